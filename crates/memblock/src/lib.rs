@@ -1,0 +1,2 @@
+//! Placeholder while the first storey is built.
+#![no_std]
