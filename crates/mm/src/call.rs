@@ -1,0 +1,126 @@
+//! A memory-related system call as data: what tracing, replaying and fuzzing pass around.
+//!
+//! Arguments are raw, exactly as the program gave them; [`AddressSpace::perform`](crate::AddressSpace::perform)
+//! validates them in the order in which Linux does.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+
+use crate::file::{File, FileArg};
+
+/// One system call of the `mmap` family. Lengths and offsets are in bytes unless said otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+#[allow(
+    missing_docs,
+    reason = "fields are named after the parameters in each call's manual page"
+)]
+pub enum Call {
+    Mmap {
+        addr: u64,
+        len: u64,
+        prot: u64,
+        flags: u64,
+        file: FileArg,
+        offset: u64,
+    },
+    Munmap {
+        addr: u64,
+        len: u64,
+    },
+    /// `mprotect`, or `pkey_mprotect` with a key other than -1.
+    Mprotect {
+        addr: u64,
+        len: u64,
+        prot: u64,
+        pkey: i32,
+    },
+    Mremap {
+        old_addr: u64,
+        old_len: u64,
+        new_len: u64,
+        flags: u64,
+        new_addr: u64,
+    },
+    Brk {
+        addr: u64,
+    },
+    Madvise {
+        addr: u64,
+        len: u64,
+        advice: i32,
+    },
+    /// `mlock` (flags 0) or `mlock2`.
+    Mlock {
+        addr: u64,
+        len: u64,
+        flags: u64,
+    },
+    Munlock {
+        addr: u64,
+        len: u64,
+    },
+    Mlockall {
+        flags: u64,
+    },
+    Munlockall,
+    Msync {
+        addr: u64,
+        len: u64,
+        flags: u64,
+    },
+    Mincore {
+        addr: u64,
+        len: u64,
+    },
+    Mseal {
+        addr: u64,
+        len: u64,
+        flags: u64,
+    },
+    RemapFilePages {
+        addr: u64,
+        len: u64,
+        prot: u64,
+        pgoff: u64,
+        flags: u64,
+    },
+    /// `segment` is `None` when the identifier names nothing that the caller may attach.
+    Shmat {
+        segment: Option<Arc<ShmSegment>>,
+        addr: u64,
+        flags: u64,
+    },
+    Shmdt {
+        addr: u64,
+    },
+    /// `prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, …)`; `None` clears the name.
+    SetVmaName {
+        addr: u64,
+        len: u64,
+        name: Option<Box<str>>,
+    },
+    Mbind {
+        addr: u64,
+        len: u64,
+        mode: u64,
+        nodes: u64,
+        flags: u64,
+    },
+    PkeyAlloc {
+        flags: u64,
+        rights: u64,
+    },
+    PkeyFree {
+        pkey: i32,
+    },
+}
+
+/// A System V shared memory segment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ShmSegment {
+    /// The object (name as maps prints it, for example `/SYSV00000000 (deleted)`).
+    pub file: Arc<File>,
+    /// Size in bytes as given to `shmget`.
+    pub size: u64,
+}

@@ -1,0 +1,69 @@
+//! Error numbers, as Linux on x86-64 returns them.
+
+use core::fmt;
+
+/// An error number of Linux, by its value on x86-64 (`errno(3)`).
+///
+/// A newtype instead of an enum: traces of a running kernel may contain any number, and an
+/// unknown one must still be carried, compared and printed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Errno(pub i32);
+
+macro_rules! errnos {
+    ($($name:ident = $value:literal, $text:literal;)*) => {
+        impl Errno {
+            $(#[doc = $text] pub const $name: Errno = Errno($value);)*
+
+            /// The symbolic name (`"ENOMEM"`), or `None` for a number that this crate never returns.
+            pub const fn name(self) -> Option<&'static str> {
+                match self.0 { $($value => Some(stringify!($name)),)* _ => None }
+            }
+
+            /// What the number means, in a few words.
+            pub const fn description(self) -> &'static str {
+                match self.0 { $($value => $text,)* _ => "Unknown error" }
+            }
+        }
+    };
+}
+
+errnos! {
+    EPERM = 1, "Operation not permitted";
+    ENOENT = 2, "No such file or directory";
+    ESRCH = 3, "No such process";
+    EINTR = 4, "Interrupted system call";
+    EIO = 5, "Input/output error";
+    ENOEXEC = 8, "Exec format error";
+    EBADF = 9, "Bad file descriptor";
+    EAGAIN = 11, "Resource temporarily unavailable";
+    ENOMEM = 12, "Cannot allocate memory";
+    EACCES = 13, "Permission denied";
+    EFAULT = 14, "Bad address";
+    EBUSY = 16, "Device or resource busy";
+    EEXIST = 17, "File exists";
+    ENODEV = 19, "No such device";
+    EINVAL = 22, "Invalid argument";
+    ENFILE = 23, "Too many open files in system";
+    ETXTBSY = 26, "Text file busy";
+    ENOSPC = 28, "No space left on device";
+    ENOSYS = 38, "Function not implemented";
+    EOVERFLOW = 75, "Value too large for defined data type";
+    EOPNOTSUPP = 95, "Operation not supported";
+}
+
+impl fmt::Display for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name() {
+            Some(name) => f.write_str(name),
+            None => write!(f, "errno {}", self.0),
+        }
+    }
+}
+
+impl fmt::Debug for Errno {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl core::error::Error for Errno {}

@@ -1,0 +1,65 @@
+//! What an address space must know about the object that backs a mapping.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+
+/// An open file description as `mmap(2)` sees it: the object's identity and what the opener may do.
+///
+/// Two files are the same for merging when [`FileId`] is, whatever the name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct File {
+    /// Identity of the object behind the description.
+    pub id: FileId,
+    /// The name as `/proc/PID/maps` prints it.
+    pub name: Box<str>,
+    /// Opened for reading.
+    pub readable: bool,
+    /// Opened for writing.
+    pub writable: bool,
+    /// On a file system mounted `noexec`.
+    pub noexec: bool,
+    /// What kind of object it is.
+    pub kind: FileKind,
+    /// `F_SEAL_*` bits of a memfd (`fcntl(2)`), zero elsewhere.
+    pub seals: u32,
+}
+
+/// Device and inode, as printed in `/proc/PID/maps`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId {
+    /// Major device number.
+    pub major: u32,
+    /// Minor device number.
+    pub minor: u32,
+    /// Inode number.
+    pub inode: u64,
+}
+
+/// Objects that `mmap` treats differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum FileKind {
+    /// A regular file on a disk file system.
+    Regular,
+    /// A file of tmpfs or a memfd (placement of large shared mappings differs).
+    Shmem,
+    /// A hugetlbfs file, with its page size in bytes.
+    HugeTlb(u64),
+    /// `/dev/zero`: a private mapping of it is anonymous memory, a shared one is shmem of its own.
+    DevZero,
+    /// Another device: its driver decides the flags of the mapping.
+    Device,
+    /// Something that cannot be mapped at all (directory, pipe, socket …): `ENODEV`.
+    Unmappable,
+}
+
+/// The descriptor argument of `mmap`, resolved by the caller.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum FileArg {
+    /// No descriptor was looked at (`MAP_ANONYMOUS`).
+    None,
+    /// The descriptor is not open, or was opened with `O_PATH`: `EBADF`.
+    Bad,
+    /// An open file description.
+    File(Arc<File>),
+}
