@@ -1,2 +1,96 @@
-//! Placeholder while the first storey is built.
-fn main() {}
+//! What developers and continuous integration run.
+//!
+//! `cargo xtask test` installs what it needs and runs the ordinary tiers; `--all` adds the slow ones. Each
+//! tier is one function in [`tiers`]; what a tier needs from the machine is asked of [`setup`], which
+//! installs it. Nothing relies on what somebody installed by hand.
+
+mod setup;
+mod tiers;
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use clap::{Parser, Subcommand};
+use xshell::Shell;
+
+use crate::tiers::Tier;
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    about = "Set-up, test tiers and figures of Samara"
+)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Install what the tests need, then run them (ordinary tiers unless told otherwise).
+    Test {
+        /// Every tier: also bare metal, loom, Miri, sanitizers and fuzzing.
+        #[arg(long, conflicts_with = "tier")]
+        all: bool,
+        /// Only these tiers (may be given several times).
+        #[arg(long, value_enum)]
+        tier: Vec<Tier>,
+    },
+    /// Show the tiers and what each one does.
+    Tiers,
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<()> {
+    let shell = Shell::new().context("cannot read the current directory")?;
+    // The manifest of this crate lies one level below the root, wherever the command was given.
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    shell.change_dir(
+        root.canonicalize()
+            .context("cannot find the workspace's root")?,
+    );
+    match cli.command {
+        Command::Test { all, tier } => {
+            let chosen = if all {
+                Tier::ALL.to_vec()
+            } else if tier.is_empty() {
+                Tier::ORDINARY.to_vec()
+            } else {
+                tier
+            };
+            test(&shell, &chosen)
+        }
+        Command::Tiers => {
+            for tier in Tier::ALL {
+                println!("{:10} {}", tier.name(), tier.summary());
+            }
+            Ok(())
+        }
+    }
+}
+
+/// Runs the tiers in order and says at the end how long each one took; stops at the first failure.
+fn test(shell: &Shell, tiers: &[Tier]) -> Result<()> {
+    let mut times = Vec::new();
+    for tier in tiers {
+        eprintln!("== {}: {}", tier.name(), tier.summary());
+        let start = Instant::now();
+        tier.run(shell)
+            .with_context(|| format!("tier {} failed", tier.name()))?;
+        times.push((tier.name(), start.elapsed()));
+    }
+    for (name, time) in times {
+        eprintln!("{name:10} {:6.1} s", time.as_secs_f64());
+    }
+    Ok(())
+}

@@ -1,0 +1,101 @@
+//! Installing what a tier needs: toolchain components, targets, Debian packages, cargo subcommands.
+//!
+//! Each function first looks whether the thing is there, so that a second run asks no registry.
+
+use anyhow::{Context, Result, bail};
+use xshell::{Shell, cmd};
+
+/// The nightly toolchain is used by checkers only (Miri, sanitizers, fuzzing).
+pub(crate) const NIGHTLY: &str = "nightly";
+
+/// Adds components to the pinned toolchain, or to the nightly one.
+pub(crate) fn components(shell: &Shell, toolchain: Option<&str>, wanted: &[&str]) -> Result<()> {
+    let select = &toolchain_arguments(toolchain);
+    if toolchain.is_some()
+        && cmd!(shell, "rustup run nightly rustc --version")
+            .quiet()
+            .ignore_stderr()
+            .read()
+            .is_err()
+    {
+        cmd!(shell, "rustup toolchain install nightly --profile minimal").run()?;
+    }
+    let installed = cmd!(shell, "rustup component list --installed {select...}")
+        .quiet()
+        .read()?;
+    for component in wanted {
+        // Installed names carry the host triple (`clippy-x86_64-unknown-linux-gnu`) except for `rust-src`.
+        if !installed.lines().any(|line| line.starts_with(component)) {
+            cmd!(shell, "rustup component add {component} {select...}").run()?;
+        }
+    }
+    Ok(())
+}
+
+/// Adds targets (their precompiled standard or core libraries) to a toolchain.
+pub(crate) fn targets(shell: &Shell, toolchain: Option<&str>, wanted: &[&str]) -> Result<()> {
+    let select = &toolchain_arguments(toolchain);
+    let installed = cmd!(shell, "rustup target list --installed {select...}")
+        .quiet()
+        .read()?;
+    for target in wanted {
+        if !installed.lines().any(|line| line == *target) {
+            cmd!(shell, "rustup target add {target} {select...}").run()?;
+        }
+    }
+    Ok(())
+}
+
+/// Installs a Debian package when `program` is not on the path.
+pub(crate) fn debian(shell: &Shell, program: &str, package: &str) -> Result<()> {
+    if on_path(shell, program) {
+        return Ok(());
+    }
+    if !on_path(shell, "apt-get") {
+        bail!("{program} is missing: install it (Debian's package {package})");
+    }
+    let sudo: &[&str] = if cmd!(shell, "id -u").quiet().read()? == "0" {
+        &[]
+    } else {
+        &["sudo"]
+    };
+    let (first, rest) = match sudo {
+        [] => ("apt-get", &[][..]),
+        _ => ("sudo", &["apt-get"][..]),
+    };
+    cmd!(shell, "{first} {rest...} update -q").run()?;
+    cmd!(
+        shell,
+        "{first} {rest...} install -q -y --no-install-recommends {package}"
+    )
+    .env("DEBIAN_FRONTEND", "noninteractive")
+    .run()
+    .with_context(|| format!("cannot install {package}"))?;
+    Ok(())
+}
+
+/// Installs a cargo subcommand from the registry when it is missing.
+pub(crate) fn cargo_tool(shell: &Shell, name: &str) -> Result<()> {
+    if on_path(shell, name) {
+        return Ok(());
+    }
+    cmd!(shell, "cargo install --locked {name}")
+        .run()
+        .with_context(|| format!("cannot install {name}"))
+}
+
+fn on_path(shell: &Shell, program: &str) -> bool {
+    let script = format!("command -v {program}");
+    cmd!(shell, "sh -c {script}")
+        .quiet()
+        .ignore_stdout()
+        .ignore_stderr()
+        .run()
+        .is_ok()
+}
+
+fn toolchain_arguments(toolchain: Option<&str>) -> Vec<String> {
+    toolchain.map_or_else(Vec::new, |name| {
+        vec!["--toolchain".to_owned(), name.to_owned()]
+    })
+}

@@ -1,0 +1,180 @@
+//! The tiers of tests, from a minute to an hour.
+
+use anyhow::Result;
+use clap::ValueEnum;
+use xshell::{Shell, cmd};
+
+use crate::setup::{self, NIGHTLY};
+
+/// Targets on which the libraries must build without `std`.
+const BARE_TARGETS: [&str; 4] = [
+    "x86_64-unknown-none",
+    "aarch64-unknown-none",
+    "riscv64gc-unknown-none-elf",
+    "thumbv7m-none-eabi",
+];
+
+/// One tier of tests.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Tier {
+    /// Formatting, clippy and documentation, warnings denied.
+    Lint,
+    /// Every test of the workspace, documentation examples included.
+    Unit,
+    /// The libraries built for bare metal.
+    Bare,
+    /// Model checking of every interleaving of small concurrent programs.
+    Loom,
+    /// Undefined behaviour, both borrow models, 32-bit and big-endian machines.
+    Miri,
+    /// Address- and ThreadSanitizer.
+    Sanitize,
+    /// A short run of each fuzz target over its committed corpus and beyond.
+    Fuzz,
+}
+
+impl Tier {
+    /// All tiers, in the order in which they run.
+    pub(crate) const ALL: [Tier; 7] = [
+        Tier::Lint,
+        Tier::Unit,
+        Tier::Bare,
+        Tier::Loom,
+        Tier::Miri,
+        Tier::Sanitize,
+        Tier::Fuzz,
+    ];
+    /// What `cargo xtask test` runs.
+    pub(crate) const ORDINARY: [Tier; 2] = [Tier::Lint, Tier::Unit];
+
+    /// The name as given on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Tier::Lint => "lint",
+            Tier::Unit => "unit",
+            Tier::Bare => "bare",
+            Tier::Loom => "loom",
+            Tier::Miri => "miri",
+            Tier::Sanitize => "sanitize",
+            Tier::Fuzz => "fuzz",
+        }
+    }
+
+    /// What the tier does, in a line.
+    pub(crate) fn summary(self) -> &'static str {
+        match self {
+            Tier::Lint => "formatting, clippy and documentation, warnings denied",
+            Tier::Unit => "every test of the workspace, documentation examples included",
+            Tier::Bare => "the libraries built for bare metal, 64-bit and 32-bit",
+            Tier::Loom => "every interleaving of small concurrent programs",
+            Tier::Miri => "undefined behaviour: both borrow models, 32-bit and big-endian machines",
+            Tier::Sanitize => "Address- and ThreadSanitizer over the concurrent and the C tests",
+            Tier::Fuzz => "each fuzz target over its committed corpus and some seconds beyond",
+        }
+    }
+
+    /// Installs what the tier needs and runs it.
+    pub(crate) fn run(self, shell: &Shell) -> Result<()> {
+        match self {
+            Tier::Lint => lint(shell),
+            Tier::Unit => unit(shell),
+            Tier::Bare => bare(shell),
+            Tier::Loom => loom(shell),
+            Tier::Miri => miri(shell),
+            Tier::Sanitize => sanitize(shell),
+            Tier::Fuzz => fuzz(shell),
+        }
+    }
+}
+
+fn lint(shell: &Shell) -> Result<()> {
+    setup::components(shell, None, &["rustfmt", "clippy"])?;
+    cmd!(shell, "cargo fmt --all --check").run()?;
+    cmd!(
+        shell,
+        "cargo clippy --workspace --all-targets --locked -- -D warnings"
+    )
+    .run()?;
+    cmd!(shell, "cargo doc --workspace --no-deps --locked")
+        .env("RUSTDOCFLAGS", "-D warnings")
+        .run()?;
+    Ok(())
+}
+
+fn unit(shell: &Shell) -> Result<()> {
+    // Not quiet: the closing lines of each test binary say what was run.
+    cmd!(shell, "cargo test --workspace --locked").run()?;
+    Ok(())
+}
+
+fn bare(shell: &Shell) -> Result<()> {
+    setup::targets(shell, None, &BARE_TARGETS)?;
+    for target in BARE_TARGETS {
+        cmd!(shell, "cargo build --locked -p maple-tree -p samara-memblock --no-default-features --target {target}")
+            .run()?;
+    }
+    Ok(())
+}
+
+fn loom(shell: &Shell) -> Result<()> {
+    cmd!(
+        shell,
+        "cargo test --locked --release -p maple-tree --test loom"
+    )
+    .env("RUSTFLAGS", "--cfg loom")
+    .env("CARGO_TARGET_DIR", "target/loom")
+    .run()?;
+    Ok(())
+}
+
+fn miri(shell: &Shell) -> Result<()> {
+    setup::components(shell, Some(NIGHTLY), &["miri", "rust-src"])?;
+    let strict = "-Zmiri-strict-provenance";
+    let runs = [
+        ("x86_64-unknown-linux-gnu", strict.to_owned()),
+        (
+            "x86_64-unknown-linux-gnu",
+            format!("{strict} -Zmiri-tree-borrows"),
+        ),
+        ("i686-unknown-linux-gnu", strict.to_owned()),
+        ("s390x-unknown-linux-gnu", strict.to_owned()),
+    ];
+    for (target, flags) in runs {
+        cmd!(
+            shell,
+            "cargo +nightly miri test --locked -p maple-tree -p samara-memblock --target {target}"
+        )
+        .env("MIRIFLAGS", flags)
+        .env("CARGO_TARGET_DIR", "target/miri")
+        .run()?;
+    }
+    Ok(())
+}
+
+fn sanitize(shell: &Shell) -> Result<()> {
+    setup::components(shell, Some(NIGHTLY), &["rust-src"])?;
+    for sanitizer in ["address", "thread"] {
+        cmd!(
+            shell,
+            "cargo +nightly test --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p maple-tree -p samara-memblock --tests"
+        )
+        .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"))
+        .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))
+        .run()?;
+    }
+    Ok(())
+}
+
+/// Seconds that each fuzz target runs beyond its corpus.
+const FUZZ_SECONDS: &str = "-max_total_time=20";
+
+fn fuzz(shell: &Shell) -> Result<()> {
+    // libFuzzer's own run time is compiled from C++.
+    setup::debian(shell, "g++", "g++")?;
+    setup::components(shell, Some(NIGHTLY), &["rust-src"])?;
+    setup::cargo_tool(shell, "cargo-fuzz")?;
+    for target in cmd!(shell, "cargo +nightly fuzz list").read()?.lines() {
+        cmd!(shell, "cargo +nightly fuzz run {target} -- {FUZZ_SECONDS}").run()?;
+    }
+    Ok(())
+}
