@@ -5,11 +5,15 @@ use alloc::sync::Arc;
 
 /// An open file description as `mmap(2)` sees it: the object's identity and what the opener may do.
 ///
-/// Two files are the same for merging when [`FileId`] is, whatever the name.
+/// Two mappings continue each other only when they were made through the same open file description, so that
+/// both [`FileId`] and [`description`](File::description) are equal; the name does not matter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct File {
     /// Identity of the object behind the description.
     pub id: FileId,
+    /// Number of the open file description (what `open(2)` makes and `dup(2)` shares). The running kernel does not merge
+    /// mappings of two separate opens of one file. Callers that cannot tell use 0 throughout: then the object decides.
+    pub description: u64,
     /// The name as `/proc/PID/maps` prints it.
     pub name: Box<str>,
     /// Opened for reading.
@@ -39,8 +43,10 @@ pub struct FileId {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileKind {
-    /// A regular file on a disk file system.
+    /// A regular file on a file system that aligns large mappings for huge pages (ext4, xfs, btrfs).
     Regular,
+    /// A regular file on another file system (overlay, network, FUSE, proc …).
+    Unaligned,
     /// A file of tmpfs or a memfd (placement of large shared mappings differs).
     Shmem,
     /// A hugetlbfs file, with its page size in bytes.

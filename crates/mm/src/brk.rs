@@ -1,0 +1,74 @@
+//! `brk(2)`.
+
+use crate::errno::Errno;
+use crate::flags::{PAGE_SIZE, VmFlags, page_align};
+use crate::space::AddressSpace;
+use crate::vma::{Backing, Policy, Vma};
+
+impl AddressSpace {
+    /// Moves the program break; the result is the break afterwards, which is the old one on failure.
+    pub(crate) fn brk(&mut self, addr: u64) -> u64 {
+        if self.try_brk(addr).is_ok() {
+            self.layout.brk = addr;
+        }
+        self.layout.brk
+    }
+
+    fn try_brk(&mut self, addr: u64) -> Result<(), Errno> {
+        if addr < self.layout.start_brk {
+            return Err(Errno::EINVAL);
+        }
+        let size = addr - self.layout.start_brk;
+        if self.limits.data != u64::MAX
+            && size.saturating_add(self.layout.data_size) > self.limits.data
+        {
+            return Err(Errno::ENOMEM);
+        }
+        let new = page_align(addr);
+        let old = page_align(self.layout.brk);
+        if new == old {
+            return Ok(());
+        }
+        if addr <= self.layout.brk {
+            // Something must be mapped between the two.
+            self.vmas.find_in(new, old).ok_or(Errno::EINVAL)?;
+            return self.unmap(new, old);
+        }
+        let task_size = self.config.task_size;
+        if new < old || new > task_size {
+            return Err(Errno::ENOMEM);
+        }
+        let flags = VmFlags::READ | VmFlags::WRITE | VmFlags::MAY_ALL | self.future_locked;
+        if !self.may_lock_new(flags, new - old) {
+            return Err(Errno::EAGAIN);
+        }
+        // A page, and the guard gap of a stack, must stay free above the heap.
+        if let Some(above) = self.vmas.find(old)
+            && new + PAGE_SIZE > self.guarded_start(&above)
+        {
+            return Err(Errno::ENOMEM);
+        }
+        let pages = (new - old) >> 12;
+        if !self.may_expand(flags, pages) || self.over_map_limit() || !self.may_commit(pages) {
+            return Err(Errno::ENOMEM);
+        }
+        let mut flags = flags | VmFlags::ACCOUNT;
+        if self.config.read_implies_exec {
+            flags |= VmFlags::EXEC;
+        }
+        let vma = Vma {
+            flags,
+            shift: 0,
+            backing: Backing::Anonymous,
+            anon: None,
+            policy: Policy::default(),
+            uffd: None,
+            name: None,
+        };
+        self.lay(old, new, vma)?;
+        if flags.contains(VmFlags::LOCKED) {
+            self.populate(old, new);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,76 @@
+//! Every invariant of the map, for tests and for doubtful moments.
+
+use core::fmt;
+
+use crate::flags::{PAGE_SIZE, VmFlags};
+use crate::merge::{continues, owners_agree};
+use crate::space::AddressSpace;
+
+/// An invariant that does not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Broken {
+    /// Where.
+    pub address: u64,
+    /// What.
+    pub what: &'static str,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {:#x}: {}", self.address, self.what)
+    }
+}
+
+impl core::error::Error for Broken {}
+
+impl AddressSpace {
+    /// Checks every invariant. O(n).
+    ///
+    /// # Errors
+    /// The first one that does not hold.
+    pub fn check(&self) -> Result<(), Broken> {
+        let broken = |address, what| Err(Broken { address, what });
+        let mut end = 0;
+        let mut count = 0;
+        let mut total = 0;
+        for area in self.vmas.iter() {
+            if area.start < end {
+                return broken(area.start, "areas overlap");
+            }
+            if area.start >= area.end
+                || !area.start.is_multiple_of(PAGE_SIZE)
+                || !area.end.is_multiple_of(PAGE_SIZE)
+            {
+                return broken(area.start, "the range is empty or not aligned");
+            }
+            if area.end > self.config.task_size {
+                return broken(area.start, "the range reaches beyond user space");
+            }
+            if area.vma.flags.contains(VmFlags::SHARED) && area.vma.anon.is_some() {
+                return broken(area.start, "a shared area owns private pages");
+            }
+            end = area.end;
+            count += 1;
+            total += area.len() >> 12;
+        }
+        if count != self.vmas.count() {
+            return broken(0, "the number of areas is wrong");
+        }
+        if total != self.vmas.pages().total {
+            return broken(0, "the number of pages is wrong");
+        }
+        Ok(())
+    }
+
+    /// Pairs of adjacent areas that could be one. Linux has such pairs too, when the condition arose without a call on them.
+    pub fn unmerged_pairs(&self) -> usize {
+        let lower = self.vmas.iter();
+        let upper = self.vmas.iter().skip(1);
+        lower
+            .zip(upper)
+            .filter(|(a, b)| {
+                a.end == b.start && continues(a.vma, b.vma) && owners_agree(a.vma.anon, b.vma.anon)
+            })
+            .count()
+    }
+}

@@ -1,0 +1,163 @@
+//! What is decided outside the address space: the kernel's build and settings, limits, the layout at exec.
+
+use crate::flags::PAGE_SIZE;
+
+/// Settings of the kernel that the address space imitates, and the privileges of its owner.
+///
+/// The default is Linux on x86-64 as distributions ship it, for an unprivileged process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Config {
+    /// First address above user space (exclusive).
+    pub task_size: u64,
+    /// Hints below this address are raised to it. The kernel takes the larger of the sysctl
+    /// `vm.mmap_min_addr` and its security module's build-time minimum (65536 in distributions).
+    pub mmap_min_addr: u64,
+    /// The sysctl `vm.mmap_min_addr` itself: fixed mappings below it need `CAP_SYS_RAWIO`.
+    pub fixed_min_addr: u64,
+    /// `vm.max_map_count`.
+    pub max_map_count: u32,
+    /// `vm.overcommit_memory`.
+    pub overcommit: Overcommit,
+    /// Built with `CONFIG_ANON_VMA_NAME`.
+    pub anon_vma_names: bool,
+    /// Built with `CONFIG_KSM`.
+    pub ksm: bool,
+    /// Built with `CONFIG_TRANSPARENT_HUGEPAGE`: large mappings are aligned and the advice is known.
+    pub transparent_huge_pages: bool,
+    /// `/sys/kernel/mm/transparent_hugepage/shmem_enabled`: whether tmpfs may use huge pages.
+    pub shmem_huge: bool,
+    /// The processor has protection keys.
+    pub pkeys: bool,
+    /// `stack_guard_gap`, in bytes.
+    pub stack_guard_gap: u64,
+    /// Personality `READ_IMPLIES_EXEC`.
+    pub read_implies_exec: bool,
+    /// Pages of memory and swap in the machine: a single larger request fails in the heuristic
+    /// overcommit mode. `u64::MAX` when unknown.
+    pub total_pages: u64,
+    /// Highest NUMA node number that exists, plus one.
+    pub numa_nodes: u32,
+    /// Privileges of the owner.
+    pub capabilities: Capabilities,
+}
+
+/// Privileges that the calls ask for (`capabilities(7)`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Capabilities {
+    /// `CAP_IPC_LOCK`: locks any amount of memory.
+    pub ipc_lock: bool,
+    /// `CAP_SYS_ADMIN`.
+    pub sys_admin: bool,
+    /// `CAP_SYS_NICE`: moves shared pages between nodes.
+    pub sys_nice: bool,
+    /// `CAP_SYS_RAWIO`: maps below the minimum address.
+    pub sys_rawio: bool,
+    /// `CAP_SYS_RESOURCE`.
+    pub sys_resource: bool,
+}
+
+/// `vm.overcommit_memory` (`proc_sys_vm(5)`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Overcommit {
+    /// 0: only requests larger than all memory are refused.
+    #[default]
+    Heuristic,
+    /// 1: nothing is refused.
+    Always,
+    /// 2: `MAP_NORESERVE` is ignored, and requests beyond this many pages are refused.
+    Never {
+        /// Pages that this address space may commit.
+        limit_pages: u64,
+    },
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Config {
+            task_size: 0x7fff_ffff_f000,
+            mmap_min_addr: 0x1_0000,
+            fixed_min_addr: 0x1000,
+            max_map_count: 65530,
+            overcommit: Overcommit::Heuristic,
+            anon_vma_names: false,
+            ksm: true,
+            transparent_huge_pages: true,
+            shmem_huge: false,
+            pkeys: false,
+            stack_guard_gap: 256 * PAGE_SIZE,
+            read_implies_exec: false,
+            total_pages: u64::MAX,
+            numa_nodes: 1,
+            capabilities: Capabilities::default(),
+        }
+    }
+}
+
+/// Resource limits in bytes (`getrlimit(2)`); `u64::MAX` is unlimited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// `RLIMIT_AS`.
+    pub address_space: u64,
+    /// `RLIMIT_DATA`.
+    pub data: u64,
+    /// `RLIMIT_STACK`.
+    pub stack: u64,
+    /// `RLIMIT_MEMLOCK`.
+    pub memlock: u64,
+}
+
+impl Limits {
+    /// No limit at all.
+    pub const UNLIMITED: Limits = Limits {
+        address_space: u64::MAX,
+        data: u64::MAX,
+        stack: u64::MAX,
+        memlock: u64::MAX,
+    };
+}
+
+impl Default for Limits {
+    /// What an interactive Linux session usually has: 8 MiB of stack and of locked memory.
+    fn default() -> Self {
+        Limits {
+            stack: 8 << 20,
+            memlock: 8 << 20,
+            ..Limits::UNLIMITED
+        }
+    }
+}
+
+/// Where exec put things.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Layout {
+    /// Top-down placement starts below this address (exclusive).
+    pub mmap_base: u64,
+    /// Bottom-up placement starts here: the legacy layout, and the top-down one when it has run out.
+    pub legacy_base: u64,
+    /// Legacy layout: placement goes upwards.
+    pub bottom_up: bool,
+    /// Lowest address of the heap.
+    pub start_brk: u64,
+    /// The program break; not rounded to a page.
+    pub brk: u64,
+    /// Size of the program's data segment in bytes, which `RLIMIT_DATA` counts against brk.
+    pub data_size: u64,
+    /// An address inside the area that is called `[stack]`: the stack pointer at exec.
+    pub stack_top: u64,
+}
+
+impl Default for Layout {
+    /// The layout without address randomisation, with 8 MiB of stack.
+    fn default() -> Self {
+        Layout {
+            mmap_base: 0x7fff_f7ff_f000,
+            legacy_base: 0x2aaa_aaaa_a000,
+            bottom_up: false,
+            start_brk: 0x5555_5555_9000,
+            brk: 0x5555_5555_9000,
+            data_size: 0,
+            stack_top: 0x7fff_ffff_e000,
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Page faults, as far as the map is concerned: the first write to a private area gives it an anon_vma.
+
+use crate::errno::Errno;
+use crate::flags::VmFlags;
+use crate::space::AddressSpace;
+use crate::vma::{AnonVma, Vma};
+
+impl AddressSpace {
+    /// A page fault at `address`, for a write or a read.
+    ///
+    /// # Errors
+    /// `EFAULT` where Linux raises `SIGSEGV`: nothing is mapped there, or the protection forbids the access; growth of a stack that is
+    /// not possible likewise.
+    pub fn fault(&mut self, address: u64, write: bool) -> Result<(), Errno> {
+        if self.vmas.at(address).is_none() {
+            self.grow_stack(address)?;
+        }
+        let area = self.vmas.at(address).ok_or(Errno::EFAULT)?;
+        let flags = area.vma.flags;
+        let allowed = if write {
+            flags.contains(VmFlags::WRITE)
+        } else {
+            flags.intersects(VmFlags::ACCESS)
+        };
+        if !allowed {
+            return Err(Errno::EFAULT);
+        }
+        if write {
+            let start = area.start;
+            self.touch(start);
+        }
+        Ok(())
+    }
+
+    /// Private pages are known to be present in `[start, end)`: its private areas have an anon_vma from now on.
+    /// Where several areas are new, they are taken upwards; the kernel's order, which decides who shares with whom, cannot be known.
+    pub fn note_written(&mut self, start: u64, end: u64) {
+        let mut next = start;
+        while let Some(area) = self.vmas.find_in(next, end) {
+            let first = area.start;
+            next = area.end;
+            self.touch(first);
+        }
+    }
+
+    /// Gives the area at `address` an anon_vma, if it is private and has none: a neighbour's when the two could become one
+    /// but for their protection (the upper neighbour's first), or else its own.
+    pub(crate) fn touch(&mut self, address: u64) {
+        let Some(area) = self.vmas.at(address) else {
+            return;
+        };
+        if area.vma.anon.is_some() || !area.vma.is_private() {
+            return;
+        }
+        let (start, end) = (area.start, area.end);
+        let upper = self
+            .vmas
+            .at(end)
+            .filter(|upper| could_share(area.vma, upper.vma))
+            .and_then(|upper| lendable(upper.vma));
+        let shared = upper.or_else(|| {
+            self.vmas
+                .before(start)
+                .filter(|lower| lower.end == start && could_share(lower.vma, area.vma))
+                .and_then(|lower| lendable(lower.vma))
+        });
+        let anon = shared.unwrap_or_else(|| self.new_anon());
+        self.vmas.edit(start, |vma| vma.anon = Some(anon));
+    }
+
+    /// Faults in every page of `[start, end)`, as locking and populating do: for writing where the area is private and
+    /// writable. Stops at an area without access.
+    pub(crate) fn populate(&mut self, start: u64, end: u64) {
+        let mut next = start;
+        while let Some(area) = self.vmas.find_in(next, end) {
+            let (first, flags) = (area.start, area.vma.flags);
+            next = area.end;
+            if flags.intersects(VmFlags::IO | VmFlags::PFNMAP) {
+                continue;
+            }
+            if flags.contains(VmFlags::LOCKONFAULT) {
+                continue;
+            }
+            if !flags.intersects(VmFlags::ACCESS) {
+                return;
+            }
+            if flags.contains(VmFlags::WRITE) {
+                self.touch(first);
+            }
+        }
+    }
+}
+
+/// Two areas would be one if their protections were equal.
+fn could_share(lower: &Vma, upper: &Vma) -> bool {
+    (lower.flags ^ upper.flags)
+        .difference(VmFlags::ACCESS | VmFlags::SOFTDIRTY)
+        .is_empty()
+        && lower.shift == upper.shift
+        && lower.backing.same(&upper.backing)
+        && lower.policy == upper.policy
+}
+
+fn lendable(vma: &Vma) -> Option<AnonVma> {
+    vma.anon.filter(|anon| !anon.is_inherited())
+}

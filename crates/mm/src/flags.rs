@@ -1,0 +1,254 @@
+//! Bits: the properties of an area, and the arguments of the calls.
+
+use bitflags::bitflags;
+
+use crate::file::FileKind;
+
+/// Bytes in a page.
+pub const PAGE_SIZE: u64 = 4096;
+/// Bytes in a huge page of the second level.
+pub const PMD_SIZE: u64 = 2 << 20;
+pub(crate) const PAGE_MASK: u64 = !(PAGE_SIZE - 1);
+
+/// Rounds up to a page; wraps to 0 near the end of the number range, as Linux does.
+pub(crate) const fn page_align(n: u64) -> u64 {
+    n.wrapping_add(PAGE_SIZE - 1) & PAGE_MASK
+}
+
+bitflags! {
+    /// Properties of an area, with Linux's meanings (`VmFlags:` in `proc_pid_smaps(5)`).
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub struct VmFlags: u64 {
+        /// `rd`: readable.
+        const READ = 1 << 0;
+        /// `wr`: writable.
+        const WRITE = 1 << 1;
+        /// `ex`: executable.
+        const EXEC = 1 << 2;
+        /// `sh`: writes are seen by all who map the object.
+        const SHARED = 1 << 3;
+        /// `mr`: may be made readable.
+        const MAYREAD = 1 << 4;
+        /// `mw`: may be made writable.
+        const MAYWRITE = 1 << 5;
+        /// `me`: may be made executable.
+        const MAYEXEC = 1 << 6;
+        /// `ms`: mapped with `MAP_SHARED`; without [`SHARED`](Self::SHARED) when the descriptor is read-only.
+        const MAYSHARE = 1 << 7;
+        /// `gd`: grows downwards by faults.
+        const GROWSDOWN = 1 << 8;
+        /// `um`: userfaultfd handles missing pages.
+        const UFFD_MISSING = 1 << 9;
+        /// `pf`: page frames without page structures.
+        const PFNMAP = 1 << 10;
+        /// `uw`: userfaultfd handles write-protection faults.
+        const UFFD_WP = 1 << 12;
+        /// `lo`: locked in memory.
+        const LOCKED = 1 << 13;
+        /// `io`: device memory.
+        const IO = 1 << 14;
+        /// `sr`: will be read sequentially.
+        const SEQ_READ = 1 << 15;
+        /// `rr`: will be read at random.
+        const RAND_READ = 1 << 16;
+        /// `dc`: not copied by fork.
+        const DONTCOPY = 1 << 17;
+        /// `de`: cannot grow by mremap.
+        const DONTEXPAND = 1 << 18;
+        /// `lf`: pages are locked when they are faulted in.
+        const LOCKONFAULT = 1 << 19;
+        /// `ac`: counted against the commit limit.
+        const ACCOUNT = 1 << 20;
+        /// `nr`: swap space is not reserved.
+        const NORESERVE = 1 << 21;
+        /// `ht`: huge pages of hugetlbfs.
+        const HUGETLB = 1 << 22;
+        /// `sf`: synchronous page faults.
+        const SYNC = 1 << 23;
+        /// `ar`: meaning depends on the architecture.
+        const ARCH_1 = 1 << 24;
+        /// `wf`: zeroed in the child of a fork.
+        const WIPEONFORK = 1 << 25;
+        /// `dd`: left out of core dumps.
+        const DONTDUMP = 1 << 26;
+        /// `sd`: soft-dirty tracking; never looked at when areas merge.
+        const SOFTDIRTY = 1 << 27;
+        /// `mm`: both page frames with and without page structures.
+        const MIXEDMAP = 1 << 28;
+        /// `hg`: huge pages wanted.
+        const HUGEPAGE = 1 << 29;
+        /// `nh`: huge pages not wanted.
+        const NOHUGEPAGE = 1 << 30;
+        /// `mg`: same-page merging allowed.
+        const MERGEABLE = 1 << 31;
+        /// The four bits of the protection key.
+        const PKEY = 0xf << 32;
+        /// `ui`: userfaultfd handles minor faults.
+        const UFFD_MINOR = 1 << 37;
+        /// `ss`: a shadow stack.
+        const SHADOW_STACK = 1 << 38;
+        /// `dp`: pages may be dropped under memory pressure.
+        const DROPPABLE = 1 << 39;
+        /// `sl`: sealed by `mseal(2)`.
+        const SEALED = 1 << 40;
+    }
+}
+
+/// The two letters of `VmFlags:` in smaps, in the kernel's order of bits.
+const SMAPS_NAMES: &[(&str, VmFlags)] = &[
+    ("rd", VmFlags::READ),
+    ("wr", VmFlags::WRITE),
+    ("ex", VmFlags::EXEC),
+    ("sh", VmFlags::SHARED),
+    ("mr", VmFlags::MAYREAD),
+    ("mw", VmFlags::MAYWRITE),
+    ("me", VmFlags::MAYEXEC),
+    ("ms", VmFlags::MAYSHARE),
+    ("gd", VmFlags::GROWSDOWN),
+    ("pf", VmFlags::PFNMAP),
+    ("lo", VmFlags::LOCKED),
+    ("io", VmFlags::IO),
+    ("sr", VmFlags::SEQ_READ),
+    ("rr", VmFlags::RAND_READ),
+    ("dc", VmFlags::DONTCOPY),
+    ("de", VmFlags::DONTEXPAND),
+    ("lf", VmFlags::LOCKONFAULT),
+    ("ac", VmFlags::ACCOUNT),
+    ("nr", VmFlags::NORESERVE),
+    ("ht", VmFlags::HUGETLB),
+    ("sf", VmFlags::SYNC),
+    ("ar", VmFlags::ARCH_1),
+    ("wf", VmFlags::WIPEONFORK),
+    ("dd", VmFlags::DONTDUMP),
+    ("sd", VmFlags::SOFTDIRTY),
+    ("mm", VmFlags::MIXEDMAP),
+    ("hg", VmFlags::HUGEPAGE),
+    ("nh", VmFlags::NOHUGEPAGE),
+    ("mg", VmFlags::MERGEABLE),
+    ("um", VmFlags::UFFD_MISSING),
+    ("uw", VmFlags::UFFD_WP),
+    ("ui", VmFlags::UFFD_MINOR),
+    ("ss", VmFlags::SHADOW_STACK),
+    ("dp", VmFlags::DROPPABLE),
+    ("sl", VmFlags::SEALED),
+];
+
+impl VmFlags {
+    /// Read, write and execute: what mprotect changes, and what an anon_vma may be shared across.
+    pub const ACCESS: Self = Self::READ.union(Self::WRITE).union(Self::EXEC);
+    /// What the three protections may become.
+    pub const MAY_ALL: Self = Self::MAYREAD.union(Self::MAYWRITE).union(Self::MAYEXEC);
+    /// Both kinds of locking.
+    pub const LOCKED_MASK: Self = Self::LOCKED.union(Self::LOCKONFAULT);
+    /// Areas that a driver manages: they never merge and cannot be locked.
+    pub const SPECIAL: Self = Self::IO
+        .union(Self::DONTEXPAND)
+        .union(Self::PFNMAP)
+        .union(Self::MIXEDMAP);
+    /// Every userfaultfd mode.
+    pub const UFFD: Self = Self::UFFD_MISSING
+        .union(Self::UFFD_WP)
+        .union(Self::UFFD_MINOR);
+
+    /// Parses the line `VmFlags:` of smaps (without the label). Unknown names are left out.
+    ///
+    /// ```
+    /// use samara_mm::VmFlags;
+    /// let flags = VmFlags::from_smaps("rd wr mr mw me ac");
+    /// assert!(flags.contains(VmFlags::WRITE | VmFlags::ACCOUNT));
+    /// ```
+    pub fn from_smaps(text: &str) -> Self {
+        let mut flags = Self::empty();
+        for word in text.split_ascii_whitespace() {
+            for (name, flag) in SMAPS_NAMES {
+                if *name == word {
+                    flags |= *flag;
+                }
+            }
+        }
+        flags
+    }
+
+    /// The names that smaps prints for these flags, in its order.
+    pub fn smaps_names(self) -> impl Iterator<Item = &'static str> {
+        SMAPS_NAMES
+            .iter()
+            .filter(move |(_, flag)| self.contains(*flag))
+            .map(|(name, _)| *name)
+    }
+
+    /// The protection key of the area (0 when protection keys are not in use).
+    pub const fn pkey(self) -> u32 {
+        ((self.bits() >> 32) & 0xf) as u32
+    }
+
+    pub(crate) const fn with_pkey(self, pkey: u32) -> Self {
+        Self::from_bits_retain(
+            self.bits() & !Self::PKEY.bits() | ((pkey as u64) << 32) & Self::PKEY.bits(),
+        )
+    }
+
+    /// The access bits for a `PROT_*` argument.
+    pub(crate) const fn from_prot(prot: u64) -> Self {
+        Self::from_bits_retain(prot & 7)
+    }
+
+    /// Counted as data (`VmData`): private, writable, no stack.
+    pub(crate) const fn is_data(self) -> bool {
+        self.contains(Self::WRITE) && !self.intersects(Self::SHARED.union(Self::GROWSDOWN))
+    }
+
+    /// Counted as stack (`VmStk`).
+    pub(crate) const fn is_stack(self) -> bool {
+        self.contains(Self::GROWSDOWN)
+    }
+
+    /// Counted as code (`VmExe` and `VmLib`).
+    pub(crate) const fn is_exec(self) -> bool {
+        self.contains(Self::EXEC) && !self.intersects(Self::WRITE.union(Self::GROWSDOWN))
+    }
+
+    /// Private and writable: a new mapping of this kind is charged to the commit limit.
+    pub(crate) const fn is_accountable(self) -> bool {
+        self.contains(Self::WRITE)
+            && !self.intersects(Self::NORESERVE.union(Self::SHARED).union(Self::HUGETLB))
+    }
+}
+
+#[allow(missing_docs, reason = "named after the constants of mmap(2)")]
+pub(crate) mod prot {
+    pub(crate) const READ: u64 = 1;
+    pub(crate) const EXEC: u64 = 4;
+    pub(crate) const SEM: u64 = 8;
+    pub(crate) const GROWSDOWN: u64 = 0x0100_0000;
+    pub(crate) const GROWSUP: u64 = 0x0200_0000;
+    pub(crate) const ALL: u64 = 7;
+}
+
+#[allow(missing_docs, reason = "named after the constants of mmap(2)")]
+pub(crate) mod map {
+    pub(crate) const SHARED: u64 = 1;
+    pub(crate) const PRIVATE: u64 = 2;
+    pub(crate) const SHARED_VALIDATE: u64 = 3;
+    pub(crate) const DROPPABLE: u64 = 8;
+    pub(crate) const TYPE: u64 = 0xf;
+    pub(crate) const FIXED: u64 = 0x10;
+    pub(crate) const ANONYMOUS: u64 = 0x20;
+    pub(crate) const BIT32: u64 = 0x40;
+    pub(crate) const GROWSDOWN: u64 = 0x100;
+    pub(crate) const LOCKED: u64 = 0x2000;
+    pub(crate) const NORESERVE: u64 = 0x4000;
+    pub(crate) const POPULATE: u64 = 0x8000;
+    pub(crate) const NONBLOCK: u64 = 0x1_0000;
+    pub(crate) const STACK: u64 = 0x2_0000;
+    pub(crate) const HUGETLB: u64 = 0x4_0000;
+    pub(crate) const SYNC: u64 = 0x8_0000;
+    pub(crate) const FIXED_NOREPLACE: u64 = 0x10_0000;
+}
+
+impl FileKind {
+    /// Whether the object's pages are placed so that its huge pages line up (ext4 and its like do).
+    pub(crate) const fn aligns_huge(self) -> bool {
+        matches!(self, FileKind::Regular)
+    }
+}

@@ -1,0 +1,55 @@
+//! Limits: what may still be mapped, locked and committed.
+
+use crate::config::Overcommit;
+use crate::errno::Errno;
+use crate::flags::VmFlags;
+use crate::space::AddressSpace;
+
+impl AddressSpace {
+    /// No area may be split any more (`vm.max_map_count` reached).
+    pub(crate) fn at_map_limit(&self) -> bool {
+        self.vmas.count() >= self.config.max_map_count as usize
+    }
+
+    /// No new mapping may be made: Linux lets one area more exist than splits may make.
+    pub(crate) fn over_map_limit(&self) -> bool {
+        self.vmas.count() > self.config.max_map_count as usize
+    }
+
+    /// `RLIMIT_AS` and `RLIMIT_DATA` allow `pages` more with these flags, when `replaced` pages go.
+    pub(crate) fn may_expand(&self, flags: VmFlags, pages: u64) -> bool {
+        let counts = self.vmas.pages();
+        if counts.total.saturating_add(pages) > self.limits.address_space >> 12 {
+            return false;
+        }
+        !flags.is_data() || counts.data.saturating_add(pages) <= self.limits.data >> 12
+    }
+
+    /// The commit limit allows `pages` more.
+    pub(crate) fn may_commit(&self, pages: u64) -> bool {
+        match self.config.overcommit {
+            Overcommit::Always => true,
+            Overcommit::Heuristic => pages <= self.config.total_pages,
+            Overcommit::Never { limit_pages } => {
+                self.vmas.pages().accounted.saturating_add(pages) <= limit_pages
+            }
+        }
+    }
+
+    /// Whether the caller may lock anything at all.
+    pub(crate) fn may_lock(&self) -> Result<(), Errno> {
+        if self.limits.memlock != 0 || self.config.capabilities.ipc_lock {
+            Ok(())
+        } else {
+            Err(Errno::EPERM)
+        }
+    }
+
+    /// Whether a new mapping of `bytes` with these flags keeps within `RLIMIT_MEMLOCK`.
+    pub(crate) fn may_lock_new(&self, flags: VmFlags, bytes: u64) -> bool {
+        if !flags.contains(VmFlags::LOCKED) || self.config.capabilities.ipc_lock {
+            return true;
+        }
+        self.vmas.pages().locked.saturating_add(bytes >> 12) <= self.limits.memlock >> 12
+    }
+}

@@ -1,0 +1,132 @@
+//! Who may join whom, and the one way in which areas are laid down and changed.
+//!
+//! Two adjacent areas join when everything that Linux compares is equal: flags (soft-dirty aside), object and
+//! open file description, continuing page offsets, policy, userfaultfd, name; and when their private pages have
+//! the same owner, or only one of them has an owner and that one was not inherited by fork. Areas that a driver manages never join.
+//!
+//! If an area could join both neighbours but those two have different owners, it joins the lower one.
+
+use crate::errno::Errno;
+use crate::flags::VmFlags;
+use crate::space::AddressSpace;
+use crate::vma::{AnonVma, Backing, Vma};
+
+/// Whether `upper` continues `lower` in all but the owner of private pages.
+pub(crate) fn continues(lower: &Vma, upper: &Vma) -> bool {
+    (lower.flags ^ upper.flags)
+        .difference(VmFlags::SOFTDIRTY)
+        .is_empty()
+        && !lower.flags.intersects(VmFlags::SPECIAL)
+        && lower.shift == upper.shift
+        && lower.backing.same(&upper.backing)
+        && !matches!(lower.backing, Backing::Shm(_))
+        && lower.policy == upper.policy
+        && lower.uffd == upper.uffd
+        && lower.name == upper.name
+}
+
+/// Whether areas with these owners of private pages may become one.
+pub(crate) fn owners_agree(a: Option<AnonVma>, b: Option<AnonVma>) -> bool {
+    match (a, b) {
+        (None, None) => true,
+        (Some(owner), None) | (None, Some(owner)) => !owner.is_inherited(),
+        (Some(a), Some(b)) => a == b,
+    }
+}
+
+/// What an area laid down over a range becomes part of.
+#[derive(Debug, Clone, Copy)]
+struct Union {
+    start: u64,
+    end: u64,
+    joins: u64,
+    owner: Option<AnonVma>,
+}
+
+impl AddressSpace {
+    /// The range that an area with attributes `vma` over `[start, end)` would take with its neighbours.
+    fn union(&self, start: u64, end: u64, vma: &Vma) -> Union {
+        let lower = self
+            .vmas
+            .before(start)
+            .filter(|area| area.end >= start && continues(area.vma, vma))
+            .filter(|area| owners_agree(area.vma.anon, vma.anon));
+        let upper = self
+            .vmas
+            .at(end)
+            .filter(|area| continues(vma, area.vma))
+            .filter(|area| owners_agree(vma.anon, area.vma.anon));
+        let mut union = Union {
+            start,
+            end,
+            joins: 0,
+            owner: vma.anon,
+        };
+        let mut lower_owner = None;
+        if let Some(lower) = &lower {
+            lower_owner = lower.vma.anon;
+            union.start = lower.start;
+            union.owner = union.owner.or(lower_owner);
+            union.joins += 1;
+        }
+        if let Some(upper) = &upper
+            && (lower.is_none()
+                || lower_owner.is_none()
+                || upper.vma.anon.is_none()
+                || lower_owner == upper.vma.anon)
+        {
+            union.end = upper.end;
+            union.owner = union.owner.or(upper.vma.anon);
+            union.joins += 1;
+        }
+        union
+    }
+
+    /// Lays a new area over `[start, end)`, whatever is there, joined with its neighbours. One change of the tree.
+    ///
+    /// # Errors
+    /// `ENOMEM` when an allocation fails; see [`Vmas::put`](crate::vmas::Vmas::put).
+    pub(crate) fn lay(&mut self, start: u64, end: u64, mut vma: Vma) -> Result<(), Errno> {
+        let union = self.union(start, end, &vma);
+        vma.anon = union.owner;
+        self.vmas.put(union.start, union.end, vma)?;
+        self.counters.merges += union.joins;
+        Ok(())
+    }
+
+    /// Gives `[start, end)`, which lies in one area, the attributes `vma`: joined with neighbours where that is
+    /// possible, cut out of its area where it is not.
+    ///
+    /// # Errors
+    /// `ENOMEM` at the limit on the number of areas or when an allocation fails; a first cut may then stay.
+    pub(crate) fn change(&mut self, start: u64, end: u64, mut vma: Vma) -> Result<(), Errno> {
+        let union = self.union(start, end, &vma);
+        if union.joins > 0 {
+            vma.anon = union.owner;
+            self.vmas.put(union.start, union.end, vma)?;
+            self.counters.merges += union.joins;
+            return Ok(());
+        }
+        self.cut(start)?;
+        self.cut(end)?;
+        self.vmas.edit(start, |area| *area = vma);
+        Ok(())
+    }
+
+    /// Makes `address` a boundary if an area spans it.
+    ///
+    /// # Errors
+    /// `ENOMEM` at the limit on the number of areas or when an allocation fails.
+    pub(crate) fn cut(&mut self, address: u64) -> Result<(), Errno> {
+        if self.vmas.at(address).is_none_or(|a| a.start == address) {
+            return Ok(());
+        }
+        if self.at_map_limit() {
+            return Err(Errno::ENOMEM);
+        }
+        if self.vmas.split(address)? {
+            self.counters.splits += 1;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,256 @@
+//! `mmap(2)`.
+
+use crate::config::Overcommit;
+use crate::errno::Errno;
+use crate::file::{FileArg, FileKind};
+use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, map, page_align, prot};
+use crate::place::Huge;
+use crate::space::AddressSpace;
+use crate::vma::{Backing, Policy, Vma};
+
+/// Flags that `MAP_SHARED_VALIDATE` knows for every file.
+const LEGACY_FLAGS: u64 = map::SHARED
+    | map::PRIVATE
+    | map::FIXED
+    | map::ANONYMOUS
+    | 0x0800 // MAP_DENYWRITE
+    | 0x1000 // MAP_EXECUTABLE
+    | 0x400_0000 // MAP_UNINITIALIZED
+    | map::GROWSDOWN
+    | map::LOCKED
+    | map::NORESERVE
+    | map::POPULATE
+    | map::NONBLOCK
+    | map::STACK
+    | map::HUGETLB
+    | map::BIT32
+    | 0x80 // MAP_ABOVE4G
+    | (0x3f << 26); // sizes of huge pages
+
+impl AddressSpace {
+    /// The place that `mmap` with these arguments would get, or its error.
+    pub(crate) fn mmap_place(
+        &self,
+        addr: u64,
+        len: u64,
+        flags: u64,
+        file: &FileArg,
+        offset: u64,
+    ) -> Result<u64, Errno> {
+        let flags = if flags & map::FIXED_NOREPLACE != 0 {
+            flags | map::FIXED
+        } else {
+            flags
+        };
+        let hint = if flags & map::FIXED != 0 {
+            addr
+        } else {
+            self.round_hint(addr)
+        };
+        let huge = match file {
+            FileArg::File(file) if file.kind.aligns_huge() => Huge::File(offset),
+            FileArg::File(file) if file.kind == FileKind::Shmem && self.config.shmem_huge => {
+                Huge::File(offset)
+            }
+            FileArg::None if flags & map::TYPE == map::SHARED && self.config.shmem_huge => {
+                Huge::File(0)
+            }
+            FileArg::None if flags & map::TYPE != map::SHARED => Huge::Anonymous,
+            _ => Huge::No,
+        };
+        self.place(hint, len, flags, huge)
+    }
+
+    fn round_hint(&self, addr: u64) -> u64 {
+        let hint = addr & PAGE_MASK;
+        if hint != 0 && hint < self.config.mmap_min_addr {
+            page_align(self.config.mmap_min_addr)
+        } else {
+            hint
+        }
+    }
+
+    #[allow(clippy::too_many_arguments, reason = "the system call has six")]
+    pub(crate) fn mmap(
+        &mut self,
+        addr: u64,
+        len: u64,
+        protection: u64,
+        flags: u64,
+        file: &FileArg,
+        offset: u64,
+        forced: Option<u64>,
+    ) -> Result<u64, Errno> {
+        if !offset.is_multiple_of(PAGE_SIZE) {
+            return Err(Errno::EINVAL);
+        }
+        let anonymous = flags & map::ANONYMOUS != 0;
+        let file = if anonymous { &FileArg::None } else { file };
+        match file {
+            FileArg::Bad => return Err(Errno::EBADF),
+            FileArg::File(_) if flags & map::HUGETLB != 0 => return Err(Errno::EINVAL),
+            FileArg::None if !anonymous => return Err(Errno::EBADF),
+            _ => {}
+        }
+        if len == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let len = page_align(len);
+        if len == 0 {
+            return Err(Errno::ENOMEM);
+        }
+        if (offset >> 12)
+            .checked_add(len >> 12)
+            .is_none_or(|end| end >= 1 << 52 && offset > u64::MAX - len)
+        {
+            return Err(Errno::EOVERFLOW);
+        }
+        if self.over_map_limit() {
+            return Err(Errno::ENOMEM);
+        }
+        let place = self.mmap_place(addr, len, flags, file, offset)?;
+        let fixed = flags & (map::FIXED | map::FIXED_NOREPLACE) != 0;
+        let start = if fixed {
+            place
+        } else {
+            forced.unwrap_or(place)
+        };
+        let end = start + len;
+        if flags & map::FIXED_NOREPLACE != 0 && self.vmas.find_in(start, end).is_some() {
+            return Err(Errno::EEXIST);
+        }
+        if flags & map::LOCKED != 0 {
+            self.may_lock()?;
+        }
+        let protection = if self.config.read_implies_exec
+            && protection & prot::READ != 0
+            && !matches!(file, FileArg::File(file) if file.noexec)
+        {
+            protection | prot::EXEC
+        } else {
+            protection
+        };
+        let mut area_flags = VmFlags::from_prot(protection) | VmFlags::MAY_ALL | self.future_locked;
+        for (flag, given) in [
+            (map::GROWSDOWN, VmFlags::GROWSDOWN),
+            (map::LOCKED, VmFlags::LOCKED),
+            (map::SYNC, VmFlags::empty()),
+        ] {
+            if flags & flag != 0 {
+                area_flags |= given;
+            }
+        }
+        if flags & map::STACK != 0 && self.config.transparent_huge_pages {
+            area_flags |= VmFlags::NOHUGEPAGE;
+        }
+        if !self.may_lock_new(area_flags, len) {
+            return Err(Errno::EAGAIN);
+        }
+        let page = start >> 12;
+        let (backing, shift) = match file {
+            FileArg::File(file) => {
+                let kind = flags & map::TYPE;
+                match kind {
+                    map::SHARED | map::SHARED_VALIDATE => {
+                        if kind == map::SHARED_VALIDATE && flags & !LEGACY_FLAGS != 0 {
+                            return Err(Errno::EOPNOTSUPP);
+                        }
+                        if area_flags.contains(VmFlags::WRITE) && !file.writable {
+                            return Err(Errno::EACCES);
+                        }
+                        area_flags |= VmFlags::SHARED | VmFlags::MAYSHARE;
+                        if !file.writable {
+                            area_flags -= VmFlags::SHARED | VmFlags::MAYWRITE;
+                        }
+                    }
+                    map::PRIVATE => {}
+                    _ => return Err(Errno::EINVAL),
+                }
+                if !file.readable {
+                    return Err(Errno::EACCES);
+                }
+                if file.noexec {
+                    if area_flags.contains(VmFlags::EXEC) {
+                        return Err(Errno::EPERM);
+                    }
+                    area_flags -= VmFlags::MAYEXEC;
+                }
+                if file.kind == FileKind::Unmappable {
+                    return Err(Errno::ENODEV);
+                }
+                if flags & map::GROWSDOWN != 0 {
+                    return Err(Errno::EINVAL);
+                }
+                (
+                    Backing::File(file.clone()),
+                    (offset >> 12).wrapping_sub(page),
+                )
+            }
+            _ => match flags & map::TYPE {
+                map::SHARED => {
+                    if flags & map::GROWSDOWN != 0 {
+                        return Err(Errno::EINVAL);
+                    }
+                    area_flags |= VmFlags::SHARED | VmFlags::MAYSHARE;
+                    (
+                        Backing::SharedAnonymous(self.new_object()),
+                        0u64.wrapping_sub(page),
+                    )
+                }
+                map::PRIVATE => (Backing::Anonymous, 0),
+                map::DROPPABLE => {
+                    if area_flags.contains(VmFlags::LOCKED) {
+                        return Err(Errno::EINVAL);
+                    }
+                    area_flags |= VmFlags::DROPPABLE
+                        | VmFlags::NORESERVE
+                        | VmFlags::WIPEONFORK
+                        | VmFlags::DONTDUMP;
+                    (Backing::Anonymous, 0)
+                }
+                _ => return Err(Errno::EINVAL),
+            },
+        };
+        if flags & map::NORESERVE != 0
+            && !matches!(self.config.overcommit, Overcommit::Never { .. })
+        {
+            area_flags |= VmFlags::NORESERVE;
+        }
+        let vma = Vma {
+            flags: area_flags,
+            shift,
+            backing,
+            anon: None,
+            policy: Policy::default(),
+            uffd: None,
+            name: None,
+        };
+        self.map_region(start, end, vma)?;
+        let locked = area_flags.contains(VmFlags::LOCKED);
+        if locked || flags & (map::POPULATE | map::NONBLOCK) == map::POPULATE {
+            self.populate(start, end);
+        }
+        Ok(start)
+    }
+
+    /// Maps `[start, end)` over whatever is there, after the limits have allowed it.
+    pub(crate) fn map_region(&mut self, start: u64, end: u64, mut vma: Vma) -> Result<(), Errno> {
+        let replaced = self.vmas.find_in(start, end).is_some();
+        let mut gone = 0;
+        if replaced {
+            self.check_unmap(start, end)?;
+            gone = self.mapped_pages(start, end);
+        }
+        let pages = (end - start) >> 12;
+        if !self.may_expand(vma.flags, pages - gone) {
+            return Err(Errno::ENOMEM);
+        }
+        if vma.flags.is_accountable() {
+            if !self.may_commit(pages) {
+                return Err(Errno::ENOMEM);
+            }
+            vma.flags |= VmFlags::ACCOUNT;
+        }
+        self.lay(start, end, vma)
+    }
+}

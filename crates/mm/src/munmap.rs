@@ -1,0 +1,64 @@
+//! `munmap(2)`.
+
+use crate::errno::Errno;
+use crate::flags::{PAGE_SIZE, VmFlags, page_align};
+use crate::space::AddressSpace;
+
+impl AddressSpace {
+    pub(crate) fn munmap(&mut self, addr: u64, len: u64) -> Result<u64, Errno> {
+        let task_size = self.config.task_size;
+        if !addr.is_multiple_of(PAGE_SIZE) || addr > task_size || len > task_size - addr {
+            return Err(Errno::EINVAL);
+        }
+        let len = page_align(len);
+        if len == 0 {
+            return Err(Errno::EINVAL);
+        }
+        self.unmap(addr, addr + len)?;
+        Ok(0)
+    }
+
+    /// Removes whatever is in `[start, end)`.
+    ///
+    /// # Errors
+    /// As [`check_unmap`](Self::check_unmap), and `ENOMEM` when an allocation fails; the map is then unchanged.
+    pub(crate) fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        self.check_unmap(start, end)?;
+        self.counters.splits += u64::from(self.is_inside(start, end));
+        self.vmas.clear(start, end)
+    }
+
+    /// Whether `[start, end)` may be removed: nothing in it is sealed (`EPERM`), and one more area is allowed if
+    /// a hole appears in the middle of one (`ENOMEM`).
+    pub(crate) fn check_unmap(&self, start: u64, end: u64) -> Result<(), Errno> {
+        if self.is_inside(start, end) && self.at_map_limit() {
+            return Err(Errno::ENOMEM);
+        }
+        let mut next = start;
+        while let Some(area) = self.vmas.find_in(next, end) {
+            if area.vma.flags.contains(VmFlags::SEALED) {
+                return Err(Errno::EPERM);
+            }
+            next = area.end;
+        }
+        Ok(())
+    }
+
+    /// One area reaches out of `[start, end)` on both sides.
+    fn is_inside(&self, start: u64, end: u64) -> bool {
+        self.vmas
+            .at(start)
+            .is_some_and(|area| area.start < start && area.end > end)
+    }
+
+    /// Mapped pages in `[start, end)`.
+    pub(crate) fn mapped_pages(&self, start: u64, end: u64) -> u64 {
+        let mut pages = 0;
+        let mut next = start;
+        while let Some(area) = self.vmas.find_in(next, end) {
+            pages += (area.end.min(end) - area.start.max(start)) >> 12;
+            next = area.end;
+        }
+        pages
+    }
+}

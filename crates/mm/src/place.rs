@@ -1,0 +1,171 @@
+//! Where a mapping goes.
+//!
+//! Top-down placement takes the highest gap that fits below `mmap_base`, and falls back to bottom-up when there
+//! is none. The guard gap below an area that grows downwards counts as occupied. Mappings that huge pages may back are aligned when a
+//! gap with room to spare exists.
+
+use crate::errno::Errno;
+use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags, map};
+use crate::space::AddressSpace;
+use crate::vma::Area;
+
+/// First and last-exclusive address for `MAP_32BIT`.
+const LOW_32BIT: (u64, u64) = (0x4000_0000, 0x8000_0000);
+/// First address beyond a 47-bit space: hints above ask for the 57-bit one where there is one.
+const DEFAULT_WINDOW: u64 = 0x7fff_ffff_f000;
+
+/// What the object says about the alignment of its mapping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Huge {
+    /// Any page will do.
+    No,
+    /// Private anonymous memory: aligned if the length is a whole number of huge pages.
+    Anonymous,
+    /// A file at this byte offset: aligned to match if a whole huge page of it is mapped.
+    File(u64),
+}
+
+impl AddressSpace {
+    /// The address for a mapping of `len` bytes (a page multiple, not 0), or the error that Linux gives.
+    pub(crate) fn place(&self, addr: u64, len: u64, flags: u64, huge: Huge) -> Result<u64, Errno> {
+        let task_size = self.config.task_size;
+        if len > task_size {
+            return Err(Errno::ENOMEM);
+        }
+        let address = if flags & map::FIXED != 0 {
+            addr
+        } else {
+            self.choose(addr, len, flags, huge)?
+        };
+        if address > task_size - len {
+            return Err(Errno::ENOMEM);
+        }
+        if !address.is_multiple_of(PAGE_SIZE) {
+            return Err(Errno::EINVAL);
+        }
+        if address < self.config.fixed_min_addr && !self.config.capabilities.sys_rawio {
+            return Err(Errno::EPERM);
+        }
+        Ok(address)
+    }
+
+    fn choose(&self, hint: u64, len: u64, flags: u64, huge: Huge) -> Result<u64, Errno> {
+        let aligned = self.config.transparent_huge_pages
+            && match huge {
+                Huge::No => false,
+                Huge::Anonymous => hint == 0 && len.is_multiple_of(PMD_SIZE),
+                Huge::File(offset) => {
+                    let end = offset.wrapping_add(len);
+                    let first = offset.next_multiple_of(PMD_SIZE);
+                    end > first && end - first >= PMD_SIZE
+                }
+            };
+        if aligned {
+            let offset = match huge {
+                Huge::File(offset) => offset,
+                _ => 0,
+            };
+            if let Some(address) = self.choose_aligned(hint, len, flags, offset) {
+                return Ok(address);
+            }
+        }
+        self.choose_plain(hint, len, flags)
+    }
+
+    /// Looks for room for the mapping and a huge page more, and takes the place in it that lines up.
+    fn choose_aligned(&self, hint: u64, len: u64, flags: u64, offset: u64) -> Option<u64> {
+        let padded = len.checked_add(PMD_SIZE)?;
+        let found = self.choose_plain(hint, padded, flags).ok()?;
+        if hint != 0 && found == hint {
+            return Some(found);
+        }
+        let off = offset.wrapping_sub(found) & (PMD_SIZE - 1);
+        if off == 0 && !self.layout.bottom_up {
+            return Some(found + PMD_SIZE);
+        }
+        Some(found + off)
+    }
+
+    fn choose_plain(&self, hint: u64, len: u64, flags: u64) -> Result<u64, Errno> {
+        let task_size = self.config.task_size;
+        if len > task_size {
+            return Err(Errno::ENOMEM);
+        }
+        let bottom_up = self.layout.bottom_up || flags & map::BIT32 != 0;
+        if hint != 0 && flags & map::BIT32 == 0 && self.hint_is_free(hint, len) {
+            return Ok(hint);
+        }
+        let (mut low, mut high) = (self.layout.legacy_base, task_size.min(DEFAULT_WINDOW));
+        if !bottom_up {
+            let extra = if hint > DEFAULT_WINDOW {
+                task_size - DEFAULT_WINDOW
+            } else {
+                0
+            };
+            let bottom = PAGE_SIZE.max(self.config.mmap_min_addr);
+            if let Some(address) = self.gap_down(bottom, self.layout.mmap_base + extra, len) {
+                return Ok(address);
+            }
+        }
+        if hint > DEFAULT_WINDOW {
+            high = task_size;
+        }
+        if flags & map::BIT32 != 0 {
+            (low, high) = LOW_32BIT;
+            if hint != 0
+                && hint.checked_add(len).is_some_and(|end| end <= high)
+                && self.hint_is_free(hint, len)
+            {
+                return Ok(hint);
+            }
+        }
+        self.gap_up(low, high, len).ok_or(Errno::ENOMEM)
+    }
+
+    /// A hint is taken when nothing is in the way, the guard gap of an area above included; that of
+    /// the 47-bit border it may not cross.
+    fn hint_is_free(&self, hint: u64, len: u64) -> bool {
+        let Some(end) = hint.checked_add(len) else {
+            return false;
+        };
+        if end > self.config.task_size || (hint > DEFAULT_WINDOW) != (end > DEFAULT_WINDOW) {
+            return false;
+        }
+        self.vmas
+            .find(hint)
+            .is_none_or(|area| end <= self.guarded_start(&area))
+    }
+
+    /// Start of the area, guard gap included.
+    pub(crate) fn guarded_start(&self, area: &Area<'_>) -> u64 {
+        if area.vma.flags.contains(VmFlags::GROWSDOWN) {
+            area.start.saturating_sub(self.config.stack_guard_gap)
+        } else if area.vma.flags.contains(VmFlags::SHADOW_STACK) {
+            area.start.saturating_sub(PAGE_SIZE)
+        } else {
+            area.start
+        }
+    }
+
+    fn gap_down(&self, low: u64, mut high: u64, len: u64) -> Option<u64> {
+        loop {
+            let address = self.vmas.gap_down(low, high, len)?;
+            match self.vmas.find(address + len) {
+                Some(above) if self.guarded_start(&above) < address + len => {
+                    high = self.guarded_start(&above);
+                }
+                _ => return Some(address),
+            }
+        }
+    }
+
+    fn gap_up(&self, mut low: u64, high: u64, len: u64) -> Option<u64> {
+        loop {
+            let address = self.vmas.gap_up(low, high, len)?;
+            match self.vmas.find(address + len) {
+                Some(above) if self.guarded_start(&above) < address + len => low = above.end,
+                _ => return Some(address),
+            }
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! The address space, and the door through which every call enters.
+
+use alloc::sync::Arc;
+
+use crate::call::Call;
+use crate::config::{Config, Layout, Limits};
+use crate::errno::Errno;
+use crate::facts::Facts;
+use crate::file::File;
+use crate::flags::{PAGE_SIZE, VmFlags};
+use crate::vma::{AnonVma, Area, Backing, Policy, Vma};
+use crate::vmas::{PageCounts, Vmas};
+
+/// The memory map of one process.
+///
+/// Every change goes through [`perform`](Self::perform), [`fault`](Self::fault) or [`fork`](Self::fork), and ends in the map, the result and the error
+/// number that Linux has for the same history.
+#[derive(Debug)]
+pub struct AddressSpace {
+    pub(crate) vmas: Vmas,
+    pub(crate) config: Config,
+    pub(crate) limits: Limits,
+    pub(crate) layout: Layout,
+    /// What `mlockall(MCL_FUTURE)` gives to new areas.
+    pub(crate) future_locked: VmFlags,
+    /// Protection keys in use, bit by bit; key 0 always is.
+    pub(crate) pkeys: u16,
+    pub(crate) next_anon: u64,
+    pub(crate) next_object: u64,
+    pub(crate) counters: Counters,
+}
+
+/// What happened since the address space was made.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Counters {
+    pub(crate) merges: u64,
+    pub(crate) splits: u64,
+}
+
+/// One line of the map of a program that already runs.
+#[derive(Debug, Clone)]
+pub struct SeedVma {
+    /// First address.
+    pub start: u64,
+    /// First address beyond.
+    pub end: u64,
+    /// `PROT_*` bits as the line shows them.
+    pub prot: u64,
+    /// `s` instead of `p` in the line.
+    pub shared: bool,
+    /// Offset in the file, in bytes.
+    pub offset: u64,
+    /// The file, if the line names one.
+    pub file: Option<Arc<File>>,
+    /// The `VmFlags:` of smaps; guessed from the rest when `None`.
+    pub flags: Option<VmFlags>,
+    /// A name in brackets that the kernel gave at exec, such as `[vdso]`; not `[heap]` and `[stack]`, which are computed.
+    pub name: Option<Arc<str>>,
+    /// It has private pages.
+    pub touched: bool,
+}
+
+/// Figures of an address space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Areas now.
+    pub areas: usize,
+    /// Most areas at any time.
+    pub areas_peak: usize,
+    /// Joins of two areas.
+    pub merges: u64,
+    /// Cuts of one area in two.
+    pub splits: u64,
+    /// Free ranges between areas, above the minimum address and below the end of user space.
+    pub gaps: usize,
+    /// Levels of the tree.
+    pub tree_height: usize,
+    /// Bytes in nodes of the tree.
+    pub tree_bytes: usize,
+    /// Pages by kind.
+    pub pages: PageCounts,
+}
+
+impl AddressSpace {
+    /// An empty address space.
+    ///
+    /// # Errors
+    /// `EINVAL` if the configuration makes no sense: limits that are not multiples of a page, or a minimum above the maximum.
+    pub fn new(config: Config, limits: Limits, layout: Layout) -> Result<Self, Errno> {
+        let aligned = |n: u64| n.is_multiple_of(PAGE_SIZE);
+        if !aligned(config.task_size)
+            || !aligned(layout.mmap_base)
+            || !aligned(layout.legacy_base)
+            || layout.mmap_base > config.task_size
+            || config.mmap_min_addr >= config.task_size
+        {
+            return Err(Errno::EINVAL);
+        }
+        Ok(AddressSpace {
+            vmas: Vmas::new(),
+            config,
+            limits,
+            layout,
+            future_locked: VmFlags::empty(),
+            pkeys: 1,
+            next_anon: 1,
+            next_object: 1,
+            counters: Counters::default(),
+        })
+    }
+
+    /// Adds an area that exists already, without merging. For taking over the map of a program at exec.
+    ///
+    /// # Errors
+    /// `EINVAL` for an empty or unaligned range, `EEXIST` if something is there, `ENOMEM` when an allocation fails.
+    pub fn seed(&mut self, seed: SeedVma) -> Result<(), Errno> {
+        let SeedVma { start, end, .. } = seed;
+        if start >= end || !start.is_multiple_of(PAGE_SIZE) || !end.is_multiple_of(PAGE_SIZE) {
+            return Err(Errno::EINVAL);
+        }
+        if self.vmas.find_in(start, end).is_some() {
+            return Err(Errno::EEXIST);
+        }
+        let flags = seed.flags.unwrap_or_else(|| {
+            let mut flags = VmFlags::from_prot(seed.prot) | VmFlags::MAY_ALL;
+            if seed.shared {
+                flags |= VmFlags::SHARED | VmFlags::MAYSHARE;
+            } else if flags.is_accountable() {
+                flags |= VmFlags::ACCOUNT;
+            }
+            if start <= self.layout.stack_top && self.layout.stack_top <= end {
+                flags |= VmFlags::GROWSDOWN;
+            }
+            flags
+        });
+        let anonymous_object = seed.file.is_none() && flags.contains(VmFlags::MAYSHARE);
+        let shift = if seed.file.is_none() && seed.offset == 0 && !anonymous_object {
+            // The page number itself, as for any untouched anonymous area. A stack is moved after its first
+            // page was written and keeps its old offset, which nobody can see: it never joins anything.
+            0
+        } else {
+            (seed.offset >> 12).wrapping_sub(start >> 12)
+        };
+        let backing = match (seed.name, seed.file) {
+            (Some(name), _) => Backing::Special(name),
+            (None, Some(file)) => Backing::File(file),
+            (None, None) if anonymous_object => Backing::SharedAnonymous(self.new_object()),
+            (None, None) => Backing::Anonymous,
+        };
+        let anon = seed.touched.then(|| self.new_anon());
+        let vma = Vma {
+            flags,
+            shift,
+            backing,
+            anon,
+            policy: Policy::default(),
+            uffd: None,
+            name: None,
+        };
+        self.vmas.put(start, end, vma)
+    }
+
+    /// Validates and performs `call`; the result is what the system call returns: an address, 0, or an error.
+    ///
+    /// # Errors
+    /// Linux's, in Linux's order of checks. `ENOMEM` also when an allocation for the map itself fails; nothing has then
+    /// changed beyond what Linux leaves in that case.
+    pub fn perform(&mut self, call: &Call, facts: &mut dyn Facts) -> Result<u64, Errno> {
+        self.run(call, None, facts)
+    }
+
+    /// Like [`perform`](Self::perform), but a mapping whose place the kernel chooses goes to `address`: for following a kernel
+    /// that chose otherwise.
+    ///
+    /// # Errors
+    /// As [`perform`](Self::perform).
+    pub fn perform_at(
+        &mut self,
+        call: &Call,
+        address: u64,
+        facts: &mut dyn Facts,
+    ) -> Result<u64, Errno> {
+        self.run(call, Some(address), facts)
+    }
+
+    fn run(
+        &mut self,
+        call: &Call,
+        forced: Option<u64>,
+        facts: &mut dyn Facts,
+    ) -> Result<u64, Errno> {
+        if facts.informed() {
+            self.learn(call, forced, facts);
+        }
+        match call {
+            Call::Mmap {
+                addr,
+                len,
+                prot,
+                flags,
+                file,
+                offset,
+            } => self.mmap(*addr, *len, *prot, *flags, file, *offset, forced),
+            Call::Munmap { addr, len } => self.munmap(*addr, *len),
+            Call::Mprotect {
+                addr,
+                len,
+                prot,
+                pkey,
+            } => self.mprotect(*addr, *len, *prot, *pkey),
+            Call::Brk { addr } => Ok(self.brk(*addr)),
+            _ => Err(Errno::ENOSYS),
+        }
+    }
+
+    /// Limits in force.
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
+    /// Changes the limits, as `setrlimit(2)` does; what is mapped stays.
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+    }
+
+    /// Settings in force.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Changes the settings, as a write to `/proc/sys/vm` or a change of privileges does.
+    pub fn set_config(&mut self, config: Config) {
+        self.config = config;
+    }
+
+    /// Layout in force; the program break in it is the current one.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// Number of areas. O(1).
+    pub fn area_count(&self) -> usize {
+        self.vmas.count()
+    }
+
+    /// Pages by kind. O(1).
+    pub fn page_counts(&self) -> PageCounts {
+        self.vmas.pages()
+    }
+
+    /// The area that holds `address` or the first one above it (Linux's `find_vma`). O(log n).
+    pub fn find(&self, address: u64) -> Option<Area<'_>> {
+        self.vmas.find(address)
+    }
+
+    /// The area that holds `address` (Linux's `vma_lookup`). O(log n).
+    pub fn lookup(&self, address: u64) -> Option<Area<'_>> {
+        self.vmas.at(address)
+    }
+
+    /// The first area that intersects `[start, end)` (Linux's `find_vma_intersection`). O(log n).
+    pub fn find_intersection(&self, start: u64, end: u64) -> Option<Area<'_>> {
+        self.vmas.find_in(start, end)
+    }
+
+    /// The area with exactly this range (Linux's `find_exact_vma`). O(log n).
+    pub fn find_exact(&self, start: u64, end: u64) -> Option<Area<'_>> {
+        self.vmas
+            .at(start)
+            .filter(|area| area.start == start && area.end == end)
+    }
+
+    /// [`find`](Self::find), and the area before it (Linux's `find_vma_prev`). O(log n).
+    pub fn find_with_previous(&self, address: u64) -> (Option<Area<'_>>, Option<Area<'_>>) {
+        let found = self.vmas.find(address);
+        let before = self
+            .vmas
+            .before(found.map_or(self.config.task_size, |area| area.start));
+        (before, found)
+    }
+
+    /// All areas, upwards and downwards.
+    pub fn areas(&self) -> impl DoubleEndedIterator<Item = Area<'_>> {
+        self.vmas.iter()
+    }
+
+    /// Figures. O(n), for the gaps.
+    pub fn stats(&self) -> Stats {
+        let mut gaps = 0;
+        let mut end = self.config.mmap_min_addr;
+        for area in self.vmas.iter() {
+            gaps += usize::from(area.start > end);
+            end = area.end;
+        }
+        gaps += usize::from(end < self.config.task_size);
+        Stats {
+            areas: self.vmas.count(),
+            areas_peak: self.vmas.peak(),
+            merges: self.counters.merges,
+            splits: self.counters.splits,
+            gaps,
+            tree_height: 0,
+            tree_bytes: 0,
+            pages: self.vmas.pages(),
+        }
+    }
+
+    pub(crate) fn new_anon(&mut self) -> AnonVma {
+        self.next_anon += 1;
+        AnonVma::fresh(self.next_anon)
+    }
+
+    pub(crate) fn new_forked_anon(&mut self) -> AnonVma {
+        self.next_anon += 1;
+        AnonVma::forked(self.next_anon)
+    }
+
+    pub(crate) fn new_object(&mut self) -> u64 {
+        self.next_object += 1;
+        self.next_object
+    }
+}

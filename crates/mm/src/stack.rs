@@ -1,0 +1,48 @@
+//! Growth of areas that grow downwards.
+
+use crate::errno::Errno;
+use crate::flags::{PAGE_MASK, VmFlags};
+use crate::space::AddressSpace;
+
+impl AddressSpace {
+    /// Grows the area above `address` down to it, as a fault there does.
+    ///
+    /// # Errors
+    /// `EFAULT` if no area there grows downwards; `ENOMEM` if a limit, the guard gap or another area is in the way.
+    pub fn grow_stack(&mut self, address: u64) -> Result<(), Errno> {
+        let start = address & PAGE_MASK;
+        let area = self.vmas.find(start).ok_or(Errno::EFAULT)?;
+        if area.start <= start {
+            return Ok(());
+        }
+        if !area.vma.flags.contains(VmFlags::GROWSDOWN) {
+            return Err(Errno::EFAULT);
+        }
+        if start < self.config.mmap_min_addr {
+            return Err(Errno::EPERM);
+        }
+        // The guard gap must stay free below, except below an area without access or another stack.
+        if let Some(below) = self.vmas.before(start)
+            && !below.vma.flags.contains(VmFlags::GROWSDOWN)
+            && below.vma.flags.intersects(VmFlags::ACCESS)
+            && start - below.end < self.config.stack_guard_gap
+        {
+            return Err(Errno::ENOMEM);
+        }
+        let (old, end, flags) = (area.start, area.end, area.vma.flags);
+        let grown = old - start;
+        if !self.may_expand(flags, grown >> 12)
+            || end - start > self.limits.stack
+            || !self.may_lock_new(flags, grown)
+            || flags.contains(VmFlags::ACCOUNT) && !self.may_commit(grown >> 12)
+        {
+            return Err(Errno::ENOMEM);
+        }
+        self.touch(old);
+        let vma = match self.vmas.at(old) {
+            Some(area) => area.vma.try_clone()?,
+            None => return Err(Errno::EFAULT),
+        };
+        self.vmas.put(start, end, vma)
+    }
+}

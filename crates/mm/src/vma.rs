@@ -1,0 +1,195 @@
+//! One area of an address space, apart from where it lies.
+
+use alloc::boxed::Box;
+use alloc::sync::Arc;
+use core::fmt;
+use core::num::NonZeroU32;
+
+use crate::errno::Errno;
+use crate::fallible::try_str;
+use crate::file::{File, FileKind};
+use crate::flags::VmFlags;
+
+/// The attributes of one area. Its range is the key under which the tree holds it and is not stored
+/// again here, so that trimming and merging cannot make the two disagree.
+///
+/// The page offset is stored relative to the address (`page offset = address / 4096 + shift`): cutting an area at any
+/// place leaves `shift` as it is, and two adjacent areas continue each other exactly if theirs are equal.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Vma {
+    /// Properties.
+    pub flags: VmFlags,
+    /// Page offset minus page number, wrapping. Untouched anonymous memory has 0.
+    pub shift: u64,
+    /// What is mapped.
+    pub backing: Backing,
+    /// Who owns the private pages, once there are any.
+    pub anon: Option<AnonVma>,
+    /// Memory policy (`mbind(2)`).
+    pub policy: Policy,
+    /// Identity of the userfaultfd that watches the area.
+    pub uffd: Option<NonZeroU32>,
+    /// Name given by `PR_SET_VMA_ANON_NAME`.
+    pub name: Option<Box<str>>,
+}
+
+/// What an area maps.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Backing {
+    /// Private memory of its own.
+    Anonymous,
+    /// A file.
+    File(Arc<File>),
+    /// Shared anonymous memory: every mapping is an object of its own, by this number.
+    SharedAnonymous(u64),
+    /// An attached System V segment: counted attachments keep its areas from being absorbed by neighbours.
+    Shm(Arc<File>),
+    /// Installed by the kernel at exec: `[vdso]`, `[vvar]` …
+    Special(Arc<str>),
+}
+
+/// Identity of an anon_vma: the common ancestor of private pages, by which the kernel finds who maps a page.
+/// Only areas with the same one may merge once they have been touched.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct AnonVma(u64);
+
+impl AnonVma {
+    const INHERITED: u64 = 1 << 63;
+
+    pub(crate) const fn fresh(number: u64) -> Self {
+        AnonVma(number & !Self::INHERITED)
+    }
+
+    /// The child's own, on top of those that it inherits by fork.
+    pub(crate) const fn forked(number: u64) -> Self {
+        AnonVma(number | Self::INHERITED)
+    }
+
+    /// Whether pages may still be shared with a parent: such an area never takes in an untouched one.
+    pub const fn is_inherited(self) -> bool {
+        self.0 & Self::INHERITED != 0
+    }
+
+    /// A number unique to this anon_vma within its address space.
+    pub const fn number(self) -> u64 {
+        self.0 & !Self::INHERITED
+    }
+}
+
+impl fmt::Debug for AnonVma {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mark = if self.is_inherited() { "^" } else { "" };
+        write!(f, "anon{}{mark}", self.number())
+    }
+}
+
+/// A memory policy, as `mbind(2)` sets it on an area. Two policies are equal when all fields are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Policy {
+    /// Mode and mode flags; 0 (`MPOL_DEFAULT`) is no policy.
+    pub mode: u32,
+    /// Set of nodes 0..64, bit by bit.
+    pub nodes: u64,
+}
+
+impl Vma {
+    /// A copy, for a split or for a child.
+    ///
+    /// # Errors
+    /// `ENOMEM` when the name cannot be copied.
+    pub(crate) fn try_clone(&self) -> Result<Vma, Errno> {
+        let name = match &self.name {
+            Some(name) => Some(try_str(name)?),
+            None => None,
+        };
+        Ok(Vma {
+            flags: self.flags,
+            shift: self.shift,
+            backing: self.backing.clone(),
+            anon: self.anon,
+            policy: self.policy,
+            uffd: self.uffd,
+            name,
+        })
+    }
+
+    /// The file behind the area, if any.
+    pub fn file(&self) -> Option<&Arc<File>> {
+        match &self.backing {
+            Backing::File(file) | Backing::Shm(file) => Some(file),
+            _ => None,
+        }
+    }
+
+    /// Faults give zeroed private memory: no file, or a private mapping of `/dev/zero`.
+    pub fn is_anonymous(&self) -> bool {
+        match &self.backing {
+            Backing::Anonymous => true,
+            Backing::File(file) => {
+                file.kind == FileKind::DevZero && !self.flags.contains(VmFlags::MAYSHARE)
+            }
+            _ => false,
+        }
+    }
+
+    /// Page offset of the area's page at `address`, in pages.
+    pub fn page_offset(&self, address: u64) -> u64 {
+        (address >> 12).wrapping_add(self.shift)
+    }
+
+    /// Writes go to private copies, so that a write fault gives the area an anon_vma.
+    pub(crate) fn is_private(&self) -> bool {
+        !self.flags.contains(VmFlags::SHARED)
+    }
+
+    /// A write since the last look may have given the area an anon_vma that is not recorded yet.
+    pub(crate) fn may_have_been_written(&self) -> bool {
+        self.anon.is_none()
+            && self.flags.contains(VmFlags::WRITE)
+            && self.is_private()
+            && !matches!(self.backing, Backing::Special(_))
+    }
+}
+
+/// An area with its range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Area<'a> {
+    /// First address.
+    pub start: u64,
+    /// First address beyond the area.
+    pub end: u64,
+    /// Attributes.
+    pub vma: &'a Vma,
+}
+
+impl Backing {
+    /// Whether two areas map the same object through the same open file description.
+    pub(crate) fn same(&self, other: &Backing) -> bool {
+        match (self, other) {
+            (Backing::Anonymous, Backing::Anonymous) => true,
+            (Backing::File(a), Backing::File(b)) => {
+                Arc::ptr_eq(a, b) || (a.id == b.id && a.description == b.description)
+            }
+            (Backing::SharedAnonymous(a), Backing::SharedAnonymous(b)) => a == b,
+            (Backing::Shm(a), Backing::Shm(b)) => a.id == b.id,
+            _ => false,
+        }
+    }
+}
+
+impl Area<'_> {
+    /// Length in bytes.
+    pub const fn len(&self) -> u64 {
+        self.end - self.start
+    }
+
+    /// Never true: areas have at least one page.
+    pub const fn is_empty(&self) -> bool {
+        self.end == self.start
+    }
+
+    /// Page offset of the first page, in pages.
+    pub fn page_offset(&self) -> u64 {
+        self.vma.page_offset(self.start)
+    }
+}
