@@ -1,0 +1,154 @@
+//! The whole-tree check that tests call after every change.
+
+use core::fmt;
+
+use crate::key::Key;
+use crate::node::{Geometry, Kind, Node};
+use crate::shape::Shape;
+use crate::tree::{RawTree, Root};
+
+/// What [`check`](crate::MapleTree::check) found wrong with a tree, and the first index of the node
+/// concerned. Only a defect of this crate, or memory that somebody overwrote, leads to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Damage<K> {
+    what: &'static str,
+    at: K,
+}
+
+impl<K> Damage<K> {
+    /// The rule that does not hold.
+    pub fn what(&self) -> &'static str {
+        self.what
+    }
+
+    /// The first index of the node in which it does not hold.
+    pub fn at(&self) -> &K {
+        &self.at
+    }
+}
+
+impl<K: Key> fmt::Display for Damage<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} (node at {})", self.what, self.at)
+    }
+}
+
+impl<K: Key> core::error::Error for Damage<K> {}
+
+/// What the walk carries along.
+struct Walk {
+    inner: Kind,
+    height: u32,
+    /// The slot before was a hole.
+    after_hole: bool,
+}
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    /// Checks every rule of the structure.
+    pub(crate) fn check(&self) -> Result<(), Damage<K>> {
+        let root = match self.root() {
+            Root::Empty | Root::Single(_) => {
+                if self.height() == 0 {
+                    return Ok(());
+                }
+                return Err(Damage {
+                    what: "a tree without nodes has a height",
+                    at: K::MIN,
+                });
+            }
+            Root::Node(root) => root,
+        };
+        let mut walk = Walk {
+            inner: self.inner_kind(),
+            height: self.height(),
+            after_hole: false,
+        };
+        if root.is_dead() || root.parent(walk.inner).is_some() {
+            return Err(Damage {
+                what: "the root is dead or has a parent",
+                at: K::MIN,
+            });
+        }
+        if root.end() == 0 && (!root.is_leaf() || root.slot(0).is_null()) {
+            return Err(Damage {
+                what: "the root is not needed",
+                at: K::MIN,
+            });
+        }
+        walk.node(root, K::MIN, K::MAX, 1)?;
+        Ok(())
+    }
+}
+
+impl Walk {
+    /// Checks a node and all below; gives the size of the largest hole.
+    fn node<K: Key, S: Shape>(
+        &mut self,
+        node: Node<K, S>,
+        min: K,
+        max: K,
+        level: u32,
+    ) -> Result<K, Damage<K>> {
+        let damage = |what| Err(Damage { what, at: min });
+        if node.is_leaf() != (level == self.height) {
+            return damage("leaves are not all on the lowest level");
+        }
+        if !node.is_leaf() && node.kind() != self.inner {
+            return damage("an inner node is of the wrong kind");
+        }
+        if node.is_dead() {
+            return damage("a dead node is reachable");
+        }
+        let end = node.end();
+        let capacity = node.capacity();
+        if end >= capacity {
+            return damage("the end is beyond the slots");
+        }
+        if level > 1 && max != K::MAX && node.used() < Geometry::<K, S>::least(node.kind()) {
+            return damage("a node has too few slots");
+        }
+        let mut first = min;
+        let mut largest = K::MIN;
+        for i in 0..=end {
+            let last = node.last(i, max);
+            if last < first || max < last || (i < end && last == max) || (i == end && last != max) {
+                return damage("pivots are not in order");
+            }
+            let word = node.slot(i);
+            if node.is_leaf() {
+                if word.is_null() {
+                    if self.after_hole {
+                        return damage("two holes are neighbours");
+                    }
+                    largest = largest.max(K::span(first, last));
+                }
+                self.after_hole = word.is_null();
+            } else {
+                if !crate::node::is_node(word) {
+                    return damage("a slot of an inner node holds no node");
+                }
+                let child = node.child(i);
+                if !child.is_child_of(node) {
+                    return damage("a child has another parent");
+                }
+                let gap = self.node(child, first, last, level + 1)?;
+                if node.kind() == Kind::Gap {
+                    if node.gap(i) != gap {
+                        return damage("the size of the largest hole is wrong");
+                    }
+                    largest = largest.max(gap);
+                }
+            }
+            first = last.wrapping_add(K::ONE);
+        }
+        for i in end..capacity {
+            if i + 1 < capacity && node.pivot(i) != K::MAX {
+                return damage("a pivot after the last slot is in use");
+            }
+            if i > end && !node.slot(i).is_null() {
+                return damage("a slot after the last one is in use");
+            }
+        }
+        Ok(largest)
+    }
+}

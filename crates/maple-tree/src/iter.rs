@@ -1,0 +1,120 @@
+//! Iterators over entries.
+
+use core::iter::FusedIterator;
+use core::marker::PhantomData;
+use core::ops::RangeInclusive;
+use core::ptr::NonNull;
+
+use crate::key::Key;
+use crate::shape::{Native, Shape};
+use crate::traverse::Traverse;
+use crate::tree::RawTree;
+use crate::value::Value;
+
+/// Entries in order, with their ranges. Made by [`MapleTree::range`](crate::MapleTree::range) and
+/// [`MapleTree::iter`](crate::MapleTree::iter).
+pub struct Iter<'a, K: Key, V: Value, S: Shape = Native> {
+    tree: &'a RawTree<K, S>,
+    at: Traverse<K, S>,
+    marker: PhantomData<&'a V>,
+}
+
+impl<'a, K: Key, V: Value, S: Shape> Iter<'a, K, V, S> {
+    pub(crate) fn new(tree: &'a RawTree<K, S>, at: Traverse<K, S>) -> Self {
+        Self {
+            tree,
+            at,
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for Iter<'a, K, V, S> {
+    type Item = (RangeInclusive<K>, V::Ref<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let found = self.at.next(self.tree)?;
+        let raw = NonNull::new(found.word)?;
+        // SAFETY: words in the tree are values, and the tree is borrowed for `'a`.
+        Some((found.first..=found.last, unsafe { V::borrow(raw) }))
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> DoubleEndedIterator for Iter<'a, K, V, S> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let found = self.at.next_back(self.tree)?;
+        let raw = NonNull::new(found.word)?;
+        // SAFETY: as in `next`.
+        Some((found.first..=found.last, unsafe { V::borrow(raw) }))
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> FusedIterator for Iter<'a, K, V, S> {}
+
+/// Entries in order, with their ranges, to be changed. Made by
+/// [`MapleTree::range_mut`](crate::MapleTree::range_mut) and
+/// [`MapleTree::iter_mut`](crate::MapleTree::iter_mut).
+pub struct IterMut<'a, K: Key, V: Value, S: Shape = Native> {
+    tree: &'a RawTree<K, S>,
+    at: Traverse<K, S>,
+    marker: PhantomData<&'a mut V>,
+}
+
+impl<'a, K: Key, V: Value, S: Shape> IterMut<'a, K, V, S> {
+    pub(crate) fn new(tree: &'a mut RawTree<K, S>, at: Traverse<K, S>) -> Self {
+        Self {
+            tree,
+            at,
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for IterMut<'a, K, V, S> {
+    type Item = (RangeInclusive<K>, V::Mut<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let found = self.at.next(self.tree)?;
+        let raw = NonNull::new(found.word)?;
+        // SAFETY: words in the tree are values, the tree is exclusively borrowed for `'a`, and a traversal
+        // yields each entry once.
+        Some((found.first..=found.last, unsafe { V::borrow_mut(raw) }))
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> DoubleEndedIterator for IterMut<'a, K, V, S> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let found = self.at.next_back(self.tree)?;
+        let raw = NonNull::new(found.word)?;
+        // SAFETY: as in `next`.
+        Some((found.first..=found.last, unsafe { V::borrow_mut(raw) }))
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> FusedIterator for IterMut<'a, K, V, S> {}
+
+impl<'a, K: Key, V: Value, A: crate::alloc::NodeAlloc, S: Shape> IntoIterator
+    for &'a crate::MapleTree<K, V, A, S>
+{
+    type Item = (RangeInclusive<K>, V::Ref<'a>);
+    type IntoIter = Iter<'a, K, V, S>;
+
+    fn into_iter(self) -> Iter<'a, K, V, S> {
+        self.iter()
+    }
+}
+
+impl<'a, K: Key, V: Value, A: crate::alloc::NodeAlloc, S: Shape> IntoIterator
+    for &'a mut crate::MapleTree<K, V, A, S>
+{
+    type Item = (RangeInclusive<K>, V::Mut<'a>);
+    type IntoIter = IterMut<'a, K, V, S>;
+
+    fn into_iter(self) -> IterMut<'a, K, V, S> {
+        self.iter_mut()
+    }
+}

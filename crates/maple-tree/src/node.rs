@@ -1,0 +1,575 @@
+//! Nodes: 256 bytes, 256-aligned, reached through a word whose low bits tell their kind.
+//!
+//! A node covers a run of indices, `min..=max`, that its parent (or, for the root, the key space)
+//! decides; the node itself does not hold these bounds. Slot `i` covers `pivot[i-1]+1..=pivot[i]`,
+//! the first slot starts at `min`, the last one used (`end`) reaches to `max`:
+//!
+//! ```text
+//!   leaf, range   | parent, end | pivot × (n-1) | slot × n |              n = 16 for 64-bit widths
+//!   gap           | parent, end | pivot × (n-1) | slot × n | gap × n |    n = 10
+//! ```
+//!
+//! * In a leaf a slot holds an entry, or NULL for a hole. In the other kinds it holds a child, and in
+//!   a gap node `gap[i]` is the size of the largest hole below slot `i`.
+//! * Pivots from `end` on are [`Key::MAX`], slots after `end` are NULL. A search therefore counts
+//!   the pivots below the key over the whole array, without a branch and without knowing `end`.
+//! * The first word is the parent's address, 0 for the root. A node that has been replaced is its
+//!   own parent: it is *dead*. The low five bits of the word are `end`.
+//!
+//! # Who may touch what
+//!
+//! Slots and the first word are atomic. Pivots and gaps are plain memory: they are written only while
+//! no reader can reach the node ([`NodeMut`]), with one exception: gaps, which only writers read, are
+//! changed in place in a reachable node. A reachable node's `end` is never changed either, only
+//! its parent.
+//!
+//! What this module does *not* know: bounds, holes that neighbour each other, how full a node
+//! should be. Indices passed in come from searches and from plans, and are below the capacity;
+//! debug builds assert it.
+
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+
+use crate::atomic::{AtomicPtr, Ordering};
+use crate::key::Key;
+use crate::shape::Shape;
+
+/// What a slot or a root holds: an entry, or a tagged pointer to a node.
+pub(crate) type Word = *mut ();
+
+/// No entry, or no node.
+pub(crate) const NULL: Word = ptr::null_mut();
+
+/// Bytes in a node, and its alignment.
+pub(crate) const NODE_BYTES: usize = 256;
+
+const WORD: usize = size_of::<Word>();
+/// Low bits of a node's first word: `end`.
+const END_MASK: usize = 0x1f;
+/// Low bits of a word that points to a node, beside the kind.
+const NODE_TAG: usize = 0b10;
+const NODE_TAG_MASK: usize = 0b11;
+const KIND_SHIFT: u32 = 2;
+const TAG_BITS: usize = NODE_BYTES - 1;
+/// A word below this is an entry, whatever its low bits (no node lives in the first page). It
+/// leaves room for reserved entries.
+const LOWEST_NODE: usize = 4096;
+
+/// The kinds of node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Kind {
+    /// Holds entries.
+    Leaf = 0,
+    /// Holds children.
+    Range = 1,
+    /// Holds children and the size of the largest hole below each.
+    Gap = 2,
+}
+
+impl Kind {
+    #[inline]
+    pub(crate) fn is_leaf(self) -> bool {
+        matches!(self, Kind::Leaf)
+    }
+}
+
+/// A key in a node: aligned as a pointer is, so that keys wider than pointers pack without padding.
+#[cfg_attr(target_pointer_width = "64", repr(C, packed(8)))]
+#[cfg_attr(not(target_pointer_width = "64"), repr(C, packed(4)))]
+#[derive(Clone, Copy)]
+struct Packed<K: Copy>(K);
+
+/// The layout of nodes for keys `K` and slot limit `S`.
+pub(crate) struct Geometry<K, S>(PhantomData<fn() -> (K, S)>);
+
+const fn align_to_word(n: usize) -> usize {
+    n.next_multiple_of(WORD)
+}
+
+const fn min(a: usize, b: usize) -> usize {
+    if a < b { a } else { b }
+}
+
+impl<K: Key, S: Shape> Geometry<K, S> {
+    const KEY: usize = size_of::<K>();
+
+    /// The most slots that fit beside one pivot fewer, the first word, and `gap_bytes` a slot.
+    const fn fit(gap_bytes: usize) -> usize {
+        let mut n = 1;
+        loop {
+            let next = n + 1;
+            let bytes =
+                align_to_word(WORD + (next - 1) * Self::KEY) + next * WORD + next * gap_bytes;
+            // Five bits hold the end.
+            if bytes > NODE_BYTES || next > END_MASK + 1 {
+                return n;
+            }
+            n = next;
+        }
+    }
+
+    /// Slots in leaf and range nodes.
+    pub(crate) const SLOTS: usize = min(Self::fit(0), S::LIMIT);
+    /// Slots in gap nodes.
+    pub(crate) const GAP_SLOTS: usize = min(Self::fit(Self::KEY), S::LIMIT);
+
+    const PIVOT_AT: usize = WORD;
+    const SLOT_AT: usize = align_to_word(Self::PIVOT_AT + (Self::SLOTS - 1) * Self::KEY);
+    const GAP_SLOT_AT: usize = align_to_word(Self::PIVOT_AT + (Self::GAP_SLOTS - 1) * Self::KEY);
+    const GAP_AT: usize = Self::GAP_SLOT_AT + Self::GAP_SLOTS * WORD;
+
+    /// Slots in a node of a kind.
+    #[inline(always)]
+    pub(crate) const fn slots(kind: Kind) -> usize {
+        match kind {
+            Kind::Leaf | Kind::Range => Self::SLOTS,
+            Kind::Gap => Self::GAP_SLOTS,
+        }
+    }
+
+    /// The fewest used slots in a node of a kind, except the root and the last node of each
+    /// level. Three eighths full: low enough that neither half of a split, nor of a rebalanced
+    /// pair, is near it.
+    #[inline(always)]
+    pub(crate) const fn least(kind: Kind) -> usize {
+        let n = Self::slots(kind) * 3 / 8;
+        if n < 2 { 2 } else { n }
+    }
+}
+
+/// What a node's memory must be like.
+pub(crate) const LAYOUT: Layout = match Layout::from_size_align(NODE_BYTES, NODE_BYTES) {
+    Ok(layout) => layout,
+    Err(_) => unreachable!(),
+};
+
+/// Whether `word` in a root is a node rather than an entry.
+#[inline(always)]
+pub(crate) fn is_node(word: Word) -> bool {
+    let addr = word.addr();
+    addr & NODE_TAG_MASK == NODE_TAG && addr >= LOWEST_NODE
+}
+
+/// A node that may be read: it stays allocated for as long as the handle is used.
+pub(crate) struct Node<K, S> {
+    base: NonNull<u8>,
+    kind: Kind,
+    marker: PhantomData<fn() -> (K, S)>,
+}
+
+impl<K, S> Clone for Node<K, S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, S> Copy for Node<K, S> {}
+
+impl<K, S> PartialEq for Node<K, S> {
+    #[inline(always)]
+    fn eq(&self, other: &Self) -> bool {
+        self.base == other.base
+    }
+}
+
+impl<K: Key, S: Shape> Node<K, S> {
+    /// The node that a word points to.
+    ///
+    /// # Safety
+    ///
+    /// `word` is the tagged pointer of a node of a tree with this `K` and `S`, which stays
+    /// allocated while the handle and its copies are used.
+    #[inline(always)]
+    pub(crate) unsafe fn from_word(word: Word) -> Self {
+        debug_assert!(is_node(word));
+        let kind = match (word.addr() >> KIND_SHIFT) & 0b11 {
+            0 => Kind::Leaf,
+            1 => Kind::Range,
+            _ => Kind::Gap,
+        };
+        let base = word.cast::<u8>().map_addr(|a| a & !TAG_BITS);
+        // SAFETY: nodes are not at address 0, and the tag is in the low bits only.
+        let base = unsafe { NonNull::new_unchecked(base) };
+        Self {
+            base,
+            kind,
+            marker: PhantomData,
+        }
+    }
+
+    /// The tagged pointer that leads here.
+    #[inline(always)]
+    pub(crate) fn word(self) -> Word {
+        let tag = NODE_TAG | ((self.kind as usize) << KIND_SHIFT);
+        self.base.as_ptr().map_addr(|a| a | tag).cast()
+    }
+
+    /// The node's memory.
+    #[inline(always)]
+    pub(crate) fn block(self) -> NonNull<u8> {
+        self.base
+    }
+
+    #[inline(always)]
+    pub(crate) fn kind(self) -> Kind {
+        self.kind
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_leaf(self) -> bool {
+        self.kind.is_leaf()
+    }
+
+    /// How many slots the node has room for.
+    #[inline(always)]
+    pub(crate) fn capacity(self) -> usize {
+        Geometry::<K, S>::slots(self.kind)
+    }
+
+    #[inline(always)]
+    fn first_word(&self) -> &AtomicPtr<()> {
+        // SAFETY: the node is allocated (promise of `from_word`), its first word is only ever
+        // accessed as an atomic once the node has been initialised, and it is aligned.
+        unsafe { self.base.cast::<AtomicPtr<()>>().as_ref() }
+    }
+
+    #[inline(always)]
+    fn pivots(self) -> *mut Packed<K> {
+        // SAFETY: the offset is within the node.
+        unsafe { self.base.as_ptr().add(Geometry::<K, S>::PIVOT_AT).cast() }
+    }
+
+    /// Slot `i`.
+    #[inline(always)]
+    fn slot_cell(&self, i: usize) -> &AtomicPtr<()> {
+        debug_assert!(i < self.capacity());
+        // SAFETY: `i` is below the capacity, so that the slot is within the node; slots are only
+        // accessed as atomics once the node has been initialised, and they are aligned.
+        unsafe { &*self.slots().add(i).cast::<AtomicPtr<()>>() }
+    }
+
+    /// Where the slots are.
+    #[inline(always)]
+    fn slots(self) -> *mut Word {
+        let at = match self.kind {
+            Kind::Leaf | Kind::Range => Geometry::<K, S>::SLOT_AT,
+            Kind::Gap => Geometry::<K, S>::GAP_SLOT_AT,
+        };
+        // SAFETY: the offset is within the node.
+        unsafe { self.base.as_ptr().add(at).cast() }
+    }
+
+    /// The last used slot.
+    #[inline(always)]
+    pub(crate) fn end(self) -> usize {
+        self.first_word().load(Ordering::Relaxed).addr() & END_MASK
+    }
+
+    /// How many slots are used: `end() + 1`.
+    #[inline(always)]
+    pub(crate) fn used(self) -> usize {
+        self.end() + 1
+    }
+
+    /// The upper bound of slot `i`: meaningful below `end()`, [`Key::MAX`] from there on.
+    #[inline(always)]
+    pub(crate) fn pivot(self, i: usize) -> K {
+        debug_assert!(i + 1 < self.capacity());
+        // SAFETY: `i` is below the number of pivots; pivots are initialised with the node and not
+        // written while the node can be reached by anybody but the writer.
+        unsafe { self.pivots().add(i).read().0 }
+    }
+
+    /// The last index of slot `i` in a node that ends at `max`.
+    #[inline(always)]
+    pub(crate) fn last(self, i: usize, max: K) -> K {
+        if i + 1 < self.capacity() {
+            self.pivot(i).min(max)
+        } else {
+            max
+        }
+    }
+
+    /// The first index of slot `i` in a node that starts at `min`.
+    #[inline(always)]
+    pub(crate) fn first(self, i: usize, min: K) -> K {
+        if i == 0 {
+            min
+        } else {
+            self.pivot(i - 1).wrapping_add(K::ONE)
+        }
+    }
+
+    /// The word in slot `i`. Pairs with the store that published it.
+    #[inline(always)]
+    pub(crate) fn slot(self, i: usize) -> Word {
+        self.slot_cell(i).load(Ordering::Acquire)
+    }
+
+    /// Publishes a word in slot `i`: whoever reads it sees all that was written before.
+    #[inline(always)]
+    pub(crate) fn publish(self, i: usize, word: Word) {
+        self.slot_cell(i).store(word, Ordering::Release);
+    }
+
+    /// The child in slot `i`.
+    #[inline(always)]
+    pub(crate) fn child(self, i: usize) -> Self {
+        debug_assert!(!self.is_leaf());
+        // SAFETY: used slots of range and gap nodes hold children, which live as long as what
+        // points to them; a reader's guard keeps both.
+        unsafe { Self::from_word(self.slot(i)) }
+    }
+
+    /// The slot whose range contains `key`, which is within the node's bounds.
+    #[inline(always)]
+    pub(crate) fn search(self, key: K) -> usize {
+        match self.kind {
+            Kind::Leaf | Kind::Range => self.count_below::<false>(key),
+            Kind::Gap => self.count_below::<true>(key),
+        }
+    }
+
+    /// How many pivots are below `key`. The trip count is a constant and there is no branch that
+    /// depends on data: a mispredicted exit would cost more than the comparisons.
+    #[inline(always)]
+    fn count_below<const GAP: bool>(self, key: K) -> usize {
+        let n = if GAP {
+            Geometry::<K, S>::GAP_SLOTS
+        } else {
+            Geometry::<K, S>::SLOTS
+        };
+        let pivots = self.pivots();
+        let mut count = 0;
+        for i in 0..n - 1 {
+            // SAFETY: as in `pivot`.
+            let pivot = unsafe { pivots.add(i).read().0 };
+            count += usize::from(pivot < key);
+        }
+        count
+    }
+
+    #[inline(always)]
+    fn gaps(self) -> *mut Packed<K> {
+        debug_assert!(self.kind == Kind::Gap);
+        // SAFETY: the offset is within the node.
+        unsafe { self.base.as_ptr().add(Geometry::<K, S>::GAP_AT).cast() }
+    }
+
+    /// The size of the largest hole below slot `i`. Only for whoever may write the tree.
+    #[inline(always)]
+    pub(crate) fn gap(self, i: usize) -> K {
+        debug_assert!(i < self.capacity());
+        // SAFETY: `i` is below the capacity; gaps are initialised with the node and only accessed
+        // by the writer.
+        unsafe { self.gaps().add(i).read().0 }
+    }
+
+    /// Notes the size of the largest hole below slot `i`. Only for whoever may write the tree.
+    #[inline(always)]
+    pub(crate) fn set_gap(self, i: usize, gap: K) {
+        debug_assert!(i < self.capacity());
+        // SAFETY: as in `gap`.
+        unsafe { self.gaps().add(i).write(Packed(gap)) }
+    }
+
+    /// The parent's address, NULL for the root, the node's own if it is dead.
+    #[inline(always)]
+    fn parent_addr(self) -> *mut u8 {
+        self.first_word()
+            .load(Ordering::Relaxed)
+            .cast::<u8>()
+            .map_addr(|a| a & !TAG_BITS)
+    }
+
+    /// Whether `other` is this node's parent.
+    #[inline(always)]
+    pub(crate) fn is_child_of(self, other: Self) -> bool {
+        self.parent_addr().addr() == other.base.addr().get()
+    }
+
+    /// The parent, or `None` for the root. `inner` is the kind of inner nodes in this tree. The
+    /// node is not dead.
+    #[inline(always)]
+    pub(crate) fn parent(self, inner: Kind) -> Option<Self> {
+        let base = NonNull::new(self.parent_addr())?;
+        Some(Self {
+            base,
+            kind: inner,
+            marker: PhantomData,
+        })
+    }
+
+    /// Links the node to its parent, or makes it the root.
+    #[inline(always)]
+    pub(crate) fn set_parent(self, parent: Option<Self>) {
+        let end = self.end();
+        let base = parent.map_or(ptr::null_mut(), |p| p.base.as_ptr());
+        self.first_word()
+            .store(base.map_addr(|a| a | end).cast(), Ordering::Relaxed);
+    }
+
+    /// Marks the node as replaced.
+    #[inline(always)]
+    pub(crate) fn mark_dead(self) {
+        let end = self.end();
+        let word = self.base.as_ptr().map_addr(|a| a | end).cast();
+        self.first_word().store(word, Ordering::Release);
+    }
+
+    /// Whether the node has been replaced.
+    #[inline(always)]
+    pub(crate) fn is_dead(self) -> bool {
+        self.parent_addr().addr() == self.base.addr().get()
+    }
+
+    /// The right to change pivots and the end.
+    ///
+    /// # Safety
+    ///
+    /// No reader can reach the node (it is not published yet, or the tree has no concurrent
+    /// readers), and the caller is the only writer.
+    #[inline(always)]
+    pub(crate) unsafe fn write(self) -> NodeMut<K, S> {
+        NodeMut { node: self }
+    }
+}
+
+/// A node that no reader can reach: everything in it may be changed.
+pub(crate) struct NodeMut<K, S> {
+    node: Node<K, S>,
+}
+
+impl<K, S> Clone for NodeMut<K, S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, S> Copy for NodeMut<K, S> {}
+
+impl<K: Key, S: Shape> NodeMut<K, S> {
+    /// Makes a node of a kind out of fresh memory: no parent, one used slot, all of them NULL.
+    ///
+    /// # Safety
+    ///
+    /// `block` is memory of [`LAYOUT`] that nobody else uses.
+    #[inline]
+    pub(crate) unsafe fn init(block: NonNull<u8>, kind: Kind) -> Self {
+        let node = Node {
+            base: block,
+            kind,
+            marker: PhantomData,
+        };
+        let n = Geometry::<K, S>::slots(kind);
+        // SAFETY: the caller gives memory of a node that nobody else uses; all offsets are within
+        // it. The words are atomics later, which have the layout of what is written here.
+        unsafe {
+            block.cast::<Word>().write(NULL);
+            for i in 0..n - 1 {
+                node.pivots().add(i).write(Packed(K::MAX));
+            }
+            for i in 0..n {
+                node.slots().add(i).write(NULL);
+            }
+            if kind == Kind::Gap {
+                for i in 0..n {
+                    node.gaps().add(i).write(Packed(K::MIN));
+                }
+            }
+        }
+        Self { node }
+    }
+
+    #[inline(always)]
+    pub(crate) fn node(self) -> Node<K, S> {
+        self.node
+    }
+
+    /// Sets the upper bound of slot `i`.
+    #[inline(always)]
+    pub(crate) fn set_pivot(self, i: usize, pivot: K) {
+        debug_assert!(i + 1 < self.node.capacity());
+        // SAFETY: `i` is below the number of pivots, and nobody reads (promise of `write`).
+        unsafe { self.node.pivots().add(i).write(Packed(pivot)) }
+    }
+
+    /// Puts a word into slot `i`.
+    #[inline(always)]
+    pub(crate) fn set_slot(self, i: usize, word: Word) {
+        self.node.slot_cell(i).store(word, Ordering::Relaxed);
+    }
+
+    /// Sets the last used slot.
+    #[inline(always)]
+    pub(crate) fn set_end(self, end: usize) {
+        debug_assert!(end < self.node.capacity());
+        let cell = self.node.first_word();
+        let word = cell
+            .load(Ordering::Relaxed)
+            .map_addr(|a| (a & !END_MASK) | end);
+        cell.store(word, Ordering::Relaxed);
+    }
+
+    /// Moves the slots `from..=end` (with what bounds them above, and their gaps) so that they start
+    /// at `to`, sets the new end, and clears what is left over. Slots between `from` and `to`, when
+    /// these move upwards, keep stale contents: the caller fills them.
+    pub(crate) fn shift(self, from: usize, to: usize) {
+        let node = self.node;
+        let end = node.end();
+        debug_assert!(from <= end + 1);
+        let count = end + 1 - from;
+        let new_end = (to + count).wrapping_sub(1);
+        debug_assert!(new_end < node.capacity());
+        let pivots = node.capacity() - 1;
+        // SAFETY: both ranges are within the arrays (the pivot of the last slot, if it moves beyond the
+        // array, is not moved), and nobody else accesses the node (promise of `write`).
+        unsafe {
+            let keep = count.min(pivots.saturating_sub(from.max(to)));
+            ptr::copy(node.pivots().add(from), node.pivots().add(to), keep);
+            ptr::copy(node.slots().add(from), node.slots().add(to), count);
+            if node.kind == Kind::Gap {
+                ptr::copy(node.gaps().add(from), node.gaps().add(to), count);
+            }
+        }
+        for i in new_end.wrapping_add(1)..=end {
+            self.set_slot(i, NULL);
+            if node.kind == Kind::Gap {
+                node.set_gap(i, K::MIN);
+            }
+        }
+        for i in new_end..=end {
+            if i < pivots {
+                self.set_pivot(i, K::MAX);
+            }
+        }
+        self.set_end(new_end);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shape::{Fanout, Native};
+
+    #[test]
+    fn fanouts_fill_256_bytes() {
+        if cfg!(target_pointer_width = "64") {
+            assert_eq!(Geometry::<u64, Native>::SLOTS, 16);
+            assert_eq!(Geometry::<u64, Native>::GAP_SLOTS, 10);
+            assert_eq!(Geometry::<u32, Native>::SLOTS, 21);
+            assert_eq!(Geometry::<u32, Native>::GAP_SLOTS, 15);
+            assert_eq!(Geometry::<u128, Native>::SLOTS, 11);
+            assert_eq!(Geometry::<u128, Native>::GAP_SLOTS, 6);
+        } else {
+            assert_eq!(Geometry::<u32, Native>::SLOTS, 32);
+            assert_eq!(Geometry::<u32, Native>::GAP_SLOTS, 21);
+        }
+        assert_eq!(Geometry::<u64, Fanout<4>>::SLOTS, 4);
+        assert_eq!(Geometry::<u64, Fanout<4>>::GAP_SLOTS, 4);
+    }
+}

@@ -1,0 +1,39 @@
+//! How many slots a node has: derived from the widths of key and pointer, or made smaller for
+//! tests.
+
+/// How many slots the nodes of a tree may use.
+///
+/// Production code uses [`Native`]. A smaller [`Fanout`] makes splits, merges and stores across
+/// several nodes happen among a handful of entries, so that all short histories can be tried.
+///
+/// The trait is sealed.
+pub trait Shape: sealed::Sealed + Copy + Send + Sync + 'static {
+    /// No node uses more slots than this (nor more than fit 256 bytes). At least 4.
+    const LIMIT: usize;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for super::Native {}
+    impl<const N: usize> Sealed for super::Fanout<N> {}
+}
+
+/// As many slots as fit the 256 bytes of a node: for 64-bit keys and pointers 16 in leaf and
+/// range nodes and 10 in gap-tracking nodes; for 32-bit keys and pointers 32 and 21.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Native;
+
+impl Shape for Native {
+    const LIMIT: usize = usize::MAX;
+}
+
+/// At most `N` slots (4 or more), for tests.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Fanout<const N: usize>;
+
+impl<const N: usize> Shape for Fanout<N> {
+    const LIMIT: usize = {
+        assert!(N >= 4, "a node needs 4 slots");
+        N
+    };
+}

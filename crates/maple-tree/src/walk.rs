@@ -1,0 +1,189 @@
+//! The read path: down to a leaf, and from leaf to leaf. Nothing here writes.
+
+use crate::key::Key;
+use crate::node::{Kind, NULL, Node, Word};
+use crate::shape::Shape;
+use crate::tree::{RawTree, Root};
+
+/// A leaf and the indices that it covers.
+pub(crate) struct Place<K, S> {
+    pub(crate) leaf: Node<K, S>,
+    pub(crate) min: K,
+    pub(crate) max: K,
+}
+
+impl<K: Copy, S> Clone for Place<K, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Copy, S> Copy for Place<K, S> {}
+
+/// A slot of a leaf, with the range that it covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found<K> {
+    pub(crate) first: K,
+    pub(crate) last: K,
+    /// NULL for a hole.
+    pub(crate) word: Word,
+}
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    /// The entry at `key`, or NULL.
+    #[inline]
+    pub(crate) fn load(&self, key: K) -> Word {
+        match self.root() {
+            Root::Empty => NULL,
+            Root::Single(word) => {
+                if key == K::MIN {
+                    word
+                } else {
+                    NULL
+                }
+            }
+            Root::Node(mut node) => {
+                while !node.is_leaf() {
+                    node = node.child(node.search(key));
+                }
+                node.slot(node.search(key))
+            }
+        }
+    }
+
+    /// The range of the entry or hole at `key`.
+    #[inline]
+    pub(crate) fn lookup(&self, key: K) -> Found<K> {
+        match self.root() {
+            Root::Empty => Found {
+                first: K::MIN,
+                last: K::MAX,
+                word: NULL,
+            },
+            Root::Single(word) => {
+                if key == K::MIN {
+                    Found {
+                        first: K::MIN,
+                        last: K::MIN,
+                        word,
+                    }
+                } else {
+                    Found {
+                        first: K::ONE,
+                        last: K::MAX,
+                        word: NULL,
+                    }
+                }
+            }
+            Root::Node(root) => descend(root, key).at(key),
+        }
+    }
+}
+
+impl<K: Key, S: Shape> Place<K, S> {
+    /// The slot at `key`, which is in this leaf.
+    #[inline]
+    pub(crate) fn at(&self, key: K) -> Found<K> {
+        self.slot(self.leaf.search(key))
+    }
+
+    /// Slot `i`.
+    #[inline]
+    pub(crate) fn slot(&self, i: usize) -> Found<K> {
+        Found {
+            first: self.leaf.first(i, self.min),
+            last: self.leaf.last(i, self.max),
+            word: self.leaf.slot(i),
+        }
+    }
+}
+
+/// The leaf that covers `key`.
+#[inline]
+pub(crate) fn descend<K: Key, S: Shape>(root: Node<K, S>, key: K) -> Place<K, S> {
+    let mut node = root;
+    let mut min = K::MIN;
+    let mut max = K::MAX;
+    while !node.is_leaf() {
+        let i = node.search(key);
+        min = node.first(i, min);
+        max = node.last(i, max);
+        node = node.child(i);
+    }
+    Place {
+        leaf: node,
+        min,
+        max,
+    }
+}
+
+/// The first index that `node` covers; `key` is one of them. Climbs until a pivot bounds it. Only
+/// for the writer.
+pub(crate) fn lower_bound<K: Key, S: Shape>(node: Node<K, S>, key: K, inner: Kind) -> K {
+    let mut node = node;
+    while let Some(parent) = node.parent(inner) {
+        let i = parent.search(key);
+        if i > 0 {
+            return parent.pivot(i - 1).wrapping_add(K::ONE);
+        }
+        node = parent;
+    }
+    K::MIN
+}
+
+/// The last index that `node` covers; `key` is one of them. Only for the writer.
+pub(crate) fn upper_bound<K: Key, S: Shape>(node: Node<K, S>, key: K, inner: Kind) -> K {
+    let mut node = node;
+    while let Some(parent) = node.parent(inner) {
+        let i = parent.search(key);
+        if i < parent.end() {
+            return parent.pivot(i);
+        }
+        node = parent;
+    }
+    K::MAX
+}
+
+/// The next node on the level of `node`, or `None` if it is the last; `key` is an index of `node`.
+/// Only for the writer.
+pub(crate) fn next_node<K: Key, S: Shape>(
+    node: Node<K, S>,
+    key: K,
+    inner: Kind,
+) -> Option<Node<K, S>> {
+    let mut at = node.parent(inner)?;
+    let mut down = 0;
+    let mut i = at.search(key);
+    while i == at.end() {
+        at = at.parent(inner)?;
+        i = at.search(key);
+        down += 1;
+    }
+    at = at.child(i + 1);
+    for _ in 0..down {
+        at = at.child(0);
+    }
+    Some(at)
+}
+
+/// The node before `node` on its level, or `None` if it is the first; `key` is an index of `node`.
+/// Only for the writer.
+pub(crate) fn prev_node<K: Key, S: Shape>(
+    node: Node<K, S>,
+    key: K,
+    inner: Kind,
+) -> Option<Node<K, S>> {
+    let mut at = node.parent(inner)?;
+    let mut down = 0;
+    let mut i = at.search(key);
+    while i == 0 {
+        at = at.parent(inner)?;
+        i = at.search(key);
+        down += 1;
+    }
+    at = at.child(i - 1);
+    for _ in 0..down {
+        at = at.child(at.end());
+    }
+    Some(at)
+}

@@ -1,0 +1,378 @@
+//! Long random histories at the true fanouts of every key width, with failing allocations, gap searches in both directions,
+//! duplicates, and counts of what is left.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+mod support;
+
+use std::alloc::Layout;
+use std::cell::{Cell, RefCell};
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use maple_tree::alloc::{Counted, Global, NodeAlloc};
+use maple_tree::{
+    CloneError, EraseError, Fanout, InsertError, Key, MapleTree, Native, Shape, StoreError,
+};
+use support::{Model, Rng, add, compare};
+
+/// Refuses the allocation after the next `left` ones, and all after it; never, at `usize::MAX`.
+struct Countdown {
+    inner: Counted<Global>,
+    left: Cell<usize>,
+}
+
+impl Countdown {
+    fn new() -> Self {
+        Self {
+            inner: Counted::new(Global),
+            left: Cell::new(usize::MAX),
+        }
+    }
+}
+
+// SAFETY: passed on to an allocator that keeps the promises.
+unsafe impl NodeAlloc for Countdown {
+    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+        match self.left.get() {
+            0 => return None,
+            usize::MAX => {}
+            n => self.left.set(n - 1),
+        }
+        self.inner.allocate(layout)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.inner.deallocate(block, layout) }
+    }
+}
+
+/// Tries an operation with 0, 1, 2 … allocations allowed until it succeeds; after each failure the tree is as it was.
+fn insist<K: Key, S: Shape, T>(
+    tree: &mut MapleTree<K, u32, &Countdown, S>,
+    nodes: &Countdown,
+    model: &Model<K>,
+    mut attempt: impl FnMut(&mut MapleTree<K, u32, &Countdown, S>) -> Result<T, bool>,
+) -> Option<T> {
+    for allowed in 0.. {
+        nodes.left.set(allowed);
+        let live = nodes.inner.live();
+        let result = attempt(tree);
+        nodes.left.set(usize::MAX);
+        match result {
+            Ok(value) => return Some(value),
+            Err(false) => return None,
+            Err(true) => {
+                assert_eq!(nodes.inner.live(), live, "a failed write kept nodes");
+                compare(model, tree, &|| {
+                    format!("after a failure with {allowed} nodes allowed")
+                });
+            }
+        }
+    }
+    None
+}
+
+fn history<K: Key, S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, base: K) {
+    let nodes = Countdown::new();
+    let mut rng = Rng(seed);
+    {
+        let mut tree: MapleTree<K, u32, &Countdown, S> = if gaps {
+            MapleTree::with_gaps_in(&nodes)
+        } else {
+            MapleTree::new_in(&nodes)
+        };
+        let mut model = Model::new(base, cells);
+        for step in 0..steps {
+            let value = 10_000 + step as u32;
+            // Mostly short ranges, now and then one over many nodes.
+            let width = match rng.below(20) {
+                0 => rng.below(cells),
+                1 | 2 => rng.below(cells.min(60)),
+                _ => rng.below(6),
+            };
+            let first = rng.below(cells);
+            let last = (first + width).min(cells - 1);
+            let range = model.key(first)..=model.key(last);
+            let fail = rng.below(4) == 0;
+            let what = rng.below(if step % 400 < 200 { 8 } else { 14 });
+            match what {
+                0..=2 => {
+                    let free = model.cells[first..=last].iter().all(Option::is_none);
+                    let r = range.clone();
+                    let go = |tree: &mut MapleTree<K, u32, &Countdown, S>| {
+                        tree.insert_range(r.clone(), value).map_err(|e| match e {
+                            InsertError::Alloc(v) => v == value,
+                            InsertError::Occupied(v) => {
+                                assert_eq!(v, value);
+                                false
+                            }
+                            InsertError::EmptyRange(_) => panic!("not empty"),
+                        })
+                    };
+                    let done = if fail {
+                        insist(&mut tree, &nodes, &model, go).is_some()
+                    } else {
+                        go(&mut tree).is_ok()
+                    };
+                    assert_eq!(done, free);
+                    if free {
+                        model.store(first, last, Some(value));
+                    }
+                }
+                3..=6 => {
+                    let splits = model.splits(first, last);
+                    let r = range.clone();
+                    let go = |tree: &mut MapleTree<K, u32, &Countdown, S>| {
+                        tree.store_range(r.clone(), value).map_err(|e| match e {
+                            StoreError::Alloc(v) => v == value,
+                            StoreError::Splits(_) => false,
+                            StoreError::EmptyRange(_) => panic!("not empty"),
+                        })
+                    };
+                    let done = if fail {
+                        insist(&mut tree, &nodes, &model, go).is_some()
+                    } else {
+                        go(&mut tree).is_ok()
+                    };
+                    assert_eq!(done, !splits);
+                    if splits {
+                        tree.store_range_splitting(range, value, |_, v| Some(v))
+                            .unwrap();
+                    }
+                    model.store(first, last, Some(value));
+                }
+                7 => {
+                    let cell = model.cells[first];
+                    let got = insist(&mut tree, &nodes, &model, |tree| {
+                        tree.remove(model.key(first)).map_err(|_| true)
+                    });
+                    let got = got.unwrap();
+                    assert_eq!(got.as_ref().map(|g| g.1), cell);
+                    if let Some((range, _)) = got {
+                        for i in 0..cells {
+                            if range.contains(&model.key(i)) {
+                                assert_eq!(model.cells[i], cell);
+                                model.cells[i] = None;
+                            }
+                        }
+                    }
+                }
+                _ => {
+                    let splits = model.splits(first, last);
+                    let r = range.clone();
+                    let go = |tree: &mut MapleTree<K, u32, &Countdown, S>| {
+                        tree.erase_range(r.clone()).map_err(|e| match e {
+                            EraseError::Alloc => true,
+                            EraseError::Splits => false,
+                            EraseError::EmptyRange => panic!("not empty"),
+                        })
+                    };
+                    let done = if fail {
+                        insist(&mut tree, &nodes, &model, go).is_some()
+                    } else {
+                        go(&mut tree).is_ok()
+                    };
+                    assert_eq!(done, !splits);
+                    if splits {
+                        tree.erase_range_splitting(range, |_, v| Some(v)).unwrap();
+                    }
+                    model.store(first, last, None);
+                }
+            }
+            compare(&model, &tree, &|| format!("seed {seed} step {step}"));
+            if step % 8 == 0 {
+                gap_searches(&tree, &model, &mut rng);
+            }
+            if step % 64 == 0 {
+                duplicates(&tree, &model, &nodes, &mut rng);
+            }
+        }
+    }
+    assert_eq!(nodes.inner.live(), 0, "nodes leaked");
+}
+
+fn gap_searches<K: Key, S: Shape>(
+    tree: &MapleTree<K, u32, &Countdown, S>,
+    model: &Model<K>,
+    rng: &mut Rng,
+) {
+    for _ in 0..6 {
+        let a = rng.below(model.cells.len());
+        let b = (a + rng.below(model.cells.len())).min(model.cells.len() - 1);
+        let (lo, hi) = match rng.below(4) {
+            0 => (K::MIN, model.key(b)),
+            1 => (model.key(a), K::MAX),
+            _ => (model.key(a), model.key(b)),
+        };
+        let size = add(K::ONE, rng.below(12));
+        let align = add(K::ONE, rng.below(7));
+        let offset = add(K::MIN, rng.below(7)).min(align.wrapping_sub(K::ONE));
+        let show = || format!("{size} in {lo}..={hi}, {align} + {offset}\n{tree}");
+        let plain = (K::ONE, K::MIN);
+        for (align, offset) in [plain, (align, offset)] {
+            assert_eq!(
+                tree.gap_up_aligned(lo..=hi, size, align, offset),
+                model.gap_up(lo, hi, size, align, offset),
+                "up: {}",
+                show()
+            );
+            assert_eq!(
+                tree.gap_down_aligned(lo..=hi, size, align, offset),
+                model.gap_down(lo, hi, size, align, offset),
+                "down: {}",
+                show()
+            );
+        }
+    }
+}
+
+/// Duplicates, with entries left out, and with an allocation or an entry that fails.
+fn duplicates<K: Key, S: Shape>(
+    tree: &MapleTree<K, u32, &Countdown, S>,
+    model: &Model<K>,
+    nodes: &Countdown,
+    rng: &mut Rng,
+) {
+    for every in [1, 2, 5, 1000] {
+        let start = rng.below(every) as u32;
+        let left_out = |v: u32| every < 1000 && v % every as u32 == start;
+        let mut expected = model.clone();
+        for cell in &mut expected.cells {
+            *cell = cell.filter(|&v| !left_out(v));
+        }
+        let live = nodes.inner.live();
+        for allowed in [
+            usize::MAX,
+            0,
+            1,
+            2,
+            5,
+            live / 2,
+            live.saturating_sub(1),
+            live,
+        ] {
+            nodes.left.set(allowed);
+            let copy = tree.try_clone_with(|_, v| Ok::<_, ()>((!left_out(v)).then_some(v)));
+            nodes.left.set(usize::MAX);
+            match copy {
+                Ok(copy) => compare(&expected, &copy, &|| {
+                    format!("copy without {start} of {every}")
+                }),
+                Err(error) => assert_eq!(error, CloneError::Alloc),
+            }
+            assert_eq!(nodes.inner.live(), live);
+        }
+        let entries = model.entries().len();
+        let mut left = rng.below(entries + 1);
+        let copy = tree.try_clone_with(|_, v| {
+            left = left.checked_sub(1).ok_or("enough")?;
+            Ok(Some(v))
+        });
+        assert!(matches!(copy, Ok(_) | Err(CloneError::Entry("enough"))));
+        drop(copy);
+        assert_eq!(nodes.inner.live(), live);
+    }
+}
+
+#[test]
+fn keys_u64() {
+    history::<u64, Native>(1, 400, 2500, true, 0);
+    history::<u64, Native>(2, 400, 2500, false, u64::MAX - 399);
+}
+
+#[test]
+fn keys_u32() {
+    history::<u32, Native>(3, 400, 2500, true, u32::MAX - 399);
+    history::<u32, Native>(4, 400, 2500, false, 12345);
+}
+
+#[test]
+fn keys_u128() {
+    history::<u128, Native>(5, 300, 2500, true, u128::MAX - 299);
+    history::<u128, Native>(6, 300, 2500, false, 1 << 100);
+}
+
+#[test]
+fn keys_usize() {
+    history::<usize, Native>(7, 300, 2000, true, 4096);
+}
+
+#[test]
+fn small_fanouts() {
+    history::<u64, Fanout<4>>(8, 200, 2000, true, 0);
+    history::<u64, Fanout<4>>(9, 200, 2000, false, u64::MAX - 199);
+    history::<u32, Fanout<5>>(10, 200, 2000, true, 77);
+    history::<u32, Fanout<7>>(11, 200, 2000, false, 77);
+}
+
+/// A value that counts how many of its kind live.
+struct Alive(Rc<Cell<isize>>);
+
+impl Alive {
+    fn new(count: &Rc<Cell<isize>>) -> Box<Self> {
+        count.set(count.get() + 1);
+        Box::new(Self(count.clone()))
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
+}
+
+/// Every value is dropped once: when it is overwritten, erased, refused, taken out, or left over.
+#[test]
+fn values_are_dropped_once() {
+    let count = Rc::new(Cell::new(0));
+    let mut rng = Rng(12);
+    let mut tree: MapleTree<u32, Box<Alive>, Global, Fanout<4>> = MapleTree::with_gaps();
+    for _ in 0..4000 {
+        let first = rng.below(100) as u32;
+        let last = first + rng.below(8) as u32;
+        match rng.below(6) {
+            0 => drop(tree.insert_range(first..=last, Alive::new(&count))),
+            1 => drop(tree.store_range(first..=last, Alive::new(&count))),
+            2 => {
+                let value = Alive::new(&count);
+                tree.store_range_splitting(first..=last, value, |_, _| Some(Alive::new(&count)))
+                    .unwrap();
+            }
+            3 => drop(tree.remove(first)),
+            4 => drop(tree.replace(first, Alive::new(&count))),
+            _ => drop(tree.erase_range(first..=last)),
+        }
+        assert_eq!(count.get(), tree.len() as isize);
+        let seen = RefCell::new(0);
+        let copy = tree.try_clone_with(|_, _| {
+            *seen.borrow_mut() += 1;
+            if *seen.borrow() == 9 {
+                Err(())
+            } else {
+                Ok(Some(Alive::new(&count)))
+            }
+        });
+        drop(copy);
+        assert_eq!(count.get(), tree.len() as isize);
+    }
+    tree.clear();
+    assert_eq!(count.get(), 0);
+}
+
+/// An entry grows over its neighbours, which keep what is outside or are handed out.
+#[test]
+fn grow() {
+    let mut tree: MapleTree<u64, u32> = MapleTree::new();
+    tree.insert_range(10..20, 1).unwrap();
+    tree.insert_range(20..25, 2).unwrap();
+    tree.insert_range(30..40, 3).unwrap();
+    let mut out = Vec::new();
+    assert_eq!(tree.grow(15, 5..35, |r, v| out.push((r, v))), Ok(true));
+    assert_eq!(out, [(20..=24, 2)]);
+    assert_eq!(tree.iter().collect::<Vec<_>>(), [(5..=34, 1), (35..=39, 3)]);
+    assert_eq!(tree.grow(15, 6..35, |_, _| ()), Ok(false));
+    assert_eq!(tree.grow(50, 50..60, |_, _| ()), Ok(false));
+    tree.check().unwrap();
+}
