@@ -1,2 +1,36 @@
-//! Placeholder while the first storey is built.
-#![no_std]
+#![doc = include_str!("../README.md")]
+#![cfg_attr(not(test), no_std)]
+#![warn(missing_docs)]
+
+mod add;
+mod alloc;
+mod array;
+mod cursor;
+mod dump;
+mod error;
+mod grow;
+mod isolate;
+mod iter;
+mod map;
+mod memblock;
+mod notice;
+mod query;
+mod region;
+mod release;
+
+#[cfg(test)]
+mod tests;
+
+pub use alloc::{ALLOC_NOLEAKTRACE, CACHE_LINE, LOW_ADDRESS_LIMIT};
+pub use array::RegionType;
+pub use cursor::{Cursor, Filter, Span};
+pub use dump::Dump;
+pub use error::Error;
+pub use iter::{PfnRanges, Spans};
+pub use map::{DirectMap, Identity, PhysMap, Unmapped};
+pub use memblock::{
+    ALLOC_ACCESSIBLE, ALLOC_ANYWHERE, INIT_REGIONS, Kind, Memblock, PAGE_SIZE, Storage,
+};
+pub use notice::Notice;
+pub use region::{Flags, NodeId, Region, addrs_overlap};
+pub use release::{PageAllocator, PageBlocks, Released};

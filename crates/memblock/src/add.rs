@@ -1,0 +1,232 @@
+//! Adding a range in one pass.
+//!
+//! There is no pass that counts first. A range is inserted as far as the array has room; when the room is used up, the
+//! address reached and the number of regions still missing are remembered ([`Stopped`]), the array grows once, and
+//! insertion resumes from that address.
+//!
+//! Four cases, cheapest first:
+//! 1. The range lies after all others: one entry is written, nothing is searched or moved.
+//! 2. It lies within one region: nothing changes. One binary search.
+//! 3. All that it overlaps or touches has its flags and node: they become one region. One binary search, one memmove.
+//! 4. It overlaps regions with other flags or nodes, which keep theirs; only the holes between them are inserted. Room is
+//!    made with one memmove (at most one hole before each region and one after the last), holes and regions are laid into
+//!    it, what is left of it is closed again, and neighbours that agree are merged: three memmoves.
+//!
+//! Only the last case can be half-way through when the array is full. What it has inserted by then carries
+//! [`Flags::FRESH`], and nothing has been merged into anything, so that [`RegionType::undo`] restores the array exactly
+//! when growing fails.
+
+use crate::array::RegionType;
+use crate::region::{Flags, NodeId, Region};
+
+/// Where an insertion ran out of room.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stopped {
+    /// Everything below this address is in the array; from here on it is not.
+    pub(crate) resume: u64,
+    /// How many regions the rest needs.
+    pub(crate) missing: usize,
+}
+
+impl RegionType {
+    /// Inserts what `from..end` lacks, as far as there is room. `from < end`.
+    ///
+    /// `Ok` means that all is in and merged. After `Err`, grow and call again with `resume` as `from`, then
+    /// [`finish`](Self::finish), or give up with [`undo`](Self::undo).
+    #[inline]
+    pub(crate) fn insert_while_room(
+        &mut self,
+        from: u64,
+        end: u64,
+        flags: Flags,
+        nid: NodeId,
+    ) -> Result<(), Stopped> {
+        let new = Region {
+            base: from,
+            size: end - from,
+            flags,
+            nid,
+        };
+        match self.as_slice().last() {
+            Some(last) if from <= last.end() => self.insert_among(new),
+            _ => {
+                let n = self.as_slice().len();
+                if !self.has_room(1) {
+                    return Err(Stopped {
+                        resume: from,
+                        missing: 1,
+                    });
+                }
+                self.storage()[n] = new;
+                *self.len_mut() = n + 1;
+                *self.total_mut() += new.size;
+                Ok(())
+            }
+        }
+    }
+
+    fn insert_among(&mut self, new: Region) -> Result<(), Stopped> {
+        let end = new.end();
+        let regions = self.as_slice();
+        let mut first = match regions.last() {
+            Some(last) if last.base < new.base => regions.len() - 1,
+            _ => self.first_reaching(new.base),
+        };
+        let mut past = first;
+        let (mut low, mut high, mut replaced) = (new.base, end, 0);
+        while let Some(r) = regions.get(past)
+            && r.base <= end
+        {
+            if r.base <= new.base && end <= r.end() {
+                return Ok(());
+            }
+            if r.attributes() != new.attributes() {
+                if r.base == end {
+                    break;
+                }
+                if r.end() > new.base {
+                    return self.insert_holes(new);
+                }
+                // It only touches the range from below, and does not merge with it.
+                first += 1;
+            } else {
+                low = low.min(r.base);
+                high = high.max(r.end());
+                replaced += r.size;
+            }
+            past += 1;
+        }
+        if first == past {
+            if !self.has_room(1) {
+                return Err(Stopped {
+                    resume: new.base,
+                    missing: 1,
+                });
+            }
+            self.insert_at(first, new);
+            return Ok(());
+        }
+        self.storage()[first] = Region {
+            base: low,
+            size: high - low,
+            ..new
+        };
+        *self.total_mut() += high - low - replaced;
+        self.drain(first + 1, past);
+        Ok(())
+    }
+
+    /// Case 4: at least one region with other attributes is overlapped.
+    fn insert_holes(&mut self, new: Region) -> Result<(), Stopped> {
+        let (base, end) = (new.base, new.end());
+        let n = self.as_slice().len();
+        let first = self.first_ending_after(base);
+        let past = first + self.as_slice()[first..].partition_point(|r| r.base < end);
+        let room = (past - first + 1).min(self.capacity() - n);
+
+        // Entries `write..read` are the room left; `read..past` are the overlapped regions yet to be moved down.
+        let s = self.storage();
+        s.copy_within(first..n, first + room);
+        let (mut write, mut read, past) = (first, first + room, past + room);
+        let (mut at, mut inserted, mut missing) = (base, 0, 0);
+        let hole = |at: u64, until: u64| Region {
+            base: at,
+            size: until - at,
+            flags: new.flags | Flags::FRESH,
+            nid: new.nid,
+        };
+        while at < end {
+            let next = if read < past { s[read].base } else { end };
+            if at < next {
+                if write == read {
+                    missing = 1 + holes_after(&s[read..past], end);
+                    break;
+                }
+                s[write] = hole(at, next);
+                inserted += next - at;
+                write += 1;
+                at = next;
+            }
+            if read < past {
+                at = at.max(s[read].end());
+                s[write] = s[read];
+                write += 1;
+                read += 1;
+            }
+        }
+        if missing == 0 {
+            s.copy_within(read..n + room, write);
+        }
+        *self.len_mut() = n + room - (read - write);
+        *self.total_mut() += inserted;
+        if missing > 0 {
+            return Err(Stopped {
+                resume: at,
+                missing,
+            });
+        }
+        self.finish(base, end);
+        Ok(())
+    }
+
+    /// Makes final what was inserted into `base..end`, merging neighbours that agree.
+    pub(crate) fn finish(&mut self, base: u64, end: u64) {
+        self.merge(base, end, true);
+    }
+
+    /// Merges neighbours that agree within `base..end` and at its edges.
+    pub(crate) fn merge_around(&mut self, base: u64, end: u64) {
+        self.merge(base, end, false);
+    }
+
+    fn merge(&mut self, base: u64, end: u64, settle: bool) {
+        let n = self.as_slice().len();
+        let lo = self.first_reaching(base);
+        let s = self.storage();
+        let (mut write, mut read) = (lo, lo);
+        while read < n && s[read].base <= end {
+            let mut r = s[read];
+            read += 1;
+            if settle {
+                r.flags.remove(Flags::FRESH);
+            }
+            if write > lo {
+                let last = &mut s[write - 1];
+                if last.end() == r.base && last.attributes() == r.attributes() {
+                    last.size += r.size;
+                    continue;
+                }
+            }
+            s[write] = r;
+            write += 1;
+        }
+        self.drain(write, read);
+    }
+
+    /// Takes out again what an unfinished insertion has put into `base..end`.
+    pub(crate) fn undo(&mut self, base: u64, end: u64) {
+        let (lo, hi) = (self.first_ending_after(base), self.first_from(end));
+        let s = self.storage();
+        let (mut write, mut removed) = (lo, 0);
+        for read in lo..hi {
+            let r = s[read];
+            if r.flags.contains(Flags::FRESH) {
+                removed += r.size;
+            } else {
+                s[write] = r;
+                write += 1;
+            }
+        }
+        *self.total_mut() -= removed;
+        self.drain(write, hi);
+    }
+}
+
+/// How many holes there are behind the first of `regions` and up to `end`, the one before it not counted.
+fn holes_after(regions: &[Region], end: u64) -> usize {
+    let between = regions
+        .windows(2)
+        .filter(|w| w[0].end() < w[1].base)
+        .count();
+    between + usize::from(regions.last().is_some_and(|r| r.end() < end))
+}

@@ -1,0 +1,293 @@
+//! Finding and taking free memory.
+
+use core::ptr::NonNull;
+
+use crate::cursor::{Cursor, Span};
+use crate::map::PhysMap;
+use crate::memblock::{ALLOC_ACCESSIBLE, Kind, Memblock, PAGE_SIZE};
+use crate::region::{Flags, NodeId};
+use crate::{Error, Notice};
+
+/// As an upper limit: up to the current limit, as [`ALLOC_ACCESSIBLE`]. Linux tells its leak checker apart by it.
+pub const ALLOC_NOLEAKTRACE: u64 = 1;
+
+/// The alignment used when 0 is asked for (Linux's `SMP_CACHE_BYTES`).
+pub const CACHE_LINE: u64 = 64;
+
+/// The limit that [`Memblock::alloc_low`] obeys (Linux's `ARCH_LOW_ADDRESS_LIMIT`).
+pub const LOW_ADDRESS_LIMIT: u64 = 0xffff_ffff;
+
+impl<M: PhysMap> Memblock<'_, M> {
+    /// Free memory of `size` bytes at a multiple of `align`, within `start..end`, of a node (any, for [`NodeId::NONE`]) and with
+    /// `flags` as in [`Filter::flags`](crate::Filter::flags); nothing is taken.
+    ///
+    /// `end` may be [`ALLOC_ACCESSIBLE`] or [`ALLOC_ANYWHERE`](crate::ALLOC_ANYWHERE). The first page is never found. `align` is a
+    /// power of two. O(log n + pieces of free memory looked at).
+    #[must_use]
+    pub fn find_in_range_node(
+        &self,
+        size: u64,
+        align: u64,
+        start: u64,
+        end: u64,
+        nid: NodeId,
+        flags: Flags,
+    ) -> Option<u64> {
+        if !align.is_power_of_two() {
+            return None;
+        }
+        let end = if end == ALLOC_ACCESSIBLE || end == ALLOC_NOLEAKTRACE {
+            self.current_limit()
+        } else {
+            end
+        };
+        // Address 0 is what C callers take for failure.
+        let start = start.max(PAGE_SIZE);
+        let end = end.max(start);
+        let filter = self.filter(nid, flags);
+        let (a, b) = (self.memory().as_slice(), self.reserved().as_slice());
+        let within = |span: Span| (span.start.clamp(start, end), span.end.clamp(start, end));
+
+        if self.bottom_up() {
+            let mut at = Cursor::upwards_from(a, b, start);
+            while let Some(span) = at.next(a, Some(b), &filter) {
+                if span.start >= end {
+                    break;
+                }
+                let (low, high) = within(span);
+                let Some(found) = low.checked_next_multiple_of(align) else {
+                    continue;
+                };
+                if found < high && high - found >= size {
+                    return Some(found);
+                }
+            }
+        } else {
+            let mut at = Cursor::downwards_from(a, b, end);
+            while let Some(span) = at.next_back(a, Some(b), &filter) {
+                if span.end <= start {
+                    break;
+                }
+                let (low, high) = within(span);
+                let Some(top) = high.checked_sub(size) else {
+                    continue;
+                };
+                let found = top & !(align - 1);
+                if found >= low {
+                    return Some(found);
+                }
+            }
+        }
+        None
+    }
+
+    /// Free memory of `size` bytes on any node, mirrored if there is such memory and it suffices; nothing is taken.
+    #[must_use]
+    pub fn find_in_range(&self, start: u64, end: u64, size: u64, align: u64) -> Option<u64> {
+        let flags = self.preferred();
+        let found = self.find_in_range_node(size, align, start, end, NodeId::NONE, flags);
+        if found.is_none() && flags.contains(Flags::MIRROR) {
+            self.notice(Notice::NoMirroredMemory { size });
+            return self.find_in_range_node(size, align, start, end, NodeId::NONE, Flags::NONE);
+        }
+        found
+    }
+
+    fn preferred(&self) -> Flags {
+        if self.has_mirror {
+            Flags::MIRROR
+        } else {
+            Flags::NONE
+        }
+    }
+
+    /// Takes `size` bytes at a multiple of `align` (0: [`CACHE_LINE`]) within `start..end` and returns their address.
+    ///
+    /// In order, the first that succeeds: memory of `nid`; unless `exact`, memory of any node. While any memory is marked as
+    /// mirrored, both are tried with mirrored memory first. An empty request finds an address and takes nothing.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`], [`Error::Alignment`]; [`Error::ArrayFull`] when memory was found but could not be recorded.
+    pub fn alloc_range_nid(
+        &mut self,
+        size: u64,
+        align: u64,
+        start: u64,
+        end: u64,
+        nid: NodeId,
+        exact: bool,
+    ) -> Result<u64, Error> {
+        let align = if align == 0 {
+            self.notice(Notice::ZeroAlignment);
+            CACHE_LINE
+        } else {
+            align
+        };
+        if !align.is_power_of_two() {
+            return Err(Error::Alignment);
+        }
+        let nid = nid.canonical();
+        let mut flags = self.preferred();
+        let mut error = Error::NoMemory;
+        loop {
+            let anywhere = (nid.is_valid() && !exact).then_some(NodeId::NONE);
+            for node in [Some(nid), anywhere].into_iter().flatten() {
+                if let Some(found) = self.find_in_range_node(size, align, start, end, node, flags) {
+                    let recorded = if self.record_nodes { nid } else { NodeId::NONE };
+                    match self.add_range(Kind::Reserved, found, size, Flags::NONE, recorded) {
+                        Ok(()) => return Ok(found),
+                        Err(full) => error = full,
+                    }
+                }
+            }
+            if !flags.contains(Flags::MIRROR) {
+                return Err(error);
+            }
+            flags = Flags::NONE;
+            self.notice(Notice::NoMirroredMemory { size });
+        }
+    }
+
+    /// Takes `size` bytes at a multiple of `align`, below the current limit.
+    ///
+    /// # Errors
+    /// As for [`alloc_range_nid`](Self::alloc_range_nid); so for all that allocate.
+    pub fn phys_alloc(&mut self, size: u64, align: u64) -> Result<u64, Error> {
+        self.phys_alloc_range(size, align, 0, ALLOC_ACCESSIBLE)
+    }
+
+    /// Takes `size` bytes at a multiple of `align` within `start..end`.
+    ///
+    /// # Errors
+    /// As for [`alloc_range_nid`](Self::alloc_range_nid).
+    pub fn phys_alloc_range(
+        &mut self,
+        size: u64,
+        align: u64,
+        start: u64,
+        end: u64,
+    ) -> Result<u64, Error> {
+        self.alloc_range_nid(size, align, start, end, NodeId::NONE, false)
+    }
+
+    /// Takes `size` bytes, of node `nid` if it has them.
+    ///
+    /// # Errors
+    /// As for [`alloc_range_nid`](Self::alloc_range_nid).
+    pub fn phys_alloc_try_nid(&mut self, size: u64, align: u64, nid: NodeId) -> Result<u64, Error> {
+        self.alloc_range_nid(size, align, 0, ALLOC_ACCESSIBLE, nid, false)
+    }
+
+    /// As [`alloc_try_nid_raw`](Self::alloc_try_nid_raw), but from node `nid` only.
+    ///
+    /// # Errors
+    /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
+    pub fn alloc_exact_nid_raw(
+        &mut self,
+        size: u64,
+        align: u64,
+        min: u64,
+        max: u64,
+        nid: NodeId,
+    ) -> Result<NonNull<u8>, Error> {
+        self.alloc_mapped(size, align, min, max, nid, true)
+    }
+
+    /// Memory of `size` bytes, not cleared: of node `nid` within `min..max`, else of any node there, else the same without the
+    /// lower limit. `max` is cut to the current limit.
+    ///
+    /// # Errors
+    /// As for [`alloc_range_nid`](Self::alloc_range_nid); [`Error::NoMemory`] also if the memory found is not accessible.
+    pub fn alloc_try_nid_raw(
+        &mut self,
+        size: u64,
+        align: u64,
+        min: u64,
+        max: u64,
+        nid: NodeId,
+    ) -> Result<NonNull<u8>, Error> {
+        self.alloc_mapped(size, align, min, max, nid, false)
+    }
+
+    /// As [`alloc_try_nid_raw`](Self::alloc_try_nid_raw), cleared to zero.
+    ///
+    /// # Errors
+    /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
+    pub fn alloc_try_nid(
+        &mut self,
+        size: u64,
+        align: u64,
+        min: u64,
+        max: u64,
+        nid: NodeId,
+    ) -> Result<NonNull<u8>, Error> {
+        let memory = self.alloc_mapped(size, align, min, max, nid, false)?;
+        // SAFETY: it was just allocated, is accessible for `size` bytes, and nobody else has it.
+        unsafe { memory.write_bytes(0, size as usize) };
+        Ok(memory)
+    }
+
+    /// Cleared memory below the current limit.
+    ///
+    /// # Errors
+    /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
+    pub fn alloc(&mut self, size: u64, align: u64) -> Result<NonNull<u8>, Error> {
+        self.alloc_try_nid(size, align, 0, ALLOC_ACCESSIBLE, NodeId::NONE)
+    }
+
+    /// Memory below the current limit, not cleared.
+    ///
+    /// # Errors
+    /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
+    pub fn alloc_raw(&mut self, size: u64, align: u64) -> Result<NonNull<u8>, Error> {
+        self.alloc_try_nid_raw(size, align, 0, ALLOC_ACCESSIBLE, NodeId::NONE)
+    }
+
+    /// Cleared memory from `min` on; from lower addresses if there is none.
+    ///
+    /// # Errors
+    /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
+    pub fn alloc_from(&mut self, size: u64, align: u64, min: u64) -> Result<NonNull<u8>, Error> {
+        self.alloc_try_nid(size, align, min, ALLOC_ACCESSIBLE, NodeId::NONE)
+    }
+
+    /// Cleared memory below 4 GiB.
+    ///
+    /// # Errors
+    /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
+    pub fn alloc_low(&mut self, size: u64, align: u64) -> Result<NonNull<u8>, Error> {
+        self.alloc_try_nid(size, align, 0, LOW_ADDRESS_LIMIT, NodeId::NONE)
+    }
+
+    /// Cleared memory, of node `nid` if it has any.
+    ///
+    /// # Errors
+    /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
+    pub fn alloc_node(&mut self, size: u64, align: u64, nid: NodeId) -> Result<NonNull<u8>, Error> {
+        self.alloc_try_nid(size, align, 0, ALLOC_ACCESSIBLE, nid)
+    }
+
+    fn alloc_mapped(
+        &mut self,
+        size: u64,
+        align: u64,
+        min: u64,
+        max: u64,
+        nid: NodeId,
+        exact: bool,
+    ) -> Result<NonNull<u8>, Error> {
+        let max = max.min(self.current_limit());
+        let found = match self.alloc_range_nid(size, align, min, max, nid, exact) {
+            Err(Error::NoMemory | Error::ArrayFull) if min > 0 => {
+                self.alloc_range_nid(size, align, 0, max, nid, exact)
+            }
+            other => other,
+        }?;
+        if let Some(memory) = self.map.virt(found, size) {
+            return Ok(memory);
+        }
+        // Cannot need room that recording the allocation has not just used.
+        self.remove_range(Kind::Reserved, found, size)?;
+        Err(Error::NoMemory)
+    }
+}

@@ -1,0 +1,268 @@
+//! A sorted array of regions: storage, search, and the small moves that everything else is made of.
+//!
+//! # Invariants
+//! The first `cnt` entries are sorted by base, none is empty, none passes the largest address, no two overlap, and no two
+//! neighbours that touch have the same flags and node. `total_size` is the sum of their sizes. All `max` entries are
+//! initialised. [`RegionType::check`] verifies what can be verified.
+//!
+//! This module knows nothing of where storage comes from; growing is `grow.rs`'s business.
+
+use core::ffi::{CStr, c_char};
+use core::fmt;
+
+use crate::region::{Region, addrs_overlap, capped_end};
+
+/// Regions of one kind: Linux's `struct memblock_type`, field for field.
+///
+/// It is reached through [`Memblock::memory`](crate::Memblock::memory) and its siblings, and dereferences to the slice
+/// of its regions.
+#[repr(C)]
+pub struct RegionType {
+    cnt: usize,
+    max: usize,
+    total_size: u64,
+    regions: *mut Region,
+    name: *const c_char,
+}
+
+impl RegionType {
+    pub(crate) const fn over(regions: *mut Region, max: usize, name: &'static CStr) -> Self {
+        RegionType {
+            cnt: 0,
+            max,
+            total_size: 0,
+            regions,
+            name: name.as_ptr(),
+        }
+    }
+
+    /// How many regions fit before the array has to grow.
+    #[must_use]
+    pub fn capacity(&self) -> usize {
+        self.max
+    }
+
+    /// Sum of the sizes of all regions, in bytes.
+    #[must_use]
+    pub fn total_size(&self) -> u64 {
+        self.total_size
+    }
+
+    /// What the array is called in dumps: "memory", "reserved" or "physmem", unless C code has renamed it.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        if self.name.is_null() {
+            return "";
+        }
+        // SAFETY: the name is set from a `CStr`; C code that replaces it promises a string that stays.
+        unsafe { CStr::from_ptr(self.name) }.to_str().unwrap_or("?")
+    }
+
+    /// The regions, lowest first.
+    #[inline]
+    #[must_use]
+    pub fn as_slice(&self) -> &[Region] {
+        // SAFETY:
+        // - `regions` points to `max` initialised entries that this array owns: it was made over such storage and is only
+        //   replaced by such storage.
+        // - `cnt ≤ max`; should C code have set a larger count, `max` bounds the slice all the same.
+        unsafe { core::slice::from_raw_parts(self.regions, self.cnt.min(self.max)) }
+    }
+
+    /// All entries, those beyond the count too.
+    #[inline]
+    pub(crate) fn storage(&mut self) -> &mut [Region] {
+        // SAFETY: as in `as_slice`; `&mut self` makes the access exclusive.
+        unsafe { core::slice::from_raw_parts_mut(self.regions, self.max) }
+    }
+
+    #[inline]
+    pub(crate) fn as_ptr(&self) -> *mut Region {
+        self.regions
+    }
+
+    #[inline]
+    pub(crate) fn len_mut(&mut self) -> &mut usize {
+        &mut self.cnt
+    }
+
+    #[inline]
+    pub(crate) fn total_mut(&mut self) -> &mut u64 {
+        &mut self.total_size
+    }
+
+    /// Whether there is space for `n` more regions.
+    #[inline]
+    pub(crate) fn has_room(&self, n: usize) -> bool {
+        self.max - self.cnt.min(self.max) >= n
+    }
+
+    /// Moves the regions to `regions`, which has `max` entries, and returns where they were.
+    ///
+    /// # Safety
+    /// `regions` is valid for writes of `max` entries, which belong to this array from now on; `max` is at least the
+    /// present count.
+    pub(crate) unsafe fn relocate(&mut self, regions: *mut Region, max: usize) -> *mut Region {
+        let n = self.as_slice().len();
+        // SAFETY:
+        // - the caller gives `max ≥ n` writable entries, disjoint from the present ones, which it could not own otherwise;
+        // - the `n` present ones are initialised.
+        unsafe {
+            regions.copy_from_nonoverlapping(self.regions, n);
+            for i in n..max {
+                regions.add(i).write(Region::EMPTY);
+            }
+        }
+        self.max = max;
+        core::mem::replace(&mut self.regions, regions)
+    }
+
+    /// Pretends that the storage is smaller (or as large as it really is).
+    #[cfg(test)]
+    pub(crate) fn set_capacity(&mut self, max: usize) {
+        self.max = max;
+    }
+
+    /// Index of the first region that ends after `addr`: the one holding it, or the next. O(log n).
+    #[inline]
+    pub(crate) fn first_ending_after(&self, addr: u64) -> usize {
+        self.as_slice().partition_point(|r| r.end() <= addr)
+    }
+
+    /// Index of the first region that ends at `addr` or after it.
+    #[inline]
+    pub(crate) fn first_reaching(&self, addr: u64) -> usize {
+        self.as_slice().partition_point(|r| r.end() < addr)
+    }
+
+    /// Index of the first region that starts at `addr` or after it.
+    #[inline]
+    pub(crate) fn first_from(&self, addr: u64) -> usize {
+        self.as_slice().partition_point(|r| r.base < addr)
+    }
+
+    /// The region that holds `addr`. O(log n).
+    #[inline]
+    #[must_use]
+    pub fn search(&self, addr: u64) -> Option<&Region> {
+        // One search decides both "is there one" and "which": the last region that starts at or before the address.
+        let i = self.as_slice().partition_point(|r| r.base <= addr);
+        let r = self.as_slice().get(i.wrapping_sub(1))?;
+        (addr < r.end()).then_some(r)
+    }
+
+    /// Whether any region shares a byte with `base .. base + size` (an empty range strictly inside a region does, as in
+    /// Linux). O(log n).
+    #[must_use]
+    pub fn overlaps(&self, base: u64, size: u64) -> bool {
+        let size = capped_end(base, size) - base;
+        let i = self.first_ending_after(base);
+        self.as_slice()
+            .get(i)
+            .is_some_and(|r| addrs_overlap(base, size, r.base, r.size))
+    }
+
+    /// Inserts at `i`, where there is room. One memmove of what follows.
+    #[inline]
+    pub(crate) fn insert_at(&mut self, i: usize, region: Region) {
+        let n = self.cnt;
+        let s = self.storage();
+        s.copy_within(i..n, i + 1);
+        s[i] = region;
+        self.cnt += 1;
+        self.total_size += region.size;
+    }
+
+    /// Closes the gap `from..to` of entries whose sizes the caller has accounted for. At most one memmove.
+    #[inline]
+    pub(crate) fn drain(&mut self, from: usize, to: usize) {
+        if from == to {
+            return;
+        }
+        let n = self.cnt;
+        let s = self.storage();
+        s.copy_within(to..n, from);
+        self.cnt = n - (to - from);
+        if self.cnt == 0 {
+            // C code looks at the first entry of an empty array and expects it cleared.
+            self.storage()[0] = Region::EMPTY;
+        }
+    }
+
+    /// Takes out region `i`.
+    pub(crate) fn remove_at(&mut self, i: usize) {
+        self.total_size -= self.as_slice()[i].size;
+        self.drain(i, i + 1);
+    }
+
+    /// Empties the array, keeping its storage.
+    pub(crate) fn clear(&mut self) {
+        self.cnt = 0;
+        self.total_size = 0;
+        if let Some(first) = self.storage().first_mut() {
+            *first = Region::EMPTY;
+        }
+    }
+
+    /// Verifies the invariants; the error says which one fails at which index. O(n).
+    ///
+    /// # Errors
+    /// The index of the first offending region (or the count) and what is wrong there.
+    pub fn check(&self) -> Result<(), (usize, &'static str)> {
+        if self.cnt > self.max {
+            return Err((self.cnt, "count exceeds capacity"));
+        }
+        let mut total: u64 = 0;
+        let mut last: Option<&Region> = None;
+        for (i, r) in self.as_slice().iter().enumerate() {
+            if r.size == 0 {
+                return Err((i, "empty region"));
+            }
+            if r.base.checked_add(r.size).is_none() {
+                return Err((i, "region wraps"));
+            }
+            if r.flags.contains(crate::Flags::FRESH) {
+                return Err((i, "unfinished insertion"));
+            }
+            if let Some(last) = last {
+                if r.base < last.end() {
+                    return Err((i, "unsorted or overlapping"));
+                }
+                if r.base == last.end() && r.attributes() == last.attributes() {
+                    return Err((i, "unmerged"));
+                }
+            }
+            total += r.size;
+            last = Some(r);
+        }
+        if total != self.total_size {
+            return Err((self.cnt, "total size is wrong"));
+        }
+        Ok(())
+    }
+}
+
+impl core::ops::Deref for RegionType {
+    type Target = [Region];
+
+    #[inline]
+    fn deref(&self) -> &[Region] {
+        self.as_slice()
+    }
+}
+
+impl<'a> IntoIterator for &'a RegionType {
+    type Item = &'a Region;
+    type IntoIter = core::slice::Iter<'a, Region>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.as_slice().iter()
+    }
+}
+
+impl fmt::Debug for RegionType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ", self.name())?;
+        f.debug_list().entries(self.as_slice()).finish()
+    }
+}

@@ -1,0 +1,550 @@
+//! The state, and the calls that change regions.
+
+use core::ffi::CStr;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::Range;
+
+use crate::array::RegionType;
+use crate::isolate::Splits;
+use crate::map::{PhysMap, Unmapped};
+use crate::region::{Flags, NodeId, Region, capped_end};
+use crate::{Error, Notice};
+
+/// How many regions of each kind the first storage holds in Linux (`INIT_MEMBLOCK_REGIONS`).
+pub const INIT_REGIONS: usize = 128;
+
+/// No limit: any address will do. Linux's `MEMBLOCK_ALLOC_ANYWHERE`.
+pub const ALLOC_ANYWHERE: u64 = u64::MAX;
+
+/// Up to the current limit. Linux's `MEMBLOCK_ALLOC_ACCESSIBLE`.
+pub const ALLOC_ACCESSIBLE: u64 = 0;
+
+/// Bytes in a page.
+pub const PAGE_SIZE: u64 = 4096;
+
+/// Which array of regions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Kind {
+    /// Memory that there is for use.
+    Memory,
+    /// What of it is taken.
+    Reserved,
+    /// All memory that is physically there, whatever limit was put on its use.
+    Physmem,
+}
+
+impl Kind {
+    pub(crate) const ALL: [Kind; 3] = [Kind::Memory, Kind::Reserved, Kind::Physmem];
+
+    const fn label(self) -> &'static CStr {
+        match self {
+            Kind::Memory => c"memory",
+            Kind::Reserved => c"reserved",
+            Kind::Physmem => c"physmem",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.label().to_str().unwrap_or_default())
+    }
+}
+
+/// The first storage of a [`Memblock`]: `N` regions of each kind.
+pub struct Storage<const N: usize = INIT_REGIONS> {
+    arrays: [[Region; N]; 3],
+}
+
+impl<const N: usize> Storage<N> {
+    /// Unused storage.
+    #[must_use]
+    pub const fn new() -> Self {
+        Storage {
+            arrays: [[Region::EMPTY; N]; 3],
+        }
+    }
+}
+
+impl<const N: usize> Default for Storage<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// An array that lives in memory that memblock allocated for it.
+#[derive(Clone, Copy)]
+pub(crate) struct Grown {
+    pub(crate) regions: *mut Region,
+    pub(crate) base: u64,
+    pub(crate) size: u64,
+}
+
+impl Grown {
+    pub(crate) const NONE: Grown = Grown {
+        regions: core::ptr::null_mut(),
+        base: 0,
+        size: 0,
+    };
+}
+
+/// The memory of a machine before there is an allocator: what there is, and what of it is taken.
+///
+/// The beginning of this type is Linux's `struct memblock`, field for field; the C library exports one of these under that
+/// name.
+///
+/// ```
+/// use samara_memblock::{Memblock, Storage};
+///
+/// let mut storage: Storage = Storage::new();
+/// let mut boot = Memblock::new(&mut storage);
+/// boot.add(0, 0x10_0000)?;
+/// boot.reserve(0x1000, 0x2000)?;
+/// let table = boot.phys_alloc(0x1000, 0x1000)?;
+/// assert_eq!(table, 0xf_f000); // highest first
+/// assert!(boot.is_reserved(table));
+/// # Ok::<(), samara_memblock::Error>(())
+/// ```
+#[repr(C)]
+pub struct Memblock<'s, M: PhysMap = Unmapped> {
+    bottom_up: bool,
+    current_limit: u64,
+    memory: RegionType,
+    reserved: RegionType,
+    // From here on C code sees nothing.
+    physmem: RegionType,
+    first: [(*mut Region, usize); 3],
+    pub(crate) grown: [Grown; 3],
+    pub(crate) can_resize: bool,
+    pub(crate) movable_node: bool,
+    pub(crate) has_mirror: bool,
+    pub(crate) record_nodes: bool,
+    notify: Option<fn(&Notice)>,
+    pub(crate) map: M,
+    storage: PhantomData<&'s mut [Region]>,
+}
+
+// SAFETY: the arrays belong to the memblock alone, so they may go where it goes.
+unsafe impl<M: PhysMap + Send> Send for Memblock<'_, M> {}
+// SAFETY: nothing changes through a shared reference.
+unsafe impl<M: PhysMap + Sync> Sync for Memblock<'_, M> {}
+
+impl<'s> Memblock<'s> {
+    /// An empty memblock that never touches the memory it manages: its arrays stay in `storage`, so that a call that needs
+    /// more regions fails with [`Error::ArrayFull`].
+    #[must_use]
+    pub const fn new<const N: usize>(storage: &'s mut Storage<N>) -> Self {
+        Memblock::with_map(storage, Unmapped)
+    }
+}
+
+impl<'s, M: PhysMap> Memblock<'s, M> {
+    /// An empty memblock whose memory is accessible through `map`. Its arrays start in `storage` and may grow out of it once
+    /// [`allow_resize`](Self::allow_resize) has been called.
+    #[must_use]
+    pub const fn with_map<const N: usize>(storage: &'s mut Storage<N>, map: M) -> Self {
+        let [memory, reserved, physmem] = &mut storage.arrays;
+        let first = [
+            (memory.as_mut_ptr(), N),
+            (reserved.as_mut_ptr(), N),
+            (physmem.as_mut_ptr(), N),
+        ];
+        Self::over(first, map)
+    }
+
+    /// As [`with_map`](Self::with_map), over storage given by address: for a static memblock with static storage.
+    ///
+    /// # Safety
+    /// `storage` is valid for reads and writes as long as the memblock is used, and nothing else uses it (C code that the
+    /// memblock is shared with may, between calls and keeping the invariants of the arrays).
+    #[must_use]
+    pub const unsafe fn from_raw_storage<const N: usize>(storage: *mut Storage<N>, map: M) -> Self {
+        let first = storage.cast::<Region>();
+        // SAFETY: `storage` is `3 * N` regions in a row.
+        let first = unsafe { [(first, N), (first.add(N), N), (first.add(2 * N), N)] };
+        Self::over(first, map)
+    }
+
+    const fn over(first: [(*mut Region, usize); 3], map: M) -> Self {
+        Memblock {
+            bottom_up: false,
+            current_limit: ALLOC_ANYWHERE,
+            memory: RegionType::over(first[0].0, first[0].1, Kind::Memory.label()),
+            reserved: RegionType::over(first[1].0, first[1].1, Kind::Reserved.label()),
+            physmem: RegionType::over(first[2].0, first[2].1, Kind::Physmem.label()),
+            first,
+            grown: [Grown::NONE; 3],
+            can_resize: false,
+            movable_node: false,
+            has_mirror: false,
+            record_nodes: false,
+            notify: None,
+            map,
+            storage: PhantomData,
+        }
+    }
+
+    /// The memory that there is.
+    #[must_use]
+    pub fn memory(&self) -> &RegionType {
+        &self.memory
+    }
+
+    /// What is reserved; it need not be memory.
+    #[must_use]
+    pub fn reserved(&self) -> &RegionType {
+        &self.reserved
+    }
+
+    /// What is physically there, as told to [`physmem_add`](Self::physmem_add).
+    #[must_use]
+    pub fn physmem(&self) -> &RegionType {
+        &self.physmem
+    }
+
+    /// The regions of a kind.
+    #[must_use]
+    pub fn regions(&self, kind: Kind) -> &RegionType {
+        match kind {
+            Kind::Memory => &self.memory,
+            Kind::Reserved => &self.reserved,
+            Kind::Physmem => &self.physmem,
+        }
+    }
+
+    pub(crate) fn array(&mut self, kind: Kind) -> &mut RegionType {
+        match kind {
+            Kind::Memory => &mut self.memory,
+            Kind::Reserved => &mut self.reserved,
+            Kind::Physmem => &mut self.physmem,
+        }
+    }
+
+    /// Whether allocations go from low addresses to high ones.
+    #[must_use]
+    pub fn bottom_up(&self) -> bool {
+        self.bottom_up
+    }
+
+    /// Chooses the direction of allocations: from high addresses downwards (as at first) or from low ones upwards.
+    pub fn set_bottom_up(&mut self, enable: bool) {
+        self.bottom_up = enable;
+    }
+
+    /// The address that [`ALLOC_ACCESSIBLE`] stands for.
+    #[must_use]
+    pub fn current_limit(&self) -> u64 {
+        self.current_limit
+    }
+
+    /// Sets the first address that allocations with [`ALLOC_ACCESSIBLE`] may not use; [`ALLOC_ANYWHERE`] at first.
+    pub fn set_current_limit(&mut self, limit: u64) {
+        self.current_limit = limit;
+    }
+
+    /// Whether allocations avoid memory marked [`Flags::HOTPLUG`] ("movable_node"); off at first.
+    #[must_use]
+    pub fn movable_node(&self) -> bool {
+        self.movable_node
+    }
+
+    /// See [`movable_node`](Self::movable_node).
+    pub fn set_movable_node(&mut self, enable: bool) {
+        self.movable_node = enable;
+    }
+
+    /// Has allocations record the node that they were asked for in the reserved region (Linux since 6.16). Off at first, as
+    /// regions with different nodes do not merge.
+    pub fn set_record_nodes(&mut self, enable: bool) {
+        self.record_nodes = enable;
+    }
+
+    /// Whether any memory has been marked as mirrored, so that allocations prefer such memory.
+    #[must_use]
+    pub fn has_mirror(&self) -> bool {
+        self.has_mirror
+    }
+
+    /// From now on the arrays may move to memory that they allocate when they are full. To be called once memory is known
+    /// and what must not be overwritten is reserved.
+    pub fn allow_resize(&mut self) {
+        self.can_resize = true;
+    }
+
+    /// Sets who is told what deserves a line in the log.
+    pub fn set_notify(&mut self, notify: Option<fn(&Notice)>) {
+        self.notify = notify;
+    }
+
+    pub(crate) fn notice(&self, notice: Notice) {
+        if let Some(notify) = self.notify {
+            notify(&notice);
+        }
+    }
+
+    /// Adds memory `base .. base + size` that belongs to no node. A sum beyond the address space is capped at its last byte,
+    /// which is never part of a region; an empty range is no error. What is there already keeps its flags and node.
+    ///
+    /// O(log n), and up to three memmoves of what lies above; amortised O(1) above all others.
+    ///
+    /// # Errors
+    /// [`Error::ArrayFull`] when there is no room and the array cannot grow; nothing has changed then.
+    pub fn add(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.add_range(Kind::Memory, base, size, Flags::NONE, NodeId::NONE)
+    }
+
+    /// Adds memory that belongs to a node and has flags. See [`add`](Self::add).
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn add_node(
+        &mut self,
+        base: u64,
+        size: u64,
+        nid: NodeId,
+        flags: Flags,
+    ) -> Result<(), Error> {
+        self.add_range(Kind::Memory, base, size, flags, nid)
+    }
+
+    /// Reserves `base .. base + size`, whether it is memory or not. See [`add`](Self::add) for the details.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn reserve(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.add_range(Kind::Reserved, base, size, Flags::NONE, NodeId::NONE)
+    }
+
+    /// Reserves a range with a node and flags.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn reserve_node(
+        &mut self,
+        base: u64,
+        size: u64,
+        nid: NodeId,
+        flags: Flags,
+    ) -> Result<(), Error> {
+        self.add_range(Kind::Reserved, base, size, flags, nid)
+    }
+
+    /// Notes that memory is physically there. Limits and removals leave these regions alone.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn physmem_add(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.add_range(Kind::Physmem, base, size, Flags::NONE, NodeId::NONE)
+    }
+
+    /// Takes `base .. base + size` out of memory. Parts that are no memory do not matter. O(log n) and one memmove.
+    ///
+    /// # Errors
+    /// [`Error::ArrayFull`] when a region has to be split, there is no room, and the array cannot grow; nothing has changed
+    /// then.
+    pub fn remove(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.remove_range(Kind::Memory, base, size)
+    }
+
+    /// Frees `base .. base + size`: Linux's `memblock_phys_free`. Parts that are not reserved do not matter.
+    ///
+    /// # Errors
+    /// As for [`remove`](Self::remove).
+    pub fn free(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.remove_range(Kind::Reserved, base, size)
+    }
+
+    /// Gives all regions of a kind within `base .. base + size` a node, splitting regions at its ends.
+    ///
+    /// # Errors
+    /// [`Error::ArrayFull`] when splitting needs room that there is none; nothing has changed then.
+    pub fn set_node(&mut self, base: u64, size: u64, kind: Kind, nid: NodeId) -> Result<(), Error> {
+        let nid = nid.canonical();
+        self.change(kind, base, size, |r| r.nid = nid)
+    }
+
+    fn set_flag(
+        &mut self,
+        kind: Kind,
+        base: u64,
+        size: u64,
+        flag: Flags,
+        on: bool,
+    ) -> Result<(), Error> {
+        self.change(kind, base, size, |r| r.flags.set(flag, on))
+    }
+
+    /// Marks memory as hot-pluggable.
+    ///
+    /// # Errors
+    /// As for [`set_node`](Self::set_node); so for all that mark and clear.
+    pub fn mark_hotplug(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.set_flag(Kind::Memory, base, size, Flags::HOTPLUG, true)
+    }
+
+    /// Marks memory as not hot-pluggable.
+    ///
+    /// # Errors
+    /// As for [`set_node`](Self::set_node).
+    pub fn clear_hotplug(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.set_flag(Kind::Memory, base, size, Flags::HOTPLUG, false)
+    }
+
+    /// Marks memory as mirrored, and has allocations prefer mirrored memory from now on.
+    ///
+    /// # Errors
+    /// As for [`set_node`](Self::set_node).
+    pub fn mark_mirror(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.set_flag(Kind::Memory, base, size, Flags::MIRROR, true)?;
+        self.has_mirror = true;
+        Ok(())
+    }
+
+    /// Marks memory as not to be mapped: it stays memory, but is never allocated or handed to the page allocator.
+    ///
+    /// # Errors
+    /// As for [`set_node`](Self::set_node).
+    pub fn mark_nomap(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.set_flag(Kind::Memory, base, size, Flags::NOMAP, true)
+    }
+
+    /// Takes back [`mark_nomap`](Self::mark_nomap).
+    ///
+    /// # Errors
+    /// As for [`set_node`](Self::set_node).
+    pub fn clear_nomap(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.set_flag(Kind::Memory, base, size, Flags::NOMAP, false)
+    }
+
+    /// Marks reserved regions as needing no initialised page structures.
+    ///
+    /// # Errors
+    /// As for [`set_node`](Self::set_node).
+    pub fn reserved_mark_noinit(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.set_flag(Kind::Reserved, base, size, Flags::RSRV_NOINIT, true)
+    }
+
+    pub(crate) fn add_range(
+        &mut self,
+        kind: Kind,
+        base: u64,
+        size: u64,
+        flags: Flags,
+        nid: NodeId,
+    ) -> Result<(), Error> {
+        let end = capped_end(base, size);
+        if base == end {
+            return Ok(());
+        }
+        let (flags, nid) = (flags.difference(Flags::FRESH), nid.canonical());
+        match self.array(kind).insert_while_room(base, end, flags, nid) {
+            Ok(()) => Ok(()),
+            Err(stopped) => self.resume_add(kind, base..end, flags, nid, stopped),
+        }
+    }
+
+    #[cold]
+    fn resume_add(
+        &mut self,
+        kind: Kind,
+        range: Range<u64>,
+        flags: Flags,
+        nid: NodeId,
+        stopped: crate::add::Stopped,
+    ) -> Result<(), Error> {
+        let mut stopped = stopped;
+        loop {
+            let freed = match self.grow(kind, stopped.missing, &taken(kind, &range)) {
+                Ok(freed) => freed,
+                Err(error) => {
+                    self.array(kind).undo(range.start, range.end);
+                    return Err(error);
+                }
+            };
+            // Where the old array was is free now. Should that be part of what is being reserved, it has to go in (again).
+            let mut from = stopped.resume;
+            if kind == Kind::Reserved && freed.start < from && range.start < freed.end {
+                from = range.start.max(freed.start);
+            }
+            match self
+                .array(kind)
+                .insert_while_room(from, range.end, flags, nid)
+            {
+                Ok(()) => {
+                    self.array(kind).finish(range.start, range.end);
+                    return Ok(());
+                }
+                // Not reached: `grow` makes room for all that is missing. If it were, it would be one more round.
+                Err(again) => stopped = again,
+            }
+        }
+    }
+
+    pub(crate) fn remove_range(&mut self, kind: Kind, base: u64, size: u64) -> Result<(), Error> {
+        let end = capped_end(base, size);
+        if base == end {
+            return Ok(());
+        }
+        if self.array(kind).splits(base, end) == Splits::OneInTwo && !self.array(kind).has_room(1) {
+            self.grow(kind, 1, &(base..end))?;
+        }
+        self.array(kind).cut(base, end);
+        Ok(())
+    }
+
+    fn change(
+        &mut self,
+        kind: Kind,
+        base: u64,
+        size: u64,
+        set: impl Fn(&mut Region),
+    ) -> Result<(), Error> {
+        let end = capped_end(base, size);
+        if base == end {
+            return Ok(());
+        }
+        self.isolate(kind, base, end)?;
+        self.array(kind).set(base, end, set);
+        Ok(())
+    }
+
+    /// Splits regions so that none reaches across `base` or `end`.
+    pub(crate) fn isolate(&mut self, kind: Kind, base: u64, end: u64) -> Result<(), Error> {
+        let missing = self.array(kind).splits(base, end).count();
+        if !self.array(kind).has_room(missing) {
+            self.grow(kind, missing, &taken(kind, &(base..end)))?;
+        }
+        self.array(kind).split_at(base);
+        self.array(kind).split_at(end);
+        Ok(())
+    }
+
+    pub(crate) fn first_storage(&self, kind: Kind) -> (*mut Region, usize) {
+        self.first[kind as usize]
+    }
+
+    /// Forgets all regions and returns to the first storage. Direction, limit and other settings stay.
+    ///
+    /// Memory that the arrays had allocated is forgotten too, as all else that was reserved.
+    pub fn clear(&mut self) {
+        for kind in Kind::ALL {
+            let (regions, max) = self.first_storage(kind);
+            self.array(kind).clear();
+            if self.array(kind).as_ptr() != regions {
+                // SAFETY: the first storage is ours for as long as we live, and the array has no regions to move.
+                unsafe { self.array(kind).relocate(regions, max) };
+            }
+            self.grown[kind as usize] = Grown::NONE;
+        }
+    }
+}
+
+/// What a grown array must keep out of while `range` of a kind is being worked on: adding memory does not make it used.
+fn taken(kind: Kind, range: &Range<u64>) -> Range<u64> {
+    if kind == Kind::Reserved {
+        range.clone()
+    } else {
+        0..0
+    }
+}
