@@ -36,6 +36,8 @@ mod iter;
 mod key;
 mod map;
 mod node;
+#[doc(hidden)]
+pub mod raw;
 mod reserve;
 mod shape;
 mod stats;

@@ -13,8 +13,9 @@
 //!   a gap node `gap[i]` is the size of the largest hole below slot `i`.
 //! * Pivots from `end` on are [`Key::MAX`], slots after `end` are NULL. A search therefore counts
 //!   the pivots below the key over the whole array, without a branch and without knowing `end`.
-//! * The first word is the parent's address, 0 for the root. A node that has been replaced is its
-//!   own parent: it is *dead*. The low five bits of the word are `end`.
+//! * The first word is the parent's address, 0 for the root. The low five bits of the word are `end`, the
+//!   sixth tells that the node has been replaced: it is *dead*, and what was the parent's address may
+//!   chain it to other dead nodes.
 //!
 //! # Who may touch what
 //!
@@ -47,6 +48,8 @@ pub(crate) const NODE_BYTES: usize = 256;
 const WORD: usize = size_of::<Word>();
 /// Low bits of a node's first word: `end`.
 const END_MASK: usize = 0x1f;
+/// Set in a node's first word once the node has been replaced.
+const DEAD_BIT: usize = 0x20;
 /// Low bits of a word that points to a node, beside the kind.
 const NODE_TAG: usize = 0b10;
 const NODE_TAG_MASK: usize = 0b11;
@@ -196,6 +199,20 @@ impl<K: Key, S: Shape> Node<K, S> {
         Self {
             base,
             kind,
+            marker: PhantomData,
+        }
+    }
+
+    /// A node that is only to be chained.
+    ///
+    /// # Safety
+    ///
+    /// `base` is the memory of a node, which stays allocated while the handle is used.
+    #[inline(always)]
+    pub(crate) unsafe fn from_block(base: NonNull<u8>) -> Self {
+        Self {
+            base,
+            kind: Kind::Leaf,
             marker: PhantomData,
         }
     }
@@ -376,7 +393,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         unsafe { self.gaps().add(i).write(Packed(gap)) }
     }
 
-    /// The parent's address, NULL for the root, the node's own if it is dead.
+    /// The parent's address, NULL for the root. Meaningless in a dead node.
     #[inline(always)]
     fn parent_addr(self) -> *mut u8 {
         self.first_word()
@@ -415,15 +432,32 @@ impl<K: Key, S: Shape> Node<K, S> {
     /// Marks the node as replaced.
     #[inline(always)]
     pub(crate) fn mark_dead(self) {
-        let end = self.end();
-        let word = self.base.as_ptr().map_addr(|a| a | end).cast();
-        self.first_word().store(word, Ordering::Release);
+        let word = self.first_word().load(Ordering::Relaxed);
+        self.first_word()
+            .store(word.map_addr(|a| a | DEAD_BIT), Ordering::Release);
     }
 
-    /// Whether the node has been replaced.
+    /// Whether the node has been replaced. Pairs with [`mark_dead`](Node::mark_dead).
     #[inline(always)]
     pub(crate) fn is_dead(self) -> bool {
-        self.parent_addr().addr() == self.base.addr().get()
+        self.first_word().load(Ordering::Acquire).addr() & DEAD_BIT != 0
+    }
+
+    /// Chains a dead node to another: it has no parent any more, so that the address in its first
+    /// word is free, and retiring a node takes no memory. Readers look at the low bits only.
+    #[inline(always)]
+    pub(crate) fn chain(self, next: *mut u8) {
+        debug_assert!(self.is_dead());
+        let low = self.first_word().load(Ordering::Relaxed).addr() & TAG_BITS;
+        self.first_word()
+            .store(next.map_addr(|a| a | low).cast(), Ordering::Relaxed);
+    }
+
+    /// The node that a dead one was chained to.
+    #[inline(always)]
+    pub(crate) fn chained(self) -> *mut u8 {
+        debug_assert!(self.is_dead());
+        self.parent_addr()
     }
 
     /// The right to change pivots and the end.

@@ -19,40 +19,62 @@ impl core::fmt::Display for AllocError {
 
 impl core::error::Error for AllocError {}
 
-/// Blocks of memory for nodes, linked through their first word: plain data, so that a C structure
-/// can hold one as a single pointer.
+/// Blocks of memory for nodes, linked through their first word; the second word of each says how many
+/// there are from it on. Plain data, so that a C structure can hold one as a single pointer.
 pub(crate) struct Reserve {
     head: *mut Block,
-    count: usize,
 }
 
 #[repr(C)]
 struct Block {
     next: *mut Block,
+    count: usize,
 }
 
 impl Reserve {
     pub(crate) const fn new() -> Self {
         Self {
             head: ptr::null_mut(),
-            count: 0,
         }
+    }
+
+    /// The reserve as a pointer: NULL if it is empty.
+    #[inline]
+    pub(crate) fn into_raw(self) -> *mut () {
+        self.head.cast()
+    }
+
+    /// The reserve that a pointer stands for.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is NULL or came from [`into_raw`](Reserve::into_raw), and is not used again.
+    #[inline]
+    pub(crate) unsafe fn from_raw(raw: *mut ()) -> Self {
+        Self { head: raw.cast() }
     }
 
     #[inline]
     pub(crate) fn count(&self) -> usize {
-        self.count
+        // SAFETY: blocks in the list were written by `fill` and belong to the reserve.
+        NonNull::new(self.head).map_or(0, |head| unsafe { head.read().count })
     }
 
     /// Makes sure that at least `count` nodes are here. On failure those already had are kept.
     #[inline]
     pub(crate) fn fill<A: NodeAlloc>(&mut self, count: usize, alloc: &A) -> Result<(), AllocError> {
-        while self.count < count {
+        let mut have = self.count();
+        while have < count {
             let block = alloc.allocate(LAYOUT).ok_or(AllocError)?.cast::<Block>();
+            have += 1;
             // SAFETY: the block is fresh, large enough and aligned.
-            unsafe { block.write(Block { next: self.head }) };
+            unsafe {
+                block.write(Block {
+                    next: self.head,
+                    count: have,
+                });
+            }
             self.head = block.as_ptr();
-            self.count += 1;
         }
         Ok(())
     }
@@ -61,15 +83,13 @@ impl Reserve {
     #[inline]
     pub(crate) fn take<K: Key, S: Shape>(&mut self, kind: Kind) -> NodeMut<K, S> {
         assert!(
-            self.count > 0,
+            !self.head.is_null(),
             "a write used more nodes than its plan reserved"
         );
-        // SAFETY: the count says that the list is not empty; its blocks are the reserve's own, and
-        // were written by `fill`.
+        // SAFETY: the list is not empty; its blocks are the reserve's own, and were written by `fill`.
         unsafe {
             let block = NonNull::new_unchecked(self.head);
             self.head = block.read().next;
-            self.count -= 1;
             NodeMut::init(block.cast(), kind)
         }
     }
@@ -83,6 +103,5 @@ impl Reserve {
                 alloc.deallocate(block.cast(), LAYOUT);
             }
         }
-        self.count = 0;
     }
 }

@@ -67,6 +67,19 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
+    /// All flags, those that the core does not know included.
+    #[inline]
+    pub(crate) fn flags(&self) -> u32 {
+        self.flags.load(Ordering::Relaxed)
+    }
+
+    /// Changes the flags in `mask` to those of `value`. Only for the writer.
+    pub(crate) fn set_flags(&self, mask: u32, value: u32) {
+        let flags = self.flags.load(Ordering::Relaxed);
+        self.flags
+            .store((flags & !mask) | (value & mask), Ordering::Relaxed);
+    }
+
     /// Makes a new root visible, with the height that goes with it.
     pub(crate) fn publish_root(&self, word: Word, height: u32) {
         let flags = self.flags.load(Ordering::Relaxed) & !flags::HEIGHT_MASK;
