@@ -5,6 +5,7 @@
 
 mod data;
 mod options;
+pub mod peers;
 mod report;
 
 pub use data::Random;
