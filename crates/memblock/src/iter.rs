@@ -107,7 +107,9 @@ impl DoubleEndedIterator for PfnRanges<'_> {
 impl FusedIterator for PfnRanges<'_> {}
 
 impl<M: PhysMap> Memblock<'_, M> {
-    pub(crate) fn filter(&self, nid: NodeId, flags: Flags) -> Filter {
+    /// The filter for walks over memory: of a node (any, for [`NodeId::NONE`]) and with `flags` as in [`Filter::flags`].
+    #[must_use]
+    pub fn filter(&self, nid: NodeId, flags: Flags) -> Filter {
         Filter {
             nid: nid.canonical(),
             flags,

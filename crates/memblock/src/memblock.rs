@@ -125,6 +125,17 @@ pub struct Memblock<'s, M: PhysMap = Unmapped> {
     storage: PhantomData<&'s mut [Region]>,
 }
 
+// The part that C code shares; only pointers make it depend on the machine.
+#[cfg(target_pointer_width = "64")]
+const _: () = {
+    use core::mem::offset_of;
+    assert!(offset_of!(Memblock<'_>, bottom_up) == 0);
+    assert!(offset_of!(Memblock<'_>, current_limit) == 8);
+    assert!(offset_of!(Memblock<'_>, memory) == 16);
+    assert!(offset_of!(Memblock<'_>, reserved) == 56);
+    assert!(offset_of!(Memblock<'_>, physmem) == 96);
+};
+
 // SAFETY: the arrays belong to the memblock alone, so they may go where it goes.
 unsafe impl<M: PhysMap + Send> Send for Memblock<'_, M> {}
 // SAFETY: nothing changes through a shared reference.
@@ -273,7 +284,7 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
     }
 
     /// Sets who is told what deserves a line in the log.
-    pub fn set_notify(&mut self, notify: Option<fn(&Notice)>) {
+    pub const fn set_notify(&mut self, notify: Option<fn(&Notice)>) {
         self.notify = notify;
     }
 

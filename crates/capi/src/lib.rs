@@ -1,0 +1,5 @@
+#![doc = include_str!("../README.md")]
+//!
+//! One module a header. They translate and nothing more: pointers to references, results to the values that C callers expect.
+
+pub mod memblock;
