@@ -1,0 +1,217 @@
+//! The engine's map against the kernel's.
+
+use std::fmt::Write;
+
+use samara_mm::{AddressSpace, Name, Perms, VmFlags};
+
+use crate::maps::{self, Map};
+
+/// Which of the engine's unnamed objects is which of the kernel's: shared anonymous memory gets a number from either,
+/// and the two must correspond one to one.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Alike {
+    pairs: Vec<(u64, u64)>,
+}
+
+impl Alike {
+    /// Notes that the two are the same object; false if either is known to be another's.
+    fn agree(&mut self, own: u64, kernel: u64) -> bool {
+        if self.pairs.contains(&(own, kernel)) {
+            return true;
+        }
+        // The engine never uses a number twice, while the kernel may, once the object is gone.
+        if self.pairs.iter().any(|pair| pair.0 == own) {
+            return false;
+        }
+        self.pairs.retain(|pair| pair.1 != kernel);
+        self.pairs.push((own, kernel));
+        true
+    }
+}
+
+/// The first place where two maps differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Difference {
+    /// How many areas agree before it.
+    pub(crate) index: usize,
+    /// The kernel's area there is the engine's, begun lower: it may have grown down to this address.
+    pub(crate) growth: Option<u64>,
+}
+
+const SHARED_ANONYMOUS: &[u8] = b"/dev/zero (deleted)";
+
+/// Compares line by line, in one pass over both. Names of files may have changed while they were mapped, as long as the file is the same; these
+/// are counted in `renamed`.
+pub(crate) fn compare(
+    engine: &AddressSpace,
+    kernel: &Map,
+    alike: &mut Alike,
+    renamed: &mut u64,
+) -> Result<(), Difference> {
+    let mut others = kernel.areas().iter();
+    let mut index = 0;
+    for line in engine.maps() {
+        let Some(area) = others.next() else {
+            return Err(Difference {
+                index,
+                growth: None,
+            });
+        };
+        let name = kernel.name(area);
+        let same_name = is_named(line.name, name);
+        let same_body = line.end == area.end && permissions(line.perms) == area.perms;
+        if line.start != area.start || !same_body || line.offset != area.offset {
+            let grown = same_body && same_name && area.start < line.start;
+            return Err(Difference {
+                index,
+                growth: grown.then_some(area.start),
+            });
+        }
+        let invented = line.inode != 0
+            && line.flags.contains(VmFlags::MAYSHARE)
+            && (name == SHARED_ANONYMOUS || name.starts_with(b"[anon_shmem:"));
+        let same_object = if invented {
+            alike.agree(line.inode, area.inode)
+        } else {
+            line.inode == area.inode && line.dev == (area.major, area.minor)
+        };
+        if !same_object || !same_name && area.inode == 0 {
+            return Err(Difference {
+                index,
+                growth: None,
+            });
+        }
+        *renamed += u64::from(!same_name);
+        index += 1;
+    }
+    if others.next().is_some() {
+        return Err(Difference {
+            index,
+            growth: None,
+        });
+    }
+    Ok(())
+}
+
+fn is_named(own: Name<'_>, kernel: &[u8]) -> bool {
+    let (text, before) = match own {
+        Name::Plain(text) => return text.as_bytes() == kernel,
+        Name::Anonymous(text) => (text, &b"[anon:"[..]),
+        Name::AnonymousShared(text) => (text, &b"[anon_shmem:"[..]),
+    };
+    kernel
+        .strip_prefix(before)
+        .and_then(|rest| rest.strip_suffix(b"]"))
+        == Some(text.as_bytes())
+}
+
+fn permissions(own: Perms) -> [u8; 4] {
+    let letter = |on: bool, letter: u8| if on { letter } else { b'-' };
+    [
+        letter(own.read, b'r'),
+        letter(own.write, b'w'),
+        letter(own.exec, b'x'),
+        if own.shared { b's' } else { b'p' },
+    ]
+}
+
+/// Areas that are shown before and behind the ones that differ.
+const CONTEXT: usize = 2;
+/// Areas shown at most.
+const LINES: usize = 24;
+
+/// Both maps where they differ, with a little around it: engine on the left, kernel on the right, one row for each start.
+pub(crate) fn side_by_side(engine: &AddressSpace, kernel: &Map, difference: &Difference) -> String {
+    let own: Vec<(u64, String)> = engine
+        .maps()
+        .map(|line| {
+            let id = (line.dev.0, line.dev.1, line.inode);
+            let name = line.name.to_string();
+            let perms = permissions(line.perms);
+            (
+                line.start,
+                text((line.start, line.end), perms, line.offset, id, short(&name)),
+            )
+        })
+        .collect();
+    let theirs: Vec<(u64, String)> = kernel
+        .areas()
+        .iter()
+        .map(|area| {
+            let id = (area.major, area.minor, area.inode);
+            let name = String::from_utf8_lossy(kernel.name(area));
+            (
+                area.start,
+                text(
+                    (area.start, area.end),
+                    area.perms,
+                    area.offset,
+                    id,
+                    short(&name),
+                ),
+            )
+        })
+        .collect();
+    let from = difference.index.saturating_sub(CONTEXT);
+    let same_behind = own
+        .iter()
+        .rev()
+        .zip(theirs.iter().rev())
+        .take_while(|(a, b)| a == b)
+        .count();
+    let until = |lines: usize| {
+        (lines - same_behind.min(lines) + CONTEXT)
+            .min(lines)
+            .max(from.min(lines))
+    };
+    let mut left = own[from.min(own.len())..until(own.len())].iter().peekable();
+    let mut right = theirs[from.min(theirs.len())..until(theirs.len())]
+        .iter()
+        .peekable();
+    let width = left
+        .clone()
+        .map(|(_, text)| text.len())
+        .max()
+        .unwrap_or(0)
+        .max(6);
+    let mut out = String::new();
+    let _ = writeln!(out, "  {:width$} | kernel", "engine");
+    let mut shown = 0;
+    loop {
+        let key = match (left.peek(), right.peek()) {
+            (None, None) => break,
+            (Some(a), None) => a.0,
+            (None, Some(b)) => b.0,
+            (Some(a), Some(b)) => a.0.min(b.0),
+        };
+        if shown == LINES {
+            let _ = writeln!(out, "  … and more");
+            break;
+        }
+        let empty = String::new();
+        let a = left
+            .next_if(|(start, _)| *start == key)
+            .map_or(&empty, |(_, text)| text);
+        let b = right
+            .next_if(|(start, _)| *start == key)
+            .map_or(&empty, |(_, text)| text);
+        let mark = if a == b { ' ' } else { '!' };
+        let _ = writeln!(out, "{mark} {a:width$} | {b}");
+        shown += 1;
+    }
+    out
+}
+
+fn text(range: (u64, u64), perms: [u8; 4], offset: u64, id: (u32, u32, u64), name: &str) -> String {
+    let mut text = String::new();
+    let _ = maps::format_line(&mut text, range, perms, offset, id, name);
+    text
+}
+
+/// The last part of a path: two maps have to fit beside each other.
+fn short(name: &str) -> &str {
+    match name.rsplit_once('/') {
+        Some((_, last)) if name.starts_with('/') && !last.is_empty() => last,
+        _ => name,
+    }
+}

@@ -1,0 +1,427 @@
+//! Calls and results in words, as a person knows them from manual pages.
+
+use std::fmt;
+
+use samara_mm::{Call, Errno, FileArg};
+
+/// Prints a call like `mmap(NULL, 8192, PROT_READ, MAP_PRIVATE, 3</lib/x.so>, 0)`.
+pub(crate) struct Described<'a>(pub(crate) &'a Call);
+
+/// What a call returned: an address or number, or an error.
+pub(crate) struct Returned(pub(crate) i64);
+
+/// The result of a call as the kernel returns it, as the engine does.
+pub(crate) fn outcome(returned: i64) -> Result<u64, Errno> {
+    if (-4095..0).contains(&returned) {
+        Err(Errno(-returned as i32))
+    } else {
+        Ok(returned as u64)
+    }
+}
+
+/// And back.
+pub(crate) fn returned(outcome: Result<u64, Errno>) -> i64 {
+    match outcome {
+        Ok(value) => value as i64,
+        Err(errno) => -i64::from(errno.0),
+    }
+}
+
+impl fmt::Display for Returned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match outcome(self.0) {
+            Ok(value @ 0..=9) => write!(f, "{value}"),
+            Ok(value) => write!(f, "{value:#x}"),
+            Err(errno) => write!(f, "-1 {errno} ({})", errno.description()),
+        }
+    }
+}
+
+struct Address(u64);
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0 == 0 {
+            f.write_str("NULL")
+        } else {
+            write!(f, "{:#x}", self.0)
+        }
+    }
+}
+
+/// A set of bits by name; what has no name follows as a number.
+struct Bits(u64, &'static [(u64, &'static str)], &'static str);
+
+impl fmt::Display for Bits {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        let mut any = false;
+        for &(bits, name) in self.1 {
+            if bits != 0 && rest & bits == bits {
+                if any {
+                    f.write_str("|")?;
+                }
+                f.write_str(name)?;
+                rest &= !bits;
+                any = true;
+            }
+        }
+        match (any, rest) {
+            (true, 0) => Ok(()),
+            (true, rest) => write!(f, "|{rest:#x}"),
+            (false, 0) => f.write_str(self.2),
+            (false, rest) => write!(f, "{rest:#x}"),
+        }
+    }
+}
+
+fn prot(bits: u64) -> Bits {
+    Bits(
+        bits,
+        &[
+            (1, "PROT_READ"),
+            (2, "PROT_WRITE"),
+            (4, "PROT_EXEC"),
+            (8, "PROT_SEM"),
+            (0x0100_0000, "PROT_GROWSDOWN"),
+            (0x0200_0000, "PROT_GROWSUP"),
+        ],
+        "PROT_NONE",
+    )
+}
+
+fn map_flags(bits: u64) -> Bits {
+    Bits(
+        bits,
+        &[
+            (3, "MAP_SHARED_VALIDATE"),
+            (1, "MAP_SHARED"),
+            (2, "MAP_PRIVATE"),
+            (0x20, "MAP_ANONYMOUS"),
+            (0x10_0000, "MAP_FIXED_NOREPLACE"),
+            (0x10, "MAP_FIXED"),
+            (0x40, "MAP_32BIT"),
+            (0x80, "MAP_ABOVE4G"),
+            (0x100, "MAP_GROWSDOWN"),
+            (0x800, "MAP_DENYWRITE"),
+            (0x1000, "MAP_EXECUTABLE"),
+            (0x2000, "MAP_LOCKED"),
+            (0x4000, "MAP_NORESERVE"),
+            (0x8000, "MAP_POPULATE"),
+            (0x1_0000, "MAP_NONBLOCK"),
+            (0x2_0000, "MAP_STACK"),
+            (0x4_0000, "MAP_HUGETLB"),
+            (0x8_0000, "MAP_SYNC"),
+        ],
+        "0",
+    )
+}
+
+fn advice(number: i32) -> Option<&'static str> {
+    Some(match number {
+        0 => "MADV_NORMAL",
+        1 => "MADV_RANDOM",
+        2 => "MADV_SEQUENTIAL",
+        3 => "MADV_WILLNEED",
+        4 => "MADV_DONTNEED",
+        8 => "MADV_FREE",
+        9 => "MADV_REMOVE",
+        10 => "MADV_DONTFORK",
+        11 => "MADV_DOFORK",
+        12 => "MADV_MERGEABLE",
+        13 => "MADV_UNMERGEABLE",
+        14 => "MADV_HUGEPAGE",
+        15 => "MADV_NOHUGEPAGE",
+        16 => "MADV_DONTDUMP",
+        17 => "MADV_DODUMP",
+        18 => "MADV_WIPEONFORK",
+        19 => "MADV_KEEPONFORK",
+        20 => "MADV_COLD",
+        21 => "MADV_PAGEOUT",
+        22 => "MADV_POPULATE_READ",
+        23 => "MADV_POPULATE_WRITE",
+        24 => "MADV_DONTNEED_LOCKED",
+        25 => "MADV_COLLAPSE",
+        100 => "MADV_HWPOISON",
+        101 => "MADV_SOFT_OFFLINE",
+        102 => "MADV_GUARD_INSTALL",
+        103 => "MADV_GUARD_REMOVE",
+        _ => return None,
+    })
+}
+
+struct Advice(i32);
+
+impl fmt::Display for Advice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match advice(self.0) {
+            Some(name) => f.write_str(name),
+            None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Call::Mmap {
+                addr,
+                len,
+                prot: bits,
+                flags,
+                file,
+                offset,
+            } => {
+                write!(
+                    f,
+                    "mmap({}, {len}, {}, {}, ",
+                    Address(*addr),
+                    prot(*bits),
+                    map_flags(*flags)
+                )?;
+                match file {
+                    FileArg::None => f.write_str("-1")?,
+                    FileArg::Bad => f.write_str("<not open>")?,
+                    FileArg::File(file) => write!(f, "<{}>", file.name)?,
+                }
+                write!(f, ", {offset:#x})")
+            }
+            Call::Munmap { addr, len } => write!(f, "munmap({}, {len})", Address(*addr)),
+            Call::Mprotect {
+                addr,
+                len,
+                prot: bits,
+                pkey: -1,
+            } => write!(f, "mprotect({}, {len}, {})", Address(*addr), prot(*bits)),
+            Call::Mprotect {
+                addr,
+                len,
+                prot: bits,
+                pkey,
+            } => write!(
+                f,
+                "pkey_mprotect({}, {len}, {}, {pkey})",
+                Address(*addr),
+                prot(*bits)
+            ),
+            Call::Mremap {
+                old_addr,
+                old_len,
+                new_len,
+                flags,
+                new_addr,
+            } => {
+                let names = Bits(
+                    *flags,
+                    &[
+                        (1, "MREMAP_MAYMOVE"),
+                        (2, "MREMAP_FIXED"),
+                        (4, "MREMAP_DONTUNMAP"),
+                    ],
+                    "0",
+                );
+                write!(
+                    f,
+                    "mremap({}, {old_len}, {new_len}, {names}",
+                    Address(*old_addr)
+                )?;
+                if flags & 6 != 0 {
+                    write!(f, ", {}", Address(*new_addr))?;
+                }
+                f.write_str(")")
+            }
+            Call::Brk { addr } => write!(f, "brk({})", Address(*addr)),
+            Call::Madvise { addr, len, advice } => {
+                write!(f, "madvise({}, {len}, {})", Address(*addr), Advice(*advice))
+            }
+            Call::Mlock {
+                addr,
+                len,
+                flags: 0,
+            } => write!(f, "mlock({}, {len})", Address(*addr)),
+            Call::Mlock { addr, len, flags } => {
+                write!(f, "mlock2({}, {len}, {flags:#x})", Address(*addr))
+            }
+            Call::Munlock { addr, len } => write!(f, "munlock({}, {len})", Address(*addr)),
+            Call::Mlockall { flags } => {
+                let names = Bits(
+                    *flags,
+                    &[(1, "MCL_CURRENT"), (2, "MCL_FUTURE"), (4, "MCL_ONFAULT")],
+                    "0",
+                );
+                write!(f, "mlockall({names})")
+            }
+            Call::Munlockall => f.write_str("munlockall()"),
+            Call::Msync { addr, len, flags } => {
+                let names = Bits(
+                    *flags,
+                    &[(1, "MS_ASYNC"), (2, "MS_INVALIDATE"), (4, "MS_SYNC")],
+                    "0",
+                );
+                write!(f, "msync({}, {len}, {names})", Address(*addr))
+            }
+            Call::Mincore { addr, len } => write!(f, "mincore({}, {len})", Address(*addr)),
+            Call::Mseal { addr, len, flags } => {
+                write!(f, "mseal({}, {len}, {flags:#x})", Address(*addr))
+            }
+            Call::RemapFilePages {
+                addr,
+                len,
+                prot: bits,
+                pgoff,
+                flags,
+            } => write!(
+                f,
+                "remap_file_pages({}, {len}, {}, {pgoff}, {})",
+                Address(*addr),
+                prot(*bits),
+                map_flags(*flags)
+            ),
+            Call::Shmat {
+                segment,
+                addr,
+                flags,
+            } => {
+                match segment {
+                    Some(segment) => write!(f, "shmat({}, ", segment.file.id.inode)?,
+                    None => f.write_str("shmat(<no segment>, ")?,
+                }
+                let names = Bits(
+                    *flags,
+                    &[
+                        (0o10000, "SHM_RDONLY"),
+                        (0o20000, "SHM_RND"),
+                        (0o40000, "SHM_REMAP"),
+                        (0o100000, "SHM_EXEC"),
+                    ],
+                    "0",
+                );
+                write!(f, "{}, {names})", Address(*addr))
+            }
+            Call::Shmdt { addr } => write!(f, "shmdt({})", Address(*addr)),
+            Call::SetVmaName { addr, len, name } => {
+                write!(
+                    f,
+                    "prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, {}, {len}, ",
+                    Address(*addr)
+                )?;
+                match name {
+                    Some(name) => write!(f, "{name:?})"),
+                    None => f.write_str("NULL)"),
+                }
+            }
+            Call::Mbind {
+                addr,
+                len,
+                mode,
+                nodes,
+                flags,
+            } => write!(
+                f,
+                "mbind({}, {len}, {mode:#x}, {nodes:#x}, {flags:#x})",
+                Address(*addr)
+            ),
+            Call::PkeyAlloc { flags, rights } => write!(f, "pkey_alloc({flags:#x}, {rights:#x})"),
+            Call::PkeyFree { pkey } => write!(f, "pkey_free({pkey})"),
+            other => write!(f, "{other:?}"),
+        }
+    }
+}
+
+/// Kinds of calls, in the order in which they are listed.
+pub(crate) const KINDS: [&str; 23] = [
+    "mmap",
+    "munmap",
+    "mprotect",
+    "mremap",
+    "brk",
+    "madvise",
+    "mlock",
+    "munlock",
+    "mlockall",
+    "munlockall",
+    "msync",
+    "mincore",
+    "mseal",
+    "remap_file_pages",
+    "shmat",
+    "shmdt",
+    "prctl(PR_SET_VMA)",
+    "mbind",
+    "pkey_alloc",
+    "pkey_free",
+    "pkey_mprotect",
+    "mlock2",
+    "another",
+];
+
+/// The place of a call in [`KINDS`].
+pub(crate) fn kind(call: &Call) -> usize {
+    match call {
+        Call::Mmap { .. } => 0,
+        Call::Munmap { .. } => 1,
+        Call::Mprotect { pkey: -1, .. } => 2,
+        Call::Mprotect { .. } => 20,
+        Call::Mremap { .. } => 3,
+        Call::Brk { .. } => 4,
+        Call::Madvise { .. } => 5,
+        Call::Mlock { flags: 0, .. } => 6,
+        Call::Mlock { .. } => 21,
+        Call::Munlock { .. } => 7,
+        Call::Mlockall { .. } => 8,
+        Call::Munlockall => 9,
+        Call::Msync { .. } => 10,
+        Call::Mincore { .. } => 11,
+        Call::Mseal { .. } => 12,
+        Call::RemapFilePages { .. } => 13,
+        Call::Shmat { .. } => 14,
+        Call::Shmdt { .. } => 15,
+        Call::SetVmaName { .. } => 16,
+        Call::Mbind { .. } => 17,
+        Call::PkeyAlloc { .. } => 18,
+        Call::PkeyFree { .. } => 19,
+        _ => 22,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_read_like_their_manual_pages() {
+        let call = Call::Mmap {
+            addr: 0,
+            len: 8192,
+            prot: 3,
+            flags: 0x22,
+            file: FileArg::None,
+            offset: 0,
+        };
+        assert_eq!(
+            Described(&call).to_string(),
+            "mmap(NULL, 8192, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0x0)"
+        );
+        let call = Call::Madvise {
+            addr: 0x1000,
+            len: 1,
+            advice: 4,
+        };
+        assert_eq!(
+            Described(&call).to_string(),
+            "madvise(0x1000, 1, MADV_DONTNEED)"
+        );
+        assert_eq!(
+            Returned(-12).to_string(),
+            "-1 ENOMEM (Cannot allocate memory)"
+        );
+        assert_eq!(Returned(0x7f00).to_string(), "0x7f00");
+    }
+
+    #[test]
+    fn results_survive_both_ways() {
+        for value in [0, 1, -1, -12, -4095, 0x7fff_ffff_f000] {
+            assert_eq!(returned(outcome(value)), value);
+        }
+    }
+}

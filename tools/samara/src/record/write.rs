@@ -1,0 +1,233 @@
+//! Writing a trace as it happens.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::Arc;
+
+use samara_mm::{Call, File, Limits};
+
+use crate::maps::Map;
+use crate::seed::Seed;
+
+use super::format::{self, MAGIC, Reason, SCHEMA, VERSION, put, put_signed, put_text};
+
+/// A chunk is written when it holds this many bytes.
+const CHUNK: usize = 32 << 10;
+
+/// Appends records to a file. An error is kept until [`finish`](Self::finish), so that the traced program runs on.
+#[derive(Debug)]
+pub(crate) struct Writer {
+    file: fs::File,
+    chunk: Vec<u8>,
+    chunks: u32,
+    /// Numbers of files, by address: each is kept alive by `held`.
+    files: HashMap<*const File, u64>,
+    held: Vec<Arc<File>>,
+    maps: HashMap<u32, Map>,
+    error: Option<io::Error>,
+    /// Bytes written, headers included.
+    length: u64,
+}
+
+impl Writer {
+    /// Creates (or empties) the file and describes in it what follows.
+    pub(crate) fn create(path: &Path, program: &[String], kernel: &str) -> io::Result<Self> {
+        let records: serde_json::Map<String, serde_json::Value> = SCHEMA
+            .iter()
+            .map(|(number, name, fields)| (number.to_string(), format!("{name}: {fields}").into()))
+            .collect();
+        let description = serde_json::json!({
+            "format": "samara trace",
+            "version": VERSION,
+            "kernel": kernel,
+            "program": program,
+            "page_size": 4096,
+            "records": records,
+        })
+        .to_string();
+        let mut head = Vec::new();
+        head.extend_from_slice(MAGIC);
+        head.extend_from_slice(&VERSION.to_le_bytes());
+        head.extend_from_slice(&(description.len() as u32).to_le_bytes());
+        head.extend_from_slice(&crc32fast::hash(description.as_bytes()).to_le_bytes());
+        head.extend_from_slice(description.as_bytes());
+        let mut file = fs::File::create(path)?;
+        file.write_all(&head)?;
+        Ok(Self {
+            file,
+            chunk: Vec::with_capacity(CHUNK * 2),
+            chunks: 0,
+            files: HashMap::new(),
+            held: Vec::new(),
+            maps: HashMap::new(),
+            error: None,
+            length: head.len() as u64,
+        })
+    }
+
+    fn number(&mut self, file: &Arc<File>) -> u64 {
+        if let Some(&number) = self.files.get(&Arc::as_ptr(file)) {
+            return number;
+        }
+        let number = self.held.len() as u64;
+        self.chunk.push(1);
+        format::put_file(&mut self.chunk, file);
+        self.files.insert(Arc::as_ptr(file), number);
+        self.held.push(Arc::clone(file));
+        number
+    }
+
+    fn flush_full(&mut self) {
+        if self.chunk.len() >= CHUNK {
+            self.flush();
+        }
+    }
+
+    fn flush(&mut self) {
+        if self.chunk.is_empty() {
+            return;
+        }
+        let mut hasher = crc32fast::Hasher::new_with_initial(self.chunks);
+        hasher.update(&self.chunk);
+        let mut head = [0; 8];
+        head[..4].copy_from_slice(&(self.chunk.len() as u32).to_le_bytes());
+        head[4..].copy_from_slice(&hasher.finalize().to_le_bytes());
+        if self.error.is_none() {
+            let written = self
+                .file
+                .write_all(&head)
+                .and_then(|()| self.file.write_all(&self.chunk));
+            match written {
+                Ok(()) => self.length += (head.len() + self.chunk.len()) as u64,
+                Err(error) => self.error = Some(error),
+            }
+        }
+        self.chunks += 1;
+        self.chunk.clear();
+    }
+
+    pub(crate) fn seed(&mut self, space: u32, reason: Reason, seed: &Seed) {
+        let numbers: Vec<u64> = seed
+            .areas
+            .iter()
+            .map(|area| area.file.as_ref().map_or(0, |file| self.number(file) + 1))
+            .collect();
+        let out = &mut self.chunk;
+        out.push(2);
+        put(out, u64::from(space));
+        out.push(match reason {
+            Reason::Exec => 0,
+            Reason::Resync => 1,
+            Reason::Adopted => 2,
+        });
+        format::put_config(out, &seed.config);
+        format::put_limits(out, &seed.limits);
+        format::put_layout(out, &seed.layout);
+        put(out, seed.areas.len() as u64);
+        for (area, number) in seed.areas.iter().zip(numbers) {
+            format::put_seed_area(out, area, number);
+        }
+        if reason != Reason::Resync {
+            self.maps.remove(&space);
+        }
+        self.flush_full();
+    }
+
+    pub(crate) fn fork(&mut self, parent: u32, child: u32) {
+        self.chunk.push(3);
+        put(&mut self.chunk, u64::from(parent));
+        put(&mut self.chunk, u64::from(child));
+        if let Some(map) = self.maps.get(&parent) {
+            let map = map.clone();
+            self.maps.insert(child, map);
+        }
+        self.flush_full();
+    }
+
+    pub(crate) fn written(&mut self, space: u32, start: u64, end: u64) {
+        self.chunk.push(4);
+        put(&mut self.chunk, u64::from(space));
+        put(&mut self.chunk, start);
+        put(&mut self.chunk, end - start);
+        self.flush_full();
+    }
+
+    pub(crate) fn grown(&mut self, space: u32, start: u64) {
+        self.chunk.push(5);
+        put(&mut self.chunk, u64::from(space));
+        put(&mut self.chunk, start);
+        self.flush_full();
+    }
+
+    pub(crate) fn limits(&mut self, space: u32, limits: &Limits) {
+        self.chunk.push(6);
+        put(&mut self.chunk, u64::from(space));
+        format::put_limits(&mut self.chunk, limits);
+        self.flush_full();
+    }
+
+    pub(crate) fn call(
+        &mut self,
+        space: u32,
+        thread: i32,
+        returned: i64,
+        written: impl Iterator<Item = (u64, u64)> + Clone,
+        call: &Call,
+    ) {
+        // Files that the call names come first, as records of their own.
+        let mut tail = Vec::with_capacity(64);
+        format::put_call(&mut tail, call, &mut |file| self.number(file));
+        let out = &mut self.chunk;
+        out.push(7);
+        put(out, u64::from(space));
+        put(out, thread as u64);
+        put_signed(out, returned);
+        put(out, written.clone().count() as u64);
+        for (start, end) in written {
+            put(out, start);
+            put(out, end - start);
+        }
+        out.extend_from_slice(&tail);
+        self.flush_full();
+    }
+
+    pub(crate) fn unmodelled(&mut self, space: u32, thread: i32, returned: i64, name: &str) {
+        let out = &mut self.chunk;
+        out.push(8);
+        put(out, u64::from(space));
+        put(out, thread as u64);
+        put_signed(out, returned);
+        put_text(out, name.as_bytes());
+        self.flush_full();
+    }
+
+    pub(crate) fn map(&mut self, space: u32, map: &Map) {
+        self.chunk.push(9);
+        put(&mut self.chunk, u64::from(space));
+        let before = self.maps.entry(space).or_default();
+        format::put_map(&mut self.chunk, map, before);
+        before.clone_from(map);
+        self.flush_full();
+    }
+
+    pub(crate) fn gone(&mut self, space: u32) {
+        self.chunk.push(10);
+        put(&mut self.chunk, u64::from(space));
+        self.maps.remove(&space);
+        self.flush_full();
+    }
+
+    /// Writes the last record, and tells of the first error on the way or the file's length in bytes.
+    pub(crate) fn finish(mut self, exit_code: i32, signal: i32) -> io::Result<u64> {
+        self.chunk.push(11);
+        put_signed(&mut self.chunk, i64::from(exit_code));
+        put_signed(&mut self.chunk, i64::from(signal));
+        self.flush();
+        match self.error {
+            Some(error) => Err(error),
+            None => Ok(self.length),
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! What is counted while a program is followed, live or from a record.
+
+use std::collections::BTreeMap;
+
+use crate::describe::KINDS;
+
+/// What kind of disagreement was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FindingKind {
+    /// Another value or error than the kernel's.
+    Result,
+    /// Another address than the kernel chose.
+    Prediction,
+    /// Another map than the kernel's.
+    Map,
+    /// An invariant of the engine is broken.
+    Invariant,
+}
+
+/// The first disagreement of its kind.
+#[derive(Debug, Clone)]
+pub(crate) struct Finding {
+    pub(crate) kind: FindingKind,
+    /// Number of the call, counted over the whole trace from 1.
+    pub(crate) call_number: u64,
+    pub(crate) process: i32,
+    /// The call that caused it, in words.
+    pub(crate) call: String,
+    /// What engine and kernel say, in as many lines as it takes.
+    pub(crate) detail: String,
+}
+
+/// Counters of one trace.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Tally {
+    /// Calls performed on the engine, by [`KINDS`].
+    pub(crate) calls: [u64; KINDS.len()],
+    /// Calls of the program that failed, as the kernel said and the engine too.
+    pub(crate) failing: u64,
+    pub(crate) results: u64,
+    pub(crate) wrong_results: u64,
+    pub(crate) predictions: u64,
+    pub(crate) wrong_predictions: u64,
+    pub(crate) maps: u64,
+    pub(crate) wrong_maps: u64,
+    pub(crate) broken_invariants: u64,
+    /// Areas of all compared maps.
+    pub(crate) areas_compared: u64,
+    /// Calls that the engine does not model, by name.
+    pub(crate) unmodelled: BTreeMap<Box<str>, u64>,
+    /// Calls that failed for a reason that no address space decides (a driver, I/O), by name.
+    pub(crate) outside: BTreeMap<Box<str>, u64>,
+    /// The engine was started anew from the kernel's map, by reason.
+    pub(crate) resyncs: BTreeMap<&'static str, u64>,
+    /// A page was written by another thread while the call was under way; the kernel's map told when.
+    pub(crate) ambiguous: u64,
+    /// Facts asked for that had not been sampled.
+    pub(crate) unsampled: u64,
+    /// Names that changed while the file was mapped.
+    pub(crate) renamed: u64,
+    pub(crate) grown: u64,
+    pub(crate) forks: u64,
+    pub(crate) execs: u64,
+    pub(crate) processes: u64,
+    pub(crate) threads: u64,
+    pub(crate) not_followed: BTreeMap<Box<str>, u64>,
+    pub(crate) ended_unseen: u64,
+    pub(crate) spaces: SpaceTotals,
+    pub(crate) first: Vec<Finding>,
+}
+
+/// Figures of the engines, summed up or at their largest.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SpaceTotals {
+    pub(crate) merges: u64,
+    pub(crate) splits: u64,
+    pub(crate) areas_peak: u64,
+    /// Of the main program's last address space, when it ended.
+    pub(crate) main: SpaceFigures,
+    /// Of the largest.
+    pub(crate) largest: SpaceFigures,
+}
+
+/// The state of one engine.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct SpaceFigures {
+    pub(crate) areas: u64,
+    pub(crate) areas_peak: u64,
+    pub(crate) gaps: u64,
+    pub(crate) largest_gap: u64,
+    pub(crate) mapped: u64,
+    pub(crate) tree_height: u64,
+    pub(crate) tree_bytes: u64,
+}
+
+impl Tally {
+    pub(crate) fn all_calls(&self) -> u64 {
+        self.calls.iter().sum()
+    }
+
+    /// Did engine and kernel agree throughout?
+    pub(crate) fn agreed(&self) -> bool {
+        self.disagreements() == 0
+    }
+
+    pub(crate) fn disagreements(&self) -> u64 {
+        self.wrong_results + self.wrong_predictions + self.wrong_maps + self.broken_invariants
+    }
+
+    /// Notes a disagreement; the text of the first of each kind is kept.
+    pub(crate) fn find(&mut self, kind: FindingKind, make: impl FnOnce() -> Finding) {
+        match kind {
+            FindingKind::Result => self.wrong_results += 1,
+            FindingKind::Prediction => self.wrong_predictions += 1,
+            FindingKind::Map => self.wrong_maps += 1,
+            FindingKind::Invariant => self.broken_invariants += 1,
+        }
+        if !self.first.iter().any(|finding| finding.kind == kind) {
+            self.first.push(make());
+        }
+    }
+}
+
+/// Counts one more of a name.
+pub(crate) fn count(names: &mut BTreeMap<Box<str>, u64>, name: &str) {
+    match names.get_mut(name) {
+        Some(number) => *number += 1,
+        None => {
+            names.insert(name.into(), 1);
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! From a stopped call to what the engine must be told.
+
+use samara_mm::{Call, FileArg};
+
+use super::files::{self, Files};
+use super::filter::{self, mark};
+use super::ptrace::{self, Entry, Tid};
+
+/// What a stopped call means to the tracer.
+#[derive(Debug)]
+pub(crate) enum Decoded {
+    /// The engine performs it too.
+    Perform(Call),
+    /// Copies the address space; the event tells of the child.
+    Fork,
+    /// Replaces the address space; the event tells of it.
+    Exec,
+    /// Changes a limit: take all of them anew from the process (0: the caller's own).
+    Limits(Tid),
+    /// The engine does not know it.
+    Unmodelled {
+        /// May it have changed the map?
+        changes_map: bool,
+    },
+    /// Nothing of interest after all.
+    Ignore,
+}
+
+const MAP_ANONYMOUS: u64 = libc::MAP_ANONYMOUS as u64;
+
+/// Decodes a call at its entry, reading what its arguments point to.
+pub(crate) fn decode(tid: Tid, entry: &Entry, files: &mut Files) -> Decoded {
+    if entry.mark != mark::NATIVE {
+        return Decoded::Unmodelled { changes_map: true };
+    }
+    let [a, b, c, d, e, f] = entry.args;
+    Decoded::Perform(match entry.nr as i64 {
+        libc::SYS_mmap => Call::Mmap {
+            addr: a,
+            len: b,
+            prot: c,
+            flags: d,
+            file: if d & MAP_ANONYMOUS != 0 {
+                FileArg::None
+            } else {
+                files.resolve(tid, e as i32)
+            },
+            offset: f,
+        },
+        libc::SYS_munmap => Call::Munmap { addr: a, len: b },
+        libc::SYS_mprotect => Call::Mprotect {
+            addr: a,
+            len: b,
+            prot: c,
+            pkey: -1,
+        },
+        libc::SYS_pkey_mprotect => Call::Mprotect {
+            addr: a,
+            len: b,
+            prot: c,
+            pkey: d as i32,
+        },
+        libc::SYS_mremap => Call::Mremap {
+            old_addr: a,
+            old_len: b,
+            new_len: c,
+            flags: d,
+            new_addr: e,
+        },
+        libc::SYS_brk => Call::Brk { addr: a },
+        libc::SYS_madvise => Call::Madvise {
+            addr: a,
+            len: b,
+            advice: c as i32,
+        },
+        libc::SYS_mlock => Call::Mlock {
+            addr: a,
+            len: b,
+            flags: 0,
+        },
+        libc::SYS_mlock2 => Call::Mlock {
+            addr: a,
+            len: b,
+            flags: u64::from(c as u32),
+        },
+        libc::SYS_munlock => Call::Munlock { addr: a, len: b },
+        libc::SYS_mlockall => Call::Mlockall {
+            flags: u64::from(a as u32),
+        },
+        libc::SYS_munlockall => Call::Munlockall,
+        libc::SYS_msync => Call::Msync {
+            addr: a,
+            len: b,
+            flags: u64::from(c as u32),
+        },
+        libc::SYS_mincore => Call::Mincore { addr: a, len: b },
+        libc::SYS_mseal => Call::Mseal {
+            addr: a,
+            len: b,
+            flags: c,
+        },
+        libc::SYS_remap_file_pages => Call::RemapFilePages {
+            addr: a,
+            len: b,
+            prot: c,
+            pgoff: d,
+            flags: e,
+        },
+        libc::SYS_shmat => Call::Shmat {
+            segment: files::segment(i64::from(a as i32)),
+            addr: b,
+            flags: u64::from(c as u32),
+        },
+        libc::SYS_shmdt => Call::Shmdt { addr: a },
+        libc::SYS_mbind => {
+            let nodes = match nodes(tid, d, e) {
+                Some(nodes) => nodes,
+                None => return Decoded::Unmodelled { changes_map: true },
+            };
+            Call::Mbind {
+                addr: a,
+                len: b,
+                mode: c,
+                nodes,
+                flags: f,
+            }
+        }
+        libc::SYS_pkey_alloc => Call::PkeyAlloc {
+            flags: a,
+            rights: b,
+        },
+        libc::SYS_pkey_free => Call::PkeyFree { pkey: a as i32 },
+        libc::SYS_prctl if a as u32 == filter::PR_SET_VMA => {
+            return vma_name(tid, b, c, d, e);
+        }
+        libc::SYS_prctl => {
+            return Decoded::Unmodelled {
+                changes_map: matches!(a as u32, filter::PR_SET_MEMORY_MERGE)
+                    || a as i32 == libc::PR_SET_MM,
+            };
+        }
+        libc::SYS_fork => return Decoded::Fork,
+        libc::SYS_clone => return Decoded::Fork,
+        libc::SYS_clone3 => {
+            let flags = ptrace::read_word(tid, a).unwrap_or(0);
+            return if flags & libc::CLONE_VM as u64 != 0 {
+                Decoded::Ignore
+            } else {
+                Decoded::Fork
+            };
+        }
+        libc::SYS_execve | libc::SYS_execveat => return Decoded::Exec,
+        libc::SYS_setrlimit => return Decoded::Limits(0),
+        libc::SYS_prlimit64 => return Decoded::Limits(a as Tid),
+        // The policy of a task is not that of an area.
+        libc::SYS_set_mempolicy | libc::SYS_personality => {
+            return Decoded::Unmodelled { changes_map: false };
+        }
+        libc::SYS_process_madvise => return Decoded::Unmodelled { changes_map: false },
+        _ => return Decoded::Unmodelled { changes_map: true },
+    })
+}
+
+/// `prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, addr, len, name)`.
+fn vma_name(tid: Tid, operation: u64, addr: u64, len: u64, pointer: u64) -> Decoded {
+    const PR_SET_VMA_ANON_NAME: u64 = 0;
+    const LONGEST: usize = 80;
+    if operation != PR_SET_VMA_ANON_NAME {
+        return Decoded::Unmodelled { changes_map: false };
+    }
+    let name = if pointer == 0 {
+        None
+    } else {
+        let mut bytes = [0u8; LONGEST];
+        let read = ptrace::read_memory(tid, pointer, &mut bytes).unwrap_or(0);
+        let text = bytes[..read]
+            .iter()
+            .position(|&b| b == 0)
+            .and_then(|end| std::str::from_utf8(&bytes[..end]).ok());
+        match text {
+            Some(text) => Some(text.into()),
+            // The kernel refuses such a name before it looks at the range.
+            None => return Decoded::Unmodelled { changes_map: false },
+        }
+    };
+    Decoded::Perform(Call::SetVmaName { addr, len, name })
+}
+
+/// The node mask of `mbind`: its first 64 nodes, or `None` where it goes beyond or cannot be read.
+fn nodes(tid: Tid, pointer: u64, count: u64) -> Option<u64> {
+    // The kernel looks at one bit less than it is told.
+    let bits = count.saturating_sub(1);
+    if pointer == 0 || bits == 0 {
+        return Some(0);
+    }
+    let word = ptrace::read_word(tid, pointer).ok()?;
+    if bits < 64 {
+        return Some(word & ((1 << bits) - 1));
+    }
+    for index in 1..bits.div_ceil(64).min(64) {
+        let more = ptrace::read_word(tid, pointer + 8 * index).ok()?;
+        if more != 0 {
+            return None;
+        }
+    }
+    Some(word)
+}
+
+/// The name of a call that can stop, for the lists that a person reads.
+pub(crate) fn name(entry: &Entry) -> &'static str {
+    match entry.mark {
+        mark::I386 => return "i386 call (int 0x80)",
+        mark::X32 => return "x32 call",
+        _ => {}
+    }
+    match entry.nr as i64 {
+        libc::SYS_mmap => "mmap",
+        libc::SYS_munmap => "munmap",
+        libc::SYS_mprotect => "mprotect",
+        libc::SYS_pkey_mprotect => "pkey_mprotect",
+        libc::SYS_mremap => "mremap",
+        libc::SYS_brk => "brk",
+        libc::SYS_madvise => "madvise",
+        libc::SYS_mlock => "mlock",
+        libc::SYS_mlock2 => "mlock2",
+        libc::SYS_munlock => "munlock",
+        libc::SYS_mlockall => "mlockall",
+        libc::SYS_munlockall => "munlockall",
+        libc::SYS_msync => "msync",
+        libc::SYS_mincore => "mincore",
+        libc::SYS_mseal => "mseal",
+        libc::SYS_remap_file_pages => "remap_file_pages",
+        libc::SYS_shmat => "shmat",
+        libc::SYS_shmdt => "shmdt",
+        libc::SYS_mbind => "mbind",
+        libc::SYS_set_mempolicy => "set_mempolicy",
+        filter::SYS_SET_MEMPOLICY_HOME_NODE => "set_mempolicy_home_node",
+        filter::SYS_MAP_SHADOW_STACK => "map_shadow_stack",
+        libc::SYS_pkey_alloc => "pkey_alloc",
+        libc::SYS_pkey_free => "pkey_free",
+        libc::SYS_process_madvise => "process_madvise",
+        libc::SYS_io_setup => "io_setup",
+        libc::SYS_io_destroy => "io_destroy",
+        libc::SYS_setrlimit => "setrlimit",
+        libc::SYS_prlimit64 => "prlimit64",
+        libc::SYS_personality => "personality",
+        libc::SYS_arch_prctl => "arch_prctl",
+        libc::SYS_fork => "fork",
+        libc::SYS_clone => "clone",
+        libc::SYS_clone3 => "clone3",
+        libc::SYS_execve => "execve",
+        libc::SYS_execveat => "execveat",
+        libc::SYS_ioctl => match entry.args[1] as u32 {
+            filter::UFFDIO_REGISTER => "ioctl(UFFDIO_REGISTER)",
+            filter::UFFDIO_UNREGISTER => "ioctl(UFFDIO_UNREGISTER)",
+            _ => "ioctl(UFFDIO_MOVE)",
+        },
+        libc::SYS_prctl => match entry.args[0] as u32 {
+            filter::PR_SET_VMA => "prctl(PR_SET_VMA)",
+            filter::PR_SET_MDWE => "prctl(PR_SET_MDWE)",
+            filter::PR_SET_MEMORY_MERGE => "prctl(PR_SET_MEMORY_MERGE)",
+            _ if entry.args[0] as i32 == libc::PR_SET_MM => "prctl(PR_SET_MM)",
+            _ => "prctl(PR_SET_THP_DISABLE)",
+        },
+        _ => "another call",
+    }
+}

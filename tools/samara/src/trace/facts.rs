@@ -1,0 +1,217 @@
+//! What only the kernel knows: which pages of a traced address space hold anonymous memory.
+//!
+//! A page that a private area has of its own means that the area has an `anon_vma`, which decides merging.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+
+use super::ptrace::Tid;
+
+/// `struct pm_scan_arg` of the `PAGEMAP_SCAN` ioctl (Documentation/admin-guide/mm/pagemap.rst).
+#[repr(C)]
+#[derive(Default)]
+struct ScanArgument {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+/// `struct page_region`: what the scan reports.
+#[repr(C)]
+#[derive(Default, Clone, Copy)]
+struct Region {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+const PAGEMAP_SCAN: libc::Ioctl = 0xc060_6610;
+const FILE: u64 = 1 << 2;
+const PRESENT: u64 = 1 << 3;
+const SWAPPED: u64 = 1 << 4;
+const PFNZERO: u64 = 1 << 5;
+const HUGE: u64 = 1 << 6;
+const PAGE: u64 = 4096;
+const REGIONS: usize = 64;
+
+/// The page tables of one address space, open for questions. Outlives the program's `execve`, then answers "none".
+#[derive(Debug)]
+pub(crate) struct Pagemap {
+    file: File,
+    /// The kernel is older than `PAGEMAP_SCAN` (6.7): its table of words is read instead.
+    words: bool,
+}
+
+impl Pagemap {
+    pub(crate) fn open(tid: Tid) -> io::Result<Self> {
+        Ok(Self {
+            file: File::open(format!("/proc/{tid}/pagemap"))?,
+            words: false,
+        })
+    }
+
+    /// Is there an anonymous page in `start..end`, present or swapped out? The shared zero page does not count; the
+    /// huge one does, because its fault prepares the `anon_vma`.
+    pub(crate) fn written(&mut self, start: u64, end: u64) -> io::Result<bool> {
+        let mut found = false;
+        self.each_written(start, end, &mut |_, _| {
+            found = true;
+            false
+        })?;
+        Ok(found)
+    }
+
+    /// Calls `visit` for each run of such pages, ascending, until it answers false.
+    pub(crate) fn each_written(
+        &mut self,
+        start: u64,
+        end: u64,
+        visit: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> io::Result<()> {
+        if self.words {
+            return self.each_word(start, end, visit);
+        }
+        let mut regions = [Region::default(); REGIONS];
+        let mut from = start;
+        while from < end {
+            let mut argument = ScanArgument {
+                size: size_of::<ScanArgument>() as u64,
+                start: from,
+                end,
+                vec: regions.as_mut_ptr() as u64,
+                vec_len: REGIONS as u64,
+                category_inverted: FILE,
+                category_mask: FILE,
+                category_anyof_mask: PRESENT | SWAPPED,
+                return_mask: PFNZERO | HUGE,
+                ..ScanArgument::default()
+            };
+            // SAFETY: `argument` is the struct that this ioctl takes; `vec` and `vec_len` describe `regions`.
+            let count =
+                unsafe { libc::ioctl(self.file.as_raw_fd(), PAGEMAP_SCAN, &raw mut argument) };
+            if count < 0 {
+                let error = io::Error::last_os_error();
+                match error.raw_os_error() {
+                    Some(libc::EINTR) => continue,
+                    Some(libc::ENOTTY | libc::EINVAL) => {
+                        self.words = true;
+                        return self.each_word(from, end, visit);
+                    }
+                    // No process has this address space any more.
+                    Some(libc::ESRCH) => return Ok(()),
+                    _ => return Err(error),
+                }
+            }
+            for region in &regions[..count as usize] {
+                let zero = region.categories & (PFNZERO | HUGE) == PFNZERO;
+                if !zero && !visit(region.start, region.end) {
+                    return Ok(());
+                }
+            }
+            if argument.walk_end <= from || count == 0 && argument.walk_end >= end {
+                break;
+            }
+            from = argument.walk_end;
+        }
+        Ok(())
+    }
+
+    /// The same from the words of `/proc/PID/pagemap`: bit 63 present, 62 swapped, 61 file or shared anonymous.
+    /// The zero page can only be told by its frame number, which root sees; others count it as written.
+    fn each_word(
+        &mut self,
+        start: u64,
+        end: u64,
+        visit: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> io::Result<()> {
+        let mut words = [0u8; 8 * 512];
+        let mut page = start / PAGE;
+        let last = end.div_ceil(PAGE);
+        while page < last {
+            let wanted = ((last - page) as usize).min(512) * 8;
+            let read = self.file.read_at(&mut words[..wanted], page * 8)?;
+            if read < 8 {
+                break;
+            }
+            for chunk in words[..read].chunks_exact(8) {
+                let mut bytes = [0; 8];
+                bytes.copy_from_slice(chunk);
+                let word = u64::from_ne_bytes(bytes);
+                if word >> 62 != 0 && word >> 61 & 1 == 0 && !visit(page * PAGE, (page + 1) * PAGE)
+                {
+                    return Ok(());
+                }
+                page += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A private anonymous mapping of 16 pages, of which the listed ones are written and page 9 is only read.
+    fn arena(written: &[usize]) -> (*mut u8, usize) {
+        let length = 16 * PAGE as usize;
+        // SAFETY: a new mapping, placed by the kernel.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        }
+        .cast::<u8>();
+        for &page in written {
+            // SAFETY: the page lies in the mapping just made.
+            unsafe { base.add(page * PAGE as usize).write_volatile(1) };
+        }
+        // SAFETY: likewise.
+        let _ = unsafe { base.add(9 * PAGE as usize).read_volatile() };
+        (base, length)
+    }
+
+    fn runs(words: bool) -> Vec<(u64, u64)> {
+        let (base, length) = arena(&[2, 3, 7]);
+        let mut pagemap = Pagemap::open(std::process::id() as Tid).unwrap();
+        pagemap.words = words;
+        let start = base as u64;
+        let mut pages = Vec::new();
+        pagemap
+            .each_written(start, start + length as u64, &mut |from, to| {
+                pages.extend(
+                    (from..to)
+                        .step_by(PAGE as usize)
+                        .map(|at| (at - start) / PAGE),
+                );
+                true
+            })
+            .unwrap();
+        assert!(pagemap.written(start + 2 * PAGE, start + 3 * PAGE).unwrap());
+        assert!(!pagemap.written(start, start + 2 * PAGE).unwrap());
+        // SAFETY: the mapping of this test alone.
+        unsafe { libc::munmap(base.cast(), length) };
+        pages.into_iter().map(|page| (page, 1)).collect()
+    }
+
+    #[test]
+    fn written_pages_are_found() {
+        assert_eq!(runs(false), [(2, 1), (3, 1), (7, 1)]);
+    }
+}

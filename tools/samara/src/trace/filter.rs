@@ -1,0 +1,334 @@
+//! The seccomp filter that makes only calls of interest stop, and everything else run at full speed.
+//!
+//! It is assembled by hand and not by a library, since those refuse (kill) what another instruction set calls,
+//! while a tracer must let it run and be able to name it. A call whose answer does not depend on its arguments is decided by
+//! the kernel from a bitmap, without running the filter at all: so calls of no interest cost almost nothing.
+
+use std::io;
+
+/// What a stop is for: the data of `SECCOMP_RET_TRACE`, which the tracer reads back.
+pub(crate) mod mark {
+    /// A native 64-bit call.
+    pub(crate) const NATIVE: u32 = 1;
+    /// An `int 0x80` call of i386 made by a traced program.
+    pub(crate) const I386: u32 = 2;
+    /// A call of the x32 table.
+    pub(crate) const X32: u32 = 3;
+}
+
+const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+const X32_BIT: u32 = 0x4000_0000;
+
+/// `seccomp_data`: the number, the instruction set, and the low halves of the arguments.
+const NR: u32 = 0;
+const ARCH: u32 = 4;
+const fn low(argument: u32) -> u32 {
+    16 + 8 * argument
+}
+
+/// Calls that always stop.
+pub(crate) const ALWAYS: &[i64] = &[
+    libc::SYS_mmap,
+    libc::SYS_mprotect,
+    libc::SYS_munmap,
+    libc::SYS_brk,
+    libc::SYS_mremap,
+    libc::SYS_madvise,
+    libc::SYS_msync,
+    libc::SYS_mincore,
+    libc::SYS_shmat,
+    libc::SYS_shmdt,
+    libc::SYS_mlock,
+    libc::SYS_munlock,
+    libc::SYS_mlockall,
+    libc::SYS_munlockall,
+    libc::SYS_mlock2,
+    libc::SYS_remap_file_pages,
+    libc::SYS_mbind,
+    libc::SYS_set_mempolicy,
+    SYS_SET_MEMPOLICY_HOME_NODE,
+    libc::SYS_pkey_mprotect,
+    libc::SYS_pkey_alloc,
+    libc::SYS_pkey_free,
+    libc::SYS_mseal,
+    libc::SYS_process_madvise,
+    SYS_MAP_SHADOW_STACK,
+    libc::SYS_io_setup,
+    libc::SYS_io_destroy,
+    libc::SYS_setrlimit,
+    libc::SYS_fork,
+    libc::SYS_clone3,
+    libc::SYS_execve,
+    libc::SYS_execveat,
+];
+
+pub(crate) const SYS_SET_MEMPOLICY_HOME_NODE: i64 = 450;
+pub(crate) const SYS_MAP_SHADOW_STACK: i64 = 453;
+
+/// Memory calls of the i386 table.
+pub(crate) const I386_MEMORY: &[u32] = &[
+    45,  // brk
+    90,  // mmap
+    91,  // munmap
+    117, // ipc (shmat, shmdt)
+    125, // mprotect
+    150, 151, 152, 153, // mlock, munlock, mlockall, munlockall
+    163, // mremap
+    192, // mmap2
+    219, // madvise
+    257, // remap_file_pages
+    376, // mlock2
+    380, // pkey_mprotect
+    397, 398, // shmat, shmdt
+    462, // mseal
+];
+
+pub(crate) const PR_SET_VMA: u32 = 0x5356_4d41;
+pub(crate) const PR_SET_MDWE: u32 = 65;
+pub(crate) const PR_SET_MEMORY_MERGE: u32 = 67;
+
+/// `prctl` operations that bear on the map.
+const PRCTL: &[u32] = &[
+    PR_SET_VMA,
+    libc::PR_SET_MM as u32,
+    libc::PR_SET_THP_DISABLE as u32,
+    PR_SET_MDWE,
+    PR_SET_MEMORY_MERGE,
+];
+
+/// `arch_prctl` operations that do: mapping a vdso, shadow stacks.
+const ARCH_PRCTL: &[u32] = &[0x2001, 0x2002, 0x2003, 0x5001, 0x5002];
+
+/// `ioctl`s that do: `UFFDIO_REGISTER`, `UFFDIO_UNREGISTER`, `UFFDIO_MOVE`.
+pub(crate) const UFFDIO_REGISTER: u32 = 0xc020_aa00;
+pub(crate) const UFFDIO_UNREGISTER: u32 = 0x8010_aa01;
+pub(crate) const UFFDIO_MOVE: u32 = 0xc028_aa05;
+const IOCTL: &[u32] = &[UFFDIO_REGISTER, UFFDIO_UNREGISTER, UFFDIO_MOVE];
+
+const fn statement(code: u32, k: u32) -> libc::sock_filter {
+    libc::sock_filter {
+        code: code as u16,
+        jt: 0,
+        jf: 0,
+        k,
+    }
+}
+
+const fn jump(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
+    libc::sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    }
+}
+
+const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
+const AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
+const ANY_BIT: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
+const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
+
+fn trace(mark: u32) -> libc::sock_filter {
+    statement(RETURN, libc::SECCOMP_RET_TRACE | mark)
+}
+
+fn allow() -> libc::sock_filter {
+    statement(RETURN, libc::SECCOMP_RET_ALLOW)
+}
+
+/// `if nr == number { argument ∈ values ? stop : allow }`
+fn only_for(program: &mut Vec<libc::sock_filter>, number: i64, argument: u32, values: &[u32]) {
+    let body = 2 + 2 * values.len() as u8;
+    program.push(jump(EQUAL, number as u32, 0, body));
+    program.push(statement(LOAD, low(argument)));
+    for &value in values {
+        program.push(jump(EQUAL, value, 0, 1));
+        program.push(trace(mark::NATIVE));
+    }
+    program.push(allow());
+}
+
+/// The whole program.
+pub(crate) fn assemble() -> Vec<libc::sock_filter> {
+    let mut program = vec![
+        statement(LOAD, ARCH),
+        jump(
+            EQUAL,
+            AUDIT_ARCH_X86_64,
+            1 + 2 * I386_MEMORY.len() as u8 + 1,
+            0,
+        ),
+        statement(LOAD, NR),
+    ];
+    for &number in I386_MEMORY {
+        program.push(jump(EQUAL, number, 0, 1));
+        program.push(trace(mark::I386));
+    }
+    program.push(allow());
+
+    program.push(statement(LOAD, NR));
+    program.push(jump(AT_LEAST, X32_BIT, 0, 1));
+    program.push(trace(mark::X32));
+    for &number in ALWAYS {
+        program.push(jump(EQUAL, number as u32, 0, 1));
+        program.push(trace(mark::NATIVE));
+    }
+    only_for(&mut program, libc::SYS_prctl, 0, PRCTL);
+    only_for(&mut program, libc::SYS_arch_prctl, 0, ARCH_PRCTL);
+    only_for(&mut program, libc::SYS_ioctl, 1, IOCTL);
+
+    // A thread (CLONE_VM) shares the map and needs no order: its own event tells of it. A fork copies it.
+    program.push(jump(EQUAL, libc::SYS_clone as u32, 0, 4));
+    program.push(statement(LOAD, low(0)));
+    program.push(jump(ANY_BIT, libc::CLONE_VM as u32, 0, 1));
+    program.push(allow());
+    program.push(trace(mark::NATIVE));
+
+    // personality(0xffffffff) only asks.
+    program.push(jump(EQUAL, libc::SYS_personality as u32, 0, 4));
+    program.push(statement(LOAD, low(0)));
+    program.push(jump(EQUAL, u32::MAX, 0, 1));
+    program.push(allow());
+    program.push(trace(mark::NATIVE));
+
+    // prlimit64 without a new limit only asks.
+    program.push(jump(EQUAL, libc::SYS_prlimit64 as u32, 0, 6));
+    program.push(statement(LOAD, low(2)));
+    program.push(jump(EQUAL, 0, 0, 3));
+    program.push(statement(LOAD, low(2) + 4));
+    program.push(jump(EQUAL, 0, 0, 1));
+    program.push(allow());
+    program.push(trace(mark::NATIVE));
+
+    program.push(allow());
+    program
+}
+
+/// Puts the filter on the calling thread and what it will start. Async-signal-safe: for use between fork and exec.
+///
+/// With `no_new_privileges` false the caller needs `CAP_SYS_ADMIN`, and set-user-ID programs keep working.
+pub(crate) fn install(program: &[libc::sock_filter], no_new_privileges: bool) -> io::Result<()> {
+    if no_new_privileges {
+        // SAFETY: PR_SET_NO_NEW_PRIVS takes integers only.
+        if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+    }
+    let argument = libc::sock_fprog {
+        len: program.len() as u16,
+        filter: program.as_ptr().cast_mut(),
+    };
+    // SAFETY: `argument` describes `program`, which outlives the call; the kernel copies and does not write it.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW,
+            &raw const argument,
+        )
+    };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs the program on one call, as the kernel would.
+    fn run(nr: u32, arch: u32, args: [u64; 6]) -> u32 {
+        let mut data = [0u32; 16];
+        data[0] = nr;
+        data[1] = arch;
+        for (index, argument) in args.iter().enumerate() {
+            data[4 + 2 * index] = *argument as u32;
+            data[5 + 2 * index] = (argument >> 32) as u32;
+        }
+        let program = assemble();
+        let (mut at, mut accumulator) = (0usize, 0u32);
+        loop {
+            let instruction = &program[at];
+            at += 1;
+            let code = u32::from(instruction.code);
+            if code == LOAD {
+                accumulator = data[instruction.k as usize / 4];
+            } else if code == RETURN {
+                return instruction.k;
+            } else {
+                let holds = match code {
+                    EQUAL => accumulator == instruction.k,
+                    AT_LEAST => accumulator >= instruction.k,
+                    ANY_BIT => accumulator & instruction.k != 0,
+                    other => panic!("unknown instruction {other:#x}"),
+                };
+                at += usize::from(if holds {
+                    instruction.jt
+                } else {
+                    instruction.jf
+                });
+            }
+        }
+    }
+
+    fn native(nr: i64, args: [u64; 6]) -> bool {
+        match run(nr as u32, AUDIT_ARCH_X86_64, args) {
+            libc::SECCOMP_RET_ALLOW => false,
+            other => {
+                assert_eq!(other, libc::SECCOMP_RET_TRACE | mark::NATIVE);
+                true
+            }
+        }
+    }
+
+    #[test]
+    fn every_number_is_decided_as_listed() {
+        let by_argument = [
+            libc::SYS_prctl,
+            libc::SYS_arch_prctl,
+            libc::SYS_ioctl,
+            libc::SYS_clone,
+            libc::SYS_personality,
+            libc::SYS_prlimit64,
+        ];
+        for nr in (0..600).filter(|nr| !by_argument.contains(nr)) {
+            assert_eq!(native(nr, [7; 6]), ALWAYS.contains(&nr), "call {nr}");
+        }
+    }
+
+    #[test]
+    fn arguments_decide_where_they_must() {
+        assert!(native(
+            libc::SYS_prctl,
+            [u64::from(PR_SET_VMA), 0, 0, 0, 0, 0]
+        ));
+        assert!(!native(libc::SYS_prctl, [15, 0, 0, 0, 0, 0]));
+        assert!(native(
+            libc::SYS_ioctl,
+            [3, u64::from(UFFDIO_REGISTER), 0, 0, 0, 0]
+        ));
+        assert!(!native(libc::SYS_ioctl, [3, 0x5401, 0, 0, 0, 0]));
+        assert!(native(libc::SYS_clone, [17, 0, 0, 0, 0, 0]));
+        assert!(!native(libc::SYS_clone, [0x3d0f00, 0, 0, 0, 0, 0]));
+        assert!(native(libc::SYS_prlimit64, [0, 3, 1 << 40, 0, 0, 0]));
+        assert!(native(libc::SYS_prlimit64, [0, 3, 0x1000, 0, 0, 0]));
+        assert!(!native(libc::SYS_prlimit64, [0, 3, 0, 0x1000, 0, 0]));
+        assert!(native(libc::SYS_personality, [0x0040000, 0, 0, 0, 0, 0]));
+        assert!(!native(libc::SYS_personality, [0xffff_ffff, 0, 0, 0, 0, 0]));
+    }
+
+    #[test]
+    fn other_tables_are_marked() {
+        assert_eq!(
+            run(192, 0x4000_0003, [0; 6]),
+            libc::SECCOMP_RET_TRACE | mark::I386
+        );
+        assert_eq!(run(4, 0x4000_0003, [0; 6]), libc::SECCOMP_RET_ALLOW);
+        assert_eq!(
+            run(X32_BIT | 9, AUDIT_ARCH_X86_64, [0; 6]),
+            libc::SECCOMP_RET_TRACE | mark::X32
+        );
+    }
+}

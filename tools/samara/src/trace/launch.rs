@@ -1,0 +1,276 @@
+//! Finding the program and starting it under the filter, held until the tracer has attached.
+//!
+//! The child inherits everything: standard streams, terminal and process group, signal mask, limits. Nothing
+//! between `fork` and `execve` allocates.
+
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::filter;
+use super::ptrace::{self, Tid};
+
+/// Why a program cannot be traced: one line that says what to do.
+#[derive(Debug)]
+pub(crate) struct Refusal(pub(crate) String);
+
+/// A program that has been forked and attached to, and runs on into its `execve`.
+pub(crate) struct Launched {
+    pub(crate) tid: Tid,
+    /// What failed in the child, if anything: a step and an error number.
+    failure: File,
+    pub(crate) no_new_privileges: bool,
+}
+
+/// Steps of the child that can fail.
+const INSTALL: u8 = 1;
+const EXECUTE: u8 = 2;
+
+/// The file that `program` names: itself if it has a slash, else the first executable one in `PATH`.
+pub(crate) fn find(program: &OsStr) -> Result<PathBuf, Refusal> {
+    let shown = program.display();
+    if program.is_empty() {
+        return Err(Refusal("no program given; name one after `--`".into()));
+    }
+    if program.as_bytes().contains(&b'/') {
+        let path = PathBuf::from(program);
+        examine(&path)?;
+        return Ok(path);
+    }
+    let search = std::env::var_os("PATH").unwrap_or_else(|| OsString::from("/usr/bin:/bin"));
+    let mut refused = None;
+    for folder in std::env::split_paths(&search) {
+        let path = folder.join(program);
+        match fs::metadata(&path) {
+            Ok(metadata) if metadata.is_file() => match examine(&path) {
+                Ok(()) => return Ok(path),
+                Err(why) => refused = refused.or(Some(why)),
+            },
+            _ => {}
+        }
+    }
+    Err(refused.unwrap_or_else(|| {
+        Refusal(format!(
+            "`{shown}` is not in PATH: check the spelling, or give the path of the program"
+        ))
+    }))
+}
+
+/// Refuses what could not run, in words.
+fn examine(path: &Path) -> Result<(), Refusal> {
+    let shown = path.display();
+    let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Refusal(format!(
+            "`{shown}` does not exist: check the path of the program"
+        )),
+        _ => Refusal(format!("`{shown}` cannot be looked at: {error}")),
+    })?;
+    if metadata.is_dir() {
+        return Err(Refusal(format!(
+            "`{shown}` is a directory: name a program in it"
+        )));
+    }
+    let path_c = CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| Refusal(format!("`{shown}` has a zero byte in its name")))?;
+    // SAFETY: `path_c` ends with a zero byte.
+    let allowed = unsafe { libc::access(path_c.as_ptr(), libc::X_OK) } == 0;
+    if !allowed || metadata.permissions().mode() & 0o111 == 0 {
+        return Err(Refusal(format!(
+            "`{shown}` is not executable: make it so with `chmod +x`, or name an interpreter before it"
+        )));
+    }
+    let mut head = [0u8; 20];
+    let known = File::open(path).and_then(|mut file| {
+        let mut filled = 0;
+        while filled < head.len() {
+            match file.read(&mut head[filled..])? {
+                0 => break,
+                n => filled += n,
+            }
+        }
+        Ok(filled)
+    });
+    // A program may be executable and yet not readable: then the kernel decides.
+    let Ok(filled) = known else { return Ok(()) };
+    let head = &head[..filled];
+    if head.starts_with(b"\x7fELF") {
+        refuse_other_machines(head).map_err(|what| {
+            Refusal(format!(
+                "`{shown}` is {what}: only 64-bit x86-64 programs can be traced; use a 64-bit build of it"
+            ))
+        })
+    } else {
+        Ok(())
+    }
+}
+
+/// Looks at the start of an ELF file. An `Err` says what kind of program it is.
+pub(crate) fn refuse_other_machines(head: &[u8]) -> Result<(), &'static str> {
+    const X86_64: u16 = 62;
+    let machine = match head {
+        [_, _, _, _, class, data, ..] if *data != 1 => {
+            return Err(if *class == 1 {
+                "a 32-bit program for a big-endian machine"
+            } else {
+                "a program for a big-endian machine"
+            });
+        }
+        [_, _, _, _, 1, ..] => return Err("a 32-bit program"),
+        [.., low, high] if head.len() == 20 => u16::from_le_bytes([*low, *high]),
+        _ => return Err("cut short"),
+    };
+    if machine == X86_64 {
+        Ok(())
+    } else {
+        Err("a program for another machine")
+    }
+}
+
+fn pipe() -> io::Result<(File, File)> {
+    let mut ends = [0; 2];
+    // SAFETY: `ends` has room for the two descriptors.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just opened both for us alone.
+    let (read, write) = unsafe { (OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])) };
+    Ok((File::from(read), File::from(write)))
+}
+
+/// Starts `path` with `arguments` (the first is its name), attached to and filtered from its first instruction.
+pub(crate) fn launch(
+    path: &Path,
+    arguments: &[OsString],
+    closed: [bool; 3],
+) -> io::Result<Launched> {
+    let zero = |_| io::Error::new(io::ErrorKind::InvalidInput, "an argument has a zero byte");
+    let path = CString::new(path.as_os_str().as_bytes()).map_err(zero)?;
+    let arguments = arguments
+        .iter()
+        .map(|argument| CString::new(argument.as_bytes()))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(zero)?;
+    let environment = std::env::vars_os()
+        .map(|(name, value)| {
+            let mut both = name.into_vec();
+            both.push(b'=');
+            both.extend_from_slice(value.as_bytes());
+            CString::new(both)
+        })
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(zero)?;
+    let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
+        let ended = [std::ptr::null()];
+        strings.iter().map(|s| s.as_ptr()).chain(ended).collect()
+    };
+    let (argv, envp) = (pointers(&arguments), pointers(&environment));
+    let program = filter::assemble();
+    let no_new_privileges = !privileged();
+
+    let (mut go_read, mut go_write) = pipe()?;
+    let (failure_read, mut failure_write) = pipe()?;
+    // SAFETY: this process has one thread here, and the child only makes async-signal-safe calls.
+    let child = unsafe { libc::fork() };
+    if child < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    if child == 0 {
+        let mut byte = [0];
+        // Without this byte the tracer is gone or could not attach.
+        if !matches!(go_read.read(&mut byte), Ok(1)) {
+            exit_child();
+        }
+        // SAFETY: restores what the Rust runtime changed at the start, with constant arguments.
+        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        for (stream, _) in closed.iter().enumerate().filter(|(_, closed)| **closed) {
+            // SAFETY: the runtime opened this stream, which was closed; nobody in the child uses it.
+            unsafe { libc::close(stream as libc::c_int) };
+        }
+        let (step, error) = match filter::install(&program, no_new_privileges) {
+            Ok(()) => {
+                // SAFETY: the path and both arrays are zero-terminated and outlive the call.
+                unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
+                (EXECUTE, io::Error::last_os_error())
+            }
+            Err(error) => (INSTALL, error),
+        };
+        let [a, b, c, d] = error.raw_os_error().unwrap_or(0).to_le_bytes();
+        let _ = failure_write.write_all(&[step, a, b, c, d]);
+        exit_child();
+    }
+    drop((go_read, failure_write));
+    if let Err(error) = ptrace::seize(child) {
+        // SAFETY: `child` is our own child, which waits for the byte that never comes.
+        unsafe { libc::kill(child, libc::SIGKILL) };
+        let _ = ptrace::wait(child, false);
+        return Err(io::Error::new(
+            error.kind(),
+            format!(
+                "the kernel does not let this process trace its child ({error}): allow ptrace, or run as root"
+            ),
+        ));
+    }
+    go_write.write_all(&[1])?;
+    set_nonblocking(&failure_read)?;
+    Ok(Launched {
+        tid: child,
+        failure: failure_read,
+        no_new_privileges,
+    })
+}
+
+fn exit_child() -> ! {
+    // SAFETY: `_exit` runs no handlers of the parent.
+    unsafe { libc::_exit(127) }
+}
+
+fn set_nonblocking(file: &File) -> io::Result<()> {
+    // SAFETY: an operation with integers on a descriptor that `file` keeps open.
+    if unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETFL, libc::O_NONBLOCK) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// May this process filter without giving up that set-user-ID programs work? (`CAP_SYS_ADMIN`)
+fn privileged() -> bool {
+    const SYS_ADMIN: u32 = 21;
+    fs::read_to_string("/proc/self/status")
+        .ok()
+        .and_then(|status| {
+            let line = status.lines().find(|line| line.starts_with("CapEff:"))?;
+            u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok()
+        })
+        .is_some_and(|effective| effective >> SYS_ADMIN & 1 == 1)
+}
+
+impl Launched {
+    /// After the child ended without `execve`: why.
+    pub(crate) fn failure(&mut self, path: &Path) -> Refusal {
+        let shown = path.display();
+        let mut message = [0; 5];
+        if self.failure.read_exact(&mut message).is_err() {
+            return Refusal(format!("`{shown}` was ended before it started"));
+        }
+        let [step, a, b, c, d] = message;
+        let error = i32::from_le_bytes([a, b, c, d]);
+        let text = io::Error::from_raw_os_error(error);
+        Refusal(match (step, error) {
+            (INSTALL, _) => format!("the kernel refused the seccomp filter: {text}"),
+            (_, libc::ENOEXEC) => format!(
+                "`{shown}` is no program (neither ELF nor a script with `#!`): name its interpreter before it"
+            ),
+            (_, libc::ENOENT) => {
+                format!("`{shown}` asks for an interpreter that does not exist: install it")
+            }
+            (_, libc::E2BIG) => {
+                format!("`{shown}`: {text}: shorten the arguments or the environment")
+            }
+            _ => format!("`{shown}` could not be started: {text}"),
+        })
+    }
+}

@@ -1,0 +1,255 @@
+//! Questions to `/proc/PID`: the map, the flags of areas, limits, the layout of a new program.
+
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::os::fd::AsRawFd;
+
+use crate::maps::{BadLine, Map};
+
+use super::ptrace::Tid;
+
+/// `/proc/PID/maps`, kept open: it stays with the address space that it was opened for.
+#[derive(Debug)]
+pub(crate) struct MapsFile(File);
+
+/// What `PROCMAP_QUERY` says of the area at one address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AreaInfo {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) major: u32,
+    pub(crate) minor: u32,
+    pub(crate) inode: u64,
+}
+
+/// `struct procmap_query` (Documentation/filesystems/proc.rst; Linux 6.11 and later).
+#[repr(C)]
+#[derive(Default)]
+struct Query {
+    size: u64,
+    query_flags: u64,
+    query_addr: u64,
+    vma_start: u64,
+    vma_end: u64,
+    vma_flags: u64,
+    vma_page_size: u64,
+    vma_offset: u64,
+    inode: u64,
+    dev_major: u32,
+    dev_minor: u32,
+    vma_name_size: u32,
+    build_id_size: u32,
+    vma_name_addr: u64,
+    build_id_addr: u64,
+}
+
+const PROCMAP_QUERY: libc::Ioctl = 0xc068_6611;
+
+impl MapsFile {
+    pub(crate) fn open(tid: Tid) -> io::Result<Self> {
+        File::open(format!("/proc/{tid}/maps")).map(Self)
+    }
+
+    /// Reads the whole map.
+    pub(crate) fn read(&mut self, map: &mut Map) -> io::Result<()> {
+        map.refill(|text| {
+            self.0.seek(SeekFrom::Start(0))?;
+            self.0.read_to_end(text)?;
+            Ok(())
+        })
+    }
+
+    /// The area that covers `address`, or `None`. An `Err` also means that the kernel does not know the question.
+    pub(crate) fn at(&self, address: u64) -> io::Result<Option<AreaInfo>> {
+        let mut query = Query {
+            size: size_of::<Query>() as u64,
+            query_addr: address,
+            ..Query::default()
+        };
+        // SAFETY: `query` is the struct that this ioctl takes, without name or build-id buffers.
+        let result = unsafe { libc::ioctl(self.0.as_raw_fd(), PROCMAP_QUERY, &raw mut query) };
+        if result < 0 {
+            let error = io::Error::last_os_error();
+            return match error.raw_os_error() {
+                Some(libc::ENOENT | libc::ESRCH) => Ok(None),
+                _ => Err(error),
+            };
+        }
+        Ok(Some(AreaInfo {
+            start: query.vma_start,
+            end: query.vma_end,
+            major: query.dev_major,
+            minor: query.dev_minor,
+            inode: query.inode,
+        }))
+    }
+}
+
+impl From<BadLine> for io::Error {
+    fn from(line: BadLine) -> Self {
+        io::Error::new(io::ErrorKind::InvalidData, line.to_string())
+    }
+}
+
+/// The `VmFlags:` lines of smaps: the two letters of each flag, by the start of their area.
+pub(crate) fn vm_flags(tid: Tid) -> io::Result<Vec<(u64, String)>> {
+    let text = fs::read(format!("/proc/{tid}/smaps"))?;
+    let text = String::from_utf8_lossy(&text);
+    let mut flags = Vec::new();
+    let mut start = 0;
+    for line in text.lines() {
+        if let Some(list) = line.strip_prefix("VmFlags:") {
+            flags.push((start, list.trim().to_owned()));
+        } else if let Some((first, _)) = line.split_once('-')
+            && let Ok(address) = u64::from_str_radix(first, 16)
+            && line.starts_with(|c: char| c.is_ascii_digit() || c.is_ascii_lowercase())
+        {
+            start = address;
+        }
+    }
+    Ok(flags)
+}
+
+/// Soft resource limits that bear on memory, in bytes; `u64::MAX` is no limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RawLimits {
+    pub(crate) address_space: u64,
+    pub(crate) data: u64,
+    pub(crate) stack: u64,
+    pub(crate) memlock: u64,
+}
+
+/// Reads a process's limits.
+pub(crate) fn limits(tid: Tid) -> io::Result<RawLimits> {
+    let one = |resource| {
+        let mut limit = libc::rlimit64 {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: asks only (no new limit); `limit` is a valid place for the answer.
+        let result = unsafe { libc::prlimit64(tid, resource, std::ptr::null(), &mut limit) };
+        if result != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(limit.rlim_cur)
+    };
+    Ok(RawLimits {
+        address_space: one(libc::RLIMIT_AS)?,
+        data: one(libc::RLIMIT_DATA)?,
+        stack: one(libc::RLIMIT_STACK)?,
+        memlock: one(libc::RLIMIT_MEMLOCK)?,
+    })
+}
+
+/// Numbers that exec sets and that no map shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct ProgramLayout {
+    pub(crate) start_brk: u64,
+    pub(crate) start_stack: u64,
+    /// Size of the initialised data in bytes.
+    pub(crate) data_size: u64,
+}
+
+/// From `/proc/PID/stat` (proc_pid_stat(5)): fields 28 and 45 to 47.
+pub(crate) fn layout(tid: Tid) -> io::Result<ProgramLayout> {
+    let text = fs::read_to_string(format!("/proc/{tid}/stat"))?;
+    // The name, field 2, may hold anything, parentheses too: count from behind it.
+    let after = text.rsplit_once(')').map_or("", |(_, after)| after);
+    let mut fields = after.split_ascii_whitespace();
+    let mut field = |number: usize, passed: usize| -> u64 {
+        fields
+            .nth(number - passed - 1)
+            .and_then(|value| value.parse().ok())
+            .unwrap_or(0)
+    };
+    let start_stack = field(28, 2);
+    let start_data = field(45, 28);
+    let end_data = field(46, 45);
+    let start_brk = field(47, 46);
+    Ok(ProgramLayout {
+        start_brk,
+        start_stack,
+        data_size: end_data.saturating_sub(start_data),
+    })
+}
+
+/// An entry of the auxiliary vector (getauxval(3)).
+pub(crate) fn auxiliary(tid: Tid, kind: u64) -> Option<u64> {
+    let bytes = fs::read(format!("/proc/{tid}/auxv")).ok()?;
+    let mut words = bytes
+        .chunks_exact(8)
+        .map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
+    while let (Some(key), Some(value)) = (words.next(), words.next()) {
+        if key == kind {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// Effective capabilities, as a bit set (capabilities(7)).
+pub(crate) fn capabilities(tid: Tid) -> io::Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status"))?;
+    Ok(status_field(&status, "CapEff:")
+        .and_then(|value| u64::from_str_radix(value, 16).ok())
+        .unwrap_or(0))
+}
+
+/// The process that a thread belongs to, and that process's parent.
+pub(crate) fn family(tid: Tid) -> io::Result<(Tid, Tid)> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status"))?;
+    let number = |name| {
+        status_field(&status, name)
+            .and_then(|value| value.parse().ok())
+            .unwrap_or(0)
+    };
+    Ok((number("Tgid:"), number("PPid:")))
+}
+
+fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status
+        .lines()
+        .find_map(|line| line.strip_prefix(name))
+        .map(str::trim)
+}
+
+/// `personality(2)` of a process.
+pub(crate) fn personality(tid: Tid) -> io::Result<u64> {
+    let text = fs::read_to_string(format!("/proc/{tid}/personality"))?;
+    Ok(u64::from_str_radix(text.trim(), 16).unwrap_or(0))
+}
+
+/// A number of `/proc/sys`, or `other` where it is missing.
+pub(crate) fn sysctl(name: &str, other: u64) -> u64 {
+    fs::read_to_string(format!("/proc/sys/{name}"))
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_address_and_the_whole_map_agree() {
+        let own = std::process::id() as Tid;
+        let mut file = MapsFile::open(own).unwrap();
+        let mut map = Map::default();
+        file.read(&mut map).unwrap();
+        let stack = layout(own).unwrap().start_stack;
+        let area = map
+            .areas()
+            .iter()
+            .find(|area| (area.start..area.end).contains(&stack))
+            .unwrap();
+        assert_eq!(map.name(area), b"[stack]");
+        if let Ok(info) = file.at(stack) {
+            let info = info.unwrap();
+            assert_eq!(info.end, area.end);
+            assert_eq!(file.at(8).unwrap(), None);
+        }
+        assert!(!vm_flags(own).unwrap().is_empty());
+        assert_eq!(family(own).unwrap().0, own);
+    }
+}

@@ -1,0 +1,207 @@
+//! `ptrace(2)` and `waitpid(2)`: the few operations that the tracer needs, behind safe functions.
+
+use std::io;
+use std::mem;
+use std::ptr;
+
+/// A thread, by the kernel's number of it.
+pub(crate) type Tid = libc::pid_t;
+
+/// What `waitpid` reported of one thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The filter stopped a call at its entry.
+    Seccomp,
+    /// A call returns (asked for by [`resume_to_exit`]).
+    SyscallExit,
+    Fork,
+    Vfork,
+    Clone,
+    Exec,
+    /// About to exit; its address space is still there.
+    Exiting,
+    /// A new thread's first stop, or the end of a group stop.
+    Attached,
+    /// Stopped together with its process by this signal, until SIGCONT.
+    Group(i32),
+    /// A signal is about to be delivered.
+    Signal(i32),
+    /// Gone, with this exit code.
+    Exited(i32),
+    /// Gone, killed by this signal.
+    Killed {
+        signal: i32,
+        core: bool,
+    },
+    /// An event of no interest.
+    Other,
+}
+
+/// Waits for any tracee. `Ok(None)`: a signal arrived for the tracer itself.
+pub(crate) fn wait(tid: Tid, poll: bool) -> io::Result<Option<(Tid, Stop)>> {
+    let mut status = 0;
+    let flags = libc::__WALL | if poll { libc::WNOHANG } else { 0 };
+    // SAFETY: `status` is a valid place for the status word.
+    let tid = unsafe { libc::waitpid(tid, &mut status, flags) };
+    if tid == 0 {
+        return Ok(None);
+    }
+    if tid < 0 {
+        let error = io::Error::last_os_error();
+        if error.kind() == io::ErrorKind::Interrupted {
+            return Ok(None);
+        }
+        return Err(error);
+    }
+    Ok(Some((tid, decode(status))))
+}
+
+fn decode(status: i32) -> Stop {
+    if libc::WIFEXITED(status) {
+        return Stop::Exited(libc::WEXITSTATUS(status));
+    }
+    if libc::WIFSIGNALED(status) {
+        return Stop::Killed {
+            signal: libc::WTERMSIG(status),
+            core: libc::WCOREDUMP(status),
+        };
+    }
+    let signal = libc::WSTOPSIG(status);
+    match status >> 16 {
+        0 if signal == libc::SIGTRAP | 0x80 => Stop::SyscallExit,
+        0 => Stop::Signal(signal),
+        libc::PTRACE_EVENT_SECCOMP => Stop::Seccomp,
+        libc::PTRACE_EVENT_FORK => Stop::Fork,
+        libc::PTRACE_EVENT_VFORK => Stop::Vfork,
+        libc::PTRACE_EVENT_CLONE => Stop::Clone,
+        libc::PTRACE_EVENT_EXEC => Stop::Exec,
+        libc::PTRACE_EVENT_EXIT => Stop::Exiting,
+        libc::PTRACE_EVENT_STOP if signal == libc::SIGTRAP => Stop::Attached,
+        libc::PTRACE_EVENT_STOP => Stop::Group(signal),
+        _ => Stop::Other,
+    }
+}
+
+fn request(request: libc::c_uint, tid: Tid, address: usize, data: usize) -> io::Result<()> {
+    // SAFETY: the requests made here take integers, or pointers that their callers keep valid.
+    let result = unsafe { libc::ptrace(request, tid, address, data) };
+    if result == -1 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
+}
+
+/// Attaches to a running thread, without stopping it, and to all that it will start.
+pub(crate) fn seize(tid: Tid) -> io::Result<()> {
+    let options = libc::PTRACE_O_TRACESECCOMP
+        | libc::PTRACE_O_TRACESYSGOOD
+        | libc::PTRACE_O_TRACEFORK
+        | libc::PTRACE_O_TRACEVFORK
+        | libc::PTRACE_O_TRACECLONE
+        | libc::PTRACE_O_TRACEEXEC
+        | libc::PTRACE_O_TRACEEXIT
+        | libc::PTRACE_O_EXITKILL;
+    request(libc::PTRACE_SEIZE, tid, 0, options as usize)
+}
+
+/// Lets a thread run on, delivering `signal` (0: none).
+///
+/// A thread that has been killed in the meantime is no error: its end will be reported by [`wait`].
+pub(crate) fn resume(tid: Tid, signal: i32) {
+    let _ = request(libc::PTRACE_CONT, tid, 0, signal as usize);
+}
+
+/// Lets a thread run on into its call, to stop when the call returns; delivers `signal` (0: none).
+pub(crate) fn resume_to_exit(tid: Tid, signal: i32) {
+    let _ = request(libc::PTRACE_SYSCALL, tid, 0, signal as usize);
+}
+
+/// Leaves a thread in its group stop, but watches for its end.
+pub(crate) fn listen(tid: Tid) {
+    let _ = request(libc::PTRACE_LISTEN, tid, 0, 0);
+}
+
+/// The number that an event carries: the new thread, or the former one at exec.
+pub(crate) fn event_message(tid: Tid) -> io::Result<u64> {
+    let mut message: libc::c_ulong = 0;
+    request(libc::PTRACE_GETEVENTMSG, tid, 0, &raw mut message as usize)?;
+    Ok(message)
+}
+
+/// Registers of a stopped thread.
+pub(crate) fn registers(tid: Tid) -> io::Result<libc::user_regs_struct> {
+    // SAFETY: all zeros is a valid value of this struct of integers.
+    let mut registers: libc::user_regs_struct = unsafe { mem::zeroed() };
+    request(libc::PTRACE_GETREGS, tid, 0, &raw mut registers as usize)?;
+    Ok(registers)
+}
+
+/// A call at its entry.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Entry {
+    pub(crate) nr: u64,
+    pub(crate) args: [u64; 6],
+    /// See [`super::filter::mark`].
+    pub(crate) mark: u32,
+}
+
+fn information(tid: Tid) -> io::Result<libc::ptrace_syscall_info> {
+    // SAFETY: all zeros is a valid value of this struct of integers.
+    let mut information: libc::ptrace_syscall_info = unsafe { mem::zeroed() };
+    request(
+        libc::PTRACE_GET_SYSCALL_INFO,
+        tid,
+        size_of_val(&information),
+        &raw mut information as usize,
+    )?;
+    Ok(information)
+}
+
+/// The call at which the filter stopped a thread.
+pub(crate) fn entry(tid: Tid) -> io::Result<Entry> {
+    let information = information(tid)?;
+    if information.op != libc::PTRACE_SYSCALL_INFO_SECCOMP {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    // SAFETY: `op` says which member of the union the kernel filled.
+    let seccomp = unsafe { information.u.seccomp };
+    Ok(Entry {
+        nr: seccomp.nr,
+        args: seccomp.args,
+        mark: seccomp.ret_data,
+    })
+}
+
+/// What a call returned: the value, or minus the error number.
+pub(crate) fn result(tid: Tid) -> io::Result<i64> {
+    let information = information(tid)?;
+    if information.op != libc::PTRACE_SYSCALL_INFO_EXIT {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    // SAFETY: `op` says which member of the union the kernel filled.
+    Ok(unsafe { information.u.exit }.sval)
+}
+
+/// Copies from a tracee's memory; shorter than asked where the memory ends.
+pub(crate) fn read_memory(tid: Tid, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let local = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: ptr::without_provenance_mut(address as usize),
+        iov_len: buffer.len(),
+    };
+    // SAFETY: `local` describes `buffer`; `remote` is only looked at in the tracee's address space.
+    let read = unsafe { libc::process_vm_readv(tid, &local, 1, &remote, 1, 0) };
+    usize::try_from(read).map_err(|_| io::Error::last_os_error())
+}
+
+/// One 64-bit word of a tracee's memory.
+pub(crate) fn read_word(tid: Tid, address: u64) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    if read_memory(tid, address, &mut bytes)? < 8 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(u64::from_ne_bytes(bytes))
+}

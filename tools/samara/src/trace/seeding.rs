@@ -1,0 +1,269 @@
+//! The start of an address space, from what `/proc` shows of a stopped process.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::sync::Arc;
+
+use samara_mm::{
+    Capabilities, Config, File, FileId, FileKind, Layout, Limits, Overcommit, SeedVma, VmFlags,
+};
+
+use crate::maps::{Area, Map};
+use crate::seed::Seed;
+
+use super::facts::Pagemap;
+use super::proc;
+use super::ptrace::Tid;
+
+const PAGE: u64 = 4096;
+
+/// Settings of the machine, looked up once.
+#[derive(Debug)]
+pub(crate) struct Machine {
+    config: Config,
+    legacy_layout: bool,
+}
+
+impl Machine {
+    pub(crate) fn look() -> Self {
+        let mut config = Config::default();
+        // Security modules raise the minimum for hints to 64 KiB whatever the sysctl says.
+        let minimum = proc::sysctl("vm/mmap_min_addr", 0x1000);
+        config.fixed_min_addr = minimum;
+        config.mmap_min_addr = minimum.max(0x1_0000);
+        config.max_map_count = proc::sysctl("vm/max_map_count", 65530) as u32;
+        config.overcommit = match proc::sysctl("vm/overcommit_memory", 0) {
+            1 => Overcommit::Always,
+            2 => Overcommit::Never {
+                limit_pages: memory_line("CommitLimit:") / PAGE,
+            },
+            _ => Overcommit::Heuristic,
+        };
+        config.total_pages =
+            (memory_line("MemTotal:").saturating_add(memory_line("SwapTotal:"))) / PAGE;
+        config.anon_vma_names = anonymous_names();
+        config.ksm = fs::exists("/sys/kernel/mm/ksm").unwrap_or(false);
+        let huge = "/sys/kernel/mm/transparent_hugepage";
+        config.transparent_huge_pages = fs::exists(huge).unwrap_or(false);
+        config.shmem_huge = fs::read_to_string(format!("{huge}/shmem_enabled"))
+            .is_ok_and(|text| !text.contains("[never]") && !text.contains("[deny]"));
+        config.pkeys = fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| {
+            text.lines()
+                .find(|line| line.starts_with("flags"))
+                .is_some_and(|line| line.split_whitespace().any(|flag| flag == "ospke"))
+        });
+        config.numa_nodes = fs::read_to_string("/sys/devices/system/node/possible")
+            .ok()
+            .and_then(|text| {
+                let last = text.trim().rsplit(['-', ',']).next()?.parse::<u32>().ok()?;
+                Some(last + 1)
+            })
+            .unwrap_or(1);
+        Self {
+            config,
+            legacy_layout: proc::sysctl("vm/legacy_va_layout", 0) != 0,
+        }
+    }
+}
+
+/// A line of `/proc/meminfo`, in bytes.
+fn memory_line(name: &str) -> u64 {
+    fs::read_to_string("/proc/meminfo")
+        .ok()
+        .and_then(|text| {
+            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
+            line.split_whitespace().next()?.parse::<u64>().ok()
+        })
+        .map_or(u64::MAX, |kibibytes| kibibytes.saturating_mul(1024))
+}
+
+/// Does the kernel know names of anonymous areas? Asked with a page of our own.
+fn anonymous_names() -> bool {
+    const PR_SET_VMA: i32 = 0x5356_4d41;
+    // SAFETY: maps, names and unmaps a page of this process that nobody else knows.
+    unsafe {
+        let page = libc::mmap(
+            std::ptr::null_mut(),
+            PAGE as usize,
+            libc::PROT_NONE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        if page == libc::MAP_FAILED {
+            return false;
+        }
+        let named = libc::prctl(PR_SET_VMA, 0, page, PAGE, c"samara".as_ptr()) == 0;
+        libc::munmap(page, PAGE as usize);
+        named
+    }
+}
+
+/// What of the layout does not show in a map, carried on from exec.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Known {
+    pub(crate) layout: Layout,
+}
+
+/// Reads the whole state of a stopped process. `known` is `None` right after exec, when the layout can be inferred.
+pub(crate) fn seed(
+    tid: Tid,
+    machine: &Machine,
+    map: &Map,
+    pagemap: &mut Pagemap,
+    known: Option<&Known>,
+    descriptions: &mut u64,
+) -> io::Result<Seed> {
+    let numbers = proc::layout(tid)?;
+    let limits = limits(tid)?;
+    let personality = proc::personality(tid).unwrap_or(0);
+    let capabilities = proc::capabilities(tid).unwrap_or(0);
+    let mut config = machine.config.clone();
+    const READ_IMPLIES_EXEC: u64 = 0x040_0000;
+    const ADDR_COMPAT_LAYOUT: u64 = 0x020_0000;
+    config.read_implies_exec = personality & READ_IMPLIES_EXEC != 0;
+    let has = |bit: u32| capabilities >> bit & 1 == 1;
+    config.capabilities = Capabilities {
+        ipc_lock: has(14),
+        sys_admin: has(21),
+        sys_nice: has(23),
+        sys_rawio: has(17),
+        sys_resource: has(24),
+    };
+    let layout = match known {
+        Some(known) => known.layout,
+        None => {
+            let mmap_base = infer_base(tid, map).unwrap_or(Layout::default().mmap_base);
+            let mut layout = Layout::default();
+            layout.legacy_base = layout
+                .legacy_base
+                .wrapping_add(layout.mmap_base.wrapping_sub(mmap_base));
+            layout.mmap_base = mmap_base;
+            layout.bottom_up = machine.legacy_layout || personality & ADDR_COMPAT_LAYOUT != 0;
+            layout.start_brk = numbers.start_brk;
+            layout.brk = numbers.start_brk;
+            layout.data_size = numbers.data_size;
+            layout.stack_top = numbers.start_stack;
+            layout
+        }
+    };
+
+    let flags: HashMap<u64, String> = proc::vm_flags(tid)?.into_iter().collect();
+    let mut files: HashMap<(FileId, String), Arc<File>> = HashMap::new();
+    let mut areas = Vec::with_capacity(map.areas().len());
+    for area in map.areas() {
+        let name = String::from_utf8_lossy(map.name(area)).into_owned();
+        let special = area.inode == 0 && name.starts_with('[');
+        let plain = matches!(name.as_str(), "[heap]" | "[stack]");
+        let id = FileId {
+            major: area.major,
+            minor: area.minor,
+            inode: area.inode,
+        };
+        let file = (area.inode != 0 || name.starts_with('/')).then(|| {
+            let entry = files.entry((id, name.clone()));
+            Arc::clone(entry.or_insert_with(|| {
+                // At exec each file was opened once, by the kernel; later nobody can tell.
+                let description = if known.is_none() {
+                    *descriptions += 1;
+                    *descriptions
+                } else {
+                    0
+                };
+                Arc::new(File {
+                    id,
+                    name: name.as_str().into(),
+                    readable: true,
+                    writable: true,
+                    noexec: false,
+                    kind: kind(&name),
+                    seals: 0,
+                    description,
+                })
+            }))
+        });
+        let private = area.perms[3] == b'p';
+        let touched = private
+            && (!special || plain)
+            && pagemap.written(area.start, area.end).unwrap_or(false);
+        areas.push(SeedVma {
+            start: area.start,
+            end: area.end,
+            prot: u64::from(area.perms[0] == b'r')
+                | u64::from(area.perms[1] == b'w') << 1
+                | u64::from(area.perms[2] == b'x') << 2,
+            shared: area.perms[3] == b's',
+            offset: area.offset,
+            file,
+            flags: flags.get(&area.start).map(|text| VmFlags::from_smaps(text)),
+            name: (special && !plain).then(|| name.into()),
+            touched,
+        });
+    }
+    Ok(Seed {
+        config,
+        limits,
+        layout,
+        areas,
+    })
+}
+
+/// The limits of a process as the engine takes them.
+pub(crate) fn limits(tid: Tid) -> io::Result<Limits> {
+    let raw = proc::limits(tid)?;
+    Ok(Limits {
+        address_space: raw.address_space,
+        data: raw.data,
+        stack: raw.stack,
+        memlock: raw.memlock,
+    })
+}
+
+fn kind(name: &str) -> FileKind {
+    if name == "/dev/zero" {
+        FileKind::DevZero
+    } else if name == "/dev/zero (deleted)"
+        || name.starts_with("/memfd:")
+        || name.starts_with("/SYSV")
+        || name.starts_with("/dev/shm/")
+    {
+        FileKind::Shmem
+    } else if name.starts_with("/dev/") {
+        FileKind::Device
+    } else {
+        FileKind::Regular
+    }
+}
+
+/// Where top-down placement begins: what the kernel itself put there first. With a dynamic loader that is the end of the
+/// loader, else the end of the vdso.
+fn infer_base(tid: Tid, map: &Map) -> Option<u64> {
+    const AT_BASE: u64 = 7;
+    const AT_SYSINFO_EHDR: u64 = 33;
+    let loader = proc::auxiliary(tid, AT_BASE).unwrap_or(0);
+    let index = |address: u64| {
+        map.areas()
+            .iter()
+            .position(|area| (area.start..area.end).contains(&address))
+    };
+    if loader != 0 {
+        let first = index(loader)?;
+        let inode = map.areas()[first].inode;
+        let mut last = &map.areas()[first];
+        for area in &map.areas()[first + 1..] {
+            if area.start != last.end || !belongs(area, map, inode) {
+                break;
+            }
+            last = area;
+        }
+        return Some(last.end);
+    }
+    let vdso = proc::auxiliary(tid, AT_SYSINFO_EHDR)?;
+    index(vdso).map(|index| map.areas()[index].end)
+}
+
+/// Is the area a part of the file, or of its zeroed data behind it?
+fn belongs(area: &Area, map: &Map, inode: u64) -> bool {
+    area.inode == inode || area.inode == 0 && map.name(area).is_empty()
+}

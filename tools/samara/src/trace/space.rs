@@ -1,0 +1,528 @@
+//! A traced address space: the engine beside the kernel's, and the order of calls on it.
+//!
+//! All threads that share an address space share one of these. Calls on it happen one at a time: while one is under way (`holder`), other
+//! threads that stop at the entry of theirs wait in `waiting`, stopped, so that the order in which the engine performs is the
+//! kernel's own order.
+
+use std::collections::VecDeque;
+use std::io;
+
+use samara_mm::{Call, FileArg, FileId, Limits};
+
+use crate::describe::Described;
+use crate::follow::{Follower, Place, Verdict};
+use crate::record::Reason;
+use crate::tally::{Finding, FindingKind};
+
+use super::facts::Pagemap;
+use super::options::Verify;
+use super::proc::MapsFile;
+use super::ptrace::{Entry, Tid};
+use super::seeding::{self, Known};
+use super::session::{Samples, Session, say};
+
+const MAP_GROWSDOWN: u64 = 0x100;
+
+/// Who acts: a thread, by which `/proc` is asked (the first thread of a process may have ended before the others), and its process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Who {
+    pub(crate) tid: Tid,
+    pub(crate) process: Tid,
+}
+
+#[derive(Debug)]
+pub(crate) struct Space {
+    pub(crate) number: u32,
+    follower: Follower,
+    maps: MapsFile,
+    pagemap: Pagemap,
+    /// Threads that run in it.
+    pub(crate) users: u32,
+    /// The thread whose call is under way.
+    pub(crate) holder: Option<Tid>,
+    pub(crate) waiting: VecDeque<(Tid, Entry)>,
+    samples: Samples,
+    later: Samples,
+    /// Areas below the main stack that can grow by faults were mapped.
+    growing: Vec<u64>,
+    /// The process whose limits the engine has.
+    limits_of: Tid,
+    calls_since_compare: u64,
+    /// A thread was killed within a call: whether the kernel completed it, only its map tells.
+    interrupted: bool,
+    /// The address space belongs to the program that was started, not to a child of it.
+    pub(crate) main: bool,
+    /// The kernel no longer shows it, or the engine could not be built: nothing is compared.
+    broken: bool,
+}
+
+impl Space {
+    /// The address space of a process stopped right after exec, or found running (`Reason::Adopted`).
+    pub(crate) fn begin(tid: Tid, reason: Reason, session: &mut Session) -> io::Result<Self> {
+        let number = session.new_space_number();
+        let mut maps = MapsFile::open(tid)?;
+        let mut pagemap = Pagemap::open(tid)?;
+        maps.read(&mut session.map)?;
+        let seed = seeding::seed(
+            tid,
+            &session.machine,
+            &session.map,
+            &mut pagemap,
+            None,
+            &mut session.files.descriptions,
+        )?;
+        let engine = seed
+            .build()
+            .map_err(|errno| io::Error::other(format!("the engine refuses the map: {errno}")))?;
+        if let Some(record) = &mut session.record {
+            record.seed(number, reason, &seed);
+        }
+        let mut space = Self {
+            number,
+            follower: Follower::new(engine),
+            maps,
+            pagemap,
+            users: 0,
+            holder: None,
+            waiting: VecDeque::new(),
+            samples: Samples::default(),
+            later: Samples::default(),
+            growing: Vec::new(),
+            limits_of: tid,
+            calls_since_compare: 0,
+            interrupted: false,
+            main: false,
+            broken: false,
+        };
+        let who = Who { tid, process: tid };
+        space.compare_with(who, session, None);
+        Ok(space)
+    }
+
+    /// The child's address space at the fork event, when the child has not run yet.
+    pub(crate) fn fork(
+        &mut self,
+        parent: Tid,
+        child: Tid,
+        session: &mut Session,
+    ) -> io::Result<Self> {
+        self.sync_growth(session);
+        let maps = MapsFile::open(child)?;
+        let mut pagemap = Pagemap::open(child)?;
+        // What the child's page tables hold is exactly what the parent's held at the fork.
+        let (engine, record, number) =
+            (&mut self.follower.engine, &mut session.record, self.number);
+        pagemap.each_written(0, TOP, &mut |start, end| {
+            engine.note_written(start, end);
+            if let Some(record) = record {
+                record.written(number, start, end);
+            }
+            true
+        })?;
+        let follower = self
+            .follower
+            .fork()
+            .map_err(|errno| io::Error::other(format!("the engine cannot fork: {errno}")))?;
+        let number = session.new_space_number();
+        if let Some(record) = &mut session.record {
+            record.fork(self.number, number);
+        }
+        let mut space = Self {
+            number,
+            follower,
+            maps,
+            pagemap,
+            users: 0,
+            holder: None,
+            waiting: VecDeque::new(),
+            samples: Samples::default(),
+            later: Samples::default(),
+            growing: self.growing.clone(),
+            limits_of: child,
+            calls_since_compare: 0,
+            interrupted: false,
+            main: false,
+            broken: self.broken,
+        };
+        if session.verify == Verify::Each {
+            let who = Who {
+                tid: child,
+                process: child,
+            };
+            space.compare_with(who, session, Some(format!("fork() in thread {parent}")));
+        }
+        Ok(space)
+    }
+
+    /// At the entry of a call: looks at the pages on which its outcome depends.
+    pub(crate) fn prepare(&mut self, call: &Call, who: Who, session: &mut Session) {
+        if self.limits_of != who.process {
+            self.limits_changed(who, session);
+        }
+        if self.near_growth(call) {
+            self.sync_growth(session);
+        }
+        self.samples.clear();
+        let (samples, pagemap) = (&mut self.samples, &mut self.pagemap);
+        self.follower.engine.facts_needed(call, &mut |start, end| {
+            samples.take(start, end, pagemap);
+        });
+    }
+
+    /// After the kernel has performed a call: performs it on the engine, and judges.
+    pub(crate) fn finish(
+        &mut self,
+        mut call: Call,
+        who: Who,
+        returned: i64,
+        session: &mut Session,
+    ) {
+        session.call_number += 1;
+        session.print_call(who.tid, &call, returned);
+        if self.broken {
+            return;
+        }
+        let place = Place {
+            call_number: session.call_number,
+            process: who.process,
+        };
+        self.confirm_file(&mut call, returned, session);
+        let ambiguous = self.users > 1 && self.samples.changed(&mut self.pagemap, &mut self.later);
+        if let Call::Mmap { flags, .. } = &call
+            && flags & MAP_GROWSDOWN != 0
+            && returned > 0
+        {
+            self.growing.push(returned as u64);
+        }
+        let alternative = if ambiguous {
+            session.tally.ambiguous += 1;
+            self.follower.try_clone().ok()
+        } else {
+            None
+        };
+        let (mut verdict, mut own) = self.follower.perform(&call, returned, &mut self.samples);
+        session.tally.unsampled += self.samples.take_missed();
+        if let Some(mut other) = alternative {
+            // Another thread wrote to a page meanwhile, before or after the kernel's act: its map tells which.
+            let mut renamed = 0;
+            let read = self.maps.read(&mut session.map).is_ok();
+            let agrees = |follower: &mut Follower, renamed: &mut u64, grown: &mut Vec<u64>| {
+                follower.compare(&session.map, grown, renamed).is_ok()
+            };
+            if read
+                && (verdict != Verdict::Agrees
+                    || !agrees(&mut self.follower, &mut renamed, &mut session.grown))
+            {
+                let (verdict_later, own_later) = other.perform(&call, returned, &mut self.later);
+                if verdict_later == Verdict::Agrees
+                    && agrees(&mut other, &mut renamed, &mut session.grown)
+                {
+                    (verdict, own) = (verdict_later, own_later);
+                    self.follower = other;
+                    std::mem::swap(&mut self.samples, &mut self.later);
+                }
+            }
+            self.note_grown(session);
+        }
+        if let Some(record) = &mut session.record {
+            record.call(
+                self.number,
+                who.tid,
+                returned,
+                self.samples.written(),
+                &call,
+            );
+        }
+        Follower::count(&call, returned, own, verdict, place, &mut session.tally);
+        self.calls_since_compare += 1;
+        match verdict {
+            Verdict::Agrees => {
+                let due = match session.verify {
+                    Verify::Each => true,
+                    Verify::Every(calls) => self.calls_since_compare >= calls,
+                    Verify::Exit => false,
+                };
+                if due {
+                    self.compare_with(who, session, Some(Described(&call).to_string()));
+                }
+            }
+            Verdict::Differs => self.resync(who, session, "after a disagreement"),
+            Verdict::Outside => {
+                self.resync(who, session, "after a call that failed outside the model")
+            }
+            Verdict::NotModelled => self.resync(who, session, "after a call that is not modelled"),
+        }
+    }
+
+    /// After a call that the engine does not know.
+    pub(crate) fn finish_unmodelled(
+        &mut self,
+        name: &str,
+        changes_map: bool,
+        who: Who,
+        returned: i64,
+        session: &mut Session,
+    ) {
+        session.print_event(
+            who.tid,
+            &format!(
+                "{name} = {} (not modelled)",
+                crate::describe::Returned(returned)
+            ),
+        );
+        crate::tally::count(&mut session.tally.unmodelled, name);
+        if let Some(record) = &mut session.record {
+            record.unmodelled(self.number, who.tid, returned, name);
+        }
+        if changes_map && !(-4095..0).contains(&returned) {
+            self.resync(who, session, "after a call that is not modelled");
+        }
+    }
+
+    /// The limits of `process` may have changed, or another process's are to be used.
+    pub(crate) fn limits_changed(&mut self, who: Who, session: &mut Session) {
+        self.limits_of = who.process;
+        let Ok(limits) = seeding::limits(who.tid) else {
+            return;
+        };
+        if limits != self.follower.engine.limits() {
+            self.set_limits(limits, session);
+        }
+    }
+
+    fn set_limits(&mut self, limits: Limits, session: &mut Session) {
+        self.follower.engine.set_limits(limits);
+        if let Some(record) = &mut session.record {
+            record.limits(self.number, &limits);
+        }
+    }
+
+    /// Where file systems show another device in maps than `fstat` tells, the map is right: asked once for each file.
+    fn confirm_file(&mut self, call: &mut Call, returned: i64, session: &mut Session) {
+        if let Call::Mmap {
+            file: FileArg::File(file),
+            ..
+        } = call
+            && returned > 0
+            && session.files.unconfirmed(file)
+            && let Ok(Some(info)) = self.maps.at(returned as u64)
+        {
+            let id = FileId {
+                major: info.major,
+                minor: info.minor,
+                inode: info.inode,
+            };
+            // A mapping of /dev/zero has another object, or none, behind it.
+            if file.kind == samara_mm::FileKind::DevZero || id.inode == 0 {
+                return;
+            }
+            *file = session.files.confirm(file, id);
+        }
+    }
+
+    /// Does the call touch areas that faults may have grown?
+    fn near_growth(&self, call: &Call) -> bool {
+        let stack_top = self.follower.engine.layout().stack_top;
+        let lowest = self.growing.iter().copied().min().unwrap_or(stack_top);
+        // The main stack grows down to its limit; calls close to it are few.
+        let lowest =
+            lowest.saturating_sub(self.follower.engine.limits().stack.clamp(8 << 20, 1 << 36));
+        let highest = self
+            .growing
+            .iter()
+            .copied()
+            .max()
+            .unwrap_or(0)
+            .max(stack_top)
+            + (1 << 20);
+        let touches =
+            |addr: u64, len: u64| addr < highest && addr.saturating_add(len) > lowest && addr != 0;
+        match *call {
+            Call::Mmap { addr, len, .. }
+            | Call::Munmap { addr, len }
+            | Call::Mprotect { addr, len, .. }
+            | Call::Madvise { addr, len, .. }
+            | Call::Mlock { addr, len, .. }
+            | Call::Munlock { addr, len }
+            | Call::Mseal { addr, len, .. }
+            | Call::Msync { addr, len, .. }
+            | Call::Mincore { addr, len }
+            | Call::SetVmaName { addr, len, .. }
+            | Call::Mbind { addr, len, .. } => touches(addr, len) || !self.growing.is_empty(),
+            Call::Mremap {
+                old_addr,
+                old_len,
+                new_len,
+                new_addr,
+                ..
+            } => {
+                touches(old_addr, old_len.max(new_len))
+                    || touches(new_addr, new_len)
+                    || !self.growing.is_empty()
+            }
+            Call::Mlockall { .. } | Call::Munlockall => true,
+            _ => !self.growing.is_empty(),
+        }
+    }
+
+    /// Learns how far stacks have grown.
+    fn sync_growth(&mut self, session: &mut Session) {
+        let stack_top = self.follower.engine.layout().stack_top;
+        for index in 0..=self.growing.len() {
+            let inside = match index.checked_sub(1) {
+                None => stack_top.saturating_sub(1),
+                Some(index) => self.growing[index],
+            };
+            let Some(own) = self.follower.engine.area_at(inside).map(|line| line.start) else {
+                continue;
+            };
+            if let Ok(Some(area)) = self.maps.at(inside)
+                && area.start < own
+                && self.follower.engine.grow_stack(area.start).is_ok()
+            {
+                session.grown.push(area.start);
+            }
+        }
+        self.note_grown(session);
+    }
+
+    fn note_grown(&mut self, session: &mut Session) {
+        session.tally.grown += session.grown.len() as u64;
+        for start in session.grown.drain(..) {
+            if let Some(record) = &mut session.record {
+                record.grown(self.number, start);
+            }
+        }
+    }
+
+    /// Compares the whole map, if anything happened since the last time.
+    pub(crate) fn compare_changed(&mut self, who: Who, session: &mut Session, when: &str) {
+        if self.calls_since_compare > 0 && !self.broken {
+            if self.interrupted {
+                self.resync(who, session, "after a thread was killed within a call");
+            } else {
+                self.compare_with(who, session, Some(when.to_owned()));
+            }
+        }
+    }
+
+    /// Compares the whole map. `cause` is what happened last.
+    fn compare_with(&mut self, who: Who, session: &mut Session, cause: Option<String>) {
+        if self.broken {
+            return;
+        }
+        if self.maps.read(&mut session.map).is_err() || session.map.areas().is_empty() {
+            // The process was killed at this very moment: it has no map any more.
+            session.tally.ended_unseen += 1;
+            return;
+        }
+        self.calls_since_compare = 0;
+        session.tally.maps += 1;
+        session.tally.areas_compared += session.map.areas().len() as u64;
+        let place = Place {
+            call_number: session.call_number,
+            process: who.process,
+        };
+        let compared =
+            self.follower
+                .compare(&session.map, &mut session.grown, &mut session.tally.renamed);
+        self.note_grown(session);
+        if let Some(record) = &mut session.record {
+            record.map(self.number, &session.map);
+        }
+        if let Err(difference) = compared {
+            let cause = cause.unwrap_or_else(|| "the start of the program".to_owned());
+            let finding = self
+                .follower
+                .map_finding(&session.map, &difference, place, cause);
+            session.tally.find(FindingKind::Map, || finding);
+            self.resync(who, session, "after a disagreement");
+        } else if session.check
+            && let Err(broken) = self.follower.engine.check()
+        {
+            session.tally.find(FindingKind::Invariant, || Finding {
+                kind: FindingKind::Invariant,
+                call_number: place.call_number,
+                process: who.process,
+                call: cause.unwrap_or_default(),
+                detail: format!("{broken}\n"),
+            });
+        }
+    }
+
+    /// Starts the engine anew from the kernel's map.
+    fn resync(&mut self, who: Who, session: &mut Session, reason: &'static str) {
+        *session.tally.resyncs.entry(reason).or_default() += 1;
+        self.interrupted = false;
+        self.calls_since_compare = 0;
+        let mut known = Known {
+            layout: self.follower.engine.layout(),
+        };
+        if self.maps.read(&mut session.map).is_err() || session.map.areas().is_empty() {
+            self.broken = true;
+            return;
+        }
+        if let Some(brk) = heap_end(&session.map, known.layout.start_brk)
+            && brk != known.layout.brk.next_multiple_of(4096)
+        {
+            known.layout.brk = brk;
+        }
+        let seed = seeding::seed(
+            who.tid,
+            &session.machine,
+            &session.map,
+            &mut self.pagemap,
+            Some(&known),
+            &mut session.files.descriptions,
+        );
+        let built = seed.and_then(|seed| {
+            let engine = seed.build().map_err(|errno| {
+                io::Error::other(format!("the engine refuses the map: {errno}"))
+            })?;
+            Ok((seed, engine))
+        });
+        match built {
+            Ok((seed, engine)) => {
+                if let Some(record) = &mut session.record {
+                    record.seed(self.number, Reason::Resync, &seed);
+                }
+                self.follower.retire(false, &mut session.tally);
+                self.follower = Follower::new(engine);
+            }
+            Err(error) => {
+                say(&format!(
+                    "samara: process {} is no longer followed: {error}",
+                    who.process
+                ));
+                self.broken = true;
+            }
+        }
+    }
+
+    /// A thread was killed within its call.
+    pub(crate) fn interrupt(&mut self) {
+        self.interrupted = true;
+        self.calls_since_compare += 1;
+    }
+
+    /// The last thread has left.
+    pub(crate) fn end(&mut self, session: &mut Session) {
+        self.follower.retire(self.main, &mut session.tally);
+        if let Some(record) = &mut session.record {
+            record.gone(self.number);
+        }
+    }
+}
+
+/// Above all user addresses.
+const TOP: u64 = 0x7fff_ffff_f000;
+
+/// Where the heap ends in the kernel's map.
+fn heap_end(map: &crate::maps::Map, start_brk: u64) -> Option<u64> {
+    map.areas()
+        .iter()
+        .filter(|area| map.name(area) == b"[heap]")
+        .map(|area| area.end)
+        .max()
+        .filter(|end| *end >= start_brk)
+}
