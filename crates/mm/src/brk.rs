@@ -67,7 +67,7 @@ impl AddressSpace {
         };
         self.lay(old, new, vma)?;
         if flags.contains(VmFlags::LOCKED) {
-            self.populate(old, new);
+            let _ = self.populate(old, new);
         }
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::flags::{PAGE_SIZE, VmFlags};
+use crate::flags::PAGE_SIZE;
 use crate::merge::{continues, owners_agree};
 use crate::space::AddressSpace;
 
@@ -31,8 +31,6 @@ impl AddressSpace {
     pub fn check(&self) -> Result<(), Broken> {
         let broken = |address, what| Err(Broken { address, what });
         let mut end = 0;
-        let mut count = 0;
-        let mut total = 0;
         for area in self.vmas.iter() {
             if area.start < end {
                 return broken(area.start, "areas overlap");
@@ -46,20 +44,11 @@ impl AddressSpace {
             if area.end > self.config.task_size {
                 return broken(area.start, "the range reaches beyond user space");
             }
-            if area.vma.flags.contains(VmFlags::SHARED) && area.vma.anon.is_some() {
-                return broken(area.start, "a shared area owns private pages");
-            }
             end = area.end;
-            count += 1;
-            total += area.len() >> 12;
         }
-        if count != self.vmas.count() {
-            return broken(0, "the number of areas is wrong");
-        }
-        if total != self.vmas.pages().total {
-            return broken(0, "the number of pages is wrong");
-        }
-        Ok(())
+        self.vmas
+            .check()
+            .map_err(|what| Broken { address: 0, what })
     }
 
     /// Pairs of adjacent areas that could be one. Linux has such pairs too, when the condition arose without a call on them.

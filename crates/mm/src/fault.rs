@@ -13,7 +13,7 @@ impl AddressSpace {
     /// not possible likewise.
     pub fn fault(&mut self, address: u64, write: bool) -> Result<(), Errno> {
         if self.vmas.at(address).is_none() {
-            self.grow_stack(address)?;
+            self.grow_stack(address).map_err(|_| Errno::EFAULT)?;
         }
         let area = self.vmas.at(address).ok_or(Errno::EFAULT)?;
         let flags = area.vma.flags;
@@ -22,12 +22,14 @@ impl AddressSpace {
         } else {
             flags.intersects(VmFlags::ACCESS)
         };
-        if !allowed {
+        if !allowed || self.is_execute_only(flags) {
+            return Err(Errno::EFAULT);
+        }
+        if !area.vma.has_page(address) {
             return Err(Errno::EFAULT);
         }
         if write {
-            let start = area.start;
-            self.touch(start);
+            self.touch(address);
         }
         Ok(())
     }
@@ -49,7 +51,17 @@ impl AddressSpace {
         let Some(area) = self.vmas.at(address) else {
             return;
         };
-        if area.vma.anon.is_some() || !area.vma.is_private() {
+        if area.vma.is_private() {
+            self.prepare_owner(address);
+        }
+    }
+
+    /// As [`touch`](Self::touch), for shared areas too.
+    pub(crate) fn prepare_owner(&mut self, address: u64) {
+        let Some(area) = self.vmas.at(address) else {
+            return;
+        };
+        if area.vma.anon.is_some() {
             return;
         }
         let (start, end) = (area.start, area.end);
@@ -69,25 +81,43 @@ impl AddressSpace {
     }
 
     /// Faults in every page of `[start, end)`, as locking and populating do: for writing where the area is private and
-    /// writable. Stops at an area without access.
-    pub(crate) fn populate(&mut self, start: u64, end: u64) {
+    /// writable. Holes are passed over.
+    ///
+    /// # Errors
+    /// `EFAULT` at an area without access and beyond the end of an object; what lies before has been faulted in.
+    pub(crate) fn populate(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         let mut next = start;
         while let Some(area) = self.vmas.find_in(next, end) {
-            let (first, flags) = (area.start, area.vma.flags);
+            let (from, to) = (area.start.max(start), area.end.min(end));
             next = area.end;
-            if flags.intersects(VmFlags::IO | VmFlags::PFNMAP) {
+            let flags = area.vma.flags;
+            if flags.intersects(VmFlags::IO | VmFlags::PFNMAP | VmFlags::LOCKONFAULT) {
                 continue;
             }
-            if flags.contains(VmFlags::LOCKONFAULT) {
-                continue;
-            }
-            if !flags.intersects(VmFlags::ACCESS) {
-                return;
-            }
-            if flags.contains(VmFlags::WRITE) {
-                self.touch(first);
-            }
+            let write = flags.contains(VmFlags::WRITE) && !flags.contains(VmFlags::SHARED);
+            self.fault_in(from, to, write)?;
         }
+        Ok(())
+    }
+
+    /// Faults in `[start, end)`, which lies in one area.
+    ///
+    /// # Errors
+    /// As [`populate`](Self::populate).
+    pub(crate) fn fault_in(&mut self, start: u64, end: u64, write: bool) -> Result<(), Errno> {
+        let area = self.vmas.at(start).ok_or(Errno::EFAULT)?;
+        let flags = area.vma.flags;
+        if !flags.intersects(VmFlags::ACCESS)
+            || self.is_execute_only(flags)
+            || !area.vma.has_page(start)
+        {
+            return Err(Errno::EFAULT);
+        }
+        let whole = area.vma.has_page(end - 1);
+        if write {
+            self.touch(start);
+        }
+        if whole { Ok(()) } else { Err(Errno::EFAULT) }
     }
 }
 

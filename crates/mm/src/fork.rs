@@ -3,7 +3,7 @@
 use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::space::{AddressSpace, Counters};
-use crate::vmas::Vmas;
+use crate::vma::AnonVma;
 
 impl AddressSpace {
     /// The address space of a child made by `fork(2)`: areas marked `MADV_DONTFORK` are left out, locks are not inherited, and
@@ -14,32 +14,49 @@ impl AddressSpace {
     /// # Errors
     /// `ENOMEM` when an allocation fails; nothing of the child is left.
     pub fn fork(&mut self) -> Result<AddressSpace, Errno> {
-        let mut child = AddressSpace {
-            vmas: Vmas::new(),
+        let mut next_anon = self.next_anon;
+        let vmas = self.vmas.try_clone_with(|vma| {
+            if vma.flags.contains(VmFlags::DONTCOPY) {
+                return false;
+            }
+            vma.flags -= VmFlags::LOCKED_MASK | VmFlags::UFFD;
+            vma.uffd = None;
+            if vma.flags.contains(VmFlags::WIPEONFORK) {
+                vma.anon = None;
+            } else if vma.anon.is_some() {
+                next_anon += 1;
+                vma.anon = Some(AnonVma::forked(next_anon));
+            }
+            true
+        })?;
+        Ok(AddressSpace {
+            vmas,
             config: self.config.clone(),
             limits: self.limits,
             layout: self.layout,
             future_locked: VmFlags::empty(),
             pkeys: self.pkeys,
-            next_anon: self.next_anon,
-            next_object: self.next_object,
+            execute_only: self.execute_only,
+            next_anon,
             counters: Counters::default(),
-        };
-        for area in self.vmas.iter() {
-            if area.vma.flags.contains(VmFlags::DONTCOPY) {
-                continue;
-            }
-            let mut vma = area.vma.try_clone()?;
-            vma.flags -= VmFlags::LOCKED_MASK;
-            vma.uffd = None;
-            vma.flags -= VmFlags::UFFD;
-            if vma.flags.contains(VmFlags::WIPEONFORK) {
-                vma.anon = None;
-            } else if vma.anon.is_some() {
-                vma.anon = Some(child.new_forked_anon());
-            }
-            child.vmas.put(area.start, area.end, vma)?;
-        }
-        Ok(child)
+        })
+    }
+
+    /// A second model of the same process: the same map, owners and figures, unlike a [`fork`](Self::fork).
+    ///
+    /// # Errors
+    /// `ENOMEM` when an allocation fails.
+    pub fn try_clone(&self) -> Result<AddressSpace, Errno> {
+        Ok(AddressSpace {
+            vmas: self.vmas.try_clone_with(|_| true)?,
+            config: self.config.clone(),
+            limits: self.limits,
+            layout: self.layout,
+            future_locked: self.future_locked,
+            pkeys: self.pkeys,
+            execute_only: self.execute_only,
+            next_anon: self.next_anon,
+            counters: self.counters,
+        })
     }
 }

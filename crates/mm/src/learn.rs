@@ -99,6 +99,23 @@ impl AddressSpace {
                 [around(*addr, len.saturating_add(addr & 0xfff)), none, none]
             }
             Call::Brk { .. } => [around(self.layout.brk, 4096), none, none],
+            Call::Mremap {
+                old_addr,
+                old_len,
+                new_len,
+                flags,
+                new_addr,
+            } => {
+                let to = match forced {
+                    Some(to) => Some(to),
+                    None => self.mremap_target(*old_addr, *old_len, *new_len, *flags, *new_addr),
+                };
+                [
+                    around(*old_addr, (*old_len).max(*new_len)),
+                    to.map_or(none, |to| around(to, *new_len)),
+                    none,
+                ]
+            }
             Call::Mlockall { .. } | Call::Munlockall => [(0, u64::MAX), none, none],
             _ => [none; WINDOWS],
         }

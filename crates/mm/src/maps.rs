@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::file::FileId;
 use crate::flags::VmFlags;
 use crate::space::AddressSpace;
 use crate::vma::{Area, Backing};
@@ -14,65 +15,15 @@ pub struct MapsLine<'a> {
     /// First address beyond.
     pub end: u64,
     /// For example `rw-p`.
-    pub perms: Perms,
+    pub perms: [u8; 4],
     /// Offset in the file in bytes; 0 without a file.
     pub offset: u64,
-    /// Device, major and minor number.
-    pub dev: (u32, u32),
-    /// Inode number; for shared anonymous memory a number of our own.
-    pub inode: u64,
+    /// Device and inode; for shared anonymous memory device 0:1 and a number of our own.
+    pub id: FileId,
     /// Path or name in brackets; empty if there is none.
-    pub name: Name<'a>,
+    pub name: &'a str,
     /// All properties.
     pub flags: VmFlags,
-}
-
-/// The permissions column of a line: `r`, `w`, `x`, and `s` or `p`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Perms {
-    /// `r`.
-    pub read: bool,
-    /// `w`.
-    pub write: bool,
-    /// `x`.
-    pub exec: bool,
-    /// `s` instead of `p`.
-    pub shared: bool,
-}
-
-/// The last column of a line.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Name<'a> {
-    /// A path or a fixed name, possibly empty.
-    Plain(&'a str),
-    /// `[anon:…]`: a name that the program gave to private memory.
-    Anonymous(&'a str),
-    /// `[anon_shmem:…]`: a name that the program gave to shared anonymous memory.
-    AnonymousShared(&'a str),
-}
-
-impl fmt::Display for Perms {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let letter = |set: bool, yes: char| if set { yes } else { '-' };
-        write!(
-            f,
-            "{}{}{}{}",
-            letter(self.read, 'r'),
-            letter(self.write, 'w'),
-            letter(self.exec, 'x'),
-            if self.shared { 's' } else { 'p' }
-        )
-    }
-}
-
-impl fmt::Display for Name<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Name::Plain(text) => f.write_str(text),
-            Name::Anonymous(name) => write!(f, "[anon:{name}]"),
-            Name::AnonymousShared(name) => write!(f, "[anon_shmem:{name}]"),
-        }
-    }
 }
 
 /// Counts what is written, to find the column of the name.
@@ -94,18 +45,19 @@ impl fmt::Display for MapsLine<'_> {
         /// The name starts in this column, counted from 0.
         const NAME_COLUMN: usize = 73;
         let mut out = Width { out: f, written: 0 };
+        let perms = core::str::from_utf8(&self.perms).unwrap_or("????");
         write!(
             out,
-            "{:08x}-{:08x} {} {:08x} {:02x}:{:02x} {} ",
-            self.start, self.end, self.perms, self.offset, self.dev.0, self.dev.1, self.inode
+            "{:08x}-{:08x} {perms} {:08x} {:02x}:{:02x} {} ",
+            self.start, self.end, self.offset, self.id.major, self.id.minor, self.id.inode
         )?;
-        if self.name == Name::Plain("") {
+        if self.name.is_empty() {
             return Ok(());
         }
         while out.written < NAME_COLUMN {
             out.write_char(' ')?;
         }
-        write!(out, "{}", self.name)
+        out.write_str(self.name)
     }
 }
 
@@ -122,48 +74,60 @@ impl AddressSpace {
 
     fn line<'a>(&self, area: Area<'a>) -> MapsLine<'a> {
         let flags = area.vma.flags;
-        let (dev, inode, offset) = match &area.vma.backing {
-            Backing::File(file) | Backing::Shm(file) => (
-                (file.id.major, file.id.minor),
-                file.id.inode,
+        let nothing = FileId {
+            major: 0,
+            minor: 0,
+            inode: 0,
+        };
+        let (id, offset) = match &area.vma.backing {
+            Backing::File(file) => (file.id, area.page_offset() << 12),
+            Backing::Shm { segment, .. } => (segment.file.id, area.page_offset() << 12),
+            Backing::SharedAnonymous { id, .. } => (
+                FileId {
+                    major: 0,
+                    minor: 1,
+                    inode: *id,
+                },
                 area.page_offset() << 12,
             ),
-            Backing::SharedAnonymous(number) => ((0, 1), *number, area.page_offset() << 12),
-            Backing::Anonymous | Backing::Special(_) => ((0, 0), 0, 0),
+            Backing::Anonymous | Backing::Special(_) => (nothing, 0),
         };
+        let letter = |flag, yes: u8| if flags.contains(flag) { yes } else { b'-' };
         MapsLine {
             start: area.start,
             end: area.end,
-            perms: Perms {
-                read: flags.contains(VmFlags::READ),
-                write: flags.contains(VmFlags::WRITE),
-                exec: flags.contains(VmFlags::EXEC),
-                shared: flags.contains(VmFlags::MAYSHARE),
-            },
+            perms: [
+                letter(VmFlags::READ, b'r'),
+                letter(VmFlags::WRITE, b'w'),
+                letter(VmFlags::EXEC, b'x'),
+                if flags.contains(VmFlags::MAYSHARE) {
+                    b's'
+                } else {
+                    b'p'
+                },
+            ],
             offset,
-            dev,
-            inode,
+            id,
             name: self.name(area),
             flags,
         }
     }
 
-    fn name<'a>(&self, area: Area<'a>) -> Name<'a> {
+    fn name<'a>(&self, area: Area<'a>) -> &'a str {
         let given = area.vma.name.as_deref();
         match &area.vma.backing {
-            Backing::SharedAnonymous(_) => {
-                given.map_or(Name::Plain("/dev/zero (deleted)"), Name::AnonymousShared)
-            }
-            Backing::File(file) | Backing::Shm(file) => Name::Plain(&file.name),
-            Backing::Special(name) => Name::Plain(name),
+            Backing::SharedAnonymous { .. } => given.unwrap_or("/dev/zero (deleted)"),
+            Backing::File(file) => &file.name,
+            Backing::Shm { segment, .. } => &segment.file.name,
+            Backing::Special(name) => name,
             Backing::Anonymous => {
                 let layout = &self.layout;
                 if area.start < layout.brk && area.end > layout.start_brk {
-                    Name::Plain("[heap]")
+                    "[heap]"
                 } else if area.start <= layout.stack_top && area.end >= layout.stack_top {
-                    Name::Plain("[stack]")
+                    "[stack]"
                 } else {
-                    given.map_or(Name::Plain(""), Name::Anonymous)
+                    given.unwrap_or("")
                 }
             }
         }

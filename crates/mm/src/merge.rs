@@ -19,7 +19,6 @@ pub(crate) fn continues(lower: &Vma, upper: &Vma) -> bool {
         && !lower.flags.intersects(VmFlags::SPECIAL)
         && lower.shift == upper.shift
         && lower.backing.same(&upper.backing)
-        && !matches!(lower.backing, Backing::Shm(_))
         && lower.policy == upper.policy
         && lower.uffd == upper.uffd
         && lower.name == upper.name
@@ -44,8 +43,11 @@ struct Union {
 }
 
 impl AddressSpace {
-    /// The range that an area with attributes `vma` over `[start, end)` would take with its neighbours.
-    fn union(&self, start: u64, end: u64, vma: &Vma) -> Union {
+    /// The range that an area with attributes `vma` over `[start, end)` would take with its neighbours. `replaces` if a whole area
+    /// that is there now would vanish in them.
+    fn union(&self, start: u64, end: u64, vma: &Vma, replaces: bool) -> Union {
+        // A counted attachment may grow and shrink, but not vanish in another.
+        let counted = matches!(vma.backing, Backing::Shm { .. });
         let lower = self
             .vmas
             .before(start)
@@ -62,6 +64,9 @@ impl AddressSpace {
             joins: 0,
             owner: vma.anon,
         };
+        if counted && replaces {
+            return union;
+        }
         let mut lower_owner = None;
         if let Some(lower) = &lower {
             lower_owner = lower.vma.anon;
@@ -70,6 +75,7 @@ impl AddressSpace {
             union.joins += 1;
         }
         if let Some(upper) = &upper
+            && !(counted && lower.is_some())
             && (lower.is_none()
                 || lower_owner.is_none()
                 || upper.vma.anon.is_none()
@@ -86,12 +92,26 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `ENOMEM` when an allocation fails; see [`Vmas::put`](crate::vmas::Vmas::put).
-    pub(crate) fn lay(&mut self, start: u64, end: u64, mut vma: Vma) -> Result<(), Errno> {
-        let union = self.union(start, end, &vma);
-        vma.anon = union.owner;
-        self.vmas.put(union.start, union.end, vma)?;
-        self.counters.merges += union.joins;
-        Ok(())
+    pub(crate) fn lay(&mut self, start: u64, end: u64, vma: Vma) -> Result<(), Errno> {
+        let union = self.union(start, end, &vma, false);
+        if union.joins > 0 {
+            return self.join(start, end, union);
+        }
+        self.vmas.put(start, end, vma)
+    }
+
+    /// Lets the area that ends at `start` go on to `end`, and joins it with what it reaches. `vma` has its attributes.
+    ///
+    /// # Errors
+    /// `ENOMEM` when an allocation fails, and nothing has changed.
+    pub(crate) fn extend(&mut self, start: u64, end: u64, vma: Vma) -> Result<(), Errno> {
+        let union = self.union(start, end, &vma, false);
+        if union.start < start {
+            return self.join(start, end, union);
+        }
+        // An area that never joins others may still grow.
+        let lower = self.vmas.at(start - 1).map_or(start, |area| area.start);
+        self.vmas.grow(lower, lower, end)
     }
 
     /// Gives `[start, end)`, which lies in one area, the attributes `vma`: joined with neighbours where that is
@@ -99,17 +119,27 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `ENOMEM` at the limit on the number of areas or when an allocation fails; a first cut may then stay.
-    pub(crate) fn change(&mut self, start: u64, end: u64, mut vma: Vma) -> Result<(), Errno> {
-        let union = self.union(start, end, &vma);
+    pub(crate) fn change(&mut self, start: u64, end: u64, vma: Vma) -> Result<(), Errno> {
+        let whole =
+            matches!(vma.backing, Backing::Shm { .. }) && self.find_exact(start, end).is_some();
+        let union = self.union(start, end, &vma, whole);
         if union.joins > 0 {
-            vma.anon = union.owner;
-            self.vmas.put(union.start, union.end, vma)?;
-            self.counters.merges += union.joins;
-            return Ok(());
+            return self.join(start, end, union);
         }
         self.cut(start)?;
         self.cut(end)?;
         self.vmas.edit(start, |area| *area = vma);
+        Ok(())
+    }
+
+    /// Lets a neighbour take in `[start, end)`, and the other neighbour too if it joins.
+    fn join(&mut self, start: u64, end: u64, union: Union) -> Result<(), Errno> {
+        let keeper = if union.start < start { start - 1 } else { end };
+        self.vmas.grow(keeper, union.start, union.end)?;
+        if union.owner.is_some() {
+            self.vmas.edit(start, |vma| vma.anon = union.owner);
+        }
+        self.counters.merges += union.joins;
         Ok(())
     }
 

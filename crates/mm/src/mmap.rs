@@ -6,7 +6,7 @@ use crate::file::{FileArg, FileKind};
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, map, page_align, prot};
 use crate::place::Huge;
 use crate::space::AddressSpace;
-use crate::vma::{Backing, Policy, Vma};
+use crate::vma::{Backing, Policy, Vma, new_object};
 
 /// Flags that `MAP_SHARED_VALIDATE` knows for every file.
 const LEGACY_FLAGS: u64 = map::SHARED
@@ -130,7 +130,13 @@ impl AddressSpace {
         } else {
             protection
         };
-        let mut area_flags = VmFlags::from_prot(protection) | VmFlags::MAY_ALL | self.future_locked;
+        let key = if protection & prot::ALL == prot::EXEC {
+            self.execute_only_key()
+        } else {
+            0
+        };
+        let mut area_flags =
+            VmFlags::from_prot(protection).with_pkey(key) | VmFlags::MAY_ALL | self.future_locked;
         for (flag, given) in [
             (map::GROWSDOWN, VmFlags::GROWSDOWN),
             (map::LOCKED, VmFlags::LOCKED),
@@ -181,10 +187,15 @@ impl AddressSpace {
                 if flags & map::GROWSDOWN != 0 {
                     return Err(Errno::EINVAL);
                 }
-                (
-                    Backing::File(file.clone()),
-                    (offset >> 12).wrapping_sub(page),
-                )
+                let backing = if file.kind == FileKind::DevZero && kind != map::PRIVATE {
+                    Backing::SharedAnonymous {
+                        id: new_object(),
+                        pages: len >> 12,
+                    }
+                } else {
+                    Backing::File(file.clone())
+                };
+                (backing, (offset >> 12).wrapping_sub(page))
             }
             _ => match flags & map::TYPE {
                 map::SHARED => {
@@ -193,7 +204,10 @@ impl AddressSpace {
                     }
                     area_flags |= VmFlags::SHARED | VmFlags::MAYSHARE;
                     (
-                        Backing::SharedAnonymous(self.new_object()),
+                        Backing::SharedAnonymous {
+                            id: new_object(),
+                            pages: len >> 12,
+                        },
                         0u64.wrapping_sub(page),
                     )
                 }
@@ -228,7 +242,8 @@ impl AddressSpace {
         self.map_region(start, end, vma)?;
         let locked = area_flags.contains(VmFlags::LOCKED);
         if locked || flags & (map::POPULATE | map::NONBLOCK) == map::POPULATE {
-            self.populate(start, end);
+            // What cannot be faulted in is no error of mmap.
+            let _ = self.populate(start, end);
         }
         Ok(start)
     }

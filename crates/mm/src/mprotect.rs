@@ -27,7 +27,7 @@ impl AddressSpace {
         if protection & !(prot::ALL | prot::SEM) != 0 {
             return Err(Errno::EINVAL);
         }
-        if pkey != -1 && !(0..16).contains(&pkey) || pkey > 0 && self.pkeys & 1 << pkey == 0 {
+        if pkey != -1 && !self.is_pkey(pkey) {
             return Err(Errno::EINVAL);
         }
         if self.config.read_implies_exec && protection & prot::READ != 0 {
@@ -66,10 +66,15 @@ impl AddressSpace {
             return Err(Errno::ENOMEM);
         };
         let old = area.vma.flags;
-        let mut new = old - VmFlags::ACCESS | access;
-        if let Ok(pkey) = u32::try_from(pkey) {
-            new = new.with_pkey(pkey);
-        }
+        let key = self.key_for(old, access);
+        let Some(area) = self.vmas.at(start) else {
+            return Err(Errno::ENOMEM);
+        };
+        let mut new = (old - VmFlags::ACCESS) | access;
+        new = new.with_pkey(match u32::try_from(pkey) {
+            Ok(pkey) => pkey,
+            Err(_) => key,
+        });
         for (wanted, needed) in [
             (VmFlags::READ, VmFlags::MAYREAD),
             (VmFlags::WRITE, VmFlags::MAYWRITE),
@@ -108,7 +113,7 @@ impl AddressSpace {
         self.change(start, end, vma)?;
         let locked_private = VmFlags::WRITE | VmFlags::SHARED | VmFlags::LOCKED;
         if old & locked_private == VmFlags::LOCKED && new.contains(VmFlags::WRITE) {
-            self.populate(start, end);
+            let _ = self.populate(start, end);
         }
         Ok(())
     }

@@ -8,7 +8,7 @@ use crate::errno::Errno;
 use crate::facts::Facts;
 use crate::file::File;
 use crate::flags::{PAGE_SIZE, VmFlags};
-use crate::vma::{AnonVma, Area, Backing, Policy, Vma};
+use crate::vma::{AnonVma, Area, Backing, Policy, Vma, new_object};
 use crate::vmas::{PageCounts, Vmas};
 
 /// The memory map of one process.
@@ -25,8 +25,9 @@ pub struct AddressSpace {
     pub(crate) future_locked: VmFlags,
     /// Protection keys in use, bit by bit; key 0 always is.
     pub(crate) pkeys: u16,
+    /// The key of areas with only execute permission; 0 until there is one.
+    pub(crate) execute_only: u8,
     pub(crate) next_anon: u64,
-    pub(crate) next_object: u64,
     pub(crate) counters: Counters,
 }
 
@@ -104,8 +105,8 @@ impl AddressSpace {
             layout,
             future_locked: VmFlags::empty(),
             pkeys: 1,
+            execute_only: 0,
             next_anon: 1,
-            next_object: 1,
             counters: Counters::default(),
         })
     }
@@ -145,7 +146,10 @@ impl AddressSpace {
         let backing = match (seed.name, seed.file) {
             (Some(name), _) => Backing::Special(name),
             (None, Some(file)) => Backing::File(file),
-            (None, None) if anonymous_object => Backing::SharedAnonymous(self.new_object()),
+            (None, None) if anonymous_object => Backing::SharedAnonymous {
+                id: new_object(),
+                pages: u64::MAX,
+            },
             (None, None) => Backing::Anonymous,
         };
         let anon = seed.touched.then(|| self.new_anon());
@@ -210,7 +214,44 @@ impl AddressSpace {
                 pkey,
             } => self.mprotect(*addr, *len, *prot, *pkey),
             Call::Brk { addr } => Ok(self.brk(*addr)),
-            _ => Err(Errno::ENOSYS),
+            Call::Mremap {
+                old_addr,
+                old_len,
+                new_len,
+                flags,
+                new_addr,
+            } => self.mremap(*old_addr, *old_len, *new_len, *flags, *new_addr, forced),
+            Call::Madvise { addr, len, advice } => self.madvise(*addr, *len, *advice),
+            Call::Mlock { addr, len, flags } => self.mlock(*addr, *len, *flags),
+            Call::Munlock { addr, len } => self.munlock(*addr, *len),
+            Call::Mlockall { flags } => self.mlockall(*flags),
+            Call::Munlockall => self.munlockall(),
+            Call::Msync { addr, len, flags } => self.msync(*addr, *len, *flags),
+            Call::Mincore { addr, len } => self.mincore(*addr, *len),
+            Call::Mseal { addr, len, flags } => self.mseal(*addr, *len, *flags),
+            Call::RemapFilePages {
+                addr,
+                len,
+                prot,
+                pgoff,
+                flags,
+            } => self.remap_file_pages(*addr, *len, *prot, *pgoff, *flags),
+            Call::Shmat {
+                segment,
+                addr,
+                flags,
+            } => self.shmat(segment.as_ref(), *addr, *flags, forced),
+            Call::Shmdt { addr } => self.shmdt(*addr),
+            Call::SetVmaName { addr, len, name } => self.set_vma_name(*addr, *len, name.as_deref()),
+            Call::Mbind {
+                addr,
+                len,
+                mode,
+                nodes,
+                flags,
+            } => self.mbind(*addr, *len, *mode, *nodes, *flags),
+            Call::PkeyAlloc { flags, rights } => self.pkey_alloc(*flags, *rights),
+            Call::PkeyFree { pkey } => self.pkey_free(*pkey),
         }
     }
 
@@ -287,6 +328,7 @@ impl AddressSpace {
 
     /// Figures. O(n), for the gaps.
     pub fn stats(&self) -> Stats {
+        let tree = self.vmas.tree_stats();
         let mut gaps = 0;
         let mut end = self.config.mmap_min_addr;
         for area in self.vmas.iter() {
@@ -300,8 +342,8 @@ impl AddressSpace {
             merges: self.counters.merges,
             splits: self.counters.splits,
             gaps,
-            tree_height: 0,
-            tree_bytes: 0,
+            tree_height: tree.height,
+            tree_bytes: tree.nodes() * 256,
             pages: self.vmas.pages(),
         }
     }
@@ -309,15 +351,5 @@ impl AddressSpace {
     pub(crate) fn new_anon(&mut self) -> AnonVma {
         self.next_anon += 1;
         AnonVma::fresh(self.next_anon)
-    }
-
-    pub(crate) fn new_forked_anon(&mut self) -> AnonVma {
-        self.next_anon += 1;
-        AnonVma::forked(self.next_anon)
-    }
-
-    pub(crate) fn new_object(&mut self) -> u64 {
-        self.next_object += 1;
-        self.next_object
     }
 }

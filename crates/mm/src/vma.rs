@@ -4,11 +4,13 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::num::NonZeroU32;
+use core::sync::atomic::{AtomicU64, Ordering};
 
+use crate::call::ShmSegment;
 use crate::errno::Errno;
 use crate::fallible::try_str;
 use crate::file::{File, FileKind};
-use crate::flags::VmFlags;
+use crate::flags::{PAGE_SIZE, VmFlags};
 
 /// The attributes of one area. Its range is the key under which the tree holds it and is not stored
 /// again here, so that trimming and merging cannot make the two disagree.
@@ -29,7 +31,7 @@ pub struct Vma {
     pub policy: Policy,
     /// Identity of the userfaultfd that watches the area.
     pub uffd: Option<NonZeroU32>,
-    /// Name given by `PR_SET_VMA_ANON_NAME`.
+    /// Name given by `PR_SET_VMA_ANON_NAME`, as maps prints it: `[anon:…]`.
     pub name: Option<Box<str>>,
 }
 
@@ -41,9 +43,19 @@ pub enum Backing {
     /// A file.
     File(Arc<File>),
     /// Shared anonymous memory: every mapping is an object of its own, by this number.
-    SharedAnonymous(u64),
+    SharedAnonymous {
+        /// Number of the object.
+        id: u64,
+        /// Its size in pages, fixed when it was made: accesses beyond fail.
+        pages: u64,
+    },
     /// An attached System V segment: counted attachments keep its areas from being absorbed by neighbours.
-    Shm(Arc<File>),
+    Shm {
+        /// The segment.
+        segment: Arc<ShmSegment>,
+        /// Number of the attachment: each `shmat(2)` opens the segment anew.
+        attachment: u64,
+    },
     /// Installed by the kernel at exec: `[vdso]`, `[vvar]` …
     Special(Arc<str>),
 }
@@ -116,7 +128,8 @@ impl Vma {
     /// The file behind the area, if any.
     pub fn file(&self) -> Option<&Arc<File>> {
         match &self.backing {
-            Backing::File(file) | Backing::Shm(file) => Some(file),
+            Backing::File(file) => Some(file),
+            Backing::Shm { segment, .. } => Some(&segment.file),
             _ => None,
         }
     }
@@ -135,6 +148,17 @@ impl Vma {
     /// Page offset of the area's page at `address`, in pages.
     pub fn page_offset(&self, address: u64) -> u64 {
         (address >> 12).wrapping_add(self.shift)
+    }
+
+    /// The object reaches to the page at `address`. Ends of files are not known here.
+    pub(crate) fn has_page(&self, address: u64) -> bool {
+        match &self.backing {
+            Backing::SharedAnonymous { pages, .. } => self.page_offset(address) < *pages,
+            Backing::Shm { segment, .. } => {
+                self.page_offset(address) < segment.size.div_ceil(PAGE_SIZE)
+            }
+            _ => true,
+        }
     }
 
     /// Writes go to private copies, so that a write fault gives the area an anon_vma.
@@ -162,6 +186,14 @@ pub struct Area<'a> {
     pub vma: &'a Vma,
 }
 
+/// A number for a new shared anonymous object, unlike any other in this program: children inherit objects, so
+/// that a count in each address space would not do.
+pub(crate) fn new_object() -> u64 {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    // Relaxed: only the uniqueness of the number matters.
+    NEXT.fetch_add(1, Ordering::Relaxed)
+}
+
 impl Backing {
     /// Whether two areas map the same object through the same open file description.
     pub(crate) fn same(&self, other: &Backing) -> bool {
@@ -170,8 +202,10 @@ impl Backing {
             (Backing::File(a), Backing::File(b)) => {
                 Arc::ptr_eq(a, b) || (a.id == b.id && a.description == b.description)
             }
-            (Backing::SharedAnonymous(a), Backing::SharedAnonymous(b)) => a == b,
-            (Backing::Shm(a), Backing::Shm(b)) => a.id == b.id,
+            (Backing::SharedAnonymous { id: a, .. }, Backing::SharedAnonymous { id: b, .. }) => {
+                a == b
+            }
+            (Backing::Shm { attachment: a, .. }, Backing::Shm { attachment: b, .. }) => a == b,
             _ => false,
         }
     }

@@ -6,10 +6,11 @@
 use alloc::boxed::Box;
 use core::ops::RangeInclusive;
 
+use maple_tree::{CloneError, MapleTree};
+
 use crate::errno::Errno;
 use crate::fallible::try_box;
 use crate::flags::VmFlags;
-use crate::standin::MapleTree;
 use crate::vma::{Area, Vma};
 
 /// Pages by kind, as `/proc/PID/status` counts them.
@@ -64,14 +65,13 @@ impl PageCounts {
 /// Areas by address, with their counts.
 #[derive(Debug)]
 pub(crate) struct Vmas {
-    tree: MapleTree<Box<Vma>>,
+    tree: MapleTree<u64, Box<Vma>>,
     count: usize,
     peak: usize,
     pages: PageCounts,
 }
 
-#[allow(clippy::borrowed_box, reason = "the tree holds boxes")]
-fn area<'a>((range, vma): (RangeInclusive<u64>, &'a Box<Vma>)) -> Area<'a> {
+fn area((range, vma): (RangeInclusive<u64>, &Vma)) -> Area<'_> {
     Area {
         start: *range.start(),
         end: *range.end() + 1,
@@ -105,7 +105,7 @@ impl Vmas {
 
     /// The first area that ends above `address`. O(log n).
     pub(crate) fn find(&self, address: u64) -> Option<Area<'_>> {
-        self.tree.find(address..=u64::MAX).map(area)
+        self.tree.find(address..).map(area)
     }
 
     /// The first area that intersects `[start, end)`. O(log n).
@@ -118,12 +118,12 @@ impl Vmas {
 
     /// The area that holds `address`. O(log n).
     pub(crate) fn at(&self, address: u64) -> Option<Area<'_>> {
-        self.tree.find(address..=address).map(area)
+        self.tree.get_range(address).map(area)
     }
 
     /// The last area that starts below `address`. O(log n).
     pub(crate) fn before(&self, address: u64) -> Option<Area<'_>> {
-        self.tree.find_rev(0..=address.checked_sub(1)?).map(area)
+        self.tree.find_rev(..address).map(area)
     }
 
     /// All areas, upwards and downwards.
@@ -135,35 +135,50 @@ impl Vmas {
     /// that nobody sees a hole; areas that reach out of the range are trimmed.
     ///
     /// # Errors
-    /// `ENOMEM`; the map is then as before, except that an area around both ends may be cut at `end`.
+    /// `ENOMEM`, and nothing has changed.
     pub(crate) fn put(&mut self, start: u64, end: u64, vma: Vma) -> Result<(), Errno> {
         let new = PageCounts::of(vma.flags, (end - start) >> 12);
         let boxed = try_box(vma)?;
-        let (old, covered) = self.overlap(start, end)?;
+        let old = self.overlap(start, end);
         self.tree
-            .store_range(start..=end - 1, boxed)
+            .store_range_splitting(start..=end - 1, boxed, |_, whole| copy(whole))
             .map_err(|_| Errno::ENOMEM)?;
-        self.pages.sub(old);
-        self.pages.add(new);
-        self.count = self.count - covered + 1;
-        self.peak = self.peak.max(self.count);
+        self.replace_counts(old, 1, new);
         Ok(())
+    }
+
+    /// Lets the area at `address` grow to `[start, end)`, over whatever is there besides. Allocates no area.
+    ///
+    /// # Errors
+    /// `ENOMEM`, and nothing has changed.
+    pub(crate) fn grow(&mut self, address: u64, start: u64, end: u64) -> Result<(), Errno> {
+        let Some(area) = self.at(address) else {
+            return Err(Errno::ENOMEM);
+        };
+        let new = PageCounts::of(area.vma.flags, (end - start) >> 12);
+        let old = self.overlap(start, end);
+        match self.tree.grow(address, start..=end - 1, |_, old| drop(old)) {
+            Ok(true) => {
+                self.replace_counts(old, 1, new);
+                Ok(())
+            }
+            _ => Err(Errno::ENOMEM),
+        }
     }
 
     /// Removes everything in `[start, end)`; areas that reach out of it are trimmed.
     ///
     /// # Errors
-    /// As [`put`](Self::put).
+    /// `ENOMEM`, and nothing has changed.
     pub(crate) fn clear(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        if self.find_in(start, end).is_none() {
+        let old = self.overlap(start, end);
+        if old.pages.total == 0 {
             return Ok(());
         }
-        let (old, covered) = self.overlap(start, end)?;
         self.tree
-            .erase_range(start..=end - 1)
+            .erase_range_splitting(start..=end - 1, |_, whole| copy(whole))
             .map_err(|_| Errno::ENOMEM)?;
-        self.pages.sub(old);
-        self.count -= covered;
+        self.replace_counts(old, 0, PageCounts::default());
         Ok(())
     }
 
@@ -219,25 +234,100 @@ impl Vmas {
         self.tree.gap_down(low..=high - 1, size)
     }
 
-    /// Pages that a change of `[start, end)` replaces, and how many areas it covers completely. An area around
-    /// the range is cut at `end` first, because the tree can trim an entry but not divide it.
-    fn overlap(&mut self, start: u64, end: u64) -> Result<(PageCounts, usize), Errno> {
-        if let Some(first) = self.at(start)
-            && first.start < start
-            && first.end > end
-        {
-            self.split(end)?;
+    /// A duplicate in which `change` has altered each area, or left it out by giving `false`.
+    ///
+    /// # Errors
+    /// `ENOMEM`, and nothing of the duplicate is left.
+    pub(crate) fn try_clone_with(
+        &self,
+        mut change: impl FnMut(&mut Vma) -> bool,
+    ) -> Result<Vmas, Errno> {
+        let mut pages = PageCounts::default();
+        let mut count = 0;
+        let tree = self
+            .tree
+            .try_clone_with(|range, vma| {
+                let mut vma = vma.try_clone()?;
+                if !change(&mut vma) {
+                    return Ok(None);
+                }
+                pages.add(PageCounts::of(
+                    vma.flags,
+                    (range.end() - range.start() + 1) >> 12,
+                ));
+                count += 1;
+                try_box(vma).map(Some)
+            })
+            .map_err(|error| match error {
+                CloneError::Alloc => Errno::ENOMEM,
+                CloneError::Entry(errno) => errno,
+            })?;
+        Ok(Vmas {
+            tree,
+            count,
+            peak: count,
+            pages,
+        })
+    }
+
+    /// Figures of the tree. O(n).
+    pub(crate) fn tree_stats(&self) -> maple_tree::Stats {
+        self.tree.stats()
+    }
+
+    /// Checks the tree's structure and the counts. O(n).
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        self.tree.check().map_err(|_| "the tree is damaged")?;
+        let mut pages = PageCounts::default();
+        let mut count = 0;
+        for area in self.iter() {
+            pages.add(PageCounts::of(area.vma.flags, area.len() >> 12));
+            count += 1;
         }
-        let mut old = PageCounts::default();
-        let mut covered = 0;
-        let mut next = start;
-        while let Some(area) = self.find_in(next, end) {
+        if count != self.count {
+            return Err("the number of areas is wrong");
+        }
+        if pages != self.pages {
+            return Err("a number of pages is wrong");
+        }
+        Ok(())
+    }
+
+    /// What a change of `[start, end)` replaces.
+    fn overlap(&self, start: u64, end: u64) -> Overlap {
+        let mut overlap = Overlap::default();
+        for area in self.tree.range(start..=end - 1).map(area) {
             let low = area.start.max(start);
             let high = area.end.min(end);
-            old.add(PageCounts::of(area.vma.flags, (high - low) >> 12));
-            covered += usize::from(low == area.start && high == area.end);
-            next = area.end;
+            overlap
+                .pages
+                .add(PageCounts::of(area.vma.flags, (high - low) >> 12));
+            // An area covered completely goes; one around both ends becomes two.
+            overlap.covered += usize::from(low == area.start && high == area.end);
+            overlap.divided |= low != area.start && high != area.end;
         }
-        Ok((old, covered))
+        overlap
     }
+
+    fn replace_counts(&mut self, old: Overlap, areas: usize, new: PageCounts) {
+        self.pages.sub(old.pages);
+        self.pages.add(new);
+        self.count = self.count + areas + usize::from(old.divided) - old.covered;
+        self.peak = self.peak.max(self.count);
+    }
+}
+
+/// What a change replaces.
+#[derive(Debug, Clone, Copy, Default)]
+struct Overlap {
+    pages: PageCounts,
+    /// Areas that lie within.
+    covered: usize,
+    /// One area reaches out on both sides.
+    divided: bool,
+}
+
+/// The upper part of an area that is divided.
+fn copy(whole: &Vma) -> Option<Box<Vma>> {
+    try_box(whole.try_clone().ok()?).ok()
 }

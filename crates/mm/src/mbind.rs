@@ -1,0 +1,87 @@
+//! `mbind(2)`.
+
+use crate::errno::Errno;
+use crate::flags::{PAGE_SIZE, page_align};
+use crate::space::AddressSpace;
+use crate::vma::Policy;
+
+const DEFAULT: u64 = 0;
+const PREFERRED: u64 = 1;
+const LOCAL: u64 = 4;
+const LAST: u64 = 6;
+const STATIC_NODES: u64 = 1 << 15;
+const RELATIVE_NODES: u64 = 1 << 14;
+const NUMA_BALANCING: u64 = 1 << 13;
+const MF_STRICT: u64 = 1;
+const MF_MOVE: u64 = 2;
+const MF_MOVE_ALL: u64 = 4;
+
+impl AddressSpace {
+    pub(crate) fn mbind(
+        &mut self,
+        addr: u64,
+        len: u64,
+        mode: u64,
+        nodes: u64,
+        flags: u64,
+    ) -> Result<u64, Errno> {
+        let mode_flags = mode & (STATIC_NODES | RELATIVE_NODES | NUMA_BALANCING);
+        let plain = mode & !mode_flags;
+        if plain > LAST
+            || mode_flags & (STATIC_NODES | RELATIVE_NODES) == STATIC_NODES | RELATIVE_NODES
+            || mode_flags & NUMA_BALANCING != 0 && plain != 2 && plain != 5
+            || flags & !(MF_STRICT | MF_MOVE | MF_MOVE_ALL) != 0
+        {
+            return Err(Errno::EINVAL);
+        }
+        if flags & MF_MOVE_ALL != 0 && !self.config.capabilities.sys_nice {
+            return Err(Errno::EPERM);
+        }
+        if !addr.is_multiple_of(PAGE_SIZE) {
+            return Err(Errno::EINVAL);
+        }
+        let end = addr.checked_add(page_align(len)).ok_or(Errno::EINVAL)?;
+        if end == addr {
+            return Ok(0);
+        }
+        let policy = self.policy(plain, mode_flags, nodes)?;
+        if !self.is_mapped(addr, end) {
+            return Err(Errno::EFAULT);
+        }
+        self.for_parts(addr, end, |space, from, to| {
+            space.alter(from, to, |vma| vma.policy = policy)
+        })?;
+        Ok(0)
+    }
+
+    /// The policy that the arguments describe.
+    fn policy(&self, mode: u64, mode_flags: u64, nodes: u64) -> Result<Policy, Errno> {
+        let fixed = mode_flags & (STATIC_NODES | RELATIVE_NODES) != 0;
+        match mode {
+            DEFAULT if nodes != 0 => return Err(Errno::EINVAL),
+            DEFAULT => return Ok(Policy::default()),
+            PREFERRED if nodes == 0 && fixed => return Err(Errno::EINVAL),
+            PREFERRED if nodes == 0 => return Ok(policy_of(LOCAL, 0)),
+            LOCAL if nodes != 0 || fixed => return Err(Errno::EINVAL),
+            LOCAL => return Ok(policy_of(LOCAL, 0)),
+            _ if nodes == 0 => return Err(Errno::EINVAL),
+            _ => {}
+        }
+        let existing = match self.config.numa_nodes {
+            64.. => u64::MAX,
+            count => (1u64 << count) - 1,
+        };
+        if nodes & existing == 0 && mode_flags & RELATIVE_NODES == 0 {
+            return Err(Errno::EINVAL);
+        }
+        Ok(policy_of(mode | mode_flags, nodes))
+    }
+}
+
+fn policy_of(mode: u64, nodes: u64) -> Policy {
+    Policy {
+        // A mode and its flags take 16 bits.
+        mode: mode as u32,
+        nodes,
+    }
+}

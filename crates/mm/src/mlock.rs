@@ -1,0 +1,135 @@
+//! `mlock(2)`, `munlock`, `mlockall` and `munlockall`.
+
+use crate::errno::Errno;
+use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
+use crate::space::AddressSpace;
+
+const MLOCK_ONFAULT: u64 = 1;
+const MCL_CURRENT: u64 = 1;
+const MCL_FUTURE: u64 = 2;
+const MCL_ONFAULT: u64 = 4;
+
+impl AddressSpace {
+    pub(crate) fn mlock(&mut self, addr: u64, len: u64, flags: u64) -> Result<u64, Errno> {
+        if flags & !MLOCK_ONFAULT != 0 {
+            return Err(Errno::EINVAL);
+        }
+        self.may_lock()?;
+        let len = page_align(len.wrapping_add(addr % PAGE_SIZE));
+        let start = addr & PAGE_MASK;
+        let limit = self.limits.memlock >> 12;
+        let mut locked = self.vmas.pages().locked.saturating_add(len >> 12);
+        if locked > limit && !self.config.capabilities.ipc_lock {
+            // Locking again costs nothing.
+            locked -= self.locked_pages(start, start.saturating_add(len));
+            if locked > limit {
+                return Err(Errno::ENOMEM);
+            }
+        }
+        let mut given = VmFlags::LOCKED;
+        if flags & MLOCK_ONFAULT != 0 {
+            given |= VmFlags::LOCKONFAULT;
+        }
+        self.lock_range(start, len, given)?;
+        match self.populate(start, start + len) {
+            Err(Errno::EFAULT) => Err(Errno::ENOMEM),
+            Err(Errno::ENOMEM) => Err(Errno::EAGAIN),
+            Err(other) => Err(other),
+            Ok(()) => Ok(0),
+        }
+    }
+
+    pub(crate) fn munlock(&mut self, addr: u64, len: u64) -> Result<u64, Errno> {
+        let len = page_align(len.wrapping_add(addr % PAGE_SIZE));
+        self.lock_range(addr & PAGE_MASK, len, VmFlags::empty())?;
+        Ok(0)
+    }
+
+    pub(crate) fn mlockall(&mut self, flags: u64) -> Result<u64, Errno> {
+        if flags == 0
+            || flags & !(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0
+            || flags == MCL_ONFAULT
+        {
+            return Err(Errno::EINVAL);
+        }
+        self.may_lock()?;
+        if flags & MCL_CURRENT != 0
+            && self.vmas.pages().total > self.limits.memlock >> 12
+            && !self.config.capabilities.ipc_lock
+        {
+            return Err(Errno::ENOMEM);
+        }
+        let mut given = VmFlags::LOCKED;
+        if flags & MCL_ONFAULT != 0 {
+            given |= VmFlags::LOCKONFAULT;
+        }
+        self.future_locked = if flags & MCL_FUTURE != 0 {
+            given
+        } else {
+            VmFlags::empty()
+        };
+        if flags & MCL_CURRENT != 0 {
+            self.lock_all(given);
+            let mut next = 0;
+            while let Some(area) = self.vmas.find(next) {
+                let (start, end) = (area.start, area.end);
+                // Areas that cannot be faulted in are passed over.
+                let _ = self.populate(start, end);
+                next = end;
+            }
+        }
+        Ok(0)
+    }
+
+    pub(crate) fn munlockall(&mut self) -> Result<u64, Errno> {
+        self.future_locked = VmFlags::empty();
+        self.lock_all(VmFlags::empty());
+        Ok(0)
+    }
+
+    fn lock_all(&mut self, given: VmFlags) {
+        // An area that cannot be split keeps what it has; the others go on.
+        let task_size = self.config.task_size;
+        let _ = self.for_parts(0, task_size, |space, from, to| {
+            let _ = space.lock_part(from, to, given);
+            Ok(())
+        });
+    }
+
+    fn lock_range(&mut self, start: u64, len: u64, given: VmFlags) -> Result<(), Errno> {
+        let end = start.checked_add(len).ok_or(Errno::EINVAL)?;
+        let mut next = start;
+        while next < end {
+            let area = self.vmas.at(next).ok_or(Errno::ENOMEM)?;
+            let to = area.end.min(end);
+            self.lock_part(next, to, given)?;
+            next = to;
+        }
+        Ok(())
+    }
+
+    fn lock_part(&mut self, start: u64, end: u64, given: VmFlags) -> Result<(), Errno> {
+        let Some(area) = self.vmas.at(start) else {
+            return Ok(());
+        };
+        let old = area.vma.flags;
+        let never = VmFlags::SPECIAL | VmFlags::HUGETLB | VmFlags::DROPPABLE;
+        let new = (old - VmFlags::LOCKED_MASK) | given;
+        if new == old || old.intersects(never) {
+            return Ok(());
+        }
+        self.alter(start, end, |vma| vma.flags = new)
+    }
+
+    fn locked_pages(&self, start: u64, end: u64) -> u64 {
+        let mut pages = 0;
+        let mut next = start;
+        while let Some(area) = self.vmas.find_in(next, end) {
+            if area.vma.flags.contains(VmFlags::LOCKED) {
+                pages += (area.end.min(end) - area.start.max(start)) >> 12;
+            }
+            next = area.end;
+        }
+        pages
+    }
+}

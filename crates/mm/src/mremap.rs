@@ -1,0 +1,360 @@
+//! `mremap(2)`.
+
+use crate::errno::Errno;
+use crate::file::FileKind;
+use crate::flags::{PAGE_SIZE, VmFlags, map, page_align};
+use crate::place::Huge;
+use crate::space::AddressSpace;
+use crate::vma::{Area, Backing, Vma};
+
+const MAYMOVE: u64 = 1;
+const FIXED: u64 = 2;
+const DONTUNMAP: u64 = 4;
+/// A move may need this many areas more for a moment.
+const SPARE_AREAS: usize = 3;
+
+/// A validated request, lengths in whole pages.
+#[derive(Debug, Clone, Copy)]
+struct Request {
+    old: u64,
+    old_len: u64,
+    new_len: u64,
+    flags: u64,
+    new: u64,
+}
+
+impl Request {
+    fn has(&self, flag: u64) -> bool {
+        self.flags & flag != 0
+    }
+}
+
+impl AddressSpace {
+    pub(crate) fn mremap(
+        &mut self,
+        old: u64,
+        old_len: u64,
+        new_len: u64,
+        flags: u64,
+        new: u64,
+        forced: Option<u64>,
+    ) -> Result<u64, Errno> {
+        let request = self.mremap_request(old, old_len, new_len, flags, new)?;
+        if request.has(FIXED) && request.old_len == request.new_len {
+            return self.move_several(&request);
+        }
+        self.mremap_one(&request, forced)
+    }
+
+    /// Where a move would go, if the call moves anything.
+    pub(crate) fn mremap_target(
+        &self,
+        old: u64,
+        old_len: u64,
+        new_len: u64,
+        flags: u64,
+        new: u64,
+    ) -> Option<u64> {
+        let request = self
+            .mremap_request(old, old_len, new_len, flags, new)
+            .ok()?;
+        if request.has(FIXED) {
+            return Some(new);
+        }
+        if !request.has(DONTUNMAP) && (request.old_len >= request.new_len || !request.has(MAYMOVE))
+        {
+            return None;
+        }
+        let area = self.vmas.at(old)?;
+        self.move_place(&request, &area).ok()
+    }
+
+    fn mremap_request(
+        &self,
+        old: u64,
+        old_len: u64,
+        new_len: u64,
+        flags: u64,
+        new: u64,
+    ) -> Result<Request, Errno> {
+        let request = Request {
+            old,
+            old_len: page_align(old_len),
+            new_len: page_align(new_len),
+            flags,
+            new,
+        };
+        let task_size = self.config.task_size;
+        if flags & !(MAYMOVE | FIXED | DONTUNMAP) != 0
+            || !old.is_multiple_of(PAGE_SIZE)
+            || request.new_len == 0
+            || request.new_len > task_size
+        {
+            return Err(Errno::EINVAL);
+        }
+        if !request.has(FIXED | DONTUNMAP) {
+            return Ok(request);
+        }
+        if request.new > task_size - request.new_len
+            || !new.is_multiple_of(PAGE_SIZE)
+            || !request.has(MAYMOVE)
+            || request.has(DONTUNMAP) && request.old_len != request.new_len
+        {
+            return Err(Errno::EINVAL);
+        }
+        let overlap = old.wrapping_add(request.old_len) > new && new + request.new_len > old;
+        if overlap && (request.has(FIXED) || new != 0) {
+            return Err(Errno::EINVAL);
+        }
+        if self.vmas.count() + 2 >= (self.config.max_map_count as usize).saturating_sub(SPARE_AREAS)
+        {
+            return Err(Errno::ENOMEM);
+        }
+        Ok(request)
+    }
+
+    /// One area: shrink, grow in place, or move.
+    fn mremap_one(&mut self, request: &Request, forced: Option<u64>) -> Result<u64, Errno> {
+        let &Request {
+            old,
+            old_len,
+            new_len,
+            new,
+            ..
+        } = request;
+        let area = self.vmas.at(old).ok_or(Errno::EFAULT)?;
+        self.check_source(request, &area)?;
+        if request.has(FIXED) {
+            // The destination goes first, whatever comes of the move.
+            self.unmap(new, new + new_len)?;
+            if old_len > new_len {
+                self.unmap(old + new_len, old + old_len)?;
+            }
+            self.vmas.at(old).ok_or(Errno::EFAULT)?;
+            let kept = Request {
+                old_len: old_len.min(new_len),
+                ..*request
+            };
+            self.charge_copy(&kept)?;
+            let to = self.place(new, new_len, map::FIXED, Huge::No)?;
+            return self.relocate(&kept, to);
+        }
+        if request.has(DONTUNMAP) {
+            self.charge_copy(request)?;
+            let place = self.move_place(request, &area)?;
+            return self.relocate(request, forced.unwrap_or(place));
+        }
+        if old_len >= new_len {
+            if old_len > new_len {
+                self.unmap(old + new_len, old + old_len)?;
+            }
+            return Ok(old);
+        }
+        if self.can_grow(&area, old, old_len, new_len) {
+            return self.grow_area(old, old_len, new_len);
+        }
+        if !request.has(MAYMOVE) {
+            return Err(Errno::ENOMEM);
+        }
+        let place = self.move_place(request, &area)?;
+        self.relocate(request, forced.unwrap_or(place))
+    }
+
+    fn check_source(&self, request: &Request, area: &Area<'_>) -> Result<(), Errno> {
+        let &Request {
+            old,
+            old_len,
+            new_len,
+            ..
+        } = request;
+        let flags = area.vma.flags;
+        if flags.contains(VmFlags::SEALED) {
+            return Err(Errno::EPERM);
+        }
+        if old_len == 0 && !flags.intersects(VmFlags::SHARED | VmFlags::MAYSHARE) {
+            return Err(Errno::EINVAL);
+        }
+        if request.has(DONTUNMAP) && flags.intersects(VmFlags::DONTEXPAND | VmFlags::PFNMAP) {
+            return Err(Errno::EINVAL);
+        }
+        if old_len.min(new_len) > area.end - old
+            && (old_len < new_len || request.has(FIXED | DONTUNMAP))
+        {
+            return Err(Errno::EFAULT);
+        }
+        if old_len >= new_len {
+            return Ok(());
+        }
+        if area
+            .vma
+            .page_offset(old)
+            .checked_add(new_len >> 12)
+            .is_none()
+        {
+            return Err(Errno::EINVAL);
+        }
+        if flags.intersects(VmFlags::DONTEXPAND | VmFlags::PFNMAP) {
+            return Err(Errno::EFAULT);
+        }
+        let more = new_len - old_len;
+        if !self.may_lock_new(flags, more) {
+            return Err(Errno::EAGAIN);
+        }
+        if !self.may_expand(flags, more >> 12) {
+            return Err(Errno::ENOMEM);
+        }
+        Ok(())
+    }
+
+    /// A copy that leaves its source in place needs room of its own.
+    fn charge_copy(&self, request: &Request) -> Result<(), Errno> {
+        let area = self.vmas.at(request.old).ok_or(Errno::EFAULT)?;
+        if request.has(DONTUNMAP) && !self.may_expand(area.vma.flags, request.old_len >> 12) {
+            return Err(Errno::ENOMEM);
+        }
+        Ok(())
+    }
+
+    /// Where the kernel would move the area to.
+    fn move_place(&self, request: &Request, area: &Area<'_>) -> Result<u64, Errno> {
+        let offset = area.vma.page_offset(request.old) << 12;
+        let huge = match &area.vma.backing {
+            Backing::File(file) if file.kind.aligns_huge() => Huge::File(offset),
+            Backing::File(file) if file.kind == FileKind::Shmem && self.config.shmem_huge => {
+                Huge::File(offset)
+            }
+            Backing::SharedAnonymous { .. } | Backing::Shm { .. } if self.config.shmem_huge => {
+                Huge::File(offset)
+            }
+            Backing::Anonymous => Huge::Anonymous,
+            _ => Huge::No,
+        };
+        self.place(request.new_hint(), request.new_len, 0, huge)
+    }
+
+    /// The area ends where the old range does, and there is room above.
+    fn can_grow(&self, area: &Area<'_>, old: u64, old_len: u64, new_len: u64) -> bool {
+        if old_len != area.end - old {
+            return false;
+        }
+        let Some(end) = old.checked_add(new_len) else {
+            return false;
+        };
+        end <= self.config.task_size && self.vmas.find_in(area.end, end).is_none()
+    }
+
+    fn grow_area(&mut self, old: u64, old_len: u64, new_len: u64) -> Result<u64, Errno> {
+        let (from, to) = (old + old_len, old + new_len);
+        let area = self.vmas.at(old).ok_or(Errno::EFAULT)?;
+        let flags = area.vma.flags;
+        if flags.contains(VmFlags::ACCOUNT) && !self.may_commit((to - from) >> 12) {
+            return Err(Errno::ENOMEM);
+        }
+        let more = area.vma.try_clone()?;
+        self.extend(from, to, more)?;
+        if flags.contains(VmFlags::LOCKED) {
+            let _ = self.populate(from, to);
+        }
+        Ok(old)
+    }
+
+    /// Maps the old range's object at `to` and, unless it is to stay, removes the old range.
+    fn relocate(&mut self, request: &Request, to: u64) -> Result<u64, Errno> {
+        let &Request {
+            old,
+            old_len,
+            new_len,
+            ..
+        } = request;
+        if self.vmas.count() >= (self.config.max_map_count as usize).saturating_sub(SPARE_AREAS) {
+            return Err(Errno::ENOMEM);
+        }
+        let area = self.vmas.at(old).ok_or(Errno::EFAULT)?;
+        let (start, end, flags) = (area.start, area.end, area.vma.flags);
+        if flags.contains(VmFlags::ACCOUNT) {
+            let charged = if request.has(DONTUNMAP) {
+                new_len
+            } else {
+                new_len.saturating_sub(old_len)
+            };
+            if !self.may_commit(charged >> 12) {
+                return Err(Errno::ENOMEM);
+            }
+        }
+        let mut copy = area.vma.try_clone()?;
+        copy.shift = moved_shift(&copy, old, to);
+        self.lay(to, to + new_len, copy)?;
+        if request.has(DONTUNMAP) {
+            self.strip_source(old, start, end, old_len);
+        } else if old_len > 0 {
+            self.vmas.clear(old, old + old_len)?;
+        }
+        if flags.contains(VmFlags::LOCKED) && new_len > old_len {
+            let _ = self.populate(to + old_len, to + new_len);
+        }
+        Ok(to)
+    }
+
+    /// The source of `MREMAP_DONTUNMAP` stays, but unlocked; if all of it was moved, its pages and their owner are gone.
+    fn strip_source(&mut self, old: u64, start: u64, end: u64, old_len: u64) {
+        let whole = start == old && end == old + old_len;
+        self.vmas.edit(old, |vma| {
+            vma.flags -= VmFlags::LOCKED_MASK;
+            if whole {
+                vma.anon = None;
+            }
+        });
+    }
+
+    /// A move to a fixed place without a change of length may take several areas, and the holes between them.
+    fn move_several(&mut self, request: &Request) -> Result<u64, Errno> {
+        let end = request.old.wrapping_add(request.old_len);
+        let first = self.vmas.at(request.old).ok_or(Errno::EFAULT)?;
+        if first.end >= end {
+            return self.mremap_one(request, None);
+        }
+        let mut next = request.old;
+        while let Some(area) = self.vmas.find_in(next, end) {
+            let from = area.start.max(next);
+            let to = area.end.min(end);
+            if !may_move_with_others(area.vma) {
+                return Err(Errno::EFAULT);
+            }
+            let part = Request {
+                old: from,
+                old_len: to - from,
+                new_len: to - from,
+                new: request.new + (from - request.old),
+                ..*request
+            };
+            self.mremap_one(&part, None)?;
+            next = to;
+        }
+        Ok(request.new)
+    }
+}
+
+impl Request {
+    /// The address that the caller would like for a move that is not fixed.
+    fn new_hint(&self) -> u64 {
+        if self.has(DONTUNMAP) { self.new } else { 0 }
+    }
+}
+
+/// The page offset goes with pages that exist; an untouched anonymous area is numbered anew.
+fn moved_shift(vma: &Vma, from: u64, to: u64) -> u64 {
+    if vma.is_anonymous() && vma.anon.is_none() {
+        0
+    } else {
+        vma.shift.wrapping_add(from >> 12).wrapping_sub(to >> 12)
+    }
+}
+
+/// Devices and attached segments choose the place of their mappings themselves, and move alone.
+fn may_move_with_others(vma: &Vma) -> bool {
+    match &vma.backing {
+        Backing::File(file) => !matches!(file.kind, FileKind::DevZero | FileKind::Device),
+        Backing::Shm { .. } | Backing::Special(_) => false,
+        _ => true,
+    }
+}

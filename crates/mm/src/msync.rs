@@ -1,0 +1,32 @@
+//! `msync(2)`: changes nothing in the map, but tells about holes and locks.
+
+use crate::errno::Errno;
+use crate::flags::{PAGE_SIZE, VmFlags, page_align};
+use crate::space::AddressSpace;
+
+const MS_ASYNC: u64 = 1;
+const MS_INVALIDATE: u64 = 2;
+const MS_SYNC: u64 = 4;
+
+impl AddressSpace {
+    pub(crate) fn msync(&mut self, addr: u64, len: u64, flags: u64) -> Result<u64, Errno> {
+        if flags & !(MS_ASYNC | MS_INVALIDATE | MS_SYNC) != 0
+            || !addr.is_multiple_of(PAGE_SIZE)
+            || flags & (MS_ASYNC | MS_SYNC) == MS_ASYNC | MS_SYNC
+        {
+            return Err(Errno::EINVAL);
+        }
+        let end = addr.checked_add(page_align(len)).ok_or(Errno::ENOMEM)?;
+        let mut next = addr;
+        let mut whole = true;
+        while next < end {
+            let area = self.vmas.find_in(next, end).ok_or(Errno::ENOMEM)?;
+            whole &= area.start <= next;
+            if flags & MS_INVALIDATE != 0 && area.vma.flags.contains(VmFlags::LOCKED) {
+                return Err(Errno::EBUSY);
+            }
+            next = area.end;
+        }
+        if whole { Ok(0) } else { Err(Errno::ENOMEM) }
+    }
+}

@@ -1,0 +1,76 @@
+//! `pkey_alloc(2)` and `pkey_free(2)`.
+
+use crate::errno::Errno;
+use crate::flags::VmFlags;
+use crate::space::AddressSpace;
+
+/// Protection keys of the processor.
+const KEYS: u16 = 16;
+/// `PKEY_DISABLE_ACCESS | PKEY_DISABLE_WRITE`.
+const RIGHTS: u64 = 3;
+
+impl AddressSpace {
+    pub(crate) fn pkey_alloc(&mut self, flags: u64, rights: u64) -> Result<u64, Errno> {
+        if flags != 0 || rights & !RIGHTS != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let free = (1..KEYS).find(|key| self.pkeys & (1 << key) == 0);
+        match free {
+            Some(key) if self.config.pkeys => {
+                self.pkeys |= 1 << key;
+                Ok(u64::from(key))
+            }
+            _ => Err(Errno::ENOSPC),
+        }
+    }
+
+    pub(crate) fn pkey_free(&mut self, pkey: i32) -> Result<u64, Errno> {
+        if !self.config.pkeys || !self.is_pkey(pkey) {
+            return Err(Errno::EINVAL);
+        }
+        self.pkeys &= !(1 << pkey);
+        Ok(0)
+    }
+
+    /// The key of an area with only execute permission: Linux sets one aside for this on first use, which denies reading. 0
+    /// if there is none.
+    pub(crate) fn execute_only_key(&mut self) -> u32 {
+        if !self.config.pkeys {
+            return 0;
+        }
+        if self.execute_only == 0 {
+            let Some(key) = (1..KEYS).find(|key| self.pkeys & (1 << key) == 0) else {
+                return 0;
+            };
+            self.pkeys |= 1 << key;
+            self.execute_only = key as u8;
+        }
+        u32::from(self.execute_only)
+    }
+
+    /// The key that `mprotect` gives an area when the caller names none.
+    pub(crate) fn key_for(&mut self, old: VmFlags, access: VmFlags) -> u32 {
+        if access == VmFlags::EXEC {
+            let key = self.execute_only_key();
+            if key != 0 {
+                return key;
+            }
+        }
+        let was_execute_only = old & VmFlags::ACCESS == VmFlags::EXEC
+            && self.execute_only != 0
+            && old.pkey() == u32::from(self.execute_only);
+        if was_execute_only { 0 } else { old.pkey() }
+    }
+
+    /// Whether the area's key denies reading and writing to every thread.
+    pub(crate) fn is_execute_only(&self, flags: VmFlags) -> bool {
+        self.execute_only != 0 && flags.pkey() == u32::from(self.execute_only)
+    }
+
+    /// Whether the key is allocated; key 0 always is.
+    pub(crate) fn is_pkey(&self, pkey: i32) -> bool {
+        (0..i32::from(KEYS)).contains(&pkey)
+            && self.pkeys & (1 << pkey) != 0
+            && (pkey == 0 || pkey != i32::from(self.execute_only))
+    }
+}

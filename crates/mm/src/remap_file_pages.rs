@@ -1,0 +1,57 @@
+//! `remap_file_pages(2)`, which Linux performs as a mapping over the old one.
+
+use crate::errno::Errno;
+use crate::flags::{PAGE_MASK, VmFlags};
+use crate::space::AddressSpace;
+
+impl AddressSpace {
+    pub(crate) fn remap_file_pages(
+        &mut self,
+        addr: u64,
+        len: u64,
+        protection: u64,
+        pgoff: u64,
+        _flags: u64,
+    ) -> Result<u64, Errno> {
+        if protection != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let start = addr & PAGE_MASK;
+        let len = len & PAGE_MASK;
+        let end = start.wrapping_add(len);
+        if end <= start || pgoff.checked_add(len >> 12).is_none() {
+            return Err(Errno::EINVAL);
+        }
+        let area = self.vmas.at(start).ok_or(Errno::EINVAL)?;
+        if !area.vma.flags.contains(VmFlags::SHARED) {
+            return Err(Errno::EINVAL);
+        }
+        // All of it must be mapped alike.
+        let mut next = area.end;
+        while next < end {
+            let more = self.vmas.at(next).ok_or(Errno::EINVAL)?;
+            if !more.vma.backing.same(&area.vma.backing) || more.vma.flags != area.vma.flags {
+                return Err(Errno::EINVAL);
+            }
+            next = more.end;
+        }
+        let mut vma = area.vma.try_clone()?;
+        vma.shift = pgoff.wrapping_sub(start >> 12);
+        vma.anon = None;
+        vma.name = None;
+        // Made anew: only what mmap can ask for survives.
+        vma.flags &= VmFlags::ACCESS
+            | VmFlags::MAY_ALL
+            | VmFlags::SHARED
+            | VmFlags::MAYSHARE
+            | VmFlags::LOCKED
+            | VmFlags::SYNC;
+        vma.flags |= self.future_locked;
+        if !self.may_lock_new(vma.flags, len) {
+            return Err(Errno::EAGAIN);
+        }
+        self.map_region(start, end, vma)?;
+        let _ = self.populate(start, end);
+        Ok(0)
+    }
+}

@@ -1,0 +1,114 @@
+//! `shmat(2)` and `shmdt(2)`.
+
+use alloc::sync::Arc;
+
+use crate::call::ShmSegment;
+use crate::errno::Errno;
+use crate::flags::{PAGE_SIZE, VmFlags, map, page_align};
+use crate::place::Huge;
+use crate::space::AddressSpace;
+use crate::vma::{Backing, Policy, Vma, new_object};
+
+const SHM_RDONLY: u64 = 0o10000;
+const SHM_RND: u64 = 0o20000;
+const SHM_REMAP: u64 = 0o40000;
+const SHM_EXEC: u64 = 0o100000;
+
+impl AddressSpace {
+    pub(crate) fn shmat(
+        &mut self,
+        segment: Option<&Arc<ShmSegment>>,
+        addr: u64,
+        flags: u64,
+        forced: Option<u64>,
+    ) -> Result<u64, Errno> {
+        let segment = segment.ok_or(Errno::EINVAL)?;
+        let mut addr = addr;
+        let mut fixed = 0;
+        if addr != 0 {
+            if !addr.is_multiple_of(PAGE_SIZE) {
+                if flags & SHM_RND == 0 {
+                    return Err(Errno::EINVAL);
+                }
+                addr -= addr % PAGE_SIZE;
+                if addr == 0 && flags & SHM_REMAP != 0 {
+                    return Err(Errno::EINVAL);
+                }
+            }
+            fixed = map::FIXED;
+        } else if flags & SHM_REMAP != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let len = page_align(segment.size);
+        if addr != 0 && flags & SHM_REMAP == 0 {
+            let end = addr.checked_add(segment.size).ok_or(Errno::EINVAL)?;
+            if self.vmas.find_in(addr, end).is_some() {
+                return Err(Errno::EINVAL);
+            }
+        }
+        let mut area_flags = VmFlags::READ | VmFlags::MAY_ALL | VmFlags::MAYSHARE;
+        if flags & SHM_RDONLY == 0 {
+            area_flags |= VmFlags::WRITE | VmFlags::SHARED;
+        } else {
+            area_flags -= VmFlags::MAYWRITE;
+        }
+        if flags & SHM_EXEC != 0 {
+            area_flags |= VmFlags::EXEC;
+        }
+        area_flags |= self.future_locked;
+        if self.over_map_limit() {
+            return Err(Errno::ENOMEM);
+        }
+        let huge = if self.config.shmem_huge {
+            Huge::File(0)
+        } else {
+            Huge::No
+        };
+        let place = self.place(addr, len, fixed, huge)?;
+        let start = if fixed != 0 {
+            place
+        } else {
+            forced.unwrap_or(place)
+        };
+        if !self.may_lock_new(area_flags, len) {
+            return Err(Errno::EAGAIN);
+        }
+        let vma = Vma {
+            flags: area_flags,
+            shift: 0u64.wrapping_sub(start >> 12),
+            backing: Backing::Shm {
+                segment: segment.clone(),
+                attachment: new_object(),
+            },
+            anon: None,
+            policy: Policy::default(),
+            uffd: None,
+            name: None,
+        };
+        self.map_region(start, start + len, vma)?;
+        if area_flags.contains(VmFlags::LOCKED) {
+            let _ = self.populate(start, start + len);
+        }
+        Ok(start)
+    }
+
+    pub(crate) fn shmdt(&mut self, addr: u64) -> Result<u64, Errno> {
+        if !addr.is_multiple_of(PAGE_SIZE) {
+            return Err(Errno::EINVAL);
+        }
+        // What continues an attachment made at `addr` has a shift that follows from that address.
+        let shift = 0u64.wrapping_sub(addr >> 12);
+        let is_part = |vma: &Vma| matches!(vma.backing, Backing::Shm { .. }) && vma.shift == shift;
+        let mut next = addr;
+        let mut found = false;
+        while let Some(area) = self.vmas.find(next) {
+            let (start, end) = (area.start, area.end);
+            next = end;
+            if is_part(area.vma) {
+                found = true;
+                self.unmap(start, end)?;
+            }
+        }
+        if found { Ok(0) } else { Err(Errno::EINVAL) }
+    }
+}

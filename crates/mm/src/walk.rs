@@ -1,0 +1,65 @@
+//! The walk that madvise, mlock, mseal and their like share: part by part over the areas of a range.
+
+use crate::errno::Errno;
+use crate::space::AddressSpace;
+use crate::vma::Vma;
+
+impl AddressSpace {
+    /// Calls `visit(self, from, to)` for the part of each area within `[start, end)`, upwards; `visit` may change the
+    /// area. Holes are passed over. The result tells whether there was no hole.
+    ///
+    /// # Errors
+    /// The first of `visit`.
+    pub(crate) fn for_parts(
+        &mut self,
+        start: u64,
+        end: u64,
+        mut visit: impl FnMut(&mut Self, u64, u64) -> Result<(), Errno>,
+    ) -> Result<bool, Errno> {
+        let mut next = start;
+        let mut whole = true;
+        while next < end {
+            let Some(area) = self.vmas.find_in(next, end) else {
+                return Ok(false);
+            };
+            whole &= area.start <= next;
+            let (from, to) = (area.start.max(next), area.end.min(end));
+            visit(self, from, to)?;
+            next = to;
+        }
+        Ok(whole)
+    }
+
+    /// Whether all of `[start, end)` is mapped.
+    pub(crate) fn is_mapped(&self, start: u64, end: u64) -> bool {
+        let mut next = start;
+        while next < end {
+            match self.vmas.at(next) {
+                Some(area) => next = area.end,
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// Alters the attributes of `[start, end)`, which lies in one area, and merges. Nothing happens if `alter` changes nothing.
+    ///
+    /// # Errors
+    /// As [`change`](Self::change).
+    pub(crate) fn alter(
+        &mut self,
+        start: u64,
+        end: u64,
+        alter: impl FnOnce(&mut Vma),
+    ) -> Result<(), Errno> {
+        let Some(area) = self.vmas.at(start) else {
+            return Ok(());
+        };
+        let mut vma = area.vma.try_clone()?;
+        alter(&mut vma);
+        if vma == *area.vma {
+            return Ok(());
+        }
+        self.change(start, end, vma)
+    }
+}

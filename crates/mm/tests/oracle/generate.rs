@@ -1,0 +1,433 @@
+//! Random histories.
+
+use crate::op::Op;
+
+/// Where dense histories take place: far from everything that the process uses.
+pub(crate) const ARENA: u64 = 0x1_0000_0000;
+pub(crate) const PAGE: u64 = 4096;
+
+pub(crate) struct Rng(u64);
+
+impl Rng {
+    pub(crate) fn new(seed: u64) -> Rng {
+        Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// A number below `n`.
+    pub(crate) fn below(&mut self, n: u64) -> u64 {
+        (self.next() >> 16) % n
+    }
+
+    pub(crate) fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        from[self.below(from.len() as u64) as usize]
+    }
+
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
+        self.below(100) < percent
+    }
+}
+
+/// What a suite draws from.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Mix {
+    pub(crate) pages: u64,
+    pub(crate) files: bool,
+    pub(crate) forks: bool,
+    pub(crate) advice: bool,
+    pub(crate) locks: bool,
+    pub(crate) remap: bool,
+    pub(crate) odd: bool,
+    /// Guard markers, which the engine does not know page by page: then accesses that the kernel refuses are not compared.
+    pub(crate) guards: bool,
+    pub(crate) seals: bool,
+    pub(crate) shm: bool,
+    pub(crate) brk: bool,
+    pub(crate) policies: bool,
+    /// Places of the kernel's choice, hints, large lengths.
+    pub(crate) places: bool,
+    pub(crate) limits: bool,
+}
+
+/// Every suite, by name.
+pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
+    let plain = Mix {
+        pages: 64,
+        ..Mix::default()
+    };
+    let files = Mix {
+        files: true,
+        ..plain
+    };
+    let all = Mix {
+        forks: true,
+        advice: true,
+        locks: true,
+        remap: true,
+        odd: true,
+        ..files
+    };
+    vec![
+        ("plain", plain),
+        ("files", files),
+        (
+            "forks",
+            Mix {
+                forks: true,
+                ..files
+            },
+        ),
+        (
+            "advice",
+            Mix {
+                advice: true,
+                forks: true,
+                ..plain
+            },
+        ),
+        (
+            "locks",
+            Mix {
+                locks: true,
+                ..files
+            },
+        ),
+        (
+            "remap",
+            Mix {
+                remap: true,
+                ..plain
+            },
+        ),
+        (
+            "guards",
+            Mix {
+                guards: true,
+                forks: true,
+                remap: true,
+                ..files
+            },
+        ),
+        ("all", all),
+        (
+            "shm",
+            Mix {
+                shm: true,
+                remap: true,
+                ..files
+            },
+        ),
+        (
+            "policies",
+            Mix {
+                policies: true,
+                remap: true,
+                forks: true,
+                ..files
+            },
+        ),
+        (
+            "brk",
+            Mix {
+                brk: true,
+                locks: true,
+                odd: true,
+                forks: true,
+                remap: true,
+                ..plain
+            },
+        ),
+        (
+            "seals",
+            Mix {
+                seals: true,
+                remap: true,
+                advice: true,
+                forks: true,
+                ..files
+            },
+        ),
+        (
+            "places",
+            Mix {
+                places: true,
+                remap: true,
+                forks: true,
+                ..files
+            },
+        ),
+        (
+            "limits",
+            Mix {
+                limits: true,
+                brk: true,
+                ..all
+            },
+        ),
+        (
+            "everything",
+            Mix {
+                shm: true,
+                policies: true,
+                brk: true,
+                places: true,
+                ..all
+            },
+        ),
+    ]
+}
+
+fn range(rng: &mut Rng, mix: &Mix) -> (u64, u64) {
+    let start = rng.below(mix.pages);
+    let most = (mix.pages - start).min(if rng.chance(80) { 8 } else { mix.pages });
+    let len = 1 + rng.below(most);
+    (ARENA + start * PAGE, len * PAGE)
+}
+
+fn protection(rng: &mut Rng) -> u64 {
+    rng.pick(&[0, 1, 3, 3, 3, 1, 5, 7, 3, 2, 4, 6])
+}
+
+pub(crate) fn op(rng: &mut Rng, mix: &Mix) -> Op {
+    let (addr, len) = range(rng, mix);
+    if mix.places && rng.chance(20) {
+        return placed(rng, mix);
+    }
+    if mix.seals && rng.chance(2) {
+        return Op::Mseal {
+            addr,
+            len,
+            flags: 0,
+        };
+    }
+    if mix.shm && rng.chance(15) {
+        return match rng.below(3) {
+            0 => Op::Shmdt { addr },
+            _ => Op::Shmat {
+                segment: 1 + rng.below(2) as usize,
+                addr,
+                flags: rng.pick(&[0, 0o10000, 0o40000, 0o40000, 0o140000]),
+            },
+        };
+    }
+    if mix.brk && rng.chance(15) {
+        let delta = rng.below(64) as i64 * 4096 + rng.pick(&[0, 0, 1, 17, -1, -4096]);
+        return Op::Brk { delta };
+    }
+    if mix.policies && rng.chance(15) {
+        return match rng.below(4) {
+            0 => Op::RemapFilePages {
+                addr,
+                len,
+                prot: 0,
+                pgoff: (addr - ARENA) / PAGE + rng.below(2),
+                flags: 0,
+            },
+            1 => Op::SetName {
+                addr,
+                len,
+                name: rng.below(3) as usize,
+            },
+            _ => Op::Mbind {
+                addr,
+                len,
+                mode: rng.pick(&[0, 1, 2, 3, 4, 5, 0x8001, 0x4002, 7]),
+                nodes: rng.pick(&[0, 1, 1, 2]),
+                flags: 0,
+            },
+        };
+    }
+    if mix.limits && rng.chance(4) {
+        return limit(rng);
+    }
+    match rng.below(100) {
+        0..25 => {
+            let file = if mix.files && rng.chance(40) {
+                1 + rng.below(5) as usize
+            } else {
+                0
+            };
+            let prot = protection(rng);
+            let mut flags = if rng.chance(85) { 2 } else { 1 };
+            flags |= if rng.chance(90) {
+                0x10
+            } else {
+                rng.pick(&[0x10_0000, 0])
+            };
+            if file == 0 {
+                flags |= 0x20;
+            }
+            if rng.chance(10) {
+                flags |= rng.pick(&[0x4000, 0x2_0000, 0x100, 0x8000, 0x2000]);
+            }
+            // Mostly so that neighbours continue each other.
+            let offset = if rng.chance(70) {
+                addr - ARENA
+            } else {
+                rng.below(64) * PAGE
+            };
+            Op::Mmap {
+                addr,
+                len,
+                prot,
+                flags,
+                file,
+                offset: if file == 0 { 0 } else { offset },
+            }
+        }
+        25..35 => Op::Munmap { addr, len },
+        35..55 => Op::Mprotect {
+            addr,
+            len,
+            prot: protection(rng),
+        },
+        55..70 => Op::Write { addr },
+        70..73 => Op::Read { addr },
+        73..75 if mix.forks => rng.pick(&[Op::ForkInto, Op::ForkAside, Op::ForkKeep]),
+        75..85 if mix.advice => {
+            let advice = rng.pick(&[
+                0, 1, 2, 3, 4, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
+            ]);
+            Op::Madvise { addr, len, advice }
+        }
+        75..80 if mix.guards => Op::Madvise {
+            addr,
+            len,
+            advice: rng.pick(&[102, 103]),
+        },
+        85..90 if mix.locks => match rng.below(8) {
+            0..4 => Op::Mlock {
+                addr,
+                len,
+                flags: rng.below(2),
+            },
+            4..7 => Op::Munlock { addr, len },
+            _ if mix.odd => rng.pick(&[Op::Munlockall, Op::Mlockall { flags: 2 }]),
+            _ => Op::Munlock { addr, len },
+        },
+        90..98 if mix.remap => {
+            let (new, new_len) = range(rng, mix);
+            let new_len = if rng.chance(60) { len } else { new_len };
+            let flags = rng.pick(&[0, 1, 3, 3, 3, 5, 7]);
+            let len = if rng.chance(3) { 0 } else { len };
+            Op::Mremap {
+                old: addr,
+                old_len: len,
+                new_len,
+                flags,
+                new,
+            }
+        }
+        98 if mix.odd => Op::Msync {
+            addr,
+            len,
+            flags: rng.below(8),
+        },
+        99 if mix.odd => Op::Mincore { addr, len },
+        _ => Op::Mprotect {
+            addr,
+            len,
+            prot: protection(rng),
+        },
+    }
+}
+
+fn limit(rng: &mut Rng) -> Op {
+    match rng.below(8) {
+        0 => Op::DropCaps,
+        n => {
+            let which = rng.pick(&[
+                libc::RLIMIT_AS,
+                libc::RLIMIT_DATA,
+                libc::RLIMIT_MEMLOCK,
+                libc::RLIMIT_STACK,
+            ]) as i32;
+            // What the process has besides the arena is some megabytes.
+            let value = match n {
+                1..3 => u64::MAX,
+                3 => 0,
+                _ if which == libc::RLIMIT_AS as i32 => (264 << 20) + rng.below(24 << 20),
+                _ => rng.below(1 << 20),
+            };
+            Op::Limit { which, value }
+        }
+    }
+}
+
+/// Mappings whose place the kernel chooses, hints, sizes about those of huge pages.
+fn placed(rng: &mut Rng, mix: &Mix) -> Op {
+    const MIB: u64 = 1 << 20;
+    let len = match rng.below(4) {
+        0 => PAGE * (1 + rng.below(16)),
+        1 => rng.pick(&[
+            2 * MIB,
+            4 * MIB,
+            6 * MIB,
+            2 * MIB + PAGE,
+            3 * MIB,
+            2 * MIB - PAGE,
+        ]),
+        2 => rng.below(16) * MIB / 2 + PAGE,
+        _ => 2 * MIB * (1 + rng.below(4)),
+    };
+    let base = rng.pick(&[ARENA, ARENA, 0x4000_0000, 0x1_4000_0000, 0, 0xf000]);
+    let addr = match rng.below(4) {
+        0 => 0,
+        1 => base + rng.below(64) * PAGE,
+        2 => base + rng.below(32) * MIB / 2,
+        _ => base + rng.below(64 * PAGE),
+    };
+    match rng.below(10) {
+        0 if mix.remap => Op::Mremap {
+            old: ARENA + rng.below(mix.pages) * PAGE,
+            old_len: PAGE * (1 + rng.below(4)),
+            new_len: len,
+            flags: rng.pick(&[1, 1, 5]),
+            new: rng.pick(&[0, addr & !(PAGE - 1)]),
+        },
+        1 => Op::Munmap {
+            addr: ARENA + mix.pages * PAGE + rng.below(64) * MIB / 2,
+            len,
+        },
+        2 => Op::Mmap {
+            addr: 0,
+            len,
+            prot: 3,
+            flags: 0x62,
+            file: 0,
+            offset: 0,
+        },
+        _ => {
+            let file = if rng.chance(40) {
+                1 + rng.below(5) as usize
+            } else {
+                0
+            };
+            let mut flags = rng.pick(&[1, 2, 2, 2]);
+            if file == 0 {
+                flags |= 0x20;
+            }
+            flags |= rng.pick(&[0, 0, 0, 0, 0, 0x40, 0x100, 0x4000, 0x10_0000]);
+            let offset = rng.pick(&[0, 0, PAGE, MIB, 2 * MIB]);
+            Op::Mmap {
+                addr,
+                len,
+                prot: protection(rng),
+                flags,
+                file,
+                offset: if file == 0 { 0 } else { offset },
+            }
+        }
+    }
+}
+
+pub(crate) fn history(seed: u64, mix: &Mix, length: usize) -> Vec<Op> {
+    let mut rng = Rng::new(seed);
+    (0..length).map(|_| op(&mut rng, mix)).collect()
+}

@@ -1,0 +1,497 @@
+//! The kernel's side: a process made for this, in which histories are executed, and which records every result and its whole map.
+//!
+//! A *zygote* is forked once and then never changes; for each history it forks a child. The child allocates nothing: it
+//! reads operations from shared memory and writes results and areas there, which it asks of the kernel by
+//! `ioctl(PROCMAP_QUERY)` on its own maps.
+
+use std::ffi::CString;
+use std::fs;
+use std::io::{Read, Write};
+use std::os::fd::FromRawFd;
+use std::process::exit;
+
+use crate::op::{NAMES, Objects, Op};
+
+/// Most operations in one history.
+pub(crate) const MAX_OPS: usize = 4096;
+const LOG_BYTES: usize = 256 << 20;
+
+/// One area as the kernel reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct KArea {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Read 1, write 2, execute 4, shared 8.
+    pub(crate) perms: u64,
+    pub(crate) offset: u64,
+    pub(crate) inode: u64,
+    pub(crate) dev: (u32, u32),
+}
+
+/// What one operation did.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    /// As the raw system call: an address, 0 or the negative error number.
+    pub(crate) result: i64,
+    pub(crate) areas: Vec<KArea>,
+}
+
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Shared {
+    count: usize,
+    ops: [Op; MAX_OPS],
+    /// Bytes of the log in use.
+    used: usize,
+    /// Operations finished.
+    done: usize,
+    /// Read smaps at the end into the log, after `used`; its length.
+    smaps: usize,
+}
+
+#[repr(C)]
+#[derive(Default)]
+struct Query {
+    size: u64,
+    query_flags: u64,
+    query_addr: u64,
+    start: u64,
+    end: u64,
+    flags: u64,
+    page_size: u64,
+    offset: u64,
+    inode: u64,
+    dev_major: u32,
+    dev_minor: u32,
+    name_size: u32,
+    build_id_size: u32,
+    name_addr: u64,
+    build_id_addr: u64,
+}
+
+const PROCMAP_QUERY: u64 = 0xc068_6611;
+const COVERING_OR_NEXT: u64 = 0x10;
+
+pub(crate) struct Kernel {
+    shared: *mut Shared,
+    log: *mut u8,
+    pub(crate) zygote: i32,
+    to: fs::File,
+    from: fs::File,
+}
+
+fn map_shared(bytes: usize) -> *mut u8 {
+    // SAFETY: a new mapping at a place of the kernel's choice.
+    let p = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            bytes,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            -1,
+            0,
+        )
+    };
+    assert_ne!(p, libc::MAP_FAILED);
+    p.cast()
+}
+
+impl Kernel {
+    /// Starts the zygote.
+    pub(crate) fn start(objects: &Objects) -> Kernel {
+        let shared = map_shared(size_of::<Shared>()).cast::<Shared>();
+        let log = map_shared(LOG_BYTES);
+        let mut down = [0; 2];
+        let mut up = [0; 2];
+        // SAFETY: two arrays of two descriptors; fork of a process with one thread.
+        let zygote = unsafe {
+            assert_eq!(libc::pipe(down.as_mut_ptr()), 0);
+            assert_eq!(libc::pipe(up.as_mut_ptr()), 0);
+            libc::fork()
+        };
+        assert!(zygote >= 0);
+        if zygote == 0 {
+            // SAFETY: descriptors of our own.
+            unsafe {
+                libc::close(down[1]);
+                libc::close(up[0]);
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                // The heap may move once; afterwards nothing here allocates.
+                zygote_loop(shared, log, down[0], up[1], objects)
+            }
+        }
+        // SAFETY: the pipe's ends are ours alone.
+        let (to, from) = unsafe {
+            libc::close(down[0]);
+            libc::close(up[1]);
+            (fs::File::from_raw_fd(down[1]), fs::File::from_raw_fd(up[0]))
+        };
+        let mut kernel = Kernel {
+            shared,
+            log,
+            zygote,
+            to,
+            from,
+        };
+        // A first, empty history: the zygote's stack is as deep as it will be.
+        kernel.run(&[], false);
+        kernel
+    }
+
+    /// Executes a history in a new child; the steps that were finished, and the text of smaps at its end.
+    pub(crate) fn run(&mut self, ops: &[Op], smaps: bool) -> (Vec<Step>, String) {
+        assert!(ops.len() <= MAX_OPS);
+        // SAFETY: no child runs at this time, so the shared memory is ours.
+        unsafe {
+            let shared = &mut *self.shared;
+            shared.count = ops.len();
+            shared.ops[..ops.len()].copy_from_slice(ops);
+            shared.used = 0;
+            shared.done = 0;
+            shared.smaps = usize::from(smaps);
+        }
+        self.to.write_all(&[1]).unwrap();
+        let mut answer = [0];
+        self.from.read_exact(&mut answer).unwrap();
+        // SAFETY: the child has exited.
+        let shared = unsafe { &*self.shared };
+        let mut steps = Vec::new();
+        let mut at = 0;
+        for _ in 0..shared.done {
+            // SAFETY: the child wrote records in this form, one after the other.
+            unsafe {
+                let result = self.log.add(at).cast::<i64>().read();
+                let count = self.log.add(at + 8).cast::<u64>().read() as usize;
+                let areas =
+                    std::slice::from_raw_parts(self.log.add(at + 16).cast::<KArea>(), count);
+                steps.push(Step {
+                    result,
+                    areas: areas.to_vec(),
+                });
+                at += 16 + count * size_of::<KArea>();
+            }
+        }
+        let text = if smaps && shared.done == ops.len() {
+            // SAFETY: the child wrote this many bytes of text there.
+            let bytes = unsafe { std::slice::from_raw_parts(self.log.add(at), shared.smaps) };
+            String::from_utf8_lossy(bytes).into_owned()
+        } else {
+            String::new()
+        };
+        (steps, text)
+    }
+}
+
+/// # Safety
+/// The pointers are the shared mappings, the descriptors are pipes.
+unsafe fn zygote_loop(
+    shared: *mut Shared,
+    log: *mut u8,
+    from: i32,
+    to: i32,
+    objects: &Objects,
+) -> ! {
+    let names: Vec<Option<CString>> = NAMES
+        .iter()
+        .map(|n| n.map(|n| CString::new(n).unwrap()))
+        .collect();
+    loop {
+        let mut byte = 0u8;
+        // SAFETY: plain system calls on our own descriptors and memory.
+        unsafe {
+            if libc::read(from, (&raw mut byte).cast(), 1) != 1 {
+                libc::_exit(0);
+            }
+            let child = libc::fork();
+            if child == 0 {
+                libc::close(from);
+                libc::close(to);
+                child_main(&mut *shared, log, objects, &names);
+                libc::_exit(0);
+            }
+            let mut status = 0;
+            libc::waitpid(child, &raw mut status, 0);
+            byte = status as u8;
+            libc::write(to, (&raw const byte).cast(), 1);
+        }
+    }
+}
+
+fn raw(number: i64, a: [u64; 6]) -> i64 {
+    // SAFETY: the generator keeps the operations away from the memory that this process lives in.
+    unsafe {
+        let result: i64;
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+            in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _,
+        );
+        result
+    }
+}
+
+fn open_maps() -> i32 {
+    // SAFETY: a constant path.
+    unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY) }
+}
+
+/// # Safety
+/// `log` is the shared log.
+unsafe fn child_main(
+    shared: &mut Shared,
+    log: *mut u8,
+    objects: &Objects,
+    names: &[Option<CString>],
+) {
+    let mut maps = open_maps();
+    // SAFETY: descriptors are ours; buffers are on our stack or in the log.
+    unsafe {
+        let mut scratch = [0; 2];
+        libc::pipe(scratch.as_mut_ptr());
+        let mut hold = [0; 2];
+        libc::pipe(hold.as_mut_ptr());
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        for index in 0..shared.count {
+            let op = shared.ops[index];
+            let result = match op {
+                Op::Mmap {
+                    addr,
+                    len,
+                    prot,
+                    flags,
+                    file,
+                    offset,
+                } => {
+                    let fd = if file == 0 {
+                        u64::MAX
+                    } else {
+                        objects.files[file - 1].0 as u64
+                    };
+                    raw(libc::SYS_mmap, [addr, len, prot, flags, fd, offset])
+                }
+                Op::Munmap { addr, len } => raw(libc::SYS_munmap, [addr, len, 0, 0, 0, 0]),
+                Op::Mprotect { addr, len, prot } => {
+                    raw(libc::SYS_mprotect, [addr, len, prot, 0, 0, 0])
+                }
+                Op::Mremap {
+                    old,
+                    old_len,
+                    new_len,
+                    flags,
+                    new,
+                } => raw(libc::SYS_mremap, [old, old_len, new_len, flags, new, 0]),
+                Op::Brk { delta } => raw(
+                    libc::SYS_brk,
+                    [objects.start_brk.wrapping_add_signed(delta), 0, 0, 0, 0, 0],
+                ),
+                Op::Madvise { addr, len, advice } => {
+                    raw(libc::SYS_madvise, [addr, len, advice as u64, 0, 0, 0])
+                }
+                Op::Mlock { addr, len, flags } => {
+                    raw(libc::SYS_mlock2, [addr, len, flags, 0, 0, 0])
+                }
+                Op::Munlock { addr, len } => raw(libc::SYS_munlock, [addr, len, 0, 0, 0, 0]),
+                Op::Mlockall { flags } => raw(libc::SYS_mlockall, [flags, 0, 0, 0, 0, 0]),
+                Op::Munlockall => raw(libc::SYS_munlockall, [0; 6]),
+                Op::Msync { addr, len, flags } => raw(libc::SYS_msync, [addr, len, flags, 0, 0, 0]),
+                Op::Mincore { addr, len } => raw(
+                    libc::SYS_mincore,
+                    [
+                        addr,
+                        len,
+                        log as u64 + LOG_BYTES as u64 - (1 << 20),
+                        0,
+                        0,
+                        0,
+                    ],
+                ),
+                Op::Mseal { addr, len, flags } => raw(462, [addr, len, flags, 0, 0, 0]),
+                Op::RemapFilePages {
+                    addr,
+                    len,
+                    prot,
+                    pgoff,
+                    flags,
+                } => raw(
+                    libc::SYS_remap_file_pages,
+                    [addr, len, prot, pgoff, flags, 0],
+                ),
+                Op::Shmat {
+                    segment,
+                    addr,
+                    flags,
+                } => {
+                    let id = segment.checked_sub(1).map_or(-1, |n| objects.segments[n].0);
+                    raw(libc::SYS_shmat, [id as u64, addr, flags, 0, 0, 0])
+                }
+                Op::Shmdt { addr } => raw(libc::SYS_shmdt, [addr, 0, 0, 0, 0, 0]),
+                Op::SetName { addr, len, name } => {
+                    let name = names[name].as_ref().map_or(0, |n| n.as_ptr() as u64);
+                    raw(libc::SYS_prctl, [0x5356_4d41, 0, addr, len, name, 0])
+                }
+                Op::Mbind {
+                    addr,
+                    len,
+                    mode,
+                    nodes,
+                    flags,
+                } => {
+                    let nodes = [nodes];
+                    raw(
+                        libc::SYS_mbind,
+                        [addr, len, mode, nodes.as_ptr() as u64, 65, flags],
+                    )
+                }
+                Op::Write { addr } => {
+                    libc::write(scratch[1], b"x".as_ptr().cast(), 1);
+                    let result = raw(libc::SYS_read, [scratch[0] as u64, addr, 1, 0, 0, 0]);
+                    if result < 0 {
+                        let mut byte = 0u8;
+                        libc::read(scratch[0], (&raw mut byte).cast(), 1);
+                        result
+                    } else {
+                        0
+                    }
+                }
+                Op::Read { addr } => {
+                    let result = raw(libc::SYS_write, [scratch[1] as u64, addr, 1, 0, 0, 0]);
+                    if result < 0 {
+                        result
+                    } else {
+                        let mut byte = 0u8;
+                        libc::read(scratch[0], (&raw mut byte).cast(), 1);
+                        0
+                    }
+                }
+                Op::ForkInto => {
+                    let child = raw(libc::SYS_fork, [0; 6]);
+                    if child > 0 {
+                        raw(libc::SYS_wait4, [child as u64, 0, 0, 0, 0, 0]);
+                        libc::_exit(0);
+                    }
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    libc::close(maps);
+                    maps = open_maps();
+                    child
+                }
+                Op::ForkAside => {
+                    let child = raw(libc::SYS_fork, [0; 6]);
+                    if child == 0 {
+                        libc::_exit(0);
+                    }
+                    if child > 0 {
+                        raw(libc::SYS_wait4, [child as u64, 0, 0, 0, 0, 0]);
+                    }
+                    child.min(0)
+                }
+                Op::ForkKeep => {
+                    let child = raw(libc::SYS_fork, [0; 6]);
+                    if child == 0 {
+                        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                        libc::close(hold[1]);
+                        let mut byte = 0u8;
+                        libc::read(hold[0], (&raw mut byte).cast(), 1);
+                        libc::_exit(0);
+                    }
+                    child.min(0)
+                }
+                Op::Limit { which, value } => {
+                    let mut limit = libc::rlimit {
+                        rlim_cur: 0,
+                        rlim_max: 0,
+                    };
+                    libc::getrlimit(which as u32, &raw mut limit);
+                    limit.rlim_cur = value;
+                    raw(
+                        libc::SYS_setrlimit,
+                        [which as u64, (&raw const limit) as u64, 0, 0, 0, 0],
+                    )
+                }
+                Op::DropCaps => {
+                    let header = [0x2008_0522u32, 0];
+                    let data = [0u32; 6];
+                    raw(
+                        libc::SYS_capset,
+                        [header.as_ptr() as u64, data.as_ptr() as u64, 0, 0, 0, 0],
+                    )
+                }
+            };
+            record(shared, log, maps, result);
+        }
+        if shared.smaps != 0 {
+            let fd = libc::open(c"/proc/self/smaps".as_ptr(), libc::O_RDONLY);
+            let mut length = 0;
+            loop {
+                let got = libc::read(fd, log.add(shared.used + length).cast(), 1 << 20);
+                if got <= 0 {
+                    break;
+                }
+                length += got as usize;
+            }
+            shared.smaps = length;
+        }
+    }
+}
+
+/// # Safety
+/// `log` is the shared log.
+unsafe fn record(shared: &mut Shared, log: *mut u8, maps: i32, result: i64) {
+    // SAFETY: the log is much larger than all records together; checked below.
+    unsafe {
+        let head = log.add(shared.used);
+        head.cast::<i64>().write(result);
+        let mut count = 0u64;
+        let mut query = Query::default();
+        loop {
+            query.size = size_of::<Query>() as u64;
+            query.query_flags = COVERING_OR_NEXT;
+            query.name_size = 0;
+            query.build_id_size = 0;
+            if raw(
+                libc::SYS_ioctl,
+                [maps as u64, PROCMAP_QUERY, (&raw mut query) as u64, 0, 0, 0],
+            ) != 0
+            {
+                break;
+            }
+            head.add(16)
+                .cast::<KArea>()
+                .add(count as usize)
+                .write(KArea {
+                    start: query.start,
+                    end: query.end,
+                    perms: query.flags & 15,
+                    offset: query.offset,
+                    inode: query.inode,
+                    dev: (query.dev_major, query.dev_minor),
+                });
+            count += 1;
+            query.query_addr = query.end;
+        }
+        head.add(8).cast::<u64>().write(count);
+        shared.used += 16 + count as usize * size_of::<KArea>();
+        if shared.used > LOG_BYTES - (4 << 20) {
+            libc::_exit(9);
+        }
+        shared.done += 1;
+    }
+}
+
+impl Drop for Kernel {
+    fn drop(&mut self) {
+        // SAFETY: the zygote is our child.
+        unsafe {
+            libc::kill(self.zygote, libc::SIGKILL);
+            libc::waitpid(self.zygote, std::ptr::null_mut(), 0);
+        }
+    }
+}
+
+/// Ends the test run with a message.
+pub(crate) fn fail(message: &str) -> ! {
+    eprintln!("{message}");
+    exit(101)
+}

@@ -1,0 +1,72 @@
+//! Performs the same histories on the engine and on the running kernel, and compares every result and the whole map
+//! after every step.
+//!
+//! `SAMARA_ORACLE_SEED=n` starts the random suites at seed n; `SAMARA_ORACLE_CALLS=n` sets the calls in each. An argument
+//! selects the suites whose names contain it.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test with a main function of its own"
+)]
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod generate;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod kernel;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod op;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod world;
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn main() {
+    println!("oracle: skipped, this is not Linux on x86-64");
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn main() {
+    use generate::history;
+    use world::World;
+
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|a| a == "--list") {
+        println!("oracle: test");
+        return;
+    }
+    let filter = arguments.iter().find(|a| !a.starts_with('-'));
+    let number = |name: &str, or: u64| {
+        std::env::var(name)
+            .ok()
+            .and_then(|v| v.parse().ok())
+            .unwrap_or(or)
+    };
+    let seed = number("SAMARA_ORACLE_SEED", 1);
+    let mut world = World::new();
+    let suites = generate::suites();
+    const LENGTH: usize = 250;
+    for (name, mix) in suites {
+        if filter.is_some_and(|f| !name.contains(f.as_str())) {
+            continue;
+        }
+        let calls = number("SAMARA_ORACLE_CALLS", 20_000);
+        let began = std::time::Instant::now();
+        for number in 0..calls / LENGTH as u64 {
+            let seed = seed + number;
+            let ops = history(seed, &mix, LENGTH);
+            if world.compare(&ops, true).is_some() {
+                let (shortest, difference) = world.shrink(&ops, true);
+                let mut text = format!(
+                    "suite {name}, seed {seed}: {} steps suffice:\n",
+                    shortest.len()
+                );
+                for op in &shortest {
+                    text += &format!("  {op:x?}\n");
+                }
+                kernel::fail(&format!("{text}{}", difference.what));
+            }
+        }
+        println!("{name}: {calls} calls agree ({:.1?})", began.elapsed());
+    }
+}

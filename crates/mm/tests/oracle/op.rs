@@ -1,0 +1,229 @@
+//! One step of a history: a system call, a page fault, a fork, a change of limits.
+
+use std::sync::Arc;
+
+use samara_mm::{Call, File, FileArg, ShmSegment};
+
+/// Addresses and lengths are absolute and in bytes; `file` 0 is no file, n is the n-th prepared one.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum Op {
+    Mmap {
+        addr: u64,
+        len: u64,
+        prot: u64,
+        flags: u64,
+        file: usize,
+        offset: u64,
+    },
+    Munmap {
+        addr: u64,
+        len: u64,
+    },
+    Mprotect {
+        addr: u64,
+        len: u64,
+        prot: u64,
+    },
+    Mremap {
+        old: u64,
+        old_len: u64,
+        new_len: u64,
+        flags: u64,
+        new: u64,
+    },
+    /// Relative to the lowest heap address.
+    Brk {
+        delta: i64,
+    },
+    Madvise {
+        addr: u64,
+        len: u64,
+        advice: i32,
+    },
+    Mlock {
+        addr: u64,
+        len: u64,
+        flags: u64,
+    },
+    Munlock {
+        addr: u64,
+        len: u64,
+    },
+    Mlockall {
+        flags: u64,
+    },
+    Munlockall,
+    Msync {
+        addr: u64,
+        len: u64,
+        flags: u64,
+    },
+    Mincore {
+        addr: u64,
+        len: u64,
+    },
+    Mseal {
+        addr: u64,
+        len: u64,
+        flags: u64,
+    },
+    RemapFilePages {
+        addr: u64,
+        len: u64,
+        prot: u64,
+        pgoff: u64,
+        flags: u64,
+    },
+    Shmat {
+        segment: usize,
+        addr: u64,
+        flags: u64,
+    },
+    Shmdt {
+        addr: u64,
+    },
+    SetName {
+        addr: u64,
+        len: u64,
+        name: usize,
+    },
+    Mbind {
+        addr: u64,
+        len: u64,
+        mode: u64,
+        nodes: u64,
+        flags: u64,
+    },
+    /// Stores one byte; `EFAULT` instead of a signal.
+    Write {
+        addr: u64,
+    },
+    /// Loads one byte.
+    Read {
+        addr: u64,
+    },
+    /// Forks; the history goes on in the child.
+    ForkInto,
+    /// Forks; the child exits and the history goes on in the parent.
+    ForkAside,
+    /// Forks; the child stays, and the history goes on in the parent.
+    ForkKeep,
+    /// Sets a soft limit.
+    Limit {
+        which: i32,
+        value: u64,
+    },
+    /// Gives up every privilege.
+    DropCaps,
+}
+
+pub(crate) const NAMES: [Option<&str>; 3] = [None, Some("one"), Some("two words")];
+
+/// Prepared objects that operations refer to by number.
+pub(crate) struct Objects {
+    pub(crate) files: Vec<(i32, Arc<File>)>,
+    pub(crate) segments: Vec<(i32, Arc<ShmSegment>)>,
+    pub(crate) start_brk: u64,
+}
+
+impl Op {
+    /// The call to perform on the engine; `None` for what is no call.
+    pub(crate) fn call(&self, objects: &Objects) -> Option<Call> {
+        Some(match *self {
+            Op::Mmap {
+                addr,
+                len,
+                prot,
+                flags,
+                file,
+                offset,
+            } => Call::Mmap {
+                addr,
+                len,
+                prot,
+                flags,
+                file: match file {
+                    0 if flags & 0x20 != 0 => FileArg::None,
+                    0 => FileArg::Bad,
+                    n => FileArg::File(objects.files[n - 1].1.clone()),
+                },
+                offset,
+            },
+            Op::Munmap { addr, len } => Call::Munmap { addr, len },
+            Op::Mprotect { addr, len, prot } => Call::Mprotect {
+                addr,
+                len,
+                prot,
+                pkey: -1,
+            },
+            Op::Mremap {
+                old,
+                old_len,
+                new_len,
+                flags,
+                new,
+            } => Call::Mremap {
+                old_addr: old,
+                old_len,
+                new_len,
+                flags,
+                new_addr: new,
+            },
+            Op::Brk { delta } => Call::Brk {
+                addr: objects.start_brk.wrapping_add_signed(delta),
+            },
+            Op::Madvise { addr, len, advice } => Call::Madvise { addr, len, advice },
+            Op::Mlock { addr, len, flags } => Call::Mlock { addr, len, flags },
+            Op::Munlock { addr, len } => Call::Munlock { addr, len },
+            Op::Mlockall { flags } => Call::Mlockall { flags },
+            Op::Munlockall => Call::Munlockall,
+            Op::Msync { addr, len, flags } => Call::Msync { addr, len, flags },
+            Op::Mincore { addr, len } => Call::Mincore { addr, len },
+            Op::Mseal { addr, len, flags } => Call::Mseal { addr, len, flags },
+            Op::RemapFilePages {
+                addr,
+                len,
+                prot,
+                pgoff,
+                flags,
+            } => Call::RemapFilePages {
+                addr,
+                len,
+                prot,
+                pgoff,
+                flags,
+            },
+            Op::Shmat {
+                segment,
+                addr,
+                flags,
+            } => Call::Shmat {
+                segment: segment
+                    .checked_sub(1)
+                    .map(|n| objects.segments[n].1.clone()),
+                addr,
+                flags,
+            },
+            Op::Shmdt { addr } => Call::Shmdt { addr },
+            Op::SetName { addr, len, name } => Call::SetVmaName {
+                addr,
+                len,
+                name: NAMES[name].map(Into::into),
+            },
+            Op::Mbind {
+                addr,
+                len,
+                mode,
+                nodes,
+                flags,
+            } => Call::Mbind {
+                addr,
+                len,
+                mode,
+                nodes,
+                flags,
+            },
+            _ => return None,
+        })
+    }
+}

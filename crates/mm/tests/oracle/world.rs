@@ -1,0 +1,550 @@
+//! Prepares what histories refer to, takes the zygote's map over into the engine, and compares the two sides.
+
+use std::fs::{self, File as StdFile};
+use std::os::fd::{AsRawFd, IntoRawFd};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::sync::Arc;
+
+use samara_mm::{
+    AddressSpace, Capabilities, Config, File, FileId, FileKind, Layout, Limits, NoFacts, SeedVma,
+    ShmSegment, VmFlags,
+};
+
+use crate::kernel::{KArea, Kernel, Step};
+use crate::op::{Objects, Op};
+
+pub(crate) struct World {
+    pub(crate) kernel: Kernel,
+    pub(crate) objects: Objects,
+    /// The zygote's address space.
+    base: AddressSpace,
+}
+
+/// The first difference between the engine and the kernel.
+#[derive(Debug, Clone)]
+pub(crate) struct Difference {
+    pub(crate) step: usize,
+    pub(crate) what: String,
+}
+
+fn file(
+    file: &StdFile,
+    description: u64,
+    name: &str,
+    kind: FileKind,
+    access: (bool, bool),
+) -> Arc<File> {
+    let meta = file.metadata().unwrap();
+    Arc::new(File {
+        id: FileId {
+            major: libc::major(meta.dev()),
+            minor: libc::minor(meta.dev()),
+            inode: meta.ino(),
+        },
+        description,
+        name: name.into(),
+        readable: access.0,
+        writable: access.1,
+        noexec: false,
+        kind,
+        seals: 0,
+    })
+}
+
+fn objects() -> Objects {
+    let dir = std::env::temp_dir().join(format!("samara-oracle-{}", std::process::id()));
+    fs::create_dir_all(&dir).unwrap();
+    let path = dir.join("file");
+    StdFile::create(&path).unwrap().set_len(64 << 20).unwrap();
+    let mut files = Vec::new();
+    let open = |read, write| {
+        StdFile::options()
+            .read(read)
+            .write(write)
+            .open(&path)
+            .unwrap()
+    };
+    let mut add = |f: StdFile, kind, access| {
+        let number = files.len() as u64 + 1;
+        let file = file(&f, number, "file", kind, access);
+        files.push((f.into_raw_fd(), file));
+    };
+    add(open(true, true), FileKind::Regular, (true, true));
+    add(open(true, false), FileKind::Regular, (true, false));
+    add(open(false, true), FileKind::Regular, (false, true));
+    // SAFETY: a constant name; the descriptor is new.
+    let memfd = unsafe {
+        use std::os::fd::FromRawFd;
+        StdFile::from_raw_fd(libc::memfd_create(c"oracle".as_ptr(), 0))
+    };
+    memfd.set_len(64 << 20).unwrap();
+    add(memfd, FileKind::Shmem, (true, true));
+    let zero = StdFile::options()
+        .read(true)
+        .write(true)
+        .open("/dev/zero")
+        .unwrap();
+    add(zero, FileKind::DevZero, (true, true));
+    add(
+        StdFile::open("/proc").unwrap(),
+        FileKind::Unmappable,
+        (true, false),
+    );
+    fs::remove_dir_all(&dir).unwrap();
+    let mut segments = Vec::new();
+    for size in [3 * 4096, 0x5123] {
+        // SAFETY: plain system calls; the segment is removed as soon as it is attached no more.
+        unsafe {
+            let id = libc::shmget(libc::IPC_PRIVATE, size, 0o600);
+            assert!(id >= 0);
+            let meta = (0, 1);
+            segments.push((
+                id,
+                Arc::new(ShmSegment {
+                    file: Arc::new(File {
+                        id: FileId {
+                            major: meta.0,
+                            minor: meta.1,
+                            inode: id as u64,
+                        },
+                        description: 0,
+                        name: "/SYSV00000000 (deleted)".into(),
+                        readable: true,
+                        writable: true,
+                        noexec: false,
+                        kind: FileKind::Shmem,
+                        seals: 0,
+                    }),
+                    size: size as u64,
+                }),
+            ));
+            // Held attached here, and so usable although it is marked for removal.
+            libc::shmat(id, std::ptr::null(), 0);
+            libc::shmctl(id, libc::IPC_RMID, std::ptr::null_mut());
+        }
+    }
+    Objects {
+        files,
+        segments,
+        start_brk: 0,
+    }
+}
+
+/// A line of smaps with its flags.
+pub(crate) struct SmapsArea {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) perms: String,
+    pub(crate) offset: u64,
+    pub(crate) dev: (u32, u32),
+    pub(crate) inode: u64,
+    pub(crate) name: String,
+    pub(crate) flags: VmFlags,
+}
+
+pub(crate) fn parse_smaps(text: &str) -> Vec<SmapsArea> {
+    let mut areas: Vec<SmapsArea> = Vec::new();
+    for line in text.lines() {
+        if let Some(flags) = line.strip_prefix("VmFlags:") {
+            areas.last_mut().unwrap().flags = VmFlags::from_smaps(flags);
+            continue;
+        }
+        let mut words = line.split_ascii_whitespace();
+        let first = words.next().unwrap_or("");
+        let Some((start, end)) = first.split_once('-') else {
+            continue;
+        };
+        let hex = |s: &str| u64::from_str_radix(s, 16).unwrap();
+        let perms = words.next().unwrap().to_string();
+        let offset = hex(words.next().unwrap());
+        let (major, minor) = words.next().unwrap().split_once(':').unwrap();
+        let dev = (hex(major) as u32, hex(minor) as u32);
+        let inode = words.next().unwrap().parse().unwrap();
+        let name = words.collect::<Vec<_>>().join(" ");
+        areas.push(SmapsArea {
+            start: hex(start),
+            end: hex(end),
+            perms,
+            offset,
+            dev,
+            inode,
+            name,
+            flags: VmFlags::empty(),
+        });
+    }
+    areas
+}
+
+fn seed(objects: &mut Objects, pid: i32) -> AddressSpace {
+    let smaps = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
+    let pagemap = StdFile::open(format!("/proc/{pid}/pagemap")).unwrap();
+    // Field 47 is start_brk, counted from 1; the name in brackets holds no blank.
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    let start_brk: u64 = stat
+        .split_ascii_whitespace()
+        .nth(46)
+        .unwrap()
+        .parse()
+        .unwrap();
+    objects.start_brk = start_brk;
+    let areas = parse_smaps(&smaps);
+    let mut layout = Layout {
+        start_brk,
+        brk: start_brk,
+        ..Layout::default()
+    };
+    for area in &areas {
+        match area.name.as_str() {
+            "[heap]" => layout.brk = area.end,
+            "[stack]" => layout.stack_top = area.end - 16,
+            _ => {}
+        }
+    }
+    // The loader's end, as it was at exec, is where top-down placement starts.
+    layout.mmap_base = areas
+        .iter()
+        .filter(|a| a.name.contains("/ld-linux"))
+        .map(|a| a.end)
+        .next_back()
+        .unwrap_or(layout.mmap_base);
+    layout.legacy_base = 0x2aaa_aaaa_a000;
+    let get = |which| {
+        let mut limit = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        // SAFETY: the structure is ours.
+        unsafe { libc::getrlimit(which, &raw mut limit) };
+        limit.rlim_cur
+    };
+    let limits = Limits {
+        address_space: get(libc::RLIMIT_AS),
+        data: get(libc::RLIMIT_DATA),
+        stack: get(libc::RLIMIT_STACK),
+        memlock: get(libc::RLIMIT_MEMLOCK),
+    };
+    let number = |path: &str| -> u64 { fs::read_to_string(path).unwrap().trim().parse().unwrap() };
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let caps = status
+        .lines()
+        .find_map(|l| l.strip_prefix("CapEff:"))
+        .map_or(0, |l| u64::from_str_radix(l.trim(), 16).unwrap());
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
+    let kib = |label: &str| -> u64 {
+        meminfo
+            .lines()
+            .find_map(|l| l.strip_prefix(label))
+            .map_or(0, |l| {
+                l.trim().trim_end_matches(" kB").trim().parse().unwrap()
+            })
+    };
+    let mut config = Config::default();
+    config.max_map_count = number("/proc/sys/vm/max_map_count") as u32;
+    config.total_pages = (kib("MemTotal:") + kib("SwapTotal:")) / 4;
+    config.capabilities = Capabilities {
+        ipc_lock: caps >> 14 & 1 != 0,
+        sys_admin: caps >> 21 & 1 != 0,
+        sys_nice: caps >> 23 & 1 != 0,
+        sys_rawio: caps >> 17 & 1 != 0,
+        sys_resource: caps >> 24 & 1 != 0,
+    };
+    config.pkeys = fs::read_to_string("/proc/cpuinfo")
+        .unwrap()
+        .contains(" ospke");
+    let mut space = AddressSpace::new(config, limits, layout).unwrap();
+    for area in &areas {
+        if area.name == "[vsyscall]" {
+            continue;
+        }
+        let pages = ((area.end - area.start) / 4096) as usize;
+        let mut touched = false;
+        let mut words = vec![0u8; pages.min(1 << 16) * 8];
+        let got = pagemap
+            .read_at(&mut words, area.start / 4096 * 8)
+            .unwrap_or(0);
+        for word in words[..got].chunks_exact(8) {
+            let word = u64::from_le_bytes(word.try_into().unwrap());
+            // Present and neither file nor shared.
+            touched |= word >> 63 & 1 == 1 && word >> 61 & 1 == 0;
+        }
+        let shared = area.perms.ends_with('s');
+        let special = area.name.starts_with('[') && !matches!(&*area.name, "[heap]" | "[stack]");
+        let file = (area.inode != 0).then(|| {
+            Arc::new(File {
+                id: FileId {
+                    major: area.dev.0,
+                    minor: area.dev.1,
+                    inode: area.inode,
+                },
+                description: 0,
+                name: area.name.as_str().into(),
+                readable: true,
+                writable: true,
+                noexec: false,
+                kind: FileKind::Regular,
+                seals: 0,
+            })
+        });
+        let prot = area
+            .perms
+            .bytes()
+            .zip([1, 2, 4])
+            .filter(|(c, _)| *c != b'-')
+            .map(|p| p.1)
+            .sum();
+        space
+            .seed(SeedVma {
+                start: area.start,
+                end: area.end,
+                prot,
+                shared,
+                offset: area.offset,
+                file,
+                flags: Some(area.flags),
+                name: special.then(|| area.name.as_str().into()),
+                touched: touched && !shared && !special,
+            })
+            .unwrap();
+    }
+    let _ = pagemap.as_raw_fd();
+    space
+}
+
+impl World {
+    pub(crate) fn new() -> World {
+        let mut objects = objects();
+        let brk = fs::read_to_string("/proc/self/stat").unwrap();
+        objects.start_brk = brk
+            .split_ascii_whitespace()
+            .nth(46)
+            .unwrap()
+            .parse()
+            .unwrap();
+        let kernel = Kernel::start(&objects);
+        let base = seed(&mut objects, kernel.zygote);
+        World {
+            kernel,
+            objects,
+            base,
+        }
+    }
+
+    /// Executes the history on both sides; the first difference.
+    pub(crate) fn compare(&mut self, ops: &[Op], smaps: bool) -> Option<Difference> {
+        let (steps, text) = self.kernel.run(ops, smaps);
+        let mut space = self.base.fork().unwrap();
+        let guards = ops
+            .iter()
+            .any(|op| matches!(op, Op::Madvise { advice: 102, .. }));
+        for (step, (op, kernel)) in ops.iter().zip(&steps).enumerate() {
+            let faulted = matches!(op, Op::Write { .. } | Op::Read { .. })
+                && kernel.result == -i64::from(libc::EFAULT);
+            let known = match *op {
+                Op::Write { addr } | Op::Read { addr } => space.lookup(addr).is_some(),
+                _ => false,
+            };
+            let engine = if guards && faulted && known {
+                kernel.result
+            } else {
+                self.step(&mut space, op)
+            };
+            let difference = |what| Some(Difference { step, what });
+            if let Err(broken) = space.check() {
+                return difference(format!("{op:?}: check: {broken}"));
+            }
+            if engine != kernel.result {
+                return difference(format!(
+                    "{op:x?}: the kernel returned {}, the engine {}",
+                    show(kernel.result),
+                    show(engine)
+                ));
+            }
+            if let Some(what) = compare_maps(&space, kernel) {
+                return difference(format!("{op:x?} = {}: {what}", show(engine)));
+            }
+        }
+        if steps.len() != ops.len() {
+            return Some(Difference {
+                step: steps.len(),
+                what: format!("{:x?}: the child died", ops[steps.len()]),
+            });
+        }
+        if smaps {
+            let areas = parse_smaps(&text);
+            for area in areas.iter().filter(|a| a.name != "[vsyscall]") {
+                let Some(line) = space.area_at(area.start) else {
+                    continue;
+                };
+                if line.flags - VmFlags::PKEY != area.flags {
+                    let kernel: Vec<_> = area.flags.smaps_names().collect();
+                    let engine: Vec<_> = line.flags.smaps_names().collect();
+                    return Some(Difference {
+                        step: ops.len() - 1,
+                        what: format!(
+                            "flags of {:x}-{:x}: kernel {kernel:?}, engine {engine:?}",
+                            area.start, area.end
+                        ),
+                    });
+                }
+            }
+        }
+        None
+    }
+
+    fn step(&self, space: &mut AddressSpace, op: &Op) -> i64 {
+        let result = match *op {
+            Op::Write { addr } => space.fault(addr, true).map(|()| 0),
+            Op::Read { addr } => space.fault(addr, false).map(|()| 0),
+            Op::ForkInto => space.fork().map(|child| {
+                *space = child;
+                0
+            }),
+            Op::ForkAside | Op::ForkKeep => space.fork().map(|_| 0),
+            Op::Limit { which, value } => {
+                let mut limits = space.limits();
+                match which as u32 {
+                    libc::RLIMIT_AS => limits.address_space = value,
+                    libc::RLIMIT_DATA => limits.data = value,
+                    libc::RLIMIT_STACK => limits.stack = value,
+                    libc::RLIMIT_MEMLOCK => limits.memlock = value,
+                    _ => unreachable!(),
+                }
+                space.set_limits(limits);
+                Ok(0)
+            }
+            Op::DropCaps => {
+                let mut config = space.config().clone();
+                config.capabilities = Capabilities::default();
+                space.set_config(config);
+                Ok(0)
+            }
+            _ => space.perform(&op.call(&self.objects).unwrap(), &mut NoFacts),
+        };
+        match result {
+            Ok(value) => value as i64,
+            Err(errno) => -i64::from(errno.0),
+        }
+    }
+
+    /// The shortest history found that still shows a difference: drops runs of operations, then single ones.
+    pub(crate) fn shrink(&mut self, ops: &[Op], smaps: bool) -> (Vec<Op>, Difference) {
+        let mut best = ops.to_vec();
+        let mut difference = self.compare(&best, smaps).unwrap();
+        best.truncate(difference.step + 1);
+        let mut chunk = best.len().div_ceil(2);
+        loop {
+            let mut at = 0;
+            let mut progress = false;
+            while at < best.len() {
+                let mut shorter = best.clone();
+                shorter.drain(at..(at + chunk).min(best.len()));
+                match self.compare(&shorter, smaps) {
+                    Some(found) if !shorter.is_empty() => {
+                        shorter.truncate(found.step + 1);
+                        best = shorter;
+                        difference = found;
+                        progress = true;
+                    }
+                    _ => at += chunk,
+                }
+            }
+            if chunk == 1 && !progress {
+                return (best, difference);
+            }
+            chunk = chunk.div_ceil(2).min(best.len()).max(1);
+        }
+    }
+}
+
+fn show(result: i64) -> String {
+    match result {
+        -4095..0 => samara_mm::Errno(-result as i32).to_string(),
+        _ => format!("{result:#x}"),
+    }
+}
+
+fn compare_maps(space: &AddressSpace, kernel: &Step) -> Option<String> {
+    let mut engine = space.maps();
+    let mut theirs = kernel.areas.iter().filter(|a| a.start < 1 << 63);
+    loop {
+        let (line, area) = (engine.next(), theirs.next());
+        let same = match (&line, area) {
+            (None, None) => return None,
+            (Some(line), Some(area)) => {
+                let perms = line
+                    .perms
+                    .iter()
+                    .zip([b'r', b'w', b'x', b's'])
+                    .enumerate()
+                    .fold(0, |bits, (n, (have, want))| {
+                        bits | u64::from(*have == want) << n
+                    });
+                let anonymous_object = (line.id.major, line.id.minor) == (0, 1);
+                line.start == area.start
+                    && line.end == area.end
+                    && perms == area.perms
+                    && (line.id.major, line.id.minor) == area.dev
+                    && (anonymous_object || line.id.inode == area.inode)
+                    // The kernel shows an offset only for files.
+                    && (line.offset == area.offset || area.inode == 0)
+            }
+            _ => false,
+        };
+        if !same {
+            return Some(format!(
+                "maps differ\n{}",
+                side_by_side(space, &kernel.areas)
+            ));
+        }
+    }
+}
+
+fn side_by_side(space: &AddressSpace, kernel: &[KArea]) -> String {
+    let engine: Vec<String> = space
+        .areas()
+        .map(|a| {
+            format!(
+                "{:x}-{:x} {:?} {:x} {:?}",
+                a.start,
+                a.end,
+                String::from_utf8_lossy(&space.area_at(a.start).unwrap().perms),
+                a.page_offset(),
+                a.vma.anon
+            )
+        })
+        .collect();
+    let theirs: Vec<String> = kernel
+        .iter()
+        .map(|a| {
+            let p: String = "rwxs"
+                .chars()
+                .enumerate()
+                .map(|(i, c)| if a.perms >> i & 1 != 0 { c } else { '-' })
+                .collect();
+            format!(
+                "{:x}-{:x} {p} {:x} {}",
+                a.start,
+                a.end,
+                a.offset >> 12,
+                a.inode
+            )
+        })
+        .collect();
+    let mut out =
+        String::from("  kernel                                                  engine\n");
+    let common = engine
+        .iter()
+        .zip(&theirs)
+        .take_while(|(e, t)| e.split(' ').next() == t.split(' ').next())
+        .count()
+        .saturating_sub(3);
+    for i in common..(common + 12).min(engine.len().max(theirs.len())) {
+        let none = String::new();
+        let (t, e) = (
+            theirs.get(i).unwrap_or(&none),
+            engine.get(i).unwrap_or(&none),
+        );
+        out += &format!("  {t:<55} {e}\n");
+    }
+    out
+}
