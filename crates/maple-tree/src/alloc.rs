@@ -62,6 +62,20 @@ unsafe impl<A: NodeAlloc + ?Sized> NodeAlloc for &A {
     }
 }
 
+// SAFETY: everything is passed on to an allocator that keeps the promises.
+unsafe impl<A: NodeAlloc + ?Sized> NodeAlloc for std_alloc::sync::Arc<A> {
+    #[inline]
+    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+        (**self).allocate(layout)
+    }
+
+    #[inline]
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { (**self).deallocate(block, layout) }
+    }
+}
+
 /// An allocator that counts what passes through it, to show that nothing leaks and what a change costs.
 ///
 /// ```

@@ -1,6 +1,10 @@
 //! Duplication: one pass over the nodes, depth first, each entry shown once to a closure that makes its copy or
 //! leaves it out.
 
+use core::marker::PhantomData;
+use core::ops::RangeInclusive;
+use core::ptr::NonNull;
+
 use crate::alloc::NodeAlloc;
 use crate::gap_upkeep::{largest_below, largest_in_leaf};
 use crate::key::Key;
@@ -9,6 +13,7 @@ use crate::reserve::{AllocError, Reserve};
 use crate::shape::Shape;
 use crate::store::Sink;
 use crate::tree::{RawTree, Root};
+use crate::value::Value;
 
 /// Why a duplicate was not made. Nothing of it is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -155,7 +160,7 @@ impl<K, A: NodeAlloc> Sink<K> for Discard<'_, A> {
         debug_assert!(false, "only holes are written over");
     }
 
-    fn node(&mut self, block: core::ptr::NonNull<u8>) {
+    fn node(&mut self, block: NonNull<u8>) {
         // SAFETY: nodes of the duplicate come from this allocator, and nobody else uses it yet.
         unsafe { self.0.deallocate(block, LAYOUT) }
     }
@@ -262,5 +267,44 @@ impl<A: NodeAlloc, C> Dup<'_, A, C> {
         }
         // SAFETY: the node came from this allocator, and the duplicate has no other users.
         unsafe { self.alloc.deallocate(node.block(), LAYOUT) };
+    }
+}
+
+/// Copies values by a closure.
+pub(crate) struct CopyWith<F, V> {
+    copy: F,
+    marker: PhantomData<fn() -> V>,
+}
+
+impl<F, V> CopyWith<F, V> {
+    pub(crate) fn new(copy: F) -> Self {
+        Self {
+            copy,
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<K, V, E, F> Copier<K> for CopyWith<F, V>
+where
+    V: Value,
+    F: FnMut(RangeInclusive<K>, V::Ref<'_>) -> Result<Option<V>, E>,
+{
+    type Error = E;
+
+    fn copy(&mut self, first: K, last: K, word: Word) -> Result<Word, E> {
+        let Some(raw) = NonNull::new(word) else {
+            return Ok(NULL);
+        };
+        // SAFETY: words in the tree are values, and the tree is borrowed for the closure's call.
+        let copy = (self.copy)(first..=last, unsafe { V::borrow(raw) })?;
+        Ok(copy.map_or(NULL, |value| value.into_raw().as_ptr()))
+    }
+
+    fn undo(&mut self, _: K, _: K, word: Word) {
+        if let Some(raw) = NonNull::new(word) {
+            // SAFETY: the word was made by `copy` above, and the duplicate is given up.
+            drop(unsafe { V::from_raw(raw) });
+        }
     }
 }

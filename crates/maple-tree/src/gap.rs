@@ -13,14 +13,30 @@ use crate::tree::{RawTree, Root};
 /// within `lo..=hi`. Neither `size` nor `align` is 0, and `offset` is below `align`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Want<K> {
+    /// Lower bound.
     pub(crate) lo: K,
+    /// Upper bound.
     pub(crate) hi: K,
+    /// How many indices.
     pub(crate) size: K,
+    /// The first index is a multiple of this …
     pub(crate) align: K,
+    /// … plus this.
     pub(crate) offset: K,
 }
 
 impl<K: Key> Want<K> {
+    /// `None` if nothing can be like that.
+    pub(crate) fn new((lo, hi): (K, K), size: K, align: K, offset: K) -> Option<Self> {
+        (lo <= hi && size > K::MIN && offset < align).then_some(Self {
+            lo,
+            hi,
+            size,
+            align,
+            offset,
+        })
+    }
+
     /// The lowest place within the hole `first..=last`.
     fn lowest(&self, first: K, last: K) -> Option<K> {
         let first = first.max(self.lo);

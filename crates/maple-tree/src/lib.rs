@@ -23,6 +23,16 @@ extern crate alloc as std_alloc;
 #[cfg(test)]
 extern crate std;
 
+/// A constructor that is `const`, except with the model checker's atomics, which have no constant ones.
+macro_rules! const_unless_loom {
+    ($(#[$meta:meta])* $vis:vis const fn $($rest:tt)*) => {
+        #[cfg(not(loom))]
+        $(#[$meta])* $vis const fn $($rest)*
+        #[cfg(loom)]
+        $(#[$meta])* $vis fn $($rest)*
+    };
+}
+
 pub mod alloc;
 mod atomic;
 mod bounds;
@@ -38,10 +48,12 @@ mod map;
 mod node;
 #[doc(hidden)]
 pub mod raw;
+mod reclaim;
 mod reserve;
 mod shape;
 mod stats;
 mod store;
+mod sync;
 mod traverse;
 mod tree;
 mod value;
@@ -54,8 +66,12 @@ pub use error::{EraseError, InsertError, StoreError};
 pub use iter::{Iter, IterMut};
 pub use key::Key;
 pub use map::MapleTree;
+#[cfg(feature = "epoch")]
+pub use reclaim::Epoch;
+pub use reclaim::{Reclaim, Waiting, WaitingGuard};
 pub use reserve::AllocError;
 pub use shape::{Fanout, Native, Shape};
 pub use stats::Stats;
 pub use store::StoreType;
+pub use sync::{Reader, SyncIter, SyncMapleTree, Writer};
 pub use value::{ArcRef, Value};

@@ -2,14 +2,15 @@
 
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::ops::{RangeBounds, RangeInclusive};
-use core::ptr::NonNull;
+use core::ptr::{self, NonNull};
 
 use crate::alloc::{Global, NodeAlloc};
 use crate::bounds::inclusive;
 use crate::check::Damage;
 use crate::dump::{Dump, Format};
-use crate::dup::{CloneError, Copier};
+use crate::dup::{CloneError, CopyWith};
 use crate::error::{EraseError, InsertError, StoreError};
 use crate::gap::Want;
 use crate::iter::{Iter, IterMut};
@@ -92,44 +93,77 @@ pub(crate) unsafe fn view<'a, V: Value + 'a>(word: Word) -> Option<V::Ref<'a>> {
 }
 
 impl<K: Key, V: Value, S: Shape> MapleTree<K, V, Global, S> {
-    /// An empty map. Allocates nothing.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self::new_in(Global)
+    const_unless_loom! {
+        /// An empty map. Allocates nothing.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self::new_in(Global)
+        }
     }
 
-    /// An empty map that keeps the sizes of its holes, so that a gap is found in O(log n). Its inner nodes have
-    /// fewer slots, and writes take a little longer. Allocates nothing.
-    #[must_use]
-    pub const fn with_gaps() -> Self {
-        Self::with_gaps_in(Global)
+    const_unless_loom! {
+        /// An empty map that keeps the sizes of its holes, so that a gap is found in O(log n). Its inner nodes have
+        /// fewer slots, and writes take a little longer. Allocates nothing.
+        #[must_use]
+        pub const fn with_gaps() -> Self {
+            Self::with_gaps_in(Global)
+        }
     }
 }
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
-    /// An empty map whose nodes come from `alloc`. Allocates nothing.
-    #[must_use]
-    pub const fn new_in(alloc: A) -> Self {
-        Self {
-            raw: RawTree::new(0),
-            alloc,
-            marker: PhantomData,
+    const_unless_loom! {
+        /// An empty map whose nodes come from `alloc`. Allocates nothing.
+        #[must_use]
+        pub const fn new_in(alloc: A) -> Self {
+            Self {
+                raw: RawTree::new(0),
+                alloc,
+                marker: PhantomData,
+            }
         }
     }
 
-    /// As [`with_gaps`](MapleTree::with_gaps), with nodes from `alloc`.
-    #[must_use]
-    pub const fn with_gaps_in(alloc: A) -> Self {
-        Self {
-            raw: RawTree::new(flags::GAPS),
-            alloc,
-            marker: PhantomData,
+    const_unless_loom! {
+        /// As [`with_gaps`](MapleTree::with_gaps), with nodes from `alloc`.
+        #[must_use]
+        pub const fn with_gaps_in(alloc: A) -> Self {
+            Self {
+                raw: RawTree::new(flags::GAPS),
+                alloc,
+                marker: PhantomData,
+            }
         }
     }
 
     /// Where the nodes come from.
     pub fn allocator(&self) -> &A {
         &self.alloc
+    }
+
+    /// The tree and its allocator.
+    pub(crate) fn into_parts(self) -> (RawTree<K, S>, A) {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used again, nor dropped.
+        unsafe {
+            (
+                ptr::read(&raw const this.raw),
+                ptr::read(&raw const this.alloc),
+            )
+        }
+    }
+
+    /// A map out of a tree whose words are values of `V`, and the allocator of its nodes.
+    pub(crate) fn from_parts(raw: RawTree<K, S>, alloc: A) -> Self {
+        Self {
+            raw,
+            alloc,
+            marker: PhantomData,
+        }
+    }
+
+    pub(crate) fn raw(&self) -> &RawTree<K, S> {
+        &self.raw
     }
 
     /// Whether the map keeps the sizes of its holes.
@@ -279,7 +313,8 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         align: K,
         offset: K,
     ) -> Option<K> {
-        self.raw.gap_up(&Self::want(bounds, size, align, offset)?)
+        self.raw
+            .gap_up(&Want::new(inclusive(&bounds)?, size, align, offset)?)
     }
 
     /// As [`gap_down`](MapleTree::gap_down), of the indices that are a multiple of `align` plus `offset`. `None` also
@@ -293,18 +328,8 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         align: K,
         offset: K,
     ) -> Option<K> {
-        self.raw.gap_down(&Self::want(bounds, size, align, offset)?)
-    }
-
-    fn want(bounds: impl RangeBounds<K>, size: K, align: K, offset: K) -> Option<Want<K>> {
-        let (lo, hi) = inclusive(&bounds)?;
-        (size > K::MIN && offset < align).then_some(Want {
-            lo,
-            hi,
-            size,
-            align,
-            offset,
-        })
+        self.raw
+            .gap_down(&Want::new(inclusive(&bounds)?, size, align, offset)?)
     }
 
     // ----- changing ------------------------------------------------------------------------
@@ -654,10 +679,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
             alloc: self.alloc.clone(),
             marker: PhantomData,
         };
-        let mut copier = CopyWith {
-            copy,
-            marker: PhantomData::<fn() -> V>,
-        };
+        let mut copier = CopyWith::<_, V>::new(copy);
         // SAFETY: both maps are borrowed, so that nobody writes; they have the same modes; the copier makes words out of
         // values.
         unsafe { self.raw.dup_into(&new.raw, &new.alloc, &mut copier) }?;
@@ -679,36 +701,6 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
                 };
                 bury(node, K::MIN, K::MAX, (K::MIN, K::MAX), &mut sink);
             }
-        }
-    }
-}
-
-/// Copies values by a closure.
-struct CopyWith<F, V> {
-    copy: F,
-    marker: PhantomData<fn() -> V>,
-}
-
-impl<K, V, E, F> Copier<K> for CopyWith<F, V>
-where
-    V: Value,
-    F: FnMut(RangeInclusive<K>, V::Ref<'_>) -> Result<Option<V>, E>,
-{
-    type Error = E;
-
-    fn copy(&mut self, first: K, last: K, word: Word) -> Result<Word, E> {
-        let Some(raw) = NonNull::new(word) else {
-            return Ok(NULL);
-        };
-        // SAFETY: words in the tree are values, and the tree is borrowed for the closure's call.
-        let copy = (self.copy)(first..=last, unsafe { V::borrow(raw) })?;
-        Ok(copy.map_or(NULL, |value| value.into_raw().as_ptr()))
-    }
-
-    fn undo(&mut self, _: K, _: K, word: Word) {
-        if let Some(raw) = NonNull::new(word) {
-            // SAFETY: the word was made by `copy` above, and the duplicate is given up.
-            drop(unsafe { V::from_raw(raw) });
         }
     }
 }

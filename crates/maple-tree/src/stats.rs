@@ -66,6 +66,7 @@ impl Stats {
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
+    /// Figures about the nodes.
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats {
             height: self.height() as usize,

@@ -25,8 +25,13 @@ struct Up<K, S> {
     max: K,
 }
 
-/// The entries that intersect `lo..=hi`, in order. Never yields one twice: each end moves its bound.
-pub(crate) struct Traverse<K, S> {
+/// The entries that intersect `lo..=hi`, in order. Each end moves its bound, so that none comes twice.
+///
+/// `SHARED` is for readers beside a writer. A node's bounds and its pivots never change while it is in the tree, so that
+/// what has been noted here stays true until the node is dead; each step looks whether it is, and finds its way anew from
+/// the root if so. What a step yields was therefore in the tree when the step began, or later. An entry that has been stored
+/// meanwhile may begin before the one yielded last ended.
+pub(crate) struct Traverse<K, S, const SHARED: bool = false> {
     lo: K,
     hi: K,
     done: bool,
@@ -34,7 +39,7 @@ pub(crate) struct Traverse<K, S> {
     back: Option<At<K, S>>,
 }
 
-impl<K: Key, S: Shape> Traverse<K, S> {
+impl<K: Key, S: Shape, const SHARED: bool> Traverse<K, S, SHARED> {
     /// Goes through `bounds`, or through nothing.
     #[inline]
     pub(crate) fn new(bounds: Option<(K, K)>) -> Self {
@@ -102,6 +107,10 @@ impl<K: Key, S: Shape> Traverse<K, S> {
                     }
                 }
             };
+            if SHARED && at.leaf.is_dead() {
+                self.front = None;
+                continue;
+            }
             let end = at.leaf.end();
             while at.slot <= end {
                 let i = at.slot;
@@ -128,7 +137,7 @@ impl<K: Key, S: Shape> Traverse<K, S> {
             // The leaf ends below `hi`, so that there is another.
             self.lo = at.max.wrapping_add(K::ONE);
             match &mut at.up {
-                Some(up) if up.slot < up.node.end() => {
+                Some(up) if up.slot < up.node.end() && !(SHARED && up.node.is_dead()) => {
                     up.slot += 1;
                     at.leaf = up.node.child(up.slot);
                     at.min = self.lo;
@@ -169,6 +178,10 @@ impl<K: Key, S: Shape> Traverse<K, S> {
                     }
                 }
             };
+            if SHARED && at.leaf.is_dead() {
+                self.back = None;
+                continue;
+            }
             while at.slot > 0 {
                 at.slot -= 1;
                 let i = at.slot;
@@ -194,7 +207,7 @@ impl<K: Key, S: Shape> Traverse<K, S> {
             // The leaf starts above `lo`, so that there is one before it.
             self.hi = at.min.wrapping_sub(K::ONE);
             match &mut at.up {
-                Some(up) if up.slot > 0 => {
+                Some(up) if up.slot > 0 && !(SHARED && up.node.is_dead()) => {
                     up.slot -= 1;
                     at.leaf = up.node.child(up.slot);
                     at.max = self.hi;

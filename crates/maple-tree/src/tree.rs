@@ -13,7 +13,9 @@ pub(crate) mod flags {
     pub(crate) const GAPS: u32 = 0x01;
     /// Readers may be about: changes are built aside and published.
     pub(crate) const RCU: u32 = 0x02;
+    /// Where the height starts.
     pub(crate) const HEIGHT_SHIFT: u32 = 2;
+    /// The bits of the height.
     pub(crate) const HEIGHT_MASK: u32 = 0x7c;
 }
 
@@ -40,15 +42,15 @@ pub(crate) enum Root<K, S> {
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    pub(crate) const fn new(flags: u32) -> Self {
-        Self {
-            flags: AtomicU32::new(flags),
-            root: AtomicPtr::new(NULL),
-            marker: PhantomData,
+    const_unless_loom! {
+        /// An empty tree with some of the modes in [`flags`].
+        pub(crate) const fn new(flags: u32) -> Self {
+            Self { flags: AtomicU32::new(flags), root: AtomicPtr::new(NULL), marker: PhantomData }
         }
     }
 
     #[inline(always)]
+    /// The root word, as it is.
     pub(crate) fn root_word(&self) -> Word {
         self.root.load(Ordering::Acquire)
     }
@@ -104,6 +106,18 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     #[inline]
     pub(crate) fn in_rcu(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & flags::RCU != 0
+    }
+
+    /// Switches RCU mode.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer. To switch it off, no reader is about, and none comes until it is on again, except
+    /// while it is made sure that nobody writes.
+    pub(crate) unsafe fn set_in_rcu(&self, on: bool) {
+        let flags = self.flags.load(Ordering::Relaxed) & !flags::RCU;
+        self.flags
+            .store(flags | if on { flags::RCU } else { 0 }, Ordering::Release);
     }
 
     /// The kind of nodes above the leaves.

@@ -23,7 +23,9 @@ impl<K: Copy, S> Copy for Place<K, S> {}
 /// A slot of a leaf, with the range that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found<K> {
+    /// The first index.
     pub(crate) first: K,
+    /// The last index.
     pub(crate) last: K,
     /// NULL for a hole.
     pub(crate) word: Word,

@@ -128,6 +128,7 @@ impl<K: Copy, S> Copy for Span<K, S> {}
 pub(crate) trait Sink<K> {
     /// An entry that the write covered entirely.
     fn entry(&mut self, first: K, last: K, word: Word);
-    /// A node that has been replaced. Readers that were about before may still be in it.
+    /// The memory of a node that has been replaced. Readers that were about before may still be in it: keep it in a
+    /// [`DeadNodes`](crate::raw::DeadNodes) list, which marks it as dead, until they have left.
     fn node(&mut self, block: NonNull<u8>);
 }

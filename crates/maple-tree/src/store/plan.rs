@@ -12,7 +12,7 @@ use crate::walk::{Place, descend};
 pub(crate) struct Plan<K, S> {
     /// The class.
     pub(crate) kind: StoreType,
-    /// How many nodes [`apply`](crate::store::apply) takes, exactly.
+    /// How many nodes [`RawTree::apply`] takes, exactly.
     pub(crate) nodes: usize,
     /// The range lies strictly within a stored entry, so that this entry ends up on both sides of it.
     pub(crate) splits: bool,

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+pub mod any;
+
 use maple_tree::alloc::NodeAlloc;
 use maple_tree::{Key, MapleTree, Shape};
 

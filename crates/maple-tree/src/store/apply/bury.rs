@@ -5,8 +5,8 @@ use crate::node::Node;
 use crate::shape::Shape;
 use crate::store::Sink;
 
-/// Marks `node` and the nodes below that went with it as dead, and hands them, and the entries within
-/// `gone`, to the sink. The node covers `min..=max`, and nothing leads to it any more.
+/// Marks `node` and the nodes below that went with it as dead, and hands them, and the entries within `gone`,
+/// to the sink. The node covers `min..=max`, and nothing leads to it any more.
 ///
 /// A child that lives on under a new parent was told so when that parent was filled; one that still
 /// names this node as its parent went with it.

@@ -13,9 +13,10 @@
 //!   a gap node `gap[i]` is the size of the largest hole below slot `i`.
 //! * Pivots from `end` on are [`Key::MAX`], slots after `end` are NULL. A search therefore counts
 //!   the pivots below the key over the whole array, without a branch and without knowing `end`.
-//! * The first word is the parent's address, 0 for the root. The low five bits of the word are `end`, the
-//!   sixth tells that the node has been replaced: it is *dead*, and what was the parent's address may
-//!   chain it to other dead nodes.
+//! * The first word is the parent's address, 0 for the root; its low five bits are `end`, the next says
+//!   that the node has been replaced: it is *dead*. The address then leads to the next dead node instead, so
+//!   that dead nodes form a list without any other memory, and without a change to what
+//!   readers that are still in them read.
 //!
 //! # Who may touch what
 //!
@@ -28,13 +29,20 @@
 //! should be. Indices passed in come from searches and from plans, and are below the capacity;
 //! debug builds assert it.
 
+#[cfg_attr(loom, path = "cells_loom.rs")]
+mod cells;
+mod dead;
+
 use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
-use crate::atomic::{AtomicPtr, Ordering};
+use crate::atomic::Ordering;
 use crate::key::Key;
 use crate::shape::Shape;
+use cells::Cells;
+
+pub(crate) use dead::DeadNodes;
 
 /// What a slot or a root holds: an entry, or a tagged pointer to a node.
 pub(crate) type Word = *mut ();
@@ -45,11 +53,14 @@ pub(crate) const NULL: Word = ptr::null_mut();
 /// Bytes in a node, and its alignment.
 pub(crate) const NODE_BYTES: usize = 256;
 
+/// What a node takes: the checker's words are larger.
+const NODE_MEMORY: usize = if cfg!(loom) { 2048 } else { NODE_BYTES };
+
 const WORD: usize = size_of::<Word>();
 /// Low bits of a node's first word: `end`.
 const END_MASK: usize = 0x1f;
-/// Set in a node's first word once the node has been replaced.
-const DEAD_BIT: usize = 0x20;
+/// The bit of a node's first word that says that the node is dead.
+const DEAD: usize = 0x20;
 /// Low bits of a word that points to a node, beside the kind.
 const NODE_TAG: usize = 0b10;
 const NODE_TAG_MASK: usize = 0b11;
@@ -77,12 +88,6 @@ impl Kind {
         matches!(self, Kind::Leaf)
     }
 }
-
-/// A key in a node: aligned as a pointer is, so that keys wider than pointers pack without padding.
-#[cfg_attr(target_pointer_width = "64", repr(C, packed(8)))]
-#[cfg_attr(not(target_pointer_width = "64"), repr(C, packed(4)))]
-#[derive(Clone, Copy)]
-struct Packed<K: Copy>(K);
 
 /// The layout of nodes for keys `K` and slot limit `S`.
 pub(crate) struct Geometry<K, S>(PhantomData<fn() -> (K, S)>);
@@ -143,7 +148,7 @@ impl<K: Key, S: Shape> Geometry<K, S> {
 }
 
 /// What a node's memory must be like.
-pub(crate) const LAYOUT: Layout = match Layout::from_size_align(NODE_BYTES, NODE_BYTES) {
+pub(crate) const LAYOUT: Layout = match Layout::from_size_align(NODE_MEMORY, NODE_BYTES) {
     Ok(layout) => layout,
     Err(_) => unreachable!(),
 };
@@ -157,9 +162,8 @@ pub(crate) fn is_node(word: Word) -> bool {
 
 /// A node that may be read: it stays allocated for as long as the handle is used.
 pub(crate) struct Node<K, S> {
-    base: NonNull<u8>,
+    cells: Cells<K, S>,
     kind: Kind,
-    marker: PhantomData<fn() -> (K, S)>,
 }
 
 impl<K, S> Clone for Node<K, S> {
@@ -171,10 +175,10 @@ impl<K, S> Clone for Node<K, S> {
 
 impl<K, S> Copy for Node<K, S> {}
 
-impl<K, S> PartialEq for Node<K, S> {
+impl<K: Key, S: Shape> PartialEq for Node<K, S> {
     #[inline(always)]
     fn eq(&self, other: &Self) -> bool {
-        self.base == other.base
+        self.block() == other.block()
     }
 }
 
@@ -194,26 +198,13 @@ impl<K: Key, S: Shape> Node<K, S> {
             _ => Kind::Gap,
         };
         let base = word.cast::<u8>().map_addr(|a| a & !TAG_BITS);
-        // SAFETY: nodes are not at address 0, and the tag is in the low bits only.
-        let base = unsafe { NonNull::new_unchecked(base) };
-        Self {
-            base,
-            kind,
-            marker: PhantomData,
-        }
-    }
-
-    /// A node that is only to be chained.
-    ///
-    /// # Safety
-    ///
-    /// `base` is the memory of a node, which stays allocated while the handle is used.
-    #[inline(always)]
-    pub(crate) unsafe fn from_block(base: NonNull<u8>) -> Self {
-        Self {
-            base,
-            kind: Kind::Leaf,
-            marker: PhantomData,
+        // SAFETY: nodes are not at address 0, and the tag is in the low bits only; the node is allocated (the
+        // caller's promise).
+        unsafe {
+            Self {
+                cells: Cells::new(NonNull::new_unchecked(base)),
+                kind,
+            }
         }
     }
 
@@ -221,13 +212,13 @@ impl<K: Key, S: Shape> Node<K, S> {
     #[inline(always)]
     pub(crate) fn word(self) -> Word {
         let tag = NODE_TAG | ((self.kind as usize) << KIND_SHIFT);
-        self.base.as_ptr().map_addr(|a| a | tag).cast()
+        self.block().as_ptr().map_addr(|a| a | tag).cast()
     }
 
     /// The node's memory.
     #[inline(always)]
     pub(crate) fn block(self) -> NonNull<u8> {
-        self.base
+        self.cells.base()
     }
 
     #[inline(always)]
@@ -246,43 +237,10 @@ impl<K: Key, S: Shape> Node<K, S> {
         Geometry::<K, S>::slots(self.kind)
     }
 
-    #[inline(always)]
-    fn first_word(&self) -> &AtomicPtr<()> {
-        // SAFETY: the node is allocated (promise of `from_word`), its first word is only ever
-        // accessed as an atomic once the node has been initialised, and it is aligned.
-        unsafe { self.base.cast::<AtomicPtr<()>>().as_ref() }
-    }
-
-    #[inline(always)]
-    fn pivots(self) -> *mut Packed<K> {
-        // SAFETY: the offset is within the node.
-        unsafe { self.base.as_ptr().add(Geometry::<K, S>::PIVOT_AT).cast() }
-    }
-
-    /// Slot `i`.
-    #[inline(always)]
-    fn slot_cell(&self, i: usize) -> &AtomicPtr<()> {
-        debug_assert!(i < self.capacity());
-        // SAFETY: `i` is below the capacity, so that the slot is within the node; slots are only
-        // accessed as atomics once the node has been initialised, and they are aligned.
-        unsafe { &*self.slots().add(i).cast::<AtomicPtr<()>>() }
-    }
-
-    /// Where the slots are.
-    #[inline(always)]
-    fn slots(self) -> *mut Word {
-        let at = match self.kind {
-            Kind::Leaf | Kind::Range => Geometry::<K, S>::SLOT_AT,
-            Kind::Gap => Geometry::<K, S>::GAP_SLOT_AT,
-        };
-        // SAFETY: the offset is within the node.
-        unsafe { self.base.as_ptr().add(at).cast() }
-    }
-
     /// The last used slot.
     #[inline(always)]
     pub(crate) fn end(self) -> usize {
-        self.first_word().load(Ordering::Relaxed).addr() & END_MASK
+        self.cells.first_word().load(Ordering::Relaxed).addr() & END_MASK
     }
 
     /// How many slots are used: `end() + 1`.
@@ -295,9 +253,9 @@ impl<K: Key, S: Shape> Node<K, S> {
     #[inline(always)]
     pub(crate) fn pivot(self, i: usize) -> K {
         debug_assert!(i + 1 < self.capacity());
-        // SAFETY: `i` is below the number of pivots; pivots are initialised with the node and not
-        // written while the node can be reached by anybody but the writer.
-        unsafe { self.pivots().add(i).read().0 }
+        // SAFETY: `i` is below the number of pivots, which are not written while the node can be reached by anybody but
+        // the writer.
+        unsafe { self.cells.pivot(i) }
     }
 
     /// The last index of slot `i` in a node that ends at `max`.
@@ -323,13 +281,17 @@ impl<K: Key, S: Shape> Node<K, S> {
     /// The word in slot `i`. Pairs with the store that published it.
     #[inline(always)]
     pub(crate) fn slot(self, i: usize) -> Word {
-        self.slot_cell(i).load(Ordering::Acquire)
+        debug_assert!(i < self.capacity());
+        // SAFETY: `i` is below the capacity.
+        unsafe { self.cells.slot(self.kind, i) }.load(Ordering::Acquire)
     }
 
     /// Publishes a word in slot `i`: whoever reads it sees all that was written before.
     #[inline(always)]
     pub(crate) fn publish(self, i: usize, word: Word) {
-        self.slot_cell(i).store(word, Ordering::Release);
+        debug_assert!(i < self.capacity());
+        // SAFETY: `i` is below the capacity.
+        unsafe { self.cells.slot(self.kind, i) }.store(word, Ordering::Release);
     }
 
     /// The child in slot `i`.
@@ -359,88 +321,85 @@ impl<K: Key, S: Shape> Node<K, S> {
         } else {
             Geometry::<K, S>::SLOTS
         };
-        let pivots = self.pivots();
         let mut count = 0;
         for i in 0..n - 1 {
             // SAFETY: as in `pivot`.
-            let pivot = unsafe { pivots.add(i).read().0 };
-            count += usize::from(pivot < key);
+            count += usize::from(unsafe { self.cells.pivot(i) } < key);
         }
         count
     }
 
-    #[inline(always)]
-    fn gaps(self) -> *mut Packed<K> {
-        debug_assert!(self.kind == Kind::Gap);
-        // SAFETY: the offset is within the node.
-        unsafe { self.base.as_ptr().add(Geometry::<K, S>::GAP_AT).cast() }
-    }
-
-    /// The size of the largest hole below slot `i`. Only for whoever may write the tree.
+    /// The size of the largest hole below slot `i` of a gap node. Only for whoever may write the tree.
     #[inline(always)]
     pub(crate) fn gap(self, i: usize) -> K {
-        debug_assert!(i < self.capacity());
-        // SAFETY: `i` is below the capacity; gaps are initialised with the node and only accessed
-        // by the writer.
-        unsafe { self.gaps().add(i).read().0 }
+        debug_assert!(i < self.capacity() && self.kind == Kind::Gap);
+        // SAFETY: `i` is below the capacity; gaps are only accessed by the writer.
+        unsafe { self.cells.gap(i) }
     }
 
-    /// Notes the size of the largest hole below slot `i`. Only for whoever may write the tree.
+    /// Notes the size of the largest hole below slot `i` of a gap node. Only for whoever may write the tree.
     #[inline(always)]
     pub(crate) fn set_gap(self, i: usize, gap: K) {
-        debug_assert!(i < self.capacity());
+        debug_assert!(i < self.capacity() && self.kind == Kind::Gap);
         // SAFETY: as in `gap`.
-        unsafe { self.gaps().add(i).write(Packed(gap)) }
+        unsafe { self.cells.set_gap(i, gap) }
     }
 
-    /// The parent's address, NULL for the root. Meaningless in a dead node.
+    /// The address in the first word: the parent's, or the next dead node's.
     #[inline(always)]
-    fn parent_addr(self) -> *mut u8 {
-        self.first_word()
-            .load(Ordering::Relaxed)
-            .cast::<u8>()
-            .map_addr(|a| a & !TAG_BITS)
+    fn link(self) -> *mut u8 {
+        let word = self.cells.first_word().load(Ordering::Relaxed);
+        word.cast::<u8>().map_addr(|a| a & !TAG_BITS)
     }
 
     /// Whether `other` is this node's parent.
     #[inline(always)]
     pub(crate) fn is_child_of(self, other: Self) -> bool {
-        self.parent_addr().addr() == other.base.addr().get()
+        self.link().addr() == other.block().addr().get() && !self.is_dead()
     }
 
     /// The parent, or `None` for the root. `inner` is the kind of inner nodes in this tree. The
     /// node is not dead.
     #[inline(always)]
     pub(crate) fn parent(self, inner: Kind) -> Option<Self> {
-        let base = NonNull::new(self.parent_addr())?;
-        Some(Self {
-            base,
-            kind: inner,
-            marker: PhantomData,
-        })
+        debug_assert!(!self.is_dead());
+        let base = NonNull::new(self.link())?;
+        // SAFETY: parents live as long as their children are in the tree; only the writer asks.
+        let cells = unsafe { Cells::new(base) };
+        Some(Self { cells, kind: inner })
     }
 
     /// Links the node to its parent, or makes it the root.
     #[inline(always)]
     pub(crate) fn set_parent(self, parent: Option<Self>) {
-        let end = self.end();
-        let base = parent.map_or(ptr::null_mut(), |p| p.base.as_ptr());
-        self.first_word()
-            .store(base.map_addr(|a| a | end).cast(), Ordering::Relaxed);
+        let parent = parent.map_or(ptr::null_mut(), |p| p.block().as_ptr());
+        let cell = self.cells.first_word();
+        // Readers look at the other bits only, which stay what they were.
+        let end = cell.load(Ordering::Relaxed).addr() & END_MASK;
+        cell.store(parent.map_addr(|a| a | end).cast(), Ordering::Relaxed);
+    }
+
+    /// A node that is only to be marked and chained.
+    ///
+    /// # Safety
+    ///
+    /// `base` is the memory of a node, which stays allocated while the handle is used.
+    #[inline(always)]
+    pub(crate) unsafe fn from_block(base: NonNull<u8>) -> Self {
+        // SAFETY: the caller's promise.
+        let cells = unsafe { Cells::new(base) };
+        Self {
+            cells,
+            kind: Kind::Leaf,
+        }
     }
 
     /// Marks the node as replaced.
     #[inline(always)]
     pub(crate) fn mark_dead(self) {
-        let word = self.first_word().load(Ordering::Relaxed);
-        self.first_word()
-            .store(word.map_addr(|a| a | DEAD_BIT), Ordering::Release);
-    }
-
-    /// Whether the node has been replaced. Pairs with [`mark_dead`](Node::mark_dead).
-    #[inline(always)]
-    pub(crate) fn is_dead(self) -> bool {
-        self.first_word().load(Ordering::Acquire).addr() & DEAD_BIT != 0
+        let cell = self.cells.first_word();
+        let word = cell.load(Ordering::Relaxed);
+        cell.store(word.map_addr(|a| a | DEAD), Ordering::Release);
     }
 
     /// Chains a dead node to another: it has no parent any more, so that the address in its first
@@ -448,16 +407,22 @@ impl<K: Key, S: Shape> Node<K, S> {
     #[inline(always)]
     pub(crate) fn chain(self, next: *mut u8) {
         debug_assert!(self.is_dead());
-        let low = self.first_word().load(Ordering::Relaxed).addr() & TAG_BITS;
-        self.first_word()
-            .store(next.map_addr(|a| a | low).cast(), Ordering::Relaxed);
+        let cell = self.cells.first_word();
+        let low = cell.load(Ordering::Relaxed).addr() & TAG_BITS;
+        cell.store(next.map_addr(|a| a | low).cast(), Ordering::Release);
     }
 
     /// The node that a dead one was chained to.
     #[inline(always)]
     pub(crate) fn chained(self) -> *mut u8 {
         debug_assert!(self.is_dead());
-        self.parent_addr()
+        self.link()
+    }
+
+    /// Whether the node has been replaced. Pairs with [`mark_dead`](Node::mark_dead).
+    #[inline(always)]
+    pub(crate) fn is_dead(self) -> bool {
+        self.cells.first_word().load(Ordering::Acquire).addr() & DEAD != 0
     }
 
     /// The right to change pivots and the end.
@@ -494,29 +459,13 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
     /// `block` is memory of [`LAYOUT`] that nobody else uses.
     #[inline]
     pub(crate) unsafe fn init(block: NonNull<u8>, kind: Kind) -> Self {
-        let node = Node {
-            base: block,
-            kind,
-            marker: PhantomData,
-        };
-        let n = Geometry::<K, S>::slots(kind);
-        // SAFETY: the caller gives memory of a node that nobody else uses; all offsets are within
-        // it. The words are atomics later, which have the layout of what is written here.
-        unsafe {
-            block.cast::<Word>().write(NULL);
-            for i in 0..n - 1 {
-                node.pivots().add(i).write(Packed(K::MAX));
-            }
-            for i in 0..n {
-                node.slots().add(i).write(NULL);
-            }
-            if kind == Kind::Gap {
-                for i in 0..n {
-                    node.gaps().add(i).write(Packed(K::MIN));
-                }
-            }
+        // SAFETY: the caller's promise.
+        let cells = unsafe { Cells::new(block) };
+        // SAFETY: nobody else uses the memory (the caller's promise).
+        unsafe { cells.init(kind) };
+        Self {
+            node: Node { cells, kind },
         }
-        Self { node }
     }
 
     #[inline(always)]
@@ -529,20 +478,22 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
     pub(crate) fn set_pivot(self, i: usize, pivot: K) {
         debug_assert!(i + 1 < self.node.capacity());
         // SAFETY: `i` is below the number of pivots, and nobody reads (promise of `write`).
-        unsafe { self.node.pivots().add(i).write(Packed(pivot)) }
+        unsafe { self.node.cells.set_pivot(i, pivot) }
     }
 
     /// Puts a word into slot `i`.
     #[inline(always)]
     pub(crate) fn set_slot(self, i: usize, word: Word) {
-        self.node.slot_cell(i).store(word, Ordering::Relaxed);
+        debug_assert!(i < self.node.capacity());
+        // SAFETY: `i` is below the capacity.
+        unsafe { self.node.cells.slot(self.node.kind, i) }.store(word, Ordering::Relaxed);
     }
 
     /// Sets the last used slot.
     #[inline(always)]
     pub(crate) fn set_end(self, end: usize) {
         debug_assert!(end < self.node.capacity());
-        let cell = self.node.first_word();
+        let cell = self.node.cells.first_word();
         let word = cell
             .load(Ordering::Relaxed)
             .map_addr(|a| (a & !END_MASK) | end);
@@ -560,16 +511,10 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         let new_end = (to + count).wrapping_sub(1);
         debug_assert!(new_end < node.capacity());
         let pivots = node.capacity() - 1;
+        let keep = count.min(pivots.saturating_sub(from.max(to)));
         // SAFETY: both ranges are within the arrays (the pivot of the last slot, if it moves beyond the
         // array, is not moved), and nobody else accesses the node (promise of `write`).
-        unsafe {
-            let keep = count.min(pivots.saturating_sub(from.max(to)));
-            ptr::copy(node.pivots().add(from), node.pivots().add(to), keep);
-            ptr::copy(node.slots().add(from), node.slots().add(to), count);
-            if node.kind == Kind::Gap {
-                ptr::copy(node.gaps().add(from), node.gaps().add(to), count);
-            }
-        }
+        unsafe { node.cells.shift(node.kind, from, to, count, keep) };
         for i in new_end.wrapping_add(1)..=end {
             self.set_slot(i, NULL);
             if node.kind == Kind::Gap {

@@ -1,0 +1,176 @@
+//! The memory of a node: where its parts are, and how each is read and written.
+//!
+//! ```text
+//!   leaf, range   | first word | pivot × (n-1) | slot × n |
+//!   gap           | first word | pivot × (n-1) | slot × n | gap × n |
+//! ```
+
+use core::marker::PhantomData;
+use core::ptr::{self, NonNull};
+
+use crate::atomic::AtomicPtr;
+use crate::key::Key;
+use crate::node::{Geometry, Kind, NULL, Word};
+use crate::shape::Shape;
+
+/// A key in a node: aligned as a pointer is, so that keys wider than pointers pack without padding.
+#[cfg_attr(target_pointer_width = "64", repr(C, packed(8)))]
+#[cfg_attr(not(target_pointer_width = "64"), repr(C, packed(4)))]
+#[derive(Clone, Copy)]
+struct Packed<K: Copy>(K);
+
+/// The memory of one node, which is allocated for as long as this is used.
+pub(super) struct Cells<K, S> {
+    base: NonNull<u8>,
+    marker: PhantomData<fn() -> (K, S)>,
+}
+
+impl<K, S> Clone for Cells<K, S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, S> Copy for Cells<K, S> {}
+
+impl<K: Key, S: Shape> Cells<K, S> {
+    /// # Safety
+    ///
+    /// `base` is memory of [`LAYOUT`](super::LAYOUT) that stays allocated while this is used.
+    #[inline(always)]
+    pub(super) unsafe fn new(base: NonNull<u8>) -> Self {
+        Self {
+            base,
+            marker: PhantomData,
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn base(self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// Writes a node with one used slot, everything in it NULL or as large as possible.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else uses the memory.
+    pub(super) unsafe fn init(self, kind: Kind) {
+        let n = Geometry::<K, S>::slots(kind);
+        // SAFETY: nobody else uses the memory (the caller's promise), and all offsets are within it. The words are
+        // atomics later, which have the layout of what is written here.
+        unsafe {
+            self.base.cast::<Word>().write(NULL);
+            for i in 0..n - 1 {
+                self.pivots().add(i).write(Packed(K::MAX));
+            }
+            for i in 0..n {
+                self.slots(kind).add(i).write(NULL);
+            }
+            if kind == Kind::Gap {
+                for i in 0..n {
+                    self.gaps().add(i).write(Packed(K::MIN));
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn first_word(&self) -> &AtomicPtr<()> {
+        // SAFETY: the node is allocated, its first word is only ever accessed as an atomic once it has been initialised,
+        // and it is aligned.
+        unsafe { self.base.cast::<AtomicPtr<()>>().as_ref() }
+    }
+
+    #[inline(always)]
+    fn pivots(self) -> *mut Packed<K> {
+        // SAFETY: the offset is within the node.
+        unsafe { self.base.as_ptr().add(Geometry::<K, S>::PIVOT_AT).cast() }
+    }
+
+    #[inline(always)]
+    fn slots(self, kind: Kind) -> *mut Word {
+        let at = match kind {
+            Kind::Leaf | Kind::Range => Geometry::<K, S>::SLOT_AT,
+            Kind::Gap => Geometry::<K, S>::GAP_SLOT_AT,
+        };
+        // SAFETY: the offset is within the node.
+        unsafe { self.base.as_ptr().add(at).cast() }
+    }
+
+    #[inline(always)]
+    fn gaps(self) -> *mut Packed<K> {
+        // SAFETY: the offset is within the node.
+        unsafe { self.base.as_ptr().add(Geometry::<K, S>::GAP_AT).cast() }
+    }
+
+    /// # Safety
+    ///
+    /// `i` is below the number of pivots of the node's kind, and nobody writes pivots meanwhile.
+    #[inline(always)]
+    pub(super) unsafe fn pivot(self, i: usize) -> K {
+        // SAFETY: within the array (the caller's promise), which is initialised with the node.
+        unsafe { self.pivots().add(i).read().0 }
+    }
+
+    /// # Safety
+    ///
+    /// As [`pivot`](Self::pivot), and nobody reads it meanwhile.
+    #[inline(always)]
+    pub(super) unsafe fn set_pivot(self, i: usize, pivot: K) {
+        // SAFETY: within the array, and nobody else accesses it (the caller's promise).
+        unsafe { self.pivots().add(i).write(Packed(pivot)) }
+    }
+
+    /// # Safety
+    ///
+    /// `i` is below the number of slots of `kind`, which is the node's.
+    #[inline(always)]
+    pub(super) unsafe fn slot(&self, kind: Kind, i: usize) -> &AtomicPtr<()> {
+        // SAFETY: within the array (the caller's promise); slots are only accessed as atomics once the node has been
+        // initialised, and they are aligned.
+        unsafe { &*self.slots(kind).add(i).cast::<AtomicPtr<()>>() }
+    }
+
+    /// # Safety
+    ///
+    /// The node is a gap node with more slots than `i`, and nobody writes gaps meanwhile.
+    #[inline(always)]
+    pub(super) unsafe fn gap(self, i: usize) -> K {
+        // SAFETY: within the array (the caller's promise), which is initialised with the node.
+        unsafe { self.gaps().add(i).read().0 }
+    }
+
+    /// # Safety
+    ///
+    /// As [`gap`](Self::gap), and nobody reads it meanwhile.
+    #[inline(always)]
+    pub(super) unsafe fn set_gap(self, i: usize, gap: K) {
+        // SAFETY: within the array, and nobody else accesses it (the caller's promise).
+        unsafe { self.gaps().add(i).write(Packed(gap)) }
+    }
+
+    /// Moves `slots` slots with their gaps, and `pivots` pivots, from index `from` to index `to`.
+    ///
+    /// # Safety
+    ///
+    /// All are within the arrays of `kind`, which is the node's, and nobody else accesses the node.
+    pub(super) unsafe fn shift(
+        self,
+        kind: Kind,
+        from: usize,
+        to: usize,
+        slots: usize,
+        pivots: usize,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            ptr::copy(self.pivots().add(from), self.pivots().add(to), pivots);
+            ptr::copy(self.slots(kind).add(from), self.slots(kind).add(to), slots);
+            if kind == Kind::Gap {
+                ptr::copy(self.gaps().add(from), self.gaps().add(to), slots);
+            }
+        }
+    }
+}

@@ -1,0 +1,120 @@
+//! The memory of a node as the model checker wants it: each word an object that it watches. The same operations as
+//! `cells.rs`, and pivots and gaps are cells in which it finds data races.
+
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use loom::cell::UnsafeCell;
+
+use crate::atomic::{AtomicPtr, Ordering};
+use crate::key::Key;
+use crate::node::{Geometry, Kind, NULL};
+use crate::shape::Shape;
+
+/// Models run at small fanouts.
+const MOST: usize = 5;
+
+struct Words<K> {
+    first_word: AtomicPtr<()>,
+    pivots: [UnsafeCell<K>; MOST],
+    slots: [AtomicPtr<()>; MOST],
+    gaps: [UnsafeCell<K>; MOST],
+}
+
+/// The memory of one node, which is allocated for as long as this is used.
+pub(super) struct Cells<K, S> {
+    base: NonNull<u8>,
+    marker: PhantomData<fn() -> (K, S)>,
+}
+
+impl<K, S> Clone for Cells<K, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, S> Copy for Cells<K, S> {}
+
+impl<K: Key, S: Shape> Cells<K, S> {
+    pub(super) unsafe fn new(base: NonNull<u8>) -> Self {
+        assert!(size_of::<Words<K>>() <= super::NODE_MEMORY && Geometry::<K, S>::SLOTS <= MOST);
+        Self {
+            base,
+            marker: PhantomData,
+        }
+    }
+
+    pub(super) fn base(self) -> NonNull<u8> {
+        self.base
+    }
+
+    fn words(&self) -> &Words<K> {
+        // SAFETY: the memory is large enough, aligned, and was initialised by `init`.
+        unsafe { self.base.cast().as_ref() }
+    }
+
+    pub(super) unsafe fn init(self, _: Kind) {
+        // SAFETY: nobody else uses the memory (the caller's promise), which is large enough.
+        unsafe {
+            self.base.cast().write(Words {
+                first_word: AtomicPtr::new(NULL),
+                pivots: core::array::from_fn(|_| UnsafeCell::new(K::MAX)),
+                slots: core::array::from_fn(|_| AtomicPtr::new(NULL)),
+                gaps: core::array::from_fn(|_| UnsafeCell::new(K::MIN)),
+            });
+        }
+    }
+
+    pub(super) fn first_word(&self) -> &AtomicPtr<()> {
+        &self.words().first_word
+    }
+
+    pub(super) unsafe fn pivot(self, i: usize) -> K {
+        // SAFETY: the checker finds writes that are not ordered with this.
+        self.words().pivots[i].with(|p| unsafe { *p })
+    }
+
+    pub(super) unsafe fn set_pivot(self, i: usize, pivot: K) {
+        // SAFETY: the checker finds accesses that are not ordered with this.
+        self.words().pivots[i].with_mut(|p| unsafe { *p = pivot });
+    }
+
+    pub(super) unsafe fn slot(&self, _: Kind, i: usize) -> &AtomicPtr<()> {
+        &self.words().slots[i]
+    }
+
+    pub(super) unsafe fn gap(self, i: usize) -> K {
+        // SAFETY: as in `pivot`.
+        self.words().gaps[i].with(|p| unsafe { *p })
+    }
+
+    pub(super) unsafe fn set_gap(self, i: usize, gap: K) {
+        // SAFETY: as in `set_pivot`.
+        self.words().gaps[i].with_mut(|p| unsafe { *p = gap });
+    }
+
+    pub(super) unsafe fn shift(
+        self,
+        kind: Kind,
+        from: usize,
+        to: usize,
+        slots: usize,
+        pivots: usize,
+    ) {
+        let up = to > from;
+        for n in 0..slots {
+            let i = if up { slots - 1 - n } else { n };
+            let word = self.words().slots[from + i].load(Ordering::Relaxed);
+            self.words().slots[to + i].store(word, Ordering::Relaxed);
+            // SAFETY: within the arrays (the caller's promise).
+            unsafe {
+                if i < pivots {
+                    self.set_pivot(to + i, self.pivot(from + i));
+                }
+                if kind == Kind::Gap {
+                    self.set_gap(to + i, self.gap(from + i));
+                }
+            }
+        }
+    }
+}
