@@ -1,0 +1,366 @@
+//! Moving a state through a tree: how each operation goes on from each status.
+//!
+//! A state always stands on one slot, or beside it. The moves are [`walk`](MaState::walk) (to the slot that covers
+//! `index`), [`advance`](MaState::advance) and [`retreat`](MaState::retreat) (from slot to slot up to a limit); the
+//! operations differ in where they begin:
+//!
+//! | status | `next`, `next_range` | `find`, `find_range` | `prev`, `prev_range` | `find_rev`, … |
+//! |---|---|---|---|---|
+//! | start | after the slot at `index` | from `index` on | before that slot | from `index` down |
+//! | pause | likewise | from `last + 1` on | likewise | from `index - 1` down |
+//! | none | likewise | from `last` on | likewise | from `index` down |
+//! | active | after its slot | after its slot | before its slot | before its slot |
+//! | overflow (behind its slot) | after its slot | after its slot | its slot, if it has an entry | likewise |
+//! | underflow (ahead of its slot) | its slot, if it has an entry | likewise | before its slot | before its slot |
+//! | root (entry 0 of a tree without nodes) | none | none | none | none |
+//! | error | nothing | nothing | nothing | nothing |
+//!
+//! `index` and `last` become the range of the slot that a move ended on, entry or hole. A move that meets its limit ends as
+//! overflow or underflow; `find` alone keeps active then, so that looking for the last entry leaves a state that goes on.
+//! In a tree without nodes a state is root on the entry at index 0 and none on the hole, which is `1..=MAX`, or all.
+
+use core::ptr;
+
+use maple_tree::raw::{Home, Slot};
+
+use crate::maple_tree::abi::{MaState, MapleTree, Status, error_word};
+
+const NULL: *mut () = ptr::null_mut();
+
+impl MaState {
+    /// A state about `first..=last`.
+    pub(crate) fn at(tree: *const MapleTree, first: usize, last: usize) -> Self {
+        Self {
+            tree,
+            index: first,
+            last,
+            node: NULL,
+            min: 0,
+            max: usize::MAX,
+            alloc: NULL,
+            status: Status::START,
+            depth: 0,
+            offset: 0,
+            mas_flags: 0,
+            end: 0,
+            store_type: 0,
+        }
+    }
+
+    /// Forgets the position.
+    pub(crate) fn forget(&mut self, status: Status) {
+        self.status = status;
+        self.node = NULL;
+    }
+
+    /// Notes an error.
+    pub(crate) fn fail(&mut self, errno: core::ffi::c_int) {
+        self.status = Status::ERROR;
+        self.node = error_word(errno);
+    }
+
+    /// The tree.
+    ///
+    /// # Safety
+    ///
+    /// The state's tree is valid for `'a`.
+    pub(crate) unsafe fn tree<'a>(&self) -> &'a MapleTree {
+        // SAFETY: the caller's promise.
+        unsafe { &*self.tree }
+    }
+
+    /// Looks up the slot that covers `key`, in the leaf at hand if that has it, and remembers its leaf.
+    ///
+    /// # Safety
+    ///
+    /// Nodes are protected from being freed: see the module `maple_tree`.
+    pub(crate) unsafe fn seek(&mut self, key: usize) -> Slot {
+        // SAFETY: the caller's promise.
+        let tree = unsafe { self.tree() };
+        let changes = tree.ma_lock.changes();
+        let remembers = matches!(
+            self.status,
+            Status::ACTIVE | Status::OVERFLOW | Status::UNDERFLOW
+        ) && !self.node.is_null()
+            && self.store_type == changes
+            && self.min <= key
+            && key <= self.max;
+        let known = if remembers {
+            // SAFETY: no node has left the tree since the leaf was looked up, and the caller's promise.
+            unsafe { tree.words.seek_in(self.node, self.min, self.max, key) }
+        } else {
+            None
+        };
+        // SAFETY: the caller's promise.
+        let slot = known.unwrap_or_else(|| unsafe { tree.words.seek(key) });
+        self.node = slot.leaf;
+        self.min = slot.min;
+        self.max = slot.max;
+        self.offset = slot.offset;
+        self.end = slot.end;
+        self.store_type = changes;
+        slot
+    }
+
+    /// Stands on a slot.
+    pub(crate) fn stand_on(&mut self, slot: &Slot) -> *mut () {
+        self.index = slot.first;
+        self.last = slot.last;
+        self.status = match slot.home {
+            Home::Leaf => Status::ACTIVE,
+            Home::Root if slot.first == 0 => Status::ROOT,
+            Home::Root | Home::Empty => Status::NONE,
+        };
+        slot.entry
+    }
+
+    /// To the slot that covers `index`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    pub(crate) unsafe fn walk(&mut self) -> *mut () {
+        // SAFETY: the caller's promise.
+        let slot = unsafe { self.seek(self.index) };
+        self.stand_on(&slot)
+    }
+
+    /// From `at` to the next entry (with `holes`: the next slot) that starts at or below `limit`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    unsafe fn advance(&mut self, at: Slot, limit: usize, holes: bool) -> *mut () {
+        let mut at = at;
+        loop {
+            if at.home != Home::Leaf {
+                // Behind the only entry, if there is one, there is nothing.
+                self.index = usize::from(at.home == Home::Root);
+                self.last = usize::MAX;
+                self.forget(Status::NONE);
+                return NULL;
+            }
+            if at.last >= limit {
+                self.status = Status::OVERFLOW;
+                return NULL;
+            }
+            // SAFETY: the caller's promise. The slot ends below the limit, so that an index follows.
+            at = unsafe { self.seek(at.last + 1) };
+            self.stand_on(&at);
+            if holes || !at.entry.is_null() {
+                return at.entry;
+            }
+        }
+    }
+
+    /// From `at` to the entry (with `holes`: the slot) before it that ends at or above `limit`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    unsafe fn retreat(&mut self, at: Slot, limit: usize, holes: bool) -> *mut () {
+        let mut at = at;
+        loop {
+            if at.home != Home::Leaf && at.first == 0 {
+                // Before the only entry, or in a tree without, there is nothing.
+                self.stand_on(&at);
+                self.forget(Status::NONE);
+                return NULL;
+            }
+            if at.first <= limit {
+                self.status = Status::UNDERFLOW;
+                return NULL;
+            }
+            // SAFETY: the caller's promise. The slot starts above the limit, so that an index precedes.
+            at = unsafe { self.seek(at.first - 1) };
+            self.stand_on(&at);
+            if holes || !at.entry.is_null() {
+                return at.entry;
+            }
+        }
+    }
+
+    /// [`advance`](MaState::advance) from the slot at `index`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    unsafe fn advance_from_here(&mut self, limit: usize, holes: bool) -> *mut () {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let here = self.seek(self.index);
+            self.advance(here, limit, holes)
+        }
+    }
+
+    /// [`retreat`](MaState::retreat) from the slot at `index`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    unsafe fn retreat_from_here(&mut self, limit: usize, holes: bool) -> *mut () {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let here = self.seek(self.index);
+            self.retreat(here, limit, holes)
+        }
+    }
+
+    /// `mas_next`, or with `holes` `mas_next_range`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    pub(crate) unsafe fn next(&mut self, max: usize, holes: bool) -> *mut () {
+        if self.status == Status::ERROR {
+            return NULL;
+        }
+        if self.last >= max {
+            self.status = Status::OVERFLOW;
+            return NULL;
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.status {
+                Status::ACTIVE | Status::OVERFLOW | Status::ROOT => {}
+                Status::UNDERFLOW => {
+                    let entry = self.walk();
+                    if !entry.is_null() {
+                        return entry;
+                    }
+                }
+                _ => {
+                    self.walk();
+                }
+            }
+            self.advance_from_here(max, holes)
+        }
+    }
+
+    /// `mas_prev`, or with `holes` `mas_prev_range`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    pub(crate) unsafe fn prev(&mut self, min: usize, holes: bool) -> *mut () {
+        if self.status == Status::ERROR {
+            return NULL;
+        }
+        if self.index <= min {
+            self.status = Status::UNDERFLOW;
+            return NULL;
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.status {
+                Status::ACTIVE | Status::UNDERFLOW | Status::ROOT => {}
+                Status::OVERFLOW => {
+                    let entry = self.walk();
+                    if !entry.is_null() {
+                        return entry;
+                    }
+                }
+                _ => {
+                    self.walk();
+                }
+            }
+            self.retreat_from_here(min, holes)
+        }
+    }
+
+    /// `mas_find`, or with `holes` `mas_find_range`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    pub(crate) unsafe fn find(&mut self, max: usize, holes: bool) -> *mut () {
+        match self.status {
+            Status::ERROR => return NULL,
+            Status::ROOT => {
+                self.index = 1;
+                self.last = usize::MAX;
+                self.forget(Status::NONE);
+                return NULL;
+            }
+            Status::UNDERFLOW if self.index > max => {
+                self.status = Status::OVERFLOW;
+                return NULL;
+            }
+            Status::UNDERFLOW => {}
+            Status::ACTIVE | Status::OVERFLOW | Status::PAUSE | Status::NONE
+                if self.last >= max =>
+            {
+                return NULL;
+            }
+            Status::PAUSE => {
+                self.last += 1;
+                self.index = self.last;
+            }
+            Status::NONE => self.index = self.last,
+            Status::ACTIVE | Status::OVERFLOW => {}
+            _ if self.index > max => return NULL,
+            _ => {}
+        }
+        // SAFETY: the caller's promise.
+        let entry = unsafe {
+            if !matches!(self.status, Status::ACTIVE | Status::OVERFLOW) {
+                let entry = self.walk();
+                if !entry.is_null() {
+                    return entry;
+                }
+            }
+            self.advance_from_here(max, holes)
+        };
+        if !holes && self.status == Status::OVERFLOW {
+            self.status = Status::ACTIVE;
+        }
+        entry
+    }
+
+    /// `mas_find_rev`, or with `holes` `mas_find_range_rev`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    pub(crate) unsafe fn find_rev(&mut self, min: usize, holes: bool) -> *mut () {
+        match self.status {
+            Status::ERROR => return NULL,
+            Status::ROOT => {
+                self.index = 0;
+                self.last = 0;
+                self.forget(Status::NONE);
+                return NULL;
+            }
+            Status::OVERFLOW if self.last < min => {
+                self.status = Status::UNDERFLOW;
+                return NULL;
+            }
+            Status::OVERFLOW => {}
+            Status::ACTIVE | Status::UNDERFLOW | Status::NONE if self.index <= min => {
+                return NULL;
+            }
+            Status::PAUSE if self.index <= min => {
+                self.status = Status::UNDERFLOW;
+                return NULL;
+            }
+            Status::PAUSE => {
+                self.index -= 1;
+                self.last = self.index;
+            }
+            Status::NONE => self.last = self.index,
+            Status::ACTIVE | Status::UNDERFLOW => {}
+            _ if self.index < min => return NULL,
+            _ => {}
+        }
+        // SAFETY: the caller's promise.
+        unsafe {
+            if !matches!(self.status, Status::ACTIVE | Status::UNDERFLOW) {
+                let entry = self.walk();
+                if !entry.is_null() {
+                    return entry;
+                }
+            }
+            self.retreat_from_here(min, holes)
+        }
+    }
+}

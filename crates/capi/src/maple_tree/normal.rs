@@ -1,0 +1,495 @@
+//! The normal functions: `mt_…` and `mtree_…`. They lock, or protect their reads, themselves.
+//!
+//! Errors are negative numbers of Linux: `-EINVAL` for a range whose end is before its start, for an entry that is reserved for
+//! the advanced functions, or for a tree that cannot do it; `-ENOMEM`; others where told.
+
+use core::ffi::{c_int, c_uint, c_ulong, c_void};
+use core::ptr;
+
+use crate::maple_tree::abi::{MaState, MapleTree, errno, flags, gfp};
+use crate::maple_tree::entry::{is_advanced, is_reserved, is_zero, shown};
+use crate::maple_tree::hooks::Gfp;
+use crate::maple_tree::rcu::{self, ReadSide};
+
+/// Declares functions whose duties are those of the module `maple_tree`.
+macro_rules! exports {
+    ($(
+        $(#[$doc:meta])*
+        fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $ret:ty)? $body:block
+    )*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        ///
+        /// See [the module](crate::maple_tree#safety).
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name($($arg: $type),*) $(-> $ret)? {
+            // SAFETY: the duties of the module are the caller's; they are those of what is called here.
+            #[allow(unused_unsafe, reason = "not every function needs it")]
+            unsafe { $body }
+        }
+    )*};
+}
+pub(crate) use exports;
+
+/// The tree's own lock, held while this lives.
+pub(crate) struct Held<'a>(&'a MapleTree);
+
+impl<'a> Held<'a> {
+    pub(crate) fn new(tree: &'a MapleTree) -> Self {
+        tree.lock();
+        Self(tree)
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.unlock();
+    }
+}
+
+fn answer(result: Result<(), c_int>) -> c_int {
+    result.err().unwrap_or(0)
+}
+
+/// Stores over a range, under the lock.
+unsafe fn store_range(
+    mt: *const MapleTree,
+    first: usize,
+    last: usize,
+    entry: *mut (),
+    allowed: u32,
+) -> Result<(), c_int> {
+    if is_advanced(entry) || first > last {
+        return Err(-errno::EINVAL);
+    }
+    // SAFETY: the duties of the module, which are the caller's; the lock is held.
+    unsafe {
+        let _held = Held::new(&*mt);
+        MaState::at(mt, first, last).persist(allowed, |mas| mas.try_store(entry))
+    }
+}
+
+/// Stores into a hole, under the lock.
+unsafe fn insert_range(
+    mt: *const MapleTree,
+    first: usize,
+    last: usize,
+    entry: *mut (),
+    allowed: u32,
+) -> Result<(), c_int> {
+    if is_advanced(entry) || first > last {
+        return Err(-errno::EINVAL);
+    }
+    // SAFETY: as in `store_range`.
+    unsafe {
+        let _held = Held::new(&*mt);
+        MaState::at(mt, first, last).persist(allowed, |mas| {
+            // The lock may have been dropped since the last look.
+            let hole = mas.seek(first);
+            if !hole.entry.is_null() || hole.last < last {
+                return Err(-errno::EEXIST);
+            }
+            mas.try_store(entry)
+        })
+    }
+}
+
+/// Finds a gap and stores there, under the lock. The state is left at the place.
+unsafe fn alloc_range(
+    mt: *const MapleTree,
+    entry: *mut (),
+    allowed: u32,
+    search: impl Fn(&mut MaState) -> Result<(), c_int>,
+) -> Result<usize, c_int> {
+    // SAFETY: as in `store_range`.
+    unsafe {
+        let tree = &*mt;
+        if !tree.tracks_gaps() || is_reserved(entry) {
+            return Err(-errno::EINVAL);
+        }
+        let _held = Held::new(tree);
+        MaState::at(mt, 0, 0).persist(allowed, |mas| {
+            search(mas)?;
+            let first = mas.index;
+            mas.try_store(entry).map(|()| first)
+        })
+    }
+}
+
+fn give(start: *mut c_ulong, result: Result<usize, c_int>) -> c_int {
+    match result {
+        Ok(first) => {
+            // SAFETY: the caller of the exported function gave a place for the answer.
+            unsafe { start.write(first as c_ulong) };
+            0
+        }
+        Err(error) => error,
+    }
+}
+
+exports! {
+    /// `maple_tree_init`: nothing needs to be set up.
+    fn maple_tree_init() {}
+
+    /// `mt_init_flags`: makes an empty tree with these modes.
+    fn mt_init_flags(mt: *mut MapleTree, flags: c_uint) {
+        mt.write(MapleTree::new(flags));
+    }
+
+    /// `mt_init`: makes an empty tree.
+    fn mt_init(mt: *mut MapleTree) {
+        mt.write(MapleTree::new(0));
+    }
+
+    /// `mtree_lock`: takes the tree's own lock. Does nothing if the lock is the caller's.
+    fn mtree_lock(mt: *mut MapleTree) {
+        (*mt).lock();
+    }
+
+    /// `mtree_unlock`: lets go of the tree's own lock. Does nothing if the lock is the caller's.
+    fn mtree_unlock(mt: *mut MapleTree) {
+        (*mt).unlock();
+    }
+
+    /// `mtree_empty`: whether nothing is stored.
+    fn mtree_empty(mt: *const MapleTree) -> bool {
+        (*mt).words.is_empty()
+    }
+
+    /// `mt_height`: levels of nodes; 0 if there are none.
+    fn mt_height(mt: *const MapleTree) -> c_uint {
+        (*mt).words.height()
+    }
+
+    /// `mt_external_lock`: whether the lock is the caller's.
+    fn mt_external_lock(mt: *const MapleTree) -> bool {
+        (*mt).lock_is_external()
+    }
+
+    /// `mt_in_rcu`: whether readers may run beside the writer.
+    fn mt_in_rcu(mt: *mut MapleTree) -> bool {
+        (*mt).in_rcu()
+    }
+
+    /// `mt_set_in_rcu`: from now on readers may run beside the writer. Takes the lock.
+    fn mt_set_in_rcu(mt: *mut MapleTree) {
+        let tree = &*mt;
+        let _held = Held::new(tree);
+        tree.words.set_flags(flags::USE_RCU, flags::USE_RCU);
+    }
+
+    /// `mt_clear_in_rcu`: from now on readers need the lock. Takes the lock.
+    fn mt_clear_in_rcu(mt: *mut MapleTree) {
+        let tree = &*mt;
+        let _held = Held::new(tree);
+        tree.words.set_flags(flags::USE_RCU, 0);
+    }
+
+    /// `mtree_destroy`: empties the tree, which keeps its modes and can be used again. Takes the lock.
+    fn mtree_destroy(mt: *mut MapleTree) {
+        let tree = &*mt;
+        {
+            let _held = Held::new(tree);
+            tree.clear();
+        }
+        rcu::settle();
+    }
+
+    /// `__mt_destroy`: as `mtree_destroy`, under the caller's lock.
+    fn __mt_destroy(mt: *mut MapleTree) {
+        (*mt).clear();
+        rcu::settle();
+    }
+
+    /// `mtree_dup`: fills the empty tree `dst` with what is in `mt`. Takes both locks. `-EINVAL` if the modes of the trees differ
+    /// or `dst` is not empty; on any error `dst` is as before.
+    fn mtree_dup(mt: *mut MapleTree, dst: *mut MapleTree, gfp: c_uint) -> c_int {
+        if ptr::addr_eq(mt, dst) {
+            return -errno::EINVAL;
+        }
+        let _from = Held::new(&*mt);
+        let _to = Held::new(&*dst);
+        __mt_dup(mt, dst, gfp)
+    }
+
+    /// `__mt_dup`: as `mtree_dup`, under the caller's locks.
+    fn __mt_dup(mt: *mut MapleTree, dst: *mut MapleTree, gfp: c_uint) -> c_int {
+        const STATE: u32 = flags::HEIGHT_MASK | flags::ALLOC_WRAPPED;
+        let (from, to) = (&*mt, &*dst);
+        let differ = (from.words.flags() ^ to.words.flags()) & !STATE != 0;
+        if ptr::addr_eq(mt, dst) || differ || !to.words.is_empty() {
+            return -errno::EINVAL;
+        }
+        match from.words.duplicate(&to.words, &Gfp(gfp)) {
+            Ok(()) => 0,
+            Err(_) => -errno::ENOMEM,
+        }
+    }
+
+    /// `mtree_load`: the entry at `index`, or NULL. No lock.
+    fn mtree_load(mt: *mut MapleTree, index: c_ulong) -> *mut c_void {
+        let _reading = ReadSide::enter();
+        shown((*mt).words.load(index as usize)).cast()
+    }
+
+    /// `mtree_insert`: stores at `index`; `-EEXIST` if there is an entry.
+    fn mtree_insert(mt: *mut MapleTree, index: c_ulong, entry: *mut c_void, gfp: c_uint) -> c_int {
+        answer(insert_range(mt, index as usize, index as usize, entry.cast(), gfp))
+    }
+
+    /// `mtree_insert_range`: stores at `first..=last`; `-EEXIST` if there is an entry anywhere.
+    fn mtree_insert_range(
+        mt: *mut MapleTree,
+        first: c_ulong,
+        last: c_ulong,
+        entry: *mut c_void,
+        gfp: c_uint,
+    ) -> c_int {
+        answer(insert_range(mt, first as usize, last as usize, entry.cast(), gfp))
+    }
+
+    /// `mtree_store`: stores at `index`, over what is there; NULL erases.
+    fn mtree_store(mt: *mut MapleTree, index: c_ulong, entry: *mut c_void, gfp: c_uint) -> c_int {
+        answer(store_range(mt, index as usize, index as usize, entry.cast(), gfp))
+    }
+
+    /// `mtree_store_range`: stores at `first..=last`, over what is there; NULL erases.
+    fn mtree_store_range(
+        mt: *mut MapleTree,
+        first: c_ulong,
+        last: c_ulong,
+        entry: *mut c_void,
+        gfp: c_uint,
+    ) -> c_int {
+        answer(store_range(mt, first as usize, last as usize, entry.cast(), gfp))
+    }
+
+    /// `mtree_erase`: erases the whole range of the entry at `index`; gives the entry, or NULL if there is none or no memory, in which
+    /// case nothing changed.
+    fn mtree_erase(mt: *mut MapleTree, index: c_ulong) -> *mut c_void {
+        let _held = Held::new(&*mt);
+        MaState::at(mt, index as usize, index as usize).erase().cast()
+    }
+
+    /// `mtree_alloc_range`: stores at the lowest `size` free indices within `min..=max`, and tells the first. `-EBUSY` if there are
+    /// none; `-EINVAL` unless the tree has `MT_FLAGS_ALLOC_RANGE`.
+    fn mtree_alloc_range(
+        mt: *mut MapleTree,
+        start: *mut c_ulong,
+        entry: *mut c_void,
+        size: c_ulong,
+        min: c_ulong,
+        max: c_ulong,
+        gfp: c_uint,
+    ) -> c_int {
+        give(start, alloc_range(mt, entry.cast(), gfp, |mas| {
+            mas.empty_area(min as usize, max as usize, size as usize)
+        }))
+    }
+
+    /// `mtree_alloc_rrange`: as `mtree_alloc_range`, at the highest free indices.
+    fn mtree_alloc_rrange(
+        mt: *mut MapleTree,
+        start: *mut c_ulong,
+        entry: *mut c_void,
+        size: c_ulong,
+        min: c_ulong,
+        max: c_ulong,
+        gfp: c_uint,
+    ) -> c_int {
+        give(start, alloc_range(mt, entry.cast(), gfp, |mas| {
+            mas.empty_area_rev(min as usize, max as usize, size as usize)
+        }))
+    }
+
+    /// `mtree_alloc_cyclic`: stores at the lowest free index at or above `*next` within `lo..=hi`, or if there is none at the lowest
+    /// within `lo..=hi`; tells it, and sets `*next` behind it. 1 if the search started over, else 0.
+    fn mtree_alloc_cyclic(
+        mt: *mut MapleTree,
+        start: *mut c_ulong,
+        entry: *mut c_void,
+        lo: c_ulong,
+        hi: c_ulong,
+        next: *mut c_ulong,
+        gfp: c_uint,
+    ) -> c_int {
+        let tree = &*mt;
+        if !tree.tracks_gaps() || is_reserved(entry.cast()) {
+            return -errno::EINVAL;
+        }
+        let _held = Held::new(tree);
+        MaState::at(mt, 0, 0).alloc_cyclic(start, entry.cast(), (lo as usize, hi as usize), next, gfp)
+    }
+
+    /// `mt_find`: the first entry at or above `*index`, not above `max`; `*index` is set behind it (to 0 if it ends at the largest
+    /// index). NULL if there is none.
+    fn mt_find(mt: *mut MapleTree, index: *mut c_ulong, max: c_ulong) -> *mut c_void {
+        let (first, max) = (*index as usize, max as usize);
+        if first > max {
+            return ptr::null_mut();
+        }
+        let _reading = ReadSide::enter();
+        let mut mas = MaState::at(mt, first, first);
+        let mut entry = mas.find(max, false);
+        while is_zero(entry) {
+            entry = mas.find(max, false);
+        }
+        if !entry.is_null() {
+            *index = mas.last.wrapping_add(1) as c_ulong;
+        }
+        entry.cast()
+    }
+
+    /// `mt_find_after`: as `mt_find`, but NULL if `*index` is 0: the search before ended at the largest index.
+    fn mt_find_after(mt: *mut MapleTree, index: *mut c_ulong, max: c_ulong) -> *mut c_void {
+        if *index == 0 {
+            return ptr::null_mut();
+        }
+        mt_find(mt, index, max)
+    }
+
+    /// `mt_next`: the first entry behind the slot at `index` that starts at or below `max`, or NULL.
+    fn mt_next(mt: *mut MapleTree, index: c_ulong, max: c_ulong) -> *mut c_void {
+        let _reading = ReadSide::enter();
+        MaState::at(mt, index as usize, index as usize).next(max as usize, false).cast()
+    }
+
+    /// `mt_prev`: the last entry before the slot at `index` that ends at or above `min`, or NULL.
+    fn mt_prev(mt: *mut MapleTree, index: c_ulong, min: c_ulong) -> *mut c_void {
+        let _reading = ReadSide::enter();
+        MaState::at(mt, index as usize, index as usize).prev(min as usize, false).cast()
+    }
+
+    /// `mt_validate`: 0 if every rule of the structure holds. The caller excludes writers.
+    fn mt_validate(mt: *mut MapleTree) -> c_int {
+        if (*mt).words.is_sound() { 0 } else { -errno::EINVAL }
+    }
+}
+
+impl MaState {
+    /// Erases the range of the entry at `index`, which index and last become. NULL if there is none, or no memory: then the state
+    /// is an error, and the tree as before.
+    ///
+    /// # Safety
+    ///
+    /// As for [`persist`](MaState::persist).
+    pub(crate) unsafe fn erase(&mut self) -> *mut () {
+        let (index, last) = (self.index, self.last);
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.persist(gfp::KERNEL, |mas| {
+                (mas.index, mas.last) = (index, last);
+                let entry = mas.walk();
+                if entry.is_null() {
+                    return Ok(entry);
+                }
+                let found = (mas.index, mas.last);
+                mas.try_store(ptr::null_mut()).map(|()| {
+                    (mas.index, mas.last) = found;
+                    entry
+                })
+            })
+        }
+        .unwrap_or_else(|_| {
+            (self.index, self.last) = (index, last);
+            ptr::null_mut()
+        })
+    }
+
+    /// Sets index and last to the lowest `size` free indices within `min..=max`.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer.
+    pub(crate) unsafe fn empty_area(
+        &mut self,
+        min: usize,
+        max: usize,
+        size: usize,
+    ) -> Result<(), c_int> {
+        // SAFETY: the caller's promise.
+        unsafe { self.area(min, max, size, |tree| tree.words.gap_up(min, max, size)) }
+    }
+
+    /// Sets index and last to the highest `size` free indices within `min..=max`.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer.
+    pub(crate) unsafe fn empty_area_rev(
+        &mut self,
+        min: usize,
+        max: usize,
+        size: usize,
+    ) -> Result<(), c_int> {
+        // SAFETY: the caller's promise.
+        unsafe { self.area(min, max, size, |tree| tree.words.gap_down(min, max, size)) }
+    }
+
+    unsafe fn area(
+        &mut self,
+        min: usize,
+        max: usize,
+        size: usize,
+        search: impl FnOnce(&MapleTree) -> Option<usize>,
+    ) -> Result<(), c_int> {
+        if size == 0 || max < min || max - min < size - 1 {
+            return Err(-errno::EINVAL);
+        }
+        // SAFETY: the duties of `empty_area`.
+        unsafe {
+            let Some(first) = search(self.tree()) else {
+                return Err(-errno::EBUSY);
+            };
+            self.forget(crate::maple_tree::abi::Status::START);
+            self.index = first;
+            self.walk();
+            self.index = first;
+            self.last = first + (size - 1);
+        }
+        Ok(())
+    }
+
+    /// `mas_alloc_cyclic`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`persist`](MaState::persist); `start` and `next` are valid.
+    pub(crate) unsafe fn alloc_cyclic(
+        &mut self,
+        start: *mut c_ulong,
+        entry: *mut (),
+        (lo, hi): (usize, usize),
+        next: *mut c_ulong,
+        allowed: u32,
+    ) -> c_int {
+        const WRAPPED: u32 = flags::ALLOC_WRAPPED;
+        // SAFETY: the caller's promise.
+        let done = unsafe {
+            self.persist(allowed, |mas| {
+                let words = &mas.tree().words;
+                let from = (*next as usize).max(lo);
+                let mut wrapped = words.flags() & WRAPPED != 0;
+                let mut found = mas.empty_area(from, hi, 1);
+                if found.is_err() && from > lo {
+                    found = mas.empty_area(lo, hi, 1);
+                    wrapped = true;
+                }
+                found?;
+                let first = mas.index;
+                mas.try_store(entry)?;
+                let behind = first.wrapping_add(1);
+                // That the largest index was given out is told with the next one.
+                words.set_flags(WRAPPED, if behind == 0 { WRAPPED } else { 0 });
+                *start = first as c_ulong;
+                *next = behind as c_ulong;
+                Ok(wrapped)
+            })
+        };
+        match done {
+            Ok(wrapped) => c_int::from(wrapped),
+            Err(error) => error,
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! Writing through a state: plan, reserve, apply; and what to do when there is no memory.
+//!
+//! Nodes that were set aside hang on the state's `alloc`. A write takes what it needs from there and allocates the rest without
+//! blocking; if that fails the state becomes an error, remembers how many were missing, and nothing else has changed.
+//! [`refill`](MaState::refill) then allocates with the caller's flags, without the tree's own lock if that may
+//! block, after which the write is done again from the start.
+
+use core::ffi::c_int;
+use core::ptr;
+
+use maple_tree::raw::{NodeReserve, Write};
+
+use crate::maple_tree::abi::{
+    MaState, MapleTree, Status, errno, error_of, error_word, gfp, mas_flags,
+};
+use crate::maple_tree::hooks::Gfp;
+use crate::maple_tree::rcu::{Dead, free};
+
+/// Slots of a leaf, and the fewest slots of a full inner node: a node that tracks gaps has 10, others 16.
+const LEAF_SLOTS: usize = 16;
+const INNER_SLOTS: usize = 10;
+
+impl MapleTree {
+    /// Carries a write out and retires what it replaced.
+    ///
+    /// # Safety
+    ///
+    /// As for [`WordTree::write`](maple_tree::raw::WordTree::write).
+    unsafe fn carry_out(&self, write: Write, reserve: &mut NodeReserve) {
+        let rcu = self.in_rcu();
+        let mut dead = Dead::new();
+        let mut freed = false;
+        // SAFETY: the caller's promise; each node was just retired, and outside RCU mode it has no readers.
+        unsafe {
+            self.words.write(write, reserve, |block| {
+                if rcu {
+                    dead.push(block);
+                } else {
+                    free(block);
+                }
+                freed = true;
+            });
+        }
+        if freed {
+            self.ma_lock.note_change();
+        }
+        if !dead.is_empty() {
+            dead.retire();
+        }
+    }
+
+    /// Empties the tree; its modes stay.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer.
+    pub(crate) unsafe fn clear(&self) {
+        let rcu = self.in_rcu();
+        let mut dead = Dead::new();
+        // SAFETY: the caller's promise; nodes are handed over once nothing leads to them.
+        unsafe {
+            self.words.clear(|block| {
+                if rcu {
+                    dead.push(block);
+                } else {
+                    free(block);
+                }
+            });
+        }
+        self.ma_lock.note_change();
+        dead.retire();
+    }
+}
+
+impl MaState {
+    fn take_reserve(&mut self) -> NodeReserve {
+        let raw = core::mem::replace(&mut self.alloc, ptr::null_mut());
+        // SAFETY: `alloc` is the library's: NULL, or what `put_reserve` left there.
+        unsafe { NodeReserve::from_raw(raw) }
+    }
+
+    fn put_reserve(&mut self, reserve: NodeReserve) {
+        self.alloc = reserve.into_raw();
+    }
+
+    /// Gives the nodes that were set aside back.
+    pub(crate) fn release(&mut self) {
+        self.take_reserve().release(&Gfp(gfp::NOWAIT));
+        self.mas_flags = 0;
+    }
+
+    /// Stores `entry` over `index..=last`; NULL erases. What had been set aside is used, and kept if it is more.
+    ///
+    /// On failure the state is an error, the rest of it and the tree are as before.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer, and outside RCU mode there are no readers.
+    pub(crate) unsafe fn store(&mut self, entry: *mut ()) -> bool {
+        // SAFETY: the caller's promise.
+        let tree = unsafe { self.tree() };
+        if self.index > self.last {
+            self.fail(errno::EINVAL);
+            return false;
+        }
+        // SAFETY: the caller's promise.
+        let write = unsafe { tree.words.plan(self.index, self.last, entry) };
+        let mut reserve = self.take_reserve();
+        let nodes = write.nodes();
+        if reserve.fill(nodes, &Gfp(gfp::NOWAIT)).is_err() {
+            self.put_reserve(reserve);
+            self.fail(errno::ENOMEM);
+            // A write changes at most 3 nodes on each of at most 31 levels.
+            self.offset = u8::try_from(nodes).unwrap_or(u8::MAX);
+            return false;
+        }
+        // SAFETY: the plan was just made, its nodes are there, and the caller's promise.
+        unsafe { tree.carry_out(write, &mut reserve) };
+        self.put_reserve(reserve);
+        // The position is looked up when it is needed.
+        self.forget(if tree.words.height() == 0 {
+            Status::START
+        } else {
+            Status::ACTIVE
+        });
+        true
+    }
+
+    /// Whether the state is the error of a write without memory.
+    fn is_out_of_memory(&self) -> bool {
+        self.status == Status::ERROR && ptr::addr_eq(self.node, error_word(errno::ENOMEM))
+    }
+
+    /// Allocates what the write that failed was missing, with the flags `allowed`; the tree's own lock is dropped
+    /// meanwhile if they allow blocking. `false` if the state is not that of a write without memory, or there is still
+    /// none. As long as there is progress it is worth another attempt.
+    ///
+    /// # Safety
+    ///
+    /// The caller holds the tree's lock.
+    pub(crate) unsafe fn refill(&mut self, allowed: u32) -> bool {
+        if !self.is_out_of_memory() {
+            return false;
+        }
+        // SAFETY: the caller's promise.
+        let tree = unsafe { self.tree() };
+        let mut reserve = self.take_reserve();
+        let before = reserve.count();
+        let blocks = allowed & gfp::DIRECT_RECLAIM != 0;
+        if blocks {
+            tree.unlock();
+        }
+        let filled = reserve.fill(usize::from(self.offset), &Gfp(allowed));
+        if blocks {
+            tree.lock();
+        }
+        let again = filled.is_ok() || reserve.count() > before;
+        self.put_reserve(reserve);
+        if again {
+            self.forget(Status::START);
+        } else {
+            self.release();
+        }
+        again
+    }
+
+    /// Repeats `attempt` until it is done or there is no memory with the flags `allowed`: the answer, or the error.
+    /// `attempt` looks at the tree anew each time. What was set aside is given back.
+    ///
+    /// # Safety
+    ///
+    /// As for [`store`](MaState::store), and the caller holds the tree's lock.
+    pub(crate) unsafe fn persist<T>(
+        &mut self,
+        allowed: u32,
+        mut attempt: impl FnMut(&mut Self) -> Result<T, c_int>,
+    ) -> Result<T, c_int> {
+        if self.status == Status::ERROR {
+            self.forget(Status::START);
+        }
+        let answer = loop {
+            let answer = attempt(self);
+            // SAFETY: the caller's promise.
+            if answer.is_ok() || !unsafe { self.refill(allowed) } {
+                break answer;
+            }
+        };
+        self.release();
+        answer
+    }
+
+    /// [`store`](MaState::store) as a step of [`persist`](MaState::persist).
+    ///
+    /// # Safety
+    ///
+    /// As for [`store`](MaState::store).
+    pub(crate) unsafe fn try_store(&mut self, entry: *mut ()) -> Result<(), c_int> {
+        // SAFETY: the caller's promise.
+        if unsafe { self.store(entry) } {
+            Ok(())
+        } else {
+            Err(error_of(self.node))
+        }
+    }
+
+    /// Sets nodes aside for a store of `entry` over `index..=last`.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer.
+    pub(crate) unsafe fn reserve_for(&mut self, entry: *mut (), allowed: u32) -> Result<(), c_int> {
+        if self.index > self.last {
+            return Err(-errno::EINVAL);
+        }
+        // SAFETY: the caller's promise.
+        let nodes = unsafe { self.tree().words.plan(self.index, self.last, entry).nodes() };
+        self.reserve(nodes, allowed, mas_flags::PREALLOC)
+    }
+
+    /// Sets nodes aside for `entries` stores in ascending order, with holes between them, behind all that is there.
+    pub(crate) fn reserve_for_run(&mut self, entries: usize) -> Result<(), c_int> {
+        // Each entry may bring a hole. A node is built anew, and a second one beside it, whenever one is full.
+        let mut slots = entries.saturating_mul(2).saturating_add(1);
+        let mut room = LEAF_SLOTS;
+        let mut nodes = 0usize;
+        loop {
+            let parts = slots / (room - 1) + 1;
+            nodes = nodes.saturating_add(parts.saturating_mul(2));
+            if parts <= 1 {
+                break;
+            }
+            slots = parts;
+            room = INNER_SLOTS;
+        }
+        // The levels that are there may be full, and the root too.
+        // SAFETY: the state's tree is valid (the caller's duty throughout).
+        let height = unsafe { self.tree() }.words.height() as usize;
+        let nodes = nodes.saturating_add(2 * height + 1);
+        self.reserve(nodes, gfp::KERNEL, mas_flags::BULK)
+    }
+
+    fn reserve(&mut self, nodes: usize, allowed: u32, what_for: u8) -> Result<(), c_int> {
+        let mut reserve = self.take_reserve();
+        if reserve.fill(nodes, &Gfp(allowed)).is_err() {
+            reserve.release(&Gfp(allowed));
+            self.mas_flags = 0;
+            self.forget(Status::START);
+            return Err(-errno::ENOMEM);
+        }
+        self.put_reserve(reserve);
+        self.mas_flags |= what_for;
+        Ok(())
+    }
+}
