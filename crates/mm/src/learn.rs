@@ -79,15 +79,8 @@ impl AddressSpace {
                 };
                 [around(start, len), none, none]
             }
-            Call::Munmap { addr, len } => {
-                // Only what is cut survives.
-                let end = addr.saturating_add(page_align(*len));
-                [
-                    (*addr, addr.saturating_add(1)),
-                    (end.saturating_sub(1), end),
-                    none,
-                ]
-            }
+            // What is removed counts too: a neighbour that was written may have taken its owner over from it.
+            Call::Munmap { addr, len } => [around(*addr, *len), none, none],
             Call::Mprotect { addr, len, .. }
             | Call::Madvise { addr, len, .. }
             | Call::Mlock { addr, len, .. }

@@ -22,7 +22,10 @@ impl AddressSpace {
         if counts.total.saturating_add(pages) > self.limits.address_space >> 12 {
             return false;
         }
-        !flags.is_data() || counts.data.saturating_add(pages) <= self.limits.data >> 12
+        // A soft limit of 0 stands for the hard limit, which is taken to be none.
+        !flags.is_data()
+            || self.limits.data == 0
+            || counts.data.saturating_add(pages) <= self.limits.data >> 12
     }
 
     /// The commit limit allows `pages` more.

@@ -45,7 +45,13 @@ impl AddressSpace {
             return Ok(0);
         }
         let policy = self.policy(plain, mode_flags, nodes)?;
-        if !self.is_mapped(addr, end) {
+        // The default policy may be given to a range with holes, though not to nothing at all.
+        let mapped = if policy == Policy::default() {
+            self.vmas.find_in(addr, end).is_some()
+        } else {
+            self.is_mapped(addr, end)
+        };
+        if !mapped {
             return Err(Errno::EFAULT);
         }
         self.for_parts(addr, end, |space, from, to| {

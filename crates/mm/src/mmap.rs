@@ -49,6 +49,11 @@ impl AddressSpace {
         };
         let huge = match file {
             FileArg::File(file) if file.kind.aligns_huge() => Huge::File(offset),
+            FileArg::File(file)
+                if file.kind == FileKind::DevZero && flags & map::TYPE == map::PRIVATE =>
+            {
+                Huge::File(offset)
+            }
             FileArg::File(file) if file.kind == FileKind::Shmem && self.config.shmem_huge => {
                 Huge::File(offset)
             }
@@ -257,13 +262,16 @@ impl AddressSpace {
             gone = self.mapped_pages(start, end);
         }
         let pages = (end - start) >> 12;
-        if !self.may_expand(vma.flags, pages - gone) {
+        let accountable = vma.flags.is_accountable();
+        if !self.may_expand(vma.flags, pages - gone) || accountable && !self.may_commit(pages) {
+            // What was to be replaced has been cut out already; it stays, and stays cut.
+            if replaced {
+                self.cut_for_unmap(start)?;
+                self.cut_for_unmap(end)?;
+            }
             return Err(Errno::ENOMEM);
         }
-        if vma.flags.is_accountable() {
-            if !self.may_commit(pages) {
-                return Err(Errno::ENOMEM);
-            }
+        if accountable {
             vma.flags |= VmFlags::ACCOUNT;
         }
         self.lay(start, end, vma)

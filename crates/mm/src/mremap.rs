@@ -219,7 +219,9 @@ impl AddressSpace {
     fn move_place(&self, request: &Request, area: &Area<'_>) -> Result<u64, Errno> {
         let offset = area.vma.page_offset(request.old) << 12;
         let huge = match &area.vma.backing {
-            Backing::File(file) if file.kind.aligns_huge() => Huge::File(offset),
+            Backing::File(file) if file.kind.aligns_huge() || area.vma.is_anonymous() => {
+                Huge::File(offset)
+            }
             Backing::File(file) if file.kind == FileKind::Shmem && self.config.shmem_huge => {
                 Huge::File(offset)
             }

@@ -28,19 +28,32 @@ impl AddressSpace {
         self.vmas.clear(start, end)
     }
 
-    /// Whether `[start, end)` may be removed: nothing in it is sealed (`EPERM`), and one more area is allowed if
-    /// a hole appears in the middle of one (`ENOMEM`).
-    pub(crate) fn check_unmap(&self, start: u64, end: u64) -> Result<(), Errno> {
+    /// Whether `[start, end)` may be removed: nothing in it is sealed, and one more area is allowed if a hole
+    /// appears in the middle of one.
+    ///
+    /// # Errors
+    /// `ENOMEM` at the limit on the number of areas, `EPERM` if an area is sealed. If that is not the first one, the
+    /// first has already been cut at `start` and stays so, as in Linux.
+    pub(crate) fn check_unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         if self.is_inside(start, end) && self.at_map_limit() {
             return Err(Errno::ENOMEM);
         }
         let mut next = start;
         while let Some(area) = self.vmas.find_in(next, end) {
             if area.vma.flags.contains(VmFlags::SEALED) {
+                if next != start {
+                    self.cut_for_unmap(start)?;
+                }
                 return Err(Errno::EPERM);
             }
             next = area.end;
         }
+        Ok(())
+    }
+
+    /// Cuts at the end of a range to be removed, which is not subject to the limit.
+    pub(crate) fn cut_for_unmap(&mut self, address: u64) -> Result<(), Errno> {
+        self.counters.splits += u64::from(self.vmas.split(address)?);
         Ok(())
     }
 

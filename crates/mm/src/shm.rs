@@ -96,19 +96,31 @@ impl AddressSpace {
         if !addr.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }
-        // What continues an attachment made at `addr` has a shift that follows from that address.
+        // Parts of an attachment made at `addr` have a shift that follows from that address. The first such part decides
+        // which attachment is meant; the others lie within its size.
         let shift = 0u64.wrapping_sub(addr >> 12);
-        let is_part = |vma: &Vma| matches!(vma.backing, Backing::Shm { .. }) && vma.shift == shift;
+        let mut wanted = None;
         let mut next = addr;
-        let mut found = false;
         while let Some(area) = self.vmas.find(next) {
             let (start, end) = (area.start, area.end);
             next = end;
-            if is_part(area.vma) {
-                found = true;
-                self.unmap(start, end)?;
+            let Backing::Shm {
+                segment,
+                attachment,
+            } = &area.vma.backing
+            else {
+                continue;
+            };
+            let limit = addr.saturating_add(page_align(segment.size));
+            match wanted {
+                Some((_, limit)) if end > limit => break,
+                Some((attachment_wanted, _)) if attachment_wanted != *attachment => continue,
+                _ if area.vma.shift != shift => continue,
+                _ => wanted = Some((*attachment, limit)),
             }
+            self.unmap(start, end)?;
         }
+        let found = wanted.is_some();
         if found { Ok(0) } else { Err(Errno::EINVAL) }
     }
 }

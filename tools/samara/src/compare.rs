@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use samara_mm::{AddressSpace, Name, Perms, VmFlags};
+use samara_mm::{AddressSpace, VmFlags};
 
 use crate::maps::{self, Map};
 
@@ -58,8 +58,8 @@ pub(crate) fn compare(
             });
         };
         let name = kernel.name(area);
-        let same_name = is_named(line.name, name);
-        let same_body = line.end == area.end && permissions(line.perms) == area.perms;
+        let same_name = line.name.as_bytes() == name;
+        let same_body = line.end == area.end && line.perms == area.perms;
         if line.start != area.start || !same_body || line.offset != area.offset {
             let grown = same_body && same_name && area.start < line.start;
             return Err(Difference {
@@ -67,13 +67,14 @@ pub(crate) fn compare(
                 growth: grown.then_some(area.start),
             });
         }
-        let invented = line.inode != 0
+        let invented = line.id.inode != 0
             && line.flags.contains(VmFlags::MAYSHARE)
             && (name == SHARED_ANONYMOUS || name.starts_with(b"[anon_shmem:"));
         let same_object = if invented {
-            alike.agree(line.inode, area.inode)
+            alike.agree(line.id.inode, area.inode)
         } else {
-            line.inode == area.inode && line.dev == (area.major, area.minor)
+            line.id.inode == area.inode
+                && (line.id.major, line.id.minor) == (area.major, area.minor)
         };
         if !same_object || !same_name && area.inode == 0 {
             return Err(Difference {
@@ -93,28 +94,6 @@ pub(crate) fn compare(
     Ok(())
 }
 
-fn is_named(own: Name<'_>, kernel: &[u8]) -> bool {
-    let (text, before) = match own {
-        Name::Plain(text) => return text.as_bytes() == kernel,
-        Name::Anonymous(text) => (text, &b"[anon:"[..]),
-        Name::AnonymousShared(text) => (text, &b"[anon_shmem:"[..]),
-    };
-    kernel
-        .strip_prefix(before)
-        .and_then(|rest| rest.strip_suffix(b"]"))
-        == Some(text.as_bytes())
-}
-
-fn permissions(own: Perms) -> [u8; 4] {
-    let letter = |on: bool, letter: u8| if on { letter } else { b'-' };
-    [
-        letter(own.read, b'r'),
-        letter(own.write, b'w'),
-        letter(own.exec, b'x'),
-        if own.shared { b's' } else { b'p' },
-    ]
-}
-
 /// Areas that are shown before and behind the ones that differ.
 const CONTEXT: usize = 2;
 /// Areas shown at most.
@@ -125,12 +104,16 @@ pub(crate) fn side_by_side(engine: &AddressSpace, kernel: &Map, difference: &Dif
     let own: Vec<(u64, String)> = engine
         .maps()
         .map(|line| {
-            let id = (line.dev.0, line.dev.1, line.inode);
-            let name = line.name.to_string();
-            let perms = permissions(line.perms);
+            let id = (line.id.major, line.id.minor, line.id.inode);
             (
                 line.start,
-                text((line.start, line.end), perms, line.offset, id, short(&name)),
+                text(
+                    (line.start, line.end),
+                    line.perms,
+                    line.offset,
+                    id,
+                    short(line.name),
+                ),
             )
         })
         .collect();

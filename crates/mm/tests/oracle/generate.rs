@@ -350,6 +350,7 @@ fn limit(rng: &mut Rng) -> Op {
             ]) as i32;
             // What the process has besides the arena is some megabytes.
             let value = match n {
+                1..3 if which == libc::RLIMIT_MEMLOCK as i32 => 8 << 20,
                 1..3 => u64::MAX,
                 3 => 0,
                 _ if which == libc::RLIMIT_AS as i32 => (264 << 20) + rng.below(24 << 20),

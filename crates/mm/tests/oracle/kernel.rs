@@ -4,7 +4,6 @@
 //! reads operations from shared memory and writes results and areas there, which it asks of the kernel by
 //! `ioctl(PROCMAP_QUERY)` on its own maps.
 
-use std::ffi::CString;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
@@ -48,6 +47,11 @@ struct Shared {
     done: usize,
     /// Read smaps at the end into the log, after `used`; its length.
     smaps: usize,
+    /// What operations refer to by number: here, because the heap may go.
+    start_brk: u64,
+    files: [i32; 16],
+    segments: [i32; 4],
+    names: [[u8; 16]; NAMES.len()],
 }
 
 #[repr(C)]
@@ -102,6 +106,21 @@ impl Kernel {
     pub(crate) fn start(objects: &Objects) -> Kernel {
         let shared = map_shared(size_of::<Shared>()).cast::<Shared>();
         let log = map_shared(LOG_BYTES);
+        // SAFETY: nobody else uses the new mapping yet; zeroes are valid for all its fields but `ops`, which is
+        // written before it is read.
+        unsafe {
+            (*shared).start_brk = objects.start_brk;
+            for (n, file) in objects.files.iter().enumerate() {
+                (*shared).files[n] = file.0;
+            }
+            for (n, segment) in objects.segments.iter().enumerate() {
+                (*shared).segments[n] = segment.0;
+            }
+            for (n, name) in NAMES.iter().enumerate() {
+                let name = name.unwrap_or("").as_bytes();
+                (&mut (*shared).names)[n][..name.len()].copy_from_slice(name);
+            }
+        }
         let mut down = [0; 2];
         let mut up = [0; 2];
         // SAFETY: two arrays of two descriptors; fork of a process with one thread.
@@ -118,7 +137,7 @@ impl Kernel {
                 libc::close(up[0]);
                 libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                 // The heap may move once; afterwards nothing here allocates.
-                zygote_loop(shared, log, down[0], up[1], objects)
+                zygote_loop(shared, log, down[0], up[1])
             }
         }
         // SAFETY: the pipe's ends are ours alone.
@@ -185,17 +204,7 @@ impl Kernel {
 
 /// # Safety
 /// The pointers are the shared mappings, the descriptors are pipes.
-unsafe fn zygote_loop(
-    shared: *mut Shared,
-    log: *mut u8,
-    from: i32,
-    to: i32,
-    objects: &Objects,
-) -> ! {
-    let names: Vec<Option<CString>> = NAMES
-        .iter()
-        .map(|n| n.map(|n| CString::new(n).unwrap()))
-        .collect();
+unsafe fn zygote_loop(shared: *mut Shared, log: *mut u8, from: i32, to: i32) -> ! {
     loop {
         let mut byte = 0u8;
         // SAFETY: plain system calls on our own descriptors and memory.
@@ -207,7 +216,7 @@ unsafe fn zygote_loop(
             if child == 0 {
                 libc::close(from);
                 libc::close(to);
-                child_main(&mut *shared, log, objects, &names);
+                child_main(&mut *shared, log);
                 libc::_exit(0);
             }
             let mut status = 0;
@@ -240,12 +249,7 @@ fn open_maps() -> i32 {
 
 /// # Safety
 /// `log` is the shared log.
-unsafe fn child_main(
-    shared: &mut Shared,
-    log: *mut u8,
-    objects: &Objects,
-    names: &[Option<CString>],
-) {
+unsafe fn child_main(shared: &mut Shared, log: *mut u8) {
     let mut maps = open_maps();
     // SAFETY: descriptors are ours; buffers are on our stack or in the log.
     unsafe {
@@ -268,7 +272,7 @@ unsafe fn child_main(
                     let fd = if file == 0 {
                         u64::MAX
                     } else {
-                        objects.files[file - 1].0 as u64
+                        shared.files[file - 1] as u64
                     };
                     raw(libc::SYS_mmap, [addr, len, prot, flags, fd, offset])
                 }
@@ -285,7 +289,7 @@ unsafe fn child_main(
                 } => raw(libc::SYS_mremap, [old, old_len, new_len, flags, new, 0]),
                 Op::Brk { delta } => raw(
                     libc::SYS_brk,
-                    [objects.start_brk.wrapping_add_signed(delta), 0, 0, 0, 0, 0],
+                    [shared.start_brk.wrapping_add_signed(delta), 0, 0, 0, 0, 0],
                 ),
                 Op::Madvise { addr, len, advice } => {
                     raw(libc::SYS_madvise, [addr, len, advice as u64, 0, 0, 0])
@@ -324,12 +328,15 @@ unsafe fn child_main(
                     addr,
                     flags,
                 } => {
-                    let id = segment.checked_sub(1).map_or(-1, |n| objects.segments[n].0);
+                    let id = segment.checked_sub(1).map_or(-1, |n| shared.segments[n]);
                     raw(libc::SYS_shmat, [id as u64, addr, flags, 0, 0, 0])
                 }
                 Op::Shmdt { addr } => raw(libc::SYS_shmdt, [addr, 0, 0, 0, 0, 0]),
                 Op::SetName { addr, len, name } => {
-                    let name = names[name].as_ref().map_or(0, |n| n.as_ptr() as u64);
+                    let name = match name {
+                        0 => 0,
+                        n => shared.names[n].as_ptr() as u64,
+                    };
                     raw(libc::SYS_prctl, [0x5356_4d41, 0, addr, len, name, 0])
                 }
                 Op::Mbind {

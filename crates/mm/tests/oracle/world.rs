@@ -346,7 +346,7 @@ impl World {
             let engine = if guards && faulted && known {
                 kernel.result
             } else {
-                self.step(&mut space, op)
+                self.step(&mut space, op, kernel)
             };
             let difference = |what| Some(Difference { step, what });
             if let Err(broken) = space.check() {
@@ -391,7 +391,7 @@ impl World {
         None
     }
 
-    fn step(&self, space: &mut AddressSpace, op: &Op) -> i64 {
+    fn step(&self, space: &mut AddressSpace, op: &Op, kernel: &Step) -> i64 {
         let result = match *op {
             Op::Write { addr } => space.fault(addr, true).map(|()| 0),
             Op::Read { addr } => space.fault(addr, false).map(|()| 0),
@@ -417,6 +417,14 @@ impl World {
                 config.capabilities = Capabilities::default();
                 space.set_config(config);
                 Ok(0)
+            }
+            // The kernel draws a new start for the search of every such call.
+            Op::Mmap { flags, .. }
+                if flags & 0x10_0050 == 0x40
+                    && (0x4000_0000..0x8000_0000).contains(&kernel.result) =>
+            {
+                let call = op.call(&self.objects).unwrap();
+                space.perform_at(&call, kernel.result as u64, &mut NoFacts)
             }
             _ => space.perform(&op.call(&self.objects).unwrap(), &mut NoFacts),
         };
