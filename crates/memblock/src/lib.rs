@@ -8,6 +8,7 @@ mod array;
 mod cursor;
 mod dump;
 mod error;
+pub mod firmware;
 mod grow;
 mod isolate;
 mod iter;

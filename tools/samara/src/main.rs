@@ -1,5 +1,6 @@
 //! The command line of Samara.
 
+mod boot;
 mod compare;
 mod describe;
 mod follow;
@@ -33,12 +34,18 @@ enum Command {
     ///
     /// Exit code: 0, 70 if engine and record disagree, 2 if the file is damaged or cannot be read.
     Replay(replay::ReplayOptions),
+    /// Run the boot-time allocator from a firmware's memory map: what there is, what is taken, what is free.
+    ///
+    /// Without a map it takes the running machine's own. Exit code: 0, 1 if an allocation found no memory, 2 for misuse or a file
+    /// that cannot be read.
+    Boot(boot::BootOptions),
 }
 
 fn main() {
     let code = match Cli::parse().command {
         Command::Trace(options) => trace::run(&options),
         Command::Replay(options) => replay::run(&options),
+        Command::Boot(options) => boot::run(&options),
     };
     std::process::exit(code);
 }

@@ -1,0 +1,223 @@
+//! Flattened device trees: `/memory`, `/reserved-memory` and the header's reservations.
+//!
+//! Sources: the Devicetree Specification (memory nodes, reserved-memory, the flattened format) and the bindings for
+//! `numa-node-id` and `hotpluggable`.
+
+use fdt::nodes::{AsNode, Node};
+use fdt::parsing::NoPanic;
+use fdt::parsing::unaligned::UnalignedParser;
+use fdt::{Fdt, FdtError};
+
+use super::{Entry, Item, Problem, Source, Use};
+use crate::NodeId;
+
+type TreeNode<'a> = Node<'a, (UnalignedParser<'a>, NoPanic)>;
+
+/// A device tree whose header makes sense.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceTree<'a> {
+    blob: &'a [u8],
+}
+
+/// Numbers in a device tree are big-endian 32-bit cells.
+fn cell(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(
+        bytes.get(at..at.checked_add(4)?)?.try_into().ok()?,
+    ))
+}
+
+impl<'a> DeviceTree<'a> {
+    /// Checks the header. `blob` may be longer than the tree.
+    ///
+    /// # Errors
+    /// [`Problem::Malformed`] if this is no device tree, or one that is cut off.
+    pub fn new(blob: &'a [u8]) -> Result<Self, Problem> {
+        const MAGIC: u32 = 0xd00d_feed;
+        /// Begin and end of the root, its empty name, and the end.
+        const SMALLEST: usize = 16;
+        let check = || {
+            let total = cell(blob, 4)? as usize;
+            let blob = blob.get(..total)?;
+            if cell(blob, 0)? != MAGIC {
+                return None;
+            }
+            let within = |offset: usize, size: usize| {
+                let (offset, size) = (cell(blob, offset)? as usize, cell(blob, size)? as usize);
+                blob.get(offset..offset.checked_add(size)?).map(<[u8]>::len)
+            };
+            within(12, 32)?;
+            (within(8, 36)? >= SMALLEST).then_some(DeviceTree { blob })
+        };
+        check().ok_or(Problem::Malformed)
+    }
+
+    /// The header's list of reservations: pairs of 64-bit numbers, ended by zeros.
+    fn reservations(self) -> impl Iterator<Item = Entry> + use<'a> {
+        let wide = |pair: &[u8], at| {
+            Some(u64::from(cell(pair, at)?) << 32 | u64::from(cell(pair, at + 4)?))
+        };
+        let list = cell(self.blob, 16)
+            .and_then(|at| self.blob.get(at as usize..))
+            .unwrap_or_default();
+        list.chunks_exact(16)
+            .map_while(move |pair| Some((wide(pair, 0)?, wide(pair, 8)?)).filter(|&p| p != (0, 0)))
+            .map(|(base, size)| Entry::new(base, size, Use::Reserved))
+    }
+
+    fn nodes(self, give: &mut dyn FnMut(Item)) -> Result<(), FdtError> {
+        let tree = Fdt::new_unaligned_fallible(self.blob)?;
+        let root = tree.root()?.as_node();
+        let outer = Cells::of(&root)?;
+        for node in root.children()?.iter() {
+            let node = node?;
+            let name = node.name()?.name;
+            if is_memory(&node, name)? && is_enabled(&node)? {
+                memory(&node, outer, give)?;
+            } else if name == "reserved-memory" {
+                let inner = Cells::of(&node)?;
+                for node in node.children()?.iter() {
+                    let node = node?;
+                    if is_enabled(&node)? {
+                        reserved(&node, inner, give)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The header's reservations, then memory and reservations in the order of the tree. What is malformed further inside is
+/// reported when it is met, and is the last that is read.
+impl Source for DeviceTree<'_> {
+    fn each(&self, give: &mut dyn FnMut(Item)) {
+        self.reservations().for_each(|entry| give(Ok(entry)));
+        if self.nodes(give).is_err() {
+            give(Err(Problem::Malformed));
+        }
+    }
+}
+
+fn is_memory(node: &TreeNode<'_>, name: &str) -> Result<bool, FdtError> {
+    Ok(match node.raw_property("device_type")? {
+        Some(kind) => kind.value == b"memory\0",
+        None => name == "memory",
+    })
+}
+
+fn is_enabled(node: &TreeNode<'_>) -> Result<bool, FdtError> {
+    Ok(node
+        .raw_property("status")?
+        .is_none_or(|status| matches!(status.value, b"okay\0" | b"ok\0")))
+}
+
+fn memory(node: &TreeNode<'_>, cells: Cells, give: &mut dyn FnMut(Item)) -> Result<(), FdtError> {
+    let usage = if node.raw_property("hotpluggable")?.is_some() {
+        Use::Hotplug
+    } else {
+        Use::Ram
+    };
+    let nid = node
+        .raw_property("numa-node-id")?
+        .and_then(|id| cell(id.value, 0));
+    let nid = nid
+        .and_then(|id| i32::try_from(id).ok())
+        .map_or(NodeId::NONE, NodeId)
+        .canonical();
+    // A loader that hands on less than there is says so beside `reg`.
+    let ranges = match node.raw_property("linux,usable-memory")? {
+        Some(usable) => Some(usable),
+        None => node.raw_property("reg")?,
+    };
+    for item in cells.ranges(ranges.map_or(&[], |p| p.value)) {
+        give(item.map(|(base, size)| Entry {
+            base,
+            size,
+            usage,
+            nid,
+        }));
+    }
+    Ok(())
+}
+
+fn reserved(node: &TreeNode<'_>, cells: Cells, give: &mut dyn FnMut(Item)) -> Result<(), FdtError> {
+    let usage = if node.raw_property("no-map")?.is_some() {
+        Use::NoMap
+    } else {
+        Use::Reserved
+    };
+    if let Some(reg) = node.raw_property("reg")? {
+        cells
+            .ranges(reg.value)
+            .for_each(|item| give(item.map(|(base, size)| Entry::new(base, size, usage))));
+    } else if let Some(size) = node.raw_property("size")? {
+        match cells.size.read(size.value) {
+            Some((size, [])) => give(Err(Problem::Dynamic { size })),
+            _ => give(Err(Problem::Malformed)),
+        }
+    }
+    Ok(())
+}
+
+/// How many cells a number takes.
+#[derive(Clone, Copy)]
+struct Width(u32);
+
+impl Width {
+    /// A number and what follows it.
+    fn read(self, bytes: &[u8]) -> Option<(u64, &[u8])> {
+        let (number, rest) = bytes.split_at_checked(self.0 as usize * 4)?;
+        let value = number
+            .chunks_exact(4)
+            .try_fold(0u64, |n, c| Some(n << 32 | u64::from(cell(c, 0)?)))?;
+        Some((value, rest))
+    }
+}
+
+/// How addresses and sizes are written in the children of a node.
+#[derive(Clone, Copy)]
+struct Cells {
+    address: Width,
+    size: Width,
+}
+
+impl Cells {
+    fn of(node: &TreeNode<'_>) -> Result<Self, FdtError> {
+        let count = |name, default| {
+            let property = node.raw_property(name)?;
+            Ok::<_, FdtError>(Width(
+                property.and_then(|p| cell(p.value, 0)).unwrap_or(default),
+            ))
+        };
+        // The specification's defaults.
+        Ok(Cells {
+            address: count("#address-cells", 2)?,
+            size: count("#size-cells", 1)?,
+        })
+    }
+
+    /// Pairs of address and size. Numbers wider than 64 bits, and what is left of an incomplete pair, are malformed.
+    fn ranges(self, mut bytes: &[u8]) -> impl Iterator<Item = Result<(u64, u64), Problem>> {
+        let sound = (1..=2).contains(&self.address.0) && (1..=2).contains(&self.size.0);
+        core::iter::from_fn(move || {
+            if bytes.is_empty() {
+                return None;
+            }
+            let pair = (|| {
+                let (base, rest) = self.address.read(bytes)?;
+                let (size, rest) = self.size.read(rest)?;
+                Some(((base, size), rest))
+            })();
+            match pair.filter(|_| sound) {
+                Some((pair, rest)) => {
+                    bytes = rest;
+                    Some(Ok(pair))
+                }
+                None => {
+                    bytes = &[];
+                    Some(Err(Problem::Malformed))
+                }
+            }
+        })
+    }
+}

@@ -1,0 +1,67 @@
+//! The memory map of PC firmware.
+//!
+//! Only what is called usable is memory; all other types, known or not, are holes, as on Linux.
+
+use super::{Entry, Item, Problem, Use, text};
+
+fn usage(kind: &str) -> Use {
+    let kind = kind.trim();
+    // "System RAM" is what /sys/firmware/memmap calls it; a trailing "(…)" is a remark.
+    if kind == "usable" || kind == "System RAM" {
+        Use::Ram
+    } else {
+        Use::Hole
+    }
+}
+
+/// The entries of a boot log: lines with `BIOS-e820:`, in the three forms that Linux has used, and lines that begin with `[mem`.
+/// Other lines are passed over, those too by which the kernel logs changes of its own.
+///
+/// ```
+/// use samara_memblock::firmware::e820;
+/// let log = "[    0.000000] BIOS-e820: [mem 0x0000000000001000-0x0000000000001fff] usable
+///  BIOS-e820: 0000000000002000 - 0000000000003000 (ACPI data)
+/// [    0.000115] e820: update [mem 0x00000000-0x00000fff] usable ==> reserved";
+/// assert_eq!(e820::lines(log).flatten().map(|e| (e.base, e.size)).collect::<Vec<_>>(), [(0x1000, 0x1000), (0x2000, 0x1000)]);
+/// ```
+pub fn lines(log: &str) -> impl Iterator<Item = Item> + Clone {
+    text::numbered(log).filter_map(|(line, content)| {
+        let entry = match content.split_once("BIOS-e820:") {
+            Some((_, entry)) => entry.trim(),
+            None if content.trim_start().starts_with("[mem") => content.trim(),
+            None => return None,
+        };
+        Some(parse(entry).unwrap_or(Err(Problem::Unreadable { line })))
+    })
+}
+
+fn parse(entry: &str) -> Option<Item> {
+    if let Some(rest) = entry.strip_prefix("[mem") {
+        let (range, kind) = rest.split_once(']')?;
+        let (first, last) = text::range(range, "-")?;
+        return Some(Entry::inclusive(first, last, usage(kind)));
+    }
+    let (range, kind) = entry.split_once('(')?;
+    let kind = usage(kind.trim_end().strip_suffix(')')?);
+    // Linux 2.4 gave the size first.
+    if let Some((size, base)) = text::range(range, "@") {
+        return Some(Ok(Entry::new(base, size, kind)));
+    }
+    // Until 2012 the end was exclusive.
+    let (first, end) = text::range(range, "-")?;
+    Some(match end.checked_sub(first) {
+        Some(size) => Ok(Entry::new(first, size, kind)),
+        None => Err(Problem::Backwards { first, last: end }),
+    })
+}
+
+/// One entry of `/sys/firmware/memmap`: the contents of its files `start`, `end` (the last byte) and `type`.
+///
+/// # Errors
+/// [`Problem::Unreadable`] if they are no numbers, [`Problem::Backwards`].
+pub fn sysfs_entry(start: &str, end: &str, kind: &str) -> Item {
+    match (text::hex(start), text::hex(end)) {
+        (Some(first), Some(last)) => Entry::inclusive(first, last, usage(kind)),
+        _ => Err(Problem::Unreadable { line: 1 }),
+    }
+}

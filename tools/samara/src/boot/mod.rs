@@ -1,0 +1,122 @@
+//! `samara boot`: memblock, run from a firmware's memory map.
+
+mod layout;
+mod numbers;
+mod picture;
+mod source;
+
+use std::io::Write;
+use std::path::PathBuf;
+
+use clap::{ArgGroup, Args};
+use samara_memblock::{Memblock, Storage};
+
+use layout::{Allocation, Layout};
+use numbers::{Range, Request};
+use source::Map;
+
+use crate::outcome::complain;
+
+/// Exit code: an allocation found no memory.
+const NO_MEMORY: i32 = 1;
+
+/// Regions that an array can hold here: far more than any firmware lists.
+const REGIONS: usize = 4096;
+
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new("map").multiple(false))]
+pub(crate) struct BootOptions {
+    /// e820: a boot log (dmesg) with `BIOS-e820:` lines, or a directory as /sys/firmware/memmap.
+    #[arg(long, value_name = "FILE", group = "map")]
+    e820: Option<PathBuf>,
+
+    /// /proc/iomem, or a copy of it.
+    #[arg(long, value_name = "FILE", group = "map")]
+    iomem: Option<PathBuf>,
+
+    /// UEFI: descriptors as GetMemoryMap returns them, the shell's `memmap`, or a boot log with `efi: mem` lines.
+    #[arg(long, value_name = "FILE", group = "map")]
+    uefi: Option<PathBuf>,
+
+    /// Bytes from one UEFI descriptor to the next, for descriptors; guessed if not given.
+    #[arg(long, value_name = "BYTES", requires = "uefi", value_parser = clap::value_parser!(u16).range(40..))]
+    uefi_stride: Option<u16>,
+
+    /// A flattened device tree.
+    #[arg(long, value_name = "FILE", group = "map")]
+    dtb: Option<PathBuf>,
+
+    /// Reserve from the first to the last address A-B (hexadecimal), or A+SIZE. May be repeated.
+    #[arg(long, value_name = "A-B", value_parser = numbers::range)]
+    reserve: Vec<Range>,
+
+    /// Allocate SIZE bytes at a multiple of ALIGN (a power of two; with K, M or G). May be repeated; in the order given.
+    #[arg(long, value_name = "SIZE,ALIGN", value_parser = numbers::request)]
+    alloc: Vec<Request>,
+
+    /// Allocate from low addresses upwards.
+    #[arg(long)]
+    bottom_up: bool,
+
+    /// Allocate below this address (hexadecimal) only.
+    #[arg(long, value_name = "ADDRESS", value_parser = numbers::address)]
+    limit: Option<u64>,
+
+    /// Print the layout as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command; the value is the exit code.
+pub(crate) fn run(options: &BootOptions) -> i32 {
+    match carry_out(options) {
+        Ok((text, satisfied)) => {
+            // Whoever reads may have seen enough and closed the pipe.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            if satisfied { 0 } else { NO_MEMORY }
+        }
+        Err(text) => complain(&text),
+    }
+}
+
+/// What to print, and whether all allocations found memory.
+fn carry_out(options: &BootOptions) -> Result<(String, bool), String> {
+    let map = Map::read(options)?;
+    let mut storage: Box<Storage<REGIONS>> = Box::default();
+    let mut boot = Memblock::new(&mut *storage);
+    let mut problems = Vec::new();
+    let full = |what: &str| format!("more than {REGIONS} {what}: give a smaller map");
+    map.load(&mut boot, &mut problems)
+        .map_err(|_| full("regions in the map"))?;
+    if boot.phys_mem_size() == 0 {
+        let reason = problems
+            .first()
+            .map_or_else(|| "is it of another kind?".to_owned(), ToString::to_string);
+        return Err(format!("{} lists no memory: {reason}", map.name));
+    }
+    for range in &options.reserve {
+        boot.reserve(range.base, range.size)
+            .map_err(|_| full("reserved regions"))?;
+    }
+    boot.set_bottom_up(options.bottom_up);
+    if let Some(limit) = options.limit {
+        boot.set_current_limit(limit);
+    }
+    let allocations: Vec<Allocation> = options
+        .alloc
+        .iter()
+        .map(|r| Allocation {
+            size: r.size,
+            align: r.align,
+            base: boot.phys_alloc(r.size, r.align).ok(),
+        })
+        .collect();
+    let satisfied = allocations.iter().all(|a| a.base.is_some());
+    let layout = Layout::of(&map.name, &boot, &problems, allocations);
+    let text = if options.json {
+        layout.json()?
+    } else {
+        layout.text() + &picture::draw(&boot)
+    };
+    Ok((text, satisfied))
+}

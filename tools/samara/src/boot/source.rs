@@ -1,0 +1,162 @@
+//! Where the memory map comes from.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+
+use samara_memblock::firmware::devicetree::DeviceTree;
+use samara_memblock::firmware::{Item, Problem, e820, iomem, load, uefi};
+use samara_memblock::{Error, Memblock};
+
+use super::BootOptions;
+
+/// A memory map as read, and what to call it.
+pub(super) struct Map {
+    pub(super) name: String,
+    content: Content,
+}
+
+enum Content {
+    E820Log(String),
+    E820Sysfs(Vec<Item>),
+    Iomem(String),
+    UefiText(String),
+    UefiRaw(Vec<u8>, usize),
+    DeviceTree(Vec<u8>),
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    fs::read(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => format!("`{}` does not exist", path.display()),
+        ErrorKind::PermissionDenied => format!("`{}` cannot be read: try as root", path.display()),
+        _ => format!("`{}` cannot be read: {error}", path.display()),
+    })
+}
+
+/// Logs may have bytes that are no text; they cannot matter.
+fn read_text(path: &Path) -> Result<String, String> {
+    Ok(String::from_utf8_lossy(&read(path)?).into_owned())
+}
+
+/// A directory as /sys/firmware/memmap: one directory an entry, numbered, with a file for each value.
+fn read_sysfs(path: &Path) -> Result<Vec<Item>, String> {
+    let unreadable = |error| format!("`{}` cannot be read: {error}", path.display());
+    let mut numbered = Vec::new();
+    for entry in fs::read_dir(path).map_err(unreadable)? {
+        let name = entry.map_err(unreadable)?.file_name();
+        if let Some(number) = name.to_str().and_then(|name| name.parse::<u32>().ok()) {
+            numbered.push(number);
+        }
+    }
+    numbered.sort_unstable();
+    let items = numbered.iter().map(|number| {
+        let value =
+            |file| fs::read_to_string(path.join(number.to_string()).join(file)).unwrap_or_default();
+        e820::sysfs_entry(&value("start"), &value("end"), &value("type"))
+    });
+    Ok(items.collect())
+}
+
+impl Map {
+    /// The map that the options name, or the running machine's own.
+    pub(super) fn read(options: &BootOptions) -> Result<Self, String> {
+        let (path, content) = if let Some(path) = &options.e820 {
+            let content = if path.is_dir() {
+                Content::E820Sysfs(read_sysfs(path)?)
+            } else {
+                Content::E820Log(read_text(path)?)
+            };
+            (path, content)
+        } else if let Some(path) = &options.iomem {
+            (path, Content::Iomem(read_text(path)?))
+        } else if let Some(path) = &options.uefi {
+            (path, read_uefi(path, options.uefi_stride.map(usize::from))?)
+        } else if let Some(path) = &options.dtb {
+            let blob = read(path)?;
+            if DeviceTree::new(&blob).is_err() {
+                return Err(format!(
+                    "`{}` is no device tree, or one that is cut off",
+                    path.display()
+                ));
+            }
+            (path, Content::DeviceTree(blob))
+        } else {
+            return Self::own();
+        };
+        Ok(Map {
+            name: path.display().to_string(),
+            content,
+        })
+    }
+
+    /// The running machine's: as its firmware gave it if the kernel still shows that, else as the kernel uses it.
+    fn own() -> Result<Self, String> {
+        let memmap = Path::new("/sys/firmware/memmap");
+        if let Ok(items) = read_sysfs(memmap)
+            && items.iter().any(Result::is_ok)
+        {
+            return Ok(Map {
+                name: memmap.display().to_string(),
+                content: Content::E820Sysfs(items),
+            });
+        }
+        let tree = Path::new("/sys/firmware/fdt");
+        if let Ok(blob) = read(tree)
+            && DeviceTree::new(&blob).is_ok()
+        {
+            return Ok(Map {
+                name: tree.display().to_string(),
+                content: Content::DeviceTree(blob),
+            });
+        }
+        let iomem = Path::new("/proc/iomem");
+        match read_text(iomem) {
+            Ok(text) if !iomem::lines(&text).any(|item| item == Err(Problem::Hidden)) => {
+                Ok(Map { name: iomem.display().to_string(), content: Content::Iomem(text) })
+            }
+            _ => Err("this machine shows no memory map: run it as root, or give --e820, --iomem, --uefi or --dtb".to_owned()),
+        }
+    }
+
+    /// Takes the map into a memblock; what is odd about it is added to `problems`.
+    pub(super) fn load(
+        &self,
+        boot: &mut Memblock<'_>,
+        problems: &mut Vec<Problem>,
+    ) -> Result<(), Error> {
+        let report = |problem| problems.push(problem);
+        match &self.content {
+            Content::E820Log(text) => load(e820::lines(text), boot, report),
+            Content::E820Sysfs(items) => load(items.iter().copied(), boot, report),
+            Content::Iomem(text) => load(iomem::lines(text), boot, report),
+            Content::UefiText(text) => load(uefi::lines(text), boot, report),
+            Content::UefiRaw(map, stride) => {
+                load(uefi::Descriptors::new(map, *stride), boot, report)
+            }
+            Content::DeviceTree(blob) => match DeviceTree::new(blob) {
+                Ok(tree) => load(tree, boot, report),
+                Err(problem) => {
+                    problems.push(problem);
+                    Ok(())
+                }
+            },
+        }
+    }
+}
+
+/// Text has no zero bytes, descriptors always have.
+fn read_uefi(path: &Path, stride: Option<usize>) -> Result<Content, String> {
+    let map = read(path)?;
+    if stride.is_none() && !map.contains(&0) {
+        return Ok(Content::UefiText(
+            String::from_utf8_lossy(&map).into_owned(),
+        ));
+    }
+    match stride.or_else(|| uefi::Descriptors::guess_stride(&map)) {
+        Some(stride) => Ok(Content::UefiRaw(map, stride)),
+        None => Err(format!(
+            "`{}` holds no UEFI descriptors of 40 or 48 bytes: give --uefi-stride",
+            path.display()
+        )),
+    }
+}
