@@ -89,7 +89,7 @@ macro_rules! c_tests {
     )*};
 }
 
-c_tests!(states, normal);
+c_tests!(states, normal, advanced, gaps, model, threads);
 
 /// What the library has for the lines that `maple_abi.c` prints.
 fn layout() -> BTreeMap<String, usize> {

@@ -180,7 +180,8 @@ impl MaState {
         }
     }
 
-    /// [`advance`](MaState::advance) from the slot at `index`.
+    /// [`advance`](MaState::advance) from the slot at `last`: if a writer has divided the range that the state is on, a reader
+    /// does not meet its upper parts again.
     ///
     /// # Safety
     ///
@@ -188,12 +189,12 @@ impl MaState {
     unsafe fn advance_from_here(&mut self, limit: usize, holes: bool) -> *mut () {
         // SAFETY: the caller's promise.
         unsafe {
-            let here = self.seek(self.index);
+            let here = self.seek(self.last);
             self.advance(here, limit, holes)
         }
     }
 
-    /// [`retreat`](MaState::retreat) from the slot at `index`.
+    /// [`retreat`](MaState::retreat) from the slot at `index`, likewise.
     ///
     /// # Safety
     ///
