@@ -67,14 +67,14 @@ pub(crate) fn compare(
                 growth: grown.then_some(area.start),
             });
         }
-        let invented = line.id.inode != 0
+        let id = line.id;
+        let invented = id.inode != 0
             && line.flags.contains(VmFlags::MAYSHARE)
             && (name == SHARED_ANONYMOUS || name.starts_with(b"[anon_shmem:"));
         let same_object = if invented {
-            alike.agree(line.id.inode, area.inode)
+            alike.agree(id.inode, area.inode)
         } else {
-            line.id.inode == area.inode
-                && (line.id.major, line.id.minor) == (area.major, area.minor)
+            (id.major, id.minor, id.inode) == (area.major, area.minor, area.inode)
         };
         if !same_object || !same_name && area.inode == 0 {
             return Err(Difference {

@@ -1,29 +1,40 @@
-//! One engine beside one real (or recorded) address space: perform a call, judge the answer, compare the maps.
+//! The engine beside one real (or recorded) address space: perform a call, judge the answer, compare the maps.
+//!
+//! # What cannot be known
+//! Page faults between two calls are learnt afterwards, from the pages, and all at once: not in which order they came, nor, with several threads,
+//! whether one came before or after the kernel's part of a call. Both can decide who shares an anon_vma, and that decides,
+//! perhaps much later, who merges. Wherever it could matter, a second engine goes on under the other assumption. All perform every call, until
+//! the kernel's map refutes all but one kind. There is nothing to choose from then: if none is left, that is a mismatch.
 
-use samara_mm::{AddressSpace, Call, Errno, Facts};
+use samara_mm::{AddressSpace, Call, Config, Errno, Facts, Limits};
 
-use crate::compare::{self, Alike};
+use crate::compare::{self, Difference};
 use crate::describe::{self, Described, Returned};
 use crate::maps::Map;
+pub(crate) use crate::side::Verdict;
+use crate::side::{Side, placed_at_random};
 use crate::tally::{Finding, FindingKind, SpaceFigures, Tally};
+
+/// At most so many alternatives are followed.
+const ALTERNATIVES: usize = 7;
+/// An alternative that nothing has refuted or preferred for so many calls is given up.
+const PATIENCE: u32 = 400;
 
 /// The engine's side of one address space.
 #[derive(Debug)]
 pub(crate) struct Follower {
-    pub(crate) engine: AddressSpace,
-    alike: Alike,
+    side: Side,
+    /// The same under other assumptions.
+    others: Vec<Side>,
 }
 
-/// How the engine's answer to a call stands to the kernel's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Verdict {
-    Agrees,
-    /// They differ: the engine's map is no longer the kernel's.
-    Differs,
-    /// The kernel failed for a reason that no address space decides; the engine went on.
-    Outside,
-    /// The engine does not know the call.
-    NotModelled,
+/// Ranges of areas that were found to hold anonymous pages and had not been known to, ascending.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Evidence<'a> {
+    /// At the entry of the call.
+    pub(crate) before: &'a [(u64, u64)],
+    /// At its return, if that is more and other threads run in the address space.
+    pub(crate) after: Option<&'a [(u64, u64)]>,
 }
 
 /// Where a finding was made.
@@ -33,44 +44,136 @@ pub(crate) struct Place {
     pub(crate) process: i32,
 }
 
+/// Facts for an alternative: what the evidence says.
+struct Listed<'a>(&'a [(u64, u64)]);
+
+impl Facts for Listed<'_> {
+    fn written(&mut self, start: u64, end: u64) -> bool {
+        self.0
+            .iter()
+            .any(|&(from, to)| from >= start && to <= end || from <= start && to >= end)
+    }
+}
+
+fn learn(side: &mut Side, written: impl Iterator<Item = (u64, u64)>) {
+    for (start, end) in written {
+        side.engine.note_written(start, end);
+    }
+}
+
 impl Follower {
     pub(crate) fn new(engine: AddressSpace) -> Self {
         Self {
-            engine,
-            alike: Alike::default(),
+            side: Side::new(engine),
+            others: Vec::new(),
         }
+    }
+
+    /// The engine under the assumption that is held for the likeliest.
+    pub(crate) fn engine(&self) -> &AddressSpace {
+        &self.side.engine
+    }
+
+    fn sides(&mut self) -> impl Iterator<Item = &mut Side> {
+        std::iter::once(&mut self.side).chain(&mut self.others)
     }
 
     /// The child's side after a fork.
     pub(crate) fn fork(&mut self) -> Result<Self, Errno> {
         Ok(Self {
-            engine: self.engine.fork()?,
-            alike: self.alike.clone(),
+            side: self.side.fork()?,
+            others: self
+                .others
+                .iter_mut()
+                .filter_map(|other| other.fork().ok())
+                .collect(),
         })
     }
 
-    /// An engine in the same state, to try an alternative on.
-    pub(crate) fn try_clone(&self) -> Result<Self, Errno> {
-        Err(Errno::ENOSYS)
+    pub(crate) fn note_written(&mut self, start: u64, end: u64) {
+        for side in self.sides() {
+            side.engine.note_written(start, end);
+        }
     }
 
-    /// Performs a call and judges the answer against what the kernel returned. Nothing is counted yet.
+    /// A fault has grown the area down to `start`. False if the engine finds that impossible.
+    pub(crate) fn grow_stack(&mut self, start: u64) -> bool {
+        self.others
+            .retain_mut(|other| other.engine.grow_stack(start).is_ok());
+        self.side.engine.grow_stack(start).is_ok()
+    }
+
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
+        for side in self.sides() {
+            side.engine.set_limits(limits);
+        }
+    }
+
+    pub(crate) fn set_config(&mut self, config: &Config) {
+        for side in self.sides() {
+            side.engine.set_config(config.clone());
+        }
+    }
+
+    /// Are so many alternatives followed that the kernel's map should be asked soon?
+    pub(crate) fn is_undecided(&self) -> bool {
+        self.others.len() > ALTERNATIVES / 2
+    }
+
+    /// Performs a call and judges the answer against what the kernel returned. Nothing is counted yet. `facts` answers for what
+    /// the evidence does not cover.
     pub(crate) fn perform(
         &mut self,
         call: &Call,
         returned: i64,
+        evidence: Evidence<'_>,
         facts: &mut dyn Facts,
     ) -> (Verdict, i64) {
-        let own = describe::returned(self.engine.perform(call, facts));
-        let verdict = if own == returned {
-            Verdict::Agrees
-        } else if own == -i64::from(Errno::ENOSYS.0) {
-            Verdict::NotModelled
-        } else if own >= 0 && outside(call, returned) {
-            Verdict::Outside
-        } else {
-            Verdict::Differs
-        };
+        let before = evidence.before;
+        let mut fresh: Vec<(Side, Verdict)> = Vec::new();
+        let neighbours = before.windows(2).any(|pair| pair[0].1 == pair[1].0);
+        if neighbours && let Ok(mut other) = self.side.try_clone() {
+            learn(&mut other, before.iter().copied());
+            let (verdict, _) = other.perform(call, returned, &mut Listed(before));
+            fresh.push((other, verdict));
+        }
+        if let Some(after) = evidence.after
+            && let Ok(mut other) = self.side.try_clone()
+        {
+            learn(&mut other, after.iter().rev().copied());
+            let (verdict, _) = other.perform(call, returned, &mut Listed(after));
+            fresh.push((other, verdict));
+        }
+        // Placement goes downwards and memory is mostly written soon after it was mapped: the upper neighbour first.
+        learn(&mut self.side, before.iter().rev().copied());
+        let (mut verdict, mut own) = self.side.perform(call, returned, facts);
+        if self.others.is_empty() && fresh.is_empty() {
+            return (verdict, own);
+        }
+
+        let mut kept = Vec::with_capacity(self.others.len() + fresh.len());
+        for mut other in self.others.drain(..) {
+            learn(&mut other, before.iter().rev().copied());
+            let (verdict, _) = other.perform(call, returned, &mut Listed(before));
+            other.age += 1;
+            if verdict == Verdict::Agrees && other.age < PATIENCE {
+                kept.push(other);
+            }
+        }
+        kept.extend(
+            fresh
+                .into_iter()
+                .filter(|(_, verdict)| *verdict == Verdict::Agrees)
+                .map(|(side, _)| side),
+        );
+        if verdict != Verdict::Agrees && !kept.is_empty() {
+            self.side = kept.remove(0);
+            (verdict, own) = (Verdict::Agrees, returned);
+        }
+        kept.retain(|other| other.age % 16 != 0 || !other.same_as(&self.side));
+        let surplus = kept.len().saturating_sub(ALTERNATIVES);
+        kept.drain(..surplus);
+        self.others = kept;
         (verdict, own)
     }
 
@@ -97,6 +200,7 @@ impl Follower {
             Verdict::Agrees | Verdict::Differs => {}
         }
         tally.results += 1;
+        tally.random += u64::from(placed_at_random(call, returned));
         let chosen = chosen(call, returned);
         if chosen {
             tally.predictions += 1;
@@ -123,22 +227,33 @@ impl Follower {
         });
     }
 
-    /// Compares the whole map, growing stacks that the kernel has grown. `Ok` has the lowest addresses that areas grew to.
+    /// Compares the whole map, growing stacks that the kernel has grown. `grown` gets the lowest addresses that areas grew to.
     pub(crate) fn compare(
         &mut self,
         kernel: &Map,
         grown: &mut Vec<u64>,
         renamed: &mut u64,
-    ) -> Result<(), compare::Difference> {
-        loop {
-            match compare::compare(&self.engine, kernel, &mut self.alike, renamed) {
-                Ok(()) => return Ok(()),
-                Err(difference) => match difference.growth {
-                    // A fault grew the area since the last look, if the engine finds that possible.
-                    Some(start) if self.engine.grow_stack(start).is_ok() => grown.push(start),
-                    _ => return Err(difference),
-                },
+    ) -> Result<(), Difference> {
+        let known = grown.len();
+        let compared = self.side.compare(kernel, grown, renamed);
+        if self.others.is_empty() {
+            return compared;
+        }
+        // What the others grow they would have grown anyway; names are counted once.
+        let (mut again, mut names) = (Vec::new(), 0);
+        self.others
+            .retain_mut(|other| other.compare(kernel, &mut again, &mut names).is_ok());
+        match compared {
+            Err(_) if !self.others.is_empty() => {
+                self.side = self.others.remove(0);
+                if grown.len() == known {
+                    again.sort_unstable();
+                    again.dedup();
+                    grown.extend(again);
+                }
+                Ok(())
             }
+            compared => compared,
         }
     }
 
@@ -155,23 +270,23 @@ impl Follower {
             call_number: place.call_number,
             process: place.process,
             call: cause,
-            detail: compare::side_by_side(&self.engine, kernel, difference),
+            detail: compare::side_by_side(&self.side.engine, kernel, difference),
         }
     }
 
     /// State of the engine for the summary.
     pub(crate) fn figures(&self) -> SpaceFigures {
-        let stats = self.engine.stats();
-        let config = self.engine.config();
+        let stats = self.side.engine.stats();
+        let config = self.side.engine.config();
         let mut end = config.mmap_min_addr;
         let mut largest_gap = 0;
-        for line in self.engine.maps() {
+        for line in self.side.engine.maps() {
             largest_gap = largest_gap.max(line.start.saturating_sub(end));
             end = line.end;
         }
         largest_gap = largest_gap.max(config.task_size.saturating_sub(end));
         SpaceFigures {
-            areas: self.engine.area_count() as u64,
+            areas: self.side.engine.area_count() as u64,
             areas_peak: stats.areas_peak as u64,
             gaps: stats.gaps as u64,
             largest_gap,
@@ -183,7 +298,7 @@ impl Follower {
 
     /// Adds the engine's figures at its end.
     pub(crate) fn retire(&self, main: bool, tally: &mut Tally) {
-        let stats = self.engine.stats();
+        let stats = self.side.engine.stats();
         let figures = self.figures();
         let totals = &mut tally.spaces;
         totals.merges += stats.merges;
@@ -206,55 +321,13 @@ fn chosen(call: &Call, returned: i64) -> bool {
         return false;
     }
     match call {
-        Call::Mmap { flags, .. } => flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) == 0,
+        Call::Mmap { flags, .. } => {
+            flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) == 0 && !placed_at_random(call, returned)
+        }
         Call::Mremap {
             old_addr, flags, ..
         } => flags & 2 == 0 && returned as u64 != *old_addr,
         Call::Shmat { addr, .. } => *addr == 0,
-        _ => false,
-    }
-}
-
-/// Can the kernel have failed with this error for a reason that lies outside the address space: a device's driver,
-/// input and output, the state of pages?
-fn outside(call: &Call, returned: i64) -> bool {
-    use samara_mm::{FileArg, FileKind};
-    let error = -returned as i32;
-    if !(-4095..0).contains(&returned) {
-        return false;
-    }
-    const EHWPOISON: i32 = 133;
-    match call {
-        Call::Mmap {
-            file: FileArg::File(file),
-            ..
-        } => {
-            file.kind == FileKind::Device
-                || matches!(
-                    error,
-                    libc::ENODEV | libc::EIO | libc::ENXIO | libc::ENFILE | libc::ENOLCK
-                )
-        }
-        Call::Madvise { advice, .. } => {
-            let on_pages = !matches!(advice, 0..=2 | 10..=19);
-            on_pages
-                && matches!(
-                    error,
-                    libc::EAGAIN
-                        | libc::EBUSY
-                        | libc::EIO
-                        | libc::EINVAL
-                        | libc::EFAULT
-                        | libc::ENOMEM
-                        | libc::EPERM
-                        | EHWPOISON
-                )
-        }
-        Call::Mlock { .. } | Call::Mlockall { .. } => error == libc::EAGAIN || error == libc::EINTR,
-        Call::Msync { .. } => matches!(error, libc::EIO | libc::EBUSY | libc::EINTR),
-        Call::Mincore { .. } => matches!(error, libc::EFAULT | libc::EAGAIN),
-        Call::Mbind { .. } => matches!(error, libc::EIO | libc::EFAULT),
-        Call::Shmat { .. } => matches!(error, libc::EACCES | libc::EIDRM),
         _ => false,
     }
 }

@@ -10,6 +10,7 @@ mod record;
 mod replay;
 mod report;
 mod seed;
+mod side;
 mod tally;
 mod trace;
 

@@ -8,7 +8,7 @@ use clap::Args;
 use samara_mm::Facts;
 
 use crate::describe::Described;
-use crate::follow::{Follower, Place, Verdict};
+use crate::follow::{Evidence, Follower, Place, Verdict};
 use crate::outcome::{DISAGREED, complain};
 use crate::record::{Reader, Reason, Record};
 use crate::report::{self, Replay, Subject};
@@ -60,6 +60,8 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
         check: options.check,
         ..Player::default()
     };
+    // The program itself; the others come by forks.
+    player.tally.processes = 1;
     for record in &records {
         player.play(record);
     }
@@ -186,26 +188,27 @@ impl Player {
             }
             Record::Written { space, start, end } => {
                 if let Some(replayed) = self.spaces.get_mut(space) {
-                    replayed.follower.engine.note_written(*start, *end);
+                    replayed.follower.note_written(*start, *end);
                 }
             }
             Record::Grown { space, start } => {
                 if let Some(replayed) = self.spaces.get_mut(space) {
                     // Comparing may have found the growth already.
-                    let _ = replayed.follower.engine.grow_stack(*start);
+                    replayed.follower.grow_stack(*start);
                     self.tally.grown += 1;
                 }
             }
             Record::Limits { space, limits } => {
                 if let Some(replayed) = self.spaces.get_mut(space) {
-                    replayed.follower.engine.set_limits(*limits);
+                    replayed.follower.set_limits(*limits);
                 }
             }
             Record::Call {
                 space,
                 thread,
                 returned,
-                written,
+                before,
+                after,
                 call,
             } => {
                 let Some(replayed) = self.spaces.get_mut(space) else {
@@ -213,10 +216,15 @@ impl Player {
                     return;
                 };
                 self.calls += 1;
+                let evidence = Evidence {
+                    before,
+                    after: after.as_deref(),
+                };
                 let (verdict, own) =
                     replayed
                         .follower
-                        .perform(call, *returned, &mut Recorded(written));
+                        .perform(call, *returned, evidence, &mut Recorded(before));
+                self.tally.ambiguous += u64::from(after.is_some());
                 let place = Place {
                     call_number: self.calls,
                     process: *thread,
@@ -226,7 +234,7 @@ impl Player {
                     replayed.last = Described(call).to_string();
                 }
                 if self.check
-                    && let Err(broken) = replayed.follower.engine.check()
+                    && let Err(broken) = replayed.follower.engine().check()
                 {
                     self.tally.find(FindingKind::Invariant, || Finding {
                         kind: FindingKind::Invariant,
@@ -236,7 +244,7 @@ impl Player {
                         detail: format!("{broken}\n"),
                     });
                 }
-                if verdict != Verdict::Agrees {
+                if !matches!(verdict, Verdict::Agrees | Verdict::Outside) {
                     // The record's next seed of this space, if any, is where it can go on.
                     self.spaces.remove(space);
                 }
@@ -270,9 +278,14 @@ impl Player {
                     self.spaces.remove(space);
                 }
             }
-            Record::Gone { space } => {
+            Record::Settings { space, config } => {
+                if let Some(replayed) = self.spaces.get_mut(space) {
+                    replayed.follower.set_config(config);
+                }
+            }
+            Record::Gone { space, main } => {
                 if let Some(replayed) = self.spaces.remove(space) {
-                    replayed.follower.retire(*space == 0, &mut self.tally);
+                    replayed.follower.retire(*main, &mut self.tally);
                 }
             }
             Record::End { exit_code, signal } => self.exit = Some((*exit_code, *signal)),

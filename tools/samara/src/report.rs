@@ -207,6 +207,7 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
             tally.ambiguous,
             "calls raced with a page fault: the kernel's map told which came first",
         ),
+        (tally.random, "addresses (MAP_32BIT) the kernel drew by lot"),
         (tally.renamed, "names had changed while the file was mapped"),
         (
             tally.ended_unseen,
@@ -231,7 +232,9 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
     if let Some(column) = table.column_mut(0) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    let _ = writeln!(out, "{table}");
+    for line in table.lines() {
+        let _ = writeln!(out, "{}", line.trim_end());
+    }
 
     for finding in &tally.first {
         let _ = writeln!(
@@ -347,6 +350,7 @@ pub(crate) fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
         "wrong_results": tally.wrong_results,
         "predictions": tally.predictions,
         "wrong_predictions": tally.wrong_predictions,
+        "placed_at_random": tally.random,
         "maps_compared": tally.maps,
         "areas_compared": tally.areas_compared,
         "wrong_maps": tally.wrong_maps,

@@ -41,6 +41,8 @@ pub(crate) struct Tally {
     pub(crate) wrong_results: u64,
     pub(crate) predictions: u64,
     pub(crate) wrong_predictions: u64,
+    /// Addresses that the kernel draws by lot, so that nobody can predict them.
+    pub(crate) random: u64,
     pub(crate) maps: u64,
     pub(crate) wrong_maps: u64,
     pub(crate) broken_invariants: u64,

@@ -30,7 +30,7 @@ pub(super) const SCHEMA: &[(u8, &str, &str)] = &[
     (
         7,
         "call",
-        "space thread returned written-ranges kind arguments",
+        "space thread returned written-at-entry there-is-more written-at-return kind arguments",
     ),
     (8, "unmodelled", "space thread returned name"),
     (
@@ -38,8 +38,9 @@ pub(super) const SCHEMA: &[(u8, &str, &str)] = &[
         "map",
         "space kept-in-front kept-behind areas (the kernel's map, against the one before it of this space)",
     ),
-    (10, "gone", "space"),
+    (10, "gone", "space main"),
     (11, "end", "exit_code signal"),
+    (12, "settings", "space config"),
 ];
 
 /// Why an engine is started.
@@ -81,8 +82,10 @@ pub(crate) enum Record {
         space: u32,
         thread: i32,
         returned: i64,
-        /// Ranges (start, end) that held anonymous pages when the call was performed.
-        written: Box<[(u64, u64)]>,
+        /// Ranges (start, end) of areas that were newly found to hold anonymous pages, ascending: at entry …
+        before: Box<[(u64, u64)]>,
+        /// … and at the return, if another thread wrote meanwhile.
+        after: Option<Box<[(u64, u64)]>>,
         call: Call,
     },
     Unmodelled {
@@ -96,6 +99,12 @@ pub(crate) enum Record {
     },
     Gone {
         space: u32,
+        /// It was the last of the program that was started.
+        main: bool,
+    },
+    Settings {
+        space: u32,
+        config: Box<Config>,
     },
     End {
         exit_code: i32,
@@ -204,6 +213,7 @@ pub(super) fn put_file(out: &mut Vec<u8>, file: &File) {
         FileKind::HugeTlb(size) => (2, size),
         FileKind::DevZero => (3, 0),
         FileKind::Device => (4, 0),
+        FileKind::Unaligned => (6, 0),
         _ => (5, 0),
     };
     out.push(kind);
@@ -233,6 +243,7 @@ pub(super) fn file(fields: &mut Fields<'_>) -> Option<File> {
                 3 => FileKind::DevZero,
                 4 => FileKind::Device,
                 5 => FileKind::Unmappable,
+                6 => FileKind::Unaligned,
                 _ => return None,
             }
         },
@@ -392,6 +403,23 @@ fn seed_area(fields: &mut Fields<'_>, files: &[Arc<File>]) -> Option<SeedVma> {
         name: (!name.is_empty()).then(|| name.into()),
         touched: fields.flag()?,
     })
+}
+
+pub(super) fn put_ranges(out: &mut Vec<u8>, ranges: &[(u64, u64)]) {
+    put(out, ranges.len() as u64);
+    for (start, end) in ranges {
+        put(out, *start);
+        put(out, end - start);
+    }
+}
+
+fn ranges(fields: &mut Fields<'_>) -> Option<Box<[(u64, u64)]>> {
+    (0..fields.count()?)
+        .map(|_| {
+            let start = fields.number()?;
+            Some((start, start.checked_add(fields.number()?)?))
+        })
+        .collect()
 }
 
 /// Writes a call. `file` gives a file's number.
@@ -721,17 +749,17 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
         7 => {
             let (space, thread) = (fields.small()?, fields.small()? as i32);
             let returned = fields.signed()?;
-            let written = (0..fields.count()?)
-                .map(|_| {
-                    let start = fields.number()?;
-                    Some((start, start.checked_add(fields.number()?)?))
-                })
-                .collect::<Option<Box<[_]>>>()?;
+            let before = ranges(fields)?;
+            let after = match fields.flag()? {
+                false => None,
+                true => Some(ranges(fields)?),
+            };
             Record::Call {
                 space,
                 thread,
                 returned,
-                written,
+                before,
+                after,
                 call: call(fields, &memory.files)?,
             }
         }
@@ -756,8 +784,15 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
         10 => {
             let space = fields.small()?;
             memory.maps.remove(&space);
-            Record::Gone { space }
+            Record::Gone {
+                space,
+                main: fields.flag()?,
+            }
         }
+        12 => Record::Settings {
+            space: fields.small()?,
+            config: Box::new(config(fields)?),
+        },
         11 => Record::End {
             exit_code: i32::try_from(fields.signed()?).ok()?,
             signal: i32::try_from(fields.signed()?).ok()?,

@@ -6,8 +6,9 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use samara_mm::{Call, File, Limits};
+use samara_mm::{Call, Config, File, Limits};
 
+use crate::follow::Evidence;
 use crate::maps::Map;
 use crate::seed::Seed;
 
@@ -173,7 +174,7 @@ impl Writer {
         space: u32,
         thread: i32,
         returned: i64,
-        written: impl Iterator<Item = (u64, u64)> + Clone,
+        evidence: Evidence<'_>,
         call: &Call,
     ) {
         // Files that the call names come first, as records of their own.
@@ -184,10 +185,13 @@ impl Writer {
         put(out, u64::from(space));
         put(out, thread as u64);
         put_signed(out, returned);
-        put(out, written.clone().count() as u64);
-        for (start, end) in written {
-            put(out, start);
-            put(out, end - start);
+        format::put_ranges(out, evidence.before);
+        match evidence.after {
+            None => out.push(0),
+            Some(after) => {
+                out.push(1);
+                format::put_ranges(out, after);
+            }
         }
         out.extend_from_slice(&tail);
         self.flush_full();
@@ -212,9 +216,17 @@ impl Writer {
         self.flush_full();
     }
 
-    pub(crate) fn gone(&mut self, space: u32) {
+    pub(crate) fn settings(&mut self, space: u32, config: &Config) {
+        self.chunk.push(12);
+        put(&mut self.chunk, u64::from(space));
+        format::put_config(&mut self.chunk, config);
+        self.flush_full();
+    }
+
+    pub(crate) fn gone(&mut self, space: u32, main: bool) {
         self.chunk.push(10);
         put(&mut self.chunk, u64::from(space));
+        self.chunk.push(u8::from(main));
         self.maps.remove(&space);
         self.flush_full();
     }

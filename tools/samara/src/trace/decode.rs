@@ -17,6 +17,8 @@ pub(crate) enum Decoded {
     Exec,
     /// Changes a limit: take all of them anew from the process (0: the caller's own).
     Limits(Tid),
+    /// Changes what the process may do: look at its personality and privileges anew.
+    Settings,
     /// The engine does not know it.
     Unmodelled {
         /// May it have changed the map?
@@ -152,8 +154,14 @@ pub(crate) fn decode(tid: Tid, entry: &Entry, files: &mut Files) -> Decoded {
         libc::SYS_execve | libc::SYS_execveat => return Decoded::Exec,
         libc::SYS_setrlimit => return Decoded::Limits(0),
         libc::SYS_prlimit64 => return Decoded::Limits(a as Tid),
+        libc::SYS_personality
+        | libc::SYS_capset
+        | libc::SYS_setuid
+        | libc::SYS_setreuid
+        | libc::SYS_setresuid
+        | libc::SYS_setfsuid => return Decoded::Settings,
         // The policy of a task is not that of an area.
-        libc::SYS_set_mempolicy | libc::SYS_personality => {
+        libc::SYS_set_mempolicy => {
             return Decoded::Unmodelled { changes_map: false };
         }
         libc::SYS_process_madvise => return Decoded::Unmodelled { changes_map: false },

@@ -9,7 +9,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 use samara_mm::Call;
 
@@ -30,6 +30,8 @@ enum Doing {
     Fork,
     /// Holds no order: the process whose limits to take anew.
     Limits(Tid),
+    /// Holds no order either: the caller's settings are to be taken anew.
+    Settings,
     Unmodelled {
         name: &'static str,
         changes_map: bool,
@@ -83,20 +85,34 @@ pub(crate) struct Tracer<'s> {
     progress: Progress,
 }
 
-/// Signals that arrived for the tracer, bit by bit.
+/// Signals that arrived for the tracer after the program had ended, bit by bit.
 static PENDING: AtomicU32 = AtomicU32::new(0);
+/// The program, as long as it runs; then 0.
+static PROGRAM: AtomicI32 = AtomicI32::new(0);
 
-extern "C" fn note_signal(signal: libc::c_int) {
-    PENDING.fetch_or(1 << signal, Ordering::Relaxed);
+/// Passes a signal on at once: between a look at a flag and the next wait, one could get lost.
+extern "C" fn on_signal(signal: libc::c_int) {
+    match PROGRAM.load(Ordering::Relaxed) {
+        0 => {
+            PENDING.fetch_or(1 << signal, Ordering::Relaxed);
+        }
+        _ if signal == libc::SIGINT || signal == libc::SIGQUIT => {}
+        program => {
+            // SAFETY: `kill` is async-signal-safe; the program is our own child, not yet reaped.
+            unsafe { libc::kill(program, signal) };
+        }
+    }
 }
 
-/// What the terminal sends goes to the program, which shares the process group; what is sent to the tracer is passed on.
-pub(crate) fn take_signals() {
+/// What the terminal sends goes to the program, which shares the process group; what else is sent to the tracer is passed on to
+/// `program`. Once that has ended, either asks the processes that outlive it to end.
+pub(crate) fn take_signals(program: Tid) {
+    PROGRAM.store(program, Ordering::Relaxed);
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: all zeros is a valid `sigaction`: no flags, an empty mask.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = note_signal as *const () as usize;
-        // SAFETY: the handler only sets a bit of an atomic.
+        action.sa_sigaction = on_signal as *const () as usize;
+        // SAFETY: the handler uses atomics and `kill` only.
         unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
     }
 }
@@ -150,28 +166,17 @@ impl<'s> Tracer<'s> {
         self.ending.ok_or(Failure::NotStarted)
     }
 
+    /// The program has ended, and a signal asks that others that it started end too.
     fn own_signals(&mut self) {
-        let pending = PENDING.swap(0, Ordering::Relaxed);
-        for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
-            if pending >> signal & 1 == 0 {
-                continue;
-            }
-            let from_terminal = signal == libc::SIGINT || signal == libc::SIGQUIT;
-            if self.ending.is_none() {
-                if !from_terminal {
-                    // SAFETY: sends a signal to our own tracee.
-                    unsafe { libc::kill(self.main, signal) };
-                }
-                continue;
-            }
-            // The program has ended, and others that it started have not: they are asked to.
-            let mut processes: Vec<Tid> = self.tasks.values().map(|task| task.process).collect();
-            processes.sort_unstable();
-            processes.dedup();
-            for process in processes {
-                // SAFETY: as above.
-                unsafe { libc::kill(process, libc::SIGTERM) };
-            }
+        if PENDING.swap(0, Ordering::Relaxed) == 0 {
+            return;
+        }
+        let mut processes: Vec<Tid> = self.tasks.values().map(|task| task.process).collect();
+        processes.sort_unstable();
+        processes.dedup();
+        for process in processes {
+            // SAFETY: sends a signal to our own tracees.
+            unsafe { libc::kill(process, libc::SIGTERM) };
         }
     }
 
@@ -258,6 +263,11 @@ impl<'s> Tracer<'s> {
                 ptrace::resume_to_exit(tid, 0);
                 return;
             }
+            Decoded::Settings => {
+                task.state = State::InCall(Doing::Settings);
+                ptrace::resume_to_exit(tid, 0);
+                return;
+            }
             Decoded::Exec => {
                 space.compare_changed(who, self.session, "the calls before exec");
                 task.state = State::Running;
@@ -316,6 +326,13 @@ impl<'s> Tracer<'s> {
             ptrace::resume(tid, 0);
             return;
         }
+        if let Doing::Settings = doing {
+            if let Some(space) = &mut self.spaces[index] {
+                space.settings_changed(who, self.session);
+            }
+            ptrace::resume(tid, 0);
+            return;
+        }
         if let Some(space) = &mut self.spaces[index]
             && !to_be_restarted(returned)
         {
@@ -325,7 +342,7 @@ impl<'s> Tracer<'s> {
                     space.finish_unmodelled(name, changes_map, who, returned, self.session);
                 }
                 // A fork that failed: its event would have come before.
-                Doing::Fork | Doing::Limits(_) => {}
+                Doing::Fork | Doing::Limits(_) | Doing::Settings => {}
             }
         }
         ptrace::resume(tid, 0);
@@ -635,6 +652,7 @@ impl<'s> Tracer<'s> {
         }
         if tid == self.main {
             self.ending = Some(ending);
+            PROGRAM.store(0, Ordering::Relaxed);
         }
     }
 }

@@ -205,12 +205,15 @@ fn mounted_noexec(path: &CStr) -> bool {
 fn kind(object: &libc::stat64, path: &CStr) -> FileKind {
     const TMPFS: i64 = 0x0102_1994;
     const HUGETLBFS: i64 = 0x9584_58f6_u32 as i64;
+    /// ext4, xfs, btrfs.
+    const ALIGNING: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
     const DEV_ZERO: u64 = libc::makedev(1, 5);
     match object.st_mode & libc::S_IFMT {
         libc::S_IFREG => match file_system(path) {
             Some(system) if system.f_type == TMPFS => FileKind::Shmem,
             Some(system) if system.f_type == HUGETLBFS => FileKind::HugeTlb(system.f_bsize as u64),
-            _ => FileKind::Regular,
+            Some(system) if ALIGNING.contains(&system.f_type) => FileKind::Regular,
+            _ => FileKind::Unaligned,
         },
         libc::S_IFCHR if object.st_rdev == DEV_ZERO => FileKind::DevZero,
         libc::S_IFCHR | libc::S_IFBLK => FileKind::Device,

@@ -56,6 +56,12 @@ pub(crate) const ALWAYS: &[i64] = &[
     libc::SYS_io_setup,
     libc::SYS_io_destroy,
     libc::SYS_setrlimit,
+    // Privileges decide what may be locked and mapped.
+    libc::SYS_capset,
+    libc::SYS_setuid,
+    libc::SYS_setreuid,
+    libc::SYS_setresuid,
+    libc::SYS_setfsuid,
     libc::SYS_fork,
     libc::SYS_clone3,
     libc::SYS_execve,

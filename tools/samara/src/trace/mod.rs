@@ -17,6 +17,7 @@ mod options;
 mod proc;
 mod progress;
 mod ptrace;
+mod samples;
 mod seeding;
 mod session;
 mod space;
@@ -70,7 +71,7 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
         Ok(launched) => launched,
         Err(error) => return complain(&format!("`{}` cannot be traced: {error}", path.display())),
     };
-    events::take_signals();
+    events::take_signals(launched.tid);
     let mut session = Session::new(options.verify, options.check, options.calls, record);
     let begun = std::time::Instant::now();
     let ending = match Tracer::new(launched.tid, &mut session).run() {

@@ -17,6 +17,7 @@ use super::proc;
 use super::ptrace::Tid;
 
 const PAGE: u64 = 4096;
+const ADDR_COMPAT_LAYOUT: u64 = 0x020_0000;
 
 /// Settings of the machine, looked up once.
 #[derive(Debug)]
@@ -100,39 +101,21 @@ fn anonymous_names() -> bool {
     }
 }
 
-/// What of the layout does not show in a map, carried on from exec.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
-    pub(crate) layout: Layout,
-}
-
-/// Reads the whole state of a stopped process. `known` is `None` right after exec, when the layout can be inferred.
+/// Reads the whole state of a stopped process. `known` is the layout, or `None` right after exec, when it can be inferred.
 pub(crate) fn seed(
     tid: Tid,
     machine: &Machine,
     map: &Map,
     pagemap: &mut Pagemap,
-    known: Option<&Known>,
+    known: Option<Layout>,
     descriptions: &mut u64,
 ) -> io::Result<Seed> {
     let numbers = proc::layout(tid)?;
     let limits = limits(tid)?;
     let personality = proc::personality(tid).unwrap_or(0);
-    let capabilities = proc::capabilities(tid).unwrap_or(0);
-    let mut config = machine.config.clone();
-    const READ_IMPLIES_EXEC: u64 = 0x040_0000;
-    const ADDR_COMPAT_LAYOUT: u64 = 0x020_0000;
-    config.read_implies_exec = personality & READ_IMPLIES_EXEC != 0;
-    let has = |bit: u32| capabilities >> bit & 1 == 1;
-    config.capabilities = Capabilities {
-        ipc_lock: has(14),
-        sys_admin: has(21),
-        sys_nice: has(23),
-        sys_rawio: has(17),
-        sys_resource: has(24),
-    };
+    let config = config(tid, machine);
     let layout = match known {
-        Some(known) => known.layout,
+        Some(layout) => layout,
         None => {
             let mmap_base = infer_base(tid, map).unwrap_or(Layout::default().mmap_base);
             let mut layout = Layout::default();
@@ -207,6 +190,24 @@ pub(crate) fn seed(
         layout,
         areas,
     })
+}
+
+/// The settings for one process.
+pub(crate) fn config(tid: Tid, machine: &Machine) -> Config {
+    const READ_IMPLIES_EXEC: u64 = 0x040_0000;
+    let personality = proc::personality(tid).unwrap_or(0);
+    let capabilities = proc::capabilities(tid).unwrap_or(0);
+    let mut config = machine.config.clone();
+    config.read_implies_exec = personality & READ_IMPLIES_EXEC != 0;
+    let has = |bit: u32| capabilities >> bit & 1 == 1;
+    config.capabilities = Capabilities {
+        ipc_lock: has(14),
+        sys_admin: has(21),
+        sys_nice: has(23),
+        sys_rawio: has(17),
+        sys_resource: has(24),
+    };
+    config
 }
 
 /// The limits of a process as the engine takes them.

@@ -10,7 +10,7 @@ use std::io;
 use samara_mm::{Call, FileArg, FileId, Limits};
 
 use crate::describe::Described;
-use crate::follow::{Follower, Place, Verdict};
+use crate::follow::{Evidence, Follower, Place, Verdict};
 use crate::record::Reason;
 use crate::tally::{Finding, FindingKind};
 
@@ -18,8 +18,9 @@ use super::facts::Pagemap;
 use super::options::Verify;
 use super::proc::MapsFile;
 use super::ptrace::{Entry, Tid};
-use super::seeding::{self, Known};
-use super::session::{Samples, Session, say};
+use super::samples::{Known, Samples};
+use super::seeding;
+use super::session::{Session, say};
 
 const MAP_GROWSDOWN: u64 = 0x100;
 
@@ -42,7 +43,6 @@ pub(crate) struct Space {
     pub(crate) holder: Option<Tid>,
     pub(crate) waiting: VecDeque<(Tid, Entry)>,
     samples: Samples,
-    later: Samples,
     /// Areas below the main stack that can grow by faults were mapped.
     growing: Vec<u64>,
     /// The process whose limits the engine has.
@@ -86,7 +86,6 @@ impl Space {
             holder: None,
             waiting: VecDeque::new(),
             samples: Samples::default(),
-            later: Samples::default(),
             growing: Vec::new(),
             limits_of: tid,
             calls_since_compare: 0,
@@ -110,15 +109,17 @@ impl Space {
         let maps = MapsFile::open(child)?;
         let mut pagemap = Pagemap::open(child)?;
         // What the child's page tables hold is exactly what the parent's held at the fork.
-        let (engine, record, number) =
-            (&mut self.follower.engine, &mut session.record, self.number);
+        let mut runs = Vec::new();
         pagemap.each_written(0, TOP, &mut |start, end| {
-            engine.note_written(start, end);
-            if let Some(record) = record {
-                record.written(number, start, end);
-            }
+            runs.push((start, end));
             true
         })?;
+        for &(start, end) in runs.iter().rev() {
+            self.follower.note_written(start, end);
+            if let Some(record) = &mut session.record {
+                record.written(self.number, start, end);
+            }
+        }
         let follower = self
             .follower
             .fork()
@@ -136,7 +137,6 @@ impl Space {
             holder: None,
             waiting: VecDeque::new(),
             samples: Samples::default(),
-            later: Samples::default(),
             growing: self.growing.clone(),
             limits_of: child,
             calls_since_compare: 0,
@@ -162,11 +162,8 @@ impl Space {
         if self.near_growth(call) {
             self.sync_growth(session);
         }
-        self.samples.clear();
-        let (samples, pagemap) = (&mut self.samples, &mut self.pagemap);
-        self.follower.engine.facts_needed(call, &mut |start, end| {
-            samples.take(start, end, pagemap);
-        });
+        self.samples
+            .take(self.follower.engine(), call, &mut self.pagemap);
     }
 
     /// After the kernel has performed a call: performs it on the engine, and judges.
@@ -187,69 +184,50 @@ impl Space {
             process: who.process,
         };
         self.confirm_file(&mut call, returned, session);
-        let ambiguous = self.users > 1 && self.samples.changed(&mut self.pagemap, &mut self.later);
+        let ambiguous = self.users > 1 && self.samples.look_again(&mut self.pagemap);
         if let Call::Mmap { flags, .. } = &call
             && flags & MAP_GROWSDOWN != 0
             && returned > 0
         {
             self.growing.push(returned as u64);
         }
-        let alternative = if ambiguous {
-            session.tally.ambiguous += 1;
-            self.follower.try_clone().ok()
-        } else {
-            None
+        session.tally.ambiguous += u64::from(ambiguous);
+        let evidence = Evidence {
+            before: self.samples.before(),
+            after: ambiguous.then(|| self.samples.after()),
         };
-        let (mut verdict, mut own) = self.follower.perform(&call, returned, &mut self.samples);
-        session.tally.unsampled += self.samples.take_missed();
-        if let Some(mut other) = alternative {
-            // Another thread wrote to a page meanwhile, before or after the kernel's act: its map tells which.
-            let mut renamed = 0;
-            let read = self.maps.read(&mut session.map).is_ok();
-            let agrees = |follower: &mut Follower, renamed: &mut u64, grown: &mut Vec<u64>| {
-                follower.compare(&session.map, grown, renamed).is_ok()
-            };
-            if read
-                && (verdict != Verdict::Agrees
-                    || !agrees(&mut self.follower, &mut renamed, &mut session.grown))
-            {
-                let (verdict_later, own_later) = other.perform(&call, returned, &mut self.later);
-                if verdict_later == Verdict::Agrees
-                    && agrees(&mut other, &mut renamed, &mut session.grown)
-                {
-                    (verdict, own) = (verdict_later, own_later);
-                    self.follower = other;
-                    std::mem::swap(&mut self.samples, &mut self.later);
-                }
-            }
-            self.note_grown(session);
-        }
+        let mut facts = Known {
+            samples: &self.samples,
+            pagemap: &mut self.pagemap,
+            missed: Vec::new(),
+        };
+        let (verdict, own) = self.follower.perform(&call, returned, evidence, &mut facts);
+        let missed = facts.missed;
+        session.tally.unsampled += missed.len() as u64;
         if let Some(record) = &mut session.record {
-            record.call(
-                self.number,
-                who.tid,
-                returned,
-                self.samples.written(),
-                &call,
-            );
+            let mut before = missed;
+            before.extend_from_slice(evidence.before);
+            before.sort_unstable();
+            let evidence = Evidence {
+                before: &before,
+                ..evidence
+            };
+            record.call(self.number, who.tid, returned, evidence, &call);
         }
         Follower::count(&call, returned, own, verdict, place, &mut session.tally);
         self.calls_since_compare += 1;
         match verdict {
-            Verdict::Agrees => {
+            Verdict::Agrees | Verdict::Outside => {
                 let due = match session.verify {
                     Verify::Each => true,
                     Verify::Every(calls) => self.calls_since_compare >= calls,
                     Verify::Exit => false,
                 };
-                if due {
+                if due || self.follower.is_undecided() {
                     self.compare_with(who, session, Some(Described(&call).to_string()));
                 }
             }
             Verdict::Differs => self.resync(who, session, "after a disagreement"),
-            Verdict::Outside => {
-                self.resync(who, session, "after a call that failed outside the model")
-            }
             Verdict::NotModelled => self.resync(who, session, "after a call that is not modelled"),
         }
     }
@@ -285,13 +263,24 @@ impl Space {
         let Ok(limits) = seeding::limits(who.tid) else {
             return;
         };
-        if limits != self.follower.engine.limits() {
+        if limits != self.follower.engine().limits() {
             self.set_limits(limits, session);
         }
     }
 
+    /// The personality or the privileges of a process may have changed.
+    pub(crate) fn settings_changed(&mut self, who: Who, session: &mut Session) {
+        let config = seeding::config(who.tid, &session.machine);
+        if config != *self.follower.engine().config() {
+            if let Some(record) = &mut session.record {
+                record.settings(self.number, &config);
+            }
+            self.follower.set_config(&config);
+        }
+    }
+
     fn set_limits(&mut self, limits: Limits, session: &mut Session) {
-        self.follower.engine.set_limits(limits);
+        self.follower.set_limits(limits);
         if let Some(record) = &mut session.record {
             record.limits(self.number, &limits);
         }
@@ -322,11 +311,16 @@ impl Space {
 
     /// Does the call touch areas that faults may have grown?
     fn near_growth(&self, call: &Call) -> bool {
-        let stack_top = self.follower.engine.layout().stack_top;
+        let stack_top = self.follower.engine().layout().stack_top;
         let lowest = self.growing.iter().copied().min().unwrap_or(stack_top);
         // The main stack grows down to its limit; calls close to it are few.
-        let lowest =
-            lowest.saturating_sub(self.follower.engine.limits().stack.clamp(8 << 20, 1 << 36));
+        let lowest = lowest.saturating_sub(
+            self.follower
+                .engine()
+                .limits()
+                .stack
+                .clamp(8 << 20, 1 << 36),
+        );
         let highest = self
             .growing
             .iter()
@@ -367,18 +361,23 @@ impl Space {
 
     /// Learns how far stacks have grown.
     fn sync_growth(&mut self, session: &mut Session) {
-        let stack_top = self.follower.engine.layout().stack_top;
+        let stack_top = self.follower.engine().layout().stack_top;
         for index in 0..=self.growing.len() {
             let inside = match index.checked_sub(1) {
                 None => stack_top.saturating_sub(1),
                 Some(index) => self.growing[index],
             };
-            let Some(own) = self.follower.engine.area_at(inside).map(|line| line.start) else {
+            let Some(own) = self
+                .follower
+                .engine()
+                .area_at(inside)
+                .map(|line| line.start)
+            else {
                 continue;
             };
             if let Ok(Some(area)) = self.maps.at(inside)
                 && area.start < own
-                && self.follower.engine.grow_stack(area.start).is_ok()
+                && self.follower.grow_stack(area.start)
             {
                 session.grown.push(area.start);
             }
@@ -438,7 +437,7 @@ impl Space {
             session.tally.find(FindingKind::Map, || finding);
             self.resync(who, session, "after a disagreement");
         } else if session.check
-            && let Err(broken) = self.follower.engine.check()
+            && let Err(broken) = self.follower.engine().check()
         {
             session.tally.find(FindingKind::Invariant, || Finding {
                 kind: FindingKind::Invariant,
@@ -455,24 +454,22 @@ impl Space {
         *session.tally.resyncs.entry(reason).or_default() += 1;
         self.interrupted = false;
         self.calls_since_compare = 0;
-        let mut known = Known {
-            layout: self.follower.engine.layout(),
-        };
+        let mut layout = self.follower.engine().layout();
         if self.maps.read(&mut session.map).is_err() || session.map.areas().is_empty() {
             self.broken = true;
             return;
         }
-        if let Some(brk) = heap_end(&session.map, known.layout.start_brk)
-            && brk != known.layout.brk.next_multiple_of(4096)
+        if let Some(brk) = heap_end(&session.map, layout.start_brk)
+            && brk != layout.brk.next_multiple_of(4096)
         {
-            known.layout.brk = brk;
+            layout.brk = brk;
         }
         let seed = seeding::seed(
             who.tid,
             &session.machine,
             &session.map,
             &mut self.pagemap,
-            Some(&known),
+            Some(layout),
             &mut session.files.descriptions,
         );
         let built = seed.and_then(|seed| {
@@ -509,7 +506,7 @@ impl Space {
     pub(crate) fn end(&mut self, session: &mut Session) {
         self.follower.retire(self.main, &mut session.tally);
         if let Some(record) = &mut session.record {
-            record.gone(self.number);
+            record.gone(self.number, self.main);
         }
     }
 }

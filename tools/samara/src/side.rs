@@ -1,0 +1,206 @@
+//! One engine, as one assumption about the order of page faults has it.
+
+use samara_mm::{AddressSpace, AnonVma, Call, Errno, Facts};
+
+use crate::compare::{self, Alike, Difference};
+use crate::describe;
+use crate::maps::Map;
+
+/// How the engine's answer to a call stands to the kernel's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Agrees,
+    /// They differ: the engine's map is no longer the kernel's.
+    Differs,
+    /// The kernel failed for a reason that no address space decides. The maps are still the same.
+    Outside,
+    /// The engine does not know the call.
+    NotModelled,
+}
+
+/// An engine, and which of its unnamed objects is which of the kernel's.
+#[derive(Debug)]
+pub(crate) struct Side {
+    pub(crate) engine: AddressSpace,
+    alike: Alike,
+    /// Calls since this became an alternative to another.
+    pub(crate) age: u32,
+}
+
+impl Side {
+    pub(crate) fn new(engine: AddressSpace) -> Self {
+        Self {
+            engine,
+            alike: Alike::default(),
+            age: 0,
+        }
+    }
+
+    pub(crate) fn fork(&mut self) -> Result<Self, Errno> {
+        Ok(Self {
+            engine: self.engine.fork()?,
+            alike: self.alike.clone(),
+            age: self.age,
+        })
+    }
+
+    pub(crate) fn try_clone(&self) -> Result<Self, Errno> {
+        Ok(Self {
+            engine: self.engine.try_clone()?,
+            alike: self.alike.clone(),
+            age: 0,
+        })
+    }
+
+    /// Performs a call and judges the answer against what the kernel returned.
+    pub(crate) fn perform(
+        &mut self,
+        call: &Call,
+        returned: i64,
+        facts: &mut dyn Facts,
+    ) -> (Verdict, i64) {
+        if matches!(call, Call::Mmap { .. }) && outside(&self.engine, call, returned) {
+            // The driver or the file system may have refused: the engine must not go on alone.
+            let Ok(mut trial) = self.engine.try_clone() else {
+                return (Verdict::Outside, 0);
+            };
+            let own = describe::returned(trial.perform(call, facts));
+            if own != returned {
+                return (Verdict::Outside, own);
+            }
+            self.engine = trial;
+            return (Verdict::Agrees, own);
+        }
+        let answer = if placed_at_random(call, returned) {
+            self.engine.perform_at(call, returned as u64, facts)
+        } else {
+            self.engine.perform(call, facts)
+        };
+        let own = describe::returned(answer);
+        let verdict = if own == returned {
+            Verdict::Agrees
+        } else if own == -i64::from(Errno::ENOSYS.0) {
+            Verdict::NotModelled
+        } else if own >= 0 && outside(&self.engine, call, returned) {
+            Verdict::Outside
+        } else {
+            Verdict::Differs
+        };
+        (verdict, own)
+    }
+
+    /// Compares the whole map, growing stacks that the kernel has grown. `grown` gets the lowest addresses that areas grew to.
+    pub(crate) fn compare(
+        &mut self,
+        kernel: &Map,
+        grown: &mut Vec<u64>,
+        renamed: &mut u64,
+    ) -> Result<(), Difference> {
+        loop {
+            match compare::compare(&self.engine, kernel, &mut self.alike, renamed) {
+                Ok(()) => return Ok(()),
+                Err(difference) => match difference.growth {
+                    // A fault grew the area since the last look, if the engine finds that possible.
+                    Some(start) if self.engine.grow_stack(start).is_ok() => grown.push(start),
+                    _ => return Err(difference),
+                },
+            }
+        }
+    }
+
+    /// Will the two always answer alike? True if their areas differ in nothing but the numbers of the anon_vmas.
+    pub(crate) fn same_as(&self, other: &Self) -> bool {
+        if self.engine.area_count() != other.engine.area_count() {
+            return false;
+        }
+        let mut pairs: Vec<(AnonVma, AnonVma)> = Vec::new();
+        self.engine.areas().zip(other.engine.areas()).all(|(a, b)| {
+            let owners = match (a.vma.anon, b.vma.anon) {
+                (None, None) => true,
+                (Some(x), Some(y)) => match pairs.iter().find(|pair| pair.0 == x || pair.1 == y) {
+                    Some(pair) => *pair == (x, y),
+                    None => {
+                        pairs.push((x, y));
+                        x.is_inherited() == y.is_inherited()
+                    }
+                },
+                _ => false,
+            };
+            owners
+                && (a.start, a.end) == (b.start, b.end)
+                && (a.vma.flags, a.vma.shift, a.vma.policy)
+                    == (b.vma.flags, b.vma.shift, b.vma.policy)
+                && a.vma.name == b.vma.name
+        })
+    }
+}
+
+/// Did the kernel draw the place by lot? With address randomisation it begins the search for `MAP_32BIT` up to 32 MiB above its
+/// start, anew for each call.
+pub(crate) fn placed_at_random(call: &Call, returned: i64) -> bool {
+    const MAP_32BIT: u64 = 0x40;
+    const START: i64 = 0x4000_0000;
+    const END: i64 = 0x8000_0000;
+    match call {
+        Call::Mmap { flags, addr, .. } => {
+            flags & (MAP_32BIT | 0x10 | 0x10_0000) == MAP_32BIT
+                && (START..END).contains(&returned)
+                && returned as u64 != *addr
+        }
+        _ => false,
+    }
+}
+
+/// Can the kernel have failed with this error for a reason that lies outside the address space: a device's driver,
+/// input and output, the state of pages?
+fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
+    use samara_mm::{FileArg, FileKind};
+    let error = -returned as i32;
+    if !(-4095..0).contains(&returned) {
+        return false;
+    }
+    const EHWPOISON: i32 = 133;
+    match call {
+        Call::Mmap {
+            file: FileArg::File(file),
+            ..
+        } => {
+            file.kind == FileKind::Device
+                || matches!(
+                    error,
+                    libc::ENODEV | libc::EIO | libc::ENXIO | libc::ENFILE | libc::ENOLCK
+                )
+        }
+        Call::Madvise { advice, .. } => {
+            let on_pages = !matches!(advice, 0..=2 | 10..=19);
+            on_pages
+                && matches!(
+                    error,
+                    libc::EAGAIN
+                        | libc::EBUSY
+                        | libc::EIO
+                        | libc::EINVAL
+                        | libc::EFAULT
+                        | libc::ENOMEM
+                        | libc::EPERM
+                        | EHWPOISON
+                )
+        }
+        Call::Mlock { addr, len, .. } => {
+            // Locking reads the pages in, which fails beyond the end of a file; the areas are locked all the same.
+            let end = addr.saturating_add(*len);
+            let on_file = || {
+                engine
+                    .areas()
+                    .any(|area| area.start < end && area.end > *addr && area.vma.file().is_some())
+            };
+            matches!(error, libc::EAGAIN | libc::EINTR) || error == libc::ENOMEM && on_file()
+        }
+        Call::Mlockall { .. } => matches!(error, libc::EAGAIN | libc::EINTR),
+        Call::Msync { .. } => matches!(error, libc::EIO | libc::EBUSY | libc::EINTR),
+        Call::Mincore { .. } => matches!(error, libc::EFAULT | libc::EAGAIN),
+        Call::Mbind { .. } => matches!(error, libc::EIO | libc::EFAULT),
+        Call::Shmat { .. } => matches!(error, libc::EACCES | libc::EIDRM),
+        _ => false,
+    }
+}

@@ -1,0 +1,152 @@
+//! Runs the real binary on real programs.
+
+#![allow(
+    dead_code,
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "test support, of which each file uses its own part"
+)]
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// A folder of its own for each test process, removed at its end.
+pub(crate) fn scratch() -> &'static Path {
+    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path()
+}
+
+/// A path in the scratch folder that no other test uses.
+pub(crate) fn fresh(name: &str) -> PathBuf {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    scratch().join(format!("{number}-{name}"))
+}
+
+/// The command line under test.
+pub(crate) fn samara() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_samara"))
+}
+
+/// Is there such a program? If not, says that the test is skipped.
+pub(crate) fn has(program: &str) -> bool {
+    let found = std::env::var_os("PATH").is_some_and(|path| {
+        std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    });
+    if !found {
+        eprintln!("skipped: this machine has no `{program}`");
+    }
+    found
+}
+
+/// A test program's source.
+pub(crate) fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/programs")
+        .join(name)
+}
+
+/// Compiles a C program of `tests/programs`; `None` (told) without a compiler.
+pub(crate) fn compiled(name: &str) -> Option<PathBuf> {
+    if !has("cc") {
+        return None;
+    }
+    let out = fresh(name);
+    let done = Command::new("cc")
+        .args(["-O1", "-w", "-pthread", "-o"])
+        .arg(&out)
+        .arg(source(&format!("{name}.c")))
+        .output()
+        .unwrap();
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    Some(out)
+}
+
+/// What a traced run gave.
+pub(crate) struct Traced {
+    pub(crate) output: Output,
+    pub(crate) summary: Value,
+}
+
+impl Traced {
+    pub(crate) fn stdout(&self) -> String {
+        String::from_utf8_lossy(&self.output.stdout).into_owned()
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        String::from_utf8_lossy(&self.output.stderr).into_owned()
+    }
+
+    pub(crate) fn count(&self, name: &str) -> u64 {
+        self.summary[name]
+            .as_u64()
+            .unwrap_or_else(|| panic!("no number {name} in {}", self.summary))
+    }
+
+    /// Every result, address and map was the kernel's.
+    pub(crate) fn assert_agrees(&self) {
+        assert_eq!(self.summary["agreed"], true, "{}", self.stderr());
+        for name in [
+            "wrong_results",
+            "wrong_predictions",
+            "wrong_maps",
+            "broken_invariants",
+        ] {
+            assert_eq!(self.count(name), 0, "{name}: {}", self.stderr());
+        }
+        assert!(self.count("maps_compared") > 0, "no map was compared");
+    }
+}
+
+/// Traces a program with some options, in the given folder.
+pub(crate) fn trace_with<S: AsRef<OsStr>>(
+    options: &[&str],
+    program: &[S],
+    folder: &Path,
+) -> Traced {
+    let json = fresh("summary.json");
+    let output = samara()
+        .arg("trace")
+        .args(options)
+        .arg("--json")
+        .arg(&json)
+        .arg("--")
+        .args(program)
+        .current_dir(folder)
+        .env_remove("CARGO_TARGET_DIR")
+        .output()
+        .unwrap();
+    let summary = std::fs::read_to_string(&json)
+        .ok()
+        .and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or(Value::Null);
+    Traced { output, summary }
+}
+
+/// Traces a program, maps compared after every call, and requires that all agrees and that it ends with `code`.
+pub(crate) fn agrees_ending<S: AsRef<OsStr>>(program: &[S], code: i32) -> Traced {
+    let traced = trace_with(&["--verify", "each"], program, scratch());
+    traced.assert_agrees();
+    assert_eq!(
+        traced.output.status.code(),
+        Some(code),
+        "{}",
+        traced.stderr()
+    );
+    traced
+}
+
+/// The same for a program that succeeds.
+pub(crate) fn agrees<S: AsRef<OsStr>>(program: &[S]) -> Traced {
+    agrees_ending(program, 0)
+}

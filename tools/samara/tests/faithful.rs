@@ -1,0 +1,315 @@
+//! The traced program behaves as if nobody watched, and what cannot be traced is told in one line.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod common;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
+
+use common::{agrees, agrees_ending, compiled, fresh, samara, scratch, trace_with};
+
+/// Exit code and standard error of a refused command.
+fn refused(arguments: &[&str]) -> String {
+    let output = samara().args(arguments).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+    assert!(output.stdout.is_empty());
+    String::from_utf8(output.stderr).unwrap()
+}
+
+/// The same, and it is one line.
+fn refused_in_a_line(arguments: &[&str]) -> String {
+    let text = refused(arguments);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.starts_with("samara: "), "{text}");
+    text
+}
+
+fn executable(name: &str, content: &[u8]) -> String {
+    let path = fresh(name);
+    fs::write(&path, content).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+/// A 32-bit program: `exit(0)` through `int 0x80`.
+fn program_of_32_bits() -> String {
+    let code = b"\xb8\x01\x00\x00\x00\x31\xdb\xcd\x80";
+    let mut elf = b"\x7fELF\x01\x01\x01".to_vec();
+    elf.resize(16, 0);
+    let half = |elf: &mut Vec<u8>, value: u16| elf.extend(value.to_le_bytes());
+    let word = |elf: &mut Vec<u8>, value: u32| elf.extend(value.to_le_bytes());
+    half(&mut elf, 2);
+    half(&mut elf, 3);
+    for value in [1, 0x0804_8054, 52, 0, 0] {
+        word(&mut elf, value);
+    }
+    for value in [52, 32, 1, 0, 0, 0] {
+        half(&mut elf, value);
+    }
+    let size = 84 + code.len() as u32;
+    for value in [1, 0, 0x0804_8000, 0x0804_8000, size, size, 5, 0x1000] {
+        word(&mut elf, value);
+    }
+    elf.extend(code);
+    executable("e32", &elf)
+}
+
+#[test]
+fn exit_codes_are_the_programs_own() {
+    for code in [0, 1, 7, 255] {
+        let traced = trace_with(&[], &["sh", "-c", &format!("exit {code}")], scratch());
+        assert_eq!(traced.output.status.code(), Some(code));
+        assert_eq!(traced.summary["exit_code"], code);
+    }
+}
+
+#[test]
+fn death_by_a_signal_is_told() {
+    for (signal, name) in [(11, "SIGSEGV"), (9, "SIGKILL"), (15, "SIGTERM")] {
+        let traced = trace_with(
+            &["-q"],
+            &["sh", "-c", &format!("kill -{signal} $$")],
+            scratch(),
+        );
+        assert_eq!(traced.output.status.code(), Some(128 + signal));
+        assert_eq!(traced.summary["signal"], signal);
+        let told = traced.stderr();
+        assert!(
+            told.contains(&format!("killed by signal {signal} ({name})")),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn misuse_is_told_in_one_line() {
+    assert!(refused_in_a_line(&["trace", "no-such-program-anywhere"]).contains("not in PATH"));
+    assert!(refused_in_a_line(&["trace", "/no/such/file"]).contains("does not exist"));
+    assert!(refused_in_a_line(&["trace", "/etc"]).contains("is a directory"));
+    assert!(refused_in_a_line(&["trace", "/etc/passwd"]).contains("chmod +x"));
+    assert!(refused_in_a_line(&["trace", "--json", "/no/such/x", "true"]).contains("--json"));
+    assert!(refused_in_a_line(&["trace", "--record", "/no/such/x", "true"]).contains("--record"));
+    assert!(
+        refused_in_a_line(&["trace", &executable("plain", b"echo hello\n")])
+            .contains("interpreter")
+    );
+    let missing = executable("missing", b"#!/no/such/interpreter\n");
+    assert!(refused_in_a_line(&["trace", &missing]).contains("interpreter"));
+    assert!(refused(&["trace"]).contains("PROGRAM"));
+    assert!(refused(&["trace", "--verify", "0", "true"]).contains("each"));
+    assert!(refused(&["trace", "--verify", "often", "true"]).contains("each"));
+    assert!(refused(&["trace", "--nonsense", "true"]).contains("--nonsense"));
+}
+
+#[test]
+fn programs_of_32_bits_are_refused() {
+    let program = program_of_32_bits();
+    assert!(refused_in_a_line(&["trace", &program]).contains("a 32-bit program"));
+    let script = executable("script32", format!("#!{program}\n").as_bytes());
+    assert!(refused_in_a_line(&["trace", &script]).contains("a 32-bit program"));
+}
+
+#[test]
+fn a_32_bit_child_runs_on_and_is_named() {
+    let program = program_of_32_bits();
+    let traced = agrees(&["sh", "-c", &format!("{program}; echo after $?")]);
+    // A machine without 32-bit emulation cannot start it: the shell says so, and nothing is to be named.
+    if traced.stdout() == "after 0\n" {
+        assert_eq!(traced.summary["not_followed"]["a 32-bit program"], 1);
+    }
+}
+
+#[test]
+fn arguments_behind_the_program_are_its_own() {
+    let traced = trace_with(
+        &["-q"],
+        &["echo", "--verify", "each", "-q", "--", "--help"],
+        scratch(),
+    );
+    assert_eq!(traced.stdout(), "--verify each -q -- --help\n");
+    let output = samara()
+        .args(["trace", "-q", "echo", "-n", "--json"])
+        .output()
+        .unwrap();
+    assert_eq!(output.stdout, b"--json");
+}
+
+#[test]
+fn standard_streams_pass_through() {
+    let mut child = samara()
+        .args(["trace", "-q", "--", "sh", "-c", "cat; echo problem >&2"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(b"through\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.stdout, b"through\n");
+    assert_eq!(output.stderr, b"problem\n");
+}
+
+#[test]
+fn closed_streams_stay_closed() {
+    let seen = fresh("streams");
+    let script = format!(
+        "exec 3>{}; for n in 0 1 2; do if [ -e /proc/self/fd/$n ]; then echo $n >&3; fi; done",
+        seen.display()
+    );
+    // A shell closes its streams and becomes the tracer.
+    let status = std::process::Command::new("sh")
+        .args([
+            "-c",
+            "exec \"$@\" <&- >&- 2>&-",
+            "sh",
+            env!("CARGO_BIN_EXE_samara"),
+        ])
+        .args(["trace", "--", "sh", "-c", &script])
+        .status()
+        .unwrap();
+    assert!(status.success());
+    assert_eq!(fs::read_to_string(&seen).unwrap(), "");
+}
+
+#[test]
+fn the_signal_dispositions_are_the_shells() {
+    let status = |wrapped: bool| {
+        let mut command = if wrapped {
+            let mut command = samara();
+            command.args(["trace", "-q", "--"]);
+            command.arg("grep");
+            command
+        } else {
+            // As a shell would start it: the test's runtime ignores SIGPIPE.
+            let mut command = std::process::Command::new("env");
+            command.args(["--default-signal=PIPE", "grep"]);
+            command
+        };
+        command
+            .args(["^Sig[BIC]", "/proc/self/status"])
+            .output()
+            .unwrap()
+            .stdout
+    };
+    let (plain, traced) = (status(false), status(true));
+    assert_eq!(
+        String::from_utf8(traced).unwrap(),
+        String::from_utf8(plain).unwrap()
+    );
+}
+
+#[test]
+fn interrupt_goes_to_the_program_and_the_tracer_reports() {
+    let json = fresh("json");
+    let mut child = samara()
+        .args([
+            "trace",
+            "-q",
+            "--json",
+            json.to_str().unwrap(),
+            "--",
+            "sh",
+            "-c",
+        ])
+        .arg("trap 'echo caught; exit 3' INT; echo ready; while :; do sleep 0.05; done")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0; 6];
+    let mut stdout = child.stdout.take().unwrap();
+    stdout.read_exact(&mut ready).unwrap();
+    // What a terminal does: the signal goes to the tracer and to the program it started.
+    let summary = std::process::Command::new("pgrep")
+        .args(["-P", &child.id().to_string()])
+        .output()
+        .unwrap();
+    let program = String::from_utf8(summary.stdout).unwrap();
+    for process in [child.id().to_string(), program.trim().to_owned()] {
+        std::process::Command::new("kill")
+            .args(["-INT", &process])
+            .status()
+            .unwrap();
+    }
+    let mut rest = String::new();
+    stdout.read_to_string(&mut rest).unwrap();
+    assert_eq!(rest, "caught\n");
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+    assert!(
+        fs::read_to_string(json)
+            .unwrap()
+            .contains("\"agreed\": true")
+    );
+}
+
+#[test]
+fn termination_is_passed_on() {
+    let mut child = samara()
+        .args(["trace", "-q", "--", "sh", "-c", "echo ready; exec sleep 60"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = [0; 6];
+    child
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut ready)
+        .unwrap();
+    std::process::Command::new("kill")
+        .arg(child.id().to_string())
+        .status()
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(128 + 15));
+    assert_eq!(output.status.signal(), None);
+}
+
+#[test]
+fn stop_and_continue_reach_the_parent() {
+    let Some(program) = compiled("stop_and_continue") else {
+        return;
+    };
+    let traced = agrees(&[program]);
+    assert_eq!(traced.stdout(), "stopped 1 by 19\ncontinued 1\nexit 5\n");
+}
+
+#[test]
+fn a_program_that_traces_others_is_refused_by_the_kernel_and_goes_on() {
+    let Some(program) = compiled("traces_itself") else {
+        return;
+    };
+    let traced = agrees(&[program]);
+    assert_eq!(traced.stdout(), "traceme -1\nattach -1\n");
+}
+
+#[test]
+fn processes_that_outlive_the_program_are_followed() {
+    let traced = agrees_ending(&["sh", "-c", "(sleep 0.3; ls / >/dev/null) & exit 4"], 4);
+    assert!(traced.count("execs") >= 3);
+}
+
+#[test]
+fn a_long_command_line_passes_through() {
+    let long = "x".repeat(100_000);
+    let mut program = vec!["echo".to_owned()];
+    program.extend((0..10).map(|_| long.clone()));
+    let traced = trace_with(&["-q"], &program, scratch());
+    assert_eq!(traced.output.stdout.len(), 10 * (long.len() + 1));
+}
+
+#[test]
+fn each_call_can_be_printed() {
+    let traced = trace_with(&["--calls", "-q"], &["true"], scratch());
+    let told = traced.stderr();
+    assert!(told.contains("] exec\n"), "{told}");
+    assert!(told.contains("mmap(NULL, "), "{told}");
+    assert!(
+        told.contains("PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0x0) = 0x"),
+        "{told}"
+    );
+}

@@ -1,0 +1,276 @@
+//! Real programs, maps compared after every call: no wrong result, no wrong prediction, no wrong map.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod common;
+
+use std::fmt::Write as _;
+use std::fs;
+
+use common::{agrees, compiled, fresh, has, source};
+
+/// The interpreter itself, not a shell script that looks for one.
+fn python() -> Option<String> {
+    if !has("python3") {
+        return None;
+    }
+    let found = std::process::Command::new("python3")
+        .args(["-c", "import sys; print(sys.executable)"])
+        .output()
+        .unwrap();
+    let path = String::from_utf8(found.stdout).unwrap().trim().to_owned();
+    (!path.is_empty()).then_some(path)
+}
+
+#[test]
+fn listing_a_large_folder() {
+    if has("ls") {
+        agrees(&["ls", "-lR", "/usr/share"]);
+    }
+}
+
+#[test]
+fn python_imports() {
+    if has("python3") {
+        // Through whatever `python3` is, a chain of scripts included.
+        agrees(&["python3", "-c", "import json, ssl, asyncio"]);
+    }
+}
+
+#[test]
+fn compiling_c() {
+    if !has("gcc") {
+        return;
+    }
+    let mut text = String::from("#include <stdio.h>\n");
+    for number in 0..250 {
+        write!(
+            text,
+            "int f{number}(int a, int b) {{\n    int s = {number};\n    for (int k = 0; k < a; k++)\n        s += k * b ^ {number};\n    return s;\n}}\n"
+        )
+        .unwrap();
+    }
+    assert!(text.lines().count() > 1000);
+    let (from, to) = (fresh("large.c"), fresh("large.o"));
+    fs::write(&from, text).unwrap();
+    agrees(&[
+        "gcc",
+        "-O2",
+        "-c",
+        from.to_str().unwrap(),
+        "-o",
+        to.to_str().unwrap(),
+    ]);
+    assert!(to.exists());
+}
+
+#[test]
+fn git_log() {
+    if !has("git") {
+        return;
+    }
+    let folder = fresh("repository");
+    fs::create_dir(&folder).unwrap();
+    let git = |arguments: &[&str]| {
+        let done = std::process::Command::new("git")
+            .args(["-c", "user.name=t", "-c", "user.email=t@example.org"])
+            .args(arguments)
+            .current_dir(&folder)
+            .output()
+            .unwrap();
+        assert!(
+            done.status.success(),
+            "{}",
+            String::from_utf8_lossy(&done.stderr)
+        );
+    };
+    git(&["init", "-q"]);
+    for number in 0..5 {
+        fs::write(folder.join("file"), number.to_string()).unwrap();
+        git(&["add", "file"]);
+        git(&["commit", "-qm", "change"]);
+    }
+    let traced = agrees(&[
+        "git",
+        "--no-pager",
+        "-C",
+        folder.to_str().unwrap(),
+        "log",
+        "-p",
+    ]);
+    assert!(traced.stdout().contains("change"));
+}
+
+#[test]
+fn building_a_small_crate() {
+    if !has("cargo") {
+        return;
+    }
+    let folder = fresh("crate");
+    fs::create_dir_all(folder.join("src")).unwrap();
+    fs::write(
+        folder.join("Cargo.toml"),
+        "[package]\nname = \"tiny\"\nversion = \"0.1.0\"\nedition = \"2021\"\n[workspace]\n",
+    )
+    .unwrap();
+    fs::write(
+        folder.join("src/main.rs"),
+        "fn main() { println!(\"{:?}\", (0..10).map(|x| x * x).collect::<Vec<u32>>()); }\n",
+    )
+    .unwrap();
+    let manifest = folder.join("Cargo.toml");
+    let traced = agrees(&[
+        "cargo",
+        "build",
+        "--offline",
+        "--manifest-path",
+        manifest.to_str().unwrap(),
+    ]);
+    assert!(traced.count("execs") >= 3);
+    assert!(folder.join("target/debug/tiny").exists());
+}
+
+#[test]
+fn shell_pipeline() {
+    if has("sh") && has("sort") && has("uniq") && has("sed") {
+        let traced = agrees(&[
+            "sh",
+            "-c",
+            "cat /etc/passwd /etc/group | sort | uniq -c | sed 's/ *//' | head -n 5; for i in 1 2 3; do echo $i | sed s/1/one/; done",
+        ]);
+        assert!(traced.stdout().contains("one\n2\n3\n"));
+    }
+}
+
+fn eight_threads(rounds: &str) {
+    let Some(python) = python() else { return };
+    let traced = agrees(&[
+        &python,
+        source("eight_threads.py").to_str().unwrap(),
+        rounds,
+    ]);
+    let rounds: u64 = rounds.parse().unwrap();
+    assert!(traced.count("calls_total") >= 8 * 4 * rounds);
+    assert_eq!(traced.count("threads"), 8);
+}
+
+#[test]
+fn eight_threads_map_and_unmap() {
+    eight_threads("120");
+}
+
+#[test]
+#[ignore = "half a minute: the whole thousand rounds of each thread"]
+fn eight_threads_map_and_unmap_a_thousand_times() {
+    eight_threads("1000");
+}
+
+#[test]
+fn multiprocessing_with_fork() {
+    let Some(python) = python() else { return };
+    let traced = agrees(&[&python, source("forking_pool.py").to_str().unwrap()]);
+    assert!(traced.count("forks") >= 4);
+}
+
+#[test]
+fn java_version() {
+    if has("java") {
+        agrees(&["java", "-version"]);
+    }
+}
+
+#[test]
+fn node_starts() {
+    if has("node") {
+        agrees(&["node", "-e", "0"]);
+    }
+}
+
+#[test]
+fn go_with_garbage_collection() {
+    if !has("go") {
+        return;
+    }
+    let program = fresh("collector");
+    let built = std::process::Command::new("go")
+        .args(["build", "-o"])
+        .arg(&program)
+        .arg(source("collector.go"))
+        .env("GOCACHE", fresh("go-cache"))
+        .env("GOFLAGS", "-mod=mod")
+        .output()
+        .unwrap();
+    assert!(
+        built.status.success(),
+        "{}",
+        String::from_utf8_lossy(&built.stderr)
+    );
+    agrees(&[program]);
+}
+
+#[test]
+fn recursion_eight_mebibytes_deep() {
+    let Some(program) = compiled("deep") else {
+        return;
+    };
+    let traced = agrees(&[program]);
+    assert!(traced.count("grown") >= 1);
+}
+
+#[test]
+fn every_kind_of_call() {
+    let Some(program) = compiled("every_kind") else {
+        return;
+    };
+    let traced = agrees(&[program]);
+    assert!(traced.stdout().ends_with("end\n"));
+    let unmodelled = &traced.summary["not_modelled"];
+    assert_eq!(unmodelled["io_setup"], 1);
+    assert_eq!(unmodelled["i386 call (int 0x80)"], 2);
+}
+
+#[test]
+fn threads_that_spawn_and_fork() {
+    let Some(program) = compiled("spawn_and_fork") else {
+        return;
+    };
+    agrees(&[program]);
+}
+
+#[test]
+fn exec_from_another_thread() {
+    let Some(program) = compiled("exec_from_thread") else {
+        return;
+    };
+    let traced = agrees(&[program.to_str().unwrap(), "4"]);
+    assert_eq!(traced.count("execs"), 5);
+    assert_eq!(traced.stdout(), "done\n");
+}
+
+#[test]
+fn many_threads() {
+    let Some(program) = compiled("many_threads") else {
+        return;
+    };
+    let traced = agrees(&[program.to_str().unwrap(), "300"]);
+    assert_eq!(traced.stdout(), "300\n");
+    assert_eq!(traced.count("threads"), 300);
+}
+
+#[test]
+fn processes_killed_within_calls() {
+    let Some(program) = compiled("killed_in_calls") else {
+        return;
+    };
+    let traced = agrees(&[program]);
+    assert_eq!(traced.stdout(), "ok\n");
+    assert_eq!(traced.count("processes"), 31);
+}
+
+#[test]
+fn tree_of_forks_and_execs() {
+    let Some(program) = compiled("fork_tree") else {
+        return;
+    };
+    agrees(&[program.to_str().unwrap(), "3"]);
+}

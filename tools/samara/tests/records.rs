@@ -1,0 +1,181 @@
+//! A trace is recorded and replayed; a damaged file is told by position.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod common;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use common::{fresh, samara, scratch, trace_with};
+use serde_json::Value;
+
+fn replay(file: &Path, options: &[&str]) -> (Output, Value) {
+    let json = fresh("replay.json");
+    let output = samara()
+        .arg("replay")
+        .arg(file)
+        .args(options)
+        .arg("--json")
+        .arg(&json)
+        .output()
+        .unwrap();
+    let summary = fs::read_to_string(&json)
+        .ok()
+        .and_then(|text| serde_json::from_str(&text).ok())
+        .unwrap_or(Value::Null);
+    (output, summary)
+}
+
+/// Records a shell with children, maps compared after each call.
+fn recorded() -> (PathBuf, Value) {
+    let file = fresh("trace");
+    let options = ["--verify", "each", "--record", file.to_str().unwrap()];
+    let program = ["sh", "-c", "ls / | sort >/dev/null; exit 6"];
+    let traced = trace_with(&options, &program, scratch());
+    traced.assert_agrees();
+    assert_eq!(traced.output.status.code(), Some(6));
+    (file, traced.summary)
+}
+
+#[test]
+fn a_replay_agrees_as_the_trace_did() {
+    let (file, traced) = recorded();
+    let (output, replayed) = replay(&file, &["--check"]);
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    for name in [
+        "agreed",
+        "calls",
+        "calls_total",
+        "calls_failing",
+        "results_compared",
+        "predictions",
+        "maps_compared",
+        "areas_compared",
+        "forks",
+        "execs",
+        "processes",
+        "merges",
+        "splits",
+        "main",
+        "largest",
+        "exit_code",
+        "program",
+    ] {
+        assert_eq!(replayed[name], traced[name], "{name}");
+    }
+    assert_eq!(replayed["exit_code"], 6);
+    let (_, quick) = replay(&file, &["--no-maps"]);
+    assert_eq!(quick["maps_compared"], 0);
+    assert_eq!(quick["results_compared"], traced["results_compared"]);
+}
+
+#[test]
+fn replays_are_all_the_same() {
+    let (file, _) = recorded();
+    let figures = || {
+        let (_, mut summary) = replay(&file, &[]);
+        let object = summary.as_object_mut().unwrap();
+        object.remove("seconds");
+        object.remove("replay");
+        summary
+    };
+    assert_eq!(figures(), figures());
+}
+
+#[test]
+fn the_head_describes_the_file() {
+    let (file, _) = recorded();
+    let bytes = fs::read(file).unwrap();
+    let length = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;
+    let description: Value = serde_json::from_slice(&bytes[20..20 + length]).unwrap();
+    assert_eq!(description["format"], "samara trace");
+    assert_eq!(description["version"], 1);
+    assert_eq!(description["program"][0], "sh");
+    assert!(
+        description["records"]["7"]
+            .as_str()
+            .unwrap()
+            .starts_with("call")
+    );
+}
+
+/// The position that a complaint names.
+fn position(output: &Output) -> u64 {
+    assert_eq!(output.status.code(), Some(2));
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(text.lines().count(), 1, "{text}");
+    let from = text.find(" at byte ").expect("a position") + 9;
+    let digits: String = text[from..]
+        .chars()
+        .take_while(char::is_ascii_digit)
+        .collect();
+    digits.parse().unwrap()
+}
+
+#[test]
+fn a_truncated_file_is_told_by_position() {
+    let (file, _) = recorded();
+    let bytes = fs::read(file).unwrap();
+    let cut = fresh("cut");
+    let length = bytes.len();
+    let lengths = [
+        0,
+        1,
+        7,
+        8,
+        11,
+        15,
+        19,
+        20,
+        100,
+        length / 4,
+        length / 2,
+        length - 100,
+        length - 1,
+    ];
+    for length in lengths {
+        fs::write(&cut, &bytes[..length]).unwrap();
+        let (output, _) = replay(&cut, &[]);
+        assert!(position(&output) <= length as u64, "cut at {length}");
+    }
+}
+
+#[test]
+fn a_damaged_byte_is_told_by_position() {
+    let (file, _) = recorded();
+    let bytes = fs::read(file).unwrap();
+    let damaged = fresh("damaged");
+    // Every part of the file: heads, description, chunks.
+    for at in (0..bytes.len())
+        .step_by(bytes.len() / 60 + 1)
+        .chain([0, 8, 12, 16])
+    {
+        let mut copy = bytes.clone();
+        copy[at] ^= 0x11;
+        fs::write(&damaged, copy).unwrap();
+        let (output, _) = replay(&damaged, &[]);
+        assert!(position(&output) <= at as u64 + 8, "damaged at {at}");
+    }
+}
+
+#[test]
+fn other_files_are_refused() {
+    let missing = fresh("missing");
+    assert_eq!(position(&replay(&missing, &[]).0), 0);
+    let other = fresh("other");
+    fs::write(&other, "something else entirely").unwrap();
+    assert_eq!(position(&replay(&other, &[]).0), 0);
+    let mut later = b"SAMARATR".to_vec();
+    later.extend(99u32.to_le_bytes());
+    fs::write(&other, later).unwrap();
+    let (output, _) = replay(&other, &[]);
+    assert_eq!(position(&output), 8);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("version 99"));
+}
