@@ -50,3 +50,8 @@ pub use maps::MapsLine;
 pub use space::{AddressSpace, SeedVma, Stats};
 pub use vma::{AnonVma, Area, Backing, Policy, Vma};
 pub use vmas::PageCounts;
+
+/// The examples of the project's front page are run with the tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+pub struct FrontPage;
