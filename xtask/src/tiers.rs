@@ -161,6 +161,48 @@ fn sanitize(shell: &Shell) -> Result<()> {
         .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"))
         .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))
         .run()?;
+        sanitize_c(shell, sanitizer)?;
+    }
+    Ok(())
+}
+
+/// The C tests and examples, with library and program under the same sanitizer.
+fn sanitize_c(shell: &Shell, sanitizer: &str) -> Result<()> {
+    const TARGET: &str = "x86_64-unknown-linux-gnu";
+    setup::debian(shell, "cc", "build-essential")?;
+    let target_dir = format!("target/{sanitizer}");
+    cmd!(
+        shell,
+        "cargo +nightly build --locked -Zbuild-std --target {TARGET} -p samara-capi"
+    )
+    .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"))
+    .env("CARGO_TARGET_DIR", &target_dir)
+    .run()?;
+    let library = format!("{target_dir}/{TARGET}/debug/libsamara.a");
+    // The runtime library is the C compiler's; what it lacks of rustc's is in the shim.
+    let shim: &[&str] = match sanitizer {
+        "thread" => &["-fno-builtin", "crates/capi/tests/c/tsan_shim.c"],
+        _ => &[],
+    };
+    let mut sources = shell.read_dir("crates/capi/tests/c")?;
+    sources.extend(shell.read_dir("crates/capi/examples/c")?);
+    for source in sources {
+        let (Some(name), Some("c")) = (
+            source.file_stem().and_then(|name| name.to_str()),
+            source.extension().and_then(|extension| extension.to_str()),
+        ) else {
+            continue;
+        };
+        if name == "tsan_shim" {
+            continue;
+        }
+        let program = format!("{target_dir}/{name}");
+        cmd!(
+            shell,
+            "cc -std=gnu11 -fsanitize={sanitizer} -O1 -g -I crates/capi/include {source} {shim...} {library} -pthread -ldl -lm -o {program}"
+        )
+        .run()?;
+        cmd!(shell, "{program}").run()?;
     }
     Ok(())
 }

@@ -91,6 +91,34 @@ macro_rules! c_tests {
 
 c_tests!(states, normal, advanced, gaps, model, threads);
 
+/// Builds an example and compares what it writes with the file beside it.
+fn example(name: &str) {
+    let link = library("libsamara", "a");
+    let source = format!("examples/c/{name}.c");
+    let program = build("cc", &C, &source, &link, &format!("example_{name}"));
+    let expected = root().join("examples/c").join(name).with_extension("out");
+    assert_eq!(
+        run(&program, &link),
+        std::fs::read_to_string(expected).unwrap(),
+        "{name}"
+    );
+}
+
+#[test]
+fn example_ids() {
+    example("maple_ids");
+}
+
+#[test]
+fn example_areas() {
+    example("maple_areas");
+}
+
+#[test]
+fn example_bus() {
+    example("maple_bus");
+}
+
 /// What the library has for the lines that `maple_abi.c` prints.
 fn layout() -> BTreeMap<String, usize> {
     let mut all = BTreeMap::new();
