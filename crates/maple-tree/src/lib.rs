@@ -18,6 +18,10 @@
 //!
 //! The crate is `no_std`, needs `alloc`, and reports every failed allocation as an error that leaves the tree as it was.
 #![no_std]
+#![cfg_attr(
+    loom,
+    allow(dead_code, reason = "the checker has node memory of its own")
+)]
 
 extern crate alloc as std_alloc;
 #[cfg(test)]
@@ -46,6 +50,7 @@ mod iter;
 mod key;
 mod map;
 mod node;
+#[cfg(not(loom))]
 #[doc(hidden)]
 pub mod raw;
 mod reclaim;

@@ -1,6 +1,7 @@
 //! Long random histories at the true fanouts of every key width, with failing allocations, gap searches in both directions,
 //! duplicates, and counts of what is left.
 
+#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;
@@ -75,6 +76,8 @@ fn insist<K: Key, S: Shape, T>(
 }
 
 fn history<K: Key, S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, base: K) {
+    let steps = if cfg!(miri) { steps / 100 } else { steps };
+    let cells = if cfg!(miri) { cells / 4 } else { cells };
     let nodes = Countdown::new();
     let mut rng = Rng(seed);
     {
@@ -329,7 +332,7 @@ fn values_are_dropped_once() {
     let count = Rc::new(Cell::new(0));
     let mut rng = Rng(12);
     let mut tree: MapleTree<u32, Box<Alive>, Global, Fanout<4>> = MapleTree::with_gaps();
-    for _ in 0..4000 {
+    for _ in 0..if cfg!(miri) { 60 } else { 4000 } {
         let first = rng.below(100) as u32;
         let last = first + rng.below(8) as u32;
         match rng.below(6) {

@@ -1,0 +1,393 @@
+//! Every interleaving (up to a number of preemptions) of one writer and one reader, with the memory model's reorderings, at fanout 4.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p maple-tree --release --test loom`
+//!
+//! The checker watches each word of a node: a pivot that is read without being ordered after its writing is reported. Freed
+//! nodes are overwritten, so that a reader that is still in one goes astray.
+
+#![cfg(loom)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use std::alloc::Layout;
+use std::cell::RefCell;
+use std::ops::RangeInclusive;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+
+use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::thread;
+use maple_tree::alloc::NodeAlloc;
+use maple_tree::{Fanout, Reclaim, SyncMapleTree, Waiting, Writer};
+
+thread_local! {
+    /// All blocks of one run of a model: the checker's threads are coroutines on one thread.
+    static BLOCKS: RefCell<Vec<(NonNull<u8>, Layout)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Overwrites what is given back, and does not hand it out again in the same run.
+#[derive(Clone, Copy)]
+struct Poison;
+
+// SAFETY: memory of the global allocator, given back to it when the run is over.
+unsafe impl NodeAlloc for Poison {
+    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+        // SAFETY: the layout is not empty.
+        let block = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
+        BLOCKS.with_borrow_mut(|blocks| blocks.push((block, layout)));
+        Some(block)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the block has this layout, and nobody should look at it any more.
+        unsafe { block.write_bytes(0xaa, layout.size()) };
+    }
+}
+
+fn end_of_run() {
+    for (block, layout) in BLOCKS.take() {
+        // SAFETY: it came from `allocate` with this layout, and the run is over.
+        unsafe { std::alloc::dealloc(block.as_ptr(), layout) };
+    }
+}
+
+type Tree = SyncMapleTree<u32, u32, Waiting, Poison, spin::Mutex<()>, Fanout<4>>;
+type Write<'t> = Writer<'t, u32, u32, Waiting, Poison, spin::Mutex<()>, Fanout<4>>;
+type Entries = Vec<(RangeInclusive<u32>, u32)>;
+
+fn writer(tree: &Tree) -> Write<'_> {
+    // SAFETY: each model has one writing thread at a time.
+    unsafe { tree.write_locked() }
+}
+
+fn model(
+    gaps: bool,
+    setup: fn(&mut Write<'_>),
+    write: fn(&mut Write<'_>),
+    read: fn(&Tree, before: &Entries, after: &Entries),
+) {
+    let new = move || {
+        let tree = if gaps {
+            Tree::with_gaps_in(Waiting::new(), Poison)
+        } else {
+            Tree::new_in(Waiting::new(), Poison)
+        };
+        setup(&mut writer(&tree));
+        tree
+    };
+    let mut builder = loom::model::Builder::new();
+    builder.max_branches = 100_000;
+    // What it is like before and after, without the reader.
+    let states: Arc<Mutex<(Entries, Entries)>> = Arc::default();
+    let found = states.clone();
+    builder.check(move || {
+        let tree = new();
+        let before = tree.read().iter().collect();
+        write(&mut writer(&tree));
+        *found.lock().unwrap() = (before, tree.read().iter().collect());
+        std::mem::forget(tree);
+        end_of_run();
+    });
+    // The checker's variable LOOM_MAX_PREEMPTIONS asks for another number; without any, the models take minutes.
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    let (before, after) = states.lock().unwrap().clone();
+    builder.check(move || {
+        let tree = Arc::new(new());
+        let reader = {
+            let (tree, before, after) = (tree.clone(), before.clone(), after.clone());
+            thread::spawn(move || read(&tree, &before, &after))
+        };
+        write(&mut writer(&tree));
+        reader.join().unwrap();
+        writer(&tree).check().unwrap();
+        // The checker's words are not dropped with the memory: the tree is given up as it is.
+        std::mem::forget(tree);
+        end_of_run();
+    });
+}
+
+fn at(entries: &Entries, key: u32) -> Option<(RangeInclusive<u32>, u32)> {
+    entries.iter().find(|e| e.0.contains(&key)).cloned()
+}
+
+/// Looks one key up twice: old or new, and never old after new.
+fn look_up<const KEY: u32>(tree: &Tree, before: &Entries, after: &Entries) {
+    let reader = tree.read();
+    let (old, new) = (at(before, KEY), at(after, KEY));
+    let first = reader.get_range(KEY);
+    assert!(first == old || first == new, "{first:?}");
+    if first == new && old != new {
+        assert_eq!(reader.get_range(KEY), new);
+    }
+}
+
+/// Goes through all: in order; what is in both is there once; nothing is there that is in neither.
+fn go_through(tree: &Tree, before: &Entries, after: &Entries) {
+    let reader = tree.read();
+    let seen: Entries = reader.iter().collect();
+    for pair in seen.windows(2) {
+        assert!(pair[0].0.end() < pair[1].0.end(), "out of order: {seen:?}");
+    }
+    for entry in &seen {
+        assert!(
+            before.contains(entry) || after.contains(entry),
+            "{entry:?} is in neither"
+        );
+    }
+    for entry in before.iter().filter(|e| after.contains(e)) {
+        assert_eq!(
+            seen.iter().filter(|e| *e == entry).count(),
+            1,
+            "{entry:?} in {seen:?}"
+        );
+    }
+}
+
+/// Entries of width 2 from 0 up.
+fn fill<const N: u32>(w: &mut Write<'_>) {
+    for i in 0..N {
+        w.insert_range(i * 2..=i * 2 + 1, i).unwrap();
+    }
+}
+
+/// As `fill`, with a hole after each.
+fn fill_sparse<const N: u32>(w: &mut Write<'_>) {
+    for i in 0..N {
+        w.insert_range(i * 4..=i * 4 + 1, i).unwrap();
+    }
+}
+
+#[test]
+fn first_entry() {
+    model(
+        false,
+        |_| {},
+        |w| w.insert_range(0..=0, 7).unwrap(),
+        look_up::<0>,
+    );
+    model(
+        false,
+        |_| {},
+        |w| w.insert_range(3..=5, 7).unwrap(),
+        look_up::<4>,
+    );
+}
+
+#[test]
+fn new_root_over_a_single_entry() {
+    model(
+        false,
+        |w| w.insert_range(0..=0, 1).unwrap(),
+        |w| w.insert_range(5..=5, 2).unwrap(),
+        look_up::<0>,
+    );
+}
+
+#[test]
+fn exact_fit() {
+    model(
+        false,
+        fill::<2>,
+        |w| w.store_range(0..=1, 9).unwrap(),
+        look_up::<1>,
+    );
+}
+
+#[test]
+fn append() {
+    model(
+        false,
+        fill::<2>,
+        |w| w.insert_range(4..=5, 9).unwrap(),
+        look_up::<4>,
+    );
+    model(
+        false,
+        fill::<2>,
+        |w| w.insert_range(4..=5, 9).unwrap(),
+        go_through,
+    );
+}
+
+#[test]
+fn split() {
+    model(
+        false,
+        fill::<3>,
+        |w| w.insert_range(6..=7, 9).unwrap(),
+        look_up::<2>,
+    );
+    model(
+        false,
+        fill::<3>,
+        |w| w.insert_range(6..=7, 9).unwrap(),
+        go_through,
+    );
+}
+
+#[test]
+fn split_with_gaps() {
+    model(
+        true,
+        fill::<6>,
+        |w| w.insert_range(12..=13, 9).unwrap(),
+        look_up::<10>,
+    );
+}
+
+#[test]
+fn rebalance() {
+    model(
+        false,
+        fill::<6>,
+        |w| w.erase_range(0..=5).unwrap(),
+        look_up::<7>,
+    );
+    model(
+        false,
+        fill::<6>,
+        |w| w.erase_range(2..=5).unwrap(),
+        go_through,
+    );
+}
+
+#[test]
+fn spanning_store() {
+    model(
+        false,
+        fill::<6>,
+        |w| w.store_range(3..=8, 9).unwrap(),
+        look_up::<5>,
+    );
+    model(
+        false,
+        fill::<6>,
+        |w| w.store_range(3..=8, 9).unwrap(),
+        go_through,
+    );
+}
+
+#[test]
+fn spanning_store_with_gaps() {
+    model(
+        true,
+        fill_sparse::<5>,
+        |w| w.store_range(3..=14, 9).unwrap(),
+        look_up::<8>,
+    );
+}
+
+/// A reader never sees a hole where one entry replaces others.
+#[test]
+fn no_hole_while_replacing() {
+    fn covered(tree: &Tree, _: &Entries, _: &Entries) {
+        let reader = tree.read();
+        for key in [3, 6] {
+            assert!(reader.contains(key));
+        }
+        let seen: Entries = reader.iter().collect();
+        for pair in seen.windows(2) {
+            assert!(
+                *pair[1].0.start() <= pair[0].0.end() + 1,
+                "a hole in {seen:?}"
+            );
+        }
+    }
+    model(
+        false,
+        fill::<5>,
+        |w| w.store_range(2..=7, 9).unwrap(),
+        covered,
+    );
+}
+
+/// An entry grows over its neighbour (a stack down to the mapping below it): the neighbour's part goes over to it at
+/// once.
+#[test]
+fn growth_up_to_a_neighbour() {
+    fn grow(w: &mut Write<'_>) {
+        assert_eq!(w.grow(8, 3..=9), Ok(true));
+    }
+    model(false, fill::<5>, grow, look_up::<5>);
+    model(false, fill::<5>, grow, go_through);
+}
+
+/// The tree loses a level, and all of it.
+#[test]
+fn clear() {
+    model(false, fill::<4>, |w| w.clear(), look_up::<5>);
+    model(
+        false,
+        fill::<4>,
+        |w| w.erase_range(2..).unwrap(),
+        look_up::<1>,
+    );
+}
+
+/// The reader goes on in a leaf that has been replaced: it finds its way anew.
+#[test]
+fn two_changes_under_an_iterator() {
+    fn twice(w: &mut Write<'_>) {
+        w.store_range(0..=1, 8).unwrap();
+        w.store_range(2..=4, 9).unwrap();
+    }
+    fn ordered(tree: &Tree, _: &Entries, _: &Entries) {
+        let reader = tree.read();
+        let seen: Entries = reader.iter().collect();
+        let old = seen.iter().any(|e| e.1 == 0);
+        // Values are published in order: whoever sees the second change at the front, sees the first.
+        assert!(seen.len() >= 3, "{seen:?}");
+        assert!(old || seen.iter().any(|e| e.1 == 8), "{seen:?}");
+    }
+    model(false, fill::<3>, twice, ordered);
+}
+
+/// Retires nothing: a writer that waited for the reader would never be done before the reader's next step.
+struct Never;
+
+// SAFETY: what is never freed is not freed too early.
+unsafe impl Reclaim for Never {
+    type Guard<'a> = ();
+
+    fn enter(&self) {}
+
+    unsafe fn retire<F: FnOnce() + Send + 'static>(&self, free: F) {
+        std::mem::forget(free);
+    }
+}
+
+/// An iterator that stays in a leaf learns that the leaf has been replaced: a write that was over before a step
+/// shows in that step.
+#[test]
+fn an_iterator_sees_finished_writes() {
+    let mut builder = loom::model::Builder::new();
+    builder.max_branches = 100_000;
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.check(|| {
+        let tree: SyncMapleTree<u32, u32, Never, Poison, spin::Mutex<()>, Fanout<4>> =
+            SyncMapleTree::new_in(Never, Poison);
+        let tree = Arc::new(tree);
+        // SAFETY: this is the only writing thread.
+        let mut w = unsafe { tree.write_locked() };
+        for i in 0..3 {
+            w.insert_range(i * 2..=i * 2 + 1, i).unwrap();
+        }
+        let over = Arc::new(AtomicBool::new(false));
+        let reader = {
+            let (tree, over) = (tree.clone(), over.clone());
+            thread::spawn(move || {
+                let reader = tree.read();
+                let mut iter = reader.iter();
+                assert!(iter.next().is_some());
+                let over = over.load(Ordering::Acquire);
+                let second = iter.next();
+                assert!(!over || second == Some((2..=4, 9)), "{second:?}");
+            })
+        };
+        w.store_range(2..=4, 9).unwrap();
+        over.store(true, Ordering::Release);
+        drop(w);
+        reader.join().unwrap();
+        std::mem::forget(tree);
+        end_of_run();
+    });
+}
