@@ -247,6 +247,16 @@ pub(crate) mod map {
 }
 
 impl FileKind {
+    /// Bytes in the largest object of this kind, as mmap checks it.
+    pub(crate) const fn largest(self) -> u64 {
+        match self {
+            FileKind::Regular | FileKind::Unaligned | FileKind::Shmem | FileKind::HugeTlb(_) => {
+                i64::MAX as u64
+            }
+            FileKind::DevZero | FileKind::Device | FileKind::Unmappable => u64::MAX,
+        }
+    }
+
     /// Whether the object's pages are placed so that its huge pages line up (ext4 and its like do).
     pub(crate) const fn aligns_huge(self) -> bool {
         matches!(self, FileKind::Regular)

@@ -38,6 +38,7 @@ impl AddressSpace {
             pkeys: self.pkeys,
             execute_only: self.execute_only,
             next_anon,
+            locked_leak: 0,
             counters: Counters::default(),
         })
     }
@@ -56,6 +57,7 @@ impl AddressSpace {
             pkeys: self.pkeys,
             execute_only: self.execute_only,
             next_anon: self.next_anon,
+            locked_leak: self.locked_leak,
             counters: self.counters,
         })
     }

@@ -53,6 +53,11 @@ impl AddressSpace {
         if !flags.contains(VmFlags::LOCKED) || self.config.capabilities.ipc_lock {
             return true;
         }
-        self.vmas.pages().locked.saturating_add(bytes >> 12) <= self.limits.memlock >> 12
+        self.locked_pages().saturating_add(bytes >> 12) <= self.limits.memlock >> 12
+    }
+
+    /// Pages counted as locked.
+    pub(crate) fn locked_pages(&self) -> u64 {
+        self.vmas.pages().locked + self.locked_leak
     }
 }

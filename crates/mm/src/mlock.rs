@@ -18,10 +18,10 @@ impl AddressSpace {
         let len = page_align(len.wrapping_add(addr % PAGE_SIZE));
         let start = addr & PAGE_MASK;
         let limit = self.limits.memlock >> 12;
-        let mut locked = self.vmas.pages().locked.saturating_add(len >> 12);
+        let mut locked = self.locked_pages().saturating_add(len >> 12);
         if locked > limit && !self.config.capabilities.ipc_lock {
             // Locking again costs nothing.
-            locked -= self.locked_pages(start, start.saturating_add(len));
+            locked -= self.locked_pages_in(start, start.saturating_add(len));
             if locked > limit {
                 return Err(Errno::ENOMEM);
             }
@@ -121,7 +121,7 @@ impl AddressSpace {
         self.alter(start, end, |vma| vma.flags = new)
     }
 
-    fn locked_pages(&self, start: u64, end: u64) -> u64 {
+    fn locked_pages_in(&self, start: u64, end: u64) -> u64 {
         let mut pages = 0;
         let mut next = start;
         while let Some(area) = self.vmas.find_in(next, end) {

@@ -104,12 +104,6 @@ impl AddressSpace {
         if len == 0 {
             return Err(Errno::ENOMEM);
         }
-        if (offset >> 12)
-            .checked_add(len >> 12)
-            .is_none_or(|end| end >= 1 << 52 && offset > u64::MAX - len)
-        {
-            return Err(Errno::EOVERFLOW);
-        }
         if self.over_map_limit() {
             return Err(Errno::ENOMEM);
         }
@@ -145,7 +139,7 @@ impl AddressSpace {
         for (flag, given) in [
             (map::GROWSDOWN, VmFlags::GROWSDOWN),
             (map::LOCKED, VmFlags::LOCKED),
-            (map::SYNC, VmFlags::empty()),
+            (map::SYNC, VmFlags::SYNC),
         ] {
             if flags & flag != 0 {
                 area_flags |= given;
@@ -160,10 +154,19 @@ impl AddressSpace {
         let page = start >> 12;
         let (backing, shift) = match file {
             FileArg::File(file) => {
+                // The offset may not pass the largest file.
+                let most = file.kind.largest();
+                if len > most || offset >> 12 > (most - len) >> 12 {
+                    return Err(Errno::EOVERFLOW);
+                }
                 let kind = flags & map::TYPE;
                 match kind {
                     map::SHARED | map::SHARED_VALIDATE => {
-                        if kind == map::SHARED_VALIDATE && flags & !LEGACY_FLAGS != 0 {
+                        let known = match file.kind {
+                            FileKind::Regular => LEGACY_FLAGS | map::SYNC,
+                            _ => LEGACY_FLAGS,
+                        };
+                        if kind == map::SHARED_VALIDATE && flags & !known != 0 {
                             return Err(Errno::EOPNOTSUPP);
                         }
                         if area_flags.contains(VmFlags::WRITE) && !file.writable {
@@ -218,7 +221,7 @@ impl AddressSpace {
                 }
                 map::PRIVATE => (Backing::Anonymous, 0),
                 map::DROPPABLE => {
-                    if area_flags.contains(VmFlags::LOCKED) {
+                    if flags & (map::LOCKED | map::GROWSDOWN) != 0 {
                         return Err(Errno::EINVAL);
                     }
                     area_flags |= VmFlags::DROPPABLE
@@ -245,6 +248,11 @@ impl AddressSpace {
             name: None,
         };
         self.map_region(start, end, vma)?;
+        if area_flags.contains(VmFlags::DROPPABLE) {
+            // Cannot stay locked; only now, so that it has not joined one that never was.
+            self.vmas
+                .edit(start, |vma| vma.flags -= VmFlags::LOCKED_MASK);
+        }
         let locked = area_flags.contains(VmFlags::LOCKED);
         if locked || flags & (map::POPULATE | map::NONBLOCK) == map::POPULATE {
             // What cannot be faulted in is no error of mmap.
@@ -263,13 +271,26 @@ impl AddressSpace {
         }
         let pages = (end - start) >> 12;
         let accountable = vma.flags.is_accountable();
-        if !self.may_expand(vma.flags, pages - gone) || accountable && !self.may_commit(pages) {
+        // A new shared object is charged as a whole.
+        let charged = accountable
+            || matches!(vma.backing, Backing::SharedAnonymous { .. })
+                && !vma.flags.contains(VmFlags::NORESERVE);
+        if !self.may_expand(vma.flags, pages - gone) || charged && !self.may_commit(pages) {
             // What was to be replaced has been cut out already; it stays, and stays cut.
             if replaced {
                 self.cut_for_unmap(start)?;
                 self.cut_for_unmap(end)?;
             }
             return Err(Errno::ENOMEM);
+        }
+        if vma.flags.contains(VmFlags::SYNC)
+            && vma
+                .file()
+                .is_some_and(|file| file.kind == FileKind::Regular)
+        {
+            // Only files in persistent memory can do this, says the file system, when what was there is gone.
+            self.vmas.clear(start, end)?;
+            return Err(Errno::EOPNOTSUPP);
         }
         if accountable {
             vma.flags |= VmFlags::ACCOUNT;

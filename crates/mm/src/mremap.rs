@@ -103,7 +103,7 @@ impl AddressSpace {
             return Err(Errno::EINVAL);
         }
         let overlap = old.wrapping_add(request.old_len) > new && new + request.new_len > old;
-        if overlap && (request.has(FIXED) || new != 0) {
+        if overlap {
             return Err(Errno::EINVAL);
         }
         if self.vmas.count() + 2 >= (self.config.max_map_count as usize).saturating_sub(SPARE_AREAS)
@@ -126,11 +126,11 @@ impl AddressSpace {
         self.check_source(request, &area)?;
         if request.has(FIXED) {
             // The destination goes first, whatever comes of the move.
-            self.unmap(new, new + new_len)?;
-            if old_len > new_len {
-                self.unmap(old + new_len, old + old_len)?;
-            }
+            self.munmap(new, new_len)?;
             self.vmas.at(old).ok_or(Errno::EFAULT)?;
+            if old_len > new_len {
+                self.munmap(old + new_len, old_len - new_len)?;
+            }
             let kept = Request {
                 old_len: old_len.min(new_len),
                 ..*request
@@ -146,7 +146,7 @@ impl AddressSpace {
         }
         if old_len >= new_len {
             if old_len > new_len {
-                self.unmap(old + new_len, old + old_len)?;
+                self.munmap(old + new_len, old_len - new_len)?;
             }
             return Ok(old);
         }
@@ -300,6 +300,11 @@ impl AddressSpace {
     /// The source of `MREMAP_DONTUNMAP` stays, but unlocked; if all of it was moved, its pages and their owner are gone.
     fn strip_source(&mut self, old: u64, start: u64, end: u64, old_len: u64) {
         let whole = start == old && end == old + old_len;
+        if let Some(area) = self.vmas.at(old)
+            && area.vma.flags.contains(VmFlags::LOCKED)
+        {
+            self.locked_leak += area.len() >> 12;
+        }
         self.vmas.edit(old, |vma| {
             vma.flags -= VmFlags::LOCKED_MASK;
             if whole {

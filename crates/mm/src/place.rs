@@ -33,6 +33,10 @@ impl AddressSpace {
             return Err(Errno::ENOMEM);
         }
         let address = if flags & map::FIXED != 0 {
+            // An address that looks like an error number is taken for one.
+            if let Some(errno) = Some(addr.wrapping_neg()).filter(|n| (1..4096).contains(n)) {
+                return Err(Errno(errno as i32));
+            }
             addr
         } else {
             self.choose(addr, len, flags, huge)?
@@ -54,11 +58,7 @@ impl AddressSpace {
             && match huge {
                 Huge::No => false,
                 Huge::Anonymous => hint == 0 && len.is_multiple_of(PMD_SIZE),
-                Huge::File(offset) => {
-                    let end = offset.wrapping_add(len);
-                    let first = offset.next_multiple_of(PMD_SIZE);
-                    end > first && end - first >= PMD_SIZE
-                }
+                Huge::File(offset) => covers_huge_page(offset, len),
             };
         if aligned {
             let offset = match huge {
@@ -167,5 +167,19 @@ impl AddressSpace {
                 _ => return Some(address),
             }
         }
+    }
+}
+
+/// Whether `[offset, offset + len)` of a file holds a whole huge page. File offsets are signed numbers.
+fn covers_huge_page(offset: u64, len: u64) -> bool {
+    const HUGE: i64 = PMD_SIZE as i64;
+    let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else {
+        return false;
+    };
+    let first = offset.checked_add(HUGE - 1).map(|n| n & !(HUGE - 1));
+    let padded = len.checked_add(HUGE).and_then(|n| offset.checked_add(n));
+    match (first, offset.checked_add(len), padded) {
+        (Some(first), Some(end), Some(_)) => end > first && end - first >= HUGE,
+        _ => false,
     }
 }

@@ -44,11 +44,14 @@ impl AddressSpace {
             | VmFlags::MAY_ALL
             | VmFlags::SHARED
             | VmFlags::MAYSHARE
-            | VmFlags::LOCKED
-            | VmFlags::SYNC;
+            | VmFlags::LOCKED;
         vma.flags |= self.future_locked;
         if !self.may_lock_new(vma.flags, len) {
             return Err(Errno::EAGAIN);
+        }
+        const LARGEST: u64 = i64::MAX as u64;
+        if len > LARGEST || pgoff > (LARGEST - len) >> 12 {
+            return Err(Errno::EOVERFLOW);
         }
         self.map_region(start, end, vma)?;
         let _ = self.populate(start, end);

@@ -28,6 +28,9 @@ pub struct AddressSpace {
     /// The key of areas with only execute permission; 0 until there is one.
     pub(crate) execute_only: u8,
     pub(crate) next_anon: u64,
+    /// Pages that Linux goes on counting as locked although no area is: `MREMAP_DONTUNMAP` unlocks its source without
+    /// taking it off the count.
+    pub(crate) locked_leak: u64,
     pub(crate) counters: Counters,
 }
 
@@ -107,6 +110,7 @@ impl AddressSpace {
             pkeys: 1,
             execute_only: 0,
             next_anon: 1,
+            locked_leak: 0,
             counters: Counters::default(),
         })
     }
@@ -287,7 +291,10 @@ impl AddressSpace {
 
     /// Pages by kind. O(1).
     pub fn page_counts(&self) -> PageCounts {
-        self.vmas.pages()
+        PageCounts {
+            locked: self.locked_pages(),
+            ..self.vmas.pages()
+        }
     }
 
     /// The area that holds `address` or the first one above it (Linux's `find_vma`). O(log n).
@@ -344,7 +351,7 @@ impl AddressSpace {
             gaps,
             tree_height: tree.height,
             tree_bytes: tree.nodes() * 256,
-            pages: self.vmas.pages(),
+            pages: self.page_counts(),
         }
     }
 

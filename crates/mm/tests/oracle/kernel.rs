@@ -110,6 +110,7 @@ impl Kernel {
         // written before it is read.
         unsafe {
             (*shared).start_brk = objects.start_brk;
+            (*shared).files = [-1; 16];
             for (n, file) in objects.files.iter().enumerate() {
                 (*shared).files[n] = file.0;
             }

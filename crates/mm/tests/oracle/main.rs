@@ -43,6 +43,13 @@ fn main() {
             .unwrap_or(or)
     };
     let seed = number("SAMARA_ORACLE_SEED", 1);
+    // Histories that go wrong must not take the machine's memory with them.
+    let cap = libc::rlimit {
+        rlim_cur: 64 << 30,
+        rlim_max: libc::RLIM_INFINITY,
+    };
+    // SAFETY: the structure is ours.
+    unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const cap) };
     let mut world = World::new();
     let suites = generate::suites();
     const LENGTH: usize = 250;

@@ -145,7 +145,10 @@ impl Op {
                 file: match file {
                     0 if flags & 0x20 != 0 => FileArg::None,
                     0 => FileArg::Bad,
-                    n => FileArg::File(objects.files[n - 1].1.clone()),
+                    n => match objects.files.get(n - 1) {
+                        Some(file) => FileArg::File(file.1.clone()),
+                        None => FileArg::Bad,
+                    },
                 },
                 offset,
             },

@@ -45,7 +45,7 @@ fn file(
         name: name.into(),
         readable: access.0,
         writable: access.1,
-        noexec: false,
+        noexec: kind == FileKind::Unmappable,
         kind,
         seals: 0,
     })
@@ -187,8 +187,16 @@ fn seed(objects: &mut Objects, pid: i32) -> AddressSpace {
         .parse()
         .unwrap();
     objects.start_brk = start_brk;
+    let field = |n: usize| -> u64 {
+        stat.split_ascii_whitespace()
+            .nth(n - 1)
+            .unwrap()
+            .parse()
+            .unwrap()
+    };
     let areas = parse_smaps(&smaps);
     let mut layout = Layout {
+        data_size: field(46) - field(45),
         start_brk,
         brk: start_brk,
         ..Layout::default()
