@@ -89,7 +89,7 @@ macro_rules! c_tests {
     )*};
 }
 
-c_tests!(states, normal, advanced, gaps, model, threads);
+c_tests!(states, normal, advanced, gaps, model, threads, epoch);
 
 /// Builds an example and compares what it writes with the file beside it.
 fn example(name: &str) {

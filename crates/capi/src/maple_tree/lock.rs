@@ -15,11 +15,13 @@ const SPINS: u32 = 64;
 const BYTES: usize = 40;
 
 /// A lock without set-up, and a count of the changes that made remembered positions stale.
-#[repr(C, align(8))]
+#[repr(C)]
 pub struct Lock {
     word: AtomicU32,
     changes: AtomicU32,
     rest: [u8; BYTES - 8],
+    /// Aligned as in C, where a pointer is in the union.
+    align: [usize; 0],
 }
 
 impl Default for Lock {
@@ -35,6 +37,7 @@ impl Lock {
             word: AtomicU32::new(FREE),
             changes: AtomicU32::new(0),
             rest: [0; BYTES - 8],
+            align: [],
         }
     }
 

@@ -103,6 +103,7 @@ impl Dead {
         };
         WAITING.push(newest, oldest);
         start();
+        nudge();
     }
 }
 
@@ -120,7 +121,7 @@ impl Waiting {
             match self.0.compare_exchange_weak(
                 top,
                 newest.as_ptr(),
-                Ordering::Release,
+                Ordering::SeqCst,
                 Ordering::Relaxed,
             ) {
                 Ok(_) => return,
@@ -199,8 +200,13 @@ fn claim() -> Option<&'static Batch> {
 
 /// Starts a grace period for what waits, if a batch is free. If none is, [`done`] starts it: it frees its batch before it looks
 /// whether anything waits, and we looked for a batch after we had put our chain there.
+///
+/// Without hooks there is one batch at a time: each costs memory in the epochs' own queue.
 fn start() {
     while !WAITING.is_empty() {
+        if !hooks::has_call_rcu() && UNDER_WAY.load(Ordering::SeqCst) > 0 {
+            return;
+        }
         let Some(batch) = claim() else { return };
         let Some(nodes) = WAITING.take() else {
             batch.give_back();
@@ -248,21 +254,41 @@ unsafe extern "C" fn done(head: *mut RcuHead) {
     start();
 }
 
+/// Now and then a write looks whether the epochs have gone on.
+fn nudge() {
+    #[cfg(feature = "epoch")]
+    {
+        const WRITES: usize = 32;
+        static COUNT: AtomicUsize = AtomicUsize::new(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        if !hooks::has_call_rcu() && count.is_multiple_of(WRITES) {
+            crossbeam_epoch::pin().flush();
+        }
+    }
+}
+
 /// Where the default's epochs need pushing: after this, if no reader is about, nothing waits. If one is, it does this when it leaves.
 /// Does nothing if the environment has its own grace periods.
 pub(crate) fn settle() {
     #[cfg(feature = "epoch")]
-    if !hooks::has_call_rcu() && UNDER_WAY.load(Ordering::SeqCst) > 0 {
+    if !hooks::has_call_rcu() && !is_settled() {
+        // An epoch ends two steps after it was current; what waits behind the batch under way takes another.
+        const ROUNDS: usize = 16;
         UNSETTLED.store(true, Ordering::SeqCst);
-        // An epoch ends two steps after it was current; a few more rounds for what other threads left.
-        for _ in 0..8 {
+        for _ in 0..ROUNDS {
             crossbeam_epoch::pin().flush();
-            if UNDER_WAY.load(Ordering::SeqCst) == 0 {
+            if is_settled() {
                 UNSETTLED.store(false, Ordering::SeqCst);
                 return;
             }
         }
     }
+}
+
+/// A batch is claimed before it takes what waits, so that one or the other shows.
+#[cfg(feature = "epoch")]
+fn is_settled() -> bool {
+    WAITING.is_empty() && UNDER_WAY.load(Ordering::SeqCst) == 0
 }
 
 /// A tree was destroyed while readers were about.

@@ -1,0 +1,67 @@
+/*
+ * The library's own grace periods: no hooks but those of memory. Readers go on while the tree is changed and destroyed; once they have
+ * left no node is left either.
+ */
+#include "maple_check.h"
+
+enum { SPACE = 3000, THREADS = 3 };
+
+static struct maple_tree tree = MTREE_INIT(tree, MT_FLAGS_USE_RCU);
+static atomic_int stop;
+static atomic_ulong looks;
+
+static void *reader(void *arg)
+{
+	uint64_t seed = 77 + (uintptr_t)arg;
+
+	while (!atomic_load(&stop)) {
+		unsigned long at = rnd(&seed) % SPACE, index = at, before = at;
+		void *entry = mtree_load(&tree, at);
+
+		/* Entries are the range that they were stored at. */
+		if (entry) {
+			unsigned long packed = (unsigned long)entry >> 1;
+
+			CHECK(packed / SPACE <= at && at <= packed % SPACE);
+		}
+		for (int n = 0; n < 10 && mt_find(&tree, &index, SPACE); n++) {
+			CHECK(index > before);
+			before = index;
+		}
+		mt_next(&tree, at, SPACE);
+		mt_prev(&tree, at, 0);
+		atomic_fetch_add(&looks, 1);
+	}
+	return NULL;
+}
+
+int main(void)
+{
+	uint64_t seed = 4711;
+
+	count_nodes();
+	for (int round = 0; round < 20; round++) {
+		pthread_t threads[THREADS];
+
+		atomic_store(&stop, 0);
+		for (uintptr_t i = 0; i < THREADS; i++)
+			CHECK(pthread_create(&threads[i], NULL, reader, (void *)i) == 0);
+		for (int n = 0; n < 2000; n++) {
+			unsigned long first = rnd(&seed) % SPACE, last = first + rnd(&seed) % (n % 20 ? 8 : 500);
+
+			if (last >= SPACE)
+				last = SPACE - 1;
+			SAME(mtree_store_range(&tree, first, last, rnd(&seed) % 3 ? V(first * SPACE + last) : NULL, GFP_KERNEL), 0);
+		}
+		SAME(mt_validate(&tree), 0);
+		mtree_destroy(&tree);
+		CHECK(mtree_empty(&tree) && mt_in_rcu(&tree));
+		atomic_store(&stop, 1);
+		for (int i = 0; i < THREADS; i++)
+			CHECK(pthread_join(threads[i], NULL) == 0);
+		SAME(atomic_load(&nodes_live), 0);
+	}
+	CHECK(atomic_load(&looks) > 0);
+	passed();
+	return 0;
+}
