@@ -477,3 +477,55 @@ fn in_a_static() {
     boot.add(0x1000, 0x1000).unwrap();
     assert_eq!(boot.phys_mem_size(), 0x1000);
 }
+
+/// Searching from a guess finds the same as halving, however regions are spread.
+#[test]
+fn places_are_found_however_regions_are_spread() {
+    use crate::array::partition;
+
+    let mut state = 1u64;
+    let mut draw = |bits: u32| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        state >> (64 - bits)
+    };
+    for round in 0..if cfg!(miri) { 1 } else { 60 } {
+        let n = 256 + draw(10) as usize;
+        let mut at = draw(20);
+        let mut regions = Vec::new();
+        for _ in 0..n {
+            // From even to a spread over fifty orders of magnitude of two.
+            let order = 1 + (draw(16) as u32 * (round % 50)) / 0x1_0000;
+            at = at.saturating_add(draw(order.min(49)) + 1);
+            let size = 1 + draw(order.min(12));
+            regions.push(region(at, size));
+            at += size;
+        }
+        let ends = [0, regions[0].base, at - 1, at, at + 1, u64::MAX];
+        let near: Vec<u64> = (0..200)
+            .map(|i| {
+                let r = regions[draw(20) as usize % n];
+                (if i % 2 == 0 { r.base } else { r.end() })
+                    .wrapping_add(draw(2))
+                    .wrapping_sub(1)
+            })
+            .collect();
+        for addr in near.into_iter().chain(ends) {
+            assert_eq!(
+                partition(&regions, addr, |r| r.end() <= addr),
+                regions.partition_point(|r| r.end() <= addr)
+            );
+            assert_eq!(
+                partition(&regions, addr, |r| r.end() < addr),
+                regions.partition_point(|r| r.end() < addr)
+            );
+            assert_eq!(
+                partition(&regions, addr, |r| r.base < addr),
+                regions.partition_point(|r| r.base < addr)
+            );
+            assert_eq!(
+                partition(&regions, addr, |r| r.base <= addr),
+                regions.partition_point(|r| r.base <= addr)
+            );
+        }
+    }
+}
