@@ -9,6 +9,8 @@ use crate::{Error, Filter, Flags, Kind, Memblock, NodeId, PhysMap};
 
 const UNITS: usize = 48;
 const UNIT: u64 = 0x400;
+/// Calls in a history, at most.
+const STEPS: usize = if cfg!(miri) { 12 } else { 120 };
 /// Where units begin: address 0, so that the first page is part of the game.
 const BASE: u64 = 0;
 const LAST: u64 = BASE + UNITS as u64 * UNIT;
@@ -321,7 +323,7 @@ impl<M: PhysMap> World<'_, M> {
 
 fn config() -> ProptestConfig {
     ProptestConfig {
-        cases: if cfg!(miri) { 2 } else { 300 },
+        cases: if cfg!(miri) { 1 } else { 300 },
         failure_persistence: None,
         ..ProptestConfig::default()
     }
@@ -335,7 +337,7 @@ proptest! {
     #![proptest_config(config())]
 
     #[test]
-    fn with_room(steps in prop::collection::vec(step(), 1..120)) {
+    fn with_room(steps in prop::collection::vec(step(), 1..STEPS)) {
         let mut s = storage::<128>();
         let m = Memblock::new(&mut s);
         let mut world = World { m, model: model(), mirror: false, squeezed: false, beyond: u64::MAX };
@@ -343,7 +345,7 @@ proptest! {
     }
 
     #[test]
-    fn without_growing(steps in prop::collection::vec(step(), 1..120)) {
+    fn without_growing(steps in prop::collection::vec(step(), 1..STEPS)) {
         let mut s = storage::<128>();
         let m = Memblock::new(&mut s);
         let mut world = World { m, model: model(), mirror: false, squeezed: true, beyond: u64::MAX };
@@ -351,7 +353,7 @@ proptest! {
     }
 
     #[test]
-    fn growing_at_every_call(steps in prop::collection::vec(step(), 1..120)) {
+    fn growing_at_every_call(steps in prop::collection::vec(step(), 1..STEPS)) {
         let arena = Arena::new(0x10_0000, 0x40_000);
         let mut s = storage::<1>();
         let mut m = Memblock::with_map(&mut s, arena.clone());

@@ -16,6 +16,7 @@ fn region(base: u64, size: u64) -> Region {
     }
 }
 
+#[cfg(target_pointer_width = "64")]
 #[test]
 fn layout_is_that_of_linux() {
     use std::mem::{offset_of, size_of};
