@@ -231,7 +231,8 @@ impl<M: PhysMap> World<'_, M> {
                     }
                 }
             }
-            Step::Direction(up) => self.m.set_bottom_up(up),
+            // Upwards, arrays would be put into the model's memory, which is not there.
+            Step::Direction(up) => self.m.set_bottom_up(up && self.beyond == u64::MAX),
             Step::Movable(on) => self.m.set_movable_node(on),
             // The following would take away the memory that arrays grow into.
             _ if self.beyond < u64::MAX => {}
