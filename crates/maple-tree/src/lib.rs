@@ -63,6 +63,7 @@ mod traverse;
 mod tree;
 mod value;
 mod walk;
+mod write;
 
 pub use check::Damage;
 pub use dump::{Dump, Format};

@@ -25,6 +25,7 @@ use crate::store::plan::Plan;
 use crate::traverse::Traverse;
 use crate::tree::{RawTree, Root, flags};
 use crate::value::Value;
+use crate::write::{self, Host, view};
 
 /// A map from ranges of `K` to values, which never overlap.
 ///
@@ -81,15 +82,53 @@ impl<K, A: NodeAlloc, F: FnMut(K, K, Word)> Sink<K> for Immediate<'_, A, F> {
     }
 }
 
-/// The view of a stored word.
-///
-/// # Safety
-///
-/// `word` is that of a value in a tree that is not changed for `'a`.
-#[inline]
-pub(crate) unsafe fn view<'a, V: Value + 'a>(word: Word) -> Option<V::Ref<'a>> {
-    // SAFETY: the caller's promise.
-    NonNull::new(word).map(|raw| unsafe { V::borrow(raw) })
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V, A, S> {
+    #[inline]
+    fn tree(&self) -> &RawTree<K, S> {
+        &self.raw
+    }
+
+    #[inline]
+    fn carry_out(
+        &mut self,
+        plan: Plan<K, S>,
+        entry: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let mut reserve = Reserve::new();
+        if let Err(error) = reserve.fill(plan.nodes, &self.alloc) {
+            reserve.release(&self.alloc);
+            return Err(error);
+        }
+        let mut sink = Immediate {
+            alloc: &self.alloc,
+            entry,
+        };
+        // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers;
+        // the plan was just made; its nodes are reserved; its word is a value's or NULL.
+        unsafe { self.raw.apply(plan, &mut reserve, &mut sink) }
+        Ok(())
+    }
+
+    fn carry_out_keeping(
+        &mut self,
+        plan: Plan<K, S>,
+        kept: K,
+        mut entry: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        self.carry_out(plan, |first, last, word| {
+            // The entry itself is covered by its own range, and stays.
+            if first != kept {
+                entry(first, last, word);
+            }
+        })
+    }
+
+    fn discard(word: Word) {
+        if let Some(raw) = NonNull::new(word) {
+            // SAFETY: the word has been removed from the tree, which owned the value.
+            drop(unsafe { V::from_raw(raw) });
+        }
+    }
 }
 
 impl<K: Key, V: Value, S: Shape> MapleTree<K, V, Global, S> {
@@ -334,27 +373,6 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 
     // ----- changing ------------------------------------------------------------------------
 
-    /// Reserves what a plan needs and carries it out.
-    fn carry_out(
-        &mut self,
-        plan: Plan<K, S>,
-        entry: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError> {
-        let mut reserve = Reserve::new();
-        if let Err(error) = reserve.fill(plan.nodes, &self.alloc) {
-            reserve.release(&self.alloc);
-            return Err(error);
-        }
-        let mut sink = Immediate {
-            alloc: &self.alloc,
-            entry,
-        };
-        // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers;
-        // the plan was just made; its nodes are reserved; its word is a value's or NULL.
-        unsafe { self.raw.apply(plan, &mut reserve, &mut sink) }
-        Ok(())
-    }
-
     /// Stores `value` at `range` if that is a hole, or part of one. O(log n).
     ///
     /// # Errors
@@ -365,18 +383,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         range: impl RangeBounds<K>,
         value: V,
     ) -> Result<(), InsertError<V>> {
-        let Some((first, last)) = inclusive(&range) else {
-            return Err(InsertError::EmptyRange(value));
-        };
-        let found = self.raw.lookup(first);
-        if !found.word.is_null() || found.last < last {
-            return Err(InsertError::Occupied(value));
-        }
-        let raw = value.into_raw();
-        let plan = self.raw.plan_store(first, last, raw.as_ptr());
-        // SAFETY: the word was made just now, and was not stored.
-        self.carry_out(plan, |_, _, _| {})
-            .map_err(|_| InsertError::Alloc(unsafe { V::from_raw(raw) }))
+        write::insert(self, inclusive(&range), value)
     }
 
     /// Stores `value` at the one index `key`, if that is in a hole. O(log n).
@@ -401,7 +408,9 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         range: impl RangeBounds<K>,
         value: V,
     ) -> Result<(), StoreError<V>> {
-        self.store_range_with(range, value, |_, old| drop(old))
+        write::store(self, inclusive(&range), value, |_, _, word| {
+            Self::discard(word)
+        })
     }
 
     /// As [`store_range`](MapleTree::store_range); hands the entries within the range to `displaced`, in no
@@ -416,18 +425,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         value: V,
         displaced: impl FnMut(RangeInclusive<K>, V),
     ) -> Result<(), StoreError<V>> {
-        let Some((first, last)) = inclusive(&range) else {
-            return Err(StoreError::EmptyRange(value));
-        };
-        let raw = value.into_raw();
-        let plan = self.raw.plan_store(first, last, raw.as_ptr());
-        if plan.splits {
-            // SAFETY: the word was made just now, and was not stored.
-            return Err(StoreError::Splits(unsafe { V::from_raw(raw) }));
-        }
-        self.carry_out(plan, Self::owned(displaced))
-            // SAFETY: as above.
-            .map_err(|_| StoreError::Alloc(unsafe { V::from_raw(raw) }))
+        write::store(self, inclusive(&range), value, Self::owned(displaced))
     }
 
     /// As [`store_range`](MapleTree::store_range); if the range lies strictly within an entry, the part above gets
@@ -443,52 +441,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         value: V,
         split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
     ) -> Result<(), StoreError<V>> {
-        let Some((first, last)) = inclusive(&range) else {
-            return Err(StoreError::EmptyRange(value));
-        };
-        let raw = value.into_raw();
-        self.store_splitting(first, last, raw.as_ptr(), split)
-            .map_err(|error| {
-                // SAFETY: the word was made just now, and was not stored.
-                let value = unsafe { V::from_raw(raw) };
-                match error {
-                    EraseError::Splits => StoreError::Splits(value),
-                    EraseError::Alloc => StoreError::Alloc(value),
-                    EraseError::EmptyRange => StoreError::EmptyRange(value),
-                }
-            })
-    }
-
-    fn store_splitting(
-        &mut self,
-        first: K,
-        last: K,
-        word: Word,
-        split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
-    ) -> Result<(), EraseError> {
-        let mut plan = self.raw.plan_store(first, last, word);
-        let mut twin = None;
-        if plan.splits
-            && let Some(above) = plan.items.last_mut()
-        {
-            let range = last.wrapping_add(K::ONE)..=above.last;
-            // SAFETY: the word is in the tree, which is not changed while the closure has the view.
-            let value = unsafe { view::<V>(above.word) };
-            let made = value
-                .and_then(|value| split(range, value))
-                .ok_or(EraseError::Splits)?;
-            let raw = made.into_raw();
-            above.word = raw.as_ptr();
-            twin = Some(raw);
-        }
-        self.carry_out(plan, Self::owned(|_, old| drop(old)))
-            .map_err(|AllocError| {
-                if let Some(raw) = twin {
-                    // SAFETY: the word was made above, and was not stored.
-                    drop(unsafe { V::from_raw(raw) });
-                }
-                EraseError::Alloc
-            })
+        write::store_splitting(self, inclusive(&range), value, split)
     }
 
     /// Turns a taker of values into a taker of words.
@@ -509,7 +462,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// If the range lies strictly within one entry, if there is no memory (joining nodes that have become too small
     /// may take some), or if the range is empty. Nothing has changed then.
     pub fn erase_range(&mut self, range: impl RangeBounds<K>) -> Result<(), EraseError> {
-        self.erase_range_with(range, |_, old| drop(old))
+        write::erase(self, inclusive(&range), |_, _, word| Self::discard(word))
     }
 
     /// As [`erase_range`](MapleTree::erase_range); hands the entries within the range to `displaced`, in no particular
@@ -523,13 +476,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         range: impl RangeBounds<K>,
         displaced: impl FnMut(RangeInclusive<K>, V),
     ) -> Result<(), EraseError> {
-        let (first, last) = inclusive(&range).ok_or(EraseError::EmptyRange)?;
-        let plan = self.raw.plan_store(first, last, NULL);
-        if plan.splits {
-            return Err(EraseError::Splits);
-        }
-        self.carry_out(plan, Self::owned(displaced))
-            .map_err(|AllocError| EraseError::Alloc)
+        write::erase(self, inclusive(&range), Self::owned(displaced))
     }
 
     /// As [`erase_range`](MapleTree::erase_range); if the range lies strictly within an entry, the part above gets the
@@ -544,8 +491,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         range: impl RangeBounds<K>,
         split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
     ) -> Result<(), EraseError> {
-        let (first, last) = inclusive(&range).ok_or(EraseError::EmptyRange)?;
-        self.store_splitting(first, last, NULL, split)
+        write::erase_splitting(self, inclusive(&range), split)
     }
 
     /// Removes the whole entry at `key`, and gives its range and value. O(log n).
@@ -555,16 +501,10 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// If there is no memory (joining nodes that have become too small may take some); the entry is still there
     /// then.
     pub fn remove(&mut self, key: K) -> Result<Option<(RangeInclusive<K>, V)>, AllocError> {
-        let found = self.raw.lookup(key);
-        let Some(raw) = NonNull::new(found.word) else {
-            return Ok(None);
-        };
-        let plan = self.raw.plan_store(found.first, found.last, NULL);
-        self.carry_out(plan, |_, _, _| {})?;
-        // SAFETY: the only entry in the range has been removed from the tree, which owned it.
-        Ok(Some((found.first..=found.last, unsafe {
-            V::from_raw(raw)
-        })))
+        Ok(write::remove(self, key)?.map(|(range, raw)| {
+            // SAFETY: the entry has been removed from the tree, which owned its value.
+            (range, unsafe { V::from_raw(raw) })
+        }))
     }
 
     /// Exchanges the value of the entry at `key`, whose range stays as it is, and gives the old one. O(log n).
@@ -575,18 +515,8 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// case only: the entry is the map's only one, is at index 0, and the word of the new value has a bit
     /// pattern that cannot stand alone in a root.
     pub fn replace(&mut self, key: K, value: V) -> Result<V, V> {
-        let found = self.raw.lookup(key);
-        let Some(old) = NonNull::new(found.word) else {
-            return Err(value);
-        };
-        let new = value.into_raw();
-        let plan = self.raw.plan_store(found.first, found.last, new.as_ptr());
-        match self.carry_out(plan, |_, _, _| {}) {
-            // SAFETY: the tree gave the old word up.
-            Ok(()) => Ok(unsafe { V::from_raw(old) }),
-            // SAFETY: the tree did not take the new word.
-            Err(AllocError) => Err(unsafe { V::from_raw(new) }),
-        }
+        // SAFETY: the tree gave the old word up.
+        write::replace(self, key, value).map(|old| unsafe { V::from_raw(old) })
     }
 
     /// Lets the entry at `key` grow to `range`, which contains all that it covers now. Other entries within the range
@@ -603,22 +533,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         range: impl RangeBounds<K>,
         displaced: impl FnMut(RangeInclusive<K>, V),
     ) -> Result<bool, AllocError> {
-        let found = self.raw.lookup(key);
-        let Some((first, last)) = inclusive(&range) else {
-            return Ok(false);
-        };
-        if found.word.is_null() || found.first < first || last < found.last {
-            return Ok(false);
-        }
-        let plan = self.raw.plan_store(first, last, found.word);
-        let mut give = Self::owned(displaced);
-        self.carry_out(plan, |first, last, word| {
-            // The entry itself is covered by its own range, and stays.
-            if first != found.first {
-                give(first, last, word);
-            }
-        })?;
-        Ok(true)
+        write::grow(self, key, inclusive(&range), Self::owned(displaced))
     }
 
     // ----- as a whole ----------------------------------------------------------------------

@@ -1,0 +1,273 @@
+//! The shared face: readers never wait, one writer at a time.
+
+mod reader;
+mod retire;
+mod writer;
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ptr;
+
+use lock_api::RawMutex;
+
+use crate::alloc::{Global, NodeAlloc};
+use crate::key::Key;
+use crate::map::MapleTree;
+use crate::reclaim::Reclaim;
+use crate::shape::{Native, Shape};
+use crate::tree::{RawTree, flags};
+use crate::value::Value;
+
+pub use reader::{Reader, SyncIter};
+pub use writer::Writer;
+
+/// A map from ranges to values that is read while it is written.
+///
+/// Any number of [readers](SyncMapleTree::read) look things up without a lock; they never wait, whatever the one
+/// [writer](SyncMapleTree::write) does. What is removed is freed when the readers that may have found it have left,
+/// as [`Reclaim`] `R` decides.
+///
+/// # What readers are guaranteed
+///
+/// * A look-up gives the entry or the hole that was there at some moment between its call and its return, with the range and the
+///   value that belonged together then.
+/// * A store replaces all that it covers at once: no reader sees a hole, or a part of the old beside a part of the new, where
+///   an entry was overwritten. A store across several nodes becomes visible with one pointer store, too.
+/// * An iterator yields entries in ascending (or descending) order, each as it was when the iterator came to it, or later. An entry
+///   that is there throughout is yielded exactly once. One that was stored, or made longer, after the iterator had
+///   come that far may begin before the previous one ended.
+/// * Views of values live as long as the reader.
+///
+/// ```
+/// use maple_tree::{SyncMapleTree, Waiting};
+///
+/// static AREAS: SyncMapleTree<usize, Box<&str>, Waiting> = SyncMapleTree::new(Waiting::new());
+///
+/// AREAS.write().insert_range(0x1000..0x3000, Box::new("text"))?;
+/// std::thread::scope(|s| {
+///     s.spawn(|| assert!(AREAS.read().get(0x2000).is_some()));
+///     s.spawn(|| AREAS.write().store_range(0x2000..0x4000, Box::new("data")));
+/// });
+/// assert_eq!(AREAS.read().get_range(0x2000), Some((0x2000..=0x3fff, &"data")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The writers' lock is `L`, a spin lock unless another is named: any [`lock_api::RawMutex`], that of `parking_lot` say. A
+/// lock that guards more than the tree can take its place: see
+/// [`write_locked`](SyncMapleTree::write_locked).
+pub struct SyncMapleTree<K, V, R, A = Global, L = spin::Mutex<()>, S = Native>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    raw: RawTree<K, S>,
+    lock: L,
+    reclaim: R,
+    alloc: A,
+    marker: PhantomData<V>,
+}
+
+// SAFETY: the map owns its values, which may be moved, and its nodes.
+unsafe impl<K, V, R, A, L, S> Send for SyncMapleTree<K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim + Send,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex + Send,
+    S: Shape,
+{
+}
+
+// SAFETY: values may be viewed and dropped on any thread; one writer at a time is made sure of by the lock, and readers beside it by
+// RCU mode.
+unsafe impl<K, V, R, A, L, S> Sync for SyncMapleTree<K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim + Sync,
+    A: NodeAlloc + Clone + Send + Sync + 'static,
+    L: RawMutex + Sync,
+    S: Shape,
+{
+}
+
+impl<K, V, R, L, S> SyncMapleTree<K, V, R, Global, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    L: RawMutex,
+    S: Shape,
+{
+    const_unless_loom! {
+        /// An empty map. Allocates nothing.
+        #[must_use]
+        pub const fn new(reclaim: R) -> Self {
+            Self::new_in(reclaim, Global)
+        }
+    }
+
+    const_unless_loom! {
+        /// An empty map that keeps the sizes of its holes, so that a gap is found in O(log n). Allocates nothing.
+        #[must_use]
+        pub const fn with_gaps(reclaim: R) -> Self {
+            Self::with_gaps_in(reclaim, Global)
+        }
+    }
+}
+
+impl<K, V, R, A, L, S> SyncMapleTree<K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    const_unless_loom! {
+        /// An empty map whose nodes come from `alloc`. Allocates nothing.
+        #[must_use]
+        pub const fn new_in(reclaim: R, alloc: A) -> Self {
+            Self { raw: RawTree::new(flags::RCU), lock: L::INIT, reclaim, alloc, marker: PhantomData }
+        }
+    }
+
+    const_unless_loom! {
+        /// As [`with_gaps`](SyncMapleTree::with_gaps), with nodes from `alloc`.
+        #[must_use]
+        pub const fn with_gaps_in(reclaim: R, alloc: A) -> Self {
+            Self {
+                raw: RawTree::new(flags::RCU | flags::GAPS),
+                lock: L::INIT,
+                reclaim,
+                alloc,
+                marker: PhantomData,
+            }
+        }
+    }
+
+    /// A map with the entries of another, which had been built without concurrent readers. O(1).
+    pub fn from_exclusive(map: MapleTree<K, V, A, S>, reclaim: R) -> Self {
+        let (raw, alloc) = map.into_parts();
+        // SAFETY: nobody else has the tree.
+        unsafe { raw.set_in_rcu(true) };
+        Self {
+            raw,
+            lock: L::INIT,
+            reclaim,
+            alloc,
+            marker: PhantomData,
+        }
+    }
+
+    /// The entries as a map without concurrent readers, whose changes are made in place. O(1).
+    pub fn into_exclusive(self) -> MapleTree<K, V, A, S> {
+        let mut this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used again, nor dropped; what is not moved out of it is dropped here.
+        let (raw, alloc) = unsafe {
+            ptr::drop_in_place(&raw mut this.lock);
+            ptr::drop_in_place(&raw mut this.reclaim);
+            (
+                ptr::read(&raw const this.raw),
+                ptr::read(&raw const this.alloc),
+            )
+        };
+        // SAFETY: nobody else has the tree: readers and writers borrow the map.
+        unsafe { raw.set_in_rcu(false) };
+        MapleTree::from_parts(raw, alloc)
+    }
+
+    /// Enters as a reader. Never waits.
+    #[inline]
+    pub fn read(&self) -> Reader<'_, K, V, R, A, L, S> {
+        Reader {
+            guard: self.reclaim.enter(),
+            tree: self,
+        }
+    }
+
+    /// Takes the lock, to write.
+    #[inline]
+    pub fn write(&self) -> Writer<'_, K, V, R, A, L, S> {
+        self.lock.lock();
+        Writer {
+            tree: self,
+            locked: true,
+            marker: PhantomData,
+        }
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    pub fn try_write(&self) -> Option<Writer<'_, K, V, R, A, L, S>> {
+        // Not `then_some`: dropping a writer releases the lock.
+        self.lock.try_lock().then(|| Writer {
+            tree: self,
+            locked: true,
+            marker: PhantomData,
+        })
+    }
+
+    /// Writes under a lock of the caller's. The map's own is left alone.
+    ///
+    /// # Safety
+    ///
+    /// There is no other writer of this map, of either kind, while this one lives, and what such a writer did before happens
+    /// before this call: a lock sees to both.
+    #[inline]
+    pub unsafe fn write_locked(&self) -> Writer<'_, K, V, R, A, L, S> {
+        Writer {
+            tree: self,
+            locked: false,
+            marker: PhantomData,
+        }
+    }
+
+    /// How removed nodes and values are freed.
+    pub fn reclaim(&self) -> &R {
+        &self.reclaim
+    }
+
+    /// Where the nodes come from.
+    pub fn allocator(&self) -> &A {
+        &self.alloc
+    }
+}
+
+impl<K, V, R, A, L, S> Drop for SyncMapleTree<K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    fn drop(&mut self) {
+        let raw = core::mem::replace(&mut self.raw, RawTree::new(0));
+        // Readers borrow the map, so that there are none.
+        drop(MapleTree::<K, V, A, S>::from_parts(raw, self.alloc.clone()));
+    }
+}
+
+impl<K, V, R, A, L, S> fmt::Debug for SyncMapleTree<K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    for<'a> V::Ref<'a>: fmt::Debug,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.read().iter()).finish()
+    }
+}
