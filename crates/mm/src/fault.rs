@@ -122,7 +122,7 @@ impl AddressSpace {
 }
 
 /// Two areas would be one if their protections were equal.
-fn could_share(lower: &Vma, upper: &Vma) -> bool {
+pub(crate) fn could_share(lower: &Vma, upper: &Vma) -> bool {
     (lower.flags ^ upper.flags)
         .difference(VmFlags::ACCESS | VmFlags::SOFTDIRTY)
         .is_empty()
@@ -131,6 +131,7 @@ fn could_share(lower: &Vma, upper: &Vma) -> bool {
         && lower.policy == upper.policy
 }
 
-fn lendable(vma: &Vma) -> Option<AnonVma> {
+/// The owner that a neighbour may take over: not one that was inherited.
+pub(crate) fn lendable(vma: &Vma) -> Option<AnonVma> {
     vma.anon.filter(|anon| !anon.is_inherited())
 }

@@ -194,6 +194,36 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
     ]
 }
 
+/// Suites in which the engine is not told of faults.
+pub(crate) fn asked_suites() -> Vec<(&'static str, Mix)> {
+    let plain = Mix {
+        pages: 64,
+        ..Mix::default()
+    };
+    let files = Mix {
+        files: true,
+        ..plain
+    };
+    let moves = Mix {
+        remap: true,
+        advice: true,
+        locks: true,
+        ..files
+    };
+    vec![
+        ("asked plain", plain),
+        ("asked files", files),
+        ("asked moves", moves),
+        (
+            "asked forks",
+            Mix {
+                forks: true,
+                ..moves
+            },
+        ),
+    ]
+}
+
 fn range(rng: &mut Rng, mix: &Mix) -> (u64, u64) {
     let start = rng.below(mix.pages);
     let most = (mix.pages - start).min(if rng.chance(80) { 8 } else { mix.pages });

@@ -9,6 +9,7 @@ use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
 use std::process::exit;
 
+use crate::generate::{ARENA, PAGE};
 use crate::op::{NAMES, Objects, Op};
 
 /// Most operations in one history.
@@ -34,6 +35,8 @@ pub(crate) struct Step {
     /// As the raw system call: an address, 0 or the negative error number.
     pub(crate) result: i64,
     pub(crate) areas: Vec<KArea>,
+    /// Bit n: page n of the arena holds a private anonymous page afterwards.
+    pub(crate) written: u64,
 }
 
 #[derive(Clone, Copy)]
@@ -47,12 +50,38 @@ struct Shared {
     done: usize,
     /// Read smaps at the end into the log, after `used`; its length.
     smaps: usize,
+    /// Look at the pages too.
+    facts: bool,
     /// What operations refer to by number: here, because the heap may go.
     start_brk: u64,
     files: [i32; 16],
     segments: [i32; 4],
     names: [[u8; 16]; NAMES.len()],
 }
+
+/// Argument of `ioctl(PAGEMAP_SCAN)`.
+#[repr(C)]
+#[derive(Default)]
+struct Scan {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+const PAGEMAP_SCAN: u64 = 0xc060_6610;
+const IS_FILE: u64 = 4;
+const IS_PRESENT: u64 = 8;
+const IS_SWAPPED: u64 = 16;
+const IS_PFNZERO: u64 = 32;
 
 #[repr(C)]
 #[derive(Default)]
@@ -155,12 +184,12 @@ impl Kernel {
             from,
         };
         // A first, empty history: the zygote's stack is as deep as it will be.
-        kernel.run(&[], false);
+        kernel.run(&[], false, false);
         kernel
     }
 
     /// Executes a history in a new child; the steps that were finished, and the text of smaps at its end.
-    pub(crate) fn run(&mut self, ops: &[Op], smaps: bool) -> (Vec<Step>, String) {
+    pub(crate) fn run(&mut self, ops: &[Op], smaps: bool, facts: bool) -> (Vec<Step>, String) {
         assert!(ops.len() <= MAX_OPS);
         // SAFETY: no child runs at this time, so the shared memory is ours.
         unsafe {
@@ -170,6 +199,7 @@ impl Kernel {
             shared.used = 0;
             shared.done = 0;
             shared.smaps = usize::from(smaps);
+            shared.facts = facts;
         }
         self.to.write_all(&[1]).unwrap();
         let mut answer = [0];
@@ -183,13 +213,15 @@ impl Kernel {
             unsafe {
                 let result = self.log.add(at).cast::<i64>().read();
                 let count = self.log.add(at + 8).cast::<u64>().read() as usize;
+                let written = self.log.add(at + 16).cast::<u64>().read();
                 let areas =
-                    std::slice::from_raw_parts(self.log.add(at + 16).cast::<KArea>(), count);
+                    std::slice::from_raw_parts(self.log.add(at + 24).cast::<KArea>(), count);
                 steps.push(Step {
                     result,
                     areas: areas.to_vec(),
+                    written,
                 });
-                at += 16 + count * size_of::<KArea>();
+                at += 24 + count * size_of::<KArea>();
             }
         }
         let text = if smaps && shared.done == ops.len() {
@@ -243,6 +275,46 @@ fn raw(number: i64, a: [u64; 6]) -> i64 {
     }
 }
 
+fn open_pagemap() -> i32 {
+    // SAFETY: a constant path.
+    unsafe { libc::open(c"/proc/self/pagemap".as_ptr(), libc::O_RDONLY) }
+}
+
+/// Which pages of the arena hold private anonymous memory.
+fn scan(pagemap: i32) -> u64 {
+    let mut found = [[0u64; 3]; 64];
+    let scan = Scan {
+        size: size_of::<Scan>() as u64,
+        start: ARENA,
+        end: ARENA + 64 * PAGE,
+        vec: found.as_mut_ptr() as u64,
+        vec_len: found.len() as u64,
+        category_inverted: IS_FILE | IS_PFNZERO,
+        category_mask: IS_FILE | IS_PFNZERO,
+        category_anyof_mask: IS_PRESENT | IS_SWAPPED,
+        return_mask: IS_PRESENT,
+        ..Scan::default()
+    };
+    let count = raw(
+        libc::SYS_ioctl,
+        [
+            pagemap as u64,
+            PAGEMAP_SCAN,
+            (&raw const scan) as u64,
+            0,
+            0,
+            0,
+        ],
+    );
+    let mut bits = 0;
+    for region in &found[..usize::try_from(count).unwrap_or(0)] {
+        for page in (region[0] - ARENA) / PAGE..(region[1] - ARENA) / PAGE {
+            bits |= 1 << page;
+        }
+    }
+    bits
+}
+
 fn open_maps() -> i32 {
     // SAFETY: a constant path.
     unsafe { libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY) }
@@ -252,6 +324,7 @@ fn open_maps() -> i32 {
 /// `log` is the shared log.
 unsafe fn child_main(shared: &mut Shared, log: *mut u8) {
     let mut maps = open_maps();
+    let mut pages = open_pagemap();
     // SAFETY: descriptors are ours; buffers are on our stack or in the log.
     unsafe {
         let mut scratch = [0; 2];
@@ -383,6 +456,8 @@ unsafe fn child_main(shared: &mut Shared, log: *mut u8) {
                     libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                     libc::close(maps);
                     maps = open_maps();
+                    libc::close(pages);
+                    pages = open_pagemap();
                     child
                 }
                 Op::ForkAside => {
@@ -427,7 +502,7 @@ unsafe fn child_main(shared: &mut Shared, log: *mut u8) {
                     )
                 }
             };
-            record(shared, log, maps, result);
+            record(shared, log, maps, pages, result);
         }
         if shared.smaps != 0 {
             let fd = libc::open(c"/proc/self/smaps".as_ptr(), libc::O_RDONLY);
@@ -446,7 +521,7 @@ unsafe fn child_main(shared: &mut Shared, log: *mut u8) {
 
 /// # Safety
 /// `log` is the shared log.
-unsafe fn record(shared: &mut Shared, log: *mut u8, maps: i32, result: i64) {
+unsafe fn record(shared: &mut Shared, log: *mut u8, maps: i32, pages: i32, result: i64) {
     // SAFETY: the log is much larger than all records together; checked below.
     unsafe {
         let head = log.add(shared.used);
@@ -465,7 +540,7 @@ unsafe fn record(shared: &mut Shared, log: *mut u8, maps: i32, result: i64) {
             {
                 break;
             }
-            head.add(16)
+            head.add(24)
                 .cast::<KArea>()
                 .add(count as usize)
                 .write(KArea {
@@ -480,7 +555,9 @@ unsafe fn record(shared: &mut Shared, log: *mut u8, maps: i32, result: i64) {
             query.query_addr = query.end;
         }
         head.add(8).cast::<u64>().write(count);
-        shared.used += 16 + count as usize * size_of::<KArea>();
+        let written = if shared.facts { scan(pages) } else { 0 };
+        head.add(16).cast::<u64>().write(written);
+        shared.used += 24 + count as usize * size_of::<KArea>();
         if shared.used > LOG_BYTES - (4 << 20) {
             libc::_exit(9);
         }

@@ -28,7 +28,7 @@ fn main() {
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn main() {
     use generate::history;
-    use world::World;
+    use world::{Way, World};
 
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.iter().any(|a| a == "--list") {
@@ -51,9 +51,15 @@ fn main() {
     // SAFETY: the structure is ours.
     unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const cap) };
     let mut world = World::new();
-    let suites = generate::suites();
+    let told = generate::suites()
+        .into_iter()
+        .map(|(name, mix)| (name, Way::Told, mix));
+    let asked = generate::asked_suites()
+        .into_iter()
+        .map(|(name, mix)| (name, Way::Asked, mix));
+    let suites = told.chain(asked);
     const LENGTH: usize = 250;
-    for (name, mix) in suites {
+    for (name, way, mix) in suites {
         if filter.is_some_and(|f| !name.contains(f.as_str())) {
             continue;
         }
@@ -62,8 +68,8 @@ fn main() {
         for number in 0..calls / LENGTH as u64 {
             let seed = seed + number;
             let ops = history(seed, &mix, LENGTH);
-            if world.compare(&ops, true).is_some() {
-                let (shortest, difference) = world.shrink(&ops, true);
+            if world.compare(&ops, way).is_some() {
+                let (shortest, difference) = world.shrink(&ops, way);
                 let mut text = format!(
                     "suite {name}, seed {seed}: {} steps suffice:\n",
                     shortest.len()

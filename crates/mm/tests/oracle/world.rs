@@ -6,10 +6,11 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
 use samara_mm::{
-    AddressSpace, Capabilities, Config, File, FileId, FileKind, Layout, Limits, NoFacts, SeedVma,
+    AddressSpace, Capabilities, Config, Facts, File, FileId, FileKind, Layout, Limits, SeedVma,
     ShmSegment, VmFlags,
 };
 
+use crate::generate::{ARENA, PAGE};
 use crate::kernel::{KArea, Kernel, Step};
 use crate::op::{Objects, Op};
 
@@ -18,6 +19,29 @@ pub(crate) struct World {
     pub(crate) objects: Objects,
     /// The zygote's address space.
     base: AddressSpace,
+}
+
+/// How the engine learns of pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// It is told of every fault.
+    Told,
+    /// It asks when it must know, as for a program that is traced.
+    Asked,
+}
+
+/// The pages of the arena before a call.
+struct Pages(Option<u64>);
+
+impl Facts for Pages {
+    fn written(&mut self, start: u64, end: u64) -> bool {
+        let bits = self.0.unwrap_or(0);
+        (0..64).any(|page| bits >> page & 1 != 0 && (start..end).contains(&(ARENA + page * PAGE)))
+    }
+
+    fn informed(&self) -> bool {
+        self.0.is_some()
+    }
 }
 
 /// The first difference between the engine and the kernel.
@@ -338,8 +362,13 @@ impl World {
     }
 
     /// Executes the history on both sides; the first difference.
-    pub(crate) fn compare(&mut self, ops: &[Op], smaps: bool) -> Option<Difference> {
-        let (steps, text) = self.kernel.run(ops, smaps);
+    pub(crate) fn compare(&mut self, ops: &[Op], way: Way) -> Option<Difference> {
+        let smaps = way == Way::Told;
+        let (steps, text) = self.kernel.run(ops, smaps, !smaps);
+        let mut facts = match way {
+            Way::Told => None,
+            Way::Asked => Some(0),
+        };
         let mut space = self.base.fork().unwrap();
         let guards = ops
             .iter()
@@ -354,8 +383,11 @@ impl World {
             let engine = if guards && faulted && known {
                 kernel.result
             } else {
-                self.step(&mut space, op, kernel)
+                self.step(&mut space, op, kernel, facts)
             };
+            if let Some(bits) = &mut facts {
+                *bits = kernel.written;
+            }
             let difference = |what| Some(Difference { step, what });
             if let Err(broken) = space.check() {
                 return difference(format!("{op:?}: check: {broken}"));
@@ -399,10 +431,27 @@ impl World {
         None
     }
 
-    fn step(&self, space: &mut AddressSpace, op: &Op, kernel: &Step) -> i64 {
+    fn step(&self, space: &mut AddressSpace, op: &Op, kernel: &Step, bits: Option<u64>) -> i64 {
+        let mut facts = Pages(bits);
+        let facts = &mut facts;
         let result = match *op {
+            Op::Write { addr } | Op::Read { addr } if bits.is_some() => {
+                if space.lookup(addr).is_none() {
+                    let _ = space.grow_stack(addr);
+                }
+                return kernel.result;
+            }
             Op::Write { addr } => space.fault(addr, true).map(|()| 0),
             Op::Read { addr } => space.fault(addr, false).map(|()| 0),
+            Op::ForkInto | Op::ForkAside | Op::ForkKeep if bits.is_some_and(|bits| bits != 0) => {
+                for page in 0..64 {
+                    if bits.is_some_and(|bits| bits >> page & 1 != 0) {
+                        let start = ARENA + page * PAGE;
+                        space.note_written(start, start + PAGE);
+                    }
+                }
+                return self.step(space, op, kernel, Some(0));
+            }
             Op::ForkInto => space.fork().map(|child| {
                 *space = child;
                 0
@@ -432,9 +481,9 @@ impl World {
                     && (0x4000_0000..0x8000_0000).contains(&kernel.result) =>
             {
                 let call = op.call(&self.objects).unwrap();
-                space.perform_at(&call, kernel.result as u64, &mut NoFacts)
+                space.perform_at(&call, kernel.result as u64, facts)
             }
-            _ => space.perform(&op.call(&self.objects).unwrap(), &mut NoFacts),
+            _ => space.perform(&op.call(&self.objects).unwrap(), facts),
         };
         match result {
             Ok(value) => value as i64,
@@ -443,9 +492,9 @@ impl World {
     }
 
     /// The shortest history found that still shows a difference: drops runs of operations, then single ones.
-    pub(crate) fn shrink(&mut self, ops: &[Op], smaps: bool) -> (Vec<Op>, Difference) {
+    pub(crate) fn shrink(&mut self, ops: &[Op], way: Way) -> (Vec<Op>, Difference) {
         let mut best = ops.to_vec();
-        let mut difference = self.compare(&best, smaps).unwrap();
+        let mut difference = self.compare(&best, way).unwrap();
         best.truncate(difference.step + 1);
         let mut chunk = best.len().div_ceil(2);
         loop {
@@ -454,7 +503,7 @@ impl World {
             while at < best.len() {
                 let mut shorter = best.clone();
                 shorter.drain(at..(at + chunk).min(best.len()));
-                match self.compare(&shorter, smaps) {
+                match self.compare(&shorter, way) {
                     Some(found) if !shorter.is_empty() => {
                         shorter.truncate(found.step + 1);
                         best = shorter;
