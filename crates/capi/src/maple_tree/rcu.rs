@@ -218,21 +218,25 @@ fn start() {
 }
 
 fn after_grace_period(batch: &'static Batch) {
-    if hooks::call_rcu(batch.head.get(), done) {
-        return;
+    if !hooks::call_rcu(batch.head.get(), done) {
+        by_default(batch);
     }
-    #[cfg(feature = "epoch")]
-    {
-        let guard = crossbeam_epoch::pin();
-        guard.defer(|| {
-            // SAFETY: this is the batch's callback, and every reader that was about has gone.
-            unsafe { done(batch.head.get()) }
-        });
-        // Otherwise the callback would stay with this thread until it has collected some dozens.
-        guard.flush();
-    }
-    // Without hooks and without epochs nobody knows when the readers are gone: the nodes stay for ever.
 }
+
+#[cfg(feature = "epoch")]
+fn by_default(batch: &'static Batch) {
+    let guard = crossbeam_epoch::pin();
+    guard.defer(|| {
+        // SAFETY: this is the batch's callback, and every reader that was about has gone.
+        unsafe { done(batch.head.get()) }
+    });
+    // Otherwise the callback would stay with this thread until it has collected some dozens.
+    guard.flush();
+}
+
+/// Without hooks and without epochs nobody knows when the readers are gone: the nodes stay for ever.
+#[cfg(not(feature = "epoch"))]
+fn by_default(_: &'static Batch) {}
 
 /// The callback after a grace period.
 ///

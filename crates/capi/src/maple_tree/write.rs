@@ -146,12 +146,15 @@ impl MaState {
         let tree = unsafe { self.tree() };
         let mut reserve = self.take_reserve();
         let before = reserve.count();
-        let blocks = allowed & gfp::DIRECT_RECLAIM != 0;
-        if blocks {
+        // Programs of one thread may have left out the lock: then it is not taken for them.
+        let drops = allowed & gfp::DIRECT_RECLAIM != 0
+            && !tree.lock_is_external()
+            && tree.ma_lock.is_held();
+        if drops {
             tree.unlock();
         }
         let filled = reserve.fill(usize::from(self.offset), &Gfp(allowed));
-        if blocks {
+        if drops {
             tree.lock();
         }
         let again = filled.is_ok() || reserve.count() > before;
