@@ -41,6 +41,7 @@ pub mod alloc;
 mod atomic;
 mod bounds;
 mod check;
+mod cursor;
 mod dump;
 mod dup;
 mod error;
@@ -66,6 +67,7 @@ mod walk;
 mod write;
 
 pub use check::Damage;
+pub use cursor::{Cursor, CursorMut, GapError, SharedCursorMut, Status, Writing};
 pub use dump::{Dump, Format};
 pub use dup::CloneError;
 pub use error::{EraseError, InsertError, StoreError};

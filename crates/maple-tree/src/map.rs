@@ -9,6 +9,7 @@ use core::ptr::{self, NonNull};
 use crate::alloc::{Global, NodeAlloc};
 use crate::bounds::inclusive;
 use crate::check::Damage;
+use crate::cursor::{Cursor, CursorMut, Reserved};
 use crate::dump::{Dump, Format};
 use crate::dup::{CloneError, CopyWith};
 use crate::error::{EraseError, InsertError, StoreError};
@@ -99,13 +100,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V,
             reserve.release(&self.alloc);
             return Err(error);
         }
-        let mut sink = Immediate {
-            alloc: &self.alloc,
-            entry,
-        };
-        // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers;
-        // the plan was just made; its nodes are reserved; its word is a value's or NULL.
-        unsafe { self.raw.apply(plan, &mut reserve, &mut sink) }
+        self.carry_out_with(plan, &mut reserve, entry);
         Ok(())
     }
 
@@ -128,6 +123,24 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V,
             // SAFETY: the word has been removed from the tree, which owned the value.
             drop(unsafe { V::from_raw(raw) });
         }
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Reserved<K, V, S> for MapleTree<K, V, A, S> {
+    #[inline]
+    fn carry_out_with(
+        &mut self,
+        plan: Plan<K, S>,
+        reserve: &mut Reserve,
+        entry: impl FnMut(K, K, Word),
+    ) {
+        let mut sink = Immediate {
+            alloc: &self.alloc,
+            entry,
+        };
+        // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers;
+        // the plan was just made; its nodes are reserved; its word is a value's or NULL.
+        unsafe { self.raw.apply(plan, reserve, &mut sink) }
     }
 }
 
@@ -325,6 +338,20 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// The entries that intersect `bounds`, in order, to be changed.
     pub fn range_mut(&mut self, bounds: impl RangeBounds<K>) -> IterMut<'_, K, V, S> {
         IterMut::new(&mut self.raw, Traverse::new(inclusive(&bounds)))
+    }
+
+    /// A position in the map, with a range to look for.
+    pub fn cursor(&self, range: impl RangeBounds<K>) -> Cursor<'_, K, V, S> {
+        Cursor::new(&self.raw, inclusive(&range))
+    }
+
+    /// A position in the map that changes it, with a range to look for or to store at.
+    pub fn cursor_mut(&mut self, range: impl RangeBounds<K>) -> CursorMut<'_, K, V, A, S>
+    where
+        A: Clone,
+    {
+        let alloc = self.alloc.clone();
+        CursorMut::new(self, alloc, inclusive(&range))
     }
 
     // ----- gaps ----------------------------------------------------------------------------

@@ -90,6 +90,12 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         self.root.store(word, Ordering::Release);
     }
 
+    /// The tree of a cursor that has just a tree.
+    #[inline]
+    pub(crate) fn tree(&self) -> &Self {
+        self
+    }
+
     /// Levels of nodes: 0 for an empty tree and for one with a single entry at index 0.
     #[inline]
     pub(crate) fn height(&self) -> u32 {

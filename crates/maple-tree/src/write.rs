@@ -174,11 +174,14 @@ fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
         })
 }
 
+/// The range and the word of an entry that is no longer in a tree.
+type Removed<K> = (RangeInclusive<K>, NonNull<()>);
+
 /// Removes the whole entry at `key`; gives its range and its word, which the host has not discarded.
 pub(crate) fn remove<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     key: K,
-) -> Result<Option<(RangeInclusive<K>, NonNull<()>)>, AllocError> {
+) -> Result<Option<Removed<K>>, AllocError> {
     let found = host.tree().lookup(key);
     let Some(raw) = NonNull::new(found.word) else {
         return Ok(None);

@@ -8,6 +8,7 @@ use lock_api::RawMutex;
 
 use crate::alloc::{Global, NodeAlloc};
 use crate::bounds::inclusive;
+use crate::cursor::Cursor;
 use crate::key::Key;
 use crate::reclaim::Reclaim;
 use crate::shape::{Native, Shape};
@@ -81,6 +82,11 @@ where
     /// The last entry that intersects `bounds`, with its whole range. O(log n).
     pub fn find_rev(&self, bounds: impl RangeBounds<K>) -> Option<(RangeInclusive<K>, V::Ref<'_>)> {
         self.range(bounds).next_back()
+    }
+
+    /// A position in the map, with a range to look for. Each move shows what is there when it is made.
+    pub fn cursor(&self, range: impl RangeBounds<K>) -> Cursor<'_, K, V, S> {
+        Cursor::new(&self.tree.raw, inclusive(&range))
     }
 
     /// All entries in order, from both ends.

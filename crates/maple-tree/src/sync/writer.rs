@@ -8,6 +8,7 @@ use lock_api::RawMutex;
 use crate::alloc::{Global, NodeAlloc};
 use crate::bounds::inclusive;
 use crate::check::Damage;
+use crate::cursor::{Cursor, Reserved, SharedCursorMut};
 use crate::dup::{CloneError, CopyWith};
 use crate::error::{EraseError, InsertError, StoreError};
 use crate::gap::Want;
@@ -60,7 +61,7 @@ where
     }
 }
 
-impl<K, V, R, A, L, S> Writer<'_, K, V, R, A, L, S>
+impl<'t, K, V, R, A, L, S> Writer<'t, K, V, R, A, L, S>
 where
     K: Key,
     V: Value + Send + Sync + 'static,
@@ -103,6 +104,20 @@ where
     /// The entries that intersect `bounds`, in order, from both ends, with their whole ranges.
     pub fn range(&self, bounds: impl RangeBounds<K>) -> crate::Iter<'_, K, V, S> {
         crate::Iter::new(&self.tree.raw, Traverse::new(inclusive(&bounds)))
+    }
+
+    /// A position in the map, with a range to look for.
+    pub fn cursor(&self, range: impl RangeBounds<K>) -> Cursor<'_, K, V, S> {
+        Cursor::new(&self.tree.raw, inclusive(&range))
+    }
+
+    /// A position in the map that changes it, with a range to look for or to store at.
+    pub fn cursor_mut(
+        &mut self,
+        range: impl RangeBounds<K>,
+    ) -> SharedCursorMut<'_, 't, K, V, R, A, L, S> {
+        let alloc = self.tree.alloc.clone();
+        SharedCursorMut::new(self, alloc, inclusive(&range))
     }
 
     /// The lowest index at which `size` indices in a row are free, all of them within `bounds`. O(log n) if the map tracks
@@ -352,21 +367,13 @@ where
         plan: Plan<K, S>,
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
-        let SyncMapleTree {
-            raw,
-            reclaim,
-            alloc,
-            ..
-        } = self.tree;
+        let alloc = &self.tree.alloc;
         let mut reserve = Reserve::new();
         if let Err(error) = reserve.fill(plan.nodes, alloc) {
             reserve.release(alloc);
             return Err(error);
         }
-        let mut sink = Deferred::<K, V, R, A, S, _>::new(reclaim, alloc, None, taken);
-        // SAFETY: this is the only writer; the plan was just made; its nodes are reserved; its word is a value's or NULL;
-        // the tree is in RCU mode.
-        unsafe { raw.apply(plan, &mut reserve, &mut sink) }
+        self.carry_out_with(plan, &mut reserve, taken);
         Ok(())
     }
 
@@ -395,5 +402,33 @@ where
 
     fn discard(_: Word) {
         // It has been retired.
+    }
+}
+
+impl<K, V, R, A, L, S> Reserved<K, V, S> for Writer<'_, K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    fn carry_out_with(
+        &mut self,
+        plan: Plan<K, S>,
+        reserve: &mut Reserve,
+        taken: impl FnMut(K, K, Word),
+    ) {
+        let SyncMapleTree {
+            raw,
+            reclaim,
+            alloc,
+            ..
+        } = self.tree;
+        let mut sink = Deferred::<K, V, R, A, S, _>::new(reclaim, alloc, None, taken);
+        // SAFETY: this is the only writer; the plan was just made; its nodes are reserved; its word is a value's or NULL;
+        // the tree is in RCU mode.
+        unsafe { raw.apply(plan, reserve, &mut sink) }
     }
 }

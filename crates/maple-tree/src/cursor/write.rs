@@ -1,0 +1,271 @@
+//! Cursors that change the tree.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::{RangeBounds, RangeInclusive};
+
+use crate::alloc::NodeAlloc;
+use crate::bounds::inclusive;
+use crate::cursor::state::State;
+use crate::cursor::{Status, lower, moves, upper};
+use crate::error::StoreError;
+use crate::gap::Want;
+use crate::key::Key;
+use crate::map::MapleTree;
+use crate::node::{Geometry, Kind, NULL, Word};
+use crate::reserve::{AllocError, Reserve};
+use crate::shape::Shape;
+use crate::store::plan::Plan;
+use crate::sync::Writer;
+use crate::tree::RawTree;
+use crate::value::Value;
+use crate::write::{Host, view};
+
+/// No gap of the size is within the bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GapError;
+
+impl fmt::Display for GapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no gap of this size is within the bounds")
+    }
+}
+
+impl core::error::Error for GapError {}
+
+/// A position in a [`MapleTree`] that changes it, and nodes set aside for that.
+///
+/// What a [`store`](CursorMut::store) covers is dropped. After a failed allocation the cursor keeps the nodes that it could get, so
+/// that trying again needs fewer.
+///
+/// ```
+/// use maple_tree::MapleTree;
+///
+/// let mut ids: MapleTree<u32, u32> = MapleTree::with_gaps();
+/// let mut cursor = ids.cursor_mut(..);
+/// cursor.empty_area(100..200, 4)?; // the lowest four free ids
+/// assert_eq!(cursor.range(), 100..=103);
+/// cursor.preallocate()?;
+/// cursor.store(7)?; // takes no memory
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type CursorMut<'h, K, V, A, S> = Writing<'h, K, V, S, A, MapleTree<K, V, A, S>>;
+
+/// A position in a [`SyncMapleTree`](crate::SyncMapleTree) that changes it under its lock.
+pub type SharedCursorMut<'h, 't, K, V, R, A, L, S> =
+    Writing<'h, K, V, S, A, Writer<'t, K, V, R, A, L, S>>;
+
+/// A position that changes its map, `H`. See [`CursorMut`].
+pub struct Writing<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H> {
+    host: &'h mut H,
+    alloc: A,
+    at: State<K, S>,
+    reserve: Reserve,
+    marker: PhantomData<V>,
+}
+
+impl<K: Key, V: Value, S: Shape, A: NodeAlloc, H> Drop for Writing<'_, K, V, S, A, H> {
+    fn drop(&mut self) {
+        self.reserve.release(&self.alloc);
+    }
+}
+
+/// A map that can carry out a plan with nodes that are there already.
+pub(crate) trait Reserved<K: Key, V: Value, S: Shape>: Host<K, V, S> {
+    /// Carries out a plan; `reserve` has the nodes.
+    fn carry_out_with(
+        &mut self,
+        plan: Plan<K, S>,
+        reserve: &mut Reserve,
+        taken: impl FnMut(K, K, Word),
+    );
+}
+
+#[expect(private_bounds, reason = "only the two maps of this crate are hosts")]
+impl<'h, K, V, S, A, H> Writing<'h, K, V, S, A, H>
+where
+    K: Key,
+    V: Value,
+    S: Shape,
+    A: NodeAlloc,
+    H: Reserved<K, V, S>,
+{
+    pub(crate) fn new(host: &'h mut H, alloc: A, range: Option<(K, K)>) -> Self {
+        let (first, last) = range.unwrap_or((K::MIN, K::MIN));
+        Self {
+            host,
+            alloc,
+            at: State::new(first, last),
+            reserve: Reserve::new(),
+            marker: PhantomData,
+        }
+    }
+
+    fn tree(&self) -> &RawTree<K, S> {
+        self.host.tree()
+    }
+
+    fn show(&self, word: Word) -> Option<V::Ref<'_>> {
+        // SAFETY: words in the tree are values; it is changed only through this cursor, which is borrowed.
+        unsafe { view::<V>(word) }
+    }
+
+    /// Reserves what a plan needs beyond what is here, and carries it out.
+    fn carry_out(
+        &mut self,
+        plan: Plan<K, S>,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let (first, last) = (plan.first, plan.last);
+        self.reserve.fill(plan.nodes, &self.alloc)?;
+        self.host.carry_out_with(plan, &mut self.reserve, taken);
+        self.at.wrote(first, last);
+        Ok(())
+    }
+
+    /// Stores `value` at the range, over what is there: entries within it are dropped or retired, those that overlap one end of it
+    /// keep what is outside. Takes no memory if [`preallocate`](Self::preallocate) has succeeded for this range and the tree has
+    /// not been changed since.
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if the range lies strictly within one entry, or if there is no memory; nodes that could be had are kept for
+    /// the next attempt.
+    pub fn store(&mut self, value: V) -> Result<(), StoreError<V>> {
+        let raw = value.into_raw();
+        let plan = self
+            .tree()
+            .plan_store(self.at.index, self.at.last, raw.as_ptr());
+        if plan.splits {
+            // SAFETY: made just now, and not stored.
+            return Err(StoreError::Splits(unsafe { V::from_raw(raw) }));
+        }
+        self.carry_out(plan, |_, _, word| H::discard(word))
+            // SAFETY: made just now; a write that fails stores nothing.
+            .map_err(|AllocError| StoreError::Alloc(unsafe { V::from_raw(raw) }))
+    }
+
+    /// Exchanges the value of the entry at the index, without restructuring. Needs no memory (except where
+    /// [`MapleTree::replace`] does).
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if there is no entry.
+    pub fn replace(&mut self, value: V) -> Result<(), V> {
+        if self.at.walk(self.host.tree()).is_null() {
+            return Err(value);
+        }
+        self.store(value).map_err(StoreError::into_value)
+    }
+
+    /// Erases the whole entry at the index, which is dropped or retired, and gives its range. The cursor's range is then this.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory; nodes that could be had are kept for the next attempt.
+    pub fn erase(&mut self) -> Result<Option<RangeInclusive<K>>, AllocError> {
+        let found = self.tree().lookup(self.at.index);
+        if found.word.is_null() {
+            return Ok(None);
+        }
+        let plan = self.tree().plan_store(found.first, found.last, NULL);
+        self.carry_out(plan, |_, _, word| H::discard(word))?;
+        Ok(Some(found.first..=found.last))
+    }
+
+    /// Sets aside the nodes that a [`store`](Self::store) at the range takes, so that it cannot fail for want of memory.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory; nodes that could be had are kept for the next attempt.
+    pub fn preallocate(&mut self) -> Result<(), AllocError> {
+        // Any word that is not NULL has the same plan; one that cannot stand in a root takes the most.
+        let word = core::ptr::without_provenance_mut(usize::MAX - 1);
+        let plan = self.tree().plan_store(self.at.index, self.at.last, word);
+        self.reserve.fill(plan.nodes, &self.alloc)
+    }
+
+    /// Sets aside the nodes that `entries` stores in ascending order, after all that is there, take: none of them then allocates. What is
+    /// left over is given back when the cursor is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory; nodes that could be had are kept.
+    pub fn expected_entries(&mut self, entries: usize) -> Result<(), AllocError> {
+        let nodes = bulk_nodes::<K, S>(entries, self.tree());
+        self.reserve.fill(nodes, &self.alloc)
+    }
+
+    /// Nodes set aside.
+    pub fn reserved(&self) -> usize {
+        self.reserve.count()
+    }
+
+    /// Finds the lowest `size` free indices in a row within `bounds`; they become the range, ready for
+    /// [`store`](Self::store). O(log n) if the map tracks gaps.
+    ///
+    /// # Errors
+    ///
+    /// If there are none; the cursor stays as it is.
+    pub fn empty_area(&mut self, bounds: impl RangeBounds<K>, size: K) -> Result<(), GapError> {
+        let want = inclusive(&bounds).and_then(|b| Want::new(b, size, K::ONE, K::MIN));
+        let first = want
+            .and_then(|want| self.tree().gap_up(&want))
+            .ok_or(GapError)?;
+        self.at
+            .set(first, first.wrapping_add(size.wrapping_sub(K::ONE)));
+        Ok(())
+    }
+
+    /// As [`empty_area`](Self::empty_area), the highest ones.
+    ///
+    /// # Errors
+    ///
+    /// If there are none; the cursor stays as it is.
+    pub fn empty_area_rev(&mut self, bounds: impl RangeBounds<K>, size: K) -> Result<(), GapError> {
+        let want = inclusive(&bounds).and_then(|b| Want::new(b, size, K::ONE, K::MIN));
+        let first = want
+            .and_then(|want| self.tree().gap_down(&want))
+            .ok_or(GapError)?;
+        self.at
+            .set(first, first.wrapping_add(size.wrapping_sub(K::ONE)));
+        Ok(())
+    }
+
+    moves!('_);
+}
+
+/// Enough nodes for `entries` stores in ascending order. Each fills at most two slots, and each split of a full node builds two anew
+/// of which one is additional.
+fn bulk_nodes<K: Key, S: Shape>(entries: usize, tree: &RawTree<K, S>) -> usize {
+    let mut slots = entries.saturating_mul(2);
+    let mut kind = Kind::Leaf;
+    // A new root, and a rewritten node on each level, now and then.
+    let mut nodes = 3 * (tree.height() as usize + 2);
+    loop {
+        let splits = slots / (Geometry::<K, S>::slots(kind) - 1) + 1;
+        nodes = nodes.saturating_add(splits.saturating_mul(2));
+        if splits == 1 {
+            return nodes;
+        }
+        slots = splits;
+        kind = tree.inner_kind();
+    }
+}
+
+impl<K, V, S, A, H> fmt::Debug for Writing<'_, K, V, S, A, H>
+where
+    K: Key,
+    V: Value,
+    S: Shape,
+    A: NodeAlloc,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CursorMut")
+            .field("index", &self.at.index)
+            .field("last", &self.at.last)
+            .field("status", &self.at.status)
+            .field("reserved", &self.reserve.count())
+            .finish()
+    }
+}
