@@ -6,7 +6,7 @@
 //! perhaps much later, who merges. Wherever it could matter, a second engine goes on under the other assumption. All perform every call, until
 //! the kernel's map refutes all but one kind. There is nothing to choose from then: if none is left, that is a mismatch.
 
-use samara_mm::{AddressSpace, Call, Config, Errno, Facts, Limits};
+use samara_mm::{AddressSpace, Call, Config, Errno, Facts, Limits, NoFacts};
 
 use crate::compare::{self, Difference};
 use crate::describe::{self, Described, Returned};
@@ -18,7 +18,7 @@ use crate::tally::{Finding, FindingKind, SpaceFigures, Tally};
 /// At most so many alternatives are followed.
 const ALTERNATIVES: usize = 7;
 /// An alternative that nothing has refuted or preferred for so many calls is given up.
-const PATIENCE: u32 = 400;
+const PATIENCE: u32 = 100;
 
 /// The engine's side of one address space.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub(crate) struct Follower {
     side: Side,
     /// The same under other assumptions.
     others: Vec<Side>,
+    /// Calls that the others have performed.
+    performed: u64,
 }
 
 /// Ranges of areas that were found to hold anonymous pages and had not been known to, ascending.
@@ -44,17 +46,6 @@ pub(crate) struct Place {
     pub(crate) process: i32,
 }
 
-/// Facts for an alternative: what the evidence says.
-struct Listed<'a>(&'a [(u64, u64)]);
-
-impl Facts for Listed<'_> {
-    fn written(&mut self, start: u64, end: u64) -> bool {
-        self.0
-            .iter()
-            .any(|&(from, to)| from >= start && to <= end || from <= start && to >= end)
-    }
-}
-
 fn learn(side: &mut Side, written: impl Iterator<Item = (u64, u64)>) {
     for (start, end) in written {
         side.engine.note_written(start, end);
@@ -66,6 +57,7 @@ impl Follower {
         Self {
             side: Side::new(engine),
             others: Vec::new(),
+            performed: 0,
         }
     }
 
@@ -87,6 +79,7 @@ impl Follower {
                 .iter_mut()
                 .filter_map(|other| other.fork().ok())
                 .collect(),
+            performed: 0,
         })
     }
 
@@ -121,7 +114,7 @@ impl Follower {
     }
 
     /// Performs a call and judges the answer against what the kernel returned. Nothing is counted yet. `facts` answers for what
-    /// the evidence does not cover.
+    /// the evidence does not cover; usually that is nothing.
     pub(crate) fn perform(
         &mut self,
         call: &Call,
@@ -134,14 +127,14 @@ impl Follower {
         let neighbours = before.windows(2).any(|pair| pair[0].1 == pair[1].0);
         if neighbours && let Ok(mut other) = self.side.try_clone() {
             learn(&mut other, before.iter().copied());
-            let (verdict, _) = other.perform(call, returned, &mut Listed(before));
+            let (verdict, _) = other.perform(call, returned, &mut NoFacts);
             fresh.push((other, verdict));
         }
         if let Some(after) = evidence.after
             && let Ok(mut other) = self.side.try_clone()
         {
             learn(&mut other, after.iter().rev().copied());
-            let (verdict, _) = other.perform(call, returned, &mut Listed(after));
+            let (verdict, _) = other.perform(call, returned, &mut NoFacts);
             fresh.push((other, verdict));
         }
         // Placement goes downwards and memory is mostly written soon after it was mapped: the upper neighbour first.
@@ -154,7 +147,8 @@ impl Follower {
         let mut kept = Vec::with_capacity(self.others.len() + fresh.len());
         for mut other in self.others.drain(..) {
             learn(&mut other, before.iter().rev().copied());
-            let (verdict, _) = other.perform(call, returned, &mut Listed(before));
+            let (verdict, _) = other.perform(call, returned, &mut NoFacts);
+            self.performed += 1;
             other.age += 1;
             if verdict == Verdict::Agrees && other.age < PATIENCE {
                 kept.push(other);
@@ -301,6 +295,7 @@ impl Follower {
         let stats = self.side.engine.stats();
         let figures = self.figures();
         let totals = &mut tally.spaces;
+        totals.alternatives += self.performed;
         totals.merges += stats.merges;
         totals.splits += stats.splits;
         totals.areas_peak = totals.areas_peak.max(figures.areas_peak);

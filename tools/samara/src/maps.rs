@@ -71,6 +71,27 @@ impl Map {
         self.areas.push(area);
     }
 
+    /// Keeps `front` areas in front and `behind` behind, and puts others between them.
+    pub(crate) fn replace(&mut self, front: usize, behind: usize, areas: &Map) {
+        let front = front.min(self.areas.len());
+        let until = self.areas.len().saturating_sub(behind).max(front);
+        let base = self.text.len() as u32;
+        self.text.extend_from_slice(&areas.text);
+        let moved = areas.areas.iter().map(|area| Area {
+            name: area.name.start + base..area.name.end + base,
+            ..area.clone()
+        });
+        self.areas.splice(front..until, moved);
+        // Names of areas that are gone stay behind in the text, until they are most of it.
+        if self.text.len() > LONGEST_TEXT {
+            let mut compact = Map::default();
+            for area in &self.areas {
+                compact.push(area.clone(), self.name(area));
+            }
+            *self = compact;
+        }
+    }
+
     /// The areas in ascending order.
     pub(crate) fn areas(&self) -> &[Area] {
         &self.areas
@@ -83,6 +104,9 @@ impl Map {
             .unwrap_or_default()
     }
 }
+
+/// A text of this many bytes is copied without what nobody names any more.
+const LONGEST_TEXT: usize = 1 << 20;
 
 /// Where the fixed page of old system calls lies.
 const VSYSCALL: u64 = 0xffff_ffff_ff60_0000;

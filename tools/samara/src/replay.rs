@@ -1,17 +1,18 @@
 //! `samara replay`: a recorded trace, performed on the engine without the program.
 
-use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use clap::Args;
-use samara_mm::Facts;
+use samara_mm::{Call, NoFacts};
 
 use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Place, Verdict};
+use crate::maps::Map;
 use crate::outcome::{DISAGREED, complain};
-use crate::record::{Reader, Reason, Record};
+use crate::record::{MapChange, Reader, Reason, Record};
 use crate::report::{self, Replay, Subject};
+use crate::seed::Seed;
 use crate::tally::{Finding, FindingKind, Tally};
 
 #[derive(Debug, Args)]
@@ -54,7 +55,7 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
     };
     let reading = begun.elapsed();
     let count = records.len();
-    let begun = Instant::now();
+    let (begun, processor) = (Instant::now(), processor_time());
     let mut player = Player {
         maps: !options.no_maps,
         check: options.check,
@@ -66,6 +67,7 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
         player.play(record);
     }
     let performing = begun.elapsed();
+    let processor = processor_time().saturating_sub(processor);
     player.finish();
 
     let words: Vec<String> = reader.description["program"]
@@ -92,6 +94,7 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
             bytes: reader.len(),
             reading,
             performing,
+            processor,
             compared: !options.no_maps,
             skipped: player.skipped,
         }),
@@ -107,10 +110,22 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
     if player.tally.agreed() { 0 } else { DISAGREED }
 }
 
-/// One recorded address space.
+/// Processor time of this thread.
+fn processor_time() -> Duration {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: `time` is a valid place for the answer.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time) };
+    Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
+}
+
+/// One recorded address space, as long as engine and record agree on it.
 struct Replayed {
     follower: Follower,
-    last: String,
+    /// The last call.
+    last: Option<Call>,
 }
 
 /// Performs records.
@@ -118,7 +133,10 @@ struct Replayed {
 struct Player {
     maps: bool,
     check: bool,
-    spaces: HashMap<u32, Replayed>,
+    /// By number; `None` behind a disagreement, until the record starts the engine anew.
+    spaces: Vec<Option<Replayed>>,
+    /// The kernel's map of each space at its last comparison.
+    kernel: Vec<Map>,
     tally: Tally,
     calls: u64,
     /// Records of address spaces that are behind a disagreement.
@@ -127,80 +145,65 @@ struct Player {
     grown: Vec<u64>,
 }
 
-/// The facts that a record holds.
-struct Recorded<'a>(&'a [(u64, u64)]);
-
-impl Facts for Recorded<'_> {
-    fn written(&mut self, start: u64, end: u64) -> bool {
-        // Exactly as asked when it was recorded, or, with an engine that asks otherwise, as well as can be told.
-        self.0.contains(&(start, end))
-            || self
-                .0
-                .iter()
-                .any(|&(from, to)| from >= start && to <= end || from <= start && to >= end)
-    }
-}
-
 impl Player {
+    fn space(&mut self, number: u32) -> Option<&mut Replayed> {
+        self.spaces.get_mut(number as usize)?.as_mut()
+    }
+
+    fn put(&mut self, number: u32, replayed: Option<Replayed>) {
+        let index = number as usize;
+        if index >= self.spaces.len() {
+            self.spaces.resize_with(index + 1, || None);
+            self.kernel.resize_with(index + 1, Map::default);
+        }
+        if let Some(old) = std::mem::replace(&mut self.spaces[index], replayed) {
+            old.follower.retire(false, &mut self.tally);
+        }
+    }
+
     fn play(&mut self, record: &Record) {
         match record {
             Record::Seed {
                 space,
                 reason,
                 seed,
-            } => {
-                match reason {
-                    Reason::Exec => self.tally.execs += 1,
-                    Reason::Adopted => self.tally.processes += 1,
-                    Reason::Resync => {
-                        *self.tally.resyncs.entry("as recorded").or_default() += 1;
-                    }
-                }
-                if let Some(old) = self.spaces.remove(space) {
-                    old.follower.retire(false, &mut self.tally);
-                }
-                match seed.build() {
-                    Ok(engine) => {
-                        let follower = Follower::new(engine);
-                        let last = String::from("the start of the program");
-                        self.spaces.insert(*space, Replayed { follower, last });
-                    }
-                    Err(errno) => self.tally.find(FindingKind::Result, || Finding {
-                        kind: FindingKind::Result,
-                        call_number: self.calls,
-                        process: 0,
-                        call: "the start of the program".to_owned(),
-                        detail: format!("the engine refuses the map: {errno}\n"),
-                    }),
-                }
-            }
+            } => self.seed(*space, *reason, seed),
             Record::Fork { parent, child } => {
                 self.tally.forks += 1;
                 self.tally.processes += 1;
-                let Some(replayed) = self.spaces.get_mut(parent) else {
-                    self.skipped += 1;
-                    return;
-                };
-                if let Ok(follower) = replayed.follower.fork() {
-                    let last = String::from("fork()");
-                    self.spaces.insert(*child, Replayed { follower, last });
+                let forked = self
+                    .space(*parent)
+                    .and_then(|replayed| replayed.follower.fork().ok());
+                self.skipped += u64::from(forked.is_none());
+                let forked = forked.map(|follower| Replayed {
+                    follower,
+                    last: None,
+                });
+                self.put(*child, forked);
+                if self.maps {
+                    self.kernel[*child as usize] = self.kernel[*parent as usize].clone();
                 }
             }
             Record::Written { space, start, end } => {
-                if let Some(replayed) = self.spaces.get_mut(space) {
+                if let Some(replayed) = self.space(*space) {
                     replayed.follower.note_written(*start, *end);
                 }
             }
             Record::Grown { space, start } => {
-                if let Some(replayed) = self.spaces.get_mut(space) {
+                self.tally.grown += 1;
+                if let Some(replayed) = self.space(*space) {
                     // Comparing may have found the growth already.
                     replayed.follower.grow_stack(*start);
-                    self.tally.grown += 1;
                 }
             }
             Record::Limits { space, limits } => {
-                if let Some(replayed) = self.spaces.get_mut(space) {
+                if let Some(replayed) = self.space(*space) {
                     replayed.follower.set_limits(*limits);
+                }
+            }
+            Record::Settings { space, config } => {
+                if let Some(replayed) = self.space(*space) {
+                    replayed.follower.set_config(config);
                 }
             }
             Record::Call {
@@ -211,89 +214,134 @@ impl Player {
                 after,
                 call,
             } => {
-                let Some(replayed) = self.spaces.get_mut(space) else {
-                    self.skipped += 1;
-                    return;
-                };
-                self.calls += 1;
                 let evidence = Evidence {
                     before,
                     after: after.as_deref(),
                 };
-                let (verdict, own) =
-                    replayed
-                        .follower
-                        .perform(call, *returned, evidence, &mut Recorded(before));
-                self.tally.ambiguous += u64::from(after.is_some());
-                let place = Place {
-                    call_number: self.calls,
-                    process: *thread,
-                };
-                Follower::count(call, *returned, own, verdict, place, &mut self.tally);
-                if self.maps {
-                    replayed.last = Described(call).to_string();
-                }
-                if self.check
-                    && let Err(broken) = replayed.follower.engine().check()
-                {
-                    self.tally.find(FindingKind::Invariant, || Finding {
-                        kind: FindingKind::Invariant,
-                        call_number: place.call_number,
-                        process: place.process,
-                        call: Described(call).to_string(),
-                        detail: format!("{broken}\n"),
-                    });
-                }
-                if !matches!(verdict, Verdict::Agrees | Verdict::Outside) {
-                    // The record's next seed of this space, if any, is where it can go on.
-                    self.spaces.remove(space);
-                }
+                self.call(*space, *thread, call, *returned, evidence);
             }
             Record::Unmodelled { name, .. } => {
                 crate::tally::count(&mut self.tally.unmodelled, name);
             }
-            Record::Map { space, map } => {
-                if !self.maps {
-                    return;
-                }
-                let Some(replayed) = self.spaces.get_mut(space) else {
-                    self.skipped += 1;
-                    return;
-                };
-                self.tally.maps += 1;
-                self.tally.areas_compared += map.areas().len() as u64;
-                let compared =
-                    replayed
-                        .follower
-                        .compare(map, &mut self.grown, &mut self.tally.renamed);
-                self.grown.clear();
-                if let Err(difference) = compared {
-                    let place = Place {
-                        call_number: self.calls,
-                        process: 0,
-                    };
-                    let last = replayed.last.clone();
-                    let finding = replayed.follower.map_finding(map, &difference, place, last);
-                    self.tally.find(FindingKind::Map, || finding);
-                    self.spaces.remove(space);
-                }
-            }
-            Record::Settings { space, config } => {
-                if let Some(replayed) = self.spaces.get_mut(space) {
-                    replayed.follower.set_config(config);
+            Record::Map { space, change } => {
+                if self.maps {
+                    self.map(*space, change);
                 }
             }
             Record::Gone { space, main } => {
-                if let Some(replayed) = self.spaces.remove(space) {
+                if let Some(replayed) = self.spaces[*space as usize].take() {
                     replayed.follower.retire(*main, &mut self.tally);
                 }
+                self.kernel[*space as usize] = Map::default();
             }
             Record::End { exit_code, signal } => self.exit = Some((*exit_code, *signal)),
         }
     }
 
+    fn seed(&mut self, space: u32, reason: Reason, seed: &Seed) {
+        match reason {
+            Reason::Exec => self.tally.execs += 1,
+            Reason::Adopted => self.tally.processes += 1,
+            Reason::Resync => *self.tally.resyncs.entry("as recorded").or_default() += 1,
+        }
+        match seed.build() {
+            Ok(engine) => self.put(
+                space,
+                Some(Replayed {
+                    follower: Follower::new(engine),
+                    last: None,
+                }),
+            ),
+            Err(errno) => {
+                self.put(space, None);
+                let call_number = self.calls;
+                self.tally.find(FindingKind::Result, || Finding {
+                    kind: FindingKind::Result,
+                    call_number,
+                    process: 0,
+                    call: "the start of the program".to_owned(),
+                    detail: format!("the engine refuses the map: {errno}\n"),
+                });
+            }
+        }
+        if reason != Reason::Resync {
+            self.kernel[space as usize] = Map::default();
+        }
+    }
+
+    fn call(
+        &mut self,
+        space: u32,
+        thread: i32,
+        call: &Call,
+        returned: i64,
+        evidence: Evidence<'_>,
+    ) {
+        let Some(replayed) = self.spaces.get_mut(space as usize).and_then(Option::as_mut) else {
+            self.skipped += 1;
+            return;
+        };
+        self.calls += 1;
+        let (verdict, own) = replayed
+            .follower
+            .perform(call, returned, evidence, &mut NoFacts);
+        self.tally.ambiguous += u64::from(evidence.after.is_some());
+        let place = Place {
+            call_number: self.calls,
+            process: thread,
+        };
+        Follower::count(call, returned, own, verdict, place, &mut self.tally);
+        if self.maps {
+            replayed.last = Some(call.clone());
+        }
+        if self.check
+            && let Err(broken) = replayed.follower.engine().check()
+        {
+            self.tally.find(FindingKind::Invariant, || Finding {
+                kind: FindingKind::Invariant,
+                call_number: place.call_number,
+                process: place.process,
+                call: Described(call).to_string(),
+                detail: format!("{broken}\n"),
+            });
+        }
+        if !matches!(verdict, Verdict::Agrees | Verdict::Outside) {
+            // The record's next seed of this space, if any, is where it can go on.
+            self.put(space, None);
+        }
+    }
+
+    fn map(&mut self, space: u32, change: &MapChange) {
+        let kernel = &mut self.kernel[space as usize];
+        kernel.replace(change.front, change.behind, &change.areas);
+        let Some(replayed) = self.spaces.get_mut(space as usize).and_then(Option::as_mut) else {
+            self.skipped += 1;
+            return;
+        };
+        self.tally.maps += 1;
+        self.tally.areas_compared += kernel.areas().len() as u64;
+        let compared = replayed
+            .follower
+            .compare(kernel, &mut self.grown, &mut self.tally.renamed);
+        self.grown.clear();
+        let Err(difference) = compared else { return };
+        let place = Place {
+            call_number: self.calls,
+            process: 0,
+        };
+        let last = match &replayed.last {
+            Some(call) => Described(call).to_string(),
+            None => "the start of the program, or a fork".to_owned(),
+        };
+        let finding = replayed
+            .follower
+            .map_finding(kernel, &difference, place, last);
+        self.tally.find(FindingKind::Map, || finding);
+        self.put(space, None);
+    }
+
     fn finish(&mut self) {
-        for (_, replayed) in self.spaces.drain() {
+        for replayed in self.spaces.drain(..).flatten() {
             replayed.follower.retire(false, &mut self.tally);
         }
     }

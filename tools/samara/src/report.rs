@@ -33,6 +33,8 @@ pub(crate) struct Replay {
     pub(crate) bytes: usize,
     pub(crate) reading: Duration,
     pub(crate) performing: Duration,
+    /// Processor time of performing.
+    pub(crate) processor: Duration,
     pub(crate) compared: bool,
     pub(crate) skipped: u64,
 }
@@ -276,12 +278,14 @@ fn replay_line(replay: &Replay, tally: &Tally) -> String {
         "maps not compared"
     };
     let mut line = format!(
-        "{} records ({}) read in {:.3} s; performed in {:.3} s, {} calls/s ({compared}); {} calls/s with reading",
+        "{} records ({}) read in {:.3} s · performed in {:.3} s, {} calls/s ({compared}) · in processor time {:.3} s, {} calls/s · with reading {} calls/s",
         grouped(replay.records as u64),
         bytes(replay.bytes as u64),
         replay.reading.as_secs_f64(),
         replay.performing.as_secs_f64(),
         grouped(rate(calls, replay.performing) as u64),
+        replay.processor.as_secs_f64(),
+        grouped(rate(calls, replay.processor) as u64),
         grouped(rate(calls, replay.performing + replay.reading) as u64),
     );
     if replay.skipped > 0 {
@@ -364,6 +368,7 @@ pub(crate) fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
         "renamed": tally.renamed,
         "grown": tally.grown,
         "ended_unseen": tally.ended_unseen,
+        "alternatives_performed": tally.spaces.alternatives,
         "merges": tally.spaces.merges,
         "splits": tally.spaces.splits,
         "areas_peak": tally.spaces.areas_peak,
@@ -380,6 +385,8 @@ pub(crate) fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
                 "bytes": replay.bytes,
                 "reading_seconds": replay.reading.as_secs_f64(),
                 "performing_seconds": replay.performing.as_secs_f64(),
+                "processor_seconds": replay.processor.as_secs_f64(),
+                "calls_per_processor_second": rate(tally.all_calls(), replay.processor),
                 "calls_per_second": rate(tally.all_calls(), replay.performing),
                 "calls_per_second_with_reading": rate(tally.all_calls(), replay.performing + replay.reading),
                 "maps_compared": replay.compared,

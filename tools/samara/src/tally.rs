@@ -74,6 +74,8 @@ pub(crate) struct Tally {
 /// Figures of the engines, summed up or at their largest.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct SpaceTotals {
+    /// Calls performed on engines under another assumption about the order of faults.
+    pub(crate) alternatives: u64,
     pub(crate) merges: u64,
     pub(crate) splits: u64,
     pub(crate) areas_peak: u64,

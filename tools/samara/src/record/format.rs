@@ -53,6 +53,14 @@ pub(crate) enum Reason {
     Adopted,
 }
 
+/// How a map differs from the one before it: areas kept in front, new ones, areas kept behind.
+#[derive(Debug)]
+pub(crate) struct MapChange {
+    pub(crate) front: usize,
+    pub(crate) behind: usize,
+    pub(crate) areas: Map,
+}
+
 /// One step of a trace.
 #[derive(Debug)]
 pub(crate) enum Record {
@@ -93,9 +101,10 @@ pub(crate) enum Record {
         space: u32,
         name: Box<str>,
     },
+    /// The kernel's map, as what differs from the one before.
     Map {
         space: u32,
-        map: Box<Map>,
+        change: Box<MapChange>,
     },
     Gone {
         space: u32,
@@ -651,17 +660,10 @@ pub(super) fn put_map(out: &mut Vec<u8>, map: &Map, before: &Map) {
     }
 }
 
-fn map(fields: &mut Fields<'_>, before: &Map) -> Option<Map> {
-    let old = before.areas();
+fn map_change(fields: &mut Fields<'_>) -> Option<MapChange> {
     let front = usize::try_from(fields.number()?).ok()?;
     let behind = usize::try_from(fields.number()?).ok()?;
-    if front.checked_add(behind)? > old.len() {
-        return None;
-    }
-    let mut map = Map::default();
-    for area in &old[..front] {
-        map.push(area.clone(), before.name(area));
-    }
+    let mut areas = Map::default();
     for _ in 0..fields.count()? {
         let start = fields.number()?;
         let end = start.checked_add(fields.number()?)?;
@@ -673,19 +675,38 @@ fn map(fields: &mut Fields<'_>, before: &Map) -> Option<Map> {
         ];
         let offset = fields.number()?;
         let id = (fields.small()?, fields.small()?, fields.number()?);
-        map.push(Area::new(start, end, perms, offset, id), fields.raw()?);
+        areas.push(Area::new(start, end, perms, offset, id), fields.raw()?);
     }
-    for area in &old[old.len() - behind..] {
-        map.push(area.clone(), before.name(area));
-    }
-    Some(map)
+    Some(MapChange {
+        front,
+        behind,
+        areas,
+    })
 }
 
 /// What a reader must remember from one record to the next.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) files: Vec<Arc<File>>,
-    pub(super) maps: std::collections::HashMap<u32, Map>,
+    /// How many areas the last map of each space has. Spaces are numbered from 0 in order.
+    lengths: Vec<usize>,
+}
+
+impl Memory {
+    /// A space that is known, or the next new one.
+    fn new_space(&mut self, fields: &mut Fields<'_>) -> Option<u32> {
+        let space = fields.small()?;
+        let index = usize::try_from(space).ok()?;
+        if index == self.lengths.len() {
+            self.lengths.push(0);
+        }
+        (index < self.lengths.len()).then_some(space)
+    }
+
+    fn known_space(&self, fields: &mut Fields<'_>) -> Option<u32> {
+        let space = fields.small()?;
+        (usize::try_from(space).ok()? < self.lengths.len()).then_some(space)
+    }
 }
 
 /// Reads one record; `Ok(None)` for one that only the memory needs.
@@ -697,7 +718,7 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
             return Some(None);
         }
         2 => {
-            let space = fields.small()?;
+            let space = memory.new_space(fields)?;
             let reason = match fields.byte()? {
                 0 => Reason::Exec,
                 1 => Reason::Resync,
@@ -709,7 +730,7 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
                 .map(|_| seed_area(fields, &memory.files))
                 .collect::<Option<Vec<_>>>()?;
             if reason != Reason::Resync {
-                memory.maps.remove(&space);
+                memory.lengths[space as usize] = 0;
             }
             Record::Seed {
                 space,
@@ -723,15 +744,13 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
             }
         }
         3 => {
-            let (parent, child) = (fields.small()?, fields.small()?);
-            if let Some(map) = memory.maps.get(&parent) {
-                let map = map.clone();
-                memory.maps.insert(child, map);
-            }
+            let parent = memory.known_space(fields)?;
+            let child = memory.new_space(fields)?;
+            memory.lengths[child as usize] = memory.lengths[parent as usize];
             Record::Fork { parent, child }
         }
         4 => {
-            let (space, start) = (fields.small()?, fields.number()?);
+            let (space, start) = (memory.known_space(fields)?, fields.number()?);
             Record::Written {
                 space,
                 start,
@@ -739,15 +758,15 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
             }
         }
         5 => Record::Grown {
-            space: fields.small()?,
+            space: memory.known_space(fields)?,
             start: fields.number()?,
         },
         6 => Record::Limits {
-            space: fields.small()?,
+            space: memory.known_space(fields)?,
             limits: limits(fields)?,
         },
         7 => {
-            let (space, thread) = (fields.small()?, fields.small()? as i32);
+            let (space, thread) = (memory.known_space(fields)?, fields.small()? as i32);
             let returned = fields.signed()?;
             let before = ranges(fields)?;
             let after = match fields.flag()? {
@@ -764,7 +783,7 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
             }
         }
         8 => {
-            let space = fields.small()?;
+            let space = memory.known_space(fields)?;
             let (_thread, _returned) = (fields.small()?, fields.signed()?);
             Record::Unmodelled {
                 space,
@@ -772,25 +791,29 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
             }
         }
         9 => {
-            let space = fields.small()?;
-            let before = memory.maps.remove(&space).unwrap_or_default();
-            let map = map(fields, &before)?;
-            memory.maps.insert(space, map.clone());
+            let space = memory.known_space(fields)?;
+            let change = map_change(fields)?;
+            let length = &mut memory.lengths[space as usize];
+            let kept = change.front.checked_add(change.behind)?;
+            if kept > *length {
+                return None;
+            }
+            *length = kept + change.areas.areas().len();
             Record::Map {
                 space,
-                map: Box::new(map),
+                change: Box::new(change),
             }
         }
         10 => {
-            let space = fields.small()?;
-            memory.maps.remove(&space);
+            let space = memory.known_space(fields)?;
+            memory.lengths[space as usize] = 0;
             Record::Gone {
                 space,
                 main: fields.flag()?,
             }
         }
         12 => Record::Settings {
-            space: fields.small()?,
+            space: memory.known_space(fields)?,
             config: Box::new(config(fields)?),
         },
         11 => Record::End {

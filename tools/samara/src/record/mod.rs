@@ -16,6 +16,6 @@ mod format;
 mod read;
 mod write;
 
-pub(crate) use format::{Reason, Record};
+pub(crate) use format::{MapChange, Reason, Record};
 pub(crate) use read::Reader;
 pub(crate) use write::Writer;

@@ -333,11 +333,18 @@ impl<'s> Tracer<'s> {
             ptrace::resume(tid, 0);
             return;
         }
+        let mut running = false;
         if let Some(space) = &mut self.spaces[index]
             && !to_be_restarted(returned)
         {
             match doing {
-                Doing::Perform(call) => space.finish(call, who, returned, self.session),
+                Doing::Perform(mut call) => {
+                    running = space.look_at_return(&mut call, returned, self.session);
+                    if running {
+                        ptrace::resume(tid, 0);
+                    }
+                    space.finish(call, who, returned, running, self.session);
+                }
                 Doing::Unmodelled { name, changes_map } => {
                     space.finish_unmodelled(name, changes_map, who, returned, self.session);
                 }
@@ -345,7 +352,9 @@ impl<'s> Tracer<'s> {
                 Doing::Fork | Doing::Limits(_) | Doing::Settings => {}
             }
         }
-        ptrace::resume(tid, 0);
+        if !running {
+            ptrace::resume(tid, 0);
+        }
         self.release(index, tid);
     }
 

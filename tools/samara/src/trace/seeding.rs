@@ -49,11 +49,8 @@ impl Machine {
         config.transparent_huge_pages = fs::exists(huge).unwrap_or(false);
         config.shmem_huge = fs::read_to_string(format!("{huge}/shmem_enabled"))
             .is_ok_and(|text| !text.contains("[never]") && !text.contains("[deny]"));
-        config.pkeys = fs::read_to_string("/proc/cpuinfo").is_ok_and(|text| {
-            text.lines()
-                .find(|line| line.starts_with("flags"))
-                .is_some_and(|line| line.split_whitespace().any(|flag| flag == "ospke"))
-        });
+        // Leaf 7, ECX bit 4: protection keys, switched on by the kernel.
+        config.pkeys = std::arch::x86_64::__cpuid_count(7, 0).ecx >> 4 & 1 == 1;
         config.numa_nodes = fs::read_to_string("/sys/devices/system/node/possible")
             .ok()
             .and_then(|text| {

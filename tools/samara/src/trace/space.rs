@@ -7,11 +7,12 @@
 use std::collections::VecDeque;
 use std::io;
 
-use samara_mm::{Call, FileArg, FileId, Limits};
+use samara_mm::{Call, Facts, FileArg, FileId, Limits, NoFacts};
 
 use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Place, Verdict};
 use crate::record::Reason;
+use crate::side::placed_at_random;
 use crate::tally::{Finding, FindingKind};
 
 use super::facts::Pagemap;
@@ -50,6 +51,10 @@ pub(crate) struct Space {
     calls_since_compare: u64,
     /// A thread was killed within a call: whether the kernel completed it, only its map tells.
     interrupted: bool,
+    /// Between the return of a call and its end here: another thread wrote to a page meanwhile.
+    ambiguous: bool,
+    /// The engine must be started anew at the next stop.
+    stale: Option<&'static str>,
     /// The address space belongs to the program that was started, not to a child of it.
     pub(crate) main: bool,
     /// The kernel no longer shows it, or the engine could not be built: nothing is compared.
@@ -59,7 +64,6 @@ pub(crate) struct Space {
 impl Space {
     /// The address space of a process stopped right after exec, or found running (`Reason::Adopted`).
     pub(crate) fn begin(tid: Tid, reason: Reason, session: &mut Session) -> io::Result<Self> {
-        let number = session.new_space_number();
         let mut maps = MapsFile::open(tid)?;
         let mut pagemap = Pagemap::open(tid)?;
         maps.read(&mut session.map)?;
@@ -74,6 +78,7 @@ impl Space {
         let engine = seed
             .build()
             .map_err(|errno| io::Error::other(format!("the engine refuses the map: {errno}")))?;
+        let number = session.new_space_number();
         if let Some(record) = &mut session.record {
             record.seed(number, reason, &seed);
         }
@@ -90,6 +95,8 @@ impl Space {
             limits_of: tid,
             calls_since_compare: 0,
             interrupted: false,
+            ambiguous: false,
+            stale: None,
             main: false,
             broken: false,
         };
@@ -105,6 +112,11 @@ impl Space {
         child: Tid,
         session: &mut Session,
     ) -> io::Result<Self> {
+        let who = Who {
+            tid: parent,
+            process: parent,
+        };
+        self.catch_up(who, session);
         self.sync_growth(session);
         let maps = MapsFile::open(child)?;
         let mut pagemap = Pagemap::open(child)?;
@@ -141,6 +153,8 @@ impl Space {
             limits_of: child,
             calls_since_compare: 0,
             interrupted: false,
+            ambiguous: false,
+            stale: None,
             main: false,
             broken: self.broken,
         };
@@ -156,6 +170,7 @@ impl Space {
 
     /// At the entry of a call: looks at the pages on which its outcome depends.
     pub(crate) fn prepare(&mut self, call: &Call, who: Who, session: &mut Session) {
+        self.catch_up(who, session);
         if self.limits_of != who.process {
             self.limits_changed(who, session);
         }
@@ -166,12 +181,32 @@ impl Space {
             .take(self.follower.engine(), call, &mut self.pagemap);
     }
 
-    /// After the kernel has performed a call: performs it on the engine, and judges.
+    /// When the kernel has performed a call: looks at what must be seen before the thread runs on. True if the thread may do so before
+    /// [`finish`](Self::finish): no map is to be read for this call.
+    pub(crate) fn look_at_return(
+        &mut self,
+        call: &mut Call,
+        returned: i64,
+        session: &mut Session,
+    ) -> bool {
+        self.confirm_file(call, returned, session);
+        self.ambiguous = self.users > 1 && self.samples.look_again(&mut self.pagemap);
+        let due = match session.verify {
+            Verify::Each => true,
+            Verify::Every(calls) => self.calls_since_compare + 1 >= calls,
+            Verify::Exit => false,
+        };
+        !due && !self.follower.is_undecided()
+    }
+
+    /// After the kernel has performed a call: performs it on the engine, and judges. If the thread already runs on (`running`), what
+    /// needs its map waits for the next stop.
     pub(crate) fn finish(
         &mut self,
-        mut call: Call,
+        call: Call,
         who: Who,
         returned: i64,
+        running: bool,
         session: &mut Session,
     ) {
         session.call_number += 1;
@@ -183,8 +218,7 @@ impl Space {
             call_number: session.call_number,
             process: who.process,
         };
-        self.confirm_file(&mut call, returned, session);
-        let ambiguous = self.users > 1 && self.samples.look_again(&mut self.pagemap);
+        let ambiguous = self.ambiguous;
         if let Call::Mmap { flags, .. } = &call
             && flags & MAP_GROWSDOWN != 0
             && returned > 0
@@ -201,7 +235,15 @@ impl Space {
             pagemap: &mut self.pagemap,
             missed: Vec::new(),
         };
-        let (verdict, own) = self.follower.perform(&call, returned, evidence, &mut facts);
+        // Where the kernel drew the place by lot, nobody could look at the pages around it before.
+        let facts_or_none: &mut dyn Facts = if placed_at_random(&call, returned) {
+            &mut facts
+        } else {
+            &mut NoFacts
+        };
+        let (verdict, own) = self
+            .follower
+            .perform(&call, returned, evidence, facts_or_none);
         let missed = facts.missed;
         session.tally.unsampled += missed.len() as u64;
         if let Some(record) = &mut session.record {
@@ -216,19 +258,26 @@ impl Space {
         }
         Follower::count(&call, returned, own, verdict, place, &mut session.tally);
         self.calls_since_compare += 1;
-        match verdict {
+        let reason = match verdict {
+            Verdict::Agrees | Verdict::Outside if running => return,
             Verdict::Agrees | Verdict::Outside => {
-                let due = match session.verify {
-                    Verify::Each => true,
-                    Verify::Every(calls) => self.calls_since_compare >= calls,
-                    Verify::Exit => false,
-                };
-                if due || self.follower.is_undecided() {
-                    self.compare_with(who, session, Some(Described(&call).to_string()));
-                }
+                self.compare_with(who, session, Some(Described(&call).to_string()));
+                return;
             }
-            Verdict::Differs => self.resync(who, session, "after a disagreement"),
-            Verdict::NotModelled => self.resync(who, session, "after a call that is not modelled"),
+            Verdict::Differs => "after a disagreement",
+            Verdict::NotModelled => "after a call that is not modelled",
+        };
+        if running {
+            self.stale = Some(reason);
+        } else {
+            self.resync(who, session, reason);
+        }
+    }
+
+    /// Does what had to wait for a stop.
+    fn catch_up(&mut self, who: Who, session: &mut Session) {
+        if let Some(reason) = self.stale.take() {
+            self.resync(who, session, reason);
         }
     }
 
@@ -252,6 +301,7 @@ impl Space {
         if let Some(record) = &mut session.record {
             record.unmodelled(self.number, who.tid, returned, name);
         }
+        self.catch_up(who, session);
         if changes_map && !(-4095..0).contains(&returned) {
             self.resync(who, session, "after a call that is not modelled");
         }
@@ -397,6 +447,7 @@ impl Space {
     /// Compares the whole map, if anything happened since the last time.
     pub(crate) fn compare_changed(&mut self, who: Who, session: &mut Session, when: &str) {
         if self.calls_since_compare > 0 && !self.broken {
+            self.catch_up(who, session);
             if self.interrupted {
                 self.resync(who, session, "after a thread was killed within a call");
             } else {
@@ -453,6 +504,7 @@ impl Space {
     fn resync(&mut self, who: Who, session: &mut Session, reason: &'static str) {
         *session.tally.resyncs.entry(reason).or_default() += 1;
         self.interrupted = false;
+        self.stale = None;
         self.calls_since_compare = 0;
         let mut layout = self.follower.engine().layout();
         if self.maps.read(&mut session.map).is_err() || session.map.areas().is_empty() {
