@@ -5,9 +5,9 @@
 //! | e820, as boot logs print it | [`e820::lines`] | |
 //! | e820, as `/sys/firmware/memmap` shows it | [`e820::sysfs_entry`] | |
 //! | `/proc/iomem` | [`iomem::lines`] | |
-//! | UEFI, as `GetMemoryMap` returns it | [`uefi::Descriptors`] | `uefi` |
-//! | UEFI, as its shell and boot logs print it | [`uefi::lines`] | `uefi` |
-//! | device tree | [`devicetree::DeviceTree`] | `fdt` |
+//! | UEFI, as `GetMemoryMap` returns it | `uefi::Descriptors` | `uefi` |
+//! | UEFI, as its shell and boot logs print it | `uefi::lines` | `uefi` |
+//! | device tree | `devicetree::DeviceTree` | `fdt` |
 //!
 //! Firmware is not trusted. All parsers yield [`Item`]s: entries, and what could not be made one. [`load`] takes them in whatever
 //! order they come; where two disagree the stricter one wins: what is no memory stays out although another entry says RAM, and
