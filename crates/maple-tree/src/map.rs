@@ -26,7 +26,7 @@ use crate::store::plan::Plan;
 use crate::traverse::Traverse;
 use crate::tree::{RawTree, Root, flags};
 use crate::value::Value;
-use crate::write::{self, Host, view};
+use crate::write::{self, Host, Lowest, view};
 
 /// A map from ranges of `K` to values, which never overlap.
 ///
@@ -420,6 +420,51 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// As [`insert_range`](MapleTree::insert_range).
     pub fn insert(&mut self, key: K, value: V) -> Result<(), InsertError<V>> {
         self.insert_range(key..=key, value)
+    }
+
+    /// Stores `value` at the lowest gap of `size` indices within `bounds`, and gives its first index. O(log n) if the map tracks
+    /// gaps.
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if there is no such gap ([`InsertError::Occupied`]), if there is no memory, or if `bounds` holds no
+    /// index or `size` is 0.
+    pub fn alloc_range(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+        size: K,
+        value: V,
+    ) -> Result<K, InsertError<V>> {
+        write::allocate(self, inclusive(&bounds), size, Lowest::Lowest, value)
+    }
+
+    /// As [`alloc_range`](Self::alloc_range), at the highest gap.
+    ///
+    /// # Errors
+    ///
+    /// As [`alloc_range`](Self::alloc_range).
+    pub fn alloc_rrange(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+        size: K,
+        value: V,
+    ) -> Result<K, InsertError<V>> {
+        write::allocate(self, inclusive(&bounds), size, Lowest::Highest, value)
+    }
+
+    /// Stores `value` at one free index within `bounds`: the lowest at or after `next`, or, if there is none, the lowest of all. `next`
+    /// becomes the index after it, so that indices are reused late. Gives the index, and whether the search started over.
+    ///
+    /// # Errors
+    ///
+    /// As [`alloc_range`](Self::alloc_range); `next` stays as it was.
+    pub fn alloc_cyclic(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+        next: &mut K,
+        value: V,
+    ) -> Result<(K, bool), InsertError<V>> {
+        write::allocate_cyclic(self, inclusive(&bounds), next, value)
     }
 
     /// Stores `value` at `range`. Entries within the range are dropped, entries that overlap one end of

@@ -111,14 +111,15 @@ impl<K: Key, S: Shape, const SHARED: bool> Traverse<K, S, SHARED> {
                 self.front = None;
                 continue;
             }
-            let end = at.leaf.end();
+            let leaf = at.leaf.as_leaf();
+            let end = leaf.end();
             while at.slot <= end {
                 let i = at.slot;
-                let last = at.leaf.last(i, at.max);
-                let word = at.leaf.slot(i);
+                let last = leaf.last(i, at.max);
+                let word = leaf.slot(i);
                 at.slot = i + 1;
                 if !word.is_null() {
-                    let first = at.leaf.first(i, at.min);
+                    let first = leaf.first(i, at.min);
                     if first > self.hi {
                         self.done = true;
                         return None;

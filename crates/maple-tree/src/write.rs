@@ -4,6 +4,7 @@ use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use crate::error::{EraseError, InsertError, StoreError};
+use crate::gap::Want;
 use crate::key::Key;
 use crate::node::{NULL, Word};
 use crate::reserve::AllocError;
@@ -67,15 +68,81 @@ pub(crate) fn insert<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     let Some((first, last)) = range else {
         return Err(InsertError::EmptyRange(value));
     };
-    let found = host.tree().lookup(first);
-    if !found.word.is_null() || found.last < last {
-        return Err(InsertError::Occupied(value));
-    }
     let raw = value.into_raw();
-    let plan = host.tree().plan_store(first, last, raw.as_ptr());
+    let Some(plan) = host.tree().plan_insert(first, last, raw.as_ptr()) else {
+        // SAFETY: made just now, and not stored.
+        return Err(InsertError::Occupied(unsafe { back(raw) }));
+    };
     // SAFETY: made just now; a write that fails stores nothing.
     host.carry_out(plan, |_, _, _| {})
         .map_err(|_| InsertError::Alloc(unsafe { back(raw) }))
+}
+
+/// Which of the gaps that are large enough.
+#[derive(Clone, Copy)]
+pub(crate) enum Lowest {
+    Lowest,
+    Highest,
+}
+
+/// Stores into a gap of `size` indices within `bounds`, and gives its first index.
+pub(crate) fn allocate<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    bounds: Option<(K, K)>,
+    size: K,
+    which: Lowest,
+    value: V,
+) -> Result<K, InsertError<V>> {
+    let Some(bounds) = bounds else {
+        return Err(InsertError::EmptyRange(value));
+    };
+    let Some(want) = Want::new(bounds, size, K::ONE, K::MIN) else {
+        return Err(InsertError::EmptyRange(value));
+    };
+    let found = match which {
+        Lowest::Lowest => host.tree().gap_up(&want),
+        Lowest::Highest => host.tree().gap_down(&want),
+    };
+    let Some(first) = found else {
+        return Err(InsertError::Occupied(value));
+    };
+    insert(
+        host,
+        Some((first, first.wrapping_add(size.wrapping_sub(K::ONE)))),
+        value,
+    )?;
+    Ok(first)
+}
+
+/// Stores at the lowest free index at or after `next` within `bounds`, else at the lowest before it; sets `next` to the index
+/// after. Gives the index, and whether the search started over.
+pub(crate) fn allocate_cyclic<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    bounds: Option<(K, K)>,
+    next: &mut K,
+    value: V,
+) -> Result<(K, bool), InsertError<V>> {
+    let Some((lo, hi)) = bounds else {
+        return Err(InsertError::EmptyRange(value));
+    };
+    let from = (*next).max(lo);
+    let ahead = (from <= hi)
+        .then(|| Want::new((from, hi), K::ONE, K::ONE, K::MIN))
+        .flatten()
+        .and_then(|want| host.tree().gap_up(&want));
+    let (key, wrapped) = match ahead {
+        Some(key) => (key, false),
+        None => {
+            let again = Want::new((lo, hi), K::ONE, K::ONE, K::MIN);
+            let Some(key) = again.and_then(|want| host.tree().gap_up(&want)) else {
+                return Err(InsertError::Occupied(value));
+            };
+            (key, true)
+        }
+    };
+    insert(host, Some((key, key)), value)?;
+    *next = key.successor().unwrap_or(K::MIN);
+    Ok((key, wrapped))
 }
 
 /// Stores over what is there.

@@ -231,6 +231,16 @@ impl<K: Key, S: Shape> Node<K, S> {
         self.kind.is_leaf()
     }
 
+    /// The same node, which is a leaf: what is done with it need not look at its kind.
+    #[inline(always)]
+    pub(crate) fn as_leaf(self) -> Self {
+        debug_assert!(self.is_leaf());
+        Self {
+            cells: self.cells,
+            kind: Kind::Leaf,
+        }
+    }
+
     /// How many slots the node has room for.
     #[inline(always)]
     pub(crate) fn capacity(self) -> usize {

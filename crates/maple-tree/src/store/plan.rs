@@ -62,6 +62,22 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
+    /// As [`plan_store`](Self::plan_store), if the range is in a hole; `None` if an entry is in the way.
+    pub(crate) fn plan_insert(&self, first: K, last: K, word: Word) -> Option<Plan<K, S>> {
+        match self.root() {
+            Root::Empty => Some(self.plan_root(NULL, first, last, word)),
+            Root::Single(entry) => {
+                (first > K::MIN).then(|| self.plan_root(entry, first, last, word))
+            }
+            Root::Node(root) => {
+                let place = descend(root, first);
+                let found = place.at(first);
+                (found.word.is_null() && last <= found.last)
+                    .then(|| self.plan_nodes(root, place, first, last, word))
+            }
+        }
+    }
+
     /// Plans a write into a tree that has no nodes; `entry` is what index 0 holds.
     fn plan_root(&self, entry: Word, first: K, last: K, word: Word) -> Plan<K, S> {
         let mut plan = Plan {

@@ -25,7 +25,7 @@ use crate::sync::retire::Deferred;
 use crate::traverse::Traverse;
 use crate::tree::{RawTree, Root, flags};
 use crate::value::Value;
-use crate::write::{self, Host, view};
+use crate::write::{self, Host, Lowest, view};
 
 /// The writer of a [`SyncMapleTree`]: holds its lock.
 pub struct Writer<'t, K, V, R, A = Global, L = spin::Mutex<()>, S = Native>
@@ -199,6 +199,51 @@ where
         value: V,
     ) -> Result<(), InsertError<V>> {
         write::insert(self, inclusive(&range), value)
+    }
+
+    /// Stores `value` at the lowest gap of `size` indices within `bounds`, and gives its first index. O(log n) if the map tracks
+    /// gaps.
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if there is no such gap ([`InsertError::Occupied`]), if there is no memory, or if `bounds` holds no
+    /// index or `size` is 0.
+    pub fn alloc_range(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+        size: K,
+        value: V,
+    ) -> Result<K, InsertError<V>> {
+        write::allocate(self, inclusive(&bounds), size, Lowest::Lowest, value)
+    }
+
+    /// As [`alloc_range`](Self::alloc_range), at the highest gap.
+    ///
+    /// # Errors
+    ///
+    /// As [`alloc_range`](Self::alloc_range).
+    pub fn alloc_rrange(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+        size: K,
+        value: V,
+    ) -> Result<K, InsertError<V>> {
+        write::allocate(self, inclusive(&bounds), size, Lowest::Highest, value)
+    }
+
+    /// Stores `value` at one free index within `bounds`: the lowest at or after `next`, or, if there is none, the lowest of all. `next`
+    /// becomes the index after it, so that indices are reused late. Gives the index, and whether the search started over.
+    ///
+    /// # Errors
+    ///
+    /// As [`alloc_range`](Self::alloc_range); `next` stays as it was.
+    pub fn alloc_cyclic(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+        next: &mut K,
+        value: V,
+    ) -> Result<(K, bool), InsertError<V>> {
+        write::allocate_cyclic(self, inclusive(&bounds), next, value)
     }
 
     /// Stores `value` at `range`, and retires the entries within it. Entries that overlap one end of it keep what is outside. Readers see

@@ -1,8 +1,10 @@
 //! Replacing slots of one leaf in place: no node is allocated, none freed.
 
+use core::mem::MaybeUninit;
+
 use crate::gap_upkeep::{largest_in_leaf, tell_ancestors};
 use crate::key::Key;
-use crate::node::{NULL, NodeMut};
+use crate::node::NodeMut;
 use crate::shape::Shape;
 use crate::store::{Items, Sink, Span};
 use crate::tree::RawTree;
@@ -23,18 +25,14 @@ pub(super) unsafe fn apply<K: Key, S: Shape>(
 ) {
     let leaf = span.left;
     // What goes is handed over when the tree is whole again: dropping a value may panic.
-    let mut removed = [Found {
-        first: K::MIN,
-        last: K::MIN,
-        word: NULL,
-    }; MOST];
+    let mut removed = [const { MaybeUninit::<Found<K>>::uninit() }; MOST];
     let mut count = 0;
     let mut first = leaf.first(span.from, span.min);
     for i in span.from..=span.to {
         let last = leaf.last(i, span.max);
         let word = leaf.slot(i);
         if !word.is_null() && gone.0 <= first && last <= gone.1 {
-            removed[count] = Found { first, last, word };
+            removed[count].write(Found { first, last, word });
             count += 1;
         }
         first = last.wrapping_add(K::ONE);
@@ -45,6 +43,8 @@ pub(super) unsafe fn apply<K: Key, S: Shape>(
         tell_ancestors(leaf, span.min, largest_in_leaf(leaf, span.min, span.max));
     }
     for found in &removed[..count] {
+        // SAFETY: the first `count` were written above.
+        let found = unsafe { found.assume_init_ref() };
         sink.entry(found.first, found.last, found.word);
     }
 }

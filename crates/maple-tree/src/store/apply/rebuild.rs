@@ -1,9 +1,11 @@
 //! Replacing nodes, level by level: splits, rebalancing, stores over several nodes, and the growing and
 //! shrinking of the tree.
 
+use core::mem::MaybeUninit;
+
 use crate::gap_upkeep::{largest_below, tell_ancestors};
 use crate::key::Key;
-use crate::node::{Geometry, Kind, NULL, Node, Word};
+use crate::node::{Geometry, Kind, Node, Word};
 use crate::reserve::Reserve;
 use crate::shape::Shape;
 use crate::store::apply::bury;
@@ -140,14 +142,14 @@ unsafe fn change_in_place<K: Key, S: Shape>(
 ) {
     let node = span.left;
     debug_assert!(!node.is_leaf());
-    let mut removed: [(Word, K, K); MOST] = [(NULL, K::MIN, K::MIN); MOST];
+    let mut removed = [const { MaybeUninit::<(Word, K, K)>::uninit() }; MOST];
     let mut count = 0;
     for i in span.from..=span.to {
-        removed[count] = (
+        removed[count].write((
             node.slot(i),
             node.first(i, span.min),
             node.last(i, span.max),
-        );
+        ));
         count += 1;
     }
     // SAFETY: the caller's promise.
@@ -158,7 +160,9 @@ unsafe fn change_in_place<K: Key, S: Shape>(
     if node.kind() == Kind::Gap {
         tell_ancestors(node, span.min, largest_below(node));
     }
-    for &(word, min, max) in &removed[..count] {
+    for child in &removed[..count] {
+        // SAFETY: the first `count` were written above.
+        let (word, min, max) = unsafe { child.assume_init() };
         // SAFETY: the word was a child's until now, and nobody has freed it.
         bury(
             unsafe { Node::<K, S>::from_word(word) },
