@@ -1,7 +1,8 @@
 //! `madvise(2)`.
 
 use crate::errno::Errno;
-use crate::flags::{PAGE_SIZE, VmFlags, page_align};
+use crate::file::FileKind;
+use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
 use crate::space::AddressSpace;
 use crate::vma::{Backing, Vma};
 
@@ -119,6 +120,7 @@ impl AddressSpace {
             return Ok(());
         };
         let vma = area.vma;
+        let (start_of, end_of) = (area.start, area.end);
         let flags = vma.flags;
         let pinned = VmFlags::LOCKED | VmFlags::PFNMAP | VmFlags::HUGETLB;
         let possible = match advice {
@@ -146,6 +148,7 @@ impl AddressSpace {
                 }
                 possible
             }
+            advice::COLLAPSE => may_hold_huge_page(start_of, end_of, vma),
             advice::GUARD_REMOVE => !flags.intersects(VmFlags::SPECIAL | VmFlags::HUGETLB),
             _ => true,
         };
@@ -198,4 +201,23 @@ fn may_be_merged_by_content(vma: &Vma) -> bool {
             | VmFlags::HUGETLB
             | VmFlags::DROPPABLE,
     )
+}
+
+/// Whether a huge page fits into the area `[start, end)`, and may be put there. Whether there is one to be had is not known.
+fn may_hold_huge_page(start: u64, end: u64, vma: &Vma) -> bool {
+    let never = VmFlags::SPECIAL | VmFlags::HUGETLB | VmFlags::NOHUGEPAGE;
+    let aligned = match &vma.backing {
+        Backing::Anonymous => true,
+        Backing::SharedAnonymous { .. } | Backing::Shm { .. } => {
+            vma.shift.is_multiple_of(PMD_SIZE >> 12)
+        }
+        Backing::File(file) => {
+            file.kind == FileKind::Shmem && vma.shift.is_multiple_of(PMD_SIZE >> 12)
+        }
+        Backing::Special(_) => false,
+    };
+    let fits = start
+        .checked_next_multiple_of(PMD_SIZE)
+        .is_some_and(|first| first < end && end - first >= PMD_SIZE);
+    fits && aligned && !vma.flags.intersects(never)
 }

@@ -521,7 +521,9 @@ fn wrong(rng: &mut Rng, mix: &Mix) -> Op {
         9 => Op::Madvise {
             addr,
             len: safe(addr, len),
-            advice: rng.pick(&[0, 1, 4, 5, 6, 7, 8, 9, 10, 18, 26, 27, 99, 104, -1, 22, 23]),
+            advice: rng.pick(&[
+                0, 1, 4, 5, 6, 7, 8, 9, 10, 18, 26, 27, 99, 104, -1, 22, 23, 25, 25,
+            ]),
         },
         10 => Op::Mlock {
             addr,
