@@ -25,7 +25,7 @@ impl AddressSpace {
         if !allowed || self.is_execute_only(flags) {
             return Err(Errno::EFAULT);
         }
-        if !area.vma.has_page(address) {
+        if !area.vma.has_page(address) || self.guards.first_in(address, address + 1).is_some() {
             return Err(Errno::EFAULT);
         }
         if write {
@@ -113,7 +113,11 @@ impl AddressSpace {
         {
             return Err(Errno::EFAULT);
         }
-        let whole = area.vma.has_page(end - 1);
+        let guard = self.guards.first_in(start, end);
+        if guard == Some(start) {
+            return Err(Errno::EFAULT);
+        }
+        let whole = guard.is_none() && area.vma.has_page(end - 1);
         if write {
             self.touch(start);
         }

@@ -31,6 +31,7 @@ impl AddressSpace {
         })?;
         Ok(AddressSpace {
             vmas,
+            guards: self.forked_guards()?,
             config: self.config.clone(),
             limits: self.limits,
             layout: self.layout,
@@ -50,6 +51,7 @@ impl AddressSpace {
     pub fn try_clone(&self) -> Result<AddressSpace, Errno> {
         Ok(AddressSpace {
             vmas: self.vmas.try_clone_with(|_| true)?,
+            guards: self.cloned_guards()?,
             config: self.config.clone(),
             limits: self.limits,
             layout: self.layout,

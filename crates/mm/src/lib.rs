@@ -14,6 +14,7 @@ mod fault;
 mod file;
 mod flags;
 mod fork;
+mod guards;
 mod learn;
 mod limits;
 mod madvise;

@@ -146,13 +146,21 @@ impl AddressSpace {
                     // Markers in the page tables must survive fork, which copies those of areas with an owner.
                     self.touch(start);
                 }
+                if possible {
+                    self.guards.install(start, end)?;
+                }
                 possible
             }
             advice::COLLAPSE => may_hold_huge_page(start_of, end_of, vma),
-            advice::GUARD_REMOVE => !flags.intersects(VmFlags::SPECIAL | VmFlags::HUGETLB),
+            advice::GUARD_REMOVE => {
+                let possible = !flags.intersects(VmFlags::SPECIAL | VmFlags::HUGETLB);
+                if possible {
+                    self.guards.remove(start, end)?;
+                }
+                possible
+            }
             _ => true,
         };
-        let _ = end;
         if possible { Ok(()) } else { Err(Errno::EINVAL) }
     }
 

@@ -289,11 +289,15 @@ impl AddressSpace {
                 .is_some_and(|file| file.kind == FileKind::Regular)
         {
             // Only files in persistent memory can do this, says the file system, when what was there is gone.
+            self.guards.remove(start, end)?;
             self.vmas.clear(start, end)?;
             return Err(Errno::EOPNOTSUPP);
         }
         if accountable {
             vma.flags |= VmFlags::ACCOUNT;
+        }
+        if replaced {
+            self.guards.remove(start, end)?;
         }
         self.lay(start, end, vma)
     }

@@ -286,6 +286,9 @@ impl AddressSpace {
         let mut copy = area.vma.try_clone()?;
         copy.shift = moved_shift(&copy, old, to);
         self.lay(to, to + new_len, copy)?;
+        if old_len > 0 {
+            self.guards.shift(old, old_len, to)?;
+        }
         if request.has(DONTUNMAP) {
             self.strip_source(old, start, end, old_len);
         } else if old_len > 0 {

@@ -25,6 +25,7 @@ impl AddressSpace {
     pub(crate) fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         self.check_unmap(start, end)?;
         self.counters.splits += u64::from(self.is_inside(start, end));
+        self.guards.remove(start, end)?;
         self.vmas.clear(start, end)
     }
 

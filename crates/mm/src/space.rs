@@ -8,6 +8,7 @@ use crate::errno::Errno;
 use crate::facts::Facts;
 use crate::file::File;
 use crate::flags::{PAGE_SIZE, VmFlags};
+use crate::guards::Guards;
 use crate::vma::{AnonVma, Area, Backing, Policy, Vma, new_object};
 use crate::vmas::{PageCounts, Vmas};
 
@@ -18,6 +19,7 @@ use crate::vmas::{PageCounts, Vmas};
 #[derive(Debug)]
 pub struct AddressSpace {
     pub(crate) vmas: Vmas,
+    pub(crate) guards: Guards,
     pub(crate) config: Config,
     pub(crate) limits: Limits,
     pub(crate) layout: Layout,
@@ -103,6 +105,7 @@ impl AddressSpace {
         }
         Ok(AddressSpace {
             vmas: Vmas::new(),
+            guards: Guards::new(),
             config,
             limits,
             layout,

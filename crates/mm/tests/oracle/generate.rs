@@ -44,7 +44,6 @@ pub(crate) struct Mix {
     pub(crate) locks: bool,
     pub(crate) remap: bool,
     pub(crate) odd: bool,
-    /// Guard markers, which the engine does not know page by page: then accesses that the kernel refuses are not compared.
     pub(crate) guards: bool,
     pub(crate) seals: bool,
     pub(crate) shm: bool,
@@ -68,6 +67,7 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
         ..plain
     };
     let all = Mix {
+        guards: true,
         forks: true,
         advice: true,
         locks: true,
@@ -334,17 +334,17 @@ pub(crate) fn op(rng: &mut Rng, mix: &Mix) -> Op {
         55..70 => Op::Write { addr },
         70..73 => Op::Read { addr },
         73..75 if mix.forks => rng.pick(&[Op::ForkInto, Op::ForkAside, Op::ForkKeep]),
+        75..78 if mix.guards => Op::Madvise {
+            addr,
+            len,
+            advice: rng.pick(&[102, 103]),
+        },
         75..85 if mix.advice => {
             let advice = rng.pick(&[
                 0, 1, 2, 3, 4, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
             ]);
             Op::Madvise { addr, len, advice }
         }
-        75..80 if mix.guards => Op::Madvise {
-            addr,
-            len,
-            advice: rng.pick(&[102, 103]),
-        },
         85..90 if mix.locks => match rng.below(8) {
             0..4 => Op::Mlock {
                 addr,

@@ -370,21 +370,8 @@ impl World {
             Way::Asked => Some(0),
         };
         let mut space = self.base.fork().unwrap();
-        let guards = ops
-            .iter()
-            .any(|op| matches!(op, Op::Madvise { advice: 102, .. }));
         for (step, (op, kernel)) in ops.iter().zip(&steps).enumerate() {
-            let faulted = matches!(op, Op::Write { .. } | Op::Read { .. })
-                && kernel.result == -i64::from(libc::EFAULT);
-            let known = match *op {
-                Op::Write { addr } | Op::Read { addr } => space.lookup(addr).is_some(),
-                _ => false,
-            };
-            let engine = if guards && faulted && known {
-                kernel.result
-            } else {
-                self.step(&mut space, op, kernel, facts)
-            };
+            let engine = self.step(&mut space, op, kernel, facts);
             if let Some(bits) = &mut facts {
                 *bits = kernel.written;
             }

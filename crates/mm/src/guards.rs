@@ -1,0 +1,105 @@
+//! Guard markers (`MADV_GUARD_INSTALL`): pages that fault whatever their area allows.
+//!
+//! They live in the page tables, not in areas: they neither split areas nor keep them from joining, survive
+//! `MADV_DONTNEED`, move with mremap and go with the mapping. Kept here as ranges, because locking and populating fail at them.
+
+use maple_tree::{CloneError, MapleTree};
+
+use crate::errno::Errno;
+use crate::flags::VmFlags;
+use crate::space::AddressSpace;
+use crate::vma::Vma;
+
+/// A value for the tree, which holds something one pointer wide.
+static MARK: u8 = 0;
+
+/// Ranges of marked pages.
+#[derive(Debug)]
+pub(crate) struct Guards {
+    marked: MapleTree<u64, &'static u8>,
+}
+
+impl Guards {
+    pub(crate) fn new() -> Self {
+        Guards {
+            marked: MapleTree::new(),
+        }
+    }
+
+    /// The first marked address in `[start, end)`.
+    pub(crate) fn first_in(&self, start: u64, end: u64) -> Option<u64> {
+        if self.marked.is_empty() || start >= end {
+            return None;
+        }
+        let (range, _) = self.marked.find(start..end)?;
+        Some((*range.start()).max(start))
+    }
+
+    /// Marks `[start, end)`.
+    pub(crate) fn install(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        self.marked
+            .store_range_splitting(start..end, &MARK, |_, mark| Some(mark))
+            .map_err(|_| Errno::ENOMEM)
+    }
+
+    /// Removes the marks in `[start, end)`.
+    pub(crate) fn remove(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        if self.first_in(start, end).is_none() {
+            return Ok(());
+        }
+        self.marked
+            .erase_range_splitting(start..end, |_, mark| Some(mark))
+            .map_err(|_| Errno::ENOMEM)
+    }
+
+    /// Moves the marks of `len` bytes from `from` to `to`, where there are none.
+    pub(crate) fn shift(&mut self, from: u64, len: u64, to: u64) -> Result<(), Errno> {
+        let mut next = from;
+        while let Some(first) = self.first_in(next, from + len) {
+            let last = match self.marked.get_range(first) {
+                Some((range, _)) => (*range.end()).min(from + len - 1),
+                None => return Ok(()),
+            };
+            self.install(first - from + to, last - from + to + 1)?;
+            next = last + 1;
+        }
+        self.remove(from, from + len)
+    }
+
+    fn try_clone(&self) -> Result<Self, Errno> {
+        let marked = self
+            .marked
+            .try_clone_with(|_, mark| Ok::<_, Errno>(Some(mark)))
+            .map_err(|error| match error {
+                CloneError::Alloc => Errno::ENOMEM,
+                CloneError::Entry(errno) => errno,
+            })?;
+        Ok(Guards { marked })
+    }
+}
+
+impl AddressSpace {
+    /// The marks of a child. Areas that it does not inherit, and those that are wiped for it, have none.
+    pub(crate) fn forked_guards(&self) -> Result<Guards, Errno> {
+        let mut guards = self.guards.try_clone()?;
+        let copies = |vma: &Vma| {
+            !vma.flags
+                .intersects(VmFlags::DONTCOPY | VmFlags::WIPEONFORK)
+        };
+        let mut next = 0;
+        while let Some(first) = guards.first_in(next, u64::MAX) {
+            let Some(area) = self.vmas.at(first) else {
+                break;
+            };
+            next = area.end;
+            if !copies(area.vma) {
+                guards.remove(area.start, area.end)?;
+            }
+        }
+        Ok(guards)
+    }
+
+    pub(crate) fn cloned_guards(&self) -> Result<Guards, Errno> {
+        self.guards.try_clone()
+    }
+}
