@@ -145,15 +145,20 @@ impl Waiting {
 #[repr(C)]
 struct Batch {
     /// First: the callback finds the batch by its head.
-    head: UnsafeCell<RcuHead>,
+    _head: UnsafeCell<RcuHead>,
     used: AtomicBool,
     nodes: AtomicPtr<u8>,
 }
 
-// SAFETY: `head` is touched only by the environment, between `call_rcu` and its callback.
+// SAFETY: the head is touched only by the environment, between `call_rcu` and its callback.
 unsafe impl Sync for Batch {}
 
 impl Batch {
+    /// The head, by a pointer that leads back to the batch.
+    fn head(&'static self) -> *mut RcuHead {
+        ptr::from_ref(self).cast_mut().cast()
+    }
+
     fn give_back(&self) {
         self.used.store(false, Ordering::SeqCst);
         UNDER_WAY.fetch_sub(1, Ordering::SeqCst);
@@ -168,7 +173,7 @@ const BATCHES: usize = 1024;
 
 static BATCH: [Batch; BATCHES] = [const {
     Batch {
-        head: UnsafeCell::new(RcuHead {
+        _head: UnsafeCell::new(RcuHead {
             opaque: [ptr::null_mut(); 2],
         }),
         used: AtomicBool::new(false),
@@ -218,7 +223,7 @@ fn start() {
 }
 
 fn after_grace_period(batch: &'static Batch) {
-    if !hooks::call_rcu(batch.head.get(), done) {
+    if !hooks::call_rcu(batch.head(), done) {
         by_default(batch);
     }
 }
@@ -228,7 +233,7 @@ fn by_default(batch: &'static Batch) {
     let guard = crossbeam_epoch::pin();
     guard.defer(|| {
         // SAFETY: this is the batch's callback, and every reader that was about has gone.
-        unsafe { done(batch.head.get()) }
+        unsafe { done(batch.head()) }
     });
     // Otherwise the callback would stay with this thread until it has collected some dozens.
     guard.flush();
