@@ -1,22 +1,4 @@
-//! A maple tree: an RCU-safe B-tree of ranges.
-//!
-//! A [`MapleTree`] maps ranges of indices that do not overlap to values of one pointer's width, as an address space
-//! maps areas, a bus maps devices, or a routing table maps addresses. Nodes are 256 bytes, so that a tree of 10,000
-//! entries has four levels; a tree made [`with_gaps`](MapleTree::with_gaps) finds a free range of a given size in
-//! O(log n), from below or from above.
-//!
-//! ```
-//! use maple_tree::MapleTree;
-//!
-//! let mut tree: MapleTree<u32, u32> = MapleTree::new();
-//! tree.insert_range(10..20, 1)?;
-//! tree.store_range(15..30, 2)?; // takes 15..20 from the first
-//! let all: Vec<_> = tree.iter().collect();
-//! assert_eq!(all, [(10..=14, 1), (15..=29, 2)]);
-//! # Ok::<(), Box<dyn std::error::Error>>(())
-//! ```
-//!
-//! The crate is `no_std`, needs `alloc`, and reports every failed allocation as an error that leaves the tree as it was.
+#![doc = include_str!("../README.md")]
 #![no_std]
 #![cfg_attr(
     loom,
