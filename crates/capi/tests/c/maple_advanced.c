@@ -383,6 +383,116 @@ static void retry(unsigned int flags)
 	SAME(nodes_live, 0);
 }
 
+static void others_store_wide(void)
+{
+	SAME(mtree_store_range(&tree, 480, 530, V(7777), GFP_NOWAIT), 0);
+}
+
+static void others_take_the_gap(void)
+{
+	SAME(mtree_store_range(&tree, 505, 509, V(8888), GFP_NOWAIT), 0);
+}
+
+static void others_erase(void)
+{
+	SAME(mtree_erase(&tree, 500), V(50));
+}
+
+static void refill(unsigned int flags)
+{
+	fail_never();
+	mtree_destroy(&tree);
+	mt_init_flags(&tree, flags);
+	for (unsigned long i = 0; i < 300; i++)
+		SAME(mtree_store_range(&tree, i * 10, i * 10 + 4, V(i), GFP_KERNEL), 0);
+	atomic_store(&fail_nonblocking, 1);
+}
+
+/* The lock is dropped to get memory, and the tree is another one when it is taken again: nothing that was seen before counts. */
+static void race_for_the_lock(unsigned int flags)
+{
+	MA_STATE(mas, &tree, 0, 0);
+	unsigned long at = 0, next = 0;
+
+	flags |= MT_FLAGS_ALLOC_RANGE | MT_FLAGS_USE_RCU;
+	mt_init_flags(&tree, flags);
+
+	/* The range that the store asked for, not what it would have been. */
+	refill(flags);
+	meanwhile = others_store_wide;
+	mtree_lock(&tree);
+	mas_set_range(&mas, 506, 507);
+	SAME(mas_store_gfp(&mas, V(1), GFP_KERNEL), 0);
+	SAME(mas.index, 506);
+	SAME(mas.last, 507);
+	mtree_unlock(&tree);
+	CHECK(!meanwhile);
+	SAME(mtree_load(&tree, 505), V(7777));
+	SAME(mtree_load(&tree, 506), V(1));
+	SAME(mtree_load(&tree, 508), V(7777));
+
+	refill(flags);
+	meanwhile = others_store_wide;
+	mtree_lock(&tree);
+	mas_set_range(&mas, 506, 507);
+	do {
+		mas_store(&mas, NULL);
+	} while (mas_nomem(&mas, GFP_KERNEL));
+	SAME(mas.index, 506);
+	SAME(mas.last, 507);
+	mas_destroy(&mas);
+	mtree_unlock(&tree);
+	/* A hole over a hole needed no memory. */
+	CHECK(meanwhile == others_store_wide);
+
+	/* The hole is taken. */
+	refill(flags);
+	meanwhile = others_take_the_gap;
+	SAME(mtree_insert_range(&tree, 506, 507, V(1), GFP_KERNEL), -EEXIST);
+	SAME(mtree_load(&tree, 506), V(8888));
+
+	/* The lowest gap is taken: the next one. */
+	refill(flags);
+	meanwhile = others_take_the_gap;
+	SAME(mtree_alloc_range(&tree, &at, V(1), 4, 500, 999, GFP_KERNEL), 0);
+	CHECK(!meanwhile);
+	SAME(at, 515);
+	refill(flags);
+	meanwhile = others_take_the_gap;
+	SAME(mtree_alloc_rrange(&tree, &at, V(1), 4, 450, 509, GFP_KERNEL), 0);
+	SAME(at, 496);
+	refill(flags);
+	meanwhile = others_take_the_gap;
+	next = 500;
+	SAME(mtree_alloc_cyclic(&tree, &at, V(1), 100, 999, &next, GFP_KERNEL), 0);
+	SAME(at, 515);
+	SAME(next, 516);
+
+	/* The entry is another one, with another range, or gone. */
+	refill(flags);
+	meanwhile = others_store_wide;
+	SAME(mtree_erase(&tree, 500), V(7777));
+	CHECK(!mtree_load(&tree, 480) && !mtree_load(&tree, 530));
+	SAME(mtree_load(&tree, 531), V(53));
+	refill(flags);
+	meanwhile = others_erase;
+	CHECK(mtree_erase(&tree, 502) == NULL);
+	CHECK(!meanwhile);
+	refill(flags);
+	meanwhile = others_store_wide;
+	mtree_lock(&tree);
+	mas_set(&mas, 502);
+	SAME(mas_erase(&mas), V(7777));
+	SAME(mas.index, 480);
+	SAME(mas.last, 530);
+	mtree_unlock(&tree);
+	fail_never();
+	meanwhile = NULL;
+	SAME(mt_validate(&tree), 0);
+	mtree_destroy(&tree);
+	SAME(nodes_live, 0);
+}
+
 /* Memory for many ascending stores at once; none of them allocates. */
 static void bulk(unsigned int flags)
 {
@@ -496,6 +606,7 @@ int main(void)
 		if (!(flags & MT_FLAGS_USE_RCU))
 			bulk(flags);
 	}
+	race_for_the_lock(0);
 	external_lock();
 	rcu_on_and_off();
 	passed();

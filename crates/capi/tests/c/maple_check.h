@@ -53,6 +53,9 @@ static atomic_int fail_all;
 /* Asks that may not block fail. */
 static atomic_int fail_nonblocking;
 
+/* Called once, by the next ask that may block: the lock is free then, and others write. */
+static void (*meanwhile)(void);
+
 static inline void *counting_alloc(void *ctx, size_t size, size_t align, gfp_t gfp)
 {
 	long nr = atomic_fetch_add(&nodes_asked, 1) + 1;
@@ -66,6 +69,14 @@ static inline void *counting_alloc(void *ctx, size_t size, size_t align, gfp_t g
 		return NULL;
 	if (atomic_load(&fail_nonblocking) && !(gfp & __GFP_DIRECT_RECLAIM))
 		return NULL;
+	if (meanwhile && (gfp & __GFP_DIRECT_RECLAIM)) {
+		void (*others)(void) = meanwhile;
+
+		meanwhile = NULL;
+		atomic_store(&fail_nonblocking, 0);
+		others();
+		atomic_store(&fail_nonblocking, 1);
+	}
 	p = aligned_alloc(align, size);
 	if (p)
 		atomic_fetch_add(&nodes_live, 1);
