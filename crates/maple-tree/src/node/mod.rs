@@ -510,6 +510,11 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         cell.store(word, Ordering::Relaxed);
     }
 
+    /// Keeps the first `used` slots, of which there is at least one, and clears the others.
+    pub(crate) fn truncate(self, used: usize) {
+        self.shift(self.node.end() + 1, used);
+    }
+
     /// Moves the slots `from..=end` (with what bounds them above, and their gaps) so that they start
     /// at `to`, sets the new end, and clears what is left over. Slots between `from` and `to`, when
     /// these move upwards, keep stale contents: the caller fills them.

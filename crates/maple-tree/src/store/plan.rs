@@ -258,7 +258,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let one = span.left == span.right;
         let mut at = span;
         let mut items = plan.items.as_slice().len();
-        let level = Level::of(&at, items, inner, cow);
+        let level = Level::of(&at, items, inner, cow, false);
         if level.whole && level.total == 1 && plan.items.as_slice().iter().all(|i| i.word.is_null())
         {
             plan.kind = if one {
@@ -289,7 +289,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         plan.action = Action::Rebuild(span);
         let mut level = level;
         loop {
-            plan.nodes += level.parts;
+            plan.nodes += level.nodes();
             if level.in_place || level.is_one_for_one(&at) {
                 return;
             }
@@ -304,7 +304,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             };
             items = level.parts;
             at = above;
-            level = Level::of(&at, items, inner, cow);
+            level = Level::of(&at, items, inner, cow, level.reuse);
         }
     }
 }

@@ -6,12 +6,52 @@ use crate::gap_upkeep::{largest_in_leaf, tell_ancestors};
 use crate::key::Key;
 use crate::node::NodeMut;
 use crate::shape::Shape;
-use crate::store::{Items, Sink, Span};
+use crate::store::{Item, Items, Sink, Span};
 use crate::tree::RawTree;
 use crate::walk::Found;
 
 /// No node has more slots.
 const MOST: usize = 32;
+
+/// The entries that a change of one leaf in place removes. They are handed over when the tree is whole again: dropping a value
+/// may panic.
+pub(super) struct Removed<K> {
+    entries: [MaybeUninit<Found<K>>; MOST],
+    count: usize,
+}
+
+impl<K: Key> Removed<K> {
+    pub(super) fn none() -> Self {
+        Self {
+            entries: [const { MaybeUninit::uninit() }; MOST],
+            count: 0,
+        }
+    }
+
+    /// Notes the entries of the span of a leaf that are within `gone`.
+    pub(super) fn note<S: Shape>(&mut self, span: &Span<K, S>, gone: (K, K)) {
+        let leaf = span.left;
+        let mut first = leaf.first(span.from, span.min);
+        for i in span.from..=span.to {
+            let last = leaf.last(i, span.max);
+            let word = leaf.slot(i);
+            if !word.is_null() && gone.0 <= first && last <= gone.1 {
+                self.entries[self.count].write(Found { first, last, word });
+                self.count += 1;
+            }
+            first = last.wrapping_add(K::ONE);
+        }
+    }
+
+    /// Hands them over.
+    pub(super) fn give(&self, sink: &mut impl Sink<K>) {
+        for found in &self.entries[..self.count] {
+            // SAFETY: the first `count` were written by `note`.
+            let found = unsafe { found.assume_init_ref() };
+            sink.entry(found.first, found.last, found.word);
+        }
+    }
+}
 
 /// # Safety
 ///
@@ -24,29 +64,19 @@ pub(super) unsafe fn apply<K: Key, S: Shape>(
     sink: &mut impl Sink<K>,
 ) {
     let leaf = span.left;
-    // What goes is handed over when the tree is whole again: dropping a value may panic.
-    let mut removed = [const { MaybeUninit::<Found<K>>::uninit() }; MOST];
-    let mut count = 0;
-    let mut first = leaf.first(span.from, span.min);
-    for i in span.from..=span.to {
-        let last = leaf.last(i, span.max);
-        let word = leaf.slot(i);
-        if !word.is_null() && gone.0 <= first && last <= gone.1 {
-            removed[count].write(Found { first, last, word });
-            count += 1;
-        }
-        first = last.wrapping_add(K::ONE);
-    }
+    let mut removed = Removed::none();
+    removed.note(&span, gone);
     // SAFETY: the caller's promise.
-    splice(unsafe { leaf.write() }, span.from, span.to, items);
+    splice(
+        unsafe { leaf.write() },
+        span.from,
+        span.to,
+        items.as_slice(),
+    );
     if tree.tracks_gaps() {
         tell_ancestors(leaf, span.min, largest_in_leaf(leaf, span.min, span.max));
     }
-    for found in &removed[..count] {
-        // SAFETY: the first `count` were written above.
-        let found = unsafe { found.assume_init_ref() };
-        sink.entry(found.first, found.last, found.word);
-    }
+    removed.give(sink);
 }
 
 /// Replaces the slots `from..=to` of a node by the items, with their gaps if it keeps those.
@@ -54,9 +84,8 @@ pub(super) fn splice<K: Key, S: Shape>(
     node: NodeMut<K, S>,
     from: usize,
     to: usize,
-    items: &Items<K>,
+    items: &[Item<K>],
 ) {
-    let items = items.as_slice();
     if from + items.len() != to + 1 {
         node.shift(to + 1, from + items.len());
     }

@@ -6,6 +6,7 @@ mod fill;
 mod leaf;
 mod rebuild;
 mod root;
+mod split;
 
 use crate::key::Key;
 use crate::node::NULL;

@@ -10,7 +10,8 @@ use crate::reserve::Reserve;
 use crate::shape::Shape;
 use crate::store::apply::bury;
 use crate::store::apply::fill::Fill;
-use crate::store::apply::leaf::splice;
+use crate::store::apply::leaf::{Removed, splice};
+use crate::store::apply::split::split;
 use crate::store::level::Level;
 use crate::store::{Items, Sink, Span};
 use crate::tree::{RawTree, Root};
@@ -39,14 +40,26 @@ pub(super) unsafe fn apply<K: Key, S: Shape>(
     let mut span = span;
     let mut items = items;
     let mut height = 1;
+    let mut below = false;
+    let mut removed = Removed::none();
     loop {
-        let level = Level::of(&span, items.as_slice().len(), inner, cow);
+        let level = Level::of(&span, items.as_slice().len(), inner, cow, below);
         if level.in_place {
             // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
             unsafe { change_in_place(span, &items, gone, sink) };
+            removed.give(sink);
             return;
         }
-        items = build(&span, &level, &items, reserve);
+        if level.reuse {
+            if span.left.is_leaf() {
+                removed.note(&span, gone);
+            }
+            // SAFETY: as above.
+            items = unsafe { split(tree, &span, &level, &items, reserve) };
+        } else {
+            items = build(&span, &level, &items, reserve);
+        }
+        below = level.reuse;
         if level.whole {
             let root = match *items.as_slice() {
                 [only] => only.word,
@@ -61,7 +74,12 @@ pub(super) unsafe fn apply<K: Key, S: Shape>(
                 }
             };
             tree.publish_root(root, height);
-            bury(old_root, K::MIN, K::MAX, gone, sink);
+            if level.reuse {
+                // The old root is the first child of the new one.
+                removed.give(sink);
+            } else {
+                bury(old_root, K::MIN, K::MAX, gone, sink);
+            }
             return;
         }
         if level.is_one_for_one(&span) {
@@ -153,7 +171,12 @@ unsafe fn change_in_place<K: Key, S: Shape>(
         count += 1;
     }
     // SAFETY: the caller's promise.
-    splice(unsafe { node.write() }, span.from, span.to, items);
+    splice(
+        unsafe { node.write() },
+        span.from,
+        span.to,
+        items.as_slice(),
+    );
     for i in span.from..span.from + items.as_slice().len() {
         node.child(i).set_parent(Some(node));
     }
@@ -163,6 +186,10 @@ unsafe fn change_in_place<K: Key, S: Shape>(
     for child in &removed[..count] {
         // SAFETY: the first `count` were written above.
         let (word, min, max) = unsafe { child.assume_init() };
+        if items.as_slice().iter().any(|item| item.word == word) {
+            // Split in place: it is there still.
+            continue;
+        }
         // SAFETY: the word was a child's until now, and nobody has freed it.
         bury(
             unsafe { Node::<K, S>::from_word(word) },
