@@ -249,12 +249,13 @@ pub(crate) fn remove<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     key: K,
 ) -> Result<Option<Removed<K>>, AllocError> {
-    let found = host.tree().lookup(key);
+    let Some((found, plan)) = host.tree().plan_exchange(key, NULL) else {
+        return Ok(None);
+    };
+    host.carry_out(plan, |_, _, _| {})?;
     let Some(raw) = NonNull::new(found.word) else {
         return Ok(None);
     };
-    let plan = host.tree().plan_store(found.first, found.last, NULL);
-    host.carry_out(plan, |_, _, _| {})?;
     Ok(Some((found.first..=found.last, raw)))
 }
 
@@ -264,14 +265,14 @@ pub(crate) fn replace<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     key: K,
     value: V,
 ) -> Result<NonNull<()>, V> {
-    let found = host.tree().lookup(key);
-    let Some(old) = NonNull::new(found.word) else {
-        return Err(value);
-    };
     let new = value.into_raw();
-    let plan = host
-        .tree()
-        .plan_store(found.first, found.last, new.as_ptr());
+    let exchange = host.tree().plan_exchange(key, new.as_ptr());
+    let Some((old, plan)) =
+        exchange.and_then(|(found, plan)| Some((NonNull::new(found.word)?, plan)))
+    else {
+        // SAFETY: made just now, and not stored.
+        return Err(unsafe { back(new) });
+    };
     match host.carry_out(plan, |_, _, _| {}) {
         Ok(()) => Ok(old),
         // SAFETY: made just now; a write that fails stores nothing.

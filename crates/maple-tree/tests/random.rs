@@ -76,8 +76,8 @@ fn insist<K: Key, S: Shape, T>(
 }
 
 fn history<K: Key, S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, base: K) {
-    let steps = if cfg!(miri) { steps / 100 } else { steps };
-    let cells = if cfg!(miri) { cells / 4 } else { cells };
+    let steps = if cfg!(miri) { 12 } else { steps };
+    let cells = if cfg!(miri) { 40 } else { cells };
     let nodes = Countdown::new();
     let mut rng = Rng(seed);
     {

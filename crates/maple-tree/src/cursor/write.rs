@@ -164,11 +164,9 @@ where
     ///
     /// If there is no memory; nodes that could be had are kept for the next attempt.
     pub fn erase(&mut self) -> Result<Option<RangeInclusive<K>>, AllocError> {
-        let found = self.tree().lookup(self.at.index);
-        if found.word.is_null() {
+        let Some((found, plan)) = self.tree().plan_exchange(self.at.index, NULL) else {
             return Ok(None);
-        }
-        let plan = self.tree().plan_store(found.first, found.last, NULL);
+        };
         self.carry_out(plan, |_, _, word| H::discard(word))?;
         Ok(Some(found.first..=found.last))
     }

@@ -6,7 +6,7 @@ use crate::shape::Shape;
 use crate::store::level::Level;
 use crate::store::{Item, Items, Span, StoreType};
 use crate::tree::{RawTree, Root};
-use crate::walk::{Place, descend};
+use crate::walk::{Found, Place, descend};
 
 /// A write that has been classified.
 pub(crate) struct Plan<K, S> {
@@ -74,6 +74,31 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 let found = place.at(first);
                 (found.word.is_null() && last <= found.last)
                     .then(|| self.plan_nodes(root, place, first, last, word))
+            }
+        }
+    }
+
+    /// Plans to exchange the whole entry at `key` for `word` (NULL erases it); gives the entry too, or `None` if there is none.
+    pub(crate) fn plan_exchange(&self, key: K, word: Word) -> Option<(Found<K>, Plan<K, S>)> {
+        match self.root() {
+            Root::Empty => None,
+            Root::Single(entry) => (key == K::MIN).then(|| {
+                let found = Found {
+                    first: K::MIN,
+                    last: K::MIN,
+                    word: entry,
+                };
+                (found, self.plan_root(entry, K::MIN, K::MIN, word))
+            }),
+            Root::Node(root) => {
+                let place = descend(root, key);
+                let found = place.at(key);
+                (!found.word.is_null()).then(|| {
+                    (
+                        found,
+                        self.plan_nodes(root, place, found.first, found.last, word),
+                    )
+                })
             }
         }
     }
