@@ -379,7 +379,7 @@ static void *reader(void *arg)
 	uint64_t seed = job->seed;
 
 	rcu_register();
-	while (!atomic_load(&stop)) {
+	do {
 		unsigned long at = rnd(&seed) % (SPACE * UNIT), before, seen = 0;
 		struct area *area;
 		MA_STATE(mas, &areas, at, at);
@@ -431,7 +431,7 @@ static void *reader(void *arg)
 		}
 		hook_read_unlock(NULL);
 		job->done++;
-	}
+	} while (!atomic_load(&stop));
 	return NULL;
 }
 
@@ -446,7 +446,7 @@ static void *numbers(void *arg)
 
 	rcu_register();
 	luck = seed + 2;
-	while (!atomic_load(&stop)) {
+	do {
 		unsigned long own = OWN + rnd(&seed) % 500;
 		int ret;
 
@@ -499,7 +499,7 @@ static void *numbers(void *arg)
 		if (job->done % 16 == 0)
 			run_callbacks();
 		job->done++;
-	}
+	} while (!atomic_load(&stop));
 	return NULL;
 }
 
