@@ -31,11 +31,13 @@ pub(crate) enum Tier {
     Sanitize,
     /// A short run of each fuzz target over its committed corpus and beyond.
     Fuzz,
+    /// The benchmarks, which are a workspace of their own, built and tried on small data.
+    Bench,
 }
 
 impl Tier {
     /// All tiers, in the order in which they run.
-    pub(crate) const ALL: [Tier; 7] = [
+    pub(crate) const ALL: [Tier; 8] = [
         Tier::Lint,
         Tier::Unit,
         Tier::Bare,
@@ -43,6 +45,7 @@ impl Tier {
         Tier::Miri,
         Tier::Sanitize,
         Tier::Fuzz,
+        Tier::Bench,
     ];
     /// What `cargo xtask test` runs.
     pub(crate) const ORDINARY: [Tier; 2] = [Tier::Lint, Tier::Unit];
@@ -57,6 +60,7 @@ impl Tier {
             Tier::Miri => "miri",
             Tier::Sanitize => "sanitize",
             Tier::Fuzz => "fuzz",
+            Tier::Bench => "bench",
         }
     }
 
@@ -70,6 +74,7 @@ impl Tier {
             Tier::Miri => "undefined behaviour: both borrow models, 32-bit and big-endian machines",
             Tier::Sanitize => "Address- and ThreadSanitizer over the concurrent and the C tests",
             Tier::Fuzz => "each fuzz target over its committed corpus and some seconds beyond",
+            Tier::Bench => "the benchmarks, linted and tried on small data",
         }
     }
 
@@ -83,6 +88,7 @@ impl Tier {
             Tier::Miri => miri(shell),
             Tier::Sanitize => sanitize(shell),
             Tier::Fuzz => fuzz(shell),
+            Tier::Bench => bench(shell),
         }
     }
 }
@@ -90,6 +96,9 @@ impl Tier {
 fn lint(shell: &Shell) -> Result<()> {
     setup::components(shell, None, &["rustfmt", "clippy"])?;
     cmd!(shell, "cargo fmt --all --check").run()?;
+    for apart in ["bench/Cargo.toml", "fuzz/Cargo.toml"] {
+        cmd!(shell, "cargo fmt --manifest-path {apart} --check").run()?;
+    }
     cmd!(
         shell,
         "cargo clippy --workspace --all-targets --locked -- -D warnings"
@@ -226,5 +235,20 @@ fn fuzz(shell: &Shell) -> Result<()> {
     for target in cmd!(shell, "cargo +nightly fuzz list").read()?.lines() {
         cmd!(shell, "cargo +nightly fuzz run {target} -- {FUZZ_SECONDS}").run()?;
     }
+    Ok(())
+}
+
+fn bench(shell: &Shell) -> Result<()> {
+    let manifest = ["--locked", "--manifest-path", "bench/Cargo.toml"];
+    cmd!(
+        shell,
+        "cargo clippy {manifest...} --all-targets -- -D warnings"
+    )
+    .run()?;
+    cmd!(
+        shell,
+        "cargo run --release {manifest...} --bin tree -- --runs 1 --sizes 1000"
+    )
+    .run()?;
     Ok(())
 }
