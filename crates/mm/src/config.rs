@@ -27,6 +27,8 @@ pub struct Config {
     pub transparent_huge_pages: bool,
     /// `/sys/kernel/mm/transparent_hugepage/shmem_enabled`: whether tmpfs may use huge pages.
     pub shmem_huge: bool,
+    /// The pool of hugetlbfs has pages: mappings from it are then answered with `ENOSYS`, because it is not modelled.
+    pub huge_page_pool: bool,
     /// The processor has protection keys.
     pub pkeys: bool,
     /// `stack_guard_gap`, in bytes.
@@ -84,6 +86,7 @@ impl Default for Config {
             ksm: true,
             transparent_huge_pages: true,
             shmem_huge: false,
+            huge_page_pool: false,
             pkeys: false,
             stack_guard_gap: 256 * PAGE_SIZE,
             read_implies_exec: false,

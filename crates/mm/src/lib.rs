@@ -1,4 +1,60 @@
 //! Address spaces with Linux's exact mmap-family semantics.
+//!
+//! An [`AddressSpace`] is the memory map of one process without the pages: it takes the system calls of the `mmap` family as
+//! data ([`Call`]), and answers with the address, the error number and the map that Linux on x86-64 gives for the same
+//! history, down to which areas merge, where a mapping goes when nobody says, which of two errors comes first, and what a
+//! failing call leaves behind. The running kernel is the specification: the tests perform the same random histories on both and compare
+//! results and maps after every call.
+//!
+//! ```
+//! use samara_mm::{AddressSpace, Call, Config, FileArg, Layout, Limits, NoFacts};
+//!
+//! let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+//! let anonymous = |addr, len| Call::Mmap {
+//!     addr,
+//!     len,
+//!     prot: 3,     // PROT_READ | PROT_WRITE
+//!     flags: 0x22, // MAP_PRIVATE | MAP_ANONYMOUS
+//!     file: FileArg::None,
+//!     offset: 0,
+//! };
+//! // The highest gap below mmap_base; the second mapping grows the first one downwards.
+//! let first = space.perform(&anonymous(0, 0x3000), &mut NoFacts)?;
+//! let second = space.perform(&anonymous(0, 0x1000), &mut NoFacts)?;
+//! assert_eq!((first, second), (0x7fff_f7ff_c000, 0x7fff_f7ff_b000));
+//! assert_eq!(space.area_count(), 1);
+//!
+//! // Taking the write permission from the middle cuts it in three, giving it back heals it.
+//! let protect = |prot| Call::Mprotect { addr: first, len: 0x1000, prot, pkey: -1 };
+//! space.perform(&protect(1), &mut NoFacts)?;
+//! assert_eq!(space.area_count(), 3);
+//! space.perform(&protect(3), &mut NoFacts)?;
+//! assert_eq!(
+//!     space.maps().next().map(|line| line.to_string()).as_deref(),
+//!     Some("7ffff7ffb000-7ffff7fff000 rw-p 00000000 00:00 0 "),
+//! );
+//! # Ok::<(), samara_mm::Errno>(())
+//! ```
+//!
+//! # Page faults
+//!
+//! The first write to a private area gives it an *anon_vma*, the owner of its private pages, and areas with different owners never
+//! merge. So the map depends on faults. A program that takes its own faults reports each one with
+//! [`AddressSpace::fault`]. One that watches a process from outside cannot see them: it implements [`Facts`], and is asked whether an area has private
+//! pages when that decides something; [`AddressSpace::facts_needed`] tells beforehand for which. If several areas were written
+//! between two looks, the order of these writes is unknown; the likeliest is taken, in which neighbours come to share an owner.
+//!
+//! # What it does not know
+//!
+//! Pages, and so everything that depends on them: the end of a file (faults beyond it, and locking there, fail in Linux), which pages
+//! `mincore` reports, whether `MADV_COLLAPSE` or `mbind` with `MPOL_MF_STRICT` finds the pages that it wants, and how many pages of hugetlbfs
+//! are free.
+//!
+//! # Costs
+//!
+//! Areas lie in a maple tree of ranges that also tracks the gaps: looking up, merging, cutting and placing take O(log n) each for n areas;
+//! a call over k areas takes k of these steps. Counts are kept up, nothing is walked to check a limit. Memory is allocated fallibly: a call that finds none returns
+//! `ENOMEM` and leaves a map that passes [`AddressSpace::check`].
 #![no_std]
 
 extern crate alloc;

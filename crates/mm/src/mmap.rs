@@ -100,6 +100,9 @@ impl AddressSpace {
         if len == 0 {
             return Err(Errno::EINVAL);
         }
+        if anonymous && flags & map::HUGETLB != 0 {
+            return Err(self.refuse_huge(flags));
+        }
         let len = page_align(len);
         if len == 0 {
             return Err(Errno::ENOMEM);
@@ -259,6 +262,19 @@ impl AddressSpace {
             let _ = self.populate(start, end);
         }
         Ok(start)
+    }
+
+    /// Memory from the pool of huge pages: there is none, as on a machine that has not set any aside. Mappings
+    /// without a reservation would succeed all the same, and a pool is not modelled: `ENOSYS` says so.
+    fn refuse_huge(&self, flags: u64) -> Errno {
+        let shift = flags >> 26 & 0x3f;
+        if !matches!(shift, 0 | 21 | 30) {
+            Errno::EINVAL
+        } else if self.config.huge_page_pool || flags & map::NORESERVE != 0 {
+            Errno::ENOSYS
+        } else {
+            Errno::ENOMEM
+        }
     }
 
     /// Maps `[start, end)` over whatever is there, after the limits have allowed it.

@@ -1,0 +1,176 @@
+//! Every allocation that a call makes fails once: the call must say `ENOMEM`, and every page must be as before the
+//! call or as after it.
+
+use std::alloc::{GlobalAlloc, Layout as Memory, System};
+use std::cell::Cell;
+
+use samara_mm::{AddressSpace, Call, Config, Errno, FileArg, Layout, Limits, NoFacts};
+
+/// Fails one allocation of this thread when its countdown reaches 0.
+struct Countdown;
+
+thread_local! {
+    static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+    static FAILED: Cell<bool> = const { Cell::new(false) };
+}
+
+// SAFETY: everything is passed on to the system's allocator, or refused.
+unsafe impl GlobalAlloc for Countdown {
+    unsafe fn alloc(&self, memory: Memory) -> *mut u8 {
+        match LEFT.get() {
+            Some(0) => {
+                LEFT.set(None);
+                FAILED.set(true);
+                return std::ptr::null_mut();
+            }
+            Some(left) => LEFT.set(Some(left - 1)),
+            None => {}
+        }
+        // SAFETY: the caller's duties are the system allocator's.
+        unsafe { System.alloc(memory) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, memory: Memory) {
+        // SAFETY: as above.
+        unsafe { System.dealloc(pointer, memory) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Countdown = Countdown;
+
+const BASE: u64 = 0x1_0000_0000;
+const PAGES: u64 = 64;
+
+fn random(state: &mut u64, n: u64) -> u64 {
+    *state ^= *state << 13;
+    *state ^= *state >> 7;
+    *state ^= *state << 17;
+    (state.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) % n
+}
+
+fn call(state: &mut u64) -> Call {
+    let page = random(state, PAGES);
+    let addr = BASE + page * 4096;
+    let len = (1 + random(state, (PAGES - page).min(12))) * 4096;
+    match random(state, 10) {
+        0..3 => Call::Mmap {
+            addr,
+            len,
+            prot: random(state, 8),
+            flags: 0x30 + 1 + random(state, 2),
+            file: FileArg::None,
+            offset: 0,
+        },
+        3..5 => Call::Munmap { addr, len },
+        5..7 => Call::Mprotect {
+            addr,
+            len,
+            prot: random(state, 4),
+            pkey: -1,
+        },
+        7 => Call::Madvise {
+            addr,
+            len,
+            advice: [1, 2, 10, 16, 102, 103][random(state, 6) as usize],
+        },
+        8 => Call::SetVmaName {
+            addr,
+            len,
+            name: Some("named".into()),
+        },
+        _ => Call::Mremap {
+            old_addr: addr,
+            old_len: len,
+            new_len: len,
+            flags: 3,
+            new_addr: BASE + random(state, PAGES - 12) * 4096,
+        },
+    }
+}
+
+/// What each page of the arena is, apart from where areas begin and end.
+fn pages(space: &AddressSpace) -> Vec<Option<(u64, String)>> {
+    (0..PAGES)
+        .map(|page| {
+            let line = space.area_at(BASE + page * 4096)?;
+            Some((line.flags.bits(), line.name.to_string()))
+        })
+        .collect()
+}
+
+#[allow(clippy::unwrap_used, reason = "a helper of tests")]
+fn space() -> AddressSpace {
+    let mut config = Config::default();
+    config.anon_vma_names = true;
+    AddressSpace::new(config, Limits::default(), Layout::default()).unwrap()
+}
+
+#[test]
+fn a_failed_allocation_is_enomem_and_leaves_no_page_in_between() {
+    let mut state = 7;
+    let mut space = space();
+    let mut failures = 0;
+    for _ in 0..1_500 {
+        let call = call(&mut state);
+        let before = pages(&space);
+        let mut after = space.try_clone().unwrap();
+        let expected = after.perform(&call, &mut NoFacts);
+        let done = pages(&after);
+        for countdown in 0.. {
+            let mut victim = space.try_clone().unwrap();
+            FAILED.set(false);
+            LEFT.set(Some(countdown));
+            let result = victim.perform(&call, &mut NoFacts);
+            LEFT.set(None);
+            victim.check().unwrap();
+            if !FAILED.get() {
+                assert_eq!(result, expected, "{call:?}");
+                break;
+            }
+            failures += 1;
+            assert_eq!(
+                result,
+                Err(Errno::ENOMEM),
+                "{call:?}, allocation {countdown}"
+            );
+            // A move takes the destination away before it fills it.
+            if !matches!(call, Call::Mremap { .. }) {
+                for (page, now) in pages(&victim).into_iter().enumerate() {
+                    assert!(
+                        now == before[page] || now == done[page],
+                        "{call:?}, page {page}"
+                    );
+                }
+            }
+        }
+        space = after;
+        if random(&mut state, 2) == 0 {
+            let _ = space.fault(BASE + random(&mut state, PAGES) * 4096, true);
+        }
+    }
+    assert!(failures > 500, "only {failures} allocations failed");
+}
+
+#[test]
+fn a_fork_that_finds_no_memory_leaves_the_parent_alone() {
+    let mut state = 3;
+    let mut space = space();
+    for _ in 0..200 {
+        let _ = space.perform(&call(&mut state), &mut NoFacts);
+    }
+    let before = pages(&space);
+    for countdown in 0.. {
+        FAILED.set(false);
+        LEFT.set(Some(countdown));
+        let child = space.fork();
+        LEFT.set(None);
+        space.check().unwrap();
+        assert_eq!(pages(&space), before);
+        if !FAILED.get() {
+            child.unwrap().check().unwrap();
+            break;
+        }
+        assert_eq!(child.err(), Some(Errno::ENOMEM));
+    }
+}
