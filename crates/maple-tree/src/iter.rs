@@ -97,6 +97,40 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> DoubleEndedIterator for IterMut<'a, K,
 
 impl<'a, K: Key, V: Value + 'a, S: Shape> FusedIterator for IterMut<'a, K, V, S> {}
 
+/// Holes in order, with their whole ranges. Made by [`MapleTree::holes`](crate::MapleTree::holes).
+pub struct Holes<'a, K: Key, S: Shape = Native> {
+    tree: &'a RawTree<K, S>,
+    /// What is still to be looked at.
+    left: Option<(K, K)>,
+}
+
+impl<'a, K: Key, S: Shape> Holes<'a, K, S> {
+    pub(crate) fn new(tree: &'a RawTree<K, S>, bounds: Option<(K, K)>) -> Self {
+        Self { tree, left: bounds }
+    }
+}
+
+impl<K: Key, S: Shape> Iterator for Holes<'_, K, S> {
+    type Item = RangeInclusive<K>;
+
+    fn next(&mut self) -> Option<RangeInclusive<K>> {
+        while let Some((from, to)) = self.left {
+            let found = self.tree.lookup(from);
+            self.left = found
+                .last
+                .successor()
+                .filter(|&next| next <= to)
+                .map(|next| (next, to));
+            if found.word.is_null() {
+                return Some(found.first..=found.last);
+            }
+        }
+        None
+    }
+}
+
+impl<K: Key, S: Shape> FusedIterator for Holes<'_, K, S> {}
+
 impl<'a, K: Key, V: Value, A: crate::alloc::NodeAlloc, S: Shape> IntoIterator
     for &'a crate::MapleTree<K, V, A, S>
 {

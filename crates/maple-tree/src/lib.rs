@@ -53,7 +53,7 @@ pub use cursor::{Cursor, CursorMut, GapError, SharedCursorMut, Status, Writing};
 pub use dump::{Dump, Format};
 pub use dup::CloneError;
 pub use error::{EraseError, InsertError, StoreError};
-pub use iter::{Iter, IterMut};
+pub use iter::{Holes, Iter, IterMut};
 pub use key::Key;
 pub use map::MapleTree;
 #[cfg(feature = "epoch")]

@@ -14,7 +14,7 @@ use crate::dump::{Dump, Format};
 use crate::dup::{CloneError, CopyWith};
 use crate::error::{EraseError, InsertError, StoreError};
 use crate::gap::Want;
-use crate::iter::{Iter, IterMut};
+use crate::iter::{Holes, Iter, IterMut};
 use crate::key::Key;
 use crate::node::{LAYOUT, NULL, Word};
 use crate::reserve::{AllocError, Reserve};
@@ -354,6 +354,11 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         CursorMut::new(self, alloc, inclusive(&range))
     }
 
+    /// The holes that intersect `bounds`, in order, each with its whole range. O(log n) for each.
+    pub fn holes(&self, bounds: impl RangeBounds<K>) -> Holes<'_, K, S> {
+        Holes::new(&self.raw, inclusive(&bounds))
+    }
+
     // ----- gaps ----------------------------------------------------------------------------
 
     /// The lowest index at which `size` indices in a row are free, all of them within `bounds`.
@@ -671,6 +676,44 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         // values.
         unsafe { self.raw.dup_into(&new.raw, &new.alloc, &mut copier) }?;
         Ok(new)
+    }
+
+    /// Drops the entries for which `keep` says no. O(n), and O(log n) for each that is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory; the entries before have been looked at, the others have not.
+    pub fn retain(
+        &mut self,
+        mut keep: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> bool,
+    ) -> Result<(), AllocError> {
+        let mut next = Some(K::MIN);
+        while let Some(from) = next {
+            let Some((range, value)) = self.find(from..) else {
+                break;
+            };
+            next = range.end().successor();
+            let first = *range.start();
+            if !keep(range, value) {
+                self.remove(first)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Inserts entries until one cannot be inserted.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert_range`](MapleTree::insert_range), for the first that could not be inserted; those before it have been.
+    pub fn try_extend<R: RangeBounds<K>>(
+        &mut self,
+        entries: impl IntoIterator<Item = (R, V)>,
+    ) -> Result<(), InsertError<V>> {
+        for (range, value) in entries {
+            self.insert_range(range, value)?;
+        }
+        Ok(())
     }
 
     /// Drops all entries and nodes. Never fails. The map keeps its mode.

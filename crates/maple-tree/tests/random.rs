@@ -379,3 +379,42 @@ fn grow() {
     assert_eq!(tree.grow(50, 50..60, |_, _| ()), Ok(false));
     tree.check().unwrap();
 }
+
+/// Whole-map helpers.
+#[test]
+fn retain_extend_and_holes() {
+    let mut tree: MapleTree<u32, u32, Global, Fanout<4>> = MapleTree::with_gaps();
+    tree.try_extend((0..50).map(|i| (i * 10..i * 10 + 6, i)))
+        .unwrap();
+    let error = tree.try_extend([(700..710, 1), (3..5, 2), (800..810, 3)]);
+    assert_eq!(error, Err(InsertError::Occupied(2)));
+    assert_eq!(tree.len(), 51);
+    assert_eq!(
+        tree.holes(..30).collect::<Vec<_>>(),
+        [6..=9, 16..=19, 26..=29]
+    );
+    assert_eq!(tree.holes(705..).collect::<Vec<_>>(), [710..=u32::MAX]);
+    tree.retain(|_, v| v % 2 == 0).unwrap();
+    tree.check().unwrap();
+    assert!(tree.iter().all(|(_, v)| v % 2 == 0));
+    assert_eq!(tree.len(), 25);
+    tree.retain(|_, _| false).unwrap();
+    assert!(tree.is_empty());
+    assert_eq!(tree.holes(5..).collect::<Vec<_>>(), [0..=u32::MAX]);
+
+    let mut next = 8;
+    for expected in [(8, false), (9, false), (0, true), (1, false)] {
+        assert_eq!(tree.alloc_cyclic(0..10, &mut next, 7), Ok(expected));
+    }
+    assert_eq!(tree.alloc_range(0..10, 3, 1), Ok(2));
+    assert_eq!(tree.alloc_rrange(0..10, 3, 2), Ok(5));
+    assert_eq!(
+        tree.alloc_rrange(0..10, 3, 2),
+        Err(InsertError::Occupied(2))
+    );
+    assert_eq!(
+        tree.alloc_rrange(0..10, 0, 2),
+        Err(InsertError::EmptyRange(2))
+    );
+    tree.check().unwrap();
+}
