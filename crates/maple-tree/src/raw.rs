@@ -15,7 +15,7 @@ use crate::reserve::{AllocError, Reserve};
 use crate::shape::Native;
 use crate::store::Sink;
 use crate::store::apply::bury;
-use crate::store::plan::Plan;
+use crate::store::plan::{Action, Plan};
 use crate::tree::{RawTree, Root};
 use crate::walk::{Place, descend};
 
@@ -67,6 +67,14 @@ impl Write {
     /// How many nodes must be reserved.
     pub fn nodes(&self) -> usize {
         self.0.nodes
+    }
+
+    /// Whether leaves come, go, or get other bounds. If not, what was remembered of a leaf stays true.
+    pub fn moves_leaves(&self) -> bool {
+        !matches!(
+            self.0.action,
+            Action::Nothing | Action::Exact { .. } | Action::Leaf(_)
+        )
     }
 }
 

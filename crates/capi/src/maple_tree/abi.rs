@@ -132,7 +132,7 @@ pub struct MaState {
     pub mas_flags: u8,
     /// The last used slot of the leaf.
     pub end: u8,
-    /// How many changes the tree had seen when the leaf was looked up.
+    /// How many moves of leaves the tree had seen when the leaf was looked up.
     pub store_type: u32,
 }
 

@@ -86,7 +86,7 @@ impl MaState {
             && self.min <= key
             && key <= self.max;
         let known = if remembers {
-            // SAFETY: no node has left the tree since the leaf was looked up, and the caller's promise.
+            // SAFETY: no leaf has been moved since this one was looked up, and the caller's promise.
             unsafe { tree.words.seek_in(self.node, self.min, self.max, key) }
         } else {
             None

@@ -71,13 +71,13 @@ impl Lock {
         self.word.store(FREE, Ordering::Release);
     }
 
-    /// How many writes have taken nodes out of the tree, modulo 2³². A position that was remembered under another number is looked up
+    /// How many writes have moved leaves or their bounds, modulo 2³². A position that was remembered under another number is looked up
     /// anew, so that outside RCU mode a forgotten state does not lead into freed memory.
     pub(crate) fn changes(&self) -> u32 {
         self.changes.load(Ordering::Acquire)
     }
 
-    /// Notes that nodes are taken out. Only for the writer.
+    /// Notes that leaves are moved. Only for the writer.
     pub(crate) fn note_change(&self) {
         let changes = self.changes.load(Ordering::Relaxed);
         self.changes

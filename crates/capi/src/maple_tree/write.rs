@@ -29,7 +29,7 @@ impl MapleTree {
     unsafe fn carry_out(&self, write: Write, reserve: &mut NodeReserve) {
         let rcu = self.in_rcu();
         let mut dead = Dead::new();
-        let mut freed = false;
+        let moves = write.moves_leaves();
         // SAFETY: the caller's promise; each node was just retired, and outside RCU mode it has no readers.
         unsafe {
             self.words.write(write, reserve, |block| {
@@ -38,10 +38,9 @@ impl MapleTree {
                 } else {
                     free(block);
                 }
-                freed = true;
             });
         }
-        if freed {
+        if moves {
             self.ma_lock.note_change();
         }
         if !dead.is_empty() {
