@@ -13,6 +13,7 @@ mod seed;
 mod side;
 mod tally;
 mod trace;
+mod usage;
 
 use clap::{Parser, Subcommand};
 
@@ -43,7 +44,7 @@ enum Command {
 }
 
 fn main() {
-    let code = match Cli::parse().command {
+    let code = match usage::parse::<Cli>().command {
         Command::Trace(options) => trace::run(&options),
         Command::Replay(options) => replay::run(&options),
         Command::Boot(options) => boot::run(&options),

@@ -1,0 +1,58 @@
+//! Misuse of the command line, in one line: what is wrong, and where to look.
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+/// Exit code for misuse.
+const MISUSE: i32 = 2;
+
+/// The parsed command line. Prints help or version when that was asked for; ends the program with a line on standard error
+/// and exit code 2 when the arguments are wrong.
+pub(crate) fn parse<C: Parser>() -> C {
+    C::try_parse().unwrap_or_else(|error| {
+        use ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion};
+        match error.kind() {
+            DisplayHelp | DisplayVersion | DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
+            _ => {
+                eprintln!("samara: {}", one_line(&error.render().to_string()));
+                std::process::exit(MISUSE)
+            }
+        }
+    })
+}
+
+/// Joins what clap says before its usage, tips included, into one line.
+fn one_line(rendered: &str) -> String {
+    let words = rendered
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
+        .filter(|line| !line.is_empty());
+    let mut text = String::new();
+    for line in words {
+        if !text.is_empty() {
+            text.push_str(if text.ends_with(':') { " " } else { "; " });
+        }
+        text.push_str(line.trim_start_matches("error: "));
+    }
+    text + " (see --help)"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_line;
+
+    #[test]
+    fn what_clap_says_becomes_one_line() {
+        let unexpected = "error: unexpected argument '--x' found\n\n  tip: try '--y'\n\nUsage: samara trace\n\nFor more information, try '--help'.\n";
+        assert_eq!(
+            one_line(unexpected),
+            "unexpected argument '--x' found; tip: try '--y' (see --help)"
+        );
+        let missing = "error: the following required arguments were not provided:\n  <FILE>\n\nUsage: samara replay <FILE>\n";
+        assert_eq!(
+            one_line(missing),
+            "the following required arguments were not provided: <FILE> (see --help)"
+        );
+    }
+}
