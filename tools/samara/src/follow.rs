@@ -46,7 +46,19 @@ pub(crate) struct Place {
     pub(crate) process: i32,
 }
 
-fn learn(side: &mut Side, written: impl Iterator<Item = (u64, u64)>) {
+/// The facts that a list of ranges holds.
+pub(crate) struct Listed<'a>(pub(crate) &'a [(u64, u64)]);
+
+impl Facts for Listed<'_> {
+    fn written(&mut self, start: u64, end: u64) -> bool {
+        // Exactly as asked, or, by an engine that asks otherwise than the one that the list was made for, as well as can be told.
+        self.0
+            .iter()
+            .any(|&(from, to)| from >= start && to <= end || from <= start && to >= end)
+    }
+}
+
+fn learn(side: &mut Side, written: &mut dyn Iterator<Item = (u64, u64)>) {
     for (start, end) in written {
         side.engine.note_written(start, end);
     }
@@ -113,8 +125,8 @@ impl Follower {
         self.others.len() > ALTERNATIVES / 2
     }
 
-    /// Performs a call and judges the answer against what the kernel returned. Nothing is counted yet. `facts` answers for what
-    /// the evidence does not cover; usually that is nothing.
+    /// Performs a call and judges the answer against what the kernel returned. Nothing is counted yet. `facts` tells
+    /// the evidence, and perhaps more.
     pub(crate) fn perform(
         &mut self,
         call: &Call,
@@ -124,21 +136,21 @@ impl Follower {
     ) -> (Verdict, i64) {
         let before = evidence.before;
         let mut fresh: Vec<(Side, Verdict)> = Vec::new();
-        let neighbours = before.windows(2).any(|pair| pair[0].1 == pair[1].0);
-        if neighbours && let Ok(mut other) = self.side.try_clone() {
-            learn(&mut other, before.iter().copied());
-            let (verdict, _) = other.perform(call, returned, &mut NoFacts);
-            fresh.push((other, verdict));
+        let mut assume = |written: &mut dyn Iterator<Item = (u64, u64)>| {
+            if let Ok(mut other) = self.side.try_clone() {
+                learn(&mut other, written);
+                let (verdict, _) = other.perform(call, returned, &mut NoFacts);
+                fresh.push((other, verdict));
+            }
+        };
+        // Two that lie beside each other, both new: the engine takes the likeliest order, these the two plain ones.
+        if before.windows(2).any(|pair| pair[0].1 == pair[1].0) {
+            assume(&mut before.iter().copied());
+            assume(&mut before.iter().rev().copied());
         }
-        if let Some(after) = evidence.after
-            && let Ok(mut other) = self.side.try_clone()
-        {
-            learn(&mut other, after.iter().rev().copied());
-            let (verdict, _) = other.perform(call, returned, &mut NoFacts);
-            fresh.push((other, verdict));
+        if let Some(after) = evidence.after {
+            assume(&mut after.iter().rev().copied());
         }
-        // Placement goes downwards and memory is mostly written soon after it was mapped: the upper neighbour first.
-        learn(&mut self.side, before.iter().rev().copied());
         let (mut verdict, mut own) = self.side.perform(call, returned, facts);
         if self.others.is_empty() && fresh.is_empty() {
             return (verdict, own);
@@ -146,8 +158,11 @@ impl Follower {
 
         let mut kept = Vec::with_capacity(self.others.len() + fresh.len());
         for mut other in self.others.drain(..) {
-            learn(&mut other, before.iter().rev().copied());
-            let (verdict, _) = other.perform(call, returned, &mut NoFacts);
+            let (verdict, _) = if before.is_empty() {
+                other.perform(call, returned, &mut NoFacts)
+            } else {
+                other.perform(call, returned, &mut Listed(before))
+            };
             self.performed += 1;
             other.age += 1;
             if verdict == Verdict::Agrees && other.age < PATIENCE {

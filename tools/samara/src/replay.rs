@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use samara_mm::{Call, NoFacts};
+use samara_mm::{Call, Facts, NoFacts};
 
 use crate::describe::Described;
-use crate::follow::{Evidence, Follower, Place, Verdict};
+use crate::follow::{Evidence, Follower, Listed, Place, Verdict};
 use crate::maps::Map;
 use crate::outcome::{DISAGREED, complain};
 use crate::record::{MapChange, Reader, Reason, Record};
@@ -282,9 +282,13 @@ impl Player {
             return;
         };
         self.calls += 1;
-        let (verdict, own) = replayed
-            .follower
-            .perform(call, returned, evidence, &mut NoFacts);
+        let mut listed = Listed(evidence.before);
+        let facts: &mut dyn Facts = if evidence.before.is_empty() {
+            &mut NoFacts
+        } else {
+            &mut listed
+        };
+        let (verdict, own) = replayed.follower.perform(call, returned, evidence, facts);
         self.tally.ambiguous += u64::from(evidence.after.is_some());
         let place = Place {
             call_number: self.calls,
@@ -305,7 +309,8 @@ impl Player {
                 detail: format!("{broken}\n"),
             });
         }
-        if !matches!(verdict, Verdict::Agrees | Verdict::Outside) {
+        let both_failed = own < 0 && (-4095..0).contains(&returned);
+        if !matches!(verdict, Verdict::Agrees | Verdict::Outside) && !both_failed {
             // The record's next seed of this space, if any, is where it can go on.
             self.put(space, None);
         }

@@ -238,7 +238,7 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
         let _ = writeln!(out, "{}", line.trim_end());
     }
 
-    for finding in &tally.first {
+    for finding in tally.first() {
         let _ = writeln!(
             out,
             "\n{}: after call {} in process {}\n  {}",
@@ -319,7 +319,7 @@ pub(crate) fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
         .map(|(name, count)| ((*name).to_owned(), count.into()))
         .collect();
     let findings: Vec<Value> = tally
-        .first
+        .findings
         .iter()
         .map(|finding| {
             json!({

@@ -81,7 +81,9 @@ impl Side {
             Verdict::Agrees
         } else if own == -i64::from(Errno::ENOSYS.0) {
             Verdict::NotModelled
-        } else if own >= 0 && outside(&self.engine, call, returned) {
+        } else if outside(&self.engine, call, returned)
+            && (own >= 0 || populates(call) && returned == -i64::from(libc::EFAULT))
+        {
             Verdict::Outside
         } else {
             Verdict::Differs
@@ -171,6 +173,10 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
                     libc::ENODEV | libc::EIO | libc::ENXIO | libc::ENFILE | libc::ENOLCK
                 )
         }
+        // Nothing is known of the ends of files, beyond which there is nothing to populate.
+        Call::Madvise { addr, len, .. } if populates(call) && error == libc::EFAULT => {
+            has_file(engine, *addr, *len)
+        }
         Call::Madvise { advice, .. } => {
             let on_pages = !matches!(advice, 0..=2 | 10..=19);
             on_pages
@@ -186,15 +192,10 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
                         | EHWPOISON
                 )
         }
+        // Locking reads the pages in, which fails beyond the end of a file; the areas are locked all the same.
         Call::Mlock { addr, len, .. } => {
-            // Locking reads the pages in, which fails beyond the end of a file; the areas are locked all the same.
-            let end = addr.saturating_add(*len);
-            let on_file = || {
-                engine
-                    .areas()
-                    .any(|area| area.start < end && area.end > *addr && area.vma.file().is_some())
-            };
-            matches!(error, libc::EAGAIN | libc::EINTR) || error == libc::ENOMEM && on_file()
+            matches!(error, libc::EAGAIN | libc::EINTR)
+                || error == libc::ENOMEM && has_file(engine, *addr, *len)
         }
         Call::Mlockall { .. } => matches!(error, libc::EAGAIN | libc::EINTR),
         Call::Msync { .. } => matches!(error, libc::EIO | libc::EBUSY | libc::EINTR),
@@ -203,4 +204,22 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
         Call::Shmat { .. } => matches!(error, libc::EACCES | libc::EIDRM),
         _ => false,
     }
+}
+
+fn has_file(engine: &AddressSpace, addr: u64, len: u64) -> bool {
+    let end = addr.saturating_add(len);
+    engine
+        .areas()
+        .any(|area| area.start < end && area.end > addr && area.vma.file().is_some())
+}
+
+/// `MADV_POPULATE_READ` or `MADV_POPULATE_WRITE`?
+fn populates(call: &Call) -> bool {
+    matches!(
+        call,
+        Call::Madvise {
+            advice: 22 | 23,
+            ..
+        }
+    )
 }

@@ -17,7 +17,7 @@ pub(crate) enum FindingKind {
     Invariant,
 }
 
-/// The first disagreement of its kind.
+/// A disagreement.
 #[derive(Debug, Clone)]
 pub(crate) struct Finding {
     pub(crate) kind: FindingKind,
@@ -29,6 +29,9 @@ pub(crate) struct Finding {
     /// What engine and kernel say, in as many lines as it takes.
     pub(crate) detail: String,
 }
+
+/// So many disagreements of each kind are kept.
+const KEPT: usize = 100;
 
 /// Counters of one trace.
 #[derive(Debug, Clone, Default)]
@@ -68,7 +71,7 @@ pub(crate) struct Tally {
     pub(crate) not_followed: BTreeMap<Box<str>, u64>,
     pub(crate) ended_unseen: u64,
     pub(crate) spaces: SpaceTotals,
-    pub(crate) first: Vec<Finding>,
+    pub(crate) findings: Vec<Finding>,
 }
 
 /// Figures of the engines, summed up or at their largest.
@@ -111,7 +114,7 @@ impl Tally {
         self.wrong_results + self.wrong_predictions + self.wrong_maps + self.broken_invariants
     }
 
-    /// Notes a disagreement; the text of the first of each kind is kept.
+    /// Notes a disagreement; the first few of each kind are kept.
     pub(crate) fn find(&mut self, kind: FindingKind, make: impl FnOnce() -> Finding) {
         match kind {
             FindingKind::Result => self.wrong_results += 1,
@@ -119,9 +122,24 @@ impl Tally {
             FindingKind::Map => self.wrong_maps += 1,
             FindingKind::Invariant => self.broken_invariants += 1,
         }
-        if !self.first.iter().any(|finding| finding.kind == kind) {
-            self.first.push(make());
+        if self.of_kind(kind).count() < KEPT {
+            self.findings.push(make());
         }
+    }
+
+    fn of_kind(&self, kind: FindingKind) -> impl Iterator<Item = &Finding> {
+        self.findings
+            .iter()
+            .filter(move |finding| finding.kind == kind)
+    }
+
+    /// The first of each kind.
+    pub(crate) fn first(&self) -> impl Iterator<Item = &Finding> {
+        self.findings.iter().filter(|finding| {
+            self.of_kind(finding.kind)
+                .next()
+                .is_some_and(|first| std::ptr::eq(first, *finding))
+        })
     }
 }
 

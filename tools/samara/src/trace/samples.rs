@@ -1,6 +1,6 @@
 //! Ranges of pages that were looked at before a call, and whether they held anonymous memory.
 
-use samara_mm::{AddressSpace, Call, Facts, VmFlags};
+use samara_mm::{AddressSpace, Call, Facts};
 
 use super::facts::Pagemap;
 
@@ -22,8 +22,7 @@ struct Sample {
 }
 
 impl Samples {
-    /// Looks at the pages on which the outcome of `call` depends, and at the neighbours of those that were written: who was written
-    /// first may have lent its anon_vma to the other.
+    /// Looks at the pages on which the outcome of `call` depends.
     pub(crate) fn take(&mut self, engine: &AddressSpace, call: &Call, pagemap: &mut Pagemap) {
         self.list.clear();
         self.before.clear();
@@ -34,28 +33,6 @@ impl Samples {
                 list.push(sample(start, end, pagemap));
             }
         });
-        let mut next = 0;
-        while next < self.list.len() {
-            let Sample {
-                start,
-                end,
-                written,
-            } = self.list[next];
-            next += 1;
-            if !written {
-                continue;
-            }
-            for address in [start.wrapping_sub(1), end] {
-                if let Some(area) = engine.lookup(address)
-                    && area.vma.anon.is_none()
-                    && area.vma.flags.contains(VmFlags::WRITE)
-                    && !area.vma.flags.contains(VmFlags::SHARED)
-                    && !self.list.iter().any(|sample| sample.start == area.start)
-                {
-                    self.list.push(sample(area.start, area.end, pagemap));
-                }
-            }
-        }
         self.before.extend(
             self.list
                 .iter()

@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use samara_mm::{Call, Facts, FileArg, FileId, Limits, NoFacts};
+use samara_mm::{Call, Facts, FileArg, FileId, Limits, NoFacts, VmFlags};
 
 use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Place, Verdict};
@@ -44,8 +44,8 @@ pub(crate) struct Space {
     pub(crate) holder: Option<Tid>,
     pub(crate) waiting: VecDeque<(Tid, Entry)>,
     samples: Samples,
-    /// Areas below the main stack that can grow by faults were mapped.
-    growing: Vec<u64>,
+    /// Areas that grow by faults were mapped, besides the stack.
+    growing: bool,
     /// The process whose limits the engine has.
     limits_of: Tid,
     calls_since_compare: u64,
@@ -91,7 +91,7 @@ impl Space {
             holder: None,
             waiting: VecDeque::new(),
             samples: Samples::default(),
-            growing: Vec::new(),
+            growing: false,
             limits_of: tid,
             calls_since_compare: 0,
             interrupted: false,
@@ -149,7 +149,7 @@ impl Space {
             holder: None,
             waiting: VecDeque::new(),
             samples: Samples::default(),
-            growing: self.growing.clone(),
+            growing: self.growing,
             limits_of: child,
             calls_since_compare: 0,
             interrupted: false,
@@ -219,11 +219,8 @@ impl Space {
             process: who.process,
         };
         let ambiguous = self.ambiguous;
-        if let Call::Mmap { flags, .. } = &call
-            && flags & MAP_GROWSDOWN != 0
-            && returned > 0
-        {
-            self.growing.push(returned as u64);
+        if let Call::Mmap { flags, .. } = &call {
+            self.growing |= flags & MAP_GROWSDOWN != 0;
         }
         session.tally.ambiguous += u64::from(ambiguous);
         let evidence = Evidence {
@@ -235,11 +232,13 @@ impl Space {
             pagemap: &mut self.pagemap,
             missed: Vec::new(),
         };
-        // Where the kernel drew the place by lot, nobody could look at the pages around it before.
-        let facts_or_none: &mut dyn Facts = if placed_at_random(&call, returned) {
-            &mut facts
-        } else {
+        // Where the kernel drew the place by lot, nobody could look at the pages around it before. Elsewhere the engine need not
+        // ask again if there was nothing.
+        let nothing_new = evidence.before.is_empty() && !placed_at_random(&call, returned);
+        let facts_or_none: &mut dyn Facts = if nothing_new {
             &mut NoFacts
+        } else {
+            &mut facts
         };
         let (verdict, own) = self
             .follower
@@ -270,14 +269,14 @@ impl Space {
         if running {
             self.stale = Some(reason);
         } else {
-            self.resync(who, session, reason);
+            self.part(who, session, reason);
         }
     }
 
     /// Does what had to wait for a stop.
     fn catch_up(&mut self, who: Who, session: &mut Session) {
         if let Some(reason) = self.stale.take() {
-            self.resync(who, session, reason);
+            self.part(who, session, reason);
         }
     }
 
@@ -361,26 +360,16 @@ impl Space {
 
     /// Does the call touch areas that faults may have grown?
     fn near_growth(&self, call: &Call) -> bool {
-        let stack_top = self.follower.engine().layout().stack_top;
-        let lowest = self.growing.iter().copied().min().unwrap_or(stack_top);
-        // The main stack grows down to its limit; calls close to it are few.
-        let lowest = lowest.saturating_sub(
-            self.follower
-                .engine()
-                .limits()
-                .stack
-                .clamp(8 << 20, 1 << 36),
-        );
-        let highest = self
-            .growing
-            .iter()
-            .copied()
-            .max()
-            .unwrap_or(0)
-            .max(stack_top)
-            + (1 << 20);
+        if self.growing {
+            return true;
+        }
+        // The stack grows down to its limit; calls close to it are few.
+        let engine = self.follower.engine();
+        let top = engine.layout().stack_top;
+        let room = engine.limits().stack.clamp(8 << 20, 1 << 36);
+        let (low, high) = (top.saturating_sub(room), top + (1 << 20));
         let touches =
-            |addr: u64, len: u64| addr < highest && addr.saturating_add(len) > lowest && addr != 0;
+            |addr: u64, len: u64| addr < high && addr.saturating_add(len) > low && addr != 0;
         match *call {
             Call::Mmap { addr, len, .. }
             | Call::Munmap { addr, len }
@@ -392,41 +381,37 @@ impl Space {
             | Call::Msync { addr, len, .. }
             | Call::Mincore { addr, len }
             | Call::SetVmaName { addr, len, .. }
-            | Call::Mbind { addr, len, .. } => touches(addr, len) || !self.growing.is_empty(),
+            | Call::Mbind { addr, len, .. } => touches(addr, len),
             Call::Mremap {
                 old_addr,
                 old_len,
                 new_len,
                 new_addr,
                 ..
-            } => {
-                touches(old_addr, old_len.max(new_len))
-                    || touches(new_addr, new_len)
-                    || !self.growing.is_empty()
-            }
+            } => touches(old_addr, old_len.max(new_len)) || touches(new_addr, new_len),
             Call::Mlockall { .. } | Call::Munlockall => true,
-            _ => !self.growing.is_empty(),
+            _ => false,
         }
     }
 
     /// Learns how far stacks have grown.
     fn sync_growth(&mut self, session: &mut Session) {
-        let stack_top = self.follower.engine().layout().stack_top;
-        for index in 0..=self.growing.len() {
-            let inside = match index.checked_sub(1) {
-                None => stack_top.saturating_sub(1),
-                Some(index) => self.growing[index],
-            };
-            let Some(own) = self
-                .follower
-                .engine()
-                .area_at(inside)
-                .map(|line| line.start)
-            else {
-                continue;
-            };
-            if let Ok(Some(area)) = self.maps.at(inside)
-                && area.start < own
+        let engine = self.follower.engine();
+        let grows = |area: &samara_mm::Area<'_>| area.vma.flags.contains(VmFlags::GROWSDOWN);
+        let starts: Vec<u64> = if self.growing {
+            engine
+                .areas()
+                .filter(grows)
+                .map(|area| area.start)
+                .collect()
+        } else {
+            let top = engine.layout().stack_top.saturating_sub(1);
+            let stack = engine.lookup(top).map(|area| area.start);
+            stack.into_iter().collect()
+        };
+        for start in starts {
+            if let Ok(Some(area)) = self.maps.at(start)
+                && area.start < start
                 && self.follower.grow_stack(area.start)
             {
                 session.grown.push(area.start);
@@ -497,6 +482,20 @@ impl Space {
                 call: cause.unwrap_or_default(),
                 detail: format!("{broken}\n"),
             });
+        }
+    }
+
+    /// After a wrong answer: if the maps are the same all the same (both failed, say), the engine goes on; what it knows of the past
+    /// would be lost by starting it anew.
+    fn part(&mut self, who: Who, session: &mut Session, reason: &'static str) {
+        let same = self.maps.read(&mut session.map).is_ok()
+            && self
+                .follower
+                .compare(&session.map, &mut session.grown, &mut session.tally.renamed)
+                .is_ok();
+        self.note_grown(session);
+        if !same {
+            self.resync(who, session, reason);
         }
     }
 
