@@ -577,24 +577,23 @@ impl<'s> Tracer<'s> {
             let announced = |task: &Task, process: Tid| {
                 task.process == process && !matches!(task.state, State::Unannounced)
             };
+            // One that is about to exit has left the address space already.
             let mate = self
                 .tasks
                 .values()
-                .find(|task| announced(task, process))
-                .map(|task| task.space);
+                .filter(|task| announced(task, process))
+                .find_map(|task| task.space);
             if process != tid {
                 // A thread: its process is enough to know.
-                let Some(space) = mate else { continue };
-                if let Some(index) = space
-                    && let Some(space) = &mut self.spaces[index]
-                {
+                let Some(index) = mate else { continue };
+                if let Some(space) = &mut self.spaces[index] {
                     space.users += 1;
                 }
                 self.session.tally.threads += 1;
                 if let Some(task) = self.tasks.get_mut(&tid) {
                     *task = Task {
                         process,
-                        space,
+                        space: mate,
                         state: State::Running,
                     };
                 }
