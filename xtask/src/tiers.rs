@@ -111,6 +111,9 @@ fn lint(shell: &Shell) -> Result<()> {
 }
 
 fn unit(shell: &Shell) -> Result<()> {
+    // The C interface is tested from C and from C++.
+    setup::debian(shell, "cc", "gcc")?;
+    setup::debian(shell, "c++", "g++")?;
     // Not quiet: the closing lines of each test binary say what was run.
     cmd!(shell, "cargo test --workspace --locked").run()?;
     Ok(())
