@@ -46,6 +46,10 @@ impl AddressSpace {
             | VmFlags::MAYSHARE
             | VmFlags::LOCKED;
         vma.flags |= self.future_locked;
+        // As for any mapping that may only be executed: the key that forbids reading is given anew.
+        if vma.flags & VmFlags::ACCESS == VmFlags::EXEC {
+            vma.flags = vma.flags.with_pkey(self.execute_only_key());
+        }
         if !self.may_lock_new(vma.flags, len) {
             return Err(Errno::EAGAIN);
         }
