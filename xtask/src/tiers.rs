@@ -31,13 +31,15 @@ pub(crate) enum Tier {
     Sanitize,
     /// A short run of each fuzz target over its committed corpus and beyond.
     Fuzz,
+    /// The tests that are too long for the ordinary run.
+    Proof,
     /// The benchmarks, which are a workspace of their own, built and tried on small data.
     Bench,
 }
 
 impl Tier {
     /// All tiers, in the order in which they run.
-    pub(crate) const ALL: [Tier; 8] = [
+    pub(crate) const ALL: [Tier; 9] = [
         Tier::Lint,
         Tier::Unit,
         Tier::Bare,
@@ -45,6 +47,7 @@ impl Tier {
         Tier::Miri,
         Tier::Sanitize,
         Tier::Fuzz,
+        Tier::Proof,
         Tier::Bench,
     ];
     /// What `cargo xtask test` runs.
@@ -60,6 +63,7 @@ impl Tier {
             Tier::Miri => "miri",
             Tier::Sanitize => "sanitize",
             Tier::Fuzz => "fuzz",
+            Tier::Proof => "proof",
             Tier::Bench => "bench",
         }
     }
@@ -74,6 +78,7 @@ impl Tier {
             Tier::Miri => "undefined behaviour: both borrow models, 32-bit and big-endian machines",
             Tier::Sanitize => "Address- and ThreadSanitizer over the concurrent and the C tests",
             Tier::Fuzz => "each fuzz target over its committed corpus and some seconds beyond",
+            Tier::Proof => "every history of four operations, and the longest traced program",
             Tier::Bench => "the benchmarks, linted and tried on small data",
         }
     }
@@ -88,6 +93,7 @@ impl Tier {
             Tier::Miri => miri(shell),
             Tier::Sanitize => sanitize(shell),
             Tier::Fuzz => fuzz(shell),
+            Tier::Proof => proof(shell),
             Tier::Bench => bench(shell),
         }
     }
@@ -237,6 +243,17 @@ fn fuzz(shell: &Shell) -> Result<()> {
     setup::cargo_tool(shell, "cargo-fuzz")?;
     for target in cmd!(shell, "cargo +nightly fuzz list").read()?.lines() {
         cmd!(shell, "cargo +nightly fuzz run {target} -- {FUZZ_SECONDS}").run()?;
+    }
+    Ok(())
+}
+
+fn proof(shell: &Shell) -> Result<()> {
+    for (package, test) in [("maple-tree", "exhaustive"), ("samara", "programs")] {
+        cmd!(
+            shell,
+            "cargo test --locked --release -p {package} --test {test} -- --ignored"
+        )
+        .run()?;
     }
     Ok(())
 }

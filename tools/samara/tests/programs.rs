@@ -160,7 +160,7 @@ fn eight_threads_map_and_unmap() {
 }
 
 #[test]
-#[ignore = "half a minute: the whole thousand rounds of each thread"]
+#[ignore = "half a minute: the whole thousand rounds of each thread; run by the proof tier"]
 fn eight_threads_map_and_unmap_a_thousand_times() {
     eight_threads("1000");
 }
