@@ -12,10 +12,15 @@
 //! in zigzag form), texts with their length in front, or lists with their count in front. The last record of a complete trace is
 //! `end`. The description names the records and their fields, so that a file explains itself.
 
+mod call;
+mod fields;
 mod format;
+mod map;
 mod read;
+mod state;
 mod write;
 
-pub(crate) use format::{MapChange, Reason, Record};
+pub(crate) use format::{Reason, Record};
+pub(crate) use map::MapChange;
 pub(crate) use read::Reader;
 pub(crate) use write::Writer;

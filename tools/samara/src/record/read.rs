@@ -5,7 +5,8 @@ use std::fs;
 use std::io::Read;
 use std::path::Path;
 
-use super::format::{self, Fields, MAGIC, Memory, Record, VERSION};
+use super::fields::Fields;
+use super::format::{self, MAGIC, Memory, Record, VERSION};
 
 /// A file that cannot be read as a trace: where in it, in bytes from its start, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -12,7 +12,11 @@ use crate::follow::Evidence;
 use crate::maps::Map;
 use crate::seed::Seed;
 
-use super::format::{self, MAGIC, Reason, SCHEMA, VERSION, put, put_signed, put_text};
+use super::call::put_call;
+use super::fields::{put, put_signed, put_text};
+use super::format::{MAGIC, Reason, SCHEMA, VERSION};
+use super::map::put_map;
+use super::state::{put_config, put_file, put_layout, put_limits, put_ranges, put_seed_area};
 
 /// A chunk is written when it holds this many bytes.
 const CHUNK: usize = 32 << 10;
@@ -74,7 +78,7 @@ impl Writer {
         }
         let number = self.held.len() as u64;
         self.chunk.push(1);
-        format::put_file(&mut self.chunk, file);
+        put_file(&mut self.chunk, file);
         self.files.insert(Arc::as_ptr(file), number);
         self.held.push(Arc::clone(file));
         number
@@ -123,12 +127,12 @@ impl Writer {
             Reason::Resync => 1,
             Reason::Adopted => 2,
         });
-        format::put_config(out, &seed.config);
-        format::put_limits(out, &seed.limits);
-        format::put_layout(out, &seed.layout);
+        put_config(out, &seed.config);
+        put_limits(out, &seed.limits);
+        put_layout(out, &seed.layout);
         put(out, seed.areas.len() as u64);
         for (area, number) in seed.areas.iter().zip(numbers) {
-            format::put_seed_area(out, area, number);
+            put_seed_area(out, area, number);
         }
         if reason != Reason::Resync {
             self.maps.remove(&space);
@@ -165,7 +169,7 @@ impl Writer {
     pub(crate) fn limits(&mut self, space: u32, limits: &Limits) {
         self.chunk.push(6);
         put(&mut self.chunk, u64::from(space));
-        format::put_limits(&mut self.chunk, limits);
+        put_limits(&mut self.chunk, limits);
         self.flush_full();
     }
 
@@ -179,18 +183,18 @@ impl Writer {
     ) {
         // Files that the call names come first, as records of their own.
         let mut tail = Vec::with_capacity(64);
-        format::put_call(&mut tail, call, &mut |file| self.number(file));
+        put_call(&mut tail, call, &mut |file| self.number(file));
         let out = &mut self.chunk;
         out.push(7);
         put(out, u64::from(space));
         put(out, thread as u64);
         put_signed(out, returned);
-        format::put_ranges(out, evidence.before);
+        put_ranges(out, evidence.before);
         match evidence.after {
             None => out.push(0),
             Some(after) => {
                 out.push(1);
-                format::put_ranges(out, after);
+                put_ranges(out, after);
             }
         }
         out.extend_from_slice(&tail);
@@ -211,7 +215,7 @@ impl Writer {
         self.chunk.push(9);
         put(&mut self.chunk, u64::from(space));
         let before = self.maps.entry(space).or_default();
-        format::put_map(&mut self.chunk, map, before);
+        put_map(&mut self.chunk, map, before);
         before.clone_from(map);
         self.flush_full();
     }
@@ -219,7 +223,7 @@ impl Writer {
     pub(crate) fn settings(&mut self, space: u32, config: &Config) {
         self.chunk.push(12);
         put(&mut self.chunk, u64::from(space));
-        format::put_config(&mut self.chunk, config);
+        put_config(&mut self.chunk, config);
         self.flush_full();
     }
 
