@@ -29,4 +29,12 @@ fn random_histories() {
     for seed in 0..count {
         play(&random(seed + 1_000_000, length));
     }
+    if cfg!(miri) {
+        return;
+    }
+    // What the fuzzer has kept.
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/maple_c");
+    for file in corpus.read_dir().into_iter().flatten() {
+        play(&std::fs::read(file.unwrap().path()).unwrap());
+    }
 }

@@ -1,0 +1,407 @@
+//! Histories of a cursor that moves, stores, erases and sets nodes aside, on a `MapleTree` and under the lock of a `SyncMapleTree`, beside a
+//! position in the list.
+
+use maple_tree::{Fanout, MapleTree, Native, Shape, Status, StoreError, SyncMapleTree, Waiting};
+
+use super::{Bytes, Countdown, Model, Nodes};
+
+const MIDDLE: u64 = 1 << 40;
+
+type Map<S> = MapleTree<u64, u32, Nodes, S>;
+type Shared<S> = SyncMapleTree<u64, u32, Waiting, Nodes, spin::Mutex<()>, S>;
+
+/// Where the cursor should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    index: u64,
+    last: u64,
+    status: Status,
+}
+
+/// The list, and a position in it: the documented states.
+struct Moves {
+    model: Model<u64>,
+    at: Place,
+    number: u32,
+}
+
+impl Moves {
+    fn new() -> Self {
+        Self {
+            model: Model::new(),
+            at: Place {
+                index: 0,
+                last: 0,
+                status: Status::Start,
+            },
+            number: 0,
+        }
+    }
+
+    fn stand(&mut self, index: u64, last: u64, status: Status) {
+        self.at = Place {
+            index,
+            last,
+            status,
+        };
+    }
+
+    fn go(&mut self, key: u64) -> Option<u32> {
+        let slot = self.model.at(key);
+        self.stand(slot.first, slot.last, Status::Active);
+        slot.number
+    }
+
+    fn end(&mut self, status: Status) -> Option<u32> {
+        self.at.status = status;
+        None
+    }
+
+    fn onwards(&mut self, max: u64, holes: bool) -> Option<u32> {
+        while self.at.last < max {
+            let number = self.go(self.at.last + 1);
+            if number.is_some() || holes {
+                return number;
+            }
+        }
+        self.end(Status::Overflow)
+    }
+
+    fn backwards(&mut self, min: u64, holes: bool) -> Option<u32> {
+        while self.at.index > min {
+            let number = self.go(self.at.index - 1);
+            if number.is_some() || holes {
+                return number;
+            }
+        }
+        self.end(Status::Underflow)
+    }
+
+    fn is_somewhere(&self) -> bool {
+        matches!(
+            self.at.status,
+            Status::Active | Status::Overflow | Status::Underflow
+        )
+    }
+
+    fn next(&mut self, max: u64, holes: bool) -> Option<u32> {
+        if !self.is_somewhere() {
+            self.go(self.at.index);
+        }
+        self.onwards(max, holes)
+    }
+
+    fn prev(&mut self, min: u64, holes: bool) -> Option<u32> {
+        if self.at.index <= min {
+            return self.end(Status::Underflow);
+        }
+        if !self.is_somewhere() {
+            self.go(self.at.index);
+        }
+        self.backwards(min, holes)
+    }
+
+    fn find(&mut self, max: u64, holes: bool) -> Option<u32> {
+        if !matches!(self.at.status, Status::Start | Status::Underflow) {
+            if self.at.last >= max {
+                return self.end(Status::Overflow);
+            }
+            self.at.index = self.at.last + 1;
+        }
+        if self.at.index > max {
+            return self.end(Status::Overflow);
+        }
+        match self.go(self.at.index) {
+            None if !holes => self.onwards(max, holes),
+            number => number,
+        }
+    }
+
+    fn find_rev(&mut self, min: u64, holes: bool) -> Option<u32> {
+        if !matches!(self.at.status, Status::Start | Status::Overflow) {
+            if self.at.index <= min {
+                return self.end(Status::Underflow);
+            }
+            self.at.index -= 1;
+        }
+        if self.at.index < min {
+            return self.end(Status::Underflow);
+        }
+        match self.go(self.at.index) {
+            None if !holes => self.backwards(min, holes),
+            number => number,
+        }
+    }
+
+    fn stored(&mut self, number: Option<u32>) {
+        let Place { index, last, .. } = self.at;
+        self.model.store(index, last, number);
+        self.at.status = Status::Active;
+    }
+
+    /// Whether the tree may be one without nodes, whose cursors have states of their own.
+    fn is_small(&self) -> bool {
+        self.model.entries().all(|slot| slot.last == 0)
+    }
+}
+
+/// Performs a history.
+///
+/// # Panics
+///
+/// If a move gives something else than the list has, a store damages the structure, or nodes are left at the end.
+pub fn play(bytes: &[u8]) {
+    let mut bytes = Bytes::new(bytes);
+    if bytes.byte() & 1 == 0 {
+        run::<Fanout<4>>(bytes);
+    } else {
+        run::<Native>(bytes);
+    }
+}
+
+/// A cursor of either kind, until it is dropped.
+macro_rules! moves {
+    ($cursor:ident, $rcu:literal, $bytes:ident, $moves:ident, $nodes:ident) => {{
+        let mut cursor = $cursor;
+        $moves.stand(0, 0, Status::Start);
+        while !$bytes.is_empty() {
+            let code = $bytes.byte();
+            if code >= 0xf8 {
+                break;
+            }
+            if code & 0xc0 == 0x40 {
+                $nodes.allow(usize::from($bytes.byte() % 6));
+            }
+            let holes = code & 0x20 != 0;
+            let before = $moves.at.status;
+            let (is, should) = match code % 20 {
+                0 => {
+                    let (first, last) = $bytes.range(MIDDLE);
+                    cursor.set_range(first..=last);
+                    $moves.stand(first, last, Status::Start);
+                    (None, None)
+                }
+                1 => {
+                    cursor.pause();
+                    $moves.at.status = Status::Pause;
+                    (None, None)
+                }
+                2 => {
+                    cursor.reset();
+                    $moves.at.status = Status::Start;
+                    (None, None)
+                }
+                3 => {
+                    let key = $bytes.key(MIDDLE);
+                    cursor.set(key);
+                    $moves.stand(key, key, Status::Start);
+                    (cursor.walk(), $moves.go(key))
+                }
+                4 | 5 => {
+                    let max = $bytes.key(MIDDLE);
+                    let is = if holes { cursor.next_range(..=max) } else { cursor.next(..=max) };
+                    (is, $moves.next(max, holes))
+                }
+                6 | 7 => {
+                    let min = $bytes.key(MIDDLE);
+                    let is = if holes { cursor.prev_range(min..) } else { cursor.prev(min..) };
+                    (is, $moves.prev(min, holes))
+                }
+                8 | 9 => {
+                    let max = $bytes.key(MIDDLE);
+                    let is = if holes { cursor.find_range(..=max) } else { cursor.find(..=max) };
+                    (is, $moves.find(max, holes))
+                }
+                10 | 11 => {
+                    let min = $bytes.key(MIDDLE);
+                    let is = if holes { cursor.find_range_rev(min..) } else { cursor.find_rev(min..) };
+                    (is, $moves.find_rev(min, holes))
+                }
+                12..=14 => {
+                    if code & 0x10 != 0 {
+                        let (first, last) = $bytes.range(MIDDLE);
+                        cursor.set_range(first..=last);
+                        $moves.stand(first, last, Status::Start);
+                    }
+                    $moves.number += 1;
+                    let number = $moves.number;
+                    match cursor.store(number) {
+                        Ok(()) => $moves.stored(Some(number)),
+                        Err(StoreError::Splits(_)) => {
+                            assert!($moves.model.splits($moves.at.index, $moves.at.last));
+                        }
+                        Err(StoreError::Alloc(_)) => {
+                            assert!($nodes.is_dry());
+                            // It kept what it could get. Another attempt asks for the rest.
+                            $nodes.allow(usize::MAX);
+                            cursor.store(number).unwrap();
+                            $moves.stored(Some(number));
+                        }
+                        Err(StoreError::EmptyRange(_)) => panic!("it is not empty"),
+                    }
+                    (None, None)
+                }
+                15 => {
+                    let entry = $moves.model.at($moves.at.index);
+                    match cursor.erase() {
+                        Ok(Some(range)) => {
+                            assert_eq!(range, entry.first..=entry.last);
+                            assert!(entry.number.is_some());
+                            $moves.stand(entry.first, entry.last, Status::Active);
+                            $moves.stored(None);
+                        }
+                        Ok(None) => assert_eq!(entry.number, None),
+                        Err(_) => assert!($nodes.is_dry()),
+                    }
+                    (None, None)
+                }
+                16 => {
+                    $moves.number += 1;
+                    let number = $moves.number;
+                    let entry = $moves.model.at($moves.at.index);
+                    let done = cursor.replace(number);
+                    $moves.stand(entry.first, entry.last, Status::Active);
+                    match done {
+                        Ok(()) => {
+                            assert!(entry.number.is_some());
+                            $moves.stored(Some(number));
+                        }
+                        Err(_) => assert!(entry.number.is_none() || $nodes.is_dry()),
+                    }
+                    (None, None)
+                }
+                17 => {
+                    // A store after `preallocate` takes no memory.
+                    let (first, last) = $bytes.range(MIDDLE);
+                    cursor.set_range(first..=last);
+                    $moves.stand(first, last, Status::Start);
+                    if cursor.preallocate().is_ok() {
+                        $nodes.allow(0);
+                        $moves.number += 1;
+                        let number = $moves.number;
+                        match cursor.store(number) {
+                            Ok(()) => $moves.stored(Some(number)),
+                            Err(error) => {
+                                assert!(matches!(error, StoreError::Splits(_)));
+                                assert!($moves.model.splits(first, last));
+                            }
+                        }
+                    } else {
+                        assert!($nodes.is_dry());
+                    }
+                    (None, None)
+                }
+                18 => {
+                    let ((lo, hi), size) = ($bytes.range(MIDDLE), $bytes.small(20));
+                    let found = $moves.model.gap((lo, hi), size, 1, 0, !holes);
+                    let done = if holes {
+                        cursor.empty_area_rev(lo..=hi, size)
+                    } else {
+                        cursor.empty_area(lo..=hi, size)
+                    };
+                    assert_eq!(done.is_ok(), found.is_some());
+                    if let Some(first) = found {
+                        $moves.stand(first, first + (size - 1), Status::Start);
+                    }
+                    (None, None)
+                }
+                _ => {
+                    // So many entries in ascending order, behind all that is there, take no memory either.
+                    let (count, shape) = ($bytes.byte(), $bytes.byte());
+                    let behind = $moves.model.entries().next_back().map_or(0, |slot| slot.last);
+                    if cursor.expected_entries(usize::from(count)).is_ok() {
+                        if $rcu {
+                            // Every store copies a leaf, which is not counted ahead.
+                            $nodes.allow(usize::MAX);
+                        }
+                        let allocated = $nodes.allocated();
+                        let mut at = behind;
+                        for i in 0..count {
+                            let room = u64::from(shape >> (i & 3) & 3);
+                            let Some(first) = at.checked_add(room).and_then(|at| at.checked_add(1)) else {
+                                break;
+                            };
+                            let Some(last) = first.checked_add(u64::from(shape >> 4)) else { break };
+                            cursor.set_range(first..=last);
+                            $moves.stand(first, last, Status::Start);
+                            $moves.number += 1;
+                            cursor.store($moves.number).unwrap();
+                            $moves.stored(Some($moves.number));
+                            at = last;
+                        }
+                        assert!(
+                            $rcu || $nodes.allocated() == allocated,
+                            "stores in bulk mode took memory"
+                        );
+                    } else {
+                        assert!($nodes.is_dry());
+                    }
+                    (None, None)
+                }
+            };
+            $nodes.allow(usize::MAX);
+            let place = Place {
+                index: cursor.index(),
+                last: cursor.last(),
+                status: cursor.status(),
+            };
+            let without_nodes = [before, place.status]
+                .iter()
+                .any(|status| matches!(status, Status::None | Status::Root));
+            if without_nodes && $moves.is_small() {
+                // States of their own: see the test `states_without_nodes`.
+                if let Some(number) = is {
+                    assert_eq!($moves.model.at(place.index).number, Some(number));
+                }
+                $moves.at = place;
+            } else {
+                assert_eq!((is, place), (should, $moves.at), "after {code:#x} from {before:?}");
+            }
+        }
+    }};
+}
+
+fn run<S: Shape>(mut bytes: Bytes<'_>) {
+    let nodes = Countdown::new();
+    let mut moves = Moves::new();
+    let modes = bytes.byte();
+    if modes & 1 == 0 {
+        let mut map: Map<S> = if modes & 2 == 0 {
+            MapleTree::new_in(nodes.clone())
+        } else {
+            MapleTree::with_gaps_in(nodes.clone())
+        };
+        while !bytes.is_empty() {
+            let cursor = map.cursor_mut(0..=0);
+            moves!(cursor, false, bytes, moves, nodes);
+            compare(&map, &moves.model, &nodes);
+        }
+    } else {
+        let tree: Shared<S> = if modes & 2 == 0 {
+            SyncMapleTree::new_in(Waiting::new(), nodes.clone())
+        } else {
+            SyncMapleTree::with_gaps_in(Waiting::new(), nodes.clone())
+        };
+        while !bytes.is_empty() {
+            let mut writer = tree.write();
+            let cursor = writer.cursor_mut(0..=0);
+            moves!(cursor, true, bytes, moves, nodes);
+            writer.check().unwrap();
+        }
+        compare(&tree.into_exclusive(), &moves.model, &nodes);
+    }
+    assert_eq!(nodes.live(), 0, "nodes are left");
+}
+
+fn compare<S: Shape>(map: &Map<S>, model: &Model<u64>, nodes: &Nodes) {
+    map.check().unwrap();
+    let is = map
+        .iter()
+        .map(|(range, number)| (*range.start(), *range.end(), Some(number)));
+    assert!(
+        is.eq(model
+            .entries()
+            .map(|slot| (slot.first, slot.last, slot.number)))
+    );
+    assert_eq!(nodes.live(), map.stats().nodes());
+}

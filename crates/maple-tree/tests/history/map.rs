@@ -1,0 +1,536 @@
+//! Histories of a `MapleTree`: every call that changes it, with allocations that fail, beside the list.
+
+use maple_tree::{
+    CloneError, EraseError, Fanout, InsertError, Key, MapleTree, Native, Shape, StoreError,
+};
+
+use super::{Bytes, Countdown, Mint, Model, Nodes, Slot, Token, small};
+
+type Map<K, S> = MapleTree<K, Box<Token>, Nodes, S>;
+
+/// Performs a history.
+///
+/// # Panics
+///
+/// If a call gives something else than the list has, leaves the structure damaged, or something is left at the end.
+pub fn play(bytes: &[u8]) {
+    let mut bytes = Bytes::new(bytes);
+    match bytes.byte() % 6 {
+        0 => run::<u64, Fanout<4>>(bytes, 1 << 40),
+        1 => run::<u32, Fanout<4>>(bytes, 1 << 30),
+        2 => run::<u128, Fanout<5>>(bytes, 1 << 100),
+        3 => run::<u64, Native>(bytes, 1 << 40),
+        4 => run::<u32, Native>(bytes, 1 << 30),
+        _ => run::<u128, Native>(bytes, 1 << 100),
+    }
+}
+
+struct Run<K: Key, S: Shape> {
+    nodes: Nodes,
+    mint: Mint,
+    tree: Map<K, S>,
+    model: Model<K>,
+    middle: K,
+}
+
+fn run<K: Key, S: Shape>(mut bytes: Bytes<'_>, middle: K) {
+    let nodes = Countdown::new();
+    let mut run = Run {
+        tree: if bytes.byte() & 1 == 0 {
+            Map::<K, S>::new_in(nodes.clone())
+        } else {
+            Map::<K, S>::with_gaps_in(nodes.clone())
+        },
+        mint: Mint::default(),
+        model: Model::new(),
+        nodes,
+        middle,
+    };
+    while !bytes.is_empty() {
+        run.step(&mut bytes);
+        run.nodes.allow(usize::MAX);
+        run.compare();
+    }
+    let Run {
+        nodes, mint, tree, ..
+    } = run;
+    drop(tree);
+    assert_eq!((nodes.live(), mint.live()), (0, 0), "something is left");
+}
+
+/// A slot that the tree shows.
+fn slot<K: Key>(found: (std::ops::RangeInclusive<K>, &Token)) -> Slot<K> {
+    Slot {
+        first: *found.0.start(),
+        last: *found.0.end(),
+        number: Some(found.1.number),
+    }
+}
+
+impl<K: Key, S: Shape> Run<K, S> {
+    /// Structure, content, and counts.
+    fn compare(&self) {
+        if let Err(damage) = self.tree.check() {
+            panic!("{damage}\n{}", self.tree);
+        }
+        assert!(self.tree.iter().map(slot).eq(self.model.entries()));
+        assert_eq!(self.mint.live(), self.model.entries().count());
+        assert_eq!(self.nodes.live(), self.tree.stats().nodes());
+    }
+
+    fn step(&mut self, bytes: &mut Bytes<'_>) {
+        let code = bytes.byte();
+        // Some calls meet an allocator that is about to fail.
+        if code & 0xc0 == 0x40 {
+            self.nodes.allow(usize::from(bytes.byte() % 8));
+        }
+        let middle = self.middle;
+        match code % 22 {
+            0 | 1 => self.insert(bytes.range(middle)),
+            2 => self.store(bytes.range(middle)),
+            3 | 4 => self.store_splitting(bytes.range(middle), bytes.byte() != 0),
+            5 => self.store_with(bytes.range(middle)),
+            6 => self.erase(bytes.range(middle)),
+            7 => self.erase_splitting(bytes.range(middle)),
+            8 | 9 => self.remove(bytes.key(middle)),
+            10 => self.replace(bytes.key(middle)),
+            11 => self.grow(bytes.key(middle), bytes.range(middle)),
+            12 => self.allocate(bytes.range(middle), bytes.small(20), code & 0x20 == 0),
+            13 => self.cyclic(bytes.range(middle), bytes.key(middle)),
+            14 => self.gaps(bytes),
+            15 => self.duplicate(bytes.byte(), bytes.byte()),
+            16 => self.retain(bytes.byte()),
+            17 => self.traverse(bytes),
+            18 => self.look(bytes.key(middle)),
+            19 => self.change(bytes.range(middle)),
+            20 => self.extend(bytes),
+            _ => {
+                // Rarely: a history that starts over has a short memory.
+                if bytes.byte() > 0xf0 {
+                    self.tree.clear();
+                    self.model = Model::new();
+                }
+            }
+        }
+    }
+
+    /// The number of a value that came back, which is dropped.
+    fn token(&mut self) -> (u32, Box<Token>) {
+        let number = self.mint.number();
+        (number, Box::new(self.mint.copy(number)))
+    }
+
+    fn insert(&mut self, (first, last): (K, K)) {
+        let (number, token) = self.token();
+        let free = self.model.is_free(first, last);
+        match self.tree.insert_range(first..=last, token) {
+            Ok(()) => {
+                assert!(free);
+                self.model.store(first, last, Some(number));
+            }
+            Err(InsertError::Occupied(token)) => {
+                assert!(!free);
+                assert_eq!(token.number, number);
+            }
+            Err(InsertError::Alloc(token)) => {
+                assert!(self.nodes.is_dry());
+                assert_eq!(token.number, number);
+            }
+            Err(InsertError::EmptyRange(_)) => panic!("it is not empty"),
+        }
+    }
+
+    /// What a store or an erasure came to.
+    fn stored(
+        &mut self,
+        range: (K, K),
+        number: Option<u32>,
+        done: Result<(), EraseError>,
+        may_split: bool,
+    ) {
+        let splits = self.model.splits(range.0, range.1);
+        match done {
+            Ok(()) => {
+                assert!(may_split || !splits);
+                self.model.store(range.0, range.1, number);
+            }
+            Err(EraseError::Splits) => assert!(splits && !may_split),
+            Err(EraseError::Alloc) => assert!(self.nodes.is_dry()),
+            Err(EraseError::EmptyRange) => panic!("it is not empty"),
+        }
+    }
+
+    fn refused(number: u32, error: StoreError<Box<Token>>) -> EraseError {
+        let kind = match &error {
+            StoreError::Splits(_) => EraseError::Splits,
+            StoreError::Alloc(_) => EraseError::Alloc,
+            StoreError::EmptyRange(_) => EraseError::EmptyRange,
+        };
+        assert_eq!(error.into_value().number, number);
+        kind
+    }
+
+    fn store(&mut self, range: (K, K)) {
+        let (number, token) = self.token();
+        let done = self.tree.store_range(range.0..=range.1, token);
+        self.stored(
+            range,
+            Some(number),
+            done.map_err(|e| Self::refused(number, e)),
+            false,
+        );
+    }
+
+    fn store_with(&mut self, range: (K, K)) {
+        let (number, token) = self.token();
+        let mut displaced = Vec::new();
+        let done = self
+            .tree
+            .store_range_with(range.0..=range.1, token, |range, token| {
+                displaced.push(slot((range, &*token)));
+            });
+        displaced.sort_by_key(|slot| slot.first);
+        let expected = match done {
+            Ok(()) => self.model.covered(range.0, range.1),
+            Err(_) => Vec::new(),
+        };
+        assert_eq!(displaced, expected);
+        self.stored(
+            range,
+            Some(number),
+            done.map_err(|e| Self::refused(number, e)),
+            false,
+        );
+    }
+
+    fn store_splitting(&mut self, range: (K, K), split: bool) {
+        let (number, token) = self.token();
+        let mint = &self.mint;
+        let above = self.model.at(range.1).last;
+        let splits = self.model.splits(range.0, range.1);
+        let done = self
+            .tree
+            .store_range_splitting(range.0..=range.1, token, |part, token| {
+                assert!(splits);
+                assert_eq!(part, range.1.wrapping_add(K::ONE)..=above);
+                split.then(|| Box::new(mint.copy(token.number)))
+            });
+        self.stored(
+            range,
+            Some(number),
+            done.map_err(|e| Self::refused(number, e)),
+            split,
+        );
+    }
+
+    fn erase(&mut self, range: (K, K)) {
+        let mut displaced = Vec::new();
+        let done = self
+            .tree
+            .erase_range_with(range.0..=range.1, |range, token| {
+                displaced.push(slot((range, &*token)));
+            });
+        displaced.sort_by_key(|slot| slot.first);
+        if done.is_ok() {
+            assert_eq!(displaced, self.model.covered(range.0, range.1));
+        }
+        self.stored(range, None, done, false);
+    }
+
+    fn erase_splitting(&mut self, range: (K, K)) {
+        let mint = &self.mint;
+        let done = self
+            .tree
+            .erase_range_splitting(range.0..=range.1, |_, token| {
+                Some(Box::new(mint.copy(token.number)))
+            });
+        self.stored(range, None, done, true);
+    }
+
+    fn remove(&mut self, key: K) {
+        let expected = self.model.at(key);
+        match self.tree.remove(key) {
+            Ok(Some((range, token))) => {
+                assert_eq!(slot((range, &*token)), expected);
+                self.model.store(expected.first, expected.last, None);
+            }
+            Ok(None) => assert_eq!(expected.number, None),
+            Err(_) => assert!(self.nodes.is_dry()),
+        }
+    }
+
+    fn replace(&mut self, key: K) {
+        let (number, token) = self.token();
+        let expected = self.model.at(key);
+        match self.tree.replace(key, token) {
+            Ok(old) => {
+                assert_eq!(Some(old.number), expected.number);
+                self.model
+                    .store(expected.first, expected.last, Some(number));
+            }
+            Err(token) => {
+                assert_eq!(token.number, number);
+                assert!(expected.number.is_none() || self.nodes.is_dry());
+            }
+        }
+    }
+
+    fn grow(&mut self, key: K, (first, last): (K, K)) {
+        let entry = self.model.at(key);
+        let grows = entry.number.is_some() && first <= entry.first && entry.last <= last;
+        let mut displaced = Vec::new();
+        let done = self.tree.grow(key, first..=last, |range, token| {
+            displaced.push(slot((range, &*token)));
+        });
+        match done {
+            Ok(done) => {
+                assert_eq!(done, grows);
+                if grows {
+                    displaced.push(entry);
+                    displaced.sort_by_key(|slot| slot.first);
+                    assert_eq!(displaced, self.model.covered(first, last));
+                    self.model.store(first, last, entry.number);
+                }
+            }
+            Err(_) => assert!(grows && self.nodes.is_dry()),
+        }
+    }
+
+    fn allocate(&mut self, bounds: (K, K), size: K, up: bool) {
+        let (number, token) = self.token();
+        let expected = self.model.gap(bounds, size, K::ONE, K::MIN, up);
+        let range = bounds.0..=bounds.1;
+        let done = if up {
+            self.tree.alloc_range(range, size, token)
+        } else {
+            self.tree.alloc_rrange(range, size, token)
+        };
+        match done {
+            Ok(first) => {
+                assert_eq!(Some(first), expected);
+                let last = first.wrapping_add(size.wrapping_sub(K::ONE));
+                self.model.store(first, last, Some(number));
+            }
+            Err(InsertError::Occupied(_)) => assert_eq!(expected, None),
+            Err(InsertError::EmptyRange(_)) => assert_eq!(size, K::MIN),
+            Err(InsertError::Alloc(_)) => assert!(self.nodes.is_dry()),
+        }
+    }
+
+    fn cyclic(&mut self, bounds: (K, K), from: K) {
+        let (number, token) = self.token();
+        let mut next = from;
+        let lowest = |lo: K| {
+            (lo <= bounds.1)
+                .then(|| self.model.gap((lo, bounds.1), K::ONE, K::ONE, K::MIN, true))
+                .flatten()
+        };
+        let ahead = lowest(from.max(bounds.0)).map(|key| (key, false));
+        let expected = ahead.or_else(|| lowest(bounds.0).map(|key| (key, true)));
+        match self
+            .tree
+            .alloc_cyclic(bounds.0..=bounds.1, &mut next, token)
+        {
+            Ok((key, wrapped)) => {
+                assert_eq!(Some((key, wrapped)), expected);
+                assert_eq!(next, key.wrapping_add(K::ONE));
+                self.model.store(key, key, Some(number));
+            }
+            Err(InsertError::Alloc(_)) => assert!(self.nodes.is_dry() && next == from),
+            Err(_) => assert!(expected.is_none() && next == from),
+        }
+    }
+
+    fn gaps(&mut self, bytes: &mut Bytes<'_>) {
+        let bounds = bytes.range(self.middle);
+        let size = bytes.small(40);
+        let (align, offset) = (bytes.small(17), bytes.small(17));
+        let range = bounds.0..=bounds.1;
+        assert_eq!(
+            self.tree.gap_up_aligned(range.clone(), size, align, offset),
+            self.model.gap(bounds, size, align, offset, true)
+        );
+        assert_eq!(
+            self.tree.gap_down_aligned(range, size, align, offset),
+            self.model.gap(bounds, size, align, offset, false)
+        );
+    }
+
+    /// A duplicate without the entries whose number is 0 modulo `sparse`, given up at the entry `stop` if that is not 0.
+    fn duplicate(&mut self, sparse: u8, stop: u8) {
+        let mut left = u32::from(stop);
+        let mint = &self.mint;
+        let out = |number: u32| sparse != 0 && number.is_multiple_of(u32::from(sparse));
+        let (live, tokens) = (self.nodes.live(), mint.live());
+        let copy = self.tree.try_clone_with(|_, token| {
+            left = left.wrapping_sub(1);
+            if left == 0 {
+                return Err("enough");
+            }
+            Ok((!out(token.number)).then(|| Box::new(mint.copy(token.number))))
+        });
+        match copy {
+            Ok(copy) => {
+                let mut model = self.model.clone();
+                for slot in self
+                    .model
+                    .entries()
+                    .filter(|slot| slot.number.is_some_and(out))
+                {
+                    model.store(slot.first, slot.last, None);
+                }
+                copy.check().unwrap();
+                assert!(copy.iter().map(slot).eq(model.entries()));
+                assert_eq!(self.nodes.live() - live, copy.stats().nodes());
+            }
+            Err(CloneError::Entry(_)) => assert!(stop != 0),
+            Err(_) => assert!(self.nodes.is_dry()),
+        }
+        assert_eq!((self.nodes.live(), mint.live()), (live, tokens));
+    }
+
+    fn retain(&mut self, drop_every: u8) {
+        if drop_every == 0 {
+            return;
+        }
+        let out = |number: u32| number.is_multiple_of(u32::from(drop_every));
+        let mut seen = Vec::new();
+        let done = self.tree.retain(|range, token| {
+            seen.push(slot((range, token)));
+            !out(token.number)
+        });
+        let all: Vec<_> = self.model.entries().collect();
+        match done {
+            Ok(()) => assert_eq!(seen, all),
+            Err(_) => {
+                assert!(self.nodes.is_dry() && all.starts_with(&seen));
+                // The last one was to go and could not.
+                seen.pop();
+            }
+        }
+        for slot in seen {
+            if slot.number.is_some_and(out) {
+                self.model.store(slot.first, slot.last, None);
+            }
+        }
+    }
+
+    /// From both ends, in the order that the bits of a byte say.
+    fn traverse(&mut self, bytes: &mut Bytes<'_>) {
+        let (first, last) = bytes.range(self.middle);
+        let turns = bytes.byte();
+        let mut expected = std::collections::VecDeque::from(self.model.within(first, last));
+        let mut iter = self.tree.range(first..=last).map(slot);
+        for turn in 0.. {
+            let back = turns >> (turn % 8) & 1 == 1;
+            let (is, should) = if back {
+                (iter.next_back(), expected.pop_back())
+            } else {
+                (iter.next(), expected.pop_front())
+            };
+            assert_eq!(is, should);
+            if should.is_none() {
+                break;
+            }
+        }
+        let holes = self
+            .model
+            .0
+            .iter()
+            .filter(|slot| slot.number.is_none() && slot.first <= last && first <= slot.last);
+        assert!(
+            self.tree
+                .holes(first..=last)
+                .eq(holes.map(|slot| slot.first..=slot.last))
+        );
+        let within = self.model.within(first, last);
+        assert_eq!(
+            self.tree.find(first..=last).map(slot),
+            within.first().copied()
+        );
+        assert_eq!(
+            self.tree.find_rev(first..=last).map(slot),
+            within.last().copied()
+        );
+    }
+
+    fn look(&mut self, key: K) {
+        let expected = self.model.at(key);
+        assert_eq!(
+            self.tree.get(key).map(|token| token.number),
+            expected.number
+        );
+        assert_eq!(self.tree.contains(key), expected.number.is_some());
+        let range = expected.first..=expected.last;
+        match expected.number {
+            Some(_) => assert_eq!(self.tree.get_range(key).map(slot), Some(expected)),
+            None => assert_eq!(self.tree.hole_at(key), Some(range)),
+        }
+        assert_eq!(self.tree.first().map(slot), self.model.entries().next());
+        assert_eq!(self.tree.last().map(slot), self.model.entries().next_back());
+        assert_eq!(self.tree.is_empty(), self.model.entries().next().is_none());
+    }
+
+    /// New numbers in the entries of a range, in place.
+    fn change(&mut self, (first, last): (K, K)) {
+        for slot in self.model.within(first, last) {
+            let number = self.mint.number();
+            self.model.store(slot.first, slot.last, Some(number));
+        }
+        let mut new = self.model.within(first, last).into_iter();
+        for (_, token) in self.tree.range_mut(first..=last) {
+            token.number = new.next().and_then(|slot| slot.number).unwrap();
+        }
+        assert!(new.next().is_none());
+        if let Some(token) = self.tree.get_mut(first) {
+            assert_eq!(Some(token.number), self.model.at(first).number);
+        }
+    }
+
+    /// Some entries in a row.
+    fn extend(&mut self, bytes: &mut Bytes<'_>) {
+        let (mut at, step) = (bytes.key(self.middle), bytes.byte());
+        let count = bytes.byte() % 40;
+        let (size, room) = (small::<K>(step & 7), small::<K>(step >> 3 & 7));
+        let mut entries = Vec::new();
+        for _ in 0..count {
+            let Some(last) = at.checked_add(size) else {
+                break;
+            };
+            let number = self.mint.number();
+            entries.push((at..=last, Box::new(self.mint.copy(number))));
+            let Some(next) = last.checked_add(room).and_then(K::successor) else {
+                break;
+            };
+            at = next;
+        }
+        let mut planned: Vec<_> = entries
+            .iter()
+            .map(|(range, token)| slot((range.clone(), &**token)))
+            .collect();
+        match self.tree.try_extend(entries) {
+            Ok(()) => {}
+            Err(error) => {
+                let (dry, number) = match &error {
+                    InsertError::Occupied(token) => (false, token.number),
+                    InsertError::Alloc(token) => (true, token.number),
+                    InsertError::EmptyRange(_) => panic!("it is not empty"),
+                };
+                let at = planned
+                    .iter()
+                    .position(|slot| slot.number == Some(number))
+                    .unwrap();
+                assert!(if dry {
+                    self.nodes.is_dry()
+                } else {
+                    !self.model.is_free(planned[at].first, planned[at].last)
+                });
+                planned.truncate(at);
+            }
+        }
+        for slot in planned {
+            assert!(self.model.is_free(slot.first, slot.last));
+            self.model.store(slot.first, slot.last, slot.number);
+        }
+    }
+}

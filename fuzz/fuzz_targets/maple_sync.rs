@@ -1,0 +1,7 @@
+//! Histories of a `SyncMapleTree` with readers, an iterator and a cursor that stay open while it is written.
+#![no_main]
+
+#[path = "../../crates/maple-tree/tests/history/mod.rs"]
+mod history;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| history::sync::play(bytes));
