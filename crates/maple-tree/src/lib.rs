@@ -31,6 +31,7 @@ mod gap;
 mod gap_upkeep;
 mod iter;
 mod key;
+mod look;
 mod map;
 mod node;
 #[cfg(not(loom))]

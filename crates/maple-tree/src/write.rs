@@ -6,23 +6,13 @@ use core::ptr::NonNull;
 use crate::error::{EraseError, InsertError, StoreError};
 use crate::gap::Want;
 use crate::key::Key;
+use crate::look::view;
 use crate::node::{NULL, Word};
 use crate::reserve::AllocError;
 use crate::shape::Shape;
 use crate::store::plan::Plan;
 use crate::tree::RawTree;
 use crate::value::Value;
-
-/// The view of a stored word.
-///
-/// # Safety
-///
-/// `word` is that of a value which is neither removed from its tree nor viewed exclusively for `'a`.
-#[inline]
-pub(crate) unsafe fn view<'a, V: Value + 'a>(word: Word) -> Option<V::Ref<'a>> {
-    // SAFETY: the caller's promise.
-    NonNull::new(word).map(|raw| unsafe { V::borrow(raw) })
-}
 
 /// A tree of values that its holder alone may write.
 pub(crate) trait Host<K: Key, V: Value, S: Shape> {

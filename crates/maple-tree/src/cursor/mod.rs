@@ -11,11 +11,11 @@ use core::ops::{RangeBounds, RangeInclusive};
 
 use crate::bounds::inclusive;
 use crate::key::Key;
+use crate::look::view;
 use crate::node::Word;
 use crate::shape::{Native, Shape};
 use crate::tree::RawTree;
 use crate::value::Value;
-use crate::write::view;
 
 use state::State;
 pub use state::Status;

@@ -11,6 +11,7 @@ use crate::cursor::{Status, lower, moves, upper};
 use crate::error::StoreError;
 use crate::gap::Want;
 use crate::key::Key;
+use crate::look::view;
 use crate::map::MapleTree;
 use crate::node::{Geometry, Kind, NULL, Word};
 use crate::reserve::{AllocError, Reserve};
@@ -19,7 +20,7 @@ use crate::store::plan::Plan;
 use crate::sync::Writer;
 use crate::tree::RawTree;
 use crate::value::Value;
-use crate::write::{Host, view};
+use crate::write::Host;
 
 /// No gap of the size is within the bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,34 +1,25 @@
-//! The writer: one at a time, beside any number of readers.
+//! Changes: each becomes visible to readers with one store.
 
-use core::marker::PhantomData;
 use core::ops::{RangeBounds, RangeInclusive};
 
 use lock_api::RawMutex;
 
-use crate::alloc::{Global, NodeAlloc};
+use crate::alloc::NodeAlloc;
 use crate::bounds::inclusive;
-use crate::check::Damage;
-use crate::cursor::{Cursor, Reserved, SharedCursorMut};
 use crate::dup::{CloneError, CopyWith};
 use crate::error::{EraseError, InsertError, StoreError};
-use crate::gap::Want;
 use crate::key::Key;
 use crate::map::MapleTree;
-use crate::node::{NULL, Word};
+use crate::node::NULL;
 use crate::reclaim::Reclaim;
-use crate::reserve::{AllocError, Reserve};
-use crate::shape::{Native, Shape};
-use crate::stats::Stats;
-use crate::store::plan::Plan;
-use crate::sync::SyncMapleTree;
-use crate::sync::retire::Deferred;
-use crate::traverse::Traverse;
-use crate::tree::{RawTree, Root, flags};
+use crate::reserve::AllocError;
+use crate::shape::Shape;
+use crate::sync::writer::Writer;
+use crate::tree::{RawTree, flags};
 use crate::value::Value;
-use crate::write::{self, Host, Lowest, view};
+use crate::write::{self, Host, Lowest};
 
-/// The writer of a [`SyncMapleTree`]: holds its lock.
-pub struct Writer<'t, K, V, R, A = Global, L = spin::Mutex<()>, S = Native>
+impl<K, V, R, A, L, S> Writer<'_, K, V, R, A, L, S>
 where
     K: Key,
     V: Value + Send + Sync + 'static,
@@ -37,157 +28,6 @@ where
     L: RawMutex,
     S: Shape,
 {
-    pub(super) tree: &'t SyncMapleTree<K, V, R, A, L, S>,
-    /// The map's own lock is to be released.
-    pub(super) locked: bool,
-    /// Some locks are to be released by the thread that took them.
-    pub(super) marker: PhantomData<L::GuardMarker>,
-}
-
-impl<K, V, R, A, L, S> Drop for Writer<'_, K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
-{
-    fn drop(&mut self) {
-        if self.locked {
-            // SAFETY: `write` or `try_write` has taken it.
-            unsafe { self.tree.lock.unlock() };
-        }
-    }
-}
-
-impl<'t, K, V, R, A, L, S> Writer<'t, K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
-{
-    // ----- looking -------------------------------------------------------------------------
-
-    /// The value at `key`. O(log n).
-    pub fn get(&self, key: K) -> Option<V::Ref<'_>> {
-        // SAFETY: words in the tree are values; only this writer could remove them.
-        unsafe { view::<V>(self.tree.raw.load(key)) }
-    }
-
-    /// The entry at `key`, with its range. O(log n).
-    pub fn get_range(&self, key: K) -> Option<(RangeInclusive<K>, V::Ref<'_>)> {
-        let found = self.tree.raw.lookup(key);
-        // SAFETY: as in `get`.
-        Some((found.first..=found.last, unsafe { view::<V>(found.word) }?))
-    }
-
-    /// The range of the hole at `key`, or `None` if an entry is there. O(log n).
-    pub fn hole_at(&self, key: K) -> Option<RangeInclusive<K>> {
-        let found = self.tree.raw.lookup(key);
-        found.word.is_null().then_some(found.first..=found.last)
-    }
-
-    /// Whether there are no entries. O(1).
-    pub fn is_empty(&self) -> bool {
-        matches!(self.tree.raw.root(), Root::Empty)
-    }
-
-    /// All entries in order, from both ends.
-    pub fn iter(&self) -> crate::Iter<'_, K, V, S> {
-        self.range(..)
-    }
-
-    /// The entries that intersect `bounds`, in order, from both ends, with their whole ranges.
-    pub fn range(&self, bounds: impl RangeBounds<K>) -> crate::Iter<'_, K, V, S> {
-        crate::Iter::new(&self.tree.raw, Traverse::new(inclusive(&bounds)))
-    }
-
-    /// A position in the map, with a range to look for.
-    pub fn cursor(&self, range: impl RangeBounds<K>) -> Cursor<'_, K, V, S> {
-        Cursor::new(&self.tree.raw, inclusive(&range))
-    }
-
-    /// A position in the map that changes it, with a range to look for or to store at.
-    pub fn cursor_mut(
-        &mut self,
-        range: impl RangeBounds<K>,
-    ) -> SharedCursorMut<'_, 't, K, V, R, A, L, S> {
-        let alloc = self.tree.alloc.clone();
-        SharedCursorMut::new(self, alloc, inclusive(&range))
-    }
-
-    /// The lowest index at which `size` indices in a row are free, all of them within `bounds`. O(log n) if the map tracks
-    /// gaps, else O(n). `None` also if `size` is 0.
-    pub fn gap_up(&self, bounds: impl RangeBounds<K>, size: K) -> Option<K> {
-        self.tree
-            .raw
-            .gap_up(&Want::new(inclusive(&bounds)?, size, K::ONE, K::MIN)?)
-    }
-
-    /// The highest index at which `size` indices in a row are free, all of them within `bounds`. O(log n) if the map tracks
-    /// gaps, else O(n). `None` also if `size` is 0.
-    pub fn gap_down(&self, bounds: impl RangeBounds<K>, size: K) -> Option<K> {
-        self.tree
-            .raw
-            .gap_down(&Want::new(inclusive(&bounds)?, size, K::ONE, K::MIN)?)
-    }
-
-    /// As [`gap_up`](Writer::gap_up), of the indices that are a multiple of `align` plus `offset`.
-    pub fn gap_up_aligned(
-        &self,
-        bounds: impl RangeBounds<K>,
-        size: K,
-        align: K,
-        offset: K,
-    ) -> Option<K> {
-        self.tree
-            .raw
-            .gap_up(&Want::new(inclusive(&bounds)?, size, align, offset)?)
-    }
-
-    /// As [`gap_down`](Writer::gap_down), of the indices that are a multiple of `align` plus `offset`.
-    pub fn gap_down_aligned(
-        &self,
-        bounds: impl RangeBounds<K>,
-        size: K,
-        align: K,
-        offset: K,
-    ) -> Option<K> {
-        self.tree
-            .raw
-            .gap_down(&Want::new(inclusive(&bounds)?, size, align, offset)?)
-    }
-
-    /// Checks every rule of the structure. O(n). Meant for tests.
-    ///
-    /// # Errors
-    ///
-    /// The first rule that does not hold.
-    pub fn check(&self) -> Result<(), Damage<K>> {
-        self.tree.raw.check()
-    }
-
-    /// Figures about the nodes. O(n).
-    pub fn stats(&self) -> Stats {
-        self.tree.raw.stats()
-    }
-
-    // ----- changing ------------------------------------------------------------------------
-
-    /// Turns a closure over views into one over words.
-    fn shown(mut show: impl FnMut(RangeInclusive<K>, V::Ref<'_>)) -> impl FnMut(K, K, Word) {
-        move |first, last, word| {
-            // SAFETY: the word was in the tree, and has not been retired yet.
-            if let Some(value) = unsafe { view::<V>(word) } {
-                show(first..=last, value);
-            }
-        }
-    }
-
     /// Stores `value` at `range` if that is a hole, or part of one. O(log n).
     ///
     /// # Errors
@@ -391,89 +231,5 @@ where
                 .dup_into(new.raw(), new.allocator(), &mut CopyWith::<_, V>::new(copy))
         }?;
         Ok(new)
-    }
-}
-
-impl<K, V, R, A, L, S> Host<K, V, S> for Writer<'_, K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
-{
-    fn tree(&self) -> &RawTree<K, S> {
-        &self.tree.raw
-    }
-
-    fn carry_out(
-        &mut self,
-        plan: Plan<K, S>,
-        taken: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError> {
-        let alloc = &self.tree.alloc;
-        let mut reserve = Reserve::new();
-        if let Err(error) = reserve.fill(plan.nodes, alloc) {
-            reserve.release(alloc);
-            return Err(error);
-        }
-        self.carry_out_with(plan, &mut reserve, taken);
-        Ok(())
-    }
-
-    fn carry_out_keeping(
-        &mut self,
-        plan: Plan<K, S>,
-        kept: K,
-        taken: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError> {
-        let SyncMapleTree {
-            raw,
-            reclaim,
-            alloc,
-            ..
-        } = self.tree;
-        let mut reserve = Reserve::new();
-        if let Err(error) = reserve.fill(plan.nodes, alloc) {
-            reserve.release(alloc);
-            return Err(error);
-        }
-        let mut sink = Deferred::<K, V, R, A, S, _>::new(reclaim, alloc, Some(kept), taken);
-        // SAFETY: as in `carry_out`.
-        unsafe { raw.apply(plan, &mut reserve, &mut sink) }
-        Ok(())
-    }
-
-    fn discard(_: Word) {
-        // It has been retired.
-    }
-}
-
-impl<K, V, R, A, L, S> Reserved<K, V, S> for Writer<'_, K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
-{
-    fn carry_out_with(
-        &mut self,
-        plan: Plan<K, S>,
-        reserve: &mut Reserve,
-        taken: impl FnMut(K, K, Word),
-    ) {
-        let SyncMapleTree {
-            raw,
-            reclaim,
-            alloc,
-            ..
-        } = self.tree;
-        let mut sink = Deferred::<K, V, R, A, S, _>::new(reclaim, alloc, None, taken);
-        // SAFETY: this is the only writer; the plan was just made; its nodes are reserved; its word is a value's or NULL;
-        // the tree is in RCU mode.
-        unsafe { raw.apply(plan, reserve, &mut sink) }
     }
 }

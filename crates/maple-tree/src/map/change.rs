@@ -1,0 +1,213 @@
+//! Inserting, storing, erasing: changes of single ranges.
+
+use core::ops::{RangeBounds, RangeInclusive};
+
+use crate::alloc::NodeAlloc;
+use crate::bounds::inclusive;
+use crate::error::{EraseError, InsertError, StoreError};
+use crate::key::Key;
+use crate::map::MapleTree;
+use crate::reserve::AllocError;
+use crate::shape::Shape;
+use crate::value::Value;
+use crate::write::{self, Host, Lowest};
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+    /// Stores `value` at `range` if that is a hole, or part of one. O(log n).
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if an entry intersects the range, if there is no memory, or if the range is empty.
+    pub fn insert_range(
+        &mut self,
+        range: impl RangeBounds<K>,
+        value: V,
+    ) -> Result<(), InsertError<V>> {
+        write::insert(self, inclusive(&range), value)
+    }
+
+    /// Stores `value` at the one index `key`, if that is in a hole. O(log n).
+    ///
+    /// # Errors
+    ///
+    /// As [`insert_range`](MapleTree::insert_range).
+    pub fn insert(&mut self, key: K, value: V) -> Result<(), InsertError<V>> {
+        self.insert_range(key..=key, value)
+    }
+
+    /// Stores `value` at the lowest gap of `size` indices within `bounds`, and gives its first index. O(log n) if the map tracks
+    /// gaps.
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if there is no such gap ([`InsertError::Occupied`]), if there is no memory, or if `bounds` holds no
+    /// index or `size` is 0.
+    pub fn alloc_range(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+        size: K,
+        value: V,
+    ) -> Result<K, InsertError<V>> {
+        write::allocate(self, inclusive(&bounds), size, Lowest::Lowest, value)
+    }
+
+    /// As [`alloc_range`](Self::alloc_range), at the highest gap.
+    ///
+    /// # Errors
+    ///
+    /// As [`alloc_range`](Self::alloc_range).
+    pub fn alloc_rrange(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+        size: K,
+        value: V,
+    ) -> Result<K, InsertError<V>> {
+        write::allocate(self, inclusive(&bounds), size, Lowest::Highest, value)
+    }
+
+    /// Stores `value` at one free index within `bounds`: the lowest at or after `next`, or, if there is none, the lowest of all. `next`
+    /// becomes the index after it, so that indices are reused late. Gives the index, and whether the search started over.
+    ///
+    /// # Errors
+    ///
+    /// As [`alloc_range`](Self::alloc_range); `next` stays as it was.
+    pub fn alloc_cyclic(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+        next: &mut K,
+        value: V,
+    ) -> Result<(K, bool), InsertError<V>> {
+        write::allocate_cyclic(self, inclusive(&bounds), next, value)
+    }
+
+    /// Stores `value` at `range`. Entries within the range are dropped, entries that overlap one end of
+    /// it keep what is outside.
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if the range lies strictly within one entry (which would have to be on both sides; see
+    /// [`store_range_splitting`](MapleTree::store_range_splitting)), if there is no memory, or if the
+    /// range is empty.
+    pub fn store_range(
+        &mut self,
+        range: impl RangeBounds<K>,
+        value: V,
+    ) -> Result<(), StoreError<V>> {
+        write::store(self, inclusive(&range), value, |_, _, word| {
+            Self::discard(word)
+        })
+    }
+
+    /// As [`store_range`](MapleTree::store_range); hands the entries within the range to `displaced`, in no
+    /// particular order, with the ranges that they had.
+    ///
+    /// # Errors
+    ///
+    /// As [`store_range`](MapleTree::store_range).
+    pub fn store_range_with(
+        &mut self,
+        range: impl RangeBounds<K>,
+        value: V,
+        displaced: impl FnMut(RangeInclusive<K>, V),
+    ) -> Result<(), StoreError<V>> {
+        write::store(self, inclusive(&range), value, Self::owned(displaced))
+    }
+
+    /// As [`store_range`](MapleTree::store_range); if the range lies strictly within an entry, the part above gets
+    /// the value that `split` makes from that entry and the range of that part.
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if there is no memory, if the range is empty, or (as
+    /// [`StoreError::Splits`]) if `split` gives `None`.
+    pub fn store_range_splitting(
+        &mut self,
+        range: impl RangeBounds<K>,
+        value: V,
+        split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+    ) -> Result<(), StoreError<V>> {
+        write::store_splitting(self, inclusive(&range), value, split)
+    }
+
+    /// Makes `range` a hole. Entries within it are dropped, entries that overlap one end of it keep
+    /// what is outside.
+    ///
+    /// # Errors
+    ///
+    /// If the range lies strictly within one entry, if there is no memory (joining nodes that have become too small
+    /// may take some), or if the range is empty. Nothing has changed then.
+    pub fn erase_range(&mut self, range: impl RangeBounds<K>) -> Result<(), EraseError> {
+        write::erase(self, inclusive(&range), |_, _, word| Self::discard(word))
+    }
+
+    /// As [`erase_range`](MapleTree::erase_range); hands the entries within the range to `displaced`, in no particular
+    /// order, with the ranges that they had.
+    ///
+    /// # Errors
+    ///
+    /// As [`erase_range`](MapleTree::erase_range).
+    pub fn erase_range_with(
+        &mut self,
+        range: impl RangeBounds<K>,
+        displaced: impl FnMut(RangeInclusive<K>, V),
+    ) -> Result<(), EraseError> {
+        write::erase(self, inclusive(&range), Self::owned(displaced))
+    }
+
+    /// As [`erase_range`](MapleTree::erase_range); if the range lies strictly within an entry, the part above gets the
+    /// value that `split` makes from that entry and the range of that part.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory, if the range is empty, or (as [`EraseError::Splits`]) if `split` gives
+    /// `None`.
+    pub fn erase_range_splitting(
+        &mut self,
+        range: impl RangeBounds<K>,
+        split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+    ) -> Result<(), EraseError> {
+        write::erase_splitting(self, inclusive(&range), split)
+    }
+
+    /// Removes the whole entry at `key`, and gives its range and value. O(log n).
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory (joining nodes that have become too small may take some); the entry is still there
+    /// then.
+    pub fn remove(&mut self, key: K) -> Result<Option<(RangeInclusive<K>, V)>, AllocError> {
+        Ok(write::remove(self, key)?.map(|(range, raw)| {
+            // SAFETY: the entry has been removed from the tree, which owned its value.
+            (range, unsafe { V::from_raw(raw) })
+        }))
+    }
+
+    /// Exchanges the value of the entry at `key`, whose range stays as it is, and gives the old one. O(log n).
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if there is no entry. It also does if there is no memory, which is needed in one
+    /// case only: the entry is the map's only one, is at index 0, and the word of the new value has a bit
+    /// pattern that cannot stand alone in a root.
+    pub fn replace(&mut self, key: K, value: V) -> Result<V, V> {
+        // SAFETY: the tree gave the old word up.
+        write::replace(self, key, value).map(|old| unsafe { V::from_raw(old) })
+    }
+
+    /// Lets the entry at `key` grow to `range`, which contains all that it covers now. Other entries within the range
+    /// are handed to `displaced`, entries that overlap one end of it keep what is outside. (To let an entry shrink, erase
+    /// what it is to lose.)
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory. `Ok(false)`, with nothing changed, if there is no entry at `key`, or
+    /// `range` does not contain its range.
+    pub fn grow(
+        &mut self,
+        key: K,
+        range: impl RangeBounds<K>,
+        displaced: impl FnMut(RangeInclusive<K>, V),
+    ) -> Result<bool, AllocError> {
+        write::grow(self, key, inclusive(&range), Self::owned(displaced))
+    }
+}

@@ -1,0 +1,55 @@
+//! Duplicates.
+
+use core::marker::PhantomData;
+use core::ops::RangeInclusive;
+
+use crate::alloc::NodeAlloc;
+use crate::dup::{CloneError, CopyWith};
+use crate::key::Key;
+use crate::map::MapleTree;
+use crate::shape::Shape;
+use crate::tree::{RawTree, flags};
+use crate::value::Value;
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+    /// A duplicate of the map, in one pass over the nodes. `copy` is shown each entry once, in order, and gives the value that
+    /// the duplicate has there, or `None` to leave the entry out.
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut parent: MapleTree<u64, Box<(&str, bool)>> = MapleTree::new();
+    /// parent.insert_range(0..10, Box::new(("inherited", true)))?;
+    /// parent.insert_range(10..20, Box::new(("private", false)))?;
+    /// let child = parent.try_clone_with(|_, area| Ok::<_, ()>(area.1.then(|| Box::new(*area))));
+    /// assert_eq!(child.map_err(|_| "no memory")?.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for a node, or with the closure's error. What had been made has been dropped.
+    pub fn try_clone_with<E>(
+        &self,
+        copy: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> Result<Option<V>, E>,
+    ) -> Result<Self, CloneError<E>>
+    where
+        A: Clone,
+    {
+        let modes = if self.raw.tracks_gaps() {
+            flags::GAPS
+        } else {
+            0
+        };
+        let new = Self {
+            raw: RawTree::new(modes),
+            alloc: self.alloc.clone(),
+            marker: PhantomData,
+        };
+        let mut copier = CopyWith::<_, V>::new(copy);
+        // SAFETY: both maps are borrowed, so that nobody writes; they have the same modes; the copier makes words out of
+        // values.
+        unsafe { self.raw.dup_into(&new.raw, &new.alloc, &mut copier) }?;
+        Ok(new)
+    }
+}

@@ -1,0 +1,110 @@
+//! How the map carries out plans: at once, and in place where that is possible.
+
+use core::ops::RangeInclusive;
+use core::ptr::NonNull;
+
+use crate::alloc::NodeAlloc;
+use crate::cursor::Reserved;
+use crate::key::Key;
+use crate::map::MapleTree;
+use crate::node::{LAYOUT, Word};
+use crate::reserve::{AllocError, Reserve};
+use crate::shape::Shape;
+use crate::store::Sink;
+use crate::store::plan::Plan;
+use crate::tree::RawTree;
+use crate::value::Value;
+use crate::write::Host;
+
+/// Frees nodes at once, and hands entries to a closure.
+pub(super) struct Immediate<'a, A, F> {
+    pub(super) alloc: &'a A,
+    pub(super) entry: F,
+}
+
+impl<K, A: NodeAlloc, F: FnMut(K, K, Word)> Sink<K> for Immediate<'_, A, F> {
+    #[inline]
+    fn entry(&mut self, first: K, last: K, word: Word) {
+        (self.entry)(first, last, word);
+    }
+
+    #[inline]
+    fn node(&mut self, block: NonNull<u8>) {
+        // SAFETY: the tree's nodes come from this allocator; this one has been replaced, and there are no
+        // other users of a tree that is exclusively borrowed.
+        unsafe { self.alloc.deallocate(block, LAYOUT) }
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V, A, S> {
+    #[inline]
+    fn tree(&self) -> &RawTree<K, S> {
+        &self.raw
+    }
+
+    #[inline]
+    fn carry_out(
+        &mut self,
+        plan: Plan<K, S>,
+        entry: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let mut reserve = Reserve::new();
+        if let Err(error) = reserve.fill(plan.nodes, &self.alloc) {
+            reserve.release(&self.alloc);
+            return Err(error);
+        }
+        self.carry_out_with(plan, &mut reserve, entry);
+        Ok(())
+    }
+
+    fn carry_out_keeping(
+        &mut self,
+        plan: Plan<K, S>,
+        kept: K,
+        mut entry: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        self.carry_out(plan, |first, last, word| {
+            // The entry itself is covered by its own range, and stays.
+            if first != kept {
+                entry(first, last, word);
+            }
+        })
+    }
+
+    fn discard(word: Word) {
+        if let Some(raw) = NonNull::new(word) {
+            // SAFETY: the word has been removed from the tree, which owned the value.
+            drop(unsafe { V::from_raw(raw) });
+        }
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Reserved<K, V, S> for MapleTree<K, V, A, S> {
+    #[inline]
+    fn carry_out_with(
+        &mut self,
+        plan: Plan<K, S>,
+        reserve: &mut Reserve,
+        entry: impl FnMut(K, K, Word),
+    ) {
+        let mut sink = Immediate {
+            alloc: &self.alloc,
+            entry,
+        };
+        // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers;
+        // the plan was just made; its nodes are reserved; its word is a value's or NULL.
+        unsafe { self.raw.apply(plan, reserve, &mut sink) }
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+    /// Turns a taker of values into a taker of words.
+    pub(super) fn owned(mut take: impl FnMut(RangeInclusive<K>, V)) -> impl FnMut(K, K, Word) {
+        move |first, last, word| {
+            if let Some(raw) = NonNull::new(word) {
+                // SAFETY: the word has been removed from the tree, which owned the value.
+                take(first..=last, unsafe { V::from_raw(raw) });
+            }
+        }
+    }
+}

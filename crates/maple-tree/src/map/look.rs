@@ -1,0 +1,76 @@
+//! Looking things up, and changing values where they are.
+
+use core::ops::{RangeBounds, RangeInclusive};
+use core::ptr::NonNull;
+
+use crate::alloc::NodeAlloc;
+use crate::bounds::inclusive;
+use crate::cursor::CursorMut;
+use crate::iter::{Iter, IterMut};
+use crate::key::Key;
+use crate::look::{look_ups, surveys};
+use crate::map::MapleTree;
+use crate::shape::Shape;
+use crate::traverse::Traverse;
+use crate::value::Value;
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+    look_ups!(
+        Iter,
+        "# use maple_tree::MapleTree;
+# let mut map: MapleTree<u64, u32> = MapleTree::new();
+# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"
+    );
+
+    surveys!(
+        "# use maple_tree::MapleTree;
+# let mut map: MapleTree<u64, u32> = MapleTree::with_gaps();
+# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"
+    );
+
+    /// The value at `key`, to be changed. O(log n).
+    #[inline]
+    pub fn get_mut(&mut self, key: K) -> Option<V::Mut<'_>> {
+        // SAFETY: words in the tree are values, and `self` is exclusively borrowed for the view.
+        NonNull::new(self.raw.load(key)).map(|raw| unsafe { V::borrow_mut(raw) })
+    }
+    /// The entry at `key`, with its range, to be changed. O(log n).
+    pub fn get_range_mut(&mut self, key: K) -> Option<(RangeInclusive<K>, V::Mut<'_>)> {
+        let found = self.raw.lookup(key);
+        // SAFETY: as in `get_mut`.
+        let value = NonNull::new(found.word).map(|raw| unsafe { V::borrow_mut(raw) })?;
+        Some((found.first..=found.last, value))
+    }
+    /// The first entry that intersects `bounds`, to be changed. O(log n).
+    pub fn find_mut(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+    ) -> Option<(RangeInclusive<K>, V::Mut<'_>)> {
+        self.range_mut(bounds).next()
+    }
+
+    /// The last entry that intersects `bounds`, to be changed. O(log n).
+    pub fn find_rev_mut(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+    ) -> Option<(RangeInclusive<K>, V::Mut<'_>)> {
+        self.range_mut(bounds).next_back()
+    }
+    /// All entries in order, to be changed.
+    pub fn iter_mut(&mut self) -> IterMut<'_, K, V, S> {
+        self.range_mut(..)
+    }
+
+    /// The entries that intersect `bounds`, in order, to be changed.
+    pub fn range_mut(&mut self, bounds: impl RangeBounds<K>) -> IterMut<'_, K, V, S> {
+        IterMut::new(&mut self.raw, Traverse::new(inclusive(&bounds)))
+    }
+    /// A position in the map that changes it, with a range to look for or to store at.
+    pub fn cursor_mut(&mut self, range: impl RangeBounds<K>) -> CursorMut<'_, K, V, A, S>
+    where
+        A: Clone,
+    {
+        let alloc = self.alloc.clone();
+        CursorMut::new(self, alloc, inclusive(&range))
+    }
+}

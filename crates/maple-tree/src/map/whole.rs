@@ -1,0 +1,73 @@
+//! Changes of the map as a whole.
+
+use core::ops::{RangeBounds, RangeInclusive};
+
+use crate::alloc::NodeAlloc;
+use crate::error::InsertError;
+use crate::key::Key;
+use crate::map::MapleTree;
+use crate::map::host::Immediate;
+use crate::node::NULL;
+use crate::reserve::AllocError;
+use crate::shape::Shape;
+use crate::store::apply::bury;
+use crate::tree::Root;
+use crate::value::Value;
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+    /// Drops the entries for which `keep` says no. O(n), and O(log n) for each that is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory; the entries before have been looked at, the others have not.
+    pub fn retain(
+        &mut self,
+        mut keep: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> bool,
+    ) -> Result<(), AllocError> {
+        let mut next = Some(K::MIN);
+        while let Some(from) = next {
+            let Some((range, value)) = self.find(from..) else {
+                break;
+            };
+            next = range.end().successor();
+            let first = *range.start();
+            if !keep(range, value) {
+                self.remove(first)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Inserts entries until one cannot be inserted.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert_range`](MapleTree::insert_range), for the first that could not be inserted; those before it have been.
+    pub fn try_extend<R: RangeBounds<K>>(
+        &mut self,
+        entries: impl IntoIterator<Item = (R, V)>,
+    ) -> Result<(), InsertError<V>> {
+        for (range, value) in entries {
+            self.insert_range(range, value)?;
+        }
+        Ok(())
+    }
+
+    /// Drops all entries and nodes. Never fails. The map keeps its mode.
+    pub fn clear(&mut self) {
+        let root = self.raw.root();
+        self.raw.publish_root(NULL, 0);
+        let mut entry = Self::owned(|_, value| drop(value));
+        match root {
+            Root::Empty => {}
+            Root::Single(word) => entry(K::MIN, K::MIN, word),
+            Root::Node(node) => {
+                let mut sink = Immediate {
+                    alloc: &self.alloc,
+                    entry,
+                };
+                bury(node, K::MIN, K::MAX, (K::MIN, K::MAX), &mut sink);
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! How the writer carries out plans: what they remove is retired.
+
+use core::ops::RangeInclusive;
+
+use lock_api::RawMutex;
+
+use crate::alloc::NodeAlloc;
+use crate::cursor::Reserved;
+use crate::key::Key;
+use crate::look::view;
+use crate::node::Word;
+use crate::reclaim::Reclaim;
+use crate::reserve::{AllocError, Reserve};
+use crate::shape::Shape;
+use crate::store::plan::Plan;
+use crate::sync::SyncMapleTree;
+use crate::sync::retire::Deferred;
+use crate::sync::writer::Writer;
+use crate::tree::RawTree;
+use crate::value::Value;
+use crate::write::Host;
+
+impl<K, V, R, A, L, S> Writer<'_, K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    /// Turns a closure over views into one over words.
+    pub(super) fn shown(
+        mut show: impl FnMut(RangeInclusive<K>, V::Ref<'_>),
+    ) -> impl FnMut(K, K, Word) {
+        move |first, last, word| {
+            // SAFETY: the word was in the tree, and has not been retired yet.
+            if let Some(value) = unsafe { view::<V>(word) } {
+                show(first..=last, value);
+            }
+        }
+    }
+}
+
+impl<K, V, R, A, L, S> Host<K, V, S> for Writer<'_, K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    fn tree(&self) -> &RawTree<K, S> {
+        &self.tree.raw
+    }
+
+    fn carry_out(
+        &mut self,
+        plan: Plan<K, S>,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let alloc = &self.tree.alloc;
+        let mut reserve = Reserve::new();
+        if let Err(error) = reserve.fill(plan.nodes, alloc) {
+            reserve.release(alloc);
+            return Err(error);
+        }
+        self.carry_out_with(plan, &mut reserve, taken);
+        Ok(())
+    }
+
+    fn carry_out_keeping(
+        &mut self,
+        plan: Plan<K, S>,
+        kept: K,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let SyncMapleTree {
+            raw,
+            reclaim,
+            alloc,
+            ..
+        } = self.tree;
+        let mut reserve = Reserve::new();
+        if let Err(error) = reserve.fill(plan.nodes, alloc) {
+            reserve.release(alloc);
+            return Err(error);
+        }
+        let mut sink = Deferred::<K, V, R, A, S, _>::new(reclaim, alloc, Some(kept), taken);
+        // SAFETY: as in `carry_out`.
+        unsafe { raw.apply(plan, &mut reserve, &mut sink) }
+        Ok(())
+    }
+
+    fn discard(_: Word) {
+        // It has been retired.
+    }
+}
+
+impl<K, V, R, A, L, S> Reserved<K, V, S> for Writer<'_, K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    fn carry_out_with(
+        &mut self,
+        plan: Plan<K, S>,
+        reserve: &mut Reserve,
+        taken: impl FnMut(K, K, Word),
+    ) {
+        let SyncMapleTree {
+            raw,
+            reclaim,
+            alloc,
+            ..
+        } = self.tree;
+        let mut sink = Deferred::<K, V, R, A, S, _>::new(reclaim, alloc, None, taken);
+        // SAFETY: this is the only writer; the plan was just made; its nodes are reserved; its word is a value's or NULL;
+        // the tree is in RCU mode.
+        unsafe { raw.apply(plan, reserve, &mut sink) }
+    }
+}

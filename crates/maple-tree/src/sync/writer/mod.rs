@@ -1,0 +1,98 @@
+//! The writer: one at a time, beside any number of readers.
+
+mod change;
+mod host;
+
+use core::marker::PhantomData;
+use core::ops::RangeBounds;
+
+use lock_api::RawMutex;
+
+use crate::alloc::{Global, NodeAlloc};
+use crate::bounds::inclusive;
+use crate::cursor::SharedCursorMut;
+use crate::iter::Iter;
+use crate::key::Key;
+use crate::look::{look_ups, surveys};
+use crate::reclaim::Reclaim;
+use crate::shape::{Native, Shape};
+use crate::sync::SyncMapleTree;
+use crate::tree::RawTree;
+use crate::value::Value;
+
+/// The writer of a [`SyncMapleTree`]: holds its lock.
+pub struct Writer<'t, K, V, R, A = Global, L = spin::Mutex<()>, S = Native>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    pub(in crate::sync) tree: &'t SyncMapleTree<K, V, R, A, L, S>,
+    /// The map's own lock is to be released.
+    pub(in crate::sync) locked: bool,
+    /// Some locks are to be released by the thread that took them.
+    pub(in crate::sync) marker: PhantomData<L::GuardMarker>,
+}
+
+impl<K, V, R, A, L, S> Drop for Writer<'_, K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    fn drop(&mut self) {
+        if self.locked {
+            // SAFETY: `write` or `try_write` has taken it.
+            unsafe { self.tree.lock.unlock() };
+        }
+    }
+}
+
+impl<'t, K, V, R, A, L, S> Writer<'t, K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    /// The tree, which only this writer changes.
+    fn raw(&self) -> &RawTree<K, S> {
+        &self.tree.raw
+    }
+
+    look_ups!(
+        Iter,
+        "# use maple_tree::{SyncMapleTree, Waiting};
+# let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+# let mut map = tree.write();
+# for (range, value) in [(10..20, 1), (20..30, 2), (40..50, 3)] {
+#     map.insert_range(range, value)?;
+# }"
+    );
+
+    surveys!(
+        "# use maple_tree::{SyncMapleTree, Waiting};
+# let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+# let mut map = tree.write();
+# for (range, value) in [(10..20, 1), (20..30, 2), (40..50, 3)] {
+#     map.insert_range(range, value)?;
+# }"
+    );
+
+    /// A position in the map that changes it, with a range to look for or to store at.
+    pub fn cursor_mut(
+        &mut self,
+        range: impl RangeBounds<K>,
+    ) -> SharedCursorMut<'_, 't, K, V, R, A, L, S> {
+        let alloc = self.tree.alloc.clone();
+        SharedCursorMut::new(self, alloc, inclusive(&range))
+    }
+}
