@@ -24,15 +24,10 @@ pub struct Options {
 impl Options {
     /// Applies `--pin`. Says so on standard error when the processor does not exist.
     pub fn apply(&self) {
-        if let Some(cpu) = self.pin {
-            let mut set = CpuSet::new();
-            if set
-                .set(cpu)
-                .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
-                .is_err()
-            {
-                eprintln!("cannot pin to processor {cpu}: running unpinned");
-            }
+        if let Some(cpu) = self.pin
+            && !pin(cpu)
+        {
+            eprintln!("cannot pin to processor {cpu}: running unpinned");
         }
     }
 
@@ -40,4 +35,12 @@ impl Options {
     pub fn wants(&self, name: &str) -> bool {
         self.only.as_deref().is_none_or(|part| name.contains(part))
     }
+}
+
+/// Pins the calling thread to a processor; tells whether that could be done.
+pub fn pin(cpu: usize) -> bool {
+    let mut set = CpuSet::new();
+    set.set(cpu)
+        .and_then(|()| sched_setaffinity(Pid::from_raw(0), &set))
+        .is_ok()
 }

@@ -262,13 +262,18 @@ fn bench(shell: &Shell) -> Result<()> {
     let manifest = ["--locked", "--manifest-path", "bench/Cargo.toml"];
     cmd!(
         shell,
-        "cargo clippy {manifest...} --all-targets -- -D warnings"
+        "cargo clippy {manifest...} --workspace --all-targets -- -D warnings"
     )
     .run()?;
-    cmd!(
-        shell,
-        "cargo run --release {manifest...} --bin tree -- --runs 1 --sizes 1000"
-    )
-    .run()?;
+    for small in [
+        &["--quick", "--runs", "1"][..],
+        &["--growth", "--sizes", "100", "--quick", "--runs", "1"],
+    ] {
+        cmd!(
+            shell,
+            "cargo run --release {manifest...} --bin tree -- {small...}"
+        )
+        .run()?;
+    }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Item, RangeMap};
+use super::{Item, Kind, RangeMap};
 
 /// First index to (end, value).
 #[derive(Default, Clone)]
@@ -10,7 +10,10 @@ pub struct Btree(BTreeMap<u64, (u64, u32)>);
 
 impl RangeMap for Btree {
     const NAME: &'static str = "BTreeMap";
-    const CAN_FIND_GAPS: bool = true;
+
+    fn offers(_: Kind) -> bool {
+        true
+    }
 
     fn insert(&mut self, (first, end, value): Item) {
         self.0.insert(first, (end, value));
@@ -81,5 +84,23 @@ impl RangeMap for Btree {
             at = at.min(first);
         }
         at.checked_sub(size)
+    }
+
+    fn renewed(&self) -> Self {
+        Self(
+            self.0
+                .iter()
+                .map(|(&first, &(end, value))| (first, (end, value ^ 1)))
+                .collect(),
+        )
+    }
+
+    fn from_sorted(items: &[Item]) -> Self {
+        Self(
+            items
+                .iter()
+                .map(|&(first, end, value)| (first, (end, value)))
+                .collect(),
+        )
     }
 }

@@ -2,7 +2,7 @@
 
 use im::OrdMap;
 
-use super::{Item, RangeMap};
+use super::{Item, Kind, RangeMap};
 
 /// First index to (end, value) in an `im::OrdMap`.
 #[derive(Default, Clone)]
@@ -10,7 +10,10 @@ pub struct Im(OrdMap<u64, (u64, u32)>);
 
 impl RangeMap for Im {
     const NAME: &'static str = "im";
-    const CAN_OVERWRITE: bool = false;
+
+    fn offers(kind: Kind) -> bool {
+        !matches!(kind, Kind::Overwrite | Kind::GapUp(_) | Kind::GapDown(_))
+    }
 
     fn insert(&mut self, (first, end, value): Item) {
         self.0.insert(first, (end, value));
@@ -37,5 +40,23 @@ impl RangeMap for Im {
 
     fn duplicate(&self) -> Self {
         self.clone()
+    }
+
+    fn renewed(&self) -> Self {
+        Self(
+            self.0
+                .iter()
+                .map(|(&first, &(end, value))| (first, (end, value ^ 1)))
+                .collect(),
+        )
+    }
+
+    fn from_sorted(items: &[Item]) -> Self {
+        Self(
+            items
+                .iter()
+                .map(|&(first, end, value)| (first, (end, value)))
+                .collect(),
+        )
     }
 }

@@ -2,7 +2,7 @@
 
 use iset::IntervalMap;
 
-use super::{Item, RangeMap};
+use super::{Item, Kind, RangeMap};
 
 /// `iset::IntervalMap`.
 #[derive(Default, Clone)]
@@ -10,7 +10,13 @@ pub struct Iset(IntervalMap<u64, u32>);
 
 impl RangeMap for Iset {
     const NAME: &'static str = "iset";
-    const CAN_OVERWRITE: bool = false;
+
+    fn offers(kind: Kind) -> bool {
+        !matches!(
+            kind,
+            Kind::FromSorted | Kind::Overwrite | Kind::GapUp(_) | Kind::GapDown(_) | Kind::Renew
+        )
+    }
 
     fn insert(&mut self, (first, end, value): Item) {
         self.0.insert(first..end, value);

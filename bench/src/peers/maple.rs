@@ -1,21 +1,33 @@
 //! Ours.
 
-use maple_tree::MapleTree;
+use maple_tree::{MapleTree, SyncMapleTree, Waiting};
 
-use super::{Item, RangeMap};
+use super::{Item, Kind, RangeMap};
+
+type Tree = MapleTree<u64, u32>;
 
 /// `maple_tree::MapleTree` with gap tracking, as an address space uses it.
-pub struct Maple(MapleTree<u64, u32>);
+pub struct Maple(Tree);
 
 impl Default for Maple {
     fn default() -> Self {
-        Self(MapleTree::with_gaps())
+        Self(Tree::with_gaps())
+    }
+}
+
+impl Maple {
+    /// Out of the map itself.
+    pub fn into_inner(self) -> MapleTree<u64, u32> {
+        self.0
     }
 }
 
 impl RangeMap for Maple {
     const NAME: &'static str = "maple-tree";
-    const CAN_FIND_GAPS: bool = true;
+
+    fn offers(kind: Kind) -> bool {
+        !matches!(kind, Kind::FromSorted)
+    }
 
     fn insert(&mut self, (first, end, value): Item) {
         let _ = self.0.insert_range(first..end, value);
@@ -54,11 +66,107 @@ impl RangeMap for Maple {
         )
     }
 
+    fn renewed(&self) -> Self {
+        Self(
+            self.0
+                .try_clone_with(|_, value| Ok::<_, ()>(Some(value ^ 1)))
+                .unwrap_or_default(),
+        )
+    }
+
     fn gap_up(&self, from: u64, size: u64) -> Option<u64> {
         self.0.gap_up(from.., size)
     }
 
     fn gap_down(&self, to: u64, size: u64) -> Option<u64> {
         self.0.gap_down(..to, size)
+    }
+}
+
+/// Duplication in the way that was Linux's before it had one call for it: nodes set aside for all entries, then
+/// each entry stored by itself.
+#[derive(Default)]
+pub struct OneByOne(Maple);
+
+impl RangeMap for OneByOne {
+    const NAME: &'static str = "one insertion an entry";
+
+    fn offers(kind: Kind) -> bool {
+        kind == Kind::Duplicate
+    }
+
+    fn insert(&mut self, item: Item) {
+        self.0.insert(item);
+    }
+
+    fn get(&self, key: u64) -> Option<u32> {
+        self.0.get(key)
+    }
+
+    fn remove(&mut self, item: Item) {
+        self.0.remove(item);
+    }
+
+    fn replace(&mut self, item: Item) {
+        self.0.replace(item);
+    }
+
+    fn sum(&self) -> u64 {
+        self.0.sum()
+    }
+
+    fn duplicate(&self) -> Self {
+        let mut copy = Tree::with_gaps();
+        let mut cursor = copy.cursor_mut(0..=0);
+        let _ = cursor.expected_entries(self.0.0.len());
+        for (range, value) in &self.0.0 {
+            cursor.set_range(range);
+            let _ = cursor.store(value);
+        }
+        drop(cursor);
+        Self(Maple(copy))
+    }
+}
+
+/// `maple_tree::SyncMapleTree`: every change is made so that readers may look on, though there are none.
+pub struct Rcu(SyncMapleTree<u64, u32, Waiting>);
+
+impl Default for Rcu {
+    fn default() -> Self {
+        Self(SyncMapleTree::with_gaps(Waiting::new()))
+    }
+}
+
+impl RangeMap for Rcu {
+    const NAME: &'static str = "maple-tree, RCU";
+
+    fn offers(kind: Kind) -> bool {
+        matches!(kind, Kind::Get | Kind::Iterate | Kind::Pair)
+    }
+
+    fn insert(&mut self, (first, end, value): Item) {
+        let _ = self.0.write().insert_range(first..end, value);
+    }
+
+    fn get(&self, key: u64) -> Option<u32> {
+        self.0.read().get(key)
+    }
+
+    fn remove(&mut self, item: Item) {
+        let _ = self.0.write().remove(item.0);
+    }
+
+    fn replace(&mut self, (first, end, value): Item) {
+        let _ = self.0.write().store_range(first..end, value);
+    }
+
+    fn sum(&self) -> u64 {
+        self.0.read().iter().fold(0, |sum, (range, value)| {
+            sum.wrapping_add(range.start() + u64::from(value))
+        })
+    }
+
+    fn duplicate(&self) -> Self {
+        Self::default()
     }
 }

@@ -1,7 +1,7 @@
 //! One face over every map that is compared: what a user of a range map does with it.
 //!
-//! Ranges are half open here, `first..end`, because most of the rivals are; values are one word. A map that lacks an
-//! operation answers `false` from its `can_…` constant, and the row is left empty for it.
+//! Ranges are half open here, `first..end`, because most of the rivals are; values are one word. A map tells with
+//! [`offers`](RangeMap::offers) which operations it has; the row is left empty for one that it lacks.
 
 mod btree;
 mod im;
@@ -9,25 +9,64 @@ mod iset;
 mod maple;
 mod nodit;
 mod rangemap;
+mod vec;
 
 pub use btree::Btree;
 pub use im::Im;
 pub use iset::Iset;
-pub use maple::Maple;
+pub use maple::{Maple, OneByOne, Rcu};
 pub use nodit::Nodit;
 pub use rangemap::Rangemap;
+pub use samara_bench_data::Item;
+pub use vec::SortedVec;
 
-/// A range, `first..end`, and its value.
-pub type Item = (u64, u64, u32);
+/// What is measured.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// Looking up a page that is in a range.
+    Get,
+    /// Looking up a page that is in a hole.
+    Miss,
+    /// Going through all entries.
+    Iterate,
+    /// Inserting in ascending order.
+    Append,
+    /// Building from a sorted iterator.
+    FromSorted,
+    /// Inserting in random order.
+    Insert,
+    /// Erasing in random order.
+    Erase,
+    /// Storing over exactly the same range.
+    Replace,
+    /// Storing over what is there.
+    Overwrite,
+    /// Erasing an entry and storing it again.
+    Pair,
+    /// Looking for free pages, upwards.
+    GapUp(u64),
+    /// Looking for free pages, downwards.
+    GapDown(u64),
+    /// Copying the map; a figure for the whole map.
+    Duplicate,
+    /// Copying the map, with a new value in each entry; a figure for the whole map.
+    Renew,
+    /// Dropping the map; a figure for the whole map.
+    Destroy,
+}
 
 /// A map from ranges that do not overlap to words.
 pub trait RangeMap: Default {
     /// As the tables print it.
     const NAME: &'static str;
-    /// Whether [`overwrite`](RangeMap::overwrite) is one operation of this map.
-    const CAN_OVERWRITE: bool = true;
-    /// Whether [`gap_up`](RangeMap::gap_up) and [`gap_down`](RangeMap::gap_down) are offered.
-    const CAN_FIND_GAPS: bool = false;
+
+    /// Whether this map has an operation: by default all that have no default below.
+    fn offers(kind: Kind) -> bool {
+        !matches!(
+            kind,
+            Kind::FromSorted | Kind::Overwrite | Kind::GapUp(_) | Kind::GapDown(_) | Kind::Renew
+        )
+    }
 
     /// Stores into a hole.
     fn insert(&mut self, item: Item);
@@ -37,12 +76,13 @@ pub trait RangeMap: Default {
     fn remove(&mut self, item: Item);
     /// Replaces the value of a range that is stored exactly so.
     fn replace(&mut self, item: Item);
-    /// Stores over whatever is there; ranges covered in part keep their other part.
-    fn overwrite(&mut self, _item: Item) {}
     /// Sum over all ranges of first + value: what an iteration must read.
     fn sum(&self) -> u64;
     /// A copy with the same values.
     fn duplicate(&self) -> Self;
+
+    /// Stores over whatever is there; ranges covered in part keep their other part.
+    fn overwrite(&mut self, _item: Item) {}
     /// The lowest free range of `size` at or above `from`.
     fn gap_up(&self, _from: u64, _size: u64) -> Option<u64> {
         None
@@ -50,5 +90,13 @@ pub trait RangeMap: Default {
     /// The highest free range of `size` below `to`.
     fn gap_down(&self, _to: u64, _size: u64) -> Option<u64> {
         None
+    }
+    /// A copy with another value in each entry.
+    fn renewed(&self) -> Self {
+        Self::default()
+    }
+    /// A map of ranges in ascending order.
+    fn from_sorted(_items: &[Item]) -> Self {
+        Self::default()
     }
 }

@@ -3,7 +3,7 @@
 use nodit::interval::ie;
 use nodit::{Interval, NoditMap};
 
-use super::{Item, RangeMap};
+use super::{Item, Kind, RangeMap};
 
 /// `nodit::NoditMap`.
 #[derive(Default, Clone)]
@@ -11,6 +11,13 @@ pub struct Nodit(NoditMap<u64, Interval<u64>, u32>);
 
 impl RangeMap for Nodit {
     const NAME: &'static str = "nodit";
+
+    fn offers(kind: Kind) -> bool {
+        !matches!(
+            kind,
+            Kind::FromSorted | Kind::GapUp(_) | Kind::GapDown(_) | Kind::Renew
+        )
+    }
 
     fn insert(&mut self, (first, end, value): Item) {
         let _ = self.0.insert_strict(ie(first, end), value);

@@ -2,7 +2,7 @@
 
 use rangemap::RangeMap as Inner;
 
-use super::{Item, RangeMap};
+use super::{Item, Kind, RangeMap};
 
 /// `rangemap::RangeMap`, which joins equal neighbours by itself.
 #[derive(Default, Clone)]
@@ -10,6 +10,10 @@ pub struct Rangemap(Inner<u64, u32>);
 
 impl RangeMap for Rangemap {
     const NAME: &'static str = "rangemap";
+
+    fn offers(kind: Kind) -> bool {
+        !matches!(kind, Kind::GapUp(_) | Kind::GapDown(_) | Kind::Renew)
+    }
 
     fn insert(&mut self, (first, end, value): Item) {
         self.0.insert(first..end, value);
@@ -39,5 +43,14 @@ impl RangeMap for Rangemap {
 
     fn duplicate(&self) -> Self {
         self.clone()
+    }
+
+    fn from_sorted(items: &[Item]) -> Self {
+        Self(
+            items
+                .iter()
+                .map(|&(first, end, value)| (first..end, value))
+                .collect(),
+        )
     }
 }

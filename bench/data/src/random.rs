@@ -1,4 +1,4 @@
-//! Random data that is the same on every machine for the same seed.
+//! A random generator.
 
 /// A small generator (xorshift64*), enough for shuffles and for picking keys.
 #[derive(Debug, Clone)]

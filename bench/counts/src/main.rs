@@ -1,0 +1,50 @@
+//! Performs one operation of the maple tree many times, always the same way, within the function [`measured`]: what
+//! callgrind counts below it, divided by the number of calls that is printed, is the operation's cost in instructions.
+//!
+//! `samara-counts` lists the operations; `samara-counts NAME [REPEATS]` performs one. Nothing here depends on time, on
+//! addresses, on the environment or on random state. `cargo xtask gate` compares the counts with the committed ones.
+
+mod arena;
+mod operations;
+
+use std::process::ExitCode;
+
+#[cfg(not(feature = "system-alloc"))]
+#[global_allocator]
+static ARENA: arena::Arena = arena::Arena::new();
+
+/// Where counting is switched on: callgrind's `--toggle-collect=samara_measured`.
+#[inline(never)]
+#[unsafe(no_mangle)]
+fn samara_measured(work: &mut dyn FnMut()) {
+    work();
+}
+
+/// Counts what `work` does.
+fn measured(mut work: impl FnMut()) {
+    samara_measured(&mut work);
+}
+
+fn main() -> ExitCode {
+    let mut words = std::env::args().skip(1);
+    let Some(name) = words.next() else {
+        for (name, _) in operations::ALL {
+            println!("{name}");
+        }
+        return ExitCode::SUCCESS;
+    };
+    let repeats = words
+        .next()
+        .and_then(|word| word.parse().ok())
+        .unwrap_or(1_u32);
+    let Some((_, perform)) = operations::ALL.iter().find(|(known, _)| *known == name) else {
+        eprintln!("samara-counts: there is no operation {name}");
+        return ExitCode::FAILURE;
+    };
+    let mut calls = 0;
+    for _ in 0..repeats {
+        calls += perform();
+    }
+    println!("{calls}");
+    ExitCode::SUCCESS
+}

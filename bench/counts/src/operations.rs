@@ -1,0 +1,206 @@
+//! The operations. Each builds its tree, performs the calls within [`measured`], and tells how many there were.
+
+use std::hint::black_box;
+
+use maple_tree::{MapleTree, SyncMapleTree, Waiting};
+use samara_bench_data::{Random, Ranges};
+
+use crate::measured;
+
+type Tree = MapleTree<u64, u32>;
+
+/// Entries of most trees.
+const ENTRIES: u64 = 10_000;
+/// Entries of a tree that is duplicated and destroyed: as many as a small program has areas, in the seed's experiment.
+const SMALL: u64 = 134;
+/// How many of the small ones.
+const COPIES: u32 = 64;
+/// Calls that look something up.
+const LOOKUPS: usize = 10_000;
+
+/// Performs an operation, and tells how many calls that was (of entries, where it goes through all).
+type Operation = fn() -> u32;
+
+/// The operations by name.
+pub(crate) const ALL: &[(&str, Operation)] = &[
+    ("get", get),
+    ("iterate", iterate),
+    ("append", append),
+    ("insert", insert),
+    ("erase", erase),
+    ("replace", replace),
+    ("overwrite", overwrite),
+    ("duplicate", duplicate),
+    ("destroy", destroy),
+    ("gap-up", gap_up),
+    ("gap-down", gap_down),
+    ("rcu-pair", rcu_pair),
+];
+
+fn ranges(n: u64) -> (Ranges, Random) {
+    let mut random = Random::new(1);
+    (Ranges::new(n, &mut random), random)
+}
+
+fn filled(ranges: &Ranges) -> Tree {
+    let mut tree = Tree::with_gaps();
+    for &(first, end, value) in &ranges.items {
+        let _ = tree.insert_range(first..end, value);
+    }
+    tree
+}
+
+fn get() -> u32 {
+    let (ranges, mut random) = ranges(ENTRIES);
+    let tree = filled(&ranges);
+    let keys = ranges.hits(LOOKUPS, &mut random);
+    measured(|| {
+        for &key in &keys {
+            black_box(tree.get(key));
+        }
+    });
+    keys.len() as u32
+}
+
+fn iterate() -> u32 {
+    let (ranges, _) = ranges(ENTRIES);
+    let tree = filled(&ranges);
+    measured(|| {
+        let sum = tree.iter().fold(0_u64, |sum, (range, value)| {
+            sum.wrapping_add(range.start() + u64::from(value))
+        });
+        black_box(sum);
+    });
+    ENTRIES as u32
+}
+
+fn append() -> u32 {
+    let (ranges, _) = ranges(ENTRIES);
+    let mut tree = Tree::with_gaps();
+    measured(|| {
+        for &(first, end, value) in &ranges.items {
+            let _ = tree.insert_range(first..end, value);
+        }
+    });
+    ENTRIES as u32
+}
+
+fn insert() -> u32 {
+    let (ranges, mut random) = ranges(ENTRIES);
+    let items = ranges.shuffled(&mut random);
+    let mut tree = Tree::with_gaps();
+    measured(|| {
+        for &(first, end, value) in &items {
+            let _ = tree.insert_range(first..end, value);
+        }
+    });
+    ENTRIES as u32
+}
+
+fn erase() -> u32 {
+    let (ranges, mut random) = ranges(ENTRIES);
+    let items = ranges.shuffled(&mut random);
+    let mut tree = filled(&ranges);
+    measured(|| {
+        for &(first, _, _) in &items {
+            let _ = black_box(tree.remove(first));
+        }
+    });
+    ENTRIES as u32
+}
+
+fn replace() -> u32 {
+    let (ranges, mut random) = ranges(ENTRIES);
+    let items = ranges.shuffled(&mut random);
+    let mut tree = filled(&ranges);
+    measured(|| {
+        for &(first, end, value) in &items {
+            let _ = tree.store_range(first..end, value ^ 1);
+        }
+    });
+    ENTRIES as u32
+}
+
+fn overwrite() -> u32 {
+    let (ranges, mut random) = ranges(ENTRIES);
+    let items = ranges.overwrites(ENTRIES as usize / 4, &mut random);
+    let mut tree = filled(&ranges);
+    measured(|| {
+        for &(first, end, value) in &items {
+            let _ = tree.store_range_splitting(first..end, value, |_, value| Some(value));
+        }
+    });
+    items.len() as u32
+}
+
+fn duplicate() -> u32 {
+    let (ranges, _) = ranges(SMALL);
+    let tree = filled(&ranges);
+    let mut copies = Vec::with_capacity(COPIES as usize);
+    // The first time makes the memory ready.
+    for _ in 0..2 {
+        copies.clear();
+        if copies.is_empty() {
+            copies.extend((0..COPIES).map(|_| copy(&tree)));
+        }
+    }
+    copies.clear();
+    measured(|| {
+        for _ in 0..COPIES {
+            copies.push(copy(&tree));
+        }
+    });
+    COPIES
+}
+
+fn copy(tree: &Tree) -> Option<Tree> {
+    tree.try_clone_with(|_, value| Ok::<_, ()>(Some(value)))
+        .ok()
+}
+
+fn destroy() -> u32 {
+    let (ranges, _) = ranges(SMALL);
+    let tree = filled(&ranges);
+    let mut copies: Vec<_> = (0..COPIES).map(|_| copy(&tree)).collect();
+    measured(|| copies.clear());
+    COPIES
+}
+
+fn gap_up() -> u32 {
+    let (ranges, mut random) = ranges(ENTRIES);
+    let tree = filled(&ranges);
+    let keys = ranges.anywhere(LOOKUPS, &mut random);
+    measured(|| {
+        for (&key, size) in keys.iter().zip([1, 4096].into_iter().cycle()) {
+            black_box(tree.gap_up(key.., size));
+        }
+    });
+    keys.len() as u32
+}
+
+fn gap_down() -> u32 {
+    let (ranges, mut random) = ranges(ENTRIES);
+    let tree = filled(&ranges);
+    let keys = ranges.anywhere(LOOKUPS, &mut random);
+    measured(|| {
+        for (&key, size) in keys.iter().zip([1, 4096].into_iter().cycle()) {
+            black_box(tree.gap_down(..key, size));
+        }
+    });
+    keys.len() as u32
+}
+
+fn rcu_pair() -> u32 {
+    let (ranges, mut random) = ranges(ENTRIES);
+    let items = ranges.shuffled(&mut random);
+    let tree: SyncMapleTree<u64, u32, Waiting> =
+        SyncMapleTree::from_exclusive(filled(&ranges), Waiting::new());
+    measured(|| {
+        let mut writer = tree.write();
+        for &(first, end, value) in &items {
+            let _ = black_box(writer.remove(first));
+            let _ = writer.store_range(first..end, value);
+        }
+    });
+    ENTRIES as u32
+}

@@ -1,0 +1,174 @@
+//! Readers beside each other, and beside a writer: millions of calls a second, for a fixed time.
+
+use std::hint::black_box;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use samara_bench::shared::{Locked, MapleShared, Scc, SharedMap, Skip, Swapped};
+use samara_bench::{Options, Random, Ranges, Report, Row, Sense, Target, pin};
+
+/// Entries of the maps.
+const ENTRIES: u64 = 100_000;
+
+/// Millions of look-ups and of pairs of writes a second.
+struct Rates {
+    looks: f64,
+    pairs: f64,
+}
+
+/// Rows for one to all readers, and for a reader beside a writer.
+pub(crate) fn report(options: &Options, quick: bool) -> Report {
+    let mut report = Report::new("Readers and a writer, 100,000 entries", "M/s");
+    report.rows = rows(options, quick, true);
+    report.judge();
+    report
+}
+
+/// The rows that the table has of this; `all` adds those that only the picture shows.
+pub(crate) fn rows(options: &Options, quick: bool, all: bool) -> Vec<Row> {
+    let mut random = Random::new(ENTRIES);
+    let ranges = Ranges::new(ENTRIES, &mut random);
+    let time = Duration::from_millis(if quick { 20 } else { 100 });
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut rows = Vec::new();
+    let mut mixes = vec![(2, false), (1, true)];
+    if all {
+        mixes = (1..=processors).map(|readers| (readers, false)).collect();
+        mixes.extend((1..processors.max(2)).map(|readers| (readers, true)));
+    }
+    for (readers, writer) in mixes {
+        let plural = if readers == 1 { "" } else { "s" };
+        let name = format!("{readers} reader{plural}");
+        let names = if writer {
+            vec![
+                format!("{name} beside 1 writer, look-ups"),
+                format!("{name} beside 1 writer, erase + store pairs"),
+            ]
+        } else {
+            vec![name]
+        };
+        if !names.iter().any(|name| options.wants(name)) {
+            continue;
+        }
+        let mut subjects = Vec::new();
+        let mut looks: Vec<Vec<f64>> = Vec::new();
+        let mut pairs: Vec<Vec<f64>> = Vec::new();
+        let mut mix = Mix {
+            ranges: &ranges,
+            readers,
+            writer,
+            time,
+            run: 0,
+        };
+        for run in 0..options.runs {
+            mix.run = run;
+            let figures = [
+                (MapleShared::NAME, mix.run::<MapleShared>()),
+                (Locked::NAME, mix.run::<Locked>()),
+                (Skip::NAME, mix.run::<Skip>()),
+                (Scc::NAME, mix.run::<Scc>()),
+                (Swapped::NAME, mix.run::<Swapped>()),
+            ];
+            for (i, (name, rates)) in figures.into_iter().enumerate() {
+                if run == 0 {
+                    subjects.push(name);
+                    looks.push(Vec::new());
+                    pairs.push(Vec::new());
+                }
+                looks[i].push(rates.looks);
+                pairs[i].push(rates.pairs);
+            }
+        }
+        for (i, (name, figures)) in names.iter().zip([looks, pairs]).enumerate() {
+            let mut row = Row::new(name, Sense::More, &subjects, &figures);
+            row.unit = Some("M/s".to_owned());
+            row.target = target(readers, writer, i == 1);
+            rows.push(row);
+        }
+    }
+    rows
+}
+
+fn target(readers: usize, writer: bool, pairs: bool) -> Option<Target> {
+    match (readers, writer, pairs) {
+        (2, false, _) => Some(Target::new(
+            30.0,
+            &[(Locked::NAME, 8.0), (Skip::NAME, 9.0)],
+            Some(18.9),
+        )),
+        (1, true, false) => Some(Target::new(
+            12.0,
+            &[(Locked::NAME, 0.17), (Skip::NAME, 2.0)],
+            Some(7.1),
+        )),
+        (1, true, true) => Some(Target::new(
+            2.5,
+            &[(Locked::NAME, 2.1), (Skip::NAME, 1.7)],
+            Some(1.39),
+        )),
+        _ => None,
+    }
+}
+
+struct Mix<'a> {
+    ranges: &'a Ranges,
+    readers: usize,
+    writer: bool,
+    time: Duration,
+    run: u32,
+}
+
+impl Mix<'_> {
+    /// All threads start together; each counts its calls until the time is over.
+    fn run<M: SharedMap>(&self) -> Rates {
+        const AT_ONCE: usize = 64;
+        let map = M::filled(&self.ranges.items);
+        let threads = self.readers + usize::from(self.writer);
+        let start = Barrier::new(threads + 1);
+        let stop = AtomicBool::new(false);
+        let mut rates = Rates {
+            looks: 0.0,
+            pairs: 0.0,
+        };
+        std::thread::scope(|scope| {
+            let handles: Vec<_> = (0..threads)
+                .map(|i| {
+                    let (map, start, stop) = (&map, &start, &stop);
+                    let writes = i >= self.readers;
+                    scope.spawn(move || {
+                        pin(i);
+                        let mut random = Random::new(u64::from(self.run) * 64 + i as u64 + 1);
+                        let keys = self.ranges.hits(1 << 16, &mut random);
+                        let items = self.ranges.shuffled(&mut random);
+                        start.wait();
+                        let begin = Instant::now();
+                        let mut done = 0;
+                        while !stop.load(Ordering::Relaxed) {
+                            for i in done..done + AT_ONCE {
+                                if writes {
+                                    map.pair(items[i % items.len()]);
+                                } else {
+                                    black_box(map.get(keys[i & 0xffff]));
+                                }
+                            }
+                            done += AT_ONCE;
+                        }
+                        (writes, done as f64 / begin.elapsed().as_secs_f64() / 1e6)
+                    })
+                })
+                .collect();
+            start.wait();
+            std::thread::sleep(self.time);
+            stop.store(true, Ordering::Relaxed);
+            for handle in handles {
+                match handle.join() {
+                    Ok((true, rate)) => rates.pairs += rate,
+                    Ok((false, rate)) => rates.looks += rate,
+                    Err(_) => eprintln!("a thread of {} panicked", M::NAME),
+                }
+            }
+        });
+        rates
+    }
+}

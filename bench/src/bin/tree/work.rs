@@ -1,0 +1,264 @@
+//! One subject's time for one operation.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use samara_bench::peers::{
+    Btree, Im, Iset, Item, Kind, Maple, Nodit, OneByOne, RangeMap, Rangemap, Rcu, SortedVec,
+};
+use samara_bench::{Random, Ranges};
+
+/// The entries of a row, and what each run does with them.
+pub(crate) struct Data {
+    ranges: Ranges,
+    /// Which calls of an operation to make about, so that a run is long enough to be timed.
+    calls: usize,
+}
+
+/// The order of one run: drawn anew each time, the same for all subjects.
+pub(crate) struct Order {
+    shuffled: Vec<Item>,
+    keys: Vec<u64>,
+    overwrites: Vec<Item>,
+}
+
+impl Data {
+    pub(crate) fn new(n: u64, calls: usize) -> Self {
+        Self {
+            ranges: Ranges::new(n, &mut Random::new(n)),
+            calls,
+        }
+    }
+
+    pub(crate) fn order(&self, kind: Kind, run: u32) -> Order {
+        let mut random = Random::new(u64::from(run) + 1);
+        let mut order = Order {
+            shuffled: Vec::new(),
+            keys: Vec::new(),
+            overwrites: Vec::new(),
+        };
+        match kind {
+            Kind::Get => order.keys = self.ranges.hits(self.calls, &mut random),
+            Kind::Miss => order.keys = self.ranges.misses(self.calls, &mut random),
+            Kind::GapUp(_) | Kind::GapDown(_) => {
+                order.keys = self.ranges.anywhere(self.calls, &mut random);
+            }
+            Kind::Overwrite => {
+                let count = self.ranges.items.len() / 4;
+                order.overwrites = self.ranges.overwrites(count.max(1), &mut random);
+            }
+            Kind::Insert | Kind::Erase | Kind::Replace | Kind::Pair => {
+                order.shuffled = self.ranges.shuffled(&mut random);
+            }
+            Kind::Iterate
+            | Kind::Append
+            | Kind::FromSorted
+            | Kind::Duplicate
+            | Kind::Renew
+            | Kind::Destroy => {}
+        }
+        order
+    }
+
+    /// How often to do the whole of something that takes `each` calls.
+    fn repeats(&self, each: usize) -> usize {
+        (self.calls / each.max(1)).max(1)
+    }
+}
+
+/// A subject that keeps its map from run to run, where the operation leaves it as it was.
+pub(crate) trait Subject {
+    fn name(&self) -> &'static str;
+    /// Nanoseconds a call.
+    fn run(&mut self, data: &Data, order: &Order) -> f64;
+}
+
+struct Of<M> {
+    kind: Kind,
+    map: Option<M>,
+}
+
+/// The subjects among all peers that offer an operation and pass the filter, ours first.
+pub(crate) fn subjects(kind: Kind, wanted: &dyn Fn(&str) -> bool) -> Vec<Box<dyn Subject>> {
+    let mut found: Vec<Box<dyn Subject>> = Vec::new();
+    fn consider<M: RangeMap + 'static>(
+        kind: Kind,
+        wanted: &dyn Fn(&str) -> bool,
+        found: &mut Vec<Box<dyn Subject>>,
+    ) {
+        if M::offers(kind) && wanted(M::NAME) {
+            found.push(Box::new(Of::<M> { kind, map: None }));
+        }
+    }
+    // What readers may look on at is compared by itself.
+    if kind == Kind::Pair {
+        consider::<Rcu>(kind, wanted, &mut found);
+    }
+    consider::<Maple>(kind, wanted, &mut found);
+    consider::<Btree>(kind, wanted, &mut found);
+    consider::<SortedVec>(kind, wanted, &mut found);
+    consider::<Rangemap>(kind, wanted, &mut found);
+    consider::<Nodit>(kind, wanted, &mut found);
+    consider::<Iset>(kind, wanted, &mut found);
+    consider::<Im>(kind, wanted, &mut found);
+    consider::<OneByOne>(kind, wanted, &mut found);
+    found
+}
+
+fn filled<M: RangeMap>(items: &[Item]) -> M {
+    let mut map = M::default();
+    items.iter().for_each(|&item| map.insert(item));
+    map
+}
+
+/// Entries of all copies that are made before they are dropped: few enough for the first-level cache, as where a copy is
+/// used as soon as it is made. Copies are dropped outside of the time, and their memory is used again.
+const IN_CACHE: usize = 536;
+
+/// Nanoseconds that looking at the clock takes, the least of many.
+fn clock() -> f64 {
+    static CLOCK: OnceLock<f64> = OnceLock::new();
+    *CLOCK.get_or_init(|| {
+        (0..1000)
+            .map(|_| {
+                let start = Instant::now();
+                start.elapsed().as_nanos() as f64
+            })
+            .fold(f64::MAX, f64::min)
+    })
+}
+
+fn per(count: usize, work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_nanos() as f64 / count.max(1) as f64
+}
+
+impl<M: RangeMap> Subject for Of<M> {
+    fn name(&self) -> &'static str {
+        M::NAME
+    }
+
+    fn run(&mut self, data: &Data, order: &Order) -> f64 {
+        let items = &data.ranges.items;
+        let n = items.len();
+        let keys = &order.keys;
+        match self.kind {
+            Kind::Append => {
+                let repeats = data.repeats(n);
+                let mut maps: Vec<M> = (0..repeats).map(|_| M::default()).collect();
+                return per(n * repeats, || {
+                    for map in &mut maps {
+                        items.iter().for_each(|&item| map.insert(item));
+                    }
+                });
+            }
+            Kind::FromSorted => {
+                let repeats = data.repeats(n);
+                let mut maps: Vec<M> = Vec::with_capacity(repeats);
+                return per(n * repeats, || {
+                    maps.extend((0..repeats).map(|_| M::from_sorted(items)));
+                });
+            }
+            Kind::Insert => {
+                let repeats = data.repeats(n);
+                let mut maps: Vec<M> = (0..repeats).map(|_| M::default()).collect();
+                return per(n * repeats, || {
+                    for map in &mut maps {
+                        order.shuffled.iter().for_each(|&item| map.insert(item));
+                    }
+                });
+            }
+            Kind::Erase => {
+                let repeats = data.repeats(n);
+                let mut maps: Vec<M> = (0..repeats).map(|_| filled(items)).collect();
+                return per(n * repeats, || {
+                    for map in &mut maps {
+                        order.shuffled.iter().for_each(|&item| map.remove(item));
+                    }
+                });
+            }
+            Kind::Overwrite => {
+                let mut map: M = filled(items);
+                return per(order.overwrites.len(), || {
+                    for &item in &order.overwrites {
+                        map.overwrite(item);
+                    }
+                });
+            }
+            _ => {}
+        }
+        // The others leave the map as it was.
+        let map = self.map.get_or_insert_with(|| filled(items));
+        match self.kind {
+            Kind::Get | Kind::Miss => per(keys.len(), || {
+                let sum = keys.iter().fold(0_u64, |sum, &key| {
+                    sum.wrapping_add(map.get(key).map_or(1, u64::from))
+                });
+                black_box(sum);
+            }),
+            Kind::GapUp(size) => per(keys.len(), || {
+                let sum = keys.iter().fold(0_u64, |sum, &key| {
+                    sum.wrapping_add(map.gap_up(key, size).unwrap_or(1))
+                });
+                black_box(sum);
+            }),
+            Kind::GapDown(size) => per(keys.len(), || {
+                let sum = keys.iter().fold(0_u64, |sum, &key| {
+                    sum.wrapping_add(map.gap_down(key, size).unwrap_or(1))
+                });
+                black_box(sum);
+            }),
+            Kind::Iterate => {
+                let repeats = data.repeats(n);
+                per(n * repeats, || {
+                    for _ in 0..repeats {
+                        black_box(black_box(&*map).sum());
+                    }
+                })
+            }
+            Kind::Replace => {
+                let repeats = data.repeats(n);
+                per(n * repeats, || {
+                    for _ in 0..repeats {
+                        order.shuffled.iter().for_each(|&item| map.replace(item));
+                    }
+                })
+            }
+            Kind::Pair => per(n, || {
+                for &item in &order.shuffled {
+                    map.remove(item);
+                    map.insert(item);
+                }
+            }),
+            Kind::Duplicate | Kind::Renew | Kind::Destroy => {
+                let batch = (IN_CACHE / n).max(1);
+                let batches = data.repeats(n * batch);
+                let mut copies: Vec<M> = Vec::with_capacity(batch);
+                let mut making = Duration::ZERO;
+                let mut dropping = Duration::ZERO;
+                for _ in 0..batches {
+                    let start = Instant::now();
+                    for _ in 0..batch {
+                        copies.push(match self.kind {
+                            Kind::Renew => map.renewed(),
+                            _ => map.duplicate(),
+                        });
+                    }
+                    let made = Instant::now();
+                    copies.clear();
+                    dropping += made.elapsed();
+                    making += made - start;
+                }
+                let time = match self.kind {
+                    Kind::Destroy => dropping,
+                    _ => making,
+                };
+                let each = time.as_nanos() as f64 / batches as f64;
+                (each - clock()).max(0.0) / batch as f64
+            }
+            _ => 0.0,
+        }
+    }
+}
