@@ -51,8 +51,31 @@ pub(crate) fn debian(shell: &Shell, program: &str, package: &str) -> Result<()> 
     if on_path(shell, program) {
         return Ok(());
     }
+    install(shell, program, &[package])
+}
+
+/// Installs what the C and C++ compilers need to make 32-bit programs.
+pub(crate) fn multilib(shell: &Shell) -> Result<()> {
+    let compiles = "echo '#include <stdio.h>' | c++ -m32 -x c++ -c - -o /dev/null";
+    let is_there = cmd!(shell, "sh -c {compiles}")
+        .quiet()
+        .ignore_stderr()
+        .run()
+        .is_ok();
+    if is_there {
+        return Ok(());
+    }
+    install(
+        shell,
+        "a compiler for 32 bits",
+        &["gcc-multilib", "g++-multilib"],
+    )
+}
+
+fn install(shell: &Shell, what: &str, packages: &[&str]) -> Result<()> {
+    let names = packages.join(", ");
     if !on_path(shell, "apt-get") {
-        bail!("{program} is missing: install it (Debian's package {package})");
+        bail!("{what} is missing: install it (Debian's {names})");
     }
     let sudo: &[&str] = if cmd!(shell, "id -u").quiet().read()? == "0" {
         &[]
@@ -66,11 +89,11 @@ pub(crate) fn debian(shell: &Shell, program: &str, package: &str) -> Result<()> 
     cmd!(shell, "{first} {rest...} update -q").run()?;
     cmd!(
         shell,
-        "{first} {rest...} install -q -y --no-install-recommends {package}"
+        "{first} {rest...} install -q -y --no-install-recommends {packages...}"
     )
     .env("DEBIAN_FRONTEND", "noninteractive")
     .run()
-    .with_context(|| format!("cannot install {package}"))?;
+    .with_context(|| format!("cannot install {names}"))?;
     Ok(())
 }
 

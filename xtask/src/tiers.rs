@@ -14,6 +14,9 @@ const BARE_TARGETS: [&str; 4] = [
     "thumbv7m-none-eabi",
 ];
 
+/// A 32-bit machine whose programs run here.
+const WIDTH_32: &str = "i686-unknown-linux-gnu";
+
 /// One tier of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Tier {
@@ -73,7 +76,9 @@ impl Tier {
         match self {
             Tier::Lint => "formatting, clippy and documentation, warnings denied",
             Tier::Unit => "every test of the workspace, documentation examples included",
-            Tier::Bare => "the libraries built for bare metal, 64-bit and 32-bit",
+            Tier::Bare => {
+                "the libraries built for bare metal, 64-bit and 32-bit; the C interface tested on 32 bits"
+            }
             Tier::Loom => "every interleaving of small concurrent programs",
             Tier::Miri => "undefined behaviour: both borrow models, 32-bit and big-endian machines",
             Tier::Sanitize => "Address- and ThreadSanitizer over the concurrent and the C tests",
@@ -131,6 +136,14 @@ fn bare(shell: &Shell) -> Result<()> {
         cmd!(shell, "cargo build --locked -p maple-tree -p samara-memblock --no-default-features --target {target}")
             .run()?;
     }
+    // The C interface on a 32-bit machine: layout of the header, programs, histories.
+    setup::targets(shell, None, &[WIDTH_32])?;
+    setup::multilib(shell)?;
+    cmd!(
+        shell,
+        "cargo test --locked -p samara-capi --target {WIDTH_32}"
+    )
+    .run()?;
     Ok(())
 }
 

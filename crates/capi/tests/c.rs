@@ -44,6 +44,12 @@ fn run(cc: &str, language: &str, source: &str, link: &Path, name: &str) {
             "-Wextra",
             "-Werror",
             "-Wno-write-strings",
+            // The library's own width: these tests also run for 32-bit targets.
+            if cfg!(target_pointer_width = "32") {
+                "-m32"
+            } else {
+                "-m64"
+            },
             "-g",
             "-O1",
             "-I",

@@ -37,9 +37,15 @@ fn root() -> &'static Path {
 /// Builds a program from a source below the crate's root.
 fn build(compiler: &str, flags: &[&str], source: &str, link: &Path, name: &str) -> PathBuf {
     let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    // The library's own width: these tests also run for 32-bit targets.
+    let width = if cfg!(target_pointer_width = "32") {
+        "-m32"
+    } else {
+        "-m64"
+    };
     let built = Command::new(compiler)
         .args(flags)
-        .args(["-O1", "-g", "-pthread", "-I"])
+        .args([width, "-O1", "-g", "-pthread", "-I"])
         .arg(root().join("include"))
         .arg(root().join(source))
         .arg(link)

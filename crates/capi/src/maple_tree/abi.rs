@@ -1,6 +1,6 @@
 //! The structures of the header, and its numbers.
 
-use core::ffi::c_int;
+use core::ffi::{c_int, c_void};
 
 use maple_tree::raw::WordTree;
 
@@ -77,6 +77,13 @@ impl MapleTree {
             self.ma_lock.unlock();
         }
     }
+}
+
+/// `struct maple_rcu_head`: what the environment uses to queue a callback.
+#[repr(C)]
+pub struct RcuHead {
+    /// The environment's.
+    pub opaque: [*mut c_void; 2],
 }
 
 /// `enum maple_status`: where a state is. C may write any number.
@@ -158,4 +165,17 @@ const _: () = {
     assert!(offset_of!(MaState, status) == 56);
     assert!(offset_of!(MaState, depth) == 60);
     assert!(offset_of!(MaState, store_type) == 64);
+};
+
+#[cfg(target_pointer_width = "32")]
+const _: () = {
+    use core::mem::{offset_of, size_of};
+    assert!(size_of::<Lock>() == 40);
+    assert!(size_of::<MapleTree>() == 48);
+    assert!(offset_of!(MapleTree, words) == 40);
+    assert!(size_of::<MaState>() == 40);
+    assert!(offset_of!(MaState, alloc) == 24);
+    assert!(offset_of!(MaState, status) == 28);
+    assert!(offset_of!(MaState, depth) == 32);
+    assert!(offset_of!(MaState, store_type) == 36);
 };

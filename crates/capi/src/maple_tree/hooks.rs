@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicPtr, Ordering};
 
 use maple_tree::alloc::{Global, NodeAlloc};
 
-use crate::maple_tree::rcu::RcuHead;
+use crate::maple_tree::abi::RcuHead;
 
 type Alloc = unsafe extern "C" fn(*mut c_void, usize, usize, u32) -> *mut c_void;
 type Free = unsafe extern "C" fn(*mut c_void, *mut c_void, usize, usize);

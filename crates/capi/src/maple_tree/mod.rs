@@ -38,9 +38,8 @@ mod normal;
 mod rcu;
 mod write;
 
-pub use abi::{MaState, MapleTree, Status};
+pub use abi::{MaState, MapleTree, RcuHead, Status};
 pub use advanced::*;
 pub use hooks::{MapleHooks, maple_set_hooks};
 pub use lock::Lock;
 pub use normal::*;
-pub use rcu::RcuHead;

@@ -7,22 +7,14 @@
 //! Without hooks the grace periods are those of `crossbeam-epoch`.
 
 use core::cell::UnsafeCell;
-use core::ffi::c_void;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
 use maple_tree::alloc::NodeAlloc;
 use maple_tree::raw::{NODE_LAYOUT, chain, chained};
 
-use crate::maple_tree::abi::gfp;
+use crate::maple_tree::abi::{RcuHead, gfp};
 use crate::maple_tree::hooks::{self, Gfp};
-
-/// `struct maple_rcu_head`: what the environment uses to queue a callback.
-#[repr(C)]
-pub struct RcuHead {
-    /// The environment's.
-    pub opaque: [*mut c_void; 2],
-}
 
 /// A read-side section, ended when dropped.
 pub(crate) struct ReadSide {

@@ -224,18 +224,20 @@ static void history(unsigned int flags, uint64_t seed, int rounds)
 /* Ascending stores fill the nodes: what a tree of so many entries is high. */
 static void heights(void)
 {
+	/* What a leaf has room for, and how many need three levels, on machines of either width. */
+	const unsigned long leaf = sizeof(long) == 8 ? 16 : 32, many = sizeof(long) == 8 ? 1200 : 5000;
 	unsigned long i;
 
 	for (unsigned int flags = 0; flags < 2; flags++) {
 		mt_init_flags(&tree, flags);
 		SAME(mt_height(&tree), 0);
-		for (i = 0; i < 16; i++) {
+		for (i = 0; i < leaf; i++) {
 			/* The last slot is the hole behind. */
 			SAME(mt_height(&tree), i > 0);
 			SAME(mtree_store_range(&tree, i * 10, i * 10 + 9, V(i), GFP_KERNEL), 0);
 		}
 		SAME(mt_height(&tree), 2);
-		for (; i <= 1200; i++)
+		for (; i <= many; i++)
 			SAME(mtree_store_range(&tree, i * 10, i * 10 + 9, V(i), GFP_KERNEL), 0);
 		SAME(mt_height(&tree), 3);
 		SAME(mt_validate(&tree), 0);
