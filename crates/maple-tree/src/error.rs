@@ -13,6 +13,17 @@ pub enum InsertError<V> {
     EmptyRange(V),
 }
 
+/// Why [`try_from_sorted`](crate::MapleTree::try_from_sorted) made no map.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum SortedError<V> {
+    /// The range begins before the one before it has ended: they overlap, or are not in ascending order.
+    OutOfOrder(V),
+    /// There was no memory for the nodes needed.
+    Alloc(V),
+    /// The range holds no index.
+    EmptyRange(V),
+}
+
 /// Why a store that overwrites stored nothing.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum StoreError<V> {
@@ -40,6 +51,15 @@ impl<V> InsertError<V> {
     pub fn into_value(self) -> V {
         match self {
             Self::Occupied(v) | Self::Alloc(v) | Self::EmptyRange(v) => v,
+        }
+    }
+}
+
+impl<V> SortedError<V> {
+    /// The value at which it ended.
+    pub fn into_value(self) -> V {
+        match self {
+            Self::OutOfOrder(v) | Self::Alloc(v) | Self::EmptyRange(v) => v,
         }
     }
 }
@@ -77,6 +97,26 @@ impl<V> fmt::Debug for InsertError<V> {
     }
 }
 
+impl<V> fmt::Display for SortedError<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OutOfOrder(_) => "the range begins before the one before it has ended",
+            Self::Alloc(_) => ALLOC,
+            Self::EmptyRange(_) => EMPTY,
+        })
+    }
+}
+
+impl<V> fmt::Debug for SortedError<V> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OutOfOrder(_) => "OutOfOrder(..)",
+            Self::Alloc(_) => "Alloc(..)",
+            Self::EmptyRange(_) => "EmptyRange(..)",
+        })
+    }
+}
+
 impl<V> fmt::Display for StoreError<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -108,5 +148,6 @@ impl fmt::Display for EraseError {
 }
 
 impl<V> core::error::Error for InsertError<V> {}
+impl<V> core::error::Error for SortedError<V> {}
 impl<V> core::error::Error for StoreError<V> {}
 impl core::error::Error for EraseError {}

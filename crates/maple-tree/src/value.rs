@@ -1,5 +1,6 @@
 //! What a tree can hold: values that are one pointer wide.
 
+use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::num::NonZeroUsize;
@@ -60,6 +61,63 @@ pub unsafe trait Value: Sized {
     unsafe fn borrow_mut<'a>(raw: NonNull<()>) -> Self::Mut<'a>
     where
         Self: 'a;
+}
+
+/// A value that can be made once more from a view of it: what `Clone` is for values that are at hand, with a failure instead of
+/// an abort where there is no memory.
+///
+/// Splitting an entry takes one, and so does copying a map.
+pub trait Duplicate: Value {
+    /// Another value, equal to the one that is viewed; `None` if there is no memory for it.
+    fn duplicate(view: Self::Ref<'_>) -> Option<Self>;
+}
+
+impl<T: Clone> Duplicate for Box<T> {
+    /// A clone of what is in the box, in a box of its own. (What `T::clone` itself allocates is its own affair.)
+    fn duplicate(view: &T) -> Option<Self> {
+        let layout = Layout::new::<T>();
+        if layout.size() == 0 {
+            return Some(Box::new(view.clone()));
+        }
+        // SAFETY: the layout is not of size zero.
+        let block = NonNull::new(unsafe { std_alloc::alloc::alloc(layout) })?.cast::<T>();
+        let guard = Unfilled(block);
+        let value = view.clone();
+        core::mem::forget(guard);
+        // SAFETY: the block is fresh, and has the layout of a `T`; a box of one is made like this.
+        unsafe {
+            block.write(value);
+            Some(Box::from_raw(block.as_ptr()))
+        }
+    }
+}
+
+/// Memory for a `T` that is not there yet, and may never be: cloning may panic.
+struct Unfilled<T>(NonNull<T>);
+
+impl<T> Drop for Unfilled<T> {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated with this layout, and holds nothing.
+        unsafe { std_alloc::alloc::dealloc(self.0.as_ptr().cast(), Layout::new::<T>()) }
+    }
+}
+
+impl<T> Duplicate for Arc<T> {
+    fn duplicate(view: ArcRef<'_, T>) -> Option<Self> {
+        Some(Arc::clone(&view))
+    }
+}
+
+impl<T> Duplicate for &'static T {
+    fn duplicate(view: &'static T) -> Option<Self> {
+        Some(view)
+    }
+}
+
+impl Duplicate for NonZeroUsize {
+    fn duplicate(view: Self) -> Option<Self> {
+        Some(view)
+    }
 }
 
 // SAFETY: a box is a unique, non-null pointer; the conversions are those of `Box`.
@@ -264,6 +322,12 @@ unsafe impl Value for NonZeroUsize {
 
 macro_rules! in_place {
     ($($t:ty),*) => {$(
+        impl Duplicate for $t {
+            fn duplicate(view: Self) -> Option<Self> {
+                Some(view)
+            }
+        }
+
         // SAFETY: the word is the number shifted up by one with the lowest bit set; it fits, because
         // the type is narrower than a word, and is not 0.
         unsafe impl Value for $t {

@@ -6,48 +6,15 @@
 
 mod support;
 
-use std::alloc::Layout;
 use std::cell::{Cell, RefCell};
-use std::ptr::NonNull;
 use std::rc::Rc;
 
-use maple_tree::alloc::{Counted, Global, NodeAlloc};
+use maple_tree::alloc::Global;
 use maple_tree::{
     CloneError, EraseError, Fanout, InsertError, Key, MapleTree, Native, Shape, StoreError,
 };
+use support::counting::{Alive, Countdown};
 use support::{Model, Rng, add, compare};
-
-/// Refuses the allocation after the next `left` ones, and all after it; never, at `usize::MAX`.
-struct Countdown {
-    inner: Counted<Global>,
-    left: Cell<usize>,
-}
-
-impl Countdown {
-    fn new() -> Self {
-        Self {
-            inner: Counted::new(Global),
-            left: Cell::new(usize::MAX),
-        }
-    }
-}
-
-// SAFETY: passed on to an allocator that keeps the promises.
-unsafe impl NodeAlloc for Countdown {
-    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
-        match self.left.get() {
-            0 => return None,
-            usize::MAX => {}
-            n => self.left.set(n - 1),
-        }
-        self.inner.allocate(layout)
-    }
-
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { self.inner.deallocate(block, layout) }
-    }
-}
 
 /// Tries an operation with 0, 1, 2 … allocations allowed until it succeeds; after each failure the tree is as it was.
 fn insist<K: Key, S: Shape, T>(
@@ -58,14 +25,14 @@ fn insist<K: Key, S: Shape, T>(
 ) -> Option<T> {
     for allowed in 0.. {
         nodes.left.set(allowed);
-        let live = nodes.inner.live();
+        let live = nodes.live();
         let result = attempt(tree);
         nodes.left.set(usize::MAX);
         match result {
             Ok(value) => return Some(value),
             Err(false) => return None,
             Err(true) => {
-                assert_eq!(nodes.inner.live(), live, "a failed write kept nodes");
+                assert_eq!(nodes.live(), live, "a failed write kept nodes");
                 compare(model, tree, &|| {
                     format!("after a failure with {allowed} nodes allowed")
                 });
@@ -193,7 +160,7 @@ fn history<K: Key, S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, 
             }
         }
     }
-    assert_eq!(nodes.inner.live(), 0, "nodes leaked");
+    assert_eq!(nodes.live(), 0, "nodes leaked");
 }
 
 fn gap_searches<K: Key, S: Shape>(
@@ -245,7 +212,7 @@ fn duplicates<K: Key, S: Shape>(
         for cell in &mut expected.cells {
             *cell = cell.filter(|&v| !left_out(v));
         }
-        let live = nodes.inner.live();
+        let live = nodes.live();
         for allowed in [
             usize::MAX,
             0,
@@ -265,7 +232,7 @@ fn duplicates<K: Key, S: Shape>(
                 }),
                 Err(error) => assert_eq!(error, CloneError::Alloc),
             }
-            assert_eq!(nodes.inner.live(), live);
+            assert_eq!(nodes.live(), live);
         }
         let entries = model.entries().len();
         let mut left = rng.below(entries + 1);
@@ -275,7 +242,7 @@ fn duplicates<K: Key, S: Shape>(
         });
         assert!(matches!(copy, Ok(_) | Err(CloneError::Entry("enough"))));
         drop(copy);
-        assert_eq!(nodes.inner.live(), live);
+        assert_eq!(nodes.live(), live);
     }
 }
 
@@ -310,22 +277,6 @@ fn small_fanouts() {
     history::<u32, Fanout<7>>(11, 200, 2000, false, 77);
 }
 
-/// A value that counts how many of its kind live.
-struct Alive(Rc<Cell<isize>>);
-
-impl Alive {
-    fn new(count: &Rc<Cell<isize>>) -> Box<Self> {
-        count.set(count.get() + 1);
-        Box::new(Self(count.clone()))
-    }
-}
-
-impl Drop for Alive {
-    fn drop(&mut self) {
-        self.0.set(self.0.get() - 1);
-    }
-}
-
 /// Every value is dropped once: when it is overwritten, erased, refused, taken out, or left over.
 #[test]
 fn values_are_dropped_once() {
@@ -336,15 +287,17 @@ fn values_are_dropped_once() {
         let first = rng.below(100) as u32;
         let last = first + rng.below(8) as u32;
         match rng.below(6) {
-            0 => drop(tree.insert_range(first..=last, Alive::new(&count))),
-            1 => drop(tree.store_range(first..=last, Alive::new(&count))),
+            0 => drop(tree.insert_range(first..=last, Alive::boxed(0, &count))),
+            1 => drop(tree.store_range(first..=last, Alive::boxed(0, &count))),
             2 => {
-                let value = Alive::new(&count);
-                tree.store_range_splitting(first..=last, value, |_, _| Some(Alive::new(&count)))
-                    .unwrap();
+                let value = Alive::boxed(0, &count);
+                tree.store_range_splitting(first..=last, value, |_, _| {
+                    Some(Alive::boxed(0, &count))
+                })
+                .unwrap();
             }
             3 => drop(tree.remove(first)),
-            4 => drop(tree.replace(first, Alive::new(&count))),
+            4 => drop(tree.replace(first, Alive::boxed(0, &count))),
             _ => drop(tree.erase_range(first..=last)),
         }
         assert_eq!(count.get(), tree.len() as isize);
@@ -354,7 +307,7 @@ fn values_are_dropped_once() {
             if *seen.borrow() == 9 {
                 Err(())
             } else {
-                Ok(Some(Alive::new(&count)))
+                Ok(Some(Alive::boxed(0, &count)))
             }
         });
         drop(copy);

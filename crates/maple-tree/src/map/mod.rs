@@ -1,5 +1,6 @@
 //! The exclusive face: a map from ranges to values, with the conventions of `BTreeMap`.
 
+mod build;
 mod change;
 mod duplicate;
 mod host;

@@ -1,9 +1,8 @@
 //! Changes of the map as a whole.
 
-use core::ops::{RangeBounds, RangeInclusive};
+use core::ops::RangeInclusive;
 
 use crate::alloc::NodeAlloc;
-use crate::error::InsertError;
 use crate::key::Key;
 use crate::map::MapleTree;
 use crate::map::host::Immediate;
@@ -34,21 +33,6 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
             if !keep(range, value) {
                 self.remove(first)?;
             }
-        }
-        Ok(())
-    }
-
-    /// Inserts entries until one cannot be inserted.
-    ///
-    /// # Errors
-    ///
-    /// As [`insert_range`](MapleTree::insert_range), for the first that could not be inserted; those before it have been.
-    pub fn try_extend<R: RangeBounds<K>>(
-        &mut self,
-        entries: impl IntoIterator<Item = (R, V)>,
-    ) -> Result<(), InsertError<V>> {
-        for (range, value) in entries {
-            self.insert_range(range, value)?;
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 pub mod any;
+pub mod counting;
 
 use maple_tree::alloc::NodeAlloc;
 use maple_tree::{Key, MapleTree, Shape};

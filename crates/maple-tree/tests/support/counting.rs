@@ -1,0 +1,106 @@
+//! Allocators and values that count, and fail when told.
+
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::ptr::NonNull;
+use std::rc::Rc;
+
+use maple_tree::Duplicate;
+use maple_tree::alloc::{Counted, Global, NodeAlloc};
+
+/// Refuses the allocation after the next `left` ones, and all after it; never, at `usize::MAX`.
+pub struct Countdown {
+    pub inner: Counted<Global>,
+    pub left: Cell<usize>,
+}
+
+impl Countdown {
+    pub fn new() -> Self {
+        Self {
+            inner: Counted::new(Global),
+            left: Cell::new(usize::MAX),
+        }
+    }
+
+    /// How many nodes there are.
+    pub fn live(&self) -> usize {
+        self.inner.live()
+    }
+
+    /// Calls `attempt` with 0, 1, 2 … allocations allowed until it tells that it has succeeded; `after` looks at what
+    /// each failure left behind. Gives the number of allocations that it took.
+    pub fn insist(&self, mut attempt: impl FnMut() -> bool, mut after: impl FnMut()) -> usize {
+        for allowed in 0.. {
+            self.left.set(allowed);
+            let done = attempt();
+            self.left.set(usize::MAX);
+            if done {
+                return allowed;
+            }
+            after();
+        }
+        unreachable!()
+    }
+}
+
+// SAFETY: passed on to an allocator that keeps the promises.
+unsafe impl NodeAlloc for Countdown {
+    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+        match self.left.get() {
+            0 => return None,
+            usize::MAX => {}
+            n => self.left.set(n - 1),
+        }
+        self.inner.allocate(layout)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.inner.deallocate(block, layout) }
+    }
+}
+
+/// How many values of a kind live.
+pub type Count = Rc<Cell<isize>>;
+
+/// A value that counts how many of its kind live.
+pub struct Alive {
+    pub number: u32,
+    count: Count,
+}
+
+impl Alive {
+    pub fn boxed(number: u32, count: &Count) -> Box<Self> {
+        count.set(count.get() + 1);
+        Box::new(Self {
+            number,
+            count: count.clone(),
+        })
+    }
+}
+
+impl Clone for Alive {
+    fn clone(&self) -> Self {
+        self.count.set(self.count.get() + 1);
+        Self {
+            number: self.number,
+            count: self.count.clone(),
+        }
+    }
+}
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.count.set(self.count.get() - 1);
+    }
+}
+
+/// The number in a box that counts.
+pub fn number(value: &Alive) -> u32 {
+    value.number
+}
+
+/// A second value of the same number.
+pub fn twin(value: &Alive) -> Option<Box<Alive>> {
+    Box::<Alive>::duplicate(value)
+}
