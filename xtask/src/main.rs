@@ -4,6 +4,7 @@
 //! tier is one function in [`tiers`]; what a tier needs from the machine is asked of [`setup`], which
 //! installs it. Nothing relies on what somebody installed by hand.
 
+mod gate;
 mod setup;
 mod tiers;
 
@@ -36,6 +37,12 @@ enum Command {
         /// Only these tiers (may be given several times).
         #[arg(long, value_enum)]
         tier: Vec<Tier>,
+    },
+    /// Compare the instructions that operations of the maple tree take with the committed counts.
+    Gate {
+        /// Write the counts down instead of comparing them.
+        #[arg(long)]
+        bless: bool,
     },
     /// Show the tiers and what each one does.
     Tiers,
@@ -70,6 +77,7 @@ fn run(cli: Cli) -> Result<()> {
             };
             test(&shell, &chosen)
         }
+        Command::Gate { bless } => gate::run(&shell, bless),
         Command::Tiers => {
             for tier in Tier::ALL {
                 println!("{:10} {}", tier.name(), tier.summary());

@@ -4,6 +4,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 use xshell::{Shell, cmd};
 
+use crate::gate;
 use crate::setup::{self, NIGHTLY};
 
 /// Targets on which the libraries must build without `std`.
@@ -38,11 +39,13 @@ pub(crate) enum Tier {
     Proof,
     /// The benchmarks, which are a workspace of their own, built and tried on small data.
     Bench,
+    /// Instructions of operations, counted and compared with the committed counts.
+    Gate,
 }
 
 impl Tier {
     /// All tiers, in the order in which they run.
-    pub(crate) const ALL: [Tier; 9] = [
+    pub(crate) const ALL: [Tier; 10] = [
         Tier::Lint,
         Tier::Unit,
         Tier::Bare,
@@ -52,6 +55,7 @@ impl Tier {
         Tier::Fuzz,
         Tier::Proof,
         Tier::Bench,
+        Tier::Gate,
     ];
     /// What `cargo xtask test` runs.
     pub(crate) const ORDINARY: [Tier; 2] = [Tier::Lint, Tier::Unit];
@@ -68,6 +72,7 @@ impl Tier {
             Tier::Fuzz => "fuzz",
             Tier::Proof => "proof",
             Tier::Bench => "bench",
+            Tier::Gate => "gate",
         }
     }
 
@@ -85,6 +90,9 @@ impl Tier {
             Tier::Fuzz => "each fuzz target over its committed corpus and some seconds beyond",
             Tier::Proof => "every history of four operations, and the longest traced program",
             Tier::Bench => "the benchmarks, linted and tried on small data",
+            Tier::Gate => {
+                "instructions of the maple tree's operations, beside the committed counts"
+            }
         }
     }
 
@@ -100,6 +108,7 @@ impl Tier {
             Tier::Fuzz => fuzz(shell),
             Tier::Proof => proof(shell),
             Tier::Bench => bench(shell),
+            Tier::Gate => gate::run(shell, false),
         }
     }
 }

@@ -1,0 +1,141 @@
+//! The regression gate: instructions that each operation of the maple tree takes, counted by callgrind and compared
+//! with the committed counts.
+//!
+//! Time on a shared machine varies by tens of percents, instructions do not: the program that is counted
+//! (`bench/counts`) takes no input from the machine. It is built by the pinned toolchain for one processor model, linked
+//! statically against musl (the usual C library chooses its `memcpy` by what the processor can do), has an allocator of
+//! its own, fixed data, and an empty environment.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, Result, bail};
+use xshell::{Shell, cmd};
+
+use crate::setup;
+
+/// What the counts are of: nothing else is compared.
+const TARGET: &str = "x86_64-unknown-linux-musl";
+/// The oldest model of that target, so that no newer instructions are used whatever machine builds it.
+const FLAGS: &str = "-C target-cpu=x86-64";
+/// The committed counts: a line for each operation.
+const COUNTS: &str = "bench/counts/counts.txt";
+/// By how much a count may differ from the committed one, in percent.
+const TOLERANCE: f64 = 3.0;
+
+/// Counts, and compares; or writes the counts down, if `bless`.
+pub(crate) fn run(shell: &Shell, bless: bool) -> Result<()> {
+    setup::debian(shell, "valgrind", "valgrind")?;
+    setup::targets(shell, None, &[TARGET])?;
+    let program = build(shell)?;
+    let mut counted = Vec::new();
+    for name in cmd!(shell, "{program}").quiet().read()?.lines() {
+        counted.push((name.to_owned(), count(shell, &program, name)?));
+    }
+    if bless {
+        return write(shell, &counted);
+    }
+    compare(&counted, &read(shell)?)
+}
+
+fn build(shell: &Shell) -> Result<String> {
+    let target_dir = shell
+        .var("CARGO_TARGET_DIR")
+        .unwrap_or_else(|_| "target".to_owned());
+    let target_dir = format!("{target_dir}/gate");
+    cmd!(
+        shell,
+        "cargo build --release --locked --manifest-path bench/Cargo.toml -p samara-counts --target {TARGET}"
+    )
+    .env("RUSTFLAGS", FLAGS)
+    .env_remove("CARGO_ENCODED_RUSTFLAGS")
+    .env("CARGO_TARGET_DIR", &target_dir)
+    .run()?;
+    Ok(format!("{target_dir}/{TARGET}/release/samara-counts"))
+}
+
+/// Instructions a call.
+fn count(shell: &Shell, program: &str, name: &str) -> Result<f64> {
+    let path = shell.var("PATH")?;
+    let output = cmd!(
+        shell,
+        "env -i PATH={path} valgrind --tool=callgrind --toggle-collect=samara_measured --callgrind-out-file=/dev/null {program} {name}"
+    )
+    .quiet()
+    .output()
+    .with_context(|| format!("cannot count {name}"))?;
+    let calls: f64 = String::from_utf8_lossy(&output.stdout)
+        .trim()
+        .parse()
+        .with_context(|| format!("{name} does not tell its calls"))?;
+    let log = String::from_utf8_lossy(&output.stderr).into_owned();
+    let instructions: f64 = log
+        .lines()
+        .find_map(|line| line.split("Collected :").nth(1)?.trim().parse().ok())
+        .with_context(|| format!("callgrind gives no count for {name}:\n{log}"))?;
+    if instructions < calls {
+        bail!("{name}: only {instructions} instructions were counted: is `samara_measured` there?");
+    }
+    Ok(instructions / calls)
+}
+
+fn write(shell: &Shell, counted: &[(String, f64)]) -> Result<()> {
+    let mut text = "# Instructions a call, by `cargo xtask gate --bless`. A commit that changes a line says why.\n".to_owned();
+    for (name, count) in counted {
+        text.push_str(&format!("{name} {count:.1}\n"));
+    }
+    shell.write_file(COUNTS, text)?;
+    println!("{} counts written to {COUNTS}", counted.len());
+    Ok(())
+}
+
+fn read(shell: &Shell) -> Result<BTreeMap<String, f64>> {
+    let text = shell.read_file(COUNTS)?;
+    text.lines()
+        .filter(|line| !line.starts_with('#'))
+        .map(|line| {
+            let (name, count) = line
+                .split_once(' ')
+                .with_context(|| format!("{COUNTS} has a line without a count: {line}"))?;
+            Ok((name.to_owned(), count.trim().parse()?))
+        })
+        .collect()
+}
+
+fn compare(counted: &[(String, f64)], committed: &BTreeMap<String, f64>) -> Result<()> {
+    let mut outside = 0;
+    println!(
+        "{:14} {:>10} {:>10} {:>8}",
+        "operation", "committed", "counted", "change"
+    );
+    for (name, count) in counted {
+        let Some(&before) = committed.get(name) else {
+            println!("{name:14} {:>10} {count:>10.1}          new", "");
+            outside += 1;
+            continue;
+        };
+        let change = (count / before - 1.0) * 100.0;
+        let mark = if change.abs() <= TOLERANCE {
+            ""
+        } else if change > 0.0 {
+            "  slower"
+        } else {
+            "  faster"
+        };
+        outside += usize::from(!mark.is_empty());
+        println!("{name:14} {before:>10.1} {count:>10.1} {change:>+7.1}%{mark}");
+    }
+    for name in committed.keys() {
+        if !counted.iter().any(|(known, _)| known == name) {
+            println!("{name:14} is committed and not counted any more");
+            outside += 1;
+        }
+    }
+    if outside > 0 {
+        bail!(
+            "{outside} of {} counts differ from {COUNTS} by more than {TOLERANCE} %; if that is meant, `cargo xtask gate --bless` and say why in the commit",
+            counted.len()
+        );
+    }
+    println!("All {} counts within {TOLERANCE} %.", counted.len());
+    Ok(())
+}
