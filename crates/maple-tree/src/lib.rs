@@ -35,6 +35,7 @@ mod key;
 mod look;
 mod map;
 mod node;
+mod prefetch;
 #[cfg(not(loom))]
 #[doc(hidden)]
 pub mod raw;

@@ -1,7 +1,8 @@
 //! The read path: down to a leaf, and from leaf to leaf. Nothing here writes.
 
 use crate::key::Key;
-use crate::node::{Kind, NULL, Node, Word};
+use crate::node::{Kind, NULL, Node, Word, is_leaf_word};
+use crate::prefetch;
 use crate::shape::Shape;
 use crate::tree::{RawTree, Root};
 
@@ -44,11 +45,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                     NULL
                 }
             }
-            Root::Node(mut node) => {
-                while !node.is_leaf() {
-                    node = node.child(node.search(key));
-                }
-                node.slot(node.search(key))
+            Root::Node(root) => {
+                let leaf = leaf_at(root, key);
+                leaf.slot(leaf.search(key))
             }
         }
     }
@@ -100,22 +99,67 @@ impl<K: Key, S: Shape> Place<K, S> {
     }
 }
 
+/// The leaf that covers `key`, without its bounds.
+#[inline]
+fn leaf_at<K: Key, S: Shape>(root: Node<K, S>, key: K) -> Node<K, S> {
+    // All nodes above the leaves are of one kind: known to the compiler, each level is a fixed sequence of instructions.
+    match root.kind() {
+        Kind::Leaf => root.as_leaf(),
+        Kind::Range => leaf_below(root, Kind::Range, key),
+        Kind::Gap => leaf_below(root, Kind::Gap, key),
+    }
+}
+
+/// The leaf that covers `key` below nodes of the kind `inner`, of which `root` is one.
+#[inline(always)]
+fn leaf_below<K: Key, S: Shape>(root: Node<K, S>, inner: Kind, key: K) -> Node<K, S> {
+    let mut word = root.word();
+    loop {
+        // SAFETY: a node of this kind: the first is, and of those below, all that are not leaves. Slots of such nodes hold
+        // nodes, which live as long as what leads to them; a reader's guard keeps both.
+        let node = unsafe { Node::<K, S>::of_kind(word, inner) };
+        word = node.slot(node.search(key));
+        prefetch::node::<1>(word);
+        if is_leaf_word(word) {
+            // SAFETY: as above.
+            return unsafe { Node::of_kind(word, Kind::Leaf) };
+        }
+    }
+}
+
 /// The leaf that covers `key`.
 #[inline]
 pub(crate) fn descend<K: Key, S: Shape>(root: Node<K, S>, key: K) -> Place<K, S> {
-    let mut node = root;
+    match root.kind() {
+        Kind::Leaf => Place {
+            leaf: root.as_leaf(),
+            min: K::MIN,
+            max: K::MAX,
+        },
+        Kind::Range => place_below(root, Kind::Range, key),
+        Kind::Gap => place_below(root, Kind::Gap, key),
+    }
+}
+
+/// As [`leaf_below`], with the leaf's bounds.
+#[inline(always)]
+fn place_below<K: Key, S: Shape>(root: Node<K, S>, inner: Kind, key: K) -> Place<K, S> {
+    let mut word = root.word();
     let mut min = K::MIN;
     let mut max = K::MAX;
-    while !node.is_leaf() {
+    loop {
+        // SAFETY: as in `leaf_below`.
+        let node = unsafe { Node::<K, S>::of_kind(word, inner) };
         let i = node.search(key);
+        word = node.slot(i);
+        prefetch::node::<1>(word);
         min = node.first(i, min);
         max = node.last(i, max);
-        node = node.child(i);
-    }
-    Place {
-        leaf: node,
-        min,
-        max,
+        if is_leaf_word(word) {
+            // SAFETY: as in `leaf_below`.
+            let leaf = unsafe { Node::of_kind(word, Kind::Leaf) };
+            return Place { leaf, min, max };
+        }
     }
 }
 

@@ -147,6 +147,32 @@ impl<K: Key, S: Shape> Geometry<K, S> {
     }
 }
 
+/// How far apart the pivots are that the first stage of a search looks at.
+struct Stride<K, S>(PhantomData<fn() -> (K, S)>);
+
+impl<K: Key, S: Shape> Stride<K, S> {
+    const NODE: usize = Self::of(Geometry::<K, S>::SLOTS);
+    const GAP_NODE: usize = Self::of(Geometry::<K, S>::GAP_SLOTS);
+
+    /// The stride that takes the fewest comparisons in a node of `slots`; of two that take as many, one that divides
+    /// it, then the larger.
+    const fn of(slots: usize) -> usize {
+        let mut best = slots;
+        let mut least = usize::MAX;
+        let mut stride = slots;
+        while stride > 1 {
+            let cost =
+                2 * ((slots - 1) / stride + stride - 1) + !slots.is_multiple_of(stride) as usize;
+            if cost < least {
+                best = stride;
+                least = cost;
+            }
+            stride -= 1;
+        }
+        best
+    }
+}
+
 /// What a node's memory must be like.
 pub(crate) const LAYOUT: Layout = match Layout::from_size_align(NODE_MEMORY, NODE_BYTES) {
     Ok(layout) => layout,
@@ -158,6 +184,12 @@ pub(crate) const LAYOUT: Layout = match Layout::from_size_align(NODE_MEMORY, NOD
 pub(crate) fn is_node(word: Word) -> bool {
     let addr = word.addr();
     addr & NODE_TAG_MASK == NODE_TAG && addr >= LOWEST_NODE
+}
+
+/// Whether a node's tagged pointer is that of a leaf.
+#[inline(always)]
+pub(crate) fn is_leaf_word(word: Word) -> bool {
+    word.addr() & (0b11 << KIND_SHIFT) == (Kind::Leaf as usize) << KIND_SHIFT
 }
 
 /// A node that may be read: it stays allocated for as long as the handle is used.
@@ -200,6 +232,26 @@ impl<K: Key, S: Shape> Node<K, S> {
         let base = word.cast::<u8>().map_addr(|a| a & !TAG_BITS);
         // SAFETY: nodes are not at address 0, and the tag is in the low bits only; the node is allocated (the
         // caller's promise).
+        unsafe {
+            Self {
+                cells: Cells::new(NonNull::new_unchecked(base)),
+                kind,
+            }
+        }
+    }
+
+    /// The node that a word points to, which is of this kind.
+    ///
+    /// # Safety
+    ///
+    /// As for [`from_word`](Node::from_word), and the word's kind is `kind`.
+    #[inline(always)]
+    pub(crate) unsafe fn of_kind(word: Word, kind: Kind) -> Self {
+        let tag = NODE_TAG | ((kind as usize) << KIND_SHIFT);
+        debug_assert!(is_node(word) && word.addr() & TAG_BITS == tag);
+        // A subtraction, unlike a mask, goes into the offsets of what is read from the node.
+        let base = word.cast::<u8>().wrapping_sub(tag);
+        // SAFETY: as in `from_word`.
         unsafe {
             Self {
                 cells: Cells::new(NonNull::new_unchecked(base)),
@@ -322,21 +374,36 @@ impl<K: Key, S: Shape> Node<K, S> {
         }
     }
 
-    /// How many pivots are below `key`. The trip count is a constant and there is no branch that
-    /// depends on data: a mispredicted exit would cost more than the comparisons.
+    /// How many pivots are below `key`, in two stages: every `STRIDE`th pivot tells the group of slots, the
+    /// pivots within that group the slot. Trip counts are constants and no branch depends on data: a mispredicted exit
+    /// would cost more than the comparisons. Six comparisons of fifteen pivots, five of nine.
     #[inline(always)]
     fn count_below<const GAP: bool>(self, key: K) -> usize {
-        let n = if GAP {
-            Geometry::<K, S>::GAP_SLOTS
+        let (slots, stride) = if GAP {
+            (Geometry::<K, S>::GAP_SLOTS, Stride::<K, S>::GAP_NODE)
         } else {
-            Geometry::<K, S>::SLOTS
+            (Geometry::<K, S>::SLOTS, Stride::<K, S>::NODE)
         };
-        let mut count = 0;
-        for i in 0..n - 1 {
+        // In 32 bits: with a machine word the compiler multiplies each comparison's result by the slot's width and
+        // adds them up one by one, which takes twice the instructions.
+        let mut groups = 0u32;
+        let mut i = stride - 1;
+        while i < slots - 1 {
             // SAFETY: as in `pivot`.
-            count += usize::from(unsafe { self.cells.pivot(i) } < key);
+            groups += u32::from(unsafe { self.cells.pivot(i) } < key);
+            i += stride;
         }
-        count
+        let mut at = groups as usize * stride;
+        if !slots.is_multiple_of(stride) {
+            // The last group is short. Where it starts earlier, pivots that are known to be below `key` are counted.
+            at = at.min(slots - stride);
+        }
+        let mut within = 0u32;
+        for i in 0..stride - 1 {
+            // SAFETY: as in `pivot`: `at` is at most `slots - stride`.
+            within += u32::from(unsafe { self.cells.pivot(at + i) } < key);
+        }
+        at + within as usize
     }
 
     /// The size of the largest hole below slot `i` of a gap node. Only for whoever may write the tree.
@@ -565,5 +632,48 @@ mod tests {
         }
         assert_eq!(Geometry::<u64, Fanout<4>>::SLOTS, 4);
         assert_eq!(Geometry::<u64, Fanout<4>>::GAP_SLOTS, 4);
+    }
+
+    /// Finds the slot of every key in nodes with every number of slots in use.
+    #[cfg(not(loom))]
+    fn search_all<K: Key, S: Shape>() {
+        for kind in [Kind::Leaf, Kind::Range, Kind::Gap] {
+            for used in 1..=Geometry::<K, S>::slots(kind) {
+                let mut memory = std::boxed::Box::new(Memory([0; NODE_BYTES]));
+                let block = NonNull::from(&mut *memory).cast();
+                // SAFETY: the memory has the layout of a node, and nobody else uses it.
+                let node = unsafe { NodeMut::<K, S>::init(block, kind) };
+                // Slot `i` ends at `2 * i + 1`.
+                let mut pivot = K::ONE;
+                for i in 0..used - 1 {
+                    node.set_pivot(i, pivot);
+                    pivot = pivot.wrapping_add(K::ONE).wrapping_add(K::ONE);
+                }
+                node.set_end(used - 1);
+                let mut key = K::MIN;
+                for n in 0..2 * used {
+                    assert_eq!(node.node().search(key), n / 2, "{used} slots, {kind:?}");
+                    key = key.wrapping_add(K::ONE);
+                }
+                assert_eq!(node.node().search(K::MAX), used - 1);
+            }
+        }
+    }
+
+    #[cfg(not(loom))]
+    #[repr(align(256))]
+    struct Memory(#[expect(dead_code, reason = "it is there to take up room")] [u8; NODE_BYTES]);
+
+    #[test]
+    #[cfg(not(loom))]
+    fn a_search_finds_every_slot() {
+        search_all::<u32, Native>();
+        search_all::<u64, Native>();
+        search_all::<usize, Native>();
+        search_all::<u128, Native>();
+        search_all::<u64, Fanout<4>>();
+        search_all::<u64, Fanout<5>>();
+        search_all::<u32, Fanout<7>>();
+        search_all::<u128, Fanout<8>>();
     }
 }
