@@ -95,7 +95,9 @@ macro_rules! c_tests {
     )*};
 }
 
-c_tests!(states, normal, advanced, gaps, model, threads, epoch);
+c_tests!(
+    states, normal, advanced, corners, gaps, model, threads, epoch
+);
 
 /// Builds an example and compares what it writes with the file beside it.
 fn example(name: &str) {

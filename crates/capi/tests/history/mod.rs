@@ -9,6 +9,10 @@ use std::sync::Once;
 
 use samara::maple_tree::*;
 
+mod position;
+
+use position::Position;
+
 const KERNEL: u32 = 0xcc0;
 const NOWAIT: u32 = 0x2800;
 const MAX: usize = usize::MAX;
@@ -130,9 +134,17 @@ impl Bytes<'_> {
         }
     }
 
+    /// Mostly short, so that trees have many entries.
     fn range(&mut self) -> (usize, usize) {
-        let (a, b) = (self.index(), self.index());
-        (a.min(b), a.max(b))
+        let first = self.index();
+        match self.byte() {
+            n @ ..0xe0 => (first, first.saturating_add(usize::from(n % 8))),
+            0xe0..0xf0 => {
+                let other = self.index();
+                (first.min(other), first.max(other))
+            }
+            n => (first, first.saturating_add(usize::from(n - 0xe0))),
+        }
     }
 
     /// An entry: mostly numbers in place, some that look like nodes, the zero entry, NULL.
@@ -204,17 +216,25 @@ unsafe fn compare(tree: *mut MapleTree, model: &Model) {
     }
 }
 
-/// The state stands where the list has the entry that it gave.
-unsafe fn stands(mas: *mut MaState, model: &Model, entry: *mut c_void) {
+/// A move, and where it should lead.
+unsafe fn moved(
+    (tree, mas, model): (*mut MapleTree, *mut MaState, &Model),
+    should: impl FnOnce(&mut Position, &Model) -> usize,
+    go: impl FnOnce(*mut MaState) -> *mut c_void,
+) -> *mut c_void {
     // SAFETY: as in `play`.
-    let mas = unsafe { &*mas };
-    if mas.status == Status::ACTIVE || mas.status == Status::ROOT {
-        let slot = model.at(mas.index);
-        if !entry.is_null() {
-            assert_eq!((mas.index, mas.last, entry.addr()), slot);
-        }
-    } else {
-        assert!(entry.is_null());
+    unsafe {
+        let nodes = mt_height(tree) > 0;
+        let before = Position::of(&*mas, nodes);
+        let mut after = before;
+        let entry = should(&mut after, model);
+        let found = go(mas);
+        assert_eq!(
+            (found.addr(), Position::of(&*mas, nodes)),
+            (entry, after),
+            "from {before:?}"
+        );
+        found
     }
 }
 
@@ -281,36 +301,71 @@ unsafe fn step(
                 let index = bytes.index();
                 (*mas).index = index;
                 (*mas).last = index;
-                let entry = mas_walk(mas).addr();
-                assert_eq!(((*mas).index, (*mas).last, entry), model.at(index));
+                moved(
+                    (tree, mas, model),
+                    |at, model| at.go(model, index).2,
+                    |mas| mas_walk(mas),
+                );
             }
-            5 => {
+            5 | 9 => {
                 let limit = bytes.index();
-                let entry = mas_next(mas, limit as _);
-                stands(mas, model, entry);
+                let holes = code & 0x80 != 0;
+                moved(
+                    (tree, mas, model),
+                    |at, model| at.next(model, limit, holes),
+                    |mas| {
+                        if holes {
+                            mas_next_range(mas, limit as _)
+                        } else {
+                            mas_next(mas, limit as _)
+                        }
+                    },
+                );
             }
-            6 => {
+            6 | 10 => {
                 let limit = bytes.index();
-                let entry = mas_prev(mas, limit as _);
-                stands(mas, model, entry);
+                let holes = code & 0x80 != 0;
+                moved(
+                    (tree, mas, model),
+                    |at, model| at.prev(model, limit, holes),
+                    |mas| {
+                        if holes {
+                            mas_prev_range(mas, limit as _)
+                        } else {
+                            mas_prev(mas, limit as _)
+                        }
+                    },
+                );
             }
             7 => {
                 let limit = bytes.index();
-                let entry = mas_find(mas, limit as _);
-                stands(mas, model, entry);
+                let holes = code & 0x80 != 0;
+                moved(
+                    (tree, mas, model),
+                    |at, model| at.find(model, limit, holes),
+                    |mas| {
+                        if holes {
+                            mas_find_range(mas, limit as _)
+                        } else {
+                            mas_find(mas, limit as _)
+                        }
+                    },
+                );
             }
             8 => {
                 let limit = bytes.index();
-                let entry = mas_find_rev(mas, limit as _);
-                stands(mas, model, entry);
-            }
-            9 => {
-                let entry = mas_next_range(mas, MAX as _);
-                stands(mas, model, entry);
-            }
-            10 => {
-                let entry = mas_prev_range(mas, 0);
-                stands(mas, model, entry);
+                let holes = code & 0x80 != 0;
+                moved(
+                    (tree, mas, model),
+                    |at, model| at.find_rev(model, limit, holes),
+                    |mas| {
+                        if holes {
+                            mas_find_range_rev(mas, limit as _)
+                        } else {
+                            mas_find_rev(mas, limit as _)
+                        }
+                    },
+                );
             }
             11 => {
                 let (min, max) = bytes.range();
@@ -369,8 +424,11 @@ unsafe fn step(
                 // The entry that the state is on is exchanged.
                 let entry = bytes.entry();
                 let limit = bytes.index();
-                let found = mas_find(mas, limit as _);
-                stands(mas, model, found);
+                let found = moved(
+                    (tree, mas, model),
+                    |at, model| at.find(model, limit, false),
+                    |mas| mas_find(mas, limit as _),
+                );
                 if !found.is_null() && entry != 0 {
                     let (first, last) = ((*mas).index, (*mas).last);
                     let old = mas_store(mas, word(entry));
@@ -385,8 +443,11 @@ unsafe fn step(
                 }
             }
             17 => {
-                let found = mas_find(mas, MAX as _);
-                stands(mas, model, found);
+                let found = moved(
+                    (tree, mas, model),
+                    |at, model| at.find(model, MAX, false),
+                    |mas| mas_find(mas, MAX as _),
+                );
                 let (first, last) = ((*mas).index, (*mas).last);
                 if !found.is_null() {
                     if mas_erase(mas) == found {

@@ -1,0 +1,57 @@
+/*
+ * What code written for Linux's maple tree expects beside the functions: loops, locks by state, an external lock named in the
+ * initialiser, numbers as entries. Macros and inline functions over maple_tree.h, nothing more. A file of its own, so that programs
+ * with definitions of theirs can do without.
+ */
+#ifndef MAPLE_TREE_LINUX_H
+#define MAPLE_TREE_LINUX_H
+#include <samara/maple_tree.h>
+
+/* A tree whose lock is the caller's. The library never touches it, so that it is only looked whether there is such a thing. */
+#define MTREE_INIT_EXT(name, flags, lock) MTREE_INIT(name, (flags) | MT_FLAGS_LOCK_EXTERN | 0 * (unsigned int)sizeof(lock))
+#define mt_set_external_lock(mt, lock) ((void)((mt)->ma_flags |= MT_FLAGS_LOCK_EXTERN | 0 * (unsigned int)sizeof(lock)))
+/* Trees on the stack are like any others. */
+#define mt_on_stack(mt) ((void)&(mt))
+
+/* The tree's own lock, by way of a state. There are no interrupts to be held off. */
+#define mas_lock(mas) mtree_lock((mas)->tree)
+#define mas_unlock(mas) mtree_unlock((mas)->tree)
+#define mas_lock_bh(mas) mas_lock(mas)
+#define mas_unlock_bh(mas) mas_unlock(mas)
+#define mas_lock_irq(mas) mas_lock(mas)
+#define mas_unlock_irq(mas) mas_unlock(mas)
+#define mtree_lock_nested(mt, subclass) mtree_lock(mt)
+
+/* Each entry of which a part is at or above `index` and that starts at or below `max`; those that read as NULL are left out. Takes no
+ * lock between entries. `index` ends behind the last one. */
+#define mt_for_each(mt, entry, index, max)                                     \
+	for ((entry) = mt_find((mt), &(index), (max)); (entry);                \
+	     (entry) = mt_find_after((mt), &(index), (max)))
+
+/* Each entry from the state's index up to `max`, or down to `min`; the state is on it. The caller locks. */
+#define mas_for_each(mas, entry, max) \
+	while (((entry) = mas_find((mas), (max))) != NULL)
+#define mas_for_each_rev(mas, entry, min) \
+	while (((entry) = mas_find_rev((mas), (min))) != NULL)
+
+/* A number as an entry, which is never NULL or reserved, and back. The highest bit is lost. */
+static inline void *xa_mk_value(unsigned long number)
+{
+	return (void *)((number << 1) | 1ul);
+}
+
+static inline unsigned long xa_to_value(const void *entry)
+{
+	return (unsigned long)entry >> 1;
+}
+
+static inline bool xa_is_value(const void *entry)
+{
+	return ((unsigned long)entry & 1ul) != 0;
+}
+
+static inline bool xa_is_zero(const void *entry)
+{
+	return entry == XA_ZERO_ENTRY;
+}
+#endif
