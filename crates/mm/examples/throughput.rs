@@ -1,6 +1,7 @@
 //! How many calls a second the engine performs: random mmap, munmap, mprotect and faults in 256 pages.
 //!
-//! `cargo run --release -p samara-mm --example throughput`
+//! `cargo run --release -p samara-mm --example throughput [CALLS [shared]]`; with `shared`, as it is while
+//! other threads may look.
 
 use std::time::Instant;
 
@@ -19,9 +20,12 @@ fn main() -> Result<(), Errno> {
             .wrapping_add(1);
         (state >> 33) % n
     };
+    let _shared = (std::env::args().nth(2).as_deref() == Some("shared")).then(|| space.share());
+    let calls = std::env::args().nth(1);
+    let calls = calls.and_then(|n| n.parse().ok()).unwrap_or(CALLS);
     let began = Instant::now();
     let mut failed = 0u64;
-    for _ in 0..CALLS {
+    for _ in 0..calls {
         let addr = BASE + below(PAGES) * 4096;
         let len = (1 + below(8)) * 4096;
         let call = match below(10) {
@@ -49,8 +53,8 @@ fn main() -> Result<(), Errno> {
     }
     let seconds = began.elapsed().as_secs_f64();
     println!(
-        "{CALLS} calls in {seconds:.2} s: {:.2} million a second; {failed} failed, {} areas",
-        CALLS as f64 / seconds / 1e6,
+        "{calls} calls in {seconds:.2} s: {:.2} million a second; {failed} failed, {} areas",
+        calls as f64 / seconds / 1e6,
         space.area_count()
     );
     Ok(())

@@ -60,7 +60,7 @@ impl AddressSpace {
             flags,
             shift: 0,
             backing: Backing::Anonymous,
-            anon: None,
+            anon: None.into(),
             policy: Policy::default(),
             uffd: None,
             name: None,

@@ -58,7 +58,9 @@ impl AddressSpace {
         lower
             .zip(upper)
             .filter(|(a, b)| {
-                a.end == b.start && continues(a.vma, b.vma) && owners_agree(a.vma.anon, b.vma.anon)
+                a.end == b.start
+                    && continues(a.vma, b.vma)
+                    && owners_agree(a.vma.anon(), b.vma.anon())
             })
             .count()
     }

@@ -61,7 +61,7 @@ impl AddressSpace {
         let Some(area) = self.vmas.at(address) else {
             return;
         };
-        if area.vma.anon.is_some() {
+        if area.vma.anon().is_some() {
             return;
         }
         let (start, end) = (area.start, area.end);
@@ -77,7 +77,7 @@ impl AddressSpace {
                 .and_then(|lower| lendable(lower.vma))
         });
         let anon = shared.unwrap_or_else(|| self.new_anon());
-        self.vmas.edit(start, |vma| vma.anon = Some(anon));
+        self.vmas.set_owner(start, Some(anon));
     }
 
     /// Faults in every page of `[start, end)`, as locking and populating do: for writing where the area is private and
@@ -137,5 +137,5 @@ pub(crate) fn could_share(lower: &Vma, upper: &Vma) -> bool {
 
 /// The owner that a neighbour may take over: not one that was inherited.
 pub(crate) fn lendable(vma: &Vma) -> Option<AnonVma> {
-    vma.anon.filter(|anon| !anon.is_inherited())
+    vma.anon().filter(|anon| !anon.is_inherited())
 }

@@ -22,10 +22,10 @@ impl AddressSpace {
             vma.flags -= VmFlags::LOCKED_MASK | VmFlags::UFFD;
             vma.uffd = None;
             if vma.flags.contains(VmFlags::WIPEONFORK) {
-                vma.anon = None;
-            } else if vma.anon.is_some() {
+                vma.anon.set(None);
+            } else if vma.anon().is_some() {
                 next_anon += 1;
-                vma.anon = Some(AnonVma::forked(next_anon));
+                vma.anon.set(Some(AnonVma::forked(next_anon)));
             }
             true
         })?;

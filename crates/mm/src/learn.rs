@@ -51,7 +51,7 @@ impl AddressSpace {
     /// they do in four orders of six.)
     fn touch_as_likely(&mut self, start: u64, high: u64, facts: &mut dyn Facts) {
         if let Some(owner) = self.owner_above(start, high, facts) {
-            self.vmas.edit(start, |vma| vma.anon = Some(owner));
+            self.vmas.set_owner(start, Some(owner));
         } else {
             self.touch(start);
         }
@@ -73,7 +73,7 @@ impl AddressSpace {
             if !could_share(lower.vma, upper.vma) {
                 return None;
             }
-            if upper.vma.anon.is_some() {
+            if upper.vma.anon().is_some() {
                 return lendable(upper.vma);
             }
             if !upper.vma.may_have_been_written() || !facts.written(upper.start, upper.end) {

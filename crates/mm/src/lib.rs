@@ -44,6 +44,18 @@
 //! pages when that decides something; [`AddressSpace::facts_needed`] tells beforehand for which. If several areas were written
 //! between two looks, the order of these writes is unknown; the likeliest is taken, in which neighbours come to share an owner.
 //!
+//! # Threads
+//!
+//! Calls that change the map borrow the [`AddressSpace`] exclusively: one at a time, by a lock of the caller's. Look-ups need no lock: a
+//! [`SharedMap`], made by [`AddressSpace::share`], goes to other threads, which find areas through it and walk the map while it is
+//! changed. Its documentation says what they see. The order of locks:
+//!
+//! ```text
+//! the caller's lock on the AddressSpace   (mmap_lock; for calls, faults that change the map, fork)
+//!   MapView                               (never waits; but do not enter and then wait for the lock above: who
+//!                                          holds it waits for views to leave)
+//! ```
+//!
 //! # What it does not know
 //!
 //! Pages, and so everything that depends on them: the end of a file (faults beyond it, and locking there, fail in Linux), which pages
@@ -53,7 +65,7 @@
 //! # Costs
 //!
 //! Areas lie in a maple tree of ranges that also tracks the gaps: looking up, merging, cutting and placing take O(log n) each for n areas;
-//! a call over k areas takes k of these steps. Counts are kept up, nothing is walked to check a limit. Memory is allocated fallibly: a call that finds none returns
+//! a call over k areas takes k of these steps, and changes the tree in place unless other threads may look. Counts are kept up, nothing is walked to check a limit. Memory is allocated fallibly: a call that finds none returns
 //! `ENOMEM` and leaves a map that passes [`AddressSpace::check`].
 #![no_std]
 
@@ -63,6 +75,7 @@ mod brk;
 mod call;
 mod check;
 mod config;
+mod counted;
 mod errno;
 mod facts;
 mod fallible;
@@ -89,6 +102,7 @@ mod names;
 mod pkeys;
 mod place;
 mod remap_file_pages;
+mod shared;
 mod shm;
 mod space;
 mod stack;
@@ -104,6 +118,7 @@ pub use facts::{Facts, NoFacts};
 pub use file::{File, FileArg, FileId, FileKind};
 pub use flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 pub use maps::MapsLine;
+pub use shared::{MapView, SharedMap};
 pub use space::{AddressSpace, SeedVma, Stats};
 pub use vma::{AnonVma, Area, Backing, Policy, Vma};
 pub use vmas::PageCounts;

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use crate::config::Layout;
 use crate::file::FileId;
 use crate::flags::VmFlags;
 use crate::space::AddressSpace;
@@ -64,71 +65,71 @@ impl fmt::Display for MapsLine<'_> {
 impl AddressSpace {
     /// The whole map, upwards, as `/proc/PID/maps` lists it.
     pub fn maps(&self) -> impl DoubleEndedIterator<Item = MapsLine<'_>> {
-        self.vmas.iter().map(|area| self.line(area))
+        self.vmas.iter().map(|area| line(area, &self.layout))
     }
 
     /// The line for the area that holds `address`. O(log n).
     pub fn area_at(&self, address: u64) -> Option<MapsLine<'_>> {
-        self.vmas.at(address).map(|area| self.line(area))
+        self.vmas.at(address).map(|area| line(area, &self.layout))
     }
+}
 
-    fn line<'a>(&self, area: Area<'a>) -> MapsLine<'a> {
-        let flags = area.vma.flags;
-        let nothing = FileId {
-            major: 0,
-            minor: 0,
-            inode: 0,
-        };
-        let (id, offset) = match &area.vma.backing {
-            Backing::File(file) => (file.id, area.page_offset() << 12),
-            Backing::Shm { segment, .. } => (segment.file.id, area.page_offset() << 12),
-            Backing::SharedAnonymous { id, .. } => (
-                FileId {
-                    major: 0,
-                    minor: 1,
-                    inode: *id,
-                },
-                area.page_offset() << 12,
-            ),
-            Backing::Anonymous | Backing::Special(_) => (nothing, 0),
-        };
-        let letter = |flag, yes: u8| if flags.contains(flag) { yes } else { b'-' };
-        MapsLine {
-            start: area.start,
-            end: area.end,
-            perms: [
-                letter(VmFlags::READ, b'r'),
-                letter(VmFlags::WRITE, b'w'),
-                letter(VmFlags::EXEC, b'x'),
-                if flags.contains(VmFlags::MAYSHARE) {
-                    b's'
-                } else {
-                    b'p'
-                },
-            ],
-            offset,
-            id,
-            name: self.name(area),
-            flags,
-        }
+/// The line of an area; `layout` tells heap and stack.
+pub(crate) fn line<'a>(area: Area<'a>, layout: &Layout) -> MapsLine<'a> {
+    let flags = area.vma.flags;
+    let nothing = FileId {
+        major: 0,
+        minor: 0,
+        inode: 0,
+    };
+    let (id, offset) = match &area.vma.backing {
+        Backing::File(file) => (file.id, area.page_offset() << 12),
+        Backing::Shm { segment, .. } => (segment.file.id, area.page_offset() << 12),
+        Backing::SharedAnonymous { id, .. } => (
+            FileId {
+                major: 0,
+                minor: 1,
+                inode: *id,
+            },
+            area.page_offset() << 12,
+        ),
+        Backing::Anonymous | Backing::Special(_) => (nothing, 0),
+    };
+    let letter = |flag, yes: u8| if flags.contains(flag) { yes } else { b'-' };
+    MapsLine {
+        start: area.start,
+        end: area.end,
+        perms: [
+            letter(VmFlags::READ, b'r'),
+            letter(VmFlags::WRITE, b'w'),
+            letter(VmFlags::EXEC, b'x'),
+            if flags.contains(VmFlags::MAYSHARE) {
+                b's'
+            } else {
+                b'p'
+            },
+        ],
+        offset,
+        id,
+        name: name(area, layout),
+        flags,
     }
+}
 
-    fn name<'a>(&self, area: Area<'a>) -> &'a str {
-        let given = area.vma.name.as_deref();
-        match &area.vma.backing {
-            Backing::SharedAnonymous { .. } => given.unwrap_or("/dev/zero (deleted)"),
-            Backing::File(file) => &file.name,
-            Backing::Shm { segment, .. } => &segment.file.name,
-            Backing::Special(name) => name,
-            Backing::Anonymous => {
-                let layout = &self.layout;
-                if area.start < layout.brk && area.end > layout.start_brk {
-                    "[heap]"
-                } else if area.start <= layout.stack_top && area.end >= layout.stack_top {
-                    "[stack]"
-                } else {
-                    given.unwrap_or("")
-                }
+fn name<'a>(area: Area<'a>, layout: &Layout) -> &'a str {
+    let given = area.vma.name.as_deref();
+    match &area.vma.backing {
+        Backing::SharedAnonymous { .. } => given.unwrap_or("/dev/zero (deleted)"),
+        Backing::File(file) => &file.name,
+        Backing::Shm { segment, .. } => &segment.file.name,
+        Backing::Special(name) => name,
+        Backing::Anonymous => {
+            if area.start < layout.brk && area.end > layout.start_brk {
+                "[heap]"
+            } else if area.start <= layout.stack_top && area.end >= layout.stack_top {
+                "[stack]"
+            } else {
+                given.unwrap_or("")
             }
         }
     }

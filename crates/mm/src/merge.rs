@@ -7,6 +7,7 @@
 //! If an area could join both neighbours but those two have different owners, it joins the lower one.
 
 use crate::errno::Errno;
+use crate::fallible::try_box;
 use crate::flags::VmFlags;
 use crate::space::AddressSpace;
 use crate::vma::{AnonVma, Backing, Vma};
@@ -52,24 +53,24 @@ impl AddressSpace {
             .vmas
             .before(start)
             .filter(|area| area.end >= start && continues(area.vma, vma))
-            .filter(|area| owners_agree(area.vma.anon, vma.anon));
+            .filter(|area| owners_agree(area.vma.anon(), vma.anon()));
         let upper = self
             .vmas
             .at(end)
             .filter(|area| continues(vma, area.vma))
-            .filter(|area| owners_agree(vma.anon, area.vma.anon));
+            .filter(|area| owners_agree(vma.anon(), area.vma.anon()));
         let mut union = Union {
             start,
             end,
             joins: 0,
-            owner: vma.anon,
+            owner: vma.anon(),
         };
         if counted && replaces {
             return union;
         }
         let mut lower_owner = None;
         if let Some(lower) = &lower {
-            lower_owner = lower.vma.anon;
+            lower_owner = lower.vma.anon();
             union.start = lower.start;
             union.owner = union.owner.or(lower_owner);
             union.joins += 1;
@@ -78,11 +79,11 @@ impl AddressSpace {
             && !(counted && lower.is_some())
             && (lower.is_none()
                 || lower_owner.is_none()
-                || upper.vma.anon.is_none()
-                || lower_owner == upper.vma.anon)
+                || upper.vma.anon().is_none()
+                || lower_owner == upper.vma.anon())
         {
             union.end = upper.end;
-            union.owner = union.owner.or(upper.vma.anon);
+            union.owner = union.owner.or(upper.vma.anon());
             union.joins += 1;
         }
         union
@@ -126,10 +127,10 @@ impl AddressSpace {
         if union.joins > 0 {
             return self.join(start, end, union);
         }
+        let vma = try_box(vma)?;
         self.cut(start)?;
         self.cut(end)?;
-        self.vmas.edit(start, |area| *area = vma);
-        Ok(())
+        self.vmas.replace(start, vma)
     }
 
     /// Lets a neighbour take in `[start, end)`, and the other neighbour too if it joins.
@@ -137,7 +138,7 @@ impl AddressSpace {
         let keeper = if union.start < start { start - 1 } else { end };
         self.vmas.grow(keeper, union.start, union.end)?;
         if union.owner.is_some() {
-            self.vmas.edit(start, |vma| vma.anon = union.owner);
+            self.vmas.set_owner(start, union.owner);
         }
         self.counters.merges += union.joins;
         Ok(())
@@ -148,13 +149,11 @@ impl AddressSpace {
     /// # Errors
     /// `ENOMEM` at the limit on the number of areas or when an allocation fails.
     pub(crate) fn cut(&mut self, address: u64) -> Result<(), Errno> {
-        if self.vmas.at(address).is_none_or(|a| a.start == address) {
-            return Ok(());
-        }
-        if self.at_map_limit() {
+        let at_limit = self.at_map_limit();
+        if at_limit && self.vmas.at(address).is_some_and(|a| a.start < address) {
             return Err(Errno::ENOMEM);
         }
-        if self.vmas.split(address)? {
+        if !at_limit && self.vmas.split(address)? {
             self.counters.splits += 1;
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use crate::config::Overcommit;
 use crate::errno::Errno;
+use crate::fallible::try_box;
 use crate::file::{FileArg, FileKind};
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, map, page_align, prot};
 use crate::place::Huge;
@@ -245,16 +246,23 @@ impl AddressSpace {
             flags: area_flags,
             shift,
             backing,
-            anon: None,
+            anon: None.into(),
             policy: Policy::default(),
             uffd: None,
             name: None,
         };
+        let droppable = VmFlags::DROPPABLE | VmFlags::LOCKED;
+        let unlocked = if area_flags.contains(droppable) {
+            Some(try_box(vma.try_clone()?)?)
+        } else {
+            None
+        };
         self.map_region(start, end, vma)?;
-        if area_flags.contains(VmFlags::DROPPABLE) {
+        if let (Some(mut unlocked), Some(area)) = (unlocked, self.vmas.at(start)) {
             // Cannot stay locked; only now, so that it has not joined one that never was.
-            self.vmas
-                .edit(start, |vma| vma.flags -= VmFlags::LOCKED_MASK);
+            unlocked.flags = area.vma.flags - VmFlags::LOCKED_MASK;
+            unlocked.anon.set(area.vma.anon());
+            self.vmas.replace(start, unlocked)?;
         }
         let locked = area_flags.contains(VmFlags::LOCKED);
         if locked || flags & (map::POPULATE | map::NONBLOCK) == map::POPULATE {

@@ -53,28 +53,23 @@ impl AddressSpace {
         }
         while next < end {
             let area = self.vmas.at(next).ok_or(Errno::ENOMEM)?;
-            let stop = area.end.min(end);
-            self.protect(next, stop, VmFlags::from_prot(protection), pkey)?;
+            let (stop, old) = (area.end.min(end), area.vma.flags);
+            let access = VmFlags::from_prot(protection);
+            let key = u32::try_from(pkey).unwrap_or_else(|_| self.key_for(old, access));
+            self.protect(next, stop, access, key)?;
             next = stop;
         }
         Ok(0)
     }
 
-    /// Gives `[start, end)`, within one area, the protection `access`.
-    fn protect(&mut self, start: u64, end: u64, access: VmFlags, pkey: i32) -> Result<(), Errno> {
+    /// Gives `[start, end)`, within one area, the protection `access` and the protection key `key`.
+    fn protect(&mut self, start: u64, end: u64, access: VmFlags, key: u32) -> Result<(), Errno> {
         let Some(area) = self.vmas.at(start) else {
             return Err(Errno::ENOMEM);
         };
         let old = area.vma.flags;
-        let key = self.key_for(old, access);
-        let Some(area) = self.vmas.at(start) else {
-            return Err(Errno::ENOMEM);
-        };
-        let mut new = (old - VmFlags::ACCESS) | access;
-        new = new.with_pkey(match u32::try_from(pkey) {
-            Ok(pkey) => pkey,
-            Err(_) => key,
-        });
+        let new = (old - VmFlags::ACCESS) | access;
+        let mut new = new.with_pkey(key);
         for (wanted, needed) in [
             (VmFlags::READ, VmFlags::MAYREAD),
             (VmFlags::WRITE, VmFlags::MAYWRITE),
@@ -104,7 +99,7 @@ impl AddressSpace {
                 }
                 new |= VmFlags::ACCOUNT;
             }
-        } else if area.vma.is_anonymous() && area.vma.anon.is_none() {
+        } else if area.vma.is_anonymous() && area.vma.anon().is_none() {
             // Nothing was written, so nothing has to stay committed.
             new -= VmFlags::ACCOUNT;
         }

@@ -1,6 +1,9 @@
 //! `mremap(2)`.
 
+use alloc::boxed::Box;
+
 use crate::errno::Errno;
+use crate::fallible::try_box;
 use crate::file::FileKind;
 use crate::flags::{PAGE_SIZE, VmFlags, map, page_align};
 use crate::place::Huge;
@@ -285,12 +288,18 @@ impl AddressSpace {
         }
         let mut copy = area.vma.try_clone()?;
         copy.shift = moved_shift(&copy, old, to);
+        // What stands in for the source when it stays and is unlocked: allocated while this can still fail.
+        let unlocked = if request.has(DONTUNMAP) && flags.contains(VmFlags::LOCKED) {
+            Some(try_box(area.vma.try_clone()?)?)
+        } else {
+            None
+        };
         self.lay(to, to + new_len, copy)?;
         if old_len > 0 {
             self.guards.shift(old, old_len, to)?;
         }
         if request.has(DONTUNMAP) {
-            self.strip_source(old, start, end, old_len);
+            self.strip_source(old, start == old && end == old + old_len, unlocked)?;
         } else if old_len > 0 {
             self.vmas.clear(old, old + old_len)?;
         }
@@ -300,20 +309,30 @@ impl AddressSpace {
         Ok(to)
     }
 
-    /// The source of `MREMAP_DONTUNMAP` stays, but unlocked; if all of it was moved, its pages and their owner are gone.
-    fn strip_source(&mut self, old: u64, start: u64, end: u64, old_len: u64) {
-        let whole = start == old && end == old + old_len;
-        if let Some(area) = self.vmas.at(old)
-            && area.vma.flags.contains(VmFlags::LOCKED)
-        {
-            self.locked_leak += area.len() >> 12;
+    /// The source of `MREMAP_DONTUNMAP` stays, but unlocked, as the copy `unlocked` of a locked one; if the
+    /// `whole` of it was moved, its pages and their owner are gone.
+    ///
+    /// # Errors
+    /// None that can come up: all that it needs is there.
+    fn strip_source(
+        &mut self,
+        old: u64,
+        whole: bool,
+        unlocked: Option<Box<Vma>>,
+    ) -> Result<(), Errno> {
+        if whole {
+            self.vmas.set_owner(old, None);
         }
-        self.vmas.edit(old, |vma| {
-            vma.flags -= VmFlags::LOCKED_MASK;
-            if whole {
-                vma.anon = None;
-            }
-        });
+        let Some(area) = self.vmas.at(old) else {
+            return Ok(());
+        };
+        if let Some(mut unlocked) = unlocked {
+            self.locked_leak += area.len() >> 12;
+            unlocked.flags = area.vma.flags - VmFlags::LOCKED_MASK;
+            unlocked.anon.set(area.vma.anon());
+            self.vmas.replace(old, unlocked)?;
+        }
+        Ok(())
     }
 
     /// A move to a fixed place without a change of length may take several areas, and the holes between them.
@@ -353,7 +372,7 @@ impl Request {
 
 /// The page offset goes with pages that exist; an untouched anonymous area is numbered anew.
 fn moved_shift(vma: &Vma, from: u64, to: u64) -> u64 {
-    if vma.is_anonymous() && vma.anon.is_none() {
+    if vma.is_anonymous() && vma.anon().is_none() {
         0
     } else {
         vma.shift.wrapping_add(from >> 12).wrapping_sub(to >> 12)

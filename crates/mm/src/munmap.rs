@@ -3,6 +3,7 @@
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::space::AddressSpace;
+use crate::vma::Area;
 
 impl AddressSpace {
     pub(crate) fn munmap(&mut self, addr: u64, len: u64) -> Result<u64, Errno> {
@@ -39,17 +40,19 @@ impl AddressSpace {
         if self.is_inside(start, end) && self.at_map_limit() {
             return Err(Errno::ENOMEM);
         }
-        let mut next = start;
-        while let Some(area) = self.vmas.find_in(next, end) {
-            if area.vma.flags.contains(VmFlags::SEALED) {
-                if next != start {
+        let sealed = self
+            .vmas
+            .range(start, end)
+            .position(|area| area.vma.flags.contains(VmFlags::SEALED));
+        match sealed {
+            None => Ok(()),
+            Some(before) => {
+                if before > 0 {
                     self.cut_for_unmap(start)?;
                 }
-                return Err(Errno::EPERM);
+                Err(Errno::EPERM)
             }
-            next = area.end;
         }
-        Ok(())
     }
 
     /// Cuts at the end of a range to be removed, which is not subject to the limit.
@@ -67,12 +70,7 @@ impl AddressSpace {
 
     /// Mapped pages in `[start, end)`.
     pub(crate) fn mapped_pages(&self, start: u64, end: u64) -> u64 {
-        let mut pages = 0;
-        let mut next = start;
-        while let Some(area) = self.vmas.find_in(next, end) {
-            pages += (area.end.min(end) - area.start.max(start)) >> 12;
-            next = area.end;
-        }
-        pages
+        let pages = |area: Area<'_>| (area.end.min(end) - area.start.max(start)) >> 12;
+        self.vmas.range(start, end).map(pages).sum()
     }
 }

@@ -37,7 +37,7 @@ impl AddressSpace {
         }
         let mut vma = area.vma.try_clone()?;
         vma.shift = pgoff.wrapping_sub(start >> 12);
-        vma.anon = None;
+        vma.anon.set(None);
         vma.name = None;
         // Made anew: only what mmap can ask for survives.
         vma.flags &= VmFlags::ACCESS

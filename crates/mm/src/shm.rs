@@ -80,7 +80,7 @@ impl AddressSpace {
                 segment: segment.clone(),
                 attachment: new_object(),
             },
-            anon: None,
+            anon: None.into(),
             policy: Policy::default(),
             uffd: None,
             name: None,

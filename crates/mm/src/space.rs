@@ -93,6 +93,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `EINVAL` if the configuration makes no sense: limits that are not multiples of a page, or a minimum above the maximum.
+    /// `ENOMEM` when an allocation fails.
     pub fn new(config: Config, limits: Limits, layout: Layout) -> Result<Self, Errno> {
         let aligned = |n: u64| n.is_multiple_of(PAGE_SIZE);
         if !aligned(config.task_size)
@@ -104,7 +105,7 @@ impl AddressSpace {
             return Err(Errno::EINVAL);
         }
         Ok(AddressSpace {
-            vmas: Vmas::new(),
+            vmas: Vmas::new()?,
             guards: Guards::new(),
             config,
             limits,
@@ -164,7 +165,7 @@ impl AddressSpace {
             flags,
             shift,
             backing,
-            anon,
+            anon: anon.into(),
             policy: Policy::default(),
             uffd: None,
             name: None,

@@ -26,7 +26,7 @@ pub struct Vma {
     /// What is mapped.
     pub backing: Backing,
     /// Who owns the private pages, once there are any.
-    pub anon: Option<AnonVma>,
+    pub(crate) anon: AnonCell,
     /// Memory policy (`mbind(2)`).
     pub policy: Policy,
     /// Identity of the userfaultfd that watches the area.
@@ -88,6 +88,45 @@ impl AnonVma {
     }
 }
 
+/// The owner of an area's private pages: the one attribute that changes while readers may look, with one store.
+pub(crate) struct AnonCell(AtomicU64);
+
+impl AnonCell {
+    pub(crate) fn get(&self) -> Option<AnonVma> {
+        // Relaxed, here and below: the number stands for itself, nothing else is published with it.
+        match self.0.load(Ordering::Relaxed) {
+            0 => None,
+            number => Some(AnonVma(number)),
+        }
+    }
+
+    pub(crate) fn set(&self, anon: Option<AnonVma>) {
+        self.0
+            .store(anon.map_or(0, |anon| anon.0), Ordering::Relaxed);
+    }
+}
+
+impl From<Option<AnonVma>> for AnonCell {
+    fn from(anon: Option<AnonVma>) -> Self {
+        // Numbers start above 0.
+        AnonCell(AtomicU64::new(anon.map_or(0, |anon| anon.0)))
+    }
+}
+
+impl PartialEq for AnonCell {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl Eq for AnonCell {}
+
+impl fmt::Debug for AnonCell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.get().fmt(f)
+    }
+}
+
 impl fmt::Debug for AnonVma {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = if self.is_inherited() { "^" } else { "" };
@@ -118,11 +157,16 @@ impl Vma {
             flags: self.flags,
             shift: self.shift,
             backing: self.backing.clone(),
-            anon: self.anon,
+            anon: self.anon.get().into(),
             policy: self.policy,
             uffd: self.uffd,
             name,
         })
+    }
+
+    /// Who owns the private pages, once there are any: the first write sets it, without the area being replaced.
+    pub fn anon(&self) -> Option<AnonVma> {
+        self.anon.get()
     }
 
     /// The file behind the area, if any.
@@ -168,7 +212,7 @@ impl Vma {
 
     /// A write since the last look may have given the area an anon_vma that is not recorded yet.
     pub(crate) fn may_have_been_written(&self) -> bool {
-        self.anon.is_none()
+        self.anon().is_none()
             && self.flags.contains(VmFlags::WRITE)
             && self.is_private()
             && !matches!(self.backing, Backing::Special(_))

@@ -1,17 +1,27 @@
-//! The areas of an address space: the only file that touches the tree.
+//! The areas of an address space: the only file that changes the tree. (`shared.rs` looks into it from other threads.)
 //!
 //! Ranges here are half-open and page-aligned, `start < end`. Counts of pages by kind are kept up with every
 //! change, so that limits can be checked without walking.
+//!
+//! # Readers beside the writer
+//!
+//! The tree is on the heap, counted, and there is one writer of it for all its life, which an exclusive borrow of [`Vmas`] stands for.
+//! [`Vmas::share`] hands out further handles; those only read. While there is one, the tree is in RCU mode: nodes and areas are replaced,
+//! not changed, and what they replace is freed after the readers that may see it have left. The first
+//! change that finds no handle left switches RCU mode off, and changes are made in place again. An area's
+//! owner of private pages is all that ever changes in an area that is in the tree; it is an atomic word.
 
 use alloc::boxed::Box;
+use core::fmt;
 use core::ops::RangeInclusive;
 
-use maple_tree::{CloneError, MapleTree};
+use maple_tree::{CloneError, SyncMapleTree, Waiting, Writer};
 
+use crate::counted::Counted;
 use crate::errno::Errno;
 use crate::fallible::try_box;
 use crate::flags::VmFlags;
-use crate::vma::{Area, Vma};
+use crate::vma::{AnonVma, Area, Vma};
 
 /// Pages by kind, as `/proc/PID/status` counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -62,16 +72,22 @@ impl PageCounts {
     }
 }
 
+/// Areas by address.
+pub(crate) type Tree = SyncMapleTree<u64, Box<Vma>, Waiting>;
+
 /// Areas by address, with their counts.
-#[derive(Debug)]
 pub(crate) struct Vmas {
-    tree: MapleTree<u64, Box<Vma>>,
+    /// The one writer of `tree`. It never leaves this place, and comes first to be dropped first.
+    writer: Writer<'static, u64, Box<Vma>, Waiting>,
+    tree: Counted<Tree>,
+    /// The tree is in RCU mode, as it must be while there is another handle.
+    concurrent: bool,
     count: usize,
     peak: usize,
     pages: PageCounts,
 }
 
-fn area((range, vma): (RangeInclusive<u64>, &Vma)) -> Area<'_> {
+pub(crate) fn area((range, vma): (RangeInclusive<u64>, &Vma)) -> Area<'_> {
     Area {
         start: *range.start(),
         end: *range.end() + 1,
@@ -80,12 +96,52 @@ fn area((range, vma): (RangeInclusive<u64>, &Vma)) -> Area<'_> {
 }
 
 impl Vmas {
-    pub(crate) fn new() -> Self {
-        Vmas {
-            tree: MapleTree::with_gaps(),
-            count: 0,
-            peak: 0,
-            pages: PageCounts::default(),
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self, Errno> {
+        let empty = SyncMapleTree::with_gaps(Waiting::new());
+        Self::of(empty, 0, PageCounts::default())
+    }
+
+    /// # Errors
+    /// `ENOMEM`; the tree is dropped.
+    fn of(tree: Tree, count: usize, pages: PageCounts) -> Result<Self, Errno> {
+        // SAFETY:
+        // - nobody else has the tree yet;
+        // - while RCU mode is off there is one handle (`share` switches it on before there is a second, `settle` off when
+        //   there is none left), and whoever writes through that one borrows it exclusively.
+        unsafe { tree.set_in_rcu(false) };
+        let tree = Counted::try_new(tree)?;
+        // SAFETY:
+        // - the view goes into `writer`, which is dropped before the handle;
+        // - this is the only writer that is ever made of this tree: other handles are given to `SharedMap`, which
+        //   reads; and it writes only when it is borrowed exclusively.
+        let writer = unsafe { tree.detached().write_locked() };
+        Ok(Vmas {
+            writer,
+            tree,
+            concurrent: false,
+            count,
+            peak: count,
+            pages,
+        })
+    }
+
+    /// A handle for looking at the tree from anywhere.
+    pub(crate) fn share(&mut self) -> Counted<Tree> {
+        // SAFETY: no other writer; switching it on asks for nothing else.
+        unsafe { self.tree.set_in_rcu(true) };
+        self.concurrent = true;
+        self.tree.clone()
+    }
+
+    /// Comes before every change: leaves RCU mode if nobody can look any more.
+    fn settle(&mut self) {
+        if self.concurrent && self.tree.is_alone() {
+            // SAFETY: this is the only handle, and stays it during the borrow: no reader is about and none can come.
+            // All that readers did happened before.
+            unsafe { self.tree.set_in_rcu(false) };
+            self.concurrent = false;
         }
     }
 
@@ -105,7 +161,7 @@ impl Vmas {
 
     /// The first area that ends above `address`. O(log n).
     pub(crate) fn find(&self, address: u64) -> Option<Area<'_>> {
-        self.tree.find(address..).map(area)
+        self.writer.range(address..).next().map(area)
     }
 
     /// The first area that intersects `[start, end)`. O(log n).
@@ -113,22 +169,27 @@ impl Vmas {
         if start >= end {
             return None;
         }
-        self.tree.find(start..=end - 1).map(area)
+        self.writer.range(start..=end - 1).next().map(area)
     }
 
     /// The area that holds `address`. O(log n).
     pub(crate) fn at(&self, address: u64) -> Option<Area<'_>> {
-        self.tree.get_range(address).map(area)
+        self.writer.get_range(address).map(area)
     }
 
     /// The last area that starts below `address`. O(log n).
     pub(crate) fn before(&self, address: u64) -> Option<Area<'_>> {
-        self.tree.find_rev(..address).map(area)
+        self.writer.range(..address).next_back().map(area)
     }
 
     /// All areas, upwards and downwards.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Area<'_>> {
-        self.tree.iter().map(area)
+        self.writer.iter().map(area)
+    }
+
+    /// The areas that intersect `[start, end)`, upwards and downwards. O(log n), and O(1) for each.
+    pub(crate) fn range(&self, start: u64, end: u64) -> impl DoubleEndedIterator<Item = Area<'_>> {
+        self.writer.range(start..end).map(area)
     }
 
     /// Makes `[start, end)` one area with these attributes, over whatever is there. One change of the tree, so
@@ -138,9 +199,10 @@ impl Vmas {
     /// `ENOMEM`, and nothing has changed.
     pub(crate) fn put(&mut self, start: u64, end: u64, vma: Vma) -> Result<(), Errno> {
         let new = PageCounts::of(vma.flags, (end - start) >> 12);
+        self.settle();
         let boxed = try_box(vma)?;
         let old = self.overlap(start, end);
-        self.tree
+        self.writer
             .store_range_splitting(start..=end - 1, boxed, |_, whole| copy(whole))
             .map_err(|_| Errno::ENOMEM)?;
         self.replace_counts(old, 1, new);
@@ -152,12 +214,13 @@ impl Vmas {
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
     pub(crate) fn grow(&mut self, address: u64, start: u64, end: u64) -> Result<(), Errno> {
+        self.settle();
         let Some(area) = self.at(address) else {
             return Err(Errno::ENOMEM);
         };
         let new = PageCounts::of(area.vma.flags, (end - start) >> 12);
         let old = self.overlap(start, end);
-        match self.tree.grow(address, start..=end - 1, |_, old| drop(old)) {
+        match self.writer.grow(address, start..=end - 1) {
             Ok(true) => {
                 self.replace_counts(old, 1, new);
                 Ok(())
@@ -175,7 +238,8 @@ impl Vmas {
         if old.pages.total == 0 {
             return Ok(());
         }
-        self.tree
+        self.settle();
+        self.writer
             .erase_range_splitting(start..=end - 1, |_, whole| copy(whole))
             .map_err(|_| Errno::ENOMEM)?;
         self.replace_counts(old, 0, PageCounts::default());
@@ -195,7 +259,8 @@ impl Vmas {
         }
         let end = whole.end;
         let upper = try_box(whole.vma.try_clone()?)?;
-        self.tree
+        self.settle();
+        self.writer
             .store_range(address..=end - 1, upper)
             .map_err(|_| Errno::ENOMEM)?;
         self.count += 1;
@@ -203,18 +268,30 @@ impl Vmas {
         Ok(true)
     }
 
-    /// Changes the attributes of the whole area that holds `address`. No merging, no allocation.
-    pub(crate) fn edit(&mut self, address: u64, change: impl FnOnce(&mut Vma)) {
-        let Some(Area { start, end, .. }) = self.at(address) else {
-            return;
+    /// Gives the whole area that holds `address` other attributes, with one store. No merging.
+    ///
+    /// # Errors
+    /// `ENOMEM` if there is no area, and nothing has changed.
+    pub(crate) fn replace(&mut self, address: u64, vma: Box<Vma>) -> Result<(), Errno> {
+        self.settle();
+        let Some(area) = self.at(address) else {
+            return Err(Errno::ENOMEM);
         };
-        let pages = (end - start) >> 12;
-        if let Some(vma) = self.tree.get_mut(address) {
-            let old = PageCounts::of(vma.flags, pages);
-            change(vma);
-            let new = PageCounts::of(vma.flags, pages);
-            self.pages.sub(old);
-            self.pages.add(new);
+        let pages = area.len() >> 12;
+        let old = PageCounts::of(area.vma.flags, pages);
+        let new = PageCounts::of(vma.flags, pages);
+        self.writer
+            .replace(address, vma)
+            .map_err(|_| Errno::ENOMEM)?;
+        self.pages.sub(old);
+        self.pages.add(new);
+        Ok(())
+    }
+
+    /// Gives the whole area that holds `address`, if there is one, another owner of private pages. Allocates nothing.
+    pub(crate) fn set_owner(&mut self, address: u64, owner: Option<AnonVma>) {
+        if let Some(area) = self.at(address) {
+            area.vma.anon.set(owner);
         }
     }
 
@@ -223,7 +300,7 @@ impl Vmas {
         if size == 0 || low >= high || high - low < size {
             return None;
         }
-        self.tree.gap_up(low..=high - 1, size)
+        self.writer.gap_up(low..=high - 1, size)
     }
 
     /// Highest free range of `size` bytes within `[low, high)`. O(log n).
@@ -231,7 +308,7 @@ impl Vmas {
         if size == 0 || low >= high || high - low < size {
             return None;
         }
-        self.tree.gap_down(low..=high - 1, size)
+        self.writer.gap_down(low..=high - 1, size)
     }
 
     /// A duplicate in which `change` has altered each area, or left it out by giving `false`.
@@ -245,7 +322,7 @@ impl Vmas {
         let mut pages = PageCounts::default();
         let mut count = 0;
         let tree = self
-            .tree
+            .writer
             .try_clone_with(|range, vma| {
                 let mut vma = vma.try_clone()?;
                 if !change(&mut vma) {
@@ -262,22 +339,21 @@ impl Vmas {
                 CloneError::Alloc => Errno::ENOMEM,
                 CloneError::Entry(errno) => errno,
             })?;
-        Ok(Vmas {
-            tree,
+        Self::of(
+            SyncMapleTree::from_exclusive(tree, Waiting::new()),
             count,
-            peak: count,
             pages,
-        })
+        )
     }
 
     /// Figures of the tree. O(n).
     pub(crate) fn tree_stats(&self) -> maple_tree::Stats {
-        self.tree.stats()
+        self.writer.stats()
     }
 
     /// Checks the tree's structure and the counts. O(n).
     pub(crate) fn check(&self) -> Result<(), &'static str> {
-        self.tree.check().map_err(|_| "the tree is damaged")?;
+        self.writer.check().map_err(|_| "the tree is damaged")?;
         let mut pages = PageCounts::default();
         let mut count = 0;
         for area in self.iter() {
@@ -296,7 +372,7 @@ impl Vmas {
     /// What a change of `[start, end)` replaces.
     fn overlap(&self, start: u64, end: u64) -> Overlap {
         let mut overlap = Overlap::default();
-        for area in self.tree.range(start..=end - 1).map(area) {
+        for area in self.range(start, end) {
             let low = area.start.max(start);
             let high = area.end.min(end);
             overlap
@@ -330,4 +406,13 @@ struct Overlap {
 /// The upper part of an area that is divided.
 fn copy(whole: &Vma) -> Option<Box<Vma>> {
     try_box(whole.try_clone().ok()?).ok()
+}
+
+impl fmt::Debug for Vmas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Vmas")
+            .field("tree", &*self.tree)
+            .field("pages", &self.pages)
+            .finish_non_exhaustive()
+    }
 }

@@ -117,7 +117,7 @@ impl Side {
         }
         let mut pairs: Vec<(AnonVma, AnonVma)> = Vec::new();
         self.engine.areas().zip(other.engine.areas()).all(|(a, b)| {
-            let owners = match (a.vma.anon, b.vma.anon) {
+            let owners = match (a.vma.anon(), b.vma.anon()) {
                 (None, None) => true,
                 (Some(x), Some(y)) => match pairs.iter().find(|pair| pair.0 == x || pair.1 == y) {
                     Some(pair) => *pair == (x, y),

@@ -230,6 +230,18 @@ where
         }
     }
 
+    /// Switches RCU mode, in which a new map is. Off, changes are made in place, which costs less; readers see them half made.
+    /// O(1).
+    ///
+    /// # Safety
+    ///
+    /// There is no writer but the caller. To switch it off: no reader is about. While it is off, a writer
+    /// and a reader are never there at once: something of the caller's sees to that, a count of those who may read, say.
+    pub unsafe fn set_in_rcu(&self, on: bool) {
+        // SAFETY: the caller's promise.
+        unsafe { self.raw.set_in_rcu(on) };
+    }
+
     /// How removed nodes and values are freed.
     pub fn reclaim(&self) -> &R {
         &self.reclaim

@@ -561,7 +561,7 @@ fn side_by_side(space: &AddressSpace, kernel: &[KArea]) -> String {
                 a.end,
                 String::from_utf8_lossy(&space.area_at(a.start).unwrap().perms),
                 a.page_offset(),
-                a.vma.anon
+                a.vma.anon()
             )
         })
         .collect();

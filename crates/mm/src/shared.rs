@@ -1,0 +1,151 @@
+//! Looking at the map from other threads while it is changed.
+//!
+//! Handles to the tree come from [`Vmas::share`](crate::vmas::Vmas::share); nothing here writes.
+
+use core::fmt;
+use core::ops::RangeBounds;
+
+use maple_tree::{Reader, Waiting};
+
+use alloc::boxed::Box;
+
+use crate::config::Layout;
+use crate::counted::Counted;
+use crate::maps::{MapsLine, line};
+use crate::space::AddressSpace;
+use crate::vma::{Area, Vma};
+use crate::vmas::{Tree, area};
+
+/// A handle through which any thread looks at an [`AddressSpace`]'s map, while another changes it.
+///
+/// It is what a page fault needs: [`read`](Self::read) takes no lock, and a look-up never waits and never starts over because of
+/// a change elsewhere. Whoever changes the map still borrows the [`AddressSpace`] exclusively (behind a lock of the caller's,
+/// Linux's `mmap_lock`), which is also the fallback for what a reader finds and cannot decide.
+///
+/// # What a reader sees
+///
+/// * Each look-up finds an area, or that there is none, as it was at one moment between the look-up's begin and end, with the range
+///   and the attributes that belonged together then. No half-changed area is ever seen. (The
+///   [owner of private pages](Vma::anon) is the exception: it may be set while one looks at the area, as in Linux.)
+/// * What a call changes by one store is seen all or not at all. `MAP_FIXED` over mappings is one, so no reader finds a hole between
+///   old and new; so are a mapping that joins its neighbours, a stack that grows, and `munmap` of any range.
+/// * Calls over several areas (`mprotect`, `madvise`, `mlock` … of a range) change one area after the other, upwards,
+///   and readers see each state on the way, as they do in Linux under RCU: cut at the ends, then changed, or joined with a neighbour.
+///   `mremap` maps the new place before it takes the old one away: both are there for a moment, never neither. If that
+///   place was mapped, it is unmapped first, and seen empty.
+/// * Two look-ups see the map at two moments. So do the steps of an iteration: areas come in ascending order, each
+///   as it was when the iteration came to it or later; one that is there throughout comes exactly once; one that grew downwards meanwhile may begin
+///   below the end of the one before.
+///
+/// # When a call returns
+///
+/// A call that removes or replaces areas returns when every [`MapView`] entered before its last store has gone. So a view held while a page is
+/// installed stands for the lock on the area: whoever unmaps it and then clears the page tables finds that page.
+///
+/// So also: **a thread that holds a view and changes the map waits for itself, for ever.** Leave the view first.
+/// And a view is for a few look-ups, not for keeping.
+///
+/// # Costs
+///
+/// While there is a handle, changes build new nodes and areas instead of changing them in place, which makes them slower; without one,
+/// they are as fast as ever. Entering and leaving a view is one atomic addition each.
+///
+/// ```
+/// use samara_mm::{AddressSpace, Call, Config, FileArg, Layout, Limits, NoFacts};
+///
+/// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+/// let map = |addr| Call::Mmap {
+///     addr,
+///     len: 0x4000,
+///     prot: 3,     // PROT_READ | PROT_WRITE
+///     flags: 0x32, // MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED
+///     file: FileArg::None,
+///     offset: 0,
+/// };
+/// space.perform(&map(0x10_0000), &mut NoFacts)?;
+/// let shared = space.share();
+/// std::thread::scope(|s| {
+///     s.spawn(|| {
+///         let view = shared.read();
+///         assert!(view.lookup(0x10_2000).is_some());
+///     });
+///     // Mapped over at once: the other thread finds the old or the new.
+///     s.spawn(|| space.perform(&map(0x10_0000), &mut NoFacts));
+/// });
+/// # Ok::<(), samara_mm::Errno>(())
+/// ```
+#[derive(Clone)]
+pub struct SharedMap {
+    tree: Counted<Tree>,
+}
+
+/// A reader of a [`SharedMap`]: areas that it finds stay as long as it does. Not for keeping: changes of the map wait for it.
+pub struct MapView<'a> {
+    reader: Reader<'a, u64, Box<Vma>, Waiting>,
+}
+
+impl AddressSpace {
+    /// A handle for looking at the map from other threads while it is changed here. O(1). Changes cost more as long as it, or a
+    /// clone of it, is there. It outlives the address space, and then shows the map as it was last.
+    pub fn share(&mut self) -> SharedMap {
+        SharedMap {
+            tree: self.vmas.share(),
+        }
+    }
+}
+
+impl SharedMap {
+    /// Begins to look. Never waits.
+    pub fn read(&self) -> MapView<'_> {
+        MapView {
+            reader: self.tree.read(),
+        }
+    }
+}
+
+impl MapView<'_> {
+    /// The area that holds `address` (Linux's `vma_lookup`, and what a page fault begins with). O(log n).
+    pub fn lookup(&self, address: u64) -> Option<Area<'_>> {
+        self.reader.get_range(address).map(area)
+    }
+
+    /// The area that holds `address` or the first one above it (Linux's `find_vma`). O(log n).
+    pub fn find(&self, address: u64) -> Option<Area<'_>> {
+        self.reader.find(address..).map(area)
+    }
+
+    /// The last area that begins below `address`. O(log n).
+    pub fn find_below(&self, address: u64) -> Option<Area<'_>> {
+        self.reader.find_rev(..address).map(area)
+    }
+
+    /// The first area that intersects `[start, end)` (Linux's `find_vma_intersection`). O(log n).
+    pub fn find_intersection(&self, start: u64, end: u64) -> Option<Area<'_>> {
+        if start >= end {
+            return None;
+        }
+        self.reader.find(start..end).map(area)
+    }
+
+    /// The areas that intersect the addresses in `range`, upwards and downwards; `..` for all.
+    pub fn areas(&self, range: impl RangeBounds<u64>) -> impl DoubleEndedIterator<Item = Area<'_>> {
+        self.reader.range(range).map(area)
+    }
+
+    /// The map as `/proc/PID/maps` lists it. `layout` tells where heap and stack are: [`AddressSpace::layout`].
+    pub fn maps(&self, layout: Layout) -> impl DoubleEndedIterator<Item = MapsLine<'_>> {
+        self.areas(..).map(move |area| line(area, &layout))
+    }
+}
+
+impl fmt::Debug for SharedMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.read().fmt(f)
+    }
+}
+
+impl fmt::Debug for MapView<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.areas(..)).finish()
+    }
+}
