@@ -4,6 +4,7 @@
 //! tier is one function in [`tiers`]; what a tier needs from the machine is asked of [`setup`], which
 //! installs it. Nothing relies on what somebody installed by hand.
 
+mod figures;
 mod gate;
 mod setup;
 mod tiers;
@@ -44,6 +45,15 @@ enum Command {
         #[arg(long)]
         bless: bool,
     },
+    /// Run the maple tree's benchmarks, draw their pictures and fill the tables of the README.
+    Figures {
+        /// Small data and few calls, to see that all works.
+        #[arg(long)]
+        quick: bool,
+        /// Draw and fill from the figures of the last time.
+        #[arg(long, conflicts_with = "quick")]
+        draw_only: bool,
+    },
     /// Show the tiers and what each one does.
     Tiers,
 }
@@ -77,6 +87,7 @@ fn run(cli: Cli) -> Result<()> {
             };
             test(&shell, &chosen)
         }
+        Command::Figures { quick, draw_only } => figures::run(&shell, quick, draw_only),
         Command::Gate { bless } => gate::run(&shell, bless),
         Command::Tiers => {
             for tier in Tier::ALL {

@@ -25,8 +25,8 @@ impl Maple {
 impl RangeMap for Maple {
     const NAME: &'static str = "maple-tree";
 
-    fn offers(kind: Kind) -> bool {
-        !matches!(kind, Kind::FromSorted)
+    fn offers(_: Kind) -> bool {
+        true
     }
 
     fn insert(&mut self, (first, end, value): Item) {
@@ -72,6 +72,13 @@ impl RangeMap for Maple {
                 .try_clone_with(|_, value| Ok::<_, ()>(Some(value ^ 1)))
                 .unwrap_or_default(),
         )
+    }
+
+    fn from_sorted(items: &[Item]) -> Self {
+        let mut map = Self::default();
+        let entries = items.iter().map(|&(first, end, value)| (first..end, value));
+        let _ = map.0.try_extend(entries);
+        map
     }
 
     fn gap_up(&self, from: u64, size: u64) -> Option<u64> {

@@ -47,9 +47,9 @@ pub(crate) fn report(options: &Options, sizes: &[u64], quick: bool) -> Report {
             };
             let mut subjects = subjects(kind, &wanted);
             let mut figures = vec![Vec::new(); subjects.len()];
-            // Runs on a map of ten millions take seconds each.
+            // Runs on a map of ten millions take seconds each, and are long enough to be even.
             let runs = if n > ALL_UP_TO {
-                options.runs.min(3)
+                options.runs.min(2)
             } else {
                 options.runs
             };

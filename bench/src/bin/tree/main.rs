@@ -38,10 +38,12 @@ struct Cli {
 
 fn main() {
     let mut cli = Cli::parse();
-    // Figures of a thread that wanders are of no use; readers pin themselves.
-    let last = std::thread::available_parallelism().map_or(1, usize::from) - 1;
-    cli.options.pin.get_or_insert(last);
-    cli.options.apply();
+    // Figures of a thread that wanders are of no use. Readers pin themselves, each elsewhere.
+    if !cli.readers {
+        let last = std::thread::available_parallelism().map_or(1, usize::from) - 1;
+        cli.options.pin.get_or_insert(last);
+        cli.options.apply();
+    }
     let report = if cli.growth {
         growth::report(&cli.options, &cli.sizes, cli.quick)
     } else if cli.readers {

@@ -13,8 +13,15 @@ struct Operation {
     name: &'static str,
     kind: Kind,
     entries: u64,
-    /// Ours, the rivals', Linux's.
-    target: Option<(f64, &'static [(&'static str, f64)], Option<f64>)>,
+    target: Option<Figures>,
+}
+
+/// What was measured when the target was set.
+#[derive(Clone, Copy)]
+struct Figures {
+    ours: f64,
+    rivals: &'static [(&'static str, f64)],
+    linux: Option<f64>,
 }
 
 const fn shown(name: &'static str, kind: Kind, entries: u64) -> Operation {
@@ -30,7 +37,7 @@ const fn row(
     name: &'static str,
     kind: Kind,
     entries: u64,
-    figure: f64,
+    ours: f64,
     rivals: &'static [(&'static str, f64)],
     linux: Option<f64>,
 ) -> Operation {
@@ -38,7 +45,11 @@ const fn row(
         name,
         kind,
         entries,
-        target: Some((figure, rivals, linux)),
+        target: Some(Figures {
+            ours,
+            rivals,
+            linux,
+        }),
     }
 }
 
@@ -95,7 +106,7 @@ pub(crate) fn report(options: &Options, quick: bool) -> Report {
 }
 
 fn measure(operation: &Operation, options: &Options, quick: bool) -> Option<Row> {
-    let rivals = operation.target.map_or(&[][..], |(_, rivals, _)| rivals);
+    let rivals = operation.target.map_or(&[][..], |figures| figures.rivals);
     let by_insertions = rivals.iter().any(|&(name, _)| name == ONE_BY_ONE);
     let wanted = |subject: &str| {
         let named = rivals.iter().any(|&(name, _)| name == subject);
@@ -125,7 +136,7 @@ fn measure(operation: &Operation, options: &Options, quick: bool) -> Option<Row>
     row.entries = Some(operation.entries);
     row.target = operation
         .target
-        .map(|(figure, rivals, linux)| Target::new(figure, rivals, linux));
+        .map(|set| Target::new(set.ours, set.rivals, set.linux));
     Some(row)
 }
 

@@ -1,0 +1,39 @@
+//! The figures that the README shows: measured, drawn, filled in.
+
+use anyhow::Result;
+use xshell::{Shell, cmd};
+
+/// Where the figures are kept: JSON as measured, SVG as drawn.
+const FOLDER: &str = "docs/figures";
+
+/// Runs the benchmarks (unless the JSON that is there is to be used), draws, and fills the tables.
+pub(crate) fn run(shell: &Shell, quick: bool, draw_only: bool) -> Result<()> {
+    let manifest = [
+        "--release",
+        "--locked",
+        "--manifest-path",
+        "bench/Cargo.toml",
+    ];
+    if !draw_only {
+        shell.create_dir(FOLDER)?;
+        for (name, mode) in [
+            ("table", &[][..]),
+            ("growth", &["--growth"][..]),
+            ("readers", &["--readers"][..]),
+        ] {
+            let small: &[&str] = match (quick, name) {
+                (false, _) => &[],
+                (true, "growth") => &["--quick", "--sizes", "100,1000,10000,100000"],
+                (true, _) => &["--quick"],
+            };
+            let json = cmd!(
+                shell,
+                "cargo run {manifest...} --bin tree -- --json {mode...} {small...}"
+            )
+            .read()?;
+            shell.write_file(format!("{FOLDER}/{name}.json"), json + "\n")?;
+        }
+    }
+    cmd!(shell, "cargo run {manifest...} --bin figures").run()?;
+    Ok(())
+}
