@@ -8,7 +8,7 @@ mod support;
 
 use std::sync::Arc;
 
-use maple_tree::alloc::{Counted, Global};
+use maple_tree::alloc::{Counted, Global, Pool, SharedPool};
 use maple_tree::{Fanout, MapleTree, Native, Status, SyncMapleTree, Waiting};
 use support::{Model, Rng, Run};
 
@@ -147,7 +147,7 @@ fn random_moves() {
             MAX - (cells as u64 - 1)
         };
         let mut model = Model::new(base, cells);
-        let mut tree: MapleTree<u64, u32, Global, Fanout<4>> = MapleTree::new();
+        let mut tree: MapleTree<u64, u32, Pool, Fanout<4>> = MapleTree::new();
         // At least three slots: trees without nodes have states of their own, tried below.
         for i in 0..rng.below(12) + 2 {
             let first = if i == 0 { 1 } else { rng.below(cells) };
@@ -287,7 +287,7 @@ fn limits_change_on_the_way() {
 /// A loop that erases and stores as it goes misses nothing and sees nothing twice.
 #[test]
 fn changes_while_iterating() {
-    let mut tree: MapleTree<u32, u32, Global, Fanout<4>> = MapleTree::with_gaps();
+    let mut tree: MapleTree<u32, u32, Pool, Fanout<4>> = MapleTree::with_gaps();
     for i in 0..40 {
         tree.insert_range(i * 10..i * 10 + 5, i).unwrap();
     }
@@ -415,7 +415,7 @@ fn gaps() {
 /// A cursor of a reader shows what the writer has left.
 #[test]
 fn a_readers_cursor() {
-    let tree: SyncMapleTree<u32, u32, Waiting, Global, spin::Mutex<()>, Fanout<4>> =
+    let tree: SyncMapleTree<u32, u32, Waiting, SharedPool, spin::Mutex<()>, Fanout<4>> =
         SyncMapleTree::new(Waiting::new());
     for i in 0..20 {
         tree.write().insert_range(i * 10..i * 10 + 10, i).unwrap();

@@ -14,9 +14,10 @@ use std::ops::RangeInclusive;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
 
+use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
-use maple_tree::alloc::NodeAlloc;
+use maple_tree::alloc::{NodeAlloc, SharedPool};
 use maple_tree::{Fanout, Reclaim, SyncMapleTree, Waiting, Writer};
 
 thread_local! {
@@ -389,5 +390,73 @@ fn an_iterator_sees_finished_writes() {
         reader.join().unwrap();
         std::mem::forget(tree);
         end_of_run();
+    });
+}
+
+/// What `maple_tree` asks for a node with the checker's words.
+const NODE: Layout = match Layout::from_size_align(2048, 256) {
+    Ok(layout) => layout,
+    Err(_) => unreachable!(),
+};
+
+/// The users of the nodes of a pool: the checker reports a second user of a node that does not come after the first.
+struct Users(Vec<(usize, UnsafeCell<u32>)>);
+
+// SAFETY: that nobody uses a node together with another is what is tried.
+unsafe impl Sync for Users {}
+
+impl Users {
+    fn enter(&self, node: NonNull<u8>) {
+        if let Some((_, users)) = self.0.iter().find(|u| u.0 == node.addr().get()) {
+            // SAFETY: the checker reports it if this is not so.
+            users.with_mut(|n| unsafe {
+                assert_eq!(*n, 0, "a node has two users");
+                *n = 1;
+            });
+        }
+    }
+
+    fn leave(&self, node: NonNull<u8>) {
+        if let Some((_, users)) = self.0.iter().find(|u| u.0 == node.addr().get()) {
+            // SAFETY: as above.
+            users.with_mut(|n| unsafe { *n = 0 });
+        }
+    }
+}
+
+/// Nodes and handles are given back by one thread while another takes and gives; the last handle frees the slabs, whichever it is.
+#[test]
+fn pool_between_threads() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.check(|| {
+        let pool = SharedPool::new();
+        // All nodes of the first two slabs.
+        let nodes: Vec<NonNull<u8>> = (0..4).map(|_| pool.allocate(NODE).unwrap()).collect();
+        let users = nodes.iter().map(|n| (n.addr().get(), UnsafeCell::new(1)));
+        let users = Arc::new(Users(users.collect()));
+        let there = {
+            let (pool, users) = (pool.clone(), users.clone());
+            let theirs: Vec<usize> = nodes[..2]
+                .iter()
+                .map(|n| n.as_ptr().expose_provenance())
+                .collect();
+            thread::spawn(move || {
+                for node in theirs {
+                    let node = NonNull::new(std::ptr::with_exposed_provenance_mut(node)).unwrap();
+                    users.leave(node);
+                    // SAFETY: it came from the pool, and is not used again by this thread.
+                    unsafe { pool.deallocate(node, NODE) };
+                }
+            })
+        };
+        users.leave(nodes[2]);
+        // SAFETY: as above.
+        unsafe { pool.deallocate(nodes[2], NODE) };
+        for _ in 0..2 {
+            users.enter(pool.allocate(NODE).unwrap());
+        }
+        drop(pool);
+        there.join().unwrap();
     });
 }

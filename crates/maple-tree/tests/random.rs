@@ -9,7 +9,7 @@ mod support;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use maple_tree::alloc::Global;
+use maple_tree::alloc::Pool;
 use maple_tree::{
     CloneError, EraseError, Fanout, InsertError, Key, MapleTree, Native, Shape, StoreError,
 };
@@ -282,7 +282,7 @@ fn small_fanouts() {
 fn values_are_dropped_once() {
     let count = Rc::new(Cell::new(0));
     let mut rng = Rng(12);
-    let mut tree: MapleTree<u32, Box<Alive>, Global, Fanout<4>> = MapleTree::with_gaps();
+    let mut tree: MapleTree<u32, Box<Alive>, Pool, Fanout<4>> = MapleTree::with_gaps();
     for _ in 0..if cfg!(miri) { 60 } else { 4000 } {
         let first = rng.below(100) as u32;
         let last = first + rng.below(8) as u32;
@@ -336,7 +336,7 @@ fn grow() {
 /// Whole-map helpers.
 #[test]
 fn retain_extend_and_holes() {
-    let mut tree: MapleTree<u32, u32, Global, Fanout<4>> = MapleTree::with_gaps();
+    let mut tree: MapleTree<u32, u32, Pool, Fanout<4>> = MapleTree::with_gaps();
     tree.try_extend((0..50).map(|i| (i * 10..i * 10 + 6, i)))
         .unwrap();
     let error = tree.try_extend([(700..710, 1), (3..5, 2), (800..810, 3)]);

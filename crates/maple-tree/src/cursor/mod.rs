@@ -19,6 +19,7 @@ use crate::value::Value;
 
 use state::State;
 pub use state::Status;
+pub(crate) use write::Nodes;
 pub(crate) use write::Reserved;
 pub use write::{CursorMut, GapError, SharedCursorMut, Writing};
 

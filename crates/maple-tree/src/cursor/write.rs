@@ -56,18 +56,24 @@ pub type CursorMut<'h, K, V, A, S> = Writing<'h, K, V, S, A, MapleTree<K, V, A, 
 pub type SharedCursorMut<'h, 't, K, V, R, A, L, S> =
     Writing<'h, K, V, S, A, Writer<'t, K, V, R, A, L, S>>;
 
-/// A position that changes its map, `H`. See [`CursorMut`].
-pub struct Writing<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H> {
-    host: &'h mut H,
-    alloc: A,
-    at: State<K, S>,
-    reserve: Reserve,
-    marker: PhantomData<V>,
+/// A map whose nodes come from `A`.
+pub(crate) trait Nodes<A> {
+    /// Where they come from.
+    fn nodes(&self) -> &A;
 }
 
-impl<K: Key, V: Value, S: Shape, A: NodeAlloc, H> Drop for Writing<'_, K, V, S, A, H> {
+/// A position that changes its map, `H`. See [`CursorMut`].
+#[expect(private_bounds, reason = "only the two maps of this crate are hosts")]
+pub struct Writing<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Nodes<A>> {
+    host: &'h mut H,
+    at: State<K, S>,
+    reserve: Reserve,
+    marker: PhantomData<(V, fn() -> A)>,
+}
+
+impl<K: Key, V: Value, S: Shape, A: NodeAlloc, H: Nodes<A>> Drop for Writing<'_, K, V, S, A, H> {
     fn drop(&mut self) {
-        self.reserve.release(&self.alloc);
+        self.reserve.release(self.host.nodes());
     }
 }
 
@@ -89,13 +95,12 @@ where
     V: Value,
     S: Shape,
     A: NodeAlloc,
-    H: Reserved<K, V, S>,
+    H: Reserved<K, V, S> + Nodes<A>,
 {
-    pub(crate) fn new(host: &'h mut H, alloc: A, range: Option<(K, K)>) -> Self {
+    pub(crate) fn new(host: &'h mut H, range: Option<(K, K)>) -> Self {
         let (first, last) = range.unwrap_or((K::MIN, K::MIN));
         Self {
             host,
-            alloc,
             at: State::new(first, last),
             reserve: Reserve::new(),
             marker: PhantomData,
@@ -118,7 +123,7 @@ where
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
         let (first, last) = (plan.first, plan.last);
-        self.reserve.fill(plan.nodes, &self.alloc)?;
+        self.reserve.fill(plan.nodes, self.host.nodes())?;
         self.host.carry_out_with(plan, &mut self.reserve, taken);
         self.at.wrote(first, last);
         Ok(())
@@ -181,7 +186,7 @@ where
         // Any word that is not NULL has the same plan; one that cannot stand in a root takes the most.
         let word = core::ptr::without_provenance_mut(usize::MAX - 1);
         let plan = self.tree().plan_store(self.at.index, self.at.last, word);
-        self.reserve.fill(plan.nodes, &self.alloc)
+        self.reserve.fill(plan.nodes, self.host.nodes())
     }
 
     /// Sets aside the nodes that `entries` stores in ascending order, after all that is there, take: none of them then allocates. What is
@@ -192,7 +197,7 @@ where
     /// If there is no memory; nodes that could be had are kept.
     pub fn expected_entries(&mut self, entries: usize) -> Result<(), AllocError> {
         let nodes = bulk_nodes::<K, S>(entries, self.tree());
-        self.reserve.fill(nodes, &self.alloc)
+        self.reserve.fill(nodes, self.host.nodes())
     }
 
     /// Nodes set aside.
@@ -258,6 +263,7 @@ where
     V: Value,
     S: Shape,
     A: NodeAlloc,
+    H: Nodes<A>,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CursorMut")

@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 use core::ops::RangeInclusive;
 
-use crate::alloc::NodeAlloc;
+use crate::alloc::{Fork, NodeAlloc};
 use crate::dup::{CloneError, CopyWith};
 use crate::key::Key;
 use crate::map::MapleTree;
@@ -34,7 +34,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         copy: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> Result<Option<V>, E>,
     ) -> Result<Self, CloneError<E>>
     where
-        A: Clone,
+        A: Fork,
     {
         let modes = if self.raw.tracks_gaps() {
             flags::GAPS
@@ -43,7 +43,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         };
         let new = Self {
             raw: RawTree::new(modes),
-            alloc: self.alloc.clone(),
+            alloc: self.alloc.fork(),
             marker: PhantomData,
         };
         let mut copier = CopyWith::<_, V>::new(copy);

@@ -4,7 +4,7 @@ use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use crate::alloc::NodeAlloc;
-use crate::cursor::Reserved;
+use crate::cursor::{Nodes, Reserved};
 use crate::key::Key;
 use crate::map::MapleTree;
 use crate::node::{LAYOUT, Word};
@@ -76,6 +76,12 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V,
             // SAFETY: the word has been removed from the tree, which owned the value.
             drop(unsafe { V::from_raw(raw) });
         }
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Nodes<A> for MapleTree<K, V, A, S> {
+    fn nodes(&self) -> &A {
+        &self.alloc
     }
 }
 

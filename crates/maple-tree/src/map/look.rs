@@ -66,11 +66,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         IterMut::new(&mut self.raw, Traverse::new(inclusive(&bounds)))
     }
     /// A position in the map that changes it, with a range to look for or to store at.
-    pub fn cursor_mut(&mut self, range: impl RangeBounds<K>) -> CursorMut<'_, K, V, A, S>
-    where
-        A: Clone,
-    {
-        let alloc = self.alloc.clone();
-        CursorMut::new(self, alloc, inclusive(&range))
+    pub fn cursor_mut(&mut self, range: impl RangeBounds<K>) -> CursorMut<'_, K, V, A, S> {
+        CursorMut::new(self, inclusive(&range))
     }
 }

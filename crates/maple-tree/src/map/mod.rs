@@ -7,12 +7,14 @@ mod host;
 mod look;
 mod whole;
 
+pub(crate) use whole::demolish;
+
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ptr;
 
-use crate::alloc::{Global, NodeAlloc};
+use crate::alloc::{NodeAlloc, Pool};
 use crate::dump::Format;
 use crate::key::Key;
 use crate::shape::{Native, Shape};
@@ -43,7 +45,7 @@ use crate::value::Value;
 /// assert_eq!(areas.gap_up(0x1000.., 0x2000), Some(0x5000));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct MapleTree<K: Key, V: Value, A: NodeAlloc = Global, S: Shape = Native> {
+pub struct MapleTree<K: Key, V: Value, A: NodeAlloc = Pool, S: Shape = Native> {
     raw: RawTree<K, S>,
     alloc: A,
     marker: PhantomData<V>,
@@ -54,12 +56,12 @@ unsafe impl<K: Key, V: Value + Send, A: NodeAlloc + Send, S: Shape> Send for Map
 // SAFETY: through a shared map values can only be viewed.
 unsafe impl<K: Key, V: Value + Sync, A: NodeAlloc + Sync, S: Shape> Sync for MapleTree<K, V, A, S> {}
 
-impl<K: Key, V: Value, S: Shape> MapleTree<K, V, Global, S> {
+impl<K: Key, V: Value, S: Shape> MapleTree<K, V, Pool, S> {
     const_unless_loom! {
         /// An empty map. Allocates nothing.
         #[must_use]
         pub const fn new() -> Self {
-            Self::new_in(Global)
+            Self::new_in(Pool::new())
         }
     }
 
@@ -68,7 +70,7 @@ impl<K: Key, V: Value, S: Shape> MapleTree<K, V, Global, S> {
         /// fewer slots, and writes take a little longer. Allocates nothing.
         #[must_use]
         pub const fn with_gaps() -> Self {
-            Self::with_gaps_in(Global)
+            Self::with_gaps_in(Pool::new())
         }
     }
 }

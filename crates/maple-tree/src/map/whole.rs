@@ -1,5 +1,6 @@
 //! Changes of the map as a whole.
 
+use core::mem::needs_drop;
 use core::ops::RangeInclusive;
 
 use crate::alloc::NodeAlloc;
@@ -10,7 +11,7 @@ use crate::node::NULL;
 use crate::reserve::AllocError;
 use crate::shape::Shape;
 use crate::store::apply::bury;
-use crate::tree::Root;
+use crate::tree::{RawTree, Root};
 use crate::value::Value;
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
@@ -39,19 +40,33 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 
     /// Drops all entries and nodes. Never fails. The map keeps its mode.
     pub fn clear(&mut self) {
-        let root = self.raw.root();
-        self.raw.publish_root(NULL, 0);
-        let mut entry = Self::owned(|_, value| drop(value));
-        match root {
-            Root::Empty => {}
-            Root::Single(word) => entry(K::MIN, K::MIN, word),
-            Root::Node(node) => {
-                let mut sink = Immediate {
-                    alloc: &self.alloc,
-                    entry,
-                };
-                bury(node, K::MIN, K::MAX, (K::MIN, K::MAX), &mut sink);
+        // SAFETY: `self` is exclusively borrowed: there are no other writers and no readers.
+        unsafe { demolish::<K, V, A, S>(&self.raw, &self.alloc) }
+    }
+}
+
+/// Empties a tree: drops the values, and gives the nodes back.
+///
+/// # Safety
+///
+/// The words in the tree are values of `V`, its nodes came from `alloc`, and nobody else uses it.
+pub(crate) unsafe fn demolish<K: Key, V: Value, A: NodeAlloc, S: Shape>(
+    raw: &RawTree<K, S>,
+    alloc: &A,
+) {
+    let root = raw.root();
+    raw.publish_root(NULL, 0);
+    let mut entry = MapleTree::<K, V, A, S>::owned(|_, value| drop(value));
+    match root {
+        Root::Empty => {}
+        Root::Single(word) => entry(K::MIN, K::MIN, word),
+        Root::Node(node) => {
+            // SAFETY: nothing leads to the nodes any more.
+            if !needs_drop::<V>() && unsafe { alloc.deallocate_all() } {
+                return;
             }
+            let mut sink = Immediate { alloc, entry };
+            bury(node, K::MIN, K::MAX, (K::MIN, K::MAX), &mut sink);
         }
     }
 }

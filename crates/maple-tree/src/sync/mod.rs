@@ -11,9 +11,9 @@ use core::ptr;
 
 use lock_api::RawMutex;
 
-use crate::alloc::{Global, NodeAlloc};
+use crate::alloc::{NodeAlloc, SharedPool};
 use crate::key::Key;
-use crate::map::MapleTree;
+use crate::map::{MapleTree, demolish};
 use crate::reclaim::Reclaim;
 use crate::shape::{Native, Shape};
 use crate::tree::{RawTree, flags};
@@ -56,7 +56,7 @@ pub use writer::Writer;
 /// The writers' lock is `L`, a spin lock unless another is named: any [`lock_api::RawMutex`], that of `parking_lot` say. A
 /// lock that guards more than the tree can take its place: see
 /// [`write_locked`](SyncMapleTree::write_locked).
-pub struct SyncMapleTree<K, V, R, A = Global, L = spin::Mutex<()>, S = Native>
+pub struct SyncMapleTree<K, V, R, A = SharedPool, L = spin::Mutex<()>, S = Native>
 where
     K: Key,
     V: Value + Send + Sync + 'static,
@@ -97,7 +97,7 @@ where
 {
 }
 
-impl<K, V, R, L, S> SyncMapleTree<K, V, R, Global, L, S>
+impl<K, V, R, L, S> SyncMapleTree<K, V, R, SharedPool, L, S>
 where
     K: Key,
     V: Value + Send + Sync + 'static,
@@ -109,7 +109,7 @@ where
         /// An empty map. Allocates nothing.
         #[must_use]
         pub const fn new(reclaim: R) -> Self {
-            Self::new_in(reclaim, Global)
+            Self::new_in(reclaim, SharedPool::new())
         }
     }
 
@@ -117,7 +117,7 @@ where
         /// An empty map that keeps the sizes of its holes, so that a gap is found in O(log n). Allocates nothing.
         #[must_use]
         pub const fn with_gaps(reclaim: R) -> Self {
-            Self::with_gaps_in(reclaim, Global)
+            Self::with_gaps_in(reclaim, SharedPool::new())
         }
     }
 }
@@ -153,7 +153,8 @@ where
         }
     }
 
-    /// A map with the entries of another, which had been built without concurrent readers. O(1).
+    /// A map with the entries of another, which had been built without concurrent readers. O(1). Its nodes must be such as may be
+    /// given back later: those of a [`SharedPool`], for example (`MapleTree::new_in(SharedPool::new())`).
     pub fn from_exclusive(map: MapleTree<K, V, A, S>, reclaim: R) -> Self {
         let (raw, alloc) = map.into_parts();
         // SAFETY: nobody else has the tree.
@@ -263,9 +264,8 @@ where
     S: Shape,
 {
     fn drop(&mut self) {
-        let raw = core::mem::replace(&mut self.raw, RawTree::new(0));
-        // Readers borrow the map, so that there are none.
-        drop(MapleTree::<K, V, A, S>::from_parts(raw, self.alloc.clone()));
+        // SAFETY: readers and writers borrow the map, so that there are none.
+        unsafe { demolish::<K, V, A, S>(&self.raw, &self.alloc) }
     }
 }
 

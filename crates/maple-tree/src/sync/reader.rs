@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 
 use lock_api::RawMutex;
 
-use crate::alloc::{Global, NodeAlloc};
+use crate::alloc::{NodeAlloc, SharedPool};
 use crate::key::Key;
 use crate::look::look_ups;
 use crate::reclaim::Reclaim;
@@ -17,7 +17,7 @@ use crate::tree::RawTree;
 use crate::value::Value;
 
 /// A reader of a [`SyncMapleTree`]: views of entries live as long as this.
-pub struct Reader<'t, K, V, R, A = Global, L = spin::Mutex<()>, S = Native>
+pub struct Reader<'t, K, V, R, A = SharedPool, L = spin::Mutex<()>, S = Native>
 where
     K: Key,
     V: Value + Send + Sync + 'static,

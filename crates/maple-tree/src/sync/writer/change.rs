@@ -4,7 +4,7 @@ use core::ops::{RangeBounds, RangeInclusive};
 
 use lock_api::RawMutex;
 
-use crate::alloc::NodeAlloc;
+use crate::alloc::{Fork, NodeAlloc};
 use crate::bounds::inclusive;
 use crate::dup::{CloneError, CopyWith};
 use crate::error::{EraseError, InsertError, StoreError};
@@ -216,13 +216,16 @@ where
     pub fn try_clone_with<E>(
         &self,
         copy: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> Result<Option<V>, E>,
-    ) -> Result<MapleTree<K, V, A, S>, CloneError<E>> {
+    ) -> Result<MapleTree<K, V, A, S>, CloneError<E>>
+    where
+        A: Fork,
+    {
         let modes = if self.tree.raw.tracks_gaps() {
             flags::GAPS
         } else {
             0
         };
-        let new = MapleTree::from_parts(RawTree::new(modes), self.tree.alloc.clone());
+        let new = MapleTree::from_parts(RawTree::new(modes), self.tree.alloc.fork());
         // SAFETY: this is the only writer, and it is borrowed; the maps have the same modes; the copier makes words out of
         // values.
         unsafe {

@@ -5,7 +5,7 @@ use core::ops::RangeInclusive;
 use lock_api::RawMutex;
 
 use crate::alloc::NodeAlloc;
-use crate::cursor::Reserved;
+use crate::cursor::{Nodes, Reserved};
 use crate::key::Key;
 use crate::look::view;
 use crate::node::Word;
@@ -95,6 +95,20 @@ where
 
     fn discard(_: Word) {
         // It has been retired.
+    }
+}
+
+impl<K, V, R, A, L, S> Nodes<A> for Writer<'_, K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    fn nodes(&self) -> &A {
+        &self.tree.alloc
     }
 }
 

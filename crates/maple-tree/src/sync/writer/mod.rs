@@ -8,7 +8,7 @@ use core::ops::RangeBounds;
 
 use lock_api::RawMutex;
 
-use crate::alloc::{Global, NodeAlloc};
+use crate::alloc::{NodeAlloc, SharedPool};
 use crate::bounds::inclusive;
 use crate::cursor::SharedCursorMut;
 use crate::iter::Iter;
@@ -21,7 +21,7 @@ use crate::tree::RawTree;
 use crate::value::Value;
 
 /// The writer of a [`SyncMapleTree`]: holds its lock.
-pub struct Writer<'t, K, V, R, A = Global, L = spin::Mutex<()>, S = Native>
+pub struct Writer<'t, K, V, R, A = SharedPool, L = spin::Mutex<()>, S = Native>
 where
     K: Key,
     V: Value + Send + Sync + 'static,
@@ -92,7 +92,6 @@ where
         &mut self,
         range: impl RangeBounds<K>,
     ) -> SharedCursorMut<'_, 't, K, V, R, A, L, S> {
-        let alloc = self.tree.alloc.clone();
-        SharedCursorMut::new(self, alloc, inclusive(&range))
+        SharedCursorMut::new(self, inclusive(&range))
     }
 }

@@ -1,8 +1,15 @@
 //! Where nodes come from: a trait whose allocations may fail, and ready implementations.
 
+mod pool;
+mod shared;
+mod slabs;
+
 use core::alloc::Layout;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
+
+pub use pool::Pool;
+pub use shared::SharedPool;
 
 /// A source of memory for nodes.
 ///
@@ -11,9 +18,11 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 /// # Safety
 ///
 /// * [`allocate`](NodeAlloc::allocate) returns memory of at least `layout.size()` bytes aligned to
-///   `layout.align()` that nobody else uses until it is given back.
+///   `layout.align()` that nobody else uses until it is given back. So does
+///   [`allocate_run`](NodeAlloc::allocate_run), for each block of the run.
 /// * Memory stays valid when the allocator value is moved.
 /// * An allocator neither reads nor writes a block while it is allocated.
+/// * If the type is `Clone`, a clone that is made while a block is allocated may be used to give this block back.
 pub unsafe trait NodeAlloc {
     /// Memory for one node, or `None` if there is none at the moment.
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>>;
@@ -25,6 +34,32 @@ pub unsafe trait NodeAlloc {
     /// `block` came from [`allocate`](NodeAlloc::allocate) of this allocator (or one that is
     /// interchangeable with it) with the same `layout`, and nobody uses it any more.
     unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout);
+
+    /// Memory for `count` nodes, each behind the one before (`layout.size()` is a multiple of `layout.align()`), or `None` if
+    /// there is none, or if this allocator has no runs: ask it for one node at a time then. Each of the nodes is given
+    /// back by itself.
+    fn allocate_run(&self, layout: Layout, count: usize) -> Option<NonNull<u8>> {
+        let _ = (layout, count);
+        None
+    }
+
+    /// Takes back all nodes that are allocated at once, if that is cheaper than one by one; if not, does nothing and returns
+    /// `false`.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses a node that came from this allocator (or one that is interchangeable with it) any more. A
+    /// tree that holds an allocator by value regards all of its nodes as its own.
+    unsafe fn deallocate_all(&self) -> bool {
+        false
+    }
+}
+
+/// An allocator that can provide for the duplicate of a tree.
+pub trait Fork: NodeAlloc + Sized {
+    /// The allocator of a duplicate's nodes: one that is empty as far as nodes of its own go, or another handle to what is shared.
+    #[must_use]
+    fn fork(&self) -> Self;
 }
 
 /// The program's global allocator.
@@ -48,33 +83,45 @@ unsafe impl NodeAlloc for Global {
     }
 }
 
-// SAFETY: everything is passed on to an allocator that keeps the promises.
-unsafe impl<A: NodeAlloc + ?Sized> NodeAlloc for &A {
+impl Fork for Global {
     #[inline]
-    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
-        (**self).allocate(layout)
-    }
-
-    #[inline]
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { (**self).deallocate(block, layout) }
+    fn fork(&self) -> Self {
+        Self
     }
 }
 
-// SAFETY: everything is passed on to an allocator that keeps the promises.
-unsafe impl<A: NodeAlloc + ?Sized> NodeAlloc for std_alloc::sync::Arc<A> {
-    #[inline]
-    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
-        (**self).allocate(layout)
-    }
+/// Handles: everything is passed on, except that one who has a handle does not know whose all the nodes are.
+macro_rules! handle {
+    ($($handle:ty),*) => {$(
+        // SAFETY: everything is passed on to an allocator that keeps the promises.
+        unsafe impl<A: NodeAlloc + ?Sized> NodeAlloc for $handle {
+            #[inline]
+            fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+                (**self).allocate(layout)
+            }
 
-    #[inline]
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        // SAFETY: the caller's promise is passed on.
-        unsafe { (**self).deallocate(block, layout) }
-    }
+            #[inline]
+            unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+                // SAFETY: the caller's promise is passed on.
+                unsafe { (**self).deallocate(block, layout) }
+            }
+
+            #[inline]
+            fn allocate_run(&self, layout: Layout, count: usize) -> Option<NonNull<u8>> {
+                (**self).allocate_run(layout, count)
+            }
+        }
+
+        impl<A: NodeAlloc + ?Sized> Fork for $handle {
+            #[inline]
+            fn fork(&self) -> Self {
+                self.clone()
+            }
+        }
+    )*};
 }
+
+handle!(&A, std_alloc::sync::Arc<A>);
 
 /// An allocator that counts what passes through it, to show that nothing leaks and what a change costs.
 ///
@@ -143,5 +190,28 @@ unsafe impl<A: NodeAlloc> NodeAlloc for Counted<A> {
         self.freed.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the caller's promise is passed on.
         unsafe { self.inner.deallocate(block, layout) }
+    }
+
+    fn allocate_run(&self, layout: Layout, count: usize) -> Option<NonNull<u8>> {
+        // No run is not a refusal: the nodes are then asked for one by one.
+        let run = self.inner.allocate_run(layout, count)?;
+        self.allocated.fetch_add(count, Ordering::Relaxed);
+        Some(run)
+    }
+
+    unsafe fn deallocate_all(&self) -> bool {
+        // SAFETY: the caller's promise is passed on.
+        let done = unsafe { self.inner.deallocate_all() };
+        if done {
+            self.freed.store(self.allocated(), Ordering::Relaxed);
+        }
+        done
+    }
+}
+
+impl<A: Fork> Fork for Counted<A> {
+    /// One that counts anew.
+    fn fork(&self) -> Self {
+        Self::new(self.inner.fork())
     }
 }

@@ -1,0 +1,256 @@
+//! A pool of nodes that are given back later, and from other threads.
+
+use core::alloc::Layout;
+use core::fmt;
+use core::ptr::{self, NonNull};
+
+use spin::Mutex;
+
+use crate::alloc::slabs::Slabs;
+use crate::alloc::{Fork, Global, NodeAlloc};
+use crate::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+use crate::node::LAYOUT;
+
+/// A handle to a [`Pool`](crate::alloc::Pool) that threads share: the allocator of a
+/// [`SyncMapleTree`](crate::SyncMapleTree) unless another is named.
+///
+/// Clones share one pool, except those made before the first allocation: they are pools of their own. The slabs are given
+/// back to their source, `A`, with the last handle. Giving a node back never waits, so that it may be done in a callback or an
+/// interrupt handler; allocating waits for others who allocate.
+pub struct SharedPool<A: NodeAlloc + Clone = Global> {
+    /// NULL before the first allocation.
+    shared: AtomicPtr<Shared>,
+    source: A,
+}
+
+struct Shared {
+    handles: AtomicUsize,
+    /// Nodes that were given back, linked through their first words.
+    returned: AtomicPtr<u8>,
+    slabs: Mutex<Slabs>,
+}
+
+impl Shared {
+    /// Takes all nodes that were given back. Whoever takes them has them alone, so that no node can come back to the list
+    /// while another thread is about to take it off (the list is only ever emptied as a whole).
+    fn returned(&self) -> *mut u8 {
+        if self.returned.load(Ordering::Relaxed).is_null() {
+            return ptr::null_mut();
+        }
+        // Pairs with the release in `give_back`: what the giver did with the node came before.
+        self.returned.swap(ptr::null_mut(), Ordering::Acquire)
+    }
+
+    /// # Safety
+    ///
+    /// The node came from this pool, and nobody uses it any more.
+    unsafe fn give_back(&self, node: NonNull<u8>) {
+        let mut head = self.returned.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the caller's promise.
+            unsafe { node.cast::<*mut u8>().write(head) };
+            match self.returned.compare_exchange_weak(
+                head,
+                node.as_ptr(),
+                Ordering::Release,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(now) => head = now,
+            }
+        }
+    }
+}
+
+impl SharedPool {
+    const_unless_loom! {
+        /// An empty pool over the global allocator. Allocates nothing.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self::new_in(Global)
+        }
+    }
+}
+
+impl<A: NodeAlloc + Clone> SharedPool<A> {
+    const_unless_loom! {
+        /// An empty pool of slabs from `source`. Allocates nothing.
+        #[must_use]
+        pub const fn new_in(source: A) -> Self {
+            Self { shared: AtomicPtr::new(ptr::null_mut()), source }
+        }
+    }
+
+    /// Where the slabs come from.
+    pub fn source(&self) -> &A {
+        &self.source
+    }
+
+    /// Bytes of all slabs.
+    pub fn bytes(&self) -> usize {
+        self.get().map_or(0, |shared| shared.slabs.lock().bytes())
+    }
+
+    #[inline]
+    fn get(&self) -> Option<&Shared> {
+        // SAFETY: it is freed with the last handle. Pairs with the release in `make`.
+        NonNull::new(self.shared.load(Ordering::Acquire)).map(|s| unsafe { s.as_ref() })
+    }
+
+    #[cold]
+    fn make(&self) -> Option<&Shared> {
+        let layout = Layout::new::<Shared>();
+        let block = self.source.allocate(layout)?.cast::<Shared>();
+        // SAFETY: the memory is fresh, large enough and aligned.
+        unsafe {
+            block.write(Shared {
+                handles: AtomicUsize::new(1),
+                returned: AtomicPtr::new(ptr::null_mut()),
+                slabs: Mutex::new(Slabs::new()),
+            });
+        }
+        let made = self.shared.compare_exchange(
+            ptr::null_mut(),
+            block.as_ptr(),
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        if made.is_err() {
+            // Another thread was faster.
+            // SAFETY: nobody else has seen the block.
+            unsafe {
+                ptr::drop_in_place(block.as_ptr());
+                self.source.deallocate(block.cast(), layout);
+            }
+        }
+        self.get()
+    }
+
+    fn shared(&self) -> Option<&Shared> {
+        match self.get() {
+            Some(shared) => Some(shared),
+            None => self.make(),
+        }
+    }
+}
+
+// SAFETY:
+// * Slabs cut each node out once, under a lock; it is handed out again only when it was given back, once.
+// * Slabs are not moved with a handle.
+// * Only nodes that were given back are written to.
+// * A clone made while a node is out is a handle to the same pool.
+unsafe impl<A: NodeAlloc + Clone> NodeAlloc for SharedPool<A> {
+    #[inline]
+    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+        if layout != LAYOUT {
+            return self.source.allocate(layout);
+        }
+        let shared = self.shared()?;
+        let mut slabs = shared.slabs.lock();
+        if slabs.is_empty() {
+            drop(slabs);
+            let returned = shared.returned();
+            slabs = shared.slabs.lock();
+            // SAFETY: they came from this pool (promise of `deallocate`).
+            unsafe { slabs.put_list(returned) };
+        }
+        slabs.take(&self.source)
+    }
+
+    #[inline]
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        if layout != LAYOUT {
+            // SAFETY: the caller's promise; `allocate` got it there.
+            return unsafe { self.source.deallocate(block, layout) };
+        }
+        if let Some(shared) = self.get() {
+            // SAFETY: the caller's promise.
+            unsafe { shared.give_back(block) };
+        }
+    }
+
+    fn allocate_run(&self, layout: Layout, count: usize) -> Option<NonNull<u8>> {
+        if layout != LAYOUT || count == 0 {
+            return None;
+        }
+        let shared = self.shared()?;
+        shared.slabs.lock().take_run(count, &self.source)
+    }
+
+    unsafe fn deallocate_all(&self) -> bool {
+        let Some(shared) = self.get() else {
+            return true;
+        };
+        // Pairs with the release of the handles that are gone: what they gave back is in the slabs.
+        if shared.handles.load(Ordering::Acquire) != 1 {
+            return false;
+        }
+        shared.returned();
+        // SAFETY: the caller's promise.
+        unsafe { shared.slabs.lock().free_all(&self.source) };
+        true
+    }
+}
+
+impl<A: NodeAlloc + Clone> Clone for SharedPool<A> {
+    fn clone(&self) -> Self {
+        let shared = match self.get() {
+            Some(shared) => {
+                // This handle keeps it meanwhile.
+                shared.handles.fetch_add(1, Ordering::Relaxed);
+                ptr::from_ref(shared).cast_mut()
+            }
+            None => ptr::null_mut(),
+        };
+        Self {
+            shared: AtomicPtr::new(shared),
+            source: self.source.clone(),
+        }
+    }
+}
+
+impl<A: Fork + Clone> Fork for SharedPool<A> {
+    /// An empty pool.
+    fn fork(&self) -> Self {
+        Self::new_in(self.source.fork())
+    }
+}
+
+impl<A: NodeAlloc + Clone> Drop for SharedPool<A> {
+    fn drop(&mut self) {
+        let Some(shared) = NonNull::new(self.shared.load(Ordering::Relaxed)) else {
+            return;
+        };
+        // SAFETY: this handle keeps it.
+        if unsafe { shared.as_ref() }
+            .handles
+            .fetch_sub(1, Ordering::Release)
+            != 1
+        {
+            return;
+        }
+        // Pairs with the release of the other handles: what they did with the pool and its nodes came before.
+        fence(Ordering::Acquire);
+        // SAFETY: this was the last handle; whoever has a node has a handle, or owned this one and is being dropped with it.
+        unsafe {
+            (*shared.as_ptr()).slabs.get_mut().free_all(&self.source);
+            ptr::drop_in_place(shared.as_ptr());
+            self.source
+                .deallocate(shared.cast(), Layout::new::<Shared>());
+        }
+    }
+}
+
+impl<A: NodeAlloc + Clone + Default> Default for SharedPool<A> {
+    fn default() -> Self {
+        Self::new_in(A::default())
+    }
+}
+
+impl<A: NodeAlloc + Clone> fmt::Debug for SharedPool<A> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SharedPool")
+            .field("bytes", &self.bytes())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,200 @@
+//! Nodes cut out of slabs, and those given back.
+
+use core::alloc::Layout;
+use core::ptr::{self, NonNull};
+
+use crate::alloc::NodeAlloc;
+use crate::node::LAYOUT;
+
+/// A slab starts here, wherever its memory does; its nodes follow at the next address that is aligned for one.
+#[repr(C)]
+struct Slab {
+    next: *mut Slab,
+    /// Bytes from here on.
+    bytes: usize,
+}
+
+/// What a slab takes beside its nodes: the header, and what aligning the first node may skip.
+const OVERHEAD: usize = LAYOUT.align();
+const SLAB_ALIGN: usize = 16;
+const _: () = assert!(size_of::<Slab>() <= SLAB_ALIGN && align_of::<Slab>() <= SLAB_ALIGN);
+
+/// The first slab has this many nodes, so that a tiny tree stays tiny.
+const FIRST: usize = 1;
+/// The second has this many.
+const SECOND: usize = 3;
+/// From then on a slab doubles what there is, up to this many nodes …
+const DOUBLING: usize = 15;
+/// … and then adds one node for so many that there are, …
+const GROWTH: usize = 8;
+/// … up to this many.
+const MOST: usize = 127;
+
+/// Slabs, and a list of nodes that were given back. Dropping it leaks.
+pub(super) struct Slabs {
+    /// Nodes that were given back, linked through their first words.
+    free: *mut u8,
+    /// The nodes of the newest slab that were never used.
+    fresh: *mut u8,
+    left: usize,
+    slabs: *mut Slab,
+    /// Nodes in all slabs.
+    nodes: usize,
+    /// Bytes of all slabs.
+    bytes: usize,
+}
+
+// SAFETY: the slabs belong to it.
+unsafe impl Send for Slabs {}
+
+impl Slabs {
+    pub(super) const fn new() -> Self {
+        Self {
+            free: ptr::null_mut(),
+            fresh: ptr::null_mut(),
+            left: 0,
+            slabs: ptr::null_mut(),
+            nodes: 0,
+            bytes: 0,
+        }
+    }
+
+    /// Bytes of all slabs.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Whether [`take`](Self::take) needs a new slab.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.free.is_null() && self.left == 0
+    }
+
+    /// A node.
+    #[inline]
+    pub(super) fn take(&mut self, source: &impl NodeAlloc) -> Option<NonNull<u8>> {
+        if let Some(node) = NonNull::new(self.free) {
+            // SAFETY: nodes in the list are nobody else's, and their first words were written by `put`.
+            self.free = unsafe { node.cast::<*mut u8>().read() };
+            return Some(node);
+        }
+        if self.left == 0 {
+            self.grow(self.next_slab(), source)?;
+        }
+        self.cut(1)
+    }
+
+    /// `count` nodes, one behind the other.
+    pub(super) fn take_run(
+        &mut self,
+        count: usize,
+        source: &impl NodeAlloc,
+    ) -> Option<NonNull<u8>> {
+        if self.left < count {
+            self.grow(count.max(self.next_slab()), source)?;
+        }
+        self.cut(count)
+    }
+
+    /// Takes `count` nodes off the fresh ones, of which there are so many.
+    #[inline]
+    fn cut(&mut self, count: usize) -> Option<NonNull<u8>> {
+        let node = NonNull::new(self.fresh)?;
+        debug_assert!(count <= self.left);
+        self.left -= count;
+        // The address after the last one is still within the slab, or at its end.
+        self.fresh = self.fresh.wrapping_add(count * LAYOUT.size());
+        Some(node)
+    }
+
+    /// Takes a node back.
+    ///
+    /// # Safety
+    ///
+    /// It came from here, and nobody uses it any more.
+    #[inline]
+    pub(super) unsafe fn put(&mut self, node: NonNull<u8>) {
+        // SAFETY: the caller's promise.
+        unsafe { node.cast::<*mut u8>().write(self.free) };
+        self.free = node.as_ptr();
+    }
+
+    /// Takes back a list of nodes that are linked as by [`put`](Self::put).
+    ///
+    /// # Safety
+    ///
+    /// They came from here, and nobody uses them any more.
+    pub(super) unsafe fn put_list(&mut self, list: *mut u8) {
+        if self.free.is_null() {
+            self.free = list;
+            return;
+        }
+        let mut next = list;
+        while let Some(node) = NonNull::new(next) {
+            // SAFETY: nodes in the list are linked through their first words; they are ours now (the caller's promise).
+            unsafe {
+                next = node.cast::<*mut u8>().read();
+                self.put(node);
+            }
+        }
+    }
+
+    fn next_slab(&self) -> usize {
+        match self.nodes {
+            0 => FIRST,
+            nodes => (nodes / GROWTH)
+                .max(nodes.min(DOUBLING))
+                .clamp(SECOND, MOST),
+        }
+    }
+
+    /// Adds a slab of `count` nodes, which are the fresh ones then.
+    #[cold]
+    fn grow(&mut self, count: usize, source: &impl NodeAlloc) -> Option<()> {
+        let bytes = count.checked_mul(LAYOUT.size())?.checked_add(OVERHEAD)?;
+        let layout = Layout::from_size_align(bytes, SLAB_ALIGN).ok()?;
+        let base = source.allocate(layout)?;
+        // SAFETY: the memory is fresh, large enough and aligned.
+        unsafe {
+            base.cast::<Slab>().write(Slab {
+                next: self.slabs,
+                bytes,
+            });
+        }
+        self.slabs = base.as_ptr().cast();
+        self.nodes += count;
+        self.bytes += bytes;
+        // Those that are left of the slab before are as good as given back.
+        while self.left > 0 {
+            let Some(node) = self.cut(1) else { break };
+            // SAFETY: it was cut off just now.
+            unsafe { self.put(node) };
+        }
+        let skip = (base.as_ptr().addr() + size_of::<Slab>()).next_multiple_of(LAYOUT.align())
+            - base.as_ptr().addr();
+        debug_assert!(skip <= OVERHEAD);
+        self.fresh = base.as_ptr().wrapping_add(skip);
+        self.left = count;
+        Some(())
+    }
+
+    /// Frees all slabs: there are no nodes any more.
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses a node that came from here. `source` is that of all calls, or interchangeable with it.
+    pub(super) unsafe fn free_all(&mut self, source: &impl NodeAlloc) {
+        let mut next = self.slabs;
+        *self = Self::new();
+        while let Some(slab) = NonNull::new(next) {
+            // SAFETY: slabs in the list are allocated, with the layout that `grow` gave them, and nobody uses what is in
+            // them (the caller's promise).
+            unsafe {
+                let Slab { next: after, bytes } = slab.read();
+                next = after;
+                let layout = Layout::from_size_align_unchecked(bytes, SLAB_ALIGN);
+                source.deallocate(slab.cast(), layout);
+            }
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! The pools: what they hand out, what they cost, and that failures and leaks show through them.
+
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use std::alloc::Layout;
+use std::cell::Cell;
+use std::collections::HashSet;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+
+use maple_tree::alloc::{Counted, Fork, Global, NodeAlloc, Pool, SharedPool};
+use maple_tree::{Fanout, MapleTree, SyncMapleTree, Waiting};
+
+const NODE: Layout = match Layout::from_size_align(256, 256) {
+    Ok(layout) => layout,
+    Err(_) => unreachable!(),
+};
+
+const MANY: u64 = if cfg!(miri) { 60 } else { 20_000 };
+
+/// Hands out nodes one by one and in runs, with others given back in between; none is handed out twice.
+fn disjoint(pool: &impl NodeAlloc) {
+    let mut out: HashSet<usize> = HashSet::new();
+    let mut blocks: Vec<NonNull<u8>> = Vec::new();
+    let mut seed = 1_u64;
+    for step in 0..if cfg!(miri) { 60 } else { 3_000 } {
+        seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1);
+        match (seed >> 33) % 5 {
+            0 => {
+                let n = (seed >> 40) as usize % 40 + 1;
+                let run = pool.allocate_run(NODE, n).unwrap();
+                // SAFETY: the run is this long.
+                blocks.extend((0..n).map(|i| unsafe { run.add(i * 256) }));
+            }
+            1 | 2 => blocks.push(pool.allocate(NODE).unwrap()),
+            _ => {
+                if !blocks.is_empty() {
+                    let at = (seed >> 40) as usize % blocks.len();
+                    let block = blocks.swap_remove(at);
+                    // SAFETY: nobody else has the block.
+                    let last = unsafe { block.as_ptr().add(255).read() };
+                    assert_eq!(last, block.addr().get().to_le_bytes()[1]);
+                    assert!(out.remove(&block.addr().get()));
+                    // SAFETY: it came from the pool, and is not used again.
+                    unsafe { pool.deallocate(block, NODE) };
+                }
+                continue;
+            }
+        }
+        for &block in &blocks {
+            if out.insert(block.addr().get()) {
+                assert_eq!(block.addr().get() % 256, 0, "step {step}");
+                // SAFETY: the block is 256 bytes of ours.
+                unsafe {
+                    block
+                        .as_ptr()
+                        .write_bytes(block.addr().get().to_le_bytes()[1], 256)
+                };
+            }
+        }
+        assert_eq!(out.len(), blocks.len(), "a node was handed out twice");
+    }
+    for block in blocks {
+        // SAFETY: as above.
+        unsafe { pool.deallocate(block, NODE) };
+    }
+}
+
+#[test]
+fn nodes_are_handed_out_once() {
+    let slabs = Counted::new(Global);
+    disjoint(&Pool::new_in(&slabs));
+    assert_eq!(slabs.live(), 0);
+    disjoint(&SharedPool::new_in(&slabs));
+    assert_eq!(slabs.live(), 0);
+    disjoint(&Counted::new(Pool::new_in(&slabs)));
+    assert_eq!(slabs.live(), 0);
+}
+
+#[test]
+fn other_layouts_pass_through() {
+    let source = Counted::new(Global);
+    let pool = Pool::new_in(&source);
+    let layout = Layout::new::<u64>();
+    let block = pool.allocate(layout).unwrap();
+    assert_eq!((source.live(), pool.bytes()), (1, 0));
+    // SAFETY: it came from the pool.
+    unsafe { pool.deallocate(block, layout) };
+    assert_eq!(source.live(), 0);
+    assert!(pool.allocate_run(layout, 3).is_none());
+    assert!(pool.allocate_run(NODE, usize::MAX / 256).is_none());
+}
+
+#[test]
+fn a_tiny_tree_stays_tiny_and_a_large_one_wastes_little() {
+    let mut tree: MapleTree<u64, u32> = MapleTree::new();
+    assert_eq!(tree.allocator().bytes(), 0);
+    tree.insert(5, 1).unwrap();
+    assert_eq!(tree.allocator().bytes(), 512);
+    for i in 0..MANY {
+        tree.insert(10 + i, 1).unwrap();
+        let (nodes, bytes) = (tree.stats().nodes(), tree.allocator().bytes());
+        // Fifteen nodes that are not used yet, or an eighth of all; a sixteenth and six slabs' heads.
+        let unused = (nodes / 8).max(15).min(nodes + 2);
+        let most = nodes + unused + (nodes + unused) / 16 + 6;
+        assert!(bytes <= most * 256, "{bytes} for {nodes} nodes");
+        if i > 2000 {
+            break;
+        }
+    }
+    tree.clear();
+    assert_eq!(tree.allocator().bytes(), 0);
+    tree.insert(5, 1).unwrap();
+    tree.check().unwrap();
+}
+
+/// A node that is given back is the next to be taken: to and fro costs no memory.
+#[test]
+fn nodes_are_used_again() {
+    let mut tree: MapleTree<u64, u32, Pool, Fanout<4>> = MapleTree::with_gaps();
+    let mut most = 0;
+    for round in 0..6 {
+        for i in 0..MANY / 10 {
+            tree.insert(i * 2, 1).unwrap();
+        }
+        for i in 0..MANY / 10 {
+            tree.remove(i * 2).unwrap();
+        }
+        tree.check().unwrap();
+        if round == 0 {
+            most = tree.allocator().bytes();
+        }
+    }
+    assert_eq!(tree.allocator().bytes(), most);
+}
+
+#[test]
+fn values_are_dropped_with_a_pool() {
+    let value = Arc::new(7);
+    let mut tree: MapleTree<u64, Arc<i32>> = MapleTree::new();
+    for i in 0..500.min(MANY) {
+        tree.insert(i, value.clone()).unwrap();
+    }
+    let copy = tree
+        .try_clone_with(|_, value| Ok::<_, ()>(Some(Arc::clone(&value))))
+        .unwrap();
+    drop(tree);
+    assert_eq!(Arc::strong_count(&value), 1 + 500.min(MANY) as usize);
+    drop(copy);
+    assert_eq!(Arc::strong_count(&value), 1);
+}
+
+/// Refuses slabs after the next `left` ones.
+struct Countdown {
+    inner: Counted<Global>,
+    left: Cell<usize>,
+}
+
+// SAFETY: passed on to an allocator that keeps the promises.
+unsafe impl NodeAlloc for Countdown {
+    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+        self.left.set(self.left.get().checked_sub(1)?);
+        self.inner.allocate(layout)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        // SAFETY: the caller's promise is passed on.
+        unsafe { self.inner.deallocate(block, layout) }
+    }
+}
+
+#[test]
+fn a_slab_that_cannot_be_had_is_a_clean_failure() {
+    let source = Countdown {
+        inner: Counted::new(Global),
+        left: Cell::new(0),
+    };
+    let mut tree: MapleTree<u64, u32, _, Fanout<4>> = MapleTree::new_in(Pool::new_in(&source));
+    let mut failures = 0;
+    for i in 0..MANY.min(3000) {
+        let key = i * 7919 % 30_011;
+        while tree.insert(key, 3).is_err() {
+            failures += 1;
+            assert_eq!(tree.len() as u64, i);
+            tree.check().unwrap();
+            source.left.set(1);
+        }
+    }
+    assert!(failures > 3);
+    assert_eq!(source.inner.allocated(), failures);
+    drop(tree);
+    assert_eq!(source.inner.live(), 0);
+}
+
+#[test]
+fn a_tree_in_a_static() {
+    static IDS: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    static ALONE: Mutex<MapleTree<u64, u32>> = Mutex::new(MapleTree::new());
+    IDS.write().insert_range(3..5, 1).unwrap();
+    assert_eq!(IDS.read().get(4), Some(1));
+    ALONE.lock().unwrap().insert(1, 2).unwrap();
+    IDS.write().clear();
+    ALONE.lock().unwrap().clear();
+}
+
+#[test]
+fn clones_share_one_pool_once_it_is_there() {
+    let slabs = Arc::new(Counted::new(Global));
+    let pool = SharedPool::new_in(slabs.clone());
+    let early = pool.clone();
+    let node = pool.allocate(NODE).unwrap();
+    assert_eq!((pool.bytes(), early.bytes()), (512, 0));
+    let late = pool.clone();
+    assert_eq!(late.bytes(), 512);
+    // SAFETY: nothing of the pool is used; it refuses, because there is another handle.
+    assert!(!unsafe { pool.deallocate_all() });
+    drop(pool);
+    // SAFETY: `late` is a handle to the pool that the node came from.
+    unsafe { late.deallocate(node, NODE) };
+    assert_eq!(late.allocate(NODE), Some(node));
+    assert_eq!(late.fork().bytes(), 0);
+    assert_eq!(slabs.live(), 2);
+    drop(late);
+    drop(early);
+    assert_eq!(slabs.live(), 0);
+}
+
+/// A tree and its duplicates on several threads, over one pool.
+#[test]
+fn trees_of_several_threads_over_one_pool() {
+    let slabs = Arc::new(Counted::new(Global));
+    let pool = SharedPool::new_in(slabs.clone());
+    drop(MapleTree::<u64, u32, _>::new_in(pool.clone()));
+    std::thread::scope(|s| {
+        for t in 0..3 {
+            let pool = pool.clone();
+            s.spawn(move || {
+                let tree: SyncMapleTree<u64, Box<u64>, Waiting, _, spin::Mutex<()>, Fanout<4>> =
+                    SyncMapleTree::with_gaps_in(Waiting::new(), pool);
+                for i in 0..MANY / 4 {
+                    let key = 1 + (i + t) * 7919 % 997;
+                    let _ = tree.write().store_range(key..key + 3, Box::new(key));
+                    if i % 3 == 0 {
+                        tree.write().remove(key).unwrap();
+                    }
+                }
+                tree.write().check().unwrap();
+            });
+        }
+    });
+    drop(pool);
+    assert_eq!(slabs.live(), 0);
+}
+
+#[test]
+fn threads_take_and_give() {
+    let slabs = Arc::new(Counted::new(Global));
+    let pool = SharedPool::new_in(slabs.clone());
+    let node = pool.allocate(NODE).unwrap();
+    // SAFETY: it came from the pool.
+    unsafe { pool.deallocate(node, NODE) };
+    std::thread::scope(|s| {
+        for t in 0..3_u8 {
+            let pool = pool.clone();
+            s.spawn(move || {
+                let mut mine: Vec<NonNull<u8>> = Vec::new();
+                for i in 0..MANY {
+                    if i % 5 < 3 {
+                        let node = pool.allocate(NODE).unwrap();
+                        // SAFETY: 256 bytes of ours.
+                        unsafe { node.as_ptr().write_bytes(t, 256) };
+                        mine.push(node);
+                    } else if let Some(node) = mine.pop() {
+                        // SAFETY: still ours; then it is given back.
+                        unsafe {
+                            assert!((0..256).all(|b| node.as_ptr().add(b).read() == t));
+                            pool.deallocate(node, NODE);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    drop(pool);
+    assert_eq!(slabs.live(), 0);
+}
