@@ -6,6 +6,7 @@ use std::ops::Bound;
 use arc_swap::ArcSwap;
 use crossbeam_skiplist::SkipMap;
 use im::OrdMap;
+use maple_tree::alloc::SharedPool;
 use maple_tree::{Epoch, MapleTree, SyncMapleTree};
 use parking_lot::{Mutex, RwLock};
 use samara_bench_data::Item;
@@ -30,7 +31,7 @@ impl SharedMap for MapleShared {
     const NAME: &'static str = "maple-tree";
 
     fn filled(items: &[Item]) -> Self {
-        let mut map = MapleTree::with_gaps();
+        let mut map = MapleTree::with_gaps_in(SharedPool::new());
         for &(first, end, value) in items {
             let _ = map.insert_range(first..end, value);
         }

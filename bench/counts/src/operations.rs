@@ -193,10 +193,12 @@ fn gap_down() -> u32 {
 fn rcu_pair() -> u32 {
     let (ranges, mut random) = ranges(ENTRIES);
     let items = ranges.shuffled(&mut random);
-    let tree: SyncMapleTree<u64, u32, Waiting> =
-        SyncMapleTree::from_exclusive(filled(&ranges), Waiting::new());
+    let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    let mut writer = tree.write();
+    for &(first, end, value) in &ranges.items {
+        let _ = writer.insert_range(first..end, value);
+    }
     measured(|| {
-        let mut writer = tree.write();
         for &(first, end, value) in &items {
             let _ = black_box(writer.remove(first));
             let _ = writer.store_range(first..end, value);
