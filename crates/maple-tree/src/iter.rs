@@ -6,8 +6,8 @@ use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use crate::key::Key;
+use crate::scan::Scan;
 use crate::shape::{Native, Shape};
-use crate::traverse::Traverse;
 use crate::tree::RawTree;
 use crate::value::Value;
 
@@ -15,15 +15,15 @@ use crate::value::Value;
 /// [`MapleTree::iter`](crate::MapleTree::iter).
 pub struct Iter<'a, K: Key, V: Value, S: Shape = Native> {
     tree: &'a RawTree<K, S>,
-    at: Traverse<K, S>,
+    scan: Scan<K, S>,
     marker: PhantomData<&'a V>,
 }
 
 impl<'a, K: Key, V: Value, S: Shape> Iter<'a, K, V, S> {
-    pub(crate) fn new(tree: &'a RawTree<K, S>, at: Traverse<K, S>) -> Self {
+    pub(crate) fn new(tree: &'a RawTree<K, S>, bounds: Option<(K, K)>) -> Self {
         Self {
             tree,
-            at,
+            scan: Scan::new(bounds),
             marker: PhantomData,
         }
     }
@@ -34,17 +34,40 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for Iter<'a, K, V, S> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let found = self.at.next(self.tree)?;
+        // SAFETY: nobody writes the tree while it is borrowed for `'a`.
+        let found = unsafe { self.scan.next(self.tree) }?;
         let raw = NonNull::new(found.word)?;
         // SAFETY: words in the tree are values, and the tree is borrowed for `'a`.
         Some((found.first..=found.last, unsafe { V::borrow(raw) }))
+    }
+
+    #[inline]
+    fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, mut f: F) -> B {
+        // SAFETY: as in `next`; a scan yields no holes.
+        unsafe {
+            self.scan.fold(self.tree, init, |folded, found| {
+                let raw = NonNull::new_unchecked(found.word);
+                f(folded, (found.first..=found.last, V::borrow(raw)))
+            })
+        }
+    }
+
+    fn count(self) -> usize {
+        // SAFETY: as in `next`.
+        unsafe { self.scan.count(self.tree) }
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.scan.size_hint()
     }
 }
 
 impl<'a, K: Key, V: Value + 'a, S: Shape> DoubleEndedIterator for Iter<'a, K, V, S> {
     #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
-        let found = self.at.next_back(self.tree)?;
+        // SAFETY: as in `next`.
+        let found = unsafe { self.scan.next_back(self.tree) }?;
         let raw = NonNull::new(found.word)?;
         // SAFETY: as in `next`.
         Some((found.first..=found.last, unsafe { V::borrow(raw) }))
@@ -58,15 +81,15 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> FusedIterator for Iter<'a, K, V, S> {}
 /// [`MapleTree::iter_mut`](crate::MapleTree::iter_mut).
 pub struct IterMut<'a, K: Key, V: Value, S: Shape = Native> {
     tree: &'a RawTree<K, S>,
-    at: Traverse<K, S>,
+    scan: Scan<K, S>,
     marker: PhantomData<&'a mut V>,
 }
 
 impl<'a, K: Key, V: Value, S: Shape> IterMut<'a, K, V, S> {
-    pub(crate) fn new(tree: &'a mut RawTree<K, S>, at: Traverse<K, S>) -> Self {
+    pub(crate) fn new(tree: &'a mut RawTree<K, S>, bounds: Option<(K, K)>) -> Self {
         Self {
             tree,
-            at,
+            scan: Scan::new(bounds),
             marker: PhantomData,
         }
     }
@@ -77,7 +100,8 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for IterMut<'a, K, V, S> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let found = self.at.next(self.tree)?;
+        // SAFETY: nobody writes the tree while it is borrowed for `'a`.
+        let found = unsafe { self.scan.next(self.tree) }?;
         let raw = NonNull::new(found.word)?;
         // SAFETY: words in the tree are values, the tree is exclusively borrowed for `'a`, and a traversal
         // yields each entry once.
@@ -88,7 +112,8 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for IterMut<'a, K, V, S> {
 impl<'a, K: Key, V: Value + 'a, S: Shape> DoubleEndedIterator for IterMut<'a, K, V, S> {
     #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
-        let found = self.at.next_back(self.tree)?;
+        // SAFETY: as in `next`.
+        let found = unsafe { self.scan.next_back(self.tree) }?;
         let raw = NonNull::new(found.word)?;
         // SAFETY: as in `next`.
         Some((found.first..=found.last, unsafe { V::borrow_mut(raw) }))

@@ -41,6 +41,7 @@ mod prefetch;
 pub mod raw;
 mod reclaim;
 mod reserve;
+mod scan;
 mod shape;
 mod stats;
 mod store;

@@ -31,7 +31,7 @@ struct Up<K, S> {
 /// what has been noted here stays true until the node is dead; each step looks whether it is, and finds its way anew from
 /// the root if so. What a step yields was therefore in the tree when the step began, or later. An entry that has been stored
 /// meanwhile may begin before the one yielded last ended.
-pub(crate) struct Traverse<K, S, const SHARED: bool = false> {
+pub(crate) struct Traverse<K, S> {
     lo: K,
     hi: K,
     done: bool,
@@ -39,7 +39,7 @@ pub(crate) struct Traverse<K, S, const SHARED: bool = false> {
     back: Option<At<K, S>>,
 }
 
-impl<K: Key, S: Shape, const SHARED: bool> Traverse<K, S, SHARED> {
+impl<K: Key, S: Shape> Traverse<K, S> {
     /// Goes through `bounds`, or through nothing.
     #[inline]
     pub(crate) fn new(bounds: Option<(K, K)>) -> Self {
@@ -107,7 +107,7 @@ impl<K: Key, S: Shape, const SHARED: bool> Traverse<K, S, SHARED> {
                     }
                 }
             };
-            if SHARED && at.leaf.is_dead() {
+            if at.leaf.is_dead() {
                 self.front = None;
                 continue;
             }
@@ -138,7 +138,7 @@ impl<K: Key, S: Shape, const SHARED: bool> Traverse<K, S, SHARED> {
             // The leaf ends below `hi`, so that there is another.
             self.lo = at.max.wrapping_add(K::ONE);
             match &mut at.up {
-                Some(up) if up.slot < up.node.end() && !(SHARED && up.node.is_dead()) => {
+                Some(up) if up.slot < up.node.end() && !up.node.is_dead() => {
                     up.slot += 1;
                     at.leaf = up.node.child(up.slot);
                     at.min = self.lo;
@@ -179,7 +179,7 @@ impl<K: Key, S: Shape, const SHARED: bool> Traverse<K, S, SHARED> {
                     }
                 }
             };
-            if SHARED && at.leaf.is_dead() {
+            if at.leaf.is_dead() {
                 self.back = None;
                 continue;
             }
@@ -208,7 +208,7 @@ impl<K: Key, S: Shape, const SHARED: bool> Traverse<K, S, SHARED> {
             // The leaf starts above `lo`, so that there is one before it.
             self.hi = at.min.wrapping_sub(K::ONE);
             match &mut at.up {
-                Some(up) if up.slot > 0 && !(SHARED && up.node.is_dead()) => {
+                Some(up) if up.slot > 0 && !up.node.is_dead() => {
                     up.slot -= 1;
                     at.leaf = up.node.child(up.slot);
                     at.max = self.hi;

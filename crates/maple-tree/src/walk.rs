@@ -52,6 +52,21 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
+    /// The entries at several keys, or NULL. All descend from the same root, level by level together: while the memory
+    /// of one's next node is on its way, the others are looked after.
+    #[inline]
+    pub(crate) fn load_many<const N: usize>(&self, keys: &[K; N]) -> [Word; N] {
+        match self.root() {
+            Root::Empty => [NULL; N],
+            Root::Single(word) => keys.map(|key| if key == K::MIN { word } else { NULL }),
+            Root::Node(root) => match root.kind() {
+                Kind::Leaf => keys.map(|key| root.as_leaf().slot(root.as_leaf().search(key))),
+                Kind::Range => load_many_below(root, Kind::Range, keys),
+                Kind::Gap => load_many_below(root, Kind::Gap, keys),
+            },
+        }
+    }
+
     /// The range of the entry or hole at `key`.
     #[inline]
     pub(crate) fn lookup(&self, key: K) -> Found<K> {
@@ -86,6 +101,16 @@ impl<K: Key, S: Shape> Place<K, S> {
     #[inline]
     pub(crate) fn at(&self, key: K) -> Found<K> {
         self.slot(self.leaf.search(key))
+    }
+
+    /// The child in slot `i` of a place that is an inner node.
+    #[inline]
+    pub(crate) fn child(&self, i: usize) -> Self {
+        Self {
+            leaf: self.leaf.child(i),
+            min: self.leaf.first(i, self.min),
+            max: self.leaf.last(i, self.max),
+        }
     }
 
     /// Slot `i`.
@@ -125,6 +150,36 @@ fn leaf_below<K: Key, S: Shape>(root: Node<K, S>, inner: Kind, key: K) -> Node<K
             return unsafe { Node::of_kind(word, Kind::Leaf) };
         }
     }
+}
+
+/// The entries at `keys` below nodes of the kind `inner`, of which `root` is one.
+#[inline(always)]
+fn load_many_below<K: Key, S: Shape, const N: usize>(
+    root: Node<K, S>,
+    inner: Kind,
+    keys: &[K; N],
+) -> [Word; N] {
+    let mut words = [root.word(); N];
+    let mut above = N > 0;
+    while above {
+        above = false;
+        for (word, &key) in words.iter_mut().zip(keys) {
+            // Leaves are all on one level. A writer that exchanges a child beside us does so by a node of the same level.
+            if !is_leaf_word(*word) {
+                // SAFETY: as in `leaf_below`.
+                let node = unsafe { Node::<K, S>::of_kind(*word, inner) };
+                *word = node.slot(node.search(key));
+                prefetch::node::<0>(*word);
+                above |= !is_leaf_word(*word);
+            }
+        }
+    }
+    for (word, &key) in words.iter_mut().zip(keys) {
+        // SAFETY: as in `leaf_below`.
+        let leaf = unsafe { Node::<K, S>::of_kind(*word, Kind::Leaf) };
+        *word = leaf.slot(leaf.search(key));
+    }
+    words
 }
 
 /// The leaf that covers `key`.

@@ -11,7 +11,6 @@ use crate::key::Key;
 use crate::look::{look_ups, surveys};
 use crate::map::MapleTree;
 use crate::shape::Shape;
-use crate::traverse::Traverse;
 use crate::value::Value;
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
@@ -63,7 +62,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 
     /// The entries that intersect `bounds`, in order, to be changed.
     pub fn range_mut(&mut self, bounds: impl RangeBounds<K>) -> IterMut<'_, K, V, S> {
-        IterMut::new(&mut self.raw, Traverse::new(inclusive(&bounds)))
+        IterMut::new(&mut self.raw, inclusive(&bounds))
     }
     /// A position in the map that changes it, with a range to look for or to store at.
     pub fn cursor_mut(&mut self, range: impl RangeBounds<K>) -> CursorMut<'_, K, V, A, S> {

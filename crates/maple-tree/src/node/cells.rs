@@ -133,6 +133,18 @@ impl<K: Key, S: Shape> Cells<K, S> {
         unsafe { &*self.slots(kind).add(i).cast::<AtomicPtr<()>>() }
     }
 
+    /// What is in a slot, read as plain memory.
+    ///
+    /// # Safety
+    ///
+    /// As [`slot`](Self::slot), and nobody writes slots meanwhile.
+    #[inline(always)]
+    pub(super) unsafe fn quiet_slot(self, kind: Kind, i: usize) -> Word {
+        // SAFETY: within the array, and not written meanwhile (the caller's promise); an atomic pointer has the layout of a
+        // pointer.
+        unsafe { self.slots(kind).add(i).read() }
+    }
+
     /// # Safety
     ///
     /// The node is a gap node with more slots than `i`, and nobody writes gaps meanwhile.

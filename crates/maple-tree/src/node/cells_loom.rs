@@ -8,7 +8,7 @@ use loom::cell::UnsafeCell;
 
 use crate::atomic::{AtomicPtr, Ordering};
 use crate::key::Key;
-use crate::node::{Geometry, Kind, NULL};
+use crate::node::{Geometry, Kind, NULL, Word};
 use crate::shape::Shape;
 
 /// Models run at small fanouts.
@@ -81,6 +81,10 @@ impl<K: Key, S: Shape> Cells<K, S> {
 
     pub(super) unsafe fn slot(&self, _: Kind, i: usize) -> &AtomicPtr<()> {
         &self.words().slots[i]
+    }
+
+    pub(super) unsafe fn quiet_slot(self, _: Kind, i: usize) -> Word {
+        self.words().slots[i].load(Ordering::Relaxed)
     }
 
     pub(super) unsafe fn gap(self, i: usize) -> K {

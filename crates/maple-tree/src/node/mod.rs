@@ -348,6 +348,28 @@ impl<K: Key, S: Shape> Node<K, S> {
         unsafe { self.cells.slot(self.kind, i) }.load(Ordering::Acquire)
     }
 
+    /// Which slots of a leaf hold entries: bit `i` for slot `i`.
+    ///
+    /// # Safety
+    ///
+    /// Nobody writes the node's slots meanwhile.
+    #[inline(always)]
+    pub(crate) unsafe fn entries(self) -> u32 {
+        debug_assert!(self.is_leaf());
+        let mut holes = 0u32;
+        let mut i = Geometry::<K, S>::SLOTS;
+        while i > 0 {
+            i -= 1;
+            // From the highest slot down, each shifts those above it: a comparison and an addition with carry a slot.
+            // SAFETY: within the slots, which nobody writes (the caller's promise).
+            holes = holes
+                + holes
+                + u32::from(unsafe { self.cells.quiet_slot(Kind::Leaf, i) }.addr() < 1);
+        }
+        // Slots after the end are NULL.
+        !holes & (u32::MAX >> (32 - Geometry::<K, S>::SLOTS))
+    }
+
     /// Publishes a word in slot `i`: whoever reads it sees all that was written before.
     #[inline(always)]
     pub(crate) fn publish(self, i: usize, word: Word) {

@@ -60,15 +60,15 @@ let map = tree.read();"
 /// Entries in order, beside a writer. Made by [`Reader::range`].
 pub struct SyncIter<'a, K: Key, V: Value, S: Shape = Native> {
     tree: &'a RawTree<K, S>,
-    at: Traverse<K, S, true>,
+    at: Traverse<K, S>,
     marker: PhantomData<&'a V>,
 }
 
 impl<'a, K: Key, V: Value, S: Shape> SyncIter<'a, K, V, S> {
-    fn new(tree: &'a RawTree<K, S>, at: Traverse<K, S, true>) -> Self {
+    fn new(tree: &'a RawTree<K, S>, bounds: Option<(K, K)>) -> Self {
         Self {
             tree,
-            at,
+            at: Traverse::new(bounds),
             marker: PhantomData,
         }
     }

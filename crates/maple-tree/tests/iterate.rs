@@ -1,0 +1,143 @@
+//! Iterators from both ends, over all bounds, at every fanout: what they yield, count and promise.
+
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+mod support;
+
+use std::collections::VecDeque;
+
+use maple_tree::alloc::Global;
+use maple_tree::{Fanout, Key, MapleTree, Native, Shape};
+use support::{Rng, add};
+
+/// First and last index, and the value.
+type Entry<K> = (K, K, u32);
+
+/// A map of ranges of one to three indices, some with holes between, and what is in it.
+fn filled<K: Key, S: Shape>(
+    rng: &mut Rng,
+    gaps: bool,
+    entries: usize,
+) -> (MapleTree<K, u32, Global, S>, Vec<Entry<K>>) {
+    let mut map = if gaps {
+        MapleTree::with_gaps_in(Global)
+    } else {
+        MapleTree::new_in(Global)
+    };
+    let mut list = Vec::new();
+    let mut at = rng.below(2);
+    for n in 0..entries {
+        let last = at + rng.below(3);
+        let (first, end) = (add(K::MIN, at), add(K::MIN, last));
+        map.insert_range(first..=end, n as u32).unwrap();
+        list.push((first, end, n as u32));
+        at = last + 1 + rng.below(2) * rng.below(3);
+    }
+    (map, list)
+}
+
+fn both_ends<K: Key, S: Shape>(seed: u64, gaps: bool) {
+    let mut rng = Rng(seed);
+    let sizes: &[usize] = if cfg!(miri) {
+        &[0, 1, 2, 20]
+    } else {
+        &[0, 1, 2, 3, 5, 17, 40, 150, 700]
+    };
+    for &entries in sizes {
+        let (mut map, list) = filled::<K, S>(&mut rng, gaps, entries);
+        let span = list.last().map_or(3, |_| 2 * entries + 3);
+        for _ in 0..if cfg!(miri) { 4 } else { 60 } {
+            let lo = add(K::MIN, rng.below(span));
+            let hi = match rng.below(4) {
+                0 => K::MAX,
+                _ => add(lo, rng.below(span)),
+            };
+            let mut model: VecDeque<_> = list
+                .iter()
+                .filter(|e| e.1 >= lo && e.0 <= hi)
+                .map(|&(first, last, value)| (first..=last, value))
+                .collect();
+            assert_eq!(map.range(lo..=hi).count(), model.len());
+            let folded = map.range(lo..=hi).fold(Vec::new(), |mut seen, entry| {
+                seen.push(entry);
+                seen
+            });
+            assert_eq!(folded, Vec::from(model.clone()));
+            let shared: Vec<_> = map.range_mut(lo..=hi).collect();
+            assert_eq!(shared, folded);
+            // From both ends, in runs of one to eight, then the rest in one of three ways.
+            let mut iter = map.range(lo..=hi);
+            let stop = rng.below(model.len() + 2);
+            while model.len() > stop {
+                let back = rng.below(2) == 0;
+                for _ in 0..1 + rng.below(8) {
+                    let (least, most) = iter.size_hint();
+                    assert!(least <= model.len() && most.is_none_or(|most| model.len() <= most));
+                    if back {
+                        assert_eq!(iter.next_back(), model.pop_back());
+                    } else {
+                        assert_eq!(iter.next(), model.pop_front());
+                    }
+                }
+            }
+            match rng.below(4) {
+                0 => assert_eq!(iter.count(), model.len()),
+                1 => assert!(iter.eq(model)),
+                2 => assert!(iter.rev().eq(model.into_iter().rev())),
+                _ => {
+                    let seen = iter.fold(0, |seen, entry| {
+                        assert_eq!(entry, model[seen]);
+                        seen + 1
+                    });
+                    assert_eq!(seen, model.len());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn both_ends_yield_every_entry_once() {
+    for seed in 0..3 {
+        for gaps in [false, true] {
+            both_ends::<u64, Fanout<4>>(seed, gaps);
+            both_ends::<u64, Native>(seed, gaps);
+            both_ends::<u32, Native>(seed, gaps);
+            both_ends::<u128, Fanout<5>>(seed, gaps);
+        }
+    }
+}
+
+#[test]
+fn an_end_that_is_done_stays_done() {
+    let mut map: MapleTree<u64, u32> = MapleTree::new();
+    map.insert(0, 1).unwrap();
+    let mut iter = map.iter();
+    assert_eq!(iter.next_back(), Some((0..=0, 1)));
+    assert_eq!(
+        (iter.next_back(), iter.next(), iter.size_hint()),
+        (None, None, (0, Some(0)))
+    );
+    map.insert_range(5..=u64::MAX, 2).unwrap();
+    let mut iter = map.iter();
+    assert_eq!(iter.next(), Some((0..=0, 1)));
+    assert_eq!(iter.next_back(), Some((5..=u64::MAX, 2)));
+    assert_eq!(
+        (iter.next(), iter.next_back(), iter.next()),
+        (None, None, None)
+    );
+}
+
+#[test]
+fn several_keys_are_looked_up_at_once() {
+    let mut rng = Rng(7);
+    for gaps in [false, true] {
+        for entries in [0, 1, 5, 300] {
+            let (map, _) = filled::<u64, Fanout<5>>(&mut rng, gaps, entries);
+            let keys: [u64; 24] = std::array::from_fn(|_| rng.below(3 * entries + 2) as u64);
+            assert_eq!(map.get_many(keys), keys.map(|key| map.get(key)));
+            assert_eq!(map.get_many([]), []);
+        }
+    }
+}
