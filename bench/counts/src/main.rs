@@ -4,6 +4,7 @@
 //! `samara-counts` lists the operations; `samara-counts NAME [REPEATS]` performs one. Nothing here depends on time, on
 //! addresses, on the environment or on random state. `cargo xtask gate` compares the counts with the committed ones.
 
+#[cfg(not(feature = "system-alloc"))]
 mod arena;
 mod operations;
 

@@ -118,7 +118,7 @@ fn measure(operation: &Operation, options: &Options, quick: bool) -> Option<Row>
             _ => named || !quick || (rivals.is_empty() && subject == "BTreeMap"),
         }
     };
-    let calls = if quick { 20_000 } else { 200_000 };
+    let calls = if quick { 20_000 } else { 100_000 };
     let data = Data::new(operation.entries, calls);
     let mut subjects = subjects(operation.kind, &wanted);
     if !subjects.first()?.name().starts_with("maple-tree") {
