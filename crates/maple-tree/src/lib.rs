@@ -34,6 +34,7 @@ mod iter;
 mod key;
 mod look;
 mod map;
+mod merge;
 mod node;
 mod prefetch;
 #[cfg(not(loom))]
@@ -59,7 +60,7 @@ pub use dup::CloneError;
 pub use error::{EraseError, InsertError, SortedError, StoreError};
 pub use iter::{Holes, Iter, IterMut};
 pub use key::Key;
-pub use map::MapleTree;
+pub use map::{Entry, IntoIter, MapleTree, OccupiedEntry, VacantEntry};
 #[cfg(feature = "epoch")]
 pub use reclaim::Epoch;
 pub use reclaim::{Reclaim, Waiting, WaitingGuard};

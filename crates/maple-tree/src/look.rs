@@ -71,6 +71,12 @@ macro_rules! look_ups {
             !self.raw().load(key).is_null()
         }
 
+        /// As [`contains`](Self::contains), by the name that `BTreeMap` has for it.
+        #[inline]
+        pub fn contains_key(&self, key: K) -> bool {
+            self.contains(key)
+        }
+
         /// The entry at `key`, with its range. O(log n).
         ///
         /// ```
@@ -198,6 +204,30 @@ macro_rules! look_ups {
         /// ```
         pub fn range(&self, bounds: impl core::ops::RangeBounds<K>) -> $iter<'_, K, V, S> {
             $iter::new(self.raw(), $crate::bounds::inclusive(&bounds))
+        }
+
+        /// The values in the order of their ranges, from both ends.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.values().sum::<u32>(), 6);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn values(&self) -> impl DoubleEndedIterator<Item = V::Ref<'_>> {
+            self.iter().map(|(_, value)| value)
+        }
+
+        /// The ranges that entries cover, in order, from both ends: what the keys are to a `BTreeMap`.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.ranges().collect::<Vec<_>>(), [10..=19, 20..=29, 40..=49]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn ranges(&self) -> impl DoubleEndedIterator<Item = core::ops::RangeInclusive<K>> {
+            self.iter().map(|(range, _)| range)
         }
 
         /// The holes that intersect `bounds`, in order, with their whole ranges. O(log n) for each entry or hole passed.

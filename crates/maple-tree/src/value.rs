@@ -195,6 +195,20 @@ impl<T: core::fmt::Debug> core::fmt::Debug for ArcRef<'_, T> {
     }
 }
 
+impl<T: PartialEq> PartialEq for ArcRef<'_, T> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Eq> Eq for ArcRef<'_, T> {}
+
+impl<T: core::hash::Hash> core::hash::Hash for ArcRef<'_, T> {
+    fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+        (**self).hash(state);
+    }
+}
+
 // SAFETY: the conversions are those of `Arc`, whose pointer is not NULL; a view does not own a count.
 unsafe impl<T> Value for Arc<T> {
     type Ref<'a>

@@ -1,5 +1,7 @@
 //! What the faces' writes have in common: from values to words, through plan, reserve and apply, and back if that fails.
 
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
@@ -55,17 +57,25 @@ pub(crate) fn insert<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     range: Option<(K, K)>,
     value: V,
 ) -> Result<(), InsertError<V>> {
+    insert_raw(host, range, value.into_raw())
+}
+
+/// Stores the word of a value into a hole. On failure the word is used up: the error has the value.
+pub(crate) fn insert_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: Option<(K, K)>,
+    raw: NonNull<()>,
+) -> Result<(), InsertError<V>> {
+    // SAFETY: the caller has just made the word; a write that fails stores nothing.
+    let back = || unsafe { back(raw) };
     let Some((first, last)) = range else {
-        return Err(InsertError::EmptyRange(value));
+        return Err(InsertError::EmptyRange(back()));
     };
-    let raw = value.into_raw();
     let Some(plan) = host.tree().plan_insert(first, last, raw.as_ptr()) else {
-        // SAFETY: made just now, and not stored.
-        return Err(InsertError::Occupied(unsafe { back(raw) }));
+        return Err(InsertError::Occupied(back()));
     };
-    // SAFETY: made just now; a write that fails stores nothing.
     host.carry_out(plan, |_, _, _| {})
-        .map_err(|_| InsertError::Alloc(unsafe { back(raw) }))
+        .map_err(|AllocError| InsertError::Alloc(back()))
 }
 
 /// Which of the gaps that are large enough.
@@ -142,18 +152,120 @@ pub(crate) fn store<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     value: V,
     taken: impl FnMut(K, K, Word),
 ) -> Result<(), StoreError<V>> {
-    let Some((first, last)) = range else {
+    let Some(range) = range else {
         return Err(StoreError::EmptyRange(value));
     };
-    let raw = value.into_raw();
+    store_raw(host, range, value.into_raw(), taken)
+}
+
+/// Stores the word of a value over what is there. On failure the word is used up: the error has the value.
+fn store_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    (first, last): (K, K),
+    raw: NonNull<()>,
+    taken: impl FnMut(K, K, Word),
+) -> Result<(), StoreError<V>> {
     let plan = host.tree().plan_store(first, last, raw.as_ptr());
     if plan.splits {
-        // SAFETY: made just now, and not stored.
+        // SAFETY: the caller has just made the word, and it is not stored.
         return Err(StoreError::Splits(unsafe { back(raw) }));
     }
-    // SAFETY: made just now; a write that fails stores nothing.
+    // SAFETY: as above; a write that fails stores nothing.
     host.carry_out(plan, taken)
         .map_err(|_| StoreError::Alloc(unsafe { back(raw) }))
+}
+
+/// Stores over what is there, and over the neighbours that touch the range and are the same: one entry is made of all, by one write.
+/// Gives its range.
+pub(crate) fn store_coalescing<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: Option<(K, K)>,
+    value: V,
+    same: impl FnMut(V::Ref<'_>, V::Ref<'_>) -> bool,
+    taken: impl FnMut(K, K, Word),
+) -> Result<RangeInclusive<K>, StoreError<V>> {
+    let Some(range) = range else {
+        return Err(StoreError::EmptyRange(value));
+    };
+    let held = Held::<V>::new(value);
+    let (first, last) = coalesced(host.tree(), range, &held, same);
+    store_raw(host, (first, last), held.into_raw(), taken)?;
+    Ok(first..=last)
+}
+
+/// As [`store_coalescing`], into a hole.
+pub(crate) fn insert_coalescing<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: Option<(K, K)>,
+    value: V,
+    same: impl FnMut(V::Ref<'_>, V::Ref<'_>) -> bool,
+    taken: impl FnMut(K, K, Word),
+) -> Result<RangeInclusive<K>, InsertError<V>> {
+    let Some((first, last)) = range else {
+        return Err(InsertError::EmptyRange(value));
+    };
+    let hole = host.tree().lookup(first);
+    if !hole.word.is_null() || hole.last < last {
+        return Err(InsertError::Occupied(value));
+    }
+    store_coalescing(host, range, value, same, taken).map_err(|error| match error {
+        StoreError::Alloc(value) => InsertError::Alloc(value),
+        // Neighbours are taken in whole, so that none is split.
+        StoreError::Splits(value) => InsertError::Occupied(value),
+        StoreError::EmptyRange(value) => InsertError::EmptyRange(value),
+    })
+}
+
+/// The word of a value that is looked at before it is stored, by a closure that may panic.
+struct Held<V: Value> {
+    raw: NonNull<()>,
+    marker: PhantomData<V>,
+}
+
+impl<V: Value> Held<V> {
+    fn new(value: V) -> Self {
+        Self {
+            raw: value.into_raw(),
+            marker: PhantomData,
+        }
+    }
+
+    fn view(&self) -> V::Ref<'_> {
+        // SAFETY: the word is that of a value which this owns, and `self` is borrowed.
+        unsafe { V::borrow(self.raw) }
+    }
+
+    fn into_raw(self) -> NonNull<()> {
+        ManuallyDrop::new(self).raw
+    }
+}
+
+impl<V: Value> Drop for Held<V> {
+    fn drop(&mut self) {
+        // SAFETY: the word is that of a value which this owns.
+        drop(unsafe { V::from_raw(self.raw) });
+    }
+}
+
+/// The range, and whole entries that touch it, or reach into it from outside, and are the same as `value`.
+fn coalesced<K: Key, V: Value, S: Shape>(
+    tree: &RawTree<K, S>,
+    (first, last): (K, K),
+    value: &Held<V>,
+    mut same: impl FnMut(V::Ref<'_>, V::Ref<'_>) -> bool,
+) -> (K, K) {
+    let mut same_at = |key: Option<K>| {
+        let found = tree.lookup(key?);
+        // SAFETY: words in the tree are values, and the tree is not changed meanwhile.
+        let there = unsafe { view::<V>(found.word) }?;
+        same(there, value.view()).then_some(found)
+    };
+    let before = same_at(first.predecessor());
+    let after = same_at(last.successor());
+    (
+        before.map_or(first, |found| found.first),
+        after.map_or(last, |found| found.last),
+    )
 }
 
 /// Stores over what is there; an entry that would be on both sides is split by a closure.
@@ -255,17 +367,26 @@ pub(crate) fn replace<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     key: K,
     value: V,
 ) -> Result<NonNull<()>, V> {
-    let new = value.into_raw();
+    replace_raw(host, key, value.into_raw())
+}
+
+/// Exchanges the word of the entry at `key` for that of a value; gives the old one, which the host has not discarded. On failure the
+/// word is used up: the error has the value.
+pub(crate) fn replace_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    key: K,
+    new: NonNull<()>,
+) -> Result<NonNull<()>, V> {
     let exchange = host.tree().plan_exchange(key, new.as_ptr());
     let Some((old, plan)) =
         exchange.and_then(|(found, plan)| Some((NonNull::new(found.word)?, plan)))
     else {
-        // SAFETY: made just now, and not stored.
+        // SAFETY: the caller has just made the word, and it is not stored.
         return Err(unsafe { back(new) });
     };
     match host.carry_out(plan, |_, _, _| {}) {
         Ok(()) => Ok(old),
-        // SAFETY: made just now; a write that fails stores nothing.
+        // SAFETY: as above; a write that fails stores nothing.
         Err(AllocError) => Err(unsafe { back(new) }),
     }
 }

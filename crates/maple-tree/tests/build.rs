@@ -5,13 +5,11 @@
 
 mod support;
 
-use std::cell::Cell;
 use std::ops::RangeInclusive;
-use std::rc::Rc;
 
 use maple_tree::alloc::Global;
 use maple_tree::{Fanout, InsertError, Key, MapleTree, Native, Shape, SortedError};
-use support::counting::{Alive, Countdown, number};
+use support::counting::{Alive, Count, Countdown, number};
 use support::{Model, Rng, add, compare};
 
 /// Ranges of `n` entries within `cells` cells, as a model: `holes` of three entries have a hole before them.
@@ -134,7 +132,7 @@ fn every_allocation_fails_once() {
         let n = if cfg!(miri) { 20 } else { 120 };
         let model = model(add(K::MIN, 3), n, 2, 2);
         let entries = model.entries();
-        let count = Rc::new(Cell::new(0));
+        let count = Count::default();
         let nodes = Countdown::new();
         for allowed in 0.. {
             let mut tree: MapleTree<K, Box<Alive>, &Countdown, S> = if gaps {
@@ -142,13 +140,13 @@ fn every_allocation_fails_once() {
             } else {
                 MapleTree::new_in(&nodes)
             };
-            nodes.left.set(allowed);
+            nodes.allow(allowed);
             let result = tree.try_extend(
                 entries
                     .iter()
                     .map(|(range, v)| (range.clone(), Alive::boxed(*v, &count))),
             );
-            nodes.left.set(usize::MAX);
+            nodes.allow(usize::MAX);
             tree.check().unwrap();
             let held = tree.len();
             assert!(
@@ -188,7 +186,7 @@ fn every_allocation_fails_once() {
 /// An entry out of order, or that covers nothing, ends a sorted map and gives its value back; all others are dropped.
 #[test]
 fn refusals() {
-    let count = Rc::new(Cell::new(0));
+    let count = Count::default();
     let value = |n| Alive::boxed(n, &count);
     type Map = MapleTree<u64, Box<Alive>, Global, Fanout<4>>;
     for at in 0..30 {
@@ -233,7 +231,7 @@ fn refusals() {
 #[test]
 fn collect_any_order() {
     let mut rng = Rng(31);
-    let count = Rc::new(Cell::new(0));
+    let count = Count::default();
     for round in 0..if cfg!(miri) { 4 } else { 400 } {
         let mut model = Model::new(5u32, 60);
         let mut entries = Vec::new();

@@ -6,14 +6,13 @@
 
 mod support;
 
-use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::cell::RefCell;
 
 use maple_tree::alloc::Pool;
 use maple_tree::{
     CloneError, EraseError, Fanout, InsertError, Key, MapleTree, Native, Shape, StoreError,
 };
-use support::counting::{Alive, Countdown};
+use support::counting::{Alive, Count, Countdown};
 use support::{Model, Rng, add, compare};
 
 /// Tries an operation with 0, 1, 2 … allocations allowed until it succeeds; after each failure the tree is as it was.
@@ -24,10 +23,10 @@ fn insist<K: Key, S: Shape, T>(
     mut attempt: impl FnMut(&mut MapleTree<K, u32, &Countdown, S>) -> Result<T, bool>,
 ) -> Option<T> {
     for allowed in 0.. {
-        nodes.left.set(allowed);
+        nodes.allow(allowed);
         let live = nodes.live();
         let result = attempt(tree);
-        nodes.left.set(usize::MAX);
+        nodes.allow(usize::MAX);
         match result {
             Ok(value) => return Some(value),
             Err(false) => return None,
@@ -223,9 +222,9 @@ fn duplicates<K: Key, S: Shape>(
             live.saturating_sub(1),
             live,
         ] {
-            nodes.left.set(allowed);
+            nodes.allow(allowed);
             let copy = tree.try_clone_with(|_, v| Ok::<_, ()>((!left_out(v)).then_some(v)));
-            nodes.left.set(usize::MAX);
+            nodes.allow(usize::MAX);
             match copy {
                 Ok(copy) => compare(&expected, &copy, &|| {
                     format!("copy without {start} of {every}")
@@ -280,7 +279,7 @@ fn small_fanouts() {
 /// Every value is dropped once: when it is overwritten, erased, refused, taken out, or left over.
 #[test]
 fn values_are_dropped_once() {
-    let count = Rc::new(Cell::new(0));
+    let count = Count::default();
     let mut rng = Rng(12);
     let mut tree: MapleTree<u32, Box<Alive>, Pool, Fanout<4>> = MapleTree::with_gaps();
     for _ in 0..if cfg!(miri) { 60 } else { 4000 } {

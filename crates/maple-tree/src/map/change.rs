@@ -129,6 +129,60 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         write::store_splitting(self, inclusive(&range), value, split)
     }
 
+    /// As [`store_range`](MapleTree::store_range); neighbours that touch the range, or reach into it from outside, and that are the `same` as the
+    /// new value, become one entry with it. Gives the range of that. The values of the neighbours are dropped, the new one stays. `same` is
+    /// asked about each of the (at most two) neighbours. O(log n).
+    ///
+    /// Nothing is ever joined unless a call asks for it; other entries, though they may touch and be equal, stay as they are.
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::from([(0..10, 1), (20..30, 1), (30..40, 1)]);
+    /// assert_eq!(map.store_range_coalescing(10..20, 1, |a, b| a == b)?, 0..=29);
+    /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=29, 1), (30..=39, 1)]);
+    /// # Ok::<(), maple_tree::StoreError<u32>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`store_range`](MapleTree::store_range); within an entry that is the same, nothing is split.
+    pub fn store_range_coalescing(
+        &mut self,
+        range: impl RangeBounds<K>,
+        value: V,
+        same: impl FnMut(V::Ref<'_>, V::Ref<'_>) -> bool,
+    ) -> Result<RangeInclusive<K>, StoreError<V>> {
+        write::store_coalescing(self, inclusive(&range), value, same, |_, _, word| {
+            Self::discard(word)
+        })
+    }
+
+    /// As [`insert_range`](MapleTree::insert_range); neighbours that touch the range and are the `same` as the new value become one entry
+    /// with it, as for [`store_range_coalescing`](MapleTree::store_range_coalescing). O(log n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut free: MapleTree<u32, u8> = MapleTree::from([(0..10, 0), (20..30, 0)]);
+    /// assert_eq!(free.insert_range_coalescing(10..15, 0, |a, b| a == b)?, 0..=14);
+    /// # Ok::<(), maple_tree::InsertError<u8>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`insert_range`](MapleTree::insert_range).
+    pub fn insert_range_coalescing(
+        &mut self,
+        range: impl RangeBounds<K>,
+        value: V,
+        same: impl FnMut(V::Ref<'_>, V::Ref<'_>) -> bool,
+    ) -> Result<RangeInclusive<K>, InsertError<V>> {
+        write::insert_coalescing(self, inclusive(&range), value, same, |_, _, word| {
+            Self::discard(word)
+        })
+    }
+
     /// Makes `range` a hole. Entries within it are dropped, entries that overlap one end of it keep
     /// what is outside.
     ///

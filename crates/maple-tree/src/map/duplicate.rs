@@ -7,9 +7,11 @@ use crate::alloc::{Fork, NodeAlloc};
 use crate::dup::{CloneError, CopyWith};
 use crate::key::Key;
 use crate::map::MapleTree;
+use crate::map::build::no_memory;
+use crate::reserve::AllocError;
 use crate::shape::Shape;
 use crate::tree::{RawTree, flags};
-use crate::value::Value;
+use crate::value::{Duplicate, Value};
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// A duplicate of the map, in one pass over the nodes. `copy` is shown each entry once, in order, and gives the value that
@@ -36,20 +38,60 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     where
         A: Fork,
     {
-        let modes = if self.raw.tracks_gaps() {
-            flags::GAPS
-        } else {
-            0
-        };
-        let new = Self {
-            raw: RawTree::new(modes),
-            alloc: self.alloc.fork(),
-            marker: PhantomData,
-        };
+        let new = self.empty_like();
         let mut copier = CopyWith::<_, V>::new(copy);
         // SAFETY: both maps are borrowed, so that nobody writes; they have the same modes; the copier makes words out of
         // values.
         unsafe { self.raw.dup_into(&new.raw, &new.alloc, &mut copier) }?;
         Ok(new)
+    }
+
+    /// A duplicate of the map, with [duplicates](Duplicate) of the values, in one pass over the nodes. O(n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let map: MapleTree<u64, Box<u32>> = MapleTree::from([(0..10, Box::new(1))]);
+    /// assert_eq!(map.try_clone()?, map);
+    /// # Ok::<(), maple_tree::AllocError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for a node or for a value. What had been made has been dropped.
+    pub fn try_clone(&self) -> Result<Self, AllocError>
+    where
+        V: Duplicate,
+        A: Fork,
+    {
+        self.try_clone_with(|_, value| V::duplicate(value).map(Some).ok_or(AllocError))
+            .map_err(|_| AllocError)
+    }
+
+    /// An empty map with the same modes, and a fork of the allocator.
+    pub(super) fn empty_like(&self) -> Self
+    where
+        A: Fork,
+    {
+        let modes = if self.raw.tracks_gaps() {
+            flags::GAPS
+        } else {
+            0
+        };
+        Self {
+            raw: RawTree::new(modes),
+            alloc: self.alloc.fork(),
+            marker: PhantomData,
+        }
+    }
+}
+
+/// As [`try_clone`](MapleTree::try_clone); where there is no memory this ends the program, as the clone of a `BTreeMap` does.
+impl<K: Key, V: Duplicate, A: Fork, S: Shape> Clone for MapleTree<K, V, A, S> {
+    fn clone(&self) -> Self {
+        match self.try_clone() {
+            Ok(map) => map,
+            Err(AllocError) => no_memory(),
+        }
     }
 }

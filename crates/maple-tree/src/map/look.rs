@@ -55,6 +55,31 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ) -> Option<(RangeInclusive<K>, V::Mut<'_>)> {
         self.range_mut(bounds).next_back()
     }
+    /// The entry with the lowest range, to be changed. O(log n).
+    pub fn first_mut(&mut self) -> Option<(RangeInclusive<K>, V::Mut<'_>)> {
+        self.iter_mut().next()
+    }
+
+    /// The entry with the highest range, to be changed. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..5, Box::new(1)), (5..9, Box::new(2))]);
+    /// if let Some((_, value)) = map.last_mut() {
+    ///     *value += 10;
+    /// }
+    /// assert_eq!(map.get(7), Some(&12));
+    /// ```
+    pub fn last_mut(&mut self) -> Option<(RangeInclusive<K>, V::Mut<'_>)> {
+        self.iter_mut().next_back()
+    }
+
+    /// The values in the order of their ranges, to be changed.
+    pub fn values_mut(&mut self) -> impl DoubleEndedIterator<Item = V::Mut<'_>> {
+        self.iter_mut().map(|(_, value)| value)
+    }
+
     /// All entries in order, to be changed.
     pub fn iter_mut(&mut self) -> IterMut<'_, K, V, S> {
         self.range_mut(..)

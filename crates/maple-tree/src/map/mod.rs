@@ -2,24 +2,28 @@
 
 mod build;
 mod change;
+mod compare;
 mod duplicate;
+mod entry;
 mod host;
+mod into_iter;
 mod look;
 mod whole;
 
 pub(crate) use whole::demolish;
 
-use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ptr;
 
 use crate::alloc::{NodeAlloc, Pool};
-use crate::dump::Format;
 use crate::key::Key;
 use crate::shape::{Native, Shape};
 use crate::tree::{RawTree, flags};
 use crate::value::Value;
+
+pub use entry::{Entry, OccupiedEntry, VacantEntry};
+pub use into_iter::IntoIter;
 
 /// A map from ranges of `K` to values, which never overlap.
 ///
@@ -140,26 +144,5 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Drop for MapleTree<K, V, A, S> {
 impl<K: Key, V: Value, A: NodeAlloc + Default, S: Shape> Default for MapleTree<K, V, A, S> {
     fn default() -> Self {
         Self::new_in(A::default())
-    }
-}
-
-impl<K: Key, V: Value, A: NodeAlloc, S: Shape> fmt::Display for MapleTree<K, V, A, S> {
-    /// The nodes as text, in decimal; in hexadecimal with `{:#}`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let format = if f.alternate() {
-            Format::Hexadecimal
-        } else {
-            Format::Decimal
-        };
-        self.dump(format).fmt(f)
-    }
-}
-
-impl<K: Key, V: Value, A: NodeAlloc, S: Shape> fmt::Debug for MapleTree<K, V, A, S>
-where
-    for<'a> V::Ref<'a>: fmt::Debug,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter()).finish()
     }
 }

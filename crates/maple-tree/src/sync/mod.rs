@@ -2,6 +2,7 @@
 
 mod reader;
 mod retire;
+mod simple;
 mod writer;
 
 use core::fmt;

@@ -1,25 +1,30 @@
 //! Allocators and values that count, and fail when told.
 
 use std::alloc::Layout;
-use std::cell::Cell;
 use std::ptr::NonNull;
-use std::rc::Rc;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 
 use maple_tree::Duplicate;
 use maple_tree::alloc::{Counted, Global, NodeAlloc};
 
 /// Refuses the allocation after the next `left` ones, and all after it; never, at `usize::MAX`.
 pub struct Countdown {
-    pub inner: Counted<Global>,
-    pub left: Cell<usize>,
+    inner: Counted<Global>,
+    left: AtomicUsize,
 }
 
 impl Countdown {
     pub fn new() -> Self {
         Self {
             inner: Counted::new(Global),
-            left: Cell::new(usize::MAX),
+            left: AtomicUsize::new(usize::MAX),
         }
+    }
+
+    /// Refuses the allocation after the next `allowed` ones, and all after it; never, at `usize::MAX`.
+    pub fn allow(&self, allowed: usize) {
+        self.left.store(allowed, Ordering::Relaxed);
     }
 
     /// How many nodes there are.
@@ -31,9 +36,9 @@ impl Countdown {
     /// each failure left behind. Gives the number of allocations that it took.
     pub fn insist(&self, mut attempt: impl FnMut() -> bool, mut after: impl FnMut()) -> usize {
         for allowed in 0.. {
-            self.left.set(allowed);
+            self.allow(allowed);
             let done = attempt();
-            self.left.set(usize::MAX);
+            self.allow(usize::MAX);
             if done {
                 return allowed;
             }
@@ -46,10 +51,10 @@ impl Countdown {
 // SAFETY: passed on to an allocator that keeps the promises.
 unsafe impl NodeAlloc for Countdown {
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
-        match self.left.get() {
+        match self.left.load(Ordering::Relaxed) {
             0 => return None,
             usize::MAX => {}
-            n => self.left.set(n - 1),
+            n => self.left.store(n - 1, Ordering::Relaxed),
         }
         self.inner.allocate(layout)
     }
@@ -61,7 +66,18 @@ unsafe impl NodeAlloc for Countdown {
 }
 
 /// How many values of a kind live.
-pub type Count = Rc<Cell<isize>>;
+#[derive(Clone, Default)]
+pub struct Count(Arc<AtomicIsize>);
+
+impl Count {
+    pub fn get(&self) -> isize {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn add(&self, n: isize) {
+        self.0.fetch_add(n, Ordering::Relaxed);
+    }
+}
 
 /// A value that counts how many of its kind live.
 pub struct Alive {
@@ -71,7 +87,7 @@ pub struct Alive {
 
 impl Alive {
     pub fn boxed(number: u32, count: &Count) -> Box<Self> {
-        count.set(count.get() + 1);
+        count.add(1);
         Box::new(Self {
             number,
             count: count.clone(),
@@ -81,7 +97,7 @@ impl Alive {
 
 impl Clone for Alive {
     fn clone(&self) -> Self {
-        self.count.set(self.count.get() + 1);
+        self.count.add(1);
         Self {
             number: self.number,
             count: self.count.clone(),
@@ -91,7 +107,7 @@ impl Clone for Alive {
 
 impl Drop for Alive {
     fn drop(&mut self) {
-        self.count.set(self.count.get() - 1);
+        self.count.add(-1);
     }
 }
 

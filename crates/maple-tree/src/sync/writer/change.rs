@@ -4,20 +4,16 @@ use core::ops::{RangeBounds, RangeInclusive};
 
 use lock_api::RawMutex;
 
-use crate::alloc::{Fork, NodeAlloc};
+use crate::alloc::NodeAlloc;
 use crate::bounds::inclusive;
-use crate::dup::{CloneError, CopyWith};
 use crate::error::{EraseError, InsertError, StoreError};
 use crate::key::Key;
-use crate::map::MapleTree;
-use crate::node::NULL;
 use crate::reclaim::Reclaim;
 use crate::reserve::AllocError;
 use crate::shape::Shape;
 use crate::sync::writer::Writer;
-use crate::tree::{RawTree, flags};
 use crate::value::Value;
-use crate::write::{self, Host, Lowest};
+use crate::write::{self, Lowest};
 
 impl<K, V, R, A, L, S> Writer<'_, K, V, R, A, L, S>
 where
@@ -39,6 +35,15 @@ where
         value: V,
     ) -> Result<(), InsertError<V>> {
         write::insert(self, inclusive(&range), value)
+    }
+
+    /// Stores `value` at the one index `key`, if that is in a hole. O(log n).
+    ///
+    /// # Errors
+    ///
+    /// As [`insert_range`](Writer::insert_range).
+    pub fn insert(&mut self, key: K, value: V) -> Result<(), InsertError<V>> {
+        self.insert_range(key..=key, value)
     }
 
     /// Stores `value` at the lowest gap of `size` indices within `bounds`, and gives its first index. O(log n) if the map tracks
@@ -131,6 +136,49 @@ where
         write::store_splitting(self, inclusive(&range), value, split)
     }
 
+    /// As [`store_range`](Writer::store_range); neighbours that touch the range, or reach into it from outside, and that are the `same` as
+    /// the new value, become one entry with it. Gives the range of that. The values of the neighbours are retired, the new one stays. O(log n).
+    ///
+    /// Readers see the neighbours and what was between them, or the one entry, and nothing else: it becomes visible with one store.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::new(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.insert_range(0..10, 1)?;
+    /// assert_eq!(writer.store_range_coalescing(10..20, 1, |a, b| a == b)?, 0..=19);
+    /// assert_eq!(map.read().get_range(3), Some((0..=19, 1)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`store_range`](Writer::store_range); within an entry that is the same, nothing is split.
+    pub fn store_range_coalescing(
+        &mut self,
+        range: impl RangeBounds<K>,
+        value: V,
+        same: impl FnMut(V::Ref<'_>, V::Ref<'_>) -> bool,
+    ) -> Result<RangeInclusive<K>, StoreError<V>> {
+        write::store_coalescing(self, inclusive(&range), value, same, |_, _, _| {})
+    }
+
+    /// As [`insert_range`](Writer::insert_range); neighbours that touch the range and are the `same` as the new value become one
+    /// entry with it, as for [`store_range_coalescing`](Writer::store_range_coalescing). O(log n).
+    ///
+    /// # Errors
+    ///
+    /// As [`insert_range`](Writer::insert_range).
+    pub fn insert_range_coalescing(
+        &mut self,
+        range: impl RangeBounds<K>,
+        value: V,
+        same: impl FnMut(V::Ref<'_>, V::Ref<'_>) -> bool,
+    ) -> Result<RangeInclusive<K>, InsertError<V>> {
+        write::insert_coalescing(self, inclusive(&range), value, same, |_, _, _| {})
+    }
+
     /// Makes `range` a hole, and retires the entries within it. Entries that overlap one end of it keep what is outside.
     ///
     /// # Errors
@@ -197,42 +245,5 @@ where
     /// its range.
     pub fn grow(&mut self, key: K, range: impl RangeBounds<K>) -> Result<bool, AllocError> {
         write::grow(self, key, inclusive(&range), |_, _, _| {})
-    }
-
-    /// Removes all entries at once, and retires them.
-    pub fn clear(&mut self) {
-        // A hole over everything takes no node, so that it cannot fail.
-        let plan = self.tree.raw.plan_store(K::MIN, K::MAX, NULL);
-        debug_assert_eq!(plan.nodes, 0);
-        let _ = self.carry_out(plan, |_, _, _| {});
-    }
-
-    /// A duplicate, in one pass over the nodes, as a map without concurrent readers. `copy` is shown each entry once, in order, and
-    /// gives the value that the duplicate has there, or `None` to leave the entry out.
-    ///
-    /// # Errors
-    ///
-    /// If there is no memory for a node, or with the closure's error. What had been made has been dropped.
-    pub fn try_clone_with<E>(
-        &self,
-        copy: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> Result<Option<V>, E>,
-    ) -> Result<MapleTree<K, V, A, S>, CloneError<E>>
-    where
-        A: Fork,
-    {
-        let modes = if self.tree.raw.tracks_gaps() {
-            flags::GAPS
-        } else {
-            0
-        };
-        let new = MapleTree::from_parts(RawTree::new(modes), self.tree.alloc.fork());
-        // SAFETY: this is the only writer, and it is borrowed; the maps have the same modes; the copier makes words out of
-        // values.
-        unsafe {
-            self.tree
-                .raw
-                .dup_into(new.raw(), new.allocator(), &mut CopyWith::<_, V>::new(copy))
-        }?;
-        Ok(new)
     }
 }

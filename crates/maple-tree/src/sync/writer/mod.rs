@@ -2,6 +2,7 @@
 
 mod change;
 mod host;
+mod whole;
 
 use core::marker::PhantomData;
 use core::ops::RangeBounds;

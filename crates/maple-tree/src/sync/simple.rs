@@ -1,0 +1,141 @@
+//! Single changes and single looks, for who has nothing else to do under the lock or the guard.
+
+use core::ops::{RangeBounds, RangeInclusive};
+
+use lock_api::RawMutex;
+
+use crate::alloc::NodeAlloc;
+use crate::error::{EraseError, InsertError, StoreError};
+use crate::key::Key;
+use crate::reclaim::Reclaim;
+use crate::reserve::AllocError;
+use crate::shape::Shape;
+use crate::sync::SyncMapleTree;
+use crate::value::Value;
+
+/// Each of these takes the lock, or enters as a reader, for its own duration. To do several things as one, ask for a
+/// [writer](SyncMapleTree::write) or a [reader](SyncMapleTree::read).
+impl<K, V, R, A, L, S> SyncMapleTree<K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    /// What `look` makes of the entry at `key`; `None` if there is none. Takes no lock. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let names: SyncMapleTree<u32, Box<String>, Waiting> = SyncMapleTree::new(Waiting::new());
+    /// names.insert_range(0..10, Box::new("low".to_string()))?;
+    /// assert_eq!(names.with(4, |range, name| (range, name.len())), Some((0..=9, 3)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn with<T>(
+        &self,
+        key: K,
+        look: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> T,
+    ) -> Option<T> {
+        let reader = self.read();
+        let (range, value) = reader.get_range(key)?;
+        Some(look(range, value))
+    }
+
+    /// Whether `key` is within an entry at this moment. Takes no lock. O(log n).
+    pub fn contains(&self, key: K) -> bool {
+        self.read().contains(key)
+    }
+
+    /// Whether there are no entries at this moment. Takes no lock. O(1).
+    pub fn is_empty(&self) -> bool {
+        self.read().is_empty()
+    }
+
+    /// [`Writer::insert_range`](crate::Writer::insert_range) under the lock.
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if an entry intersects the range, if there is no memory, or if the range is empty.
+    pub fn insert_range(&self, range: impl RangeBounds<K>, value: V) -> Result<(), InsertError<V>> {
+        self.write().insert_range(range, value)
+    }
+
+    /// [`Writer::insert`](crate::Writer::insert) under the lock.
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if an entry is at `key`, or if there is no memory.
+    pub fn insert(&self, key: K, value: V) -> Result<(), InsertError<V>> {
+        self.write().insert(key, value)
+    }
+
+    /// [`Writer::store_range`](crate::Writer::store_range) under the lock.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::new(Waiting::new());
+    /// map.store_range(0..10, 1)?;
+    /// map.store_range(5..20, 2)?;
+    /// assert_eq!(map.with(4, |range, value| (range, value)), Some((0..=4, 1)));
+    /// assert_eq!(map.remove(7), Ok(Some(5..=19)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if the range lies strictly within one entry, if there is no memory, or if the range is empty.
+    pub fn store_range(&self, range: impl RangeBounds<K>, value: V) -> Result<(), StoreError<V>> {
+        self.write().store_range(range, value)
+    }
+
+    /// [`Writer::erase_range`](crate::Writer::erase_range) under the lock.
+    ///
+    /// # Errors
+    ///
+    /// If the range lies strictly within one entry, if there is no memory, or if the range is empty. Nothing has changed then.
+    pub fn erase_range(&self, range: impl RangeBounds<K>) -> Result<(), EraseError> {
+        self.write().erase_range(range)
+    }
+
+    /// [`Writer::remove`](crate::Writer::remove) under the lock.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory; the entry is still there then.
+    pub fn remove(&self, key: K) -> Result<Option<RangeInclusive<K>>, AllocError> {
+        self.write().remove(key)
+    }
+
+    /// [`Writer::replace`](crate::Writer::replace) under the lock.
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if there is no entry, or if there is no memory where that takes some.
+    pub fn replace(&self, key: K, value: V) -> Result<(), V> {
+        self.write().replace(key, value)
+    }
+
+    /// [`Writer::alloc_range`](crate::Writer::alloc_range) under the lock.
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if there is no such gap ([`InsertError::Occupied`]), if there is no memory, or if `bounds` holds no index or
+    /// `size` is 0.
+    pub fn alloc_range(
+        &self,
+        bounds: impl RangeBounds<K>,
+        size: K,
+        value: V,
+    ) -> Result<K, InsertError<V>> {
+        self.write().alloc_range(bounds, size, value)
+    }
+
+    /// [`Writer::clear`](crate::Writer::clear) under the lock. Never fails.
+    pub fn clear(&self) {
+        self.write().clear();
+    }
+}
