@@ -24,6 +24,7 @@ type Operation = fn() -> u32;
 /// The operations by name.
 pub(crate) const ALL: &[(&str, Operation)] = &[
     ("get", get),
+    ("get-many", get_many),
     ("iterate", iterate),
     ("append", append),
     ("insert", insert),
@@ -60,6 +61,20 @@ fn get() -> u32 {
         }
     });
     keys.len() as u32
+}
+
+/// Sixteen keys at once.
+fn get_many() -> u32 {
+    let (ranges, mut random) = ranges(ENTRIES);
+    let tree = filled(&ranges);
+    let keys = ranges.hits(LOOKUPS, &mut random);
+    let (keys, _) = keys.as_chunks::<16>();
+    measured(|| {
+        for keys in keys {
+            black_box(tree.get_many(*keys));
+        }
+    });
+    keys.len() as u32 * 16
 }
 
 fn iterate() -> u32 {

@@ -74,6 +74,13 @@ impl RangeMap for Maple {
         )
     }
 
+    fn get_many(&self, keys: &[u64; 16]) -> u64 {
+        self.0
+            .get_many(*keys)
+            .into_iter()
+            .fold(0, |sum, value| sum.wrapping_add(value.map_or(1, u64::from)))
+    }
+
     fn from_sorted(items: &[Item]) -> Self {
         let mut map = Self::default();
         let entries = items.iter().map(|&(first, end, value)| (first..end, value));

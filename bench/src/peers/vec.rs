@@ -16,6 +16,7 @@ impl RangeMap for SortedVec {
         matches!(
             kind,
             Kind::Get
+                | Kind::GetMany
                 | Kind::Miss
                 | Kind::Iterate
                 | Kind::Append

@@ -8,12 +8,15 @@ use crate::work::{Data, subjects};
 /// What is drawn: name, operation, and whether the figure is divided by the entries.
 const OPERATIONS: &[(&str, Kind, bool)] = &[
     ("get", Kind::Get, false),
+    ("get 16 at once, a key", Kind::GetMany, false),
     ("get, miss", Kind::Miss, false),
     ("iterate, an entry", Kind::Iterate, false),
     ("append", Kind::Append, false),
+    ("from a sorted iterator, an entry", Kind::FromSorted, false),
     ("random insert", Kind::Insert, false),
     ("random erase", Kind::Erase, false),
     ("exact replace", Kind::Replace, false),
+    ("erase + store", Kind::Pair, false),
     ("overwrite of 1-8 entries", Kind::Overwrite, false),
     ("gap of 1 page, up", Kind::GapUp(1), false),
     ("gap of 4,096 pages, down", Kind::GapDown(4096), false),

@@ -70,6 +70,7 @@ const OPERATIONS: &[Operation] = &[
     row("get 10k", Kind::Get, 10 * K, 28.0, &[("BTreeMap", 59.0), ("sorted Vec", 40.0)], Some(48.0)),
     row("get 100k", Kind::Get, 100 * K, 50.0, &[("BTreeMap", 101.0), ("sorted Vec", 43.0)], Some(80.0)),
     row("get 1M", Kind::Get, M, 200.0, &[("BTreeMap", 354.0), ("sorted Vec", 236.0)], Some(262.0)),
+    row("get 16 at once, a key, 1M", Kind::GetMany, M, 80.0, &[], None),
     shown("get, miss, 1k", Kind::Miss, K),
     shown("get, miss, 100k", Kind::Miss, 100 * K),
     shown("get, miss, 1M", Kind::Miss, M),

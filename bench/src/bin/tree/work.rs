@@ -40,7 +40,7 @@ impl Data {
             overwrites: Vec::new(),
         };
         match kind {
-            Kind::Get => order.keys = self.ranges.hits(self.calls, &mut random),
+            Kind::Get | Kind::GetMany => order.keys = self.ranges.hits(self.calls, &mut random),
             Kind::Miss => order.keys = self.ranges.misses(self.calls, &mut random),
             Kind::GapUp(_) | Kind::GapDown(_) => {
                 order.keys = self.ranges.anywhere(self.calls, &mut random);
@@ -235,6 +235,15 @@ impl<M: RangeMap> Subject for Of<M> {
                 });
                 black_box(sum);
             }),
+            Kind::GetMany => {
+                let (keys, _) = keys.as_chunks::<16>();
+                per(keys.len() * 16, || {
+                    let sum = keys
+                        .iter()
+                        .fold(0_u64, |sum, keys| sum.wrapping_add(map.get_many(keys)));
+                    black_box(sum);
+                })
+            }
             Kind::GapUp(size) => per(keys.len(), || {
                 let sum = keys.iter().fold(0_u64, |sum, &key| {
                     sum.wrapping_add(map.gap_up(key, size).unwrap_or(1))
