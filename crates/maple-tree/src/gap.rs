@@ -5,9 +5,11 @@
 //! alignment rules out holes that are large enough. In other trees every slot within the bounds is looked at.
 
 use crate::key::Key;
-use crate::node::{Kind, Node};
+use crate::node::{Kind, Node, is_leaf_word};
+use crate::prefetch;
 use crate::shape::Shape;
 use crate::tree::{RawTree, Root};
+use crate::walk::{lower_bound, upper_bound};
 
 /// What is looked for: `size` free indices, the first a multiple of `align` plus `offset`, all
 /// within `lo..=hi`. Neither `size` nor `align` is 0, and `offset` is below `align`.
@@ -50,6 +52,20 @@ impl<K: Key> Want<K> {
         (end <= last).then_some(start)
     }
 
+    /// As [`lowest`](Self::lowest), without alignment, in a hole that does not begin below the bound.
+    #[inline(always)]
+    fn at_start(&self, first: K, last: K) -> Option<K> {
+        let end = first.checked_add(self.size.wrapping_sub(K::ONE))?;
+        (end <= last.min(self.hi)).then_some(first)
+    }
+
+    /// As [`highest`](Self::highest), without alignment, in a hole that does not end above the bound.
+    #[inline(always)]
+    fn at_end(&self, first: K, last: K) -> Option<K> {
+        let start = last.checked_sub(self.size.wrapping_sub(K::ONE))?;
+        (first.max(self.lo) <= start).then_some(start)
+    }
+
     /// The highest place within the hole `first..=last`.
     fn highest(&self, first: K, last: K) -> Option<K> {
         let first = first.max(self.lo);
@@ -69,6 +85,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         match self.root() {
             Root::Empty => want.lowest(K::MIN, K::MAX),
             Root::Single(_) => want.lowest(K::ONE, K::MAX),
+            Root::Node(root) if root.kind() == Kind::Gap && want.align == K::ONE => {
+                by_gaps_up(root, want)
+            }
             Root::Node(root) => up(root, K::MIN, K::MAX, want),
         }
     }
@@ -78,8 +97,177 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         match self.root() {
             Root::Empty => want.highest(K::MIN, K::MAX),
             Root::Single(_) => want.highest(K::ONE, K::MAX),
+            Root::Node(root) if root.kind() == Kind::Gap && want.align == K::ONE => {
+                by_gaps_down(root, want)
+            }
             Root::Node(root) => down(root, K::MIN, K::MAX, want),
         }
+    }
+}
+
+/// The lowest hole that is large enough, by the sizes that the nodes keep: down along the lower bound as long as there may be
+/// one on that path, up again to where there is one further on, and straight down to it. What begins there begins lowest of
+/// all, so that if it does not end within the bounds nothing does.
+fn by_gaps_up<K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -> Option<K> {
+    let key = want.lo;
+    let mut word = root.word();
+    let (mut node, mut slot);
+    loop {
+        if is_leaf_word(word) {
+            // SAFETY: a leaf of the tree.
+            let leaf = unsafe { Node::<K, S>::of_kind(word, Kind::Leaf) };
+            slot = leaf.search(key);
+            let mut holes = leaf.holes() & (u32::MAX << slot);
+            while holes != 0 {
+                let i = holes.trailing_zeros() as usize;
+                holes &= holes - 1;
+                let first = if i > slot { leaf.first(i, key) } else { key };
+                if let Some(found) = want.at_start(first, last_in(leaf, i, key)) {
+                    return Some(found);
+                }
+            }
+            node = leaf.parent(Kind::Gap)?;
+            slot = node.search(key);
+            break;
+        }
+        // SAFETY: all nodes above the leaves are gap nodes, as the root is.
+        node = unsafe { Node::<K, S>::of_kind(word, Kind::Gap) };
+        slot = node.search(key);
+        if node.gap(slot) < want.size {
+            break;
+        }
+        word = node.slot(slot);
+        prefetch::node::<1>(word);
+    }
+    let mut fits;
+    loop {
+        fits = node.fits(want.size) & (u32::MAX << slot << 1);
+        if fits != 0 {
+            break;
+        }
+        node = node.parent(Kind::Gap)?;
+        slot = node.search(key);
+    }
+    let mut min = K::MIN;
+    loop {
+        slot = fits.trailing_zeros() as usize;
+        if slot >= node.capacity() {
+            debug_assert!(false, "a gap that is not there");
+            return None;
+        }
+        min = node.first(slot, min);
+        word = node.slot(slot);
+        prefetch::node::<1>(word);
+        if is_leaf_word(word) {
+            break;
+        }
+        // SAFETY: as above.
+        node = unsafe { Node::of_kind(word, Kind::Gap) };
+        fits = node.fits(want.size);
+    }
+    // SAFETY: as above.
+    let leaf = unsafe { Node::<K, S>::of_kind(word, Kind::Leaf) };
+    let mut holes = leaf.holes();
+    while holes != 0 {
+        let i = holes.trailing_zeros() as usize;
+        holes &= holes - 1;
+        let (first, last) = (leaf.first(i, min), last_in(leaf, i, min));
+        if K::span(first, last) >= want.size {
+            return want.at_start(first, last);
+        }
+    }
+    None
+}
+
+/// As [`by_gaps_up`], the highest.
+fn by_gaps_down<K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -> Option<K> {
+    let key = want.hi;
+    let mut word = root.word();
+    let (mut node, mut slot);
+    loop {
+        if is_leaf_word(word) {
+            // SAFETY: a leaf of the tree.
+            let leaf = unsafe { Node::<K, S>::of_kind(word, Kind::Leaf) };
+            slot = leaf.search(key);
+            let mut holes = leaf.holes() & (u32::MAX >> (31 - slot));
+            while holes != 0 {
+                let i = holes.ilog2() as usize;
+                holes ^= 1 << i;
+                let last = if i < slot { leaf.pivot(i) } else { key };
+                if let Some(found) = want.at_end(first_in(leaf, i, key), last) {
+                    return Some(found);
+                }
+            }
+            node = leaf.parent(Kind::Gap)?;
+            slot = node.search(key);
+            break;
+        }
+        // SAFETY: all nodes above the leaves are gap nodes, as the root is.
+        node = unsafe { Node::<K, S>::of_kind(word, Kind::Gap) };
+        slot = node.search(key);
+        if node.gap(slot) < want.size {
+            break;
+        }
+        word = node.slot(slot);
+        prefetch::node::<1>(word);
+    }
+    let mut fits;
+    loop {
+        fits = node.fits(want.size) & !(u32::MAX << slot);
+        if fits != 0 {
+            break;
+        }
+        node = node.parent(Kind::Gap)?;
+        slot = node.search(key);
+    }
+    let mut max = K::MAX;
+    loop {
+        let Some(highest) = fits.checked_ilog2() else {
+            debug_assert!(false, "a gap that is not there");
+            return None;
+        };
+        slot = highest as usize;
+        max = node.last(slot, max);
+        word = node.slot(slot);
+        prefetch::node::<1>(word);
+        if is_leaf_word(word) {
+            break;
+        }
+        // SAFETY: as above.
+        node = unsafe { Node::of_kind(word, Kind::Gap) };
+        fits = node.fits(want.size);
+    }
+    // SAFETY: as above.
+    let leaf = unsafe { Node::<K, S>::of_kind(word, Kind::Leaf) };
+    let mut holes = leaf.holes();
+    while holes != 0 {
+        let i = holes.ilog2() as usize;
+        holes ^= 1 << i;
+        let (first, last) = (first_in(leaf, i, max), leaf.last(i, max));
+        if K::span(first, last) >= want.size {
+            return want.at_end(first, last);
+        }
+    }
+    None
+}
+
+/// The last index of slot `i` of a leaf, one of whose indices is `key`.
+#[inline(always)]
+fn last_in<K: Key, S: Shape>(leaf: Node<K, S>, i: usize, key: K) -> K {
+    if i < leaf.end() {
+        leaf.pivot(i)
+    } else {
+        upper_bound(leaf, key, Kind::Gap)
+    }
+}
+
+/// The first index of slot `i` of a leaf, one of whose indices is `key`.
+#[inline(always)]
+fn first_in<K: Key, S: Shape>(leaf: Node<K, S>, i: usize, key: K) -> K {
+    if i > 0 {
+        leaf.first(i, key)
+    } else {
+        lower_bound(leaf, key, Kind::Gap)
     }
 }
 

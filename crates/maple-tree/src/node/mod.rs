@@ -357,15 +357,15 @@ impl<K: Key, S: Shape> Node<K, S> {
     pub(crate) unsafe fn entries(self) -> u32 {
         debug_assert!(self.is_leaf());
         let mut holes = 0u32;
-        let mut i = Geometry::<K, S>::SLOTS;
-        while i > 0 {
-            i -= 1;
-            // From the highest slot down, each shifts those above it: a comparison and an addition with carry a slot.
+        for i in (0..Geometry::<K, S>::SLOTS).rev() {
             // SAFETY: within the slots, which nobody writes (the caller's promise).
+            let word = unsafe { self.cells.quiet_slot(Kind::Leaf, i) };
+            // Subtracted, as in `fits`.
             holes = holes
-                + holes
-                + u32::from(unsafe { self.cells.quiet_slot(Kind::Leaf, i) }.addr() < 1);
+                .wrapping_add(holes)
+                .wrapping_sub(u32::from(word.is_null()));
         }
+        let holes = holes.wrapping_neg();
         // Slots after the end are NULL.
         !holes & (u32::MAX >> (32 - Geometry::<K, S>::SLOTS))
     }
@@ -434,6 +434,29 @@ impl<K: Key, S: Shape> Node<K, S> {
         debug_assert!(i < self.capacity() && self.kind == Kind::Gap);
         // SAFETY: `i` is below the capacity; gaps are only accessed by the writer.
         unsafe { self.cells.gap(i) }
+    }
+
+    /// Below which slots of a gap node there are holes of `size`, which is not 0: bit `i` for slot `i`. Only for whoever may write
+    /// the tree.
+    #[inline(always)]
+    pub(crate) fn fits(self, size: K) -> u32 {
+        debug_assert!(self.kind == Kind::Gap && size > K::MIN);
+        // Subtracted: a sum is taken for an `or` of bits, which takes more instructions.
+        let mut small = 0u32;
+        for i in (0..Geometry::<K, S>::GAP_SLOTS).rev() {
+            // SAFETY: as in `gap`. Slots after the end have gaps of size 0.
+            let bit = u32::from(unsafe { self.cells.gap(i) } < size);
+            small = small.wrapping_add(small).wrapping_sub(bit);
+        }
+        let small = small.wrapping_neg();
+        !small & (u32::MAX >> (32 - Geometry::<K, S>::GAP_SLOTS))
+    }
+
+    /// Which used slots of a leaf are holes: bit `i` for slot `i`. Only for whoever may write the tree.
+    #[inline(always)]
+    pub(crate) fn holes(self) -> u32 {
+        // SAFETY: nobody else writes.
+        !unsafe { self.entries() } & (u32::MAX >> (31 - self.end()))
     }
 
     /// Notes the size of the largest hole below slot `i` of a gap node. Only for whoever may write the tree.
