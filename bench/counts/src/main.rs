@@ -1,12 +1,13 @@
 //! Performs one operation of the maple tree many times, always the same way, within the function [`measured`]: what
 //! callgrind counts below it, divided by the number of calls that is printed, is the operation's cost in instructions.
 //!
-//! `samara-counts` lists the operations; `samara-counts NAME [REPEATS]` performs one. Nothing here depends on time, on
+//! `samara-counts` lists the operations (those of [`rival`] are not among them); `samara-counts NAME [REPEATS]` performs one. Nothing here depends on time, on
 //! addresses, on the environment or on random state. `cargo xtask gate` compares the counts with the committed ones.
 
 #[cfg(not(feature = "system-alloc"))]
 mod arena;
 mod operations;
+mod rival;
 
 use std::process::ExitCode;
 
@@ -38,7 +39,11 @@ fn main() -> ExitCode {
         .next()
         .and_then(|word| word.parse().ok())
         .unwrap_or(1_u32);
-    let Some((_, perform)) = operations::ALL.iter().find(|(known, _)| *known == name) else {
+    let Some((_, perform)) = operations::ALL
+        .iter()
+        .chain(rival::ALL)
+        .find(|(known, _)| *known == name)
+    else {
         eprintln!("samara-counts: there is no operation {name}");
         return ExitCode::FAILURE;
     };

@@ -10,16 +10,16 @@ use crate::measured;
 type Tree = MapleTree<u64, u32>;
 
 /// Entries of most trees.
-const ENTRIES: u64 = 10_000;
+pub(crate) const ENTRIES: u64 = 10_000;
 /// Entries of a tree that is duplicated and destroyed: as many as a small program has areas, in the seed's experiment.
-const SMALL: u64 = 134;
+pub(crate) const SMALL: u64 = 134;
 /// How many of the small ones.
-const COPIES: u32 = 64;
+pub(crate) const COPIES: u32 = 64;
 /// Calls that look something up.
-const LOOKUPS: usize = 10_000;
+pub(crate) const LOOKUPS: usize = 10_000;
 
 /// Performs an operation, and tells how many calls that was (of entries, where it goes through all).
-type Operation = fn() -> u32;
+pub(crate) type Operation = fn() -> u32;
 
 /// The operations by name.
 pub(crate) const ALL: &[(&str, Operation)] = &[
@@ -38,7 +38,7 @@ pub(crate) const ALL: &[(&str, Operation)] = &[
     ("rcu-pair", rcu_pair),
 ];
 
-fn ranges(n: u64) -> (Ranges, Random) {
+pub(crate) fn ranges(n: u64) -> (Ranges, Random) {
     let mut random = Random::new(1);
     (Ranges::new(n, &mut random), random)
 }
@@ -153,12 +153,7 @@ fn duplicate() -> u32 {
     let tree = filled(&ranges);
     let mut copies = Vec::with_capacity(COPIES as usize);
     // The first time makes the memory ready.
-    for _ in 0..2 {
-        copies.clear();
-        if copies.is_empty() {
-            copies.extend((0..COPIES).map(|_| copy(&tree)));
-        }
-    }
+    copies.extend((0..COPIES).map(|_| copy(&tree)));
     copies.clear();
     measured(|| {
         for _ in 0..COPIES {
