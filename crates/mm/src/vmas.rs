@@ -13,6 +13,7 @@
 
 use alloc::boxed::Box;
 use core::fmt;
+use core::mem::MaybeUninit;
 use core::ops::RangeInclusive;
 
 use maple_tree::{CloneError, SyncMapleTree, Waiting, Writer};
@@ -77,8 +78,10 @@ pub(crate) type Tree = SyncMapleTree<u64, Box<Vma>, Waiting>;
 
 /// Areas by address, with their counts.
 pub(crate) struct Vmas {
-    /// The one writer of `tree`. It never leaves this place, and comes first to be dropped first.
-    writer: Writer<'static, u64, Box<Vma>, Waiting>,
+    /// The one writer of `tree`, which never leaves this place; dropping it would do nothing. Not as itself: it refers to what the last
+    /// handle drops, and a function that is given a reference (this structure by value, say) may rely on its target's
+    /// outliving the function.
+    writer: MaybeUninit<Writer<'static, u64, Box<Vma>, Waiting>>,
     tree: Counted<Tree>,
     /// The tree is in RCU mode, as it must be while there is another handle.
     concurrent: bool,
@@ -113,18 +116,28 @@ impl Vmas {
         unsafe { tree.set_in_rcu(false) };
         let tree = Counted::try_new(tree)?;
         // SAFETY:
-        // - the view goes into `writer`, which is dropped before the handle;
+        // - the view goes into `writer`, which is not used after the handle has been dropped, as both are fields of one structure;
         // - this is the only writer that is ever made of this tree: other handles are given to `SharedMap`, which
         //   reads; and it writes only when it is borrowed exclusively.
         let writer = unsafe { tree.detached().write_locked() };
         Ok(Vmas {
-            writer,
+            writer: MaybeUninit::new(writer),
             tree,
             concurrent: false,
             count,
             peak: count,
             pages,
         })
+    }
+
+    fn writer(&self) -> &Writer<'static, u64, Box<Vma>, Waiting> {
+        // SAFETY: it has been there from the start, and what it refers to lives as long as the handle.
+        unsafe { self.writer.assume_init_ref() }
+    }
+
+    fn writer_mut(&mut self) -> &mut Writer<'static, u64, Box<Vma>, Waiting> {
+        // SAFETY: as in `writer`.
+        unsafe { self.writer.assume_init_mut() }
     }
 
     /// A handle for looking at the tree from anywhere.
@@ -161,7 +174,7 @@ impl Vmas {
 
     /// The first area that ends above `address`. O(log n).
     pub(crate) fn find(&self, address: u64) -> Option<Area<'_>> {
-        self.writer.range(address..).next().map(area)
+        self.writer().range(address..).next().map(area)
     }
 
     /// The first area that intersects `[start, end)`. O(log n).
@@ -169,27 +182,27 @@ impl Vmas {
         if start >= end {
             return None;
         }
-        self.writer.range(start..=end - 1).next().map(area)
+        self.writer().range(start..=end - 1).next().map(area)
     }
 
     /// The area that holds `address`. O(log n).
     pub(crate) fn at(&self, address: u64) -> Option<Area<'_>> {
-        self.writer.get_range(address).map(area)
+        self.writer().get_range(address).map(area)
     }
 
     /// The last area that starts below `address`. O(log n).
     pub(crate) fn before(&self, address: u64) -> Option<Area<'_>> {
-        self.writer.range(..address).next_back().map(area)
+        self.writer().range(..address).next_back().map(area)
     }
 
     /// All areas, upwards and downwards.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Area<'_>> {
-        self.writer.iter().map(area)
+        self.writer().iter().map(area)
     }
 
     /// The areas that intersect `[start, end)`, upwards and downwards. O(log n), and O(1) for each.
     pub(crate) fn range(&self, start: u64, end: u64) -> impl DoubleEndedIterator<Item = Area<'_>> {
-        self.writer.range(start..end).map(area)
+        self.writer().range(start..end).map(area)
     }
 
     /// Makes `[start, end)` one area with these attributes, over whatever is there. One change of the tree, so
@@ -202,7 +215,7 @@ impl Vmas {
         self.settle();
         let boxed = try_box(vma)?;
         let old = self.overlap(start, end);
-        self.writer
+        self.writer_mut()
             .store_range_splitting(start..=end - 1, boxed, |_, whole| copy(whole))
             .map_err(|_| Errno::ENOMEM)?;
         self.replace_counts(old, 1, new);
@@ -220,7 +233,7 @@ impl Vmas {
         };
         let new = PageCounts::of(area.vma.flags, (end - start) >> 12);
         let old = self.overlap(start, end);
-        match self.writer.grow(address, start..=end - 1) {
+        match self.writer_mut().grow(address, start..=end - 1) {
             Ok(true) => {
                 self.replace_counts(old, 1, new);
                 Ok(())
@@ -239,7 +252,7 @@ impl Vmas {
             return Ok(());
         }
         self.settle();
-        self.writer
+        self.writer_mut()
             .erase_range_splitting(start..=end - 1, |_, whole| copy(whole))
             .map_err(|_| Errno::ENOMEM)?;
         self.replace_counts(old, 0, PageCounts::default());
@@ -260,7 +273,7 @@ impl Vmas {
         let end = whole.end;
         let upper = try_box(whole.vma.try_clone()?)?;
         self.settle();
-        self.writer
+        self.writer_mut()
             .store_range(address..=end - 1, upper)
             .map_err(|_| Errno::ENOMEM)?;
         self.count += 1;
@@ -280,7 +293,7 @@ impl Vmas {
         let pages = area.len() >> 12;
         let old = PageCounts::of(area.vma.flags, pages);
         let new = PageCounts::of(vma.flags, pages);
-        self.writer
+        self.writer_mut()
             .replace(address, vma)
             .map_err(|_| Errno::ENOMEM)?;
         self.pages.sub(old);
@@ -300,7 +313,7 @@ impl Vmas {
         if size == 0 || low >= high || high - low < size {
             return None;
         }
-        self.writer.gap_up(low..=high - 1, size)
+        self.writer().gap_up(low..=high - 1, size)
     }
 
     /// Highest free range of `size` bytes within `[low, high)`. O(log n).
@@ -308,7 +321,7 @@ impl Vmas {
         if size == 0 || low >= high || high - low < size {
             return None;
         }
-        self.writer.gap_down(low..=high - 1, size)
+        self.writer().gap_down(low..=high - 1, size)
     }
 
     /// A duplicate in which `change` has altered each area, or left it out by giving `false`.
@@ -322,7 +335,7 @@ impl Vmas {
         let mut pages = PageCounts::default();
         let mut count = 0;
         let tree = self
-            .writer
+            .writer()
             .try_clone_with(|range, vma| {
                 let mut vma = vma.try_clone()?;
                 if !change(&mut vma) {
@@ -348,12 +361,12 @@ impl Vmas {
 
     /// Figures of the tree. O(n).
     pub(crate) fn tree_stats(&self) -> maple_tree::Stats {
-        self.writer.stats()
+        self.writer().stats()
     }
 
     /// Checks the tree's structure and the counts. O(n).
     pub(crate) fn check(&self) -> Result<(), &'static str> {
-        self.writer.check().map_err(|_| "the tree is damaged")?;
+        self.writer().check().map_err(|_| "the tree is damaged")?;
         let mut pages = PageCounts::default();
         let mut count = 0;
         for area in self.iter() {

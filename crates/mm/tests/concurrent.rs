@@ -18,7 +18,7 @@ use samara_mm::{
 };
 
 const PAGE: u64 = 4096;
-const PAGES: u64 = if cfg!(miri) { 12 } else { 48 };
+const PAGES: u64 = if cfg!(miri) { 8 } else { 48 };
 /// Always mapped: a new file over the old ones again and again (`MAP_FIXED`).
 const REPLACED: u64 = 0x1000_0000;
 /// Always mapped: anonymous memory that is read-only or writable, piece by piece.
@@ -26,8 +26,8 @@ const PROTECTED: u64 = 0x2000_0000;
 /// Mapped and unmapped.
 const CHANGING: u64 = 0x3000_0000;
 
-const CALLS: u64 = if cfg!(miri) { 40 } else { 1_000 };
-const LOOKUPS: usize = if cfg!(miri) { 10 } else { 300 };
+const CALLS: u64 = if cfg!(miri) { 12 } else { 1_000 };
+const LOOKUPS: usize = if cfg!(miri) { 3 } else { 300 };
 const READERS: u64 = 2;
 const FILES: u64 = 16;
 

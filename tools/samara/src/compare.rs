@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use samara_mm::{AddressSpace, VmFlags};
+use samara_mm::{AddressSpace, MapsLine, VmFlags};
 
 use crate::maps::{self, Map};
 
@@ -42,15 +42,15 @@ const SHARED_ANONYMOUS: &[u8] = b"/dev/zero (deleted)";
 
 /// Compares line by line, in one pass over both. Names of files may have changed while they were mapped, as long as the file is the same; these
 /// are counted in `renamed`.
-pub(crate) fn compare(
-    engine: &AddressSpace,
+pub(crate) fn compare<'a>(
+    engine: impl Iterator<Item = MapsLine<'a>>,
     kernel: &Map,
     alike: &mut Alike,
     renamed: &mut u64,
 ) -> Result<(), Difference> {
     let mut others = kernel.areas().iter();
     let mut index = 0;
-    for line in engine.maps() {
+    for line in engine {
         let Some(area) = others.next() else {
             return Err(Difference {
                 index,

@@ -65,9 +65,10 @@ fn learn(side: &mut Side, written: &mut dyn Iterator<Item = (u64, u64)>) {
 }
 
 impl Follower {
-    pub(crate) fn new(engine: AddressSpace) -> Self {
+    /// With `shared`, calls are performed as while other threads may look at the engine's map, and maps compared as these see them.
+    pub(crate) fn new(engine: AddressSpace, shared: bool) -> Self {
         Self {
-            side: Side::new(engine),
+            side: Side::new(engine, shared),
             others: Vec::new(),
             performed: 0,
         }

@@ -248,7 +248,7 @@ impl Player {
             Ok(engine) => self.put(
                 space,
                 Some(Replayed {
-                    follower: Follower::new(engine),
+                    follower: Follower::new(engine, false),
                     last: None,
                 }),
             ),

@@ -1,6 +1,6 @@
 //! One engine, as one assumption about the order of page faults has it.
 
-use samara_mm::{AddressSpace, AnonVma, Call, Errno, Facts};
+use samara_mm::{AddressSpace, AnonVma, Call, Errno, Facts, SharedMap};
 
 use crate::compare::{self, Alike, Difference};
 use crate::describe;
@@ -22,14 +22,17 @@ pub(crate) enum Verdict {
 #[derive(Debug)]
 pub(crate) struct Side {
     pub(crate) engine: AddressSpace,
+    /// With one, calls are performed as while other threads may look, and maps are compared through it, as these see them.
+    shared: Option<SharedMap>,
     alike: Alike,
     /// Calls since this became an alternative to another.
     pub(crate) age: u32,
 }
 
 impl Side {
-    pub(crate) fn new(engine: AddressSpace) -> Self {
+    pub(crate) fn new(mut engine: AddressSpace, shared: bool) -> Self {
         Self {
+            shared: shared.then(|| engine.share()),
             engine,
             alike: Alike::default(),
             age: 0,
@@ -38,17 +41,16 @@ impl Side {
 
     pub(crate) fn fork(&mut self) -> Result<Self, Errno> {
         Ok(Self {
-            engine: self.engine.fork()?,
             alike: self.alike.clone(),
             age: self.age,
+            ..Self::new(self.engine.fork()?, self.shared.is_some())
         })
     }
 
     pub(crate) fn try_clone(&self) -> Result<Self, Errno> {
         Ok(Self {
-            engine: self.engine.try_clone()?,
             alike: self.alike.clone(),
-            age: 0,
+            ..Self::new(self.engine.try_clone()?, self.shared.is_some())
         })
     }
 
@@ -67,6 +69,9 @@ impl Side {
             let own = describe::returned(trial.perform(call, facts));
             if own != returned {
                 return (Verdict::Outside, own);
+            }
+            if let Some(shared) = &mut self.shared {
+                *shared = trial.share();
             }
             self.engine = trial;
             return (Verdict::Agrees, own);
@@ -99,7 +104,16 @@ impl Side {
         renamed: &mut u64,
     ) -> Result<(), Difference> {
         loop {
-            match compare::compare(&self.engine, kernel, &mut self.alike, renamed) {
+            let alike = &mut self.alike;
+            // The view must be gone before growth, which would wait for it.
+            let compared = match &self.shared {
+                Some(shared) => {
+                    let view = shared.read();
+                    compare::compare(view.maps(self.engine.layout()), kernel, alike, renamed)
+                }
+                None => compare::compare(self.engine.maps(), kernel, alike, renamed),
+            };
+            match compared {
                 Ok(()) => return Ok(()),
                 Err(difference) => match difference.growth {
                     // A fault grew the area since the last look, if the engine finds that possible.

@@ -4,6 +4,8 @@
 //! `SAMARA_ORACLE_SEED=n` starts the random suites at seed n; `SAMARA_ORACLE_CALLS=n` sets the calls in each. An argument
 //! selects the suites whose names contain it.
 //!
+//! Every other history is performed while other threads might look (they do not), and compared through their handle.
+//!
 //! In the suites called "asked" the engine is not told of page faults. If three areas in a row are written between two calls, the outer
 //! two first, it cannot know that order and takes a likelier one: about one history in some hundreds then differs, none
 //! of those that start at the usual seed.
@@ -71,6 +73,7 @@ fn main() {
         let began = std::time::Instant::now();
         for number in 0..calls / LENGTH as u64 {
             let seed = seed + number;
+            world.shared = number % 2 == 1;
             let ops = history(seed, &mix, LENGTH);
             if world.compare(&ops, way).is_some() {
                 let (shortest, difference) = world.shrink(&ops, way);

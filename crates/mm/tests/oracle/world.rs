@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::Arc;
 
 use samara_mm::{
-    AddressSpace, Capabilities, Config, Facts, File, FileId, FileKind, Layout, Limits, SeedVma,
-    ShmSegment, VmFlags,
+    AddressSpace, Capabilities, Config, Facts, File, FileId, FileKind, Layout, Limits, MapsLine,
+    SeedVma, SharedMap, ShmSegment, VmFlags,
 };
 
 use crate::generate::{ARENA, PAGE};
@@ -19,6 +19,8 @@ pub(crate) struct World {
     pub(crate) objects: Objects,
     /// The zygote's address space.
     base: AddressSpace,
+    /// Histories are performed while there is a handle for other threads, through which maps are then compared.
+    pub(crate) shared: bool,
 }
 
 /// How the engine learns of pages.
@@ -358,6 +360,7 @@ impl World {
             kernel,
             objects,
             base,
+            shared: false,
         }
     }
 
@@ -371,7 +374,10 @@ impl World {
         };
         let mut space = self.base.fork().unwrap();
         for (step, (op, kernel)) in ops.iter().zip(&steps).enumerate() {
+            // Made anew for each step, which may put a child in the place of the space.
+            let shared = self.shared.then(|| space.share());
             let engine = self.step(&mut space, op, kernel, facts);
+            let shared = shared.map(|_| space.share());
             if let Some(bits) = &mut facts {
                 *bits = kernel.written;
             }
@@ -386,7 +392,7 @@ impl World {
                     show(engine)
                 ));
             }
-            if let Some(what) = compare_maps(&space, kernel) {
+            if let Some(what) = compare_maps(&space, shared.as_ref(), kernel) {
                 return difference(format!("{op:x?} = {}: {what}", show(engine)));
             }
         }
@@ -515,8 +521,14 @@ fn show(result: i64) -> String {
     }
 }
 
-fn compare_maps(space: &AddressSpace, kernel: &Step) -> Option<String> {
-    let mut engine = space.maps();
+fn compare_maps(space: &AddressSpace, shared: Option<&SharedMap>, kernel: &Step) -> Option<String> {
+    let view = shared.map(SharedMap::read);
+    let mut in_view = view.iter().flat_map(|view| view.maps(space.layout()));
+    let mut in_place = space.maps();
+    let engine: &mut dyn Iterator<Item = MapsLine<'_>> = match shared {
+        Some(_) => &mut in_view,
+        None => &mut in_place,
+    };
     let mut theirs = kernel.areas.iter().filter(|a| a.start < 1 << 63);
     loop {
         let (line, area) = (engine.next(), theirs.next());

@@ -84,7 +84,7 @@ impl Space {
         }
         let mut space = Self {
             number,
-            follower: Follower::new(engine),
+            follower: Follower::new(engine, true),
             maps,
             pagemap,
             users: 0,
@@ -535,7 +535,7 @@ impl Space {
                     record.seed(self.number, Reason::Resync, &seed);
                 }
                 self.follower.retire(false, &mut session.tally);
-                self.follower = Follower::new(engine);
+                self.follower = Follower::new(engine, true);
             }
             Err(error) => {
                 say(&format!(
