@@ -1,12 +1,33 @@
 //! Histories of a `MapleTree`: every call that changes it, with allocations that fail, beside the list.
 
+use maple_tree::alloc::{Fork, Pool};
 use maple_tree::{
     CloneError, EraseError, Fanout, InsertError, Key, MapleTree, Native, Shape, StoreError,
 };
 
 use super::{Bytes, Countdown, Mint, Model, Nodes, Slot, Token, small};
 
-type Map<K, S> = MapleTree<K, Box<Token>, Nodes, S>;
+type Map<K, S, A> = MapleTree<K, Box<Token>, A, S>;
+
+/// Where the nodes come from: one by one, or out of a pool's slabs, whose number says nothing of theirs.
+trait Source: Fork {
+    const ONE_BY_ONE: bool;
+    fn over(nodes: Nodes) -> Self;
+}
+
+impl Source for Nodes {
+    const ONE_BY_ONE: bool = true;
+    fn over(nodes: Nodes) -> Self {
+        nodes
+    }
+}
+
+impl Source for Pool<Nodes> {
+    const ONE_BY_ONE: bool = false;
+    fn over(nodes: Nodes) -> Self {
+        Pool::new_in(nodes)
+    }
+}
 
 /// Performs a history.
 ///
@@ -15,31 +36,40 @@ type Map<K, S> = MapleTree<K, Box<Token>, Nodes, S>;
 /// If a call gives something else than the list has, leaves the structure damaged, or something is left at the end.
 pub fn play(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
-    match bytes.byte() % 6 {
-        0 => run::<u64, Fanout<4>>(bytes, 1 << 40),
-        1 => run::<u32, Fanout<4>>(bytes, 1 << 30),
-        2 => run::<u128, Fanout<5>>(bytes, 1 << 100),
-        3 => run::<u64, Native>(bytes, 1 << 40),
-        4 => run::<u32, Native>(bytes, 1 << 30),
-        _ => run::<u128, Native>(bytes, 1 << 100),
+    let code = bytes.byte();
+    if code & 0x80 == 0 {
+        shapes::<Nodes>(code, bytes);
+    } else {
+        shapes::<Pool<Nodes>>(code, bytes);
     }
 }
 
-struct Run<K: Key, S: Shape> {
+fn shapes<A: Source>(code: u8, bytes: Bytes<'_>) {
+    match code % 6 {
+        0 => run::<u64, Fanout<4>, A>(bytes, 1 << 40),
+        1 => run::<u32, Fanout<4>, A>(bytes, 1 << 30),
+        2 => run::<u128, Fanout<5>, A>(bytes, 1 << 100),
+        3 => run::<u64, Native, A>(bytes, 1 << 40),
+        4 => run::<u32, Native, A>(bytes, 1 << 30),
+        _ => run::<u128, Native, A>(bytes, 1 << 100),
+    }
+}
+
+struct Run<K: Key, S: Shape, A: Source> {
     nodes: Nodes,
     mint: Mint,
-    tree: Map<K, S>,
+    tree: Map<K, S, A>,
     model: Model<K>,
     middle: K,
 }
 
-fn run<K: Key, S: Shape>(mut bytes: Bytes<'_>, middle: K) {
+fn run<K: Key, S: Shape, A: Source>(mut bytes: Bytes<'_>, middle: K) {
     let nodes = Countdown::new();
     let mut run = Run {
         tree: if bytes.byte() & 1 == 0 {
-            Map::<K, S>::new_in(nodes.clone())
+            Map::<K, S, A>::new_in(A::over(nodes.clone()))
         } else {
-            Map::<K, S>::with_gaps_in(nodes.clone())
+            Map::<K, S, A>::with_gaps_in(A::over(nodes.clone()))
         },
         mint: Mint::default(),
         model: Model::new(),
@@ -67,7 +97,7 @@ fn slot<K: Key>(found: (std::ops::RangeInclusive<K>, &Token)) -> Slot<K> {
     }
 }
 
-impl<K: Key, S: Shape> Run<K, S> {
+impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
     /// Structure, content, and counts.
     fn compare(&self) {
         if let Err(damage) = self.tree.check() {
@@ -75,7 +105,9 @@ impl<K: Key, S: Shape> Run<K, S> {
         }
         assert!(self.tree.iter().map(slot).eq(self.model.entries()));
         assert_eq!(self.mint.live(), self.model.entries().count());
-        assert_eq!(self.nodes.live(), self.tree.stats().nodes());
+        if A::ONE_BY_ONE {
+            assert_eq!(self.nodes.live(), self.tree.stats().nodes());
+        }
     }
 
     fn step(&mut self, bytes: &mut Bytes<'_>) {
@@ -381,7 +413,9 @@ impl<K: Key, S: Shape> Run<K, S> {
                 }
                 copy.check().unwrap();
                 assert!(copy.iter().map(slot).eq(model.entries()));
-                assert_eq!(self.nodes.live() - live, copy.stats().nodes());
+                if A::ONE_BY_ONE {
+                    assert_eq!(self.nodes.live() - live, copy.stats().nodes());
+                }
             }
             Err(CloneError::Entry(_)) => assert!(stop != 0),
             Err(_) => assert!(self.nodes.is_dry()),
