@@ -174,7 +174,14 @@ impl Vmas {
 
     /// The first area that ends above `address`. O(log n).
     pub(crate) fn find(&self, address: u64) -> Option<Area<'_>> {
-        self.writer().range(address..).next().map(area)
+        let mut at = address;
+        // An area, or a hole and an area: two short walks down, for which an iterator is not worth setting up.
+        loop {
+            if let Some(found) = self.at(at) {
+                return Some(found);
+            }
+            at = self.writer().hole_at(at)?.end().checked_add(1)?;
+        }
     }
 
     /// The first area that intersects `[start, end)`. O(log n).
@@ -182,7 +189,7 @@ impl Vmas {
         if start >= end {
             return None;
         }
-        self.writer().range(start..=end - 1).next().map(area)
+        self.find(start).filter(|area| area.start < end)
     }
 
     /// The area that holds `address`. O(log n).
@@ -192,7 +199,13 @@ impl Vmas {
 
     /// The last area that starts below `address`. O(log n).
     pub(crate) fn before(&self, address: u64) -> Option<Area<'_>> {
-        self.writer().range(..address).next_back().map(area)
+        let mut at = address.checked_sub(1)?;
+        loop {
+            if let Some(found) = self.at(at) {
+                return Some(found);
+            }
+            at = self.writer().hole_at(at)?.start().checked_sub(1)?;
+        }
     }
 
     /// All areas, upwards and downwards.
@@ -200,9 +213,14 @@ impl Vmas {
         self.writer().iter().map(area)
     }
 
-    /// The areas that intersect `[start, end)`, upwards and downwards. O(log n), and O(1) for each.
-    pub(crate) fn range(&self, start: u64, end: u64) -> impl DoubleEndedIterator<Item = Area<'_>> {
-        self.writer().range(start..end).map(area)
+    /// The areas that intersect `[start, end)`, upwards. O(log n) for each: mostly they are few.
+    pub(crate) fn range(&self, start: u64, end: u64) -> impl Iterator<Item = Area<'_>> {
+        let mut next = start;
+        core::iter::from_fn(move || {
+            let area = self.find_in(next, end)?;
+            next = area.end;
+            Some(area)
+        })
     }
 
     /// Makes `[start, end)` one area with these attributes, over whatever is there. One change of the tree, so
