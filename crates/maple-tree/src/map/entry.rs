@@ -162,11 +162,12 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, 
     ///
     /// The value comes back if there is no memory, as for [`replace`](MapleTree::replace).
     pub fn insert(&mut self, value: V) -> Result<V, V> {
+        // The word itself is stored: made a value once more, it would become another pointer, and this one a stale one.
         let new = value.into_raw();
-        // SAFETY: made just now; what is not stored is made a value once.
-        let old = self.map.replace(self.first, unsafe { V::from_raw(new) })?;
+        let old = write::replace_raw(self.map, self.first, new)?;
         self.raw = new;
-        Ok(old)
+        // SAFETY: the tree gave the old word up.
+        Ok(unsafe { V::from_raw(old) })
     }
 
     /// Removes the entry, and gives its range and value. O(log n).
