@@ -252,6 +252,8 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
                 return (only, 0);
             }
         }
+        #[cfg(feature = "tracing")]
+        crate::trace::built(self.height);
         (root.word(), self.height)
     }
 }

@@ -47,6 +47,8 @@ mod shape;
 mod stats;
 mod store;
 mod sync;
+#[cfg(feature = "tracing")]
+mod trace;
 mod traverse;
 mod tree;
 mod value;

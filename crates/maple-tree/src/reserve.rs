@@ -65,7 +65,12 @@ impl Reserve {
     pub(crate) fn fill<A: NodeAlloc>(&mut self, count: usize, alloc: &A) -> Result<(), AllocError> {
         let mut have = self.count();
         while have < count {
-            let block = alloc.allocate(LAYOUT).ok_or(AllocError)?.cast::<Block>();
+            let Some(block) = alloc.allocate(LAYOUT) else {
+                #[cfg(feature = "tracing")]
+                crate::trace::refused(count, have);
+                return Err(AllocError);
+            };
+            let block = block.cast::<Block>();
             have += 1;
             // SAFETY: the block is fresh, large enough and aligned.
             unsafe {

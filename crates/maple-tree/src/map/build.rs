@@ -15,7 +15,7 @@ use crate::value::{Duplicate, Value};
 use crate::write::Host;
 
 /// Where filling from an iterator ended.
-enum Filled<K, V> {
+pub(super) enum Filled<K, V> {
     /// All entries are in the map.
     All,
     /// This one does not come after those that are in the map.
@@ -122,7 +122,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     }
 
     /// Fills the map, which is empty, for as long as entries come in ascending order.
-    fn fill<R: RangeBounds<K>>(
+    pub(super) fn fill<R: RangeBounds<K>>(
         &mut self,
         entries: &mut impl Iterator<Item = (R, V)>,
     ) -> Filled<K, V> {

@@ -42,8 +42,10 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         let mut copier = CopyWith::<_, V>::new(copy);
         // SAFETY: both maps are borrowed, so that nobody writes; they have the same modes; the copier makes words out of
         // values.
-        unsafe { self.raw.dup_into(&new.raw, &new.alloc, &mut copier) }?;
-        Ok(new)
+        let done = unsafe { self.raw.dup_into(&new.raw, &new.alloc, &mut copier) };
+        #[cfg(feature = "tracing")]
+        crate::trace::duplicate(self.raw.height(), done.is_ok());
+        done.map(|()| new)
     }
 
     /// A duplicate of the map, with [duplicates](Duplicate) of the values, in one pass over the nodes. O(n).

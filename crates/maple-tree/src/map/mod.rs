@@ -8,6 +8,8 @@ mod entry;
 mod host;
 mod into_iter;
 mod look;
+#[cfg(feature = "serde")]
+mod serde;
 mod whole;
 
 pub(crate) use whole::demolish;

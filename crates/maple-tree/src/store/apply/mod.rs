@@ -38,6 +38,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             before >= plan.nodes,
             "fewer nodes were reserved than planned"
         );
+        #[cfg(feature = "tracing")]
+        let watch = crate::trace::Watch::new(self, &plan);
         let Plan {
             nodes,
             action,
@@ -70,5 +72,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             "a write used {} nodes, its plan counted {nodes}",
             before - reserve.count(),
         );
+        #[cfg(feature = "tracing")]
+        watch.made(self);
     }
 }

@@ -225,12 +225,14 @@ where
         let new = self.empty_like();
         // SAFETY: this is the only writer, and it is borrowed; the maps have the same modes; the copier makes words out of
         // values.
-        unsafe {
+        let done = unsafe {
             self.tree
                 .raw
                 .dup_into(new.raw(), new.allocator(), &mut CopyWith::<_, V>::new(copy))
-        }?;
-        Ok(new)
+        };
+        #[cfg(feature = "tracing")]
+        crate::trace::duplicate(self.tree.raw.height(), done.is_ok());
+        done.map(|()| new)
     }
 
     /// An empty map with the same modes, and a fork of the allocator.
