@@ -124,6 +124,11 @@ fn lint(shell: &Shell) -> Result<()> {
         "cargo clippy --workspace --all-targets --locked -- -D warnings"
     )
     .run()?;
+    cmd!(
+        shell,
+        "cargo clippy -p maple-tree --all-features --all-targets --locked -- -D warnings"
+    )
+    .run()?;
     cmd!(shell, "cargo doc --workspace --no-deps --locked")
         .env("RUSTDOCFLAGS", "-D warnings")
         .run()?;
@@ -136,6 +141,17 @@ fn unit(shell: &Shell) -> Result<()> {
     setup::debian(shell, "c++", "g++")?;
     // Not quiet: the closing lines of each test binary say what was run.
     cmd!(shell, "cargo test --workspace --locked").run()?;
+    // What its features add.
+    cmd!(
+        shell,
+        "cargo test -p maple-tree --locked --all-features --test serde --test tracing --test stress"
+    )
+    .run()?;
+    cmd!(
+        shell,
+        "cargo test -p maple-tree --locked --all-features --doc"
+    )
+    .run()?;
     Ok(())
 }
 
@@ -144,6 +160,11 @@ fn bare(shell: &Shell) -> Result<()> {
     for target in BARE_TARGETS {
         cmd!(shell, "cargo build --locked -p maple-tree -p samara-memblock --no-default-features --target {target}")
             .run()?;
+        cmd!(
+            shell,
+            "cargo build --locked -p maple-tree --features serde,tracing --target {target}"
+        )
+        .run()?;
     }
     // The C interface on a 32-bit machine: layout of the header, programs, histories.
     setup::targets(shell, None, &[WIDTH_32])?;
