@@ -27,18 +27,50 @@ pub(crate) fn largest_below<K: Key, S: Shape>(node: Node<K, S>) -> K {
     largest
 }
 
+/// Tells a gap node that the largest hole below its slot `at`, which covers `key`, is now `gap`, and its ancestors what follows from it.
+/// Stops at the first that need not know.
+#[inline]
+pub(crate) fn tell_from<K: Key, S: Shape>(node: Node<K, S>, at: usize, key: K, gap: K) {
+    let mut node = node;
+    let mut at = at;
+    let mut gap = gap;
+    loop {
+        let old = node.gap(at);
+        if old == gap {
+            return;
+        }
+        node.set_gap(at, gap);
+        let Some(parent) = node.parent(Kind::Gap) else {
+            return;
+        };
+        at = parent.search(key);
+        let known = parent.gap(at);
+        if gap < known {
+            if old < known {
+                // Some other hole is the largest, as before.
+                return;
+            }
+            gap = largest_below(node);
+        }
+        node = parent;
+    }
+}
+
+/// Tells the last gap node above the leaves, and its ancestors, that the last hole of the tree is the largest of all, and how large it
+/// is.
+#[inline]
+pub(crate) fn tell_last<K: Key, S: Shape>(node: Node<K, S>, gap: K) {
+    let mut next = Some(node);
+    while let Some(node) = next {
+        node.set_gap(node.end(), gap);
+        next = node.parent(Kind::Gap);
+    }
+}
+
 /// Tells the ancestors of `node`, one of whose indices is `key`, that its largest hole is `gap`.
 /// Stops at the first that knew.
 pub(crate) fn tell_ancestors<K: Key, S: Shape>(node: Node<K, S>, key: K, gap: K) {
-    let mut node = node;
-    let mut gap = gap;
-    while let Some(parent) = node.parent(Kind::Gap) {
-        let i = parent.search(key);
-        if parent.gap(i) == gap {
-            return;
-        }
-        parent.set_gap(i, gap);
-        gap = largest_below(parent);
-        node = parent;
+    if let Some(parent) = node.parent(Kind::Gap) {
+        tell_from(parent, parent.search(key), key, gap);
     }
 }

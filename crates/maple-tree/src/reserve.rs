@@ -4,7 +4,7 @@ use core::ptr::{self, NonNull};
 
 use crate::alloc::NodeAlloc;
 use crate::key::Key;
-use crate::node::{Kind, LAYOUT, NodeMut};
+use crate::node::{Kind, LAYOUT, Node, NodeMut};
 use crate::shape::Shape;
 
 /// There was no memory for the nodes that a change needs. Nothing was changed.
@@ -87,6 +87,13 @@ impl Reserve {
     /// Takes a node out. There is one: the plan counted them and `fill` succeeded.
     #[inline]
     pub(crate) fn take<K: Key, S: Shape>(&mut self, kind: Kind) -> NodeMut<K, S> {
+        let block = self.pop();
+        // SAFETY: the block is the reserve's own.
+        unsafe { NodeMut::init(block, kind) }
+    }
+
+    #[inline]
+    fn pop(&mut self) -> NonNull<u8> {
         assert!(
             !self.head.is_null(),
             "a write used more nodes than its plan reserved"
@@ -95,8 +102,16 @@ impl Reserve {
         unsafe {
             let block = NonNull::new_unchecked(self.head);
             self.head = block.read().next;
-            NodeMut::init(block.cast(), kind)
+            block.cast()
         }
+    }
+
+    /// Takes a node out, as [`take`](Self::take) does, and makes it a copy of another.
+    #[inline]
+    pub(crate) fn take_copy<K: Key, S: Shape>(&mut self, node: Node<K, S>) -> NodeMut<K, S> {
+        let block = self.pop();
+        // SAFETY: the block is the reserve's own.
+        unsafe { NodeMut::copy(block, node) }
     }
 
     /// Gives back what was not used.

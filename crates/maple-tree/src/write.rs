@@ -13,6 +13,7 @@ use crate::node::{NULL, Word};
 use crate::reserve::AllocError;
 use crate::shape::Shape;
 use crate::store::plan::Plan;
+use crate::store::quick::{Quick, Try};
 use crate::tree::RawTree;
 use crate::value::Value;
 
@@ -26,6 +27,13 @@ pub(crate) trait Host<K: Key, V: Value, S: Shape> {
     fn carry_out(
         &mut self,
         plan: Plan<K, S>,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError>;
+
+    /// As [`carry_out`](Host::carry_out), for a write that stays within one leaf.
+    fn carry_out_quick(
+        &mut self,
+        quick: &Quick<K, S>,
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError>;
 
@@ -71,11 +79,15 @@ pub(crate) fn insert_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     let Some((first, last)) = range else {
         return Err(InsertError::EmptyRange(back()));
     };
-    let Some(plan) = host.tree().plan_insert(first, last, raw.as_ptr()) else {
-        return Err(InsertError::Occupied(back()));
+    let done = match host.tree().try_insert(first, last, raw.as_ptr()) {
+        Try::Quick(quick) => host.carry_out_quick(&quick, |_, _, _| {}),
+        Try::Refused => return Err(InsertError::Occupied(back())),
+        Try::General => match host.tree().plan_insert(first, last, raw.as_ptr()) {
+            Some(plan) => host.carry_out(plan, |_, _, _| {}),
+            None => return Err(InsertError::Occupied(back())),
+        },
     };
-    host.carry_out(plan, |_, _, _| {})
-        .map_err(|AllocError| InsertError::Alloc(back()))
+    done.map_err(|AllocError| InsertError::Alloc(back()))
 }
 
 /// Which of the gaps that are large enough.
@@ -165,14 +177,18 @@ fn store_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     raw: NonNull<()>,
     taken: impl FnMut(K, K, Word),
 ) -> Result<(), StoreError<V>> {
-    let plan = host.tree().plan_store(first, last, raw.as_ptr());
-    if plan.splits {
-        // SAFETY: the caller has just made the word, and it is not stored.
-        return Err(StoreError::Splits(unsafe { back(raw) }));
-    }
+    let done = if let Try::Quick(quick) = host.tree().try_store(first, last, raw.as_ptr()) {
+        host.carry_out_quick(&quick, taken)
+    } else {
+        let plan = host.tree().plan_store(first, last, raw.as_ptr());
+        if plan.splits {
+            // SAFETY: the caller has just made the word, and it is not stored.
+            return Err(StoreError::Splits(unsafe { back(raw) }));
+        }
+        host.carry_out(plan, taken)
+    };
     // SAFETY: as above; a write that fails stores nothing.
-    host.carry_out(plan, taken)
-        .map_err(|_| StoreError::Alloc(unsafe { back(raw) }))
+    done.map_err(|AllocError| StoreError::Alloc(unsafe { back(raw) }))
 }
 
 /// Stores over what is there, and over the neighbours that touch the range and are the same: one entry is made of all, by one write.
@@ -294,12 +310,16 @@ pub(crate) fn erase<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     taken: impl FnMut(K, K, Word),
 ) -> Result<(), EraseError> {
     let (first, last) = range.ok_or(EraseError::EmptyRange)?;
-    let plan = host.tree().plan_store(first, last, NULL);
-    if plan.splits {
-        return Err(EraseError::Splits);
-    }
-    host.carry_out(plan, taken)
-        .map_err(|AllocError| EraseError::Alloc)
+    let done = if let Try::Quick(quick) = host.tree().try_store(first, last, NULL) {
+        host.carry_out_quick(&quick, taken)
+    } else {
+        let plan = host.tree().plan_store(first, last, NULL);
+        if plan.splits {
+            return Err(EraseError::Splits);
+        }
+        host.carry_out(plan, taken)
+    };
+    done.map_err(|AllocError| EraseError::Alloc)
 }
 
 /// Makes a hole; an entry that would be on both sides is split by a closure.
@@ -318,6 +338,11 @@ fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
 ) -> Result<(), EraseError> {
     let (first, last) = range.ok_or(EraseError::EmptyRange)?;
+    if let Try::Quick(quick) = host.tree().try_store(first, last, word) {
+        return host
+            .carry_out_quick(&quick, |_, _, word| H::discard(word))
+            .map_err(|AllocError| EraseError::Alloc);
+    }
     let mut plan = host.tree().plan_store(first, last, word);
     let mut twin = None;
     if plan.splits
@@ -351,10 +376,20 @@ pub(crate) fn remove<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     key: K,
 ) -> Result<Option<Removed<K>>, AllocError> {
-    let Some((found, plan)) = host.tree().plan_exchange(key, NULL) else {
-        return Ok(None);
+    let found = match host.tree().try_exchange(key, NULL) {
+        Try::Quick((found, quick)) => {
+            host.carry_out_quick(&quick, |_, _, _| {})?;
+            found
+        }
+        Try::Refused => return Ok(None),
+        Try::General => {
+            let Some((found, plan)) = host.tree().plan_exchange(key, NULL) else {
+                return Ok(None);
+            };
+            host.carry_out(plan, |_, _, _| {})?;
+            found
+        }
     };
-    host.carry_out(plan, |_, _, _| {})?;
     let Some(raw) = NonNull::new(found.word) else {
         return Ok(None);
     };
@@ -377,17 +412,22 @@ pub(crate) fn replace_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     key: K,
     new: NonNull<()>,
 ) -> Result<NonNull<()>, V> {
-    let exchange = host.tree().plan_exchange(key, new.as_ptr());
-    let Some((old, plan)) =
-        exchange.and_then(|(found, plan)| Some((NonNull::new(found.word)?, plan)))
-    else {
-        // SAFETY: the caller has just made the word, and it is not stored.
-        return Err(unsafe { back(new) });
+    // The word that is there, and whether the new one has taken its place.
+    let done = match host.tree().try_exchange(key, new.as_ptr()) {
+        Try::Quick((found, quick)) => {
+            NonNull::new(found.word).map(|old| (old, host.carry_out_quick(&quick, |_, _, _| {})))
+        }
+        Try::Refused => None,
+        Try::General => host
+            .tree()
+            .plan_exchange(key, new.as_ptr())
+            .and_then(|(found, plan)| Some((NonNull::new(found.word)?, plan)))
+            .map(|(old, plan)| (old, host.carry_out(plan, |_, _, _| {}))),
     };
-    match host.carry_out(plan, |_, _, _| {}) {
-        Ok(()) => Ok(old),
-        // SAFETY: as above; a write that fails stores nothing.
-        Err(AllocError) => Err(unsafe { back(new) }),
+    match done {
+        Some((old, Ok(()))) => Ok(old),
+        // SAFETY: made just now, and not stored.
+        None | Some((_, Err(AllocError))) => Err(unsafe { back(new) }),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::reserve::{AllocError, Reserve};
 use crate::shape::Shape;
 use crate::store::Sink;
 use crate::store::plan::Plan;
+use crate::store::quick::Quick;
 use crate::tree::RawTree;
 use crate::value::Value;
 use crate::write::Host;
@@ -54,6 +55,23 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V,
             return Err(error);
         }
         self.carry_out_with(plan, &mut reserve, entry);
+        Ok(())
+    }
+
+    #[inline]
+    fn carry_out_quick(
+        &mut self,
+        quick: &Quick<K, S>,
+        entry: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        debug_assert_eq!(quick.nodes(self.raw.in_rcu()), 0);
+        let mut sink = Immediate {
+            alloc: &self.alloc,
+            entry,
+        };
+        // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers, and the tree is not in RCU
+        // mode, so that no node is needed; `quick` was just made; its word is a value's or NULL.
+        unsafe { self.raw.apply_quick(quick, &mut Reserve::new(), &mut sink) };
         Ok(())
     }
 

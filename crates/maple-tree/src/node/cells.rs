@@ -10,7 +10,7 @@ use core::ptr::{self, NonNull};
 
 use crate::atomic::AtomicPtr;
 use crate::key::Key;
-use crate::node::{Geometry, Kind, NULL, Word};
+use crate::node::{Geometry, Kind, NODE_BYTES, NULL, Word};
 use crate::shape::Shape;
 
 /// A key in a node: aligned as a pointer is, so that keys wider than pointers pack without padding.
@@ -74,6 +74,17 @@ impl<K: Key, S: Shape> Cells<K, S> {
                 }
             }
         }
+    }
+
+    /// Writes what another node holds.
+    ///
+    /// # Safety
+    ///
+    /// Nobody else uses the memory of this one, and nobody writes the other meanwhile.
+    #[inline(always)]
+    pub(super) unsafe fn copy_from(self, other: Self) {
+        // SAFETY: both are whole nodes, and different ones (the caller's promise).
+        unsafe { ptr::copy_nonoverlapping(other.base.as_ptr(), self.base.as_ptr(), NODE_BYTES) };
     }
 
     #[inline(always)]

@@ -590,6 +590,24 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         }
     }
 
+    /// Makes a copy of a node that is not dead out of fresh memory, parent included.
+    ///
+    /// # Safety
+    ///
+    /// `block` is memory of [`LAYOUT`] that nobody else uses.
+    #[inline]
+    pub(crate) unsafe fn copy(block: NonNull<u8>, old: Node<K, S>) -> Self {
+        debug_assert!(!old.is_dead());
+        // SAFETY: the caller's promise.
+        let cells = unsafe { Cells::new(block) };
+        // SAFETY: nobody else uses the memory (the caller's promise); only the writer writes to a node, and only it copies one.
+        unsafe { cells.copy_from(old.cells) };
+        let kind = old.kind;
+        Self {
+            node: Node { cells, kind },
+        }
+    }
+
     #[inline(always)]
     pub(crate) fn node(self) -> Node<K, S> {
         self.node

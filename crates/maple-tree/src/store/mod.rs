@@ -21,6 +21,7 @@
 pub(crate) mod apply;
 pub(crate) mod level;
 pub(crate) mod plan;
+pub(crate) mod quick;
 
 use core::ptr::NonNull;
 

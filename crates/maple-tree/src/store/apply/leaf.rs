@@ -4,7 +4,7 @@ use core::mem::MaybeUninit;
 
 use crate::gap_upkeep::{largest_in_leaf, tell_ancestors};
 use crate::key::Key;
-use crate::node::NodeMut;
+use crate::node::{NodeMut, Word};
 use crate::shape::Shape;
 use crate::store::{Item, Items, Sink, Span};
 use crate::tree::RawTree;
@@ -28,6 +28,13 @@ impl<K: Key> Removed<K> {
         }
     }
 
+    /// Notes an entry.
+    #[inline]
+    pub(super) fn add(&mut self, first: K, last: K, word: Word) {
+        self.entries[self.count].write(Found { first, last, word });
+        self.count += 1;
+    }
+
     /// Notes the entries of the span of a leaf that are within `gone`.
     pub(super) fn note<S: Shape>(&mut self, span: &Span<K, S>, gone: (K, K)) {
         let leaf = span.left;
@@ -36,8 +43,7 @@ impl<K: Key> Removed<K> {
             let last = leaf.last(i, span.max);
             let word = leaf.slot(i);
             if !word.is_null() && gone.0 <= first && last <= gone.1 {
-                self.entries[self.count].write(Found { first, last, word });
-                self.count += 1;
+                self.add(first, last, word);
             }
             first = last.wrapping_add(K::ONE);
         }

@@ -4,6 +4,7 @@ mod bury;
 mod exact;
 mod fill;
 mod leaf;
+mod quick;
 mod rebuild;
 mod root;
 mod split;

@@ -13,6 +13,7 @@ use crate::reclaim::Reclaim;
 use crate::reserve::{AllocError, Reserve};
 use crate::shape::Shape;
 use crate::store::plan::Plan;
+use crate::store::quick::Quick;
 use crate::sync::SyncMapleTree;
 use crate::sync::retire::Deferred;
 use crate::sync::writer::Writer;
@@ -67,6 +68,28 @@ where
             return Err(error);
         }
         self.carry_out_with(plan, &mut reserve, taken);
+        Ok(())
+    }
+
+    #[inline]
+    fn carry_out_quick(
+        &mut self,
+        quick: &Quick<K, S>,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let SyncMapleTree {
+            raw,
+            reclaim,
+            alloc,
+            ..
+        } = self.tree;
+        let mut reserve = Reserve::new();
+        // One node at the most: there is nothing to give back if there is none.
+        reserve.fill(quick.nodes(raw.in_rcu()), alloc)?;
+        let mut sink = Deferred::<K, V, R, A, S, _>::new(reclaim, alloc, None, taken);
+        // SAFETY: this is the only writer; `quick` was just made; its node is reserved; its word is a value's or NULL; the
+        // tree is in RCU mode.
+        unsafe { raw.apply_quick(quick, &mut reserve, &mut sink) }
         Ok(())
     }
 

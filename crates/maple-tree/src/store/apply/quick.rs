@@ -1,0 +1,173 @@
+//! Carrying out a write that stays within one leaf: in place, or in a copy of the leaf that takes its place.
+
+use crate::gap_upkeep::{largest_in_leaf, tell_ancestors, tell_from, tell_last};
+use crate::key::Key;
+use crate::node::{Kind, Node, NodeMut};
+use crate::reserve::Reserve;
+use crate::shape::Shape;
+use crate::store::Sink;
+use crate::store::apply::leaf::Removed;
+use crate::store::quick::Quick;
+use crate::tree::RawTree;
+use crate::walk::Place;
+
+/// What a write does to the holes of a leaf.
+struct Holes<K> {
+    /// The largest that the write fills, or that is made longer or shorter.
+    gone: K,
+    /// The largest that there is then in their place.
+    made: K,
+    /// One of these is the last of the tree, and larger than all other holes together.
+    outermost: bool,
+}
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    /// Carries out a quick write, and hands what it removed to `sink`.
+    ///
+    /// # Safety
+    ///
+    /// * The caller is the only writer, and the tree has not changed since `quick` was made.
+    /// * `reserve` holds at least as many nodes as `quick` takes.
+    /// * Unless the tree is in RCU mode, nobody reads it meanwhile.
+    /// * The word is NULL, or may stand in this tree.
+    #[inline]
+    pub(crate) unsafe fn apply_quick(
+        &self,
+        quick: &Quick<K, S>,
+        reserve: &mut Reserve,
+        sink: &mut impl Sink<K>,
+    ) {
+        let Place { leaf, min, .. } = quick.place;
+        let inner = self.inner_kind();
+        let gaps = inner == Kind::Gap;
+        if quick.is_exact() {
+            let old = quick.place.slot(quick.from);
+            leaf.publish(quick.from, quick.word);
+            if gaps && old.word.is_null() != quick.word.is_null() {
+                tell_ancestors(leaf, min, largest_in_leaf(leaf, min, quick.place.max));
+            }
+            if !old.word.is_null() {
+                sink.entry(old.first, old.last, old.word);
+            }
+            return;
+        }
+        let parent = leaf.parent(inner);
+        let holes = match parent {
+            Some(parent) if gaps => Some((parent, parent.search(min), quick.holes())),
+            _ => None,
+        };
+        if self.in_rcu() {
+            let new = reserve.take_copy(leaf);
+            quick.edit(new);
+            let node = new.node();
+            match (parent, holes) {
+                (Some(_), Some((parent, i, holes))) => {
+                    parent.publish(i, node.word());
+                    quick.tell(node, parent, i, &holes);
+                }
+                (Some(parent), None) => parent.publish(parent.search(min), node.word()),
+                (None, _) => self.publish_root(node.word(), 1),
+            }
+            // The old leaf is as it was: readers may be in it.
+            leaf.mark_dead();
+            quick.each_removed(|first, last, word| sink.entry(first, last, word));
+            sink.node(leaf.block());
+            return;
+        }
+        let mut removed = Removed::none();
+        quick.each_removed(|first, last, word| removed.add(first, last, word));
+        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
+        quick.edit(unsafe { leaf.write() });
+        if let Some((parent, i, holes)) = holes {
+            quick.tell(leaf, parent, i, &holes);
+        }
+        removed.give(sink);
+    }
+}
+
+impl<K: Key, S: Shape> Quick<K, S> {
+    /// Shows the entries that the write removes, as long as the leaf is as it was.
+    #[inline]
+    fn each_removed(&self, mut show: impl FnMut(K, K, crate::node::Word)) {
+        let end = self.to + 1 - usize::from(self.tail);
+        for i in self.from + usize::from(self.head)..end {
+            let found = self.place.slot(i);
+            if !found.word.is_null() {
+                show(found.first, found.last, found.word);
+            }
+        }
+    }
+
+    /// Makes the change in the leaf or in a copy of it.
+    #[inline]
+    fn edit(&self, node: NodeMut<K, S>) {
+        let at = self.from + usize::from(self.head);
+        let after = self.to + 1 - usize::from(self.tail);
+        // What is left of slot `to` moves with the slots after it; what is left of slot `from` stays where it is.
+        if after != at + 1 {
+            node.shift(after, at + 1);
+        }
+        if self.head {
+            node.set_pivot(self.from, self.first.wrapping_sub(K::ONE));
+        }
+        node.set_slot(at, self.word);
+        if at < node.node().end() {
+            node.set_pivot(at, self.last);
+        } else if at + 1 < node.node().capacity() {
+            node.set_pivot(at, K::MAX);
+        }
+    }
+
+    /// Looks at the holes, as long as the leaf is as it was.
+    #[inline]
+    fn holes(&self) -> Holes<K> {
+        let Place { leaf, min, max } = self.place;
+        let mut holes = Holes {
+            gone: K::MIN,
+            made: K::MIN,
+            outermost: false,
+        };
+        let start = leaf.first(self.from, min);
+        let mut first = start;
+        let mut last = first;
+        for i in self.from..=self.to {
+            last = leaf.last(i, max);
+            if leaf.slot(i).is_null() {
+                holes.gone = holes.gone.max(K::span(first, last));
+            }
+            first = last.wrapping_add(K::ONE);
+        }
+        if self.word.is_null() {
+            holes.made = K::span(self.first, self.last);
+        }
+        if self.head && leaf.slot(self.from).is_null() {
+            holes.made = holes.made.max(self.first.wrapping_sub(start));
+        }
+        if self.tail && leaf.slot(self.to).is_null() {
+            let tail = last.wrapping_sub(self.last);
+            holes.made = holes.made.max(tail);
+            // The new entry is among the indices before, so that they hold no more than this in holes.
+            holes.outermost = last == K::MAX && tail >= self.last;
+        }
+        holes
+    }
+
+    /// Tells the nodes above, of which `parent` leads to the leaf by its slot `i`, what has become of the holes. `leaf` is the leaf
+    /// as it is now.
+    #[inline]
+    fn tell(&self, leaf: Node<K, S>, parent: Node<K, S>, i: usize, holes: &Holes<K>) {
+        let Place { min, max, .. } = self.place;
+        let Holes { gone, made, .. } = *holes;
+        if holes.outermost {
+            tell_last(parent, made);
+            return;
+        }
+        let known = parent.gap(i);
+        // No other hole of the leaf can be larger than what the slots that were not touched cover.
+        if made >= known || (gone == known && made >= K::span(min, max).wrapping_sub(gone)) {
+            tell_from(parent, i, min, made);
+        } else if gone == known {
+            tell_from(parent, i, min, largest_in_leaf(leaf, min, max));
+        }
+    }
+}
