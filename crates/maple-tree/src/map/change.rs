@@ -15,6 +15,16 @@ use crate::write::{self, Host, Lowest};
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// Stores `value` at `range` if that is a hole, or part of one. O(log n).
     ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// map.insert_range(10..20, 1)?;
+    /// let refused = map.insert_range(15..25, 2).unwrap_err();
+    /// assert_eq!(refused.into_value(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The value comes back if an entry intersects the range, if there is no memory, or if the range is empty.
@@ -28,6 +38,15 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 
     /// Stores `value` at the one index `key`, if that is in a hole. O(log n).
     ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// map.insert(7, 1)?;
+    /// assert_eq!(map.get_range(7), Some((7..=7, 1)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`insert_range`](MapleTree::insert_range).
@@ -37,6 +56,16 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 
     /// Stores `value` at the lowest gap of `size` indices within `bounds`, and gives its first index. O(log n) if the map tracks
     /// gaps.
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// assert_eq!(map.alloc_range(10.., 5, 9)?, 30);
+    /// assert_eq!(map.get_range(30), Some((30..=34, 9)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -53,6 +82,15 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 
     /// As [`alloc_range`](Self::alloc_range), at the highest gap.
     ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// assert_eq!(map.alloc_rrange(..50, 5, 9)?, 35);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`alloc_range`](Self::alloc_range).
@@ -68,6 +106,17 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// Stores `value` at one free index within `bounds`: the lowest at or after `next`, or, if there is none, the lowest of all. `next`
     /// becomes the index after it, so that indices are reused late. Gives the index, and whether the search started over.
     ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// let mut next = 8;
+    /// for expected in [(8, false), (9, false), (0, true)] {
+    ///     assert_eq!(map.alloc_cyclic(0..10, &mut next, 1)?, expected);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`alloc_range`](Self::alloc_range); `next` stays as it was.
@@ -82,6 +131,16 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 
     /// Stores `value` at `range`. Entries within the range are dropped, entries that overlap one end of
     /// it keep what is outside.
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// map.store_range(15..45, 9)?;
+    /// assert_eq!(map.ranges().collect::<Vec<_>>(), [10..=14, 15..=44, 45..=49]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -101,6 +160,17 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// As [`store_range`](MapleTree::store_range); hands the entries within the range to `displaced`, in no
     /// particular order, with the ranges that they had.
     ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// let mut gone = Vec::new();
+    /// map.store_range_with(15..45, 9, |range, value| gone.push((range, value)))?;
+    /// assert_eq!(gone, [(20..=29, 2)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`store_range`](MapleTree::store_range).
@@ -115,6 +185,16 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 
     /// As [`store_range`](MapleTree::store_range); if the range lies strictly within an entry, the part above gets
     /// the value that `split` makes from that entry and the range of that part.
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// map.insert_range(0..100, 1)?;
+    /// map.store_range_splitting(40..50, 2, |_, around| Some(around))?;
+    /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=39, 1), (40..=49, 2), (50..=99, 1)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -186,6 +266,16 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// Makes `range` a hole. Entries within it are dropped, entries that overlap one end of it keep
     /// what is outside.
     ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// map.erase_range(15..45)?;
+    /// assert_eq!(map.ranges().collect::<Vec<_>>(), [10..=14, 45..=49]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the range lies strictly within one entry, if there is no memory (joining nodes that have become too small
@@ -196,6 +286,17 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 
     /// As [`erase_range`](MapleTree::erase_range); hands the entries within the range to `displaced`, in no particular
     /// order, with the ranges that they had.
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// let mut gone = Vec::new();
+    /// map.erase_range_with(15..45, |range, value| gone.push((range, value)))?;
+    /// assert_eq!(gone, [(20..=29, 2)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -211,6 +312,16 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// As [`erase_range`](MapleTree::erase_range); if the range lies strictly within an entry, the part above gets the
     /// value that `split` makes from that entry and the range of that part.
     ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// map.insert_range(0..100, 1)?;
+    /// map.erase_range_splitting(40..50, |_, around| Some(around))?;
+    /// assert_eq!(map.ranges().collect::<Vec<_>>(), [0..=39, 50..=99]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If there is no memory, if the range is empty, or (as [`EraseError::Splits`]) if `split` gives
@@ -225,6 +336,16 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 
     /// Removes the whole entry at `key`, and gives its range and value. O(log n).
     ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// assert_eq!(map.remove(15)?, Some((10..=19, 1)));
+    /// assert_eq!(map.remove(15)?, None);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If there is no memory (joining nodes that have become too small may take some); the entry is still there
@@ -237,6 +358,16 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     }
 
     /// Exchanges the value of the entry at `key`, whose range stays as it is, and gives the old one. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// assert_eq!(map.replace(25, 9), Ok(2));
+    /// assert_eq!(map.replace(35, 9), Err(9));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -251,6 +382,16 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// Lets the entry at `key` grow to `range`, which contains all that it covers now. Other entries within the range
     /// are handed to `displaced`, entries that overlap one end of it keep what is outside. (To let an entry shrink, erase
     /// what it is to lose.)
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// assert!(map.grow(25, 15..35, |_, _| ())?);
+    /// assert_eq!(map.ranges().collect::<Vec<_>>(), [10..=14, 15..=34, 40..=49]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

@@ -42,6 +42,15 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 
     /// Removes the entry with the highest range, and gives it. O(log n).
     ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// map.try_extend([(5..9, 1), (20..30, 2)])?;
+    /// assert_eq!(map.pop_last()?, Some((20..=29, 2)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`pop_first`](MapleTree::pop_first).
@@ -211,6 +220,16 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     }
 
     /// Drops all entries and nodes. Never fails. The map keeps its mode. O(n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// map.insert(7, 1)?;
+    /// map.clear();
+    /// assert!(map.is_empty() && map.tracks_gaps());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn clear(&mut self) {
         // SAFETY: `self` is exclusively borrowed: there are no other writers and no readers.
         unsafe { demolish::<K, V, A, S>(&self.raw, &self.alloc) }

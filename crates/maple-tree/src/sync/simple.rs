@@ -45,16 +45,43 @@ where
     }
 
     /// Whether `key` is within an entry at this moment. Takes no lock. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// map.insert(7, 1)?;
+    /// assert!(map.contains(7) && !map.contains(8));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn contains(&self, key: K) -> bool {
         self.read().contains(key)
     }
 
     /// Whether there are no entries at this moment. Takes no lock. O(1).
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// map.insert(7, 1)?;
+    /// assert!(!map.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_empty(&self) -> bool {
         self.read().is_empty()
     }
 
     /// [`Writer::insert_range`](crate::Writer::insert_range) under the lock.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// map.insert_range(0..10, 1)?;
+    /// assert!(map.contains(9));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -64,6 +91,15 @@ where
     }
 
     /// [`Writer::insert`](crate::Writer::insert) under the lock.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// map.insert(7, 1)?;
+    /// assert!(map.insert(7, 2).is_err());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -94,6 +130,16 @@ where
 
     /// [`Writer::erase_range`](crate::Writer::erase_range) under the lock.
     ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// map.insert_range(0..10, 1)?;
+    /// map.erase_range(5..)?;
+    /// assert!(map.contains(4) && !map.contains(5));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the range lies strictly within one entry, if there is no memory, or if the range is empty. Nothing has changed then.
@@ -102,6 +148,15 @@ where
     }
 
     /// [`Writer::remove`](crate::Writer::remove) under the lock.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// map.insert_range(0..10, 1)?;
+    /// assert_eq!(map.remove(5)?, Some(0..=9));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -112,6 +167,16 @@ where
 
     /// [`Writer::replace`](crate::Writer::replace) under the lock.
     ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// map.insert_range(0..10, 1)?;
+    /// assert_eq!(map.replace(5, 2), Ok(()));
+    /// assert_eq!(map.replace(15, 2), Err(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The value comes back if there is no entry, or if there is no memory where that takes some.
@@ -120,6 +185,15 @@ where
     }
 
     /// [`Writer::alloc_range`](crate::Writer::alloc_range) under the lock.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// map.insert_range(0..10, 1)?;
+    /// assert_eq!(map.alloc_range(.., 5, 2)?, 10);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -135,6 +209,16 @@ where
     }
 
     /// [`Writer::clear`](crate::Writer::clear) under the lock. Never fails.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// map.insert_range(0..10, 1)?;
+    /// map.clear();
+    /// assert!(map.is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn clear(&self) {
         self.write().clear();
     }

@@ -26,6 +26,17 @@ where
 {
     /// Stores `value` at `range` if that is a hole, or part of one. O(log n).
     ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.insert_range(10..20, 1)?;
+    /// assert_eq!(map.read().get(15), Some(1));
+    /// assert_eq!(writer.insert_range(15..25, 2).unwrap_err().into_value(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The value comes back if an entry intersects the range, if there is no memory, or if the range is empty.
@@ -39,6 +50,16 @@ where
 
     /// Stores `value` at the one index `key`, if that is in a hole. O(log n).
     ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.insert(7, 1)?;
+    /// assert_eq!(map.read().get_range(7), Some((7..=7, 1)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`insert_range`](Writer::insert_range).
@@ -48,6 +69,16 @@ where
 
     /// Stores `value` at the lowest gap of `size` indices within `bounds`, and gives its first index. O(log n) if the map tracks
     /// gaps.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// assert_eq!(writer.alloc_range(10.., 5, 9)?, 30);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -64,6 +95,16 @@ where
 
     /// As [`alloc_range`](Self::alloc_range), at the highest gap.
     ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// assert_eq!(writer.alloc_rrange(..50, 5, 9)?, 35);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`alloc_range`](Self::alloc_range).
@@ -78,6 +119,17 @@ where
 
     /// Stores `value` at one free index within `bounds`: the lowest at or after `next`, or, if there is none, the lowest of all. `next`
     /// becomes the index after it, so that indices are reused late. Gives the index, and whether the search started over.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// let mut next = 9;
+    /// assert_eq!(writer.alloc_cyclic(0..10, &mut next, 1)?, (9, false));
+    /// assert_eq!(writer.alloc_cyclic(0..10, &mut next, 1)?, (0, true));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -94,6 +146,17 @@ where
     /// Stores `value` at `range`, and retires the entries within it. Entries that overlap one end of it keep what is outside. Readers see
     /// all of the old or all of the new.
     ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// writer.store_range(15..45, 9)?;
+    /// assert_eq!(map.read().ranges().collect::<Vec<_>>(), [10..=14, 15..=44, 45..=49]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// The value comes back if the range lies strictly within one entry, if there is no memory, or if the range is empty.
@@ -107,6 +170,18 @@ where
 
     /// As [`store_range`](Writer::store_range); shows the entries within the range to `displaced`, in no particular order,
     /// with the ranges that they had.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// let mut gone = Vec::new();
+    /// writer.store_range_with(15..45, 9, |range, value| gone.push((range, value)))?;
+    /// assert_eq!(gone, [(20..=29, 2)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -122,6 +197,17 @@ where
 
     /// As [`store_range`](Writer::store_range); if the range lies strictly within an entry, the part above gets the value
     /// that `split` makes from that entry and the range of that part.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.insert_range(0..100, 1)?;
+    /// writer.store_range_splitting(40..50, 2, |_, around| Some(around))?;
+    /// assert_eq!(map.read().values().collect::<Vec<_>>(), [1, 2, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -167,6 +253,16 @@ where
     /// As [`insert_range`](Writer::insert_range); neighbours that touch the range and are the `same` as the new value become one
     /// entry with it, as for [`store_range_coalescing`](Writer::store_range_coalescing). O(log n).
     ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// assert_eq!(writer.insert_range_coalescing(30..40, 3, |a, b| a == b)?, 30..=49);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`insert_range`](Writer::insert_range).
@@ -181,6 +277,17 @@ where
 
     /// Makes `range` a hole, and retires the entries within it. Entries that overlap one end of it keep what is outside.
     ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// writer.erase_range(15..45)?;
+    /// assert_eq!(map.read().ranges().collect::<Vec<_>>(), [10..=14, 45..=49]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If the range lies strictly within one entry, if there is no memory, or if the range is empty. Nothing has changed
@@ -191,6 +298,18 @@ where
 
     /// As [`erase_range`](Writer::erase_range); shows the entries within the range to `displaced`, in no particular order,
     /// with the ranges that they had.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// let mut gone = Vec::new();
+    /// writer.erase_range_with(15..45, |range, value| gone.push((range, value)))?;
+    /// assert_eq!(gone, [(20..=29, 2)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -206,6 +325,17 @@ where
     /// As [`erase_range`](Writer::erase_range); if the range lies strictly within an entry, the part above gets the value
     /// that `split` makes from that entry and the range of that part.
     ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.insert_range(0..100, 1)?;
+    /// writer.erase_range_splitting(40..50, |_, around| Some(around))?;
+    /// assert_eq!(map.read().ranges().collect::<Vec<_>>(), [0..=39, 50..=99]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If there is no memory, if the range is empty, or (as [`EraseError::Splits`]) if `split` gives `None`.
@@ -219,6 +349,16 @@ where
 
     /// Removes the whole entry at `key`, retires its value, and gives its range. O(log n).
     ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// assert_eq!(writer.remove(15)?, Some(10..=19));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If there is no memory; the entry is still there then.
@@ -227,6 +367,17 @@ where
     }
 
     /// Exchanges the value of the entry at `key`, whose range stays as it is, with one store, and retires the old one.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// assert_eq!(writer.replace(25, 9), Ok(()));
+    /// assert_eq!(map.read().get(25), Some(9));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -238,6 +389,17 @@ where
 
     /// Lets the entry at `key` grow to `range`, which contains all that it covers now. Other entries within the range are
     /// retired, entries that overlap one end of it keep what is outside.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// assert!(writer.grow(25, 15..35)?);
+    /// assert_eq!(map.read().ranges().collect::<Vec<_>>(), [10..=14, 15..=34, 40..=49]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///

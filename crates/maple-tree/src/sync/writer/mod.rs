@@ -89,6 +89,19 @@ where
     );
 
     /// A position in the map that changes it, with a range to look for or to store at.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// let mut cursor = writer.cursor_mut(0..=0);
+    /// assert_eq!(cursor.find(..), Some(1));
+    /// cursor.erase()?;
+    /// assert_eq!(map.read().len(), 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn cursor_mut(
         &mut self,
         range: impl RangeBounds<K>,

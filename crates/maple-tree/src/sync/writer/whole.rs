@@ -124,6 +124,18 @@ where
     /// As [`append`](Writer::append); of an entry that ends up on several sides of others, each part but the lowest gets the value that `split`
     /// makes from that entry and the range of the part.
     ///
+    /// ```
+    /// use maple_tree::{MapleTree, SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.insert_range(0..100, 1)?;
+    /// let mut other = MapleTree::try_from_sorted([(10..20, 2)])?;
+    /// writer.append_splitting(&mut other, |_, value| Some(value))?;
+    /// assert_eq!(map.read().values().collect::<Vec<_>>(), [1, 2, 1]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If there is no memory, or (as [`EraseError::Splits`]) if `split` gives `None`. Both maps are as they were then.
@@ -202,6 +214,17 @@ where
     }
 
     /// Removes all entries at once, and retires them.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.insert(7, 1)?;
+    /// writer.clear();
+    /// assert!(map.read().is_empty());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn clear(&mut self) {
         // A hole over everything takes no node, so that it cannot fail.
         let plan = self.tree.raw.plan_store(K::MIN, K::MAX, NULL);
@@ -211,6 +234,17 @@ where
 
     /// A duplicate, in one pass over the nodes, as a map without concurrent readers. `copy` is shown each entry once, in order, and
     /// gives the value that the duplicate has there, or `None` to leave the entry out.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.insert(7, 1)?;
+    /// let copy = writer.try_clone_with(|_, value| Ok::<_, ()>(Some(value + 1)));
+    /// assert_eq!(copy.map_err(|_| "no memory")?.get(7), Some(2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
