@@ -50,12 +50,8 @@ pub(crate) fn report(options: &Options, sizes: &[u64], quick: bool) -> Report {
             };
             let mut subjects = subjects(kind, &wanted);
             let mut figures = vec![Vec::new(); subjects.len()];
-            // Runs on a map of ten millions take seconds each, and are long enough to be even.
-            let runs = if n > ALL_UP_TO {
-                options.runs.min(2)
-            } else {
-                options.runs
-            };
+            // A run on a map of ten millions takes seconds, and is long enough to be even.
+            let runs = if n > ALL_UP_TO { 1 } else { options.runs };
             for run in 0..runs {
                 let order = data.order(kind, run);
                 for (subject, figures) in subjects.iter_mut().zip(&mut figures) {
