@@ -1,19 +1,28 @@
-//! Duplication: one pass over the nodes, depth first, each entry shown once to a closure that makes its copy or
-//! leaves it out.
+//! Duplication: one pass over the nodes, depth first. Each is copied as a whole, and then what differs is put right: the parent, the
+//! children, and, in leaves, the values.
+//!
+//! All nodes are there before the first is copied: as one run, if the allocator has runs. So the only failure on the way is
+//! that of the closure that makes the values. It is shown each entry once, in order, and may leave entries out; the sizes of holes
+//! are those of the original wherever it did not.
 
 use core::marker::PhantomData;
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use crate::alloc::NodeAlloc;
-use crate::gap_upkeep::{largest_below, largest_in_leaf};
+use crate::gap_upkeep::{largest_in_leaf, tell_ancestors};
 use crate::key::Key;
 use crate::node::{Kind, LAYOUT, NULL, Node, NodeMut, Word};
+use crate::prefetch;
 use crate::reserve::{AllocError, Reserve};
 use crate::shape::Shape;
 use crate::store::Sink;
 use crate::tree::{RawTree, Root};
 use crate::value::Value;
+use crate::walk::Place;
+
+/// How many nodes ahead memory is asked for.
+const AHEAD: usize = 2;
 
 /// Why a duplicate was not made. Nothing of it is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,17 +61,94 @@ impl<E: core::error::Error + 'static> core::error::Error for CloneError<E> {
 pub(crate) trait Copier<K> {
     /// Why an entry could not be copied.
     type Error;
+    /// The copy of every word is the word itself: [`copy`](Copier::copy) and [`undo`](Copier::undo) need not be called.
+    const VERBATIM: bool = false;
     /// The copy of an entry, or NULL to leave it out.
     fn copy(&mut self, first: K, last: K, word: Word) -> Result<Word, Self::Error>;
     /// Takes a copy back.
-    fn undo(&mut self, first: K, last: K, word: Word);
+    fn undo(&mut self, word: Word);
 }
 
-struct Dup<'a, A, C> {
+/// The nodes that a duplicate takes.
+struct Supply<'a, A: NodeAlloc> {
     alloc: &'a A,
+    /// What is left of a run, …
+    run: *mut u8,
+    left: usize,
+    /// … and nodes that were allocated one by one.
+    single: Reserve,
+}
+
+impl<'a, A: NodeAlloc> Supply<'a, A> {
+    fn new(nodes: usize, alloc: &'a A) -> Result<Self, AllocError> {
+        let mut supply = Self {
+            alloc,
+            run: core::ptr::null_mut(),
+            left: 0,
+            single: Reserve::new(),
+        };
+        if let Some(run) = alloc.allocate_run(LAYOUT, nodes) {
+            supply.run = run.as_ptr();
+            supply.left = nodes;
+        } else {
+            // Dropping what there is gives it back.
+            supply.single.fill(nodes, alloc)?;
+        }
+        Ok(supply)
+    }
+
+    /// A block for a node, which nobody else uses. There is one: they were counted.
+    #[inline(always)]
+    fn take(&mut self) -> NonNull<u8> {
+        if self.left > 0
+            && let Some(block) = NonNull::new(self.run)
+        {
+            self.left -= 1;
+            // The address after the last one is at the end of the run.
+            self.run = self.run.wrapping_add(LAYOUT.size());
+            return block;
+        }
+        self.single.pop()
+    }
+
+    /// Gives back a node of a duplicate that is given up.
+    ///
+    /// # Safety
+    ///
+    /// It was taken from here, and nobody uses it any more.
+    unsafe fn put(&self, block: NonNull<u8>) {
+        // SAFETY: each node of a run is given back by itself (the caller's promise otherwise).
+        unsafe { self.alloc.deallocate(block, LAYOUT) }
+    }
+}
+
+impl<A: NodeAlloc> Drop for Supply<'_, A> {
+    fn drop(&mut self) {
+        while self.left > 0 {
+            let block = self.take();
+            // SAFETY: nobody has it.
+            unsafe { self.put(block) };
+        }
+        self.single.release(self.alloc);
+    }
+}
+
+struct Dup<'a, A: NodeAlloc, C> {
+    supply: Supply<'a, A>,
     copier: &'a mut C,
     /// Some entry was left out: holes may neighbour each other.
     left_out: bool,
+}
+
+/// How many nodes there are from `node` down. Looks at inner nodes only.
+fn count<K: Key, S: Shape>(node: Node<K, S>) -> usize {
+    if node.is_leaf() {
+        return 1;
+    }
+    if node.child(0).is_leaf() {
+        return 1 + node.used();
+    }
+    (0..=node.end()).fold(1, |nodes, i| nodes + count(node.child(i)))
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
@@ -86,22 +172,30 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                     .copy(K::MIN, K::MIN, word)
                     .map_err(CloneError::Entry)?;
                 return new.put_single(copy, alloc).inspect_err(|_| {
-                    copier.undo(K::MIN, K::MIN, copy);
+                    if !copy.is_null() {
+                        copier.undo(copy);
+                    }
                 });
             }
             Root::Node(root) => root,
         };
         let mut dup = Dup {
-            alloc,
+            supply: Supply::new(count(root), alloc)?,
             copier,
             left_out: false,
         };
-        let (copy, _) = dup.node(root, K::MIN, K::MAX)?;
-        let left_out = dup.left_out;
-        new.publish_root(copy.node().word(), self.height());
-        if left_out && let Err(AllocError) = new.join_holes(alloc) {
+        let copy = if root.is_leaf() {
+            dup.leaf(root.as_leaf(), None, K::MIN, K::MAX)
+        } else {
+            dup.inner(root, None, K::MIN, K::MAX)
+        };
+        let copy = copy.map_err(CloneError::Entry)?;
+        new.publish_root(copy.word(), self.height());
+        if dup.left_out
+            && let Err(AllocError) = new.join_holes(alloc)
+        {
             if let Root::Node(root) = new.root() {
-                dup.undo(root, K::MIN, K::MAX);
+                dup.undo(root);
             }
             new.publish_root(NULL, 0);
             return Err(CloneError::Alloc);
@@ -167,107 +261,147 @@ impl<K, A: NodeAlloc> Sink<K> for Discard<'_, A> {
 }
 
 impl<A: NodeAlloc, C> Dup<'_, A, C> {
-    /// Copies a node and all below; gives the size of its largest hole too, if the tree tracks them.
-    #[expect(
-        clippy::type_complexity,
-        reason = "a node, a size, or the copier's error"
-    )]
-    fn node<K: Key, S: Shape>(
+    /// Copies an inner node and all below.
+    fn inner<K: Key, S: Shape>(
         &mut self,
         old: Node<K, S>,
+        parent: Option<Node<K, S>>,
         min: K,
         max: K,
-    ) -> Result<(NodeMut<K, S>, K), CloneError<C::Error>>
+    ) -> Result<Node<K, S>, C::Error>
     where
         C: Copier<K>,
     {
-        let block = self.alloc.allocate(LAYOUT).ok_or(CloneError::Alloc)?;
-        // SAFETY: the block is fresh, and has the layout of a node.
-        let new = unsafe { NodeMut::<K, S>::init(block, old.kind()) };
+        // SAFETY: nobody else uses the block, and nobody writes the original (promise of `dup_into`).
+        let new = unsafe { NodeMut::copy(self.supply.take(), old) };
+        let node = new.node();
+        node.set_parent(parent);
         let end = old.end();
-        let mut first = min;
-        let mut left_out = false;
         for i in 0..=end {
-            let last = old.last(i, max);
-            let made = self.slot(old, new, i, first, last);
-            match made {
-                Ok(hole) => left_out |= hole,
+            prefetch::node::<0>(old.slot((i + AHEAD).min(end)));
+            let child = old.child(i);
+            let (first, last) = (old.first(i, min), old.last(i, max));
+            let copy = if child.is_leaf() {
+                self.leaf(child.as_leaf(), Some(node), first, last)
+            } else {
+                self.inner(child, Some(node), first, last)
+            };
+            match copy {
+                Ok(copy) => new.set_slot(i, copy.word()),
                 Err(error) => {
-                    if i > 0 {
-                        new.set_end(i - 1);
-                        self.undo(new.node(), min, first.wrapping_sub(K::ONE));
-                    } else {
-                        // SAFETY: the block was allocated above and nothing leads to it.
-                        unsafe { self.alloc.deallocate(block, LAYOUT) };
+                    // Those after it are still the original's.
+                    for i in 0..i {
+                        self.undo(node.child(i));
                     }
+                    // SAFETY: taken above, and nothing leads to it.
+                    unsafe { self.supply.put(node.block()) };
                     return Err(error);
                 }
             }
-            if i < end {
-                new.set_pivot(i, last);
-            }
-            first = last.wrapping_add(K::ONE);
         }
-        new.set_end(end);
-        self.left_out |= left_out;
-        let gap = match old.kind() {
-            Kind::Gap => largest_below(new.node()),
-            Kind::Leaf => largest_in_leaf(new.node(), min, max),
-            Kind::Range => K::MIN,
-        };
-        Ok((new, gap))
+        Ok(node)
     }
 
-    /// Copies a slot; tells whether an entry was left out.
-    fn slot<K: Key, S: Shape>(
+    /// Copies a leaf and its entries.
+    #[inline]
+    fn leaf<K: Key, S: Shape>(
         &mut self,
         old: Node<K, S>,
-        new: NodeMut<K, S>,
-        i: usize,
-        first: K,
-        last: K,
-    ) -> Result<bool, CloneError<C::Error>>
+        parent: Option<Node<K, S>>,
+        min: K,
+        max: K,
+    ) -> Result<Node<K, S>, C::Error>
     where
         C: Copier<K>,
     {
-        let word = old.slot(i);
-        if old.is_leaf() {
-            if word.is_null() {
-                return Ok(false);
+        // SAFETY: as in `inner`.
+        let new = unsafe { NodeMut::copy(self.supply.take(), old) };
+        let node = new.node();
+        node.set_parent(parent);
+        if C::VERBATIM {
+            return Ok(node);
+        }
+        let place = Place {
+            leaf: node,
+            min,
+            max,
+        };
+        let mut left_out = false;
+        // SAFETY: the node is ours.
+        let entries = unsafe { node.entries() };
+        let mut left = entries;
+        while left != 0 {
+            let i = left.trailing_zeros();
+            left &= left - 1;
+            let found = place.slot(i as usize);
+            match self.copier.copy(found.first, found.last, found.word) {
+                Ok(copy) => {
+                    new.set_slot(i as usize, copy);
+                    left_out |= copy.is_null();
+                }
+                Err(error) => {
+                    // Those before it are copies, or left out.
+                    self.undo_entries(node, entries & !(u32::MAX << i));
+                    // SAFETY: taken above, and nothing leads to it.
+                    unsafe { self.supply.put(node.block()) };
+                    return Err(error);
+                }
             }
-            let copy = self
-                .copier
-                .copy(first, last, word)
-                .map_err(CloneError::Entry)?;
-            new.set_slot(i, copy);
-            return Ok(copy.is_null());
         }
-        let (child, gap) = self.node(old.child(i), first, last)?;
-        child.node().set_parent(Some(new.node()));
-        new.set_slot(i, child.node().word());
-        if old.kind() == Kind::Gap {
-            new.node().set_gap(i, gap);
+        if left_out {
+            self.left_out = true;
+            if parent.is_some_and(|parent| parent.kind() == Kind::Gap) {
+                tell_ancestors(node, min, largest_in_leaf(node, min, max));
+            }
         }
-        Ok(false)
+        Ok(node)
+    }
+
+    /// Takes back those entries of a leaf of the duplicate that the bits stand for and that have not been left out.
+    fn undo_entries<K: Key, S: Shape>(&mut self, leaf: Node<K, S>, entries: u32)
+    where
+        C: Copier<K>,
+    {
+        let mut left = entries;
+        while left != 0 {
+            let word = leaf.slot(left.trailing_zeros() as usize);
+            left &= left - 1;
+            if !word.is_null() && !C::VERBATIM {
+                self.copier.undo(word);
+            }
+        }
     }
 
     /// Takes back a node of the duplicate, and all below.
-    fn undo<K: Key, S: Shape>(&mut self, node: Node<K, S>, min: K, max: K)
+    fn undo<K: Key, S: Shape>(&mut self, node: Node<K, S>)
     where
         C: Copier<K>,
     {
-        for i in 0..=node.end() {
-            let (first, last) = (node.first(i, min), node.last(i, max));
-            let word = node.slot(i);
-            if !node.is_leaf() {
-                self.undo(node.child(i), first, last);
-            } else if !word.is_null() {
-                self.copier.undo(first, last, word);
+        if node.is_leaf() {
+            self.undo_entries(node.as_leaf(), u32::MAX >> (31 - node.end()));
+        } else {
+            for i in 0..=node.end() {
+                self.undo(node.child(i));
             }
         }
         // SAFETY: the node came from this allocator, and the duplicate has no other users.
-        unsafe { self.alloc.deallocate(node.block(), LAYOUT) };
+        unsafe { self.supply.put(node.block()) };
     }
+}
+
+/// Copies words as they are.
+pub(crate) struct Verbatim;
+
+impl<K> Copier<K> for Verbatim {
+    type Error = core::convert::Infallible;
+
+    const VERBATIM: bool = true;
+
+    fn copy(&mut self, _: K, _: K, word: Word) -> Result<Word, Self::Error> {
+        Ok(word)
+    }
+
+    fn undo(&mut self, _: Word) {}
 }
 
 /// Copies values by a closure.
@@ -301,7 +435,7 @@ where
         Ok(copy.map_or(NULL, |value| value.into_raw().as_ptr()))
     }
 
-    fn undo(&mut self, _: K, _: K, word: Word) {
+    fn undo(&mut self, word: Word) {
         if let Some(raw) = NonNull::new(word) {
             // SAFETY: the word was made by `copy` above, and the duplicate is given up.
             drop(unsafe { V::from_raw(raw) });

@@ -8,7 +8,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use crate::alloc::NodeAlloc;
-use crate::dup::{CloneError, Copier};
+use crate::dup::{CloneError, Verbatim};
 use crate::gap::Want;
 use crate::node::{Node, Word, is_node};
 use crate::reserve::{AllocError, Reserve};
@@ -137,19 +137,6 @@ impl<F: FnMut(NonNull<u8>)> Sink<usize> for Nodes<F> {
     fn node(&mut self, block: NonNull<u8>) {
         (self.0)(block);
     }
-}
-
-/// Copies words as they are.
-struct Verbatim;
-
-impl Copier<usize> for Verbatim {
-    type Error = core::convert::Infallible;
-
-    fn copy(&mut self, _: usize, _: usize, word: Word) -> Result<Word, Self::Error> {
-        Ok(word)
-    }
-
-    fn undo(&mut self, _: usize, _: usize, _: Word) {}
 }
 
 impl WordTree {

@@ -93,7 +93,7 @@ impl Reserve {
     }
 
     #[inline]
-    fn pop(&mut self) -> NonNull<u8> {
+    pub(crate) fn pop(&mut self) -> NonNull<u8> {
         assert!(
             !self.head.is_null(),
             "a write used more nodes than its plan reserved"

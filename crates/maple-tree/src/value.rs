@@ -31,6 +31,13 @@ pub unsafe trait Value: Sized {
     where
         Self: 'a;
 
+    /// The word is all that there is to a value: a copy of it is another value, and nothing is done when one is dropped. Maps of
+    /// such values are duplicated without looking at them.
+    ///
+    /// The safety of this trait includes that this is only `true` if [`from_raw`](Value::from_raw) may be called any number of
+    /// times for the same word.
+    const PLAIN: bool = false;
+
     /// The word that stands for the value, which now owns it.
     fn into_raw(self) -> NonNull<()>;
 
@@ -266,6 +273,8 @@ unsafe impl<T> Value for &'static T {
     where
         Self: 'a;
 
+    const PLAIN: bool = true;
+
     #[inline]
     fn into_raw(self) -> NonNull<()> {
         NonNull::from(self).cast()
@@ -306,6 +315,8 @@ unsafe impl Value for NonZeroUsize {
         = Self
     where
         Self: 'a;
+
+    const PLAIN: bool = true;
 
     #[inline]
     fn into_raw(self) -> NonNull<()> {
@@ -353,6 +364,8 @@ macro_rules! in_place {
         = Self
     where
         Self: 'a;
+
+            const PLAIN: bool = true;
 
             #[inline]
             fn into_raw(self) -> NonNull<()> {

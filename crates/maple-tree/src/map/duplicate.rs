@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 use core::ops::RangeInclusive;
 
 use crate::alloc::{Fork, NodeAlloc};
-use crate::dup::{CloneError, CopyWith};
+use crate::dup::{CloneError, CopyWith, Verbatim};
 use crate::key::Key;
 use crate::map::MapleTree;
 use crate::map::build::no_memory;
@@ -66,6 +66,16 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         V: Duplicate,
         A: Fork,
     {
+        if V::PLAIN {
+            let new = self.empty_like();
+            // SAFETY: both maps are borrowed, so that nobody writes; they have the same modes; a copy of a value's word is a
+            // value (promise of `PLAIN`).
+            return match unsafe { self.raw.dup_into(&new.raw, &new.alloc, &mut Verbatim) } {
+                Ok(()) => Ok(new),
+                Err(CloneError::Alloc) => Err(AllocError),
+                Err(CloneError::Entry(never)) => match never {},
+            };
+        }
         self.try_clone_with(|_, value| V::duplicate(value).map(Some).ok_or(AllocError))
             .map_err(|_| AllocError)
     }

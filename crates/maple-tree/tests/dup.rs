@@ -1,0 +1,252 @@
+//! Duplicates: with a failure at every allocation and at every entry, with entries left out, from pools and from single nodes, and
+//! counts of nodes and values that are left.
+
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+mod support;
+
+use std::ops::RangeInclusive;
+
+use maple_tree::alloc::{Fork, NodeAlloc, Pool};
+use maple_tree::{CloneError, Fanout, Key, MapleTree, Native, Shape, SyncMapleTree, Waiting};
+use support::counting::{Alive, Count, Countdown};
+use support::{Rng, add};
+
+type Map<K, A, S> = MapleTree<K, Box<Alive>, A, S>;
+
+/// Entries of one to three indices, half of them before a hole; their numbers count up.
+fn fill<K: Key, A: NodeAlloc, S: Shape>(map: &mut Map<K, A, S>, entries: usize, count: &Count) {
+    let mut rng = Rng(entries as u64);
+    let mut at = rng.below(2);
+    for n in 0..entries {
+        let last = at + rng.below(3);
+        map.insert_range(
+            add(K::MIN, at)..=add(K::MIN, last),
+            Alive::boxed(n as u32, count),
+        )
+        .unwrap();
+        at = last + 1 + rng.below(2) * rng.below(4);
+    }
+}
+
+fn entries<K: Key, A: NodeAlloc, S: Shape>(map: &Map<K, A, S>) -> Vec<(RangeInclusive<K>, u32)> {
+    map.iter()
+        .map(|(range, value)| (range, value.number))
+        .collect()
+}
+
+/// Every way to make a duplicate of a map of that many entries, and every way in which it may fail. `nodes` counts what the
+/// maps' allocators take.
+fn every_duplicate<K: Key, A: Fork, S: Shape>(
+    mut map: Map<K, A, S>,
+    nodes: &Countdown,
+    size: usize,
+) {
+    let count = Count::default();
+    fill(&mut map, size, &count);
+    let original = entries(&map);
+    let (live, alive) = (nodes.live(), count.get());
+    assert_eq!(alive, size as isize);
+    let unchanged = |what: &str| {
+        assert_eq!((nodes.live(), count.get()), (live, alive), "{what}, {size}");
+    };
+    // Every allocation fails once.
+    nodes.insist(
+        || match map.try_clone_with(|_, value| Ok::<_, ()>(Some(value.clone_boxed()))) {
+            Ok(copy) => {
+                copy.check().unwrap();
+                assert_eq!(entries(&copy), original);
+                assert_eq!(copy.stats().nodes(), map.stats().nodes());
+                assert_eq!(count.get(), 2 * alive);
+                true
+            }
+            Err(error) => {
+                assert_eq!(error, CloneError::Alloc);
+                false
+            }
+        },
+        || unchanged("an allocation failed"),
+    );
+    unchanged("a duplicate was dropped");
+    // Every entry fails once; the closure was shown those before it, once and in order.
+    for fails in 0..size {
+        let mut shown = 0;
+        let copy = map.try_clone_with(|range, value| {
+            assert_eq!((range, value.number), original[shown].clone());
+            shown += 1;
+            if shown > fails {
+                Err(fails)
+            } else {
+                Ok(Some(value.clone_boxed()))
+            }
+        });
+        assert_eq!(copy.err(), Some(CloneError::Entry(fails)));
+        assert_eq!(shown, fails + 1);
+        unchanged("an entry failed");
+    }
+    // Entries are left out, and then allocations, or another entry, fail.
+    for every in [1, 2, 3, 7, 50] {
+        let kept = |n: u32| every > 1 && n % every != every - 1;
+        let mut expected = original.clone();
+        expected.retain(|&(_, n)| kept(n));
+        let taken = nodes.insist(
+            || {
+                let copy = map.try_clone_with(|_, value| {
+                    Ok::<_, ()>(kept(value.number).then(|| value.clone_boxed()))
+                });
+                match copy {
+                    Ok(copy) => {
+                        copy.check().unwrap();
+                        assert_eq!(entries(&copy), expected);
+                        assert_eq!(count.get(), alive + expected.len() as isize);
+                        true
+                    }
+                    Err(error) => {
+                        assert_eq!(error, CloneError::Alloc);
+                        false
+                    }
+                }
+            },
+            || unchanged("an allocation failed and entries were left out"),
+        );
+        assert!(taken <= 3 * map.stats().nodes() + 3 * size, "{taken}");
+        unchanged("a duplicate with entries left out was dropped");
+        let copy = map.try_clone_with(|_, value| match value.number {
+            n if n as usize + 1 == size => Err(()),
+            n => Ok(kept(n).then(|| value.clone_boxed())),
+        });
+        assert_eq!(copy.is_err(), size > 0);
+        drop(copy);
+        unchanged("the last entry failed and entries were left out");
+    }
+    drop(map);
+    assert_eq!((nodes.live(), count.get()), (0, 0));
+}
+
+trait CloneBoxed {
+    fn clone_boxed(&self) -> Box<Alive>;
+}
+
+impl CloneBoxed for Alive {
+    fn clone_boxed(&self) -> Box<Alive> {
+        Box::new(self.clone())
+    }
+}
+
+const SIZES: &[usize] = if cfg!(miri) {
+    &[0, 1, 20]
+} else {
+    &[0, 1, 2, 5, 17, 60, 134]
+};
+
+#[test]
+fn of_single_nodes() {
+    for &size in SIZES {
+        let nodes = Countdown::new();
+        every_duplicate::<u64, _, Native>(Map::with_gaps_in(&nodes), &nodes, size);
+        every_duplicate::<u64, _, Fanout<4>>(Map::with_gaps_in(&nodes), &nodes, size);
+        every_duplicate::<u32, _, Fanout<5>>(Map::new_in(&nodes), &nodes, size);
+        every_duplicate::<u128, _, Native>(Map::new_in(&nodes), &nodes, size);
+    }
+}
+
+#[test]
+fn of_runs_from_a_pool() {
+    for &size in SIZES {
+        let slabs = Countdown::new();
+        let pool = || Pool::new_in(&slabs);
+        every_duplicate::<u64, _, Native>(Map::with_gaps_in(pool()), &slabs, size);
+        every_duplicate::<u64, _, Fanout<4>>(Map::with_gaps_in(pool()), &slabs, size);
+        every_duplicate::<u32, _, Fanout<5>>(Map::new_in(pool()), &slabs, size);
+        every_duplicate::<u128, _, Native>(Map::new_in(pool()), &slabs, size);
+    }
+}
+
+/// An entry at index 0 only, in a tree without nodes.
+#[test]
+fn of_a_tree_without_nodes() {
+    let count = Count::default();
+    let mut map: MapleTree<u64, Box<Alive>> = MapleTree::new();
+    map.insert(0, Alive::boxed(1, &count)).unwrap();
+    assert_eq!(map.height(), 0);
+    assert!(matches!(
+        map.try_clone_with(|_, _| Err(5)),
+        Err(CloneError::Entry(5))
+    ));
+    let none = map.try_clone_with(|_, _| Ok::<_, ()>(None)).unwrap();
+    assert!(none.is_empty());
+    let copy = map.try_clone().unwrap();
+    assert_eq!((entries(&copy), count.get()), (vec![(0..=0, 1)], 2));
+    drop((map, copy));
+    assert_eq!(count.get(), 0);
+}
+
+/// Values whose word is all there is to them go with the nodes.
+#[test]
+fn of_plain_values() {
+    for gaps in [false, true] {
+        let slabs = Countdown::new();
+        let mut map: MapleTree<u64, u32, _> = if gaps {
+            MapleTree::with_gaps_in(Pool::new_in(&slabs))
+        } else {
+            MapleTree::new_in(Pool::new_in(&slabs))
+        };
+        let mut rng = Rng(3);
+        for n in 0..500 {
+            let first = rng.below(4000) as u64;
+            let _ = map.insert_range(first..=first + rng.below(3) as u64, n);
+        }
+        let before = slabs.live();
+        let taken = slabs.insist(
+            || match map.try_clone() {
+                Ok(mut copy) => {
+                    copy.check().unwrap();
+                    assert_eq!(copy, map);
+                    // The two have nothing in common.
+                    copy.clear();
+                    true
+                }
+                Err(_) => false,
+            },
+            || assert_eq!(slabs.live(), before),
+        );
+        assert_eq!((taken, slabs.live()), (1, before));
+        map.check().unwrap();
+        let mut copy = map.clone();
+        for key in 0..4000 {
+            drop(copy.remove(key));
+            copy.check().unwrap();
+        }
+        assert!(copy.is_empty() && !map.is_empty());
+        map.check().unwrap();
+    }
+}
+
+/// The original is a map with readers: its nodes are read while others read them, too.
+#[test]
+fn beside_readers() {
+    let count = Count::default();
+    let tree: SyncMapleTree<u64, Box<Alive>, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    for n in 0..100 {
+        tree.write()
+            .insert_range(n * 10..n * 10 + 7, Alive::boxed(n as u32, &count))
+            .unwrap();
+    }
+    let reader = tree.read();
+    let writer = tree.write();
+    let copy = writer
+        .try_clone_with(|_, value| Ok::<_, ()>((value.number % 3 > 0).then(|| value.clone_boxed())))
+        .unwrap();
+    copy.check().unwrap();
+    let expected = reader.iter().filter(|(_, value)| value.number % 3 > 0);
+    assert!(
+        expected
+            .map(|(range, value)| (range, value.number))
+            .eq(entries(&copy))
+    );
+    drop(writer);
+    drop(reader);
+    drop((tree, copy));
+    assert_eq!(count.get(), 0);
+}
