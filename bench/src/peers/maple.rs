@@ -58,12 +58,7 @@ impl RangeMap for Maple {
     }
 
     fn duplicate(&self) -> Self {
-        // The closure cannot fail, and nodes are there for the asking in a benchmark.
-        Self(
-            self.0
-                .try_clone_with(|_, value| Ok::<_, ()>(Some(value)))
-                .unwrap_or_default(),
-        )
+        Self(self.0.clone())
     }
 
     fn renewed(&self) -> Self {
