@@ -64,14 +64,16 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V,
         quick: &Quick<K, S>,
         entry: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
-        debug_assert_eq!(quick.nodes(self.raw.in_rcu()), 0);
+        let mut reserve = Reserve::new();
+        // One node at the most: there is nothing to give back if there is none.
+        reserve.fill(quick.nodes(self.raw.in_rcu()), &self.alloc)?;
         let mut sink = Immediate {
             alloc: &self.alloc,
             entry,
         };
-        // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers, and the tree is not in RCU
-        // mode, so that no node is needed; `quick` was just made; its word is a value's or NULL.
-        unsafe { self.raw.apply_quick(quick, &mut Reserve::new(), &mut sink) };
+        // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers; `quick` was just made; its
+        // node is reserved; its word is a value's or NULL.
+        unsafe { self.raw.apply_quick(quick, &mut reserve, &mut sink) };
         Ok(())
     }
 

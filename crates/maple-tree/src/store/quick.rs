@@ -2,13 +2,32 @@
 //!
 //! Most writes are such: what is left of the slots that they touch, and the new entry, fit the leaf, and leave enough in it. Whatever
 //! else may have to be done (a split, a neighbour that joins, a range over several leaves, a root) is left to
-//! the [`plan`](super::plan) of the general case. Where both could do, they do the same.
+//! the [`plan`](super::plan) of the general case.
+//!
+//! # A leaf that is full
+//!
+//! If nobody reads meanwhile, a leaf that has no room shares its slots with a neighbour that has some (as in a B*-tree), and is split
+//! only if both neighbours are nearly full, too: the nodes above keep their shape most of the time, and leaves are fuller. Ascending
+//! stores leave full leaves behind.
 
 use crate::key::Key;
 use crate::node::{Geometry, Kind, Word};
 use crate::shape::Shape;
 use crate::tree::{RawTree, Root};
 use crate::walk::{Found, Place, descend};
+
+/// Where the slots of a leaf go that has no room for all.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// There is room.
+    Here,
+    /// The leaf shares them with the leaf before, which has the same parent.
+    Before,
+    /// The leaf shares them with the leaf after, which has the same parent.
+    After,
+    /// The leaf keeps so many of them, the others go to a new leaf after it. The parent has room for that.
+    Split(usize),
+}
 
 /// A write into one leaf, which has been looked at.
 ///
@@ -24,7 +43,13 @@ pub(crate) struct Quick<K, S> {
     pub(crate) last: K,
     /// What the new slot holds.
     pub(crate) word: Word,
+    /// How many slots there are afterwards.
+    pub(crate) total: usize,
+    pub(crate) room: Room,
 }
+
+/// Two leaves that share their slots have room for one in so many of a leaf's slots then.
+const SPARE: usize = 8;
 
 /// Whether a write is a quick one.
 pub(crate) enum Try<T> {
@@ -46,7 +71,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// How many nodes it takes.
     #[inline]
     pub(crate) fn nodes(&self, in_rcu: bool) -> usize {
-        usize::from(in_rcu && !self.is_exact())
+        usize::from(in_rcu && !self.is_exact() || matches!(self.room, Room::Split(_)))
     }
 
     /// The write of `word` to `first..=last`, which are in the slots `from` and `to`; `None` if it is not a quick one.
@@ -56,8 +81,10 @@ impl<K: Key, S: Shape> Quick<K, S> {
         (from, to): (usize, usize),
         (first, last): (K, K),
         word: Word,
-        inner: Kind,
+        tree: &RawTree<K, S>,
     ) -> Option<Self> {
+        let inner = tree.inner_kind();
+        let in_place = (!tree.in_rcu()).then_some(inner);
         let Place { leaf, min, max } = place;
         let mut quick = Self {
             place,
@@ -68,6 +95,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
             first,
             last,
             word,
+            total: 0,
+            room: Room::Here,
         };
         if word.is_null() {
             quick.widen(inner)?;
@@ -81,7 +110,38 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let least = Geometry::<K, S>::least(Kind::Leaf);
         let enough = total >= least || total >= used || (min == K::MIN && max == K::MAX);
         let empties = total == 1 && word.is_null();
-        (total <= Geometry::<K, S>::SLOTS && enough && !splits && !empties).then_some(quick)
+        if splits || empties || !enough {
+            return None;
+        }
+        quick.total = total;
+        if total > Geometry::<K, S>::SLOTS {
+            quick.room = quick.elsewhere(in_place?)?;
+        }
+        Some(quick)
+    }
+
+    /// Finds room for what the leaf has no room for; `None` if the nodes above must change their shape. `inner` is the kind of the
+    /// parent.
+    #[inline(never)]
+    fn elsewhere(&self, inner: Kind) -> Option<Room> {
+        let slots = Geometry::<K, S>::SLOTS;
+        let Place { leaf, min, max } = self.place;
+        let parent = leaf.parent(inner)?;
+        let i = parent.search(min);
+        let may_grow = parent.used() < parent.capacity();
+        if max == K::MAX && self.to == leaf.end() {
+            // Ascending stores fill the leaves.
+            return may_grow.then_some(Room::Split(slots));
+        }
+        // With less room than that the next store would have to share again.
+        let most = 2 * slots - slots / SPARE - self.total;
+        if i > 0 && parent.child(i - 1).used() <= most {
+            return Some(Room::Before);
+        }
+        if i < parent.end() && parent.child(i + 1).used() <= most {
+            return Some(Room::After);
+        }
+        may_grow.then_some(Room::Split(self.total - self.total / 2))
     }
 
     /// Takes in the holes that the hole to be meets; `None` if one of them is, or may be, in another leaf.
@@ -138,13 +198,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         if !place.leaf.slot(i).is_null() || last > place.leaf.last(i, place.max) {
             return Try::Refused;
         }
-        Try::of(Quick::new(
-            place,
-            (i, i),
-            (first, last),
-            word,
-            self.inner_kind(),
-        ))
+        Try::of(Quick::new(place, (i, i), (first, last), word, self))
     }
 
     /// Plans to make `first..=last` hold `word` (NULL erases). `first` is not above `last`.
@@ -163,13 +217,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         } else {
             place.leaf.search(last)
         };
-        Try::of(Quick::new(
-            place,
-            (from, to),
-            (first, last),
-            word,
-            self.inner_kind(),
-        ))
+        Try::of(Quick::new(place, (from, to), (first, last), word, self))
     }
 
     /// Plans to exchange the whole entry at `key` for `word` (NULL erases it); gives the entry too.
@@ -185,7 +233,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             return Try::Refused;
         }
         let range = (found.first, found.last);
-        match Quick::new(place, (i, i), range, word, self.inner_kind()) {
+        match Quick::new(place, (i, i), range, word, self) {
             Some(quick) => Try::Quick((found, quick)),
             None => Try::General,
         }

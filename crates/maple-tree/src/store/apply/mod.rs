@@ -8,6 +8,7 @@ mod quick;
 mod rebuild;
 mod root;
 mod split;
+mod spread;
 
 use crate::key::Key;
 use crate::node::NULL;

@@ -7,7 +7,7 @@ use crate::reserve::Reserve;
 use crate::shape::Shape;
 use crate::store::Sink;
 use crate::store::apply::leaf::Removed;
-use crate::store::quick::Quick;
+use crate::store::quick::{Quick, Room};
 use crate::tree::RawTree;
 use crate::walk::Place;
 
@@ -72,6 +72,11 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             leaf.mark_dead();
             quick.each_removed(|first, last, word| sink.entry(first, last, word));
             sink.node(leaf.block());
+            return;
+        }
+        if quick.room != Room::Here {
+            // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
+            unsafe { quick.spread(inner, reserve) };
             return;
         }
         let mut removed = Removed::none();
