@@ -24,6 +24,8 @@ mod atomic;
 mod bounds;
 mod build;
 mod check;
+#[cfg(all(test, not(loom)))]
+mod check_tests;
 mod cursor;
 mod dump;
 mod dup;

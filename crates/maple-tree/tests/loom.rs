@@ -18,7 +18,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use maple_tree::alloc::{NodeAlloc, SharedPool};
-use maple_tree::{Fanout, Reclaim, SyncMapleTree, Waiting, Writer};
+use maple_tree::{Fanout, MapleTree, Reclaim, SyncMapleTree, Waiting, Writer};
 
 thread_local! {
     /// All blocks of one run of a model: the checker's threads are coroutines on one thread.
@@ -207,6 +207,52 @@ fn append() {
         |w| w.insert_range(4..=5, 9).unwrap(),
         go_through,
     );
+}
+
+/// An entry and both its neighbours become one.
+#[test]
+fn coalescing() {
+    for gaps in [false, true] {
+        model(
+            gaps,
+            fill::<5>,
+            |w| {
+                w.store_range_coalescing(4..=5, 9, |_, _| true).unwrap();
+            },
+            look_up::<3>,
+        );
+    }
+    model(
+        false,
+        fill::<5>,
+        |w| {
+            w.store_range_coalescing(4..=5, 9, |_, _| true).unwrap();
+        },
+        go_through,
+    );
+}
+
+/// A map is moved into another, over several of its entries: looked at in two places, all of it is there or nothing.
+#[test]
+fn append_a_map() {
+    fn append(w: &mut Write<'_>) {
+        let mut other: MapleTree<u32, u32, Poison, Fanout<4>> = MapleTree::new_in(Poison);
+        other.try_extend([(3..=4, 20), (6..=9, 21)]).unwrap();
+        w.append(&mut other).unwrap();
+        std::mem::forget(other);
+    }
+    fn both_places(tree: &Tree, before: &Entries, after: &Entries) {
+        let reader = tree.read();
+        let (first, second) = (reader.get_range(3), reader.get_range(7));
+        assert!(second == at(after, 7) || second == at(before, 7));
+        if first == at(after, 3) {
+            assert_eq!(second, at(after, 7));
+        } else {
+            assert_eq!(first, at(before, 3));
+        }
+    }
+    model(false, fill::<5>, append, both_places);
+    model(false, fill::<3>, append, go_through);
 }
 
 #[test]

@@ -17,6 +17,26 @@ use crate::tree::RawTree;
 use crate::value::Value;
 
 /// A reader of a [`SyncMapleTree`]: views of entries live as long as this.
+///
+/// It is no snapshot. Each call shows the map as it is at some moment of the call: having seen what a write made, a reader never sees what was
+/// there before it, in that place or in another that the same call of the writer changed. What it shows never has a hole where one entry
+/// took the place of another, a torn range, or a value that belonged to another range. [Cursors](Reader::cursor) and [iterators](Reader::iter)
+/// are sequences of such calls: they go in order, yield what is there throughout exactly once, and may or may not come by
+/// what comes or goes meanwhile.
+///
+/// No call waits or takes a lock. A look-up executes no loop that a writer could prolong; a step of an iterator or a cursor looks anew if its leaf was
+/// replaced meanwhile. While a reader is about, nothing that it may have found is freed: keep readers short.
+///
+/// ```
+/// use maple_tree::{SyncMapleTree, Waiting};
+///
+/// let map: SyncMapleTree<u32, Box<u32>, Waiting> = SyncMapleTree::new(Waiting::new());
+/// map.insert_range(0..10, Box::new(1))?;
+/// let reader = map.read();
+/// let view = reader.get(5);
+/// assert_eq!(view, Some(&1)); // valid for as long as `reader` is, whatever becomes of the entry
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct Reader<'t, K, V, R, A = SharedPool, L = spin::Mutex<()>, S = Native>
 where
     K: Key,

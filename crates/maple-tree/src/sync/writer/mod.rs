@@ -22,6 +22,20 @@ use crate::tree::RawTree;
 use crate::value::Value;
 
 /// The writer of a [`SyncMapleTree`]: holds its lock.
+///
+/// # What readers see
+///
+/// Each call that changes one range ([`insert_range`](Writer::insert_range), [`store_range`](Writer::store_range) and its variants, coalescing,
+/// [`erase_range`](Writer::erase_range), [`remove`](Writer::remove), [`replace`](Writer::replace), [`grow`](Writer::grow)) becomes visible with one
+/// store to memory, however many entries and nodes it touches; so do [`append`](Writer::append), [`split_off_with`](Writer::split_off_with)
+/// and [`clear`](Writer::clear). Readers find all of the old or all of the new. [`try_extend`](Writer::try_extend) and
+/// [`retain`](Writer::retain) are many such changes, one after the other. A call that fails has changed nothing that readers could see.
+///
+/// What the writer looks up itself is what it has written: nobody else changes the map meanwhile. Values that it removes are *retired*: they are dropped when
+/// the readers that may have found them have left, as the map's [`Reclaim`] decides. They are therefore not given back; closures that are shown them
+/// get views.
+///
+/// A writer that is dropped releases the lock.
 pub struct Writer<'t, K, V, R, A = SharedPool, L = spin::Mutex<()>, S = Native>
 where
     K: Key,

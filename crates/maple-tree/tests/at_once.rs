@@ -1,0 +1,100 @@
+//! What a call of the shared map changes in several places, readers see at once: having seen the new in one place they never see the old in
+//! another.
+
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+mod support;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+use maple_tree::{Fanout, MapleTree, SyncMapleTree, Waiting, alloc::SharedPool};
+use support::Rng;
+
+type Shared = SyncMapleTree<u32, u32, Waiting, SharedPool, spin::Mutex<()>, Fanout<4>>;
+type Exclusive = MapleTree<u32, u32, SharedPool, Fanout<4>>;
+
+/// The indices whose entries carry the number of the last change.
+const KEYS: u32 = 120;
+
+/// Readers look up one index after the other while `change` brings number after number; what they see never goes back, and is never a
+/// hole.
+fn never_back(map: &Shared, change: impl Fn(u32) + Sync) {
+    let rounds = if cfg!(miri) { 8 } else { 3000 };
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        for seed in 0..2 {
+            let done = &done;
+            scope.spawn(move || {
+                let mut rng = Rng(seed);
+                let mut newest = 0;
+                while !done.load(Ordering::Relaxed) {
+                    let reader = map.read();
+                    for _ in 0..4 {
+                        let key = rng.below(KEYS as usize) as u32;
+                        let seen = reader.get(key).unwrap();
+                        assert!(seen >= newest, "{seen} at {key} after {newest} elsewhere");
+                        newest = seen;
+                    }
+                }
+            });
+        }
+        for round in 1..rounds {
+            change(round);
+        }
+        done.store(true, Ordering::Relaxed);
+    });
+    map.write().check().unwrap();
+}
+
+/// A map whose entries are `width` wide.
+fn pieces(width: u32, number: u32) -> Exclusive {
+    MapleTree::try_from_sorted(
+        (0..KEYS.div_ceil(width)).map(|i| (i * width..(i + 1) * width, number)),
+    )
+    .unwrap()
+}
+
+#[test]
+fn append() {
+    let map = Shared::from_exclusive(pieces(7, 0), Waiting::new());
+    never_back(&map, |round| {
+        let mut other = pieces(1 + round % 40, round);
+        map.write().append(&mut other).unwrap();
+    });
+}
+
+#[test]
+fn coalescing() {
+    let map = Shared::from_exclusive(pieces(KEYS, 0), Waiting::new());
+    never_back(&map, |round| {
+        let mut writer = map.write();
+        // Three entries of the old number, then one of the new.
+        let part = 40 + round % 20..70 + round % 30;
+        writer
+            .store_range_splitting(part.clone(), round - 1, |_, v| Some(v))
+            .unwrap();
+        assert_eq!(writer.len(), 3);
+        let all = writer
+            .store_range_coalescing(part, round, |_, _| true)
+            .unwrap();
+        assert_eq!((all, writer.len()), (0..=KEYS - 1, 1));
+    });
+}
+
+/// A store over many entries, while these are being joined and parted.
+#[test]
+fn stores() {
+    let map = Shared::from_exclusive(pieces(1, 0), Waiting::new());
+    never_back(&map, |round| {
+        let mut writer = map.write();
+        writer.store_range(0..KEYS, round).unwrap();
+        for i in 0..8 {
+            let at = (round * 13 + i * 11) % (KEYS - 5);
+            writer
+                .store_range_splitting(at..at + 3, round, |_, v| Some(v))
+                .unwrap();
+        }
+    });
+}
