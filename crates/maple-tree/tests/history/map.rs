@@ -2,7 +2,7 @@
 
 use maple_tree::alloc::{Fork, Pool};
 use maple_tree::{
-    CloneError, EraseError, Fanout, InsertError, Key, MapleTree, Native, Shape, StoreError,
+    CloneError, Entry, EraseError, Fanout, InsertError, Key, MapleTree, Native, Shape, StoreError,
 };
 
 use super::{Bytes, Countdown, Mint, Model, Nodes, Slot, Token, small};
@@ -117,7 +117,7 @@ impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
             self.nodes.allow(usize::from(bytes.byte() % 8));
         }
         let middle = self.middle;
-        match code % 22 {
+        match code % 32 {
             0 | 1 => self.insert(bytes.range(middle)),
             2 => self.store(bytes.range(middle)),
             3 | 4 => self.store_splitting(bytes.range(middle), bytes.byte() != 0),
@@ -136,6 +136,14 @@ impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
             18 => self.look(bytes.key(middle)),
             19 => self.change(bytes.range(middle)),
             20 => self.extend(bytes),
+            21 => self.entry(bytes.range(middle), bytes.byte()),
+            22 => self.pop(code & 0x40 == 0),
+            23 => self.split_off(bytes.key(middle), bytes.byte() != 0),
+            24 => self.append(bytes),
+            25 | 26 => self.coalesce(bytes.range(middle), code & 1 == 0, bytes.byte()),
+            27 => self.take_apart(bytes.byte(), bytes.byte()),
+            28 => self.many(bytes),
+            29 => self.walk_over(bytes),
             _ => {
                 // Rarely: a history that starts over has a short memory.
                 if bytes.byte() > 0xf0 {
@@ -518,6 +526,249 @@ impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
         assert!(new.next().is_none());
         if let Some(token) = self.tree.get_mut(first) {
             assert_eq!(Some(token.number), self.model.at(first).number);
+        }
+    }
+
+    /// What is at a range: shown, changed, exchanged, removed or inserted.
+    fn entry(&mut self, range: (K, K), what: u8) {
+        let expected = self.model.within(range.0, range.1).first().copied();
+        let (number, token) = self.token();
+        match (self.tree.entry_range(range.0..=range.1), expected) {
+            (Entry::Occupied(mut entry), Some(there)) => {
+                assert_eq!(slot((entry.range(), entry.get())), there);
+                match what % 4 {
+                    0 => {
+                        entry.into_mut().number = number;
+                        self.model.store(there.first, there.last, Some(number));
+                    }
+                    1 => match entry.insert(token) {
+                        Ok(old) => {
+                            assert_eq!(Some(old.number), there.number);
+                            assert_eq!(entry.get_mut().number, number);
+                            self.model.store(there.first, there.last, Some(number));
+                        }
+                        Err(_) => assert!(self.nodes.is_dry()),
+                    },
+                    2 => match entry.remove() {
+                        Ok((range, old)) => {
+                            assert_eq!(slot((range, &*old)), there);
+                            self.model.store(there.first, there.last, None);
+                        }
+                        Err(_) => assert!(self.nodes.is_dry()),
+                    },
+                    _ => entry.get_mut().number = there.number.unwrap(),
+                }
+            }
+            (Entry::Vacant(entry), None) => {
+                let hole = self.model.at(range.0);
+                assert_eq!(entry.hole(), hole.first..=hole.last);
+                assert_eq!(entry.range(), range.0..=range.1);
+                match entry.insert(token) {
+                    Ok(token) => {
+                        assert_eq!(token.number, number);
+                        self.model.store(range.0, range.1, Some(number));
+                    }
+                    Err(_) => assert!(self.nodes.is_dry()),
+                }
+            }
+            (entry, _) => panic!("{:?} is not {expected:?}", entry.range()),
+        }
+    }
+
+    fn pop(&mut self, front: bool) {
+        let mut entries = self.model.entries();
+        let (done, expected) = if front {
+            (self.tree.pop_first(), entries.next())
+        } else {
+            (self.tree.pop_last(), entries.next_back())
+        };
+        drop(entries);
+        match done {
+            Ok(popped) => {
+                let popped = popped.map(|(range, token)| slot((range, &*token)));
+                assert_eq!(popped, expected);
+                if let Some(slot) = expected {
+                    self.model.store(slot.first, slot.last, None);
+                }
+            }
+            Err(_) => assert!(self.nodes.is_dry()),
+        }
+    }
+
+    /// The upper part goes, is looked at, and comes back.
+    fn split_off(&mut self, key: K, split: bool) {
+        let before = self.model.clone();
+        let straddles = before.at(key).number.is_some() && before.at(key).first < key;
+        let mint = &self.mint;
+        let done = self.tree.split_off_splitting(key, |range, token| {
+            assert!(straddles);
+            assert_eq!(range, key..=before.at(key).last);
+            split.then(|| Box::new(mint.copy(token.number)))
+        });
+        match done {
+            Ok(mut high) => {
+                assert!(split || !straddles);
+                let mut upper = before.clone();
+                if let Some(last) = key.predecessor() {
+                    upper.store(K::MIN, last, None);
+                }
+                self.model.store(key, K::MAX, None);
+                high.check().unwrap();
+                assert!(high.iter().map(slot).eq(upper.entries()));
+                self.nodes.allow(usize::MAX);
+                self.tree.check().unwrap();
+                assert!(self.tree.iter().map(slot).eq(self.model.entries()));
+                self.tree.append(&mut high).unwrap();
+                assert!(high.is_empty());
+                for slot in upper.entries() {
+                    self.model.store(slot.first, slot.last, slot.number);
+                }
+            }
+            Err(EraseError::Splits) => assert!(straddles && !split),
+            Err(_) => assert!(self.nodes.is_dry()),
+        }
+    }
+
+    /// Another map comes over this one.
+    fn append(&mut self, bytes: &mut Bytes<'_>) {
+        let mut upper = Model::new();
+        let (count, may_split) = (bytes.byte() % 12, bytes.byte() & 1 == 0);
+        self.nodes.allow(usize::MAX);
+        let mut other = Map::<K, S, A>::new_in(A::over(self.nodes.clone()));
+        for _ in 0..count {
+            let (first, last) = bytes.range(self.middle);
+            let (number, token) = self.token();
+            if other.insert_range(first..=last, token).is_ok() {
+                upper.store(first, last, Some(number));
+            }
+        }
+        self.nodes.allow(match bytes.byte() {
+            few @ ..16 => usize::from(few),
+            _ => usize::MAX,
+        });
+        let mint = &self.mint;
+        let mut splits = false;
+        let done = self.tree.append_splitting(&mut other, |_, token| {
+            splits = true;
+            may_split.then(|| Box::new(mint.copy(token.number)))
+        });
+        match done {
+            Ok(()) => {
+                assert!(may_split || !splits);
+                assert!(other.is_empty());
+                for slot in upper.entries() {
+                    self.model.store(slot.first, slot.last, slot.number);
+                }
+            }
+            Err(error) => {
+                assert!(match error {
+                    EraseError::Splits => splits && !may_split,
+                    _ => self.nodes.is_dry(),
+                });
+                assert!(other.iter().map(slot).eq(upper.entries()));
+            }
+        }
+        other.check().unwrap();
+    }
+
+    /// Stored with neighbours that are the same: those whose number is 0 modulo `modulus`, say.
+    fn coalesce(&mut self, (first, last): (K, K), insert: bool, modulus: u8) {
+        let same = |number: u32| modulus != 0 && number.is_multiple_of(u32::from(modulus));
+        let (number, token) = self.token();
+        let neighbour = |key: Option<K>| {
+            key.map(|key| self.model.at(key))
+                .filter(|slot| slot.number.is_some_and(same))
+        };
+        let low = neighbour(first.predecessor()).map_or(first, |slot| slot.first);
+        let high = neighbour(last.successor()).map_or(last, |slot| slot.last);
+        let agree = |there: &Token, new: &Token| {
+            assert_eq!(new.number, number);
+            same(there.number)
+        };
+        let done = if insert {
+            let free = self.model.is_free(first, last);
+            match self
+                .tree
+                .insert_range_coalescing(first..=last, token, agree)
+            {
+                Ok(range) => {
+                    assert!(free);
+                    Ok(range)
+                }
+                Err(InsertError::Occupied(_)) => {
+                    assert!(!free);
+                    return;
+                }
+                Err(_) => Err(EraseError::Alloc),
+            }
+        } else {
+            self.tree
+                .store_range_coalescing(first..=last, token, agree)
+                .map_err(|error| Self::refused(number, error))
+        };
+        if let Ok(range) = &done {
+            assert_eq!(range, &(low..=high));
+        }
+        self.stored((low, high), Some(number), done.map(drop), false);
+    }
+
+    /// A duplicate's entries as values, some of them taken from both ends.
+    fn take_apart(&mut self, turns: u8, count: u8) {
+        self.nodes.allow(usize::MAX);
+        let mint = &self.mint;
+        let copy = self
+            .tree
+            .try_clone_with(|_, token| Ok::<_, ()>(Some(Box::new(mint.copy(token.number)))));
+        let mut expected: std::collections::VecDeque<_> = self.model.entries().collect();
+        let mut entries = copy.unwrap().into_iter();
+        for turn in 0..count {
+            let (is, should) = if turns >> (turn % 8) & 1 == 1 {
+                (entries.next_back(), expected.pop_back())
+            } else {
+                (entries.next(), expected.pop_front())
+            };
+            assert_eq!(is.map(|(range, token)| slot((range, &*token))), should);
+        }
+    }
+
+    /// Keys looked up together.
+    fn many(&mut self, bytes: &mut Bytes<'_>) {
+        let keys: [K; 5] = std::array::from_fn(|_| bytes.key(self.middle));
+        let is = self
+            .tree
+            .get_many(keys)
+            .map(|token| token.map(|token| token.number));
+        assert_eq!(is, keys.map(|key| self.model.at(key).number));
+    }
+
+    /// Part of a range from both ends, and the rest in one go.
+    fn walk_over(&mut self, bytes: &mut Bytes<'_>) {
+        let (first, last) = bytes.range(self.middle);
+        let (turns, count, rest) = (bytes.byte(), bytes.byte() % 20, bytes.byte());
+        let mut expected = std::collections::VecDeque::from(self.model.within(first, last));
+        let mut entries = self.tree.range(first..=last).map(slot);
+        for turn in 0..count {
+            let (is, should) = if turns >> (turn % 8) & 1 == 1 {
+                (entries.next_back(), expected.pop_back())
+            } else {
+                (entries.next(), expected.pop_front())
+            };
+            assert_eq!(is, should);
+        }
+        let (least, most) = entries.size_hint();
+        assert!(least <= expected.len() && most.is_none_or(|most| expected.len() <= most));
+        match rest % 5 {
+            0 => assert_eq!(entries.count(), expected.len()),
+            1 => assert_eq!(entries.last(), expected.pop_back()),
+            2 => assert!(entries.rev().eq(expected.into_iter().rev())),
+            3 => {
+                let all = entries.fold(Vec::new(), |mut all, slot| {
+                    all.push(slot);
+                    all
+                });
+                assert_eq!(all, Vec::from(expected));
+            }
+            _ => assert_eq!(entries.nth(2), expected.get(2).copied()),
         }
     }
 

@@ -8,7 +8,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use maple_tree::{
-    EraseError, Fanout, InsertError, Key, Native, Reclaim, Shape, StoreError, SyncMapleTree,
+    EraseError, Fanout, InsertError, Key, MapleTree, Native, Reclaim, Shape, StoreError,
+    SyncMapleTree, Writer,
 };
 
 use super::{Bytes, Countdown, Mint, Model, Nodes, Slot, Token};
@@ -49,6 +50,7 @@ unsafe impl Reclaim for Parked {
     }
 }
 
+type Wr<'t, K, S> = Writer<'t, K, Box<Token>, Parked, Nodes, spin::Mutex<()>, S>;
 type Tree<K, S> = SyncMapleTree<K, Box<Token>, Parked, Nodes, spin::Mutex<()>, S>;
 
 /// Performs a history.
@@ -172,7 +174,7 @@ impl<K: Key> Past<K> {
         let number = self.mint.number();
         let token = Box::new(self.mint.copy(number));
         let mut writer = tree.write();
-        match code % 12 {
+        match code % 16 {
             0 | 1 => {
                 let (first, last) = bytes.range(self.middle);
                 let free = self.model.is_free(first, last);
@@ -255,6 +257,92 @@ impl<K: Key> Past<K> {
                     Err(_) => assert!(grows && self.nodes.is_dry()),
                 }
             }
+            11 => {
+                // The upper part goes, as copies, and comes back over what is left.
+                let key = bytes.key(self.middle);
+                let mint = &self.mint;
+                let copy =
+                    writer.split_off_with(key, |_, token| Some(Box::new(mint.copy(token.number))));
+                let Ok(mut high) = copy else {
+                    assert!(self.nodes.is_dry());
+                    return self.settle(tree, writer);
+                };
+                let mut upper = self.model.clone();
+                if let Some(last) = key.predecessor() {
+                    upper.store(K::MIN, last, None);
+                }
+                self.change(key, K::MAX, None);
+                high.check().unwrap();
+                assert!(high.iter().map(|(r, t)| slot(r, t)).eq(upper.entries()));
+                match writer.append(&mut high) {
+                    Ok(()) => {
+                        for slot in upper.entries() {
+                            self.change(slot.first, slot.last, slot.number);
+                        }
+                        self.all_seen();
+                    }
+                    Err(_) => {
+                        assert!(self.nodes.is_dry());
+                        assert!(high.iter().map(|(r, t)| slot(r, t)).eq(upper.entries()));
+                    }
+                }
+            }
+            12 => {
+                // Another map comes over this one.
+                let mut upper = Model::new();
+                let mut other = MapleTree::new_in(self.nodes.clone());
+                for _ in 0..bytes.byte() % 8 {
+                    let (first, last) = bytes.range(self.middle);
+                    let number = self.mint.number();
+                    let token = Box::new(self.mint.copy(number));
+                    if other.insert_range(first..=last, token).is_ok() {
+                        upper.store(first, last, Some(number));
+                    }
+                }
+                let mint = &self.mint;
+                let done = writer.append_splitting(&mut other, |_, token| {
+                    Some(Box::new(mint.copy(token.number)))
+                });
+                match done {
+                    Ok(()) => {
+                        assert!(other.is_empty());
+                        for slot in upper.entries() {
+                            self.change(slot.first, slot.last, slot.number);
+                        }
+                        self.all_seen();
+                    }
+                    Err(_) => assert!(self.nodes.is_dry()),
+                }
+            }
+            13 => {
+                let out = |number: u32| code & 0x80 != 0 && number.is_multiple_of(5);
+                let all: Vec<_> = self.model.entries().collect();
+                let mut seen = Vec::new();
+                let done = writer.retain(|range, token| {
+                    seen.push(slot(range, token));
+                    !out(token.number)
+                });
+                if done.is_err() {
+                    assert!(self.nodes.is_dry());
+                    seen.pop();
+                } else {
+                    assert_eq!(seen, all);
+                }
+                for slot in seen {
+                    if slot.number.is_some_and(out) {
+                        self.change(slot.first, slot.last, None);
+                    }
+                }
+            }
+            14 => {
+                let (first, last) = bytes.range(self.middle);
+                let same = |token: &Token| code & 0x80 != 0 || token.number.is_multiple_of(3);
+                match writer.store_range_coalescing(first..=last, token, |there, _| same(there)) {
+                    Ok(range) => self.change(*range.start(), *range.end(), Some(number)),
+                    Err(StoreError::Splits(_)) => assert!(self.model.splits(first, last)),
+                    Err(_) => assert!(self.nodes.is_dry()),
+                }
+            }
             _ => {
                 let bounds = bytes.range(self.middle);
                 let size = bytes.small(20);
@@ -270,9 +358,18 @@ impl<K: Key> Past<K> {
                 }
             }
         }
+        self.settle(tree, writer);
+    }
+
+    fn settle<S: Shape>(&mut self, tree: &Tree<K, S>, writer: Wr<'_, K, S>) {
         drop(writer);
         self.nodes.allow(usize::MAX);
         self.compare(tree);
+    }
+
+    /// Changes that readers see at once were noted one by one: what there is in the end counts.
+    fn all_seen(&mut self) {
+        self.seen.extend(self.model.entries());
     }
 
     /// Readers stay while the tree is written.
@@ -346,6 +443,11 @@ impl<K: Key> Past<K> {
                     assert_eq!(reader.hole_at(key).is_none(), should.number.is_some());
                     if let Some(token) = reader.get(key) {
                         views.push((token.number, token));
+                    }
+                    let keys: [K; 3] = std::array::from_fn(|_| bytes.key(self.middle));
+                    for (token, key) in reader.get_many(keys).into_iter().zip(keys) {
+                        let number = token.map(|token| token.number);
+                        assert_eq!(number, self.model.at(key).number);
                     }
                 }
             }
