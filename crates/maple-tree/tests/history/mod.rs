@@ -9,6 +9,7 @@
 //!    input is a history), its keys from [`Bytes::key`] (near both ends and in the middle of the key space), its nodes from a
 //!    [`Countdown`], its values from [`Token`]s, which count how many live, and its expectations from a [`Model`].
 //! 2. A line in `tests/histories.rs`: it plays random bytes, and every file in `fuzz/corpus/NAME`, in the ordinary test run.
+//!    `play` is for few types, which compile quickly; `play_any`, for the fuzz target, may be for more.
 //! 3. `fuzz/fuzz_targets/NAME.rs` of seven lines, and its `[[bin]]` in `fuzz/Cargo.toml`. The fuzz tier runs whatever
 //!    `cargo fuzz list` shows.
 //! 4. `cargo +nightly fuzz run NAME -- -max_total_time=300`, then `cargo +nightly fuzz cmin NAME`, and commit the corpus.
