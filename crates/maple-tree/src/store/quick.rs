@@ -8,7 +8,7 @@
 //!
 //! If nobody reads meanwhile, a leaf that has no room shares its slots with a neighbour that has some (as in a B*-tree), and is split
 //! only if both neighbours are nearly full, too: the nodes above keep their shape most of the time, and leaves are fuller. Ascending
-//! stores leave full leaves behind.
+//! stores leave full leaves behind. A leaf that is left with too few slots shares with a neighbour, too, or becomes one with it.
 
 use crate::key::Key;
 use crate::node::{Geometry, Kind, Word};
@@ -16,14 +16,14 @@ use crate::shape::Shape;
 use crate::tree::{RawTree, Root};
 use crate::walk::{Found, Place, descend};
 
-/// Where the slots of a leaf go that has no room for all.
+/// Where the slots of a leaf go that has no room for all, or too few left.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Room {
     /// There is room.
     Here,
-    /// The leaf shares them with the leaf before, which has the same parent.
+    /// The leaf shares them with the leaf before, which has the same parent; if one leaf has room for all, the two become one.
     Before,
-    /// The leaf shares them with the leaf after, which has the same parent.
+    /// As `Before`, with the leaf after.
     After,
     /// The leaf keeps so many of them, the others go to a new leaf after it. The parent has room for that.
     Split(usize),
@@ -110,12 +110,14 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let least = Geometry::<K, S>::least(Kind::Leaf);
         let enough = total >= least || total >= used || (min == K::MIN && max == K::MAX);
         let empties = total == 1 && word.is_null();
-        if splits || empties || !enough {
+        if splits || empties {
             return None;
         }
         quick.total = total;
         if total > Geometry::<K, S>::SLOTS {
             quick.room = quick.elsewhere(in_place?)?;
+        } else if !enough {
+            quick.room = quick.company(in_place?)?;
         }
         Some(quick)
     }
@@ -142,6 +144,22 @@ impl<K: Key, S: Shape> Quick<K, S> {
             return Some(Room::After);
         }
         may_grow.then_some(Room::Split(self.total - self.total / 2))
+    }
+
+    /// Finds a neighbour for a leaf that has too few slots left; `None` if the nodes above must change their shape. `inner` is the
+    /// kind of the parent.
+    #[inline(never)]
+    fn company(&self, inner: Kind) -> Option<Room> {
+        let parent = self.place.leaf.parent(inner)?;
+        let i = parent.search(self.place.min);
+        let (room, neighbour) = if i < parent.end() {
+            (Room::After, i + 1)
+        } else {
+            (Room::Before, i.checked_sub(1)?)
+        };
+        let joins = self.total + parent.child(neighbour).used() <= Geometry::<K, S>::SLOTS;
+        // A root must not be left with one child, either.
+        (!joins || parent.used() > Geometry::<K, S>::least(inner)).then_some(room)
     }
 
     /// Takes in the holes that the hole to be meets; `None` if one of them is, or may be, in another leaf.

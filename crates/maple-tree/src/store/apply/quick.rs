@@ -53,7 +53,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
         let parent = leaf.parent(inner);
         let holes = match parent {
-            Some(parent) if gaps => Some((parent, parent.search(min), quick.holes())),
+            Some(parent) if gaps && quick.room == Room::Here => {
+                Some((parent, parent.search(min), quick.holes()))
+            }
             _ => None,
         };
         if self.in_rcu() {
@@ -74,13 +76,17 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             sink.node(leaf.block());
             return;
         }
-        if quick.room != Room::Here {
-            // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-            unsafe { quick.spread(inner, reserve) };
-            return;
-        }
         let mut removed = Removed::none();
         quick.each_removed(|first, last, word| removed.add(first, last, word));
+        if quick.room != Room::Here {
+            // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
+            if let Some(left_over) = unsafe { quick.spread(inner, reserve) } {
+                left_over.mark_dead();
+                sink.node(left_over.block());
+            }
+            removed.give(sink);
+            return;
+        }
         // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
         quick.edit(unsafe { leaf.write() });
         if let Some((parent, i, holes)) = holes {

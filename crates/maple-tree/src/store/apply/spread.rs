@@ -1,4 +1,5 @@
-//! Spreading the slots of a leaf that is full: over a neighbour, or over a new leaf after it. All in place.
+//! Spreading the slots of a leaf that is full over a neighbour, or over a new leaf after it; and joining a leaf that is nearly empty with a
+//! neighbour. All in place.
 
 use core::mem::MaybeUninit;
 
@@ -83,16 +84,17 @@ impl<K: Key> Slots<K> {
 }
 
 impl<K: Key, S: Shape> Quick<K, S> {
-    /// Makes the change in a leaf that has no room for it. It removes no entry: at most a part of each of two.
+    /// Makes the change in a leaf that has no room for it, or too few slots left. Gives the leaf that is not needed any more, if two
+    /// have become one.
     ///
     /// # Safety
     ///
     /// The caller is the only writer, and nobody reads meanwhile.
-    pub(super) unsafe fn spread(&self, inner: Kind, reserve: &mut Reserve) {
+    pub(super) unsafe fn spread(&self, inner: Kind, reserve: &mut Reserve) -> Option<Node<K, S>> {
         let Place { leaf, min, max } = self.place;
         let Some(parent) = leaf.parent(inner) else {
             debug_assert!(false, "a leaf that is the root has no neighbours");
-            return;
+            return None;
         };
         let at = parent.search(min);
         let mut slots = Slots::new();
@@ -119,10 +121,25 @@ impl<K: Key, S: Shape> Quick<K, S> {
         };
         let keep = match self.room {
             Room::Split(keep) => keep,
+            _ if slots.count <= leaf.capacity() => slots.count,
             _ => slots.count - slots.count / 2,
         };
         // SAFETY: nobody reads (the caller's promise).
         let parent_mut = unsafe { parent.write() };
+        if keep == slots.count {
+            // SAFETY: as above.
+            let gap = slots.give(0, keep, unsafe { left.write() }, start);
+            let bound = (i + 1 < parent.end()).then(|| parent.pivot(i + 1));
+            parent_mut.shift(i + 2, i + 1);
+            if let Some(bound) = bound {
+                parent_mut.set_pivot(i, bound);
+            }
+            if inner == Kind::Gap {
+                parent.set_gap(i, gap);
+                tell_ancestors(parent, start, largest_below(parent));
+            }
+            return right;
+        }
         let right = match right {
             // SAFETY: as above.
             Some(right) => unsafe { right.write() },
@@ -148,6 +165,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
             parent.set_gap(i + 1, right_gap);
             tell_ancestors(parent, middle, largest_below(parent));
         }
+        None
     }
 
     /// Collects the slots that there are to be.
