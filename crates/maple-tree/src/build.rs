@@ -99,6 +99,69 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
         Ok(())
     }
 
+    /// Adds entries for as long as `entries` gives some and none is refused; gives the one that was, if any.
+    ///
+    /// The same as a loop around [`push`](Self::push), with what it needs of the builder in registers while it is in one leaf.
+    pub(crate) fn extend(
+        &mut self,
+        mut entries: impl FnMut() -> Option<(K, K, Word)>,
+    ) -> Option<(K, K, Word, Refused)> {
+        let gaps = self.inner == Kind::Gap;
+        while let Some((first, last, word)) = entries() {
+            if let Err(refused) = self.push(first, last, word) {
+                return Some((first, last, word, refused));
+            }
+            let (Some(leaf), Some(mut next)) = (self.leaf, self.next) else {
+                continue;
+            };
+            let mut used = self.used;
+            // What comes to be in the leaf is counted at once, for `entries` may panic; all else when the leaf is left.
+            let refused = loop {
+                let Some((first, last, word)) = entries() else {
+                    self.next = Some(next);
+                    return None;
+                };
+                if first < next {
+                    break Some((first, last, word, Refused::Order));
+                }
+                let hole = next < first;
+                if used + usize::from(hole) + 1 >= Self::CAPACITY {
+                    self.next = Some(next);
+                    let result = self.push(first, last, word);
+                    if let Err(refused) = result {
+                        return Some((first, last, word, refused));
+                    }
+                    break None;
+                }
+                if hole {
+                    let before = first.wrapping_sub(K::ONE);
+                    leaf.set_slot(used, NULL);
+                    leaf.set_pivot(used, before);
+                    used += 1;
+                    if gaps {
+                        self.note_hole(next, before);
+                    }
+                }
+                leaf.set_slot(used, word);
+                leaf.set_pivot(used, last);
+                used += 1;
+                self.used = used;
+                match last.successor() {
+                    Some(after) => next = after,
+                    None => {
+                        self.next = None;
+                        break None;
+                    }
+                }
+            };
+            if refused.is_some() {
+                self.next = Some(next);
+                return refused;
+            }
+        }
+        None
+    }
+
     /// As [`push`](Self::push), if the leaf may have to be left for a new one.
     #[cold]
     fn push_beyond(&mut self, next: K, first: K, last: K, word: Word) -> Result<(), AllocError> {
@@ -124,6 +187,7 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
         self.used = i + 1;
     }
 
+    /// Keeps the size of the largest hole of the leaf; only gap nodes will ask for it.
     #[inline(always)]
     fn note_hole(&mut self, first: K, last: K) {
         self.largest = self.largest.max(K::span(first, last));

@@ -128,21 +128,23 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ) -> Filled<K, V> {
         let mut builder = Builder::new(self.raw.inner_kind(), &self.alloc, Self::discard);
         let mut filled = Filled::All;
-        for (range, value) in entries {
+        let refused = builder.extend(|| {
+            let (range, value) = entries.next()?;
             let Some((first, last)) = inclusive(&range) else {
                 filled = Filled::EmptyRange(value);
-                break;
+                return None;
             };
-            let raw: NonNull<()> = value.into_raw();
-            if let Err(refused) = builder.push(first, last, raw.as_ptr()) {
-                // SAFETY: made just now, and not taken.
-                let value = unsafe { V::from_raw(raw) };
-                filled = match refused {
-                    Refused::Order => Filled::Unordered((first, last), value),
-                    Refused::Alloc => Filled::Alloc(value),
-                };
-                break;
-            }
+            Some((first, last, value.into_raw().as_ptr()))
+        });
+        if let Some((first, last, word, refused)) = refused
+            && let Some(raw) = NonNull::new(word)
+        {
+            // SAFETY: made above, and not taken.
+            let value = unsafe { V::from_raw(raw) };
+            filled = match refused {
+                Refused::Order => Filled::Unordered((first, last), value),
+                Refused::Alloc => Filled::Alloc(value),
+            };
         }
         builder.finish(&self.raw);
         filled
