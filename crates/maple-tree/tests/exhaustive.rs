@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use maple_tree::alloc::{Counted, Global};
 use support::Model;
-use support::any::{Any, Mode};
+use support::any::{self, Any};
+use support::short::{KEYS, Mode, Walk};
 
 /// A store or an erasure of cells `first..=last`.
 #[derive(Clone, Copy, Debug)]
@@ -56,54 +57,84 @@ fn nodes() -> Arc<Counted<Global>> {
     Arc::new(Counted::new(Global))
 }
 
-/// Every history of three operations over 8 keys: the lowest ones and the highest ones.
-fn short_histories(mode: Mode) {
-    let nodes = nodes();
-    for base in [0, u32::MAX - 7] {
-        explore(
-            &Any::new(mode, &nodes),
-            &Model::new(base, 8),
-            8,
-            3,
-            &mut Vec::new(),
-        );
+const MODES: [Mode; 4] = [
+    mode(false, false),
+    mode(false, true),
+    mode(true, false),
+    mode(true, true),
+];
+
+const fn mode(rcu: bool, gaps: bool) -> Mode {
+    Mode {
+        rcu,
+        gaps,
+        switching: false,
     }
-    assert_eq!(nodes.live(), 0);
+}
+
+/// Every history of up to three operations over 8 keys (two operations of some under Miri): the lowest ones and the highest ones. Each is
+/// performed straight on, with every allocation of its last operation refused once, and with its last operation on a duplicate.
+fn short_histories(mode: Mode) {
+    for base in [0, u32::MAX - (KEYS as u32 - 1)] {
+        let mut walk = Walk::new(mode, base);
+        if cfg!(miri) {
+            walk.ops = walk.ops.into_iter().skip(1).step_by(11).collect();
+        }
+        walk.explore(&mut Vec::new(), if cfg!(miri) { 2 } else { 3 });
+        assert!(walk.counts.refused > 0 && walk.counts.refused_to_duplicates > 0);
+    }
 }
 
 #[test]
 fn three_operations_exclusive() {
-    short_histories(Mode::Exclusive);
+    short_histories(MODES[0]);
 }
 
 #[test]
 fn three_operations_exclusive_gaps() {
-    short_histories(Mode::ExclusiveGaps);
+    short_histories(MODES[1]);
 }
 
 #[test]
 fn three_operations_shared() {
-    short_histories(Mode::Shared);
+    short_histories(MODES[2]);
 }
 
 #[test]
 fn three_operations_shared_gaps() {
-    short_histories(Mode::SharedGaps);
+    short_histories(MODES[3]);
 }
 
-/// Every history of four operations over 8 keys. Takes minutes in each mode.
+/// RCU mode on for every other operation.
+#[test]
+fn three_operations_switching() {
+    for mode in MODES {
+        let switching = Mode {
+            switching: true,
+            ..mode
+        };
+        let mut walk = Walk::new(switching, 0);
+        let step = if cfg!(miri) { 17 } else { 1 };
+        walk.ops = walk.ops.into_iter().step_by(step).collect();
+        walk.explore(&mut Vec::new(), if cfg!(miri) { 2 } else { 3 });
+    }
+}
+
+/// Every history of up to four operations over 8 keys, in every mode, each performed in the three ways of `short_histories`.
+///
+/// `SAMARA_SHARD=i/n` takes those whose first operation is number `i`, `i + n`, … of 72.
 #[test]
 #[ignore = "minutes; run by the proof tier"]
 fn four_operations() {
-    let nodes = nodes();
-    for mode in Mode::ALL {
-        explore(
-            &Any::new(mode, &nodes),
-            &Model::new(0, 8),
-            8,
-            4,
-            &mut Vec::new(),
-        );
+    let shard = std::env::var("SAMARA_SHARD").unwrap_or_else(|_| "0/1".into());
+    let (i, n) = shard.split_once('/').unwrap();
+    let (i, n): (usize, usize) = (i.parse().unwrap(), n.parse().unwrap());
+    for mode in MODES {
+        let mut walk = Walk::new(mode, 0);
+        for first in walk.ops.clone().into_iter().skip(i).step_by(n) {
+            walk.explore(&mut vec![first], 3);
+        }
+        println!("shard {shard}, {mode:?}: {:?}", walk.counts);
     }
 }
 
@@ -114,7 +145,7 @@ fn two_operations_on_a_grown_tree() {
     let n = 20;
     let nodes = nodes();
     for base in [0, u32::MAX - (n as u32 - 1)] {
-        for mode in Mode::ALL {
+        for mode in any::Mode::ALL {
             for step in [1, 2, 3] {
                 let mut tree = Any::new(mode, &nodes);
                 let mut model = Model::new(base, n);
@@ -141,7 +172,7 @@ fn two_operations_on_a_grown_tree() {
 fn one_operation_on_trees_of_every_size() {
     let nodes = nodes();
     for n in 1..=40 {
-        for mode in Mode::ALL {
+        for mode in any::Mode::ALL {
             for order in 0..3 {
                 let mut tree = Any::new(mode, &nodes);
                 let mut model = Model::new(7, n);

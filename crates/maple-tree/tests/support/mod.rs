@@ -4,6 +4,7 @@
 
 pub mod any;
 pub mod counting;
+pub mod short;
 
 use maple_tree::alloc::NodeAlloc;
 use maple_tree::{Key, MapleTree, Shape};
