@@ -1,7 +1,8 @@
 //! What may be sent to other threads and shared with them, and what may not: values, allocators and locks that are for one thread keep the
 //! maps, readers, writers, cursors and iterators over them there.
 
-#![cfg(not(loom))]
+// Its values, `u32` in place, fit 64-bit machines only.
+#![cfg(all(not(loom), target_pointer_width = "64"))]
 
 use std::alloc::Layout;
 use std::cell::Cell;

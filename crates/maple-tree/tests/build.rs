@@ -10,7 +10,7 @@ use std::ops::RangeInclusive;
 use maple_tree::alloc::Global;
 use maple_tree::{Fanout, InsertError, Key, MapleTree, Native, Shape, SortedError};
 use support::counting::{Alive, Count, Countdown, number};
-use support::{Model, Rng, add, compare};
+use support::{Model, Number, Rng, add, compare};
 
 /// Ranges of `n` entries within `cells` cells, as a model: `holes` of three entries have a hole before them.
 fn model<K: Key>(base: K, n: usize, holes: usize, width: usize) -> Model<K> {
@@ -19,7 +19,7 @@ fn model<K: Key>(base: K, n: usize, holes: usize, width: usize) -> Model<K> {
         if i % 3 < holes {
             cells.extend(vec![None; 1 + i % 2]);
         }
-        cells.extend(vec![Some(i as u32); 1 + i % width]);
+        cells.extend(vec![Some(i as Number); 1 + i % width]);
     }
     Model { base, cells }
 }
@@ -29,7 +29,7 @@ fn make<K: Key, S: Shape>(model: &Model<K>) {
     let entries = model.entries();
     let nodes = Countdown::new();
     for gaps in [false, true] {
-        let mut tree: MapleTree<K, u32, &Countdown, S> = if gaps {
+        let mut tree: MapleTree<K, Number, &Countdown, S> = if gaps {
             MapleTree::with_gaps_in(&nodes)
         } else {
             MapleTree::new_in(&nodes)
@@ -45,12 +45,12 @@ fn make<K: Key, S: Shape>(model: &Model<K>) {
         }
     }
     assert_eq!(nodes.live(), 0);
-    let sorted: MapleTree<K, u32, Global, S> =
+    let sorted: MapleTree<K, Number, Global, S> =
         MapleTree::try_from_sorted(entries.iter().cloned()).unwrap();
     compare(model, &sorted, &|| "sorted".into());
-    let collected: MapleTree<K, u32, Global, S> = entries.iter().cloned().collect();
+    let collected: MapleTree<K, Number, Global, S> = entries.iter().cloned().collect();
     compare(model, &collected, &|| "collected".into());
-    let backwards: MapleTree<K, u32, Global, S> =
+    let backwards: MapleTree<K, Number, Global, S> =
         MapleTree::try_from_iter(entries.iter().rev().cloned()).unwrap();
     compare(model, &backwards, &|| "backwards".into());
 }
@@ -88,7 +88,7 @@ fn large() {
             let model = model(add(K::MIN, 5), 20_000, holes, 1);
             let entries = model.entries();
             for gaps in [false, true] {
-                let mut tree: MapleTree<K, u32> = if gaps {
+                let mut tree: MapleTree<K, Number> = if gaps {
                     MapleTree::with_gaps()
                 } else {
                     MapleTree::new()
@@ -110,11 +110,11 @@ fn large() {
 #[test]
 fn without_nodes() {
     let nodes = Countdown::new();
-    let mut tree: MapleTree<u32, u32, &Countdown> = MapleTree::new_in(&nodes);
+    let mut tree: MapleTree<u32, Number, &Countdown> = MapleTree::new_in(&nodes);
     tree.try_extend([(0..1, 7)]).unwrap();
     assert_eq!((tree.height(), nodes.live(), tree.get(0)), (0, 0, Some(7)));
     tree.clear();
-    tree.try_extend(std::iter::empty::<(RangeInclusive<u32>, u32)>())
+    tree.try_extend(std::iter::empty::<(RangeInclusive<u32>, Number)>())
         .unwrap();
     assert!(tree.is_empty());
     tree.try_extend([(.., 3)]).unwrap();
@@ -203,23 +203,25 @@ fn refusals() {
             })
         };
         let back = 10 * at.saturating_sub(1);
-        let map = Map::try_from_sorted(entries(back + 1..back + 30).map(|(r, n)| (r, value(n))));
+        let map = Map::try_from_sorted(
+            entries(back + 1..back + 30).map(|(r, n)| (r, value(n as Number))),
+        );
         match map {
             Err(SortedError::OutOfOrder(v)) => {
-                assert!(v.number == at as u32 || v.number == at as u32 + 1);
+                assert!(v.number == at as Number || v.number == at as Number + 1);
             }
             Err(other) => panic!("{other}"),
             // The last one may be long.
             Ok(_) => assert_eq!(at, 29),
         }
         assert_eq!(count.get(), 0);
-        match Map::try_from_sorted(entries(5..5).map(|(r, n)| (r, value(n)))) {
-            Err(SortedError::EmptyRange(v)) => assert_eq!(v.number, at as u32),
+        match Map::try_from_sorted(entries(5..5).map(|(r, n)| (r, value(n as Number)))) {
+            Err(SortedError::EmptyRange(v)) => assert_eq!(v.number, at as Number),
             other => panic!("{:?}", other.err()),
         }
         assert_eq!(count.get(), 0);
-        match Map::try_from_iter(entries(5..5).map(|(r, n)| (r, value(n)))) {
-            Err(InsertError::EmptyRange(v)) => assert_eq!(v.number, at as u32),
+        match Map::try_from_iter(entries(5..5).map(|(r, n)| (r, value(n as Number)))) {
+            Err(InsertError::EmptyRange(v)) => assert_eq!(v.number, at as Number),
             other => panic!("{:?}", other.err()),
         }
         assert_eq!(count.get(), 0);
@@ -242,14 +244,14 @@ fn collect_any_order() {
                 (2 * i).min(59)
             };
             let last = (first + rng.below(9)).min(59);
-            model.store(first, last, Some(i as u32));
-            entries.push((model.key(first)..=model.key(last), i as u32));
+            model.store(first, last, Some(i as Number));
+            entries.push((model.key(first)..=model.key(last), i as Number));
             if rng.below(9) == 0 {
                 #[expect(clippy::reversed_empty_ranges, reason = "that is what is tried")]
                 entries.push((7..=3, 99));
             }
         }
-        let plain: MapleTree<u32, u32, Global, Fanout<4>> = entries.iter().cloned().collect();
+        let plain: MapleTree<u32, Number, Global, Fanout<4>> = entries.iter().cloned().collect();
         compare(&model, &plain, &|| format!("round {round}"));
         let boxed: MapleTree<u32, Box<Alive>, Global, Fanout<4>> = entries
             .iter()

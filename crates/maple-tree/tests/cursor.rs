@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use maple_tree::alloc::{Counted, Global, Pool, SharedPool};
 use maple_tree::{Fanout, MapleTree, Native, Status, SyncMapleTree, Waiting};
-use support::{Model, Rng, Run};
+use support::{Model, Number, Rng, Run};
 
 const MAX: u64 = u64::MAX;
 
@@ -30,7 +30,7 @@ struct Moves<'a> {
 }
 
 impl Moves<'_> {
-    fn go(&mut self, key: u64) -> Option<u32> {
+    fn go(&mut self, key: u64) -> Option<Number> {
         let run = self
             .runs
             .iter()
@@ -49,12 +49,12 @@ impl Moves<'_> {
         run.value
     }
 
-    fn end(&mut self, status: Status) -> Option<u32> {
+    fn end(&mut self, status: Status) -> Option<Number> {
         self.at.status = status;
         None
     }
 
-    fn onwards(&mut self, max: u64, holes: bool) -> Option<u32> {
+    fn onwards(&mut self, max: u64, holes: bool) -> Option<Number> {
         while self.at.last < max {
             let value = self.go(self.at.last + 1);
             if value.is_some() || holes {
@@ -64,7 +64,7 @@ impl Moves<'_> {
         self.end(Status::Overflow)
     }
 
-    fn backwards(&mut self, min: u64, holes: bool) -> Option<u32> {
+    fn backwards(&mut self, min: u64, holes: bool) -> Option<Number> {
         while self.at.index > min {
             let value = self.go(self.at.index - 1);
             if value.is_some() || holes {
@@ -74,7 +74,7 @@ impl Moves<'_> {
         self.end(Status::Underflow)
     }
 
-    fn next(&mut self, max: u64, holes: bool) -> Option<u32> {
+    fn next(&mut self, max: u64, holes: bool) -> Option<Number> {
         if !matches!(
             self.at.status,
             Status::Active | Status::Overflow | Status::Underflow
@@ -84,7 +84,7 @@ impl Moves<'_> {
         self.onwards(max, holes)
     }
 
-    fn prev(&mut self, min: u64, holes: bool) -> Option<u32> {
+    fn prev(&mut self, min: u64, holes: bool) -> Option<Number> {
         if self.at.index <= min {
             return self.end(Status::Underflow);
         }
@@ -97,7 +97,7 @@ impl Moves<'_> {
         self.backwards(min, holes)
     }
 
-    fn find(&mut self, max: u64, holes: bool) -> Option<u32> {
+    fn find(&mut self, max: u64, holes: bool) -> Option<Number> {
         if !matches!(self.at.status, Status::Start | Status::Underflow) {
             if self.at.last >= max {
                 return self.end(Status::Overflow);
@@ -115,7 +115,7 @@ impl Moves<'_> {
         }
     }
 
-    fn find_rev(&mut self, min: u64, holes: bool) -> Option<u32> {
+    fn find_rev(&mut self, min: u64, holes: bool) -> Option<Number> {
         if !matches!(self.at.status, Status::Start | Status::Overflow) {
             if self.at.index <= min {
                 return self.end(Status::Underflow);
@@ -147,12 +147,12 @@ fn random_moves() {
             MAX - (cells as u64 - 1)
         };
         let mut model = Model::new(base, cells);
-        let mut tree: MapleTree<u64, u32, Pool, Fanout<4>> = MapleTree::new();
+        let mut tree: MapleTree<u64, Number, Pool, Fanout<4>> = MapleTree::new();
         // At least three slots: trees without nodes have states of their own, tried below.
         for i in 0..rng.below(12) + 2 {
             let first = if i == 0 { 1 } else { rng.below(cells) };
             let last = (first + rng.below(4)).min(cells - 1);
-            let value = i as u32;
+            let value = i as Number;
             tree.store_range_splitting(model.key(first)..=model.key(last), value, |_, v| Some(v))
                 .unwrap();
             model.store(first, last, Some(value));
@@ -217,7 +217,7 @@ fn random_moves() {
 /// A tree with one entry at index 0 has no nodes, and an empty one has not even that.
 #[test]
 fn states_without_nodes() {
-    let mut tree: MapleTree<u64, u32> = MapleTree::new();
+    let mut tree: MapleTree<u64, Number> = MapleTree::new();
     let mut cursor = tree.cursor(7..=7);
     assert_eq!(cursor.walk(), None);
     assert_eq!((cursor.range(), cursor.status()), (0..=MAX, Status::None));
@@ -256,7 +256,7 @@ fn states_without_nodes() {
 /// The limits of one search do not stick to the next.
 #[test]
 fn limits_change_on_the_way() {
-    let mut tree: MapleTree<u64, u32> = MapleTree::new();
+    let mut tree: MapleTree<u64, Number> = MapleTree::new();
     tree.insert_range(0x1000..=0x1500, 1).unwrap();
     tree.insert_range(0x2000..=0x2500, 2).unwrap();
     tree.insert_range(0x3000..=0x3500, 3).unwrap();
@@ -287,9 +287,9 @@ fn limits_change_on_the_way() {
 /// A loop that erases and stores as it goes misses nothing and sees nothing twice.
 #[test]
 fn changes_while_iterating() {
-    let mut tree: MapleTree<u32, u32, Pool, Fanout<4>> = MapleTree::with_gaps();
+    let mut tree: MapleTree<u32, Number, Pool, Fanout<4>> = MapleTree::with_gaps();
     for i in 0..40 {
-        tree.insert_range(i * 10..i * 10 + 5, i).unwrap();
+        tree.insert_range(i * 10..i * 10 + 5, i as Number).unwrap();
     }
     let mut cursor = tree.cursor_mut(0..=0);
     let mut seen = Vec::new();
@@ -312,8 +312,8 @@ fn changes_while_iterating() {
     let expected: Vec<_> = (0..40u32)
         .filter(|i| i % 3 != 0)
         .map(|i| match i % 3 {
-            1 => (i * 10..=i * 10 + 6, i + 1000),
-            _ => (i * 10..=i * 10 + 4, i + 2000),
+            1 => (i * 10..=i * 10 + 6, i as Number + 1000),
+            _ => (i * 10..=i * 10 + 4, i as Number + 2000),
         })
         .collect();
     assert_eq!(tree.iter().collect::<Vec<_>>(), expected);
@@ -325,8 +325,8 @@ fn preallocated_stores_do_not_allocate() {
     let nodes = Arc::new(Counted::new(Global));
     let mut rng = Rng(5);
     {
-        let mut tree: MapleTree<u32, u32, _, Fanout<4>> = MapleTree::with_gaps_in(nodes.clone());
-        let shared: SyncMapleTree<u32, u32, Waiting, _, spin::Mutex<()>, Fanout<4>> =
+        let mut tree: MapleTree<u32, Number, _, Fanout<4>> = MapleTree::with_gaps_in(nodes.clone());
+        let shared: SyncMapleTree<u32, Number, Waiting, _, spin::Mutex<()>, Fanout<4>> =
             SyncMapleTree::with_gaps_in(Waiting::new(), nodes.clone());
         for i in 0..if cfg!(miri) { 50 } else { 3000 } {
             let first = rng.below(100) as u32;
@@ -365,8 +365,9 @@ fn bulk_stores_do_not_allocate() {
         [1, 5, 20, 100, 500]
     } {
         for sparse in [1, 2] {
-            let mut tree: MapleTree<u32, u32, _, Native> = MapleTree::with_gaps_in(nodes.clone());
-            let mut small: MapleTree<u32, u32, _, Fanout<4>> = MapleTree::new_in(nodes.clone());
+            let mut tree: MapleTree<u32, Number, _, Native> =
+                MapleTree::with_gaps_in(nodes.clone());
+            let mut small: MapleTree<u32, Number, _, Fanout<4>> = MapleTree::new_in(nodes.clone());
             let mut a = tree.cursor_mut(0..=0);
             let mut b = small.cursor_mut(0..=0);
             a.expected_entries(n).unwrap();
@@ -377,8 +378,8 @@ fn bulk_stores_do_not_allocate() {
                 let range = first..first + 10 / sparse;
                 a.set_range(range.clone());
                 b.set_range(range);
-                a.store(i).unwrap();
-                b.store(i).unwrap();
+                a.store(i as Number).unwrap();
+                b.store(i as Number).unwrap();
             }
             assert_eq!(nodes.allocated(), before, "{n}");
             drop((a, b));
@@ -393,7 +394,7 @@ fn bulk_stores_do_not_allocate() {
 /// A gap found by a cursor is ready to store at, and a failed search leaves the cursor alone.
 #[test]
 fn gaps() {
-    let mut tree: MapleTree<u32, u32> = MapleTree::with_gaps();
+    let mut tree: MapleTree<u32, Number> = MapleTree::with_gaps();
     tree.insert_range(0..100, 0).unwrap();
     tree.insert_range(110..200, 1).unwrap();
     let mut cursor = tree.cursor_mut(..);
@@ -415,10 +416,12 @@ fn gaps() {
 /// A cursor of a reader shows what the writer has left.
 #[test]
 fn a_readers_cursor() {
-    let tree: SyncMapleTree<u32, u32, Waiting, SharedPool, spin::Mutex<()>, Fanout<4>> =
+    let tree: SyncMapleTree<u32, Number, Waiting, SharedPool, spin::Mutex<()>, Fanout<4>> =
         SyncMapleTree::new(Waiting::new());
     for i in 0..20 {
-        tree.write().insert_range(i * 10..i * 10 + 10, i).unwrap();
+        tree.write()
+            .insert_range(i * 10..i * 10 + 10, i as Number)
+            .unwrap();
     }
     let reader = tree.read();
     let mut cursor = reader.cursor(0..=0);

@@ -8,9 +8,9 @@ mod support;
 use std::sync::Arc;
 
 use maple_tree::alloc::{Counted, Global};
-use support::Model;
 use support::any::{self, Any};
 use support::short::{KEYS, Mode, Walk};
+use support::{Model, Number};
 
 /// A store or an erasure of cells `first..=last`.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ fn all_ops(n: usize) -> Vec<Op> {
     ops
 }
 
-fn perform(tree: &mut Any, model: &mut Model<u32>, op: Op, number: u32) {
+fn perform(tree: &mut Any, model: &mut Model<u32>, op: Op, number: Number) {
     let value = (!op.erase).then_some(number);
     tree.store(model.key(op.first), model.key(op.last), value);
     model.store(op.first, op.last, value);
@@ -44,7 +44,7 @@ fn explore(tree: &Any, model: &Model<u32>, n: usize, depth: u32, history: &mut V
     for op in all_ops(n) {
         history.push(op);
         let (mut tree, mut model) = (tree.duplicate(), model.clone());
-        perform(&mut tree, &mut model, op, 1000 + depth);
+        perform(&mut tree, &mut model, op, 1000 + depth as Number);
         tree.compare(&model, &|| format!("{history:?}"));
         if depth > 1 {
             explore(&tree, &model, n, depth - 1, history);
@@ -156,7 +156,7 @@ fn two_operations_on_a_grown_tree() {
                         last: (i + width - 1).min(n - 1),
                         erase: false,
                     };
-                    perform(&mut tree, &mut model, op, i as u32);
+                    perform(&mut tree, &mut model, op, i as Number);
                 }
                 tree.compare(&model, &|| "start".into());
                 let depth = if step == 2 { 2 } else { 1 };
@@ -189,7 +189,7 @@ fn one_operation_on_trees_of_every_size() {
                         last: i,
                         erase: false,
                     };
-                    perform(&mut tree, &mut model, op, i as u32);
+                    perform(&mut tree, &mut model, op, i as Number);
                     tree.compare(&model, &|| format!("growing to {i}"));
                 }
                 explore(&tree, &model, n, 1, &mut Vec::new());

@@ -7,18 +7,18 @@ mod support;
 
 use maple_tree::alloc::Global;
 use maple_tree::{Fanout, Key, MapleTree, Native, Shape};
-use support::{Rng, add};
+use support::{Number, Rng, add};
 
 /// Holes of one to four indices, and now and then a larger one.
 fn filled<K: Key, S: Shape>(
     rng: &mut Rng,
     entries: usize,
-) -> (MapleTree<K, u32, Global, S>, usize) {
+) -> (MapleTree<K, Number, Global, S>, usize) {
     let mut map = MapleTree::with_gaps_in(Global);
     let mut at = rng.below(2);
     for n in 0..entries {
         let last = at + rng.below(3);
-        map.insert_range(add(K::MIN, at)..=add(K::MIN, last), n as u32)
+        map.insert_range(add(K::MIN, at)..=add(K::MIN, last), n as Number)
             .unwrap();
         at = last + 1;
         if rng.below(2) == 0 {

@@ -9,17 +9,17 @@ use std::collections::VecDeque;
 
 use maple_tree::alloc::Global;
 use maple_tree::{Fanout, Key, MapleTree, Native, Shape};
-use support::{Rng, add};
+use support::{Number, Rng, add};
 
 /// First and last index, and the value.
-type Entry<K> = (K, K, u32);
+type Entry<K> = (K, K, Number);
 
 /// A map of ranges of one to three indices, some with holes between, and what is in it.
 fn filled<K: Key, S: Shape>(
     rng: &mut Rng,
     gaps: bool,
     entries: usize,
-) -> (MapleTree<K, u32, Global, S>, Vec<Entry<K>>) {
+) -> (MapleTree<K, Number, Global, S>, Vec<Entry<K>>) {
     let mut map = if gaps {
         MapleTree::with_gaps_in(Global)
     } else {
@@ -30,8 +30,8 @@ fn filled<K: Key, S: Shape>(
     for n in 0..entries {
         let last = at + rng.below(3);
         let (first, end) = (add(K::MIN, at), add(K::MIN, last));
-        map.insert_range(first..=end, n as u32).unwrap();
-        list.push((first, end, n as u32));
+        map.insert_range(first..=end, n as Number).unwrap();
+        list.push((first, end, n as Number));
         at = last + 1 + rng.below(2) * rng.below(3);
     }
     (map, list)
@@ -111,7 +111,7 @@ fn both_ends_yield_every_entry_once() {
 
 #[test]
 fn an_end_that_is_done_stays_done() {
-    let mut map: MapleTree<u64, u32> = MapleTree::new();
+    let mut map: MapleTree<u64, Number> = MapleTree::new();
     map.insert(0, 1).unwrap();
     let mut iter = map.iter();
     assert_eq!(iter.next_back(), Some((0..=0, 1)));

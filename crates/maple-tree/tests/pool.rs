@@ -12,6 +12,13 @@ use std::sync::{Arc, Mutex};
 use maple_tree::alloc::{Counted, Fork, Global, NodeAlloc, Pool, SharedPool};
 use maple_tree::{Fanout, MapleTree, SyncMapleTree, Waiting};
 
+/// A number that is stored in place.
+#[cfg(target_pointer_width = "64")]
+type Number = u32;
+/// A number that is stored in place.
+#[cfg(not(target_pointer_width = "64"))]
+type Number = u16;
+
 const NODE: Layout = match Layout::from_size_align(256, 256) {
     Ok(layout) => layout,
     Err(_) => unreachable!(),
@@ -94,7 +101,7 @@ fn other_layouts_pass_through() {
 
 #[test]
 fn a_tiny_tree_stays_tiny_and_a_large_one_wastes_little() {
-    let mut tree: MapleTree<u64, u32> = MapleTree::new();
+    let mut tree: MapleTree<u64, Number> = MapleTree::new();
     assert_eq!(tree.allocator().bytes(), 0);
     tree.insert(5, 1).unwrap();
     assert_eq!(tree.allocator().bytes(), 512);
@@ -118,7 +125,7 @@ fn a_tiny_tree_stays_tiny_and_a_large_one_wastes_little() {
 /// A node that is given back is the next to be taken: to and fro costs no memory.
 #[test]
 fn nodes_are_used_again() {
-    let mut tree: MapleTree<u64, u32, Pool, Fanout<4>> = MapleTree::with_gaps();
+    let mut tree: MapleTree<u64, Number, Pool, Fanout<4>> = MapleTree::with_gaps();
     let mut most = 0;
     for round in 0..6 {
         for i in 0..MANY / 10 {
@@ -176,7 +183,7 @@ fn a_slab_that_cannot_be_had_is_a_clean_failure() {
         inner: Counted::new(Global),
         left: Cell::new(0),
     };
-    let mut tree: MapleTree<u64, u32, _, Fanout<4>> = MapleTree::new_in(Pool::new_in(&source));
+    let mut tree: MapleTree<u64, Number, _, Fanout<4>> = MapleTree::new_in(Pool::new_in(&source));
     let mut failures = 0;
     for i in 0..MANY.min(3000) {
         let key = i * 7919 % 30_011;
@@ -195,8 +202,8 @@ fn a_slab_that_cannot_be_had_is_a_clean_failure() {
 
 #[test]
 fn a_tree_in_a_static() {
-    static IDS: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
-    static ALONE: Mutex<MapleTree<u64, u32>> = Mutex::new(MapleTree::new());
+    static IDS: SyncMapleTree<u64, Number, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    static ALONE: Mutex<MapleTree<u64, Number>> = Mutex::new(MapleTree::new());
     IDS.write().insert_range(3..5, 1).unwrap();
     assert_eq!(IDS.read().get(4), Some(1));
     ALONE.lock().unwrap().insert(1, 2).unwrap();
@@ -231,7 +238,7 @@ fn clones_share_one_pool_once_it_is_there() {
 fn trees_of_several_threads_over_one_pool() {
     let slabs = Arc::new(Counted::new(Global));
     let pool = SharedPool::new_in(slabs.clone());
-    drop(MapleTree::<u64, u32, _>::new_in(pool.clone()));
+    drop(MapleTree::<u64, Number, _>::new_in(pool.clone()));
     std::thread::scope(|s| {
         for t in 0..3 {
             let pool = pool.clone();

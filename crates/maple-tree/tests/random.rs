@@ -13,14 +13,14 @@ use maple_tree::{
     CloneError, EraseError, Fanout, InsertError, Key, MapleTree, Native, Shape, StoreError,
 };
 use support::counting::{Alive, Count, Countdown};
-use support::{Model, Rng, add, compare};
+use support::{Model, Number, Rng, add, compare};
 
 /// Tries an operation with 0, 1, 2 … allocations allowed until it succeeds; after each failure the tree is as it was.
 fn insist<K: Key, S: Shape, T>(
-    tree: &mut MapleTree<K, u32, &Countdown, S>,
+    tree: &mut MapleTree<K, Number, &Countdown, S>,
     nodes: &Countdown,
     model: &Model<K>,
-    mut attempt: impl FnMut(&mut MapleTree<K, u32, &Countdown, S>) -> Result<T, bool>,
+    mut attempt: impl FnMut(&mut MapleTree<K, Number, &Countdown, S>) -> Result<T, bool>,
 ) -> Option<T> {
     for allowed in 0.. {
         nodes.allow(allowed);
@@ -47,14 +47,14 @@ fn history<K: Key, S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, 
     let nodes = Countdown::new();
     let mut rng = Rng(seed);
     {
-        let mut tree: MapleTree<K, u32, &Countdown, S> = if gaps {
+        let mut tree: MapleTree<K, Number, &Countdown, S> = if gaps {
             MapleTree::with_gaps_in(&nodes)
         } else {
             MapleTree::new_in(&nodes)
         };
         let mut model = Model::new(base, cells);
         for step in 0..steps {
-            let value = 10_000 + step as u32;
+            let value = 10_000 + step as Number;
             // Mostly short ranges, now and then one over many nodes.
             let width = match rng.below(20) {
                 0 => rng.below(cells),
@@ -70,7 +70,7 @@ fn history<K: Key, S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, 
                 0..=2 => {
                     let free = model.cells[first..=last].iter().all(Option::is_none);
                     let r = range.clone();
-                    let go = |tree: &mut MapleTree<K, u32, &Countdown, S>| {
+                    let go = |tree: &mut MapleTree<K, Number, &Countdown, S>| {
                         tree.insert_range(r.clone(), value).map_err(|e| match e {
                             InsertError::Alloc(v) => v == value,
                             InsertError::Occupied(v) => {
@@ -93,7 +93,7 @@ fn history<K: Key, S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, 
                 3..=6 => {
                     let splits = model.splits(first, last);
                     let r = range.clone();
-                    let go = |tree: &mut MapleTree<K, u32, &Countdown, S>| {
+                    let go = |tree: &mut MapleTree<K, Number, &Countdown, S>| {
                         tree.store_range(r.clone(), value).map_err(|e| match e {
                             StoreError::Alloc(v) => v == value,
                             StoreError::Splits(_) => false,
@@ -131,7 +131,7 @@ fn history<K: Key, S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, 
                 _ => {
                     let splits = model.splits(first, last);
                     let r = range.clone();
-                    let go = |tree: &mut MapleTree<K, u32, &Countdown, S>| {
+                    let go = |tree: &mut MapleTree<K, Number, &Countdown, S>| {
                         tree.erase_range(r.clone()).map_err(|e| match e {
                             EraseError::Alloc => true,
                             EraseError::Splits => false,
@@ -163,7 +163,7 @@ fn history<K: Key, S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, 
 }
 
 fn gap_searches<K: Key, S: Shape>(
-    tree: &MapleTree<K, u32, &Countdown, S>,
+    tree: &MapleTree<K, Number, &Countdown, S>,
     model: &Model<K>,
     rng: &mut Rng,
 ) {
@@ -199,14 +199,14 @@ fn gap_searches<K: Key, S: Shape>(
 
 /// Duplicates, with entries left out, and with an allocation or an entry that fails.
 fn duplicates<K: Key, S: Shape>(
-    tree: &MapleTree<K, u32, &Countdown, S>,
+    tree: &MapleTree<K, Number, &Countdown, S>,
     model: &Model<K>,
     nodes: &Countdown,
     rng: &mut Rng,
 ) {
     for every in [1, 2, 5, 1000] {
-        let start = rng.below(every) as u32;
-        let left_out = |v: u32| every < 1000 && v % every as u32 == start;
+        let start = rng.below(every) as Number;
+        let left_out = |v: Number| every < 1000 && v % every as Number == start;
         let mut expected = model.clone();
         for cell in &mut expected.cells {
             *cell = cell.filter(|&v| !left_out(v));
@@ -319,7 +319,7 @@ fn values_are_dropped_once() {
 /// An entry grows over its neighbours, which keep what is outside or are handed out.
 #[test]
 fn grow() {
-    let mut tree: MapleTree<u64, u32> = MapleTree::new();
+    let mut tree: MapleTree<u64, Number> = MapleTree::new();
     tree.insert_range(10..20, 1).unwrap();
     tree.insert_range(20..25, 2).unwrap();
     tree.insert_range(30..40, 3).unwrap();
@@ -335,8 +335,8 @@ fn grow() {
 /// Whole-map helpers.
 #[test]
 fn retain_extend_and_holes() {
-    let mut tree: MapleTree<u32, u32, Pool, Fanout<4>> = MapleTree::with_gaps();
-    tree.try_extend((0..50).map(|i| (i * 10..i * 10 + 6, i)))
+    let mut tree: MapleTree<u32, Number, Pool, Fanout<4>> = MapleTree::with_gaps();
+    tree.try_extend((0..50).map(|i| (i * 10..i * 10 + 6, i as Number)))
         .unwrap();
     let error = tree.try_extend([(700..710, 1), (3..5, 2), (800..810, 3)]);
     assert_eq!(error, Err(InsertError::Occupied(2)));

@@ -24,7 +24,7 @@ fn round_trips<K: Key + Serialize + DeserializeOwned, S: Shape>(base: K) {
             model.store(first, last, Some(1000 * i as u32));
         }
         // Parts of one entry on both sides of another are two.
-        let map: MapleTree<K, u32, maple_tree::alloc::Pool, S> =
+        let map: MapleTree<K, Number, maple_tree::alloc::Pool, S> =
             MapleTree::try_from_sorted(model.entries()).unwrap();
         let text = serde_json::to_string(&map).unwrap();
         let plain: Vec<(K, K, u32)> = serde_json::from_str(&text).unwrap();
@@ -34,12 +34,12 @@ fn round_trips<K: Key + Serialize + DeserializeOwned, S: Shape>(base: K) {
                 .map(|(first, last, v)| (first..=last, v))
                 .eq(model.entries())
         );
-        let read: MapleTree<K, u32, maple_tree::alloc::Pool, S> =
+        let read: MapleTree<K, Number, maple_tree::alloc::Pool, S> =
             serde_json::from_str(&text).unwrap();
         compare(&model, &read, &|| text.clone());
-        let shared: SyncMapleTree<K, u32, Waiting> = serde_json::from_str(&text).unwrap();
+        let shared: SyncMapleTree<K, Number, Waiting> = serde_json::from_str(&text).unwrap();
         assert_eq!(serde_json::to_string(&shared).unwrap(), text);
-        let mut gaps: MapleTree<K, u32, maple_tree::alloc::Pool, S> = MapleTree::with_gaps();
+        let mut gaps: MapleTree<K, Number, maple_tree::alloc::Pool, S> = MapleTree::with_gaps();
         gaps.insert(K::ONE, 5).unwrap();
         gaps.deserialize_into(&mut serde_json::Deserializer::from_str(&text))
             .unwrap();
@@ -94,7 +94,7 @@ fn what_is_no_map() {
         ("{\"0\": 1}", "a sequence of (first, last, value)"),
         ("[[0,9,1],", "EOF"),
     ] {
-        let read: Result<MapleTree<u32, u32>, _> = serde_json::from_str(text);
+        let read: Result<MapleTree<u32, Number>, _> = serde_json::from_str(text);
         let got = read.err().unwrap().to_string();
         assert!(got.contains(error), "{text}: {got}");
     }

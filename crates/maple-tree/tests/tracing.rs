@@ -66,7 +66,7 @@ fn events() {
     let notes = Notes::default();
     tracing::subscriber::with_default(notes.clone(), || {
         let nodes = Countdown::new();
-        let mut map: MapleTree<u32, u32, &Countdown, Fanout<4>> = MapleTree::new_in(&nodes);
+        let mut map: MapleTree<u32, Number, &Countdown, Fanout<4>> = MapleTree::new_in(&nodes);
         map.insert(5, 1).unwrap();
         assert_eq!(notes.take(), ["DEBUG height from=0 to=1"]);
         map.insert(6, 2).unwrap();
@@ -103,10 +103,10 @@ fn events() {
         assert!(map.try_clone().is_err());
         nodes.allow(usize::MAX);
         assert!(notes.take().last().unwrap().ends_with("made=false"));
-        let copy: MapleTree<u32, u32, Global, Fanout<4>> =
+        let copy: MapleTree<u32, Number, Global, Fanout<4>> =
             MapleTree::try_from_sorted(map.iter()).unwrap();
         assert!(notes.take()[0].starts_with("DEBUG built height="));
-        let shared: SyncMapleTree<u32, u32, Waiting, Global, spin::Mutex<()>, Fanout<4>> =
+        let shared: SyncMapleTree<u32, Number, Waiting, Global, spin::Mutex<()>, Fanout<4>> =
             SyncMapleTree::from_exclusive(copy, Waiting::new());
         shared
             .write()

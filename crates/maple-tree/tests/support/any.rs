@@ -5,7 +5,7 @@ use std::sync::Arc;
 use maple_tree::alloc::{Counted, Global};
 use maple_tree::{Fanout, MapleTree, SyncMapleTree, Waiting};
 
-use super::{Model, compare};
+use super::{Model, Number, compare};
 
 /// The ways to hold the same entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,8 +26,8 @@ impl Mode {
 }
 
 type Nodes = Arc<Counted<Global>>;
-type Exclusive = MapleTree<u32, u32, Nodes, Fanout<4>>;
-type Shared = SyncMapleTree<u32, u32, Waiting, Nodes, spin::Mutex<()>, Fanout<4>>;
+type Exclusive = MapleTree<u32, Number, Nodes, Fanout<4>>;
+type Shared = SyncMapleTree<u32, Number, Waiting, Nodes, spin::Mutex<()>, Fanout<4>>;
 
 /// A tree of one of the modes.
 pub enum Any {
@@ -46,7 +46,7 @@ impl Any {
         }
     }
 
-    pub fn store(&mut self, first: u32, last: u32, value: Option<u32>) {
+    pub fn store(&mut self, first: u32, last: u32, value: Option<Number>) {
         let range = first..=last;
         match (self, value) {
             (Any::Exclusive(t), Some(v)) => {

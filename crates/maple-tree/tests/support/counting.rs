@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
 use maple_tree::Duplicate;
 use maple_tree::alloc::{Counted, Global, NodeAlloc};
 
+use super::Number;
+
 /// Refuses the allocation after the next `left` ones, and all after it; never, at `usize::MAX`.
 pub struct Countdown {
     inner: Counted<Global>,
@@ -81,12 +83,12 @@ impl Count {
 
 /// A value that counts how many of its kind live.
 pub struct Alive {
-    pub number: u32,
+    pub number: Number,
     count: Count,
 }
 
 impl Alive {
-    pub fn boxed(number: u32, count: &Count) -> Box<Self> {
+    pub fn boxed(number: Number, count: &Count) -> Box<Self> {
         count.add(1);
         Box::new(Self {
             number,
@@ -112,7 +114,7 @@ impl Drop for Alive {
 }
 
 /// The number in a box that counts.
-pub fn number(value: &Alive) -> u32 {
+pub fn number(value: &Alive) -> Number {
     value.number
 }
 

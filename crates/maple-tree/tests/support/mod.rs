@@ -9,12 +9,19 @@ pub mod short;
 use maple_tree::alloc::NodeAlloc;
 use maple_tree::{Key, MapleTree, Shape};
 
+/// What entries hold: a number that is stored in place.
+#[cfg(target_pointer_width = "64")]
+pub type Number = u32;
+/// What entries hold: a number that is stored in place.
+#[cfg(not(target_pointer_width = "64"))]
+pub type Number = u16;
+
 /// The indices `base..base + cells.len()`, each with the number of the entry that covers it. Entries have
 /// different numbers, so that where one ends and the next begins can be told.
 #[derive(Clone, Debug)]
 pub struct Model<K> {
     pub base: K,
-    pub cells: Vec<Option<u32>>,
+    pub cells: Vec<Option<Number>>,
 }
 
 /// An entry or a hole.
@@ -22,7 +29,7 @@ pub struct Model<K> {
 pub struct Run<K> {
     pub first: K,
     pub last: K,
-    pub value: Option<u32>,
+    pub value: Option<Number>,
 }
 
 pub fn add<K: Key>(base: K, n: usize) -> K {
@@ -41,7 +48,7 @@ impl<K: Key> Model<K> {
         add(self.base, i)
     }
 
-    pub fn store(&mut self, first: usize, last: usize, value: Option<u32>) {
+    pub fn store(&mut self, first: usize, last: usize, value: Option<Number>) {
         self.cells[first..=last].fill(value);
     }
 
@@ -57,7 +64,7 @@ impl<K: Key> Model<K> {
     /// Entries and holes of the whole key space.
     pub fn runs(&self) -> Vec<Run<K>> {
         let mut runs: Vec<Run<K>> = Vec::new();
-        let mut put = |first: K, last: K, value: Option<u32>| match runs.last_mut() {
+        let mut put = |first: K, last: K, value: Option<Number>| match runs.last_mut() {
             Some(run) if run.value == value => run.last = last,
             _ => runs.push(Run { first, last, value }),
         };
@@ -76,7 +83,7 @@ impl<K: Key> Model<K> {
         runs
     }
 
-    pub fn entries(&self) -> Vec<(std::ops::RangeInclusive<K>, u32)> {
+    pub fn entries(&self) -> Vec<(std::ops::RangeInclusive<K>, Number)> {
         let runs = self.runs().into_iter();
         runs.filter_map(|r| r.value.map(|v| (r.first..=r.last, v)))
             .collect()
@@ -134,7 +141,7 @@ impl<K: Key> Model<K> {
 /// Compares structure and content, read in every way.
 pub fn compare<K: Key, A: NodeAlloc, S: Shape>(
     model: &Model<K>,
-    tree: &MapleTree<K, u32, A, S>,
+    tree: &MapleTree<K, Number, A, S>,
     context: &dyn Fn() -> String,
 ) {
     if let Err(damage) = tree.check() {
