@@ -10,7 +10,7 @@ use crate::node::{NULL, Node};
 use crate::shape::Fanout;
 use crate::tree::Root;
 
-type Map = MapleTree<u32, u32, Global, Fanout<4>>;
+type Map = MapleTree<u32, u16, Global, Fanout<4>>;
 type At = Node<u32, Fanout<4>>;
 
 /// A tree of two levels: entries of width 2 with a hole after each, in leaves of two entries and two holes.
@@ -20,7 +20,7 @@ fn filled(gaps: bool) -> ManuallyDrop<Map> {
     } else {
         Map::new_in(Global)
     };
-    map.try_extend((0..4).map(|i| (4 * i..4 * i + 2, i)))
+    map.try_extend((0..4).map(|i| (u32::from(4 * i)..u32::from(4 * i) + 2, i)))
         .unwrap();
     map.check().unwrap();
     assert_eq!(map.height(), 2);

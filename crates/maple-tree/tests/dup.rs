@@ -1,7 +1,8 @@
 //! Duplicates: with a failure at every allocation and at every entry, with entries left out, from pools and from single nodes, and
 //! counts of nodes and values that are left.
 
-#![cfg(not(loom))]
+// The numbers in its maps are too wide to be stored in place on smaller machines.
+#![cfg(all(not(loom), target_pointer_width = "64"))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;
