@@ -55,3 +55,14 @@ pub fn held<T>(make: impl FnOnce() -> T) -> (T, usize) {
     let bytes = BYTES.load(Ordering::Relaxed);
     (made, usize::try_from(bytes).unwrap_or_default())
 }
+
+/// Lets the process keep all memory that it gets: else, large maps would be measured by how fast the system takes pages and
+/// gives them anew, which depends on what was freed before.
+pub fn keep_memory() {
+    #[cfg(all(target_os = "linux", target_env = "gnu"))]
+    // SAFETY: sets two parameters of the C library's allocator; there is one thread yet.
+    unsafe {
+        libc::mallopt(libc::M_TRIM_THRESHOLD, i32::MAX);
+        libc::mallopt(libc::M_MMAP_MAX, 0);
+    }
+}

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
 use maple_tree::MapleTree;
+use samara_bench::heap::keep_memory;
 use samara_bench::{Options, Report};
 
 #[derive(Parser)]
@@ -41,6 +42,7 @@ const ENTRIES: u64 = 2_000;
 const PASSES: u32 = 50;
 
 fn main() {
+    keep_memory();
     let mut cli = Cli::parse();
     let last = std::thread::available_parallelism().map_or(1, usize::from) - 1;
     cli.options.pin.get_or_insert(last);

@@ -12,7 +12,7 @@ mod work;
 
 use clap::Parser;
 use samara_bench::Options;
-use samara_bench::heap::Counting;
+use samara_bench::heap::{Counting, keep_memory};
 
 #[global_allocator]
 static HEAP: Counting = Counting;
@@ -37,6 +37,7 @@ struct Cli {
 }
 
 fn main() {
+    keep_memory();
     let mut cli = Cli::parse();
     // Figures of a thread that wanders are of no use. Readers pin themselves, each elsewhere.
     if !cli.readers {
