@@ -32,6 +32,7 @@ pub(crate) const ALL: &[(&str, Operation)] = &[
     ("replace", replace),
     ("overwrite", overwrite),
     ("duplicate", duplicate),
+    ("duplicate-new", renew),
     ("destroy", destroy),
     ("gap-up", gap_up),
     ("gap-down", gap_down),
@@ -164,8 +165,22 @@ fn duplicate() -> u32 {
 }
 
 fn copy(tree: &Tree) -> Option<Tree> {
-    tree.try_clone_with(|_, value| Ok::<_, ()>(Some(value)))
-        .ok()
+    tree.try_clone().ok()
+}
+
+/// A duplicate with another value in each entry.
+fn renew() -> u32 {
+    let (ranges, _) = ranges(SMALL);
+    let tree = filled(&ranges);
+    let renewed = || {
+        tree.try_clone_with(|_, value| Ok::<_, ()>(Some(value ^ 1)))
+            .ok()
+    };
+    let mut copies = Vec::with_capacity(COPIES as usize);
+    copies.extend((0..COPIES).map(|_| renewed()));
+    copies.clear();
+    measured(|| copies.extend((0..COPIES).map(|_| renewed())));
+    COPIES
 }
 
 fn destroy() -> u32 {

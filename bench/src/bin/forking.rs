@@ -107,9 +107,7 @@ fn before(tree: &Tree) -> Tree {
 }
 
 fn after(tree: &Tree) -> Tree {
-    // The closure cannot fail.
-    tree.try_clone_with(|_, value| Ok::<_, ()>(Some(value)))
-        .unwrap_or_default()
+    tree.try_clone().unwrap_or_default()
 }
 
 /// Time of making the duplicates, without that of destroying them.
