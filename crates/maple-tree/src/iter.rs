@@ -8,8 +8,9 @@ use core::ptr::NonNull;
 use crate::key::Key;
 use crate::scan::Scan;
 use crate::shape::{Native, Shape};
-use crate::tree::RawTree;
+use crate::tree::{RawTree, Root};
 use crate::value::Value;
+use crate::walk::{Found, Place, descend};
 
 /// Entries in order, with their ranges. Made by [`MapleTree::range`](crate::MapleTree::range) and
 /// [`MapleTree::iter`](crate::MapleTree::iter).
@@ -127,11 +128,42 @@ pub struct Holes<'a, K: Key, S: Shape = Native> {
     tree: &'a RawTree<K, S>,
     /// What is still to be looked at.
     left: Option<(K, K)>,
+    /// The leaf that the last look was in.
+    place: Option<Place<K, S>>,
 }
+
+// SAFETY: it only reads a tree that any thread may read; the leaf is one of the tree's, which stays as long as the borrow.
+unsafe impl<K: Key, S: Shape> Send for Holes<'_, K, S> {}
+// SAFETY: as above; through a shared reference nothing is done at all.
+unsafe impl<K: Key, S: Shape> Sync for Holes<'_, K, S> {}
 
 impl<'a, K: Key, S: Shape> Holes<'a, K, S> {
     pub(crate) fn new(tree: &'a RawTree<K, S>, bounds: Option<(K, K)>) -> Self {
-        Self { tree, left: bounds }
+        Self {
+            tree,
+            left: bounds,
+            place: None,
+        }
+    }
+}
+
+impl<K: Key, S: Shape> Holes<'_, K, S> {
+    /// The slot at `key`: in the leaf that the last look was in, if `key` is there. A leaf's bounds and pivots stay
+    /// what they are as long as it is in the tree; what is read from one that was in the tree just before, was true then or later.
+    fn look(&mut self, key: K) -> Found<K> {
+        if let Some(place) = &self.place
+            && key <= place.max
+            && !place.leaf.is_dead()
+        {
+            return place.at(key);
+        }
+        let Root::Node(root) = self.tree.root() else {
+            self.place = None;
+            return self.tree.lookup(key);
+        };
+        let place = descend(root, key);
+        self.place = Some(place);
+        place.at(key)
     }
 }
 
@@ -140,7 +172,7 @@ impl<K: Key, S: Shape> Iterator for Holes<'_, K, S> {
 
     fn next(&mut self) -> Option<RangeInclusive<K>> {
         while let Some((from, to)) = self.left {
-            let found = self.tree.lookup(from);
+            let found = self.look(from);
             self.left = found
                 .last
                 .successor()

@@ -258,10 +258,22 @@ impl<K: Key, S: Shape> Scan<K, S> {
             loop {
                 let place = self.front.place();
                 let mut left = self.front.left;
+                // The first slot begins where the leaf does, the others after a pivot: told apart here, not for each.
+                if left & 1 != 0 {
+                    left ^= 1;
+                    folded = show(folded, place.slot(0));
+                }
                 while left != 0 {
-                    let i = left.trailing_zeros();
+                    let i = left.trailing_zeros() as usize;
                     left &= left - 1;
-                    folded = show(folded, place.slot(i as usize));
+                    folded = show(
+                        folded,
+                        Found {
+                            first: place.leaf.pivot(i - 1).wrapping_add(K::ONE),
+                            last: place.leaf.last(i, place.max),
+                            word: place.leaf.slot(i),
+                        },
+                    );
                 }
                 self.front.left = 0;
                 if self.front.slot >= self.front.stop {

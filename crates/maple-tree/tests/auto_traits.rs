@@ -13,8 +13,8 @@ use std::sync::Arc;
 
 use maple_tree::alloc::{Counted, Global, NodeAlloc, Pool, SharedPool};
 use maple_tree::{
-    ArcRef, Cursor, CursorMut, Iter, IterMut, MapleTree, Native, Reader, SyncMapleTree, Waiting,
-    Writer,
+    ArcRef, Cursor, CursorMut, Holes, Iter, IterMut, MapleTree, Native, Reader, SyncMapleTree,
+    Waiting, Writer,
 };
 
 /// Whether a type has a trait: an inherent constant goes before one of a trait, where its bounds are met.
@@ -103,6 +103,7 @@ fn maps() {
 
 #[test]
 fn views_iterators_and_cursors() {
+    assert!(has!(Send, Holes<'static, u64>) && has!(Sync, Holes<'static, u64>));
     assert!(!has!(Send, Iter<'static, u64, Box<Unshared>>));
     assert!(!has!(Send, IterMut<'static, u64, Box<Rc<u32>>>));
     assert!(!has!(Sync, IterMut<'static, u64, Box<Unshared>>));
