@@ -6,12 +6,13 @@ use std::cell::Cell;
 
 use samara_mm::{AddressSpace, Call, Config, Errno, FileArg, Layout, Limits, NoFacts};
 
-/// Fails one allocation of this thread when its countdown reaches 0.
+/// Fails one allocation of this thread when its countdown reaches 0, or all from then on.
 struct Countdown;
 
 thread_local! {
     static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
     static FAILED: Cell<bool> = const { Cell::new(false) };
+    static FOR_GOOD: Cell<bool> = const { Cell::new(false) };
 }
 
 // SAFETY: everything is passed on to the system's allocator, or refused.
@@ -19,7 +20,9 @@ unsafe impl GlobalAlloc for Countdown {
     unsafe fn alloc(&self, memory: Memory) -> *mut u8 {
         match LEFT.get() {
             Some(0) => {
-                LEFT.set(None);
+                if !FOR_GOOD.get() {
+                    LEFT.set(None);
+                }
                 FAILED.set(true);
                 return std::ptr::null_mut();
             }
@@ -160,17 +163,28 @@ fn a_fork_that_finds_no_memory_leaves_the_parent_alone() {
         let _ = space.perform(&call(&mut state), &mut NoFacts);
     }
     let before = pages(&space);
-    for countdown in 0.. {
-        FAILED.set(false);
-        LEFT.set(Some(countdown));
-        let child = space.fork();
-        LEFT.set(None);
-        space.check().unwrap();
-        assert_eq!(pages(&space), before);
-        if !FAILED.get() {
-            child.unwrap().check().unwrap();
-            break;
+    let expected = pages(&space.fork().unwrap());
+    for for_good in [false, true] {
+        FOR_GOOD.set(for_good);
+        for countdown in 0.. {
+            FAILED.set(false);
+            LEFT.set(Some(countdown));
+            let child = space.fork();
+            LEFT.set(None);
+            space.check().unwrap();
+            assert_eq!(pages(&space), before);
+            // Nodes that are refused together may still come one by one.
+            match child {
+                Ok(child) => {
+                    assert!(!FAILED.get() || !for_good);
+                    child.check().unwrap();
+                    assert_eq!(pages(&child), expected);
+                }
+                Err(errno) => assert_eq!(errno, Errno::ENOMEM),
+            }
+            if !FAILED.get() {
+                break;
+            }
         }
-        assert_eq!(child.err(), Some(Errno::ENOMEM));
     }
 }
