@@ -67,7 +67,7 @@ fn fill(text: &str, name: &str, table: &str) -> Outcome<String> {
 fn operations(report: &Report) -> String {
     const STANDARD: [&str; 2] = ["BTreeMap", "RwLock<BTreeMap>"];
     let mut text = String::from(
-        "| operation | maple-tree | `BTreeMap` | best other | ours / `BTreeMap` | ours / best | target reached |\n|---|--:|--:|--:|--:|--:|---|\n",
+        "| operation | maple-tree | `BTreeMap` | best other | ours / `BTreeMap` | Linux's / `BTreeMap` | ours / best | target reached |\n|---|--:|--:|--:|--:|--:|--:|---|\n",
     );
     for row in &report.rows {
         let Some(ours) = row.samples.first() else {
@@ -107,12 +107,13 @@ fn operations(report: &Report) -> String {
         };
         let _ = writeln!(
             text,
-            "| {} | {} {unit} | {} | {} | {} | {} | {} |",
+            "| {} | {} {unit} | {} | {} | {} | {} | {} | {} |",
             row.name,
             short(ours.best(row.sense)),
             figure(standard, false),
             figure(best, true),
             ratio(standard),
+            linux(row, &STANDARD),
             ratio(best),
             reached(row),
         );
@@ -120,7 +121,20 @@ fn operations(report: &Report) -> String {
     text
 }
 
-/// Bold where ours loses.
+/// Linux's tree relative to the standard map, both as they were where the targets were set.
+fn linux(row: &Row, standard: &[&str]) -> String {
+    let ratio = || {
+        let target = row.target.as_ref()?;
+        let limit = target
+            .limits
+            .iter()
+            .find(|limit| standard.contains(&limit.rival.as_str()))?;
+        Some(compared(target.linux? / limit.figure, row.sense))
+    };
+    ratio().unwrap_or_else(|| "–".to_owned())
+}
+
+/// Bold where it loses.
 fn compared(ratio: f64, sense: Sense) -> String {
     let loses = match sense {
         Sense::Less => ratio > 1.0,
