@@ -194,14 +194,13 @@ unsafe impl<A: NodeAlloc + Clone> NodeAlloc for SharedPool<A> {
 
 impl<A: NodeAlloc + Clone> Clone for SharedPool<A> {
     fn clone(&self) -> Self {
-        let shared = match self.get() {
-            Some(shared) => {
-                // This handle keeps it meanwhile.
-                shared.handles.fetch_add(1, Ordering::Relaxed);
-                ptr::from_ref(shared).cast_mut()
-            }
-            None => ptr::null_mut(),
-        };
+        // The pointer itself, not one made from a view: the last handle frees through it.
+        let shared = self.shared.load(Ordering::Acquire);
+        if let Some(shared) = NonNull::new(shared) {
+            // SAFETY: this handle keeps it meanwhile.
+            let shared = unsafe { shared.as_ref() };
+            shared.handles.fetch_add(1, Ordering::Relaxed);
+        }
         Self {
             shared: AtomicPtr::new(shared),
             source: self.source.clone(),
