@@ -14,7 +14,7 @@ use maple_tree::{
 #[test]
 fn both_ends_of_the_widest_keys() {
     const MAX: u128 = u128::MAX;
-    let mut map: MapleTree<u128, u32> = MapleTree::with_gaps();
+    let mut map: MapleTree<u128, u16> = MapleTree::with_gaps();
     map.insert_range(.., 1).unwrap();
     assert_eq!((map.gap_up(.., 1), map.get(MAX)), (None, Some(1)));
     map.store_range(MAX.., 2).unwrap();
@@ -53,7 +53,7 @@ fn both_ends_of_the_widest_keys() {
 #[test]
 #[expect(clippy::reversed_empty_ranges, reason = "that is what is tried")]
 fn ranges_that_hold_no_index() {
-    let mut map: MapleTree<u64, u32> = MapleTree::new();
+    let mut map: MapleTree<u64, u16> = MapleTree::new();
     map.insert_range(0..10, 1).unwrap();
     assert_eq!(map.insert_range(5..5, 9), Err(InsertError::EmptyRange(9)));
     assert_eq!(map.store_range(5..2, 9), Err(StoreError::EmptyRange(9)));

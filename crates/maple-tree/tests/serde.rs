@@ -12,7 +12,7 @@ use maple_tree::{Fanout, Key, MapleTree, Native, Shape, SyncMapleTree, Waiting};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use support::counting::{Alive, Count, Countdown};
-use support::{Model, Rng, compare};
+use support::{Model, Number, Rng, compare};
 
 fn round_trips<K: Key + Serialize + DeserializeOwned, S: Shape>(base: K) {
     let mut rng = Rng(3);
@@ -21,13 +21,13 @@ fn round_trips<K: Key + Serialize + DeserializeOwned, S: Shape>(base: K) {
         for i in 0..n {
             let first = rng.below(80);
             let last = (first + rng.below(5)).min(79);
-            model.store(first, last, Some(1000 * i as u32));
+            model.store(first, last, Some(1000 * i as Number));
         }
         // Parts of one entry on both sides of another are two.
         let map: MapleTree<K, Number, maple_tree::alloc::Pool, S> =
             MapleTree::try_from_sorted(model.entries()).unwrap();
         let text = serde_json::to_string(&map).unwrap();
-        let plain: Vec<(K, K, u32)> = serde_json::from_str(&text).unwrap();
+        let plain: Vec<(K, K, Number)> = serde_json::from_str(&text).unwrap();
         assert!(
             plain
                 .into_iter()
@@ -109,7 +109,7 @@ struct Counted(#[expect(dead_code, reason = "it is dropped")] Box<Alive>);
 
 impl<'de> Deserialize<'de> for Counted {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let number = u32::deserialize(deserializer)?;
+        let number = Number::deserialize(deserializer)?;
         if number >= 100 {
             return Err(serde::de::Error::custom("too large"));
         }

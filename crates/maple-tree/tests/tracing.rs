@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use maple_tree::alloc::Global;
 use maple_tree::{Fanout, MapleTree, SyncMapleTree, Waiting};
+use support::Number;
 use support::counting::Countdown;
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -82,7 +83,7 @@ fn events() {
         );
         assert_eq!(heard[1], "DEBUG height from=1 to=2");
         for i in 8..30 {
-            map.insert(i, i).unwrap();
+            map.insert(i, i as Number).unwrap();
         }
         notes.take();
         nodes.allow(0);

@@ -70,7 +70,10 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
             let new = self.empty_like();
             // SAFETY: both maps are borrowed, so that nobody writes; they have the same modes; a copy of a value's word is a
             // value (promise of `PLAIN`).
-            return match unsafe { self.raw.dup_into(&new.raw, &new.alloc, &mut Verbatim) } {
+            let done = unsafe { self.raw.dup_into(&new.raw, &new.alloc, &mut Verbatim) };
+            #[cfg(feature = "tracing")]
+            crate::trace::duplicate(self.raw.height(), done.is_ok());
+            return match done {
                 Ok(()) => Ok(new),
                 Err(CloneError::Alloc) => Err(AllocError),
                 Err(CloneError::Entry(never)) => match never {},
