@@ -189,11 +189,33 @@ impl<K: Key, S: Shape> Cells<K, S> {
     ) {
         // SAFETY: the caller's promise.
         unsafe {
-            ptr::copy(self.pivots().add(from), self.pivots().add(to), pivots);
-            ptr::copy(self.slots(kind).add(from), self.slots(kind).add(to), slots);
+            shift(self.pivots(), from, to, pivots);
+            shift(self.slots(kind), from, to, slots);
             if kind == Kind::Gap {
-                ptr::copy(self.gaps().add(from), self.gaps().add(to), slots);
+                shift(self.gaps(), from, to, slots);
             }
+        }
+    }
+}
+
+/// Moves `count` elements from index `from` to index `to`. A few of them, as there are after an insertion near the end, without a call.
+///
+/// # Safety
+///
+/// All are within one array, and nobody else accesses it.
+#[inline(always)]
+unsafe fn shift<T: Copy>(array: *mut T, from: usize, to: usize, count: usize) {
+    // SAFETY: the caller's promise. The first and the last of up to two are all.
+    unsafe {
+        let (old, new) = (array.add(from), array.add(to));
+        match count {
+            0 => {}
+            1 | 2 => {
+                let (first, last) = (old.read(), old.add(count - 1).read());
+                new.write(first);
+                new.add(count - 1).write(last);
+            }
+            _ => ptr::copy(old, new, count),
         }
     }
 }

@@ -648,6 +648,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
     /// Moves the slots `from..=end` (with what bounds them above, and their gaps) so that they start
     /// at `to`, sets the new end, and clears what is left over. Slots between `from` and `to`, when
     /// these move upwards, keep stale contents: the caller fills them.
+    #[inline]
     pub(crate) fn shift(self, from: usize, to: usize) {
         let node = self.node;
         let end = node.end();

@@ -21,6 +21,8 @@ use crate::walk::{Found, Place, descend};
 pub(crate) enum Room {
     /// There is room.
     Here,
+    /// There is room after the last slot, which is a hole and becomes an entry: no slot moves. Nobody reads.
+    End,
     /// The leaf shares them with the leaf before, which has the same parent; if one leaf has room for all, the two become one.
     Before,
     /// As `Before`, with the leaf after.
@@ -75,7 +77,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     }
 
     /// The write of `word` to `first..=last`, which are in the slots `from` and `to`; `None` if it is not a quick one.
-    #[inline]
+    #[inline(always)]
     fn new(
         place: Place<K, S>,
         (from, to): (usize, usize),
@@ -206,21 +208,36 @@ impl<K: Key, S: Shape> Quick<K, S> {
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Plans to make `first..=last` hold `word` if that is a hole. `first` is not above `last`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_insert(&self, first: K, last: K, word: Word) -> Try<Quick<K, S>> {
         let Root::Node(root) = self.root() else {
             return Try::General;
         };
         let place = descend(root, first);
-        let i = place.leaf.search(first);
-        if !place.leaf.slot(i).is_null() || last > place.leaf.last(i, place.max) {
+        let Place { leaf, min, max } = place;
+        let i = leaf.search(first);
+        if !leaf.slot(i).is_null() || last > leaf.last(i, max) {
             return Try::Refused;
+        }
+        if i == leaf.end() && i + 2 < Geometry::<K, S>::SLOTS && !self.in_rcu() {
+            return Try::Quick(Quick {
+                place,
+                from: i,
+                to: i,
+                head: leaf.first(i, min) < first,
+                tail: last < max,
+                first,
+                last,
+                word,
+                total: 0,
+                room: Room::End,
+            });
         }
         Try::of(Quick::new(place, (i, i), (first, last), word, self))
     }
 
     /// Plans to make `first..=last` hold `word` (NULL erases). `first` is not above `last`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_store(&self, first: K, last: K, word: Word) -> Try<Quick<K, S>> {
         let Root::Node(root) = self.root() else {
             return Try::General;
@@ -239,7 +256,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     }
 
     /// Plans to exchange the whole entry at `key` for `word` (NULL erases it); gives the entry too.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn try_exchange(&self, key: K, word: Word) -> Try<(Found<K>, Quick<K, S>)> {
         let Root::Node(root) = self.root() else {
             return Try::General;

@@ -30,7 +30,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     /// * `reserve` holds at least as many nodes as `quick` takes.
     /// * Unless the tree is in RCU mode, nobody reads it meanwhile.
     /// * The word is NULL, or may stand in this tree.
-    #[inline]
+    #[inline(always)]
     pub(crate) unsafe fn apply_quick(
         &self,
         quick: &Quick<K, S>,
@@ -40,6 +40,13 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let Place { leaf, min, .. } = quick.place;
         let inner = self.inner_kind();
         let gaps = inner == Kind::Gap;
+        if quick.room == Room::End {
+            let holes = gaps.then(|| quick.holes());
+            // SAFETY: such plans are made where nobody reads (the caller's promise).
+            quick.append(unsafe { leaf.write() });
+            quick.tell(leaf, leaf.parent(inner), holes);
+            return;
+        }
         if quick.is_exact() {
             let old = quick.place.slot(quick.from);
             leaf.publish(quick.from, quick.word);
@@ -52,24 +59,16 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             return;
         }
         let parent = leaf.parent(inner);
-        let holes = match parent {
-            Some(parent) if gaps && quick.room == Room::Here => {
-                Some((parent, parent.search(min), quick.holes()))
-            }
-            _ => None,
-        };
+        let holes = (gaps && parent.is_some() && quick.room == Room::Here).then(|| quick.holes());
         if self.in_rcu() {
             let new = reserve.take_copy(leaf);
             quick.edit(new);
             let node = new.node();
-            match (parent, holes) {
-                (Some(_), Some((parent, i, holes))) => {
-                    parent.publish(i, node.word());
-                    quick.tell(node, parent, i, &holes);
-                }
-                (Some(parent), None) => parent.publish(parent.search(min), node.word()),
-                (None, _) => self.publish_root(node.word(), 1),
+            match parent {
+                Some(parent) => parent.publish(parent.search(min), node.word()),
+                None => self.publish_root(node.word(), 1),
             }
+            quick.tell(node, parent, holes);
             // The old leaf is as it was: readers may be in it.
             leaf.mark_dead();
             quick.each_removed(|first, last, word| sink.entry(first, last, word));
@@ -89,16 +88,14 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
         // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
         quick.edit(unsafe { leaf.write() });
-        if let Some((parent, i, holes)) = holes {
-            quick.tell(leaf, parent, i, &holes);
-        }
+        quick.tell(leaf, parent, holes);
         removed.give(sink);
     }
 }
 
 impl<K: Key, S: Shape> Quick<K, S> {
     /// Shows the entries that the write removes, as long as the leaf is as it was.
-    #[inline]
+    #[inline(always)]
     fn each_removed(&self, mut show: impl FnMut(K, K, crate::node::Word)) {
         let end = self.to + 1 - usize::from(self.tail);
         for i in self.from + usize::from(self.head)..end {
@@ -109,8 +106,24 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
     }
 
+    /// Puts an entry into the last slot, which is a hole. All after it is as in a slot that is not used.
+    #[inline(always)]
+    fn append(&self, leaf: NodeMut<K, S>) {
+        let mut at = self.from;
+        if self.head {
+            leaf.set_pivot(at, self.first.wrapping_sub(K::ONE));
+            at += 1;
+        }
+        leaf.set_slot(at, self.word);
+        if self.tail {
+            leaf.set_pivot(at, self.last);
+            at += 1;
+        }
+        leaf.set_end(at);
+    }
+
     /// Makes the change in the leaf or in a copy of it.
-    #[inline]
+    #[inline(always)]
     fn edit(&self, node: NodeMut<K, S>) {
         let at = self.from + usize::from(self.head);
         let after = self.to + 1 - usize::from(self.tail);
@@ -130,7 +143,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     }
 
     /// Looks at the holes, as long as the leaf is as it was.
-    #[inline]
+    #[inline(always)]
     fn holes(&self) -> Holes<K> {
         let Place { leaf, min, max } = self.place;
         let mut holes = Holes {
@@ -163,16 +176,23 @@ impl<K: Key, S: Shape> Quick<K, S> {
         holes
     }
 
-    /// Tells the nodes above, of which `parent` leads to the leaf by its slot `i`, what has become of the holes. `leaf` is the leaf
-    /// as it is now.
-    #[inline]
-    fn tell(&self, leaf: Node<K, S>, parent: Node<K, S>, i: usize, holes: &Holes<K>) {
+    /// Tells the nodes above the leaf, if they keep the sizes of holes, what has become of its holes. `leaf` is the leaf as it is now.
+    #[inline(always)]
+    fn tell(&self, leaf: Node<K, S>, parent: Option<Node<K, S>>, holes: Option<Holes<K>>) {
+        let (Some(parent), Some(holes)) = (parent, holes) else {
+            return;
+        };
+        if holes.outermost {
+            tell_last(parent, holes.made);
+        } else {
+            self.tell_inside(leaf, parent, &holes);
+        }
+    }
+
+    fn tell_inside(&self, leaf: Node<K, S>, parent: Node<K, S>, holes: &Holes<K>) {
         let Place { min, max, .. } = self.place;
         let Holes { gone, made, .. } = *holes;
-        if holes.outermost {
-            tell_last(parent, made);
-            return;
-        }
+        let i = parent.search(min);
         let known = parent.gap(i);
         // No other hole of the leaf can be larger than what the slots that were not touched cover.
         if made >= known || (gone == known && made >= K::span(min, max).wrapping_sub(gone)) {

@@ -114,7 +114,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
                 slots.extend(after, 0, after.used(), upper_bound(after, begin, inner));
                 (leaf, Some(after), min, at)
             }
-            Room::Split(_) | Room::Here => {
+            Room::Split(_) | Room::Here | Room::End => {
                 self.collect(&mut slots);
                 (leaf, None, min, at)
             }
