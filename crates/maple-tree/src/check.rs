@@ -16,6 +16,10 @@ pub struct Damage<K> {
 }
 
 impl<K> Damage<K> {
+    pub(crate) fn new(what: &'static str, at: K) -> Self {
+        Self { what, at }
+    }
+
     /// The rule that does not hold.
     pub fn what(&self) -> &'static str {
         self.what

@@ -103,6 +103,22 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             Root::Node(root) => down(root, K::MIN, K::MAX, want),
         }
     }
+
+    /// As [`gap_up`](Self::gap_up), in a tree whose nodes do not know their parents.
+    pub(crate) fn gap_up_from_above(&self, want: &Want<K>) -> Option<K> {
+        match self.root() {
+            Root::Node(root) => up(root, K::MIN, K::MAX, want),
+            Root::Empty | Root::Single(_) => self.gap_up(want),
+        }
+    }
+
+    /// As [`gap_down`](Self::gap_down), in a tree whose nodes do not know their parents.
+    pub(crate) fn gap_down_from_above(&self, want: &Want<K>) -> Option<K> {
+        match self.root() {
+            Root::Node(root) => down(root, K::MIN, K::MAX, want),
+            Root::Empty | Root::Single(_) => self.gap_down(want),
+        }
+    }
 }
 
 /// The lowest hole that is large enough, by the sizes that the nodes keep: down along the lower bound as long as there may be

@@ -241,7 +241,12 @@ macro_rules! look_ups {
         pub fn holes(&self, bounds: impl core::ops::RangeBounds<K>) -> $crate::Holes<'_, K, S> {
             $crate::Holes::new(self.raw(), $crate::bounds::inclusive(&bounds))
         }
+    };
+}
 
+/// Cursors over trees whose nodes know their parents. `$setup` as in [`look_ups`].
+macro_rules! cursors {
+    ($setup:literal) => {
         /// A position in the map, with a range to look for. Each move shows what is there when it is made.
         ///
         /// ```
@@ -258,9 +263,12 @@ macro_rules! look_ups {
 }
 
 /// What only the holder of the right to write may ask: gaps, which writers change in place, and the structure. `$setup` as in
-/// [`look_ups`], of a map that tracks gaps.
+/// [`look_ups`], of a map that tracks gaps; `$up` and `$down` are the searches.
 macro_rules! surveys {
     ($setup:literal) => {
+        $crate::look::surveys!(gap_up, gap_down, $setup);
+    };
+    ($up:ident, $down:ident, $setup:literal) => {
         /// The lowest index at which `size` indices in a row are free, all of them within `bounds`.
         /// O(log n) if the map [tracks gaps](Self::tracks_gaps), else O(n). `None` also if `size` is 0.
         ///
@@ -307,7 +315,7 @@ macro_rules! surveys {
         ) -> Option<K> {
             let bounds = $crate::bounds::inclusive(&bounds)?;
             self.raw()
-                .gap_up(&$crate::gap::Want::new(bounds, size, align, offset)?)
+                .$up(&$crate::gap::Want::new(bounds, size, align, offset)?)
         }
 
         /// As [`gap_down`](Self::gap_down), of the indices that are a multiple of `align` plus `offset`. `None` also
@@ -330,7 +338,7 @@ macro_rules! surveys {
         ) -> Option<K> {
             let bounds = $crate::bounds::inclusive(&bounds)?;
             self.raw()
-                .gap_down(&$crate::gap::Want::new(bounds, size, align, offset)?)
+                .$down(&$crate::gap::Want::new(bounds, size, align, offset)?)
         }
 
         /// Whether the map keeps the sizes of its holes. O(1).
@@ -341,15 +349,6 @@ macro_rules! surveys {
         /// Levels of nodes: 0 for an empty map, and for one whose only entry covers just index 0. O(1).
         pub fn height(&self) -> usize {
             self.raw().height() as usize
-        }
-
-        /// Checks every rule of the structure. O(n). Meant for tests.
-        ///
-        /// # Errors
-        ///
-        /// The first rule that does not hold.
-        pub fn check(&self) -> Result<(), $crate::Damage<K>> {
-            self.raw().check()
         }
 
         /// Figures about the nodes. O(n).
@@ -367,4 +366,18 @@ macro_rules! surveys {
     };
 }
 
-pub(crate) use {look_ups, surveys};
+/// The check of trees whose nodes know their parents.
+macro_rules! checks {
+    () => {
+        /// Checks every rule of the structure. O(n). Meant for tests.
+        ///
+        /// # Errors
+        ///
+        /// The first rule that does not hold.
+        pub fn check(&self) -> Result<(), $crate::Damage<K>> {
+            self.raw().check()
+        }
+    };
+}
+
+pub(crate) use {checks, cursors, look_ups, surveys};

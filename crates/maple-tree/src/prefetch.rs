@@ -17,6 +17,12 @@ pub(crate) fn node<const FROM: usize>(word: Word) {
     }
 }
 
+/// Asks for the line in which a node begins. A hint: any word is allowed.
+#[inline(always)]
+pub(crate) fn first_line(word: Word) {
+    line(word.cast::<u8>());
+}
+
 #[cfg(all(target_arch = "x86_64", target_feature = "sse", not(any(miri, loom))))]
 #[inline(always)]
 fn line(address: *const u8) {

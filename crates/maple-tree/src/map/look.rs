@@ -8,7 +8,7 @@ use crate::bounds::inclusive;
 use crate::cursor::CursorMut;
 use crate::iter::{Iter, IterMut};
 use crate::key::Key;
-use crate::look::{look_ups, surveys};
+use crate::look::{checks, cursors, look_ups, surveys};
 use crate::map::MapleTree;
 use crate::shape::Shape;
 use crate::value::Value;
@@ -21,11 +21,19 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 # map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"
     );
 
+    cursors!(
+        "# use maple_tree::MapleTree;
+# let mut map: MapleTree<u64, u32> = MapleTree::new();
+# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"
+    );
+
     surveys!(
         "# use maple_tree::MapleTree;
 # let mut map: MapleTree<u64, u32> = MapleTree::with_gaps();
 # map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"
     );
+
+    checks!();
 
     /// The value at `key`, to be changed. O(log n).
     ///

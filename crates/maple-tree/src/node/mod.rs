@@ -31,6 +31,7 @@
 
 #[cfg_attr(loom, path = "cells_loom.rs")]
 mod cells;
+mod count;
 mod dead;
 
 use core::alloc::Layout;

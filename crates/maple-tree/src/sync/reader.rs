@@ -8,7 +8,7 @@ use lock_api::RawMutex;
 
 use crate::alloc::{NodeAlloc, SharedPool};
 use crate::key::Key;
-use crate::look::look_ups;
+use crate::look::{cursors, look_ups};
 use crate::reclaim::Reclaim;
 use crate::shape::{Native, Shape};
 use crate::sync::SyncMapleTree;
@@ -68,6 +68,15 @@ where
 
     look_ups!(
         SyncIter,
+        "# use maple_tree::{SyncMapleTree, Waiting};
+# let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::new(Waiting::new());
+# for (range, value) in [(10..20, 1), (20..30, 2), (40..50, 3)] {
+#     tree.write().insert_range(range, value)?;
+# }
+let map = tree.read();"
+    );
+
+    cursors!(
         "# use maple_tree::{SyncMapleTree, Waiting};
 # let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::new(Waiting::new());
 # for (range, value) in [(10..20, 1), (20..30, 2), (40..50, 3)] {

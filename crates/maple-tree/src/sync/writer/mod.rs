@@ -14,7 +14,7 @@ use crate::bounds::inclusive;
 use crate::cursor::SharedCursorMut;
 use crate::iter::Iter;
 use crate::key::Key;
-use crate::look::{look_ups, surveys};
+use crate::look::{checks, cursors, look_ups, surveys};
 use crate::reclaim::Reclaim;
 use crate::shape::{Native, Shape};
 use crate::sync::SyncMapleTree;
@@ -93,6 +93,15 @@ where
 # }"
     );
 
+    cursors!(
+        "# use maple_tree::{SyncMapleTree, Waiting};
+# let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+# let mut map = tree.write();
+# for (range, value) in [(10..20, 1), (20..30, 2), (40..50, 3)] {
+#     map.insert_range(range, value)?;
+# }"
+    );
+
     surveys!(
         "# use maple_tree::{SyncMapleTree, Waiting};
 # let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
@@ -101,6 +110,8 @@ where
 #     map.insert_range(range, value)?;
 # }"
     );
+
+    checks!();
 
     /// A position in the map that changes it, with a range to look for or to store at.
     ///

@@ -1,0 +1,175 @@
+//! How many lead to a node, for trees that share nodes: the first word's upper bits count them, where the nodes of other trees
+//! name their parent. `end` is in the low bits as ever, so that reading a shared node is reading any node.
+//!
+//! Whoever leads to a node (a slot of an inner node, or the root of a tree) owns one count of it. A node whose count is 1 is
+//! led to once; if that is from a node that is exclusively owned itself, up to the root, it is exclusively owned, and may be changed.
+//!
+//! # Ordering
+//!
+//! As in [`Arc`](std_alloc::sync::Arc). **Raising** is `Relaxed`: who raises owns a count, or holds a node that does,
+//! so that the node cannot go meanwhile, and passing the new count to another thread orders what is in the node before that thread's
+//! accesses. **Lowering** is `Release`: all that the thread did with the node, and with the nodes below while it was there through this
+//! one, is before it. Whoever finds that the count is **1** (or has made it 0) does so with `Acquire`:
+//!
+//! * If the other side's lowering comes first, our load reads it or a later lowering, which continues its release sequence: the
+//!   other side's reads of the node are before our writes to it, and the counts that it raised of the children (because it copied the
+//!   node) are before our looking at those, so that none of them passes for ours alone.
+//! * If our load comes first it reads 2 or more, and we copy: the other side may be reading, which is what it may do with us.
+//!
+//! Nobody can raise a count that is 1 but its one owner. So 1 stays 1 until the owner himself changes it, and needs no second look.
+//!
+//! # Overflow
+//!
+//! A count that has reached half of what the bits can hold ([`PINNED`]: 2⁵⁵, or 2²³ on 32-bit machines) stays about there: the node is
+//! never changed in place and never freed. Snapshots that are forgotten can lead to that, and then cost memory, not soundness. The
+//! thread that raises a count into that zone sets it to its middle while it still owns a count; so many threads as it would take to lead out of
+//! the middle do not exist.
+
+use core::ptr;
+
+use crate::atomic::{AtomicPtr, Ordering};
+use crate::key::Key;
+use crate::node::{END_MASK, NODE_BYTES, Node, Word};
+use crate::shape::Shape;
+
+/// One, where the count is in the first word.
+const ONE: usize = NODE_BYTES;
+
+/// A first word with this bit counts no more.
+const PINNED: usize = 1 << (usize::BITS - 1);
+
+/// Where the counts that have got so far are put: at three quarters.
+const MIDDLE: usize = PINNED | (PINNED >> 1);
+
+/// Adds to a word, and gives what was there.
+#[inline(always)]
+#[cfg(not(loom))]
+fn add(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
+    word.fetch_byte_add(n, order).addr()
+}
+
+/// Subtracts from a word, and gives what was there.
+#[inline(always)]
+#[cfg(not(loom))]
+fn subtract(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
+    word.fetch_byte_sub(n, order).addr()
+}
+
+#[cfg(loom)]
+fn add(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
+    let mut old = word.load(Ordering::Relaxed);
+    loop {
+        let new = old.map_addr(|a| a.wrapping_add(n));
+        match word.compare_exchange(old, new, order, Ordering::Relaxed) {
+            Ok(_) => return old.addr(),
+            Err(now) => old = now,
+        }
+    }
+}
+
+#[cfg(loom)]
+fn subtract(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
+    add(word, n.wrapping_neg(), order)
+}
+
+impl<K: Key, S: Shape> Node<K, S> {
+    /// Makes the count 1: of a new node, or of one that was in a tree of another kind.
+    #[inline]
+    pub(crate) fn count_one(self) {
+        let cell = self.cells.first_word();
+        let end = cell.load(Ordering::Relaxed).addr() & END_MASK;
+        let word: Word = ptr::without_provenance_mut(ONE | end);
+        cell.store(word, Ordering::Relaxed);
+    }
+
+    /// Whether whoever asks, and owns a count, is the only one. If so, all that others did with the node is before what comes.
+    #[inline(always)]
+    pub(crate) fn is_sole(self) -> bool {
+        self.cells.first_word().load(Ordering::Acquire).addr() & !END_MASK == ONE
+    }
+
+    /// How many lead here, if that has not become too many to count.
+    pub(crate) fn count(self) -> Option<usize> {
+        let word = self.cells.first_word().load(Ordering::Relaxed).addr();
+        (word & PINNED == 0).then_some(word / ONE)
+    }
+
+    /// One more leads here. The caller owns a count, or what does.
+    #[inline]
+    pub(crate) fn raise(self) {
+        let cell = self.cells.first_word();
+        let old = add(cell, ONE, Ordering::Relaxed);
+        if old.wrapping_add(ONE) & PINNED != 0 {
+            // The caller's own count keeps the node here; the end of a node that is led to twice does not change.
+            cell.store(
+                ptr::without_provenance_mut(MIDDLE | (old & END_MASK)),
+                Ordering::Relaxed,
+            );
+        }
+    }
+
+    /// One fewer leads here. True if nobody does any more: then all that others did with the node is before what comes, and it is the
+    /// caller's to take apart.
+    #[inline]
+    #[must_use = "a node that nobody leads to has to be freed"]
+    pub(crate) fn lower(self) -> bool {
+        if self.is_sole() {
+            // Nobody is there who could raise it, or see that it has not been lowered.
+            return true;
+        }
+        let cell = self.cells.first_word();
+        if cell.load(Ordering::Relaxed).addr() & PINNED != 0 {
+            return false;
+        }
+        if subtract(cell, ONE, Ordering::Release) & !END_MASK != ONE {
+            return false;
+        }
+        // Another thread lowered it after we looked. A load rather than a fence, which thread sanitizers do not understand.
+        let _ = cell.load(Ordering::Acquire);
+        true
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use core::ptr::NonNull;
+
+    use super::*;
+    use crate::node::{Kind, NodeMut};
+    use crate::shape::Native;
+
+    #[repr(align(256))]
+    struct Memory(#[expect(dead_code, reason = "it is there to take up room")] [u8; NODE_BYTES]);
+
+    #[test]
+    fn counts_up_and_down_and_never_over() {
+        let mut memory = std::boxed::Box::new(Memory([0; NODE_BYTES]));
+        let block = NonNull::from(&mut *memory).cast();
+        // SAFETY: the memory has the layout of a node, and nobody else uses it.
+        let new = unsafe { NodeMut::<u64, Native>::init(block, Kind::Leaf) };
+        let node = new.node();
+        node.count_one();
+        new.set_end(7);
+        assert!(node.is_sole());
+        node.raise();
+        assert_eq!(
+            (node.count(), node.is_sole(), node.end()),
+            (Some(2), false, 7)
+        );
+        assert!(!node.lower());
+        assert!(node.is_sole() && node.lower());
+
+        // The last count that is counted, and those after it.
+        let almost: Word = ptr::without_provenance_mut((PINNED - ONE) | 7);
+        node.cells.first_word().store(almost, Ordering::Relaxed);
+        assert_eq!(node.count(), Some(PINNED / ONE - 1));
+        for _ in 0..5 {
+            node.raise();
+            assert_eq!((node.count(), node.is_sole(), node.end()), (None, false, 7));
+        }
+        for _ in 0..20 {
+            assert!(!node.lower());
+            assert_eq!((node.count(), node.is_sole(), node.end()), (None, false, 7));
+        }
+    }
+}

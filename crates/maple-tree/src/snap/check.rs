@@ -1,0 +1,206 @@
+//! The whole-tree check that tests call after every change, the check of a family of trees, and figures of what is shared.
+
+use core::mem::swap;
+use std_alloc::vec::Vec;
+
+use crate::check::Damage;
+use crate::key::Key;
+use crate::node::{Geometry, Kind, Node, is_node};
+use crate::shape::Shape;
+use crate::snap::{CowMapleTree, SharedAlloc};
+use crate::tree::Root;
+use crate::value::Value;
+
+/// How many of a map's nodes are its own. Made by [`CowMapleTree::sharing`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sharing {
+    /// Nodes that nobody else leads to: writes change them in place.
+    pub own: usize,
+    /// Nodes that a snapshot leads to as well: writes copy them.
+    pub shared: usize,
+}
+
+/// What the walk carries along.
+struct Walk {
+    inner: Kind,
+    height: usize,
+    /// The slot before was a hole.
+    after_hole: bool,
+}
+
+impl Walk {
+    /// Checks a node and all below; gives the size of the largest hole.
+    fn node<K: Key, S: Shape>(
+        &mut self,
+        node: Node<K, S>,
+        min: K,
+        max: K,
+        level: usize,
+    ) -> Result<K, Damage<K>> {
+        let damage = |what| Err(Damage::new(what, min));
+        if node.is_leaf() != (level == self.height) {
+            return damage("leaves are not all on the lowest level");
+        }
+        if !node.is_leaf() && node.kind() != self.inner {
+            return damage("an inner node is of the wrong kind");
+        }
+        if node.count() == Some(0) {
+            return damage("a node that is not counted is reachable");
+        }
+        let (end, capacity) = (node.end(), node.capacity());
+        if end >= capacity {
+            return damage("the end is beyond the slots");
+        }
+        if level > 1 && max != K::MAX && node.used() < Geometry::<K, S>::least(node.kind()) {
+            return damage("a node has too few slots");
+        }
+        let mut first = min;
+        let mut largest = K::MIN;
+        for i in 0..=end {
+            let last = node.last(i, max);
+            if last < first || max < last || (i < end && last == max) || (i == end && last != max) {
+                return damage("pivots are not in order");
+            }
+            let word = node.slot(i);
+            if node.is_leaf() {
+                if word.is_null() {
+                    if self.after_hole {
+                        return damage("two holes are neighbours");
+                    }
+                    largest = largest.max(K::span(first, last));
+                }
+                self.after_hole = word.is_null();
+            } else {
+                if !is_node(word) {
+                    return damage("a slot of an inner node holds no node");
+                }
+                let gap = self.node(node.child(i), first, last, level + 1)?;
+                if node.kind() == Kind::Gap {
+                    if node.gap(i) != gap {
+                        return damage("the size of the largest hole is wrong");
+                    }
+                    largest = largest.max(gap);
+                }
+            }
+            first = last.wrapping_add(K::ONE);
+        }
+        for i in end..capacity {
+            if i + 1 < capacity && node.pivot(i) != K::MAX {
+                return damage("a pivot after the last slot is in use");
+            }
+            if i > end && !node.slot(i).is_null() {
+                return damage("a slot after the last one is in use");
+            }
+        }
+        Ok(largest)
+    }
+}
+
+impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
+    /// Checks every rule of the structure but the counts of shared nodes. O(n). Meant for tests.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that does not hold.
+    pub fn check(&self) -> Result<(), Damage<K>> {
+        let root = match self.raw.root() {
+            Root::Empty if self.raw.height() == 0 => return Ok(()),
+            Root::Empty => return Err(Damage::new("a tree without nodes has a height", K::MIN)),
+            Root::Single(_) => return Err(Damage::new("an entry stands in the root", K::MIN)),
+            Root::Node(root) => root,
+        };
+        if root.end() == 0 && (!root.is_leaf() || root.slot(0).is_null()) {
+            return Err(Damage::new("the root is not needed", K::MIN));
+        }
+        let mut walk = Walk {
+            inner: self.raw.inner_kind(),
+            height: self.raw.height() as usize,
+            after_hole: false,
+        };
+        walk.node(root, K::MIN, K::MAX, 1)?;
+        Ok(())
+    }
+
+    /// Checks the maps, and that every node is counted exactly as often as it is led to. The maps are all that share
+    /// nodes with one another, and none is written meanwhile. O(n log n). Meant for tests.
+    ///
+    /// # Errors
+    ///
+    /// The first rule that does not hold, or that there was no memory for the check.
+    pub fn check_family(family: &[&Self]) -> Result<(), Damage<K>> {
+        let no_memory = |_| Damage::new("no memory for the check", K::MIN);
+        let mut here: Vec<Node<K, S>> = Vec::new();
+        let mut below: Vec<Node<K, S>> = Vec::new();
+        let top = family.iter().map(|map| map.raw.height()).max();
+        for height in (1..=top.unwrap_or(0)).rev() {
+            // Those that nodes of the level above lead to are there already.
+            for map in family.iter().filter(|map| map.raw.height() == height) {
+                if let Root::Node(root) = map.raw.root() {
+                    here.try_reserve(1).map_err(no_memory)?;
+                    here.push(root);
+                }
+            }
+            here.sort_unstable_by_key(|node| node.block());
+            for led_to in here.chunk_by(|a, b| a == b) {
+                let Some(&node) = led_to.first() else {
+                    continue;
+                };
+                if node.count().is_some_and(|count| count != led_to.len()) {
+                    return Err(Damage::new(
+                        "a node is not counted as often as it is led to",
+                        K::MIN,
+                    ));
+                }
+                if !node.is_leaf() {
+                    below.try_reserve(node.used()).map_err(no_memory)?;
+                    below.extend((0..node.used()).map(|i| node.child(i)));
+                }
+            }
+            here.clear();
+            swap(&mut here, &mut below);
+        }
+        family.iter().try_for_each(|map| map.check())
+    }
+
+    /// Whether a snapshot shares the whole of this map at the moment, so that a write would copy its path from the root on. False for an empty
+    /// map. O(1).
+    pub fn is_shared(&self) -> bool {
+        matches!(self.raw.root(), Root::Node(root) if !root.is_sole())
+    }
+
+    /// How many nodes are this map's own, and how many are shared. O(n).
+    ///
+    /// ```
+    /// # use maple_tree::CowMapleTree;
+    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// map.try_extend((0..100).map(|i| (i * 10..i * 10 + 5, i as u32)))?;
+    /// let before = map.snapshot();
+    /// assert_eq!(map.sharing().own, 0);
+    /// map.store_range(0..5, 7)?;
+    /// // The root and one leaf.
+    /// assert_eq!((map.sharing().own, before.sharing().own), (map.height(), map.height()));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn sharing(&self) -> Sharing {
+        let mut sharing = Sharing::default();
+        if let Root::Node(root) = self.raw.root() {
+            count(root, true, &mut sharing);
+        }
+        sharing
+    }
+}
+
+fn count<K: Key, S: Shape>(node: Node<K, S>, owned: bool, sharing: &mut Sharing) {
+    let owned = owned && node.is_sole();
+    *if owned {
+        &mut sharing.own
+    } else {
+        &mut sharing.shared
+    } += 1;
+    if !node.is_leaf() {
+        for i in 0..node.used() {
+            count(node.child(i), owned, sharing);
+        }
+    }
+}

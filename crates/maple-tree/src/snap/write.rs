@@ -1,0 +1,278 @@
+//! Changing a map.
+
+use core::ops::{RangeBounds, RangeInclusive};
+use core::ptr::NonNull;
+
+use crate::bounds::inclusive;
+use crate::error::{EraseError, InsertError, StoreError};
+use crate::key::Key;
+use crate::reserve::AllocError;
+use crate::shape::Shape;
+use crate::snap::path::Path;
+use crate::snap::rewrite::{Failure, New, Rewrite};
+use crate::snap::{CowMapleTree, SharedAlloc};
+use crate::tree::Root;
+use crate::value::Duplicate;
+
+impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
+    fn rewrite(&mut self) -> Rewrite<'_, K, S, A> {
+        Rewrite {
+            raw: &self.raw,
+            alloc: &self.alloc,
+        }
+    }
+
+    /// The path down to `key`, or `None` if there are no nodes.
+    fn path(&self, key: K) -> Option<Path<K, S>> {
+        match self.raw.root() {
+            Root::Node(root) => Some(Path::down(root, self.raw.height() as usize, key)),
+            Root::Empty | Root::Single(_) => None,
+        }
+    }
+
+    fn put(
+        &mut self,
+        first: K,
+        last: K,
+        new: &mut New<V>,
+        split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+    ) -> Result<(), Failure> {
+        let Some(mut path) = self.path(first) else {
+            return self.rewrite().first_leaf(first, last, new);
+        };
+        // SAFETY: the map is exclusively borrowed; its words are values.
+        let put = unsafe {
+            self.rewrite()
+                .put(&mut path, (first, last), new, false, split)
+        };
+        put.map(|_| ())
+    }
+
+    /// Puts `new` in place of the entry at `key`. `Ok(None)` if there is none.
+    fn exchange(&mut self, key: K, new: &mut New<V>, take: bool) -> Result<Option<V>, Failure> {
+        let Some(mut path) = self.path(key) else {
+            return Ok(None);
+        };
+        let step = path.at_mut(0);
+        if step.node.slot(step.slot).is_null() {
+            return Ok(None);
+        }
+        let range = (step.first(), step.last());
+        // SAFETY: as in `put`; the range is that of an entry.
+        unsafe { self.rewrite().put(&mut path, range, new, take, |_, _| None) }
+    }
+
+    /// Stores `value` at `range` if that is a hole, or part of one. O(log n).
+    ///
+    /// ```
+    /// # use maple_tree::{CowMapleTree, InsertError};
+    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// map.insert_range(10..20, 1)?;
+    /// assert_eq!(map.insert_range(15..25, 2), Err(InsertError::Occupied(2)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if an entry intersects the range, if there is no memory, or if the range is empty.
+    pub fn insert_range(
+        &mut self,
+        range: impl RangeBounds<K>,
+        value: V,
+    ) -> Result<(), InsertError<V>> {
+        let Some((first, last)) = inclusive(&range) else {
+            return Err(InsertError::EmptyRange(value));
+        };
+        let Some(mut path) = self.path(first) else {
+            return self.store_range(range, value).map_err(|error| match error {
+                StoreError::EmptyRange(value) => InsertError::EmptyRange(value),
+                StoreError::Alloc(value) | StoreError::Splits(value) => InsertError::Alloc(value),
+            });
+        };
+        let step = path.at_mut(0);
+        if !step.node.slot(step.slot).is_null() || step.last() < last {
+            return Err(InsertError::Occupied(value));
+        }
+        let mut new = New::Value(value);
+        // SAFETY: the map is exclusively borrowed; its words are values.
+        let put = unsafe {
+            self.rewrite()
+                .put(&mut path, (first, last), &mut new, false, |_, _| None)
+        };
+        match (put, new) {
+            (Err(_), New::Value(value)) => Err(InsertError::Alloc(value)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Stores `value` at the one index `key`, if that is in a hole. O(log n).
+    ///
+    /// # Errors
+    ///
+    /// As [`insert_range`](CowMapleTree::insert_range).
+    pub fn insert(&mut self, key: K, value: V) -> Result<(), InsertError<V>> {
+        self.insert_range(key..=key, value)
+    }
+
+    /// Stores `value` at `range`. Entries within the range are given up, entries that overlap it keep what is outside; one that is on both
+    /// sides is [duplicated](Duplicate). O(log n), and the time to give up what was there.
+    ///
+    /// ```
+    /// # use maple_tree::CowMapleTree;
+    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// map.store_range(10..20, 1)?;
+    /// map.store_range(12..14, 2)?;
+    /// assert_eq!(map.iter().collect::<Vec<_>>(), [(10..=11, 1), (12..=13, 2), (14..=19, 1)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if there is no memory, or if the range is empty.
+    pub fn store_range(
+        &mut self,
+        range: impl RangeBounds<K>,
+        value: V,
+    ) -> Result<(), StoreError<V>> {
+        self.store_range_splitting(range, value, |_, value| V::duplicate(value))
+            .map_err(|error| match error {
+                StoreError::Splits(value) => StoreError::Alloc(value),
+                other => other,
+            })
+    }
+
+    /// As [`store_range`](CowMapleTree::store_range); if the range lies strictly within an entry, the part above gets the value that `split`
+    /// makes from that entry and the range of that part.
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if there is no memory, if the range is empty, or (as [`StoreError::Splits`]) if `split` gives `None`.
+    pub fn store_range_splitting(
+        &mut self,
+        range: impl RangeBounds<K>,
+        value: V,
+        split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+    ) -> Result<(), StoreError<V>> {
+        let Some((first, last)) = inclusive(&range) else {
+            return Err(StoreError::EmptyRange(value));
+        };
+        let mut new = New::Value(value);
+        match (self.put(first, last, &mut new, split), new) {
+            (Err(Failure::Alloc), New::Value(value)) => Err(StoreError::Alloc(value)),
+            (Err(Failure::Splits), New::Value(value)) => Err(StoreError::Splits(value)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Makes `range` a hole. Entries within it are given up, entries that overlap it keep what is outside; one that is on both sides is
+    /// [duplicated](Duplicate). O(log n), and the time to give up what was there.
+    ///
+    /// ```
+    /// # use maple_tree::CowMapleTree;
+    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// map.store_range(10..20, 1)?;
+    /// map.erase_range(12..14)?;
+    /// assert_eq!(map.iter().collect::<Vec<_>>(), [(10..=11, 1), (14..=19, 1)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory, or if the range is empty. Nothing has changed then.
+    pub fn erase_range(&mut self, range: impl RangeBounds<K>) -> Result<(), EraseError> {
+        self.erase_range_splitting(range, |_, value| V::duplicate(value))
+            .map_err(|error| match error {
+                EraseError::Splits => EraseError::Alloc,
+                other => other,
+            })
+    }
+
+    /// As [`erase_range`](CowMapleTree::erase_range); if the range lies strictly within an entry, the part above gets the value that `split`
+    /// makes from that entry and the range of that part.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory, if the range is empty, or (as [`EraseError::Splits`]) if `split` gives `None`.
+    pub fn erase_range_splitting(
+        &mut self,
+        range: impl RangeBounds<K>,
+        split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+    ) -> Result<(), EraseError> {
+        let (first, last) = inclusive(&range).ok_or(EraseError::EmptyRange)?;
+        self.put(first, last, &mut New::Hole, split)
+            .map_err(|failure| match failure {
+                Failure::Alloc => EraseError::Alloc,
+                Failure::Splits => EraseError::Splits,
+            })
+    }
+
+    /// Removes the whole entry at `key`, and gives its range and its value (another one of it, if a snapshot holds it too). O(log n).
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory; the entry is still there then.
+    pub fn remove(&mut self, key: K) -> Result<Option<(RangeInclusive<K>, V)>, AllocError> {
+        let Some((range, _)) = self.get_range(key) else {
+            return Ok(None);
+        };
+        let taken = self.exchange(key, &mut New::Hole, true);
+        taken
+            .map(|value| value.map(|value| (range, value)))
+            .map_err(|_| AllocError)
+    }
+
+    /// Exchanges the value of the entry at `key`, whose range stays as it is, and gives the old one (another one of it, if a snapshot holds it
+    /// too). O(log n).
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if there is no entry, or no memory to copy what is shared.
+    pub fn replace(&mut self, key: K, value: V) -> Result<V, V> {
+        let mut new = New::Value(value);
+        match (self.exchange(key, &mut new, true), new) {
+            (Ok(Some(old)), _) => Ok(old),
+            (_, New::Value(value)) => Err(value),
+            // A write that succeeds at an entry gives its value.
+            (_, New::Hole | New::Same) => unreachable!("an exchange lost its values"),
+        }
+    }
+
+    /// The value at `key`, to be changed; snapshots keep what they have. O(log n).
+    ///
+    /// ```
+    /// # use maple_tree::CowMapleTree;
+    /// let mut map: CowMapleTree<u64, Box<u32>> = CowMapleTree::new();
+    /// map.insert_range(10..20, Box::new(1))?;
+    /// let before = map.snapshot();
+    /// if let Some(value) = map.get_mut(15)? {
+    ///     *value += 1;
+    /// }
+    /// assert_eq!((before.get(15), map.get(15)), (Some(&1), Some(&2)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory to copy what is shared.
+    pub fn get_mut(&mut self, key: K) -> Result<Option<V::Mut<'_>>, AllocError> {
+        self.exchange(key, &mut New::Same, false)
+            .map_err(|_| AllocError)?;
+        // SAFETY: words in the tree are values; the leaf is owned now, and the map exclusively borrowed for the view.
+        Ok(NonNull::new(self.raw.load(key)).map(|raw| unsafe { V::borrow_mut(raw) }))
+    }
+
+    /// Inserts entries until one cannot be inserted.
+    ///
+    /// # Errors
+    ///
+    /// As [`insert_range`](CowMapleTree::insert_range), for the first that could not be inserted; those before it have been.
+    pub fn try_extend<R: RangeBounds<K>>(
+        &mut self,
+        entries: impl IntoIterator<Item = (R, V)>,
+    ) -> Result<(), InsertError<V>> {
+        for (range, value) in entries {
+            self.insert_range(range, value)?;
+        }
+        Ok(())
+    }
+}
