@@ -137,7 +137,8 @@ fn by_gaps_up<K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -> Option<K> {
             while holes != 0 {
                 let i = holes.trailing_zeros() as usize;
                 holes &= holes - 1;
-                let first = if i > slot { leaf.first(i, key) } else { key };
+                // No branch: whether the bound is in a hole is anybody's guess.
+                let first = leaf.first(i, key).max(key);
                 if let Some(found) = want.at_start(first, last_in(leaf, i, key)) {
                     return Some(found);
                 }
@@ -209,7 +210,7 @@ fn by_gaps_down<K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -> Option<K>
             while holes != 0 {
                 let i = holes.ilog2() as usize;
                 holes ^= 1 << i;
-                let last = if i < slot { leaf.pivot(i) } else { key };
+                let last = leaf.last(i, key);
                 if let Some(found) = want.at_end(first_in(leaf, i, key), last) {
                     return Some(found);
                 }
