@@ -222,6 +222,7 @@ fn every_step<A: Fork + Default>() {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "thousands of maps: too long for the interpreter")]
 fn exclusive_map() {
     every_step::<Pool>();
     every_step::<Global>();
@@ -229,6 +230,7 @@ fn exclusive_map() {
 
 /// A shared map: what is removed is dropped when it is retired.
 #[test]
+#[cfg_attr(miri, ignore = "thousands of maps: too long for the interpreter")]
 fn shared_map() {
     let steps: Vec<(&str, SharedStep)> = vec![
         ("store over many", |tree| {
