@@ -235,6 +235,11 @@ impl WordTree {
         Write(self.0.plan_store(first, last, entry))
     }
 
+    /// How many nodes `entries` stores in ascending order, behind all that is there, take at most.
+    pub fn bulk_nodes(&self, entries: usize) -> usize {
+        self.0.bulk_nodes(entries)
+    }
+
     /// Carries a write out, and hands the nodes that it replaced to `retire`: readers may still be in them.
     ///
     /// # Safety

@@ -82,20 +82,20 @@ type Unshared = Cell<u32>;
 
 #[test]
 fn maps() {
-    assert_eq!(both!(Plain<u32>), (true, true));
+    assert_eq!(both!(Plain<u16>), (true, true));
     assert_eq!(both!(Plain<Box<u32>>), (true, true));
     assert_eq!(both!(Plain<Box<Unshared>>), (true, false));
     assert_eq!(both!(Plain<Box<Rc<u32>>>), (false, false));
     assert_eq!(both!(Plain<Arc<Unshared>>), (false, false));
     assert_eq!(both!(Plain<&'static Unshared>), (false, false));
-    assert_eq!(both!(Plain<u32, OneThread>), (false, false));
-    assert_eq!(both!(Plain<u32, Pool<OneThread>>), (false, false));
+    assert_eq!(both!(Plain<u16, OneThread>), (false, false));
+    assert_eq!(both!(Plain<u16, Pool<OneThread>>), (false, false));
     assert_eq!(
-        both!(Plain<u32, &'static Counted<OneThread>>),
+        both!(Plain<u16, &'static Counted<OneThread>>),
         (false, false)
     );
-    assert_eq!(both!(Plain<u32, &'static Counted<Global>>), (true, true));
-    assert_eq!(both!(Plain<u32, Arc<Pool>>), (true, true));
+    assert_eq!(both!(Plain<u16, &'static Counted<Global>>), (true, true));
+    assert_eq!(both!(Plain<u16, Arc<Pool>>), (true, true));
     assert_eq!(both!(SharedPool<OneThread>), (false, false));
     assert_eq!(both!(Shared<Box<u32>>), (true, true));
     assert_eq!(both!(Shared<Arc<u32>>), (true, true));
@@ -112,19 +112,19 @@ fn views_iterators_and_cursors() {
         Send,
         CursorMut<'static, u64, Box<Rc<u32>>, Pool, Native>
     ));
-    assert!(!has!(Send, CursorMut<'static, u64, u32, OneThread, Native>));
+    assert!(!has!(Send, CursorMut<'static, u64, u16, OneThread, Native>));
     assert_eq!(both!(ArcRef<'static, u32>), (true, true));
     assert_eq!(both!(ArcRef<'static, Unshared>), (false, false));
 }
 
 #[test]
 fn readers_and_writers() {
-    assert_eq!(both!(Reader<'static, u64, u32, Waiting>), (true, true));
-    assert!(has!(Send, Writer<'static, u64, u32, Waiting>));
+    assert_eq!(both!(Reader<'static, u64, u16, Waiting>), (true, true));
+    assert!(has!(Send, Writer<'static, u64, u16, Waiting>));
     // Whoever took such a lock releases it.
     assert!(!has!(
         Send,
-        Writer<'static, u64, u32, Waiting, SharedPool, Bound>
+        Writer<'static, u64, u16, Waiting, SharedPool, Bound>
     ));
-    assert_eq!(both!(Shared<u32, SharedPool, Bound>), (true, true));
+    assert_eq!(both!(Shared<u16, SharedPool, Bound>), (true, true));
 }

@@ -9,7 +9,7 @@ mod support;
 use std::sync::Arc;
 
 use maple_tree::alloc::{Counted, Global, Pool, SharedPool};
-use maple_tree::{Fanout, MapleTree, Native, Status, SyncMapleTree, Waiting};
+use maple_tree::{Fanout, MapleTree, Native, Shape, Status, SyncMapleTree, Waiting};
 use support::{Model, Number, Rng, Run};
 
 const MAX: u64 = u64::MAX;
@@ -389,6 +389,72 @@ fn bulk_stores_do_not_allocate() {
         }
     }
     assert_eq!(nodes.live(), 0);
+}
+
+/// What `expected_entries` sets aside is used up by stores that leave holes, except for what levels may have had room for, and never too
+/// little, whatever was there before; with and without readers.
+#[test]
+fn bulk_mode_sets_aside_what_it_takes() {
+    fn try_shape<S: Shape>(there: u32, n: u32, gaps: bool, rcu: bool) {
+        let nodes = Arc::new(Counted::new(Global));
+        let mut map: MapleTree<u32, Number, _, S> = if gaps {
+            MapleTree::with_gaps_in(nodes.clone())
+        } else {
+            MapleTree::new_in(nodes.clone())
+        };
+        for i in 0..there {
+            map.insert(i * 3, i as Number).unwrap();
+        }
+        let context = format!("{n} behind {there}, gaps {gaps}, readers {rcu}");
+        let left;
+        if rcu {
+            let tree: SyncMapleTree<_, _, Waiting, _, spin::Mutex<()>, S> =
+                SyncMapleTree::from_exclusive(map, Waiting::new());
+            let mut writer = tree.write();
+            let mut cursor = writer.cursor_mut(0..=0);
+            cursor.expected_entries(n as usize).unwrap();
+            let allocated = nodes.allocated();
+            for i in there..there + n {
+                cursor.set(i * 3 + 1);
+                cursor.store(i as Number).unwrap();
+            }
+            left = cursor.reserved();
+            drop(cursor);
+            assert_eq!(nodes.allocated(), allocated, "{context}");
+            writer.check().unwrap();
+            drop(writer);
+            map = tree.into_exclusive();
+        } else {
+            let mut cursor = map.cursor_mut(0..=0);
+            cursor.expected_entries(n as usize).unwrap();
+            let allocated = nodes.allocated();
+            for i in there..there + n {
+                cursor.set(i * 3 + 1);
+                cursor.store(i as Number).unwrap();
+            }
+            left = cursor.reserved();
+            drop(cursor);
+            assert_eq!(nodes.allocated(), allocated, "{context}");
+            map.check().unwrap();
+        }
+        // One of each level, and a root that was not needed; beside readers also the copy above each.
+        let levels = (map.height() + 1) * if rcu { 2 } else { 1 };
+        assert!(left <= levels, "{context}: {left} of {levels} are left");
+    }
+    let numbers: &[u32] = if cfg!(miri) {
+        &[0, 1, 7]
+    } else {
+        &[0, 1, 2, 3, 7, 8, 9, 15, 16, 17, 40, 150, 1000]
+    };
+    for &there in numbers {
+        for &n in numbers {
+            for modes in 0..4 {
+                let (gaps, rcu) = (modes & 1 != 0, modes & 2 != 0);
+                try_shape::<Native>(there, n, gaps, rcu);
+                try_shape::<Fanout<4>>(there, n, gaps, rcu);
+            }
+        }
+    }
 }
 
 /// A gap found by a cursor is ready to store at, and a failed search leaves the cursor alone.

@@ -16,10 +16,6 @@ use crate::maple_tree::abi::{
 use crate::maple_tree::hooks::Gfp;
 use crate::maple_tree::rcu::{Dead, free};
 
-/// Slots of a leaf, and the fewest slots of a full inner node: a node that tracks gaps has 10, others 16.
-const LEAF_SLOTS: usize = 16;
-const INNER_SLOTS: usize = 10;
-
 impl MapleTree {
     /// Carries a write out and retires what it replaced.
     ///
@@ -221,23 +217,8 @@ impl MaState {
 
     /// Sets nodes aside for `entries` stores in ascending order, with holes between them, behind all that is there.
     pub(crate) fn reserve_for_run(&mut self, entries: usize) -> Result<(), c_int> {
-        // Each entry may bring a hole. A node is built anew, and a second one beside it, whenever one is full.
-        let mut slots = entries.saturating_mul(2).saturating_add(1);
-        let mut room = LEAF_SLOTS;
-        let mut nodes = 0usize;
-        loop {
-            let parts = slots / (room - 1) + 1;
-            nodes = nodes.saturating_add(parts.saturating_mul(2));
-            if parts <= 1 {
-                break;
-            }
-            slots = parts;
-            room = INNER_SLOTS;
-        }
-        // The levels that are there may be full, and the root too.
         // SAFETY: the state's tree is valid (the caller's duty throughout).
-        let height = unsafe { self.tree() }.words.height() as usize;
-        let nodes = nodes.saturating_add(2 * height + 1);
+        let nodes = unsafe { self.tree() }.words.bulk_nodes(entries);
         self.reserve(nodes, gfp::KERNEL, mas_flags::BULK)
     }
 

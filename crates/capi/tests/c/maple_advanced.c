@@ -506,6 +506,8 @@ static void bulk(unsigned int flags)
 			mt_init_flags(&tree, flags);
 			mtree_lock(&tree);
 			SAME(mas_expected_entries(&mas, numbers[n]), 0);
+			/* Two slots each, in nodes of at least sixteen; a copy of a leaf for each beside readers. */
+			CHECK((unsigned long)nodes_live <= numbers[n] * 2 / 16 * 8 / 7 + 8 + (flags & MT_FLAGS_USE_RCU ? numbers[n] * 5 / 4 : 0));
 			fail_from(1, 1);
 			for (i = 0; i < numbers[n]; i++) {
 				mas_set_range(&mas, i * 10, i * 10 + (apart ? 4 : 9));
@@ -603,8 +605,7 @@ int main(void)
 		preallocated(flags);
 		out_of_memory(flags);
 		retry(flags);
-		if (!(flags & MT_FLAGS_USE_RCU))
-			bulk(flags);
+		bulk(flags);
 	}
 	race_for_the_lock(0);
 	external_lock();

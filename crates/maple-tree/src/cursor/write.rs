@@ -13,7 +13,7 @@ use crate::gap::Want;
 use crate::key::Key;
 use crate::look::view;
 use crate::map::MapleTree;
-use crate::node::{Geometry, Kind, NULL, Word};
+use crate::node::{NULL, Word};
 use crate::reserve::{AllocError, Reserve};
 use crate::shape::Shape;
 use crate::store::plan::Plan;
@@ -189,14 +189,15 @@ where
         self.reserve.fill(plan.nodes, self.host.nodes())
     }
 
-    /// Sets aside the nodes that `entries` stores in ascending order, after all that is there, take: none of them then allocates. What is
-    /// left over is given back when the cursor is dropped.
+    /// Sets aside the nodes that `entries` stores in ascending order, after all that is there, take: none of them then allocates. There are
+    /// as many as if each left a hole before it; beside readers, where each store copies a leaf, at least one for each. What is left over is
+    /// given back when the cursor is dropped.
     ///
     /// # Errors
     ///
     /// If there is no memory; nodes that could be had are kept.
     pub fn expected_entries(&mut self, entries: usize) -> Result<(), AllocError> {
-        let nodes = bulk_nodes::<K, S>(entries, self.tree());
+        let nodes = self.tree().bulk_nodes(entries);
         self.reserve.fill(nodes, self.host.nodes())
     }
 
@@ -237,24 +238,6 @@ where
     }
 
     moves!('_);
-}
-
-/// Enough nodes for `entries` stores in ascending order. Each fills at most two slots, and each split of a full node builds two anew
-/// of which one is additional.
-fn bulk_nodes<K: Key, S: Shape>(entries: usize, tree: &RawTree<K, S>) -> usize {
-    let mut slots = entries.saturating_mul(2);
-    let mut kind = Kind::Leaf;
-    // A new root, and a rewritten node on each level, now and then.
-    let mut nodes = 3 * (tree.height() as usize + 2);
-    loop {
-        let splits = slots / (Geometry::<K, S>::slots(kind) - 1) + 1;
-        nodes = nodes.saturating_add(splits.saturating_mul(2));
-        if splits == 1 {
-            return nodes;
-        }
-        slots = splits;
-        kind = tree.inner_kind();
-    }
 }
 
 impl<K, V, S, A, H> fmt::Debug for Writing<'_, K, V, S, A, H>

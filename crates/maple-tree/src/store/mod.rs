@@ -19,6 +19,7 @@
 //! over the holes that it touches. A hole is therefore always one slot, which the gap search relies on.
 
 pub(crate) mod apply;
+mod bulk;
 pub(crate) mod level;
 pub(crate) mod plan;
 pub(crate) mod quick;
