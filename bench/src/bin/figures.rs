@@ -177,7 +177,7 @@ fn short(figure: f64) -> String {
 
 /// The same colour for a subject in all pictures.
 fn colour(subject: &str) -> RGBColor {
-    const COLOURS: [(&str, RGBColor); 11] = [
+    const COLOURS: [(&str, RGBColor); 12] = [
         ("BTreeMap", RGBColor(0x1f, 0x77, 0xb4)),
         ("RwLock<BTreeMap>", RGBColor(0x1f, 0x77, 0xb4)),
         ("sorted Vec", RGBColor(0x7f, 0x7f, 0x7f)),
@@ -188,6 +188,7 @@ fn colour(subject: &str) -> RGBColor {
         ("arc-swap over im", RGBColor(0x8c, 0x56, 0x4b)),
         ("crossbeam-skiplist", RGBColor(0xff, 0x7f, 0x0e)),
         ("scc", RGBColor(0x2c, 0xa0, 0x2c)),
+        ("maple-tree, snapshots", RGBColor(0xd6, 0x27, 0x28)),
         ("maple-tree, RCU", RGBColor(0xe3, 0x77, 0xc2)),
     ];
     COLOURS

@@ -11,8 +11,8 @@ pub struct Btree(BTreeMap<u64, (u64, u32)>);
 impl RangeMap for Btree {
     const NAME: &'static str = "BTreeMap";
 
-    fn offers(_: Kind) -> bool {
-        true
+    fn offers(kind: Kind) -> bool {
+        !matches!(kind, Kind::Snapshot | Kind::Versions)
     }
 
     fn insert(&mut self, (first, end, value): Item) {

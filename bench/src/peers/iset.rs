@@ -14,7 +14,13 @@ impl RangeMap for Iset {
     fn offers(kind: Kind) -> bool {
         !matches!(
             kind,
-            Kind::FromSorted | Kind::Overwrite | Kind::GapUp(_) | Kind::GapDown(_) | Kind::Renew
+            Kind::FromSorted
+                | Kind::Overwrite
+                | Kind::GapUp(_)
+                | Kind::GapDown(_)
+                | Kind::Renew
+                | Kind::Snapshot
+                | Kind::Versions
         )
     }
 

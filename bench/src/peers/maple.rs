@@ -1,6 +1,6 @@
 //! Ours.
 
-use maple_tree::{MapleTree, SyncMapleTree, Waiting};
+use maple_tree::{CowMapleTree, MapleTree, SyncMapleTree, Waiting};
 
 use super::{Item, Kind, RangeMap};
 
@@ -25,8 +25,8 @@ impl Maple {
 impl RangeMap for Maple {
     const NAME: &'static str = "maple-tree";
 
-    fn offers(_: Kind) -> bool {
-        true
+    fn offers(kind: Kind) -> bool {
+        !matches!(kind, Kind::Snapshot | Kind::Versions)
     }
 
     fn insert(&mut self, (first, end, value): Item) {
@@ -177,5 +177,48 @@ impl RangeMap for Rcu {
 
     fn duplicate(&self) -> Self {
         Self::default()
+    }
+}
+
+/// `maple_tree::CowMapleTree`: copies share their nodes until one is written.
+pub struct Cow(CowMapleTree<u64, u32>);
+
+impl Default for Cow {
+    fn default() -> Self {
+        Self(CowMapleTree::with_gaps())
+    }
+}
+
+impl RangeMap for Cow {
+    const NAME: &'static str = "maple-tree, snapshots";
+
+    fn offers(kind: Kind) -> bool {
+        matches!(kind, Kind::Snapshot | Kind::Versions)
+    }
+
+    fn insert(&mut self, (first, end, value): Item) {
+        let _ = self.0.insert_range(first..end, value);
+    }
+
+    fn get(&self, key: u64) -> Option<u32> {
+        self.0.get(key)
+    }
+
+    fn remove(&mut self, item: Item) {
+        let _ = self.0.remove(item.0);
+    }
+
+    fn replace(&mut self, (first, end, value): Item) {
+        let _ = self.0.store_range(first..end, value);
+    }
+
+    fn sum(&self) -> u64 {
+        self.0.iter().fold(0, |sum, (range, value)| {
+            sum.wrapping_add(range.start() + u64::from(value))
+        })
+    }
+
+    fn duplicate(&self) -> Self {
+        Self(self.0.snapshot())
     }
 }

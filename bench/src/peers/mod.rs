@@ -14,7 +14,7 @@ mod vec;
 pub use btree::Btree;
 pub use im::Im;
 pub use iset::Iset;
-pub use maple::{Maple, OneByOne, Rcu};
+pub use maple::{Cow, Maple, OneByOne, Rcu};
 pub use nodit::Nodit;
 pub use rangemap::Rangemap;
 pub use samara_bench_data::Item;
@@ -55,6 +55,10 @@ pub enum Kind {
     Renew,
     /// Dropping the map; a figure for the whole map.
     Destroy,
+    /// A copy that shares all; a figure for the whole map.
+    Snapshot,
+    /// A snapshot, the first store after it (over an entry somewhere), and dropping the snapshot.
+    Versions,
 }
 
 /// A map from ranges that do not overlap to words.

@@ -15,7 +15,12 @@ impl RangeMap for Nodit {
     fn offers(kind: Kind) -> bool {
         !matches!(
             kind,
-            Kind::FromSorted | Kind::GapUp(_) | Kind::GapDown(_) | Kind::Renew
+            Kind::FromSorted
+                | Kind::GapUp(_)
+                | Kind::GapDown(_)
+                | Kind::Renew
+                | Kind::Snapshot
+                | Kind::Versions
         )
     }
 

@@ -12,7 +12,10 @@ impl RangeMap for Rangemap {
     const NAME: &'static str = "rangemap";
 
     fn offers(kind: Kind) -> bool {
-        !matches!(kind, Kind::GapUp(_) | Kind::GapDown(_) | Kind::Renew)
+        !matches!(
+            kind,
+            Kind::GapUp(_) | Kind::GapDown(_) | Kind::Renew | Kind::Snapshot | Kind::Versions
+        )
     }
 
     fn insert(&mut self, (first, end, value): Item) {

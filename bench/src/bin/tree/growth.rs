@@ -20,13 +20,20 @@ const OPERATIONS: &[(&str, Kind, bool)] = &[
     ("overwrite of 1-8 entries", Kind::Overwrite, false),
     ("gap of 1 page, up", Kind::GapUp(1), false),
     ("gap of 4,096 pages, down", Kind::GapDown(4096), false),
+    ("snapshot", Kind::Snapshot, false),
+    ("snapshot, store, drop it", Kind::Versions, false),
     ("duplicate, an entry", Kind::Duplicate, true),
     ("destroy, an entry", Kind::Destroy, true),
 ];
 
 /// Above this only the peers that take the least time and memory.
 const ALL_UP_TO: u64 = 1_000_000;
-const CHEAP: [&str; 3] = ["maple-tree", "BTreeMap", "sorted Vec"];
+const CHEAP: [&str; 4] = [
+    "maple-tree",
+    "maple-tree, snapshots",
+    "BTreeMap",
+    "sorted Vec",
+];
 /// A scan for a free range of this many pages takes too long in maps above this size that have no other way.
 const SCANS_UP_TO: u64 = 100_000;
 

@@ -64,6 +64,8 @@ const OPERATIONS: &[Operation] = &[
     row("duplicate 134 / by insertions", Kind::Duplicate, 134, 1.0, &[(ONE_BY_ONE, 80.0)], None),
     row("duplicate 4,023", Kind::Duplicate, 4_023, 6_000.0, &[("iset", 5_300.0), ("BTreeMap", 12_900.0)], Some(15_500.0)),
     row("duplicate 100k", Kind::Duplicate, 100 * K, 200_000.0, &[("iset", 143_000.0), ("BTreeMap", 403_000.0)], Some(552_000.0)),
+    row("snapshot 100k", Kind::Snapshot, 100 * K, 20.0, &[("im", 4.5)], None),
+    shown("snapshot, store, drop it, 100k", Kind::Versions, 100 * K),
     row("destroy 134", Kind::Destroy, 134, 40.0, &[("iset", 9.0), ("BTreeMap", 234.0)], Some(41.0)),
     row("destroy 100k", Kind::Destroy, 100 * K, 50_000.0, &[], Some(50_000.0)),
     row("get 1k", Kind::Get, K, 20.0, &[("BTreeMap", 41.0), ("sorted Vec", 11.0)], Some(32.0)),
@@ -116,7 +118,7 @@ fn measure(operation: &Operation, options: &Options, quick: bool) -> Option<Row>
             _ if subject.starts_with("maple-tree") => true,
             _ if by_insertions => false,
             // Without a target, the one that everybody knows.
-            _ => named || !quick || (rivals.is_empty() && subject == "BTreeMap"),
+            _ => named || !quick || (rivals.is_empty() && ["BTreeMap", "im"].contains(&subject)),
         }
     };
     let calls = if quick { 20_000 } else { 100_000 };

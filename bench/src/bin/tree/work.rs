@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 use samara_bench::peers::{
-    Btree, Im, Iset, Item, Kind, Maple, Nodit, OneByOne, RangeMap, Rangemap, Rcu, SortedVec,
+    Btree, Cow, Im, Iset, Item, Kind, Maple, Nodit, OneByOne, RangeMap, Rangemap, Rcu, SortedVec,
 };
 use samara_bench::{Random, Ranges};
 
@@ -49,7 +49,7 @@ impl Data {
                 let count = self.ranges.items.len() / 4;
                 order.overwrites = self.ranges.overwrites(count.max(1), &mut random);
             }
-            Kind::Insert | Kind::Erase | Kind::Replace | Kind::Pair => {
+            Kind::Insert | Kind::Erase | Kind::Replace | Kind::Pair | Kind::Versions => {
                 order.shuffled = self.ranges.shuffled(&mut random);
             }
             Kind::Iterate
@@ -57,7 +57,8 @@ impl Data {
             | Kind::FromSorted
             | Kind::Duplicate
             | Kind::Renew
-            | Kind::Destroy => {}
+            | Kind::Destroy
+            | Kind::Snapshot => {}
         }
         order
     }
@@ -96,6 +97,7 @@ pub(crate) fn subjects(kind: Kind, wanted: &dyn Fn(&str) -> bool) -> Vec<Box<dyn
     if kind == Kind::Pair {
         consider::<Rcu>(kind, wanted, &mut found);
     }
+    consider::<Cow>(kind, wanted, &mut found);
     consider::<Maple>(kind, wanted, &mut found);
     consider::<Btree>(kind, wanted, &mut found);
     consider::<SortedVec>(kind, wanted, &mut found);
@@ -285,6 +287,27 @@ impl<M: RangeMap> Subject for Of<M> {
                     for &item in paired {
                         map.remove(item);
                         map.insert(item);
+                    }
+                })
+            }
+            Kind::Snapshot => {
+                const BATCH: usize = 100;
+                let repeats = data.repeats(BATCH);
+                let mut copies: Vec<M> = Vec::with_capacity(BATCH);
+                let mut time = 0.0;
+                for _ in 0..repeats {
+                    time += whole(0, || copies.extend((0..BATCH).map(|_| map.duplicate())));
+                    copies.clear();
+                }
+                time / (repeats * BATCH) as f64
+            }
+            Kind::Versions => {
+                let stored = some(&order.shuffled);
+                per(stored.len(), || {
+                    for &item in stored {
+                        let snapshot = map.duplicate();
+                        map.replace(item);
+                        drop(snapshot);
                     }
                 })
             }
