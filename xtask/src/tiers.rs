@@ -180,7 +180,7 @@ fn bare(shell: &Shell) -> Result<()> {
 fn loom(shell: &Shell) -> Result<()> {
     cmd!(
         shell,
-        "cargo test --locked --release -p maple-tree --test loom"
+        "cargo test --locked --release -p maple-tree --test loom --test snap_loom"
     )
     .env("RUSTFLAGS", "--cfg loom")
     .env("CARGO_TARGET_DIR", "target/loom")

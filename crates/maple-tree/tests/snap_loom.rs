@@ -1,0 +1,135 @@
+//! Every interleaving (up to a number of preemptions) of two maps that share their nodes, each on a thread of its own: counting, copying, changing
+//! in place and giving up.
+//!
+//! `RUSTFLAGS="--cfg loom" cargo test -p maple-tree --release --test snap_loom`
+//!
+//! The checker watches each word of a node: a pivot that one side writes while the other may read it is reported. Nodes
+//! given back are overwritten, and counted.
+
+#![cfg(loom)]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use std::alloc::Layout;
+use std::cell::RefCell;
+use std::ptr::NonNull;
+
+use loom::thread;
+use maple_tree::alloc::NodeAlloc;
+use maple_tree::{CowMapleTree, Fanout, SharedAlloc};
+
+thread_local! {
+    /// All blocks of one run of a model, and whether each is in use: the checker's threads are coroutines on one thread.
+    static BLOCKS: RefCell<Vec<(NonNull<u8>, Layout, bool)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Overwrites what is given back, and does not hand it out again in the same run.
+#[derive(Clone, Copy)]
+struct Poison;
+
+// SAFETY: memory of the global allocator, given back to it when the run is over.
+unsafe impl NodeAlloc for Poison {
+    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+        // SAFETY: the layout is not empty.
+        let block = NonNull::new(unsafe { std::alloc::alloc(layout) })?;
+        BLOCKS.with_borrow_mut(|blocks| blocks.push((block, layout, true)));
+        Some(block)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        BLOCKS.with_borrow_mut(|blocks| {
+            let known = blocks.iter_mut().find(|known| known.0 == block).unwrap();
+            assert!(known.2, "a node was given back twice");
+            known.2 = false;
+        });
+        // SAFETY: the block has this layout, and nobody should look at it any more.
+        unsafe { block.write_bytes(0xaa, layout.size()) };
+    }
+}
+
+// SAFETY: it has no state of its own.
+unsafe impl SharedAlloc for Poison {}
+
+fn end_of_run() {
+    for (block, layout, in_use) in BLOCKS.take() {
+        // SAFETY: it came from `allocate` with this layout, and the run is over.
+        unsafe { std::alloc::dealloc(block.as_ptr(), layout) };
+        assert!(!in_use, "a node leaked");
+    }
+}
+
+type Map = CowMapleTree<u32, u32, Poison, Fanout<4>>;
+
+fn model(entries: u32, one: fn(Map), two: fn(Map)) {
+    let mut builder = loom::model::Builder::new();
+    builder.max_branches = 100_000;
+    // The checker's variable LOOM_MAX_PREEMPTIONS asks for another number; without any, the models take minutes.
+    builder.preemption_bound = builder.preemption_bound.or(Some(2));
+    builder.check(move || {
+        let mut map = Map::with_gaps_in(Poison);
+        for i in 0..entries {
+            map.insert_range(i * 4..i * 4 + 2, i).unwrap();
+        }
+        let other = map.snapshot();
+        let side = thread::spawn(move || two(other));
+        one(map);
+        side.join().unwrap();
+        end_of_run();
+    });
+}
+
+fn holds(map: &Map, key: u32, value: Option<u32>) {
+    assert_eq!(map.get(key), value);
+}
+
+/// One side writes twice: copied the first time, or not, if the other side has gone by then; in place the second time. The other reads and goes.
+#[test]
+fn one_writes_the_other_reads_and_goes() {
+    model(
+        5,
+        |mut map| {
+            map.store_range(4..6, 100).unwrap();
+            map.erase_range(5..6).unwrap();
+            holds(&map, 4, Some(100));
+            holds(&map, 5, None);
+        },
+        |map| {
+            holds(&map, 5, Some(1));
+            drop(map);
+        },
+    );
+}
+
+/// Both sides write the same leaf, which one copies first.
+#[test]
+fn both_write() {
+    model(
+        2,
+        |mut map| {
+            map.store_range(4..6, 100).unwrap();
+            holds(&map, 5, Some(100));
+        },
+        |mut map| {
+            map.store_range(4..5, 200).unwrap();
+            holds(&map, 4, Some(200));
+            holds(&map, 5, Some(1));
+        },
+    );
+}
+
+/// Snapshots of a snapshot, and who gives up the nodes last.
+#[test]
+fn who_goes_last_frees() {
+    model(
+        2,
+        |map| {
+            let again = map.snapshot();
+            drop(map);
+            holds(&again, 4, Some(1));
+        },
+        |mut map| {
+            let before = map.snapshot();
+            map.clear();
+            holds(&before, 0, Some(0));
+        },
+    );
+}
