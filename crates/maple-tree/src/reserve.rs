@@ -114,6 +114,15 @@ impl Reserve {
         unsafe { NodeMut::copy(block, node) }
     }
 
+    /// Makes sure that a write has used all that was reserved for it: fewer would leak, and show that it was counted wrongly.
+    #[inline(always)]
+    pub(crate) fn assert_used_up(&self) {
+        assert!(
+            self.head.is_null(),
+            "a write used fewer nodes than were reserved"
+        );
+    }
+
     /// Gives back what was not used.
     pub(crate) fn release<A: NodeAlloc>(&mut self, alloc: &A) {
         while let Some(block) = NonNull::new(self.head) {

@@ -74,6 +74,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V,
         // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers; `quick` was just made; its
         // node is reserved; its word is a value's or NULL.
         unsafe { self.raw.apply_quick(quick, &mut reserve, &mut sink) };
+        reserve.assert_used_up();
         Ok(())
     }
 

@@ -89,7 +89,8 @@ where
         let mut sink = Deferred::<K, V, R, A, S, _>::new(reclaim, alloc, None, taken);
         // SAFETY: this is the only writer; `quick` was just made; its node is reserved; its word is a value's or NULL; the
         // tree is in RCU mode.
-        unsafe { raw.apply_quick(quick, &mut reserve, &mut sink) }
+        unsafe { raw.apply_quick(quick, &mut reserve, &mut sink) };
+        reserve.assert_used_up();
         Ok(())
     }
 
