@@ -12,7 +12,11 @@ impl RangeMap for Im {
     const NAME: &'static str = "im";
 
     fn offers(kind: Kind) -> bool {
-        !matches!(kind, Kind::Overwrite | Kind::GapUp(_) | Kind::GapDown(_))
+        // Its copies share all: they are snapshots, and are compared as such.
+        !matches!(
+            kind,
+            Kind::Overwrite | Kind::GapUp(_) | Kind::GapDown(_) | Kind::Duplicate | Kind::Destroy
+        )
     }
 
     fn insert(&mut self, (first, end, value): Item) {
