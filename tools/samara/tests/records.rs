@@ -63,17 +63,28 @@ fn a_replay_agrees_as_the_trace_did() {
         "processes",
         "merges",
         "splits",
-        "main",
-        "largest",
         "exit_code",
         "program",
     ] {
         assert_eq!(replayed[name], traced[name], "{name}");
     }
+    for name in ["main", "largest"] {
+        assert_eq!(of_the_map(&replayed, name), of_the_map(&traced, name));
+    }
     assert_eq!(replayed["exit_code"], 6);
     let (_, quick) = replay(&file, &["--no-maps"]);
     assert_eq!(quick["maps_compared"], 0);
     assert_eq!(quick["results_compared"], traced["results_compared"]);
+}
+
+/// What is said of one map, without how the nodes of its tree are filled: a trace keeps its maps open to other threads, a
+/// replay does not, and then leaves share their slots with their neighbours in place.
+fn of_the_map(summary: &Value, name: &str) -> Value {
+    let mut map = summary[name].clone();
+    let figures = map.as_object_mut().unwrap();
+    assert!(figures.remove("tree_bytes").is_some());
+    assert!(figures.remove("tree_height").is_some());
+    map
 }
 
 #[test]
