@@ -5,10 +5,13 @@
 //! has a method `raw` that gives its tree, whose words are values of `V` that are neither removed nor viewed exclusively while
 //! `self` is borrowed.
 
+use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
+use crate::key::Key;
 use crate::node::Word;
 use crate::value::Value;
+use crate::walk::Found;
 
 /// The view of a stored word.
 ///
@@ -19,6 +22,19 @@ use crate::value::Value;
 pub(crate) unsafe fn view<'a, V: Value + 'a>(word: Word) -> Option<V::Ref<'a>> {
     // SAFETY: the caller's promise.
     NonNull::new(word).map(|raw| unsafe { V::borrow(raw) })
+}
+
+/// An entry with the range that it has in the tree.
+///
+/// # Safety
+///
+/// As for [`view`].
+#[inline]
+pub(crate) unsafe fn entry<'a, K: Key, V: Value + 'a>(
+    found: Found<K>,
+) -> Option<(RangeInclusive<K>, V::Ref<'a>)> {
+    // SAFETY: the caller's promise.
+    Some((found.first..=found.last, unsafe { view::<V>(found.word) }?))
 }
 
 /// Entries and holes, for every face. `$iter` is what goes through the entries, made by `$new`; `$setup` are the lines of the
@@ -87,10 +103,8 @@ macro_rules! look_ups {
         /// ```
         #[inline]
         pub fn get_range(&self, key: K) -> Option<(core::ops::RangeInclusive<K>, V::Ref<'_>)> {
-            let found = self.raw().lookup(key);
             // SAFETY: as in `get`.
-            let value = unsafe { $crate::look::view::<V>(found.word) }?;
-            Some((found.first..=found.last, value))
+            unsafe { $crate::look::entry::<K, V>(self.raw().lookup(key)) }
         }
 
         /// The range of the hole at `key`, or `None` if an entry is there. O(log n).
@@ -136,7 +150,9 @@ macro_rules! look_ups {
             &self,
             bounds: impl core::ops::RangeBounds<K>,
         ) -> Option<(core::ops::RangeInclusive<K>, V::Ref<'_>)> {
-            self.range(bounds).next()
+            let bounds = $crate::bounds::inclusive(&bounds)?;
+            // SAFETY: as in `get`.
+            unsafe { $crate::look::entry::<K, V>(self.raw().find_up(bounds)?) }
         }
 
         /// The last entry that intersects `bounds`, with its whole range. O(log n).
@@ -151,7 +167,9 @@ macro_rules! look_ups {
             &self,
             bounds: impl core::ops::RangeBounds<K>,
         ) -> Option<(core::ops::RangeInclusive<K>, V::Ref<'_>)> {
-            self.range(bounds).next_back()
+            let bounds = $crate::bounds::inclusive(&bounds)?;
+            // SAFETY: as in `get`.
+            unsafe { $crate::look::entry::<K, V>(self.raw().find_down(bounds)?) }
         }
 
         /// The entry with the lowest range. O(log n).
@@ -163,7 +181,7 @@ macro_rules! look_ups {
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn first(&self) -> Option<(core::ops::RangeInclusive<K>, V::Ref<'_>)> {
-            self.iter().next()
+            self.find(..)
         }
 
         /// The entry with the highest range. O(log n).
@@ -175,7 +193,7 @@ macro_rules! look_ups {
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn last(&self) -> Option<(core::ops::RangeInclusive<K>, V::Ref<'_>)> {
-            self.iter().next_back()
+            self.find_rev(..)
         }
 
         /// All entries in order, from both ends. O(1) for each, amortised.

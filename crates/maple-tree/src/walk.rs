@@ -94,6 +94,63 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             Root::Node(root) => descend(root, key).at(key),
         }
     }
+
+    /// The first entry that intersects `lo..=hi`: at `lo`, or the one that ends the hole there.
+    ///
+    /// One walk, and another if the hole goes on to the end of its leaf. Beside a writer more holes may follow: each look
+    /// is at what the tree holds then, and goes on above what the one before has seen.
+    pub(crate) fn find_up(&self, (lo, hi): (K, K)) -> Option<Found<K>> {
+        let mut key = lo;
+        loop {
+            let found = match self.root() {
+                Root::Node(root) => {
+                    let place = descend(root, key);
+                    let i = place.leaf.search(key);
+                    let found = place.slot(i);
+                    if found.word.is_null() && found.last < hi && i < place.leaf.end() {
+                        place.slot(i + 1)
+                    } else {
+                        found
+                    }
+                }
+                Root::Empty | Root::Single(_) => self.lookup(key),
+            };
+            if !found.word.is_null() {
+                return (found.first <= hi).then_some(found);
+            }
+            if found.last >= hi {
+                return None;
+            }
+            key = found.last.successor()?;
+        }
+    }
+
+    /// The last entry that intersects `lo..=hi`, as [`find_up`](Self::find_up).
+    pub(crate) fn find_down(&self, (lo, hi): (K, K)) -> Option<Found<K>> {
+        let mut key = hi;
+        loop {
+            let found = match self.root() {
+                Root::Node(root) => {
+                    let place = descend(root, key);
+                    let i = place.leaf.search(key);
+                    let found = place.slot(i);
+                    if found.word.is_null() && found.first > lo && i > 0 {
+                        place.slot(i - 1)
+                    } else {
+                        found
+                    }
+                }
+                Root::Empty | Root::Single(_) => self.lookup(key),
+            };
+            if !found.word.is_null() {
+                return (found.last >= lo).then_some(found);
+            }
+            if found.first <= lo {
+                return None;
+            }
+            key = found.first.predecessor()?;
+        }
+    }
 }
 
 impl<K: Key, S: Shape> Place<K, S> {
