@@ -228,12 +228,17 @@ fn sanitize(shell: &Shell) -> Result<()> {
             shell,
             "cargo +nightly test --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p maple-tree -p samara-memblock --tests"
         )
-        .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"))
+        .env("RUSTFLAGS", sanitizing(sanitizer))
         .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))
         .run()?;
         sanitize_c(shell, sanitizer)?;
     }
     Ok(())
+}
+
+/// Compiler flags for a sanitizer. Tests that leak on purpose look for the configuration.
+fn sanitizing(sanitizer: &str) -> String {
+    format!("-Zsanitizer={sanitizer} --cfg sanitized")
 }
 
 /// The C tests and examples, with library and program under the same sanitizer.
@@ -245,7 +250,7 @@ fn sanitize_c(shell: &Shell, sanitizer: &str) -> Result<()> {
         shell,
         "cargo +nightly build --locked -Zbuild-std --target {TARGET} -p samara-capi"
     )
-    .env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"))
+    .env("RUSTFLAGS", sanitizing(sanitizer))
     .env("CARGO_TARGET_DIR", &target_dir)
     .run()?;
     let library = format!("{target_dir}/{TARGET}/debug/libsamara.a");

@@ -72,6 +72,7 @@ fn ranges_that_hold_no_index() {
 
 /// What is forgotten leaks, and nothing else comes of it.
 #[test]
+#[cfg_attr(any(miri, sanitized), ignore = "it leaks on purpose")]
 fn forgotten_cursors_writers_and_iterators() {
     type Map = MapleTree<u64, Box<u32>, Arc<Counted<Pool>>, Fanout<4>>;
     let nodes = Arc::new(Counted::new(Pool::new()));
