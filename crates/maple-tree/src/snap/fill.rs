@@ -1,7 +1,7 @@
 //! New nodes, filled from the left; and nodes changed in place.
 
 use crate::key::Key;
-use crate::node::{Kind, NodeMut, Word};
+use crate::node::{Kind, NodeMut};
 use crate::reserve::Reserve;
 use crate::shape::Shape;
 use crate::store::{Item, Items};
@@ -84,38 +84,6 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
     pub(super) fn finish(self) -> Items<K> {
         debug_assert!(self.node.is_none(), "fewer slots than planned");
         self.done
-    }
-}
-
-/// The words that a change of one node in place takes out of it. They are given up when the tree is whole again: dropping a
-/// value may panic.
-pub(super) struct Removed {
-    words: [Word; MOST],
-    count: usize,
-}
-
-/// No node has more slots.
-pub(super) const MOST: usize = 32;
-
-impl Removed {
-    pub(super) fn new() -> Self {
-        Self {
-            words: [crate::node::NULL; MOST],
-            count: 0,
-        }
-    }
-
-    /// Adds what a slot held, if that was anything.
-    #[inline]
-    pub(super) fn push(&mut self, word: Word) {
-        if !word.is_null() {
-            self.words[self.count] = word;
-            self.count += 1;
-        }
-    }
-
-    pub(super) fn words(&self) -> &[Word] {
-        &self.words[..self.count]
     }
 }
 

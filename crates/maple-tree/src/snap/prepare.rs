@@ -9,8 +9,8 @@ use crate::key::Key;
 use crate::node::{NULL, Word};
 use crate::reserve::{AllocError, Reserve};
 use crate::shape::Shape;
-use crate::snap::fill::MOST;
 use crate::snap::level::{Kept, Level};
+use crate::snap::release::MOST;
 use crate::value::Duplicate;
 
 /// Three leaves' slots, two parts of entries that are cut, and an entry that is handed out.

@@ -8,11 +8,15 @@ use crate::error::{EraseError, InsertError, StoreError};
 use crate::key::Key;
 use crate::reserve::AllocError;
 use crate::shape::Shape;
-use crate::snap::path::Path;
-use crate::snap::rewrite::{Failure, New, Rewrite};
+use crate::snap::new::{Failure, Hole, New, Stored};
+use crate::snap::path::{Path, Step};
+use crate::snap::rewrite::Rewrite;
 use crate::snap::{CowMapleTree, SharedAlloc};
 use crate::tree::Root;
 use crate::value::Duplicate;
+
+/// The slot of an entry, and its value's word.
+type Place<K, S> = (Step<K, S>, NonNull<()>);
 
 impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     fn rewrite(&mut self) -> Rewrite<'_, K, S, A> {
@@ -30,13 +34,21 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         }
     }
 
-    fn put(
+    /// The path down to the entry at `key`, and its value's word.
+    fn entry(&self, key: K) -> Option<(Path<K, S>, NonNull<()>)> {
+        let path = self.path(key)?;
+        let step = path.at(0);
+        let raw = NonNull::new(step.node.slot(step.slot))?;
+        Some((path, raw))
+    }
+
+    fn put<N: New<V>>(
         &mut self,
         first: K,
         last: K,
-        new: &mut New<V>,
+        new: N,
         split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), (Failure, N)> {
         let Some(mut path) = self.path(first) else {
             return self.rewrite().first_leaf(first, last, new);
         };
@@ -48,18 +60,18 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         put.map(|_| ())
     }
 
-    /// Puts `new` in place of the entry at `key`. `Ok(None)` if there is none.
-    fn exchange(&mut self, key: K, new: &mut New<V>, take: bool) -> Result<Option<V>, Failure> {
-        let Some(mut path) = self.path(key) else {
+    /// The slot of the entry at `key`, in a leaf that is now owned, and its value's word.
+    #[inline]
+    fn own_entry(&mut self, key: K) -> Result<Option<Place<K, S>>, AllocError> {
+        let Some((mut path, raw)) = self.entry(key) else {
             return Ok(None);
         };
-        let step = path.at_mut(0);
-        if step.node.slot(step.slot).is_null() {
-            return Ok(None);
+        if path.at(0).owned {
+            return Ok(Some((*path.at(0), raw)));
         }
-        let range = (step.first(), step.last());
-        // SAFETY: as in `put`; the range is that of an entry.
-        unsafe { self.rewrite().put(&mut path, range, new, take, |_, _| None) }
+        // SAFETY: the map is exclusively borrowed; its words are values.
+        unsafe { self.rewrite().own::<V>(&mut path) }?;
+        Ok(self.entry(key).map(|(path, raw)| (*path.at(0), raw)))
     }
 
     /// Stores `value` at `range` if that is a hole, or part of one. O(log n).
@@ -93,16 +105,13 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         if !step.node.slot(step.slot).is_null() || step.last() < last {
             return Err(InsertError::Occupied(value));
         }
-        let mut new = New::Value(value);
         // SAFETY: the map is exclusively borrowed; its words are values.
         let put = unsafe {
             self.rewrite()
-                .put(&mut path, (first, last), &mut new, false, |_, _| None)
+                .put(&mut path, (first, last), Stored(value), false, |_, _| None)
         };
-        match (put, new) {
-            (Err(_), New::Value(value)) => Err(InsertError::Alloc(value)),
-            _ => Ok(()),
-        }
+        put.map(|_| ())
+            .map_err(|(_, Stored(value))| InsertError::Alloc(value))
     }
 
     /// Stores `value` at the one index `key`, if that is in a hole. O(log n).
@@ -156,12 +165,12 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         let Some((first, last)) = inclusive(&range) else {
             return Err(StoreError::EmptyRange(value));
         };
-        let mut new = New::Value(value);
-        match (self.put(first, last, &mut new, split), new) {
-            (Err(Failure::Alloc), New::Value(value)) => Err(StoreError::Alloc(value)),
-            (Err(Failure::Splits), New::Value(value)) => Err(StoreError::Splits(value)),
-            _ => Ok(()),
-        }
+        self.put(first, last, Stored(value), split).map_err(
+            |(failure, Stored(value))| match failure {
+                Failure::Alloc => StoreError::Alloc(value),
+                Failure::Splits => StoreError::Splits(value),
+            },
+        )
     }
 
     /// Makes `range` a hole. Entries within it are given up, entries that overlap it keep what is outside; one that is on both sides is
@@ -199,8 +208,8 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
     ) -> Result<(), EraseError> {
         let (first, last) = inclusive(&range).ok_or(EraseError::EmptyRange)?;
-        self.put(first, last, &mut New::Hole, split)
-            .map_err(|failure| match failure {
+        self.put(first, last, Hole, split)
+            .map_err(|(failure, Hole)| match failure {
                 Failure::Alloc => EraseError::Alloc,
                 Failure::Splits => EraseError::Splits,
             })
@@ -212,12 +221,17 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     ///
     /// If there is no memory; the entry is still there then.
     pub fn remove(&mut self, key: K) -> Result<Option<(RangeInclusive<K>, V)>, AllocError> {
-        let Some((range, _)) = self.get_range(key) else {
+        let Some((mut path, _)) = self.entry(key) else {
             return Ok(None);
         };
-        let taken = self.exchange(key, &mut New::Hole, true);
+        let (first, last) = (path.at(0).first(), path.at(0).last());
+        // SAFETY: the map is exclusively borrowed; its words are values; the range is that of an entry.
+        let taken = unsafe {
+            self.rewrite()
+                .put(&mut path, (first, last), Hole, true, |_, _| None)
+        };
         taken
-            .map(|value| value.map(|value| (range, value)))
+            .map(|value| value.map(|value| (first..=last, value)))
             .map_err(|_| AllocError)
     }
 
@@ -228,12 +242,15 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     ///
     /// The value comes back if there is no entry, or no memory to copy what is shared.
     pub fn replace(&mut self, key: K, value: V) -> Result<V, V> {
-        let mut new = New::Value(value);
-        match (self.exchange(key, &mut new, true), new) {
-            (Ok(Some(old)), _) => Ok(old),
-            (_, New::Value(value)) => Err(value),
-            // A write that succeeds at an entry gives its value.
-            (_, New::Hole | New::Same) => unreachable!("an exchange lost its values"),
+        let Ok(Some((step, old))) = self.own_entry(key) else {
+            return Err(value);
+        };
+        // SAFETY: the leaf is owned: nobody else sees it. The old value is no longer in it.
+        unsafe {
+            step.node
+                .write()
+                .set_slot(step.slot, value.into_raw().as_ptr());
+            Ok(V::from_raw(old))
         }
     }
 
@@ -255,10 +272,9 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     ///
     /// If there is no memory to copy what is shared.
     pub fn get_mut(&mut self, key: K) -> Result<Option<V::Mut<'_>>, AllocError> {
-        self.exchange(key, &mut New::Same, false)
-            .map_err(|_| AllocError)?;
+        let found = self.own_entry(key)?;
         // SAFETY: words in the tree are values; the leaf is owned now, and the map exclusively borrowed for the view.
-        Ok(NonNull::new(self.raw.load(key)).map(|raw| unsafe { V::borrow_mut(raw) }))
+        Ok(found.map(|(_, raw)| unsafe { V::borrow_mut(raw) }))
     }
 
     /// Inserts entries until one cannot be inserted.
