@@ -52,3 +52,8 @@ fn maple_sync() {
 fn maple_cursor() {
     replay("maple_cursor", history::cursor::play);
 }
+
+#[test]
+fn maple_snap() {
+    replay("maple_snap", history::snap::play);
+}

@@ -18,6 +18,7 @@
 
 pub mod cursor;
 pub mod map;
+pub mod snap;
 pub mod sync;
 
 use std::alloc::Layout;
@@ -152,6 +153,14 @@ impl Mint {
     pub fn number(&mut self) -> u32 {
         self.next += 1;
         self.next
+    }
+
+    /// Another that counts with this one.
+    pub fn again(&self) -> Self {
+        Self {
+            next: self.next,
+            live: self.live.clone(),
+        }
     }
 
     pub fn copy(&self, number: u32) -> Token {
