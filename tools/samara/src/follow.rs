@@ -3,13 +3,15 @@
 //! # What cannot be known
 //! Page faults between two calls are learnt afterwards, from the pages, and all at once: not in which order they came, nor, with several threads,
 //! whether one came before or after the kernel's part of a call. Both can decide who shares an anon_vma, and that decides,
-//! perhaps much later, who merges. Wherever it could matter, a second engine goes on under the other assumption. All perform every call, until
-//! the kernel's map refutes all but one kind. There is nothing to choose from then: if none is left, that is a mismatch.
+//! perhaps much later, who merges. Wherever it could matter, each engine that is followed goes on under each assumption (what one fault took from a
+//! neighbour, the next may take from it). All perform every call, until the kernel's map refutes all but one kind. There is nothing
+//! to choose from then: if none is left, that is a mismatch. Those given up undecided are counted.
 
 use samara_mm::{AddressSpace, Call, Config, Errno, Facts, Limits, NoFacts};
 
 use crate::compare::{self, Difference};
 use crate::describe::{self, Described, Returned};
+use crate::histories::{Range, apart, histories, orders};
 use crate::maps::Map;
 pub(crate) use crate::side::Verdict;
 use crate::side::{Side, placed_at_random};
@@ -26,17 +28,21 @@ pub(crate) struct Follower {
     side: Side,
     /// The same under other assumptions.
     others: Vec<Side>,
+    /// What was found written before a fork that comes next, in the likeliest order.
+    noted: Vec<Range>,
     /// Calls that the others have performed.
     performed: u64,
+    /// Others that nothing had refuted, but that were too many or too old.
+    given_up: u64,
 }
 
 /// Ranges of areas that were found to hold anonymous pages and had not been known to, ascending.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Evidence<'a> {
     /// At the entry of the call.
-    pub(crate) before: &'a [(u64, u64)],
+    pub(crate) before: &'a [Range],
     /// At its return, if that is more and other threads run in the address space.
-    pub(crate) after: Option<&'a [(u64, u64)]>,
+    pub(crate) after: Option<&'a [Range]>,
 }
 
 /// Where a finding was made.
@@ -58,8 +64,8 @@ impl Facts for Listed<'_> {
     }
 }
 
-fn learn(side: &mut Side, written: &mut dyn Iterator<Item = (u64, u64)>) {
-    for (start, end) in written {
+fn learn(side: &mut Side, written: &[Range]) {
+    for &(start, end) in written {
         side.engine.note_written(start, end);
     }
 }
@@ -70,7 +76,9 @@ impl Follower {
         Self {
             side: Side::new(engine, shared),
             others: Vec::new(),
+            noted: Vec::new(),
             performed: 0,
+            given_up: 0,
         }
     }
 
@@ -85,6 +93,7 @@ impl Follower {
 
     /// The child's side after a fork.
     pub(crate) fn fork(&mut self) -> Result<Self, Errno> {
+        self.settle();
         Ok(Self {
             side: self.side.fork()?,
             others: self
@@ -92,13 +101,50 @@ impl Follower {
                 .iter_mut()
                 .filter_map(|other| other.fork().ok())
                 .collect(),
+            noted: Vec::new(),
             performed: 0,
+            given_up: 0,
         })
     }
 
+    /// Pages of `start..end` were found written before the fork that comes next. Given from the highest to the lowest.
     pub(crate) fn note_written(&mut self, start: u64, end: u64) {
+        self.noted.push((start, end));
+    }
+
+    /// Lets the engines know what was noted: in the order in which it was, and, where areas new to be written lie beside each other, in
+    /// the others.
+    fn settle(&mut self) {
+        let noted = std::mem::take(&mut self.noted);
+        let touched = |area: &samara_mm::Area<'_>| {
+            noted
+                .iter()
+                .any(|&(start, end)| start < area.end && area.start < end)
+        };
+        let new: Vec<Range> = self
+            .engine()
+            .areas()
+            .filter(|area| area.vma.anon().is_none() && touched(area))
+            .map(|area| (area.start, area.end))
+            .collect();
+        let mut found = Vec::new();
+        if !apart(&new) {
+            orders(&new, &mut found);
+        }
+        let mut fresh: Vec<Side> = Vec::new();
         for side in self.sides() {
-            side.engine.note_written(start, end);
+            for history in &found {
+                if let Ok(mut other) = side.try_clone() {
+                    learn(&mut other, history);
+                    learn(&mut other, &noted);
+                    fresh.push(other);
+                }
+            }
+            learn(side, &noted);
+        }
+        if !fresh.is_empty() {
+            self.others.append(&mut fresh);
+            self.thin_out();
         }
     }
 
@@ -136,21 +182,18 @@ impl Follower {
         facts: &mut dyn Facts,
     ) -> (Verdict, i64) {
         let before = evidence.before;
-        let mut fresh: Vec<(Side, Verdict)> = Vec::new();
-        let mut assume = |written: &mut dyn Iterator<Item = (u64, u64)>| {
-            if let Ok(mut other) = self.side.try_clone() {
-                learn(&mut other, written);
-                let (verdict, _) = other.perform(call, returned, &mut NoFacts);
-                fresh.push((other, verdict));
+        let histories = histories(before, evidence.after);
+        let mut fresh: Vec<Side> = Vec::new();
+        // Each assumption about what came earlier goes with each about what came now.
+        for side in self.sides() {
+            for history in &histories {
+                if let Ok(mut other) = side.try_clone() {
+                    learn(&mut other, history);
+                    if other.perform(call, returned, &mut NoFacts).0 == Verdict::Agrees {
+                        fresh.push(other);
+                    }
+                }
             }
-        };
-        // Two that lie beside each other, both new: the engine takes the likeliest order, these the two plain ones.
-        if before.windows(2).any(|pair| pair[0].1 == pair[1].0) {
-            assume(&mut before.iter().copied());
-            assume(&mut before.iter().rev().copied());
-        }
-        if let Some(after) = evidence.after {
-            assume(&mut after.iter().rev().copied());
         }
         let (mut verdict, mut own) = self.side.perform(call, returned, facts);
         if self.others.is_empty() && fresh.is_empty() {
@@ -166,25 +209,41 @@ impl Follower {
             };
             self.performed += 1;
             other.age += 1;
-            if verdict == Verdict::Agrees && other.age < PATIENCE {
+            if verdict != Verdict::Agrees {
+                continue;
+            }
+            if other.age < PATIENCE {
+                kept.push(other);
+            } else {
+                self.given_up += 1;
+            }
+        }
+        self.others = kept;
+        let branched = !fresh.is_empty();
+        self.others.append(&mut fresh);
+        if verdict != Verdict::Agrees && !self.others.is_empty() {
+            self.side = self.others.remove(0);
+            (verdict, own) = (Verdict::Agrees, returned);
+        }
+        if branched || self.others.iter().any(|other| other.age % 16 == 0) {
+            self.thin_out();
+        }
+        (verdict, own)
+    }
+
+    /// Of those that will always answer alike, one is enough. Of too many different ones, the oldest are given up.
+    fn thin_out(&mut self) {
+        let mut kept: Vec<Side> = Vec::with_capacity(self.others.len());
+        // From the youngest on: it has the most patience left.
+        for other in self.others.drain(..).rev() {
+            if !other.same_as(&self.side) && !kept.iter().any(|known| known.same_as(&other)) {
                 kept.push(other);
             }
         }
-        kept.extend(
-            fresh
-                .into_iter()
-                .filter(|(_, verdict)| *verdict == Verdict::Agrees)
-                .map(|(side, _)| side),
-        );
-        if verdict != Verdict::Agrees && !kept.is_empty() {
-            self.side = kept.remove(0);
-            (verdict, own) = (Verdict::Agrees, returned);
-        }
-        kept.retain(|other| other.age % 16 != 0 || !other.same_as(&self.side));
-        let surplus = kept.len().saturating_sub(ALTERNATIVES);
-        kept.drain(..surplus);
+        self.given_up += kept.len().saturating_sub(ALTERNATIVES) as u64;
+        kept.truncate(ALTERNATIVES);
+        kept.reverse();
         self.others = kept;
-        (verdict, own)
     }
 
     /// Counts a judged call.
@@ -312,6 +371,7 @@ impl Follower {
         let figures = self.figures();
         let totals = &mut tally.spaces;
         totals.alternatives += self.performed;
+        totals.given_up += self.given_up;
         totals.merges += stats.merges;
         totals.splits += stats.splits;
         totals.areas_peak = totals.areas_peak.max(figures.areas_peak);
@@ -342,3 +402,6 @@ fn chosen(call: &Call, returned: i64) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

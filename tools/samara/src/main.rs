@@ -4,6 +4,7 @@ mod boot;
 mod compare;
 mod describe;
 mod follow;
+mod histories;
 mod maps;
 mod outcome;
 mod record;

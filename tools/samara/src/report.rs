@@ -209,6 +209,10 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
             tally.ambiguous,
             "calls raced with a page fault: the kernel's map told which came first",
         ),
+        (
+            tally.spaces.given_up,
+            "assumptions about the order of page faults were given up undecided",
+        ),
         (tally.random, "addresses (MAP_32BIT) the kernel drew by lot"),
         (tally.renamed, "names had changed while the file was mapped"),
         (
@@ -369,6 +373,7 @@ pub(crate) fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
         "grown": tally.grown,
         "ended_unseen": tally.ended_unseen,
         "alternatives_performed": tally.spaces.alternatives,
+        "alternatives_given_up": tally.spaces.given_up,
         "merges": tally.spaces.merges,
         "splits": tally.spaces.splits,
         "areas_peak": tally.spaces.areas_peak,

@@ -1,5 +1,7 @@
 //! One engine, as one assumption about the order of page faults has it.
 
+use std::collections::HashMap;
+
 use samara_mm::{AddressSpace, AnonVma, Call, Errno, Facts, SharedMap};
 
 use crate::compare::{self, Alike, Difference};
@@ -17,6 +19,8 @@ pub(crate) enum Verdict {
     /// The engine does not know the call.
     NotModelled,
 }
+
+type Pairs = HashMap<AnonVma, AnonVma>;
 
 /// An engine, and which of its unnamed objects is which of the kernel's.
 #[derive(Debug)]
@@ -129,17 +133,15 @@ impl Side {
         if self.engine.area_count() != other.engine.area_count() {
             return false;
         }
-        let mut pairs: Vec<(AnonVma, AnonVma)> = Vec::new();
+        let mut pairs: (Pairs, Pairs) = Default::default();
         self.engine.areas().zip(other.engine.areas()).all(|(a, b)| {
             let owners = match (a.vma.anon(), b.vma.anon()) {
                 (None, None) => true,
-                (Some(x), Some(y)) => match pairs.iter().find(|pair| pair.0 == x || pair.1 == y) {
-                    Some(pair) => *pair == (x, y),
-                    None => {
-                        pairs.push((x, y));
-                        x.is_inherited() == y.is_inherited()
-                    }
-                },
+                (Some(x), Some(y)) => {
+                    *pairs.0.entry(x).or_insert(y) == y
+                        && *pairs.1.entry(y).or_insert(x) == x
+                        && x.is_inherited() == y.is_inherited()
+                }
                 _ => false,
             };
             owners

@@ -79,6 +79,8 @@ pub(crate) struct Tally {
 pub(crate) struct SpaceTotals {
     /// Calls performed on engines under another assumption about the order of faults.
     pub(crate) alternatives: u64,
+    /// Such engines that nothing had refuted, but that were too many or had been followed for too long.
+    pub(crate) given_up: u64,
     pub(crate) merges: u64,
     pub(crate) splits: u64,
     pub(crate) areas_peak: u64,

@@ -1,0 +1,134 @@
+//! Histories that only alternatives explain.
+
+use super::*;
+use crate::maps;
+use samara_mm::{FileArg, Layout};
+
+const FIXED: u64 = 0x32;
+
+fn mmap(addr: u64, len: u64, flags: u64) -> Call {
+    Call::Mmap {
+        addr,
+        len,
+        prot: 3,
+        flags,
+        file: FileArg::None,
+        offset: 0,
+    }
+}
+
+fn protect(addr: u64, len: u64, prot: u64) -> Call {
+    Call::Mprotect {
+        addr,
+        len,
+        prot,
+        pkey: -1,
+    }
+}
+
+fn read_only(addr: u64) -> Call {
+    protect(addr, 0x1000, 1)
+}
+
+fn unmap(addr: u64, len: u64) -> Call {
+    Call::Munmap { addr, len }
+}
+
+/// A call, what the kernel returned, and what was found written before and while it was under way.
+type Step<'a> = (Call, i64, &'a [Range], Option<&'a [Range]>);
+
+fn follow(calls: &[Step<'_>]) -> Follower {
+    let engine =
+        AddressSpace::new(Config::default(), Limits::default(), Layout::default()).unwrap();
+    let mut follower = Follower::new(engine, false);
+    for (call, returned, before, after) in calls {
+        let evidence = Evidence {
+            before,
+            after: *after,
+        };
+        let (verdict, own) =
+            follower.perform(call, *returned, evidence, &mut Listed(evidence.before));
+        assert_eq!((verdict, own), (Verdict::Agrees, *returned), "{call:?}");
+    }
+    follower
+}
+
+fn kernel(lines: &[&str]) -> Map {
+    let mut map = Map::default();
+    map.refill::<maps::BadLine>(|text| {
+        for line in lines {
+            text.extend_from_slice(format!("{line} 00000000 00:00 0\n").as_bytes());
+        }
+        Ok(())
+    })
+    .unwrap();
+    map
+}
+
+/// Two writes in two calls, each of which may have come before or after: what the second lends depends on what the first took.
+fn two_races() -> Follower {
+    const MIDDLE: Range = (0x11_e000, 0x12_0000);
+    const LOW: Range = (0x11_c000, 0x11_e000);
+    follow(&[
+        (mmap(0x12_0000, 0x4000, FIXED), 0x12_0000, &[], None),
+        // Read-only below, both with one owner.
+        (read_only(0x12_0000), 0, &[(0x12_0000, 0x12_4000)], None),
+        (mmap(MIDDLE.0, 0x2000, FIXED), MIDDLE.0 as i64, &[], None),
+        // Was the middle written while it had a neighbour above?
+        (unmap(0x12_0000, 0x1000), 0, &[], Some(&[MIDDLE])),
+        (read_only(MIDDLE.0), 0, &[MIDDLE], None),
+        (mmap(LOW.0, 0x2000, FIXED), LOW.0 as i64, &[], None),
+        // Was the low one written while it had the middle one above?
+        (unmap(MIDDLE.0, 0x2000), 0, &[], Some(&[LOW])),
+        (mmap(MIDDLE.0, 0x3000, FIXED), MIDDLE.0 as i64, &[LOW], None),
+    ])
+}
+
+#[test]
+fn each_race_is_tried_both_ways_under_each_assumption_about_the_last() {
+    // Only if both writes came first has the low area the owner of the upper one.
+    let one = kernel(&["11c000-124000 rw-p"]);
+    two_races().compare(&one, &mut Vec::new(), &mut 0).unwrap();
+    let two = kernel(&["11c000-121000 rw-p", "121000-124000 rw-p"]);
+    two_races().compare(&two, &mut Vec::new(), &mut 0).unwrap();
+}
+
+#[test]
+fn what_no_order_explains_is_a_mismatch() {
+    for wrong in [
+        &["11c000-11e000 rw-p", "11e000-124000 rw-p"][..],
+        &[
+            "11c000-11e000 rw-p",
+            "11e000-121000 rw-p",
+            "121000-124000 rw-p",
+        ],
+        &["11c000-123000 rw-p"],
+    ] {
+        two_races()
+            .compare(&kernel(wrong), &mut Vec::new(), &mut 0)
+            .unwrap_err();
+    }
+}
+
+#[test]
+fn neighbours_found_written_at_a_fork_are_taken_in_either_order() {
+    // Three in a row, of which the middle one is written first or last.
+    let calls: &[Step<'_>] = &[
+        (mmap(0x12_0000, 0x6000, FIXED), 0x12_0000, &[], None),
+        (protect(0x12_2000, 0x2000, 7), 0, &[], None),
+    ];
+    let mut follower = follow(calls);
+    assert_eq!(follower.engine().area_count(), 3);
+    for start in [0x12_4000, 0x12_2000, 0x12_0000] {
+        follower.note_written(start, start + 0x1000);
+    }
+    follower.fork().unwrap();
+    // The outer two share an owner, or they do not.
+    let owners = |side: &Side| {
+        let mut areas = side.engine.areas().map(|area| area.vma.anon());
+        areas.next() == areas.next_back()
+    };
+    let sides: Vec<bool> = follower.sides().map(|side| owners(side)).collect();
+    assert!(sides.contains(&true) && sides.contains(&false), "{sides:?}");
+    assert_eq!(sides.len(), 2, "alike ones are one");
+}

@@ -1,0 +1,118 @@
+//! In which orders pages may have been written, when only the sum is known.
+//!
+//! Who writes first decides who lends whom its owner of private pages. Each history here is a list of areas in the order of
+//! their first writes, all before the call that is judged. An area that is not in it was written after.
+
+/// A range of addresses, the end exclusive.
+pub(crate) type Range = (u64, u64);
+pub(crate) type History = Vec<Range>;
+
+/// Of so many areas all orders are tried, and of those written during a call all choices; of more the two plain orders.
+const ALL_ORDERS: usize = 3;
+
+/// What may have happened besides that which the engine itself holds for likeliest: `before` was found written at the entry of a
+/// call, `after` (which includes it) at its return, both ascending.
+pub(crate) fn histories(before: &[Range], after: Option<&[Range]>) -> Vec<History> {
+    let mut found = Vec::new();
+    if !apart(before) {
+        orders(before, &mut found);
+    }
+    let Some(after) = after else { return found };
+    let meanwhile: History = after
+        .iter()
+        .filter(|area| !before.contains(area))
+        .copied()
+        .collect();
+    let choices: Vec<History> = if meanwhile.len() <= ALL_ORDERS {
+        (1..1_usize << meanwhile.len())
+            .map(|choice| {
+                let chosen = meanwhile.iter().enumerate();
+                let chosen = chosen.filter(|(index, _)| choice >> index & 1 == 1);
+                chosen.map(|(_, area)| *area).collect()
+            })
+            .collect()
+    } else {
+        vec![meanwhile]
+    };
+    for mut written in choices {
+        written.extend_from_slice(before);
+        written.sort_unstable();
+        if apart(&written) {
+            found.push(written);
+        } else {
+            orders(&written, &mut found);
+        }
+    }
+    found
+}
+
+/// Does no area lie beside another, so that their order decides nothing?
+pub(crate) fn apart(areas: &[Range]) -> bool {
+    areas.windows(2).all(|pair| pair[0].1 != pair[1].0)
+}
+
+/// Adds the orders in which `areas`, ascending, may have been written.
+pub(crate) fn orders(areas: &[Range], found: &mut Vec<History>) {
+    if areas.len() > ALL_ORDERS {
+        found.push(areas.to_vec());
+        found.push(areas.iter().rev().copied().collect());
+        return;
+    }
+    permute(&mut Vec::new(), areas, found);
+}
+
+fn permute(done: &mut History, rest: &[Range], found: &mut Vec<History>) {
+    if rest.is_empty() {
+        found.push(done.clone());
+    }
+    for index in 0..rest.len() {
+        let mut others = rest.to_vec();
+        done.push(others.remove(index));
+        permute(done, &others, found);
+        done.pop();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Range = (0, 1);
+    const B: Range = (1, 2);
+    const C: Range = (2, 3);
+    const FAR: Range = (9, 10);
+
+    #[test]
+    fn what_lies_apart_has_no_order() {
+        assert!(histories(&[], None).is_empty());
+        assert!(histories(&[A, C, FAR], None).is_empty());
+        assert_eq!(histories(&[A], Some(&[A, FAR])), [[A, FAR]]);
+    }
+
+    #[test]
+    fn neighbours_are_tried_in_all_orders() {
+        assert_eq!(histories(&[A, B], None), [[A, B], [B, A]]);
+        assert_eq!(histories(&[A, B, C], None).len(), 6);
+    }
+
+    #[test]
+    fn of_many_only_the_plain_orders() {
+        let many: Vec<Range> = (0..9).map(|at| (at, at + 1)).collect();
+        let found = histories(&many, None);
+        assert_eq!(found.len(), 2);
+        assert!(found[0].is_sorted() && found[1].is_sorted_by(|a, b| a > b));
+        assert_eq!(histories(&[], Some(&many)).len(), 2);
+        assert_eq!(histories(&[], Some(&many))[0], many);
+    }
+
+    #[test]
+    fn each_write_during_a_call_may_have_come_before_or_after() {
+        // A or C or both before the call; none is what the engine itself assumes.
+        assert_eq!(
+            histories(&[], Some(&[A, C])),
+            [vec![A], vec![C], vec![A, C]]
+        );
+        // With B known before: alone with A two orders, with C two, with both six.
+        assert_eq!(histories(&[B], Some(&[A, B, C])).len(), 10);
+    }
+}
