@@ -38,10 +38,10 @@ fn perform(tree: &mut Any, model: &mut Model<u32>, op: Op, number: Number) {
     model.store(op.first, op.last, value);
 }
 
-/// All histories of `depth` operations on `n` cells, checked after each operation. What stands before the last operation is a
+/// All histories of `depth` operations (every `step`th of them) on `n` cells, checked after each operation. What stands before the last operation is a
 /// duplicate of what the others left, so that duplicates are put to the test as well.
 fn explore(tree: &Any, model: &Model<u32>, n: usize, depth: u32, history: &mut Vec<Op>) {
-    for op in all_ops(n) {
+    for op in all_ops(n).into_iter().step_by(step(61)) {
         history.push(op);
         let (mut tree, mut model) = (tree.duplicate(), model.clone());
         perform(&mut tree, &mut model, op, 1000 + depth as Number);
@@ -72,14 +72,26 @@ const fn mode(rcu: bool, gaps: bool) -> Mode {
     }
 }
 
-/// Every history of up to three operations over 8 keys (two operations of some under Miri): the lowest ones and the highest ones. Each is
-/// performed straight on, with every allocation of its last operation refused once, and with its last operation on a duplicate.
+/// Every which operation is tried: sanitizers and Miri look for what any history may show.
+const fn step(under_miri: usize) -> usize {
+    if cfg!(miri) {
+        under_miri
+    } else if cfg!(sanitized) {
+        5
+    } else {
+        1
+    }
+}
+
+/// Every history of up to three operations over 8 keys (of some of them under a sanitizer, two operations of some under Miri): the lowest
+/// ones and the highest ones. Each is performed straight on, with every allocation of its last operation refused once, and with its last
+/// operation on a duplicate.
 fn short_histories(mode: Mode) {
     let bases = [0, u32::MAX - (KEYS as u32 - 1)];
     for base in bases.into_iter().skip(usize::from(cfg!(miri))) {
         let mut walk = Walk::new(mode, base);
-        if cfg!(miri) {
-            walk.ops = walk.ops.into_iter().skip(1).step_by(23).collect();
+        if cfg!(any(miri, sanitized)) {
+            walk.ops = walk.ops.into_iter().skip(1).step_by(step(23)).collect();
         }
         walk.explore(&mut Vec::new(), if cfg!(miri) { 2 } else { 3 });
         assert!(walk.counts.refused > 0 && walk.counts.refused_to_duplicates > 0);
@@ -115,8 +127,7 @@ fn three_operations_switching() {
             ..mode
         };
         let mut walk = Walk::new(switching, 0);
-        let step = if cfg!(miri) { 29 } else { 1 };
-        walk.ops = walk.ops.into_iter().step_by(step).collect();
+        walk.ops = walk.ops.into_iter().step_by(step(29)).collect();
         walk.explore(&mut Vec::new(), if cfg!(miri) { 2 } else { 3 });
     }
 }
@@ -141,7 +152,6 @@ fn four_operations() {
 
 /// Two operations over a tree with several levels: single entries with and without holes between, and ranges.
 #[test]
-#[cfg_attr(miri, ignore = "hours")]
 fn two_operations_on_a_grown_tree() {
     let n = 20;
     let nodes = nodes();
@@ -169,10 +179,10 @@ fn two_operations_on_a_grown_tree() {
 
 /// One operation of every kind over trees of every size up to four levels.
 #[test]
-#[cfg_attr(miri, ignore = "an hour")]
 fn one_operation_on_trees_of_every_size() {
     let nodes = nodes();
-    for n in 1..=40 {
+    let sizes = if cfg!(sanitized) { 3 } else { step(13) };
+    for n in (1..=40).step_by(sizes) {
         for mode in any::Mode::ALL {
             for order in 0..3 {
                 let mut tree = Any::new(mode, &nodes);

@@ -5,6 +5,7 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use maple_tree::alloc::{Global, NodeAlloc};
@@ -19,13 +20,18 @@ pub struct Refusing {
     live: AtomicUsize,
 }
 
+/// All that there are, so that leak checkers find them.
+static KEPT: Mutex<Vec<&'static Refusing>> = Mutex::new(Vec::new());
+
 impl Refusing {
     /// Lives as long as the program, so that trees may be moved anywhere.
-    pub fn leaked() -> &'static Self {
-        Box::leak(Box::new(Self {
+    pub fn kept() -> &'static Self {
+        let nodes: &Self = Box::leak(Box::new(Self {
             left: AtomicUsize::new(usize::MAX),
             live: AtomicUsize::new(0),
-        }))
+        }));
+        KEPT.lock().unwrap().push(nodes);
+        nodes
     }
 
     pub fn live(&self) -> usize {
@@ -306,7 +312,7 @@ impl Walk {
         Self {
             mode,
             base,
-            nodes: Refusing::leaked(),
+            nodes: Refusing::kept(),
             ops: all_ops(),
             counts: Counts::default(),
         }

@@ -9,8 +9,14 @@ use crate::{Error, Flags, Kind, Memblock, NodeId, PhysMap, Region, Unmapped};
 
 /// Fewer pages where an interpreter runs the tests.
 const PAGES: usize = if cfg!(miri) { 2 } else { 8 };
-/// And of all states only some.
-const STEP: usize = if cfg!(miri) { 37 } else { 1 };
+/// And of all states only some; sanitizers look for less, too.
+const STEP: usize = if cfg!(miri) {
+    37
+} else if cfg!(sanitized) {
+    7
+} else {
+    1
+};
 const UNIT: u64 = 0x1000;
 const BASE: u64 = 0x1000;
 
