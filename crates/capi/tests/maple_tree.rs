@@ -96,7 +96,7 @@ macro_rules! c_tests {
 }
 
 c_tests!(
-    states, normal, advanced, corners, gaps, model, threads, epoch
+    states, normal, advanced, corners, documented, gaps, model, threads, epoch
 );
 
 /// Builds an example and compares what it writes with the file beside it.
@@ -214,10 +214,32 @@ fn the_shared_library_has_the_same_names() {
 }
 
 #[test]
-fn the_header_is_cplusplus_too() {
+fn the_headers_are_cplusplus_too() {
     let link = library("libsamara", "a");
-    let flags = ["-std=c++17", "-Wall", "-Wextra", "-Werror"];
     let source = "tests/c/maple_cplusplus.cc";
-    let program = build("c++", &flags, source, &link, "maple_cplusplus");
-    assert_eq!(run(&program, &link), "ok\n");
+    for standard in ["c++11", "c++17", "gnu++20"] {
+        let flag = format!("-std={standard}");
+        let flags = [&flag, "-Wall", "-Wextra", "-Werror", "-pedantic"];
+        let program = build("c++", &flags, source, &link, &format!("maple_{standard}"));
+        assert_eq!(run(&program, &link), "ok\n");
+    }
+}
+
+#[test]
+fn the_headers_are_strict_c_of_any_age() {
+    let link = library("libsamara", "a");
+    for standard in ["c99", "c11", "gnu17"] {
+        let flag = format!("-std={standard}");
+        let flags = [
+            &flag,
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pedantic",
+            "-Wc++-compat",
+        ];
+        let name = format!("maple_{standard}");
+        let program = build("cc", &flags, "tests/c/maple_strict.c", &link, &name);
+        assert_eq!(run(&program, &link), "ok\n");
+    }
 }

@@ -15,6 +15,7 @@
 
 /* The tree's own lock, by way of a state. There are no interrupts to be held off. */
 #define mas_lock(mas) mtree_lock((mas)->tree)
+#define mas_lock_nested(mas, subclass) mas_lock(mas)
 #define mas_unlock(mas) mtree_unlock((mas)->tree)
 #define mas_lock_bh(mas) mas_lock(mas)
 #define mas_unlock_bh(mas) mas_unlock(mas)
@@ -53,5 +54,16 @@ static inline bool xa_is_value(const void *entry)
 static inline bool xa_is_zero(const void *entry)
 {
 	return entry == XA_ZERO_ENTRY;
+}
+
+/* What `node` of a state that is an error holds, as a negative number; 0 for anything else. */
+static inline bool xa_is_err(const void *entry)
+{
+	return ((unsigned long)entry & 3ul) == 2ul && (unsigned long)entry >= (unsigned long)MA_ERROR(-4095);
+}
+
+static inline int xa_err(const void *entry)
+{
+	return xa_is_err(entry) ? (int)((long)entry >> 2) : 0;
 }
 #endif

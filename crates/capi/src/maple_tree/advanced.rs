@@ -93,11 +93,11 @@ exports! {
         (*mas).prev(min as usize, true).cast()
     }
 
-    /// `mas_store`: stores over `index..=last`; NULL erases. Gives what was at `index`. If there is no memory without blocking the
-    /// state is an error: see `mas_nomem`.
+    /// `mas_store`: stores over `index..=last`; NULL erases. Gives the first entry that was in that range, or NULL. If there is no
+    /// memory without blocking the state is an error: see `mas_nomem`.
     fn mas_store(mas: *mut MaState, entry: *mut c_void) -> *mut c_void {
         let mas = &mut *mas;
-        let before = (*mas.tree).words.load(mas.index);
+        let before = mas.first_entry();
         if !mas.store(entry.cast()) {
             return core::ptr::null_mut();
         }

@@ -121,6 +121,25 @@ impl MaState {
         true
     }
 
+    /// The first entry in `index..=last`, or NULL.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer.
+    pub(crate) unsafe fn first_entry(&self) -> *mut () {
+        // SAFETY: the caller's promise.
+        let words = unsafe { &self.tree().words };
+        let mut at = self.index;
+        loop {
+            // SAFETY: the caller's promise: nothing is freed meanwhile.
+            let slot = unsafe { words.seek(at) };
+            if !slot.entry.is_null() || slot.last >= self.last {
+                return slot.entry;
+            }
+            at = slot.last + 1;
+        }
+    }
+
     /// Whether the state is the error of a write without memory.
     fn is_out_of_memory(&self) -> bool {
         self.status == Status::ERROR && ptr::addr_eq(self.node, error_word(errno::ENOMEM))
