@@ -91,29 +91,33 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     /// The map comes back, holding what it held, if there is no memory.
     pub fn into_exclusive(self) -> Result<MapleTree<K, V, A, S>, Self> {
         if let Root::Node(root) = self.raw.root() {
-            match self.own(root) {
-                Ok(root) => {
-                    self.raw.publish_root(root.word(), self.raw.height());
-                    if self.own_below(root).is_err() {
-                        return Err(self);
-                    }
-                    root.set_parent(None);
-                    link_all(root);
-                }
-                Err(AllocError) => return Err(self),
+            let put = |copy: Node<K, S>| self.raw.publish_root(copy.word(), self.raw.height());
+            let Ok(root) = self.own(root, put) else {
+                return Err(self);
+            };
+            if self.own_below(root).is_err() {
+                return Err(self);
             }
+            root.set_parent(None);
+            link_all(root);
         }
         let (raw, alloc) = self.into_raw_parts();
         Ok(MapleTree::from_parts(raw, alloc))
     }
 
-    /// The node, if it is owned, else a copy; the parent of the node, if it has one, is owned.
-    fn own(&self, node: Node<K, S>) -> Result<Node<K, S>, AllocError> {
+    /// The node, if it is owned, else a copy, which `put` has put in its place; the parent of the node, if it has one, is owned.
+    fn own(
+        &self,
+        node: Node<K, S>,
+        put: impl FnOnce(Node<K, S>),
+    ) -> Result<Node<K, S>, AllocError> {
         if node.is_sole() {
             return Ok(node);
         }
         let copy = self.copy(node)?;
-        // SAFETY: whoever called puts the copy in the node's place, and so gives up the count that this was.
+        put(copy);
+        // SAFETY: this was the count of what leads to the copy now. (The others who led here may have gone meanwhile; giving up
+        // the last count drops values, which may panic, so that nothing may lead here any more.)
         unsafe { release::<K, V, S, A>(node, &self.alloc) };
         Ok(copy)
     }
@@ -122,9 +126,10 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     fn own_below(&self, node: Node<K, S>) -> Result<(), AllocError> {
         if !node.is_leaf() {
             for i in 0..node.used() {
-                let child = self.own(node.child(i))?;
-                // SAFETY: the node is owned: nobody else sees it.
-                unsafe { node.write() }.set_slot(i, child.word());
+                let child = self.own(node.child(i), |copy| {
+                    // SAFETY: the node is owned: nobody else sees it.
+                    unsafe { node.write() }.set_slot(i, copy.word());
+                })?;
                 self.own_below(child)?;
             }
         }

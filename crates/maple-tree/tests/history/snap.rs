@@ -614,8 +614,10 @@ impl<K: Key, S: Shape> Family<K, S> {
         other.members.extend(self.members.drain(half..));
         self.members.push(common.snapshot());
         std::thread::scope(|scope| {
-            scope.spawn(|| other.side(two, &common));
+            let thread = scope.spawn(|| other.side(two, &common));
             self.side(one, &common);
+            // Waits until the thread itself is gone, and not only what it does: leak checkers look at what it had.
+            thread.join().unwrap();
         });
         self.members.append(&mut other.members);
         self.members.push(common);
