@@ -158,7 +158,17 @@ impl AddressSpace {
             | Call::RemapFilePages { addr, len, .. } => {
                 [around(*addr, len.saturating_add(addr & 0xfff)), none, none]
             }
-            Call::Brk { .. } => [around(self.layout.brk, 4096), none, none],
+            // What is given back may be several areas.
+            Call::Brk { addr } if *addr >= self.layout.start_brk => {
+                let (low, high) = (self.layout.brk.min(*addr), self.layout.brk.max(*addr));
+                [around(low, (high - low).saturating_add(4096)), none, none]
+            }
+            // With an address it may replace what is there (`SHM_REMAP`).
+            Call::Shmat {
+                segment: Some(segment),
+                addr,
+                ..
+            } if *addr != 0 => [around(*addr, segment.size), none, none],
             Call::Mremap {
                 old_addr,
                 old_len,

@@ -1,0 +1,102 @@
+//! Which pages a call depends on: whatever it joins, cuts, moves or removes is asked for beforehand.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+
+use std::sync::Arc;
+
+use samara_mm::{
+    AddressSpace, Call, Config, File, FileArg, FileId, FileKind, Layout, Limits, NoFacts,
+    ShmSegment,
+};
+
+const PRIVATE_FIXED: u64 = 0x32;
+
+fn space() -> AddressSpace {
+    AddressSpace::new(Config::default(), Limits::default(), Layout::default()).unwrap()
+}
+
+fn perform(space: &mut AddressSpace, call: &Call) -> u64 {
+    space
+        .perform(call, &mut NoFacts)
+        .unwrap_or_else(|errno| panic!("{call:?}: {errno}"))
+}
+
+fn map(space: &mut AddressSpace, addr: u64, len: u64) {
+    let call = Call::Mmap {
+        addr,
+        len,
+        prot: 3,
+        flags: PRIVATE_FIXED,
+        file: FileArg::None,
+        offset: 0,
+    };
+    assert_eq!(perform(space, &call), addr);
+}
+
+fn asked(space: &AddressSpace, call: &Call) -> Vec<(u64, u64)> {
+    let mut list = Vec::new();
+    space.facts_needed(call, &mut |start, end| list.push((start, end)));
+    list.sort_unstable();
+    list
+}
+
+/// An attachment may replace a part of an area, whose other parts stay written.
+#[test]
+fn shmat_asks_for_what_it_replaces() {
+    let mut space = space();
+    map(&mut space, 0x10_0000, 0xc000);
+    let file = Arc::new(File {
+        id: FileId {
+            major: 0,
+            minor: 1,
+            inode: 7,
+        },
+        name: "/SYSV00000000 (deleted)".into(),
+        readable: true,
+        writable: true,
+        noexec: false,
+        kind: FileKind::Shmem,
+        seals: 0,
+        description: 1,
+    });
+    let segment = Arc::new(ShmSegment { file, size: 0x2000 });
+    let mut call = Call::Shmat {
+        segment: Some(segment),
+        addr: 0x10_5000,
+        flags: 0o40000,
+    };
+    assert_eq!(asked(&space, &call), [(0x10_0000, 0x10_c000)]);
+    // Where the place is chosen nothing is replaced.
+    if let Call::Shmat { addr, .. } = &mut call {
+        *addr = 0;
+    }
+    assert_eq!(asked(&space, &call), []);
+}
+
+/// The end of the heap may be several areas, of which some are given back whole and one is cut.
+#[test]
+fn brk_asks_for_all_that_it_gives_back() {
+    let mut space = space();
+    let start = space.layout().start_brk;
+    let call = Call::Brk {
+        addr: start + 0x8000,
+    };
+    assert_eq!(perform(&mut space, &call), start + 0x8000);
+    let call = Call::Mprotect {
+        addr: start + 0x5000,
+        len: 0x1000,
+        prot: 7,
+        pkey: -1,
+    };
+    perform(&mut space, &call);
+    let all = [
+        (start, start + 0x5000),
+        (start + 0x5000, start + 0x6000),
+        (start + 0x6000, start + 0x8000),
+    ];
+    let back = |addr| Call::Brk { addr };
+    assert_eq!(asked(&space, &back(start + 0x3000)), all);
+    assert_eq!(asked(&space, &back(start)), all);
+    // A question, which changes nothing.
+    assert_eq!(asked(&space, &back(0)), []);
+}
