@@ -144,6 +144,13 @@ impl<K: Key, S: Shape> Cells<K, S> {
         unsafe { &*self.slots(kind).add(i).cast::<AtomicPtr<()>>() }
     }
 
+    /// The slots of a leaf, to be read as plain memory.
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(loom)))]
+    #[inline(always)]
+    pub(super) fn leaf_slots(self) -> *const Word {
+        self.slots(Kind::Leaf)
+    }
+
     /// What is in a slot, read as plain memory.
     ///
     /// # Safety

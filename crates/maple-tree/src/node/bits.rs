@@ -1,0 +1,164 @@
+//! Which slots of a leaf hold entries, as bits: all slots are looked at together, without a branch.
+//!
+//! Where the target has SSE2 (every x86-64 that has vector registers at all; kernels may be built without), words are made
+//! narrower with saturation, sixteen of them to a byte each: what is not NULL stays different from 0.
+
+use crate::key::Key;
+use crate::node::cells::Cells;
+use crate::node::{Geometry, Kind};
+use crate::shape::Shape;
+
+/// Bit `i` for slot `i` of a leaf, if that is not NULL.
+///
+/// # Safety
+///
+/// The node is a leaf, and nobody writes its slots meanwhile.
+#[inline(always)]
+pub(super) unsafe fn entries<K: Key, S: Shape>(cells: Cells<K, S>) -> u32 {
+    let slots = Geometry::<K, S>::SLOTS;
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(loom)))]
+    if slots >= sse2::AT_ONCE {
+        let at = cells.leaf_slots();
+        // SAFETY: as many slots as are read are within the leaf, and not written (the caller's promise).
+        let mut bits = unsafe { sse2::not_null(at) };
+        let mut done = sse2::AT_ONCE;
+        while done < slots {
+            // The last ones may overlap those before.
+            let from = done.min(slots - sse2::AT_ONCE);
+            // SAFETY: as above.
+            bits |= unsafe { sse2::not_null(at.add(from)) } << from;
+            done += sse2::AT_ONCE;
+        }
+        return bits;
+    }
+    let mut holes = 0u32;
+    for i in (0..slots).rev() {
+        // SAFETY: within the slots, which nobody writes (the caller's promise).
+        let word = unsafe { cells.quiet_slot(Kind::Leaf, i) };
+        // Subtracted: a sum is taken for an `or` of bits, which takes more instructions.
+        holes = holes
+            .wrapping_add(holes)
+            .wrapping_sub(u32::from(word.is_null()));
+    }
+    !holes.wrapping_neg() & (u32::MAX >> (32 - slots))
+}
+
+/// The same number, of which the compiler knows nothing.
+#[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+#[inline(always)]
+pub(super) fn opaque(number: usize) -> usize {
+    let mut same = number;
+    // SAFETY: no instruction at all.
+    unsafe {
+        core::arch::asm!("/* {} */", inout(reg) same, options(pure, nomem, nostack, preserves_flags));
+    }
+    same
+}
+
+#[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
+#[inline(always)]
+pub(super) fn opaque(number: usize) -> usize {
+    number
+}
+
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(loom)))]
+mod sse2 {
+    use core::arch::x86_64::{
+        __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16,
+        _mm_packs_epi32, _mm_setzero_si128,
+    };
+
+    use crate::node::Word;
+
+    /// How many words one call looks at.
+    pub(super) const AT_ONCE: usize = 16;
+
+    /// Bit `i` for the word at `i`, if that is not NULL.
+    ///
+    /// # Safety
+    ///
+    /// There are 16 words at `at`, which nobody writes meanwhile.
+    #[inline(always)]
+    pub(super) unsafe fn not_null(at: *const Word) -> u32 {
+        let at = at.cast::<__m128i>();
+        // SAFETY: the instructions exist (the target has them), and all loads are within the 16 words (the caller's promise).
+        unsafe {
+            // Four words to four halves each, to two, to one.
+            let four = |i: usize| {
+                let (a, b) = (
+                    _mm_loadu_si128(at.add(2 * i)),
+                    _mm_loadu_si128(at.add(2 * i + 1)),
+                );
+                _mm_packs_epi32(a, b)
+            };
+            let low = _mm_packs_epi32(four(0), four(1));
+            let high = _mm_packs_epi32(four(2), four(3));
+            let null = _mm_cmpeq_epi8(_mm_packs_epi16(low, high), _mm_setzero_si128());
+            !(_mm_movemask_epi8(null) as u32) & 0xffff
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use core::ptr::{self, NonNull};
+
+    use crate::key::Key;
+    use crate::node::{Geometry, Kind, NODE_BYTES, NULL, NodeMut, Word};
+    use crate::shape::{Fanout, Native, Shape};
+
+    #[repr(align(256))]
+    struct Memory(#[expect(dead_code, reason = "it is there to take up room")] [u8; NODE_BYTES]);
+
+    /// Puts one word at a time into a leaf, and takes one at a time out of a full one.
+    fn tells_each_slot<K: Key, S: Shape>(word: Word) {
+        let mut memory = std::boxed::Box::new(Memory([0; NODE_BYTES]));
+        let block = NonNull::from(&mut *memory).cast();
+        // SAFETY: the memory has the layout of a node, and nobody else uses it.
+        let new = unsafe { NodeMut::<K, S>::init(block, Kind::Leaf) };
+        let slots = Geometry::<K, S>::SLOTS;
+        new.set_end(slots - 1);
+        let all = u32::MAX >> (32 - slots);
+        // SAFETY: as above.
+        let entries = || unsafe { new.node().entries() };
+        assert_eq!((entries(), new.node().holes()), (0, all));
+        for i in 0..slots {
+            new.set_slot(i, word);
+            assert_eq!((entries(), new.node().holes()), (1 << i, all ^ (1 << i)));
+            new.set_slot(i, NULL);
+        }
+        for i in 0..slots {
+            new.set_slot(i, word);
+        }
+        for i in 0..slots {
+            new.set_slot(i, NULL);
+            assert_eq!((entries(), new.node().holes()), (all ^ (1 << i), 1 << i));
+            new.set_slot(i, word);
+        }
+        for end in 0..slots {
+            new.set_slot(end, NULL);
+            new.set_end(end);
+            assert_eq!(new.node().holes(), 1 << end);
+            new.set_slot(end, word);
+        }
+    }
+
+    #[test]
+    fn a_word_with_any_bit_is_an_entry() {
+        // The interpreter takes a while for each.
+        let step = if cfg!(miri) { 13 } else { 1 };
+        for bit in (0..usize::BITS).step_by(step) {
+            let word: Word = ptr::without_provenance_mut(1 << bit);
+            tells_each_slot::<u64, Native>(word);
+            tells_each_slot::<u32, Native>(word);
+            tells_each_slot::<u128, Native>(word);
+            tells_each_slot::<u64, Fanout<5>>(word);
+        }
+        for word in [usize::MAX, usize::MAX << 8, 0x7fff_ffff, 0xffff] {
+            tells_each_slot::<u64, Native>(ptr::without_provenance_mut(word));
+        }
+        let mut entry = 7_u64;
+        tells_each_slot::<u64, Native>(ptr::from_mut(&mut entry).cast());
+        assert_eq!(entry, 7);
+    }
+}
