@@ -27,11 +27,18 @@ use crate::atomic::{AtomicUsize, Ordering, fence};
 ///   [`published`](Reclaim::published): if such a reader does not see what the retiring thread had published
 ///   before, then its guard counts as given before.
 /// * All that a reader did before it dropped its guard happens before the call.
+/// * The same holds for [`start_poll`](Reclaim::start_poll), of readers that entered before it, and for a [`poll`](Reclaim::poll) of the
+///   number that it gave, once that has given `true`.
 pub unsafe trait Reclaim {
     /// A reader's presence.
     type Guard<'a>
     where
         Self: 'a;
+
+    /// How many nodes that have been replaced a map may collect before it asks for a [grace period](Reclaim::start_poll) for them, or
+    /// [retires](Reclaim::retire) them together; small maps collect fewer. With 1, what a write has replaced is retired at its end. Values
+    /// are retired at once in any case.
+    const BATCH: usize = 1;
 
     /// Notes a reader. Never waits.
     fn enter(&self) -> Self::Guard<'_>;
@@ -39,6 +46,21 @@ pub unsafe trait Reclaim {
     /// Comes after a change that removed something has been published, and before what it removed is retired. To
     /// wait here for the readers that are about makes it possible to free at once in `retire`.
     fn published(&self) {}
+
+    /// Begins a grace period, which is over when all readers that have entered until now have left. Gives a number to ask for it by, or `None`
+    /// if it cannot be asked for: nodes are then [retired](Reclaim::retire). May wait, as [`published`](Reclaim::published) may, which does not
+    /// come before it.
+    ///
+    /// Linux calls this `start_poll_synchronize_rcu`.
+    fn start_poll(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether the grace period with this number is over. Never waits.
+    fn poll(&self, period: u64) -> bool {
+        let _ = period;
+        false
+    }
 
     /// Calls `free` once no reader is left that entered before; at once, later, or (to leak) never.
     ///
@@ -48,8 +70,10 @@ pub unsafe trait Reclaim {
     unsafe fn retire<F: FnOnce() + Send + 'static>(&self, free: F);
 }
 
-/// Writers wait for the readers that are about, and free at once: needs no memory and no threads, so that it suits a kernel
-/// before it has anything better.
+/// Writers wait for the readers that are about: needs no memory and no threads, so that it suits a kernel before it has anything better.
+///
+/// Values are freed at once, by the write that removed them. Nodes are collected, up to 32 of them, before the writer
+/// waits for the readers and uses them again.
 ///
 /// A reader enters and leaves with one atomic addition each, on a counter that all readers share.
 ///
@@ -113,6 +137,19 @@ unsafe impl Reclaim for Waiting {
         WaitingGuard(counter)
     }
 
+    // The model checker sees to every one at once.
+    const BATCH: usize = if cfg!(loom) { 1 } else { 32 };
+
+    fn start_poll(&self) -> Option<u64> {
+        self.published();
+        Some(0)
+    }
+
+    fn poll(&self, _: u64) -> bool {
+        // `start_poll` has waited.
+        true
+    }
+
     fn published(&self) {
         fence(Ordering::SeqCst);
         let phase = self.phase.load(Ordering::Relaxed);
@@ -138,6 +175,8 @@ pub struct Epoch;
 #[cfg(feature = "epoch")]
 unsafe impl Reclaim for Epoch {
     type Guard<'a> = crossbeam_epoch::Guard;
+
+    const BATCH: usize = 32;
 
     fn enter(&self) -> crossbeam_epoch::Guard {
         crossbeam_epoch::pin()

@@ -63,9 +63,19 @@ impl Reserve {
     /// Makes sure that at least `count` nodes are here. On failure those already had are kept.
     #[inline]
     pub(crate) fn fill<A: NodeAlloc>(&mut self, count: usize, alloc: &A) -> Result<(), AllocError> {
+        self.fill_with(count, || alloc.allocate(LAYOUT))
+    }
+
+    /// As [`fill`](Self::fill), with nodes from a closure: fresh memory of [`LAYOUT`], or `None`.
+    #[inline]
+    pub(crate) fn fill_with(
+        &mut self,
+        count: usize,
+        mut node: impl FnMut() -> Option<NonNull<u8>>,
+    ) -> Result<(), AllocError> {
         let mut have = self.count();
         while have < count {
-            let Some(block) = alloc.allocate(LAYOUT) else {
+            let Some(block) = node() else {
                 #[cfg(feature = "tracing")]
                 crate::trace::refused(count, have);
                 return Err(AllocError);

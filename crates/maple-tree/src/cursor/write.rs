@@ -60,6 +60,9 @@ pub type SharedCursorMut<'h, 't, K, V, R, A, L, S> =
 pub(crate) trait Nodes<A> {
     /// Where they come from.
     fn nodes(&self) -> &A;
+
+    /// Sees to it that at least `count` nodes are in the reserve. If there is no memory, those that could be had are.
+    fn fill(&mut self, reserve: &mut Reserve, count: usize) -> Result<(), AllocError>;
 }
 
 /// A position that changes its map, `H`. See [`CursorMut`].
@@ -123,7 +126,7 @@ where
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
         let (first, last) = (plan.first, plan.last);
-        self.reserve.fill(plan.nodes, self.host.nodes())?;
+        self.host.fill(&mut self.reserve, plan.nodes)?;
         self.host.carry_out_with(plan, &mut self.reserve, taken);
         self.at.wrote(first, last);
         Ok(())
@@ -186,7 +189,7 @@ where
         // Any word that is not NULL has the same plan; one that cannot stand in a root takes the most.
         let word = core::ptr::without_provenance_mut(usize::MAX - 1);
         let plan = self.tree().plan_store(self.at.index, self.at.last, word);
-        self.reserve.fill(plan.nodes, self.host.nodes())
+        self.host.fill(&mut self.reserve, plan.nodes)
     }
 
     /// Sets aside the nodes that `entries` stores in ascending order, after all that is there, take: none of them then allocates. There are
@@ -198,7 +201,7 @@ where
     /// If there is no memory; nodes that could be had are kept.
     pub fn expected_entries(&mut self, entries: usize) -> Result<(), AllocError> {
         let nodes = self.tree().bulk_nodes(entries);
-        self.reserve.fill(nodes, self.host.nodes())
+        self.host.fill(&mut self.reserve, nodes)
     }
 
     /// Nodes set aside.

@@ -104,6 +104,10 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Nodes<A> for MapleTree<K, V, A, S
     fn nodes(&self) -> &A {
         &self.alloc
     }
+
+    fn fill(&mut self, reserve: &mut Reserve, count: usize) -> Result<(), AllocError> {
+        reserve.fill(count, &self.alloc)
+    }
 }
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Reserved<K, V, S> for MapleTree<K, V, A, S> {

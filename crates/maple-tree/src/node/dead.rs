@@ -41,6 +41,19 @@ impl DeadNodes {
         self.head = block.as_ptr();
     }
 
+    /// Takes the node that was added last off the list: memory like that of a new one.
+    ///
+    /// # Safety
+    ///
+    /// They are of trees with this `K` and `S`, and no reader is in any of them.
+    #[inline]
+    pub(crate) unsafe fn pop<K: Key, S: Shape>(&mut self) -> Option<NonNull<u8>> {
+        let block = NonNull::new(self.head)?;
+        // SAFETY: nodes in the list are allocated, and nobody else uses them (the caller's promise).
+        self.head = unsafe { Node::<K, S>::from_block(block) }.chained();
+        Some(block)
+    }
+
     /// Frees the nodes.
     ///
     /// # Safety

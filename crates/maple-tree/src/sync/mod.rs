@@ -1,10 +1,13 @@
 //! The shared face: readers never wait, one writer at a time.
 
+mod apart;
+mod limbo;
 mod reader;
 mod retire;
 mod simple;
 mod writer;
 
+use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -20,6 +23,8 @@ use crate::shape::{Native, Shape};
 use crate::tree::{RawTree, flags};
 use crate::value::Value;
 
+use apart::Apart;
+use limbo::Limbo;
 pub use reader::{Reader, SyncIter};
 pub use writer::Writer;
 
@@ -66,14 +71,33 @@ where
     L: RawMutex,
     S: Shape,
 {
-    raw: RawTree<K, S>,
-    lock: L,
-    reclaim: R,
-    alloc: A,
+    /// What readers read: on lines of its own, which only a new root changes.
+    raw: Apart<RawTree<K, S>>,
+    /// What readers may write.
+    reclaim: Apart<R>,
+    own: Apart<Own<K, A, L, S>>,
     marker: PhantomData<V>,
 }
 
-// SAFETY: the map owns its values, which may be moved, and its nodes.
+/// What only writers use.
+struct Own<K, A, L, S> {
+    lock: L,
+    alloc: A,
+    /// Only for whoever is the writer.
+    limbo: UnsafeCell<Limbo<K, S>>,
+}
+
+impl<K: Key, A, L: RawMutex, S: Shape> Own<K, A, L, S> {
+    const fn new(alloc: A) -> Self {
+        Self {
+            lock: L::INIT,
+            alloc,
+            limbo: UnsafeCell::new(Limbo::new()),
+        }
+    }
+}
+
+// SAFETY: the map owns its values, which may be moved, and its nodes, those in limbo included.
 unsafe impl<K, V, R, A, L, S> Send for SyncMapleTree<K, V, R, A, L, S>
 where
     K: Key,
@@ -85,8 +109,8 @@ where
 {
 }
 
-// SAFETY: values may be viewed and dropped on any thread; one writer at a time is made sure of by the lock, and readers beside it by
-// RCU mode.
+// SAFETY: values may be viewed and dropped on any thread; one writer at a time, who alone uses what is in limbo, is made sure of by the
+// lock, and readers beside it by RCU mode.
 unsafe impl<K, V, R, A, L, S> Sync for SyncMapleTree<K, V, R, A, L, S>
 where
     K: Key,
@@ -136,7 +160,12 @@ where
         /// An empty map whose nodes come from `alloc`. Allocates nothing.
         #[must_use]
         pub const fn new_in(reclaim: R, alloc: A) -> Self {
-            Self { raw: RawTree::new(flags::RCU), lock: L::INIT, reclaim, alloc, marker: PhantomData }
+            Self {
+                raw: Apart(RawTree::new(flags::RCU)),
+                reclaim: Apart(reclaim),
+                own: Apart(Own::new(alloc)),
+                marker: PhantomData,
+            }
         }
     }
 
@@ -145,10 +174,9 @@ where
         #[must_use]
         pub const fn with_gaps_in(reclaim: R, alloc: A) -> Self {
             Self {
-                raw: RawTree::new(flags::RCU | flags::GAPS),
-                lock: L::INIT,
-                reclaim,
-                alloc,
+                raw: Apart(RawTree::new(flags::RCU | flags::GAPS)),
+                reclaim: Apart(reclaim),
+                own: Apart(Own::new(alloc)),
                 marker: PhantomData,
             }
         }
@@ -161,10 +189,9 @@ where
         // SAFETY: nobody else has the tree.
         unsafe { raw.set_in_rcu(true) };
         Self {
-            raw,
-            lock: L::INIT,
-            reclaim,
-            alloc,
+            raw: Apart(raw),
+            reclaim: Apart(reclaim),
+            own: Apart(Own::new(alloc)),
             marker: PhantomData,
         }
     }
@@ -173,14 +200,16 @@ where
     pub fn into_exclusive(self) -> MapleTree<K, V, A, S> {
         let mut this = ManuallyDrop::new(self);
         // SAFETY: `this` is not used again, nor dropped; what is not moved out of it is dropped here.
-        let (raw, alloc) = unsafe {
-            ptr::drop_in_place(&raw mut this.lock);
+        let (raw, own) = unsafe {
             ptr::drop_in_place(&raw mut this.reclaim);
             (
-                ptr::read(&raw const this.raw),
-                ptr::read(&raw const this.alloc),
+                ptr::read(&raw const this.raw.0),
+                ptr::read(&raw const this.own.0),
             )
         };
+        let Own { alloc, limbo, .. } = own;
+        // SAFETY: readers borrow the map, so that there are none.
+        unsafe { limbo.into_inner().release(&alloc) };
         // SAFETY: nobody else has the tree: readers and writers borrow the map.
         unsafe { raw.set_in_rcu(false) };
         MapleTree::from_parts(raw, alloc)
@@ -198,7 +227,7 @@ where
     /// Takes the lock, to write.
     #[inline]
     pub fn write(&self) -> Writer<'_, K, V, R, A, L, S> {
-        self.lock.lock();
+        self.own.lock.lock();
         Writer {
             tree: self,
             locked: true,
@@ -210,7 +239,7 @@ where
     #[inline]
     pub fn try_write(&self) -> Option<Writer<'_, K, V, R, A, L, S>> {
         // Not `then_some`: dropping a writer releases the lock.
-        self.lock.try_lock().then(|| Writer {
+        self.own.lock.try_lock().then(|| Writer {
             tree: self,
             locked: true,
             marker: PhantomData,
@@ -251,7 +280,7 @@ where
 
     /// Where the nodes come from.
     pub fn allocator(&self) -> &A {
-        &self.alloc
+        &self.own.alloc
     }
 }
 
@@ -265,8 +294,12 @@ where
     S: Shape,
 {
     fn drop(&mut self) {
+        let Own { alloc, limbo, .. } = &mut *self.own;
         // SAFETY: readers and writers borrow the map, so that there are none.
-        unsafe { demolish::<K, V, A, S>(&self.raw, &self.alloc) }
+        unsafe {
+            limbo.get_mut().release(alloc);
+            demolish::<K, V, A, S>(&self.raw, alloc);
+        }
     }
 }
 

@@ -4,12 +4,17 @@ use core::marker::PhantomData;
 use core::mem::needs_drop;
 use core::ptr::NonNull;
 
+use lock_api::RawMutex;
+
 use crate::alloc::NodeAlloc;
 use crate::key::Key;
-use crate::node::{DeadNodes, Word};
+use crate::node::Word;
 use crate::reclaim::Reclaim;
 use crate::shape::Shape;
 use crate::store::Sink;
+use crate::sync::SyncMapleTree;
+use crate::sync::limbo::Limbo;
+use crate::tree::RawTree;
 use crate::value::Value;
 
 /// A value's word, on its way to the thread that drops it.
@@ -41,24 +46,38 @@ pub(super) struct Deferred<
     S: Shape,
     F,
 > {
+    tree: &'a RawTree<K, S>,
     reclaim: &'a R,
     alloc: &'a A,
-    dead: DeadNodes,
+    limbo: &'a mut Limbo<K, S>,
     displaced: F,
     announced: bool,
     /// The entry that began here is stored over itself, and stays.
     kept: Option<K>,
-    marker: PhantomData<(K, V, S)>,
+    marker: PhantomData<V>,
 }
 
 impl<'a, K: Key, V, R: Reclaim, A: NodeAlloc + Clone + Send + 'static, S: Shape, F>
     Deferred<'a, K, V, R, A, S, F>
 {
-    pub(super) fn new(reclaim: &'a R, alloc: &'a A, kept: Option<K>, displaced: F) -> Self {
+    /// # Safety
+    ///
+    /// The caller is the writer of `map`, and makes no other of these meanwhile.
+    #[inline]
+    pub(super) unsafe fn new<L: RawMutex>(
+        map: &'a SyncMapleTree<K, V, R, A, L, S>,
+        kept: Option<K>,
+        displaced: F,
+    ) -> Self
+    where
+        V: Value + Send + Sync + 'static,
+    {
         Self {
-            reclaim,
-            alloc,
-            dead: DeadNodes::new(),
+            tree: &map.raw,
+            reclaim: &map.reclaim,
+            alloc: &map.own.alloc,
+            // SAFETY: only the writer uses it (the caller's promise).
+            limbo: unsafe { &mut *map.own.limbo.get() },
             displaced,
             announced: false,
             kept,
@@ -103,20 +122,19 @@ where
 
     fn node(&mut self, block: NonNull<u8>) {
         // SAFETY: the tree hands over the block of a node that it has replaced.
-        unsafe { self.dead.push::<K, S>(block) };
+        unsafe { self.limbo.push(block) };
     }
 }
 
 impl<K: Key, V, R: Reclaim, A: NodeAlloc + Clone + Send + 'static, S: Shape, F> Drop
     for Deferred<'_, K, V, R, A, S, F>
 {
+    #[inline]
     fn drop(&mut self) {
-        let dead = core::mem::take(&mut self.dead);
-        if !dead.is_empty() {
-            self.announce();
-            let alloc = self.alloc.clone();
-            // SAFETY: the tree no longer leads to the nodes, which came from this allocator.
-            unsafe { self.reclaim.retire(move || dead.free::<K, S>(&alloc)) };
-        }
+        // SAFETY: this is the map's writer, and the tree no longer leads to the nodes that it has handed over.
+        unsafe {
+            self.limbo
+                .settle(self.tree.height(), self.reclaim, self.alloc)
+        };
     }
 }

@@ -14,7 +14,6 @@ use crate::reserve::{AllocError, Reserve};
 use crate::shape::Shape;
 use crate::store::plan::Plan;
 use crate::store::quick::Quick;
-use crate::sync::SyncMapleTree;
 use crate::sync::retire::Deferred;
 use crate::sync::writer::Writer;
 use crate::tree::RawTree;
@@ -30,6 +29,17 @@ where
     L: RawMutex,
     S: Shape,
 {
+    /// So many nodes.
+    #[inline]
+    fn reserved(&mut self, count: usize) -> Result<Reserve, AllocError> {
+        let mut reserve = Reserve::new();
+        if let Err(error) = self.fill(&mut reserve, count) {
+            reserve.release(&self.tree.own.alloc);
+            return Err(error);
+        }
+        Ok(reserve)
+    }
+
     /// Turns a closure over views into one over words.
     pub(super) fn shown(
         mut show: impl FnMut(RangeInclusive<K>, V::Ref<'_>),
@@ -61,12 +71,7 @@ where
         plan: Plan<K, S>,
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
-        let alloc = &self.tree.alloc;
-        let mut reserve = Reserve::new();
-        if let Err(error) = reserve.fill(plan.nodes, alloc) {
-            reserve.release(alloc);
-            return Err(error);
-        }
+        let mut reserve = self.reserved(plan.nodes)?;
         self.carry_out_with(plan, &mut reserve, taken);
         Ok(())
     }
@@ -77,19 +82,13 @@ where
         quick: &Quick<K, S>,
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
-        let SyncMapleTree {
-            raw,
-            reclaim,
-            alloc,
-            ..
-        } = self.tree;
-        let mut reserve = Reserve::new();
-        // One node at the most: there is nothing to give back if there is none.
-        reserve.fill(quick.nodes(raw.in_rcu()), alloc)?;
-        let mut sink = Deferred::<K, V, R, A, S, _>::new(reclaim, alloc, None, taken);
-        // SAFETY: this is the only writer; `quick` was just made; its node is reserved; its word is a value's or NULL; the
-        // tree is in RCU mode.
-        unsafe { raw.apply_quick(quick, &mut reserve, &mut sink) };
+        let mut reserve = self.reserved(quick.nodes(self.raw().in_rcu()))?;
+        // SAFETY: this is the only writer; `quick` was just made; its nodes are reserved; its word is a value's or NULL; the
+        // tree is in RCU mode, or nobody reads.
+        unsafe {
+            let mut sink = Deferred::new(self.tree, None, taken);
+            self.tree.raw.apply_quick(quick, &mut reserve, &mut sink);
+        }
         reserve.assert_used_up();
         Ok(())
     }
@@ -100,20 +99,12 @@ where
         kept: K,
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
-        let SyncMapleTree {
-            raw,
-            reclaim,
-            alloc,
-            ..
-        } = self.tree;
-        let mut reserve = Reserve::new();
-        if let Err(error) = reserve.fill(plan.nodes, alloc) {
-            reserve.release(alloc);
-            return Err(error);
+        let mut reserve = self.reserved(plan.nodes)?;
+        // SAFETY: as in `carry_out_with`.
+        unsafe {
+            let mut sink = Deferred::new(self.tree, Some(kept), taken);
+            self.tree.raw.apply(plan, &mut reserve, &mut sink);
         }
-        let mut sink = Deferred::<K, V, R, A, S, _>::new(reclaim, alloc, Some(kept), taken);
-        // SAFETY: as in `carry_out`.
-        unsafe { raw.apply(plan, &mut reserve, &mut sink) }
         Ok(())
     }
 
@@ -132,7 +123,14 @@ where
     S: Shape,
 {
     fn nodes(&self) -> &A {
-        &self.tree.alloc
+        &self.tree.own.alloc
+    }
+
+    fn fill(&mut self, reserve: &mut Reserve, count: usize) -> Result<(), AllocError> {
+        let own = &*self.tree.own;
+        // SAFETY: this is the only writer, and it is borrowed.
+        let limbo = unsafe { &mut *own.limbo.get() };
+        limbo.fill(reserve, count, &own.alloc)
     }
 }
 
@@ -151,15 +149,11 @@ where
         reserve: &mut Reserve,
         taken: impl FnMut(K, K, Word),
     ) {
-        let SyncMapleTree {
-            raw,
-            reclaim,
-            alloc,
-            ..
-        } = self.tree;
-        let mut sink = Deferred::<K, V, R, A, S, _>::new(reclaim, alloc, None, taken);
         // SAFETY: this is the only writer; the plan was just made; its nodes are reserved; its word is a value's or NULL;
-        // the tree is in RCU mode.
-        unsafe { raw.apply(plan, reserve, &mut sink) }
+        // the tree is in RCU mode, or nobody reads.
+        unsafe {
+            let mut sink = Deferred::new(self.tree, None, taken);
+            self.tree.raw.apply(plan, reserve, &mut sink);
+        }
     }
 }

@@ -64,7 +64,7 @@ where
     fn drop(&mut self) {
         if self.locked {
             // SAFETY: `write` or `try_write` has taken it.
-            unsafe { self.tree.lock.unlock() };
+            unsafe { self.tree.own.lock.unlock() };
         }
     }
 }

@@ -149,16 +149,13 @@ where
         }
         let tree = &self.tree.raw;
         // SAFETY: this is the only writer, `other` is exclusively borrowed, and words in both are values.
-        let merged = unsafe { merge::<K, V, S, A>(tree, other.raw(), &self.tree.alloc, split) }?;
+        let merged =
+            unsafe { merge::<K, V, S, A>(tree, other.raw(), &self.tree.own.alloc, split) }?;
         other.free_nodes();
         let old = tree.root();
         tree.publish_root(merged.root, merged.height);
-        let mut sink = Deferred::<K, V, R, A, S, _>::new(
-            &self.tree.reclaim,
-            &self.tree.alloc,
-            None,
-            |_, _, _| {},
-        );
+        // SAFETY: this is the only writer.
+        let mut sink = unsafe { Deferred::new(self.tree, None, |_, _, _| {}) };
         if let Root::Node(node) = old {
             // No entry is within these bounds: most of them live on in the new tree.
             bury(node, K::MIN, K::MAX, (K::MAX, K::MIN), &mut sink);
@@ -203,7 +200,7 @@ where
         let tree = &self.tree.raw;
         let plan = tree.plan_store(key, K::MAX, NULL);
         let nodes =
-            Set::aside(plan.nodes, &self.tree.alloc).map_err(|AllocError| EraseError::Alloc)?;
+            Set::aside(plan.nodes, &self.tree.own.alloc).map_err(|AllocError| EraseError::Alloc)?;
         // SAFETY: this is the only writer, and words in the tree are values.
         let (root, height) =
             unsafe { upper_copies::<K, V, S, A>(tree, key, high.allocator(), copy) }?;
@@ -279,6 +276,6 @@ where
         } else {
             0
         };
-        MapleTree::from_parts(RawTree::new(modes), self.tree.alloc.fork())
+        MapleTree::from_parts(RawTree::new(modes), self.tree.own.alloc.fork())
     }
 }
