@@ -18,9 +18,11 @@ use crate::side::{Side, placed_at_random};
 use crate::tally::{Finding, FindingKind, SpaceFigures, Tally};
 
 /// At most so many alternatives are followed.
-const ALTERNATIVES: usize = 7;
+const ALTERNATIVES: usize = 15;
+/// With more than so many the kernel's map is asked soon.
+const UNDECIDED: usize = 3;
 /// An alternative that nothing has refuted or preferred for so many calls is given up.
-const PATIENCE: u32 = 100;
+const PATIENCE: u32 = 1000;
 
 /// The engine's side of one address space.
 #[derive(Debug)]
@@ -169,7 +171,7 @@ impl Follower {
 
     /// Are so many alternatives followed that the kernel's map should be asked soon?
     pub(crate) fn is_undecided(&self) -> bool {
-        self.others.len() > ALTERNATIVES / 2
+        self.others.len() > UNDECIDED
     }
 
     /// Performs a call and judges the answer against what the kernel returned. Nothing is counted yet. `facts` tells

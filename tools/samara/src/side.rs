@@ -65,7 +65,10 @@ impl Side {
         returned: i64,
         facts: &mut dyn Facts,
     ) -> (Verdict, i64) {
-        if matches!(call, Call::Mmap { .. }) && outside(&self.engine, call, returned) {
+        let populating = populates(call);
+        if (populating || matches!(call, Call::Mmap { .. }))
+            && outside(&self.engine, call, returned)
+        {
             // The driver or the file system may have refused: the engine must not go on alone.
             let Ok(mut trial) = self.engine.try_clone() else {
                 return (Verdict::Outside, 0);
@@ -73,6 +76,10 @@ impl Side {
             let own = describe::returned(trial.perform(call, facts));
             if own != returned {
                 return (Verdict::Outside, own);
+            }
+            if populating {
+                // How far it came is not known: what was written shows itself.
+                return (Verdict::Agrees, own);
             }
             if let Some(shared) = &mut self.shared {
                 *shared = trial.share();
@@ -90,9 +97,7 @@ impl Side {
             Verdict::Agrees
         } else if own == -i64::from(Errno::ENOSYS.0) {
             Verdict::NotModelled
-        } else if outside(&self.engine, call, returned)
-            && (own >= 0 || populates(call) && returned == -i64::from(libc::EFAULT))
-        {
+        } else if outside(&self.engine, call, returned) && own >= 0 {
             Verdict::Outside
         } else {
             Verdict::Differs
