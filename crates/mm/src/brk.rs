@@ -61,6 +61,7 @@ impl AddressSpace {
             shift: 0,
             backing: Backing::Anonymous,
             anon: None.into(),
+            guarded: false.into(),
             policy: Policy::default(),
             uffd: None,
             name: None,

@@ -41,6 +41,9 @@ bitflags! {
         const UFFD_MISSING = 1 << 9;
         /// `pf`: page frames without page structures.
         const PFNMAP = 1 << 10;
+        /// `gu`: guard markers may have been installed in it. Kept beside the others, since areas join whatever theirs say;
+        /// seen in lines of the map and of a seed only.
+        const GUARDED = 1 << 11;
         /// `uw`: userfaultfd handles write-protection faults.
         const UFFD_WP = 1 << 12;
         /// `lo`: locked in memory.
@@ -121,6 +124,7 @@ const SMAPS_NAMES: &[(&str, VmFlags)] = &[
     ("wf", VmFlags::WIPEONFORK),
     ("dd", VmFlags::DONTDUMP),
     ("sd", VmFlags::SOFTDIRTY),
+    ("gu", VmFlags::GUARDED),
     ("mm", VmFlags::MIXEDMAP),
     ("hg", VmFlags::HUGEPAGE),
     ("nh", VmFlags::NOHUGEPAGE),

@@ -142,6 +142,9 @@ impl AddressSpace {
             advice::GUARD_INSTALL => {
                 let possible =
                     !flags.intersects(VmFlags::SPECIAL | VmFlags::HUGETLB | VmFlags::LOCKED);
+                if possible {
+                    area.vma.guarded.set();
+                }
                 if possible && vma.is_anonymous() {
                     // Markers in the page tables must survive fork, which copies those of areas with an owner.
                     self.touch(start);

@@ -112,7 +112,7 @@ pub(crate) fn line<'a>(area: Area<'a>, layout: &Layout) -> MapsLine<'a> {
         offset,
         id,
         name: name(area, layout),
-        flags,
+        flags: area.vma.shown_flags(),
     }
 }
 

@@ -41,6 +41,7 @@ struct Union {
     end: u64,
     joins: u64,
     owner: Option<AnonVma>,
+    guarded: bool,
 }
 
 impl AddressSpace {
@@ -64,6 +65,7 @@ impl AddressSpace {
             end,
             joins: 0,
             owner: vma.anon(),
+            guarded: vma.guarded.get(),
         };
         if counted && replaces {
             return union;
@@ -73,6 +75,7 @@ impl AddressSpace {
             lower_owner = lower.vma.anon();
             union.start = lower.start;
             union.owner = union.owner.or(lower_owner);
+            union.guarded |= lower.vma.guarded.get();
             union.joins += 1;
         }
         if let Some(upper) = &upper
@@ -84,6 +87,7 @@ impl AddressSpace {
         {
             union.end = upper.end;
             union.owner = union.owner.or(upper.vma.anon());
+            union.guarded |= upper.vma.guarded.get();
             union.joins += 1;
         }
         union
@@ -139,6 +143,11 @@ impl AddressSpace {
         self.vmas.grow(keeper, union.start, union.end)?;
         if union.owner.is_some() {
             self.vmas.set_owner(start, union.owner);
+        }
+        if union.guarded
+            && let Some(area) = self.vmas.at(start)
+        {
+            area.vma.guarded.set();
         }
         self.counters.merges += union.joins;
         Ok(())

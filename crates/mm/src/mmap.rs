@@ -247,6 +247,7 @@ impl AddressSpace {
             shift,
             backing,
             anon: None.into(),
+            guarded: false.into(),
             policy: Policy::default(),
             uffd: None,
             name: None,

@@ -30,7 +30,9 @@ impl AddressSpace {
         let mut next = area.end;
         while next < end {
             let more = self.vmas.at(next).ok_or(Errno::EINVAL)?;
-            if !more.vma.backing.same(&area.vma.backing) || more.vma.flags != area.vma.flags {
+            if !more.vma.backing.same(&area.vma.backing)
+                || more.vma.shown_flags() != area.vma.shown_flags()
+            {
                 return Err(Errno::EINVAL);
             }
             next = more.end;
@@ -38,6 +40,7 @@ impl AddressSpace {
         let mut vma = area.vma.try_clone()?;
         vma.shift = pgoff.wrapping_sub(start >> 12);
         vma.anon.set(None);
+        vma.guarded = false.into();
         vma.name = None;
         // Made anew: only what mmap can ask for survives.
         vma.flags &= VmFlags::ACCESS

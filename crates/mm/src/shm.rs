@@ -81,6 +81,7 @@ impl AddressSpace {
                 attachment: new_object(),
             },
             anon: None.into(),
+            guarded: false.into(),
             policy: Policy::default(),
             uffd: None,
             name: None,

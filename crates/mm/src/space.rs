@@ -162,10 +162,11 @@ impl AddressSpace {
         };
         let anon = seed.touched.then(|| self.new_anon());
         let vma = Vma {
-            flags,
+            flags: flags - VmFlags::GUARDED,
             shift,
             backing,
             anon: anon.into(),
+            guarded: flags.contains(VmFlags::GUARDED).into(),
             policy: Policy::default(),
             uffd: None,
             name: None,

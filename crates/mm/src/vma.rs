@@ -4,7 +4,7 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::num::NonZeroU32;
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::call::ShmSegment;
 use crate::errno::Errno;
@@ -27,6 +27,8 @@ pub struct Vma {
     pub backing: Backing,
     /// Who owns the private pages, once there are any.
     pub(crate) anon: AnonCell,
+    /// Whether guard markers were ever installed in it, or in an area that has become a part of it.
+    pub(crate) guarded: Sticky,
     /// Memory policy (`mbind(2)`).
     pub policy: Policy,
     /// Identity of the userfaultfd that watches the area.
@@ -127,6 +129,35 @@ impl fmt::Debug for AnonCell {
     }
 }
 
+/// What an area is once and then always. Set while readers may look, with one store.
+#[derive(Debug, Default)]
+pub(crate) struct Sticky(AtomicBool);
+
+impl Sticky {
+    pub(crate) fn get(&self) -> bool {
+        // Relaxed, here and below: nothing else is published with it.
+        self.0.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set(&self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl From<bool> for Sticky {
+    fn from(is: bool) -> Self {
+        Sticky(AtomicBool::new(is))
+    }
+}
+
+impl PartialEq for Sticky {
+    fn eq(&self, other: &Self) -> bool {
+        self.get() == other.get()
+    }
+}
+
+impl Eq for Sticky {}
+
 impl fmt::Debug for AnonVma {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mark = if self.is_inherited() { "^" } else { "" };
@@ -158,6 +189,7 @@ impl Vma {
             shift: self.shift,
             backing: self.backing.clone(),
             anon: self.anon.get().into(),
+            guarded: self.guarded.get().into(),
             policy: self.policy,
             uffd: self.uffd,
             name,
@@ -167,6 +199,13 @@ impl Vma {
     /// Who owns the private pages, once there are any: the first write sets it, without the area being replaced.
     pub fn anon(&self) -> Option<AnonVma> {
         self.anon.get()
+    }
+
+    /// The properties as smaps shows them.
+    pub(crate) fn shown_flags(&self) -> VmFlags {
+        let mut flags = self.flags;
+        flags.set(VmFlags::GUARDED, self.guarded.get());
+        flags
     }
 
     /// The file behind the area, if any.

@@ -3,7 +3,7 @@
 use std::fs::{self, File as StdFile};
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use samara_mm::{
     AddressSpace, Capabilities, Config, Facts, File, FileId, FileKind, Layout, Limits, MapsLine,
@@ -166,6 +166,26 @@ pub(crate) struct SmapsArea {
     pub(crate) inode: u64,
     pub(crate) name: String,
     pub(crate) flags: VmFlags,
+}
+
+/// Does the kernel remember where guard markers were (since about Linux 6.18), and show it?
+fn shows_guarded() -> bool {
+    static SHOWS: OnceLock<bool> = OnceLock::new();
+    *SHOWS.get_or_init(|| {
+        const GUARD_INSTALL: i32 = 102;
+        // SAFETY: a new mapping of this process that nobody else knows, removed again.
+        unsafe {
+            let (anywhere, length) = (std::ptr::null_mut(), PAGE as usize);
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let page = libc::mmap(anywhere, length, libc::PROT_NONE, flags, -1, 0);
+            libc::madvise(page, length, GUARD_INSTALL);
+            let text = fs::read_to_string("/proc/self/smaps").unwrap();
+            libc::munmap(page, length);
+            parse_smaps(&text)
+                .iter()
+                .any(|area| area.flags.contains(VmFlags::GUARDED))
+        }
+    })
 }
 
 pub(crate) fn parse_smaps(text: &str) -> Vec<SmapsArea> {
@@ -408,7 +428,9 @@ impl World {
                 let Some(line) = space.area_at(area.start) else {
                     continue;
                 };
-                if line.flags - VmFlags::PKEY != area.flags {
+                let mut unseen = VmFlags::PKEY;
+                unseen.set(VmFlags::GUARDED, !shows_guarded());
+                if line.flags - unseen != area.flags {
                     let kernel: Vec<_> = area.flags.smaps_names().collect();
                     let engine: Vec<_> = line.flags.smaps_names().collect();
                     return Some(Difference {
