@@ -38,8 +38,8 @@ fn perform(tree: &mut Any, model: &mut Model<u32>, op: Op, number: Number) {
     model.store(op.first, op.last, value);
 }
 
-/// All histories of `depth` operations (every `step`th of them) on `n` cells, checked after each operation. What stands before the last operation is a
-/// duplicate of what the others left, so that duplicates are put to the test as well.
+/// All histories of `depth` operations (of some, where `step` says so) on `n` cells, checked after each operation. What stands before the last
+/// operation is a duplicate of what the others left, so that duplicates are put to the test as well.
 fn explore(tree: &Any, model: &Model<u32>, n: usize, depth: u32, history: &mut Vec<Op>) {
     for op in all_ops(n).into_iter().step_by(step(61)) {
         history.push(op);
@@ -72,7 +72,7 @@ const fn mode(rcu: bool, gaps: bool) -> Mode {
     }
 }
 
-/// Every which operation is tried: sanitizers and Miri look for what any history may show.
+/// One operation in so many is tried: sanitizers and Miri look for what any history may show.
 const fn step(under_miri: usize) -> usize {
     if cfg!(miri) {
         under_miri
@@ -132,22 +132,50 @@ fn three_operations_switching() {
     }
 }
 
-/// Every history of up to four operations over 8 keys, in every mode, each performed in the three ways of `short_histories`.
+/// Every history of up to four operations over 8 keys, each performed in the three ways of `short_histories`. One test for each mode, so that
+/// they share the processors.
 ///
 /// `SAMARA_SHARD=i/n` takes those whose first operation is number `i`, `i + n`, … of 72.
-#[test]
-#[ignore = "minutes; run by the proof tier"]
-fn four_operations() {
+fn four_operations(mode: Mode) {
     let shard = std::env::var("SAMARA_SHARD").unwrap_or_else(|_| "0/1".into());
     let (i, n) = shard.split_once('/').unwrap();
     let (i, n): (usize, usize) = (i.parse().unwrap(), n.parse().unwrap());
-    for mode in MODES {
-        let mut walk = Walk::new(mode, 0);
-        for first in walk.ops.clone().into_iter().skip(i).step_by(n) {
-            walk.explore(&mut vec![first], 3);
-        }
-        println!("shard {shard}, {mode:?}: {:?}", walk.counts);
+    assert!(i < n, "no such part: {shard}");
+    let mut walk = Walk::new(mode, 0);
+    let firsts: Vec<_> = walk.ops.iter().copied().skip(i).step_by(n).collect();
+    for &first in &firsts {
+        walk.explore(&mut vec![first], 3);
     }
+    // All that go on from the first operation for one, two or three more.
+    let ops = walk.ops.len() as u64;
+    let expected = firsts.len() as u64 * (ops + ops.pow(2) + ops.pow(3));
+    assert_eq!(walk.counts.histories, expected);
+    assert_eq!(walk.counts.on_duplicates, expected);
+    println!("shard {shard}, {mode:?}: {:?}", walk.counts);
+}
+
+#[test]
+#[ignore = "minutes; run by the proof tier"]
+fn four_operations_exclusive() {
+    four_operations(MODES[0]);
+}
+
+#[test]
+#[ignore = "minutes; run by the proof tier"]
+fn four_operations_exclusive_gaps() {
+    four_operations(MODES[1]);
+}
+
+#[test]
+#[ignore = "minutes; run by the proof tier"]
+fn four_operations_shared() {
+    four_operations(MODES[2]);
+}
+
+#[test]
+#[ignore = "minutes; run by the proof tier"]
+fn four_operations_shared_gaps() {
+    four_operations(MODES[3]);
 }
 
 /// Two operations over a tree with several levels: single entries with and without holes between, and ranges.

@@ -15,7 +15,13 @@ use maple_tree::alloc::{Counted, Global};
 use maple_tree::{Fanout, Native, Reclaim, Shape, SyncMapleTree, Waiting};
 use support::Rng;
 
-const WRITES: u64 = if cfg!(miri) { 40 } else { 1_000 };
+const WRITES: u64 = if cfg!(miri) {
+    40
+} else if cfg!(sanitized) {
+    250
+} else {
+    1_000
+};
 const CELLS: u64 = if cfg!(miri) { 24 } else { 200 };
 
 type Tree<R, S> = SyncMapleTree<u64, Box<Stored>, R, Arc<Counted<Global>>, spin::Mutex<()>, S>;
