@@ -34,6 +34,8 @@ mod bits;
 mod cells;
 mod count;
 mod dead;
+mod search;
+mod write;
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -45,6 +47,7 @@ use crate::shape::Shape;
 use cells::Cells;
 
 pub(crate) use dead::DeadNodes;
+pub(crate) use write::NodeMut;
 
 /// What a slot or a root holds: an entry, or a tagged pointer to a node.
 pub(crate) type Word = *mut ();
@@ -146,32 +149,6 @@ impl<K: Key, S: Shape> Geometry<K, S> {
     pub(crate) const fn least(kind: Kind) -> usize {
         let n = Self::slots(kind) * 3 / 8;
         if n < 2 { 2 } else { n }
-    }
-}
-
-/// How far apart the pivots are that the first stage of a search looks at.
-struct Stride<K, S>(PhantomData<fn() -> (K, S)>);
-
-impl<K: Key, S: Shape> Stride<K, S> {
-    const NODE: usize = Self::of(Geometry::<K, S>::SLOTS);
-    const GAP_NODE: usize = Self::of(Geometry::<K, S>::GAP_SLOTS);
-
-    /// The stride that takes the fewest comparisons in a node of `slots`; of two that take as many, one that divides
-    /// it, then the larger.
-    const fn of(slots: usize) -> usize {
-        let mut best = slots;
-        let mut least = usize::MAX;
-        let mut stride = slots;
-        while stride > 1 {
-            let cost =
-                2 * ((slots - 1) / stride + stride - 1) + !slots.is_multiple_of(stride) as usize;
-            if cost < least {
-                best = stride;
-                least = cost;
-            }
-            stride -= 1;
-        }
-        best
     }
 }
 
@@ -379,50 +356,6 @@ impl<K: Key, S: Shape> Node<K, S> {
         unsafe { Self::from_word(self.slot(i)) }
     }
 
-    /// The slot whose range contains `key`, which is within the node's bounds.
-    #[inline(always)]
-    pub(crate) fn search(self, key: K) -> usize {
-        match self.kind {
-            Kind::Leaf | Kind::Range => self.count_below::<false>(key),
-            Kind::Gap => self.count_below::<true>(key),
-        }
-    }
-
-    /// How many pivots are below `key`, in two stages: every `STRIDE`th pivot tells the group of slots, the
-    /// pivots within that group the slot. Trip counts are constants and no branch depends on data: a mispredicted exit
-    /// would cost more than the comparisons. Six comparisons of fifteen pivots, five of nine.
-    #[inline(always)]
-    fn count_below<const GAP: bool>(self, key: K) -> usize {
-        let (slots, stride) = if GAP {
-            (Geometry::<K, S>::GAP_SLOTS, Stride::<K, S>::GAP_NODE)
-        } else {
-            (Geometry::<K, S>::SLOTS, Stride::<K, S>::NODE)
-        };
-        // In 32 bits: with a machine word the compiler multiplies each comparison's result by the slot's width and
-        // adds them up one by one, which takes twice the instructions.
-        let mut groups = 0u32;
-        let mut i = stride - 1;
-        while i < slots - 1 {
-            // SAFETY: as in `pivot`.
-            groups += u32::from(unsafe { self.cells.pivot(i) } < key);
-            i += stride;
-        }
-        let mut at = groups as usize * stride;
-        if !slots.is_multiple_of(stride) {
-            // The last group is short. Where it starts earlier, pivots that are known to be below `key` are counted.
-            at = at.min(slots - stride);
-        }
-        // Where a sum goes into an address, each of its terms is moved there by an instruction of its own, if the compiler
-        // can see them. As a sum, a comparison takes two instructions rather than four.
-        let at = bits::opaque(at);
-        let mut within = 0u32;
-        for i in 0..stride - 1 {
-            // SAFETY: as in `pivot`: `at` is at most `slots - stride`.
-            within += u32::from(unsafe { self.cells.pivot(at + i) } < key);
-        }
-        bits::opaque(at + within as usize)
-    }
-
     /// The size of the largest hole below slot `i` of a gap node. Only for whoever may write the tree.
     #[inline(always)]
     pub(crate) fn gap(self, i: usize) -> K {
@@ -550,124 +483,8 @@ impl<K: Key, S: Shape> Node<K, S> {
     /// readers), and the caller is the only writer.
     #[inline(always)]
     pub(crate) unsafe fn write(self) -> NodeMut<K, S> {
-        NodeMut { node: self }
-    }
-}
-
-/// A node that no reader can reach: everything in it may be changed.
-pub(crate) struct NodeMut<K, S> {
-    node: Node<K, S>,
-}
-
-impl<K, S> Clone for NodeMut<K, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K, S> Copy for NodeMut<K, S> {}
-
-impl<K: Key, S: Shape> NodeMut<K, S> {
-    /// Makes a node of a kind out of fresh memory: no parent, one used slot, all of them NULL.
-    ///
-    /// # Safety
-    ///
-    /// `block` is memory of [`LAYOUT`] that nobody else uses.
-    #[inline]
-    pub(crate) unsafe fn init(block: NonNull<u8>, kind: Kind) -> Self {
         // SAFETY: the caller's promise.
-        let cells = unsafe { Cells::new(block) };
-        // SAFETY: nobody else uses the memory (the caller's promise).
-        unsafe { cells.init(kind) };
-        Self {
-            node: Node { cells, kind },
-        }
-    }
-
-    /// Makes a copy of a node that is not dead out of fresh memory, parent included.
-    ///
-    /// # Safety
-    ///
-    /// `block` is memory of [`LAYOUT`] that nobody else uses.
-    #[inline]
-    pub(crate) unsafe fn copy(block: NonNull<u8>, old: Node<K, S>) -> Self {
-        debug_assert!(!old.is_dead());
-        // SAFETY: the caller's promise.
-        let cells = unsafe { Cells::new(block) };
-        // SAFETY: nobody else uses the memory (the caller's promise); only the writer writes to a node, and only it copies one.
-        unsafe { cells.copy_from(old.cells) };
-        let kind = old.kind;
-        Self {
-            node: Node { cells, kind },
-        }
-    }
-
-    #[inline(always)]
-    pub(crate) fn node(self) -> Node<K, S> {
-        self.node
-    }
-
-    /// Sets the upper bound of slot `i`.
-    #[inline(always)]
-    pub(crate) fn set_pivot(self, i: usize, pivot: K) {
-        debug_assert!(i + 1 < self.node.capacity());
-        // SAFETY: `i` is below the number of pivots, and nobody reads (promise of `write`).
-        unsafe { self.node.cells.set_pivot(i, pivot) }
-    }
-
-    /// Puts a word into slot `i`.
-    #[inline(always)]
-    pub(crate) fn set_slot(self, i: usize, word: Word) {
-        debug_assert!(i < self.node.capacity());
-        // SAFETY: `i` is below the capacity.
-        unsafe { self.node.cells.slot(self.node.kind, i) }.store(word, Ordering::Relaxed);
-    }
-
-    /// Sets the last used slot.
-    #[inline(always)]
-    pub(crate) fn set_end(self, end: usize) {
-        debug_assert!(end < self.node.capacity());
-        let cell = self.node.cells.first_word();
-        let word = cell
-            .load(Ordering::Relaxed)
-            .map_addr(|a| (a & !END_MASK) | end);
-        cell.store(word, Ordering::Relaxed);
-    }
-
-    /// Keeps the first `used` slots, of which there is at least one, and clears the others.
-    pub(crate) fn truncate(self, used: usize) {
-        self.shift(self.node.end() + 1, used);
-    }
-
-    /// Moves the slots `from..=end` (with what bounds them above, and their gaps) so that they start
-    /// at `to`, sets the new end, and clears what is left over. Slots between `from` and `to`, when
-    /// these move upwards, keep stale contents: the caller fills them.
-    #[inline]
-    pub(crate) fn shift(self, from: usize, to: usize) {
-        let node = self.node;
-        let end = node.end();
-        debug_assert!(from <= end + 1);
-        let count = end + 1 - from;
-        let new_end = (to + count).wrapping_sub(1);
-        debug_assert!(new_end < node.capacity());
-        let pivots = node.capacity() - 1;
-        let keep = count.min(pivots.saturating_sub(from.max(to)));
-        // SAFETY: both ranges are within the arrays (the pivot of the last slot, if it moves beyond the
-        // array, is not moved), and nobody else accesses the node (promise of `write`).
-        unsafe { node.cells.shift(node.kind, from, to, count, keep) };
-        for i in new_end.wrapping_add(1)..=end {
-            self.set_slot(i, NULL);
-            if node.kind == Kind::Gap {
-                node.set_gap(i, K::MIN);
-            }
-        }
-        for i in new_end..=end {
-            if i < pivots {
-                self.set_pivot(i, K::MAX);
-            }
-        }
-        self.set_end(new_end);
+        unsafe { NodeMut::new(self) }
     }
 }
 
@@ -691,48 +508,5 @@ mod tests {
         }
         assert_eq!(Geometry::<u64, Fanout<4>>::SLOTS, 4);
         assert_eq!(Geometry::<u64, Fanout<4>>::GAP_SLOTS, 4);
-    }
-
-    /// Finds the slot of every key in nodes with every number of slots in use.
-    #[cfg(not(loom))]
-    fn search_all<K: Key, S: Shape>() {
-        for kind in [Kind::Leaf, Kind::Range, Kind::Gap] {
-            for used in 1..=Geometry::<K, S>::slots(kind) {
-                let mut memory = std::boxed::Box::new(Memory([0; NODE_BYTES]));
-                let block = NonNull::from(&mut *memory).cast();
-                // SAFETY: the memory has the layout of a node, and nobody else uses it.
-                let node = unsafe { NodeMut::<K, S>::init(block, kind) };
-                // Slot `i` ends at `2 * i + 1`.
-                let mut pivot = K::ONE;
-                for i in 0..used - 1 {
-                    node.set_pivot(i, pivot);
-                    pivot = pivot.wrapping_add(K::ONE).wrapping_add(K::ONE);
-                }
-                node.set_end(used - 1);
-                let mut key = K::MIN;
-                for n in 0..2 * used {
-                    assert_eq!(node.node().search(key), n / 2, "{used} slots, {kind:?}");
-                    key = key.wrapping_add(K::ONE);
-                }
-                assert_eq!(node.node().search(K::MAX), used - 1);
-            }
-        }
-    }
-
-    #[cfg(not(loom))]
-    #[repr(align(256))]
-    struct Memory(#[expect(dead_code, reason = "it is there to take up room")] [u8; NODE_BYTES]);
-
-    #[test]
-    #[cfg(not(loom))]
-    fn a_search_finds_every_slot() {
-        search_all::<u32, Native>();
-        search_all::<u64, Native>();
-        search_all::<usize, Native>();
-        search_all::<u128, Native>();
-        search_all::<u64, Fanout<4>>();
-        search_all::<u64, Fanout<5>>();
-        search_all::<u32, Fanout<7>>();
-        search_all::<u128, Fanout<8>>();
     }
 }

@@ -1,0 +1,134 @@
+//! Changing a node that no reader can reach.
+
+use core::ptr::NonNull;
+
+use crate::atomic::Ordering;
+use crate::key::Key;
+use crate::node::cells::Cells;
+use crate::node::{END_MASK, Kind, NULL, Node, Word};
+use crate::shape::Shape;
+
+/// A node that no reader can reach: everything in it may be changed.
+pub(crate) struct NodeMut<K, S> {
+    node: Node<K, S>,
+}
+
+impl<K, S> Clone for NodeMut<K, S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K, S> Copy for NodeMut<K, S> {}
+
+impl<K: Key, S: Shape> NodeMut<K, S> {
+    /// # Safety
+    ///
+    /// As for [`Node::write`].
+    #[inline(always)]
+    pub(super) unsafe fn new(node: Node<K, S>) -> Self {
+        Self { node }
+    }
+
+    /// Makes a node of a kind out of fresh memory: no parent, one used slot, all of them NULL.
+    ///
+    /// # Safety
+    ///
+    /// `block` is memory of [`LAYOUT`](super::LAYOUT) that nobody else uses.
+    #[inline]
+    pub(crate) unsafe fn init(block: NonNull<u8>, kind: Kind) -> Self {
+        // SAFETY: the caller's promise.
+        let cells = unsafe { Cells::new(block) };
+        // SAFETY: nobody else uses the memory (the caller's promise).
+        unsafe { cells.init(kind) };
+        Self {
+            node: Node { cells, kind },
+        }
+    }
+
+    /// Makes a copy of a node that is not dead out of fresh memory, parent included.
+    ///
+    /// # Safety
+    ///
+    /// `block` is memory of [`LAYOUT`](super::LAYOUT) that nobody else uses.
+    #[inline]
+    pub(crate) unsafe fn copy(block: NonNull<u8>, old: Node<K, S>) -> Self {
+        debug_assert!(!old.is_dead());
+        // SAFETY: the caller's promise.
+        let cells = unsafe { Cells::new(block) };
+        // SAFETY: nobody else uses the memory (the caller's promise); only the writer writes to a node, and only it copies one.
+        unsafe { cells.copy_from(old.cells) };
+        let kind = old.kind;
+        Self {
+            node: Node { cells, kind },
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn node(self) -> Node<K, S> {
+        self.node
+    }
+
+    /// Sets the upper bound of slot `i`.
+    #[inline(always)]
+    pub(crate) fn set_pivot(self, i: usize, pivot: K) {
+        debug_assert!(i + 1 < self.node.capacity());
+        // SAFETY: `i` is below the number of pivots, and nobody reads (promise of `write`).
+        unsafe { self.node.cells.set_pivot(i, pivot) }
+    }
+
+    /// Puts a word into slot `i`.
+    #[inline(always)]
+    pub(crate) fn set_slot(self, i: usize, word: Word) {
+        debug_assert!(i < self.node.capacity());
+        // SAFETY: `i` is below the capacity.
+        unsafe { self.node.cells.slot(self.node.kind, i) }.store(word, Ordering::Relaxed);
+    }
+
+    /// Sets the last used slot.
+    #[inline(always)]
+    pub(crate) fn set_end(self, end: usize) {
+        debug_assert!(end < self.node.capacity());
+        let cell = self.node.cells.first_word();
+        let word = cell
+            .load(Ordering::Relaxed)
+            .map_addr(|a| (a & !END_MASK) | end);
+        cell.store(word, Ordering::Relaxed);
+    }
+
+    /// Keeps the first `used` slots, of which there is at least one, and clears the others.
+    pub(crate) fn truncate(self, used: usize) {
+        self.shift(self.node.end() + 1, used);
+    }
+
+    /// Moves the slots `from..=end` (with what bounds them above, and their gaps) so that they start
+    /// at `to`, sets the new end, and clears what is left over. Slots between `from` and `to`, when
+    /// these move upwards, keep stale contents: the caller fills them.
+    #[inline]
+    pub(crate) fn shift(self, from: usize, to: usize) {
+        let node = self.node;
+        let end = node.end();
+        debug_assert!(from <= end + 1);
+        let count = end + 1 - from;
+        let new_end = (to + count).wrapping_sub(1);
+        debug_assert!(new_end < node.capacity());
+        let pivots = node.capacity() - 1;
+        let keep = count.min(pivots.saturating_sub(from.max(to)));
+        // SAFETY: both ranges are within the arrays (the pivot of the last slot, if it moves beyond the
+        // array, is not moved), and nobody else accesses the node (promise of `write`).
+        unsafe { node.cells.shift(node.kind, from, to, count, keep) };
+        for i in new_end.wrapping_add(1)..=end {
+            self.set_slot(i, NULL);
+            if node.kind == Kind::Gap {
+                node.set_gap(i, K::MIN);
+            }
+        }
+        for i in new_end..=end {
+            if i < pivots {
+                self.set_pivot(i, K::MAX);
+            }
+        }
+        self.set_end(new_end);
+    }
+}
