@@ -1,30 +1,57 @@
 //! Keeps the sizes of holes in gap nodes true.
 
+use core::hint::select_unpredictable;
+
 use crate::key::Key;
-use crate::node::{Kind, Node};
+use crate::node::{Geometry, Kind, Node};
 use crate::shape::Shape;
 
-/// The size of the largest hole in a leaf that covers `min..=max`.
+/// The size of the largest hole in a leaf that covers `min..=max`. Without a branch on what is in the slots.
 pub(crate) fn largest_in_leaf<K: Key, S: Shape>(leaf: Node<K, S>, min: K, max: K) -> K {
+    let leaf = leaf.as_leaf();
+    let end = leaf.end();
     let mut largest = K::MIN;
     let mut first = min;
-    for i in 0..=leaf.end() {
-        let last = leaf.last(i, max);
-        if leaf.slot(i).is_null() {
-            largest = largest.max(K::span(first, last));
-        }
-        first = last.wrapping_add(K::ONE);
+    for i in 0..end {
+        // The first index of the next slot: there is one, so that this slot is not all there is.
+        let next = leaf.pivot(i).wrapping_add(K::ONE);
+        let size = select_unpredictable(leaf.slot(i).is_null(), next.wrapping_sub(first), K::MIN);
+        largest = select_unpredictable(size > largest, size, largest);
+        first = next;
+    }
+    if leaf.slot(end).is_null() {
+        largest = largest.max(K::span(first, max));
     }
     largest
 }
 
 /// The size of the largest hole below a gap node.
+#[inline]
 pub(crate) fn largest_below<K: Key, S: Shape>(node: Node<K, S>) -> K {
     let mut largest = K::MIN;
-    for i in 0..=node.end() {
+    // Slots after the end have gaps of size 0.
+    for i in 0..Geometry::<K, S>::GAP_SLOTS {
         largest = largest.max(node.gap(i));
     }
     largest
+}
+
+/// Tells the ancestors of a gap node, one of whose indices is `key`, that the largest hole below some of its slots was `old` and is `new` now.
+#[inline]
+pub(crate) fn tell_change<K: Key, S: Shape>(node: Node<K, S>, key: K, old: K, new: K) {
+    if old == new {
+        return;
+    }
+    let Some(parent) = node.parent(Kind::Gap) else {
+        return;
+    };
+    let at = parent.search(key);
+    let known = parent.gap(at);
+    if new > known {
+        tell_from(parent, at, key, new);
+    } else if old == known {
+        tell_from(parent, at, key, largest_below(node));
+    }
 }
 
 /// Tells a gap node that the largest hole below its slot `at`, which covers `key`, is now `gap`, and its ancestors what follows from it.

@@ -33,7 +33,7 @@ pub(crate) trait Host<K: Key, V: Value, S: Shape> {
     /// As [`carry_out`](Host::carry_out), for a write that stays within one leaf.
     fn carry_out_quick(
         &mut self,
-        quick: &Quick<K, S>,
+        quick: Quick<K, S>,
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError>;
 
@@ -80,7 +80,7 @@ pub(crate) fn insert_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
         return Err(InsertError::EmptyRange(back()));
     };
     let done = match host.tree().try_insert(first, last, raw.as_ptr()) {
-        Try::Quick(quick) => host.carry_out_quick(&quick, |_, _, _| {}),
+        Try::Quick(quick) => host.carry_out_quick(quick, |_, _, _| {}),
         Try::Refused => return Err(InsertError::Occupied(back())),
         Try::General => match host.tree().plan_insert(first, last, raw.as_ptr()) {
             Some(plan) => host.carry_out(plan, |_, _, _| {}),
@@ -178,7 +178,7 @@ fn store_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     taken: impl FnMut(K, K, Word),
 ) -> Result<(), StoreError<V>> {
     let done = if let Try::Quick(quick) = host.tree().try_store(first, last, raw.as_ptr()) {
-        host.carry_out_quick(&quick, taken)
+        host.carry_out_quick(quick, taken)
     } else {
         let plan = host.tree().plan_store(first, last, raw.as_ptr());
         if plan.splits {
@@ -311,7 +311,7 @@ pub(crate) fn erase<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
 ) -> Result<(), EraseError> {
     let (first, last) = range.ok_or(EraseError::EmptyRange)?;
     let done = if let Try::Quick(quick) = host.tree().try_store(first, last, NULL) {
-        host.carry_out_quick(&quick, taken)
+        host.carry_out_quick(quick, taken)
     } else {
         let plan = host.tree().plan_store(first, last, NULL);
         if plan.splits {
@@ -340,7 +340,7 @@ fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     let (first, last) = range.ok_or(EraseError::EmptyRange)?;
     if let Try::Quick(quick) = host.tree().try_store(first, last, word) {
         return host
-            .carry_out_quick(&quick, |_, _, word| H::discard(word))
+            .carry_out_quick(quick, |_, _, word| H::discard(word))
             .map_err(|AllocError| EraseError::Alloc);
     }
     let mut plan = host.tree().plan_store(first, last, word);
@@ -378,7 +378,7 @@ pub(crate) fn remove<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
 ) -> Result<Option<Removed<K>>, AllocError> {
     let found = match host.tree().try_exchange(key, NULL) {
         Try::Quick((found, quick)) => {
-            host.carry_out_quick(&quick, |_, _, _| {})?;
+            host.carry_out_quick(quick, |_, _, _| {})?;
             found
         }
         Try::Refused => return Ok(None),
@@ -415,7 +415,7 @@ pub(crate) fn replace_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     // The word that is there, and whether the new one has taken its place.
     let done = match host.tree().try_exchange(key, new.as_ptr()) {
         Try::Quick((found, quick)) => {
-            NonNull::new(found.word).map(|old| (old, host.carry_out_quick(&quick, |_, _, _| {})))
+            NonNull::new(found.word).map(|old| (old, host.carry_out_quick(quick, |_, _, _| {})))
         }
         Try::Refused => None,
         Try::General => host

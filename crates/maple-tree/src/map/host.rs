@@ -61,7 +61,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V,
     #[inline]
     fn carry_out_quick(
         &mut self,
-        quick: &Quick<K, S>,
+        quick: Quick<K, S>,
         entry: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
         let mut reserve = Reserve::new();

@@ -102,6 +102,49 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         self.shift(self.node.end() + 1, used);
     }
 
+    /// Copies `count` slots of another leaf from `from` on, with what bounds them above, to slot `to` and on of this leaf. The bound of
+    /// the last of them is to be set by the caller.
+    #[inline]
+    pub(crate) fn copy_slots(self, to: usize, other: Node<K, S>, from: usize, count: usize) {
+        let node = self.node;
+        debug_assert!(node.is_leaf() && other.is_leaf());
+        debug_assert!(to + count <= node.capacity() && from + count <= other.capacity());
+        if count > 0 {
+            // SAFETY: both ranges are within the arrays (that of pivots is shorter by one), nobody else accesses this node
+            // (promise of `write`), and only the writer writes to the other, which is not the same.
+            unsafe { node.cells.copy_slots(to, other.cells, from, count) };
+        }
+    }
+
+    /// Moves `count` slots of a leaf from `from` on, with what bounds them above, to slot `to` and on. Leaves the end as it is, and where they
+    /// were, what was there.
+    #[inline]
+    pub(crate) fn slide(self, from: usize, to: usize, count: usize) {
+        let node = self.node;
+        debug_assert!(node.is_leaf() && from.max(to) + count <= node.capacity());
+        if from != to {
+            let pivots = (node.capacity() - 1).saturating_sub(from.max(to));
+            // SAFETY: all are within the arrays, and nobody else accesses the node (promise of `write`).
+            unsafe {
+                node.cells
+                    .shift(Kind::Leaf, from, to, count, count.min(pivots))
+            };
+        }
+    }
+
+    /// Makes the first `used` slots of a leaf all that are used, of which there were `before`.
+    #[inline]
+    pub(crate) fn set_used(self, used: usize, before: usize) {
+        let pivots = self.node.capacity() - 1;
+        for i in used..before {
+            self.set_slot(i, NULL);
+        }
+        for i in used - 1..before.max(used).min(pivots) {
+            self.set_pivot(i, K::MAX);
+        }
+        self.set_end(used - 1);
+    }
+
     /// Moves the slots `from..=end` (with what bounds them above, and their gaps) so that they start
     /// at `to`, sets the new end, and clears what is left over. Slots between `from` and `to`, when
     /// these move upwards, keep stale contents: the caller fills them.

@@ -23,6 +23,8 @@ mod bulk;
 pub(crate) mod level;
 pub(crate) mod plan;
 pub(crate) mod quick;
+pub(crate) mod room;
+pub(crate) mod spot;
 
 use core::ptr::NonNull;
 

@@ -3,39 +3,23 @@
 //! Most writes are such: what is left of the slots that they touch, and the new entry, fit the leaf, and leave enough in it. Whatever
 //! else may have to be done (a split, a neighbour that joins, a range over several leaves, a root) is left to
 //! the [`plan`](super::plan) of the general case.
-//!
-//! # A leaf that is full
-//!
-//! If nobody reads meanwhile, a leaf that has no room shares its slots with a neighbour that has some (as in a B*-tree), and is split
-//! only if both neighbours are nearly full, too: the nodes above keep their shape most of the time, and leaves are fuller. Ascending
-//! stores leave full leaves behind. A leaf that is left with too few slots shares with a neighbour, too, or becomes one with it.
 
 use crate::key::Key;
-use crate::node::{Geometry, Kind, Word};
+use crate::node::{Geometry, Kind, Node, Word};
 use crate::shape::Shape;
+use crate::store::room::Room;
+use crate::store::spot::{self, Spot};
 use crate::tree::{RawTree, Root};
-use crate::walk::{Found, Place, descend};
-
-/// Where the slots of a leaf go that has no room for all, or too few left.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Room {
-    /// There is room.
-    Here,
-    /// There is room after the last slot, which is a hole and becomes an entry: no slot moves. Nobody reads.
-    End,
-    /// The leaf shares them with the leaf before, which has the same parent; if one leaf has room for all, the two become one.
-    Before,
-    /// As `Before`, with the leaf after.
-    After,
-    /// The leaf keeps so many of them, the others go to a new leaf after it. The parent has room for that.
-    Split(usize),
-}
+use crate::walk::{Found, Place};
 
 /// A write into one leaf, which has been looked at.
 ///
 /// The slots `from..=to` become: what is left of slot `from`, if `head`; the new slot; what is left of slot `to`, if `tail`.
 pub(crate) struct Quick<K, S> {
     pub(crate) place: Place<K, S>,
+    /// The node above the leaf, and the leaf's slot in it.
+    pub(crate) parent: Option<Node<K, S>>,
+    pub(crate) at: usize,
     pub(crate) from: usize,
     pub(crate) to: usize,
     pub(crate) head: bool,
@@ -50,8 +34,15 @@ pub(crate) struct Quick<K, S> {
     pub(crate) room: Room,
 }
 
-/// Two leaves that share their slots have room for one in so many of a leaf's slots then.
-const SPARE: usize = 8;
+// Passed by value, so that none of it need be in memory.
+impl<K: Copy, S> Clone for Quick<K, S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Copy, S> Copy for Quick<K, S> {}
 
 /// Whether a write is a quick one.
 pub(crate) enum Try<T> {
@@ -65,31 +56,32 @@ pub(crate) enum Try<T> {
 
 impl<K: Key, S: Shape> Quick<K, S> {
     /// Whether the range is that of a slot, so that just the word is exchanged.
-    #[inline]
-    pub(crate) fn is_exact(&self) -> bool {
+    #[inline(always)]
+    pub(crate) fn is_exact(self) -> bool {
         self.from == self.to && !self.head && !self.tail
     }
 
     /// How many nodes it takes.
-    #[inline]
-    pub(crate) fn nodes(&self, in_rcu: bool) -> usize {
+    #[inline(always)]
+    pub(crate) fn nodes(self, in_rcu: bool) -> usize {
         usize::from(in_rcu && !self.is_exact() || matches!(self.room, Room::Split(_)))
     }
 
     /// The write of `word` to `first..=last`, which are in the slots `from` and `to`; `None` if it is not a quick one.
     #[inline(always)]
     fn new(
-        place: Place<K, S>,
+        spot: Spot<K, S>,
         (from, to): (usize, usize),
         (first, last): (K, K),
         word: Word,
         tree: &RawTree<K, S>,
     ) -> Option<Self> {
-        let inner = tree.inner_kind();
-        let in_place = (!tree.in_rcu()).then_some(inner);
+        let Spot { place, parent, at } = spot;
         let Place { leaf, min, max } = place;
         let mut quick = Self {
             place,
+            parent,
+            at,
             from,
             to,
             head: false,
@@ -101,7 +93,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
             room: Room::Here,
         };
         if word.is_null() {
-            quick.widen(inner)?;
+            quick.widen()?;
         }
         let Self { from, to, .. } = quick;
         quick.head = leaf.first(from, min) < quick.first;
@@ -117,56 +109,22 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
         quick.total = total;
         if total > Geometry::<K, S>::SLOTS {
-            quick.room = quick.elsewhere(in_place?)?;
+            if tree.in_rcu() {
+                return None;
+            }
+            quick.room = spot.elsewhere(total, to == leaf.end())?;
         } else if !enough {
-            quick.room = quick.company(in_place?)?;
+            if tree.in_rcu() {
+                return None;
+            }
+            quick.room = spot.company(total)?;
         }
         Some(quick)
     }
 
-    /// Finds room for what the leaf has no room for; `None` if the nodes above must change their shape. `inner` is the kind of the
-    /// parent.
-    #[inline(never)]
-    fn elsewhere(&self, inner: Kind) -> Option<Room> {
-        let slots = Geometry::<K, S>::SLOTS;
-        let Place { leaf, min, max } = self.place;
-        let parent = leaf.parent(inner)?;
-        let i = parent.search(min);
-        let may_grow = parent.used() < parent.capacity();
-        if max == K::MAX && self.to == leaf.end() {
-            // Ascending stores fill the leaves.
-            return may_grow.then_some(Room::Split(slots));
-        }
-        // With less room than that the next store would have to share again.
-        let most = 2 * slots - slots / SPARE - self.total;
-        if i > 0 && parent.child(i - 1).used() <= most {
-            return Some(Room::Before);
-        }
-        if i < parent.end() && parent.child(i + 1).used() <= most {
-            return Some(Room::After);
-        }
-        may_grow.then_some(Room::Split(self.total - self.total / 2))
-    }
-
-    /// Finds a neighbour for a leaf that has too few slots left; `None` if the nodes above must change their shape. `inner` is the
-    /// kind of the parent.
-    #[inline(never)]
-    fn company(&self, inner: Kind) -> Option<Room> {
-        let parent = self.place.leaf.parent(inner)?;
-        let i = parent.search(self.place.min);
-        let (room, neighbour) = if i < parent.end() {
-            (Room::After, i + 1)
-        } else {
-            (Room::Before, i.checked_sub(1)?)
-        };
-        let joins = self.total + parent.child(neighbour).used() <= Geometry::<K, S>::SLOTS;
-        // A root must not be left with one child, either.
-        (!joins || parent.used() > Geometry::<K, S>::least(inner)).then_some(room)
-    }
-
     /// Takes in the holes that the hole to be meets; `None` if one of them is, or may be, in another leaf.
-    #[inline]
-    fn widen(&mut self, inner: Kind) -> Option<()> {
+    #[inline(always)]
+    fn widen(&mut self) -> Option<()> {
         let Place { leaf, min, max } = self.place;
         let head = leaf.first(self.from, min);
         if leaf.slot(self.from).is_null() {
@@ -178,8 +136,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
                     self.first = leaf.first(self.from, min);
                 }
             } else if min != K::MIN {
-                let parent = leaf.parent(inner)?;
-                let before = parent.child(parent.search(min).checked_sub(1)?);
+                let before = self.parent?.child(self.at.checked_sub(1)?);
                 if before.slot(before.end()).is_null() {
                     return None;
                 }
@@ -195,9 +152,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
                     self.last = leaf.last(self.to, max);
                 }
             } else if max != K::MAX {
-                let parent = leaf.parent(inner)?;
-                let i = parent.search(max);
-                if i == parent.end() || parent.child(i + 1).slot(0).is_null() {
+                let parent = self.parent?;
+                if self.at == parent.end() || parent.child(self.at + 1).slot(0).is_null() {
                     return None;
                 }
             }
@@ -213,7 +169,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let Root::Node(root) = self.root() else {
             return Try::General;
         };
-        let place = descend(root, first);
+        let spot = spot::find(root, first);
+        let Spot { place, parent, at } = spot;
         let Place { leaf, min, max } = place;
         let i = leaf.search(first);
         if !leaf.slot(i).is_null() || last > leaf.last(i, max) {
@@ -222,6 +179,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         if i == leaf.end() && i + 2 < Geometry::<K, S>::SLOTS && !self.in_rcu() {
             return Try::Quick(Quick {
                 place,
+                parent,
+                at,
                 from: i,
                 to: i,
                 head: leaf.first(i, min) < first,
@@ -233,7 +192,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 room: Room::End,
             });
         }
-        Try::of(Quick::new(place, (i, i), (first, last), word, self))
+        Try::of(Quick::new(spot, (i, i), (first, last), word, self))
     }
 
     /// Plans to make `first..=last` hold `word` (NULL erases). `first` is not above `last`.
@@ -242,7 +201,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let Root::Node(root) = self.root() else {
             return Try::General;
         };
-        let place = descend(root, first);
+        let spot = spot::find(root, first);
+        let place = spot.place;
         if last > place.max {
             return Try::General;
         }
@@ -252,7 +212,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         } else {
             place.leaf.search(last)
         };
-        Try::of(Quick::new(place, (from, to), (first, last), word, self))
+        Try::of(Quick::new(spot, (from, to), (first, last), word, self))
     }
 
     /// Plans to exchange the whole entry at `key` for `word` (NULL erases it); gives the entry too.
@@ -261,14 +221,15 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let Root::Node(root) = self.root() else {
             return Try::General;
         };
-        let place = descend(root, key);
+        let spot = spot::find(root, key);
+        let place = spot.place;
         let i = place.leaf.search(key);
         let found = place.slot(i);
         if found.word.is_null() {
             return Try::Refused;
         }
         let range = (found.first, found.last);
-        match Quick::new(place, (i, i), range, word, self) {
+        match Quick::new(spot, (i, i), range, word, self) {
             Some(quick) => Try::Quick((found, quick)),
             None => Try::General,
         }
@@ -276,6 +237,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 }
 
 impl<T> Try<T> {
+    #[inline(always)]
     fn of(quick: Option<T>) -> Self {
         quick.map_or(Try::General, Try::Quick)
     }

@@ -1,13 +1,14 @@
 //! Carrying out a write that stays within one leaf: in place, or in a copy of the leaf that takes its place.
 
-use crate::gap_upkeep::{largest_in_leaf, tell_ancestors, tell_from, tell_last};
+use crate::gap_upkeep::{largest_in_leaf, tell_from, tell_last};
 use crate::key::Key;
 use crate::node::{Kind, Node, NodeMut};
 use crate::reserve::Reserve;
 use crate::shape::Shape;
 use crate::store::Sink;
 use crate::store::apply::leaf::Removed;
-use crate::store::quick::{Quick, Room};
+use crate::store::quick::Quick;
+use crate::store::room::Room;
 use crate::tree::RawTree;
 use crate::walk::Place;
 
@@ -33,42 +34,45 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn apply_quick(
         &self,
-        quick: &Quick<K, S>,
+        quick: Quick<K, S>,
         reserve: &mut Reserve,
         sink: &mut impl Sink<K>,
     ) {
-        let Place { leaf, min, .. } = quick.place;
+        let leaf = quick.place.leaf;
         let inner = self.inner_kind();
         let gaps = inner == Kind::Gap;
         if quick.room == Room::End {
             let holes = gaps.then(|| quick.holes());
             // SAFETY: such plans are made where nobody reads (the caller's promise).
             quick.append(unsafe { leaf.write() });
-            quick.tell(leaf, leaf.parent(inner), holes);
+            quick.tell(leaf, holes);
             return;
         }
         if quick.is_exact() {
             let old = quick.place.slot(quick.from);
             leaf.publish(quick.from, quick.word);
-            if gaps && old.word.is_null() != quick.word.is_null() {
-                tell_ancestors(leaf, min, largest_in_leaf(leaf, min, quick.place.max));
+            if gaps
+                && old.word.is_null() != quick.word.is_null()
+                && let Some(parent) = quick.parent
+            {
+                let Place { min, max, .. } = quick.place;
+                tell_from(parent, quick.at, min, largest_in_leaf(leaf, min, max));
             }
             if !old.word.is_null() {
                 sink.entry(old.first, old.last, old.word);
             }
             return;
         }
-        let parent = leaf.parent(inner);
-        let holes = (gaps && parent.is_some() && quick.room == Room::Here).then(|| quick.holes());
+        let holes = (gaps && quick.room == Room::Here).then(|| quick.holes());
         if self.in_rcu() {
             let new = reserve.take_copy(leaf);
             quick.edit(new);
             let node = new.node();
-            match parent {
-                Some(parent) => parent.publish(parent.search(min), node.word()),
+            match quick.parent {
+                Some(parent) => parent.publish(quick.at, node.word()),
                 None => self.publish_root(node.word(), 1),
             }
-            quick.tell(node, parent, holes);
+            quick.tell(node, holes);
             // The old leaf is as it was: readers may be in it.
             leaf.mark_dead();
             quick.each_removed(|first, last, word| sink.entry(first, last, word));
@@ -79,7 +83,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         quick.each_removed(|first, last, word| removed.add(first, last, word));
         if quick.room != Room::Here {
             // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-            if let Some(left_over) = unsafe { quick.spread(inner, reserve) } {
+            if let Some(left_over) = unsafe { quick.spread(reserve) } {
                 left_over.mark_dead();
                 sink.node(left_over.block());
             }
@@ -88,7 +92,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
         // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
         quick.edit(unsafe { leaf.write() });
-        quick.tell(leaf, parent, holes);
+        quick.tell(leaf, holes);
         removed.give(sink);
     }
 }
@@ -96,7 +100,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 impl<K: Key, S: Shape> Quick<K, S> {
     /// Shows the entries that the write removes, as long as the leaf is as it was.
     #[inline(always)]
-    fn each_removed(&self, mut show: impl FnMut(K, K, crate::node::Word)) {
+    fn each_removed(self, mut show: impl FnMut(K, K, crate::node::Word)) {
         let end = self.to + 1 - usize::from(self.tail);
         for i in self.from + usize::from(self.head)..end {
             let found = self.place.slot(i);
@@ -108,7 +112,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
 
     /// Puts an entry into the last slot, which is a hole. All after it is as in a slot that is not used.
     #[inline(always)]
-    fn append(&self, leaf: NodeMut<K, S>) {
+    fn append(self, leaf: NodeMut<K, S>) {
         let mut at = self.from;
         if self.head {
             leaf.set_pivot(at, self.first.wrapping_sub(K::ONE));
@@ -124,7 +128,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
 
     /// Makes the change in the leaf or in a copy of it.
     #[inline(always)]
-    fn edit(&self, node: NodeMut<K, S>) {
+    pub(super) fn edit(self, node: NodeMut<K, S>) {
         let at = self.from + usize::from(self.head);
         let after = self.to + 1 - usize::from(self.tail);
         // What is left of slot `to` moves with the slots after it; what is left of slot `from` stays where it is.
@@ -144,7 +148,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
 
     /// Looks at the holes, as long as the leaf is as it was.
     #[inline(always)]
-    fn holes(&self) -> Holes<K> {
+    fn holes(self) -> Holes<K> {
         let Place { leaf, min, max } = self.place;
         let mut holes = Holes {
             gone: K::MIN,
@@ -178,27 +182,44 @@ impl<K: Key, S: Shape> Quick<K, S> {
 
     /// Tells the nodes above the leaf, if they keep the sizes of holes, what has become of its holes. `leaf` is the leaf as it is now.
     #[inline(always)]
-    fn tell(&self, leaf: Node<K, S>, parent: Option<Node<K, S>>, holes: Option<Holes<K>>) {
-        let (Some(parent), Some(holes)) = (parent, holes) else {
+    fn tell(self, leaf: Node<K, S>, holes: Option<Holes<K>>) {
+        let (Some(parent), Some(holes)) = (self.parent, holes) else {
             return;
         };
-        if holes.outermost {
-            tell_last(parent, holes.made);
-        } else {
-            self.tell_inside(leaf, parent, &holes);
+        let Holes {
+            gone,
+            made,
+            outermost,
+        } = holes;
+        let Self { place, at, .. } = self;
+        if outermost {
+            tell_last(parent, made);
+            return;
+        }
+        let known = parent.gap(at);
+        if made > known {
+            tell_from(parent, at, place.min, made);
+        } else if gone == known && made < known {
+            tell_shrunk(parent, at, Place { leaf, ..place }, gone, made);
         }
     }
+}
 
-    fn tell_inside(&self, leaf: Node<K, S>, parent: Node<K, S>, holes: &Holes<K>) {
-        let Place { min, max, .. } = self.place;
-        let Holes { gone, made, .. } = *holes;
-        let i = parent.search(min);
-        let known = parent.gap(i);
-        // No other hole of the leaf can be larger than what the slots that were not touched cover.
-        if made >= known || (gone == known && made >= K::span(min, max).wrapping_sub(gone)) {
-            tell_from(parent, i, min, made);
-        } else if gone == known {
-            tell_from(parent, i, min, largest_in_leaf(leaf, min, max));
-        }
-    }
+/// Tells a gap node that the largest hole of the leaf in its slot `at`, which was `gone`, has become `made`, or smaller ones.
+#[inline(never)]
+fn tell_shrunk<K: Key, S: Shape>(
+    parent: Node<K, S>,
+    at: usize,
+    place: Place<K, S>,
+    gone: K,
+    made: K,
+) {
+    let Place { leaf, min, max } = place;
+    // No other hole of the leaf can be larger than what the slots that were not touched cover.
+    let gap = if made >= K::span(min, max).wrapping_sub(gone) {
+        made
+    } else {
+        largest_in_leaf(leaf, min, max)
+    };
+    tell_from(parent, at, min, gap);
 }

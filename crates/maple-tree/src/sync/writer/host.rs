@@ -79,7 +79,7 @@ where
     #[inline]
     fn carry_out_quick(
         &mut self,
-        quick: &Quick<K, S>,
+        quick: Quick<K, S>,
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
         let mut reserve = self.reserved(quick.nodes(self.raw().in_rcu()))?;

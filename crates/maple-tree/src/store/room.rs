@@ -1,0 +1,74 @@
+//! Where the slots of a leaf go that has no room for all, or too few left.
+//!
+//! If nobody reads meanwhile, a leaf that has no room shares its slots with a neighbour that has some (as in a B*-tree), and is split
+//! only if both neighbours are nearly full, too: the nodes above keep their shape most of the time, and leaves are fuller. Ascending
+//! stores leave full leaves behind. A leaf that is left with too few slots shares with a neighbour, too, or becomes one with it.
+
+use crate::key::Key;
+use crate::node::Geometry;
+use crate::shape::Shape;
+use crate::store::spot::Spot;
+
+/// Where the slots of a leaf go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// There is room.
+    Here,
+    /// There is room after the last slot, which is a hole and becomes an entry: no slot moves. Nobody reads.
+    End,
+    /// The leaf shares them with the leaf before, which has the same parent.
+    Before,
+    /// As `Before`, with the leaf after.
+    After,
+    /// The leaf keeps so many of them, the others go to a new leaf after it. The parent has room for that.
+    Split(usize),
+    /// Too few are left: the leaf shares them with the one before, which has the same parent; if one leaf has room for all, the two
+    /// become one.
+    FewBefore,
+    /// As `FewBefore`, with the leaf after.
+    FewAfter,
+}
+
+/// Two leaves that share their slots have room for one in so many of a leaf's slots then.
+const SPARE: usize = 8;
+
+impl<K: Key, S: Shape> Spot<K, S> {
+    /// Finds room for what the leaf has no room for: `total` slots, of which those that are new are the last if `at_end`. `None`
+    /// if the nodes above must change their shape.
+    #[inline(never)]
+    pub(super) fn elsewhere(self, total: usize, at_end: bool) -> Option<Room> {
+        let slots = Geometry::<K, S>::SLOTS;
+        let Self { place, parent, at } = self;
+        let parent = parent?;
+        let end = parent.end();
+        let may_grow = end + 1 < parent.capacity();
+        if place.max == K::MAX && at_end {
+            // Ascending stores fill the leaves.
+            return may_grow.then_some(Room::Split(slots));
+        }
+        // With less room than that the next store would have to share again.
+        let most = 2 * slots - slots / SPARE - total;
+        if at > 0 && parent.child(at - 1).used() <= most {
+            return Some(Room::Before);
+        }
+        if at < end && parent.child(at + 1).used() <= most {
+            return Some(Room::After);
+        }
+        may_grow.then_some(Room::Split(total - total / 2))
+    }
+
+    /// Finds a neighbour for a leaf that has too few slots left, `total`; `None` if the nodes above must change their shape.
+    #[inline(never)]
+    pub(super) fn company(self, total: usize) -> Option<Room> {
+        let Self { parent, at, .. } = self;
+        let parent = parent?;
+        let (room, neighbour) = if at < parent.end() {
+            (Room::FewAfter, at + 1)
+        } else {
+            (Room::FewBefore, at.checked_sub(1)?)
+        };
+        let joins = total + parent.child(neighbour).used() <= Geometry::<K, S>::SLOTS;
+        // A root must not be left with one child, either.
+        (!joins || parent.used() > Geometry::<K, S>::least(parent.kind())).then_some(room)
+    }
+}
