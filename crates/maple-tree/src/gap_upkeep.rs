@@ -5,6 +5,7 @@ use core::hint::select_unpredictable;
 use crate::key::Key;
 use crate::node::{Geometry, Kind, Node};
 use crate::shape::Shape;
+use crate::walk::Place;
 
 /// The size of the largest hole in a leaf that covers `min..=max`. Without a branch on what is in the slots.
 pub(crate) fn largest_in_leaf<K: Key, S: Shape>(leaf: Node<K, S>, min: K, max: K) -> K {
@@ -100,4 +101,23 @@ pub(crate) fn tell_ancestors<K: Key, S: Shape>(node: Node<K, S>, key: K, gap: K)
     if let Some(parent) = node.parent(Kind::Gap) {
         tell_from(parent, parent.search(key), key, gap);
     }
+}
+
+/// Tells a gap node that the largest hole of the leaf in its slot `at`, which was `gone`, has become `made`, or smaller ones.
+#[inline(never)]
+pub(crate) fn tell_shrunk<K: Key, S: Shape>(
+    parent: Node<K, S>,
+    at: usize,
+    place: Place<K, S>,
+    gone: K,
+    made: K,
+) {
+    let Place { leaf, min, max } = place;
+    // No other hole of the leaf can be larger than what the slots that were not touched cover.
+    let gap = if made >= K::span(min, max).wrapping_sub(gone) {
+        made
+    } else {
+        largest_in_leaf(leaf, min, max)
+    };
+    tell_from(parent, at, min, gap);
 }

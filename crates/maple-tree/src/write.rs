@@ -13,9 +13,11 @@ use crate::node::{NULL, Word};
 use crate::reserve::AllocError;
 use crate::shape::Shape;
 use crate::store::plan::Plan;
-use crate::store::quick::{Quick, Try};
+use crate::store::quick::Quick;
+use crate::store::slot::SlotAt;
 use crate::tree::RawTree;
 use crate::value::Value;
+use crate::walk::Found;
 
 /// A tree of values that its holder alone may write.
 pub(crate) trait Host<K: Key, V: Value, S: Shape> {
@@ -36,6 +38,21 @@ pub(crate) trait Host<K: Key, V: Value, S: Shape> {
         quick: Quick<K, S>,
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError>;
+
+    /// Puts a word that may stand in the tree at a range within the hole that a slot is, if that takes no node and no copy of one; tells whether
+    /// it has.
+    #[inline(always)]
+    fn fill_hole(&mut self, at: SlotAt<K, S>, range: (K, K), word: NonNull<()>) -> bool {
+        let _ = (at, range, word);
+        false
+    }
+
+    /// Makes the entry that a slot is a hole, if that takes no copy of a node; tells whether it has. The entry's word is the caller's then.
+    #[inline(always)]
+    fn vacate(&mut self, at: SlotAt<K, S>) -> bool {
+        let _ = at;
+        false
+    }
 
     /// As [`carry_out`](Host::carry_out), for an entry that is stored over itself: the one that began at `kept` stays.
     fn carry_out_keeping(
@@ -74,20 +91,55 @@ pub(crate) fn insert_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     range: Option<(K, K)>,
     raw: NonNull<()>,
 ) -> Result<(), InsertError<V>> {
+    let Some((first, last)) = range else {
+        // SAFETY: the caller has just made the word, and it is not stored.
+        return Err(InsertError::EmptyRange(unsafe { back(raw) }));
+    };
+    let Some(at) = host.tree().slot_at(first) else {
+        return insert_planned(host, (first, last), raw);
+    };
+    if !at.found.word.is_null() || last > at.found.last {
+        // SAFETY: as above.
+        return Err(InsertError::Occupied(unsafe { back(raw) }));
+    }
+    if host.fill_hole(at, (first, last), raw) {
+        return Ok(());
+    }
+    insert_at(host, at, (first, last), raw)
+}
+
+/// As [`insert_raw`], into the hole that a slot is.
+#[inline(never)]
+fn insert_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    at: SlotAt<K, S>,
+    range: (K, K),
+    raw: NonNull<()>,
+) -> Result<(), InsertError<V>> {
+    match host.tree().try_store_at(at, range, raw.as_ptr()) {
+        Some(quick) => host
+            .carry_out_quick(quick, |_, _, _| {})
+            // SAFETY: the caller has just made the word; a write that fails stores nothing.
+            .map_err(|AllocError| InsertError::Alloc(unsafe { back(raw) })),
+        None => insert_planned(host, range, raw),
+    }
+}
+
+/// As [`insert_raw`], by a plan.
+#[cold]
+fn insert_planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    (first, last): (K, K),
+    raw: NonNull<()>,
+) -> Result<(), InsertError<V>> {
     // SAFETY: the caller has just made the word; a write that fails stores nothing.
     let back = || unsafe { back(raw) };
-    let Some((first, last)) = range else {
-        return Err(InsertError::EmptyRange(back()));
-    };
-    let done = match host.tree().try_insert(first, last, raw.as_ptr()) {
-        Try::Quick(quick) => host.carry_out_quick(quick, |_, _, _| {}),
-        Try::Refused => return Err(InsertError::Occupied(back())),
-        Try::General => match host.tree().plan_insert(first, last, raw.as_ptr()) {
-            Some(plan) => host.carry_out(plan, |_, _, _| {}),
-            None => return Err(InsertError::Occupied(back())),
-        },
-    };
-    done.map_err(|AllocError| InsertError::Alloc(back()))
+    match host.tree().plan_insert(first, last, raw.as_ptr()) {
+        Some(plan) => host
+            .carry_out(plan, |_, _, _| {})
+            .map_err(|AllocError| InsertError::Alloc(back())),
+        None => Err(InsertError::Occupied(back())),
+    }
 }
 
 /// Which of the gaps that are large enough.
@@ -177,18 +229,56 @@ fn store_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     raw: NonNull<()>,
     taken: impl FnMut(K, K, Word),
 ) -> Result<(), StoreError<V>> {
-    let done = if let Try::Quick(quick) = host.tree().try_store(first, last, raw.as_ptr()) {
-        host.carry_out_quick(quick, taken)
-    } else {
-        let plan = host.tree().plan_store(first, last, raw.as_ptr());
-        if plan.splits {
-            // SAFETY: the caller has just made the word, and it is not stored.
-            return Err(StoreError::Splits(unsafe { back(raw) }));
-        }
-        host.carry_out(plan, taken)
+    let Some(at) = host.tree().slot_at(first) else {
+        return store_planned(host, (first, last), raw, taken);
     };
-    // SAFETY: as above; a write that fails stores nothing.
-    done.map_err(|AllocError| StoreError::Alloc(unsafe { back(raw) }))
+    if at.is_entry(first, last) {
+        let quick = RawTree::exchange_at(at, raw.as_ptr());
+        return host
+            .carry_out_quick(quick, taken)
+            // SAFETY: the caller has just made the word; a write that fails stores nothing.
+            .map_err(|AllocError| StoreError::Alloc(unsafe { back(raw) }));
+    }
+    store_at(host, at, (first, last), raw, taken)
+}
+
+/// As [`store_raw`]; the range starts in a slot.
+#[inline(never)]
+fn store_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    at: SlotAt<K, S>,
+    range: (K, K),
+    raw: NonNull<()>,
+    taken: impl FnMut(K, K, Word),
+) -> Result<(), StoreError<V>> {
+    if at.found.word.is_null() && range.1 <= at.found.last && host.fill_hole(at, range, raw) {
+        return Ok(());
+    }
+    match host.tree().try_store_at(at, range, raw.as_ptr()) {
+        Some(quick) => host
+            .carry_out_quick(quick, taken)
+            // SAFETY: the caller has just made the word; a write that fails stores nothing.
+            .map_err(|AllocError| StoreError::Alloc(unsafe { back(raw) })),
+        None => store_planned(host, range, raw, taken),
+    }
+}
+
+/// As [`store_raw`], by a plan.
+#[cold]
+fn store_planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    (first, last): (K, K),
+    raw: NonNull<()>,
+    taken: impl FnMut(K, K, Word),
+) -> Result<(), StoreError<V>> {
+    let plan = host.tree().plan_store(first, last, raw.as_ptr());
+    if plan.splits {
+        // SAFETY: the caller has just made the word, and it is not stored.
+        return Err(StoreError::Splits(unsafe { back(raw) }));
+    }
+    host.carry_out(plan, taken)
+        // SAFETY: as above; a write that fails stores nothing.
+        .map_err(|AllocError| StoreError::Alloc(unsafe { back(raw) }))
 }
 
 /// Stores over what is there, and over the neighbours that touch the range and are the same: one entry is made of all, by one write.
@@ -307,10 +397,19 @@ pub(crate) fn store_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
 pub(crate) fn erase<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     range: Option<(K, K)>,
-    taken: impl FnMut(K, K, Word),
+    mut taken: impl FnMut(K, K, Word),
 ) -> Result<(), EraseError> {
     let (first, last) = range.ok_or(EraseError::EmptyRange)?;
-    let done = if let Try::Quick(quick) = host.tree().try_store(first, last, NULL) {
+    let at = host.tree().slot_at(first);
+    if let Some(at) = at
+        && at.is_entry(first, last)
+        && host.vacate(at)
+    {
+        taken(first, last, at.found.word);
+        return Ok(());
+    }
+    let quick = at.and_then(|at| host.tree().try_store_at(at, (first, last), NULL));
+    let done = if let Some(quick) = quick {
         host.carry_out_quick(quick, taken)
     } else {
         let plan = host.tree().plan_store(first, last, NULL);
@@ -338,7 +437,9 @@ fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
 ) -> Result<(), EraseError> {
     let (first, last) = range.ok_or(EraseError::EmptyRange)?;
-    if let Try::Quick(quick) = host.tree().try_store(first, last, word) {
+    let at = host.tree().slot_at(first);
+    let quick = at.and_then(|at| host.tree().try_store_at(at, (first, last), word));
+    if let Some(quick) = quick {
         return host
             .carry_out_quick(quick, |_, _, word| H::discard(word))
             .map_err(|AllocError| EraseError::Alloc);
@@ -376,24 +477,39 @@ pub(crate) fn remove<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     key: K,
 ) -> Result<Option<Removed<K>>, AllocError> {
-    let found = match host.tree().try_exchange(key, NULL) {
-        Try::Quick((found, quick)) => {
-            host.carry_out_quick(quick, |_, _, _| {})?;
-            found
-        }
-        Try::Refused => return Ok(None),
-        Try::General => {
-            let Some((found, plan)) = host.tree().plan_exchange(key, NULL) else {
-                return Ok(None);
-            };
-            host.carry_out(plan, |_, _, _| {})?;
-            found
-        }
+    let found = match host.tree().slot_at(key) {
+        Some(at) if at.found.word.is_null() => return Ok(None),
+        Some(at) if host.vacate(at) => at.found,
+        at => match remove_at(host, at, key)? {
+            Some(found) => found,
+            None => return Ok(None),
+        },
     };
     let Some(raw) = NonNull::new(found.word) else {
         return Ok(None);
     };
     Ok(Some((found.first..=found.last, raw)))
+}
+
+/// As [`remove`], where more than a slot changes. Gives the entry.
+#[inline(never)]
+fn remove_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    at: Option<SlotAt<K, S>>,
+    key: K,
+) -> Result<Option<Found<K>>, AllocError> {
+    if let Some(at) = at {
+        let range = (at.found.first, at.found.last);
+        if let Some(quick) = host.tree().try_store_at(at, range, NULL) {
+            host.carry_out_quick(quick, |_, _, _| {})?;
+            return Ok(Some(at.found));
+        }
+    }
+    let Some((found, plan)) = host.tree().plan_exchange(key, NULL) else {
+        return Ok(None);
+    };
+    host.carry_out(plan, |_, _, _| {})?;
+    Ok(Some(found))
 }
 
 /// Exchanges the value of the entry at `key`; gives the old word, which the host has not discarded.
@@ -413,12 +529,12 @@ pub(crate) fn replace_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     new: NonNull<()>,
 ) -> Result<NonNull<()>, V> {
     // The word that is there, and whether the new one has taken its place.
-    let done = match host.tree().try_exchange(key, new.as_ptr()) {
-        Try::Quick((found, quick)) => {
-            NonNull::new(found.word).map(|old| (old, host.carry_out_quick(quick, |_, _, _| {})))
-        }
-        Try::Refused => None,
-        Try::General => host
+    let done = match host.tree().slot_at(key) {
+        Some(at) => NonNull::new(at.found.word).map(|old| {
+            let quick = RawTree::exchange_at(at, new.as_ptr());
+            (old, host.carry_out_quick(quick, |_, _, _| {}))
+        }),
+        None => host
             .tree()
             .plan_exchange(key, new.as_ptr())
             .and_then(|(found, plan)| Some((NonNull::new(found.word)?, plan)))

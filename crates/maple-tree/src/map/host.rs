@@ -13,6 +13,7 @@ use crate::shape::Shape;
 use crate::store::Sink;
 use crate::store::plan::Plan;
 use crate::store::quick::Quick;
+use crate::store::slot::SlotAt;
 use crate::tree::RawTree;
 use crate::value::Value;
 use crate::write::Host;
@@ -76,6 +77,19 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V,
         unsafe { self.raw.apply_quick(quick, &mut reserve, &mut sink) };
         reserve.assert_used_up();
         Ok(())
+    }
+
+    #[inline(always)]
+    fn fill_hole(&mut self, at: SlotAt<K, S>, range: (K, K), word: NonNull<()>) -> bool {
+        // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers; `at` was just found; the word is
+        // a value's.
+        unsafe { self.raw.fill_hole(at, range, word.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn vacate(&mut self, at: SlotAt<K, S>) -> bool {
+        // SAFETY: as above.
+        unsafe { self.raw.vacate(at) }
     }
 
     fn carry_out_keeping(

@@ -132,6 +132,44 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         }
     }
 
+    /// Moves the slots of a leaf from `at` to `end`, its last, with what bounds them above, upwards, so that the last is `new_end`. The slots between
+    /// keep what was there.
+    #[inline(always)]
+    pub(crate) fn open(self, at: usize, end: usize, new_end: usize) {
+        debug_assert!(self.node.is_leaf() && at <= end && end <= new_end);
+        debug_assert!(new_end < self.node.capacity());
+        if new_end != end {
+            if at < end {
+                // SAFETY: both ranges are within the arrays (the last slot has no pivot), and nobody else accesses the node (promise of
+                // `write`).
+                unsafe {
+                    self.node.cells.shift(
+                        Kind::Leaf,
+                        at,
+                        at + (new_end - end),
+                        end + 1 - at,
+                        end - at,
+                    );
+                }
+            }
+            self.set_end(new_end);
+        }
+    }
+
+    /// Makes slot `at` of a leaf whose last is `end` a hole, and one with the slot before if that is one (`left`), and with the one after
+    /// (`right`).
+    #[inline(always)]
+    pub(crate) fn close(self, at: usize, left: bool, right: bool, end: usize) {
+        let from = at + usize::from(right);
+        let to = at - usize::from(left);
+        debug_assert!(from <= end);
+        if from != to {
+            self.slide(from, to, end + 1 - from);
+            self.set_used(end + 1 - (from - to), end + 1);
+        }
+        self.set_slot(to, NULL);
+    }
+
     /// Makes the first `used` slots of a leaf all that are used, of which there were `before`.
     #[inline]
     pub(crate) fn set_used(self, used: usize, before: usize) {

@@ -24,6 +24,7 @@ pub(crate) mod level;
 pub(crate) mod plan;
 pub(crate) mod quick;
 pub(crate) mod room;
+pub(crate) mod slot;
 pub(crate) mod spot;
 
 use core::ptr::NonNull;

@@ -8,9 +8,10 @@ use crate::key::Key;
 use crate::node::{Geometry, Kind, Node, Word};
 use crate::shape::Shape;
 use crate::store::room::Room;
-use crate::store::spot::{self, Spot};
-use crate::tree::{RawTree, Root};
-use crate::walk::{Found, Place};
+use crate::store::slot::SlotAt;
+use crate::store::spot::Spot;
+use crate::tree::RawTree;
+use crate::walk::Place;
 
 /// A write into one leaf, which has been looked at.
 ///
@@ -43,16 +44,6 @@ impl<K: Copy, S> Clone for Quick<K, S> {
 }
 
 impl<K: Copy, S> Copy for Quick<K, S> {}
-
-/// Whether a write is a quick one.
-pub(crate) enum Try<T> {
-    /// It is.
-    Quick(T),
-    /// What is asked for is not there, or something is in the way: nothing is to be done.
-    Refused,
-    /// It is not: plan it as the general case.
-    General,
-}
 
 impl<K: Key, S: Shape> Quick<K, S> {
     /// Whether the range is that of a slot, so that just the word is exchanged.
@@ -163,82 +154,45 @@ impl<K: Key, S: Shape> Quick<K, S> {
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Plans to make `first..=last` hold `word` if that is a hole. `first` is not above `last`.
+    /// The write of `word` to all of a slot, which is an entry, and becomes one.
     #[inline(always)]
-    pub(crate) fn try_insert(&self, first: K, last: K, word: Word) -> Try<Quick<K, S>> {
-        let Root::Node(root) = self.root() else {
-            return Try::General;
-        };
-        let spot = spot::find(root, first);
+    pub(crate) fn exchange_at(at: SlotAt<K, S>, word: Word) -> Quick<K, S> {
+        let SlotAt { spot, slot, found } = at;
+        debug_assert!(!found.word.is_null() && !word.is_null());
         let Spot { place, parent, at } = spot;
-        let Place { leaf, min, max } = place;
-        let i = leaf.search(first);
-        if !leaf.slot(i).is_null() || last > leaf.last(i, max) {
-            return Try::Refused;
+        Quick {
+            place,
+            parent,
+            at,
+            from: slot,
+            to: slot,
+            head: false,
+            tail: false,
+            first: found.first,
+            last: found.last,
+            word,
+            total: place.leaf.used(),
+            room: Room::Here,
         }
-        if i == leaf.end() && i + 2 < Geometry::<K, S>::SLOTS && !self.in_rcu() {
-            return Try::Quick(Quick {
-                place,
-                parent,
-                at,
-                from: i,
-                to: i,
-                head: leaf.first(i, min) < first,
-                tail: last < max,
-                first,
-                last,
-                word,
-                total: 0,
-                room: Room::End,
-            });
-        }
-        Try::of(Quick::new(spot, (i, i), (first, last), word, self))
     }
 
-    /// Plans to make `first..=last` hold `word` (NULL erases). `first` is not above `last`.
+    /// Plans to make `first..=last`, which start in the slot `at`, hold `word` (NULL erases). `None` if that is not a quick one.
     #[inline(always)]
-    pub(crate) fn try_store(&self, first: K, last: K, word: Word) -> Try<Quick<K, S>> {
-        let Root::Node(root) = self.root() else {
-            return Try::General;
-        };
-        let spot = spot::find(root, first);
-        let place = spot.place;
-        if last > place.max {
-            return Try::General;
+    pub(crate) fn try_store_at(
+        &self,
+        at: SlotAt<K, S>,
+        (first, last): (K, K),
+        word: Word,
+    ) -> Option<Quick<K, S>> {
+        let SlotAt { spot, slot, found } = at;
+        if last > spot.place.max {
+            return None;
         }
-        let from = place.leaf.search(first);
-        let to = if last <= place.leaf.last(from, place.max) {
-            from
+        let to = if last <= found.last {
+            slot
         } else {
-            place.leaf.search(last)
+            spot.place.leaf.search(last)
         };
-        Try::of(Quick::new(spot, (from, to), (first, last), word, self))
-    }
-
-    /// Plans to exchange the whole entry at `key` for `word` (NULL erases it); gives the entry too.
-    #[inline(always)]
-    pub(crate) fn try_exchange(&self, key: K, word: Word) -> Try<(Found<K>, Quick<K, S>)> {
-        let Root::Node(root) = self.root() else {
-            return Try::General;
-        };
-        let spot = spot::find(root, key);
-        let place = spot.place;
-        let i = place.leaf.search(key);
-        let found = place.slot(i);
-        if found.word.is_null() {
-            return Try::Refused;
-        }
-        let range = (found.first, found.last);
-        match Quick::new(spot, (i, i), range, word, self) {
-            Some(quick) => Try::Quick((found, quick)),
-            None => Try::General,
-        }
-    }
-}
-
-impl<T> Try<T> {
-    #[inline(always)]
-    fn of(quick: Option<T>) -> Self {
-        quick.map_or(Try::General, Try::Quick)
+        Quick::new(spot, (slot, to), (first, last), word, self)
     }
 }

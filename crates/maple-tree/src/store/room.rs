@@ -14,8 +14,6 @@ use crate::store::spot::Spot;
 pub(crate) enum Room {
     /// There is room.
     Here,
-    /// There is room after the last slot, which is a hole and becomes an entry: no slot moves. Nobody reads.
-    End,
     /// The leaf shares them with the leaf before, which has the same parent.
     Before,
     /// As `Before`, with the leaf after.

@@ -1,6 +1,6 @@
 //! Carrying out a write that stays within one leaf: in place, or in a copy of the leaf that takes its place.
 
-use crate::gap_upkeep::{largest_in_leaf, tell_from, tell_last};
+use crate::gap_upkeep::{largest_in_leaf, tell_from, tell_last, tell_shrunk};
 use crate::key::Key;
 use crate::node::{Kind, Node, NodeMut};
 use crate::reserve::Reserve;
@@ -41,13 +41,6 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let leaf = quick.place.leaf;
         let inner = self.inner_kind();
         let gaps = inner == Kind::Gap;
-        if quick.room == Room::End {
-            let holes = gaps.then(|| quick.holes());
-            // SAFETY: such plans are made where nobody reads (the caller's promise).
-            quick.append(unsafe { leaf.write() });
-            quick.tell(leaf, holes);
-            return;
-        }
         if quick.is_exact() {
             let old = quick.place.slot(quick.from);
             leaf.publish(quick.from, quick.word);
@@ -108,22 +101,6 @@ impl<K: Key, S: Shape> Quick<K, S> {
                 show(found.first, found.last, found.word);
             }
         }
-    }
-
-    /// Puts an entry into the last slot, which is a hole. All after it is as in a slot that is not used.
-    #[inline(always)]
-    fn append(self, leaf: NodeMut<K, S>) {
-        let mut at = self.from;
-        if self.head {
-            leaf.set_pivot(at, self.first.wrapping_sub(K::ONE));
-            at += 1;
-        }
-        leaf.set_slot(at, self.word);
-        if self.tail {
-            leaf.set_pivot(at, self.last);
-            at += 1;
-        }
-        leaf.set_end(at);
     }
 
     /// Makes the change in the leaf or in a copy of it.
@@ -203,23 +180,4 @@ impl<K: Key, S: Shape> Quick<K, S> {
             tell_shrunk(parent, at, Place { leaf, ..place }, gone, made);
         }
     }
-}
-
-/// Tells a gap node that the largest hole of the leaf in its slot `at`, which was `gone`, has become `made`, or smaller ones.
-#[inline(never)]
-fn tell_shrunk<K: Key, S: Shape>(
-    parent: Node<K, S>,
-    at: usize,
-    place: Place<K, S>,
-    gone: K,
-    made: K,
-) {
-    let Place { leaf, min, max } = place;
-    // No other hole of the leaf can be larger than what the slots that were not touched cover.
-    let gap = if made >= K::span(min, max).wrapping_sub(gone) {
-        made
-    } else {
-        largest_in_leaf(leaf, min, max)
-    };
-    tell_from(parent, at, min, gap);
 }

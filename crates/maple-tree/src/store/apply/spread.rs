@@ -151,7 +151,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
                 Room::Split(keep) => self.split(parent, keep, reserve),
                 Room::FewBefore => return self.merge(parent, self.at - 1),
                 Room::FewAfter => return self.merge(parent, self.at),
-                Room::Here | Room::End => debug_assert!(false, "the leaf has room"),
+                Room::Here => debug_assert!(false, "the leaf has room"),
             }
         }
         None

@@ -1,0 +1,163 @@
+//! Writes that concern one slot of a leaf, made where nobody reads: a part of a hole becomes an entry, an entry becomes a hole. One descent, a few stores.
+//!
+//! They make most of all writes. What needs more (a leaf that is full, or left with too few slots; a root that is no node) is left as it
+//! is, for [`quick`](super::quick) or the [`plan`](super::plan) of the general case.
+
+mod across;
+
+use crate::gap_upkeep::{tell_from, tell_last, tell_shrunk};
+use crate::key::Key;
+use crate::node::{Geometry, Kind, Word};
+use crate::shape::Shape;
+use crate::store::spot::{self, Spot};
+use crate::tree::{RawTree, Root};
+use crate::walk::{Found, Place};
+
+/// A slot, and the way to it.
+pub(crate) struct SlotAt<K, S> {
+    pub(crate) spot: Spot<K, S>,
+    pub(crate) slot: usize,
+    /// What it covers, and the word that it holds.
+    pub(crate) found: Found<K>,
+}
+
+impl<K: Copy, S> Clone for SlotAt<K, S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Copy, S> Copy for SlotAt<K, S> {}
+
+impl<K: Key, S> SlotAt<K, S> {
+    /// Whether it is an entry with just this range.
+    #[inline(always)]
+    pub(crate) fn is_entry(&self, first: K, last: K) -> bool {
+        let Found {
+            first: from,
+            last: to,
+            word,
+        } = self.found;
+        from == first && to == last && !word.is_null()
+    }
+}
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    /// The slot that covers `key`; `None` in a tree without nodes.
+    #[inline(always)]
+    pub(crate) fn slot_at(&self, key: K) -> Option<SlotAt<K, S>> {
+        let Root::Node(root) = self.root() else {
+            return None;
+        };
+        let spot = spot::find(root, key);
+        let slot = spot.place.leaf.search(key);
+        let found = spot.place.slot(slot);
+        Some(SlotAt { spot, slot, found })
+    }
+
+    /// Puts a word at `first..=last`, which are within the hole that `at` is, if there is room in the leaf and nobody reads. Tells whether that is so.
+    ///
+    /// # Safety
+    ///
+    /// * The caller is the only writer, and the tree has not changed since `at` was found.
+    /// * Unless the tree is in RCU mode, nobody reads it meanwhile.
+    /// * The word may stand in this tree, and is not NULL.
+    #[inline(always)]
+    pub(crate) unsafe fn fill_hole(
+        &self,
+        at: SlotAt<K, S>,
+        (first, last): (K, K),
+        word: Word,
+    ) -> bool {
+        let SlotAt { spot, slot, found } = at;
+        let leaf = spot.place.leaf;
+        let head = found.first < first;
+        let tail = last < found.last;
+        let end = leaf.end();
+        let new_end = end + usize::from(head) + usize::from(tail);
+        if new_end >= Geometry::<K, S>::SLOTS || self.in_rcu() {
+            return false;
+        }
+        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
+        let node = unsafe { leaf.write() };
+        node.open(slot, end, new_end);
+        let middle = slot + usize::from(head);
+        if head {
+            node.set_pivot(slot, first.wrapping_sub(K::ONE));
+        }
+        if tail {
+            node.set_pivot(middle, last);
+        }
+        node.set_slot(middle, word);
+        if let Some(parent) = spot.parent
+            && self.tracks_gaps()
+        {
+            let gone = K::span(found.first, found.last);
+            let before = first.wrapping_sub(found.first);
+            let after = found.last.wrapping_sub(last);
+            if parent.gap(spot.at) == gone {
+                if found.last == K::MAX && after >= last {
+                    // All that is before has fewer indices than that.
+                    tell_last(parent, after);
+                } else {
+                    tell_shrunk(parent, spot.at, spot.place, gone, before.max(after));
+                }
+            }
+        }
+        true
+    }
+
+    /// Makes the entry that `at` is a hole, if enough is left in the leaf and nobody reads. Tells whether that is so.
+    ///
+    /// # Safety
+    ///
+    /// * The caller is the only writer, and the tree has not changed since `at` was found.
+    /// * Unless the tree is in RCU mode, nobody reads it meanwhile.
+    #[inline(always)]
+    pub(crate) unsafe fn vacate(&self, at: SlotAt<K, S>) -> bool {
+        let SlotAt { spot, slot, found } = at;
+        let Place { leaf, min, max } = spot.place;
+        let end = leaf.end();
+        // An entry itself is no hole, nor is the last slot's neighbour there.
+        let left = leaf.slot(slot.saturating_sub(1)).is_null();
+        let right = slot < end && leaf.slot((slot + 1).min(end)).is_null();
+        let joined = usize::from(left) + usize::from(right);
+        let used = end + 1 - joined;
+        let enough = used >= Geometry::<K, S>::least(Kind::Leaf) || joined == 0;
+        if !enough || self.in_rcu() {
+            return false;
+        }
+        if (slot == 0 && min != K::MIN) || (slot == end && max != K::MAX) {
+            // SAFETY: the caller's promise; not in RCU mode.
+            if let Some(done) = unsafe { across::vacate(at, left, right) } {
+                return done;
+            }
+        }
+        if used == 1 {
+            return false;
+        }
+        let first = if left {
+            leaf.first(slot - 1, min)
+        } else {
+            found.first
+        };
+        let last = if right {
+            leaf.last(slot + 1, max)
+        } else {
+            found.last
+        };
+        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
+        let node = unsafe { leaf.write() };
+        node.close(slot, left, right, end);
+        if let Some(parent) = spot.parent
+            && self.tracks_gaps()
+        {
+            let made = K::span(first, last);
+            if made > parent.gap(spot.at) {
+                tell_from(parent, spot.at, found.first, made);
+            }
+        }
+        true
+    }
+}
