@@ -7,21 +7,22 @@ use crate::node::{Geometry, Kind, Node};
 use crate::shape::Shape;
 use crate::walk::Place;
 
-/// The size of the largest hole in a leaf that covers `min..=max`. Without a branch on what is in the slots.
+/// The size of the largest hole in a leaf that covers `min..=max`, with more than one slot or less than all indices.
+///
+/// Looks at all slots, used or not, so that there is no branch on what the leaf holds: a mispredicted end of the loop would cost more than
+/// the slots that are looked at in vain.
 pub(crate) fn largest_in_leaf<K: Key, S: Shape>(leaf: Node<K, S>, min: K, max: K) -> K {
     let leaf = leaf.as_leaf();
-    let end = leaf.end();
+    let slots = Geometry::<K, S>::SLOTS;
     let mut largest = K::MIN;
     let mut first = min;
-    for i in 0..end {
-        // The first index of the next slot: there is one, so that this slot is not all there is.
-        let next = leaf.pivot(i).wrapping_add(K::ONE);
-        let size = select_unpredictable(leaf.slot(i).is_null(), next.wrapping_sub(first), K::MIN);
-        largest = select_unpredictable(size > largest, size, largest);
+    for i in 0..slots {
+        // Pivots from the end on are as large as can be: the slots after the end cover nothing.
+        let next = leaf.last(i, max).wrapping_add(K::ONE);
+        let size = next.wrapping_sub(first);
+        let hole = select_unpredictable(leaf.slot(i).is_null(), size, K::MIN);
+        largest = select_unpredictable(hole > largest, hole, largest);
         first = next;
-    }
-    if leaf.slot(end).is_null() {
-        largest = largest.max(K::span(first, max));
     }
     largest
 }
@@ -32,7 +33,8 @@ pub(crate) fn largest_below<K: Key, S: Shape>(node: Node<K, S>) -> K {
     let mut largest = K::MIN;
     // Slots after the end have gaps of size 0.
     for i in 0..Geometry::<K, S>::GAP_SLOTS {
-        largest = largest.max(node.gap(i));
+        let gap = node.gap(i);
+        largest = select_unpredictable(gap > largest, gap, largest);
     }
     largest
 }

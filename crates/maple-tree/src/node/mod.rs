@@ -38,6 +38,7 @@ mod search;
 mod write;
 
 use core::alloc::Layout;
+use core::hint::select_unpredictable;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
@@ -302,21 +303,18 @@ impl<K: Key, S: Shape> Node<K, S> {
     /// The last index of slot `i` in a node that ends at `max`.
     #[inline(always)]
     pub(crate) fn last(self, i: usize, max: K) -> K {
-        if i + 1 < self.capacity() {
-            self.pivot(i).min(max)
-        } else {
-            max
-        }
+        let pivots = self.capacity() - 1;
+        debug_assert!(i <= pivots && pivots > 0);
+        // Whether a slot is the first or the last of its node is as good as random: no branch on that, nor in `first`.
+        let pivot = self.pivot(i.min(pivots - 1));
+        select_unpredictable(i < pivots && pivot < max, pivot, max)
     }
 
     /// The first index of slot `i` in a node that starts at `min`.
     #[inline(always)]
     pub(crate) fn first(self, i: usize, min: K) -> K {
-        if i == 0 {
-            min
-        } else {
-            self.pivot(i - 1).wrapping_add(K::ONE)
-        }
+        let before = self.pivot(i.saturating_sub(1));
+        select_unpredictable(i == 0, min, before.wrapping_add(K::ONE))
     }
 
     /// The word in slot `i`. Pairs with the store that published it.

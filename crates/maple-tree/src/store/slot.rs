@@ -5,6 +5,8 @@
 
 mod across;
 
+use core::hint::select_unpredictable;
+
 use crate::gap_upkeep::{tell_from, tell_last, tell_shrunk};
 use crate::key::Key;
 use crate::node::{Geometry, Kind, Word};
@@ -83,11 +85,14 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let node = unsafe { leaf.write() };
         node.open(slot, end, new_end);
         let middle = slot + usize::from(head);
-        if head {
+        // No branch on what is left of the hole, which is as good as random: without a part before, the second pivot is the first.
+        let pivots = Geometry::<K, S>::SLOTS - 1;
+        if slot < pivots {
             node.set_pivot(slot, first.wrapping_sub(K::ONE));
         }
-        if tail {
-            node.set_pivot(middle, last);
+        if middle < pivots {
+            let bound = select_unpredictable(middle < new_end, last, K::MAX);
+            node.set_pivot(middle, bound);
         }
         node.set_slot(middle, word);
         if let Some(parent) = spot.parent
