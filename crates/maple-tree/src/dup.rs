@@ -12,7 +12,7 @@ use core::ptr::NonNull;
 use crate::alloc::NodeAlloc;
 use crate::gap_upkeep::{largest_in_leaf, tell_ancestors};
 use crate::key::Key;
-use crate::node::{Kind, LAYOUT, NULL, Node, NodeMut, Word};
+use crate::node::{Kind, LAYOUT, NULL, Node, NodeMut, Word, is_leaf_word};
 use crate::prefetch;
 use crate::reserve::{AllocError, Reserve};
 use crate::shape::Shape;
@@ -184,6 +184,16 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             copier,
             left_out: false,
         };
+        if C::VERBATIM {
+            // All nodes above the leaves are of one kind: known to the compiler, it decides offsets.
+            let copy = match root.kind() {
+                Kind::Leaf => dup.copy_node(root.as_leaf(), None).node(),
+                Kind::Range => dup.verbatim::<K, S, false>(root.word(), None),
+                Kind::Gap => dup.verbatim::<K, S, true>(root.word(), None),
+            };
+            new.publish_root(copy.word(), self.height());
+            return Ok(());
+        }
         let copy = if root.is_leaf() {
             dup.leaf(root.as_leaf(), None, K::MIN, K::MAX)
         } else {
@@ -261,6 +271,50 @@ impl<K, A: NodeAlloc> Sink<K> for Discard<'_, A> {
 }
 
 impl<A: NodeAlloc, C> Dup<'_, A, C> {
+    /// Copies an inner node (a gap node, or else a range node) and all below, values included. Cannot fail.
+    ///
+    /// The children's copies lie one behind the other, if the allocator has runs: so their addresses are known before any of them is
+    /// there, and no copy waits for another.
+    fn verbatim<K: Key, S: Shape, const GAP: bool>(
+        &mut self,
+        old: Word,
+        parent: Option<Node<K, S>>,
+    ) -> Node<K, S> {
+        // SAFETY: nodes above the leaves are of this kind.
+        let old = unsafe { Node::<K, S>::of_kind(old, if GAP { Kind::Gap } else { Kind::Range }) };
+        let new = self.copy_node(old, parent);
+        let end = old.end();
+        if is_leaf_word(old.slot(0)) {
+            for i in 0..=end {
+                prefetch::node::<0>(old.slot((i + AHEAD).min(end)));
+                // SAFETY: leaves are all on one level.
+                let leaf = unsafe { Node::of_kind(old.slot(i), Kind::Leaf) };
+                let copy = self.copy_node(leaf, Some(new.node()));
+                new.set_slot(i, copy.node().word());
+            }
+        } else {
+            for i in 0..=end {
+                prefetch::node::<0>(old.slot((i + 1).min(end)));
+                let copy = self.verbatim::<K, S, GAP>(old.slot(i), Some(new.node()));
+                new.set_slot(i, copy.word());
+            }
+        }
+        new.node()
+    }
+
+    /// Copies a node as it is, but for the parent.
+    #[inline(always)]
+    fn copy_node<K: Key, S: Shape>(
+        &mut self,
+        old: Node<K, S>,
+        parent: Option<Node<K, S>>,
+    ) -> NodeMut<K, S> {
+        // SAFETY: nobody else uses the block, and nobody writes the original (promise of `dup_into`).
+        let new = unsafe { NodeMut::copy(self.supply.take(), old) };
+        new.node().set_parent(parent);
+        new
+    }
+
     /// Copies an inner node and all below.
     fn inner<K: Key, S: Shape>(
         &mut self,
@@ -318,9 +372,6 @@ impl<A: NodeAlloc, C> Dup<'_, A, C> {
         let new = unsafe { NodeMut::copy(self.supply.take(), old) };
         let node = new.node();
         node.set_parent(parent);
-        if C::VERBATIM {
-            return Ok(node);
-        }
         let place = Place {
             leaf: node,
             min,
@@ -366,7 +417,7 @@ impl<A: NodeAlloc, C> Dup<'_, A, C> {
         while left != 0 {
             let word = leaf.slot(left.trailing_zeros() as usize);
             left &= left - 1;
-            if !word.is_null() && !C::VERBATIM {
+            if !word.is_null() {
                 self.copier.undo(word);
             }
         }

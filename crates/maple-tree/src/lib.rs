@@ -30,6 +30,7 @@ mod cursor;
 mod dump;
 mod dup;
 mod error;
+mod fold;
 mod gap;
 mod gap_upkeep;
 mod iter;

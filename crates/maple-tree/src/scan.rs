@@ -9,6 +9,7 @@
 
 use core::marker::PhantomData;
 
+use crate::fold;
 use crate::key::Key;
 use crate::node::{Kind, NULL, Node, Word};
 use crate::prefetch;
@@ -231,7 +232,7 @@ impl<K: Key, S: Shape> Scan<K, S> {
         Some(self.back.take_highest())
     }
 
-    /// Shows `show` the entries that are left, in order. The leaf at hand lives in locals, and the step to the next is in line.
+    /// Shows `show` the entries that are left, in order: those of the leaf at either end, and what is between them at once.
     ///
     /// # Safety
     ///
@@ -244,44 +245,32 @@ impl<K: Key, S: Shape> Scan<K, S> {
         mut show: impl FnMut(B, Found<K>) -> B,
     ) -> B {
         let mut folded = init;
-        loop {
-            if self.front.left == 0 {
-                let (scan, single) = refill_front(tree, self);
-                self = scan;
-                if self.front.left == 0 {
-                    return match single {
-                        Some(found) => show(folded, found),
-                        None => folded,
-                    };
-                }
-            }
-            loop {
-                let place = self.front.place();
-                let mut left = self.front.left;
-                // The first slot begins where the leaf does, the others after a pivot: told apart here, not for each.
-                if left & 1 != 0 {
-                    left ^= 1;
-                    folded = show(folded, place.slot(0));
-                }
-                while left != 0 {
-                    let i = left.trailing_zeros() as usize;
-                    left &= left - 1;
-                    folded = show(
-                        folded,
-                        Found {
-                            first: place.leaf.pivot(i - 1).wrapping_add(K::ONE),
-                            last: place.leaf.last(i, place.max),
-                            word: place.leaf.slot(i),
-                        },
-                    );
-                }
-                self.front.left = 0;
-                if self.front.slot >= self.front.stop {
-                    break;
-                }
-                self.front.step_up();
-            }
+        while self.front.left != 0 {
+            folded = show(folded, self.front.take_lowest());
         }
+        if let Some(bounds) = self.between() {
+            // SAFETY: nobody writes the tree (the caller's promise).
+            folded = unsafe { fold::between(tree, bounds, folded, &mut show) };
+        }
+        while self.back.left != 0 {
+            folded = show(folded, self.back.take_lowest());
+        }
+        folded
+    }
+
+    /// What is left between the leaves that the ends are in.
+    fn between(&self) -> Option<(K, K)> {
+        if self.done || self.met {
+            return None;
+        }
+        let mut bounds = (self.lo, self.hi);
+        if !self.front.leaf.is_null() {
+            bounds.0 = self.front.max.successor()?;
+        }
+        if !self.back.leaf.is_null() {
+            bounds.1 = self.back.min.predecessor()?;
+        }
+        (bounds.0 <= bounds.1).then_some(bounds)
     }
 
     /// How many entries are left.

@@ -163,6 +163,22 @@ impl<K: Key, S: Shape> Cells<K, S> {
         unsafe { self.slots(kind).add(i).read() }
     }
 
+    /// Copies all pivots and words of a leaf.
+    ///
+    /// # Safety
+    ///
+    /// The node is a leaf, which nobody writes meanwhile, and there is room for all, which nobody else uses.
+    #[inline(always)]
+    pub(super) unsafe fn copy_leaf(self, pivots: *mut K, words: *mut Word) {
+        let slots = Geometry::<K, S>::SLOTS;
+        // SAFETY: the arrays of the leaf, and of the caller (its promises). Keys are bytes, whatever their alignment.
+        unsafe {
+            let bytes = (slots - 1) * size_of::<K>();
+            ptr::copy_nonoverlapping(self.pivots().cast::<u8>(), pivots.cast::<u8>(), bytes);
+            ptr::copy_nonoverlapping(self.slots(Kind::Leaf), words, slots);
+        }
+    }
+
     /// # Safety
     ///
     /// The node is a gap node with more slots than `i`, and nobody writes gaps meanwhile.

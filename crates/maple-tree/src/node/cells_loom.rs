@@ -104,6 +104,18 @@ impl<K: Key, S: Shape> Cells<K, S> {
         self.words().slots[i].load(Ordering::Relaxed)
     }
 
+    pub(super) unsafe fn copy_leaf(self, pivots: *mut K, words: *mut Word) {
+        for i in 0..Geometry::<K, S>::SLOTS {
+            // SAFETY: there is room for all (the caller's promise).
+            unsafe {
+                words.add(i).write(self.quiet_slot(Kind::Leaf, i));
+                if i + 1 < Geometry::<K, S>::SLOTS {
+                    pivots.add(i).write(self.pivot(i));
+                }
+            }
+        }
+    }
+
     pub(super) unsafe fn gap(self, i: usize) -> K {
         // SAFETY: as in `pivot`.
         self.words().gaps[i].with(|p| unsafe { *p })

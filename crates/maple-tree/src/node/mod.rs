@@ -337,6 +337,18 @@ impl<K: Key, S: Shape> Node<K, S> {
         unsafe { bits::entries(self.cells) }
     }
 
+    /// Copies what a leaf has room for: pivots to `pivots`, of which there are one fewer than slots, and words to `words`.
+    ///
+    /// # Safety
+    ///
+    /// Nobody writes the node meanwhile, and there is room for all, which nobody else uses.
+    #[inline(always)]
+    pub(crate) unsafe fn copy_out(self, pivots: *mut K, words: *mut Word) {
+        debug_assert!(self.is_leaf());
+        // SAFETY: the caller's promises.
+        unsafe { self.cells.copy_leaf(pivots, words) }
+    }
+
     /// Publishes a word in slot `i`: whoever reads it sees all that was written before.
     #[inline(always)]
     pub(crate) fn publish(self, i: usize, word: Word) {
