@@ -12,6 +12,7 @@
 //! Before an entry is taken, the nodes are reserved that it *and the hole after it* may need. An entry that is refused leaves everything
 //! as it was, and what is there can always be finished without another allocation, or given up: dropping the builder frees all.
 
+use core::hint::select_unpredictable;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
@@ -19,11 +20,15 @@ use crate::alloc::NodeAlloc;
 use crate::gap_upkeep::largest_below;
 use crate::key::Key;
 use crate::node::{Geometry, Kind, LAYOUT, NULL, Node, NodeMut, Word, is_node};
+use crate::prefetch;
 use crate::reserve::{AllocError, Reserve};
 use crate::shape::Shape;
 use crate::store::Sink;
 use crate::store::apply::bury;
 use crate::tree::RawTree;
+
+/// How many nodes ahead memory is asked for: in a slab, fresh nodes lie one behind the other.
+const AHEAD: usize = 2;
 
 /// Why an entry was not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,14 +138,14 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
                     }
                     break None;
                 }
-                if hole {
-                    let before = first.wrapping_sub(K::ONE);
-                    leaf.set_slot(used, NULL);
-                    leaf.set_pivot(used, before);
-                    used += 1;
-                    if gaps {
-                        self.note_hole(next, before);
-                    }
+                // A hole is written even if there is none, and what follows then lies over it: whether there is one is anybody's guess.
+                let before = first.wrapping_sub(K::ONE);
+                leaf.set_slot(used, NULL);
+                leaf.set_pivot(used, before);
+                used += usize::from(hole);
+                if gaps {
+                    let size = select_unpredictable(hole, K::span(next, before), K::MIN);
+                    self.largest = select_unpredictable(self.largest < size, size, self.largest);
                 }
                 leaf.set_slot(used, word);
                 leaf.set_pivot(used, last);
@@ -216,6 +221,8 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
             old => old,
         };
         let leaf = self.reserve.take(Kind::Leaf);
+        let ahead = AHEAD * LAYOUT.size();
+        prefetch::node::<0>(leaf.node().word().wrapping_byte_add(ahead));
         match old {
             None => self.height = 1,
             Some(old) => {
