@@ -36,14 +36,39 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
         }
     }
 
-    /// Adds one slot.
-    #[inline]
-    pub(super) fn push(&mut self, item: Item<K>) {
+    /// The node being filled, and how many slots it gets.
+    #[inline(always)]
+    fn current(&mut self) -> (NodeMut<K, S>, usize) {
         let size = self.sizes[self.done.as_slice().len()];
         let node = match self.node {
             Some(node) => node,
             None => *self.node.insert(self.reserve.take(self.kind)),
         };
+        (node, size)
+    }
+
+    /// Goes on behind the slot that ends at `last`: with the next node, if this one has all its slots.
+    #[inline(always)]
+    fn advance(&mut self, node: NodeMut<K, S>, count: usize, size: usize, last: K) {
+        self.first = last.wrapping_add(K::ONE);
+        self.used += count;
+        if self.used == size {
+            node.set_end(size - 1);
+            self.done.push(Item {
+                word: node.node().word(),
+                last,
+                gap: self.largest,
+            });
+            self.node = None;
+            self.used = 0;
+            self.largest = K::MIN;
+        }
+    }
+
+    /// Adds one slot.
+    #[inline]
+    pub(super) fn push(&mut self, item: Item<K>) {
+        let (node, size) = self.current();
         let i = self.used;
         node.set_slot(i, item.word);
         if i + 1 < size {
@@ -64,35 +89,85 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
         if !self.kind.is_leaf() {
             node.node().child(i).set_parent(Some(node.node()));
         }
-        self.first = item.last.wrapping_add(K::ONE);
-        self.used += 1;
-        if self.used == size {
-            node.set_end(i);
-            self.done.push(Item {
-                word: node.node().word(),
-                last: item.last,
-                gap: self.largest,
-            });
-            self.node = None;
-            self.used = 0;
-            self.largest = K::MIN;
+        self.advance(node, 1, size, item.last);
+    }
+
+    /// Adds the slots `from..to` of a node of the same kind, which ends at `max`: as many at a time as the new node has room for.
+    pub(super) fn push_slots(&mut self, old: Node<K, S>, from: usize, to: usize, max: K) {
+        let mut from = from;
+        while from < to {
+            let (node, size) = self.current();
+            let count = (to - from).min(size - self.used);
+            let last = match self.kind {
+                Kind::Leaf => self.copy_leaf(node, old, from, count, size, max),
+                Kind::Range | Kind::Gap => self.copy_inner(node, old, from, count, size, max),
+            };
+            self.advance(node, count, size, last);
+            from += count;
         }
     }
 
-    /// Adds the slots `from..to` of a node that ends at `max`.
-    pub(super) fn push_slots(&mut self, node: Node<K, S>, from: usize, to: usize, max: K) {
-        for i in from..to {
-            let gap = if node.kind() == Kind::Gap {
-                node.gap(i)
+    /// Copies slots of a leaf; gives the last index of the last one.
+    #[inline(always)]
+    fn copy_leaf(
+        &mut self,
+        node: NodeMut<K, S>,
+        old: Node<K, S>,
+        from: usize,
+        count: usize,
+        size: usize,
+        max: K,
+    ) -> K {
+        let old = old.as_leaf();
+        let mut first = self.first;
+        let mut largest = self.largest;
+        let at = self.used;
+        for n in 0..count {
+            let word = old.slot(from + n);
+            let last = old.last(from + n, max);
+            node.set_slot(at + n, word);
+            if at + n + 1 < size {
+                node.set_pivot(at + n, last);
+            }
+            let hole = if word.is_null() {
+                K::span(first, last)
             } else {
                 K::MIN
             };
-            self.push(Item {
-                word: node.slot(i),
-                last: node.last(i, max),
-                gap,
-            });
+            largest = largest.max(hole);
+            first = last.wrapping_add(K::ONE);
         }
+        self.largest = largest;
+        first.wrapping_sub(K::ONE)
+    }
+
+    /// Copies slots of an inner node, and tells the children; gives the last index of the last one.
+    #[inline(always)]
+    fn copy_inner(
+        &mut self,
+        node: NodeMut<K, S>,
+        old: Node<K, S>,
+        from: usize,
+        count: usize,
+        size: usize,
+        max: K,
+    ) -> K {
+        let at = self.used;
+        let mut last = max;
+        for n in 0..count {
+            last = old.last(from + n, max);
+            node.set_slot(at + n, old.slot(from + n));
+            if at + n + 1 < size {
+                node.set_pivot(at + n, last);
+            }
+            if self.kind == Kind::Gap {
+                let gap = old.gap(from + n);
+                node.node().set_gap(at + n, gap);
+                self.largest = self.largest.max(gap);
+            }
+            node.node().child(at + n).set_parent(Some(node.node()));
+        }
+        last
     }
 
     /// The new nodes, as slots of the level above.
