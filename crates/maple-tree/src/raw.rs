@@ -16,6 +16,8 @@ use crate::shape::Native;
 use crate::store::Sink;
 use crate::store::apply::bury;
 use crate::store::plan::{Action, Plan};
+use crate::store::quick::Quick;
+use crate::store::room::Room;
 use crate::tree::{RawTree, Root};
 use crate::walk::{Place, descend};
 
@@ -61,20 +63,27 @@ pub enum Home {
 }
 
 /// A planned write. It holds for as long as the tree is not changed.
-pub struct Write(Plan<usize, Native>);
+pub struct Write {
+    way: Way,
+    nodes: usize,
+    moves_leaves: bool,
+}
+
+/// How to carry it out.
+enum Way {
+    Quick(Quick<usize, Native>),
+    General(Plan<usize, Native>),
+}
 
 impl Write {
     /// How many nodes must be reserved.
     pub fn nodes(&self) -> usize {
-        self.0.nodes
+        self.nodes
     }
 
     /// Whether leaves come, go, or get other bounds. If not, what was remembered of a leaf stays true.
     pub fn moves_leaves(&self) -> bool {
-        !matches!(
-            self.0.action,
-            Action::Nothing | Action::Exact { .. } | Action::Leaf(_)
-        )
+        self.moves_leaves
     }
 }
 
@@ -232,7 +241,25 @@ impl WordTree {
     ///
     /// The caller is the only writer.
     pub unsafe fn plan(&self, first: usize, last: usize, entry: *mut ()) -> Write {
-        Write(self.0.plan_store(first, last, entry))
+        let at = self.0.slot_at(first);
+        let quick = at.and_then(|at| self.0.try_store_at(at, (first, last), entry));
+        if let Some(quick) = quick {
+            let rcu = self.0.in_rcu();
+            return Write {
+                nodes: quick.nodes(rcu),
+                moves_leaves: !quick.is_exact() && (rcu || quick.room != Room::Here),
+                way: Way::Quick(quick),
+            };
+        }
+        let plan = self.0.plan_store(first, last, entry);
+        Write {
+            nodes: plan.nodes,
+            moves_leaves: !matches!(
+                plan.action,
+                Action::Nothing | Action::Exact { .. } | Action::Leaf(_)
+            ),
+            way: Way::General(plan),
+        }
     }
 
     /// How many nodes `entries` stores in ascending order, behind all that is there, take at most.
@@ -252,8 +279,19 @@ impl WordTree {
         reserve: &mut NodeReserve,
         retire: impl FnMut(NonNull<u8>),
     ) {
+        let before = reserve.count();
+        let (reserved, mut retired) = (&mut reserve.0, Nodes(retire));
         // SAFETY: the caller's promise.
-        unsafe { self.0.apply(write.0, &mut reserve.0, &mut Nodes(retire)) }
+        unsafe {
+            match write.way {
+                Way::Quick(quick) => self.0.apply_quick(quick, reserved, &mut retired),
+                Way::General(plan) => self.0.apply(plan, reserved, &mut retired),
+            }
+        }
+        assert!(
+            before - reserve.count() == write.nodes,
+            "a write used another number of nodes than was counted"
+        );
     }
 
     /// The first of the lowest `size` free indices within `min..=max`.

@@ -17,9 +17,11 @@ use crate::node::{NULL, Word};
 use crate::reserve::{AllocError, Reserve};
 use crate::shape::Shape;
 use crate::store::plan::Plan;
+use crate::store::quick::Quick;
 use crate::sync::Writer;
 use crate::tree::RawTree;
 use crate::value::Value;
+use crate::walk::Found;
 use crate::write::Host;
 
 /// No gap of the size is within the bounds.
@@ -89,6 +91,14 @@ pub(crate) trait Reserved<K: Key, V: Value, S: Shape>: Host<K, V, S> {
         reserve: &mut Reserve,
         taken: impl FnMut(K, K, Word),
     );
+
+    /// As [`carry_out_with`](Reserved::carry_out_with), for a write that stays within one leaf, or takes a neighbour in.
+    fn carry_out_quick_with(
+        &mut self,
+        quick: Quick<K, S>,
+        reserve: &mut Reserve,
+        taken: impl FnMut(K, K, Word),
+    );
 }
 
 #[expect(private_bounds, reason = "only the two maps of this crate are hosts")]
@@ -127,8 +137,36 @@ where
     ) -> Result<(), AllocError> {
         let (first, last) = (plan.first, plan.last);
         self.host.fill(&mut self.reserve, plan.nodes)?;
-        self.host.carry_out_with(plan, &mut self.reserve, taken);
+        // Before dropping a value panics: the leaf that was looked at may be gone by then.
         self.at.wrote(first, last);
+        self.host.carry_out_with(plan, &mut self.reserve, taken);
+        Ok(())
+    }
+
+    /// The write of `word` to `first..=last`, if it stays within one leaf, or takes a neighbour in.
+    fn quick(&self, first: K, last: K, word: Word) -> Option<Quick<K, S>> {
+        let tree = self.tree();
+        tree.try_store_at(tree.slot_at(first)?, (first, last), word)
+    }
+
+    /// As [`carry_out`](Self::carry_out), for a write to `first..=last` that stays within one leaf, or takes a neighbour in.
+    fn carry_out_quick(
+        &mut self,
+        quick: Quick<K, S>,
+        (first, last): (K, K),
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let nodes = quick.nodes(self.tree().in_rcu());
+        self.host.fill(&mut self.reserve, nodes)?;
+        let before = self.reserve.count();
+        // As above.
+        self.at.wrote(first, last);
+        self.host
+            .carry_out_quick_with(quick, &mut self.reserve, taken);
+        assert!(
+            before - self.reserve.count() == nodes,
+            "a write used another number of nodes than was counted"
+        );
         Ok(())
     }
 
@@ -142,14 +180,18 @@ where
     /// the next attempt.
     pub fn store(&mut self, value: V) -> Result<(), StoreError<V>> {
         let raw = value.into_raw();
-        let plan = self
-            .tree()
-            .plan_store(self.at.index, self.at.last, raw.as_ptr());
-        if plan.splits {
-            // SAFETY: made just now, and not stored.
-            return Err(StoreError::Splits(unsafe { V::from_raw(raw) }));
-        }
-        self.carry_out(plan, |_, _, word| H::discard(word))
+        let (first, last) = (self.at.index, self.at.last);
+        let done = if let Some(quick) = self.quick(first, last, raw.as_ptr()) {
+            self.carry_out_quick(quick, (first, last), |_, _, word| H::discard(word))
+        } else {
+            let plan = self.tree().plan_store(first, last, raw.as_ptr());
+            if plan.splits {
+                // SAFETY: made just now, and not stored.
+                return Err(StoreError::Splits(unsafe { V::from_raw(raw) }));
+            }
+            self.carry_out(plan, |_, _, word| H::discard(word))
+        };
+        done
             // SAFETY: made just now; a write that fails stores nothing.
             .map_err(|AllocError| StoreError::Alloc(unsafe { V::from_raw(raw) }))
     }
@@ -173,6 +215,17 @@ where
     ///
     /// If there is no memory; nodes that could be had are kept for the next attempt.
     pub fn erase(&mut self) -> Result<Option<RangeInclusive<K>>, AllocError> {
+        let tree = self.tree();
+        if let Some(at) = tree.slot_at(self.at.index) {
+            let Found { first, last, word } = at.found;
+            if word.is_null() {
+                return Ok(None);
+            }
+            if let Some(quick) = tree.try_store_at(at, (first, last), NULL) {
+                self.carry_out_quick(quick, (first, last), |_, _, word| H::discard(word))?;
+                return Ok(Some(first..=last));
+            }
+        }
         let Some((found, plan)) = self.tree().plan_exchange(self.at.index, NULL) else {
             return Ok(None);
         };
@@ -188,8 +241,12 @@ where
     pub fn preallocate(&mut self) -> Result<(), AllocError> {
         // Any word that is not NULL has the same plan; one that cannot stand in a root takes the most.
         let word = core::ptr::without_provenance_mut(usize::MAX - 1);
-        let plan = self.tree().plan_store(self.at.index, self.at.last, word);
-        self.host.fill(&mut self.reserve, plan.nodes)
+        let (first, last) = (self.at.index, self.at.last);
+        let nodes = match self.quick(first, last, word) {
+            Some(quick) => quick.nodes(self.tree().in_rcu()),
+            None => self.tree().plan_store(first, last, word).nodes,
+        };
+        self.host.fill(&mut self.reserve, nodes)
     }
 
     /// Sets aside the nodes that `entries` stores in ascending order, after all that is there, take: none of them then allocates. There are

@@ -140,6 +140,20 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Reserved<K, V, S> for MapleTree<K
         // the plan was just made; its nodes are reserved; its word is a value's or NULL.
         unsafe { self.raw.apply(plan, reserve, &mut sink) }
     }
+
+    fn carry_out_quick_with(
+        &mut self,
+        quick: Quick<K, S>,
+        reserve: &mut Reserve,
+        entry: impl FnMut(K, K, Word),
+    ) {
+        let mut sink = Immediate {
+            alloc: &self.alloc,
+            entry,
+        };
+        // SAFETY: as in `carry_out_with`, for `quick`.
+        unsafe { self.raw.apply_quick(quick, reserve, &mut sink) }
+    }
 }
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {

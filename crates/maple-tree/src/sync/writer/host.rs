@@ -156,4 +156,17 @@ where
             self.tree.raw.apply(plan, reserve, &mut sink);
         }
     }
+
+    fn carry_out_quick_with(
+        &mut self,
+        quick: Quick<K, S>,
+        reserve: &mut Reserve,
+        taken: impl FnMut(K, K, Word),
+    ) {
+        // SAFETY: as in `carry_out_with`, for `quick`.
+        unsafe {
+            let mut sink = Deferred::new(self.tree, None, taken);
+            self.tree.raw.apply_quick(quick, reserve, &mut sink);
+        }
+    }
 }
