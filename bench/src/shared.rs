@@ -7,7 +7,7 @@ use arc_swap::ArcSwap;
 use crossbeam_skiplist::SkipMap;
 use im::OrdMap;
 use maple_tree::alloc::SharedPool;
-use maple_tree::{Epoch, MapleTree, SyncMapleTree};
+use maple_tree::{Epoch, MapleTree, Reclaim, SyncMapleTree, UserRcu};
 use parking_lot::{Mutex, RwLock};
 use samara_bench_data::Item;
 use scc::{Guard, TreeIndex};
@@ -24,18 +24,39 @@ pub trait SharedMap: Sync {
     fn pair(&self, item: Item);
 }
 
-/// `SyncMapleTree` with gap tracking, reclaimed by epochs.
-pub struct MapleShared(SyncMapleTree<u64, u32, Epoch>);
+/// `SyncMapleTree` with gap tracking, over a way of reclaiming.
+pub struct MapleOver<R>(SyncMapleTree<u64, u32, R>)
+where
+    R: Reclaim;
 
-impl SharedMap for MapleShared {
+/// RCU in user space.
+pub type MapleShared = MapleOver<UserRcu>;
+/// The epochs of `crossbeam-epoch`, which `crossbeam-skiplist` uses, too.
+pub type MapleEpoch = MapleOver<Epoch>;
+
+/// A way of reclaiming.
+pub trait Reclaimed: Reclaim + Default + Send + Sync {
+    /// As the tables print the map with it.
+    const NAME: &'static str;
+}
+
+impl Reclaimed for UserRcu {
     const NAME: &'static str = "maple-tree";
+}
+
+impl Reclaimed for Epoch {
+    const NAME: &'static str = "maple-tree, epochs";
+}
+
+impl<R: Reclaimed> SharedMap for MapleOver<R> {
+    const NAME: &'static str = R::NAME;
 
     fn filled(items: &[Item]) -> Self {
         let mut map = MapleTree::with_gaps_in(SharedPool::new());
         for &(first, end, value) in items {
             let _ = map.insert_range(first..end, value);
         }
-        Self(SyncMapleTree::from_exclusive(map, Epoch))
+        Self(SyncMapleTree::from_exclusive(map, R::default()))
     }
 
     fn get(&self, key: u64) -> Option<u32> {

@@ -6,7 +6,7 @@
 )]
 
 extern crate alloc as std_alloc;
-#[cfg(test)]
+#[cfg(any(test, feature = "rcu"))]
 extern crate std;
 
 /// A constructor that is `const`, except with the model checker's atomics, which have no constant ones.
@@ -69,6 +69,8 @@ pub use key::Key;
 pub use map::{Entry, IntoIter, MapleTree, OccupiedEntry, VacantEntry};
 #[cfg(feature = "epoch")]
 pub use reclaim::Epoch;
+#[cfg(all(feature = "rcu", target_has_atomic = "64"))]
+pub use reclaim::{RcuGuard, UserRcu};
 pub use reclaim::{Reclaim, Waiting, WaitingGuard};
 pub use reserve::AllocError;
 pub use shape::{Fanout, Native, Shape};

@@ -15,7 +15,13 @@
 //! In both cases a walk down ends at an entry that was current at some moment of the walk. No dead mark is needed for this;
 //! the mark is for readers that stay in a leaf, as iterators do, to tell that they should look again.
 
+#[cfg(all(feature = "rcu", target_has_atomic = "64"))]
+mod rcu;
+
 use crate::atomic::{AtomicUsize, Ordering, fence};
+
+#[cfg(all(feature = "rcu", target_has_atomic = "64"))]
+pub use rcu::{RcuGuard, UserRcu};
 
 /// Decides when what has been retired is freed.
 ///

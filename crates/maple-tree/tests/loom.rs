@@ -439,6 +439,87 @@ fn an_iterator_sees_finished_writes() {
     });
 }
 
+/// Nodes are overwritten as soon as a poll says that the grace period is over, of which each write begins one. The reader comes and goes, and comes
+/// again; the thread that writes reads, too, so that there are two slots.
+#[cfg(feature = "rcu")]
+#[test]
+fn rcu_in_user_space() {
+    use maple_tree::UserRcu;
+
+    type RcuTree = SyncMapleTree<u32, u32, UserRcu, Poison, spin::Mutex<()>, Fanout<4>>;
+
+    let mut builder = loom::model::Builder::new();
+    builder.max_branches = 100_000;
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.check(|| {
+        let tree = Arc::new(RcuTree::new_in(UserRcu::new(), Poison));
+        // SAFETY: this is the only writing thread.
+        let mut w = unsafe { tree.write_locked() };
+        for i in 0..3 {
+            w.insert_range(i * 2..=i * 2 + 1, i).unwrap();
+        }
+        assert_eq!(tree.read().get(0), Some(0));
+        let reader = {
+            let tree = tree.clone();
+            thread::spawn(move || {
+                let mut newest = 1;
+                for _ in 0..2 {
+                    let seen = tree.read().get(2);
+                    let seen = seen.unwrap();
+                    assert!(seen >= newest && [1, 8, 9].contains(&seen), "{seen}");
+                    newest = seen;
+                }
+            })
+        };
+        w.store_range(2..=4, 8).unwrap();
+        w.store_range(1..=2, 9).unwrap();
+        drop(w);
+        reader.join().unwrap();
+        std::mem::forget(tree);
+        end_of_run();
+    });
+}
+
+/// A value is dropped by nobody while a reader views it, and by somebody in the end.
+#[cfg(feature = "rcu")]
+#[test]
+fn values_retired_by_rcu_in_user_space() {
+    use loom::sync::atomic::AtomicUsize;
+    use maple_tree::UserRcu;
+
+    builder_of_values(|| {
+        let rcu = Arc::new(UserRcu::new());
+        let alive = Arc::new(AtomicUsize::new(1));
+        let linked = Arc::new(AtomicBool::new(true));
+        let reader = {
+            let (rcu, alive, linked) = (rcu.clone(), alive.clone(), linked.clone());
+            thread::spawn(move || {
+                let guard = rcu.enter();
+                if linked.load(Ordering::Relaxed) {
+                    assert_eq!(alive.load(Ordering::Relaxed), 1);
+                }
+                drop(guard);
+            })
+        };
+        linked.store(false, Ordering::Relaxed);
+        for _ in 0..2 {
+            let alive = alive.clone();
+            // SAFETY: who enters from now on finds it unlinked.
+            unsafe { rcu.retire(move || alive.store(0, Ordering::Relaxed)) };
+        }
+        reader.join().unwrap();
+        rcu.barrier();
+        assert_eq!(alive.load(Ordering::Relaxed), 0);
+    });
+}
+
+#[cfg(feature = "rcu")]
+fn builder_of_values(model: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.check(model);
+}
+
 /// What `maple_tree` asks for a node with the checker's words.
 const NODE: Layout = match Layout::from_size_align(2048, 256) {
     Ok(layout) => layout,

@@ -199,6 +199,12 @@ fn readers_beside_a_writer() {
     run::<_, Fanout<4>>(Waiting::new(), false, 2);
     run::<_, Fanout<4>>(Waiting::new(), true, 3);
     assert_eq!(ALIVE.load(Ordering::Relaxed), 0);
+    #[cfg(feature = "rcu")]
+    {
+        run::<_, Native>(maple_tree::UserRcu::new(), true, 6);
+        run::<_, Fanout<4>>(maple_tree::UserRcu::new(), false, 7);
+        assert_eq!(ALIVE.load(Ordering::Relaxed), 0);
+    }
     #[cfg(feature = "epoch")]
     {
         run::<_, Native>(maple_tree::Epoch, false, 4);

@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use samara_bench::shared::{Locked, MapleShared, Scc, SharedMap, Skip, Swapped};
+use samara_bench::shared::{Locked, MapleEpoch, MapleShared, Scc, SharedMap, Skip, Swapped};
 use samara_bench::{Options, Random, Ranges, Report, Row, Sense, Target, pin};
 
 /// Entries of the maps.
@@ -65,6 +65,7 @@ pub(crate) fn rows(options: &Options, quick: bool, all: bool) -> Vec<Row> {
             mix.run = run;
             let figures = [
                 (MapleShared::NAME, mix.run::<MapleShared>()),
+                (MapleEpoch::NAME, mix.run::<MapleEpoch>()),
                 (Locked::NAME, mix.run::<Locked>()),
                 (Skip::NAME, mix.run::<Skip>()),
                 (Scc::NAME, mix.run::<Scc>()),

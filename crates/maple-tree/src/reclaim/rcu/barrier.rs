@@ -1,0 +1,92 @@
+//! A fence whose two sides cost differently: next to nothing for readers, a system call for writers.
+//!
+//! `membarrier` (Linux 4.14) returns when every running thread of the program has passed a full barrier. For a thread that is
+//! [`light`] where another is [`heavy`], that barrier comes at some point of its program: before or after its `light`, which keeps the compiler from
+//! moving accesses across. So one of these holds, as with two sequentially consistent fences:
+//!
+//! * The barrier comes after the reader's accesses before `light`: the writer sees them after `heavy`.
+//! * It comes before the reader's accesses after `light`: they see what the writer did before `heavy`.
+//!
+//! Where there is no such call, both are fences.
+
+use crate::atomic::{Ordering, fence};
+
+#[cfg(all(target_os = "linux", not(any(loom, miri))))]
+mod kernel {
+    use core::sync::atomic::{AtomicU8, Ordering};
+
+    /// Whether the call is used: decided once, since both sides must do the same.
+    static USED: AtomicU8 = AtomicU8::new(UNKNOWN);
+    const UNKNOWN: u8 = 0;
+    const NO: u8 = 1;
+    const YES: u8 = 2;
+
+    fn membarrier(command: libc::c_int) -> bool {
+        // SAFETY: the call takes these three numbers, and touches no memory of the program's.
+        unsafe { libc::syscall(libc::SYS_membarrier, command, 0, 0) == 0 }
+    }
+
+    #[inline(always)]
+    pub(super) fn used() -> bool {
+        match USED.load(Ordering::Relaxed) {
+            YES => true,
+            NO => false,
+            _ => decide(),
+        }
+    }
+
+    fn register() -> bool {
+        membarrier(libc::MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+    }
+
+    #[cold]
+    fn decide() -> bool {
+        let works = register() && expedited();
+        let now = if works { YES } else { NO };
+        match USED.compare_exchange(UNKNOWN, now, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => works,
+            Err(there) => there == YES,
+        }
+    }
+
+    fn expedited() -> bool {
+        membarrier(libc::MEMBARRIER_CMD_PRIVATE_EXPEDITED)
+    }
+
+    pub(super) fn call() -> bool {
+        // A forked child may have to register anew.
+        expedited() || register() && expedited()
+    }
+}
+
+#[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
+mod kernel {
+    #[inline(always)]
+    pub(super) fn used() -> bool {
+        false
+    }
+
+    pub(super) fn call() -> bool {
+        false
+    }
+}
+
+/// The readers' side.
+#[inline(always)]
+pub(super) fn light() {
+    if kernel::used() {
+        core::sync::atomic::compiler_fence(Ordering::SeqCst);
+    } else {
+        fence(Ordering::SeqCst);
+    }
+}
+
+/// The writers' side. `false` if the kernel does not let the program do this any more: then it has not been done.
+pub(super) fn heavy() -> bool {
+    if kernel::used() {
+        kernel::call()
+    } else {
+        fence(Ordering::SeqCst);
+        true
+    }
+}

@@ -1,0 +1,254 @@
+//! RCU for programs: readers note in memory of their own that they are there, without a fence.
+
+mod barrier;
+mod later;
+mod readers;
+
+use core::cell::Cell;
+use core::fmt;
+use core::marker::PhantomData;
+use core::ptr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use crate::reclaim::Reclaim;
+use later::{Free, Later, boxed};
+use readers::{Readers, Slot};
+
+#[cfg(not(loom))]
+fn readers() -> &'static Readers {
+    static READERS: Readers = Readers::new();
+    &READERS
+}
+
+#[cfg(loom)]
+fn readers() -> &'static Readers {
+    loom::lazy_static! {
+        static ref READERS: Readers = Readers::new();
+    }
+    &READERS
+}
+
+#[cfg(not(loom))]
+std::thread_local! {
+    /// The thread's slot. Without a destructor, so that looking at it is one load.
+    static SLOT: Cell<*const Slot> = const { Cell::new(ptr::null()) };
+    /// Gives the slot up when the thread ends.
+    static END: End = const { End };
+}
+
+#[cfg(loom)]
+loom::thread_local! {
+    static SLOT: Cell<*const Slot> = Cell::new(ptr::null());
+}
+
+#[cfg(not(loom))]
+struct End;
+
+#[cfg(not(loom))]
+impl Drop for End {
+    fn drop(&mut self) {
+        let slot = SLOT.replace(ptr::null());
+        // SAFETY: slots are never freed.
+        if let Some(slot) = unsafe { slot.as_ref() } {
+            // SAFETY: this one was the thread's until now.
+            unsafe { slot.leave_to_others() };
+        }
+    }
+}
+
+/// The thread's slot, if it has one.
+#[inline(always)]
+fn slot() -> Option<&'static Slot> {
+    // SAFETY: slots are never freed.
+    unsafe { SLOT.with(Cell::get).as_ref() }
+}
+
+/// A slot for the thread; `None` if there is no memory, or the thread is about to end.
+#[cold]
+fn new_slot() -> Option<&'static Slot> {
+    // Asking for it is what has its destructor called.
+    #[cfg(not(loom))]
+    END.try_with(|_| ()).ok()?;
+    let slot = readers().take()?;
+    SLOT.with(|s| s.set(slot));
+    Some(slot)
+}
+
+/// RCU in user space, as `liburcu` has it (its flavour `memb`): a reader writes only to memory of its own, with no fence and no locked instruction;
+/// who wants to know whether the readers have left makes them pass a barrier, by Linux's `membarrier`. Where there is no such call
+/// readers execute a fence.
+///
+/// All maps of a program share its readers: a reader that stays in one map keeps what has been removed from others, too. Nodes are
+/// used again by the map's own writers. Values are dropped by a later write, [`barrier`](UserRcu::barrier), or with the map, whichever comes first.
+///
+/// ```
+/// use maple_tree::{SyncMapleTree, UserRcu};
+///
+/// static NAMES: SyncMapleTree<u32, Box<&str>, UserRcu> = SyncMapleTree::new(UserRcu::new());
+///
+/// NAMES.insert_range(0..10, Box::new("low"))?;
+/// std::thread::scope(|s| {
+///     s.spawn(|| assert!(NAMES.contains(4)));
+///     s.spawn(|| NAMES.store_range(0..10, Box::new("lower")));
+/// });
+/// NAMES.reclaim().barrier();
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Desnoyers, McKenney, Stern, Dagenais, Walpole: *User-Level Implementations of Read-Copy Update*, IEEE Transactions on Parallel and
+/// Distributed Systems 23 (2012).
+pub struct UserRcu {
+    later: Mutex<Later>,
+}
+
+impl UserRcu {
+    /// Nothing retired.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self {
+            later: Mutex::new(Later::new()),
+        }
+    }
+
+    fn later(&self) -> MutexGuard<'_, Later> {
+        // Nothing panics while it is locked.
+        self.later.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the readers that are about, and calls all that has been retired until now. Linux calls this `rcu_barrier`.
+    ///
+    /// Does nothing on a thread that is a reader itself: it would wait for ever.
+    pub fn barrier(&self) {
+        let retired = self.later().take();
+        if wait() {
+            retired.into_iter().flatten().for_each(|free| free());
+        } else {
+            let mut later = self.later();
+            for free in retired.into_iter().flatten() {
+                if let Err(free) = later.push(free) {
+                    // No memory, and readers about.
+                    core::mem::forget(free);
+                }
+            }
+        }
+    }
+}
+
+/// Waits for the readers that are about; `false`, without waiting, if the thread is one itself, or there is no way to tell.
+fn wait() -> bool {
+    if slot().is_some_and(Slot::is_inside) {
+        return false;
+    }
+    let readers = readers();
+    let Some(period) = readers.begin() else {
+        return false;
+    };
+    while !readers.is_over(period) {
+        #[cfg(loom)]
+        loom::thread::yield_now();
+        #[cfg(not(loom))]
+        std::thread::yield_now();
+    }
+    true
+}
+
+impl Default for UserRcu {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for UserRcu {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UserRcu").finish_non_exhaustive()
+    }
+}
+
+impl Drop for UserRcu {
+    fn drop(&mut self) {
+        // Guards borrow this: the readers that may have found what was retired have left.
+        let retired = self.later().take();
+        retired.into_iter().flatten().for_each(|free: Free| free());
+    }
+}
+
+/// A reader's presence with [`UserRcu`].
+#[derive(Debug)]
+pub struct RcuGuard<'a> {
+    /// `None` if the reader is counted instead.
+    slot: Option<&'static Slot>,
+    /// A slot is for its thread only.
+    marker: PhantomData<(&'a UserRcu, *mut ())>,
+}
+
+impl Drop for RcuGuard<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        match self.slot {
+            // SAFETY: guards stay on the thread that made them, whose slot this is.
+            Some(slot) => unsafe { slot.leave() },
+            None => readers().leave_without(),
+        }
+    }
+}
+
+// SAFETY: see the module `readers`. Whoever looks for the end of a grace period comes after who began it: by the lock of the map's writers, or
+// of what is retired. What was retired is called when a period is over that began after the retirement, or with no guards left.
+unsafe impl Reclaim for UserRcu {
+    type Guard<'a> = RcuGuard<'a>;
+
+    // The model checker sees to every one at once.
+    const BATCH: usize = if cfg!(loom) { 1 } else { 64 };
+
+    #[inline]
+    fn enter(&self) -> RcuGuard<'_> {
+        let slot = slot().or_else(new_slot);
+        match slot {
+            // SAFETY: it is this thread's.
+            Some(slot) => unsafe { readers().enter(slot) },
+            None => readers().enter_without(),
+        }
+        RcuGuard {
+            slot,
+            marker: PhantomData,
+        }
+    }
+
+    fn start_poll(&self) -> Option<u64> {
+        readers().begin()
+    }
+
+    fn poll(&self, period: u64) -> bool {
+        readers().is_over(period)
+    }
+
+    unsafe fn retire<F: FnOnce() + Send + 'static>(&self, free: F) {
+        let free = match boxed(free) {
+            Ok(free) => free,
+            Err(free) => {
+                // Without memory to remember it: now, or never.
+                if wait() {
+                    free();
+                } else {
+                    core::mem::forget(free);
+                }
+                return;
+            }
+        };
+        let mut later = self.later();
+        let over = match later.push(free) {
+            Ok(()) => later.turn(readers()),
+            Err(free) => {
+                drop(later);
+                if wait() {
+                    free();
+                } else {
+                    core::mem::forget(free);
+                }
+                return;
+            }
+        };
+        drop(later);
+        over.into_iter().for_each(|free| free());
+    }
+}
