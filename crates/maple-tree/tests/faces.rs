@@ -22,6 +22,7 @@ type Exclusive<K, S> = MapleTree<K, Box<Alive>, Nodes, S>;
 type Shared<K, S> = SyncMapleTree<K, Box<Alive>, Waiting, Nodes, spin::Mutex<()>, S>;
 
 /// A map of one of the faces.
+#[allow(clippy::large_enum_variant, reason = "there are one or two at a time")]
 enum Face<K: Key, S: Shape> {
     Exclusive(Exclusive<K, S>),
     Shared(Shared<K, S>),

@@ -30,6 +30,7 @@ type Exclusive = MapleTree<u32, Number, Nodes, Fanout<4>>;
 type Shared = SyncMapleTree<u32, Number, Waiting, Nodes, spin::Mutex<()>, Fanout<4>>;
 
 /// A tree of one of the modes.
+#[allow(clippy::large_enum_variant, reason = "there are one or two at a time")]
 pub enum Any {
     Exclusive(Exclusive),
     Shared(Shared),

@@ -78,6 +78,7 @@ pub struct Mode {
 type Exclusive = MapleTree<u32, u8, &'static Refusing, Fanout<4>>;
 type Shared = SyncMapleTree<u32, u8, Waiting, &'static Refusing, spin::Mutex<()>, Fanout<4>>;
 
+#[allow(clippy::large_enum_variant, reason = "there are one or two at a time")]
 enum Tree {
     Exclusive(Exclusive),
     Shared(Shared),
