@@ -93,7 +93,7 @@ exports! {
         (*mas).prev(min as usize, true).cast()
     }
 
-    /// `mas_store`: stores over `index..=last`; NULL erases. Gives the first entry that was in that range, or NULL. If there is no
+    /// `mas_store`: stores over `index..=last`; NULL erases, and index and last become the whole hole. Gives the first entry that was in that range, or NULL. If there is no
     /// memory without blocking the state is an error: see `mas_nomem`.
     fn mas_store(mas: *mut MaState, entry: *mut c_void) -> *mut c_void {
         let mas = &mut *mas;
@@ -105,13 +105,18 @@ exports! {
             // What `mas_nomem` brought and the tree, which had changed meanwhile, did not need.
             mas.release();
         }
+        mas.widen(entry.cast());
         before.cast()
     }
 
-    /// `mas_store_gfp`: stores over `index..=last`; NULL erases. 0, `-EINVAL` or `-ENOMEM`; on failure nothing changed.
+    /// `mas_store_gfp`: as `mas_store`, allocating with `gfp`. 0, `-EINVAL` or `-ENOMEM`; on failure nothing changed.
     fn mas_store_gfp(mas: *mut MaState, entry: *mut c_void, gfp: c_uint) -> c_int {
-        match (*mas).persist(gfp, |mas| mas.try_store(entry.cast())) {
-            Ok(()) => 0,
+        let mas = &mut *mas;
+        match mas.persist(gfp, |mas| mas.try_store(entry.cast())) {
+            Ok(()) => {
+                mas.widen(entry.cast());
+                0
+            }
             Err(error) => error,
         }
     }
@@ -125,7 +130,9 @@ exports! {
     /// the tree and the range are those of `mas_preallocate`.
     fn mas_store_prealloc(mas: *mut MaState, entry: *mut c_void) {
         let mas = &mut *mas;
-        mas.store(entry.cast());
+        if mas.store(entry.cast()) {
+            mas.widen(entry.cast());
+        }
         mas.release();
     }
 

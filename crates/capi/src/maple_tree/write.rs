@@ -121,6 +121,19 @@ impl MaState {
         true
     }
 
+    /// After a store of `entry`: if it was NULL the state is about the whole hole.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer.
+    pub(crate) unsafe fn widen(&mut self, entry: *mut ()) {
+        if entry.is_null() {
+            // SAFETY: the caller's promise: nothing is freed meanwhile.
+            let hole = unsafe { self.tree().words.seek(self.index) };
+            (self.index, self.last) = (hole.first, hole.last);
+        }
+    }
+
     /// The first entry in `index..=last`, or NULL.
     ///
     /// # Safety

@@ -338,6 +338,15 @@ static void normal(uint64_t *seed, unsigned int flags)
 	}
 }
 
+/* What a store over a range leaves a state about: after NULL the whole hole. */
+static void about(const struct ma_state *mas, unsigned long first, unsigned long last, void *entry)
+{
+	struct range there = slot(&now, first);
+
+	SAME(mas->index, entry ? first : there.first);
+	SAME(mas->last, entry ? last : there.last);
+}
+
 /* One call of the advanced interface, perhaps with the state of the call before. */
 static void advanced(uint64_t *seed, struct ma_state *mas)
 {
@@ -360,11 +369,13 @@ static void advanced(uint64_t *seed, struct ma_state *mas)
 		SAME(mas_store(mas, entry), was);
 		CHECK(!mas_is_err(mas));
 		put(&now, first, last, entry);
+		about(mas, first, last, entry);
 		break;
 	case 1:
 		mas_set_range(mas, first, last);
 		SAME(mas_store_gfp(mas, entry, rnd(seed) % 2 ? GFP_KERNEL : GFP_NOWAIT), 0);
 		put(&now, first, last, entry);
+		about(mas, first, last, entry);
 		break;
 	case 2:
 		mas_set_range(mas, first, last);
@@ -373,6 +384,7 @@ static void advanced(uint64_t *seed, struct ma_state *mas)
 		mas_store_prealloc(mas, entry);
 		fail_never();
 		put(&now, first, last, entry);
+		about(mas, first, last, entry);
 		break;
 	case 3:
 		mas_set(mas, first);
@@ -569,6 +581,26 @@ static void sentences(void)
 	SAME(mas.index, 24);
 	SAME(mas.last, 44);
 	SAME(mas_erase(&mas), NULL);
+	/* A store of NULL leaves it about the whole hole, one that failed about what was asked for. */
+	mas_set_range(&mas, 100, 199);
+	SAME(mas_store(&mas, V(7)), NULL);
+	mas_set_range(&mas, 150, 159);
+	SAME(mas_store_gfp(&mas, NULL, GFP_KERNEL), 0);
+	SAME(mas.index, 150);
+	SAME(mas.last, 159);
+	mas_set_range(&mas, 160, 169);
+	SAME(mas_preallocate(&mas, NULL, GFP_KERNEL), 0);
+	mas_store_prealloc(&mas, NULL);
+	SAME(mas.index, 150);
+	SAME(mas.last, 169);
+	mas_set_range(&mas, 190, 250);
+	SAME(mas_store(&mas, NULL), V(7));
+	SAME(mas.index, 190);
+	SAME(mas.last, ULONG_MAX);
+	mas_set_range(&mas, 180, 170);
+	SAME(mas_store_gfp(&mas, NULL, GFP_KERNEL), -EINVAL);
+	SAME(mas.index, 180);
+	SAME(mas.last, 170);
 	mas_unlock(&mas);
 	/* "mtree_store() call with an entry of NULL may be used to partially erase a range or many ranges at once." */
 	SAME(mtree_store(&tree, 5, NULL, GFP_KERNEL), 0);

@@ -288,14 +288,22 @@ unsafe fn step(
             3 => {
                 let ((first, last), entry) = (bytes.range(), bytes.entry());
                 mas_set_range(mas, first as _, last as _);
+                let mut about = (first, last);
                 match mas_store_gfp(mas, word(entry), gfp) {
-                    0 => model.store(first, last, entry),
+                    0 => {
+                        model.store(first, last, entry);
+                        if entry == 0 {
+                            // The whole hole.
+                            let hole = model.at(first);
+                            about = (hole.0, hole.1);
+                        }
+                    }
                     error => {
                         assert!(error == ENOMEM && LEFT.get() == Some(0) && mas_is_err(mas));
                         mas_reset(mas);
                     }
                 }
-                assert_eq!(((*mas).index, (*mas).last), (first, last));
+                assert_eq!(((*mas).index, (*mas).last), about);
             }
             4 => {
                 let index = bytes.index();
