@@ -40,25 +40,37 @@ impl<K: Key> fmt::Display for Damage<K> {
 impl<K: Key> core::error::Error for Damage<K> {}
 
 /// What the walk carries along.
-struct Walk {
+struct Walk<F> {
     inner: Kind,
     height: u32,
     /// The slot before was a hole.
     after_hole: bool,
+    first_word: F,
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Checks every rule of the structure.
     pub(crate) fn check(&self) -> Result<(), Damage<K>> {
+        let inner = self.inner_kind();
+        self.check_with(|node, above| match above {
+            None if node.is_dead() || node.parent(inner).is_some() => {
+                Some("the root is dead or has a parent")
+            }
+            Some(_) if node.is_dead() => Some("a dead node is reachable"),
+            Some(above) if !node.is_child_of(above) => Some("a child has another parent"),
+            _ => None,
+        })
+    }
+
+    /// Checks every rule of the structure; `first_word` tells what is wrong with the first word of a node below another one (none: the root).
+    pub(crate) fn check_with<F>(&self, first_word: F) -> Result<(), Damage<K>>
+    where
+        F: Fn(Node<K, S>, Option<Node<K, S>>) -> Option<&'static str>,
+    {
         let root = match self.root() {
+            Root::Empty | Root::Single(_) if self.height() == 0 => return Ok(()),
             Root::Empty | Root::Single(_) => {
-                if self.height() == 0 {
-                    return Ok(());
-                }
-                return Err(Damage {
-                    what: "a tree without nodes has a height",
-                    at: K::MIN,
-                });
+                return Err(Damage::new("a tree without nodes has a height", K::MIN));
             }
             Root::Node(root) => root,
         };
@@ -66,25 +78,20 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             inner: self.inner_kind(),
             height: self.height(),
             after_hole: false,
+            first_word,
         };
-        if root.is_dead() || root.parent(walk.inner).is_some() {
-            return Err(Damage {
-                what: "the root is dead or has a parent",
-                at: K::MIN,
-            });
+        if let Some(what) = (walk.first_word)(root, None) {
+            return Err(Damage::new(what, K::MIN));
         }
         if root.end() == 0 && (!root.is_leaf() || root.slot(0).is_null()) {
-            return Err(Damage {
-                what: "the root is not needed",
-                at: K::MIN,
-            });
+            return Err(Damage::new("the root is not needed", K::MIN));
         }
         walk.node(root, K::MIN, K::MAX, 1)?;
         Ok(())
     }
 }
 
-impl Walk {
+impl<F> Walk<F> {
     /// Checks a node and all below; gives the size of the largest hole.
     fn node<K: Key, S: Shape>(
         &mut self,
@@ -92,16 +99,16 @@ impl Walk {
         min: K,
         max: K,
         level: u32,
-    ) -> Result<K, Damage<K>> {
-        let damage = |what| Err(Damage { what, at: min });
+    ) -> Result<K, Damage<K>>
+    where
+        F: Fn(Node<K, S>, Option<Node<K, S>>) -> Option<&'static str>,
+    {
+        let damage = |what| Err(Damage::new(what, min));
         if node.is_leaf() != (level == self.height) {
             return damage("leaves are not all on the lowest level");
         }
         if !node.is_leaf() && node.kind() != self.inner {
             return damage("an inner node is of the wrong kind");
-        }
-        if node.is_dead() {
-            return damage("a dead node is reachable");
         }
         let end = node.end();
         let capacity = node.capacity();
@@ -132,8 +139,8 @@ impl Walk {
                     return damage("a slot of an inner node holds no node");
                 }
                 let child = node.child(i);
-                if !child.is_child_of(node) {
-                    return damage("a child has another parent");
+                if let Some(what) = (self.first_word)(child, Some(node)) {
+                    return damage(what);
                 }
                 let gap = self.node(child, first, last, level + 1)?;
                 if node.kind() == Kind::Gap {

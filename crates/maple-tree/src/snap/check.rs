@@ -5,7 +5,7 @@ use std_alloc::vec::Vec;
 
 use crate::check::Damage;
 use crate::key::Key;
-use crate::node::{Geometry, Kind, Node, is_node};
+use crate::node::Node;
 use crate::shape::Shape;
 use crate::snap::{CowMapleTree, SharedAlloc};
 use crate::tree::Root;
@@ -21,82 +21,6 @@ pub struct Sharing {
     pub shared: usize,
 }
 
-/// What the walk carries along.
-struct Walk {
-    inner: Kind,
-    height: usize,
-    /// The slot before was a hole.
-    after_hole: bool,
-}
-
-impl Walk {
-    /// Checks a node and all below; gives the size of the largest hole.
-    fn node<K: Key, S: Shape>(
-        &mut self,
-        node: Node<K, S>,
-        min: K,
-        max: K,
-        level: usize,
-    ) -> Result<K, Damage<K>> {
-        let damage = |what| Err(Damage::new(what, min));
-        if node.is_leaf() != (level == self.height) {
-            return damage("leaves are not all on the lowest level");
-        }
-        if !node.is_leaf() && node.kind() != self.inner {
-            return damage("an inner node is of the wrong kind");
-        }
-        if node.count() == Some(0) {
-            return damage("a node that is not counted is reachable");
-        }
-        let (end, capacity) = (node.end(), node.capacity());
-        if end >= capacity {
-            return damage("the end is beyond the slots");
-        }
-        if level > 1 && max != K::MAX && node.used() < Geometry::<K, S>::least(node.kind()) {
-            return damage("a node has too few slots");
-        }
-        let mut first = min;
-        let mut largest = K::MIN;
-        for i in 0..=end {
-            let last = node.last(i, max);
-            if last < first || max < last || (i < end && last == max) || (i == end && last != max) {
-                return damage("pivots are not in order");
-            }
-            let word = node.slot(i);
-            if node.is_leaf() {
-                if word.is_null() {
-                    if self.after_hole {
-                        return damage("two holes are neighbours");
-                    }
-                    largest = largest.max(K::span(first, last));
-                }
-                self.after_hole = word.is_null();
-            } else {
-                if !is_node(word) {
-                    return damage("a slot of an inner node holds no node");
-                }
-                let gap = self.node(node.child(i), first, last, level + 1)?;
-                if node.kind() == Kind::Gap {
-                    if node.gap(i) != gap {
-                        return damage("the size of the largest hole is wrong");
-                    }
-                    largest = largest.max(gap);
-                }
-            }
-            first = last.wrapping_add(K::ONE);
-        }
-        for i in end..capacity {
-            if i + 1 < capacity && node.pivot(i) != K::MAX {
-                return damage("a pivot after the last slot is in use");
-            }
-            if i > end && !node.slot(i).is_null() {
-                return damage("a slot after the last one is in use");
-            }
-        }
-        Ok(largest)
-    }
-}
-
 impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     /// Checks every rule of the structure but the counts of shared nodes. O(n). Meant for tests.
     ///
@@ -104,22 +28,13 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     ///
     /// The first rule that does not hold.
     pub fn check(&self) -> Result<(), Damage<K>> {
-        let root = match self.raw.root() {
-            Root::Empty if self.raw.height() == 0 => return Ok(()),
-            Root::Empty => return Err(Damage::new("a tree without nodes has a height", K::MIN)),
-            Root::Single(_) => return Err(Damage::new("an entry stands in the root", K::MIN)),
-            Root::Node(root) => root,
-        };
-        if root.end() == 0 && (!root.is_leaf() || root.slot(0).is_null()) {
-            return Err(Damage::new("the root is not needed", K::MIN));
+        if let Root::Single(_) = self.raw.root() {
+            return Err(Damage::new("an entry stands in the root", K::MIN));
         }
-        let mut walk = Walk {
-            inner: self.raw.inner_kind(),
-            height: self.raw.height() as usize,
-            after_hole: false,
-        };
-        walk.node(root, K::MIN, K::MAX, 1)?;
-        Ok(())
+        self.raw.check_with(|node, _| {
+            let lost = node.count() == Some(0);
+            lost.then_some("a node that is not counted is reachable")
+        })
     }
 
     /// Checks the maps, and that every node is counted exactly as often as it is led to. The maps are all that share

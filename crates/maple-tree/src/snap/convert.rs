@@ -8,9 +8,9 @@ use crate::map::MapleTree;
 use crate::node::{Kind, NULL, Node, NodeMut, Word};
 use crate::reserve::{AllocError, Reserve};
 use crate::shape::Shape;
-use crate::snap::fill::Fill;
 use crate::snap::release::release;
 use crate::snap::{CowMapleTree, SharedAlloc};
+use crate::store::apply::Fill;
 use crate::store::{Item, Items};
 use crate::tree::{RawTree, Root};
 use crate::value::{Duplicate, Value};
@@ -183,7 +183,7 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> Drop for Unfinished<'_, K, V, A
 /// A leaf whose only entry is at index 0.
 fn single_leaf<K: Key, S: Shape>(word: Word, reserve: &mut Reserve) -> Word {
     let gap = K::MIN;
-    let mut fill = Fill::<K, S>::new(Kind::Leaf, [2, 0, 0], K::MIN, reserve);
+    let mut fill = Fill::<K, S, _>::counted(Kind::Leaf, [2, 0, 0], K::MIN, reserve);
     for (word, last) in [(word, K::MIN), (NULL, K::MAX)] {
         fill.push(Item { word, last, gap });
     }

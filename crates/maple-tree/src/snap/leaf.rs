@@ -7,11 +7,11 @@ use crate::gap_upkeep::largest_in_leaf;
 use crate::key::Key;
 use crate::node::{NULL, Word};
 use crate::shape::Shape;
-use crate::snap::fill::splice;
 use crate::snap::level::tell_ancestors;
 use crate::snap::path::{Path, Step};
 use crate::snap::release::Removed;
 use crate::snap::rewrite::{Edit, Rewrite};
+use crate::store::apply::splice;
 use crate::value::Duplicate;
 
 impl<K: Key, S: Shape, A: NodeAlloc> Rewrite<'_, K, S, A> {

@@ -28,7 +28,6 @@
 mod alloc;
 mod check;
 mod convert;
-mod fill;
 mod leaf;
 mod level;
 mod new;

@@ -17,13 +17,13 @@ use crate::node::{Kind, NULL, Word};
 use crate::prefetch;
 use crate::reserve::{AllocError, Reserve};
 use crate::shape::Shape;
-use crate::snap::fill::{Fill, splice};
 use crate::snap::level::{Kept, Level, count_nodes, tell_ancestors};
 use crate::snap::new::{Failure, New, Same};
 use crate::snap::path::{Path, Step};
 use crate::snap::prepare::Ready;
 use crate::snap::release::Removed;
 use crate::snap::rewrite::{Edit, Rewrite};
+use crate::store::apply::{Counts, Fill, splice};
 use crate::store::{Item, Items};
 use crate::tree::Root;
 use crate::value::Duplicate;
@@ -225,8 +225,8 @@ fn build<K: Key, S: Shape, V: Duplicate, A: NodeAlloc>(
     let (min, max) = level.bounds();
     let kind = level.kind();
     let mut reserve = core::mem::replace(&mut ready.reserve, Reserve::new());
-    let mut fill = Fill::<K, S>::new(kind, level.sizes(), min, &mut reserve);
-    let mut keep = |fill: &mut Fill<'_, K, S>, (step, slots): Kept<K, S>| {
+    let mut fill = Fill::<K, S, _>::counted(kind, level.sizes(), min, &mut reserve);
+    let mut keep = |fill: &mut Fill<'_, K, S, Counts>, (step, slots): Kept<K, S>| {
         let node = step.node;
         if !step.owned && !kind.is_leaf() {
             // Raising waits for the memory each time, reading does not: let all come at once.
@@ -272,7 +272,7 @@ fn new_root<K: Key, S: Shape>(items: &Items<K>, inner: Kind, reserve: &mut Reser
         return only.word;
     }
     let sizes = [items.as_slice().len(), 0, 0];
-    let mut fill = Fill::<K, S>::new(inner, sizes, K::MIN, reserve);
+    let mut fill = Fill::<K, S, _>::counted(inner, sizes, K::MIN, reserve);
     for &item in items.as_slice() {
         fill.push(item);
     }

@@ -12,11 +12,11 @@ use crate::key::Key;
 use crate::node::{Kind, NULL, Node, Word};
 use crate::reserve::Reserve;
 use crate::shape::Shape;
-use crate::snap::fill::Fill;
 use crate::snap::level::too_few;
 use crate::snap::new::{Failure, New};
 use crate::snap::path::{Path, Step};
 use crate::snap::release::release;
+use crate::store::apply::Fill;
 use crate::store::{Item, Items};
 use crate::tree::{RawTree, Root};
 use crate::value::Duplicate;
@@ -83,7 +83,7 @@ impl<K: Key, S: Shape, A: NodeAlloc> Rewrite<'_, K, S, A> {
         };
         let items = edit.items(NULL, new.into_word(), NULL);
         let sizes = [edit.count(), 0, 0];
-        let mut fill = Fill::<K, S>::new(Kind::Leaf, sizes, K::MIN, &mut reserve);
+        let mut fill = Fill::<K, S, _>::counted(Kind::Leaf, sizes, K::MIN, &mut reserve);
         for &item in items.as_slice() {
             fill.push(item);
         }

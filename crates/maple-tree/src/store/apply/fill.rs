@@ -1,13 +1,49 @@
 //! Filling new nodes with the slots that they take over and the items between.
 
+use core::marker::PhantomData;
+
 use crate::key::Key;
 use crate::node::{Kind, Node, NodeMut};
 use crate::reserve::Reserve;
 use crate::shape::Shape;
 use crate::store::{Item, Items};
 
+/// What the first words of a tree's nodes hold beside their ends.
+pub(crate) trait FirstWord<K, S> {
+    /// A node is about to be filled.
+    fn begin(node: Node<K, S>);
+    /// A node has got a child.
+    fn adopt(node: Node<K, S>, child: Node<K, S>);
+}
+
+/// Each node names its parent.
+pub(crate) struct Parents;
+
+impl<K: Key, S: Shape> FirstWord<K, S> for Parents {
+    #[inline(always)]
+    fn begin(_: Node<K, S>) {}
+
+    #[inline(always)]
+    fn adopt(node: Node<K, S>, child: Node<K, S>) {
+        child.set_parent(Some(node));
+    }
+}
+
+/// Each node counts who leads to it: for a new one that is 1, for what is going to lead to it. A child's count moves with its slot.
+pub(crate) struct Counts;
+
+impl<K: Key, S: Shape> FirstWord<K, S> for Counts {
+    #[inline(always)]
+    fn begin(node: Node<K, S>) {
+        node.count_one();
+    }
+
+    #[inline(always)]
+    fn adopt(_: Node<K, S>, _: Node<K, S>) {}
+}
+
 /// Up to three new nodes of one level, being filled from the left.
-pub(super) struct Fill<'r, K, S> {
+pub(crate) struct Fill<'r, K, S, W = Parents> {
     reserve: &'r mut Reserve,
     kind: Kind,
     sizes: [usize; 3],
@@ -19,11 +55,26 @@ pub(super) struct Fill<'r, K, S> {
     /// Largest hole so far in the node being filled.
     largest: K,
     done: Items<K>,
+    marker: PhantomData<W>,
 }
 
 impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
-    /// Fills nodes of a kind with `sizes` slots each (0: no such node); they start at `min`.
+    /// Fills nodes of a kind with `sizes` slots each (0: no such node); they start at `min`. The reserve has them.
     pub(super) fn new(kind: Kind, sizes: [usize; 3], min: K, reserve: &'r mut Reserve) -> Self {
+        Self::empty(kind, sizes, min, reserve)
+    }
+}
+
+impl<'r, K: Key, S: Shape> Fill<'r, K, S, Counts> {
+    /// As [`new`](Fill::new), for nodes that are counted.
+    pub(crate) fn counted(kind: Kind, sizes: [usize; 3], min: K, reserve: &'r mut Reserve) -> Self {
+        Self::empty(kind, sizes, min, reserve)
+    }
+}
+
+impl<'r, K: Key, S: Shape, W: FirstWord<K, S>> Fill<'r, K, S, W> {
+    #[inline(always)]
+    fn empty(kind: Kind, sizes: [usize; 3], min: K, reserve: &'r mut Reserve) -> Self {
         Self {
             reserve,
             kind,
@@ -33,6 +84,7 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
             first: min,
             largest: K::MIN,
             done: Items::new(),
+            marker: PhantomData,
         }
     }
 
@@ -42,7 +94,11 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
         let size = self.sizes[self.done.as_slice().len()];
         let node = match self.node {
             Some(node) => node,
-            None => *self.node.insert(self.reserve.take(self.kind)),
+            None => {
+                let new = self.reserve.take(self.kind);
+                W::begin(new.node());
+                *self.node.insert(new)
+            }
         };
         (node, size)
     }
@@ -67,7 +123,7 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
 
     /// Adds one slot.
     #[inline]
-    pub(super) fn push(&mut self, item: Item<K>) {
+    pub(crate) fn push(&mut self, item: Item<K>) {
         let (node, size) = self.current();
         let i = self.used;
         node.set_slot(i, item.word);
@@ -87,7 +143,7 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
             Kind::Range => {}
         }
         if !self.kind.is_leaf() {
-            node.node().child(i).set_parent(Some(node.node()));
+            W::adopt(node.node(), node.node().child(i));
         }
         self.advance(node, 1, size, item.last);
     }
@@ -165,13 +221,13 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
                 node.node().set_gap(at + n, gap);
                 self.largest = self.largest.max(gap);
             }
-            node.node().child(at + n).set_parent(Some(node.node()));
+            W::adopt(node.node(), node.node().child(at + n));
         }
         last
     }
 
     /// The new nodes, as slots of the level above.
-    pub(super) fn finish(self) -> Items<K> {
+    pub(crate) fn finish(self) -> Items<K> {
         debug_assert!(self.node.is_none(), "fewer slots than planned");
         self.done
     }

@@ -19,6 +19,8 @@ use crate::store::plan::{Action, Plan};
 use crate::tree::RawTree;
 
 pub(crate) use bury::bury;
+pub(crate) use fill::{Counts, Fill};
+pub(crate) use leaf::splice;
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Carries out a plan, and hands what it removed to `sink`.
