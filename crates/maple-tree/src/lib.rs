@@ -23,6 +23,7 @@ pub mod alloc;
 mod atomic;
 mod bounds;
 mod build;
+mod change;
 mod check;
 #[cfg(all(test, not(loom)))]
 mod check_tests;
