@@ -25,11 +25,13 @@
 //! thread that raises a count into that zone sets it to its middle while it still owns a count; so many threads as it would take to lead out of
 //! the middle do not exist.
 
-use core::ptr;
+use core::ptr::{self, NonNull};
 
 use crate::atomic::{AtomicPtr, Ordering};
 use crate::key::Key;
-use crate::node::{END_MASK, NODE_BYTES, Node, Word};
+#[cfg(loom)]
+use crate::node::Kind;
+use crate::node::{END_MASK, NODE_BYTES, Node, NodeMut, Word};
 use crate::shape::Shape;
 
 /// One, where the count is in the first word.
@@ -113,12 +115,14 @@ impl<K: Key, S: Shape> Node<K, S> {
     #[inline]
     #[must_use = "a node that nobody leads to has to be freed"]
     pub(crate) fn lower(self) -> bool {
-        if self.is_sole() {
+        let cell = self.cells.first_word();
+        // One look is enough for both.
+        let word = cell.load(Ordering::Acquire).addr();
+        if word & !END_MASK == ONE {
             // Nobody is there who could raise it, or see that it has not been lowered.
             return true;
         }
-        let cell = self.cells.first_word();
-        if cell.load(Ordering::Relaxed).addr() & PINNED != 0 {
+        if word & PINNED != 0 {
             return false;
         }
         if subtract(cell, ONE, Ordering::Release) & !END_MASK != ONE {
@@ -130,12 +134,50 @@ impl<K: Key, S: Shape> Node<K, S> {
     }
 }
 
+impl<K: Key, S: Shape> NodeMut<K, S> {
+    /// Makes a copy of a node out of fresh memory, whose count is 1. What it leads to is not counted again.
+    ///
+    /// # Safety
+    ///
+    /// `block` is memory of [`LAYOUT`] that nobody else uses; nobody writes the old node meanwhile, but for its count.
+    #[inline]
+    pub(crate) unsafe fn copy_counted(block: NonNull<u8>, old: Node<K, S>) -> Self {
+        #[cfg(not(loom))]
+        // SAFETY: both are whole nodes, and different ones (the caller's promise). The first word, which others may be writing, is
+        // left out.
+        unsafe {
+            let first = size_of::<Word>();
+            let (from, to) = (old.block().add(first), block.add(first));
+            ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), NODE_BYTES - first);
+            let word = ptr::without_provenance_mut(ONE | old.end());
+            block.cast::<Word>().write(word);
+            let tag = old.word().addr() & crate::node::TAG_BITS;
+            Node::from_word(block.as_ptr().map_addr(|a| a | tag).cast()).write()
+        }
+        #[cfg(loom)]
+        // SAFETY: as above.
+        unsafe {
+            let new = Self::init(block, old.kind());
+            for i in 0..old.used() {
+                new.set_slot(i, old.slot(i));
+                if i < old.end() {
+                    new.set_pivot(i, old.pivot(i));
+                }
+                if old.kind() == Kind::Gap {
+                    new.node().set_gap(i, old.gap(i));
+                }
+            }
+            new.set_end(old.end());
+            new.node().count_one();
+            new
+        }
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use core::ptr::NonNull;
-
     use super::*;
-    use crate::node::{Kind, NodeMut};
+    use crate::node::Kind;
     use crate::shape::Native;
 
     #[repr(align(256))]

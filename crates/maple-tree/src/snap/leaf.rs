@@ -8,7 +8,7 @@ use crate::key::Key;
 use crate::node::{NULL, Word};
 use crate::shape::Shape;
 use crate::snap::level::tell_ancestors;
-use crate::snap::path::{Path, Step};
+use crate::snap::path::Path;
 use crate::snap::release::Removed;
 use crate::snap::rewrite::{Edit, Rewrite};
 use crate::store::apply::splice;
@@ -29,15 +29,15 @@ impl<K: Key, S: Shape, A: NodeAlloc> Rewrite<'_, K, S, A> {
         edit: &Edit<K>,
         word: Word,
         twin: Option<V>,
-        taken: Option<Step<K, S>>,
+        taken: Option<usize>,
     ) -> Option<V> {
         let step = *left.at(0);
         let (leaf, from) = (step.node, step.slot);
         let (head, tail) = (leaf.slot(from), leaf.slot(to));
-        let out = taken.map_or(NULL, |step| step.node.slot(step.slot));
-        if let Some(step) = taken {
-            // SAFETY: it is this leaf, which is owned: nobody else sees it. Its value moves.
-            unsafe { leaf.write() }.set_slot(step.slot, NULL);
+        let out = taken.map_or(NULL, |slot| leaf.slot(slot));
+        if let Some(slot) = taken {
+            // SAFETY: the leaf is owned: nobody else sees it. The value moves.
+            unsafe { leaf.write() }.set_slot(slot, NULL);
         }
         let mut removed = Removed::new();
         for i in from..=to {

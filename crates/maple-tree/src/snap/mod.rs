@@ -28,6 +28,7 @@
 mod alloc;
 mod check;
 mod convert;
+mod copy;
 mod leaf;
 mod level;
 mod new;

@@ -7,10 +7,8 @@ use crate::value::Value;
 pub(super) trait New<V>: Sized {
     /// The range becomes a hole.
     const ERASES: bool = false;
-    /// The range is that of an entry, which stays: it only becomes ours alone.
-    const KEEPS: bool = false;
 
-    /// The word to be stored, which the tree owns from now on: NULL for a hole, and for what stays.
+    /// The word to be stored, which the tree owns from now on: NULL for a hole.
     fn into_word(self) -> Word;
 }
 
@@ -19,18 +17,6 @@ pub(super) struct Hole;
 
 impl<V> New<V> for Hole {
     const ERASES: bool = true;
-
-    #[inline]
-    fn into_word(self) -> Word {
-        NULL
-    }
-}
-
-/// The entry that is there.
-pub(super) struct Same;
-
-impl<V> New<V> for Same {
-    const KEEPS: bool = true;
 
     #[inline]
     fn into_word(self) -> Word {

@@ -79,16 +79,23 @@ impl<K: Key, S: Shape> Clone for Path<K, S> {
 
 impl<K: Key, S: Shape> Path<K, S> {
     /// Down to the slot of a leaf that covers `key`. All levels of the path are written.
-    #[inline]
+    // In line, so that the path is made where it is kept: it is large.
+    #[inline(always)]
     pub(super) fn down(root: Node<K, S>, height: usize, key: K) -> Self {
         let mut path = Self {
             height,
             steps: [const { MaybeUninit::uninit() }; MOST_LEVELS],
         };
+        path.go_down(root, key);
+        path
+    }
+
+    #[inline]
+    fn go_down(&mut self, root: Node<K, S>, key: K) {
         let mut at = (root, K::MIN, K::MAX, root.is_sole());
-        for level in (0..height).rev() {
+        for level in (0..self.height).rev() {
             let (node, min, max, owned) = at;
-            let step = path.steps[level].write(Step {
+            let step = self.steps[level].write(Step {
                 node,
                 slot: node.search(key),
                 min,
@@ -99,12 +106,19 @@ impl<K: Key, S: Shape> Path<K, S> {
                 at = step.child();
             }
         }
-        path
     }
 
     #[inline]
     pub(super) fn height(&self) -> usize {
         self.height
+    }
+
+    /// How many nodes of the path, from the leaf up, are not owned.
+    #[inline]
+    pub(super) fn shared(&self) -> usize {
+        (0..self.height)
+            .find(|&l| self.at(l).owned)
+            .unwrap_or(self.height)
     }
 
     /// The step at a level, which is below the height.

@@ -29,18 +29,23 @@ pub(super) struct Ready<'a, V: Duplicate, A: NodeAlloc> {
 }
 
 impl<'a, V: Duplicate, A: NodeAlloc> Ready<'a, V, A> {
-    /// Reserves nodes.
-    pub(super) fn with_nodes(nodes: usize, alloc: &'a A) -> Result<Self, AllocError> {
-        let mut ready = Self {
+    /// Nothing yet.
+    #[inline(always)]
+    pub(super) fn new(alloc: &'a A) -> Self {
+        Self {
             alloc,
             reserve: Reserve::new(),
             words: [const { MaybeUninit::uninit() }; MOST_VALUES],
             made: 0,
             given: 0,
             marker: PhantomData,
-        };
-        ready.reserve.fill(nodes, alloc)?;
-        Ok(ready)
+        }
+    }
+
+    /// Reserves nodes.
+    #[inline]
+    pub(super) fn nodes(&mut self, count: usize) -> Result<(), AllocError> {
+        self.reserve.fill(count, self.alloc)
     }
 
     /// Makes a value once more. Nothing is done for a hole.

@@ -18,7 +18,7 @@ use crate::prefetch;
 use crate::reserve::{AllocError, Reserve};
 use crate::shape::Shape;
 use crate::snap::level::{Kept, Level, count_nodes, tell_ancestors};
-use crate::snap::new::{Failure, New, Same};
+use crate::snap::new::{Failure, New};
 use crate::snap::path::{Path, Step};
 use crate::snap::prepare::Ready;
 use crate::snap::release::Removed;
@@ -42,23 +42,6 @@ struct Plan<'p, K, S> {
 }
 
 impl<K: Key, S: Shape, A: NodeAlloc> Rewrite<'_, K, S, A> {
-    /// Makes the leaf that a path leads to, and all above it, this tree's own. The path is of no use then.
-    ///
-    /// # Safety
-    ///
-    /// As [`put`](Self::put).
-    pub(super) unsafe fn own<V: Duplicate>(&self, path: &mut Path<K, S>) -> Result<(), AllocError> {
-        let edit = Edit {
-            head: None,
-            last: path.at(0).last(),
-            tail: None,
-        };
-        let mut right = path.clone();
-        // SAFETY: the caller's promise.
-        let done = unsafe { self.rebuild::<V, _>(path, &mut right, &edit, Same, None, None) };
-        done.map(|_| ()).map_err(|_| AllocError)
-    }
-
     /// Replaces the nodes from where `left` leads to where `right` does.
     ///
     /// # Safety
@@ -75,18 +58,16 @@ impl<K: Key, S: Shape, A: NodeAlloc> Rewrite<'_, K, S, A> {
     ) -> Result<Option<V>, (Failure, N)> {
         let plan = Plan {
             level: Level::of(0, left, right, edit.count()),
-            keeps: (
-                N::KEEPS || edit.head.is_some(),
-                edit.tail.is_some() && twin.is_none(),
-            ),
+            keeps: (edit.head.is_some(), edit.tail.is_some() && twin.is_none()),
             left,
             right,
             edit,
             taken,
         };
+        let mut ready = Ready::new(self.alloc);
         // SAFETY: the caller's promise.
-        match unsafe { self.prepare::<V>(&plan) } {
-            Ok(ready) => {
+        match unsafe { self.prepare(&plan, &mut ready) } {
+            Ok(()) => {
                 let word = new.into_word();
                 // SAFETY: the caller's promise; nothing has changed since.
                 Ok(unsafe { self.carry_out(plan, ready, word, twin) })
@@ -103,11 +84,12 @@ impl<K: Key, S: Shape, A: NodeAlloc> Rewrite<'_, K, S, A> {
     unsafe fn prepare<V: Duplicate>(
         &self,
         plan: &Plan<'_, K, S>,
-    ) -> Result<Ready<'_, V, A>, AllocError> {
+        ready: &mut Ready<'_, V, A>,
+    ) -> Result<(), AllocError> {
         let level = &plan.level;
         let (l, r) = (&level.left, &level.right);
         let nodes = count_nodes(level, plan.left, plan.right);
-        let mut ready = Ready::<V, A>::with_nodes(nodes, self.alloc)?;
+        ready.nodes(nodes)?;
         // SAFETY: words in the tree are values, and it is exclusively borrowed.
         unsafe {
             if let Some(step) = plan.taken
@@ -121,9 +103,8 @@ impl<K: Key, S: Shape, A: NodeAlloc> Rewrite<'_, K, S, A> {
             if !r.owned && plan.keeps.1 {
                 ready.duplicate(r.node.slot(r.slot))?;
             }
-            ready.duplicate_kept(level)?;
+            ready.duplicate_kept(level)
         }
-        Ok(ready)
     }
 
     /// Changes the tree. Nothing fails here.
@@ -160,12 +141,7 @@ impl<K: Key, S: Shape, A: NodeAlloc> Rewrite<'_, K, S, A> {
         let head = if keeps.0 { moved(&level.left) } else { NULL };
         let tail = if keeps.1 { moved(&level.right) } else { NULL };
         let tail = twin.map_or(tail, |value| value.into_raw().as_ptr());
-        let mut items = match edit.head {
-            Some(_) => edit.items(head, word, tail),
-            // What is kept of the first slot then is the whole of it, and nothing is put there.
-            None if keeps.0 => edit.items(NULL, head, tail),
-            None => edit.items(NULL, word, tail),
-        };
+        let mut items = edit.items(head, word, tail);
         let mut removed = Removed::new();
         let mut at = 0;
         loop {

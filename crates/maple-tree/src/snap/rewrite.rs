@@ -1,8 +1,8 @@
 //! One write: plan → prepare → apply.
 //!
 //! The slots that a write touches are replaced by at most three items: what is left of the first slot, the new entry or hole, and what is
-//! left of the last slot. If one leaf is touched, is owned, and has room, it is [changed in place](super::leaf). Otherwise the leaves
-//! that take part are [replaced by new ones](super::rebuild).
+//! left of the last slot. If one leaf is touched and has room, its path is [copied](super::copy) as far as it is shared, and the leaf
+//! [changed in place](super::leaf). Otherwise the leaves that take part are [replaced by new ones](super::rebuild).
 
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
@@ -121,7 +121,7 @@ impl<K: Key, S: Shape, A: NodeAlloc> Rewrite<'_, K, S, A> {
             to.widen(root, left, &mut range);
         }
         let (first, last) = range;
-        let To { step: r, path } = to;
+        let r = to.step;
         let l = *left.at(0);
         let edit = Edit {
             head: (l.first() < first).then(|| first.wrapping_sub(K::ONE)),
@@ -150,14 +150,28 @@ impl<K: Key, S: Shape, A: NodeAlloc> Rewrite<'_, K, S, A> {
             let cleared = unsafe { self.clear(root, taken.as_ref()) };
             return cleared.map_err(|failure| (failure, new));
         }
-        if one && l.owned && total <= l.node.capacity() && !too_few(total, &l, one, whole) {
-            // SAFETY: the caller's promise; the leaf is owned.
-            return Ok(unsafe { self.in_leaf(left, r.slot, &edit, new.into_word(), twin, taken) });
+        if one && total <= l.node.capacity() && !too_few(total, &l, one, whole) {
+            let taken = taken.map(|step| step.slot);
+            let stays = |i| {
+                i < l.slot
+                    || r.slot < i
+                    || (i == l.slot && edit.head.is_some())
+                    || (i == r.slot && edit.tail.is_some() && twin.is_none())
+                    || Some(i) == taken
+            };
+            // SAFETY: the caller's promise.
+            let Ok(replaced) = (unsafe { self.copy_path::<V>(left, stays) }) else {
+                return Err((Failure::Alloc, new));
+            };
+            // SAFETY: the caller's promise; the leaf is owned now.
+            let out = unsafe { self.in_leaf(left, r.slot, &edit, new.into_word(), twin, taken) };
+            drop(replaced);
+            return Ok(out);
         }
-        let mut right = path.unwrap_or_else(|| left.clone());
+        let right = to.path.get_or_insert_with(|| left.clone());
         *right.at_mut(0) = r;
         // SAFETY: the caller's promise.
-        unsafe { self.rebuild(left, &mut right, &edit, new, twin, taken) }
+        unsafe { self.rebuild(left, right, &edit, new, twin, taken) }
     }
 
     /// Empties the tree. `taken` is the slot of an entry whose value is handed out.

@@ -27,6 +27,7 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     }
 
     /// The path down to `key`, or `None` if there are no nodes.
+    #[inline(always)]
     fn path(&self, key: K) -> Option<Path<K, S>> {
         match self.raw.root() {
             Root::Node(root) => Some(Path::down(root, self.raw.height() as usize, key)),
@@ -35,6 +36,7 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     }
 
     /// The path down to the entry at `key`, and its value's word.
+    #[inline(always)]
     fn entry(&self, key: K) -> Option<(Path<K, S>, NonNull<()>)> {
         let path = self.path(key)?;
         let step = path.at(0);
@@ -70,8 +72,9 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
             return Ok(Some((*path.at(0), raw)));
         }
         // SAFETY: the map is exclusively borrowed; its words are values.
-        unsafe { self.rewrite().own::<V>(&mut path) }?;
-        Ok(self.entry(key).map(|(path, raw)| (*path.at(0), raw)))
+        drop(unsafe { self.rewrite().copy_path::<V>(&mut path, |_| true) }?);
+        let step = *path.at(0);
+        Ok(NonNull::new(step.node.slot(step.slot)).map(|raw| (step, raw)))
     }
 
     /// Stores `value` at `range` if that is a hole, or part of one. O(log n).
