@@ -38,3 +38,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{ids:?}");
     Ok(())
 }
+
+#[test]
+fn runs() -> Result<(), Box<dyn std::error::Error>> {
+    main()
+}

@@ -26,3 +26,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{v4:?}\n{v6:?}");
     Ok(())
 }
+
+#[test]
+fn runs() -> Result<(), Box<dyn std::error::Error>> {
+    main()
+}

@@ -51,3 +51,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     );
     Ok(())
 }
+
+#[test]
+fn runs() -> Result<(), Box<dyn std::error::Error>> {
+    main()
+}

@@ -85,3 +85,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     println!("{:?}", IRQS.read().get(3).map(|handler| handler.name));
     Ok(())
 }
+
+#[test]
+fn runs() -> Result<(), Box<dyn std::error::Error>> {
+    main()
+}

@@ -52,3 +52,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(checkpoints[0].get(0x61_0000), Some(&"heap"));
     Ok(())
 }
+
+#[test]
+fn runs() -> Result<(), Box<dyn std::error::Error>> {
+    main()
+}

@@ -217,8 +217,8 @@ fn one_operation_on_trees_of_every_size() {
 type Member<'a, K, S> = Modelled<K, &'a Countdown, S>;
 
 fn history<K: Key, S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, base: K) {
-    let steps = if cfg!(miri) { 25 } else { steps };
-    let cells = if cfg!(miri) { 40 } else { cells };
+    let steps = if cfg!(miri) { 12 } else { steps };
+    let cells = if cfg!(miri) { 24 } else { cells };
     let nodes = Countdown::new();
     let mut rng = Rng(seed);
     {

@@ -79,7 +79,18 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     }
 
     /// Whether a snapshot shares the whole of this map at the moment, so that a write would copy its path from the root on. False for an empty
-    /// map. O(1).
+    /// map. O(1). (Where snapshots are dropped on other threads, it may have ceased to be true by the time that one looks.)
+    ///
+    /// ```
+    /// # use maple_tree::CowMapleTree;
+    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// map.insert_range(0..10, 1)?;
+    /// let before = map.snapshot();
+    /// assert!(map.is_shared());
+    /// drop(before);
+    /// assert!(!map.is_shared());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn is_shared(&self) -> bool {
         matches!(self.raw.root(), Root::Node(root) if !root.is_sole())
     }

@@ -64,6 +64,9 @@ use release::release;
 /// nothing, a `Box` is cloned. Apart from that it is used as a [`MapleTree`](crate::MapleTree). No method aborts or panics (unless duplicating or
 /// dropping a value does), and a write that fails changes no map of the family.
 ///
+/// Nobody waits: maps that share nodes have no lock in common, and what one of them does is never seen by another. A map that is read by several
+/// threads through references is one that nobody writes; who wants to write takes a snapshot.
+///
 /// ```
 /// use maple_tree::CowMapleTree;
 ///
@@ -75,6 +78,26 @@ use release::release;
 /// assert_eq!((before.get(0x2000), now.get(0x2000)), (Some(1), Some(2)));
 /// assert_eq!(before.len(), 1);
 /// assert_eq!(now.iter().map(|(_, v)| v).collect::<Vec<_>>(), [1, 2, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Where nodes come from
+///
+/// Unless another allocator is named, nodes come from the global one, of which each map's handle takes no room and no time. A pool makes a
+/// write after a snapshot, which copies a few nodes, about a third faster, if it is in a `static` or outlives the maps in another way, so that they
+/// refer to it; as a handle that is counted ([`SharedPool`](crate::alloc::SharedPool) itself, or an `Arc`) it also makes a snapshot take twice the time.
+///
+/// ```
+/// use maple_tree::CowMapleTree;
+/// use maple_tree::alloc::SharedPool;
+///
+/// static NODES: SharedPool = SharedPool::new();
+///
+/// let mut map: CowMapleTree<u64, u32, &SharedPool> = CowMapleTree::new_in(&NODES);
+/// map.insert_range(0..10, 1)?;
+/// let before = map.snapshot();
+/// map.store_range(3..5, 2)?;
+/// assert_eq!((before.get(4), map.get(4)), (Some(1), Some(2)));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct CowMapleTree<K: Key, V: Value, A: SharedAlloc = Global, S: Shape = Native> {
@@ -156,7 +179,10 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         &self.raw
     }
 
-    /// A map that holds what this one does, and shares its nodes. O(1): one count is raised. Allocates nothing and cannot fail.
+    /// A map that holds what this one does, and shares its nodes. O(1): one count is raised. Allocates nothing and cannot fail. Others may
+    /// take snapshots of the same map at the same time, and read it.
+    ///
+    /// A map whose nodes more than 2⁵⁵ others share at once (2²³ on 32-bit machines) works as any other, but those nodes are never freed.
     ///
     /// ```
     /// use maple_tree::CowMapleTree;
@@ -200,7 +226,18 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         self.raw.root_word() == other.raw.root_word()
     }
 
-    /// Drops all entries and gives up all nodes. Never fails. The map keeps its mode; snapshots keep what they hold.
+    /// Drops all entries and gives up all nodes. Never fails. The map keeps its mode; snapshots keep what they hold. O(1) if a snapshot
+    /// shares the whole, else O(n) for what nobody shares.
+    ///
+    /// ```
+    /// # use maple_tree::CowMapleTree;
+    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// map.insert_range(0..10, 1)?;
+    /// let before = map.snapshot();
+    /// map.clear();
+    /// assert_eq!((before.len(), map.len()), (1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     pub fn clear(&mut self) {
         if let Root::Node(root) = self.raw.root() {
             self.raw.publish_root(NULL, 0);

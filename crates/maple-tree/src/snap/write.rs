@@ -119,6 +119,16 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
 
     /// Stores `value` at the one index `key`, if that is in a hole. O(log n).
     ///
+    /// ```
+    /// # use maple_tree::CowMapleTree;
+    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// map.insert(7, 1)?;
+    /// let before = map.snapshot();
+    /// map.insert(8, 2)?;
+    /// assert_eq!((before.len(), map.len()), (1, 2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// As [`insert_range`](CowMapleTree::insert_range).
@@ -155,6 +165,15 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
 
     /// As [`store_range`](CowMapleTree::store_range); if the range lies strictly within an entry, the part above gets the value that `split`
     /// makes from that entry and the range of that part.
+    ///
+    /// ```
+    /// # use maple_tree::CowMapleTree;
+    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// map.insert_range(0..100, 1)?;
+    /// map.store_range_splitting(40..50, 2, |above, value| Some(value + *above.start() as u32))?;
+    /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=39, 1), (40..=49, 2), (50..=99, 51)]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -202,6 +221,16 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     /// As [`erase_range`](CowMapleTree::erase_range); if the range lies strictly within an entry, the part above gets the value that `split`
     /// makes from that entry and the range of that part.
     ///
+    /// ```
+    /// # use maple_tree::CowMapleTree;
+    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// map.insert_range(0..100, 1)?;
+    /// assert!(map.erase_range_splitting(40..50, |_, _| None).is_err());
+    /// map.erase_range_splitting(40..50, |_, value| Some(value))?;
+    /// assert_eq!(map.ranges().collect::<Vec<_>>(), [0..=39, 50..=99]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
     /// # Errors
     ///
     /// If there is no memory, if the range is empty, or (as [`EraseError::Splits`]) if `split` gives `None`.
@@ -219,6 +248,17 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     }
 
     /// Removes the whole entry at `key`, and gives its range and its value (another one of it, if a snapshot holds it too). O(log n).
+    ///
+    /// ```
+    /// # use maple_tree::CowMapleTree;
+    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// map.insert_range(10..20, 1)?;
+    /// let before = map.snapshot();
+    /// assert_eq!(map.remove(15)?, Some((10..=19, 1)));
+    /// assert_eq!(map.remove(15)?, None);
+    /// assert_eq!(before.get(15), Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -240,6 +280,17 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
 
     /// Exchanges the value of the entry at `key`, whose range stays as it is, and gives the old one (another one of it, if a snapshot holds it
     /// too). O(log n).
+    ///
+    /// ```
+    /// # use maple_tree::CowMapleTree;
+    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// map.insert_range(10..20, 1)?;
+    /// let before = map.snapshot();
+    /// assert_eq!(map.replace(15, 2), Ok(1));
+    /// assert_eq!(map.replace(25, 3), Err(3));
+    /// assert_eq!((before.get(15), map.get(15)), (Some(1), Some(2)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
@@ -280,7 +331,17 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         Ok(found.map(|(_, raw)| unsafe { V::borrow_mut(raw) }))
     }
 
-    /// Inserts entries until one cannot be inserted.
+    /// Inserts entries until one cannot be inserted. O(log n) each.
+    ///
+    /// ```
+    /// # use maple_tree::CowMapleTree;
+    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// map.try_extend([(10..20, 1), (20..30, 2)])?;
+    /// // The second of these cannot be inserted.
+    /// assert!(map.try_extend([(0..5, 3), (25..35, 4), (40..50, 5)]).is_err());
+    /// assert_eq!(map.ranges().collect::<Vec<_>>(), [0..=4, 10..=19, 20..=29]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
     ///
     /// # Errors
     ///
