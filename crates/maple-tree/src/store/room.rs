@@ -6,6 +6,7 @@
 
 use crate::key::Key;
 use crate::node::Geometry;
+use crate::prefetch;
 use crate::shape::Shape;
 use crate::store::spot::Spot;
 
@@ -43,6 +44,13 @@ impl<K: Key, S: Shape> Spot<K, S> {
         if place.max == K::MAX && at_end {
             // Ascending stores fill the leaves.
             return may_grow.then_some(Room::Split(slots));
+        }
+        // They are looked at next, and read as a whole if they have room.
+        if at > 0 {
+            prefetch::node::<0>(parent.slot(at - 1));
+        }
+        if at < end {
+            prefetch::node::<0>(parent.slot(at + 1));
         }
         // With less room than that the next store would have to share again.
         let most = 2 * slots - slots / SPARE - total;
