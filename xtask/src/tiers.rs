@@ -229,12 +229,16 @@ fn sanitize(shell: &Shell) -> Result<()> {
             "cargo +nightly test --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p maple-tree -p samara-memblock --tests"
         )
         .env("RUSTFLAGS", sanitizing(sanitizer))
+        .env("CARGO_PROFILE_DEV_DEBUG", LINES)
         .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))
         .run()?;
         sanitize_c(shell, sanitizer)?;
     }
     Ok(())
 }
+
+/// What a sanitizer's report shows of a place; more would take longer to compile.
+const LINES: &str = "line-tables-only";
 
 /// Compiler flags for a sanitizer. Tests that leak on purpose look for the configuration.
 fn sanitizing(sanitizer: &str) -> String {
@@ -251,6 +255,7 @@ fn sanitize_c(shell: &Shell, sanitizer: &str) -> Result<()> {
         "cargo +nightly build --locked -Zbuild-std --target {TARGET} -p samara-capi"
     )
     .env("RUSTFLAGS", sanitizing(sanitizer))
+    .env("CARGO_PROFILE_DEV_DEBUG", LINES)
     .env("CARGO_TARGET_DIR", &target_dir)
     .run()?;
     let library = format!("{target_dir}/{TARGET}/debug/libsamara.a");

@@ -22,7 +22,11 @@ fn random(seed: u64, length: usize) -> Vec<u8> {
 
 /// Plays random bytes, and every file of the fuzz target's corpus.
 fn replay(name: &str, play: fn(&[u8])) {
-    let (count, length) = if cfg!(miri) { (2, 60) } else { (600, 900) };
+    let (count, length) = match () {
+        () if cfg!(miri) => (2, 60),
+        () if cfg!(sanitized) => (60, 900),
+        () => (600, 900),
+    };
     for seed in 0..count {
         play(&random(seed, length));
     }
