@@ -180,7 +180,7 @@ fn bare(shell: &Shell) -> Result<()> {
 fn loom(shell: &Shell) -> Result<()> {
     cmd!(
         shell,
-        "cargo test --locked --release -p maple-tree --test loom --test snap_loom"
+        "cargo test --locked --release -p maple-tree --features rcu --test loom --test snap_loom"
     )
     .env("RUSTFLAGS", "--cfg loom")
     .env("CARGO_TARGET_DIR", "target/loom")
@@ -202,8 +202,8 @@ fn miri(shell: &Shell) -> Result<()> {
     ];
     // Tests that run C programs, or ask the kernel, are beyond Miri.
     let parts: [&[&str]; 4] = [
-        &["-p", "samara-memblock"],
-        &["-p", "maple-tree"],
+        &["-p", "samara-memblock", "--tests"],
+        &["-p", "maple-tree", "--features", "rcu", "--tests"],
         &["-p", "samara-mm", "--lib", "--test", "concurrent"],
         &["-p", "samara-capi", "--test", "histories"],
     ];
@@ -226,7 +226,7 @@ fn sanitize(shell: &Shell) -> Result<()> {
     for sanitizer in ["address", "thread"] {
         cmd!(
             shell,
-            "cargo +nightly test --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p maple-tree -p samara-memblock --tests"
+            "cargo +nightly test --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p maple-tree -p samara-memblock --features maple-tree/rcu --tests"
         )
         .env("RUSTFLAGS", sanitizing(sanitizer))
         .env("CARGO_PROFILE_DEV_DEBUG", LINES)
