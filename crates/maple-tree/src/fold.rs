@@ -244,6 +244,8 @@ impl<K: Key, F> Fold<'_, K, F> {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    #![allow(clippy::expect_used, reason = "a test")]
+
     use std::vec::Vec;
 
     use crate::alloc::Pool;
