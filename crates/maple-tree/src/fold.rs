@@ -309,17 +309,21 @@ mod tests {
     #[test]
     fn a_fold_shows_what_steps_show() {
         let sizes: &[u64] = if cfg!(miri) {
-            &[0, 1, 9, 70]
+            &[0, 1, 40]
         } else {
             &[0, 1, 2, 9, 30, 70, 500, 3000]
         };
         for &numbers in sizes {
             for gaps in [false, true] {
-                as_by_steps::<u32, Native>(numbers, gaps);
                 as_by_steps::<u64, Native>(numbers, gaps);
+                as_by_steps::<u64, Fanout<5>>(numbers, gaps);
+                // Which is all that there is time for there.
+                if cfg!(miri) {
+                    continue;
+                }
+                as_by_steps::<u32, Native>(numbers, gaps);
                 as_by_steps::<u128, Native>(numbers, gaps);
                 as_by_steps::<u32, Fanout<4>>(numbers, gaps);
-                as_by_steps::<u64, Fanout<5>>(numbers, gaps);
             }
         }
     }
