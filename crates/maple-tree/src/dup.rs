@@ -80,14 +80,16 @@ struct Supply<'a, A: NodeAlloc> {
 }
 
 impl<'a, A: NodeAlloc> Supply<'a, A> {
-    fn new(nodes: usize, alloc: &'a A) -> Result<Self, AllocError> {
+    fn new(nodes: usize, alloc: &'a mut A) -> Result<Self, AllocError> {
+        let run = alloc.allocate_run_mut(LAYOUT, nodes);
+        let alloc = &*alloc;
         let mut supply = Self {
             alloc,
             run: core::ptr::null_mut(),
             left: 0,
             single: Reserve::new(),
         };
-        if let Some(run) = alloc.allocate_run(LAYOUT, nodes) {
+        if let Some(run) = run {
             supply.run = run.as_ptr();
             supply.left = nodes;
         } else {
@@ -162,7 +164,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     pub(crate) unsafe fn dup_into<A: NodeAlloc, C: Copier<K>>(
         &self,
         new: &Self,
-        alloc: &A,
+        alloc: &mut A,
         copier: &mut C,
     ) -> Result<(), CloneError<C::Error>> {
         let root = match self.root() {
@@ -202,7 +204,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let copy = copy.map_err(CloneError::Entry)?;
         new.publish_root(copy.word(), self.height());
         if dup.left_out
-            && let Err(AllocError) = new.join_holes(alloc)
+            && let Err(AllocError) = new.join_holes(dup.supply.alloc)
         {
             if let Root::Node(root) = new.root() {
                 dup.undo(root);

@@ -323,7 +323,7 @@ impl WordTree {
     /// Nobody writes this tree; `new` is empty, tracks gaps if this one does, and has no other users.
     pub unsafe fn duplicate<A: NodeAlloc>(&self, new: &Self, alloc: &A) -> Result<(), AllocError> {
         // SAFETY: the caller's promise; the words may stand in this tree, as they do.
-        match unsafe { self.0.dup_into(&new.0, alloc, &mut Verbatim) } {
+        match unsafe { self.0.dup_into(&new.0, &mut &*alloc, &mut Verbatim) } {
             Ok(()) => Ok(()),
             Err(CloneError::Alloc) => Err(AllocError),
             Err(CloneError::Entry(never)) => match never {},

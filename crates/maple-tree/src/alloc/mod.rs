@@ -19,7 +19,7 @@ pub use shared::SharedPool;
 ///
 /// * [`allocate`](NodeAlloc::allocate) returns memory of at least `layout.size()` bytes aligned to
 ///   `layout.align()` that nobody else uses until it is given back. So does
-///   [`allocate_run`](NodeAlloc::allocate_run), for each block of the run.
+///   [`allocate_run`](NodeAlloc::allocate_run) and [`allocate_run_mut`](NodeAlloc::allocate_run_mut), for each block of the run.
 /// * Memory stays valid when the allocator value is moved.
 /// * An allocator neither reads nor writes a block while it is allocated.
 /// * If the type is `Clone`, a clone that is made while a block is allocated may be used to give this block back.
@@ -41,6 +41,12 @@ pub unsafe trait NodeAlloc {
     fn allocate_run(&self, layout: Layout, count: usize) -> Option<NonNull<u8>> {
         let _ = (layout, count);
         None
+    }
+
+    /// As [`allocate_run`](NodeAlloc::allocate_run), for one who has the allocator for himself, so that no lock need be taken.
+    #[inline]
+    fn allocate_run_mut(&mut self, layout: Layout, count: usize) -> Option<NonNull<u8>> {
+        self.allocate_run(layout, count)
     }
 
     /// Takes back all nodes that are allocated at once, if that is cheaper than one by one; if not, does nothing and returns

@@ -96,6 +96,14 @@ unsafe impl<A: NodeAlloc> NodeAlloc for Pool<A> {
         self.slabs.lock().take_run(count, &self.source)
     }
 
+    #[inline]
+    fn allocate_run_mut(&mut self, layout: Layout, count: usize) -> Option<NonNull<u8>> {
+        if layout != LAYOUT || count == 0 {
+            return None;
+        }
+        self.slabs.get_mut().take_run(count, &self.source)
+    }
+
     unsafe fn deallocate_all(&self) -> bool {
         // SAFETY: the caller's promise.
         unsafe { self.slabs.lock().free_all(&self.source) };

@@ -38,11 +38,11 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     where
         A: Fork,
     {
-        let new = self.empty_like();
+        let mut new = self.empty_like();
         let mut copier = CopyWith::<_, V>::new(copy);
         // SAFETY: both maps are borrowed, so that nobody writes; they have the same modes; the copier makes words out of
         // values.
-        let done = unsafe { self.raw.dup_into(&new.raw, &new.alloc, &mut copier) };
+        let done = unsafe { self.raw.dup_into(&new.raw, &mut new.alloc, &mut copier) };
         #[cfg(feature = "tracing")]
         crate::trace::duplicate(self.raw.height(), done.is_ok());
         done.map(|()| new)
@@ -67,10 +67,10 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         A: Fork,
     {
         if V::PLAIN {
-            let new = self.empty_like();
+            let mut new = self.empty_like();
             // SAFETY: both maps are borrowed, so that nobody writes; they have the same modes; a copy of a value's word is a
             // value (promise of `PLAIN`).
-            let done = unsafe { self.raw.dup_into(&new.raw, &new.alloc, &mut Verbatim) };
+            let done = unsafe { self.raw.dup_into(&new.raw, &mut new.alloc, &mut Verbatim) };
             #[cfg(feature = "tracing")]
             crate::trace::duplicate(self.raw.height(), done.is_ok());
             return match done {

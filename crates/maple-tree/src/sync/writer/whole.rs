@@ -257,9 +257,11 @@ where
         // SAFETY: this is the only writer, and it is borrowed; the maps have the same modes; the copier makes words out of
         // values.
         let done = unsafe {
-            self.tree
-                .raw
-                .dup_into(new.raw(), new.allocator(), &mut CopyWith::<_, V>::new(copy))
+            self.tree.raw.dup_into(
+                new.raw(),
+                &mut new.allocator(),
+                &mut CopyWith::<_, V>::new(copy),
+            )
         };
         #[cfg(feature = "tracing")]
         crate::trace::duplicate(self.tree.raw.height(), done.is_ok());
