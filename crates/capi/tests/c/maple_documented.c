@@ -277,7 +277,7 @@ static void normal(uint64_t *seed, unsigned int flags)
 		break;
 	case 5:
 		/* Reserved for the other interface. */
-		ret = mtree_store(&tree, first, (void *)(rnd(seed) % 1024 * 4 + 2), GFP_KERNEL);
+		ret = mtree_store(&tree, first, (void *)(unsigned long)(rnd(seed) % 1024 * 4 + 2), GFP_KERNEL);
 		if (ret)
 			SAME(ret, -EINVAL);
 		else
@@ -351,7 +351,7 @@ static void about(const struct ma_state *mas, unsigned long first, unsigned long
 static void advanced(uint64_t *seed, struct ma_state *mas)
 {
 	unsigned long first = somewhere(seed), last = somewhere(seed), size, old;
-	void *entry = rnd(seed) % 10 ? something(seed) : (void *)(rnd(seed) % 1024 * 4 + 2), *was;
+	void *entry = rnd(seed) % 10 ? something(seed) : (void *)(unsigned long)(rnd(seed) % 1024 * 4 + 2), *was;
 	struct range there;
 	int up = rnd(seed) % 2, any, ret;
 
