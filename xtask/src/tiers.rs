@@ -17,6 +17,8 @@ const BARE_TARGETS: [&str; 4] = [
 
 /// A 32-bit machine whose programs run here.
 const WIDTH_32: &str = "i686-unknown-linux-gnu";
+/// A big-endian machine, for Miri.
+const BIG_ENDIAN: &str = "s390x-unknown-linux-gnu";
 
 /// One tier of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -29,6 +31,8 @@ pub(crate) enum Tier {
     Bare,
     /// Model checking of every interleaving of small concurrent programs.
     Loom,
+    /// The quick part of the next tier: undefined behaviour in the maple tree, by one borrow model.
+    Borrows,
     /// Undefined behaviour, both borrow models, 32-bit and big-endian machines.
     Miri,
     /// Address- and ThreadSanitizer.
@@ -45,11 +49,12 @@ pub(crate) enum Tier {
 
 impl Tier {
     /// All tiers, in the order in which they run.
-    pub(crate) const ALL: [Tier; 10] = [
+    pub(crate) const ALL: [Tier; 11] = [
         Tier::Lint,
         Tier::Unit,
         Tier::Bare,
         Tier::Loom,
+        Tier::Borrows,
         Tier::Miri,
         Tier::Sanitize,
         Tier::Fuzz,
@@ -67,6 +72,7 @@ impl Tier {
             Tier::Unit => "unit",
             Tier::Bare => "bare",
             Tier::Loom => "loom",
+            Tier::Borrows => "borrows",
             Tier::Miri => "miri",
             Tier::Sanitize => "sanitize",
             Tier::Fuzz => "fuzz",
@@ -85,6 +91,7 @@ impl Tier {
                 "the libraries built for bare metal, 64-bit and 32-bit; the C interface tested on 32 bits"
             }
             Tier::Loom => "every interleaving of small concurrent programs",
+            Tier::Borrows => "undefined behaviour: the maple tree's quick tests, one borrow model",
             Tier::Miri => "undefined behaviour: both borrow models, 32-bit and big-endian machines",
             Tier::Sanitize => "Address- and ThreadSanitizer over the concurrent and the C tests",
             Tier::Fuzz => "each fuzz target over its committed corpus and some seconds beyond",
@@ -103,6 +110,7 @@ impl Tier {
             Tier::Unit => unit(shell),
             Tier::Bare => bare(shell),
             Tier::Loom => loom(shell),
+            Tier::Borrows => borrows(shell),
             Tier::Miri => miri(shell),
             Tier::Sanitize => sanitize(shell),
             Tier::Fuzz => fuzz(shell),
@@ -188,17 +196,18 @@ fn loom(shell: &Shell) -> Result<()> {
     Ok(())
 }
 
+/// Keeps integers from becoming pointers.
+const STRICT: &str = "-Zmiri-strict-provenance";
+
 fn miri(shell: &Shell) -> Result<()> {
-    setup::components(shell, Some(NIGHTLY), &["miri", "rust-src"])?;
-    let strict = "-Zmiri-strict-provenance";
     let runs = [
-        ("x86_64-unknown-linux-gnu", strict.to_owned()),
+        ("x86_64-unknown-linux-gnu", STRICT.to_owned()),
         (
             "x86_64-unknown-linux-gnu",
-            format!("{strict} -Zmiri-tree-borrows"),
+            format!("{STRICT} -Zmiri-tree-borrows"),
         ),
-        ("i686-unknown-linux-gnu", strict.to_owned()),
-        ("s390x-unknown-linux-gnu", strict.to_owned()),
+        (WIDTH_32, STRICT.to_owned()),
+        (BIG_ENDIAN, STRICT.to_owned()),
     ];
     // Tests that run C programs, or ask the kernel, are beyond Miri.
     let parts: [&[&str]; 4] = [
@@ -209,15 +218,40 @@ fn miri(shell: &Shell) -> Result<()> {
     ];
     for (target, flags) in runs {
         for part in parts {
-            cmd!(
-                shell,
-                "cargo +nightly miri test --locked {part...} --target {target}"
-            )
-            .env("MIRIFLAGS", &flags)
-            .env("CARGO_TARGET_DIR", "target/miri")
-            .run()?;
+            interpret(shell, target, &flags, part)?;
         }
     }
+    Ok(())
+}
+
+/// The maple tree's tests that reach most of its unsafe code in the least time, under the stricter of the two borrow models.
+fn borrows(shell: &Shell) -> Result<()> {
+    const TESTS: [&str; 9] = [
+        "aliasing",
+        "cursor",
+        "dup",
+        "edges",
+        "gaps",
+        "histories",
+        "iterate",
+        "pool",
+        "stress",
+    ];
+    let mut part = vec!["-p", "maple-tree", "--features", "rcu", "--lib"];
+    part.extend(TESTS.iter().flat_map(|test| ["--test", test]));
+    interpret(shell, "x86_64-unknown-linux-gnu", STRICT, &part)
+}
+
+/// Runs tests under Miri.
+fn interpret(shell: &Shell, target: &str, flags: &str, part: &[&str]) -> Result<()> {
+    setup::components(shell, Some(NIGHTLY), &["miri", "rust-src"])?;
+    cmd!(
+        shell,
+        "cargo +nightly miri test --locked {part...} --target {target}"
+    )
+    .env("MIRIFLAGS", flags)
+    .env("CARGO_TARGET_DIR", "target/miri")
+    .run()?;
     Ok(())
 }
 

@@ -21,11 +21,11 @@ fn random(seed: u64, length: usize) -> Vec<u8> {
 /// One test: nodes that wait for readers are waiting for those of all trees, so that only a thread by itself can count them.
 #[test]
 fn random_histories() {
-    let (count, length) = if cfg!(miri) { (6, 200) } else { (3000, 900) };
+    let (count, length) = if cfg!(miri) { (3, 200) } else { (3000, 900) };
     for seed in 0..count {
         play(&random(seed, length));
     }
-    let (count, length) = if cfg!(miri) { (1, 600) } else { (30, 60_000) };
+    let (count, length) = if cfg!(miri) { (1, 300) } else { (30, 60_000) };
     for seed in 0..count {
         play(&random(seed + 1_000_000, length));
     }

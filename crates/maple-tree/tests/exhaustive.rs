@@ -209,7 +209,7 @@ fn two_operations_on_a_grown_tree() {
 #[test]
 fn one_operation_on_trees_of_every_size() {
     let nodes = nodes();
-    let sizes = if cfg!(sanitized) { 3 } else { step(13) };
+    let sizes = if cfg!(sanitized) { 3 } else { step(26) };
     for n in (1..=40).step_by(sizes) {
         for mode in any::Mode::ALL {
             for order in 0..3 {

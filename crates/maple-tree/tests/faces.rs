@@ -123,6 +123,16 @@ fn same_map<K: Key, S: Shape>(
     same(model, &Face::Exclusive(map), context);
 }
 
+/// So many cells, of which every content is tried; fewer under Miri.
+const fn short(cells: usize) -> usize {
+    if cfg!(miri) { 3 } else { cells }
+}
+
+/// So many entries; under Miri enough for three levels.
+const fn long(entries: usize) -> usize {
+    if cfg!(miri) { 20 } else { entries }
+}
+
 /// Every content that two stores and an erasure leave in `n` cells.
 fn contents(n: usize) -> Vec<Model<u32>> {
     let mut all = vec![Model::new(0, n)];
@@ -287,7 +297,7 @@ fn try_coalescing<K: Key, S: Shape>(
 #[test]
 fn coalescing_short() {
     let world = World::new();
-    let n = if cfg!(miri) { 4 } else { 7 };
+    let n = short(7);
     for model in contents(n) {
         for first in 0..n {
             for last in first..n {
@@ -306,8 +316,8 @@ fn coalescing_long() {
     fn of<K: Key, S: Shape>(seed: u64, base: K) {
         let world = World::new();
         let mut rng = Rng(seed);
-        for _ in 0..if cfg!(miri) { 2 } else { 40 } {
-            let model = grown(base, 60, &mut rng);
+        for _ in 0..if cfg!(miri) { 1 } else { 40 } {
+            let model = grown(base, long(60), &mut rng);
             let first = rng.below(model.cells.len());
             let width = if rng.below(3) == 0 { 60 } else { 4 };
             let last = (first + rng.below(width)).min(model.cells.len() - 1);
@@ -368,7 +378,7 @@ fn try_split_off<K: Key, S: Shape>(world: &World, model: &Model<K>, at: usize) {
 #[test]
 fn split_off() {
     let world = World::new();
-    let n = if cfg!(miri) { 4 } else { 7 };
+    let n = short(7);
     for model in contents(n) {
         for at in 0..n {
             try_split_off::<u32, Fanout<4>>(&world, &model, at);
@@ -376,11 +386,11 @@ fn split_off() {
     }
     let mut rng = Rng(5);
     for _ in 0..if cfg!(miri) { 1 } else { 25 } {
-        let model = grown(7u64, 80, &mut rng);
+        let model = grown(7u64, long(80), &mut rng);
         try_split_off::<u64, Fanout<4>>(&world, &model, rng.below(model.cells.len()));
-        let model = grown(7u64, 80, &mut rng);
+        let model = grown(7u64, long(80), &mut rng);
         try_split_off::<u64, Native>(&world, &model, rng.below(model.cells.len()));
-        let model = grown(1u128 << 80, 80, &mut rng);
+        let model = grown(1u128 << 80, long(80), &mut rng);
         try_split_off::<u128, Native>(&world, &model, rng.below(model.cells.len()));
     }
     world.end();
@@ -456,7 +466,7 @@ fn try_append<K: Key, S: Shape>(world: &World, lower: &Model<K>, upper: &Model<K
 #[test]
 fn append() {
     let world = World::new();
-    let n = if cfg!(miri) { 3 } else { 5 };
+    let n = if cfg!(miri) { 2 } else { 5 };
     let all = contents(n);
     for lower in &all {
         for upper in &all {
@@ -465,8 +475,8 @@ fn append() {
     }
     let mut rng = Rng(6);
     for _ in 0..if cfg!(miri) { 1 } else { 12 } {
-        let mut lower = grown(7u64, 40, &mut rng);
-        let mut upper = grown(7u64, 40, &mut rng);
+        let mut lower = grown(7u64, long(40), &mut rng);
+        let mut upper = grown(7u64, long(40), &mut rng);
         let cells = lower.cells.len().max(upper.cells.len()) + 3;
         lower.cells.resize(cells, None);
         upper.cells.resize(cells, None);
@@ -485,7 +495,7 @@ fn append() {
 #[test]
 fn retain() {
     let world = World::new();
-    let n = if cfg!(miri) { 4 } else { 7 };
+    let n = short(7);
     for model in contents(n) {
         let entries = model.entries().len();
         for kept in 0..1u32 << entries {
@@ -494,7 +504,7 @@ fn retain() {
     }
     let mut rng = Rng(8);
     for kept in [0, 1, 2, 3, 7] {
-        let model = grown(3u64, 70, &mut rng);
+        let model = grown(3u64, long(70), &mut rng);
         try_retain::<u64, Fanout<4>>(&world, &model, |v| kept > 0 && v % kept == 0);
         try_retain::<u64, Native>(&world, &model, |v| kept > 0 && v % kept != 0);
     }
@@ -539,7 +549,7 @@ fn try_retain<K: Key, S: Shape>(world: &World, model: &Model<K>, keep: impl Fn(u
 #[test]
 fn into_iter() {
     let world = World::new();
-    for model in contents(if cfg!(miri) { 3 } else { 5 }) {
+    for model in contents(short(5)) {
         let entries = model.entries();
         for steps in 0..=entries.len() + 1 {
             for order in 0..1u32 << steps {
@@ -563,7 +573,7 @@ fn into_iter() {
         }
     }
     let mut rng = Rng(9);
-    let model = grown(5u128, if cfg!(miri) { 20 } else { 200 }, &mut rng);
+    let model = grown(5u128, long(200), &mut rng);
     for taken in [0, 1, 7, 100, 1000] {
         let mut iter = world.map::<u128, Fanout<4>>(&model, true).into_iter();
         let got: Vec<_> = iter.by_ref().take(taken).collect();
@@ -611,7 +621,10 @@ fn into_iter_goes_on_after_a_panic() {
 fn pops() {
     let world = World::new();
     let mut rng = Rng(10);
-    for model in contents(5).into_iter().chain([grown(0, 60, &mut rng)]) {
+    for model in contents(short(5))
+        .into_iter()
+        .chain([grown(0, long(60), &mut rng)])
+    {
         let mut map = world.map::<u32, Fanout<4>>(&model, true);
         let mut entries: std::collections::VecDeque<_> = model.entries().into();
         loop {
@@ -650,7 +663,7 @@ fn pops() {
 #[test]
 fn entries() {
     let world = World::new();
-    let n = if cfg!(miri) { 4 } else { 6 };
+    let n = short(6);
     for model in contents(n) {
         for first in 0..n {
             for last in first..n {
@@ -732,7 +745,7 @@ fn compared_cloned_hashed() {
     let hasher = RandomState::new();
     let world = World::new();
     let mut rng = Rng(12);
-    let model = grown(0u64, 50, &mut rng);
+    let model = grown(0u64, long(50), &mut rng);
     let map = world.map::<u64, Fanout<4>>(&model, true);
     let nodes = world.nodes.live();
     // Every allocation of a clone fails once.

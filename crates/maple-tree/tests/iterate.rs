@@ -40,14 +40,14 @@ fn filled<K: Key, S: Shape>(
 fn both_ends<K: Key, S: Shape>(seed: u64, gaps: bool) {
     let mut rng = Rng(seed);
     let sizes: &[usize] = if cfg!(miri) {
-        &[0, 1, 2, 20]
+        &[2, 20]
     } else {
         &[0, 1, 2, 3, 5, 17, 40, 150, 700]
     };
     for &entries in sizes {
         let (mut map, list) = filled::<K, S>(&mut rng, gaps, entries);
         let span = list.last().map_or(3, |_| 2 * entries + 3);
-        for _ in 0..if cfg!(miri) { 4 } else { 60 } {
+        for _ in 0..if cfg!(miri) { 2 } else { 60 } {
             let lo = add(K::MIN, rng.below(span));
             let hi = match rng.below(4) {
                 0 => K::MAX,
@@ -99,7 +99,7 @@ fn both_ends<K: Key, S: Shape>(seed: u64, gaps: bool) {
 
 #[test]
 fn both_ends_yield_every_entry_once() {
-    for seed in 0..3 {
+    for seed in 0..if cfg!(miri) { 1 } else { 3 } {
         for gaps in [false, true] {
             both_ends::<u64, Fanout<4>>(seed, gaps);
             both_ends::<u64, Native>(seed, gaps);
