@@ -211,8 +211,16 @@ fn miri(shell: &Shell) -> Result<()> {
     ];
     // Tests that run C programs, or ask the kernel, are beyond Miri.
     let parts: [&[&str]; 4] = [
-        &["-p", "samara-memblock", "--tests"],
-        &["-p", "maple-tree", "--features", "rcu", "--tests"],
+        &["-p", "samara-memblock", "--lib", "--test", "*"],
+        &[
+            "-p",
+            "maple-tree",
+            "--features",
+            "rcu",
+            "--lib",
+            "--test",
+            "*",
+        ],
         &["-p", "samara-mm", "--lib", "--test", "concurrent"],
         &["-p", "samara-capi", "--test", "histories"],
     ];
@@ -260,7 +268,7 @@ fn sanitize(shell: &Shell) -> Result<()> {
     for sanitizer in ["address", "thread"] {
         cmd!(
             shell,
-            "cargo +nightly test --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p maple-tree -p samara-memblock --features maple-tree/rcu --tests"
+            "cargo +nightly test --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p maple-tree -p samara-memblock --features maple-tree/rcu --lib --test *"
         )
         .env("RUSTFLAGS", sanitizing(sanitizer))
         .env("CARGO_PROFILE_DEV_DEBUG", LINES)
