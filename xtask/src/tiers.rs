@@ -211,16 +211,8 @@ fn miri(shell: &Shell) -> Result<()> {
     ];
     // Tests that run C programs, or ask the kernel, are beyond Miri.
     let parts: [&[&str]; 4] = [
-        &["-p", "samara-memblock", "--lib", "--test", "*"],
-        &[
-            "-p",
-            "maple-tree",
-            "--features",
-            "rcu",
-            "--lib",
-            "--test",
-            "*",
-        ],
+        &["-p", "samara-memblock", "--tests"],
+        &["-p", "maple-tree", "--features", "rcu", "--tests"],
         &["-p", "samara-mm", "--lib", "--test", "concurrent"],
         &["-p", "samara-capi", "--test", "histories"],
     ];
@@ -268,7 +260,7 @@ fn sanitize(shell: &Shell) -> Result<()> {
     for sanitizer in ["address", "thread"] {
         cmd!(
             shell,
-            "cargo +nightly test --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p maple-tree -p samara-memblock --features maple-tree/rcu --lib --test *"
+            "cargo +nightly test --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p maple-tree -p samara-memblock --features maple-tree/rcu --tests"
         )
         .env("RUSTFLAGS", sanitizing(sanitizer))
         .env("CARGO_PROFILE_DEV_DEBUG", LINES)
