@@ -297,7 +297,7 @@ fn try_coalescing<K: Key, S: Shape>(
 #[test]
 fn coalescing_short() {
     let world = World::new();
-    let n = short(7);
+    let n = if cfg!(miri) { 2 } else { 7 };
     for model in contents(n) {
         for first in 0..n {
             for last in first..n {
