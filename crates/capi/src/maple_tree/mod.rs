@@ -22,7 +22,7 @@
 //!
 //! * Pointers to trees and states are valid, and were initialised by the macros or functions of the header; a tree is not
 //!   moved while it holds entries or while it is locked.
-//! * A `mas_…` function that looks is called by a writer, or between the read-side hooks; a `mas_…` function that
+//! * A `mas_…` function that looks is called by a writer, or between the read-side hooks (or [`maple_read_lock`] and [`maple_read_unlock`]); a `mas_…` function that
 //!   writes is called by the only writer. Normal functions may be called from any thread.
 //! * A state is not used by two threads at once. One that is kept over the end of a read-side section, or over the dropping of the
 //!   lock, is paused or reset before.
@@ -43,3 +43,4 @@ pub use advanced::*;
 pub use hooks::{MapleHooks, maple_set_hooks};
 pub use lock::Lock;
 pub use normal::*;
+pub use rcu::{maple_read_lock, maple_read_unlock};

@@ -31,6 +31,28 @@ static void *reader(void *arg)
 		}
 		mt_next(&tree, at, SPACE);
 		mt_prev(&tree, at, 0);
+
+		/* A walk of one's own, in a section of one's own. */
+		maple_read_lock();
+		{
+			MA_STATE(mas, &tree, at, at);
+			unsigned long end = 0;
+
+			for (int n = 0; n < 10 && (entry = mas_find(&mas, SPACE)); n++) {
+				unsigned long packed = (unsigned long)entry >> 1;
+
+				CHECK(packed / SPACE <= mas.index && mas.last <= packed % SPACE);
+				/* It may begin earlier if it was stored meanwhile. */
+				CHECK(n == 0 || mas.last > end);
+				end = mas.last;
+				if (n == 5) {
+					maple_read_lock();
+					mtree_load(&tree, end);
+					maple_read_unlock();
+				}
+			}
+		}
+		maple_read_unlock();
 		atomic_fetch_add(&looks, 1);
 	}
 	return NULL;

@@ -1,0 +1,108 @@
+//! Grace periods of the environment's.
+//!
+//! Chains wait in one of the [`BATCHES`], each with the head that `call_rcu` wants; there are many, so that writes do not wait for
+//! each other's, and if all are in use the chain joins those that the next free batch takes.
+
+use core::cell::UnsafeCell;
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
+
+use crate::maple_tree::abi::RcuHead;
+use crate::maple_tree::hooks;
+use crate::maple_tree::rcu::free_chain;
+use crate::maple_tree::rcu::waiting::Waiting;
+
+static WAITING: Waiting = Waiting::new();
+
+/// Chains that wait for one grace period.
+#[repr(C)]
+struct Batch {
+    /// First: the callback finds the batch by its head.
+    _head: UnsafeCell<RcuHead>,
+    used: AtomicBool,
+    nodes: AtomicPtr<u8>,
+}
+
+// SAFETY: the head is touched only by the environment, between `call_rcu` and its callback.
+unsafe impl Sync for Batch {}
+
+impl Batch {
+    /// The head, by a pointer that leads back to the batch.
+    fn head(&'static self) -> *mut RcuHead {
+        ptr::from_ref(self).cast_mut().cast()
+    }
+
+    fn give_back(&self) {
+        self.used.store(false, Ordering::SeqCst);
+    }
+}
+
+/// How many grace periods can be under way at once.
+const BATCHES: usize = 1024;
+
+static BATCH: [Batch; BATCHES] = [const {
+    Batch {
+        _head: UnsafeCell::new(RcuHead {
+            opaque: [ptr::null_mut(); 2],
+        }),
+        used: AtomicBool::new(false),
+        nodes: AtomicPtr::new(ptr::null_mut()),
+    }
+}; BATCHES];
+
+/// Where the search for a free batch begins.
+static HINT: AtomicUsize = AtomicUsize::new(0);
+
+fn claim() -> Option<&'static Batch> {
+    let from = HINT.load(Ordering::Relaxed);
+    for i in 0..BATCHES {
+        let at = (from + i) % BATCHES;
+        let batch = &BATCH[at];
+        if !batch.used.load(Ordering::Relaxed)
+            && batch
+                .used
+                .compare_exchange(false, true, Ordering::SeqCst, Ordering::Relaxed)
+                .is_ok()
+        {
+            HINT.store((at + 1) % BATCHES, Ordering::Relaxed);
+            return Some(batch);
+        }
+    }
+    None
+}
+
+/// Frees the chain after a grace period.
+pub(super) fn retire(newest: NonNull<u8>, oldest: NonNull<u8>) {
+    WAITING.push(newest, oldest);
+    start();
+}
+
+/// Starts a grace period for what waits, if a batch is free. If none is, [`done`] starts it: it frees its batch before it looks
+/// whether anything waits, and we looked for a batch after we had put our chain there.
+fn start() {
+    while !WAITING.is_empty() {
+        let Some(batch) = claim() else { return };
+        let Some(nodes) = WAITING.take() else {
+            batch.give_back();
+            continue;
+        };
+        batch.nodes.store(nodes.as_ptr(), Ordering::Release);
+        // Without the hook, which was there a moment ago, nobody knows when the readers are gone: the nodes stay.
+        hooks::call_rcu(batch.head(), done);
+    }
+}
+
+/// The callback after a grace period.
+///
+/// # Safety
+///
+/// `head` is that of a batch that was handed to `call_rcu`, once.
+unsafe extern "C" fn done(head: *mut RcuHead) {
+    // SAFETY: the head is the first member of a batch, which is static.
+    let batch: &'static Batch = unsafe { &*head.cast::<Batch>() };
+    let nodes = NonNull::new(batch.nodes.swap(ptr::null_mut(), Ordering::Acquire));
+    // SAFETY: `Dead` and `Waiting` built the chain; no reader is left in it.
+    unsafe { free_chain(nodes) };
+    batch.give_back();
+    start();
+}

@@ -1,0 +1,45 @@
+//! Nodes that nobody has started a grace period for.
+//!
+//! They are chained by links in the nodes themselves, where no reader looks.
+
+use core::ptr::{self, NonNull};
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use maple_tree::raw::chain;
+
+/// A stack of chains.
+pub(super) struct Waiting(AtomicPtr<u8>);
+
+impl Waiting {
+    pub(super) const fn new() -> Self {
+        Self(AtomicPtr::new(ptr::null_mut()))
+    }
+
+    /// Adds the chain from `newest` to `oldest`.
+    pub(super) fn push(&self, newest: NonNull<u8>, oldest: NonNull<u8>) {
+        let mut top = self.0.load(Ordering::Relaxed);
+        loop {
+            // SAFETY: the chain is the caller's until the exchange below succeeds.
+            unsafe { chain(oldest, NonNull::new(top)) };
+            match self.0.compare_exchange_weak(
+                top,
+                newest.as_ptr(),
+                Ordering::SeqCst,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return,
+                Err(now) => top = now,
+            }
+        }
+    }
+
+    /// Takes all. Nothing is ever taken singly, so that an address that comes back does no harm.
+    pub(super) fn take(&self) -> Option<NonNull<u8>> {
+        NonNull::new(self.0.swap(ptr::null_mut(), Ordering::Acquire))
+    }
+
+    /// Sequentially consistent, for those who look here after they have let go of something.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.load(Ordering::SeqCst).is_null()
+    }
+}
