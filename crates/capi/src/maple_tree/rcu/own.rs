@@ -3,19 +3,18 @@
 //! One chain waits for a grace period, and what is retired meanwhile waits until that is over; [`turn`] goes on with both. Writes look after
 //! it when enough nodes wait. After [`settle`] the readers that leave do so, too, until nothing waits.
 //!
-//! # Nobody's nodes are forgotten
+//! # Nothing is forgotten
 //!
-//! [`turn`] takes no lock that one could wait at: who finds another thread there leaves it to that thread. That must not lose a call, or a reader:
+//! [`turn`] takes no lock that one could wait at: a thread that finds another there leaves the work to it. That loses nothing:
 //!
-//! * *A call.* Who must not be lost notes a call, then tries to be the one. If it fails, the one that was there clears `TAKEN` later, and then finds
-//!   that there was a call since it began (all four accesses are sequentially consistent), and begins again; or it had seen
-//!   the call before it began, and with it all that the caller had done.
-//! * *A reader.* `UNSETTLED` is raised before the grace period that matters begins. A reader that leaves looks at it afterwards, ordered by
-//!   [`leave_ordered`](maple_tree::RcuGuard::leave_ordered) against the beginning of that period: either who asks whether the period is over finds it gone, or it
-//!   sees the flag and asks for itself. Of two that leave together one sees that the other has left: the call that each
-//!   notes is a fence.
-//! * *The flag* is lowered only by the one, when nothing waits. If something was retired at that moment, by a thread that raised
-//!   the flag just before, then that thread's call comes after the beginning, too: the one begins again, and raises it.
+//! * *A call* ([`call`]) is noted before the thread tries to set `TAKEN`. If it fails, whoever had set it clears it later and then looks for calls. Either it
+//!   finds one since it began, and begins again; or it had seen the note when it began, and with it all that the caller had done before.
+//!   All four accesses are sequentially consistent.
+//! * *A reader that leaves.* `UNSETTLED` is raised before the grace period begins. The reader looks at it after it has left, which
+//!   [`leave_ordered`](maple_tree::RcuGuard::leave_ordered) orders against the beginning of the period: who asks whether it is over finds the reader gone, or
+//!   the reader sees the flag and asks for itself. Of two that leave together one sees the other gone: the note of its call is a fence.
+//! * *The flag* is lowered only under `TAKEN`, when nothing waits. A thread that retired something meanwhile raised the flag before its call, which is since the
+//!   beginning: so there is another round, and that raises it again.
 
 use core::cell::UnsafeCell;
 use core::ptr::NonNull;
