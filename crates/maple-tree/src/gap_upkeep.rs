@@ -8,23 +8,44 @@ use crate::shape::Shape;
 use crate::walk::Place;
 
 /// The size of the largest hole in a leaf that covers `min..=max`, with more than one slot or less than all indices.
-///
-/// Looks at all slots, used or not, so that there is no branch on what the leaf holds: a mispredicted end of the loop would cost more than
-/// the slots that are looked at in vain.
+#[inline]
 pub(crate) fn largest_in_leaf<K: Key, S: Shape>(leaf: Node<K, S>, min: K, max: K) -> K {
     let leaf = leaf.as_leaf();
-    let slots = Geometry::<K, S>::SLOTS;
-    let mut largest = K::MIN;
-    let mut first = min;
-    for i in 0..slots {
-        // Pivots from the end on are as large as can be: the slots after the end cover nothing.
-        let next = leaf.last(i, max).wrapping_add(K::ONE);
-        let size = next.wrapping_sub(first);
-        let hole = select_unpredictable(leaf.slot(i).is_null(), size, K::MIN);
-        largest = select_unpredictable(hole > largest, hole, largest);
-        first = next;
+    largest_of(leaf, leaf.holes(), min, max)
+}
+
+/// The size of the largest of some of the [holes](Node::holes) in a leaf, as [`largest_in_leaf`].
+///
+/// Holes never neighbour each other: half of the slots between the first and the last may be holes. So many are looked at, some of
+/// them again if there are fewer, so that there is hardly a branch on what the leaf holds: a mispredicted end of the loop would cost more
+/// than the holes that are looked at in vain.
+#[inline(never)]
+pub(crate) fn largest_of<K: Key, S: Shape>(leaf: Node<K, S>, holes: u32, min: K, max: K) -> K {
+    let leaf = leaf.as_leaf();
+    let end = leaf.end();
+    let left = leaf.last(0, max).wrapping_sub(min).wrapping_add(K::ONE);
+    let left = select_unpredictable(holes & 1 != 0, left, K::MIN);
+    let right = max.wrapping_sub(leaf.first(end, min)).wrapping_add(K::ONE);
+    let right = select_unpredictable(holes >> end != 0, right, K::MIN);
+    let mut largest = select_unpredictable(right > left, right, left);
+    let mut between = holes & !1 & !(u32::MAX << end);
+    if between == 0 {
+        return largest;
     }
-    largest
+    loop {
+        for _ in 0..(Geometry::<K, S>::SLOTS - 1) / 2 {
+            // The bit beyond those of all slots but the last, so that the compiler knows that there is one.
+            let i = (between | 1 << 31).trailing_zeros() as usize;
+            let size = leaf.pivot(i).wrapping_sub(leaf.pivot(i - 1));
+            largest = select_unpredictable(size > largest, size, largest);
+            let rest = between & between.wrapping_sub(1);
+            between = select_unpredictable(rest == 0, between, rest);
+        }
+        if between.is_power_of_two() {
+            return largest;
+        }
+        // Only in a duplicate that leaves entries out, before its holes have been joined.
+    }
 }
 
 /// The size of the largest hole below a gap node.

@@ -47,6 +47,18 @@ pub(crate) trait Host<K: Key, V: Value, S: Shape> {
         false
     }
 
+    /// As [`fill_hole`](Host::fill_hole), for a leaf that has no room, if that takes no copy of a node.
+    #[inline(always)]
+    fn fill_full(
+        &mut self,
+        at: SlotAt<K, S>,
+        range: (K, K),
+        word: NonNull<()>,
+    ) -> Result<bool, AllocError> {
+        let _ = (at, range, word);
+        Ok(false)
+    }
+
     /// Makes the entry that a slot is a hole, if that takes no copy of a node; tells whether it has. The entry's word is the caller's then.
     #[inline(always)]
     fn vacate(&mut self, at: SlotAt<K, S>) -> bool {
@@ -116,6 +128,12 @@ fn insert_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     range: (K, K),
     raw: NonNull<()>,
 ) -> Result<(), InsertError<V>> {
+    match host.fill_full(at, range, raw) {
+        Ok(true) => return Ok(()),
+        Ok(false) => {}
+        // SAFETY: the caller has just made the word; a write that fails stores nothing.
+        Err(AllocError) => return Err(InsertError::Alloc(unsafe { back(raw) })),
+    }
     match host.tree().try_store_at(at, range, raw.as_ptr()) {
         Some(quick) => host
             .carry_out_quick(quick, |_, _, _| {})
@@ -251,8 +269,16 @@ fn store_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     raw: NonNull<()>,
     taken: impl FnMut(K, K, Word),
 ) -> Result<(), StoreError<V>> {
-    if at.found.word.is_null() && range.1 <= at.found.last && host.fill_hole(at, range, raw) {
-        return Ok(());
+    if at.found.word.is_null() && range.1 <= at.found.last {
+        if host.fill_hole(at, range, raw) {
+            return Ok(());
+        }
+        match host.fill_full(at, range, raw) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            // SAFETY: the caller has just made the word; a write that fails stores nothing.
+            Err(AllocError) => return Err(StoreError::Alloc(unsafe { back(raw) })),
+        }
     }
     match host.tree().try_store_at(at, range, raw.as_ptr()) {
         Some(quick) => host

@@ -86,6 +86,28 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V,
         unsafe { self.raw.fill_hole(at, range, word.as_ptr()) }
     }
 
+    #[inline]
+    fn fill_full(
+        &mut self,
+        at: SlotAt<K, S>,
+        range: (K, K),
+        word: NonNull<()>,
+    ) -> Result<bool, AllocError> {
+        let Some(full) = self.raw.full_at(at, range) else {
+            return Ok(false);
+        };
+        let mut reserve = Reserve::new();
+        if let Err(error) = reserve.fill(full.nodes, &self.alloc) {
+            reserve.release(&self.alloc);
+            return Err(error);
+        }
+        // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers; `full` was just made, and its
+        // nodes are reserved; the word is a value's.
+        unsafe { self.raw.fill_full(full, word.as_ptr(), &mut reserve) };
+        reserve.assert_used_up();
+        Ok(true)
+    }
+
     #[inline(always)]
     fn vacate(&mut self, at: SlotAt<K, S>) -> bool {
         // SAFETY: as above.

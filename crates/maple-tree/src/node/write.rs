@@ -125,10 +125,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         if from != to {
             let pivots = (node.capacity() - 1).saturating_sub(from.max(to));
             // SAFETY: all are within the arrays, and nobody else accesses the node (promise of `write`).
-            unsafe {
-                node.cells
-                    .shift(Kind::Leaf, from, to, count, count.min(pivots))
-            };
+            unsafe { node.cells.shift_leaf(from, to, count, count.min(pivots)) };
         }
     }
 
@@ -143,13 +140,9 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
                 // SAFETY: both ranges are within the arrays (the last slot has no pivot), and nobody else accesses the node (promise of
                 // `write`).
                 unsafe {
-                    self.node.cells.shift(
-                        Kind::Leaf,
-                        at,
-                        at + (new_end - end),
-                        end + 1 - at,
-                        end - at,
-                    );
+                    self.node
+                        .cells
+                        .shift_leaf(at, at + (new_end - end), end + 1 - at, end - at);
                 }
             }
             self.set_end(new_end);

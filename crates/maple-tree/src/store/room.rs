@@ -5,7 +5,7 @@
 //! stores leave full leaves behind. A leaf that is left with too few slots shares with a neighbour, too, or becomes one with it.
 
 use crate::key::Key;
-use crate::node::Geometry;
+use crate::node::{Geometry, Node};
 use crate::prefetch;
 use crate::shape::Shape;
 use crate::store::spot::Spot;
@@ -37,30 +37,49 @@ impl<K: Key, S: Shape> Spot<K, S> {
     #[inline(never)]
     pub(super) fn elsewhere(self, total: usize, at_end: bool) -> Option<Room> {
         let slots = Geometry::<K, S>::SLOTS;
-        let Self { place, parent, at } = self;
+        let Self { place, parent, .. } = self;
         let parent = parent?;
-        let end = parent.end();
-        let may_grow = end + 1 < parent.capacity();
+        let may_grow = parent.used() < parent.capacity();
         if place.max == K::MAX && at_end {
             // Ascending stores fill the leaves.
             return may_grow.then_some(Room::Split(slots));
         }
-        // They are looked at next, and read as a whole if they have room.
-        if at > 0 {
-            prefetch::node::<0>(parent.slot(at - 1));
-        }
-        if at < end {
-            prefetch::node::<0>(parent.slot(at + 1));
-        }
-        // With less room than that the next store would have to share again.
-        let most = 2 * slots - slots / SPARE - total;
-        if at > 0 && parent.child(at - 1).used() <= most {
+        let [before, after] = self.neighbours();
+        let most = Self::most(total);
+        if before.is_some_and(|node| node.used() <= most) {
             return Some(Room::Before);
         }
-        if at < end && parent.child(at + 1).used() <= most {
+        if after.is_some_and(|node| node.used() <= most) {
             return Some(Room::After);
         }
         may_grow.then_some(Room::Split(total - total / 2))
+    }
+
+    /// The leaves before and after one, if they have the same parent. They are asked for.
+    #[inline(always)]
+    pub(super) fn neighbours(self) -> [Option<Node<K, S>>; 2] {
+        let Self { parent, at, .. } = self;
+        let Some(parent) = parent else {
+            return [None; 2];
+        };
+        let before = (at > 0).then(|| parent.child(at - 1).as_leaf());
+        let after = (at < parent.end()).then(|| parent.child(at + 1).as_leaf());
+        // They are looked at next, and read as a whole if they have room.
+        if let Some(node) = before {
+            prefetch::node::<0>(node.word());
+        }
+        if let Some(node) = after {
+            prefetch::node::<0>(node.word());
+        }
+        [before, after]
+    }
+
+    /// How many slots a neighbour may have that shares with a leaf which is to have `total`: with less room than that the next store
+    /// would have to share again.
+    #[inline(always)]
+    pub(super) fn most(total: usize) -> usize {
+        let slots = Geometry::<K, S>::SLOTS;
+        2 * slots - slots / SPARE - total
     }
 
     /// Finds a neighbour for a leaf that has too few slots left, `total`; `None` if the nodes above must change their shape.

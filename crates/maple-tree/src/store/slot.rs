@@ -4,12 +4,13 @@
 //! is, for [`quick`](super::quick) or the [`plan`](super::plan) of the general case.
 
 mod across;
+pub(crate) mod full;
 
 use core::hint::select_unpredictable;
 
-use crate::gap_upkeep::{tell_from, tell_last, tell_shrunk};
+use crate::gap_upkeep::{largest_of, tell_from, tell_last};
 use crate::key::Key;
-use crate::node::{Geometry, Kind, Word};
+use crate::node::{Geometry, Kind, NodeMut, Word};
 use crate::shape::Shape;
 use crate::store::spot::{self, Spot};
 use crate::tree::{RawTree, Root};
@@ -45,6 +46,74 @@ impl<K: Key, S> SlotAt<K, S> {
     }
 }
 
+/// A part of a hole, which is to be an entry.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<K> {
+    first: K,
+    last: K,
+    /// Whether something is left of the hole before it, and after it.
+    head: bool,
+    tail: bool,
+}
+
+impl<K: Key> Part<K> {
+    #[inline(always)]
+    fn of(hole: Found<K>, (first, last): (K, K)) -> Self {
+        Self {
+            first,
+            last,
+            head: hole.first < first,
+            tail: last < hole.last,
+        }
+    }
+
+    /// How many slots more there are when it is an entry.
+    #[inline(always)]
+    fn more(self) -> usize {
+        usize::from(self.head) + usize::from(self.tail)
+    }
+
+    /// The size of the larger of the parts of the hole that are left.
+    #[inline(always)]
+    fn larger_rest(self, hole: Found<K>) -> K {
+        let before = self.first.wrapping_sub(hole.first);
+        before.max(hole.last.wrapping_sub(self.last))
+    }
+
+    /// The size of the largest hole of the leaf when it is an entry. The leaf is as it was: what has just been written could not
+    /// be read at once in larger pieces than it was written in.
+    #[inline(always)]
+    fn largest_with<S: Shape>(self, at: SlotAt<K, S>) -> K {
+        let SlotAt { spot, slot, found } = at;
+        let Place { leaf, min, max } = spot.place;
+        let rest = self.larger_rest(found);
+        let gone = K::span(found.first, found.last);
+        if rest >= K::span(min, max).wrapping_sub(gone) {
+            // No other hole can be larger than all that the other slots cover.
+            return rest;
+        }
+        rest.max(largest_of(leaf, leaf.holes() & !(1 << slot), min, max))
+    }
+
+    /// Makes it an entry in a leaf that has room; the hole is its slot `slot`, and the last one is `end`.
+    #[inline(always)]
+    fn put<S: Shape>(self, node: NodeMut<K, S>, slot: usize, end: usize, word: Word) {
+        let new_end = end + self.more();
+        node.open(slot, end, new_end);
+        let middle = slot + usize::from(self.head);
+        // No branch on what is left of the hole, which is as good as random: without a part before, the second pivot is the first.
+        let pivots = Geometry::<K, S>::SLOTS - 1;
+        if slot < pivots {
+            node.set_pivot(slot, self.first.wrapping_sub(K::ONE));
+        }
+        if middle < pivots {
+            let bound = select_unpredictable(middle < new_end, self.last, K::MAX);
+            node.set_pivot(middle, bound);
+        }
+        node.set_slot(middle, word);
+    }
+}
+
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// The slot that covers `key`; `None` in a tree without nodes.
     #[inline(always)]
@@ -74,41 +143,31 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     ) -> bool {
         let SlotAt { spot, slot, found } = at;
         let leaf = spot.place.leaf;
-        let head = found.first < first;
-        let tail = last < found.last;
+        let part = Part::of(found, (first, last));
         let end = leaf.end();
-        let new_end = end + usize::from(head) + usize::from(tail);
-        if new_end >= Geometry::<K, S>::SLOTS || self.in_rcu() {
+        if end + part.more() >= Geometry::<K, S>::SLOTS || self.in_rcu() {
             return false;
         }
-        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-        let node = unsafe { leaf.write() };
-        node.open(slot, end, new_end);
-        let middle = slot + usize::from(head);
-        // No branch on what is left of the hole, which is as good as random: without a part before, the second pivot is the first.
-        let pivots = Geometry::<K, S>::SLOTS - 1;
-        if slot < pivots {
-            node.set_pivot(slot, first.wrapping_sub(K::ONE));
-        }
-        if middle < pivots {
-            let bound = select_unpredictable(middle < new_end, last, K::MAX);
-            node.set_pivot(middle, bound);
-        }
-        node.set_slot(middle, word);
+        // What to tell the node above, if it is told.
+        let mut told = None;
         if let Some(parent) = spot.parent
             && self.tracks_gaps()
         {
             let gone = K::span(found.first, found.last);
-            let before = first.wrapping_sub(found.first);
-            let after = found.last.wrapping_sub(last);
             if parent.gap(spot.at) == gone {
+                let after = found.last.wrapping_sub(last);
                 if found.last == K::MAX && after >= last {
                     // All that is before has fewer indices than that.
                     tell_last(parent, after);
                 } else {
-                    tell_shrunk(parent, spot.at, spot.place, gone, before.max(after));
+                    told = Some((parent, part.largest_with(at)));
                 }
             }
+        }
+        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
+        part.put(unsafe { leaf.write() }, slot, end, word);
+        if let Some((parent, gap)) = told {
+            tell_from(parent, spot.at, first, gap);
         }
         true
     }
