@@ -6,6 +6,7 @@
 //! are those of the original wherever it did not.
 
 use core::marker::PhantomData;
+use core::mem::forget;
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
@@ -17,6 +18,7 @@ use crate::prefetch;
 use crate::reserve::{AllocError, Reserve};
 use crate::shape::Shape;
 use crate::store::Sink;
+use crate::store::apply::bury;
 use crate::tree::{RawTree, Root};
 use crate::value::Value;
 use crate::walk::Place;
@@ -196,20 +198,34 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             new.publish_root(copy.word(), self.height());
             return Ok(());
         }
-        let copy = if root.is_leaf() {
-            dup.leaf(root.as_leaf(), None, K::MIN, K::MAX)
-        } else {
-            dup.inner(root, None, K::MIN, K::MAX)
+        let copy = dup.copy_node(root, None);
+        let unfinished = Unfinished {
+            dup: &mut dup,
+            root: copy.node(),
         };
-        let copy = copy.map_err(CloneError::Entry)?;
-        new.publish_root(copy.word(), self.height());
+        let done = if root.is_leaf() {
+            unfinished.dup.leaf(copy, None, K::MIN, K::MAX)
+        } else {
+            unfinished.dup.inner(copy, K::MIN, K::MAX)
+        };
+        if let Err(error) = done {
+            // Here, and not on return: if it panics, the error is dropped.
+            drop(unfinished);
+            return Err(CloneError::Entry(error));
+        }
+        forget(unfinished);
+        new.publish_root(copy.node().word(), self.height());
         if dup.left_out
             && let Err(AllocError) = new.join_holes(dup.supply.alloc)
         {
-            if let Root::Node(root) = new.root() {
-                dup.undo(root);
-            }
+            let root = new.root();
             new.publish_root(NULL, 0);
+            if let Root::Node(root) = root {
+                drop(Unfinished {
+                    dup: &mut dup,
+                    root,
+                });
+            }
             return Err(CloneError::Alloc);
         }
         Ok(())
@@ -317,63 +333,53 @@ impl<A: NodeAlloc, C> Dup<'_, A, C> {
         new
     }
 
-    /// Copies an inner node and all below.
+    /// Replaces the children of a copied inner node by copies, with all below. If that fails or panics, the node has those that have been
+    /// begun.
     fn inner<K: Key, S: Shape>(
         &mut self,
-        old: Node<K, S>,
-        parent: Option<Node<K, S>>,
+        new: NodeMut<K, S>,
         min: K,
         max: K,
-    ) -> Result<Node<K, S>, C::Error>
+    ) -> Result<(), C::Error>
     where
         C: Copier<K>,
     {
-        // SAFETY: nobody else uses the block, and nobody writes the original (promise of `dup_into`).
-        let new = unsafe { NodeMut::copy(self.supply.take(), old) };
         let node = new.node();
-        node.set_parent(parent);
-        let end = old.end();
-        for i in 0..=end {
-            prefetch::node::<0>(old.slot((i + AHEAD).min(end)));
-            let child = old.child(i);
-            let (first, last) = (old.first(i, min), old.last(i, max));
-            let copy = if child.is_leaf() {
-                self.leaf(child.as_leaf(), Some(node), first, last)
+        let end = node.end();
+        let mut children = Children { new, begun: 0 };
+        while children.begun <= end {
+            let i = children.begun;
+            prefetch::node::<0>(node.slot((i + AHEAD).min(end)));
+            let child = node.child(i);
+            let (first, last) = (node.first(i, min), node.last(i, max));
+            if child.is_leaf() {
+                let copy = self.copy_node(child.as_leaf(), Some(node));
+                new.set_slot(i, copy.node().word());
+                self.leaf(copy, Some(node), first, last)?;
             } else {
-                self.inner(child, Some(node), first, last)
-            };
-            match copy {
-                Ok(copy) => new.set_slot(i, copy.word()),
-                Err(error) => {
-                    // Those after it are still the original's.
-                    for i in 0..i {
-                        self.undo(node.child(i));
-                    }
-                    // SAFETY: taken above, and nothing leads to it.
-                    unsafe { self.supply.put(node.block()) };
-                    return Err(error);
-                }
+                let copy = self.copy_node(child, Some(node));
+                new.set_slot(i, copy.node().word());
+                self.inner(copy, first, last)?;
             }
+            children.begun += 1;
         }
-        Ok(node)
+        forget(children);
+        Ok(())
     }
 
-    /// Copies a leaf and its entries.
+    /// Replaces the entries of a copied leaf by copies. If that fails or panics, the leaf has those that have been made.
     #[inline]
     fn leaf<K: Key, S: Shape>(
         &mut self,
-        old: Node<K, S>,
+        new: NodeMut<K, S>,
         parent: Option<Node<K, S>>,
         min: K,
         max: K,
-    ) -> Result<Node<K, S>, C::Error>
+    ) -> Result<(), C::Error>
     where
         C: Copier<K>,
     {
-        // SAFETY: as in `inner`.
-        let new = unsafe { NodeMut::copy(self.supply.take(), old) };
         let node = new.node();
-        node.set_parent(parent);
         let place = Place {
             leaf: node,
             min,
@@ -381,64 +387,78 @@ impl<A: NodeAlloc, C> Dup<'_, A, C> {
         };
         let mut left_out = false;
         // SAFETY: the node is ours.
-        let entries = unsafe { node.entries() };
-        let mut left = entries;
-        while left != 0 {
-            let i = left.trailing_zeros();
-            left &= left - 1;
+        let left = unsafe { node.entries() };
+        let mut entries = Entries { new, left };
+        while entries.left != 0 {
+            let i = entries.left.trailing_zeros();
             let found = place.slot(i as usize);
-            match self.copier.copy(found.first, found.last, found.word) {
-                Ok(copy) => {
-                    new.set_slot(i as usize, copy);
-                    left_out |= copy.is_null();
-                }
-                Err(error) => {
-                    // Those before it are copies, or left out.
-                    self.undo_entries(node, entries & !(u32::MAX << i));
-                    // SAFETY: taken above, and nothing leads to it.
-                    unsafe { self.supply.put(node.block()) };
-                    return Err(error);
-                }
-            }
+            let copy = self.copier.copy(found.first, found.last, found.word)?;
+            new.set_slot(i as usize, copy);
+            left_out |= copy.is_null();
+            entries.left &= entries.left - 1;
         }
+        forget(entries);
         if left_out {
             self.left_out = true;
             if parent.is_some_and(|parent| parent.kind() == Kind::Gap) {
                 tell_ancestors(node, min, largest_in_leaf(node, min, max));
             }
         }
-        Ok(node)
+        Ok(())
     }
+}
 
-    /// Takes back those entries of a leaf of the duplicate that the bits stand for and that have not been left out.
-    fn undo_entries<K: Key, S: Shape>(&mut self, leaf: Node<K, S>, entries: u32)
-    where
-        C: Copier<K>,
-    {
-        let mut left = entries;
-        while left != 0 {
-            let word = leaf.slot(left.trailing_zeros() as usize);
-            left &= left - 1;
-            if !word.is_null() {
-                self.copier.undo(word);
-            }
+/// An inner node of the duplicate whose children after the one that was begun last are still the original's. It gives them up when it is
+/// dropped.
+struct Children<K: Key, S: Shape> {
+    new: NodeMut<K, S>,
+    begun: usize,
+}
+
+impl<K: Key, S: Shape> Drop for Children<K, S> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.new.set_end(self.begun);
+    }
+}
+
+/// A leaf of the duplicate in which the entries that are left are still the original's. It gives them up when it is dropped.
+struct Entries<K: Key, S: Shape> {
+    new: NodeMut<K, S>,
+    left: u32,
+}
+
+impl<K: Key, S: Shape> Drop for Entries<K, S> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        while self.left != 0 {
+            self.new.set_slot(self.left.trailing_zeros() as usize, NULL);
+            self.left &= self.left - 1;
         }
     }
+}
 
-    /// Takes back a node of the duplicate, and all below.
-    fn undo<K: Key, S: Shape>(&mut self, node: Node<K, S>)
-    where
-        C: Copier<K>,
-    {
-        if node.is_leaf() {
-            self.undo_entries(node.as_leaf(), u32::MAX >> (31 - node.end()));
-        } else {
-            for i in 0..=node.end() {
-                self.undo(node.child(i));
-            }
-        }
-        // SAFETY: the node came from this allocator, and the duplicate has no other users.
-        unsafe { self.supply.put(node.block()) };
+/// A duplicate that is given up: all of it is taken back when this is dropped.
+struct Unfinished<'d, 'a, K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> {
+    dup: &'d mut Dup<'a, A, C>,
+    root: Node<K, S>,
+}
+
+impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Drop for Unfinished<'_, '_, K, S, A, C> {
+    fn drop(&mut self) {
+        bury(self.root, K::MIN, K::MAX, (K::MIN, K::MAX), self.dup);
+    }
+}
+
+/// Takes back what had been made.
+impl<K: Key, A: NodeAlloc, C: Copier<K>> Sink<K> for Dup<'_, A, C> {
+    fn entry(&mut self, _: K, _: K, word: Word) {
+        self.copier.undo(word);
+    }
+
+    fn node(&mut self, block: NonNull<u8>) {
+        // SAFETY: it was taken from there, and the duplicate has no other users.
+        unsafe { self.supply.put(block) };
     }
 }
 

@@ -56,6 +56,7 @@ mod sync;
 mod trace;
 mod traverse;
 mod tree;
+mod unwind;
 mod value;
 mod walk;
 mod write;

@@ -21,39 +21,40 @@ use crate::value::Value;
 use crate::walk::Found;
 
 /// Values that were made on the way, dropped again unless the whole succeeds.
-struct Made<V: Value> {
-    words: Vec<NonNull<()>>,
+struct Made<V: Value>(Vec<Twin<V>>);
+
+/// One of them, as its word.
+struct Twin<V: Value> {
+    raw: NonNull<()>,
     marker: PhantomData<V>,
+}
+
+impl<V: Value> Drop for Twin<V> {
+    fn drop(&mut self) {
+        // SAFETY: made by `take`, and stored nowhere that is used.
+        drop(unsafe { V::from_raw(self.raw) });
+    }
 }
 
 impl<V: Value> Made<V> {
     fn new() -> Self {
-        Self {
-            words: Vec::new(),
-            marker: PhantomData,
-        }
+        Self(Vec::new())
     }
 
     /// Takes a value, and gives its word, which is not to be stored unless these are [kept](Made::keep).
     fn take(&mut self, value: V) -> Result<Word, EraseError> {
-        self.words.try_reserve(1).map_err(|_| EraseError::Alloc)?;
+        self.0.try_reserve(1).map_err(|_| EraseError::Alloc)?;
         let raw = value.into_raw();
-        self.words.push(raw);
+        self.0.push(Twin {
+            raw,
+            marker: PhantomData,
+        });
         Ok(raw.as_ptr())
     }
 
     /// The words have been stored: the tree owns the values.
     fn keep(mut self) {
-        self.words.clear();
-    }
-}
-
-impl<V: Value> Drop for Made<V> {
-    fn drop(&mut self) {
-        for raw in self.words.drain(..) {
-            // SAFETY: made by `take`, and stored nowhere that is used.
-            drop(unsafe { V::from_raw(raw) });
-        }
+        self.0.drain(..).for_each(mem::forget);
     }
 }
 

@@ -70,6 +70,9 @@ pub unsafe trait Reclaim {
 
     /// Calls `free` once no reader is left that entered before; at once, later, or (to leak) never.
     ///
+    /// `free` drops a value, which may panic. Who calls several of them goes on with the others then, or these leak: [`Waiting`] and
+    /// `UserRcu` go on, `crossbeam-epoch` does not.
+    ///
     /// # Safety
     ///
     /// No reader that enters from now on can find what `free` frees.

@@ -370,6 +370,35 @@ impl<V: Value> Held<V> {
     fn into_raw(self) -> NonNull<()> {
         ManuallyDrop::new(self).raw
     }
+
+    fn into_value(self) -> V {
+        // SAFETY: the word is that of a value which this owned until now.
+        unsafe { V::from_raw(self.into_raw()) }
+    }
+}
+
+/// What [`splitting`] puts at its range.
+trait New {
+    /// The word to be stored.
+    fn word(&self) -> Word;
+}
+
+/// Nothing.
+struct Hole;
+
+impl New for Hole {
+    fn word(&self) -> Word {
+        NULL
+    }
+}
+
+/// A value.
+struct Stored<V: Value>(Held<V>);
+
+impl<V: Value> New for Stored<V> {
+    fn word(&self) -> Word {
+        self.0.raw.as_ptr()
+    }
 }
 
 impl<V: Value> Drop for Held<V> {
@@ -407,15 +436,13 @@ pub(crate) fn store_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     value: V,
     split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
 ) -> Result<(), StoreError<V>> {
-    let raw = value.into_raw();
-    splitting(host, range, raw.as_ptr(), split).map_err(|error| {
-        // SAFETY: made just now; a write that fails stores nothing.
-        let value = unsafe { back(raw) };
-        match error {
-            EraseError::Splits => StoreError::Splits(value),
-            EraseError::Alloc => StoreError::Alloc(value),
-            EraseError::EmptyRange => StoreError::EmptyRange(value),
-        }
+    let refused = match range {
+        Some(range) => splitting(host, range, Stored(Held::new(value)), split),
+        None => return Err(StoreError::EmptyRange(value)),
+    };
+    refused.map_err(|(refused, Stored(held))| match refused {
+        Refused::Splits => StoreError::Splits(held.into_value()),
+        Refused::Alloc => StoreError::Alloc(held.into_value()),
     })
 }
 
@@ -453,22 +480,35 @@ pub(crate) fn erase_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     range: Option<(K, K)>,
     split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
 ) -> Result<(), EraseError> {
-    splitting(host, range, NULL, split)
+    let range = range.ok_or(EraseError::EmptyRange)?;
+    splitting(host, range, Hole, split).map_err(|(refused, Hole)| match refused {
+        Refused::Splits => EraseError::Splits,
+        Refused::Alloc => EraseError::Alloc,
+    })
 }
 
-fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+/// Why a write changed nothing.
+enum Refused {
+    /// The closure did not make a value for the upper part of an entry.
+    Splits,
+    Alloc,
+}
+
+fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     host: &mut H,
-    range: Option<(K, K)>,
-    word: Word,
+    (first, last): (K, K),
+    new: N,
     split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
-) -> Result<(), EraseError> {
-    let (first, last) = range.ok_or(EraseError::EmptyRange)?;
+) -> Result<(), (Refused, N)> {
+    let word = new.word();
     let at = host.tree().slot_at(first);
     let quick = at.and_then(|at| host.tree().try_store_at(at, (first, last), word));
     if let Some(quick) = quick {
+        // It is the tree's from the write on, also if that panics: then it has been made.
+        let new = ManuallyDrop::new(new);
         return host
             .carry_out_quick(quick, |_, _, word| H::discard(word))
-            .map_err(|AllocError| EraseError::Alloc);
+            .map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(new)));
     }
     let mut plan = host.tree().plan_store(first, last, word);
     let mut twin = None;
@@ -478,20 +518,20 @@ fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
         let range = last.wrapping_add(K::ONE)..=above.last;
         // SAFETY: the word is in the tree, which is not changed while the closure has the view.
         let value = unsafe { view::<V>(above.word) };
-        let made = value
-            .and_then(|value| split(range, value))
-            .ok_or(EraseError::Splits)?;
-        let raw = made.into_raw();
-        above.word = raw.as_ptr();
-        twin = Some(raw);
+        let Some(made) = value.and_then(|value| split(range, value)) else {
+            return Err((Refused::Splits, new));
+        };
+        let made = Held::new(made);
+        above.word = made.raw.as_ptr();
+        twin = Some(made);
     }
+    // As above.
+    let both = ManuallyDrop::new((new, twin));
     host.carry_out(plan, |_, _, word| H::discard(word))
         .map_err(|AllocError| {
-            if let Some(raw) = twin {
-                // SAFETY: made above; a write that fails stores nothing.
-                drop(unsafe { back::<V>(raw) });
-            }
-            EraseError::Alloc
+            let (new, twin) = ManuallyDrop::into_inner(both);
+            drop(twin);
+            (Refused::Alloc, new)
         })
 }
 

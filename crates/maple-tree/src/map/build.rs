@@ -52,12 +52,15 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         A: Default,
     {
         let mut map = Self::default();
-        match map.fill(&mut entries.into_iter()) {
-            Filled::All => Ok(map),
-            Filled::Unordered(_, value) => Err(SortedError::OutOfOrder(value)),
-            Filled::EmptyRange(value) => Err(SortedError::EmptyRange(value)),
-            Filled::Alloc(value) => Err(SortedError::Alloc(value)),
-        }
+        let refused = match map.fill(&mut entries.into_iter()) {
+            Filled::All => return Ok(map),
+            Filled::Unordered(_, value) => SortedError::OutOfOrder(value),
+            Filled::EmptyRange(value) => SortedError::EmptyRange(value),
+            Filled::Alloc(value) => SortedError::Alloc(value),
+        };
+        // Here, and not on return: if it panics, the value that is to be given back is dropped.
+        drop(map);
+        Err(refused)
     }
 
     /// A map out of entries that do not overlap. O(n) if they come in ascending order, else O(log n) for each that comes after
@@ -82,8 +85,14 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         A: Default,
     {
         let mut map = Self::default();
-        map.try_extend(entries)?;
-        Ok(map)
+        match map.try_extend(entries) {
+            Ok(()) => Ok(map),
+            Err(refused) => {
+                // As above.
+                drop(map);
+                Err(refused)
+            }
+        }
     }
 
     /// Inserts entries until one cannot be inserted. Those that come in ascending order into an empty map take O(1) each and fill the

@@ -179,12 +179,18 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Reserved<K, V, S> for MapleTree<K
 }
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
-    /// Turns a taker of values into a taker of words.
+    /// Turns a taker of values into a taker of words. One that has panicked is not called again: what comes after that is dropped.
     pub(super) fn owned(mut take: impl FnMut(RangeInclusive<K>, V)) -> impl FnMut(K, K, Word) {
+        let mut called = false;
         move |first, last, word| {
             if let Some(raw) = NonNull::new(word) {
                 // SAFETY: the word has been removed from the tree, which owned the value.
-                take(first..=last, unsafe { V::from_raw(raw) });
+                let value = unsafe { V::from_raw(raw) };
+                if !called {
+                    called = true;
+                    take(first..=last, value);
+                    called = false;
+                }
             }
         }
     }

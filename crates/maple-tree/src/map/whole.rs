@@ -17,6 +17,7 @@ use crate::shape::Shape;
 use crate::store::apply::bury;
 use crate::traverse::Traverse;
 use crate::tree::{RawTree, Root};
+use crate::unwind::each;
 use crate::value::Value;
 use crate::write::Host;
 
@@ -213,9 +214,8 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         if let Root::Node(node) = old {
             self.free(node);
         }
-        for found in merged.covered {
-            Self::discard(found.word);
-        }
+        let covered = merged.covered;
+        each(0..covered.len(), |i| Self::discard(covered[i].word));
         Ok(())
     }
 
@@ -268,15 +268,15 @@ pub(crate) unsafe fn demolish<K: Key, V: Value, A: NodeAlloc, S: Shape>(
 ) {
     let root = raw.root();
     raw.publish_root(NULL, 0);
-    let mut entry = MapleTree::<K, V, A, S>::owned(|_, value| drop(value));
     match root {
         Root::Empty => {}
-        Root::Single(word) => entry(K::MIN, K::MIN, word),
+        Root::Single(word) => MapleTree::<K, V, A, S>::discard(word),
         Root::Node(node) => {
             // SAFETY: nothing leads to the nodes any more.
             if !needs_drop::<V>() && unsafe { alloc.deallocate_all() } {
                 return;
             }
+            let entry = |_, _, word| MapleTree::<K, V, A, S>::discard(word);
             let mut sink = Immediate { alloc, entry };
             bury(node, K::MIN, K::MAX, (K::MIN, K::MAX), &mut sink);
         }

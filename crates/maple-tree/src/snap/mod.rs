@@ -62,7 +62,8 @@ use release::release;
 ///
 /// When a leaf is copied its values are made once more ([`Duplicate`](crate::Duplicate)): `Arc`, integers and `&'static T` cost next to
 /// nothing, a `Box` is cloned. Apart from that it is used as a [`MapleTree`](crate::MapleTree). No method aborts or panics (unless duplicating or
-/// dropping a value does), and a write that fails changes no map of the family.
+/// dropping a value does), and a write that fails changes no map of the family. After a panic nothing leaks and all maps are whole; a second
+/// one while the first unwinds ends the program.
 ///
 /// Nobody waits: maps that share nodes have no lock in common, and what one of them does is never seen by another. A map that is read by several
 /// threads through references is one that nobody writes; who wants to write takes a snapshot.

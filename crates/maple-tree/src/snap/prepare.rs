@@ -11,6 +11,7 @@ use crate::reserve::{AllocError, Reserve};
 use crate::shape::Shape;
 use crate::snap::level::{Kept, Level};
 use crate::snap::release::MOST;
+use crate::unwind::each;
 use crate::value::Duplicate;
 
 /// Three leaves' slots, two parts of entries that are cut, and an entry that is handed out.
@@ -113,10 +114,9 @@ impl<'a, V: Duplicate, A: NodeAlloc> Ready<'a, V, A> {
 impl<V: Duplicate, A: NodeAlloc> Drop for Ready<'_, V, A> {
     fn drop(&mut self) {
         self.reserve.release(self.alloc);
-        while self.given < self.made {
-            self.given += 1;
+        each(self.given..self.made, |i| {
             // SAFETY: written, not given out, and not looked at again.
-            drop(unsafe { V::from_raw(self.words[self.given - 1].assume_init()) });
-        }
+            drop(unsafe { V::from_raw(self.words[i].assume_init()) });
+        });
     }
 }

@@ -72,7 +72,11 @@ impl<K: Key, S: Shape, A: NodeAlloc> Rewrite<'_, K, S, A> {
                 // SAFETY: the caller's promise; nothing has changed since.
                 Ok(unsafe { self.carry_out(plan, ready, word, twin) })
             }
-            Err(AllocError) => Err((Failure::Alloc, new)),
+            Err(AllocError) => {
+                // Here, and not on return: if it panics, what is to be given back is dropped.
+                drop((ready, twin));
+                Err((Failure::Alloc, new))
+            }
         }
     }
 

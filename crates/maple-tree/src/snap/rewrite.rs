@@ -161,6 +161,8 @@ impl<K: Key, S: Shape, A: NodeAlloc> Rewrite<'_, K, S, A> {
             };
             // SAFETY: the caller's promise.
             let Ok(replaced) = (unsafe { self.copy_path::<V>(left, stays) }) else {
+                // Here, and not on return: if it panics, what is to be given back is dropped.
+                drop(twin);
                 return Err((Failure::Alloc, new));
             };
             // SAFETY: the caller's promise; the leaf is owned now.

@@ -198,12 +198,12 @@ where
 
     /// The entries as a map without concurrent readers, whose changes are made in place. O(1).
     pub fn into_exclusive(self) -> MapleTree<K, V, A, S> {
-        let mut this = ManuallyDrop::new(self);
-        // SAFETY: `this` is not used again, nor dropped; what is not moved out of it is dropped here.
-        let (raw, own) = unsafe {
-            ptr::drop_in_place(&raw mut this.reclaim);
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used again, nor dropped; all is moved out of it.
+        let (raw, reclaim, own) = unsafe {
             (
                 ptr::read(&raw const this.raw.0),
+                ptr::read(&raw const this.reclaim.0),
                 ptr::read(&raw const this.own.0),
             )
         };
@@ -212,7 +212,10 @@ where
         unsafe { limbo.into_inner().release(&alloc) };
         // SAFETY: nobody else has the tree: readers and writers borrow the map.
         unsafe { raw.set_in_rcu(false) };
-        MapleTree::from_parts(raw, alloc)
+        let map = MapleTree::from_parts(raw, alloc);
+        // It may drop values, which may panic: then the map is dropped, too.
+        drop(reclaim);
+        map
     }
 
     /// Enters as a reader. Never waits.

@@ -15,6 +15,7 @@ use crate::store::Sink;
 use crate::sync::SyncMapleTree;
 use crate::sync::limbo::Limbo;
 use crate::tree::RawTree;
+use crate::unwind::Finally;
 use crate::value::Value;
 
 /// A value's word, on its way to the thread that drops it.
@@ -84,13 +85,6 @@ impl<'a, K: Key, V, R: Reclaim, A: NodeAlloc + Clone + Send + 'static, S: Shape,
             marker: PhantomData,
         }
     }
-
-    fn announce(&mut self) {
-        if !self.announced {
-            self.announced = true;
-            self.reclaim.published();
-        }
-    }
 }
 
 impl<K, V, R, A, S, F> Sink<K> for Deferred<'_, K, V, R, A, S, F>
@@ -106,18 +100,24 @@ where
         if self.kept == Some(first) {
             return;
         }
+        // Also if the closure panics.
+        let _retire = Finally(|| {
+            if needs_drop::<V>()
+                && let Some(raw) = NonNull::new(word)
+            {
+                if !self.announced {
+                    self.announced = true;
+                    self.reclaim.published();
+                }
+                let retired = Retired::<V> {
+                    raw,
+                    marker: PhantomData,
+                };
+                // SAFETY: the tree no longer leads to the value; readers that found it entered before.
+                unsafe { self.reclaim.retire(move || retired.free()) };
+            }
+        });
         (self.displaced)(first, last, word);
-        if needs_drop::<V>()
-            && let Some(raw) = NonNull::new(word)
-        {
-            self.announce();
-            let retired = Retired::<V> {
-                raw,
-                marker: PhantomData,
-            };
-            // SAFETY: the tree no longer leads to the value; readers that found it entered before.
-            unsafe { self.reclaim.retire(move || retired.free()) };
-        }
     }
 
     fn node(&mut self, block: NonNull<u8>) {

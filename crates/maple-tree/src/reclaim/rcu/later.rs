@@ -29,6 +29,25 @@ pub(super) fn boxed<F: FnOnce() + Send + 'static>(free: F) -> Result<Free, F> {
     }
 }
 
+/// Calls all; if one panics, the others while the panic unwinds.
+pub(super) fn call(retired: impl Iterator<Item = Free>) {
+    struct Rest<I: Iterator<Item = Free>>(I);
+
+    impl<I: Iterator<Item = Free>> Rest<I> {
+        fn go_on(&mut self) {
+            self.0.by_ref().for_each(|free| free());
+        }
+    }
+
+    impl<I: Iterator<Item = Free>> Drop for Rest<I> {
+        fn drop(&mut self) {
+            self.go_on();
+        }
+    }
+
+    Rest(retired).go_on();
+}
+
 /// What has been retired.
 pub(super) struct Later {
     young: Vec<Free>,

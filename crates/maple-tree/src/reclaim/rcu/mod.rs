@@ -11,7 +11,7 @@ use core::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::reclaim::Reclaim;
-use later::{Free, Later, boxed};
+use later::{Later, boxed, call};
 use readers::{Readers, Slot};
 
 #[cfg(not(loom))]
@@ -121,7 +121,7 @@ impl UserRcu {
     pub fn barrier(&self) {
         let retired = self.later().take();
         if wait() {
-            retired.into_iter().flatten().for_each(|free| free());
+            call(retired.into_iter().flatten());
         } else {
             let mut later = self.later();
             for free in retired.into_iter().flatten() {
@@ -168,7 +168,7 @@ impl Drop for UserRcu {
     fn drop(&mut self) {
         // Guards borrow this: the readers that may have found what was retired have left.
         let retired = self.later().take();
-        retired.into_iter().flatten().for_each(|free: Free| free());
+        call(retired.into_iter().flatten());
     }
 }
 
@@ -269,6 +269,6 @@ unsafe impl Reclaim for UserRcu {
             }
         };
         drop(later);
-        over.into_iter().for_each(|free| free());
+        call(over.into_iter());
     }
 }

@@ -8,6 +8,7 @@ use crate::node::{NodeMut, Word};
 use crate::shape::Shape;
 use crate::store::{Item, Items, Sink, Span};
 use crate::tree::RawTree;
+use crate::unwind::each;
 use crate::walk::Found;
 
 /// No node has more slots.
@@ -49,13 +50,14 @@ impl<K: Key> Removed<K> {
         }
     }
 
-    /// Hands them over.
+    /// Hands them over; if the sink panics, the others while the panic unwinds.
     pub(super) fn give(&self, sink: &mut impl Sink<K>) {
-        for found in &self.entries[..self.count] {
-            // SAFETY: the first `count` were written by `note`.
-            let found = unsafe { found.assume_init_ref() };
+        let entries = &self.entries[..self.count];
+        each(0..entries.len(), |i| {
+            // SAFETY: the first `count` were written by `add`.
+            let found = unsafe { entries[i].assume_init_ref() };
             sink.entry(found.first, found.last, found.word);
-        }
+        });
     }
 }
 

@@ -1,8 +1,10 @@
 //! Carrying out a write that stays within one leaf: in place, or in a copy of the leaf that takes its place.
 
+use core::ops::Range;
+
 use crate::gap_upkeep::{largest_in_leaf, tell_from, tell_last, tell_shrunk};
 use crate::key::Key;
-use crate::node::{Kind, Node, NodeMut};
+use crate::node::{Kind, Node, NodeMut, Word};
 use crate::reserve::Reserve;
 use crate::shape::Shape;
 use crate::store::Sink;
@@ -10,6 +12,7 @@ use crate::store::apply::leaf::Removed;
 use crate::store::quick::Quick;
 use crate::store::room::Room;
 use crate::tree::RawTree;
+use crate::unwind::each;
 use crate::walk::Place;
 
 /// What a write does to the holes of a leaf.
@@ -68,12 +71,21 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             quick.tell(node, holes);
             // The old leaf is as it was: readers may be in it.
             leaf.mark_dead();
-            quick.each_removed(|first, last, word| sink.entry(first, last, word));
-            sink.node(leaf.block());
+            let removed = quick.removed();
+            // The node comes last: it is looked at until then.
+            each(removed.start..removed.end + 1, |i| {
+                if i == removed.end {
+                    sink.node(leaf.block());
+                } else {
+                    quick.show(i, |first, last, word| sink.entry(first, last, word));
+                }
+            });
             return;
         }
         let mut removed = Removed::none();
-        quick.each_removed(|first, last, word| removed.add(first, last, word));
+        for i in quick.removed() {
+            quick.show(i, |first, last, word| removed.add(first, last, word));
+        }
         if quick.room != Room::Here {
             // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
             if let Some(left_over) = unsafe { quick.spread(reserve) } {
@@ -91,15 +103,20 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 }
 
 impl<K: Key, S: Shape> Quick<K, S> {
-    /// Shows the entries that the write removes, as long as the leaf is as it was.
+    /// The slots of which the write leaves nothing.
     #[inline(always)]
-    fn each_removed(self, mut show: impl FnMut(K, K, crate::node::Word)) {
-        let end = self.to + 1 - usize::from(self.tail);
-        for i in self.from + usize::from(self.head)..end {
-            let found = self.place.slot(i);
-            if !found.word.is_null() {
-                show(found.first, found.last, found.word);
-            }
+    fn removed(self) -> Range<usize> {
+        let start = self.from + usize::from(self.head);
+        // Within one slot, of which something stays on both sides, there are none.
+        start..start.max(self.to + 1 - usize::from(self.tail))
+    }
+
+    /// Shows the entry in a slot, if there is one, as long as the leaf is as it was.
+    #[inline(always)]
+    fn show(self, slot: usize, mut show: impl FnMut(K, K, Word)) {
+        let found = self.place.slot(slot);
+        if !found.word.is_null() {
+            show(found.first, found.last, found.word);
         }
     }
 

@@ -15,6 +15,7 @@ use crate::store::apply::split::split;
 use crate::store::level::Level;
 use crate::store::{Items, Sink, Span};
 use crate::tree::{RawTree, Root};
+use crate::unwind::each;
 
 /// No node has more slots.
 const MOST: usize = 32;
@@ -46,8 +47,7 @@ pub(super) unsafe fn apply<K: Key, S: Shape>(
         let level = Level::of(&span, items.as_slice().len(), inner, cow, below);
         if level.in_place {
             // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-            unsafe { change_in_place(span, &items, gone, sink) };
-            removed.give(sink);
+            unsafe { change_in_place(span, &items, &removed, gone, sink) };
             return;
         }
         if level.reuse {
@@ -147,7 +147,7 @@ fn replace_one<K: Key, S: Shape>(
     bury(old, level.min, level.max, gone, sink);
 }
 
-/// Replaces slots of one inner node in place, and buries the children that were there.
+/// Replaces slots of one inner node in place, buries the children that were there, and hands over what was removed below.
 ///
 /// # Safety
 ///
@@ -155,15 +155,16 @@ fn replace_one<K: Key, S: Shape>(
 unsafe fn change_in_place<K: Key, S: Shape>(
     span: Span<K, S>,
     items: &Items<K>,
+    removed: &Removed<K>,
     gone: (K, K),
     sink: &mut impl Sink<K>,
 ) {
     let node = span.left;
     debug_assert!(!node.is_leaf());
-    let mut removed = [const { MaybeUninit::<(Word, K, K)>::uninit() }; MOST];
+    let mut children = [const { MaybeUninit::<(Word, K, K)>::uninit() }; MOST];
     let mut count = 0;
     for i in span.from..=span.to {
-        removed[count].write((
+        children[count].write((
             node.slot(i),
             node.first(i, span.min),
             node.last(i, span.max),
@@ -183,12 +184,17 @@ unsafe fn change_in_place<K: Key, S: Shape>(
     if node.kind() == Kind::Gap {
         tell_ancestors(node, span.min, largest_below(node));
     }
-    for child in &removed[..count] {
+    let children = &children[..count];
+    each(0..count + 1, |i| {
+        let Some(child) = children.get(i) else {
+            removed.give(sink);
+            return;
+        };
         // SAFETY: the first `count` were written above.
         let (word, min, max) = unsafe { child.assume_init() };
         if items.as_slice().iter().any(|item| item.word == word) {
             // Split in place: it is there still.
-            continue;
+            return;
         }
         // SAFETY: the word was a child's until now, and nobody has freed it.
         bury(
@@ -198,5 +204,5 @@ unsafe fn change_in_place<K: Key, S: Shape>(
             gone,
             sink,
         );
-    }
+    });
 }

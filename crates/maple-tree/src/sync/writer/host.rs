@@ -40,14 +40,20 @@ where
         Ok(reserve)
     }
 
-    /// Turns a closure over views into one over words.
+    /// Turns a closure over views into one over words. One that has panicked is not called again.
     pub(super) fn shown(
         mut show: impl FnMut(RangeInclusive<K>, V::Ref<'_>),
     ) -> impl FnMut(K, K, Word) {
+        let mut called = false;
         move |first, last, word| {
+            if called {
+                return;
+            }
             // SAFETY: the word was in the tree, and has not been retired yet.
             if let Some(value) = unsafe { view::<V>(word) } {
+                called = true;
                 show(first..=last, value);
+                called = false;
             }
         }
     }

@@ -35,6 +35,10 @@ use crate::value::Value;
 /// the readers that may have found them have left, as the map's [`Reclaim`] decides. They are therefore not given back; closures that are shown them
 /// get views.
 ///
+/// A closure that panics has been called for the last time; what the call had still to retire is retired all the same, while the panic unwinds. The
+/// same holds for a value whose drop panics, where a [`Reclaim`] drops what is retired at once. The map is whole then, and holds what the
+/// call had come to; a second panic meanwhile ends the program.
+///
 /// A writer that is dropped releases the lock.
 pub struct Writer<'t, K, V, R, A = SharedPool, L = spin::Mutex<()>, S = Native>
 where

@@ -22,6 +22,7 @@ use crate::sync::retire::Deferred;
 use crate::sync::writer::Writer;
 use crate::traverse::Traverse;
 use crate::tree::{RawTree, Root, flags};
+use crate::unwind::each;
 use crate::value::Value;
 use crate::write::Host;
 
@@ -160,9 +161,11 @@ where
             // No entry is within these bounds: most of them live on in the new tree.
             bury(node, K::MIN, K::MAX, (K::MAX, K::MIN), &mut sink);
         }
-        for found in merged.covered {
+        let covered = merged.covered;
+        each(0..covered.len(), |i| {
+            let found = covered[i];
             sink.entry(found.first, found.last, found.word);
-        }
+        });
         Ok(())
     }
 

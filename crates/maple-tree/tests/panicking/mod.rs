@@ -1,0 +1,140 @@
+//! Values that count and panic when told, and the loop around each test: the first, the second, the third … call panics.
+
+mod map;
+mod snap;
+mod sync;
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::support::counting::Countdown;
+
+thread_local! {
+    /// Calls that are still quiet.
+    static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// Panics, if it is time. Once only: a second panic while the first unwinds would end the program, as documented.
+fn tick() {
+    match LEFT.get() {
+        0 if !std::thread::panicking() => {
+            LEFT.set(usize::MAX);
+            // Without a message: there are thousands.
+            resume_unwind(Box::new("as planned"));
+        }
+        usize::MAX | 0 => {}
+        left => LEFT.set(left - 1),
+    }
+}
+
+/// What was made during one attempt and still lives.
+#[derive(Clone)]
+struct Ledger {
+    nodes: Arc<Countdown>,
+    values: Arc<Mutex<Values>>,
+}
+
+#[derive(Default)]
+struct Values {
+    next: u64,
+    live: BTreeSet<u64>,
+}
+
+impl Ledger {
+    fn new() -> Self {
+        Self {
+            nodes: Arc::new(Countdown::new()),
+            values: Arc::default(),
+        }
+    }
+
+    fn values(&self) -> MutexGuard<'_, Values> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn bomb(&self, number: u32) -> Box<Bomb> {
+        let mut values = self.values();
+        values.next += 1;
+        let id = values.next;
+        values.live.insert(id);
+        Box::new(Bomb {
+            id,
+            number,
+            ledger: self.clone(),
+        })
+    }
+
+    /// Entries at 10..=15, 20..=25 … 390..=395.
+    fn fill(&self, mut insert: impl FnMut(RangeInclusive<u32>, Box<Bomb>)) {
+        for i in 1..40 {
+            insert(i * 10..=i * 10 + 5, self.bomb(i));
+        }
+    }
+
+    fn assert_live(&self, bomb: &Bomb, context: &str) {
+        let live = self.values().live.contains(&bomb.id);
+        assert!(live, "{context}: {} was dropped", bomb.number);
+    }
+
+    /// All maps are gone.
+    fn assert_empty(&self, context: &str) {
+        let values = self.values().live.len();
+        assert_eq!(
+            (values, self.nodes.live()),
+            (0, 0),
+            "{context}: values and nodes that leak"
+        );
+    }
+}
+
+/// A value whose drop may panic, and so may its clone.
+struct Bomb {
+    id: u64,
+    number: u32,
+    ledger: Ledger,
+}
+
+impl Clone for Bomb {
+    fn clone(&self) -> Self {
+        tick();
+        *self.ledger.bomb(self.number)
+    }
+}
+
+impl Drop for Bomb {
+    fn drop(&mut self) {
+        if !self.ledger.values().live.remove(&self.id) {
+            eprintln!("{} was dropped twice", self.number);
+            std::process::abort();
+        }
+        tick();
+    }
+}
+
+/// Lets the first, second, third … call panic until there are no more; one call in so many under Miri. `attempt` tells whether it went
+/// through without a panic. Gives how many times it panicked.
+fn each_call(name: &str, mut attempt: impl FnMut(usize, &Ledger, &str) -> bool) -> usize {
+    let mut panics = 0;
+    for quiet in (0..).step_by(if cfg!(miri) { 37 } else { 1 }) {
+        let context = format!("{name} after {quiet} calls");
+        let ledger = Ledger::new();
+        let done = attempt(quiet, &ledger, &context);
+        ledger.assert_empty(&context);
+        if done {
+            break;
+        }
+        panics += 1;
+    }
+    panics
+}
+
+/// Whether it went through without a panic.
+fn survives(quiet: usize, go: impl FnOnce()) -> bool {
+    LEFT.set(quiet);
+    let done = catch_unwind(AssertUnwindSafe(go)).is_ok();
+    LEFT.set(usize::MAX);
+    done
+}
