@@ -9,9 +9,15 @@ const LINE: usize = 64;
 /// are there: asked for together, the lines come together. A hint: any word is allowed.
 #[inline(always)]
 pub(crate) fn node<const FROM: usize>(word: Word) {
+    lines::<FROM, { NODE_BYTES / LINE }>(word);
+}
+
+/// As [`node`], for the lines `FROM..TO`.
+#[inline(always)]
+pub(crate) fn lines<const FROM: usize, const TO: usize>(word: Word) {
     let base = word.cast::<u8>();
     let mut at = FROM * LINE;
-    while at < NODE_BYTES {
+    while at < TO * LINE {
         line(base.wrapping_add(at));
         at += LINE;
     }

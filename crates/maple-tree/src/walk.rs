@@ -201,8 +201,16 @@ fn leaf_below<K: Key, S: Shape>(root: Node<K, S>, inner: Kind, key: K) -> Node<K
         // nodes, which live as long as what leads to them; a reader's guard keeps both.
         let node = unsafe { Node::<K, S>::of_kind(word, inner) };
         word = node.slot(node.search(key));
-        prefetch::node::<1>(word);
+        if inner == Kind::Gap {
+            // The last line of an inner node has only gaps, which the writer changes: whoever had a copy of it would be in the way.
+            prefetch::lines::<1, 3>(word);
+        } else {
+            prefetch::node::<1>(word);
+        }
         if is_leaf_word(word) {
+            if inner == Kind::Gap {
+                prefetch::node::<3>(word);
+            }
             // SAFETY: as above.
             return unsafe { Node::of_kind(word, Kind::Leaf) };
         }

@@ -132,7 +132,9 @@ impl<K: Key, S: Shape> Geometry<K, S> {
     const PIVOT_AT: usize = WORD;
     const SLOT_AT: usize = align_to_word(Self::PIVOT_AT + (Self::SLOTS - 1) * Self::KEY);
     const GAP_SLOT_AT: usize = align_to_word(Self::PIVOT_AT + (Self::GAP_SLOTS - 1) * Self::KEY);
-    const GAP_AT: usize = Self::GAP_SLOT_AT + Self::GAP_SLOTS * WORD;
+    /// At the very end: in a line of its own but for the first few, so that a writer that changes a gap leaves alone what
+    /// readers read.
+    const GAP_AT: usize = NODE_BYTES - Self::GAP_SLOTS * Self::KEY;
 
     /// Slots in a node of a kind.
     #[inline(always)]

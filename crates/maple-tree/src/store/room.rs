@@ -29,7 +29,7 @@ pub(crate) enum Room {
 }
 
 /// Two leaves that share their slots have room for one in so many of a leaf's slots then.
-const SPARE: usize = 8;
+const SPARE: usize = 5;
 
 impl<K: Key, S: Shape> Spot<K, S> {
     /// Finds room for what the leaf has no room for: `total` slots, of which those that are new are the last if `at_end`. `None`

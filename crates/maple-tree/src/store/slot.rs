@@ -3,6 +3,7 @@
 //! They make most of all writes. What needs more (a leaf that is full, or left with too few slots; a root that is no node) is left as it
 //! is, for [`quick`](super::quick) or the [`plan`](super::plan) of the general case.
 
+mod above;
 mod across;
 pub(crate) mod full;
 

@@ -6,11 +6,12 @@
 
 use core::hint::select_unpredictable;
 
-use crate::gap_upkeep::{largest_below, largest_of, tell_change};
+use crate::gap_upkeep::{largest_of, tell_change};
 use crate::key::Key;
 use crate::node::{Geometry, Kind, Node};
 use crate::reserve::Reserve;
 use crate::shape::Shape;
+use crate::store::slot::above::{self, Above};
 use crate::store::slot::{Part, SlotAt};
 use crate::tree::RawTree;
 use crate::walk::Place;
@@ -87,7 +88,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             return None;
         }
         let nodes = match taker {
-            Taker::New => 1 + full_above(parent),
+            Taker::New => 1 + Above::of(parent, found.first).nodes,
             Taker::Before | Taker::After => 0,
         };
         Some(Full {
@@ -159,26 +160,29 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             bound = leaf.pivot(keep - 1);
             first = bound.wrapping_add(K::ONE);
             if had > 0 {
-                receiver_mut.shift(0, count);
+                receiver_mut.slide(0, count, had);
+                receiver_mut.set_end(had + count - 1);
                 receiver_mut.set_pivot(count - 1, max);
             }
         }
         above.set_pivot(left_at, bound);
         // The largest hole that goes; what becomes of the one that is filled is looked at below.
         let mut moved = K::MIN;
-        for i in 0..count {
+        let mut look = |i: usize, last: K| {
             let word = leaf.slot(from + i);
             receiver_mut.set_slot(to + i, word);
-            let last = leaf.last(from + i, max);
-            if i + 1 < count {
-                receiver_mut.set_pivot(to + i, last);
-            }
             let next = last.wrapping_add(K::ONE);
             let size = next.wrapping_sub(first);
             let hole = select_unpredictable(word.is_null() & (from + i != slot), size, K::MIN);
             moved = select_unpredictable(hole > moved, hole, moved);
             first = next;
+        };
+        for i in 0..count - 1 {
+            let last = leaf.pivot(from + i);
+            receiver_mut.set_pivot(to + i, last);
+            look(i, last);
         }
+        look(count - 1, leaf.last(from + count - 1, max));
         if gaps {
             let (giver_at, receiver_at) = if taker == Taker::Before {
                 (left_at + 1, left_at)
@@ -238,7 +242,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let inner = parent.kind();
         if parent.used() == parent.capacity() {
             // SAFETY: the caller's promise.
-            unsafe { self.split_inner(parent, key, reserve) };
+            unsafe { above::make_room(self, parent, key, reserve) };
             // The leaf has a parent: it had one before.
             parent = leaf.parent(inner).unwrap_or(parent);
             at = parent.search(key);
@@ -246,113 +250,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let new = reserve.take::<K, S>(Kind::Leaf).node();
         new.set_parent(Some(parent));
         // SAFETY: nobody reads (the caller's promise).
-        unsafe { insert_child(parent, at, new, K::MIN) };
+        unsafe { above::insert_child(parent, at, new, K::MIN) };
         (parent, at)
     }
-
-    /// Splits an inner node, which covers `key` and has no room, in two. So are the nodes above it that have no room, first.
-    ///
-    /// # Safety
-    ///
-    /// As for [`fill_full`](Self::fill_full).
-    #[cold]
-    unsafe fn split_inner(&self, node: Node<K, S>, key: K, reserve: &mut Reserve) {
-        let inner = node.kind();
-        loop {
-            // The topmost of those without room, so that there is room above it.
-            let mut full = node;
-            let parent = loop {
-                match full.parent(inner) {
-                    Some(parent) if parent.used() == parent.capacity() => full = parent,
-                    parent => break parent,
-                }
-            };
-            let gap = match inner {
-                Kind::Gap => largest_below(full),
-                Kind::Leaf | Kind::Range => K::MIN,
-            };
-            let parent = parent.unwrap_or_else(|| {
-                let root = reserve.take::<K, S>(inner);
-                root.set_slot(0, full.word());
-                if inner == Kind::Gap {
-                    root.node().set_gap(0, gap);
-                }
-                full.set_parent(Some(root.node()));
-                self.publish_root(root.node().word(), self.height() + 1);
-                root.node()
-            });
-            let at = parent.search(key);
-            let used = full.used();
-            let keep = used - used / 2;
-            let new = reserve.take::<K, S>(inner);
-            new.node().set_parent(Some(parent));
-            let mut largest = K::MIN;
-            for i in keep..used {
-                let to = i - keep;
-                new.set_slot(to, full.slot(i));
-                full.child(i).set_parent(Some(new.node()));
-                if i + 1 < used {
-                    new.set_pivot(to, full.pivot(i));
-                }
-                if inner == Kind::Gap {
-                    let gap = full.gap(i);
-                    new.node().set_gap(to, gap);
-                    largest = largest.max(gap);
-                }
-            }
-            new.set_end(used - keep - 1);
-            let bound = full.pivot(keep - 1);
-            // SAFETY: nobody reads (the caller's promise).
-            unsafe {
-                full.write().truncate(keep);
-                insert_child(parent, at, new.node(), largest);
-                parent.write().set_pivot(at, bound);
-            }
-            if inner == Kind::Gap {
-                parent.set_gap(at, largest_below(full));
-            }
-            if full == node {
-                return;
-            }
-        }
-    }
-}
-
-/// Makes a node the child after slot `at` of another, which has room. The bound between the two is not set.
-///
-/// # Safety
-///
-/// The caller is the only writer, and nobody reads meanwhile.
-#[inline(always)]
-unsafe fn insert_child<K: Key, S: Shape>(parent: Node<K, S>, at: usize, child: Node<K, S>, gap: K) {
-    // SAFETY: the caller's promise.
-    let above = unsafe { parent.write() };
-    above.shift(at + 1, at + 2);
-    above.set_slot(at + 1, child.word());
-    // What the old one covered is what the two cover.
-    if at + 1 < parent.end() {
-        above.set_pivot(at + 1, parent.pivot(at));
-    }
-    if parent.kind() == Kind::Gap {
-        parent.set_gap(at + 1, gap);
-    }
-}
-
-/// How many nodes splitting those takes that have no room, from this one upwards.
-#[inline(always)]
-fn full_above<K: Key, S: Shape>(node: Node<K, S>) -> usize {
-    let inner = node.kind();
-    let mut count = 0;
-    let mut next = Some(node);
-    while let Some(node) = next {
-        if node.used() < node.capacity() {
-            return count;
-        }
-        count += 1;
-        next = node.parent(inner);
-    }
-    // A new root.
-    count + 1
 }
 
 impl<K: Key, S: Shape> crate::store::spot::Spot<K, S> {
