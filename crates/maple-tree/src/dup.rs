@@ -228,6 +228,16 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             }
             return Err(CloneError::Alloc);
         }
+        if let Root::Node(root) = new.root()
+            && dup.left_out
+            && root.end() == 0
+            && root.slot(0).is_null()
+        {
+            // The one entry over all indices has been left out.
+            new.publish_root(NULL, 0);
+            // SAFETY: it was taken from there, and nothing leads to it.
+            unsafe { dup.supply.put(root.block()) };
+        }
         Ok(())
     }
 

@@ -252,3 +252,21 @@ fn beside_readers() {
     drop((tree, copy));
     assert_eq!(count.get(), 0);
 }
+
+/// An entry over all indices is a leaf of one slot: without it there are no nodes.
+#[test]
+fn the_only_entry_left_out() {
+    for gaps in [false, true] {
+        let nodes = Countdown::new();
+        let mut map: MapleTree<u64, u32, &Countdown> = if gaps {
+            MapleTree::with_gaps_in(&nodes)
+        } else {
+            MapleTree::new_in(&nodes)
+        };
+        map.insert_range(.., 7).unwrap();
+        let copy = map.try_clone_with(|_, _| Ok::<_, ()>(None)).unwrap();
+        copy.check().unwrap();
+        assert!(copy.is_empty());
+        assert_eq!((copy.height(), nodes.live()), (0, 1));
+    }
+}
