@@ -96,7 +96,8 @@ macro_rules! moves {
             self.at.set(self.at.index, self.at.last);
         }
 
-        /// Lets go of the place: the next move looks anew, and goes on after (or before) the range.
+        /// Lets go of the place: the next move looks anew. [`find`](Self::find) and its like go on after (or before) the range, whatever has
+        /// become of it; [`next`](Self::next) and [`prev`](Self::prev) after (or before) what is at the index by then.
         pub fn pause(&mut self) {
             self.at.pause();
         }
