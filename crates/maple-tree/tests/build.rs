@@ -82,7 +82,7 @@ fn every_size() {
 
 /// Several levels of full nodes.
 #[test]
-#[cfg_attr(miri, ignore = "minutes")]
+#[cfg_attr(miri, ignore = "its point is volume; `sizes` goes three levels deep")]
 fn large() {
     fn of<K: Key>() {
         for holes in [0, 1, 3] {

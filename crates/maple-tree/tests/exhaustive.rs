@@ -91,7 +91,7 @@ fn short_histories(mode: Mode) {
     for base in bases.into_iter().skip(usize::from(cfg!(miri))) {
         let mut walk = Walk::new(mode, base);
         if cfg!(any(miri, sanitized)) {
-            walk.ops = walk.ops.into_iter().skip(1).step_by(step(23)).collect();
+            walk.ops = walk.ops.into_iter().skip(1).step_by(step(35)).collect();
         }
         walk.explore(&mut Vec::new(), if cfg!(miri) { 2 } else { 3 });
         assert!(walk.counts.refused > 0 && walk.counts.refused_to_duplicates > 0);
@@ -127,7 +127,7 @@ fn three_operations_switching() {
             ..mode
         };
         let mut walk = Walk::new(switching, 0);
-        walk.ops = walk.ops.into_iter().step_by(step(29)).collect();
+        walk.ops = walk.ops.into_iter().step_by(step(35)).collect();
         walk.explore(&mut Vec::new(), if cfg!(miri) { 2 } else { 3 });
     }
 }
@@ -181,9 +181,10 @@ fn four_operations_shared_gaps() {
 /// Two operations over a tree with several levels: single entries with and without holes between, and ranges.
 #[test]
 fn two_operations_on_a_grown_tree() {
-    let n = 20;
+    let n = if cfg!(miri) { 14 } else { 20 };
     let nodes = nodes();
-    for base in [0, u32::MAX - (n as u32 - 1)] {
+    let bases = [0, u32::MAX - (n as u32 - 1)];
+    for base in bases.into_iter().skip(usize::from(cfg!(miri))) {
         for mode in any::Mode::ALL {
             for step in [1, 2, 3] {
                 let mut tree = Any::new(mode, &nodes);
@@ -205,12 +206,18 @@ fn two_operations_on_a_grown_tree() {
     }
 }
 
-/// One operation of every kind over trees of every size up to four levels.
+/// One operation of every kind over trees of every size up to four levels; under Miri of two sizes, up to three.
 #[test]
 fn one_operation_on_trees_of_every_size() {
     let nodes = nodes();
-    let sizes = if cfg!(sanitized) { 3 } else { step(26) };
-    for n in (1..=40).step_by(sizes) {
+    // Fourteen entries are three levels.
+    let (first, step) = match () {
+        () if cfg!(miri) => (2, 12),
+        () if cfg!(sanitized) => (1, 3),
+        () => (1, 1),
+    };
+    let most = if cfg!(miri) { 14 } else { 40 };
+    for n in (first..=most).step_by(step) {
         for mode in any::Mode::ALL {
             for order in 0..3 {
                 let mut tree = Any::new(mode, &nodes);
@@ -229,7 +236,9 @@ fn one_operation_on_trees_of_every_size() {
                         erase: false,
                     };
                     perform(&mut tree, &mut model, op, i as Number);
-                    tree.compare(&model, &|| format!("growing to {i}"));
+                    if i.is_multiple_of(if cfg!(miri) { 9 } else { 1 }) {
+                        tree.compare(&model, &|| format!("growing to {i}"));
+                    }
                 }
                 explore(&tree, &model, n, 1, &mut Vec::new());
             }

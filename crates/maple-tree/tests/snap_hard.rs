@@ -78,10 +78,13 @@ fn live() -> usize {
     LIVE.with_borrow(BTreeSet::len)
 }
 
-/// Entries at 10..=15, 20..=25 … 390..=395.
+/// Entries at 10..=15, 20..=25 … 390..=395; under Miri those at which the steps below begin and end, and some others.
 fn filled() -> Map {
     let mut map = Map::with_gaps_in(NODES.with(Arc::clone));
     for i in 1..40 {
+        if cfg!(miri) && ![1, 4, 10, 15, 20, 25, 30, 33, 36, 39].contains(&i) {
+            continue;
+        }
         map.insert_range(i * 10..=i * 10 + 5, Bomb::new(i)).unwrap();
     }
     map
@@ -94,6 +97,12 @@ fn content(map: &Map) -> Vec<(RangeInclusive<u32>, u32)> {
     map.iter()
         .map(|(range, bomb)| (range, bomb.number))
         .collect()
+}
+
+/// How many calls are quiet: none, one, two …; under Miri none and two.
+fn counts(most: usize) -> impl Iterator<Item = usize> {
+    let (most, step) = if cfg!(miri) { (3, 2) } else { (most, 1) };
+    (0..most).step_by(step)
 }
 
 type Step = fn(Map) -> Option<Map>;
@@ -170,9 +179,11 @@ fn steps() -> Vec<(&'static str, Step)> {
 #[test]
 fn a_panic_at_each_value_leaves_all_maps_whole() {
     let nodes = NODES.with(Arc::clone);
-    for (name, step) in steps() {
-        for mode in 0..4 {
-            for quiet in 0..if cfg!(miri) { 6 } else { 400 } {
+    for (i, (name, step)) in steps().into_iter().enumerate() {
+        // Each step in two of the modes under Miri.
+        let (skip, by) = if cfg!(miri) { (i % 2, 2) } else { (0, 1) };
+        for mode in (skip..4).step_by(by) {
+            for quiet in counts(400) {
                 let map = filled();
                 let before = content(&map);
                 let other = (mode > 0).then(|| map.snapshot());
@@ -228,8 +239,9 @@ fn a_panic_at_each_value_leaves_all_maps_whole() {
 /// any more.
 #[test]
 fn a_conversion_leads_to_nothing_that_it_gives_up() {
-    for quiet in 0..if cfg!(miri) { 8 } else { 90 } {
+    for quiet in counts(90) {
         let map = filled();
+        let entries = map.len();
         DOOMED.with_borrow_mut(|doomed| doomed.push(map.snapshot()));
         LEFT.set(quiet);
         let done = catch_unwind(AssertUnwindSafe(|| map.into_exclusive()));
@@ -237,15 +249,16 @@ fn a_conversion_leads_to_nothing_that_it_gives_up() {
         drop(DOOMED.take());
         if let Ok(Ok(own)) = &done {
             own.check().unwrap();
-            assert_eq!(own.len(), 39);
+            assert_eq!(own.len(), entries);
         }
         drop(done);
         assert_eq!((live(), NODES.with(|n| n.live())), (0, 0), "{quiet}");
     }
 }
 
-/// Both maps show the same, and what is at the ends of the key space.
+/// Both maps show the same, and what is at the ends of the key space; under Miri after some of the changes, others for each width of the keys.
 fn ends<K: Key>() {
+    let mut tried = 0;
     let max = K::MAX;
     let almost = max.predecessor().unwrap();
     let ranges = [
@@ -261,6 +274,10 @@ fn ends<K: Key>() {
     for (i, &(a, b)) in ranges.iter().enumerate() {
         for &(c, d) in &ranges {
             for erase in [false, true] {
+                tried += 1;
+                if cfg!(miri) && tried % 9 != size_of::<K>() / 4 {
+                    continue;
+                }
                 let mut cow: CowMapleTree<K, u16, Global, Native> = CowMapleTree::with_gaps();
                 let mut own: MapleTree<K, u16> = MapleTree::with_gaps();
                 cow.store_range(a..=b, i as u16).unwrap();

@@ -80,7 +80,8 @@ impl Any {
                 let mut backwards: Vec<_> = reader.iter().rev().collect();
                 backwards.reverse();
                 assert_eq!(backwards, entries, "{}", context());
-                for (i, &cell) in model.cells.iter().enumerate() {
+                let step = if cfg!(miri) { 3 } else { 1 };
+                for (i, &cell) in model.cells.iter().enumerate().step_by(step) {
                     assert_eq!(reader.get(model.key(i)), cell, "{}", context());
                 }
             }

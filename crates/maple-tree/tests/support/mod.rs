@@ -32,8 +32,16 @@ pub struct Run<K> {
     pub value: Option<Number>,
 }
 
-pub fn add<K: Key>(base: K, n: usize) -> K {
-    (0..n).fold(base, |k, _| k.wrapping_add(K::ONE))
+pub fn add<K: Key>(base: K, mut n: usize) -> K {
+    let (mut sum, mut power) = (base, K::ONE);
+    while n > 0 {
+        if n % 2 == 1 {
+            sum = sum.wrapping_add(power);
+        }
+        power = power.wrapping_add(power);
+        n /= 2;
+    }
+    sum
 }
 
 impl<K: Key> Model<K> {
@@ -158,7 +166,9 @@ pub fn compare<K: Key, A: NodeAlloc, S: Shape>(
     let mut backwards: Vec<_> = tree.iter().rev().collect();
     backwards.reverse();
     assert_eq!(backwards, entries, "{}", context());
-    for (i, &cell) in model.cells.iter().enumerate() {
+    // Miri looks for what any cell may show.
+    let step = if cfg!(miri) { 3 } else { 1 };
+    for (i, &cell) in model.cells.iter().enumerate().step_by(step) {
         assert_eq!(tree.get(model.key(i)), cell, "{}", context());
     }
 }

@@ -11,7 +11,7 @@ use crate::{Error, Flags, Kind, Memblock, NodeId, PhysMap, Region, Unmapped};
 const PAGES: usize = if cfg!(miri) { 2 } else { 8 };
 /// And of all states only some; sanitizers look for less, too.
 const STEP: usize = if cfg!(miri) {
-    37
+    113
 } else if cfg!(sanitized) {
     7
 } else {
