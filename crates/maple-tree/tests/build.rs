@@ -190,7 +190,7 @@ fn refusals() {
     let count = Count::default();
     let value = |n| Alive::boxed(n, &count);
     type Map = MapleTree<u64, Box<Alive>, Global, Fanout<4>>;
-    for at in 0..30 {
+    for at in (0..30).filter(|at| !cfg!(miri) || at % 10 == 9) {
         let entries = |odd: std::ops::Range<u64>| {
             (0..30).map(move |i| {
                 (

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use maple_tree::{CowMapleTree, Duplicate, Fanout, MapleTree};
 
-use super::{Bomb, Countdown, Ledger, each_call, survives, tick};
+use super::{Bomb, Countdown, Ledger, each_call, some, survives, tick};
 
 type Cow<V> = CowMapleTree<u32, V, Arc<Countdown>, Fanout<4>>;
 
@@ -120,9 +120,10 @@ enum Shared {
     Most,
 }
 
-fn every_step<V: Holder>() {
+/// Under Miri one half of the steps, or the other.
+fn every_step<V: Holder>(second: bool) {
     for shared in [Shared::No, Shared::All, Shared::Most] {
-        for (name, step) in steps::<V>() {
+        for (name, step) in some(steps::<V>(), second ^ (shared == Shared::All)) {
             let name = format!("{name} ({shared:?})");
             each_call(&name, |quiet, ledger, context| {
                 let alloc = ledger.nodes.clone();
@@ -161,12 +162,12 @@ fn every_step<V: Holder>() {
 
 #[test]
 fn snapshots_of_boxes() {
-    every_step::<Box<Bomb>>();
+    every_step::<Box<Bomb>>(false);
 }
 
 #[test]
 fn snapshots_of_counted_values() {
-    every_step::<Arc<Bomb>>();
+    every_step::<Arc<Bomb>>(true);
 }
 
 /// From a map for one owner, and apart again.
