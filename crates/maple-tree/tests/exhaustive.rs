@@ -41,7 +41,7 @@ fn perform(tree: &mut Any, model: &mut Model<u32>, op: Op, number: Number) {
 /// All histories of `depth` operations (of some, where `step` says so) on `n` cells, checked after each operation. What stands before the last
 /// operation is a duplicate of what the others left, so that duplicates are put to the test as well.
 fn explore(tree: &Any, model: &Model<u32>, n: usize, depth: u32, history: &mut Vec<Op>) {
-    for op in all_ops(n).into_iter().step_by(step(61)) {
+    for op in all_ops(n).into_iter().step_by(step(89)) {
         history.push(op);
         let (mut tree, mut model) = (tree.duplicate(), model.clone());
         perform(&mut tree, &mut model, op, 1000 + depth as Number);
@@ -121,7 +121,7 @@ fn three_operations_shared_gaps() {
 /// RCU mode on for every other operation.
 #[test]
 fn three_operations_switching() {
-    for mode in MODES {
+    for mode in MODES.into_iter().step_by(if cfg!(miri) { 3 } else { 1 }) {
         let switching = Mode {
             switching: true,
             ..mode

@@ -305,7 +305,7 @@ fn every_step<A: Source>(modes: &[bool]) {
     let steps = || changes::<A>().into_iter().chain(whole_changes());
     for &gaps in modes {
         // Under Miri each step with one of the allocators.
-        for (name, step) in some(steps(), gaps) {
+        for (name, step) in some(steps(), usize::from(gaps), 2) {
             let panics = each_call(name, |quiet, ledger, context| {
                 let mut map: Map<A> = new(ledger, gaps);
                 let done = survives(quiet, || step(&mut map, ledger));
