@@ -384,7 +384,7 @@ fn try_split_off<K: Key, S: Shape>(world: &World, model: &Model<K>, at: usize) {
 fn split_off() {
     let world = World::new();
     let n = short(7);
-    for model in contents(n).into_iter().step_by(step(5)) {
+    for model in contents(n).into_iter().step_by(step(9)) {
         for at in 0..n {
             try_split_off::<u32, Fanout<4>>(&world, &model, at);
         }
@@ -393,8 +393,10 @@ fn split_off() {
     for _ in 0..if cfg!(miri) { 1 } else { 25 } {
         let model = grown(7u64, long(80), &mut rng);
         try_split_off::<u64, Fanout<4>>(&world, &model, rng.below(model.cells.len()));
-        let model = grown(7u64, long(80), &mut rng);
-        try_split_off::<u64, Native>(&world, &model, rng.below(model.cells.len()));
+        if !cfg!(miri) {
+            let model = grown(7u64, long(80), &mut rng);
+            try_split_off::<u64, Native>(&world, &model, rng.below(model.cells.len()));
+        }
         let model = grown(1u128 << 80, long(80), &mut rng);
         try_split_off::<u128, Native>(&world, &model, rng.below(model.cells.len()));
     }
@@ -507,7 +509,7 @@ fn retain() {
     let n = short(7);
     for model in contents(n).into_iter().step_by(step(9)) {
         let entries = model.entries().len();
-        for kept in 0..1u32 << entries {
+        for kept in (0..1u32 << entries).step_by(step(3)) {
             try_retain::<u32, Fanout<4>>(&world, &model, |v| kept >> (v - 10) & 1 == 1);
         }
     }

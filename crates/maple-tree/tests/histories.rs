@@ -23,7 +23,7 @@ fn random(seed: u64, length: usize) -> Vec<u8> {
 /// Plays random bytes, and every file of the fuzz target's corpus.
 fn replay(name: &str, play: fn(&[u8])) {
     let (count, length) = match () {
-        () if cfg!(miri) => (2, 60),
+        () if cfg!(miri) => (1, 80),
         () if cfg!(sanitized) => (60, 900),
         () => (600, 900),
     };

@@ -16,7 +16,7 @@ use maple_tree::{Fanout, Native, Reclaim, Shape, SyncMapleTree, Waiting};
 use support::Rng;
 
 const WRITES: u64 = if cfg!(miri) {
-    40
+    25
 } else if cfg!(sanitized) {
     250
 } else {
@@ -135,7 +135,7 @@ fn run<R: Reclaim + Send + Sync + 'static, S: Shape>(reclaim: R, gaps: bool, see
                     }
                     _ => {}
                 }
-                if time % 50 == 0 {
+                if time % 25 == 0 {
                     writer.check().unwrap();
                 }
                 if time % 500 == 0 {

@@ -304,8 +304,8 @@ fn made(ledger: &Ledger, sorted: bool) {
 fn every_step<A: Source>(modes: &[bool]) {
     let steps = || changes::<A>().into_iter().chain(whole_changes());
     for &gaps in modes {
-        // Under Miri each step with one of the allocators.
-        for (name, step) in some(steps(), usize::from(gaps), 2) {
+        // Under Miri most of them with one of the allocators.
+        for (name, step) in some(steps(), usize::from(gaps), 3) {
             let panics = each_call(name, |quiet, ledger, context| {
                 let mut map: Map<A> = new(ledger, gaps);
                 let done = survives(quiet, || step(&mut map, ledger));

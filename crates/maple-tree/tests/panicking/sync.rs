@@ -186,7 +186,7 @@ fn shared_map_in_user_rcu() {
                 tree.reclaim().barrier();
             }),
             ("several batches", |tree, ledger| {
-                for i in 0..300 {
+                for i in 0..if cfg!(miri) { 40 } else { 300 } {
                     let _ = tree.store_range(100..=105, ledger.bomb(i));
                 }
             }),
