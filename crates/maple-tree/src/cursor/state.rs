@@ -18,7 +18,7 @@ pub enum Status {
     Root,
     /// At the hole that an empty tree is, or that is above a single entry at index 0.
     None,
-    /// Where it was may have changed: the next move looks anew, and goes on after the range.
+    /// Where it was may have changed: the next move looks anew, `find` after the range, `next` and `prev` from what is at the index by then.
     Pause,
     /// The last move reached its upper limit without finding anything. A move with a larger limit goes on.
     Overflow,
