@@ -2,8 +2,9 @@
 //! another.
 
 // The numbers in its maps are too wide to be stored in place on smaller machines.
-#![cfg(all(not(loom), target_pointer_width = "64"))]
+#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+#![allow(clippy::useless_conversion, reason = "numbers are narrower on 32 bits")]
 
 mod support;
 
@@ -11,17 +12,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use maple_tree::{Fanout, MapleTree, SyncMapleTree, Waiting, alloc::SharedPool};
-use support::Rng;
+use support::{Number, Rng};
 
-type Shared = SyncMapleTree<u32, u32, Waiting, SharedPool, spin::Mutex<()>, Fanout<4>>;
-type Exclusive = MapleTree<u32, u32, SharedPool, Fanout<4>>;
+type Shared = SyncMapleTree<u32, Number, Waiting, SharedPool, spin::Mutex<()>, Fanout<4>>;
+type Exclusive = MapleTree<u32, Number, SharedPool, Fanout<4>>;
 
 /// The indices whose entries carry the number of the last change.
 const KEYS: u32 = 120;
 
 /// Readers look up one index after the other while `change` brings number after number; what they see never goes back, and is never a
 /// hole.
-fn never_back(map: &Shared, change: impl Fn(u32) + Sync) {
+fn never_back(map: &Shared, change: impl Fn(Number) + Sync) {
     let rounds = match () {
         () if cfg!(miri) => 5,
         () if cfg!(sanitized) => 300,
@@ -54,7 +55,7 @@ fn never_back(map: &Shared, change: impl Fn(u32) + Sync) {
 }
 
 /// A map whose entries are `width` wide.
-fn pieces(width: u32, number: u32) -> Exclusive {
+fn pieces(width: u32, number: Number) -> Exclusive {
     MapleTree::try_from_sorted(
         (0..KEYS.div_ceil(width)).map(|i| (i * width..(i + 1) * width, number)),
     )
@@ -65,7 +66,7 @@ fn pieces(width: u32, number: u32) -> Exclusive {
 fn append() {
     let map = Shared::from_exclusive(pieces(7, 0), Waiting::new());
     never_back(&map, |round| {
-        let mut other = pieces(1 + round % 40, round);
+        let mut other = pieces(1 + u32::from(round) % 40, round);
         map.write().append(&mut other).unwrap();
     });
 }
@@ -76,7 +77,7 @@ fn coalescing() {
     never_back(&map, |round| {
         let mut writer = map.write();
         // Three entries of the old number, then one of the new.
-        let part = 40 + round % 20..70 + round % 30;
+        let part = 40 + u32::from(round) % 20..70 + u32::from(round) % 30;
         writer
             .store_range_splitting(part.clone(), round - 1, |_, v| Some(v))
             .unwrap();
@@ -96,7 +97,7 @@ fn stores() {
         let mut writer = map.write();
         writer.store_range(0..KEYS, round).unwrap();
         for i in 0..8 {
-            let at = (round * 13 + i * 11) % (KEYS - 5);
+            let at = (u32::from(round) * 13 + i * 11) % (KEYS - 5);
             writer
                 .store_range_splitting(at..at + 3, round, |_, v| Some(v))
                 .unwrap();

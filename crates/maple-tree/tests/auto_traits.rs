@@ -2,7 +2,7 @@
 //! maps, readers, writers, cursors and iterators over them there.
 
 // Its values, `u32` in place, fit 64-bit machines only.
-#![cfg(all(not(loom), target_pointer_width = "64"))]
+#![cfg(not(loom))]
 
 use std::alloc::Layout;
 use std::cell::Cell;

@@ -1,8 +1,7 @@
 //! Duplicates: with a failure at every allocation and at every entry, with entries left out, from pools and from single nodes, and
 //! counts of nodes and values that are left.
 
-// The numbers in its maps are too wide to be stored in place on smaller machines.
-#![cfg(all(not(loom), target_pointer_width = "64"))]
+#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;
@@ -12,7 +11,7 @@ use std::ops::RangeInclusive;
 use maple_tree::alloc::{Fork, NodeAlloc, Pool};
 use maple_tree::{CloneError, Fanout, Key, MapleTree, Native, Shape, SyncMapleTree, Waiting};
 use support::counting::{Alive, Count, Countdown};
-use support::{Rng, add};
+use support::{Number, Rng, add};
 
 type Map<K, A, S> = MapleTree<K, Box<Alive>, A, S>;
 
@@ -24,14 +23,14 @@ fn fill<K: Key, A: NodeAlloc, S: Shape>(map: &mut Map<K, A, S>, entries: usize, 
         let last = at + rng.below(3);
         map.insert_range(
             add(K::MIN, at)..=add(K::MIN, last),
-            Alive::boxed(n as u32, count),
+            Alive::boxed(n as Number, count),
         )
         .unwrap();
         at = last + 1 + rng.below(2) * rng.below(4);
     }
 }
 
-fn entries<K: Key, A: NodeAlloc, S: Shape>(map: &Map<K, A, S>) -> Vec<(RangeInclusive<K>, u32)> {
+fn entries<K: Key, A: NodeAlloc, S: Shape>(map: &Map<K, A, S>) -> Vec<(RangeInclusive<K>, Number)> {
     map.iter()
         .map(|(range, value)| (range, value.number))
         .collect()
@@ -91,7 +90,7 @@ fn every_duplicate<K: Key, A: Fork, S: Shape>(
         .into_iter()
         .step_by(if cfg!(miri) { 2 } else { 1 })
     {
-        let kept = |n: u32| every > 1 && n % every != every - 1;
+        let kept = |n: Number| every > 1 && n % every != every - 1;
         let mut expected = original.clone();
         expected.retain(|&(_, n)| kept(n));
         let taken = nodes.insist(
@@ -192,7 +191,7 @@ fn of_plain_values() {
     let (entries, keys) = if cfg!(miri) { (30, 90) } else { (500, 4000) };
     for gaps in [false, true] {
         let slabs = Countdown::new();
-        let mut map: MapleTree<u64, u32, _> = if gaps {
+        let mut map: MapleTree<u64, Number, _> = if gaps {
             MapleTree::with_gaps_in(Pool::new_in(&slabs))
         } else {
             MapleTree::new_in(Pool::new_in(&slabs))
@@ -237,7 +236,7 @@ fn beside_readers() {
     let tree: SyncMapleTree<u64, Box<Alive>, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
     for n in 0..if cfg!(miri) { 30 } else { 100 } {
         tree.write()
-            .insert_range(n * 10..n * 10 + 7, Alive::boxed(n as u32, &count))
+            .insert_range(n * 10..n * 10 + 7, Alive::boxed(n as Number, &count))
             .unwrap();
     }
     let reader = tree.read();
@@ -263,7 +262,7 @@ fn beside_readers() {
 fn the_only_entry_left_out() {
     for gaps in [false, true] {
         let nodes = Countdown::new();
-        let mut map: MapleTree<u64, u32, &Countdown> = if gaps {
+        let mut map: MapleTree<u64, Number, &Countdown> = if gaps {
             MapleTree::with_gaps_in(&nodes)
         } else {
             MapleTree::new_in(&nodes)

@@ -1,8 +1,7 @@
 //! The calls of both faces that change a map as a whole or join neighbours, against the flat array: over every short history at
 //! fanout 4, with allocations that fail at each place, and with values that count how many of them live.
 
-// Its values, `u32` in place, fit 64-bit machines only.
-#![cfg(all(not(loom), target_pointer_width = "64"))]
+#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;
@@ -15,7 +14,7 @@ use maple_tree::{
     SyncMapleTree, Waiting,
 };
 use support::counting::{Alive, Count, Countdown, number, twin};
-use support::{Model, Rng};
+use support::{Model, Number, Rng};
 
 type Nodes = Arc<Countdown>;
 type Exclusive<K, S> = MapleTree<K, Box<Alive>, Nodes, S>;
@@ -56,7 +55,7 @@ impl World {
         }
     }
 
-    fn value(&self, number: u32) -> Box<Alive> {
+    fn value(&self, number: Number) -> Box<Alive> {
         Alive::boxed(number, &self.count)
     }
 
@@ -179,7 +178,7 @@ fn grown<K: Key>(base: K, n: usize, rng: &mut Rng) -> Model<K> {
     let mut cells = Vec::new();
     for i in 0..n {
         cells.extend(vec![None; rng.below(3)]);
-        cells.extend(vec![Some(10 + i as u32); 1 + rng.below(4)]);
+        cells.extend(vec![Some(10 + i as Number); 1 + rng.below(4)]);
     }
     Model { base, cells }
 }
@@ -211,7 +210,7 @@ fn insist<K: Key, S: Shape>(
 }
 
 /// Which entries of the model count as equal to `number`.
-fn alike(a: u32, b: u32) -> bool {
+fn alike(a: Number, b: Number) -> bool {
     a % 2 == b % 2
 }
 
@@ -220,9 +219,9 @@ fn coalesce<K: Key>(
     model: &mut Model<K>,
     first: usize,
     last: usize,
-    number: u32,
+    number: Number,
 ) -> (usize, usize) {
-    let entry_at = |cells: &[Option<u32>], i: usize| {
+    let entry_at = |cells: &[Option<Number>], i: usize| {
         let v = cells[i].filter(|&v| alike(v, number))?;
         let first = cells[..i]
             .iter()
@@ -252,7 +251,7 @@ fn try_coalescing<K: Key, S: Shape>(
     model: &Model<K>,
     first: usize,
     last: usize,
-    n: u32,
+    n: Number,
     into_hole: bool,
 ) {
     for mut face in world.faces::<K, S>(model) {
@@ -331,7 +330,7 @@ fn coalescing_long() {
                 &model,
                 first,
                 last,
-                500 + rng.below(2) as u32,
+                500 + rng.below(2) as Number,
                 false,
             );
         }
@@ -415,7 +414,7 @@ fn try_append<K: Key, S: Shape>(world: &World, lower: &Model<K>, upper: &Model<K
         }
     }
     // Some entry comes in several parts.
-    let mut parts: Vec<u32> = merged.entries().iter().map(|e| e.1).collect();
+    let mut parts: Vec<Number> = merged.entries().iter().map(|e| e.1).collect();
     let all = parts.len();
     parts.sort_unstable();
     parts.dedup();
@@ -522,7 +521,7 @@ fn retain() {
     world.end();
 }
 
-fn try_retain<K: Key, S: Shape>(world: &World, model: &Model<K>, keep: impl Fn(u32) -> bool) {
+fn try_retain<K: Key, S: Shape>(world: &World, model: &Model<K>, keep: impl Fn(Number) -> bool) {
     let mut left = model.clone();
     for cell in &mut left.cells {
         *cell = cell.filter(|&v| keep(v));
@@ -594,7 +593,7 @@ fn into_iter() {
             (2 * taken).min(model.entries().len())
         );
     }
-    let values: Vec<u32> = world
+    let values: Vec<Number> = world
         .map::<u128, Native>(&model, true)
         .into_values()
         .map(|v| v.number)
@@ -621,7 +620,8 @@ fn into_iter_goes_on_after_a_panic() {
     let mut map: MapleTree<u32, Box<Bad>, Nodes, Fanout<4>> =
         MapleTree::new_in(world.nodes.clone());
     for i in 0..30 {
-        map.insert(i, Box::new(Bad(world.value(i)))).unwrap();
+        map.insert(i, Box::new(Bad(world.value(i as Number))))
+            .unwrap();
     }
     let result = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| drop(map.into_iter())));
     assert!(result.is_err());
@@ -774,7 +774,7 @@ fn compared_cloned_hashed() {
         assert_eq!(world.count.get(), model.entries().len() as isize);
     }
     same_map(&model, map.clone(), &|| "a clone".into());
-    let plain: MapleTree<u64, u32> = model.entries().into_iter().collect();
+    let plain: MapleTree<u64, Number> = model.entries().into_iter().collect();
     let mut other = plain.clone();
     assert_eq!(plain, other);
     assert_eq!(hasher.hash_one(&plain), hasher.hash_one(&other));
@@ -785,7 +785,7 @@ fn compared_cloned_hashed() {
     other.store_range(range, value).unwrap();
     assert_eq!(plain, other);
     // Two entries that touch are not one.
-    let one: MapleTree<u32, u32> = MapleTree::from([(0..10, 1)]);
+    let one: MapleTree<u32, Number> = MapleTree::from([(0..10, 1)]);
     let two = MapleTree::from([(0..5, 1), (5..10, 1)]);
     assert_ne!(one, two);
     assert_eq!(format!("{two:?}"), "{0..=4: 1, 5..=9: 1}");
@@ -801,7 +801,7 @@ fn simple_calls() {
     let world = World::new();
     let map: Shared<u32, Fanout<4>> = SyncMapleTree::new_in(Waiting::new(), world.nodes.clone());
     for i in 0..if cfg!(miri) { 14 } else { 40 } {
-        map.insert_range(10 * i..10 * i + 5, world.value(i))
+        map.insert_range(10 * i..10 * i + 5, world.value(i as Number))
             .unwrap();
     }
     assert!(map.insert(3, world.value(0)).is_err());

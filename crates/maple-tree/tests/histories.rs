@@ -1,7 +1,7 @@
 //! Random histories, and those that the fuzzer has kept.
 
 // The numbers in its maps are too wide to be stored in place on smaller machines.
-#![cfg(all(not(loom), target_pointer_width = "64"))]
+#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod history;

@@ -127,7 +127,7 @@ pub fn play_any(bytes: &[u8]) {
     match bytes.byte() % 6 {
         0 => run::<u64, Fanout<4>>(bytes, 1 << 40),
         1 => run::<u32, Fanout<5>>(bytes, 1 << 30),
-        2 => run::<usize, Fanout<4>>(bytes, 1 << 40),
+        2 => run::<usize, Fanout<4>>(bytes, 1 << (usize::BITS - 24)),
         3 => run::<u64, Native>(bytes, 1 << 40),
         4 => run::<u32, Native>(bytes, 1 << 30),
         _ => run::<u128, Native>(bytes, 1 << 100),
