@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 
 use maple_tree::alloc::{Counted, Global, NodeAlloc};
 use maple_tree::{CowMapleTree, Fanout, InsertError, Key, MapleTree, Native, Shape, SharedAlloc};
-use support::{Model, Rng, add};
+use support::{Model, Number, Rng, add};
 
 /// Refuses the allocation after the next `left` ones, and all after it; never, at `usize::MAX`.
 struct Countdown {
@@ -53,7 +53,7 @@ unsafe impl NodeAlloc for Countdown {
 /// Compares content, read in every way.
 fn compare<K: Key, A: SharedAlloc, S: Shape>(
     model: &Model<K>,
-    map: &CowMapleTree<K, u32, A, S>,
+    map: &CowMapleTree<K, Number, A, S>,
     context: &dyn Fn() -> String,
 ) {
     let entries = model.entries();
@@ -68,7 +68,7 @@ fn compare<K: Key, A: SharedAlloc, S: Shape>(
 }
 
 /// A map, and what it should hold.
-type Modelled<K, A, S> = (CowMapleTree<K, u32, A, S>, Model<K>);
+type Modelled<K, A, S> = (CowMapleTree<K, Number, A, S>, Model<K>);
 
 /// Compares all maps that share nodes, and checks structure and counts.
 fn compare_family<K: Key, A: SharedAlloc, S: Shape>(
@@ -103,9 +103,9 @@ fn all_ops(n: usize) -> Vec<Op> {
     ops
 }
 
-type Small<'a> = CowMapleTree<u32, u32, &'a Countdown, Fanout<4>>;
+type Small<'a> = CowMapleTree<u32, Number, &'a Countdown, Fanout<4>>;
 
-fn perform(map: &mut Small<'_>, model: &mut Model<u32>, op: Op, number: u32) {
+fn perform(map: &mut Small<'_>, model: &mut Model<u32>, op: Op, number: Number) {
     let range = model.key(op.first)..=model.key(op.last);
     if op.erase {
         map.erase_range(range).unwrap();
@@ -146,7 +146,7 @@ fn two_sides(start: &Small<'_>, model: &Model<u32>, n: usize, second: bool) {
                 (family[1].0.snapshot(), family[1].1.clone()),
             ];
             for (side, (map, model)) in pair.iter_mut().enumerate() {
-                perform(map, model, two, 2000 + side as u32);
+                perform(map, model, two, 2000 + side as Number);
                 map.check().unwrap();
                 compare(model, map, &|| format!("{one:?} {two:?} {side}"));
             }
@@ -176,7 +176,7 @@ fn every_short_history_on_two_sides() {
                         last: i,
                         erase: false,
                     };
-                    perform(&mut map, &mut model, op, i as u32);
+                    perform(&mut map, &mut model, op, i as Number);
                 }
                 two_sides(&map, &model, n, true);
             }
@@ -212,7 +212,7 @@ fn one_operation_on_trees_of_every_size() {
                         _ => n - 1 - i / 2,
                     };
                     let (first, last, erase) = (i, i, false);
-                    perform(&mut map, &mut model, Op { first, last, erase }, i as u32);
+                    perform(&mut map, &mut model, Op { first, last, erase }, i as Number);
                 }
                 two_sides(&map, &model, n, false);
             }
@@ -245,7 +245,7 @@ fn history<K: Key, S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, 
                     family.push(taken);
                 }
                 1 if family.len() > 1 => drop(family.swap_remove(which)),
-                _ => change(&mut family, which, &nodes, &mut rng, step as u32),
+                _ => change(&mut family, which, &nodes, &mut rng, step as Number),
             }
             if step % 8 == 0 || cells < 100 {
                 compare_family(&family, &|| format!("seed {seed} step {step}"));
@@ -268,7 +268,7 @@ fn change<K: Key, S: Shape>(
     which: usize,
     nodes: &Countdown,
     rng: &mut Rng,
-    step: u32,
+    step: Number,
 ) {
     let cells = family[which].1.cells.len();
     // Mostly short ranges, now and then one over many nodes.
@@ -374,7 +374,7 @@ fn change<K: Key, S: Shape>(
 }
 
 fn gap_searches<K: Key, S: Shape>(
-    map: &CowMapleTree<K, u32, &Countdown, S>,
+    map: &CowMapleTree<K, Number, &Countdown, S>,
     model: &Model<K>,
     rng: &mut Rng,
 ) {
@@ -451,12 +451,12 @@ fn small_fanouts() {
 
 #[test]
 fn an_entry_at_index_0_alone() {
-    let mut one: MapleTree<u64, u32, Global> = MapleTree::new_in(Global);
+    let mut one: MapleTree<u64, Number, Global> = MapleTree::new_in(Global);
     one.insert(0, 7).unwrap();
     let map = CowMapleTree::from_exclusive(one).unwrap();
     map.check().unwrap();
     assert_eq!(map.snapshot().iter().collect::<Vec<_>>(), [(0..=0, 7)]);
-    let empty: CowMapleTree<u64, u32> =
+    let empty: CowMapleTree<u64, Number> =
         CowMapleTree::from_exclusive(MapleTree::new_in(Global)).unwrap();
     assert!(empty.is_empty() && empty.snapshot().into_exclusive().unwrap().is_empty());
 }
