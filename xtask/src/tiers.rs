@@ -205,7 +205,7 @@ const TREE: &str = "-Zmiri-strict-provenance -Zmiri-tree-borrows";
 /// The machine of both models.
 const WIDTH_64: &str = "x86_64-unknown-linux-gnu";
 
-/// Everything that Miri can run, on four machines: about a quarter of an hour each, on one processor. Tests look for `cfg(miri)` and do less.
+/// Everything that Miri can run, on four machines: some twenty minutes each, on one processor. Tests look for `cfg(miri)` and do less.
 fn miri(shell: &Shell) -> Result<()> {
     let machines = [
         (WIDTH_64, STRICT),
