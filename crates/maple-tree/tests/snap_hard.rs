@@ -4,36 +4,25 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
+mod support;
+
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use maple_tree::alloc::{Counted, Global, SharedPool};
 use maple_tree::{CowMapleTree, Fanout, Key, MapleTree, Native, SharedAlloc};
+use support::ticks::{panicking_after, survives, tick};
 
 thread_local! {
-    /// Calls of `drop` and `clone` that are still quiet.
-    static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
     /// Values that have been made and not dropped.
     static LIVE: RefCell<BTreeSet<u64>> = const { RefCell::new(BTreeSet::new()) };
     static NEXT: Cell<u64> = const { Cell::new(0) };
     /// Dropped when a value is made once more.
     static DOOMED: RefCell<Vec<Map>> = const { RefCell::new(Vec::new()) };
     static NODES: Arc<Counted<Global>> = Arc::new(Counted::new(Global));
-}
-
-fn tick() {
-    match LEFT.get() {
-        0 if !std::thread::panicking() => {
-            LEFT.set(usize::MAX);
-            resume_unwind(Box::new("as planned"));
-        }
-        usize::MAX | 0 => {}
-        left => LEFT.set(left - 1),
-    }
 }
 
 struct Bomb {
@@ -193,10 +182,8 @@ fn a_panic_at_each_value_leaves_all_maps_whole() {
                 if mode == 3 {
                     // The only other one goes meanwhile.
                     DOOMED.with_borrow_mut(|doomed| doomed.extend(other));
-                    LEFT.set(quiet);
                     let kept = RefCell::new(None);
-                    let done = catch_unwind(AssertUnwindSafe(|| *kept.borrow_mut() = step(map)));
-                    LEFT.set(usize::MAX);
+                    let survived = survives(quiet, || *kept.borrow_mut() = step(map));
                     drop(DOOMED.take());
                     if let Some(map) = &*kept.borrow() {
                         CowMapleTree::check_family(&[map]).unwrap();
@@ -204,17 +191,15 @@ fn a_panic_at_each_value_leaves_all_maps_whole() {
                     }
                     drop(kept);
                     assert_eq!((live(), nodes.live()), (0, 0), "{name}, {mode}, {quiet}");
-                    if done.is_ok() && quiet > 0 {
+                    if survived && quiet > 0 {
                         break;
                     }
                     continue;
                 }
-                LEFT.set(quiet);
-                let done = catch_unwind(AssertUnwindSafe(|| step(map)));
-                LEFT.set(usize::MAX);
+                let done = panicking_after(quiet, || step(map));
                 drop(DOOMED.take());
-                let survived = done.is_ok();
-                let left = done.ok().flatten();
+                let survived = done.is_some();
+                let left = done.flatten();
                 if let Some(other) = &other {
                     assert_eq!(content(other), before, "{name}, {mode}, {quiet}");
                     let mut family = vec![other];
@@ -243,11 +228,9 @@ fn a_conversion_leads_to_nothing_that_it_gives_up() {
         let map = filled();
         let entries = map.len();
         DOOMED.with_borrow_mut(|doomed| doomed.push(map.snapshot()));
-        LEFT.set(quiet);
-        let done = catch_unwind(AssertUnwindSafe(|| map.into_exclusive()));
-        LEFT.set(usize::MAX);
+        let done = panicking_after(quiet, || map.into_exclusive());
         drop(DOOMED.take());
-        if let Ok(Ok(own)) = &done {
+        if let Some(Ok(own)) = &done {
             own.check().unwrap();
             assert_eq!(own.len(), entries);
         }

@@ -4,31 +4,12 @@ mod map;
 mod snap;
 mod sync;
 
-use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
-use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::support::counting::Countdown;
-
-thread_local! {
-    /// Calls that are still quiet.
-    static LEFT: Cell<usize> = const { Cell::new(usize::MAX) };
-}
-
-/// Panics, if it is time. Once only: a second panic while the first unwinds would end the program, as documented.
-fn tick() {
-    match LEFT.get() {
-        0 if !std::thread::panicking() => {
-            LEFT.set(usize::MAX);
-            // Without a message: there are thousands.
-            resume_unwind(Box::new("as planned"));
-        }
-        usize::MAX | 0 => {}
-        left => LEFT.set(left - 1),
-    }
-}
+use super::support::ticks::{survives, tick};
 
 /// What was made during one attempt and still lives.
 #[derive(Clone)]
@@ -151,12 +132,4 @@ fn each_call(name: &str, mut attempt: impl FnMut(usize, &Ledger, &str) -> bool) 
 fn some<T>(steps: impl IntoIterator<Item = T>, first: usize, of: usize) -> impl Iterator<Item = T> {
     let (first, of) = if cfg!(miri) { (first, of) } else { (0, 1) };
     steps.into_iter().skip(first).step_by(of)
-}
-
-/// Whether it went through without a panic.
-fn survives(quiet: usize, go: impl FnOnce()) -> bool {
-    LEFT.set(quiet);
-    let done = catch_unwind(AssertUnwindSafe(go)).is_ok();
-    LEFT.set(usize::MAX);
-    done
 }

@@ -5,6 +5,7 @@
 pub mod any;
 pub mod counting;
 pub mod short;
+pub mod ticks;
 
 use maple_tree::alloc::NodeAlloc;
 use maple_tree::{Key, MapleTree, Shape};
