@@ -188,13 +188,26 @@ fn bare(shell: &Shell) -> Result<()> {
 }
 
 fn loom(shell: &Shell) -> Result<()> {
-    cmd!(
-        shell,
-        "cargo test --locked --release -p maple-tree --features rcu --test loom --test snap_loom"
-    )
-    .env("RUSTFLAGS", "--cfg loom")
-    .env("CARGO_TARGET_DIR", "target/loom")
-    .run()?;
+    let parts: [&[&str]; 2] = [
+        &[
+            "-p",
+            "maple-tree",
+            "--features",
+            "rcu",
+            "--test",
+            "loom",
+            "--test",
+            "snap_loom",
+        ],
+        // The grace periods of the C interface.
+        &["-p", "samara-capi", "--lib"],
+    ];
+    for part in parts {
+        cmd!(shell, "cargo test --locked --release {part...}")
+            .env("RUSTFLAGS", "--cfg loom")
+            .env("CARGO_TARGET_DIR", "target/loom")
+            .run()?;
+    }
     Ok(())
 }
 

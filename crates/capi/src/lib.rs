@@ -2,5 +2,22 @@
 //!
 //! One module a header. They translate and nothing more: pointers to references, results to the values that C callers expect.
 
+/// A constructor that is `const`, except with the model checker's atomics, which have no constant ones.
+#[cfg(any(not(loom), test))]
+macro_rules! const_unless_loom {
+    ($(#[$meta:meta])* $vis:vis const fn $($rest:tt)*) => {
+        #[cfg(not(loom))]
+        $(#[$meta])* $vis const fn $($rest)*
+        #[cfg(loom)]
+        $(#[$meta])* $vis fn $($rest)*
+    };
+}
+
+#[cfg(any(not(loom), test))]
+mod atomic;
+#[cfg(not(loom))]
 pub mod maple_tree;
 pub mod memblock;
+#[cfg(all(loom, test))]
+#[path = "maple_tree/rcu/model.rs"]
+mod model;

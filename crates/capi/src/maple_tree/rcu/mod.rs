@@ -6,6 +6,8 @@
 mod hooked;
 #[cfg_attr(not(all(feature = "rcu", target_has_atomic = "64")), path = "none.rs")]
 mod own;
+#[cfg(all(feature = "rcu", target_has_atomic = "64"))]
+mod periods;
 mod section;
 mod waiting;
 

@@ -3,16 +3,18 @@
 //! They are chained by links in the nodes themselves, where no reader looks.
 
 use core::ptr::{self, NonNull};
-use core::sync::atomic::{AtomicPtr, Ordering};
 
-use maple_tree::raw::chain;
+use super::chain;
+use crate::atomic::{AtomicPtr, Ordering};
 
 /// A stack of chains.
 pub(super) struct Waiting(AtomicPtr<u8>);
 
 impl Waiting {
-    pub(super) const fn new() -> Self {
-        Self(AtomicPtr::new(ptr::null_mut()))
+    const_unless_loom! {
+        pub(super) const fn new() -> Self {
+            Self(AtomicPtr::new(ptr::null_mut()))
+        }
     }
 
     /// Adds the chain from `newest` to `oldest`.
@@ -39,6 +41,7 @@ impl Waiting {
     }
 
     /// Sequentially consistent, for those who look here after they have let go of something.
+    #[cfg(not(loom))]
     pub(super) fn is_empty(&self) -> bool {
         self.0.load(Ordering::SeqCst).is_null()
     }
