@@ -23,7 +23,8 @@ use crate::reclaim::Reclaim;
 use crate::reserve::{AllocError, Reserve};
 use crate::shape::Shape;
 
-/// A map of one level collects so many nodes, one of two levels four times as many, and so on up to [`Reclaim::BATCH`].
+/// A map of one level collects so many nodes, each two levels more eight times as many, up to [`Reclaim::BATCH`]: a small part of the nodes that it
+/// has, if it is large.
 const BATCH_OF_A_LEAF: usize = 8;
 
 /// Nodes that have been replaced, and nodes that are free again. Dropping it leaks.
@@ -97,7 +98,7 @@ impl<K: Key, S: Shape> Limbo<K, S> {
         R: Reclaim,
         A: NodeAlloc + Clone + Send + 'static,
     {
-        let batch = R::BATCH.min(BATCH_OF_A_LEAF << (2 * height.saturating_sub(1)).min(16));
+        let batch = R::BATCH.min(BATCH_OF_A_LEAF << (3 * height.saturating_sub(1) / 2).min(16));
         if !self.waiting.is_empty() {
             if !reclaim.poll(self.period) {
                 self.limit = self.count + batch;

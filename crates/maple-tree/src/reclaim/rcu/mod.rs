@@ -218,7 +218,7 @@ unsafe impl Reclaim for UserRcu {
     type Guard<'a> = RcuGuard<'a>;
 
     // The model checker sees to every one at once.
-    const BATCH: usize = if cfg!(loom) { 1 } else { 64 };
+    const BATCH: usize = if cfg!(loom) { 1 } else { 512 };
 
     #[inline]
     fn enter(&self) -> RcuGuard<'_> {
