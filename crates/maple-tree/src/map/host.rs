@@ -66,14 +66,16 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V,
         entry: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
         let mut reserve = Reserve::new();
-        // One node at the most: there is nothing to give back if there is none.
-        reserve.fill(quick.nodes(self.raw.in_rcu()), &self.alloc)?;
+        if let Err(error) = reserve.fill(quick.nodes(self.raw.in_rcu()), &self.alloc) {
+            reserve.release(&self.alloc);
+            return Err(error);
+        }
         let mut sink = Immediate {
             alloc: &self.alloc,
             entry,
         };
         // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers; `quick` was just made; its
-        // node is reserved; its word is a value's or NULL.
+        // nodes are reserved; its word is a value's or NULL.
         unsafe { self.raw.apply_quick(quick, &mut reserve, &mut sink) };
         reserve.assert_used_up();
         Ok(())

@@ -1,8 +1,8 @@
-//! Writes that stay within one leaf: planned with one descent, and carried out without looking at anything else.
+//! Writes within one leaf: planned with one descent, and carried out without looking at much else.
 //!
-//! Most writes are such: what is left of the slots that they touch, and the new entry, fit the leaf, and leave enough in it. Whatever
-//! else may have to be done (a split, a neighbour that joins, a range over several leaves, a root) is left to
-//! the [`plan`](super::plan) of the general case.
+//! Most writes are such: what is left of the slots that they touch, and the new entry, fit the leaf, and leave enough in it; or a neighbour, or a new
+//! leaf, makes up for that ([`Room`]). Whatever else may have to be done (a node above that must be split or joined, a range over several leaves,
+//! a root) is left to the [`plan`](super::plan) of the general case.
 
 use crate::key::Key;
 use crate::node::{Geometry, Kind, Node, Word};
@@ -49,13 +49,19 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// Whether the range is that of a slot, so that just the word is exchanged.
     #[inline(always)]
     pub(crate) fn is_exact(self) -> bool {
-        self.from == self.to && !self.head && !self.tail
+        self.from == self.to && !self.head && !self.tail && self.room == Room::Here
     }
 
     /// How many nodes it takes.
     #[inline(always)]
     pub(crate) fn nodes(self, in_rcu: bool) -> usize {
-        usize::from(in_rcu && !self.is_exact() || matches!(self.room, Room::Split(_)))
+        match self.room {
+            Room::Here => usize::from(in_rcu && !self.is_exact()),
+            // Two leaves, and the node above.
+            _ if in_rcu => 3,
+            Room::Split(_) => 1,
+            _ => 0,
+        }
     }
 
     /// The write of `word` to `first..=last`, which are in the slots `from` and `to`; `None` if it is not a quick one.
@@ -65,7 +71,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         (from, to): (usize, usize),
         (first, last): (K, K),
         word: Word,
-        tree: &RawTree<K, S>,
+        in_rcu: bool,
     ) -> Option<Self> {
         let Spot { place, parent, at } = spot;
         let Place { leaf, min, max } = place;
@@ -83,8 +89,10 @@ impl<K: Key, S: Shape> Quick<K, S> {
             total: 0,
             room: Room::Here,
         };
+        // Whether the hole goes on in the leaf before, or in the one after.
+        let mut goes_on = (false, false);
         if word.is_null() {
-            quick.widen()?;
+            goes_on = quick.widen()?;
         }
         let Self { from, to, .. } = quick;
         quick.head = leaf.first(from, min) < quick.first;
@@ -99,24 +107,23 @@ impl<K: Key, S: Shape> Quick<K, S> {
             return None;
         }
         quick.total = total;
-        if total > Geometry::<K, S>::SLOTS {
-            if tree.in_rcu() {
-                return None;
-            }
-            quick.room = spot.elsewhere(total, to == leaf.end())?;
-        } else if !enough {
-            if tree.in_rcu() {
-                return None;
-            }
-            quick.room = spot.company(total)?;
-        }
+        let fits = total <= Geometry::<K, S>::SLOTS;
+        quick.room = match goes_on {
+            (false, false) if fits && enough => Room::Here,
+            (false, false) if fits => spot.company(total)?,
+            (false, false) => spot.elsewhere(total, to == leaf.end(), in_rcu)?,
+            (true, false) | (false, true) if fits => spot.across(goes_on.0, total, enough)?,
+            _ => return None,
+        };
         Some(quick)
     }
 
-    /// Takes in the holes that the hole to be meets; `None` if one of them is, or may be, in another leaf.
+    /// Takes in the holes of the leaf that the hole to be meets. Gives whether it goes on in the leaf before, and in the one after; `None` if that
+    /// cannot be seen from the node above.
     #[inline(always)]
-    fn widen(&mut self) -> Option<()> {
+    fn widen(&mut self) -> Option<(bool, bool)> {
         let Place { leaf, min, max } = self.place;
+        let mut goes_on = (false, false);
         let head = leaf.first(self.from, min);
         if leaf.slot(self.from).is_null() {
             self.first = head;
@@ -128,9 +135,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
                 }
             } else if min != K::MIN {
                 let before = self.parent?.child(self.at.checked_sub(1)?);
-                if before.slot(before.end()).is_null() {
-                    return None;
-                }
+                goes_on.0 = before.slot(before.end()).is_null();
             }
         }
         let tail = leaf.last(self.to, max);
@@ -144,12 +149,13 @@ impl<K: Key, S: Shape> Quick<K, S> {
                 }
             } else if max != K::MAX {
                 let parent = self.parent?;
-                if self.at == parent.end() || parent.child(self.at + 1).slot(0).is_null() {
+                if self.at == parent.end() {
                     return None;
                 }
+                goes_on.1 = parent.child(self.at + 1).slot(0).is_null();
             }
         }
-        Some(())
+        Some(goes_on)
     }
 }
 
@@ -193,6 +199,6 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         } else {
             spot.place.leaf.search(last)
         };
-        Quick::new(spot, (slot, to), (first, last), word, self)
+        Quick::new(spot, (slot, to), (first, last), word, self.in_rcu())
     }
 }

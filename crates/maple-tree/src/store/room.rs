@@ -1,11 +1,14 @@
-//! Where the slots of a leaf go that has no room for all, or too few left.
+//! Where the slots of a leaf go that has no room for all, or too few left, or a hole that goes on in the next leaf.
 //!
-//! If nobody reads meanwhile, a leaf that has no room shares its slots with a neighbour that has some (as in a B*-tree), and is split
+//! A leaf that has no room shares its slots with a neighbour that has some (as in a B*-tree), and is split
 //! only if both neighbours are nearly full, too: the nodes above keep their shape most of the time, and leaves are fuller. Ascending
 //! stores leave full leaves behind. A leaf that is left with too few slots shares with a neighbour, too, or becomes one with it.
+//! A hole is one slot: of two leaves that it lies in, one gives its part up, and the bound between them moves.
+//!
+//! All of this concerns two leaves and the node above them, and leaves the nodes further up as they are.
 
 use crate::key::Key;
-use crate::node::{Geometry, Node};
+use crate::node::{Geometry, Kind, Node};
 use crate::prefetch;
 use crate::shape::Shape;
 use crate::store::spot::Spot;
@@ -26,16 +29,27 @@ pub(crate) enum Room {
     FewBefore,
     /// As `FewBefore`, with the leaf after.
     FewAfter,
+    /// There is room, and the hole to be goes on in the leaf before, which has the same parent. It becomes all of this leaf's.
+    TakeBefore,
+    /// As `TakeBefore`, in the leaf after.
+    TakeAfter,
+    /// As `TakeBefore`, but it becomes all of the leaf's before.
+    GiveBefore,
+    /// As `GiveBefore`, of the leaf's after.
+    GiveAfter,
 }
 
 /// Two leaves that share their slots have room for one in so many of a leaf's slots then.
 const SPARE: usize = 5;
 
+/// As `SPARE`, beside readers, where each time takes copies of three nodes, so that a split, after which there is more room, is the better bargain.
+const SPARE_BESIDE: usize = 2;
+
 impl<K: Key, S: Shape> Spot<K, S> {
     /// Finds room for what the leaf has no room for: `total` slots, of which those that are new are the last if `at_end`. `None`
     /// if the nodes above must change their shape.
     #[inline(never)]
-    pub(super) fn elsewhere(self, total: usize, at_end: bool) -> Option<Room> {
+    pub(super) fn elsewhere(self, total: usize, at_end: bool, in_rcu: bool) -> Option<Room> {
         let slots = Geometry::<K, S>::SLOTS;
         let Self { place, parent, .. } = self;
         let parent = parent?;
@@ -45,7 +59,11 @@ impl<K: Key, S: Shape> Spot<K, S> {
             return may_grow.then_some(Room::Split(slots));
         }
         let [before, after] = self.neighbours();
-        let most = Self::most(total);
+        let most = if in_rcu {
+            (2 * slots - slots / SPARE_BESIDE).saturating_sub(total)
+        } else {
+            Self::most(total)
+        };
         if before.is_some_and(|node| node.used() <= most) {
             return Some(Room::Before);
         }
@@ -80,6 +98,30 @@ impl<K: Key, S: Shape> Spot<K, S> {
     pub(super) fn most(total: usize) -> usize {
         let slots = Geometry::<K, S>::SLOTS;
         2 * slots - slots / SPARE - total
+    }
+
+    /// Finds the leaf that can do without its part of a hole which goes on in the leaf before, or after. `total` slots are to be in this one, of which
+    /// the hole is one; `enough` tells whether so many may be left. `None` if neither can.
+    #[inline(never)]
+    pub(super) fn across(self, before: bool, total: usize, enough: bool) -> Option<Room> {
+        let least = Geometry::<K, S>::least(Kind::Leaf);
+        let Self { parent, at, .. } = self;
+        let parent = parent?;
+        let neighbour = match before {
+            true => parent.child(at.checked_sub(1)?),
+            false => parent.child(at + 1),
+        };
+        let used = neighbour.used();
+        let (takes, gives) = (enough && used > least, total > least);
+        // An entry that is stored there again needs room: the hole goes where there is more.
+        let takes = takes && (total <= used || !gives);
+        match (takes, before) {
+            (true, true) => Some(Room::TakeBefore),
+            (true, false) => Some(Room::TakeAfter),
+            (false, _) if !gives => None,
+            (false, true) => Some(Room::GiveBefore),
+            (false, false) => Some(Room::GiveAfter),
+        }
     }
 
     /// Finds a neighbour for a leaf that has too few slots left, `total`; `None` if the nodes above must change their shape.

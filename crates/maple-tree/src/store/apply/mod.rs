@@ -1,5 +1,6 @@
 //! Carrying out a plan. Nothing here can fail: the plan's nodes have been reserved.
 
+mod beside;
 mod bury;
 mod exact;
 mod fill;

@@ -41,6 +41,23 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         reserve: &mut Reserve,
         sink: &mut impl Sink<K>,
     ) {
+        if quick.room != Room::Here {
+            if self.in_rcu() {
+                self.spread_beside(quick, reserve, sink);
+                return;
+            }
+            let mut removed = Removed::none();
+            for i in quick.removed() {
+                quick.show(i, |first, last, word| removed.add(first, last, word));
+            }
+            // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
+            if let Some(left_over) = unsafe { quick.spread(reserve) } {
+                left_over.mark_dead();
+                sink.node(left_over.block());
+            }
+            removed.give(sink);
+            return;
+        }
         let leaf = quick.place.leaf;
         let inner = self.inner_kind();
         let gaps = inner == Kind::Gap;
@@ -59,7 +76,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             }
             return;
         }
-        let holes = (gaps && quick.room == Room::Here).then(|| quick.holes());
+        let holes = gaps.then(|| quick.holes());
         if self.in_rcu() {
             let new = reserve.take_copy(leaf);
             quick.edit(new);
@@ -86,15 +103,6 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         for i in quick.removed() {
             quick.show(i, |first, last, word| removed.add(first, last, word));
         }
-        if quick.room != Room::Here {
-            // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-            if let Some(left_over) = unsafe { quick.spread(reserve) } {
-                left_over.mark_dead();
-                sink.node(left_over.block());
-            }
-            removed.give(sink);
-            return;
-        }
         // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
         quick.edit(unsafe { leaf.write() });
         quick.tell(leaf, holes);
@@ -105,7 +113,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 impl<K: Key, S: Shape> Quick<K, S> {
     /// The slots of which the write leaves nothing.
     #[inline(always)]
-    fn removed(self) -> Range<usize> {
+    pub(super) fn removed(self) -> Range<usize> {
         let start = self.from + usize::from(self.head);
         // Within one slot, of which something stays on both sides, there are none.
         start..start.max(self.to + 1 - usize::from(self.tail))
@@ -113,7 +121,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
 
     /// Shows the entry in a slot, if there is one, as long as the leaf is as it was.
     #[inline(always)]
-    fn show(self, slot: usize, mut show: impl FnMut(K, K, Word)) {
+    pub(super) fn show(self, slot: usize, mut show: impl FnMut(K, K, Word)) {
         let found = self.place.slot(slot);
         if !found.word.is_null() {
             show(found.first, found.last, found.word);

@@ -1,5 +1,5 @@
-//! Spreading the slots of a leaf that is full over a neighbour, or over a new leaf after it; and joining a leaf that is nearly empty with a
-//! neighbour. All in place: slots move from leaf to leaf by the block.
+//! Spreading the slots of a leaf that is full over a neighbour, or over a new leaf after it; joining a leaf that is nearly empty with a
+//! neighbour; and the holes that meet where two leaves do. All in place: slots move from leaf to leaf by the block.
 
 use crate::gap_upkeep::{largest_in_leaf, tell_change};
 use crate::key::Key;
@@ -151,6 +151,10 @@ impl<K: Key, S: Shape> Quick<K, S> {
                 Room::Split(keep) => self.split(parent, keep, reserve),
                 Room::FewBefore => return self.merge(parent, self.at - 1),
                 Room::FewAfter => return self.merge(parent, self.at),
+                Room::TakeBefore => self.join(parent, self.at - 1, false),
+                Room::GiveBefore => self.join(parent, self.at - 1, true),
+                Room::TakeAfter => self.join(parent, self.at, true),
+                Room::GiveAfter => self.join(parent, self.at, false),
                 Room::Here => debug_assert!(false, "the leaf has room"),
             }
         }
@@ -321,6 +325,32 @@ impl<K: Key, S: Shape> Quick<K, S> {
         // SAFETY: nobody reads (the caller's promise).
         unsafe { Self::set_pair(parent, at, bounds, last) };
         None
+    }
+
+    /// Makes the change, after which the leaves in the slots `at` and `at + 1`, of which it concerns one, meet in a hole. It becomes all of the left
+    /// one's, or all of the right one's.
+    ///
+    /// # Safety
+    ///
+    /// As for [`spread`](Self::spread).
+    unsafe fn join(self, parent: Node<K, S>, at: usize, of_left: bool) {
+        let bounds = self.bounds_of_pair(parent, at);
+        let (left, right) = (parent.child(at).as_leaf(), parent.child(at + 1).as_leaf());
+        // SAFETY: nobody reads (the caller's promise).
+        unsafe {
+            self.edit(self.place.leaf.write());
+            let last = if of_left {
+                let last = right.pivot(0);
+                right.write().shift(1, 0);
+                last
+            } else {
+                let used = left.used();
+                let last = left.pivot(used - 2);
+                left.write().set_used(used - 1, used);
+                last
+            };
+            Self::set_pair(parent, at, bounds, last);
+        }
     }
 
     /// Takes the slot after `at`, the slots of whose leaf are in the leaf before it now, out of the parent. That leaf covers `min..=max`.
