@@ -545,8 +545,10 @@ pub(crate) fn remove<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
 ) -> Result<Option<Removed<K>>, AllocError> {
     let found = match host.tree().slot_at(key) {
         Some(at) if at.found.word.is_null() => return Ok(None),
-        Some(at) if host.vacate(at) => at.found,
-        at => match remove_at(host, at, key)? {
+        // What it was is known here: coming back through memory, in larger pieces than it was stored in, it would wait for all that the
+        // write has stored.
+        Some(at) if host.vacate(at) || remove_at(host, at)? => at.found,
+        _ => match remove_planned(host, key)? {
             Some(found) => found,
             None => return Ok(None),
         },
@@ -557,20 +559,27 @@ pub(crate) fn remove<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     Ok(Some((found.first..=found.last, raw)))
 }
 
-/// As [`remove`], where more than a slot changes. Gives the entry.
-#[inline(never)]
+/// As [`remove`], of the entry that a slot is, where more than the slot changes. `Ok(false)` if that takes a plan. In line, so that
+/// what was found need not go through memory either.
+#[inline(always)]
 fn remove_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
-    at: Option<SlotAt<K, S>>,
+    at: SlotAt<K, S>,
+) -> Result<bool, AllocError> {
+    let range = (at.found.first, at.found.last);
+    let Some(quick) = host.tree().try_store_at(at, range, NULL) else {
+        return Ok(false);
+    };
+    host.carry_out_quick(quick, |_, _, _| {})?;
+    Ok(true)
+}
+
+/// As [`remove`], by a plan. Gives the entry.
+#[cold]
+fn remove_planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
     key: K,
 ) -> Result<Option<Found<K>>, AllocError> {
-    if let Some(at) = at {
-        let range = (at.found.first, at.found.last);
-        if let Some(quick) = host.tree().try_store_at(at, range, NULL) {
-            host.carry_out_quick(quick, |_, _, _| {})?;
-            return Ok(Some(at.found));
-        }
-    }
     let Some((found, plan)) = host.tree().plan_exchange(key, NULL) else {
         return Ok(None);
     };
