@@ -79,19 +79,17 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         &mut self,
         mut keep: impl FnMut(RangeInclusive<K>, V::Mut<'_>) -> bool,
     ) -> Result<(), AllocError> {
-        let mut from = Some(K::MIN);
-        while let Some(first) = from.take() {
-            let mut entries = Traverse::<K, S>::new(Some((first, K::MAX)));
-            while let Some(found) = entries.next(&self.raw) {
-                let Some(raw) = NonNull::new(found.word) else {
-                    continue;
-                };
-                // SAFETY: the word is in the tree, which is exclusively borrowed; a traversal yields each entry once.
-                if !keep(found.first..=found.last, unsafe { V::borrow_mut(raw) }) {
-                    self.remove(found.first)?;
-                    from = found.last.successor();
-                    break;
-                }
+        let mut entries = Traverse::<K, S>::new(Some((K::MIN, K::MAX)));
+        while let Some(found) = entries.next(&self.raw) {
+            let Some(raw) = NonNull::new(found.word) else {
+                continue;
+            };
+            // SAFETY: the word is in the tree, which is exclusively borrowed; a traversal yields each entry once.
+            if !keep(found.first..=found.last, unsafe { V::borrow_mut(raw) }) {
+                self.remove(found.first)?;
+                // Anew: there may be other nodes now.
+                let rest = found.last.successor().map(|first| (first, K::MAX));
+                entries = Traverse::new(rest);
             }
         }
         Ok(())

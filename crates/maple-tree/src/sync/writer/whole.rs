@@ -80,19 +80,17 @@ where
         &mut self,
         mut keep: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> bool,
     ) -> Result<(), AllocError> {
-        let mut from = Some(K::MIN);
-        while let Some(first) = from.take() {
-            let mut entries = Traverse::<K, S>::new(Some((first, K::MAX)));
-            while let Some(found) = entries.next(self.raw()) {
-                let Some(raw) = NonNull::new(found.word) else {
-                    continue;
-                };
-                // SAFETY: the word is in the tree, which only this writer changes.
-                if !keep(found.first..=found.last, unsafe { V::borrow(raw) }) {
-                    self.remove(found.first)?;
-                    from = found.last.successor();
-                    break;
-                }
+        let mut entries = Traverse::<K, S>::new(Some((K::MIN, K::MAX)));
+        while let Some(found) = entries.next(self.raw()) {
+            let Some(raw) = NonNull::new(found.word) else {
+                continue;
+            };
+            // SAFETY: the word is in the tree, which only this writer changes.
+            if !keep(found.first..=found.last, unsafe { V::borrow(raw) }) {
+                self.remove(found.first)?;
+                // Anew: there may be other nodes now.
+                let rest = found.last.successor().map(|first| (first, K::MAX));
+                entries = Traverse::new(rest);
             }
         }
         Ok(())
