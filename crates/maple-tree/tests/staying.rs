@@ -1,0 +1,363 @@
+//! Readers that stay where they are while the writer changes the leaves about them: one write between two of their steps, at small fanouts, with
+//! every allocation of the write refused once.
+
+#![cfg(not(loom))]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use std::alloc::Layout;
+use std::ops::RangeInclusive;
+use std::ptr::NonNull;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use maple_tree::alloc::{Global, NodeAlloc};
+use maple_tree::{EraseError, Fanout, MapleTree, Reclaim, Shape, StoreError, SyncMapleTree};
+
+/// Keeps what is retired until it is dropped itself.
+#[derive(Default)]
+struct AtTheEnd(Mutex<Vec<Box<dyn FnOnce() + Send>>>);
+
+// SAFETY: a map that is dropped has no readers.
+unsafe impl Reclaim for AtTheEnd {
+    type Guard<'a> = ();
+
+    fn enter(&self) {}
+
+    unsafe fn retire<F: FnOnce() + Send + 'static>(&self, free: F) {
+        self.0.lock().unwrap().push(Box::new(free));
+    }
+}
+
+impl Drop for AtTheEnd {
+    fn drop(&mut self) {
+        for free in self.0.get_mut().unwrap().drain(..) {
+            free();
+        }
+    }
+}
+
+/// Refuses every allocation once `left` have been granted, and counts nodes.
+struct Refusing {
+    left: AtomicUsize,
+    live: AtomicUsize,
+}
+
+static NODES: Refusing = Refusing {
+    left: AtomicUsize::new(usize::MAX),
+    live: AtomicUsize::new(0),
+};
+
+// SAFETY: passed on to an allocator that keeps the promises.
+unsafe impl NodeAlloc for Refusing {
+    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+        let left = self.left.load(Ordering::Relaxed);
+        if left == 0 {
+            return None;
+        }
+        if left != usize::MAX {
+            self.left.store(left - 1, Ordering::Relaxed);
+        }
+        let block = Global.allocate(layout)?;
+        self.live.fetch_add(1, Ordering::Relaxed);
+        Some(block)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        self.live.fetch_sub(1, Ordering::Relaxed);
+        // SAFETY: the caller's promise is passed on.
+        unsafe { Global.deallocate(block, layout) }
+    }
+}
+
+type Exclusive<S> = MapleTree<u32, u32, &'static Refusing, S>;
+type Shared<S> = SyncMapleTree<u32, u32, AtTheEnd, &'static Refusing, spin::Mutex<()>, S>;
+type Entry = (RangeInclusive<u32>, u32);
+
+/// A store, or with number 0 an erasure.
+#[derive(Clone, Copy, Debug)]
+struct Op {
+    first: u32,
+    last: u32,
+    number: u32,
+}
+
+impl Op {
+    fn on(self, cells: &mut [u32], base: u32) {
+        let (first, last) = ((self.first - base) as usize, (self.last - base) as usize);
+        cells[first..=last].fill(self.number);
+    }
+}
+
+/// What the cells say. No number is stored twice, so that parts of an entry that touch are one.
+fn entries(cells: &[u32], base: u32) -> Vec<Entry> {
+    let mut all: Vec<Entry> = Vec::new();
+    for (key, &number) in (base..=u32::MAX).zip(cells) {
+        match all.last_mut() {
+            Some((range, same)) if *same == number && *range.end() + 1 == key => {
+                *range = *range.start()..=key;
+            }
+            _ if number > 0 => all.push((key..=key, number)),
+            _ => {}
+        }
+    }
+    all
+}
+
+fn shared<S: Shape>(tree: &Shared<S>, op: Op) -> bool {
+    let range = op.first..=op.last;
+    let mut writer = tree.write();
+    if op.number == 0 {
+        match writer.erase_range_splitting(range, |_, v| Some(v)) {
+            Ok(()) => true,
+            Err(EraseError::Alloc) => false,
+            Err(error) => panic!("{error:?}"),
+        }
+    } else {
+        match writer.store_range_splitting(range, op.number, |_, v| Some(v)) {
+            Ok(()) => true,
+            Err(StoreError::Alloc(_)) => false,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
+fn exclusive<S: Shape>(tree: &mut Exclusive<S>, op: Op) -> bool {
+    let range = op.first..=op.last;
+    if op.number == 0 {
+        match tree.erase_range_splitting(range, |_, v| Some(v)) {
+            Ok(()) => true,
+            Err(EraseError::Alloc) => false,
+            Err(error) => panic!("{error:?}"),
+        }
+    } else {
+        match tree.store_range_splitting(range, op.number, |_, v| Some(v)) {
+            Ok(()) => true,
+            Err(StoreError::Alloc(_)) => false,
+            Err(error) => panic!("{error:?}"),
+        }
+    }
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: u32) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        ((self.0 >> 11) % u64::from(n)) as u32
+    }
+}
+
+/// A history on `n` cells: ascending, descending or anywhere, with more or less erasing after it.
+fn history(seed: u64, base: u32, n: u32) -> Vec<Op> {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut ops = Vec::new();
+    let order = random.below(3);
+    let width = 1 + random.below(3);
+    let mut number = 0;
+    for i in 0..n / width {
+        let at = match order {
+            0 => i * width,
+            1 => n - (i + 1) * width,
+            _ => random.below(n - width),
+        };
+        number += 1;
+        ops.push(Op {
+            first: base + at,
+            last: base + at + random.below(width),
+            number,
+        });
+    }
+    for _ in 0..random.below(n) {
+        let first = random.below(n);
+        let last = (first + random.below(4)).min(n - 1);
+        number += 1;
+        ops.push(Op {
+            first: base + first,
+            last: base + last,
+            number: if random.below(3) == 0 { number } else { 0 },
+        });
+    }
+    ops
+}
+
+/// Every operation on `n` cells after a history, between two steps of readers that stand everywhere.
+fn try_all<S: Shape>(seed: u64, base: u32, n: u32, gaps: bool) {
+    let before = history(seed, base, n);
+    let mut cells = vec![0; n as usize];
+    before.iter().for_each(|op| op.on(&mut cells, base));
+    let old = entries(&cells, base);
+    let new = || {
+        let tree: Shared<S> = if gaps {
+            SyncMapleTree::with_gaps_in(AtTheEnd::default(), &NODES)
+        } else {
+            SyncMapleTree::new_in(AtTheEnd::default(), &NODES)
+        };
+        assert!(before.iter().all(|&op| shared(&tree, op)));
+        tree
+    };
+    for first in base..=base + (n - 1) {
+        for last in first..=base + (n - 1) {
+            for number in [0, 1000] {
+                let op = Op {
+                    first,
+                    last,
+                    number,
+                };
+                let say = || format!("seed {seed} at {base}, gaps {gaps}: {before:?}, then {op:?}");
+                let mut cells = cells.clone();
+                op.on(&mut cells, base);
+                let expected = entries(&cells, base);
+
+                let tree = new();
+                {
+                    let reader = tree.read();
+                    let mut fronts: Vec<_> = (0..=old.len()).map(|_| reader.iter()).collect();
+                    let mut backs: Vec<_> = (0..=old.len()).map(|_| reader.iter().rev()).collect();
+                    let mut cursors: Vec<_> =
+                        (0..old.len()).map(|_| reader.cursor(base..=base)).collect();
+                    for (i, cursor) in cursors.iter_mut().enumerate() {
+                        for _ in 0..=i / 2 {
+                            assert!(cursor.find(..).is_some());
+                        }
+                    }
+                    for i in 0..=old.len() {
+                        assert!(fronts[i].by_ref().take(i).eq(old[..i].iter().cloned()));
+                        assert!(
+                            backs[i]
+                                .by_ref()
+                                .take(i)
+                                .eq(old.iter().rev().take(i).cloned())
+                        );
+                    }
+                    for granted in 0.. {
+                        NODES.left.store(granted, Ordering::Relaxed);
+                        let done = shared(&tree, op);
+                        NODES.left.store(usize::MAX, Ordering::Relaxed);
+                        if done {
+                            break;
+                        }
+                        assert!(reader.iter().eq(old.iter().cloned()), "{}", say());
+                    }
+                    for (i, front) in fronts.into_iter().enumerate() {
+                        let lo = if i == 0 {
+                            0
+                        } else {
+                            u64::from(*old[i - 1].0.end()) + 1
+                        };
+                        let left: Vec<_> = expected
+                            .iter()
+                            .filter(|e| u64::from(*e.0.end()) >= lo)
+                            .cloned()
+                            .collect();
+                        assert_eq!(front.collect::<Vec<_>>(), left, "{i} steps; {}", say());
+                    }
+                    for (i, back) in backs.into_iter().enumerate() {
+                        let hi = if i == 0 {
+                            i64::MAX
+                        } else {
+                            i64::from(*old[old.len() - i].0.start()) - 1
+                        };
+                        let left: Vec<_> = expected
+                            .iter()
+                            .rev()
+                            .filter(|e| i64::from(*e.0.start()) <= hi)
+                            .cloned()
+                            .collect();
+                        assert_eq!(back.collect::<Vec<_>>(), left, "{i} steps back; {}", say());
+                    }
+                    for (i, mut cursor) in cursors.into_iter().enumerate() {
+                        let at = &old[i / 2].0;
+                        if i % 2 == 0 {
+                            let next = expected.iter().find(|e| e.0.end() > at.end());
+                            let next = next.map(|e| e.1);
+                            assert_eq!(cursor.find(..), next, "cursor {i}; {}", say());
+                        } else {
+                            let mut back = expected.iter().rev();
+                            let before = back.find(|e| e.0.start() < at.start());
+                            let before = before.map(|e| e.1);
+                            assert_eq!(cursor.find_rev(..), before, "cursor {i}; {}", say());
+                        }
+                    }
+                    let damage = tree.write().check().err().map(|damage| damage.to_string());
+                    assert_eq!(damage, None, "{}", say());
+                    for (key, &cell) in (base..=u32::MAX).zip(&cells) {
+                        assert_eq!(reader.get(key).unwrap_or(0), cell, "{}", say());
+                    }
+                }
+                drop(tree);
+                assert_eq!(
+                    NODES.live.load(Ordering::Relaxed),
+                    0,
+                    "nodes leak: {}",
+                    say()
+                );
+
+                let mut tree: Exclusive<S> = if gaps {
+                    MapleTree::with_gaps_in(&NODES)
+                } else {
+                    MapleTree::new_in(&NODES)
+                };
+                assert!(before.iter().all(|&op| exclusive(&mut tree, op)));
+                let live = NODES.live.load(Ordering::Relaxed);
+                for granted in 0.. {
+                    NODES.left.store(granted, Ordering::Relaxed);
+                    let done = exclusive(&mut tree, op);
+                    NODES.left.store(usize::MAX, Ordering::Relaxed);
+                    if done {
+                        break;
+                    }
+                    assert_eq!(
+                        NODES.live.load(Ordering::Relaxed),
+                        live,
+                        "nodes kept: {}",
+                        say()
+                    );
+                    assert!(tree.iter().eq(old.iter().cloned()), "{}", say());
+                }
+                let damage = tree.check().err().map(|damage| damage.to_string());
+                assert_eq!(damage, None, "exclusive; {}", say());
+                assert!(
+                    tree.iter().eq(expected.iter().cloned()),
+                    "exclusive; {}",
+                    say()
+                );
+                drop(tree);
+                assert_eq!(
+                    NODES.live.load(Ordering::Relaxed),
+                    0,
+                    "nodes leak: {}",
+                    say()
+                );
+            }
+        }
+    }
+}
+
+/// How many histories, of the longest ones on how many cells.
+fn sizes() -> (u64, u32) {
+    let seeds = std::env::var("SAMARA_SEEDS")
+        .ok()
+        .and_then(|n| n.parse().ok());
+    match seeds {
+        Some(seeds) => (seeds, 24),
+        None if cfg!(miri) => (1, 7),
+        None if cfg!(sanitized) => (4, 16),
+        None => (12, 20),
+    }
+}
+
+/// One test, since the nodes are counted in one place.
+#[test]
+fn a_write_between_two_steps() {
+    let (seeds, n) = sizes();
+    for seed in 1..=seeds {
+        for gaps in [false, true] {
+            let base = if seed % 2 == 0 { 0 } else { u32::MAX - (n - 1) };
+            try_all::<Fanout<4>>(seed, base, n, gaps);
+            try_all::<Fanout<5>>(seed + 1000, base, n, gaps);
+            try_all::<Fanout<6>>(seed + 2000, base, n, gaps);
+        }
+    }
+}
