@@ -3,6 +3,8 @@
 //! In a tree that tracks gaps a subtree without a hole that is large enough is not entered; since no hole
 //! crosses from one slot to the next, at most two paths (those along the bounds) are entered in vain, unless an
 //! alignment rules out holes that are large enough. In other trees every slot within the bounds is looked at.
+//!
+//! Both searches are one, which goes `UP` or down: what comes first on the way is the lowest, or the highest.
 
 use crate::key::Key;
 use crate::node::{Kind, Node, is_leaf_word};
@@ -52,20 +54,6 @@ impl<K: Key> Want<K> {
         (end <= last).then_some(start)
     }
 
-    /// As [`lowest`](Self::lowest), without alignment, in a hole that does not begin below the bound.
-    #[inline(always)]
-    fn at_start(&self, first: K, last: K) -> Option<K> {
-        let end = first.checked_add(self.size.wrapping_sub(K::ONE))?;
-        (end <= last.min(self.hi)).then_some(first)
-    }
-
-    /// As [`highest`](Self::highest), without alignment, in a hole that does not end above the bound.
-    #[inline(always)]
-    fn at_end(&self, first: K, last: K) -> Option<K> {
-        let start = last.checked_sub(self.size.wrapping_sub(K::ONE))?;
-        (first.max(self.lo) <= start).then_some(start)
-    }
-
     /// The highest place within the hole `first..=last`.
     fn highest(&self, first: K, last: K) -> Option<K> {
         let first = first.max(self.lo);
@@ -77,55 +65,77 @@ impl<K: Key> Want<K> {
             .checked_add(self.offset)?;
         (first <= start).then_some(start)
     }
+
+    /// The first place on the way, within the hole `first..=last`.
+    #[inline(always)]
+    fn place<const UP: bool>(&self, first: K, last: K) -> Option<K> {
+        if UP {
+            self.lowest(first, last)
+        } else {
+            self.highest(first, last)
+        }
+    }
+
+    /// As [`place`](Self::place), without alignment, in a hole that does not begin before the bound that the way begins at.
+    #[inline(always)]
+    fn place_unaligned<const UP: bool>(&self, first: K, last: K) -> Option<K> {
+        let others = self.size.wrapping_sub(K::ONE);
+        if UP {
+            let end = first.checked_add(others)?;
+            (end <= last.min(self.hi)).then_some(first)
+        } else {
+            let start = last.checked_sub(others)?;
+            (first.max(self.lo) <= start).then_some(start)
+        }
+    }
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// The lowest place that fits.
     pub(crate) fn gap_up(&self, want: &Want<K>) -> Option<K> {
-        match self.root() {
-            Root::Empty => want.lowest(K::MIN, K::MAX),
-            Root::Single(_) => want.lowest(K::ONE, K::MAX),
-            Root::Node(root) if root.kind() == Kind::Gap && want.align == K::ONE => {
-                by_gaps_up(root, want)
-            }
-            Root::Node(root) => up(root, K::MIN, K::MAX, want),
-        }
+        self.gap::<true>(want)
     }
 
     /// The highest place that fits.
     pub(crate) fn gap_down(&self, want: &Want<K>) -> Option<K> {
-        match self.root() {
-            Root::Empty => want.highest(K::MIN, K::MAX),
-            Root::Single(_) => want.highest(K::ONE, K::MAX),
-            Root::Node(root) if root.kind() == Kind::Gap && want.align == K::ONE => {
-                by_gaps_down(root, want)
-            }
-            Root::Node(root) => down(root, K::MIN, K::MAX, want),
-        }
+        self.gap::<false>(want)
     }
 
     /// As [`gap_up`](Self::gap_up), in a tree whose nodes do not know their parents.
     pub(crate) fn gap_up_from_above(&self, want: &Want<K>) -> Option<K> {
-        match self.root() {
-            Root::Node(root) => up(root, K::MIN, K::MAX, want),
-            Root::Empty | Root::Single(_) => self.gap_up(want),
-        }
+        self.gap_from_above::<true>(want)
     }
 
     /// As [`gap_down`](Self::gap_down), in a tree whose nodes do not know their parents.
     pub(crate) fn gap_down_from_above(&self, want: &Want<K>) -> Option<K> {
+        self.gap_from_above::<false>(want)
+    }
+
+    #[inline(always)]
+    fn gap<const UP: bool>(&self, want: &Want<K>) -> Option<K> {
         match self.root() {
-            Root::Node(root) => down(root, K::MIN, K::MAX, want),
-            Root::Empty | Root::Single(_) => self.gap_down(want),
+            Root::Node(root) if root.kind() == Kind::Gap && want.align == K::ONE => {
+                by_gaps::<UP, K, S>(root, want)
+            }
+            _ => self.gap_from_above::<UP>(want),
+        }
+    }
+
+    #[inline(always)]
+    fn gap_from_above<const UP: bool>(&self, want: &Want<K>) -> Option<K> {
+        match self.root() {
+            Root::Empty => want.place::<UP>(K::MIN, K::MAX),
+            Root::Single(_) => want.place::<UP>(K::ONE, K::MAX),
+            Root::Node(root) => below::<UP, K, S>(root, K::MIN, K::MAX, want),
         }
     }
 }
 
-/// The lowest hole that is large enough, by the sizes that the nodes keep: down along the lower bound as long as there may be
-/// one on that path, up again to where there is one further on, and straight down to it. What begins there begins lowest of
-/// all, so that if it does not end within the bounds nothing does.
-fn by_gaps_up<K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -> Option<K> {
-    let key = want.lo;
+/// The first hole on the way that is large enough, by the sizes that the nodes keep: down the tree along the bound as long as there may be
+/// one on that path, up again to where there is one further on, and straight down to it. What begins there comes before all
+/// others, so that if it does not end within the bounds nothing does.
+fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -> Option<K> {
+    let key = if UP { want.lo } else { want.hi };
     let mut word = root.word();
     let (mut node, mut slot);
     loop {
@@ -133,13 +143,14 @@ fn by_gaps_up<K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -> Option<K> {
             // SAFETY: a leaf of the tree.
             let leaf = unsafe { Node::<K, S>::of_kind(word, Kind::Leaf) };
             slot = leaf.search(key);
-            let mut holes = leaf.holes() & (u32::MAX << slot);
-            while holes != 0 {
-                let i = holes.trailing_zeros() as usize;
-                holes &= holes - 1;
-                // No branch: whether the bound is in a hole is anybody's guess.
-                let first = leaf.first(i, key).max(key);
-                if let Some(found) = want.at_start(first, last_in(leaf, i, key)) {
+            let mut holes = leaf.holes() & (1 << slot | beyond::<UP>(slot));
+            while let Some(i) = take_first::<UP>(&mut holes) {
+                let (mut first, last) = hole::<UP, K, S>(leaf, i, key);
+                if UP {
+                    // No branch: whether the bound is in a hole is anybody's guess.
+                    first = first.max(key);
+                }
+                if let Some(found) = want.place_unaligned::<UP>(first, last) {
                     return Some(found);
                 }
             }
@@ -158,21 +169,25 @@ fn by_gaps_up<K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -> Option<K> {
     }
     let mut fits;
     loop {
-        fits = node.fits(want.size) & (u32::MAX << slot << 1);
+        fits = node.fits(want.size) & beyond::<UP>(slot);
         if fits != 0 {
             break;
         }
         node = node.parent(Kind::Gap)?;
         slot = node.search(key);
     }
-    let mut min = K::MIN;
+    // An index of the subtree: its first on the way.
+    let mut edge = if UP { K::MIN } else { K::MAX };
     loop {
-        slot = fits.trailing_zeros() as usize;
-        if slot >= node.capacity() {
+        let Some(slot) = first_of::<UP>(fits) else {
             debug_assert!(false, "a gap that is not there");
             return None;
-        }
-        min = node.first(slot, min);
+        };
+        edge = if UP {
+            node.first(slot, edge)
+        } else {
+            node.last(slot, edge)
+        };
         word = node.slot(slot);
         prefetch::node::<1>(word);
         if is_leaf_word(word) {
@@ -185,146 +200,88 @@ fn by_gaps_up<K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -> Option<K> {
     // SAFETY: as above.
     let leaf = unsafe { Node::<K, S>::of_kind(word, Kind::Leaf) };
     let mut holes = leaf.holes();
-    while holes != 0 {
-        let i = holes.trailing_zeros() as usize;
-        holes &= holes - 1;
-        let (first, last) = (leaf.first(i, min), last_in(leaf, i, min));
+    while let Some(i) = take_first::<UP>(&mut holes) {
+        let (first, last) = hole::<UP, K, S>(leaf, i, edge);
         if K::span(first, last) >= want.size {
-            return want.at_start(first, last);
+            return want.place_unaligned::<UP>(first, last);
         }
     }
     None
 }
 
-/// As [`by_gaps_up`], the highest.
-fn by_gaps_down<K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -> Option<K> {
-    let key = want.hi;
-    let mut word = root.word();
-    let (mut node, mut slot);
-    loop {
-        if is_leaf_word(word) {
-            // SAFETY: a leaf of the tree.
-            let leaf = unsafe { Node::<K, S>::of_kind(word, Kind::Leaf) };
-            slot = leaf.search(key);
-            let mut holes = leaf.holes() & (u32::MAX >> (31 - slot));
-            while holes != 0 {
-                let i = holes.ilog2() as usize;
-                holes ^= 1 << i;
-                let last = leaf.last(i, key);
-                if let Some(found) = want.at_end(first_in(leaf, i, key), last) {
-                    return Some(found);
-                }
-            }
-            node = leaf.parent(Kind::Gap)?;
-            slot = node.search(key);
-            break;
-        }
-        // SAFETY: all nodes above the leaves are gap nodes, as the root is.
-        node = unsafe { Node::<K, S>::of_kind(word, Kind::Gap) };
-        slot = node.search(key);
-        if node.gap(slot) < want.size {
-            break;
-        }
-        word = node.slot(slot);
-        prefetch::node::<1>(word);
+/// The slots that come after slot `i` on the way.
+#[inline(always)]
+fn beyond<const UP: bool>(i: usize) -> u32 {
+    if UP {
+        u32::MAX << i << 1
+    } else {
+        !(u32::MAX << i)
     }
-    let mut fits;
-    loop {
-        fits = node.fits(want.size) & !(u32::MAX << slot);
-        if fits != 0 {
-            break;
-        }
-        node = node.parent(Kind::Gap)?;
-        slot = node.search(key);
-    }
-    let mut max = K::MAX;
-    loop {
-        let Some(highest) = fits.checked_ilog2() else {
-            debug_assert!(false, "a gap that is not there");
-            return None;
+}
+
+/// Which of the slots comes first on the way.
+#[inline(always)]
+fn first_of<const UP: bool>(slots: u32) -> Option<usize> {
+    let slot = if UP {
+        (slots != 0).then(|| slots.trailing_zeros())
+    } else {
+        slots.checked_ilog2()
+    };
+    slot.map(|slot| slot as usize)
+}
+
+/// As [`first_of`]; it is taken out.
+#[inline(always)]
+fn take_first<const UP: bool>(slots: &mut u32) -> Option<usize> {
+    let slot = first_of::<UP>(*slots)?;
+    *slots &= if UP { *slots - 1 } else { !(1 << slot) };
+    Some(slot)
+}
+
+/// The range of slot `i` of a leaf that covers `key`; what comes before `key` on the way may be left out.
+#[inline(always)]
+fn hole<const UP: bool, K: Key, S: Shape>(leaf: Node<K, S>, i: usize, key: K) -> (K, K) {
+    if UP {
+        let last = if i < leaf.end() {
+            leaf.pivot(i)
+        } else {
+            upper_bound(leaf, key, Kind::Gap)
         };
-        slot = highest as usize;
-        max = node.last(slot, max);
-        word = node.slot(slot);
-        prefetch::node::<1>(word);
-        if is_leaf_word(word) {
-            break;
-        }
-        // SAFETY: as above.
-        node = unsafe { Node::of_kind(word, Kind::Gap) };
-        fits = node.fits(want.size);
-    }
-    // SAFETY: as above.
-    let leaf = unsafe { Node::<K, S>::of_kind(word, Kind::Leaf) };
-    let mut holes = leaf.holes();
-    while holes != 0 {
-        let i = holes.ilog2() as usize;
-        holes ^= 1 << i;
-        let (first, last) = (first_in(leaf, i, max), leaf.last(i, max));
-        if K::span(first, last) >= want.size {
-            return want.at_end(first, last);
-        }
-    }
-    None
-}
-
-/// The last index of slot `i` of a leaf, one of whose indices is `key`.
-#[inline(always)]
-fn last_in<K: Key, S: Shape>(leaf: Node<K, S>, i: usize, key: K) -> K {
-    if i < leaf.end() {
-        leaf.pivot(i)
+        (leaf.first(i, key), last)
     } else {
-        upper_bound(leaf, key, Kind::Gap)
+        let first = if i > 0 {
+            leaf.first(i, key)
+        } else {
+            lower_bound(leaf, key, Kind::Gap)
+        };
+        (first, leaf.last(i, key))
     }
 }
 
-/// The first index of slot `i` of a leaf, one of whose indices is `key`.
-#[inline(always)]
-fn first_in<K: Key, S: Shape>(leaf: Node<K, S>, i: usize, key: K) -> K {
-    if i > 0 {
-        leaf.first(i, key)
+/// The first place on the way in a node that covers `min..=max`, and in those below.
+fn below<const UP: bool, K: Key, S: Shape>(
+    node: Node<K, S>,
+    min: K,
+    max: K,
+    want: &Want<K>,
+) -> Option<K> {
+    let slot = node.search(if UP {
+        want.lo.max(min)
     } else {
-        lower_bound(leaf, key, Kind::Gap)
-    }
-}
-
-fn up<K: Key, S: Shape>(node: Node<K, S>, min: K, max: K, want: &Want<K>) -> Option<K> {
-    let end = node.end();
-    let mut i = node.search(want.lo.max(min));
-    while i <= end {
-        let first = node.first(i, min);
-        if first > want.hi {
+        want.hi.min(max)
+    });
+    // What the slots after the last one hold is anything.
+    let mut slots = (1 << slot | beyond::<UP>(slot)) & !beyond::<true>(node.end());
+    while let Some(i) = take_first::<UP>(&mut slots) {
+        let (first, last) = (node.first(i, min), node.last(i, max));
+        if first > want.hi || last < want.lo {
             return None;
         }
-        let last = node.last(i, max);
         let found = match node.kind() {
-            Kind::Leaf if node.slot(i).is_null() => want.lowest(first, last),
+            Kind::Leaf if node.slot(i).is_null() => want.place::<UP>(first, last),
             Kind::Leaf => None,
             Kind::Gap if node.gap(i) < want.size => None,
-            Kind::Gap | Kind::Range => up(node.child(i), first, last, want),
-        };
-        if found.is_some() {
-            return found;
-        }
-        i += 1;
-    }
-    None
-}
-
-fn down<K: Key, S: Shape>(node: Node<K, S>, min: K, max: K, want: &Want<K>) -> Option<K> {
-    let mut i = node.search(want.hi.min(max)) + 1;
-    while i > 0 {
-        i -= 1;
-        let last = node.last(i, max);
-        if last < want.lo {
-            return None;
-        }
-        let first = node.first(i, min);
-        let found = match node.kind() {
-            Kind::Leaf if node.slot(i).is_null() => want.highest(first, last),
-            Kind::Leaf => None,
-            Kind::Gap if node.gap(i) < want.size => None,
-            Kind::Gap | Kind::Range => down(node.child(i), first, last, want),
+            Kind::Gap | Kind::Range => below::<UP, K, S>(node.child(i), first, last, want),
         };
         if found.is_some() {
             return found;
