@@ -282,6 +282,10 @@ fn limits_change_on_the_way() {
     assert_eq!(c.next(..), Some(1));
     assert_eq!(c.prev(0x1000..), None);
     assert_eq!(c.find(..), Some(1));
+    // A search that stopped at its limit goes on after what it stands on.
+    assert_eq!(c.find(..=0x1500), None);
+    assert_eq!((c.range(), c.status()), (0x1000..=0x1500, Status::Overflow));
+    assert_eq!(c.find(..), Some(2));
 }
 
 /// A loop that erases and stores as it goes misses nothing and sees nothing twice.

@@ -7,11 +7,14 @@
 use std::alloc::Layout;
 use std::ops::RangeInclusive;
 use std::ptr::NonNull;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread;
 
 use maple_tree::alloc::{Global, NodeAlloc};
-use maple_tree::{EraseError, Fanout, MapleTree, Reclaim, Shape, StoreError, SyncMapleTree};
+use maple_tree::{
+    EraseError, Fanout, MapleTree, Reclaim, Shape, StoreError, SyncMapleTree, Waiting,
+};
 
 /// Keeps what is retired until it is dropped itself.
 #[derive(Default)]
@@ -360,4 +363,50 @@ fn a_write_between_two_steps() {
             try_all::<Fanout<6>>(seed + 2000, base, n, gaps);
         }
     }
+}
+
+/// Tells when it is dropped.
+struct Telling(Arc<AtomicBool>);
+
+impl Drop for Telling {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+fn view_for_a_while<R: Reclaim + Send + Sync + 'static>(reclaim: R) {
+    let dropped = Arc::new(AtomicBool::new(false));
+    let tree: SyncMapleTree<u32, Box<Telling>, R> = SyncMapleTree::new(reclaim);
+    let value = Box::new(Telling(dropped.clone()));
+    tree.insert_range(0..10, value).ok().unwrap();
+    let viewed = AtomicBool::new(false);
+    thread::scope(|s| {
+        s.spawn(|| {
+            let reader = tree.read();
+            let view = reader.get(4);
+            assert!(view.is_some());
+            viewed.store(true, Ordering::Release);
+            for _ in 0..if cfg!(miri) { 50 } else { 20_000 } {
+                thread::yield_now();
+                assert!(!dropped.load(Ordering::Relaxed), "dropped beside a reader");
+            }
+        });
+        while !viewed.load(Ordering::Acquire) {
+            thread::yield_now();
+        }
+        // Twice, since what the first retires may be dropped by the second.
+        tree.erase_range(0..10).unwrap();
+        let value = Box::new(Telling(Arc::default()));
+        tree.store_range(0..10, value).ok().unwrap();
+    });
+    drop(tree);
+    assert!(dropped.load(Ordering::Relaxed));
+}
+
+/// A value is not dropped while a reader views it, however long the reader stays.
+#[test]
+fn what_a_reader_views_stays() {
+    view_for_a_while(Waiting::new());
+    #[cfg(feature = "rcu")]
+    view_for_a_while(maple_tree::UserRcu::new());
 }
