@@ -4,17 +4,19 @@
 #![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
-use std::alloc::Layout;
+mod support;
+
+use std::cell::RefCell;
 use std::ops::RangeInclusive;
-use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 
-use maple_tree::alloc::{Global, NodeAlloc};
 use maple_tree::{
     EraseError, Fanout, MapleTree, Reclaim, Shape, StoreError, SyncMapleTree, Waiting,
 };
+use support::Rng;
+use support::counting::Countdown;
 
 /// Keeps what is retired until it is dropped itself.
 #[derive(Default)]
@@ -39,41 +41,10 @@ impl Drop for AtTheEnd {
     }
 }
 
-/// Refuses every allocation once `left` have been granted, and counts nodes.
-struct Refusing {
-    left: AtomicUsize,
-    live: AtomicUsize,
-}
+static NODES: LazyLock<Countdown> = LazyLock::new(Countdown::new);
 
-static NODES: Refusing = Refusing {
-    left: AtomicUsize::new(usize::MAX),
-    live: AtomicUsize::new(0),
-};
-
-// SAFETY: passed on to an allocator that keeps the promises.
-unsafe impl NodeAlloc for Refusing {
-    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
-        let left = self.left.load(Ordering::Relaxed);
-        if left == 0 {
-            return None;
-        }
-        if left != usize::MAX {
-            self.left.store(left - 1, Ordering::Relaxed);
-        }
-        let block = Global.allocate(layout)?;
-        self.live.fetch_add(1, Ordering::Relaxed);
-        Some(block)
-    }
-
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        self.live.fetch_sub(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { Global.deallocate(block, layout) }
-    }
-}
-
-type Exclusive<S> = MapleTree<u32, u32, &'static Refusing, S>;
-type Shared<S> = SyncMapleTree<u32, u32, AtTheEnd, &'static Refusing, spin::Mutex<()>, S>;
+type Exclusive<S> = MapleTree<u32, u32, &'static Countdown, S>;
+type Shared<S> = SyncMapleTree<u32, u32, AtTheEnd, &'static Countdown, spin::Mutex<()>, S>;
 type Entry = (RangeInclusive<u32>, u32);
 
 /// A store, or with number 0 an erasure.
@@ -141,45 +112,35 @@ fn exclusive<S: Shape>(tree: &mut Exclusive<S>, op: Op) -> bool {
     }
 }
 
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u32) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        ((self.0 >> 11) % u64::from(n)) as u32
-    }
-}
-
 /// A history on `n` cells: ascending, descending or anywhere, with more or less erasing after it.
 fn history(seed: u64, base: u32, n: u32) -> Vec<Op> {
-    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut rng = Rng(seed);
+    let mut below = |n: u32| rng.below(n as usize) as u32;
     let mut ops = Vec::new();
-    let order = random.below(3);
-    let width = 1 + random.below(3);
+    let order = below(3);
+    let width = 1 + below(3);
     let mut number = 0;
     for i in 0..n / width {
         let at = match order {
             0 => i * width,
             1 => n - (i + 1) * width,
-            _ => random.below(n - width),
+            _ => below(n - width),
         };
         number += 1;
         ops.push(Op {
             first: base + at,
-            last: base + at + random.below(width),
+            last: base + at + below(width),
             number,
         });
     }
-    for _ in 0..random.below(n) {
-        let first = random.below(n);
-        let last = (first + random.below(4)).min(n - 1);
+    for _ in 0..below(n) {
+        let first = below(n);
+        let last = (first + below(4)).min(n - 1);
         number += 1;
         ops.push(Op {
             first: base + first,
             last: base + last,
-            number: if random.below(3) == 0 { number } else { 0 },
+            number: if below(3) == 0 { number } else { 0 },
         });
     }
     ops
@@ -193,9 +154,9 @@ fn try_all<S: Shape>(seed: u64, base: u32, n: u32, gaps: bool) {
     let old = entries(&cells, base);
     let new = || {
         let tree: Shared<S> = if gaps {
-            SyncMapleTree::with_gaps_in(AtTheEnd::default(), &NODES)
+            SyncMapleTree::with_gaps_in(AtTheEnd::default(), &*NODES)
         } else {
-            SyncMapleTree::new_in(AtTheEnd::default(), &NODES)
+            SyncMapleTree::new_in(AtTheEnd::default(), &*NODES)
         };
         assert!(before.iter().all(|&op| shared(&tree, op)));
         tree
@@ -234,15 +195,10 @@ fn try_all<S: Shape>(seed: u64, base: u32, n: u32, gaps: bool) {
                                 .eq(old.iter().rev().take(i).cloned())
                         );
                     }
-                    for granted in 0.. {
-                        NODES.left.store(granted, Ordering::Relaxed);
-                        let done = shared(&tree, op);
-                        NODES.left.store(usize::MAX, Ordering::Relaxed);
-                        if done {
-                            break;
-                        }
-                        assert!(reader.iter().eq(old.iter().cloned()), "{}", say());
-                    }
+                    NODES.insist(
+                        || shared(&tree, op),
+                        || assert!(reader.iter().eq(old.iter().cloned()), "{}", say()),
+                    );
                     for (i, front) in fronts.into_iter().enumerate() {
                         let lo = if i == 0 {
                             0
@@ -290,35 +246,24 @@ fn try_all<S: Shape>(seed: u64, base: u32, n: u32, gaps: bool) {
                     }
                 }
                 drop(tree);
-                assert_eq!(
-                    NODES.live.load(Ordering::Relaxed),
-                    0,
-                    "nodes leak: {}",
-                    say()
-                );
+                assert_eq!(NODES.live(), 0, "nodes leak: {}", say());
 
                 let mut tree: Exclusive<S> = if gaps {
-                    MapleTree::with_gaps_in(&NODES)
+                    MapleTree::with_gaps_in(&*NODES)
                 } else {
-                    MapleTree::new_in(&NODES)
+                    MapleTree::new_in(&*NODES)
                 };
                 assert!(before.iter().all(|&op| exclusive(&mut tree, op)));
-                let live = NODES.live.load(Ordering::Relaxed);
-                for granted in 0.. {
-                    NODES.left.store(granted, Ordering::Relaxed);
-                    let done = exclusive(&mut tree, op);
-                    NODES.left.store(usize::MAX, Ordering::Relaxed);
-                    if done {
-                        break;
-                    }
-                    assert_eq!(
-                        NODES.live.load(Ordering::Relaxed),
-                        live,
-                        "nodes kept: {}",
-                        say()
-                    );
-                    assert!(tree.iter().eq(old.iter().cloned()), "{}", say());
-                }
+                let live = NODES.live();
+                let tree = RefCell::new(tree);
+                NODES.insist(
+                    || exclusive(&mut tree.borrow_mut(), op),
+                    || {
+                        assert_eq!(NODES.live(), live, "nodes kept: {}", say());
+                        assert!(tree.borrow().iter().eq(old.iter().cloned()), "{}", say());
+                    },
+                );
+                let tree = tree.into_inner();
                 let damage = tree.check().err().map(|damage| damage.to_string());
                 assert_eq!(damage, None, "exclusive; {}", say());
                 assert!(
@@ -327,12 +272,7 @@ fn try_all<S: Shape>(seed: u64, base: u32, n: u32, gaps: bool) {
                     say()
                 );
                 drop(tree);
-                assert_eq!(
-                    NODES.live.load(Ordering::Relaxed),
-                    0,
-                    "nodes leak: {}",
-                    say()
-                );
+                assert_eq!(NODES.live(), 0, "nodes leak: {}", say());
             }
         }
     }

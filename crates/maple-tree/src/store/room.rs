@@ -40,7 +40,7 @@ pub(crate) enum Room {
 }
 
 /// Two leaves that share their slots have room for one in so many of a leaf's slots then.
-const SPARE: usize = 5;
+pub(super) const SPARE: usize = 5;
 
 /// As `SPARE`, beside readers, where each time takes copies of three nodes, so that a split, after which there is more room, is the better bargain.
 const SPARE_BESIDE: usize = 2;
@@ -59,11 +59,7 @@ impl<K: Key, S: Shape> Spot<K, S> {
             return may_grow.then_some(Room::Split(slots));
         }
         let [before, after] = self.neighbours();
-        let most = if in_rcu {
-            (2 * slots - slots / SPARE_BESIDE).saturating_sub(total)
-        } else {
-            Self::most(total)
-        };
+        let most = Self::most(total, if in_rcu { SPARE_BESIDE } else { SPARE });
         if before.is_some_and(|node| node.used() <= most) {
             return Some(Room::Before);
         }
@@ -92,12 +88,12 @@ impl<K: Key, S: Shape> Spot<K, S> {
         [before, after]
     }
 
-    /// How many slots a neighbour may have that shares with a leaf which is to have `total`: with less room than that the next store
-    /// would have to share again.
+    /// How many slots a neighbour may have that shares with a leaf which is to have `total`: with less room than one in `spare` of a
+    /// leaf's slots the next store would have to share again.
     #[inline(always)]
-    pub(super) fn most(total: usize) -> usize {
+    pub(super) fn most(total: usize, spare: usize) -> usize {
         let slots = Geometry::<K, S>::SLOTS;
-        2 * slots - slots / SPARE - total
+        (2 * slots - slots / spare).saturating_sub(total)
     }
 
     /// Finds the leaf that can do without its part of a hole which goes on in the leaf before, or after. `total` slots are to be in this one, of which

@@ -11,6 +11,7 @@ use crate::key::Key;
 use crate::node::{Geometry, Kind, Node};
 use crate::reserve::Reserve;
 use crate::shape::Shape;
+use crate::store::room::SPARE;
 use crate::store::slot::above::{self, Above};
 use crate::store::slot::{Part, SlotAt};
 use crate::tree::RawTree;
@@ -260,7 +261,7 @@ impl<K: Key, S: Shape> crate::store::spot::Spot<K, S> {
     #[inline(always)]
     fn taker(self, total: usize) -> (Taker, usize) {
         let [before, after] = self.neighbours();
-        let most = Self::most(total);
+        let most = Self::most(total, SPARE);
         let before = before.map_or(usize::MAX, Node::used);
         let after = after.map_or(usize::MAX, Node::used);
         // The one with more room, so that it lasts longer.
