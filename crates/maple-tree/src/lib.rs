@@ -19,65 +19,36 @@ macro_rules! const_unless_loom {
     };
 }
 
+// The rooms, from the ground up. Each knows only those above it in this list; its module says what it is for.
 pub mod alloc;
-mod atomic;
-mod bounds;
-mod build;
-mod change;
-mod check;
-#[cfg(all(test, not(loom)))]
-mod check_tests;
-mod cursor;
-mod dump;
-mod dup;
-mod error;
-mod fold;
-mod gap;
-mod gap_upkeep;
-mod iter;
-mod key;
-mod look;
-mod map;
-mod merge;
+mod base;
+mod face;
+mod inspect;
 mod node;
-mod prefetch;
-#[cfg(not(loom))]
-#[doc(hidden)]
-pub mod raw;
+mod read;
 mod reclaim;
-mod reserve;
-mod scan;
-mod shape;
-mod snap;
-mod stats;
-mod store;
-mod sync;
-#[cfg(feature = "tracing")]
-mod trace;
-mod traverse;
-mod tree;
-mod unwind;
-mod value;
-mod walk;
 mod write;
 
-pub use check::Damage;
-pub use cursor::{Cursor, CursorMut, GapError, SharedCursorMut, Status, Writing};
-pub use dump::{Dump, Format};
-pub use dup::CloneError;
-pub use error::{EraseError, InsertError, SortedError, StoreError};
-pub use iter::{Holes, Iter, IterMut};
-pub use key::Key;
-pub use map::{Entry, IntoIter, MapleTree, OccupiedEntry, VacantEntry};
+pub use alloc::reserve::AllocError;
+pub use base::error::{EraseError, InsertError, SortedError, StoreError};
+pub use base::key::Key;
+pub use base::shape::{Fanout, Native, Shape};
+pub use base::value::{ArcRef, Duplicate, Value};
+pub use face::cursor::{Cursor, GapError, Status, Writing};
+pub use face::iter::{Holes, Iter, IterMut};
+pub use face::map::{CursorMut, Entry, IntoIter, MapleTree, OccupiedEntry, VacantEntry};
+pub use face::snap::{CowMapleTree, SharedAlloc, Sharing};
+pub use face::sync::{Reader, SharedCursorMut, SyncIter, SyncMapleTree, Writer};
+#[cfg(not(loom))]
+#[doc(hidden)]
+pub use face::words as raw;
+pub use inspect::check::Damage;
+pub use inspect::dump::{Dump, Format};
+pub use inspect::stats::Stats;
 #[cfg(feature = "epoch")]
 pub use reclaim::Epoch;
 #[cfg(all(feature = "rcu", target_has_atomic = "64"))]
 pub use reclaim::{RcuGuard, UserRcu};
 pub use reclaim::{Reclaim, Waiting, WaitingGuard};
-pub use reserve::AllocError;
-pub use shape::{Fanout, Native, Shape};
-pub use snap::{CowMapleTree, SharedAlloc, Sharing};
-pub use stats::Stats;
-pub use store::StoreType;
-pub use sync::{Reader, SyncIter, SyncMapleTree, Writer};
-pub use value::{ArcRef, Duplicate, Value};
+pub use write::StoreType;
+pub use write::duplicate::CloneError;

@@ -1,6 +1,11 @@
-//! Where nodes come from: a trait whose allocations may fail, and ready implementations.
+//! Where nodes come from: a trait whose allocations may fail, and ready implementations. Here is also what is set aside before a write
+//! (`reserve`) and what is left behind by one (`dead`).
+//!
+//! May know: `base`, and of `node` how large a node is and how one is made.
 
+pub(crate) mod dead;
 mod pool;
+pub(crate) mod reserve;
 mod shared;
 mod slabs;
 

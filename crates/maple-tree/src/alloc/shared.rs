@@ -8,7 +8,7 @@ use spin::Mutex;
 
 use crate::alloc::slabs::Slabs;
 use crate::alloc::{Fork, Global, NodeAlloc};
-use crate::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
+use crate::base::atomic::{AtomicPtr, AtomicUsize, Ordering, fence};
 use crate::node::LAYOUT;
 
 /// A handle to a [`Pool`](crate::alloc::Pool) that threads share: the allocator of a

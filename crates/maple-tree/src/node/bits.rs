@@ -3,10 +3,10 @@
 //! Where the target has SSE2 (every x86-64 that has vector registers at all; kernels may be built without), words are made
 //! narrower with saturation, sixteen of them to a byte each: what is not NULL stays different from 0.
 
-use crate::key::Key;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
 use crate::node::cells::Cells;
 use crate::node::{Geometry, Kind};
-use crate::shape::Shape;
 
 /// Bit `i` for slot `i` of a leaf, if that is not NULL.
 ///
@@ -103,9 +103,9 @@ mod sse2 {
 mod tests {
     use core::ptr::{self, NonNull};
 
-    use crate::key::Key;
+    use crate::base::key::Key;
+    use crate::base::shape::{Fanout, Native, Shape};
     use crate::node::{Geometry, Kind, NODE_BYTES, NULL, NodeMut, Word};
-    use crate::shape::{Fanout, Native, Shape};
 
     #[repr(align(256))]
     struct Memory(#[expect(dead_code, reason = "it is there to take up room")] [u8; NODE_BYTES]);

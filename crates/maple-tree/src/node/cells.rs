@@ -8,10 +8,10 @@
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
-use crate::atomic::AtomicPtr;
-use crate::key::Key;
+use crate::base::atomic::AtomicPtr;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
 use crate::node::{Geometry, Kind, NODE_BYTES, NULL, Word};
-use crate::shape::Shape;
 
 /// A key in a node: aligned as a pointer is, so that keys wider than pointers pack without padding.
 #[cfg_attr(target_pointer_width = "64", repr(C, packed(8)))]

@@ -6,10 +6,10 @@ use core::ptr::NonNull;
 
 use loom::cell::UnsafeCell;
 
-use crate::atomic::{AtomicPtr, Ordering};
-use crate::key::Key;
+use crate::base::atomic::{AtomicPtr, Ordering};
+use crate::base::key::Key;
+use crate::base::shape::Shape;
 use crate::node::{Geometry, Kind, NULL, Word};
-use crate::shape::Shape;
 
 /// Models run at small fanouts.
 const MOST: usize = 5;

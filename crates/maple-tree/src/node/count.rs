@@ -27,12 +27,12 @@
 
 use core::ptr::{self, NonNull};
 
-use crate::atomic::{AtomicPtr, Ordering};
-use crate::key::Key;
+use crate::base::atomic::{AtomicPtr, Ordering};
+use crate::base::key::Key;
+use crate::base::shape::Shape;
 #[cfg(loom)]
 use crate::node::Kind;
 use crate::node::{END_MASK, NODE_BYTES, Node, NodeMut, Word};
-use crate::shape::Shape;
 
 /// One, where the count is in the first word.
 const ONE: usize = NODE_BYTES;
@@ -177,8 +177,8 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
+    use crate::base::shape::Native;
     use crate::node::Kind;
-    use crate::shape::Native;
 
     #[repr(align(256))]
     struct Memory(#[expect(dead_code, reason = "it is there to take up room")] [u8; NODE_BYTES]);

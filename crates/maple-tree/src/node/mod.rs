@@ -33,8 +33,9 @@ mod bits;
 #[cfg_attr(loom, path = "cells_loom.rs")]
 mod cells;
 mod count;
-mod dead;
+pub(crate) mod prefetch;
 mod search;
+pub(crate) mod tree;
 mod write;
 
 use core::alloc::Layout;
@@ -42,12 +43,11 @@ use core::hint::select_unpredictable;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
-use crate::atomic::Ordering;
-use crate::key::Key;
-use crate::shape::Shape;
+use crate::base::atomic::Ordering;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
 use cells::Cells;
 
-pub(crate) use dead::DeadNodes;
 pub(crate) use write::NodeMut;
 
 /// What a slot or a root holds: an entry, or a tagged pointer to a node.
@@ -503,7 +503,7 @@ impl<K: Key, S: Shape> Node<K, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::shape::{Fanout, Native};
+    use crate::base::shape::{Fanout, Native};
 
     #[test]
     fn fanouts_fill_256_bytes() {

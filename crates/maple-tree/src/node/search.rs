@@ -2,9 +2,9 @@
 
 use core::marker::PhantomData;
 
-use crate::key::Key;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
 use crate::node::{Geometry, Kind, Node, bits};
-use crate::shape::Shape;
 
 /// How far apart the pivots are that the first stage of a search looks at.
 struct Stride<K, S>(PhantomData<fn() -> (K, S)>);
@@ -83,8 +83,8 @@ mod tests {
     use core::ptr::NonNull;
 
     use super::*;
+    use crate::base::shape::{Fanout, Native};
     use crate::node::{NODE_BYTES, NodeMut};
-    use crate::shape::{Fanout, Native};
 
     /// Finds the slot of every key in nodes with every number of slots in use.
     fn search_all<K: Key, S: Shape>() {

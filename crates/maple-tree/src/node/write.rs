@@ -2,11 +2,11 @@
 
 use core::ptr::NonNull;
 
-use crate::atomic::Ordering;
-use crate::key::Key;
+use crate::base::atomic::Ordering;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
 use crate::node::cells::Cells;
 use crate::node::{END_MASK, Kind, NULL, Node, Word};
-use crate::shape::Shape;
 
 /// A node that no reader can reach: everything in it may be changed.
 pub(crate) struct NodeMut<K, S> {

@@ -21,7 +21,7 @@ use core::cell::Cell;
 use core::ptr::{self, NonNull};
 use std_alloc::alloc::{Layout, alloc};
 
-use crate::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::base::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use crate::reclaim::rcu::barrier;
 
 /// What a slot says while its thread is outside. No epoch has this number.

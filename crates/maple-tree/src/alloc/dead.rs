@@ -1,0 +1,79 @@
+//! Nodes that have been replaced, until they are freed.
+
+use core::ptr::{self, NonNull};
+
+use crate::alloc::NodeAlloc;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::{LAYOUT, Node};
+
+/// A list of dead nodes, linked through their first words: plain data, one pointer wide. Dropping it leaks.
+///
+/// Readers that were about when the nodes were replaced may still read all else in them.
+#[must_use = "dead nodes leak unless they are freed"]
+pub(crate) struct DeadNodes {
+    head: *mut u8,
+}
+
+// SAFETY: the list owns its nodes.
+unsafe impl Send for DeadNodes {}
+
+impl DeadNodes {
+    pub(crate) const fn new() -> Self {
+        Self {
+            head: ptr::null_mut(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head.is_null()
+    }
+
+    /// Adds a dead node.
+    ///
+    /// # Safety
+    ///
+    /// `block` is that of a dead node, which nothing but this list will free.
+    #[inline]
+    pub(crate) unsafe fn push<K: Key, S: Shape>(&mut self, block: NonNull<u8>) {
+        // SAFETY: the caller's promise.
+        unsafe { Node::<K, S>::from_block(block) }.chain(self.head);
+        self.head = block.as_ptr();
+    }
+
+    /// Takes the node that was added last off the list: memory like that of a new one.
+    ///
+    /// # Safety
+    ///
+    /// They are of trees with this `K` and `S`, and no reader is in any of them.
+    #[inline]
+    pub(crate) unsafe fn pop<K: Key, S: Shape>(&mut self) -> Option<NonNull<u8>> {
+        let block = NonNull::new(self.head)?;
+        // SAFETY: nodes in the list are allocated, and nobody else uses them (the caller's promise).
+        self.head = unsafe { Node::<K, S>::from_block(block) }.chained();
+        Some(block)
+    }
+
+    /// Frees the nodes.
+    ///
+    /// # Safety
+    ///
+    /// They are of trees with this `K` and `S` and came from this allocator or one that is interchangeable with it, and no
+    /// reader is in any of them.
+    pub(crate) unsafe fn free<K: Key, S: Shape>(self, alloc: &impl NodeAlloc) {
+        let mut next = self.head;
+        while let Some(block) = NonNull::new(next) {
+            // SAFETY: nodes in the list are allocated, and nobody else uses them (the caller's promise).
+            unsafe {
+                next = Node::<K, S>::from_block(block).chained();
+                alloc.deallocate(block, LAYOUT);
+            }
+        }
+    }
+}
+
+impl Default for DeadNodes {
+    fn default() -> Self {
+        Self::new()
+    }
+}

@@ -1,0 +1,154 @@
+//! Nodes set aside before a write, so that the write itself cannot fail.
+
+use core::ptr::{self, NonNull};
+
+use crate::alloc::NodeAlloc;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::{Kind, LAYOUT, Node, NodeMut};
+
+/// There was no memory for the nodes that a change needs. Nothing was changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AllocError;
+
+impl core::fmt::Display for AllocError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("no memory for a tree node")
+    }
+}
+
+impl core::error::Error for AllocError {}
+
+/// Blocks of memory for nodes, linked through their first word; the second word of each says how many
+/// there are from it on. Plain data, so that a C structure can hold one as a single pointer.
+pub(crate) struct Reserve {
+    head: *mut Block,
+}
+
+#[repr(C)]
+struct Block {
+    next: *mut Block,
+    count: usize,
+}
+
+impl Reserve {
+    pub(crate) const fn new() -> Self {
+        Self {
+            head: ptr::null_mut(),
+        }
+    }
+
+    /// The reserve as a pointer: NULL if it is empty.
+    #[inline]
+    pub(crate) fn into_raw(self) -> *mut () {
+        self.head.cast()
+    }
+
+    /// The reserve that a pointer stands for.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is NULL or came from [`into_raw`](Reserve::into_raw), and is not used again.
+    #[inline]
+    pub(crate) unsafe fn from_raw(raw: *mut ()) -> Self {
+        Self { head: raw.cast() }
+    }
+
+    #[inline]
+    pub(crate) fn count(&self) -> usize {
+        // SAFETY: blocks in the list were written by `fill` and belong to the reserve.
+        NonNull::new(self.head).map_or(0, |head| unsafe { head.read().count })
+    }
+
+    /// Makes sure that at least `count` nodes are here. On failure those already had are kept.
+    #[inline]
+    pub(crate) fn fill<A: NodeAlloc>(&mut self, count: usize, alloc: &A) -> Result<(), AllocError> {
+        self.fill_with(count, || alloc.allocate(LAYOUT))
+    }
+
+    /// As [`fill`](Self::fill), with nodes from a closure: fresh memory of [`LAYOUT`], or `None`.
+    #[inline]
+    pub(crate) fn fill_with(
+        &mut self,
+        count: usize,
+        mut node: impl FnMut() -> Option<NonNull<u8>>,
+    ) -> Result<(), AllocError> {
+        let mut have = self.count();
+        while have < count {
+            let Some(block) = node() else {
+                #[cfg(feature = "tracing")]
+                crate::base::events::refused(count, have);
+                return Err(AllocError);
+            };
+            let block = block.cast::<Block>();
+            have += 1;
+            // SAFETY: the block is fresh, large enough and aligned.
+            unsafe {
+                block.write(Block {
+                    next: self.head,
+                    count: have,
+                });
+            }
+            self.head = block.as_ptr();
+        }
+        Ok(())
+    }
+
+    /// Takes a node out. There is one: the plan counted them and `fill` succeeded.
+    #[inline]
+    pub(crate) fn take<K: Key, S: Shape>(&mut self, kind: Kind) -> NodeMut<K, S> {
+        let block = self.pop();
+        // SAFETY: the block is the reserve's own.
+        unsafe { NodeMut::init(block, kind) }
+    }
+
+    #[inline]
+    pub(crate) fn pop(&mut self) -> NonNull<u8> {
+        assert!(
+            !self.head.is_null(),
+            "a write used more nodes than its plan reserved"
+        );
+        // SAFETY: the list is not empty; its blocks are the reserve's own, and were written by `fill`.
+        unsafe {
+            let block = NonNull::new_unchecked(self.head);
+            self.head = block.read().next;
+            block.cast()
+        }
+    }
+
+    /// Takes a node out, as [`take`](Self::take) does, and makes it a copy of another.
+    #[inline]
+    pub(crate) fn take_copy<K: Key, S: Shape>(&mut self, node: Node<K, S>) -> NodeMut<K, S> {
+        let block = self.pop();
+        // SAFETY: the block is the reserve's own.
+        unsafe { NodeMut::copy(block, node) }
+    }
+
+    /// As [`take_copy`](Self::take_copy), of a node that is counted: the copy's count is 1.
+    #[inline]
+    pub(crate) fn take_counted<K: Key, S: Shape>(&mut self, node: Node<K, S>) -> NodeMut<K, S> {
+        let block = self.pop();
+        // SAFETY: the block is the reserve's own.
+        unsafe { NodeMut::copy_counted(block, node) }
+    }
+
+    /// Makes sure that a write has used all that was reserved for it: fewer would leak, and show that it was counted wrongly.
+    #[inline(always)]
+    pub(crate) fn assert_used_up(&self) {
+        assert!(
+            self.head.is_null(),
+            "a write used fewer nodes than were reserved"
+        );
+    }
+
+    /// Gives back what was not used.
+    pub(crate) fn release<A: NodeAlloc>(&mut self, alloc: &A) {
+        while let Some(block) = NonNull::new(self.head) {
+            // SAFETY: blocks in the list were allocated by `fill` and belong to the reserve.
+            unsafe {
+                self.head = block.read().next;
+                alloc.deallocate(block.cast(), LAYOUT);
+            }
+        }
+    }
+}

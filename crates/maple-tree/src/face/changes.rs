@@ -1,0 +1,317 @@
+//! Changing single ranges, once for both faces that plan their writes: a map for one owner and the writer of a shared one differ in what becomes
+//! of the entries that go (they are dropped and handed over, or retired and shown), and in what readers see of it.
+//!
+//! The macro writes the methods into each face, so that they stand in its documentation with an example that runs there. A face is a
+//! [`Host`](crate::face::host::Host).
+
+/// Inserting, storing, erasing. `$gone` is what a closure gets of an entry that goes, made by `$taker`; `$fate` is what becomes of those that
+/// no closure gets; `$seen` says what readers see. `$setup` are the lines of the examples that make an empty `map`, which tracks gaps.
+macro_rules! changes {
+    ($gone:ty, $taker:ident, $fate:literal, $seen:literal, $setup:literal) => {
+        #[doc = concat!("Stores `value` at `range` if that is a hole, or part of one. ", $seen)]
+        ///
+        /// O(log n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.insert_range(10..20, 1)?;
+        /// assert_eq!(map.insert_range(15..25, 2).unwrap_err().into_value(), 2);
+        /// // Ends may be included, or left open.
+        /// map.insert_range(30..=u32::MAX, 3)?;
+        /// map.insert_range(..10, 4)?;
+        /// assert_eq!(map.ranges().collect::<Vec<_>>(), [0..=9, 10..=19, 30..=u32::MAX]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// The value comes back if an entry intersects the range, if there is no memory, or if the range is empty.
+        pub fn insert_range(
+            &mut self,
+            range: impl RangeBounds<K>,
+            value: V,
+        ) -> Result<(), InsertError<V>> {
+            store::insert(self, inclusive(&range), value)
+        }
+
+        /// Stores `value` at the one index `key`, if that is in a hole. O(log n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.insert(7, 1)?;
+        /// assert_eq!(map.get_range(7), Some((7..=7, 1)));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// As [`insert_range`](Self::insert_range).
+        pub fn insert(&mut self, key: K, value: V) -> Result<(), InsertError<V>> {
+            self.insert_range(key..=key, value)
+        }
+
+        /// Stores `value` at the lowest gap of `size` indices within `bounds`, and gives its first index. O(log n) if the map tracks
+        /// gaps, else O(n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+        /// assert_eq!(map.alloc_range(10.., 5, 9)?, 30);
+        /// assert_eq!(map.get_range(30), Some((30..=34, 9)));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// The value comes back if there is no such gap ([`InsertError::Occupied`]), if there is no memory, or if `bounds` holds no
+        /// index or `size` is 0.
+        pub fn alloc_range(
+            &mut self,
+            bounds: impl RangeBounds<K>,
+            size: K,
+            value: V,
+        ) -> Result<K, InsertError<V>> {
+            store::allocate(self, inclusive(&bounds), size, Lowest::Lowest, value)
+        }
+
+        /// As [`alloc_range`](Self::alloc_range), at the highest gap.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+        /// assert_eq!(map.alloc_rrange(..50, 5, 9)?, 35);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// As [`alloc_range`](Self::alloc_range).
+        pub fn alloc_rrange(
+            &mut self,
+            bounds: impl RangeBounds<K>,
+            size: K,
+            value: V,
+        ) -> Result<K, InsertError<V>> {
+            store::allocate(self, inclusive(&bounds), size, Lowest::Highest, value)
+        }
+
+        /// Stores `value` at one free index within `bounds`: the lowest at or after `next`, or, if there is none, the lowest of all. `next`
+        /// becomes the index after it, so that indices are reused late. Gives the index, and whether the search started over. O(log n) if
+        /// the map tracks gaps, else O(n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// let mut next = 8;
+        /// for expected in [(8, false), (9, false), (0, true)] {
+        ///     assert_eq!(map.alloc_cyclic(0..10, &mut next, 1)?, expected);
+        /// }
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// As [`alloc_range`](Self::alloc_range); `next` stays as it was.
+        pub fn alloc_cyclic(
+            &mut self,
+            bounds: impl RangeBounds<K>,
+            next: &mut K,
+            value: V,
+        ) -> Result<(K, bool), InsertError<V>> {
+            store::allocate_cyclic(self, inclusive(&bounds), next, value)
+        }
+
+        #[doc = concat!("Stores `value` at `range`. Entries within the range are ", $fate, ", entries that overlap one end of it")]
+        #[doc = concat!("keep what is outside. ", $seen)]
+        ///
+        /// O(log n), and the time to give up the entries that go.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+        /// map.store_range(15..45, 9)?;
+        /// assert_eq!(map.ranges().collect::<Vec<_>>(), [10..=14, 15..=44, 45..=49]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// The value comes back if the range lies strictly within one entry (which would have to be on both sides; see
+        /// [`store_range_splitting`](Self::store_range_splitting)), if there is no memory, or if the range is empty.
+        pub fn store_range(
+            &mut self,
+            range: impl RangeBounds<K>,
+            value: V,
+        ) -> Result<(), StoreError<V>> {
+            store::store(self, inclusive(&range), value, |_, _, word| {
+                Self::discard(word)
+            })
+        }
+
+        /// As [`store_range`](Self::store_range); `displaced` gets the entries within the range, in no particular order, with the ranges
+        /// that they had.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+        /// let mut gone = Vec::new();
+        /// map.store_range_with(15..45, 9, |range, value| gone.push((range, value)))?;
+        /// assert_eq!(gone, [(20..=29, 2)]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// As [`store_range`](Self::store_range).
+        pub fn store_range_with(
+            &mut self,
+            range: impl RangeBounds<K>,
+            value: V,
+            displaced: impl FnMut(RangeInclusive<K>, $gone),
+        ) -> Result<(), StoreError<V>> {
+            store::store(self, inclusive(&range), value, Self::$taker(displaced))
+        }
+
+        /// As [`store_range`](Self::store_range); if the range lies strictly within an entry, the part above gets the value that `split`
+        /// makes from that entry and the range of that part.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.insert_range(0..100, 1)?;
+        /// map.store_range_splitting(40..50, 2, |_, around| Some(around))?;
+        /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=39, 1), (40..=49, 2), (50..=99, 1)]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// The value comes back if there is no memory, if the range is empty, or (as [`StoreError::Splits`]) if `split` gives `None`.
+        pub fn store_range_splitting(
+            &mut self,
+            range: impl RangeBounds<K>,
+            value: V,
+            split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+        ) -> Result<(), StoreError<V>> {
+            store::store_splitting(self, inclusive(&range), value, split)
+        }
+
+        /// As [`store_range`](Self::store_range); neighbours that touch the range, or reach into it from outside, and that are the `same` as
+        #[doc = concat!("the new value, become one entry with it. Gives the range of that. The values of the neighbours are ", $fate, ", the new")]
+        /// one stays. `same` is asked about each of the (at most two) neighbours. O(log n).
+        ///
+        /// Nothing is ever joined unless a call asks for it; other entries, though they may touch and be equal, stay as they are.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.try_extend([(0..10, 1), (20..30, 1), (30..40, 1)])?;
+        /// assert_eq!(map.store_range_coalescing(10..20, 1, |a, b| a == b)?, 0..=29);
+        /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=29, 1), (30..=39, 1)]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// As [`store_range`](Self::store_range); within an entry that is the same, nothing is split.
+        pub fn store_range_coalescing(
+            &mut self,
+            range: impl RangeBounds<K>,
+            value: V,
+            same: impl FnMut(V::Ref<'_>, V::Ref<'_>) -> bool,
+        ) -> Result<RangeInclusive<K>, StoreError<V>> {
+            store::store_coalescing(self, inclusive(&range), value, same, |_, _, word| {
+                Self::discard(word)
+            })
+        }
+
+        /// As [`insert_range`](Self::insert_range); neighbours that touch the range and are the `same` as the new value become one
+        /// entry with it, as for [`store_range_coalescing`](Self::store_range_coalescing). O(log n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.try_extend([(10..20, 1), (40..50, 3)])?;
+        /// assert_eq!(map.insert_range_coalescing(30..40, 3, |a, b| a == b)?, 30..=49);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// As [`insert_range`](Self::insert_range).
+        pub fn insert_range_coalescing(
+            &mut self,
+            range: impl RangeBounds<K>,
+            value: V,
+            same: impl FnMut(V::Ref<'_>, V::Ref<'_>) -> bool,
+        ) -> Result<RangeInclusive<K>, InsertError<V>> {
+            store::insert_coalescing(self, inclusive(&range), value, same, |_, _, word| {
+                Self::discard(word)
+            })
+        }
+
+        #[doc = concat!("Makes `range` a hole. Entries within it are ", $fate, ", entries that overlap one end of it keep")]
+        #[doc = concat!("what is outside. ", $seen)]
+        ///
+        /// O(log n), and the time to give up the entries that go.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+        /// map.erase_range(15..45)?;
+        /// assert_eq!(map.ranges().collect::<Vec<_>>(), [10..=14, 45..=49]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// If the range lies strictly within one entry (see [`erase_range_splitting`](Self::erase_range_splitting)), if there is no
+        /// memory (joining nodes that have become too small may take some), or if the range is empty. Nothing has changed then.
+        pub fn erase_range(&mut self, range: impl RangeBounds<K>) -> Result<(), EraseError> {
+            store::erase(self, inclusive(&range), |_, _, word| Self::discard(word))
+        }
+
+        /// As [`erase_range`](Self::erase_range); `displaced` gets the entries within the range, in no particular order, with the ranges
+        /// that they had.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+        /// let mut gone = Vec::new();
+        /// map.erase_range_with(15..45, |range, value| gone.push((range, value)))?;
+        /// assert_eq!(gone, [(20..=29, 2)]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// As [`erase_range`](Self::erase_range).
+        pub fn erase_range_with(
+            &mut self,
+            range: impl RangeBounds<K>,
+            displaced: impl FnMut(RangeInclusive<K>, $gone),
+        ) -> Result<(), EraseError> {
+            store::erase(self, inclusive(&range), Self::$taker(displaced))
+        }
+
+        /// As [`erase_range`](Self::erase_range); if the range lies strictly within an entry, the part above gets the value that `split`
+        /// makes from that entry and the range of that part.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.insert_range(0..100, 1)?;
+        /// map.erase_range_splitting(40..50, |_, around| Some(around))?;
+        /// assert_eq!(map.ranges().collect::<Vec<_>>(), [0..=39, 50..=99]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// If there is no memory, if the range is empty, or (as [`EraseError::Splits`]) if `split` gives `None`.
+        pub fn erase_range_splitting(
+            &mut self,
+            range: impl RangeBounds<K>,
+            split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+        ) -> Result<(), EraseError> {
+            store::erase_splitting(self, inclusive(&range), split)
+        }
+    };
+}
+
+pub(crate) use changes;

@@ -1,0 +1,178 @@
+//! Positions in a tree: what Linux calls a maple state.
+//!
+//! A cursor holds a range, `index..=last`. Before the first move the range is the caller's: what to look for, or where to
+//! store. After a move it is that of the entry or hole found. See [`Status`] for what else it may stand for.
+
+mod state;
+mod write;
+
+use core::marker::PhantomData;
+use core::ops::{RangeBounds, RangeInclusive};
+
+use crate::base::bounds::inclusive;
+use crate::base::key::Key;
+use crate::base::shape::{Native, Shape};
+use crate::base::value::Value;
+use crate::face::look_ups::view;
+use crate::node::Word;
+use crate::node::tree::RawTree;
+
+use state::State;
+pub use state::Status;
+pub use write::{GapError, Writing};
+
+/// A position in a map that is not changed meanwhile, or (made by a [`Reader`](crate::Reader)) beside a writer.
+///
+/// ```
+/// use maple_tree::{MapleTree, Status};
+///
+/// let mut tree: MapleTree<u64, u32> = MapleTree::new();
+/// tree.insert_range(10..20, 1)?;
+/// tree.insert_range(30..40, 2)?;
+///
+/// let mut cursor = tree.cursor(0..=0);
+/// assert_eq!(cursor.find(..), Some(1));
+/// assert_eq!(cursor.range(), 10..=19);
+/// assert_eq!(cursor.next(..25), None); // nothing more below 25: the hole is where the search ended
+/// assert_eq!((cursor.status(), cursor.range()), (Status::Overflow, 20..=29));
+/// assert_eq!(cursor.next(..), Some(2));
+/// assert_eq!(cursor.prev(..), Some(1));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Cursor<'a, K: Key, V: Value, S: Shape = Native> {
+    host: &'a RawTree<K, S>,
+    at: State<K, S>,
+    marker: PhantomData<&'a V>,
+}
+
+/// The upper limit of a move: the last index of a range that starts anywhere.
+fn upper<K: Key>(limit: &impl RangeBounds<K>) -> K {
+    inclusive(limit).map_or(K::MIN, |(_, last)| last)
+}
+
+/// The lower limit of a move.
+fn lower<K: Key>(limit: &impl RangeBounds<K>) -> K {
+    inclusive(limit).map_or(K::MAX, |(first, _)| first)
+}
+
+/// The moves of all cursors, which differ in the lifetime of what they show.
+macro_rules! moves {
+    ($show:lifetime) => {
+        /// The first index of the range.
+        pub fn index(&self) -> K {
+            self.at.index
+        }
+
+        /// The last index of the range.
+        pub fn last(&self) -> K {
+            self.at.last
+        }
+
+        /// The range.
+        pub fn range(&self) -> RangeInclusive<K> {
+            self.at.index..=self.at.last
+        }
+
+        /// What the range stands for.
+        pub fn status(&self) -> Status {
+            self.at.status
+        }
+
+        /// Goes back to the start, at index `key`.
+        pub fn set(&mut self, key: K) {
+            self.at.set(key, key);
+        }
+
+        /// Goes back to the start, with a range; an empty one is taken as its first index.
+        pub fn set_range(&mut self, range: impl RangeBounds<K>) {
+            let (first, last) = inclusive(&range).unwrap_or((K::MIN, K::MIN));
+            self.at.set(first, last);
+        }
+
+        /// Goes back to the start, with the range that it has.
+        pub fn reset(&mut self) {
+            self.at.set(self.at.index, self.at.last);
+        }
+
+        /// Lets go of the place: the next move looks anew. [`find`](Self::find) and its like go on after (or before) the range, whatever has
+        /// become of it; [`next`](Self::next) and [`prev`](Self::prev) after (or before) what is at the index by then.
+        pub fn pause(&mut self) {
+            self.at.pause();
+        }
+
+        /// To the entry or hole at the index. O(log n), or O(1) in the same leaf.
+        pub fn walk(&mut self) -> Option<V::Ref<$show>> {
+            let word = self.at.walk(self.host.tree());
+            self.show(word)
+        }
+
+        /// To the first entry at or after the index; from an entry found before, to the next one. It starts within `limit`, of which only the
+        /// end counts.
+        pub fn find(&mut self, limit: impl RangeBounds<K>) -> Option<V::Ref<$show>> {
+            let word = self.at.find(self.host.tree(), upper(&limit), false);
+            self.show(word)
+        }
+
+        /// As [`find`](Self::find), but stops at holes as well (and gives `None`; the range is the hole's).
+        pub fn find_range(&mut self, limit: impl RangeBounds<K>) -> Option<V::Ref<$show>> {
+            let word = self.at.find(self.host.tree(), upper(&limit), true);
+            self.show(word)
+        }
+
+        /// To the last entry at or before the index; from an entry found before, to the one before. It ends within `limit`, of which only the
+        /// start counts.
+        pub fn find_rev(&mut self, limit: impl RangeBounds<K>) -> Option<V::Ref<$show>> {
+            let word = self.at.find_rev(self.host.tree(), lower(&limit), false);
+            self.show(word)
+        }
+
+        /// As [`find_rev`](Self::find_rev), but stops at holes as well.
+        pub fn find_range_rev(&mut self, limit: impl RangeBounds<K>) -> Option<V::Ref<$show>> {
+            let word = self.at.find_rev(self.host.tree(), lower(&limit), true);
+            self.show(word)
+        }
+
+        /// To the next entry after what is at the index, which is skipped. It starts within `limit`, of which only the end counts.
+        pub fn next(&mut self, limit: impl RangeBounds<K>) -> Option<V::Ref<$show>> {
+            let word = self.at.next(self.host.tree(), upper(&limit), false);
+            self.show(word)
+        }
+
+        /// As [`next`](Self::next), but stops at holes as well.
+        pub fn next_range(&mut self, limit: impl RangeBounds<K>) -> Option<V::Ref<$show>> {
+            let word = self.at.next(self.host.tree(), upper(&limit), true);
+            self.show(word)
+        }
+
+        /// To the entry before what is at the index, which is skipped. It ends within `limit`, of which only the start counts.
+        pub fn prev(&mut self, limit: impl RangeBounds<K>) -> Option<V::Ref<$show>> {
+            let word = self.at.prev(self.host.tree(), lower(&limit), false);
+            self.show(word)
+        }
+
+        /// As [`prev`](Self::prev), but stops at holes as well.
+        pub fn prev_range(&mut self, limit: impl RangeBounds<K>) -> Option<V::Ref<$show>> {
+            let word = self.at.prev(self.host.tree(), lower(&limit), true);
+            self.show(word)
+        }
+    };
+}
+use moves;
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> Cursor<'a, K, V, S> {
+    pub(crate) fn new(host: &'a RawTree<K, S>, range: Option<(K, K)>) -> Self {
+        let (first, last) = range.unwrap_or((K::MIN, K::MIN));
+        Self {
+            host,
+            at: State::new(first, last),
+            marker: PhantomData,
+        }
+    }
+
+    fn show(&self, word: Word) -> Option<V::Ref<'a>> {
+        // SAFETY: words in the tree are values; what lent itself for `'a`, a map or a reader, keeps them.
+        unsafe { view::<V>(word) }
+    }
+
+    moves!('a);
+}

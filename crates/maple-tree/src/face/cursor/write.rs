@@ -1,0 +1,267 @@
+//! Cursors that change the tree.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::{RangeBounds, RangeInclusive};
+
+use crate::alloc::NodeAlloc;
+use crate::alloc::reserve::{AllocError, Reserve};
+use crate::base::bounds::inclusive;
+use crate::base::error::StoreError;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::base::value::Value;
+use crate::face::cursor::state::State;
+use crate::face::cursor::{Status, lower, moves, upper};
+use crate::face::host::{Nodes, Reserved};
+use crate::face::look_ups::view;
+use crate::node::tree::RawTree;
+use crate::node::{NULL, Word};
+use crate::read::gap::Want;
+use crate::read::walk::Found;
+use crate::write::plan::Plan;
+use crate::write::quick::Quick;
+
+/// No gap of the size is within the bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GapError;
+
+impl fmt::Display for GapError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no gap of this size is within the bounds")
+    }
+}
+
+impl core::error::Error for GapError {}
+
+/// A position that changes its map, `H`. See [`CursorMut`](crate::CursorMut).
+#[expect(private_bounds, reason = "only the two maps of this crate are hosts")]
+pub struct Writing<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Nodes<A>> {
+    host: &'h mut H,
+    at: State<K, S>,
+    reserve: Reserve,
+    marker: PhantomData<(V, fn() -> A)>,
+}
+
+impl<K: Key, V: Value, S: Shape, A: NodeAlloc, H: Nodes<A>> Drop for Writing<'_, K, V, S, A, H> {
+    fn drop(&mut self) {
+        self.reserve.release(self.host.nodes());
+    }
+}
+
+#[expect(private_bounds, reason = "only the two maps of this crate are hosts")]
+impl<'h, K, V, S, A, H> Writing<'h, K, V, S, A, H>
+where
+    K: Key,
+    V: Value,
+    S: Shape,
+    A: NodeAlloc,
+    H: Reserved<K, V, S> + Nodes<A>,
+{
+    pub(crate) fn new(host: &'h mut H, range: Option<(K, K)>) -> Self {
+        let (first, last) = range.unwrap_or((K::MIN, K::MIN));
+        Self {
+            host,
+            at: State::new(first, last),
+            reserve: Reserve::new(),
+            marker: PhantomData,
+        }
+    }
+
+    fn tree(&self) -> &RawTree<K, S> {
+        self.host.tree()
+    }
+
+    fn show(&self, word: Word) -> Option<V::Ref<'_>> {
+        // SAFETY: words in the tree are values; it is changed only through this cursor, which is borrowed.
+        unsafe { view::<V>(word) }
+    }
+
+    /// Reserves what a plan needs beyond what is here, and carries it out.
+    fn carry_out(
+        &mut self,
+        plan: Plan<K, S>,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let (first, last) = (plan.first, plan.last);
+        self.host.fill(&mut self.reserve, plan.nodes)?;
+        // Before dropping a value panics: the leaf that was looked at may be gone by then.
+        self.at.wrote(first, last);
+        self.host.carry_out_with(plan, &mut self.reserve, taken);
+        Ok(())
+    }
+
+    /// The write of `word` to `first..=last`, if it stays within one leaf, or takes a neighbour in.
+    fn quick(&self, first: K, last: K, word: Word) -> Option<Quick<K, S>> {
+        let tree = self.tree();
+        tree.try_store_at(tree.slot_at(first)?, (first, last), word)
+    }
+
+    /// As [`carry_out`](Self::carry_out), for a write to `first..=last` that stays within one leaf, or takes a neighbour in.
+    fn carry_out_quick(
+        &mut self,
+        quick: Quick<K, S>,
+        (first, last): (K, K),
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let nodes = quick.nodes(self.tree().in_rcu());
+        self.host.fill(&mut self.reserve, nodes)?;
+        let before = self.reserve.count();
+        // As above.
+        self.at.wrote(first, last);
+        self.host
+            .carry_out_quick_with(quick, &mut self.reserve, taken);
+        assert!(
+            before - self.reserve.count() == nodes,
+            "a write used another number of nodes than was counted"
+        );
+        Ok(())
+    }
+
+    /// Stores `value` at the range, over what is there: entries within it are dropped or retired, those that overlap one end of it
+    /// keep what is outside. Takes no memory if [`preallocate`](Self::preallocate) has succeeded for this range and the tree has
+    /// not been changed since.
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if the range lies strictly within one entry, or if there is no memory; nodes that could be had are kept for
+    /// the next attempt.
+    pub fn store(&mut self, value: V) -> Result<(), StoreError<V>> {
+        let raw = value.into_raw();
+        let (first, last) = (self.at.index, self.at.last);
+        let done = if let Some(quick) = self.quick(first, last, raw.as_ptr()) {
+            self.carry_out_quick(quick, (first, last), |_, _, word| H::discard(word))
+        } else {
+            let plan = self.tree().plan_store(first, last, raw.as_ptr());
+            if plan.splits {
+                // SAFETY: made just now, and not stored.
+                return Err(StoreError::Splits(unsafe { V::from_raw(raw) }));
+            }
+            self.carry_out(plan, |_, _, word| H::discard(word))
+        };
+        done
+            // SAFETY: made just now; a write that fails stores nothing.
+            .map_err(|AllocError| StoreError::Alloc(unsafe { V::from_raw(raw) }))
+    }
+
+    /// Exchanges the value of the entry at the index, without restructuring. Needs no memory (except where
+    /// [`MapleTree::replace`](crate::MapleTree::replace) does).
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if there is no entry.
+    pub fn replace(&mut self, value: V) -> Result<(), V> {
+        if self.at.walk(self.host.tree()).is_null() {
+            return Err(value);
+        }
+        self.store(value).map_err(StoreError::into_value)
+    }
+
+    /// Erases the whole entry at the index, which is dropped or retired, and gives its range. The cursor's range is then this.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory; nodes that could be had are kept for the next attempt.
+    pub fn erase(&mut self) -> Result<Option<RangeInclusive<K>>, AllocError> {
+        let tree = self.tree();
+        if let Some(at) = tree.slot_at(self.at.index) {
+            let Found { first, last, word } = at.found;
+            if word.is_null() {
+                return Ok(None);
+            }
+            if let Some(quick) = tree.try_store_at(at, (first, last), NULL) {
+                self.carry_out_quick(quick, (first, last), |_, _, word| H::discard(word))?;
+                return Ok(Some(first..=last));
+            }
+        }
+        let Some((found, plan)) = self.tree().plan_exchange(self.at.index, NULL) else {
+            return Ok(None);
+        };
+        self.carry_out(plan, |_, _, word| H::discard(word))?;
+        Ok(Some(found.first..=found.last))
+    }
+
+    /// Sets aside the nodes that a [`store`](Self::store) at the range takes, so that it cannot fail for want of memory.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory; nodes that could be had are kept for the next attempt.
+    pub fn preallocate(&mut self) -> Result<(), AllocError> {
+        // Any word that is not NULL has the same plan; one that cannot stand in a root takes the most.
+        let word = core::ptr::without_provenance_mut(usize::MAX - 1);
+        let (first, last) = (self.at.index, self.at.last);
+        let nodes = match self.quick(first, last, word) {
+            Some(quick) => quick.nodes(self.tree().in_rcu()),
+            None => self.tree().plan_store(first, last, word).nodes,
+        };
+        self.host.fill(&mut self.reserve, nodes)
+    }
+
+    /// Sets aside the nodes that `entries` stores in ascending order, after all that is there, take: none of them then allocates. There are
+    /// as many as if each left a hole before it; beside readers, where each store copies a leaf, at least one for each. What is left over is
+    /// given back when the cursor is dropped.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory; nodes that could be had are kept.
+    pub fn expected_entries(&mut self, entries: usize) -> Result<(), AllocError> {
+        let nodes = self.tree().bulk_nodes(entries);
+        self.host.fill(&mut self.reserve, nodes)
+    }
+
+    /// Nodes set aside.
+    pub fn reserved(&self) -> usize {
+        self.reserve.count()
+    }
+
+    /// Finds the lowest `size` free indices in a row within `bounds`; they become the range, ready for
+    /// [`store`](Self::store). O(log n) if the map tracks gaps.
+    ///
+    /// # Errors
+    ///
+    /// If there are none; the cursor stays as it is.
+    pub fn empty_area(&mut self, bounds: impl RangeBounds<K>, size: K) -> Result<(), GapError> {
+        let want = inclusive(&bounds).and_then(|b| Want::new(b, size, K::ONE, K::MIN));
+        let first = want
+            .and_then(|want| self.tree().gap_up(&want))
+            .ok_or(GapError)?;
+        self.at
+            .set(first, first.wrapping_add(size.wrapping_sub(K::ONE)));
+        Ok(())
+    }
+
+    /// As [`empty_area`](Self::empty_area), the highest ones.
+    ///
+    /// # Errors
+    ///
+    /// If there are none; the cursor stays as it is.
+    pub fn empty_area_rev(&mut self, bounds: impl RangeBounds<K>, size: K) -> Result<(), GapError> {
+        let want = inclusive(&bounds).and_then(|b| Want::new(b, size, K::ONE, K::MIN));
+        let first = want
+            .and_then(|want| self.tree().gap_down(&want))
+            .ok_or(GapError)?;
+        self.at
+            .set(first, first.wrapping_add(size.wrapping_sub(K::ONE)));
+        Ok(())
+    }
+
+    moves!('_);
+}
+
+impl<K, V, S, A, H> fmt::Debug for Writing<'_, K, V, S, A, H>
+where
+    K: Key,
+    V: Value,
+    S: Shape,
+    A: NodeAlloc,
+    H: Nodes<A>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CursorMut")
+            .field("index", &self.at.index)
+            .field("last", &self.at.last)
+            .field("status", &self.at.status)
+            .field("reserved", &self.reserve.count())
+            .finish()
+    }
+}

@@ -1,0 +1,100 @@
+//! What a map is to the calls that write it: who holds the tree, where its nodes come from, and how a plan is carried out.
+
+use core::ptr::NonNull;
+
+use crate::alloc::reserve::{AllocError, Reserve};
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::base::value::Value;
+use crate::node::Word;
+use crate::node::tree::RawTree;
+use crate::write::plan::Plan;
+use crate::write::quick::Quick;
+use crate::write::slot::SlotAt;
+
+/// A tree of values that its holder alone may write.
+pub(crate) trait Host<K: Key, V: Value, S: Shape> {
+    /// The tree. Its words are values of `V`.
+    fn tree(&self) -> &RawTree<K, S>;
+
+    /// Reserves what a plan needs and carries it out. The words of entries that it removed go to `taken`, if they are
+    /// [owned](Host::discard) with the duty to drop them.
+    fn carry_out(
+        &mut self,
+        plan: Plan<K, S>,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError>;
+
+    /// As [`carry_out`](Host::carry_out), for a write that stays within one leaf.
+    fn carry_out_quick(
+        &mut self,
+        quick: Quick<K, S>,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError>;
+
+    /// Puts a word that may stand in the tree at a range within the hole that a slot is, if that takes no node and no copy of one; tells whether
+    /// it has.
+    #[inline(always)]
+    fn fill_hole(&mut self, at: SlotAt<K, S>, range: (K, K), word: NonNull<()>) -> bool {
+        let _ = (at, range, word);
+        false
+    }
+
+    /// As [`fill_hole`](Host::fill_hole), for a leaf that has no room, if that takes no copy of a node.
+    #[inline(always)]
+    fn fill_full(
+        &mut self,
+        at: SlotAt<K, S>,
+        range: (K, K),
+        word: NonNull<()>,
+    ) -> Result<bool, AllocError> {
+        let _ = (at, range, word);
+        Ok(false)
+    }
+
+    /// Makes the entry that a slot is a hole, if that takes no copy of a node; tells whether it has. The entry's word is the caller's then.
+    #[inline(always)]
+    fn vacate(&mut self, at: SlotAt<K, S>) -> bool {
+        let _ = at;
+        false
+    }
+
+    /// As [`carry_out`](Host::carry_out), for an entry that is stored over itself: the one that began at `kept` stays.
+    fn carry_out_keeping(
+        &mut self,
+        plan: Plan<K, S>,
+        kept: K,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError>;
+
+    /// What to do with a removed word that nobody wants: drop the value, or nothing, if it is retired.
+    fn discard(word: Word);
+}
+
+/// A map whose nodes come from `A`.
+pub(crate) trait Nodes<A> {
+    /// Where they come from.
+    fn nodes(&self) -> &A;
+
+    /// Sees to it that at least `count` nodes are in the reserve. If there is no memory, those that could be had are.
+    fn fill(&mut self, reserve: &mut Reserve, count: usize) -> Result<(), AllocError>;
+}
+
+/// A map that can carry out a plan with nodes that are there already.
+pub(crate) trait Reserved<K: Key, V: Value, S: Shape>: Host<K, V, S> {
+    /// Carries out a plan; `reserve` has the nodes.
+    fn carry_out_with(
+        &mut self,
+        plan: Plan<K, S>,
+        reserve: &mut Reserve,
+        taken: impl FnMut(K, K, Word),
+    );
+
+    /// As [`carry_out_with`](Reserved::carry_out_with), for a write that stays within one leaf, or takes a neighbour in.
+    fn carry_out_quick_with(
+        &mut self,
+        quick: Quick<K, S>,
+        reserve: &mut Reserve,
+        taken: impl FnMut(K, K, Word),
+    );
+}

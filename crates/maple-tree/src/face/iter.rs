@@ -1,0 +1,211 @@
+//! Iterators over entries.
+
+use core::iter::FusedIterator;
+use core::marker::PhantomData;
+use core::ops::RangeInclusive;
+use core::ptr::NonNull;
+
+use crate::base::key::Key;
+use crate::base::shape::{Native, Shape};
+use crate::base::value::Value;
+use crate::node::tree::{RawTree, Root};
+use crate::read::iterate::by_leaf::Scan;
+use crate::read::walk::{Found, Place, descend};
+
+/// Entries in order, with their ranges. Made by [`MapleTree::range`](crate::MapleTree::range) and
+/// [`MapleTree::iter`](crate::MapleTree::iter).
+pub struct Iter<'a, K: Key, V: Value, S: Shape = Native> {
+    tree: &'a RawTree<K, S>,
+    scan: Scan<K, S>,
+    marker: PhantomData<&'a V>,
+}
+
+impl<'a, K: Key, V: Value, S: Shape> Iter<'a, K, V, S> {
+    pub(crate) fn new(tree: &'a RawTree<K, S>, bounds: Option<(K, K)>) -> Self {
+        Self {
+            tree,
+            scan: Scan::new(bounds),
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for Iter<'a, K, V, S> {
+    type Item = (RangeInclusive<K>, V::Ref<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        // SAFETY: nobody writes the tree while it is borrowed for `'a`.
+        let found = unsafe { self.scan.next(self.tree) }?;
+        let raw = NonNull::new(found.word)?;
+        // SAFETY: words in the tree are values, and the tree is borrowed for `'a`.
+        Some((found.first..=found.last, unsafe { V::borrow(raw) }))
+    }
+
+    #[inline]
+    fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, mut f: F) -> B {
+        // SAFETY: as in `next`; a scan yields no holes.
+        unsafe {
+            self.scan.fold(self.tree, init, |folded, found| {
+                let raw = NonNull::new_unchecked(found.word);
+                f(folded, (found.first..=found.last, V::borrow(raw)))
+            })
+        }
+    }
+
+    fn count(self) -> usize {
+        // SAFETY: as in `next`.
+        unsafe { self.scan.count(self.tree) }
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.scan.size_hint()
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> DoubleEndedIterator for Iter<'a, K, V, S> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        // SAFETY: as in `next`.
+        let found = unsafe { self.scan.next_back(self.tree) }?;
+        let raw = NonNull::new(found.word)?;
+        // SAFETY: as in `next`.
+        Some((found.first..=found.last, unsafe { V::borrow(raw) }))
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> FusedIterator for Iter<'a, K, V, S> {}
+
+/// Entries in order, with their ranges, to be changed. Made by
+/// [`MapleTree::range_mut`](crate::MapleTree::range_mut) and
+/// [`MapleTree::iter_mut`](crate::MapleTree::iter_mut).
+pub struct IterMut<'a, K: Key, V: Value, S: Shape = Native> {
+    tree: &'a RawTree<K, S>,
+    scan: Scan<K, S>,
+    marker: PhantomData<&'a mut V>,
+}
+
+impl<'a, K: Key, V: Value, S: Shape> IterMut<'a, K, V, S> {
+    pub(crate) fn new(tree: &'a mut RawTree<K, S>, bounds: Option<(K, K)>) -> Self {
+        Self {
+            tree,
+            scan: Scan::new(bounds),
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for IterMut<'a, K, V, S> {
+    type Item = (RangeInclusive<K>, V::Mut<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        // SAFETY: nobody writes the tree while it is borrowed for `'a`.
+        let found = unsafe { self.scan.next(self.tree) }?;
+        let raw = NonNull::new(found.word)?;
+        // SAFETY: words in the tree are values, the tree is exclusively borrowed for `'a`, and a traversal
+        // yields each entry once.
+        Some((found.first..=found.last, unsafe { V::borrow_mut(raw) }))
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> DoubleEndedIterator for IterMut<'a, K, V, S> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        // SAFETY: as in `next`.
+        let found = unsafe { self.scan.next_back(self.tree) }?;
+        let raw = NonNull::new(found.word)?;
+        // SAFETY: as in `next`.
+        Some((found.first..=found.last, unsafe { V::borrow_mut(raw) }))
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> FusedIterator for IterMut<'a, K, V, S> {}
+
+/// Holes in order, with their whole ranges. Made by [`MapleTree::holes`](crate::MapleTree::holes).
+pub struct Holes<'a, K: Key, S: Shape = Native> {
+    tree: &'a RawTree<K, S>,
+    /// What is still to be looked at.
+    left: Option<(K, K)>,
+    /// The leaf that the last look was in.
+    place: Option<Place<K, S>>,
+}
+
+// SAFETY: it only reads a tree that any thread may read; the leaf is one of the tree's, which stays as long as the borrow.
+unsafe impl<K: Key, S: Shape> Send for Holes<'_, K, S> {}
+// SAFETY: as above; through a shared reference nothing is done at all.
+unsafe impl<K: Key, S: Shape> Sync for Holes<'_, K, S> {}
+
+impl<'a, K: Key, S: Shape> Holes<'a, K, S> {
+    pub(crate) fn new(tree: &'a RawTree<K, S>, bounds: Option<(K, K)>) -> Self {
+        Self {
+            tree,
+            left: bounds,
+            place: None,
+        }
+    }
+}
+
+impl<K: Key, S: Shape> Holes<'_, K, S> {
+    /// The slot at `key`: in the leaf that the last look was in, if `key` is there. A leaf's bounds and pivots stay
+    /// what they are as long as it is in the tree; what is read from one that was in the tree just before, was true then or later.
+    fn look(&mut self, key: K) -> Found<K> {
+        if let Some(place) = &self.place
+            && key <= place.max
+            && !place.leaf.is_dead()
+        {
+            return place.at(key);
+        }
+        let Root::Node(root) = self.tree.root() else {
+            self.place = None;
+            return self.tree.lookup(key);
+        };
+        let place = descend(root, key);
+        self.place = Some(place);
+        place.at(key)
+    }
+}
+
+impl<K: Key, S: Shape> Iterator for Holes<'_, K, S> {
+    type Item = RangeInclusive<K>;
+
+    fn next(&mut self) -> Option<RangeInclusive<K>> {
+        while let Some((from, to)) = self.left {
+            let found = self.look(from);
+            self.left = found
+                .last
+                .successor()
+                .filter(|&next| next <= to)
+                .map(|next| (next, to));
+            if found.word.is_null() {
+                return Some(found.first..=found.last);
+            }
+        }
+        None
+    }
+}
+
+impl<K: Key, S: Shape> FusedIterator for Holes<'_, K, S> {}
+
+impl<'a, K: Key, V: Value, A: crate::alloc::NodeAlloc, S: Shape> IntoIterator
+    for &'a crate::MapleTree<K, V, A, S>
+{
+    type Item = (RangeInclusive<K>, V::Ref<'a>);
+    type IntoIter = Iter<'a, K, V, S>;
+
+    fn into_iter(self) -> Iter<'a, K, V, S> {
+        self.iter()
+    }
+}
+
+impl<'a, K: Key, V: Value, A: crate::alloc::NodeAlloc, S: Shape> IntoIterator
+    for &'a mut crate::MapleTree<K, V, A, S>
+{
+    type Item = (RangeInclusive<K>, V::Mut<'a>);
+    type IntoIter = IterMut<'a, K, V, S>;
+
+    fn into_iter(self) -> IterMut<'a, K, V, S> {
+        self.iter_mut()
+    }
+}

@@ -1,0 +1,401 @@
+//! Looking things up, once for all faces: what a map, a reader and a writer show of the same tree differs in nothing but
+//! how long the views last, which the borrow of `self` decides.
+//!
+//! The macros write the methods into each face, so that they stand in its documentation with an example that runs there. A face
+//! has a method `raw` that gives its tree, whose words are values of `V` that are neither removed nor viewed exclusively while
+//! `self` is borrowed.
+
+use core::ops::RangeInclusive;
+use core::ptr::NonNull;
+
+use crate::base::key::Key;
+use crate::base::value::Value;
+use crate::node::Word;
+use crate::read::walk::Found;
+
+/// The view of a stored word.
+///
+/// # Safety
+///
+/// `word` is that of a value which is neither removed from its tree nor viewed exclusively for `'a`.
+#[inline]
+pub(crate) unsafe fn view<'a, V: Value + 'a>(word: Word) -> Option<V::Ref<'a>> {
+    // SAFETY: the caller's promise.
+    NonNull::new(word).map(|raw| unsafe { V::borrow(raw) })
+}
+
+/// An entry with the range that it has in the tree.
+///
+/// # Safety
+///
+/// As for [`view`].
+#[inline]
+pub(crate) unsafe fn entry<'a, K: Key, V: Value + 'a>(
+    found: Found<K>,
+) -> Option<(RangeInclusive<K>, V::Ref<'a>)> {
+    // SAFETY: the caller's promise.
+    Some((found.first..=found.last, unsafe { view::<V>(found.word) }?))
+}
+
+/// Entries and holes, for every face. `$iter` is what goes through the entries, made by `$new`; `$setup` are the lines of the
+/// examples that make `map`, whose entries are 1 at `10..20`, 2 at `20..30` and 3 at `40..50`.
+macro_rules! look_ups {
+    ($iter:ident, $setup:literal) => {
+        /// The value at `key`. O(log n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.get(19), Some(1));
+        /// assert_eq!(map.get(30), None);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        #[inline]
+        pub fn get(&self, key: K) -> Option<V::Ref<'_>> {
+            // SAFETY: words in the tree are values, which stay while `self` is borrowed.
+            unsafe { $crate::face::look_ups::view::<V>(self.raw().load(key)) }
+        }
+
+        /// The values at several keys, which need not be in order: as [`get`](Self::get) for each, in less time where the
+        /// tree is larger than the processor's caches, because the look-ups wait for memory together. 8 to 32 keys at
+        /// a time make the most of it. O(`N` log n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.get_many([45, 10, 30, 20]), [Some(3), Some(1), None, Some(2)]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        #[inline]
+        pub fn get_many<const N: usize>(&self, keys: [K; N]) -> [Option<V::Ref<'_>>; N] {
+            self.raw()
+                .load_many(&keys)
+                // SAFETY: as in `get`.
+                .map(|word| unsafe { $crate::face::look_ups::view::<V>(word) })
+        }
+
+        /// Whether `key` is within an entry. O(log n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert!(map.contains(45) && !map.contains(50));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        #[inline]
+        pub fn contains(&self, key: K) -> bool {
+            !self.raw().load(key).is_null()
+        }
+
+        /// As [`contains`](Self::contains), by the name that `BTreeMap` has for it.
+        #[inline]
+        pub fn contains_key(&self, key: K) -> bool {
+            self.contains(key)
+        }
+
+        /// The entry at `key`, with its range. O(log n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.get_range(12), Some((10..=19, 1)));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        #[inline]
+        pub fn get_range(&self, key: K) -> Option<(core::ops::RangeInclusive<K>, V::Ref<'_>)> {
+            // SAFETY: as in `get`.
+            unsafe { $crate::face::look_ups::entry::<K, V>(self.raw().lookup(key)) }
+        }
+
+        /// The range of the hole at `key`, or `None` if an entry is there. O(log n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.hole_at(35), Some(30..=39));
+        /// assert_eq!(map.hole_at(25), None);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn hole_at(&self, key: K) -> Option<core::ops::RangeInclusive<K>> {
+            let found = self.raw().lookup(key);
+            found.word.is_null().then_some(found.first..=found.last)
+        }
+
+        /// Whether there are no entries. O(1).
+        pub fn is_empty(&self) -> bool {
+            matches!(self.raw().root(), $crate::node::tree::Root::Empty)
+        }
+
+        /// How many entries there are. O(n): they are counted.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.len(), 3);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn len(&self) -> usize {
+            self.iter().count()
+        }
+
+        /// The first entry that intersects `bounds`, with its whole range. O(log n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.find(25..), Some((20..=29, 2)));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn find(
+            &self,
+            bounds: impl core::ops::RangeBounds<K>,
+        ) -> Option<(core::ops::RangeInclusive<K>, V::Ref<'_>)> {
+            let bounds = $crate::base::bounds::inclusive(&bounds)?;
+            // SAFETY: as in `get`.
+            unsafe { $crate::face::look_ups::entry::<K, V>(self.raw().find_up(bounds)?) }
+        }
+
+        /// The last entry that intersects `bounds`, with its whole range. O(log n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.find_rev(..40), Some((20..=29, 2)));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn find_rev(
+            &self,
+            bounds: impl core::ops::RangeBounds<K>,
+        ) -> Option<(core::ops::RangeInclusive<K>, V::Ref<'_>)> {
+            let bounds = $crate::base::bounds::inclusive(&bounds)?;
+            // SAFETY: as in `get`.
+            unsafe { $crate::face::look_ups::entry::<K, V>(self.raw().find_down(bounds)?) }
+        }
+
+        /// The entry with the lowest range. O(log n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.first(), Some((10..=19, 1)));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn first(&self) -> Option<(core::ops::RangeInclusive<K>, V::Ref<'_>)> {
+            self.find(..)
+        }
+
+        /// The entry with the highest range. O(log n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.last(), Some((40..=49, 3)));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn last(&self) -> Option<(core::ops::RangeInclusive<K>, V::Ref<'_>)> {
+            self.find_rev(..)
+        }
+
+        /// All entries in order, from both ends. O(1) for each, amortised.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.iter().map(|(_, value)| value).collect::<Vec<_>>(), [1, 2, 3]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn iter(&self) -> $iter<'_, K, V, S> {
+            self.range(..)
+        }
+
+        /// The entries that intersect `bounds`, in order, from both ends, with their whole ranges. None, if `bounds`
+        /// holds no index. O(log n) to begin, then O(1) for each, amortised.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// let mut some = map.range(25..45);
+        /// assert_eq!(some.next_back(), Some((40..=49, 3)));
+        /// assert_eq!(some.next(), Some((20..=29, 2)));
+        /// assert_eq!(some.next(), None);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn range(&self, bounds: impl core::ops::RangeBounds<K>) -> $iter<'_, K, V, S> {
+            $iter::new(self.raw(), $crate::base::bounds::inclusive(&bounds))
+        }
+
+        /// The values in the order of their ranges, from both ends.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.values().sum::<u32>(), 6);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn values(&self) -> impl DoubleEndedIterator<Item = V::Ref<'_>> {
+            self.iter().map(|(_, value)| value)
+        }
+
+        /// The ranges that entries cover, in order, from both ends: what the keys are to a `BTreeMap`.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.ranges().collect::<Vec<_>>(), [10..=19, 20..=29, 40..=49]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn ranges(&self) -> impl DoubleEndedIterator<Item = core::ops::RangeInclusive<K>> {
+            self.iter().map(|(range, _)| range)
+        }
+
+        /// The holes that intersect `bounds`, in order, with their whole ranges. O(log n) for each entry or hole passed.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.holes(..50).collect::<Vec<_>>(), [0..=9, 30..=39]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn holes(&self, bounds: impl core::ops::RangeBounds<K>) -> $crate::Holes<'_, K, S> {
+            $crate::Holes::new(self.raw(), $crate::base::bounds::inclusive(&bounds))
+        }
+    };
+}
+
+/// Cursors over trees whose nodes know their parents. `$setup` as in [`look_ups`].
+macro_rules! cursors {
+    ($setup:literal) => {
+        /// A position in the map, with a range to look for. Each move shows what is there when it is made.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// let mut cursor = map.cursor(15..);
+        /// assert_eq!((cursor.find(..), cursor.next(..)), (Some(1), Some(2)));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn cursor(&self, range: impl core::ops::RangeBounds<K>) -> $crate::Cursor<'_, K, V, S> {
+            $crate::Cursor::new(self.raw(), $crate::base::bounds::inclusive(&range))
+        }
+    };
+}
+
+/// What only the holder of the right to write may ask: gaps, which writers change in place, and the structure. `$setup` as in
+/// [`look_ups`], of a map that tracks gaps; `$up` and `$down` are the searches.
+macro_rules! surveys {
+    ($setup:literal) => {
+        $crate::face::look_ups::surveys!(gap_up, gap_down, $setup);
+    };
+    ($up:ident, $down:ident, $setup:literal) => {
+        /// The lowest index at which `size` indices in a row are free, all of them within `bounds`.
+        /// O(log n) if the map [tracks gaps](Self::tracks_gaps), else O(n). `None` also if `size` is 0.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.gap_up(5.., 10), Some(30));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn gap_up(&self, bounds: impl core::ops::RangeBounds<K>, size: K) -> Option<K> {
+            self.gap_up_aligned(bounds, size, K::ONE, K::MIN)
+        }
+
+        /// The highest index at which `size` indices in a row are free, all of them within `bounds`.
+        /// O(log n) if the map [tracks gaps](Self::tracks_gaps), else O(n). `None` also if `size` is 0.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.gap_down(..50, 4), Some(36));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn gap_down(&self, bounds: impl core::ops::RangeBounds<K>, size: K) -> Option<K> {
+            self.gap_down_aligned(bounds, size, K::ONE, K::MIN)
+        }
+
+        /// As [`gap_up`](Self::gap_up), of the indices that are a multiple of `align` plus `offset`. `None` also if
+        /// `align` is 0 or `offset` not below it.
+        ///
+        /// Gaps that are large enough and not aligned are looked at one by one.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.gap_up_aligned(5.., 4, 16, 0), Some(32));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn gap_up_aligned(
+            &self,
+            bounds: impl core::ops::RangeBounds<K>,
+            size: K,
+            align: K,
+            offset: K,
+        ) -> Option<K> {
+            let bounds = $crate::base::bounds::inclusive(&bounds)?;
+            self.raw()
+                .$up(&$crate::read::gap::Want::new(bounds, size, align, offset)?)
+        }
+
+        /// As [`gap_down`](Self::gap_down), of the indices that are a multiple of `align` plus `offset`. `None` also
+        /// if `align` is 0 or `offset` not below it.
+        ///
+        /// Gaps that are large enough and not aligned are looked at one by one.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.gap_down_aligned(..40, 4, 16, 1), Some(33));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn gap_down_aligned(
+            &self,
+            bounds: impl core::ops::RangeBounds<K>,
+            size: K,
+            align: K,
+            offset: K,
+        ) -> Option<K> {
+            let bounds = $crate::base::bounds::inclusive(&bounds)?;
+            self.raw()
+                .$down(&$crate::read::gap::Want::new(bounds, size, align, offset)?)
+        }
+
+        /// Whether the map keeps the sizes of its holes. O(1).
+        pub fn tracks_gaps(&self) -> bool {
+            self.raw().tracks_gaps()
+        }
+
+        /// Levels of nodes: 0 for an empty map, and for one whose only entry covers just index 0. O(1).
+        pub fn height(&self) -> usize {
+            self.raw().height() as usize
+        }
+
+        /// Figures about the nodes. O(n).
+        pub fn stats(&self) -> $crate::Stats {
+            self.raw().stats()
+        }
+
+        /// The nodes, to be shown as text or as a graph. O(n).
+        pub fn dump(&self, format: $crate::Format) -> $crate::Dump<'_, K, S> {
+            $crate::Dump {
+                tree: self.raw(),
+                format,
+            }
+        }
+    };
+}
+
+/// The check of trees whose nodes know their parents.
+macro_rules! checks {
+    () => {
+        /// Checks every rule of the structure. O(n). Meant for tests.
+        ///
+        /// # Errors
+        ///
+        /// The first rule that does not hold.
+        pub fn check(&self) -> Result<(), $crate::Damage<K>> {
+            self.raw().check()
+        }
+    };
+}
+
+pub(crate) use {checks, cursors, look_ups, surveys};

@@ -1,0 +1,250 @@
+//! Making maps out of iterators, and adding what iterators give.
+
+use core::ops::RangeBounds;
+use core::ptr::NonNull;
+
+use crate::alloc::NodeAlloc;
+use crate::base::bounds::inclusive;
+use crate::base::error::{InsertError, SortedError, StoreError};
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::base::value::{Duplicate, Value};
+use crate::face::host::Host;
+use crate::face::map::MapleTree;
+use crate::node::LAYOUT;
+use crate::write::build::{Builder, Refused};
+
+/// Where filling from an iterator ended.
+pub(super) enum Filled<K, V> {
+    /// All entries are in the map.
+    All,
+    /// This one does not come after those that are in the map.
+    Unordered((K, K), V),
+    /// This one holds no index.
+    EmptyRange(V),
+    /// There was no memory for this one.
+    Alloc(V),
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+    /// A map out of entries that come in ascending order and do not overlap. O(n), with full leaves: the fastest way
+    /// to make a map.
+    ///
+    /// ```
+    /// use maple_tree::{MapleTree, SortedError};
+    ///
+    /// let map: MapleTree<u32, u32> = MapleTree::try_from_sorted((0..1000).map(|i| (10 * i..10 * i + 4, i)))?;
+    /// assert_eq!((map.len(), map.get(9993)), (1000, Some(999)));
+    ///
+    /// let overlapping: Result<MapleTree<u32, u32>, _> = MapleTree::try_from_sorted([(0..5, 1), (4..9, 2)]);
+    /// assert_eq!(overlapping.err(), Some(SortedError::OutOfOrder(2)));
+    /// # Ok::<(), SortedError<u32>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The value at which it ended comes back, if its range overlaps the one before or comes before it, if there is no memory, or if the
+    /// range is empty. The values before have been dropped.
+    pub fn try_from_sorted<R: RangeBounds<K>>(
+        entries: impl IntoIterator<Item = (R, V)>,
+    ) -> Result<Self, SortedError<V>>
+    where
+        A: Default,
+    {
+        let mut map = Self::default();
+        let refused = match map.fill(&mut entries.into_iter()) {
+            Filled::All => return Ok(map),
+            Filled::Unordered(_, value) => SortedError::OutOfOrder(value),
+            Filled::EmptyRange(value) => SortedError::EmptyRange(value),
+            Filled::Alloc(value) => SortedError::Alloc(value),
+        };
+        // Here, and not on return: if it panics, the value that is to be given back is dropped.
+        drop(map);
+        Err(refused)
+    }
+
+    /// A map out of entries that do not overlap. O(n) if they come in ascending order, else O(log n) for each that comes after
+    /// the first that does not.
+    ///
+    /// ```
+    /// use maple_tree::{InsertError, MapleTree};
+    ///
+    /// let map: MapleTree<u32, u32> = MapleTree::try_from_iter([(40..50, 4), (10..20, 1)])?;
+    /// assert_eq!(map.first(), Some((10..=19, 1)));
+    /// # Ok::<(), InsertError<u32>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The value at which it ended comes back, if an entry before is in its way, if there is no memory, or if the range is empty. The
+    /// values before have been dropped.
+    pub fn try_from_iter<R: RangeBounds<K>>(
+        entries: impl IntoIterator<Item = (R, V)>,
+    ) -> Result<Self, InsertError<V>>
+    where
+        A: Default,
+    {
+        let mut map = Self::default();
+        match map.try_extend(entries) {
+            Ok(()) => Ok(map),
+            Err(refused) => {
+                // As above.
+                drop(map);
+                Err(refused)
+            }
+        }
+    }
+
+    /// Inserts entries until one cannot be inserted. Those that come in ascending order into an empty map take O(1) each and fill the
+    /// leaves, others O(log n).
+    ///
+    /// ```
+    /// use maple_tree::{InsertError, MapleTree};
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// assert_eq!(map.try_extend([(10..20, 1), (15..25, 2), (30..40, 3)]), Err(InsertError::Occupied(2)));
+    /// assert_eq!(map.len(), 1);
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`insert_range`](MapleTree::insert_range), for the first that could not be inserted; those before it have been.
+    pub fn try_extend<R: RangeBounds<K>>(
+        &mut self,
+        entries: impl IntoIterator<Item = (R, V)>,
+    ) -> Result<(), InsertError<V>> {
+        let mut entries = entries.into_iter();
+        if self.is_empty() {
+            match self.fill(&mut entries) {
+                Filled::All => return Ok(()),
+                Filled::Unordered((first, last), value) => {
+                    self.insert_range(first..=last, value)?
+                }
+                Filled::EmptyRange(value) => return Err(InsertError::EmptyRange(value)),
+                Filled::Alloc(value) => return Err(InsertError::Alloc(value)),
+            }
+        }
+        for (range, value) in entries {
+            self.insert_range(range, value)?;
+        }
+        Ok(())
+    }
+
+    /// Fills the map, which is empty, for as long as entries come in ascending order.
+    pub(super) fn fill<R: RangeBounds<K>>(
+        &mut self,
+        entries: &mut impl Iterator<Item = (R, V)>,
+    ) -> Filled<K, V> {
+        let mut builder = Builder::new(self.raw.inner_kind(), &self.alloc, Self::discard);
+        let mut filled = Filled::All;
+        let refused = builder.extend(|| {
+            let (range, value) = entries.next()?;
+            let Some((first, last)) = inclusive(&range) else {
+                filled = Filled::EmptyRange(value);
+                return None;
+            };
+            Some((first, last, value.into_raw().as_ptr()))
+        });
+        if let Some((first, last, word, refused)) = refused
+            && let Some(raw) = NonNull::new(word)
+        {
+            // SAFETY: made above, and not taken.
+            let value = unsafe { V::from_raw(raw) };
+            filled = match refused {
+                Refused::Order => Filled::Unordered((first, last), value),
+                Refused::Alloc => Filled::Alloc(value),
+            };
+        }
+        builder.finish(&self.raw);
+        filled
+    }
+
+    /// Stores an entry over what is there, as `Extend` does.
+    fn put(&mut self, range: impl RangeBounds<K>, value: V)
+    where
+        V: Duplicate,
+    {
+        match self.store_range_splitting(range, value, |_, around| V::duplicate(around)) {
+            // An empty range covers nothing.
+            Ok(()) | Err(StoreError::EmptyRange(_)) => {}
+            Err(StoreError::Alloc(_) | StoreError::Splits(_)) => no_memory(),
+        }
+    }
+}
+
+/// Ends the program as a collection of the standard library does when there is no memory.
+pub(super) fn no_memory() -> ! {
+    std_alloc::alloc::handle_alloc_error(LAYOUT)
+}
+
+/// Stores each entry over what is there, as `BTreeMap` does; an entry that ends up on both sides of another is
+/// [duplicated](Duplicate). Empty ranges are passed over. In O(1) each if the map is empty and they come in ascending
+/// order, without overlap.
+///
+/// Where there is no memory this ends the program, as `BTreeMap` does: use [`try_extend`](MapleTree::try_extend) where that
+/// must not be.
+///
+/// ```
+/// use maple_tree::MapleTree;
+///
+/// let mut map: MapleTree<u32, u32> = MapleTree::new();
+/// map.extend([(0..100, 1), (40..50, 2)]);
+/// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=39, 1), (40..=49, 2), (50..=99, 1)]);
+/// ```
+impl<K: Key, V: Duplicate, A: NodeAlloc, S: Shape, R: RangeBounds<K>> Extend<(R, V)>
+    for MapleTree<K, V, A, S>
+{
+    fn extend<I: IntoIterator<Item = (R, V)>>(&mut self, entries: I) {
+        let mut entries = entries.into_iter();
+        // Empty ranges before the first entry are passed over.
+        while self.is_empty() {
+            match self.fill(&mut entries) {
+                Filled::All => return,
+                Filled::EmptyRange(_) => {}
+                Filled::Unordered((first, last), value) => self.put(first..=last, value),
+                Filled::Alloc(_) => no_memory(),
+            }
+        }
+        for (range, value) in entries {
+            self.put(range, value);
+        }
+    }
+}
+
+/// As `extend` of an empty map: later entries lie over earlier ones. Where there is no memory this ends the program; see
+/// [`try_from_iter`](MapleTree::try_from_iter).
+///
+/// ```
+/// use maple_tree::MapleTree;
+///
+/// let map: MapleTree<u64, u32> = (0..5).map(|i| (10 * i..10 * i + 5, i as u32)).collect();
+/// assert_eq!(map.get(32), Some(3));
+/// ```
+impl<K, V, A, S, R> FromIterator<(R, V)> for MapleTree<K, V, A, S>
+where
+    K: Key,
+    V: Duplicate,
+    A: NodeAlloc + Default,
+    S: Shape,
+    R: RangeBounds<K>,
+{
+    fn from_iter<I: IntoIterator<Item = (R, V)>>(entries: I) -> Self {
+        let mut map = Self::default();
+        map.extend(entries);
+        map
+    }
+}
+
+/// As `from_iter`.
+impl<K, V, A, S, R, const N: usize> From<[(R, V); N]> for MapleTree<K, V, A, S>
+where
+    K: Key,
+    V: Duplicate,
+    A: NodeAlloc + Default,
+    S: Shape,
+    R: RangeBounds<K>,
+{
+    fn from(entries: [(R, V); N]) -> Self {
+        entries.into_iter().collect()
+    }
+}

@@ -1,0 +1,112 @@
+//! Duplicates.
+
+use core::marker::PhantomData;
+use core::ops::RangeInclusive;
+
+use crate::alloc::reserve::AllocError;
+use crate::alloc::{Fork, NodeAlloc};
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::base::value::{Duplicate, Value};
+use crate::face::map::MapleTree;
+use crate::face::map::build::no_memory;
+use crate::node::tree::{RawTree, flags};
+use crate::write::duplicate::{CloneError, CopyWith, Verbatim};
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+    /// A duplicate of the map, in one pass over the nodes. `copy` is shown each entry once, in order, and gives the value that
+    /// the duplicate has there, or `None` to leave the entry out.
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut parent: MapleTree<u64, Box<(&str, bool)>> = MapleTree::new();
+    /// parent.insert_range(0..10, Box::new(("inherited", true)))?;
+    /// parent.insert_range(10..20, Box::new(("private", false)))?;
+    /// let child = parent.try_clone_with(|_, area| Ok::<_, ()>(area.1.then(|| Box::new(*area))));
+    /// assert_eq!(child.map_err(|_| "no memory")?.len(), 1);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for a node, or with the closure's error. What had been made has been dropped.
+    pub fn try_clone_with<E>(
+        &self,
+        copy: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> Result<Option<V>, E>,
+    ) -> Result<Self, CloneError<E>>
+    where
+        A: Fork,
+    {
+        let mut new = self.empty_like();
+        let mut copier = CopyWith::<_, V>::new(copy);
+        // SAFETY: both maps are borrowed, so that nobody writes; they have the same modes; the copier makes words out of
+        // values.
+        let done = unsafe { self.raw.dup_into(&new.raw, &mut new.alloc, &mut copier) };
+        #[cfg(feature = "tracing")]
+        crate::base::events::duplicate(self.raw.height(), done.is_ok());
+        done.map(|()| new)
+    }
+
+    /// A duplicate of the map, with [duplicates](Duplicate) of the values, in one pass over the nodes. O(n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let map: MapleTree<u64, Box<u32>> = MapleTree::from([(0..10, Box::new(1))]);
+    /// assert_eq!(map.try_clone()?, map);
+    /// # Ok::<(), maple_tree::AllocError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for a node or for a value. What had been made has been dropped.
+    pub fn try_clone(&self) -> Result<Self, AllocError>
+    where
+        V: Duplicate,
+        A: Fork,
+    {
+        if V::PLAIN {
+            let mut new = self.empty_like();
+            // SAFETY: both maps are borrowed, so that nobody writes; they have the same modes; a copy of a value's word is a
+            // value (promise of `PLAIN`).
+            let done = unsafe { self.raw.dup_into(&new.raw, &mut new.alloc, &mut Verbatim) };
+            #[cfg(feature = "tracing")]
+            crate::base::events::duplicate(self.raw.height(), done.is_ok());
+            return match done {
+                Ok(()) => Ok(new),
+                Err(CloneError::Alloc) => Err(AllocError),
+                Err(CloneError::Entry(never)) => match never {},
+            };
+        }
+        self.try_clone_with(|_, value| V::duplicate(value).map(Some).ok_or(AllocError))
+            .map_err(|_| AllocError)
+    }
+
+    /// An empty map with the same modes, and a fork of the allocator.
+    pub(super) fn empty_like(&self) -> Self
+    where
+        A: Fork,
+    {
+        let modes = if self.raw.tracks_gaps() {
+            flags::GAPS
+        } else {
+            0
+        };
+        Self {
+            raw: RawTree::new(modes),
+            alloc: self.alloc.fork(),
+            marker: PhantomData,
+        }
+    }
+}
+
+/// As [`try_clone`](MapleTree::try_clone); where there is no memory this ends the program, as the clone of a `BTreeMap` does.
+impl<K: Key, V: Duplicate, A: Fork, S: Shape> Clone for MapleTree<K, V, A, S> {
+    fn clone(&self) -> Self {
+        match self.try_clone() {
+            Ok(map) => map,
+            Err(AllocError) => no_memory(),
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! A place in the map that is to be looked at and then filled, changed or emptied.
+
+use core::fmt;
+use core::ops::{RangeBounds, RangeInclusive};
+use core::ptr::NonNull;
+
+use crate::alloc::reserve::AllocError;
+use crate::alloc::{NodeAlloc, Pool};
+use crate::base::bounds::inclusive;
+use crate::base::error::InsertError;
+use crate::base::key::Key;
+use crate::base::shape::{Native, Shape};
+use crate::base::value::Value;
+use crate::face::map::MapleTree;
+use crate::face::store;
+use crate::read::iterate::by_entry::Traverse;
+
+/// What is at a range of a map: made by [`entry`](MapleTree::entry) and [`entry_range`](MapleTree::entry_range).
+///
+/// A range is *vacant* if all of it is a hole, or part of one; then an entry can be stored just there. It is *occupied* if
+/// any entry intersects it; then the first of those is what is shown, with its whole range, which may be larger or smaller than the one
+/// asked for.
+#[derive(Debug)]
+pub enum Entry<'a, K: Key, V: Value, A: NodeAlloc = Pool, S: Shape = Native> {
+    /// An entry is there.
+    Occupied(OccupiedEntry<'a, K, V, A, S>),
+    /// It is a hole.
+    Vacant(VacantEntry<'a, K, V, A, S>),
+}
+
+/// An entry that is there.
+pub struct OccupiedEntry<'a, K: Key, V: Value, A: NodeAlloc = Pool, S: Shape = Native> {
+    map: &'a mut MapleTree<K, V, A, S>,
+    first: K,
+    last: K,
+    raw: NonNull<()>,
+}
+
+/// A range where nothing is.
+pub struct VacantEntry<'a, K: Key, V: Value, A: NodeAlloc = Pool, S: Shape = Native> {
+    map: &'a mut MapleTree<K, V, A, S>,
+    /// `None` for a range that holds no index.
+    range: Option<(K, K)>,
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+    /// What is at `key`: an entry that contains it, or a hole, in which an entry for `key` alone can be stored. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::{InsertError, MapleTree};
+    ///
+    /// let mut seen: MapleTree<u32, Box<u32>> = MapleTree::new();
+    /// for key in [3, 4, 3] {
+    ///     seen.entry(key).and_modify(|n| *n += 1).or_insert(Box::new(1))?;
+    /// }
+    /// assert_eq!(seen.get(3), Some(&2));
+    /// # Ok::<(), InsertError<Box<u32>>>(())
+    /// ```
+    pub fn entry(&mut self, key: K) -> Entry<'_, K, V, A, S> {
+        self.entry_range(key..=key)
+    }
+
+    /// What is at `range`: the first entry that intersects it, or a hole that contains all of it. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::{Entry, InsertError, MapleTree};
+    ///
+    /// let mut areas: MapleTree<u32, u32> = MapleTree::new();
+    /// areas.insert_range(10..20, 1)?;
+    /// match areas.entry_range(15..40) {
+    ///     Entry::Occupied(there) => assert_eq!(there.range(), 10..=19),
+    ///     Entry::Vacant(_) => unreachable!(),
+    /// }
+    /// assert_eq!(areas.entry_range(20..40).or_insert(2)?, 2);
+    /// assert_eq!(areas.get_range(39), Some((20..=39, 2)));
+    /// # Ok::<(), InsertError<u32>>(())
+    /// ```
+    ///
+    /// A range that holds no index is vacant, and inserting there fails with [`InsertError::EmptyRange`].
+    pub fn entry_range(&mut self, range: impl RangeBounds<K>) -> Entry<'_, K, V, A, S> {
+        let range = inclusive(&range);
+        let found = Traverse::<K, S>::new(range).next(&self.raw);
+        match found.and_then(|found| Some((found, NonNull::new(found.word)?))) {
+            Some((found, raw)) => Entry::Occupied(OccupiedEntry {
+                map: self,
+                first: found.first,
+                last: found.last,
+                raw,
+            }),
+            None => Entry::Vacant(VacantEntry { map: self, range }),
+        }
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
+    /// The range of the entry that is there, or the one that was asked for.
+    pub fn range(&self) -> RangeInclusive<K> {
+        match self {
+            Self::Occupied(entry) => entry.range(),
+            Self::Vacant(entry) => entry.range(),
+        }
+    }
+
+    /// Shows the value that is there, to be changed, to `change`.
+    #[must_use]
+    pub fn and_modify(mut self, change: impl FnOnce(V::Mut<'_>)) -> Self {
+        if let Self::Occupied(entry) = &mut self {
+            change(entry.get_mut());
+        }
+        self
+    }
+
+    /// The value that is there, or `value`, stored at the range that was asked for. O(log n).
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if it was to be stored and there is no memory, or the range is empty.
+    pub fn or_insert(self, value: V) -> Result<V::Mut<'a>, InsertError<V>> {
+        self.or_insert_with(|| value)
+    }
+
+    /// The value that is there, or what `make` makes, stored at the range that was asked for. O(log n).
+    ///
+    /// # Errors
+    ///
+    /// As [`or_insert`](Entry::or_insert).
+    pub fn or_insert_with(self, make: impl FnOnce() -> V) -> Result<V::Mut<'a>, InsertError<V>> {
+        match self {
+            Self::Occupied(entry) => Ok(entry.into_mut()),
+            Self::Vacant(entry) => entry.insert(make()),
+        }
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, A, S> {
+    /// The range that the entry covers.
+    pub fn range(&self) -> RangeInclusive<K> {
+        self.first..=self.last
+    }
+
+    /// The value.
+    pub fn get(&self) -> V::Ref<'_> {
+        // SAFETY: the value is in the map, which is borrowed.
+        unsafe { V::borrow(self.raw) }
+    }
+
+    /// The value, to be changed.
+    pub fn get_mut(&mut self) -> V::Mut<'_> {
+        // SAFETY: the value is in the map, which is exclusively borrowed by way of `self`.
+        unsafe { V::borrow_mut(self.raw) }
+    }
+
+    /// The value, to be changed for as long as the map is borrowed.
+    pub fn into_mut(self) -> V::Mut<'a> {
+        // SAFETY: the value is in the map, which is exclusively borrowed for `'a`.
+        unsafe { V::borrow_mut(self.raw) }
+    }
+
+    /// Exchanges the value, and gives the old one. O(log n).
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if there is no memory, as for [`replace`](MapleTree::replace).
+    pub fn insert(&mut self, value: V) -> Result<V, V> {
+        // The word itself is stored: made a value once more, it would become another pointer, and this one a stale one.
+        let new = value.into_raw();
+        let old = store::replace_raw(self.map, self.first, new)?;
+        self.raw = new;
+        // SAFETY: the tree gave the old word up.
+        Ok(unsafe { V::from_raw(old) })
+    }
+
+    /// Removes the entry, and gives its range and value. O(log n).
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory (joining nodes that have become too small may take some); the entry is still there then.
+    pub fn remove(self) -> Result<(RangeInclusive<K>, V), AllocError> {
+        // The entry is there.
+        let removed = store::remove(self.map, self.first)?;
+        let (range, raw) = removed.unwrap_or((self.first..=self.last, self.raw));
+        // SAFETY: the entry has been removed from the tree, which owned its value.
+        Ok((range, unsafe { V::from_raw(raw) }))
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> VacantEntry<'a, K, V, A, S> {
+    /// The range that was asked for.
+    pub fn range(&self) -> RangeInclusive<K> {
+        match self.range {
+            Some((first, last)) => first..=last,
+            None => K::ONE..=K::MIN,
+        }
+    }
+
+    /// The whole hole that the range is in. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::{Entry, MapleTree};
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::new();
+    /// map.insert_range(10..20, 1)?;
+    /// if let Entry::Vacant(hole) = map.entry(50) {
+    ///     assert_eq!(hole.hole(), 20..=u32::MAX);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn hole(&self) -> RangeInclusive<K> {
+        match self.range {
+            Some((first, _)) => {
+                let found = self.map.raw.lookup(first);
+                found.first..=found.last
+            }
+            None => self.range(),
+        }
+    }
+
+    /// Stores `value` at the range. O(log n).
+    ///
+    /// # Errors
+    ///
+    /// The value comes back if there is no memory, or the range is empty.
+    pub fn insert(self, value: V) -> Result<V::Mut<'a>, InsertError<V>> {
+        let raw = value.into_raw();
+        store::insert_raw(self.map, self.range, raw)?;
+        // SAFETY: the value is in the map now, which is exclusively borrowed for `'a`.
+        Ok(unsafe { V::borrow_mut(raw) })
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> fmt::Debug for OccupiedEntry<'_, K, V, A, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OccupiedEntry")
+            .field("range", &(self.first..=self.last))
+            .finish_non_exhaustive()
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> fmt::Debug for VacantEntry<'_, K, V, A, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("VacantEntry")
+            .field("range", &self.range.map(|(first, last)| first..=last))
+            .finish_non_exhaustive()
+    }
+}

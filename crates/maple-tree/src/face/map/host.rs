@@ -1,0 +1,199 @@
+//! How the map carries out plans: at once, and in place where that is possible.
+
+use core::ops::RangeInclusive;
+use core::ptr::NonNull;
+
+use crate::alloc::NodeAlloc;
+use crate::alloc::reserve::{AllocError, Reserve};
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::base::value::Value;
+use crate::face::host::Host;
+use crate::face::host::{Nodes, Reserved};
+use crate::face::map::MapleTree;
+use crate::node::tree::RawTree;
+use crate::node::{LAYOUT, Word};
+use crate::write::Sink;
+use crate::write::plan::Plan;
+use crate::write::quick::Quick;
+use crate::write::slot::SlotAt;
+
+/// Frees nodes at once, and hands entries to a closure.
+pub(super) struct Immediate<'a, A, F> {
+    pub(super) alloc: &'a A,
+    pub(super) entry: F,
+}
+
+impl<K, A: NodeAlloc, F: FnMut(K, K, Word)> Sink<K> for Immediate<'_, A, F> {
+    #[inline]
+    fn entry(&mut self, first: K, last: K, word: Word) {
+        (self.entry)(first, last, word);
+    }
+
+    #[inline]
+    fn node(&mut self, block: NonNull<u8>) {
+        // SAFETY: the tree's nodes come from this allocator; this one has been replaced, and there are no
+        // other users of a tree that is exclusively borrowed.
+        unsafe { self.alloc.deallocate(block, LAYOUT) }
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V, A, S> {
+    #[inline]
+    fn tree(&self) -> &RawTree<K, S> {
+        &self.raw
+    }
+
+    #[inline]
+    fn carry_out(
+        &mut self,
+        plan: Plan<K, S>,
+        entry: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let mut reserve = Reserve::new();
+        if let Err(error) = reserve.fill(plan.nodes, &self.alloc) {
+            reserve.release(&self.alloc);
+            return Err(error);
+        }
+        self.carry_out_with(plan, &mut reserve, entry);
+        Ok(())
+    }
+
+    #[inline]
+    fn carry_out_quick(
+        &mut self,
+        quick: Quick<K, S>,
+        entry: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let mut reserve = Reserve::new();
+        if let Err(error) = reserve.fill(quick.nodes(self.raw.in_rcu()), &self.alloc) {
+            reserve.release(&self.alloc);
+            return Err(error);
+        }
+        let mut sink = Immediate {
+            alloc: &self.alloc,
+            entry,
+        };
+        // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers; `quick` was just made; its
+        // nodes are reserved; its word is a value's or NULL.
+        unsafe { self.raw.apply_quick(quick, &mut reserve, &mut sink) };
+        reserve.assert_used_up();
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn fill_hole(&mut self, at: SlotAt<K, S>, range: (K, K), word: NonNull<()>) -> bool {
+        // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers; `at` was just found; the word is
+        // a value's.
+        unsafe { self.raw.fill_hole(at, range, word.as_ptr()) }
+    }
+
+    #[inline]
+    fn fill_full(
+        &mut self,
+        at: SlotAt<K, S>,
+        range: (K, K),
+        word: NonNull<()>,
+    ) -> Result<bool, AllocError> {
+        let Some(full) = self.raw.full_at(at, range) else {
+            return Ok(false);
+        };
+        let mut reserve = Reserve::new();
+        if let Err(error) = reserve.fill(full.nodes, &self.alloc) {
+            reserve.release(&self.alloc);
+            return Err(error);
+        }
+        // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers; `full` was just made, and its
+        // nodes are reserved; the word is a value's.
+        unsafe { self.raw.fill_full(full, word.as_ptr(), &mut reserve) };
+        reserve.assert_used_up();
+        Ok(true)
+    }
+
+    #[inline(always)]
+    fn vacate(&mut self, at: SlotAt<K, S>) -> bool {
+        // SAFETY: as above.
+        unsafe { self.raw.vacate(at) }
+    }
+
+    fn carry_out_keeping(
+        &mut self,
+        plan: Plan<K, S>,
+        kept: K,
+        mut entry: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        self.carry_out(plan, |first, last, word| {
+            // The entry itself is covered by its own range, and stays.
+            if first != kept {
+                entry(first, last, word);
+            }
+        })
+    }
+
+    fn discard(word: Word) {
+        if let Some(raw) = NonNull::new(word) {
+            // SAFETY: the word has been removed from the tree, which owned the value.
+            drop(unsafe { V::from_raw(raw) });
+        }
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Nodes<A> for MapleTree<K, V, A, S> {
+    fn nodes(&self) -> &A {
+        &self.alloc
+    }
+
+    fn fill(&mut self, reserve: &mut Reserve, count: usize) -> Result<(), AllocError> {
+        reserve.fill(count, &self.alloc)
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Reserved<K, V, S> for MapleTree<K, V, A, S> {
+    #[inline]
+    fn carry_out_with(
+        &mut self,
+        plan: Plan<K, S>,
+        reserve: &mut Reserve,
+        entry: impl FnMut(K, K, Word),
+    ) {
+        let mut sink = Immediate {
+            alloc: &self.alloc,
+            entry,
+        };
+        // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers;
+        // the plan was just made; its nodes are reserved; its word is a value's or NULL.
+        unsafe { self.raw.apply(plan, reserve, &mut sink) }
+    }
+
+    fn carry_out_quick_with(
+        &mut self,
+        quick: Quick<K, S>,
+        reserve: &mut Reserve,
+        entry: impl FnMut(K, K, Word),
+    ) {
+        let mut sink = Immediate {
+            alloc: &self.alloc,
+            entry,
+        };
+        // SAFETY: as in `carry_out_with`, for `quick`.
+        unsafe { self.raw.apply_quick(quick, reserve, &mut sink) }
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+    /// Turns a taker of values into a taker of words. One that has panicked is not called again: what comes after that is dropped.
+    pub(super) fn owned(mut take: impl FnMut(RangeInclusive<K>, V)) -> impl FnMut(K, K, Word) {
+        let mut called = false;
+        move |first, last, word| {
+            if let Some(raw) = NonNull::new(word) {
+                // SAFETY: the word has been removed from the tree, which owned the value.
+                let value = unsafe { V::from_raw(raw) };
+                if !called {
+                    called = true;
+                    take(first..=last, value);
+                    called = false;
+                }
+            }
+        }
+    }
+}

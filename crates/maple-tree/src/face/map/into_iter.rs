@@ -1,0 +1,112 @@
+//! Taking a map apart.
+
+use core::fmt;
+use core::iter::FusedIterator;
+use core::mem;
+use core::ops::RangeInclusive;
+use core::ptr::NonNull;
+
+use crate::alloc::{NodeAlloc, Pool};
+use crate::base::key::Key;
+use crate::base::shape::{Native, Shape};
+use crate::base::value::Value;
+use crate::face::map::MapleTree;
+use crate::read::iterate::by_entry::Traverse;
+
+/// The entries of a map, which is no more: values with their ranges, in order, from both ends. Those that are not taken are dropped with
+/// it. Made by [`into_iter`](MapleTree::into_iter).
+pub struct IntoIter<K: Key, V: Value, A: NodeAlloc = Pool, S: Shape = Native> {
+    /// Its nodes and its allocator are whole; the values before and behind what `at` has left are gone.
+    map: mem::ManuallyDrop<MapleTree<K, V, A, S>>,
+    at: Traverse<K, S>,
+}
+
+// SAFETY: it owns what a map owns, and the handles that it keeps lead to nodes of its own.
+unsafe impl<K: Key, V: Value + Send, A: NodeAlloc + Send, S: Shape> Send for IntoIter<K, V, A, S> {}
+// SAFETY: nothing can be done with a shared one.
+unsafe impl<K: Key, V: Value + Sync, A: NodeAlloc + Sync, S: Shape> Sync for IntoIter<K, V, A, S> {}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> IntoIterator for MapleTree<K, V, A, S> {
+    type Item = (RangeInclusive<K>, V);
+    type IntoIter = IntoIter<K, V, A, S>;
+
+    /// The entries, in order, as values. O(1) for each, amortised; allocates nothing.
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, Box<&str>> = MapleTree::new();
+    /// map.try_extend([(0..10, Box::new("low")), (90..99, Box::new("high"))])?;
+    /// let mut entries = map.into_iter();
+    /// assert_eq!(entries.next_back(), Some((90..=98, Box::new("high"))));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    fn into_iter(self) -> IntoIter<K, V, A, S> {
+        IntoIter {
+            map: mem::ManuallyDrop::new(self),
+            at: Traverse::new(Some((K::MIN, K::MAX))),
+        }
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+    /// The values, in the order of their ranges, from both ends.
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let map: MapleTree<u32, u32> = MapleTree::from([(0..10, 7), (90..99, 8)]);
+    /// assert_eq!(map.into_values().collect::<Vec<_>>(), [7, 8]);
+    /// ```
+    pub fn into_values(self) -> impl DoubleEndedIterator<Item = V> + FusedIterator {
+        self.into_iter().map(|(_, value)| value)
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Iterator for IntoIter<K, V, A, S> {
+    type Item = (RangeInclusive<K>, V);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let found = self.at.next(&self.map.raw)?;
+        let raw = NonNull::new(found.word)?;
+        // SAFETY: words in the tree are values; a traversal yields each once, and nobody else has the map.
+        Some((found.first..=found.last, unsafe { V::from_raw(raw) }))
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> DoubleEndedIterator for IntoIter<K, V, A, S> {
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let found = self.at.next_back(&self.map.raw)?;
+        let raw = NonNull::new(found.word)?;
+        // SAFETY: as in `next`.
+        Some((found.first..=found.last, unsafe { V::from_raw(raw) }))
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> FusedIterator for IntoIter<K, V, A, S> {}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Drop for IntoIter<K, V, A, S> {
+    fn drop(&mut self) {
+        /// Goes on where dropping a value has panicked, and frees the nodes.
+        struct Finish<'a, K: Key, V: Value, A: NodeAlloc, S: Shape>(&'a mut IntoIter<K, V, A, S>);
+
+        impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Drop for Finish<'_, K, V, A, S> {
+            fn drop(&mut self) {
+                self.0.by_ref().for_each(drop);
+                self.0.map.free_nodes();
+                // SAFETY: the iterator is being dropped, and its map is not used again. Without nodes there is nothing left in it but the
+                // allocator.
+                unsafe { mem::ManuallyDrop::drop(&mut self.0.map) };
+            }
+        }
+
+        let finish = Finish(self);
+        finish.0.by_ref().for_each(drop);
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> fmt::Debug for IntoIter<K, V, A, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IntoIter").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,203 @@
+//! Looking things up, and changing values where they are.
+
+use core::ops::{RangeBounds, RangeInclusive};
+use core::ptr::NonNull;
+
+use crate::alloc::NodeAlloc;
+use crate::base::bounds::inclusive;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::base::value::Value;
+use crate::face::iter::{Iter, IterMut};
+use crate::face::look_ups::{checks, cursors, look_ups, surveys};
+use crate::face::map::CursorMut;
+use crate::face::map::MapleTree;
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+    look_ups!(
+        Iter,
+        "# use maple_tree::MapleTree;
+# let mut map: MapleTree<u64, u32> = MapleTree::new();
+# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"
+    );
+
+    cursors!(
+        "# use maple_tree::MapleTree;
+# let mut map: MapleTree<u64, u32> = MapleTree::new();
+# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"
+    );
+
+    surveys!(
+        "# use maple_tree::MapleTree;
+# let mut map: MapleTree<u64, u32> = MapleTree::with_gaps();
+# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"
+    );
+
+    checks!();
+
+    /// The value at `key`, to be changed. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..10, Box::new(1))]);
+    /// if let Some(value) = map.get_mut(3) {
+    ///     *value += 1;
+    /// }
+    /// assert_eq!(map.get(9), Some(&2));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[inline]
+    pub fn get_mut(&mut self, key: K) -> Option<V::Mut<'_>> {
+        // SAFETY: words in the tree are values, and `self` is exclusively borrowed for the view.
+        NonNull::new(self.raw.load(key)).map(|raw| unsafe { V::borrow_mut(raw) })
+    }
+    /// The entry at `key`, with its range, to be changed. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..10, Box::new(1))]);
+    /// if let Some((range, value)) = map.get_range_mut(3) {
+    ///     *value += range.end();
+    /// }
+    /// assert_eq!(map.get(0), Some(&10));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn get_range_mut(&mut self, key: K) -> Option<(RangeInclusive<K>, V::Mut<'_>)> {
+        let found = self.raw.lookup(key);
+        // SAFETY: as in `get_mut`.
+        let value = NonNull::new(found.word).map(|raw| unsafe { V::borrow_mut(raw) })?;
+        Some((found.first..=found.last, value))
+    }
+    /// The first entry that intersects `bounds`, to be changed. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..10, Box::new(1)), (20..30, Box::new(2))]);
+    /// if let Some((_, value)) = map.find_mut(15..) {
+    ///     *value = 7;
+    /// }
+    /// assert_eq!(map.get(20), Some(&7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn find_mut(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+    ) -> Option<(RangeInclusive<K>, V::Mut<'_>)> {
+        self.range_mut(bounds).next()
+    }
+
+    /// The last entry that intersects `bounds`, to be changed. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..10, Box::new(1)), (20..30, Box::new(2))]);
+    /// if let Some((_, value)) = map.find_rev_mut(..15) {
+    ///     *value = 7;
+    /// }
+    /// assert_eq!(map.get(0), Some(&7));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn find_rev_mut(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+    ) -> Option<(RangeInclusive<K>, V::Mut<'_>)> {
+        self.range_mut(bounds).next_back()
+    }
+    /// The entry with the lowest range, to be changed. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(5..9, Box::new(2))]);
+    /// if let Some((_, value)) = map.first_mut() {
+    ///     *value += 10;
+    /// }
+    /// assert_eq!(map.get(7), Some(&12));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn first_mut(&mut self) -> Option<(RangeInclusive<K>, V::Mut<'_>)> {
+        self.iter_mut().next()
+    }
+
+    /// The entry with the highest range, to be changed. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..5, Box::new(1)), (5..9, Box::new(2))]);
+    /// if let Some((_, value)) = map.last_mut() {
+    ///     *value += 10;
+    /// }
+    /// assert_eq!(map.get(7), Some(&12));
+    /// ```
+    pub fn last_mut(&mut self) -> Option<(RangeInclusive<K>, V::Mut<'_>)> {
+        self.iter_mut().next_back()
+    }
+
+    /// The values in the order of their ranges, to be changed.
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..5, Box::new(1)), (5..9, Box::new(2))]);
+    /// map.values_mut().for_each(|value| *value *= 2);
+    /// assert_eq!(map.into_values().map(|value| *value).collect::<Vec<_>>(), [2, 4]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn values_mut(&mut self) -> impl DoubleEndedIterator<Item = V::Mut<'_>> {
+        self.iter_mut().map(|(_, value)| value)
+    }
+
+    /// All entries in order, to be changed.
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..5, Box::new(0)), (5..9, Box::new(0))]);
+    /// for (range, value) in map.iter_mut() {
+    ///     *value = range.end() - range.start() + 1;
+    /// }
+    /// assert_eq!(map.get(6), Some(&4));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn iter_mut(&mut self) -> IterMut<'_, K, V, S> {
+        self.range_mut(..)
+    }
+
+    /// The entries that intersect `bounds`, in order, to be changed.
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..5, Box::new(1)), (5..9, Box::new(2))]);
+    /// map.range_mut(6..).for_each(|(_, value)| *value = 0);
+    /// assert_eq!((map.get(0), map.get(5)), (Some(&1), Some(&0)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn range_mut(&mut self, bounds: impl RangeBounds<K>) -> IterMut<'_, K, V, S> {
+        IterMut::new(&mut self.raw, inclusive(&bounds))
+    }
+    /// A position in the map that changes it, with a range to look for or to store at.
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::from([(0..5, 1), (5..9, 2)]);
+    /// let mut cursor = map.cursor_mut(0..=0);
+    /// while let Some(value) = cursor.find(..) {
+    ///     if value == 1 {
+    ///         cursor.erase()?;
+    ///     }
+    /// }
+    /// drop(cursor);
+    /// assert_eq!(map.first(), Some((5..=8, 2)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn cursor_mut(&mut self, range: impl RangeBounds<K>) -> CursorMut<'_, K, V, A, S> {
+        CursorMut::new(self, inclusive(&range))
+    }
+}

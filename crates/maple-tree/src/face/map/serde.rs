@@ -1,0 +1,207 @@
+//! Maps by `serde`: a sequence of `(first, last, value)`, ends included, in ascending order.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::RangeInclusive;
+
+use lock_api::RawMutex;
+use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
+use serde::ser::{Serialize, SerializeSeq, Serializer};
+
+use crate::alloc::NodeAlloc;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::base::value::{ArcRef, Value};
+use crate::face::map::MapleTree;
+use crate::face::map::build::Filled;
+use crate::face::sync::SyncMapleTree;
+use crate::reclaim::Reclaim;
+
+/// As a sequence of `(first, last, value)`, whose length is told beforehand. O(n).
+impl<K, V, A, S> Serialize for MapleTree<K, V, A, S>
+where
+    K: Key + Serialize,
+    V: Value,
+    for<'a> V::Ref<'a>: Serialize,
+    A: NodeAlloc,
+    S: Shape,
+{
+    fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
+        let mut sequence = serializer.serialize_seq(Some(self.len()))?;
+        for (range, value) in self {
+            sequence.serialize_element(&(range.start(), range.end(), value))?;
+        }
+        sequence.end()
+    }
+}
+
+/// As a map without concurrent readers, with the entries as a reader's iterator finds them. How many there are is not told
+/// beforehand: a format that must know is better given a duplicate.
+impl<K, V, R, A, L, S> Serialize for SyncMapleTree<K, V, R, A, L, S>
+where
+    K: Key + Serialize,
+    V: Value + Send + Sync + 'static,
+    for<'a> V::Ref<'a>: Serialize,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
+        let reader = self.read();
+        let mut sequence = serializer.serialize_seq(None)?;
+        for (range, value) in reader.iter() {
+            sequence.serialize_element(&(range.start(), range.end(), value))?;
+        }
+        sequence.end()
+    }
+}
+
+impl<T: Serialize> Serialize for ArcRef<'_, T> {
+    fn serialize<U: Serializer>(&self, serializer: U) -> Result<U::Ok, U::Error> {
+        (***self).serialize(serializer)
+    }
+}
+
+/// From a sequence of `(first, last, value)` in ascending order, with full leaves. O(n). A range whose last index is below the first, or that
+/// begins before the one before has ended, is an error, and so is want of memory; what had been read has been dropped then.
+///
+/// The map does not track gaps: see [`deserialize_into`](MapleTree::deserialize_into).
+///
+/// ```
+/// use maple_tree::MapleTree;
+///
+/// let map: MapleTree<u32, u32> = serde_json::from_str("[[0, 9, 7], [20, 29, 8]]")?;
+/// assert_eq!(map.get_range(25), Some((20..=29, 8)));
+/// assert_eq!(serde_json::to_string(&map)?, "[[0,9,7],[20,29,8]]");
+/// assert!(serde_json::from_str::<MapleTree<u32, u32>>("[[0, 9, 7], [9, 12, 8]]").is_err());
+/// # Ok::<(), serde_json::Error>(())
+/// ```
+impl<'de, K, V, A, S> Deserialize<'de> for MapleTree<K, V, A, S>
+where
+    K: Key + Deserialize<'de>,
+    V: Value + Deserialize<'de>,
+    A: NodeAlloc + Default,
+    S: Shape,
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut map = Self::default();
+        map.deserialize_into(deserializer)?;
+        Ok(map)
+    }
+}
+
+/// As for [`MapleTree`].
+impl<'de, K, V, R, A, L, S> Deserialize<'de> for SyncMapleTree<K, V, R, A, L, S>
+where
+    K: Key + Deserialize<'de>,
+    V: Value + Deserialize<'de> + Send + Sync + 'static,
+    R: Reclaim + Default,
+    A: NodeAlloc + Default + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let map = MapleTree::deserialize(deserializer)?;
+        Ok(Self::from_exclusive(map, R::default()))
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+    /// Replaces the content by what a deserializer has; the map keeps its mode and its allocator. O(n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u64, u32> = MapleTree::with_gaps();
+    /// map.deserialize_into(&mut serde_json::Deserializer::from_str("[[0, 9, 7]]"))?;
+    /// assert!(map.tracks_gaps());
+    /// assert_eq!(map.gap_up(.., 5), Some(10));
+    /// # Ok::<(), serde_json::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The deserializer's, or if the entries are not in ascending order without overlap, or if there is no memory. The map is empty then.
+    pub fn deserialize_into<'de, D>(&mut self, deserializer: D) -> Result<(), D::Error>
+    where
+        K: Deserialize<'de>,
+        V: Deserialize<'de>,
+        D: Deserializer<'de>,
+    {
+        self.clear();
+        let result = deserializer.deserialize_seq(Into { map: self });
+        if result.is_err() {
+            self.clear();
+        }
+        result
+    }
+}
+
+/// Fills a map, which is empty.
+struct Into<'m, K: Key, V: Value, A: NodeAlloc, S: Shape> {
+    map: &'m mut MapleTree<K, V, A, S>,
+}
+
+impl<'de, K, V, A, S> Visitor<'de> for Into<'_, K, V, A, S>
+where
+    K: Key + Deserialize<'de>,
+    V: Value + Deserialize<'de>,
+    A: NodeAlloc,
+    S: Shape,
+{
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a sequence of (first, last, value) in ascending order")
+    }
+
+    fn visit_seq<T: SeqAccess<'de>>(self, access: T) -> Result<(), T::Error> {
+        let mut entries = Entries {
+            access,
+            error: None,
+            marker: PhantomData::<(K, V)>,
+        };
+        let filled = self.map.fill(&mut entries);
+        if let Some(error) = entries.error {
+            return Err(error);
+        }
+        match filled {
+            Filled::All => Ok(()),
+            Filled::Unordered((first, last), _) => Err(T::Error::custom(format_args!(
+                "the range {first}..={last} begins before the one before it has ended"
+            ))),
+            Filled::EmptyRange(_) => Err(T::Error::custom(
+                "a range whose last index is below its first",
+            )),
+            Filled::Alloc(_) => Err(T::Error::custom("no memory for a tree node")),
+        }
+    }
+}
+
+/// The entries of a sequence, up to the first error.
+struct Entries<'de, T: SeqAccess<'de>, K, V> {
+    access: T,
+    error: Option<T::Error>,
+    marker: PhantomData<(K, V)>,
+}
+
+impl<'de, T, K, V> Iterator for Entries<'de, T, K, V>
+where
+    T: SeqAccess<'de>,
+    K: Deserialize<'de>,
+    V: Deserialize<'de>,
+{
+    type Item = (RangeInclusive<K>, V);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match self.access.next_element::<(K, K, V)>() {
+            Ok(Some((first, last, value))) => Some((first..=last, value)),
+            Ok(None) => None,
+            Err(error) => {
+                self.error = Some(error);
+                None
+            }
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Changes of the map as a whole.
+
+use core::mem::needs_drop;
+use core::ops::RangeInclusive;
+use core::ptr::NonNull;
+
+use crate::alloc::reserve::AllocError;
+use crate::alloc::{Fork, NodeAlloc};
+use crate::base::error::EraseError;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::base::unwind::each;
+use crate::base::value::Value;
+use crate::face::host::Host;
+use crate::face::host::Reserved;
+use crate::face::map::MapleTree;
+use crate::face::map::host::Immediate;
+use crate::node::tree::{RawTree, Root};
+use crate::node::{NULL, Node};
+use crate::read::iterate::by_entry::Traverse;
+use crate::write::apply::bury;
+use crate::write::merge::{Set, merge, upper_part};
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+    /// Removes the entry with the lowest range, and gives it. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut queue: MapleTree<u32, u32> = MapleTree::from([(5..9, 1), (20..30, 2)]);
+    /// assert_eq!(queue.pop_first(), Ok(Some((5..=8, 1))));
+    /// assert_eq!(queue.pop_last(), Ok(Some((20..=29, 2))));
+    /// assert_eq!(queue.pop_last(), Ok(None));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory (joining nodes that have become too small may take some); the entry is still there then.
+    pub fn pop_first(&mut self) -> Result<Option<(RangeInclusive<K>, V)>, AllocError> {
+        let first = Traverse::<K, S>::new(Some((K::MIN, K::MAX))).next(&self.raw);
+        first.map_or(Ok(None), |found| self.remove(found.first))
+    }
+
+    /// Removes the entry with the highest range, and gives it. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// map.try_extend([(5..9, 1), (20..30, 2)])?;
+    /// assert_eq!(map.pop_last()?, Some((20..=29, 2)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`pop_first`](MapleTree::pop_first).
+    pub fn pop_last(&mut self) -> Result<Option<(RangeInclusive<K>, V)>, AllocError> {
+        let last = Traverse::<K, S>::new(Some((K::MIN, K::MAX))).next_back(&self.raw);
+        last.map_or(Ok(None), |found| self.remove(found.first))
+    }
+
+    /// Drops the entries for which `keep` says no. O(n), and O(log n) for each that is dropped.
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::from([(0..10, 1), (10..20, 2), (20..30, 3)]);
+    /// map.retain(|range, value| range.contains(&5) || value == 3)?;
+    /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=9, 1), (20..=29, 3)]);
+    /// # Ok::<(), maple_tree::AllocError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory (joining nodes that have become too small may take some); the entries before have been looked at, the others,
+    /// and the one that could not be dropped, are still there.
+    pub fn retain(
+        &mut self,
+        mut keep: impl FnMut(RangeInclusive<K>, V::Mut<'_>) -> bool,
+    ) -> Result<(), AllocError> {
+        let mut entries = Traverse::<K, S>::new(Some((K::MIN, K::MAX)));
+        while let Some(found) = entries.next(&self.raw) {
+            let Some(raw) = NonNull::new(found.word) else {
+                continue;
+            };
+            // SAFETY: the word is in the tree, which is exclusively borrowed; a traversal yields each entry once.
+            if !keep(found.first..=found.last, unsafe { V::borrow_mut(raw) }) {
+                self.remove(found.first)?;
+                // Anew: there may be other nodes now.
+                let rest = found.last.successor().map(|first| (first, K::MAX));
+                entries = Traverse::new(rest);
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the entries from `key` on out of the map, and gives them as a map with the same modes and a [fork](Fork) of the allocator. O(n) in
+    /// what is taken.
+    ///
+    /// ```
+    /// use maple_tree::{EraseError, MapleTree};
+    ///
+    /// let mut low: MapleTree<u32, u32> = MapleTree::from([(0..10, 1), (10..20, 2)]);
+    /// let high = low.split_off(10)?;
+    /// assert_eq!((low.last(), high.first()), (Some((0..=9, 1)), Some((10..=19, 2))));
+    /// assert_eq!(low.split_off(5).err(), Some(EraseError::Splits));
+    /// # Ok::<(), EraseError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If an entry would have to be in both maps ([`EraseError::Splits`]; see [`split_off_splitting`](MapleTree::split_off_splitting)), or if
+    /// there is no memory ([`EraseError::Alloc`]). The map is as it was then.
+    pub fn split_off(&mut self, key: K) -> Result<Self, EraseError>
+    where
+        A: Fork,
+    {
+        self.split_off_splitting(key, |_, _| None)
+    }
+
+    /// As [`split_off`](MapleTree::split_off); if an entry reaches from below `key` to it, the new map has there the value that `split` makes
+    /// from that entry and the range of its upper part.
+    ///
+    /// ```
+    /// use maple_tree::{EraseError, MapleTree};
+    ///
+    /// let mut low: MapleTree<u32, Box<u32>> = MapleTree::from([(0..100, Box::new(7))]);
+    /// let high = low.split_off_splitting(40, |range, value| Some(Box::new(*value + *range.start())))?;
+    /// assert_eq!((low.last(), high.first()), (Some((0..=39, &7)), Some((40..=99, &47))));
+    /// # Ok::<(), EraseError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory, or (as [`EraseError::Splits`]) if `split` gives `None`. The map is as it was then.
+    pub fn split_off_splitting(
+        &mut self,
+        key: K,
+        split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+    ) -> Result<Self, EraseError>
+    where
+        A: Fork,
+    {
+        let high = self.empty_like();
+        let plan = self.raw.plan_store(key, K::MAX, NULL);
+        let nodes = Set::aside(plan.nodes, &self.alloc).map_err(|AllocError| EraseError::Alloc)?;
+        // SAFETY: the map is exclusively borrowed, and words in it are values.
+        let (root, height) =
+            unsafe { upper_part::<K, V, S, A>(&self.raw, key, &high.alloc, split) }?;
+        let mut nodes = nodes.take();
+        high.raw.publish_root(root, height);
+        // The values are in the other map now.
+        self.carry_out_with(plan, &mut nodes, |_, _, _| {});
+        Ok(high)
+    }
+
+    /// Moves all entries of `other` into this map. Where they meet entries of this one, those of `other` prevail, as with `BTreeMap`: what they
+    /// cover is dropped, what overlaps one end of them keeps what is outside. O(n + m): the map is built anew, with full leaves; the nodes of both maps are
+    /// freed when that has succeeded.
+    ///
+    /// ```
+    /// use maple_tree::{EraseError, MapleTree};
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::from([(0..10, 1), (10..20, 2)]);
+    /// let mut other = MapleTree::from([(5..12, 3)]);
+    /// map.append(&mut other)?;
+    /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=4, 1), (5..=11, 3), (12..=19, 2)]);
+    /// assert!(other.is_empty());
+    /// assert_eq!(map.append(&mut MapleTree::from([(6..8, 4)])), Err(EraseError::Splits));
+    /// # Ok::<(), EraseError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If an entry of this map would end up on both sides of one of `other` ([`EraseError::Splits`]; see
+    /// [`append_splitting`](MapleTree::append_splitting)), or if there is no memory ([`EraseError::Alloc`]). Both maps are as they were then.
+    pub fn append(&mut self, other: &mut Self) -> Result<(), EraseError> {
+        self.append_splitting(other, |_, _| None)
+    }
+
+    /// As [`append`](MapleTree::append); of an entry that ends up on several sides of others, each part but the lowest gets the value that
+    /// `split` makes from that entry and the range of the part.
+    ///
+    /// ```
+    /// use maple_tree::{EraseError, MapleTree};
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::from([(0..100, 1)]);
+    /// map.append_splitting(&mut MapleTree::from([(10..20, 2), (40..50, 3)]), |_, value| Some(value))?;
+    /// let values: Vec<_> = map.values().collect();
+    /// assert_eq!(values, [1, 2, 1, 3, 1]);
+    /// # Ok::<(), EraseError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory, or (as [`EraseError::Splits`]) if `split` gives `None`. Both maps are as they were then; what `split` had made has
+    /// been dropped.
+    pub fn append_splitting(
+        &mut self,
+        other: &mut Self,
+        split: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+    ) -> Result<(), EraseError> {
+        if other.is_empty() {
+            return Ok(());
+        }
+        // SAFETY: both maps are exclusively borrowed, and words in them are values.
+        let merged = unsafe { merge::<K, V, S, A>(&self.raw, &other.raw, &self.alloc, split) }?;
+        other.free_nodes();
+        let old = self.raw.root();
+        self.raw.publish_root(merged.root, merged.height);
+        if let Root::Node(node) = old {
+            self.free(node);
+        }
+        let covered = merged.covered;
+        each(0..covered.len(), |i| Self::discard(covered[i].word));
+        Ok(())
+    }
+
+    /// Drops all entries and nodes. Never fails. The map keeps its mode. O(n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// map.insert(7, 1)?;
+    /// map.clear();
+    /// assert!(map.is_empty() && map.tracks_gaps());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn clear(&mut self) {
+        // SAFETY: `self` is exclusively borrowed: there are no other writers and no readers.
+        unsafe { demolish::<K, V, A, S>(&self.raw, &self.alloc) }
+    }
+
+    /// Gives all nodes back, and leaves the map empty. The values are somebody else's.
+    pub(crate) fn free_nodes(&mut self) {
+        let root = self.raw.root();
+        self.raw.publish_root(NULL, 0);
+        if let Root::Node(node) = root {
+            // SAFETY: the map's nodes are all that came from its allocator, and nothing leads to them any more.
+            if !unsafe { self.alloc.deallocate_all() } {
+                self.free(node);
+            }
+        }
+    }
+
+    /// Gives the nodes of a tree that nothing leads to any more back one by one. The values are somebody else's.
+    fn free(&self, root: Node<K, S>) {
+        let mut sink = Immediate {
+            alloc: &self.alloc,
+            entry: |_, _, _| {},
+        };
+        bury(root, K::MIN, K::MAX, (K::MIN, K::MAX), &mut sink);
+    }
+}
+
+/// Empties a tree: drops the values, and gives the nodes back.
+///
+/// # Safety
+///
+/// The words in the tree are values of `V`, its nodes came from `alloc`, and nobody else uses it.
+pub(crate) unsafe fn demolish<K: Key, V: Value, A: NodeAlloc, S: Shape>(
+    raw: &RawTree<K, S>,
+    alloc: &A,
+) {
+    let root = raw.root();
+    raw.publish_root(NULL, 0);
+    match root {
+        Root::Empty => {}
+        Root::Single(word) => MapleTree::<K, V, A, S>::discard(word),
+        Root::Node(node) => {
+            // SAFETY: nothing leads to the nodes any more.
+            if !needs_drop::<V>() && unsafe { alloc.deallocate_all() } {
+                return;
+            }
+            let entry = |_, _, word| MapleTree::<K, V, A, S>::discard(word);
+            let mut sink = Immediate { alloc, entry };
+            bury(node, K::MIN, K::MAX, (K::MIN, K::MAX), &mut sink);
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! A map whose clones share their nodes: a snapshot takes one counted reference to the root, whatever the size, and a node is
+//! copied when one of those who share it first writes it.
+//!
+//! # Why a type of its own
+//!
+//! In the other trees a node names its parent, and writes climb. A node that several trees lead to has several parents, so
+//! here the first word holds a [count](crate::node) instead, and writes keep the [path](path) that they came down on. What is the same is shared:
+//! the layout of nodes, the search in them, look-ups, iterators and the search for gaps, none of which look at the first word but for
+//! `end`. A tree that is never snapshotted pays nothing for those that are. (Copying the path that a write takes and then writing with parents as ever
+//! was the other choice: but children that stay shared would have to be told their new parent, and there is only one word.)
+//!
+//! # Who may write what
+//!
+//! A node is *owned* if its count is 1 and so is that of every node above it: only this tree leads to it, and `&mut self` says that nobody is
+//! looking through this tree. Owned nodes are changed in place, others are never written but for their count. Trees that share nodes
+//! may therefore be read and written at the same time, on different threads, without a lock. Why one load is enough to know that
+//! a node is owned, and how the counts are ordered, is argued in `node/count.rs`.
+//!
+//! A write counts and reserves its nodes first, and [duplicates](crate::Duplicate) the values of a leaf that it has to copy; it then applies the
+//! change, which cannot fail. The nodes counted and those used are compared.
+//!
+//! # The structure
+//!
+//! That of the other trees: leaves on one level, pivots ascending, no two holes that neighbour each other, exact gaps, and at least three eighths of
+//! the slots used (two at least) but in the root and in the last node of each level. An entry never stands in the root by itself.
+//! [`CowMapleTree::check`] checks it, [`CowMapleTree::check_family`] also that every count is exact.
+
+mod alloc;
+mod check;
+mod convert;
+mod copy;
+mod leaf;
+mod level;
+mod new;
+mod path;
+mod prepare;
+mod rebuild;
+mod release;
+mod rewrite;
+mod write;
+
+use core::fmt;
+use core::marker::PhantomData;
+
+use crate::alloc::Global;
+use crate::base::key::Key;
+use crate::base::shape::{Native, Shape};
+use crate::base::value::Value;
+use crate::face::iter::Iter;
+use crate::face::look_ups::{look_ups, surveys};
+use crate::node::NULL;
+use crate::node::tree::{RawTree, Root, flags};
+
+pub use alloc::SharedAlloc;
+pub use check::Sharing;
+use release::release;
+
+/// A map from ranges of `K` to values, of which a [`snapshot`](CowMapleTree::snapshot) takes O(1).
+///
+/// Snapshots share their nodes; a write copies those of its path that are shared, O(log n), and later writes nearby are in place. Each
+/// snapshot is a map of its own: it can be read and written, and be sent to another thread, while the others are read and written.
+///
+/// When a leaf is copied its values are made once more ([`Duplicate`](crate::Duplicate)): `Arc`, integers and `&'static T` cost next to
+/// nothing, a `Box` is cloned. Apart from that it is used as a [`MapleTree`](crate::MapleTree). No method aborts or panics (unless duplicating or
+/// dropping a value does), and a write that fails changes no map of the family. After a panic nothing leaks and all maps are whole; a second
+/// one while the first unwinds ends the program.
+///
+/// Nobody waits: maps that share nodes have no lock in common, and what one of them does is never seen by another. A map that is read by several
+/// threads through references is one that nobody writes; who wants to write takes a snapshot.
+///
+/// ```
+/// use maple_tree::CowMapleTree;
+///
+/// let mut now: CowMapleTree<u64, u32> = CowMapleTree::with_gaps();
+/// now.insert_range(0x1000..0x5000, 1)?;
+/// let before = now.snapshot();
+/// now.store_range(0x2000..0x3000, 2)?;
+///
+/// assert_eq!((before.get(0x2000), now.get(0x2000)), (Some(1), Some(2)));
+/// assert_eq!(before.len(), 1);
+/// assert_eq!(now.iter().map(|(_, v)| v).collect::<Vec<_>>(), [1, 2, 1]);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Where nodes come from
+///
+/// Unless another allocator is named, nodes come from the global one, whose handles take no room and no time. With a pool, a write after a
+/// snapshot, which copies a few nodes, takes about half the time. A pool in a `static`, or one that outlives the maps in another way, is referred to
+/// and costs a snapshot nothing; a handle that is counted ([`SharedPool`](crate::alloc::SharedPool) itself, or an `Arc`) makes it take half as long
+/// again.
+///
+/// ```
+/// use maple_tree::CowMapleTree;
+/// use maple_tree::alloc::SharedPool;
+///
+/// static NODES: SharedPool = SharedPool::new();
+///
+/// let mut map: CowMapleTree<u64, u32, &SharedPool> = CowMapleTree::new_in(&NODES);
+/// map.insert_range(0..10, 1)?;
+/// let before = map.snapshot();
+/// map.store_range(3..5, 2)?;
+/// assert_eq!((before.get(4), map.get(4)), (Some(1), Some(2)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct CowMapleTree<K: Key, V: Value, A: SharedAlloc = Global, S: Shape = Native> {
+    /// Owns one count of its root. Never an entry by itself.
+    raw: RawTree<K, S>,
+    alloc: A,
+    marker: PhantomData<V>,
+}
+
+// SAFETY: snapshots on several threads view the same values (`V: Sync`), and the last one drops them (`V: Send`); nodes are counted
+// by atomics, and given back to a clone of the allocator.
+unsafe impl<K, V, A, S> Send for CowMapleTree<K, V, A, S>
+where
+    K: Key,
+    V: Value + Send + Sync,
+    A: SharedAlloc + Send,
+    S: Shape,
+{
+}
+// SAFETY: as above; a snapshot can be made, and with it a clone of the allocator, through a shared reference.
+unsafe impl<K, V, A, S> Sync for CowMapleTree<K, V, A, S>
+where
+    K: Key,
+    V: Value + Send + Sync,
+    A: SharedAlloc + Send + Sync,
+    S: Shape,
+{
+}
+
+impl<K: Key, V: Value, S: Shape> CowMapleTree<K, V, Global, S> {
+    const_unless_loom! {
+        /// An empty map. Allocates nothing.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self::new_in(Global)
+        }
+    }
+
+    const_unless_loom! {
+        /// An empty map that keeps the sizes of its holes, so that a gap is found in O(log n). Allocates nothing.
+        #[must_use]
+        pub const fn with_gaps() -> Self {
+            Self::with_gaps_in(Global)
+        }
+    }
+}
+
+impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
+    const_unless_loom! {
+        /// An empty map whose nodes come from `alloc`. Allocates nothing.
+        #[must_use]
+        pub const fn new_in(alloc: A) -> Self {
+            Self {
+                raw: RawTree::new(0),
+                alloc,
+                marker: PhantomData,
+            }
+        }
+    }
+
+    const_unless_loom! {
+        /// As [`with_gaps`](CowMapleTree::with_gaps), with nodes from `alloc`.
+        #[must_use]
+        pub const fn with_gaps_in(alloc: A) -> Self {
+            Self {
+                raw: RawTree::new(flags::GAPS),
+                alloc,
+                marker: PhantomData,
+            }
+        }
+    }
+
+    /// Where the nodes come from: each map of a family has a clone.
+    pub fn allocator(&self) -> &A {
+        &self.alloc
+    }
+
+    fn raw(&self) -> &RawTree<K, S> {
+        &self.raw
+    }
+
+    /// A map that holds what this one does, and shares its nodes. O(1): one count is raised. Allocates nothing and cannot fail. Others may
+    /// take snapshots of the same map at the same time, and read it.
+    ///
+    /// A map whose nodes more than 2⁵⁵ others share at once (2²³ on 32-bit machines) works as any other, but those nodes are never freed.
+    ///
+    /// ```
+    /// use maple_tree::CowMapleTree;
+    ///
+    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// map.insert_range(0..10, 1)?;
+    /// let mut other = map.snapshot();
+    /// other.erase_range(3..5)?;
+    /// assert!(map.contains(3) && !other.contains(3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use = "a snapshot that is dropped at once is of no use"]
+    #[inline]
+    pub fn snapshot(&self) -> Self {
+        if let Root::Node(root) = self.raw.root() {
+            root.raise();
+        }
+        let raw = RawTree::new(self.raw.flags());
+        raw.publish_root(self.raw.root_word(), self.raw.height());
+        Self {
+            raw,
+            alloc: self.alloc.clone(),
+            marker: PhantomData,
+        }
+    }
+
+    /// Whether the two share all their nodes: neither has been written since one was made of the other. O(1). (Maps for which this is
+    /// false may still hold the same.)
+    ///
+    /// ```
+    /// # use maple_tree::CowMapleTree;
+    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// map.insert_range(0..10, 1)?;
+    /// let before = map.snapshot();
+    /// assert!(map.is_same(&before));
+    /// map.erase_range(0..10)?;
+    /// assert!(!map.is_same(&before));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.raw.root_word() == other.raw.root_word()
+    }
+
+    /// Drops all entries and gives up all nodes. Never fails. The map keeps its mode; snapshots keep what they hold. O(1) if a snapshot
+    /// shares the whole, else O(n) for what nobody shares.
+    ///
+    /// ```
+    /// # use maple_tree::CowMapleTree;
+    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// map.insert_range(0..10, 1)?;
+    /// let before = map.snapshot();
+    /// map.clear();
+    /// assert_eq!((before.len(), map.len()), (1, 0));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn clear(&mut self) {
+        if let Root::Node(root) = self.raw.root() {
+            self.raw.publish_root(NULL, 0);
+            // SAFETY: the count is the tree's own, which does not lead to the root any more.
+            unsafe { release::<K, V, S, A>(root, &self.alloc) };
+        }
+    }
+
+    look_ups!(
+        Iter,
+        "# use maple_tree::CowMapleTree;
+# let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"
+    );
+
+    surveys!(
+        gap_up_from_above,
+        gap_down_from_above,
+        "# use maple_tree::CowMapleTree;
+# let mut map: CowMapleTree<u64, u32> = CowMapleTree::with_gaps();
+# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"
+    );
+}
+
+impl<K: Key, V: Value, A: SharedAlloc, S: Shape> Clone for CowMapleTree<K, V, A, S> {
+    /// The same as [`snapshot`](CowMapleTree::snapshot).
+    #[inline]
+    fn clone(&self) -> Self {
+        self.snapshot()
+    }
+}
+
+impl<K: Key, V: Value, A: SharedAlloc, S: Shape> Drop for CowMapleTree<K, V, A, S> {
+    fn drop(&mut self) {
+        self.clear();
+    }
+}
+
+impl<K: Key, V: Value, A: SharedAlloc + Default, S: Shape> Default for CowMapleTree<K, V, A, S> {
+    fn default() -> Self {
+        Self::new_in(A::default())
+    }
+}
+
+impl<K: Key, V: Value, A: SharedAlloc, S: Shape> fmt::Debug for CowMapleTree<K, V, A, S>
+where
+    for<'a> V::Ref<'a>: fmt::Debug,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.iter()).finish()
+    }
+}
+
+impl<'a, K: Key, V: Value, A: SharedAlloc, S: Shape> IntoIterator for &'a CowMapleTree<K, V, A, S> {
+    type Item = (core::ops::RangeInclusive<K>, V::Ref<'a>);
+    type IntoIter = Iter<'a, K, V, S>;
+
+    fn into_iter(self) -> Iter<'a, K, V, S> {
+        self.iter()
+    }
+}

@@ -1,0 +1,582 @@
+//! What the faces' writes have in common: from values to words, through plan, reserve and apply, and back if that fails.
+
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ops::RangeInclusive;
+use core::ptr::NonNull;
+
+use crate::alloc::reserve::AllocError;
+use crate::base::error::{EraseError, InsertError, StoreError};
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::base::value::Value;
+use crate::face::host::Host;
+use crate::face::look_ups::view;
+use crate::node::tree::RawTree;
+use crate::node::{NULL, Word};
+use crate::read::gap::Want;
+use crate::read::walk::Found;
+use crate::write::slot::SlotAt;
+
+/// The value that a word stands for, back from a write that was not made.
+///
+/// # Safety
+///
+/// `raw` came from `V::into_raw`, and was not stored.
+unsafe fn back<V: Value>(raw: NonNull<()>) -> V {
+    // SAFETY: the caller's promise.
+    unsafe { V::from_raw(raw) }
+}
+
+/// Stores into a hole.
+pub(crate) fn insert<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: Option<(K, K)>,
+    value: V,
+) -> Result<(), InsertError<V>> {
+    insert_raw(host, range, value.into_raw())
+}
+
+/// Stores the word of a value into a hole. On failure the word is used up: the error has the value.
+pub(crate) fn insert_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: Option<(K, K)>,
+    raw: NonNull<()>,
+) -> Result<(), InsertError<V>> {
+    let Some((first, last)) = range else {
+        // SAFETY: the caller has just made the word, and it is not stored.
+        return Err(InsertError::EmptyRange(unsafe { back(raw) }));
+    };
+    let Some(at) = host.tree().slot_at(first) else {
+        return insert_planned(host, (first, last), raw);
+    };
+    if !at.found.word.is_null() || last > at.found.last {
+        // SAFETY: as above.
+        return Err(InsertError::Occupied(unsafe { back(raw) }));
+    }
+    if host.fill_hole(at, (first, last), raw) {
+        return Ok(());
+    }
+    insert_at(host, at, (first, last), raw)
+}
+
+/// As [`insert_raw`], into the hole that a slot is.
+#[inline(never)]
+fn insert_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    at: SlotAt<K, S>,
+    range: (K, K),
+    raw: NonNull<()>,
+) -> Result<(), InsertError<V>> {
+    match host.fill_full(at, range, raw) {
+        Ok(true) => return Ok(()),
+        Ok(false) => {}
+        // SAFETY: the caller has just made the word; a write that fails stores nothing.
+        Err(AllocError) => return Err(InsertError::Alloc(unsafe { back(raw) })),
+    }
+    match host.tree().try_store_at(at, range, raw.as_ptr()) {
+        Some(quick) => host
+            .carry_out_quick(quick, |_, _, _| {})
+            // SAFETY: the caller has just made the word; a write that fails stores nothing.
+            .map_err(|AllocError| InsertError::Alloc(unsafe { back(raw) })),
+        None => insert_planned(host, range, raw),
+    }
+}
+
+/// As [`insert_raw`], by a plan.
+#[cold]
+fn insert_planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    (first, last): (K, K),
+    raw: NonNull<()>,
+) -> Result<(), InsertError<V>> {
+    // SAFETY: the caller has just made the word; a write that fails stores nothing.
+    let back = || unsafe { back(raw) };
+    match host.tree().plan_insert(first, last, raw.as_ptr()) {
+        Some(plan) => host
+            .carry_out(plan, |_, _, _| {})
+            .map_err(|AllocError| InsertError::Alloc(back())),
+        None => Err(InsertError::Occupied(back())),
+    }
+}
+
+/// Which of the gaps that are large enough.
+#[derive(Clone, Copy)]
+pub(crate) enum Lowest {
+    Lowest,
+    Highest,
+}
+
+/// Stores into a gap of `size` indices within `bounds`, and gives its first index.
+pub(crate) fn allocate<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    bounds: Option<(K, K)>,
+    size: K,
+    which: Lowest,
+    value: V,
+) -> Result<K, InsertError<V>> {
+    let Some(bounds) = bounds else {
+        return Err(InsertError::EmptyRange(value));
+    };
+    let Some(want) = Want::new(bounds, size, K::ONE, K::MIN) else {
+        return Err(InsertError::EmptyRange(value));
+    };
+    let found = match which {
+        Lowest::Lowest => host.tree().gap_up(&want),
+        Lowest::Highest => host.tree().gap_down(&want),
+    };
+    let Some(first) = found else {
+        return Err(InsertError::Occupied(value));
+    };
+    insert(
+        host,
+        Some((first, first.wrapping_add(size.wrapping_sub(K::ONE)))),
+        value,
+    )?;
+    Ok(first)
+}
+
+/// Stores at the lowest free index at or after `next` within `bounds`, else at the lowest before it; sets `next` to the index
+/// after. Gives the index, and whether the search started over.
+pub(crate) fn allocate_cyclic<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    bounds: Option<(K, K)>,
+    next: &mut K,
+    value: V,
+) -> Result<(K, bool), InsertError<V>> {
+    let Some((lo, hi)) = bounds else {
+        return Err(InsertError::EmptyRange(value));
+    };
+    let from = (*next).max(lo);
+    let ahead = (from <= hi)
+        .then(|| Want::new((from, hi), K::ONE, K::ONE, K::MIN))
+        .flatten()
+        .and_then(|want| host.tree().gap_up(&want));
+    let (key, wrapped) = match ahead {
+        Some(key) => (key, false),
+        None => {
+            let again = Want::new((lo, hi), K::ONE, K::ONE, K::MIN);
+            let Some(key) = again.and_then(|want| host.tree().gap_up(&want)) else {
+                return Err(InsertError::Occupied(value));
+            };
+            (key, true)
+        }
+    };
+    insert(host, Some((key, key)), value)?;
+    *next = key.successor().unwrap_or(K::MIN);
+    Ok((key, wrapped))
+}
+
+/// Stores over what is there.
+pub(crate) fn store<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: Option<(K, K)>,
+    value: V,
+    taken: impl FnMut(K, K, Word),
+) -> Result<(), StoreError<V>> {
+    let Some(range) = range else {
+        return Err(StoreError::EmptyRange(value));
+    };
+    store_raw(host, range, value.into_raw(), taken)
+}
+
+/// Stores the word of a value over what is there. On failure the word is used up: the error has the value.
+fn store_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    (first, last): (K, K),
+    raw: NonNull<()>,
+    taken: impl FnMut(K, K, Word),
+) -> Result<(), StoreError<V>> {
+    let Some(at) = host.tree().slot_at(first) else {
+        return store_planned(host, (first, last), raw, taken);
+    };
+    if at.is_entry(first, last) {
+        let quick = RawTree::exchange_at(at, raw.as_ptr());
+        return host
+            .carry_out_quick(quick, taken)
+            // SAFETY: the caller has just made the word; a write that fails stores nothing.
+            .map_err(|AllocError| StoreError::Alloc(unsafe { back(raw) }));
+    }
+    store_at(host, at, (first, last), raw, taken)
+}
+
+/// As [`store_raw`]; the range starts in a slot.
+#[inline(never)]
+fn store_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    at: SlotAt<K, S>,
+    range: (K, K),
+    raw: NonNull<()>,
+    taken: impl FnMut(K, K, Word),
+) -> Result<(), StoreError<V>> {
+    if at.found.word.is_null() && range.1 <= at.found.last {
+        if host.fill_hole(at, range, raw) {
+            return Ok(());
+        }
+        match host.fill_full(at, range, raw) {
+            Ok(true) => return Ok(()),
+            Ok(false) => {}
+            // SAFETY: the caller has just made the word; a write that fails stores nothing.
+            Err(AllocError) => return Err(StoreError::Alloc(unsafe { back(raw) })),
+        }
+    }
+    match host.tree().try_store_at(at, range, raw.as_ptr()) {
+        Some(quick) => host
+            .carry_out_quick(quick, taken)
+            // SAFETY: the caller has just made the word; a write that fails stores nothing.
+            .map_err(|AllocError| StoreError::Alloc(unsafe { back(raw) })),
+        None => store_planned(host, range, raw, taken),
+    }
+}
+
+/// As [`store_raw`], by a plan.
+#[cold]
+fn store_planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    (first, last): (K, K),
+    raw: NonNull<()>,
+    taken: impl FnMut(K, K, Word),
+) -> Result<(), StoreError<V>> {
+    let plan = host.tree().plan_store(first, last, raw.as_ptr());
+    if plan.splits {
+        // SAFETY: the caller has just made the word, and it is not stored.
+        return Err(StoreError::Splits(unsafe { back(raw) }));
+    }
+    host.carry_out(plan, taken)
+        // SAFETY: as above; a write that fails stores nothing.
+        .map_err(|AllocError| StoreError::Alloc(unsafe { back(raw) }))
+}
+
+/// Stores over what is there, and over the neighbours that touch the range and are the same: one entry is made of all, by one write.
+/// Gives its range.
+pub(crate) fn store_coalescing<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: Option<(K, K)>,
+    value: V,
+    same: impl FnMut(V::Ref<'_>, V::Ref<'_>) -> bool,
+    taken: impl FnMut(K, K, Word),
+) -> Result<RangeInclusive<K>, StoreError<V>> {
+    let Some(range) = range else {
+        return Err(StoreError::EmptyRange(value));
+    };
+    let held = Held::<V>::new(value);
+    let (first, last) = coalesced(host.tree(), range, &held, same);
+    store_raw(host, (first, last), held.into_raw(), taken)?;
+    Ok(first..=last)
+}
+
+/// As [`store_coalescing`], into a hole.
+pub(crate) fn insert_coalescing<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: Option<(K, K)>,
+    value: V,
+    same: impl FnMut(V::Ref<'_>, V::Ref<'_>) -> bool,
+    taken: impl FnMut(K, K, Word),
+) -> Result<RangeInclusive<K>, InsertError<V>> {
+    let Some((first, last)) = range else {
+        return Err(InsertError::EmptyRange(value));
+    };
+    let hole = host.tree().lookup(first);
+    if !hole.word.is_null() || hole.last < last {
+        return Err(InsertError::Occupied(value));
+    }
+    store_coalescing(host, range, value, same, taken).map_err(|error| match error {
+        StoreError::Alloc(value) => InsertError::Alloc(value),
+        // Neighbours are taken in whole, so that none is split.
+        StoreError::Splits(value) => InsertError::Occupied(value),
+        StoreError::EmptyRange(value) => InsertError::EmptyRange(value),
+    })
+}
+
+/// The word of a value that is looked at before it is stored, by a closure that may panic.
+struct Held<V: Value> {
+    raw: NonNull<()>,
+    marker: PhantomData<V>,
+}
+
+impl<V: Value> Held<V> {
+    fn new(value: V) -> Self {
+        Self {
+            raw: value.into_raw(),
+            marker: PhantomData,
+        }
+    }
+
+    fn view(&self) -> V::Ref<'_> {
+        // SAFETY: the word is that of a value which this owns, and `self` is borrowed.
+        unsafe { V::borrow(self.raw) }
+    }
+
+    fn into_raw(self) -> NonNull<()> {
+        ManuallyDrop::new(self).raw
+    }
+
+    fn into_value(self) -> V {
+        // SAFETY: the word is that of a value which this owned until now.
+        unsafe { V::from_raw(self.into_raw()) }
+    }
+}
+
+/// What [`splitting`] puts at its range.
+trait New {
+    /// The word to be stored.
+    fn word(&self) -> Word;
+}
+
+/// Nothing.
+struct Hole;
+
+impl New for Hole {
+    fn word(&self) -> Word {
+        NULL
+    }
+}
+
+/// A value.
+struct Stored<V: Value>(Held<V>);
+
+impl<V: Value> New for Stored<V> {
+    fn word(&self) -> Word {
+        self.0.raw.as_ptr()
+    }
+}
+
+impl<V: Value> Drop for Held<V> {
+    fn drop(&mut self) {
+        // SAFETY: the word is that of a value which this owns.
+        drop(unsafe { V::from_raw(self.raw) });
+    }
+}
+
+/// The range, and whole entries that touch it, or reach into it from outside, and are the same as `value`.
+fn coalesced<K: Key, V: Value, S: Shape>(
+    tree: &RawTree<K, S>,
+    (first, last): (K, K),
+    value: &Held<V>,
+    mut same: impl FnMut(V::Ref<'_>, V::Ref<'_>) -> bool,
+) -> (K, K) {
+    let mut same_at = |key: Option<K>| {
+        let found = tree.lookup(key?);
+        // SAFETY: words in the tree are values, and the tree is not changed meanwhile.
+        let there = unsafe { view::<V>(found.word) }?;
+        same(there, value.view()).then_some(found)
+    };
+    let before = same_at(first.predecessor());
+    let after = same_at(last.successor());
+    (
+        before.map_or(first, |found| found.first),
+        after.map_or(last, |found| found.last),
+    )
+}
+
+/// Stores over what is there; an entry that would be on both sides is split by a closure.
+pub(crate) fn store_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: Option<(K, K)>,
+    value: V,
+    split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+) -> Result<(), StoreError<V>> {
+    let refused = match range {
+        Some(range) => splitting(host, range, Stored(Held::new(value)), split),
+        None => return Err(StoreError::EmptyRange(value)),
+    };
+    refused.map_err(|(refused, Stored(held))| match refused {
+        Refused::Splits => StoreError::Splits(held.into_value()),
+        Refused::Alloc => StoreError::Alloc(held.into_value()),
+    })
+}
+
+/// Makes a hole.
+pub(crate) fn erase<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: Option<(K, K)>,
+    mut taken: impl FnMut(K, K, Word),
+) -> Result<(), EraseError> {
+    let (first, last) = range.ok_or(EraseError::EmptyRange)?;
+    let at = host.tree().slot_at(first);
+    if let Some(at) = at
+        && at.is_entry(first, last)
+        && host.vacate(at)
+    {
+        taken(first, last, at.found.word);
+        return Ok(());
+    }
+    let quick = at.and_then(|at| host.tree().try_store_at(at, (first, last), NULL));
+    let done = if let Some(quick) = quick {
+        host.carry_out_quick(quick, taken)
+    } else {
+        let plan = host.tree().plan_store(first, last, NULL);
+        if plan.splits {
+            return Err(EraseError::Splits);
+        }
+        host.carry_out(plan, taken)
+    };
+    done.map_err(|AllocError| EraseError::Alloc)
+}
+
+/// Makes a hole; an entry that would be on both sides is split by a closure.
+pub(crate) fn erase_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: Option<(K, K)>,
+    split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+) -> Result<(), EraseError> {
+    let range = range.ok_or(EraseError::EmptyRange)?;
+    splitting(host, range, Hole, split).map_err(|(refused, Hole)| match refused {
+        Refused::Splits => EraseError::Splits,
+        Refused::Alloc => EraseError::Alloc,
+    })
+}
+
+/// Why a write changed nothing.
+enum Refused {
+    /// The closure did not make a value for the upper part of an entry.
+    Splits,
+    Alloc,
+}
+
+fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
+    host: &mut H,
+    (first, last): (K, K),
+    new: N,
+    split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+) -> Result<(), (Refused, N)> {
+    let word = new.word();
+    let at = host.tree().slot_at(first);
+    let quick = at.and_then(|at| host.tree().try_store_at(at, (first, last), word));
+    if let Some(quick) = quick {
+        // It is the tree's from the write on, also if that panics: then it has been made.
+        let new = ManuallyDrop::new(new);
+        return host
+            .carry_out_quick(quick, |_, _, word| H::discard(word))
+            .map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(new)));
+    }
+    let mut plan = host.tree().plan_store(first, last, word);
+    let mut twin = None;
+    if plan.splits
+        && let Some(above) = plan.items.last_mut()
+    {
+        let range = last.wrapping_add(K::ONE)..=above.last;
+        // SAFETY: the word is in the tree, which is not changed while the closure has the view.
+        let value = unsafe { view::<V>(above.word) };
+        let Some(made) = value.and_then(|value| split(range, value)) else {
+            return Err((Refused::Splits, new));
+        };
+        let made = Held::new(made);
+        above.word = made.raw.as_ptr();
+        twin = Some(made);
+    }
+    // As above.
+    let both = ManuallyDrop::new((new, twin));
+    host.carry_out(plan, |_, _, word| H::discard(word))
+        .map_err(|AllocError| {
+            let (new, twin) = ManuallyDrop::into_inner(both);
+            drop(twin);
+            (Refused::Alloc, new)
+        })
+}
+
+/// The range and the word of an entry that is no longer in a tree.
+type Removed<K> = (RangeInclusive<K>, NonNull<()>);
+
+/// Removes the whole entry at `key`; gives its range and its word, which the host has not discarded.
+pub(crate) fn remove<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    key: K,
+) -> Result<Option<Removed<K>>, AllocError> {
+    let found = match host.tree().slot_at(key) {
+        Some(at) if at.found.word.is_null() => return Ok(None),
+        // What it was is known here: coming back through memory, in larger pieces than it was stored in, it would wait for all that the
+        // write has stored.
+        Some(at) if host.vacate(at) || remove_at(host, at)? => at.found,
+        _ => match remove_planned(host, key)? {
+            Some(found) => found,
+            None => return Ok(None),
+        },
+    };
+    let Some(raw) = NonNull::new(found.word) else {
+        return Ok(None);
+    };
+    Ok(Some((found.first..=found.last, raw)))
+}
+
+/// As [`remove`], of the entry that a slot is, where more than the slot changes. `Ok(false)` if that takes a plan. In line, so that
+/// what was found need not go through memory either.
+#[inline(always)]
+fn remove_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    at: SlotAt<K, S>,
+) -> Result<bool, AllocError> {
+    let range = (at.found.first, at.found.last);
+    let Some(quick) = host.tree().try_store_at(at, range, NULL) else {
+        return Ok(false);
+    };
+    host.carry_out_quick(quick, |_, _, _| {})?;
+    Ok(true)
+}
+
+/// As [`remove`], by a plan. Gives the entry.
+#[cold]
+fn remove_planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    key: K,
+) -> Result<Option<Found<K>>, AllocError> {
+    let Some((found, plan)) = host.tree().plan_exchange(key, NULL) else {
+        return Ok(None);
+    };
+    host.carry_out(plan, |_, _, _| {})?;
+    Ok(Some(found))
+}
+
+/// Exchanges the value of the entry at `key`; gives the old word, which the host has not discarded.
+pub(crate) fn replace<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    key: K,
+    value: V,
+) -> Result<NonNull<()>, V> {
+    replace_raw(host, key, value.into_raw())
+}
+
+/// Exchanges the word of the entry at `key` for that of a value; gives the old one, which the host has not discarded. On failure the
+/// word is used up: the error has the value.
+pub(crate) fn replace_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    key: K,
+    new: NonNull<()>,
+) -> Result<NonNull<()>, V> {
+    // The word that is there, and whether the new one has taken its place.
+    let done = match host.tree().slot_at(key) {
+        Some(at) => NonNull::new(at.found.word).map(|old| {
+            let quick = RawTree::exchange_at(at, new.as_ptr());
+            (old, host.carry_out_quick(quick, |_, _, _| {}))
+        }),
+        None => host
+            .tree()
+            .plan_exchange(key, new.as_ptr())
+            .and_then(|(found, plan)| Some((NonNull::new(found.word)?, plan)))
+            .map(|(old, plan)| (old, host.carry_out(plan, |_, _, _| {}))),
+    };
+    match done {
+        Some((old, Ok(()))) => Ok(old),
+        // SAFETY: made just now, and not stored.
+        None | Some((_, Err(AllocError))) => Err(unsafe { back(new) }),
+    }
+}
+
+/// Lets the entry at `key` grow over others. `Ok(false)` if there is none, or it would not grow.
+pub(crate) fn grow<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    key: K,
+    range: Option<(K, K)>,
+    taken: impl FnMut(K, K, Word),
+) -> Result<bool, AllocError> {
+    let found = host.tree().lookup(key);
+    let Some((first, last)) = range else {
+        return Ok(false);
+    };
+    if found.word.is_null() || found.first < first || last < found.last {
+        return Ok(false);
+    }
+    let plan = host.tree().plan_store(first, last, found.word);
+    host.carry_out_keeping(plan, found.first, taken)?;
+    Ok(true)
+}

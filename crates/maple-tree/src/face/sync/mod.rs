@@ -1,0 +1,322 @@
+//! The shared face: readers never wait, one writer at a time.
+
+mod apart;
+mod limbo;
+mod reader;
+mod retire;
+mod simple;
+mod writer;
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ptr;
+
+use lock_api::RawMutex;
+
+use crate::alloc::{NodeAlloc, SharedPool};
+use crate::base::key::Key;
+use crate::base::shape::{Native, Shape};
+use crate::base::value::Value;
+use crate::face::map::{MapleTree, demolish};
+use crate::node::tree::{RawTree, flags};
+use crate::reclaim::Reclaim;
+
+use apart::Apart;
+use limbo::Limbo;
+pub use reader::{Reader, SyncIter};
+pub use writer::{SharedCursorMut, Writer};
+
+/// A map from ranges to values that is read while it is written.
+///
+/// Any number of [readers](SyncMapleTree::read) look things up without a lock; they never wait, whatever the one
+/// [writer](SyncMapleTree::write) does. What is removed is freed when the readers that may have found it have left,
+/// as [`Reclaim`] `R` decides.
+///
+/// # What readers are guaranteed
+///
+/// * A look-up gives the entry or the hole that was there at some moment between its call and its return, with the range and the
+///   value that belonged together then.
+/// * A store replaces all that it covers at once: no reader sees a hole, or a part of the old beside a part of the new, where
+///   an entry was overwritten. A store across several nodes becomes visible with one pointer store, too.
+/// * An iterator yields entries in ascending (or descending) order, each as it was when the iterator came to it, or later. An entry
+///   that is there throughout is yielded exactly once. One that was stored, or made longer, after the iterator had
+///   come that far may begin before the previous one ended.
+/// * Views of values live as long as the reader.
+///
+/// ```
+/// use maple_tree::{SyncMapleTree, Waiting};
+///
+/// static AREAS: SyncMapleTree<usize, Box<&str>, Waiting> = SyncMapleTree::new(Waiting::new());
+///
+/// AREAS.write().insert_range(0x1000..0x3000, Box::new("text"))?;
+/// std::thread::scope(|s| {
+///     s.spawn(|| assert!(AREAS.read().get(0x2000).is_some()));
+///     s.spawn(|| AREAS.write().store_range(0x2000..0x4000, Box::new("data")));
+/// });
+/// assert_eq!(AREAS.read().get_range(0x2000), Some((0x2000..=0x3fff, &"data")));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// The writers' lock is `L`, a spin lock unless another is named: any [`lock_api::RawMutex`], that of `parking_lot` say. A
+/// lock that guards more than the tree can take its place: see
+/// [`write_locked`](SyncMapleTree::write_locked).
+pub struct SyncMapleTree<K, V, R, A = SharedPool, L = spin::Mutex<()>, S = Native>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    /// What readers read: on lines of its own, which only a new root changes.
+    raw: Apart<RawTree<K, S>>,
+    /// What readers may write.
+    reclaim: Apart<R>,
+    own: Apart<Own<K, A, L, S>>,
+    marker: PhantomData<V>,
+}
+
+/// What only writers use.
+struct Own<K, A, L, S> {
+    lock: L,
+    alloc: A,
+    /// Only for whoever is the writer.
+    limbo: UnsafeCell<Limbo<K, S>>,
+}
+
+impl<K: Key, A, L: RawMutex, S: Shape> Own<K, A, L, S> {
+    const fn new(alloc: A) -> Self {
+        Self {
+            lock: L::INIT,
+            alloc,
+            limbo: UnsafeCell::new(Limbo::new()),
+        }
+    }
+}
+
+// SAFETY: the map owns its values, which may be moved, and its nodes, those in limbo included.
+unsafe impl<K, V, R, A, L, S> Send for SyncMapleTree<K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim + Send,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex + Send,
+    S: Shape,
+{
+}
+
+// SAFETY: values may be viewed and dropped on any thread; one writer at a time, who alone uses what is in limbo, is made sure of by the
+// lock, and readers beside it by RCU mode.
+unsafe impl<K, V, R, A, L, S> Sync for SyncMapleTree<K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim + Sync,
+    A: NodeAlloc + Clone + Send + Sync + 'static,
+    L: RawMutex + Sync,
+    S: Shape,
+{
+}
+
+impl<K, V, R, L, S> SyncMapleTree<K, V, R, SharedPool, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    L: RawMutex,
+    S: Shape,
+{
+    const_unless_loom! {
+        /// An empty map. Allocates nothing.
+        #[must_use]
+        pub const fn new(reclaim: R) -> Self {
+            Self::new_in(reclaim, SharedPool::new())
+        }
+    }
+
+    const_unless_loom! {
+        /// An empty map that keeps the sizes of its holes, so that a gap is found in O(log n). Allocates nothing.
+        #[must_use]
+        pub const fn with_gaps(reclaim: R) -> Self {
+            Self::with_gaps_in(reclaim, SharedPool::new())
+        }
+    }
+}
+
+impl<K, V, R, A, L, S> SyncMapleTree<K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    const_unless_loom! {
+        /// An empty map whose nodes come from `alloc`. Allocates nothing.
+        #[must_use]
+        pub const fn new_in(reclaim: R, alloc: A) -> Self {
+            Self {
+                raw: Apart(RawTree::new(flags::RCU)),
+                reclaim: Apart(reclaim),
+                own: Apart(Own::new(alloc)),
+                marker: PhantomData,
+            }
+        }
+    }
+
+    const_unless_loom! {
+        /// As [`with_gaps`](SyncMapleTree::with_gaps), with nodes from `alloc`.
+        #[must_use]
+        pub const fn with_gaps_in(reclaim: R, alloc: A) -> Self {
+            Self {
+                raw: Apart(RawTree::new(flags::RCU | flags::GAPS)),
+                reclaim: Apart(reclaim),
+                own: Apart(Own::new(alloc)),
+                marker: PhantomData,
+            }
+        }
+    }
+
+    /// A map with the entries of another, which had been built without concurrent readers. O(1). Its nodes must be such as may be
+    /// given back later: those of a [`SharedPool`], for example (`MapleTree::new_in(SharedPool::new())`).
+    pub fn from_exclusive(map: MapleTree<K, V, A, S>, reclaim: R) -> Self {
+        let (raw, alloc) = map.into_parts();
+        // SAFETY: nobody else has the tree.
+        unsafe { raw.set_in_rcu(true) };
+        Self {
+            raw: Apart(raw),
+            reclaim: Apart(reclaim),
+            own: Apart(Own::new(alloc)),
+            marker: PhantomData,
+        }
+    }
+
+    /// The entries as a map without concurrent readers, whose changes are made in place. O(1).
+    pub fn into_exclusive(self) -> MapleTree<K, V, A, S> {
+        let this = ManuallyDrop::new(self);
+        // SAFETY: `this` is not used again, nor dropped; all is moved out of it.
+        let (raw, reclaim, own) = unsafe {
+            (
+                ptr::read(&raw const this.raw.0),
+                ptr::read(&raw const this.reclaim.0),
+                ptr::read(&raw const this.own.0),
+            )
+        };
+        let Own { alloc, limbo, .. } = own;
+        // SAFETY: readers borrow the map, so that there are none.
+        unsafe { limbo.into_inner().release(&alloc) };
+        // SAFETY: nobody else has the tree: readers and writers borrow the map.
+        unsafe { raw.set_in_rcu(false) };
+        let map = MapleTree::from_parts(raw, alloc);
+        // It may drop values, which may panic: then the map is dropped, too.
+        drop(reclaim);
+        map
+    }
+
+    /// Enters as a reader. Never waits.
+    #[inline]
+    pub fn read(&self) -> Reader<'_, K, V, R, A, L, S> {
+        Reader {
+            guard: self.reclaim.enter(),
+            tree: self,
+        }
+    }
+
+    /// Takes the lock, to write.
+    #[inline]
+    pub fn write(&self) -> Writer<'_, K, V, R, A, L, S> {
+        self.own.lock.lock();
+        Writer {
+            tree: self,
+            locked: true,
+            marker: PhantomData,
+        }
+    }
+
+    /// Takes the lock if it is free.
+    #[inline]
+    pub fn try_write(&self) -> Option<Writer<'_, K, V, R, A, L, S>> {
+        // Not `then_some`: dropping a writer releases the lock.
+        self.own.lock.try_lock().then(|| Writer {
+            tree: self,
+            locked: true,
+            marker: PhantomData,
+        })
+    }
+
+    /// Writes under a lock of the caller's. The map's own is left alone.
+    ///
+    /// # Safety
+    ///
+    /// There is no other writer of this map, of either kind, while this one lives, and what such a writer did before happens
+    /// before this call: a lock sees to both.
+    #[inline]
+    pub unsafe fn write_locked(&self) -> Writer<'_, K, V, R, A, L, S> {
+        Writer {
+            tree: self,
+            locked: false,
+            marker: PhantomData,
+        }
+    }
+
+    /// Switches RCU mode, in which a new map is. Off, changes are made in place, which costs less; readers see them half made.
+    /// O(1).
+    ///
+    /// # Safety
+    ///
+    /// There is no writer but the caller. To switch it off: no reader is about. While it is off, a writer
+    /// and a reader are never there at once: something of the caller's sees to that, a count of those who may read, say.
+    pub unsafe fn set_in_rcu(&self, on: bool) {
+        // SAFETY: the caller's promise.
+        unsafe { self.raw.set_in_rcu(on) };
+    }
+
+    /// How removed nodes and values are freed.
+    pub fn reclaim(&self) -> &R {
+        &self.reclaim
+    }
+
+    /// Where the nodes come from.
+    pub fn allocator(&self) -> &A {
+        &self.own.alloc
+    }
+}
+
+impl<K, V, R, A, L, S> Drop for SyncMapleTree<K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    fn drop(&mut self) {
+        let Own { alloc, limbo, .. } = &mut *self.own;
+        // SAFETY: readers and writers borrow the map, so that there are none.
+        unsafe {
+            limbo.get_mut().release(alloc);
+            demolish::<K, V, A, S>(&self.raw, alloc);
+        }
+    }
+}
+
+impl<K, V, R, A, L, S> fmt::Debug for SyncMapleTree<K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    for<'a> V::Ref<'a>: fmt::Debug,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_map().entries(self.read().iter()).finish()
+    }
+}

@@ -1,0 +1,126 @@
+//! Readers: views of entries that live as long as the reader does.
+
+use core::marker::PhantomData;
+use core::ops::RangeInclusive;
+use core::ptr::NonNull;
+
+use lock_api::RawMutex;
+
+use crate::alloc::{NodeAlloc, SharedPool};
+use crate::base::key::Key;
+use crate::base::shape::{Native, Shape};
+use crate::base::value::Value;
+use crate::face::look_ups::{cursors, look_ups};
+use crate::face::sync::SyncMapleTree;
+use crate::node::tree::RawTree;
+use crate::read::iterate::by_entry::Traverse;
+use crate::reclaim::Reclaim;
+
+/// A reader of a [`SyncMapleTree`]: views of entries live as long as this.
+///
+/// It is no snapshot. Each call shows the map as it is at some moment of the call: having seen what a write made, a reader never sees what was
+/// there before it, in that place or in another that the same call of the writer changed. What it shows never has a hole where one entry
+/// took the place of another, a torn range, or a value that belonged to another range. [Cursors](Reader::cursor) and [iterators](Reader::iter)
+/// are sequences of such calls: they go in order, yield what is there throughout exactly once, and may or may not come by
+/// what comes or goes meanwhile.
+///
+/// No call waits or takes a lock. A look-up executes no loop that a writer could prolong; a step of an iterator or a cursor looks anew if its leaf was
+/// replaced meanwhile. While a reader is about, nothing that it may have found is freed: keep readers short.
+///
+/// ```
+/// use maple_tree::{SyncMapleTree, Waiting};
+///
+/// let map: SyncMapleTree<u32, Box<u32>, Waiting> = SyncMapleTree::new(Waiting::new());
+/// map.insert_range(0..10, Box::new(1))?;
+/// let reader = map.read();
+/// let view = reader.get(5);
+/// assert_eq!(view, Some(&1)); // valid for as long as `reader` is, whatever becomes of the entry
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Reader<'t, K, V, R, A = SharedPool, L = spin::Mutex<()>, S = Native>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    pub(super) tree: &'t SyncMapleTree<K, V, R, A, L, S>,
+    #[expect(dead_code, reason = "its presence is what it is for")]
+    pub(super) guard: R::Guard<'t>,
+}
+
+impl<K, V, R, A, L, S> Reader<'_, K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    /// The tree; what is found in it under the guard lives as long as the guard.
+    #[inline]
+    fn raw(&self) -> &RawTree<K, S> {
+        &self.tree.raw
+    }
+
+    look_ups!(
+        SyncIter,
+        "# use maple_tree::{SyncMapleTree, Waiting};
+# let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::new(Waiting::new());
+# for (range, value) in [(10..20, 1), (20..30, 2), (40..50, 3)] {
+#     tree.write().insert_range(range, value)?;
+# }
+let map = tree.read();"
+    );
+
+    cursors!(
+        "# use maple_tree::{SyncMapleTree, Waiting};
+# let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::new(Waiting::new());
+# for (range, value) in [(10..20, 1), (20..30, 2), (40..50, 3)] {
+#     tree.write().insert_range(range, value)?;
+# }
+let map = tree.read();"
+    );
+}
+
+/// Entries in order, beside a writer. Made by [`Reader::range`].
+pub struct SyncIter<'a, K: Key, V: Value, S: Shape = Native> {
+    tree: &'a RawTree<K, S>,
+    at: Traverse<K, S>,
+    marker: PhantomData<&'a V>,
+}
+
+impl<'a, K: Key, V: Value, S: Shape> SyncIter<'a, K, V, S> {
+    fn new(tree: &'a RawTree<K, S>, bounds: Option<(K, K)>) -> Self {
+        Self {
+            tree,
+            at: Traverse::new(bounds),
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for SyncIter<'a, K, V, S> {
+    type Item = (RangeInclusive<K>, V::Ref<'a>);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        let found = self.at.next(self.tree)?;
+        let raw = NonNull::new(found.word)?;
+        // SAFETY: words in the tree are values; the reader that lent itself for `'a` keeps them.
+        Some((found.first..=found.last, unsafe { V::borrow(raw) }))
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> DoubleEndedIterator for SyncIter<'a, K, V, S> {
+    #[inline]
+    fn next_back(&mut self) -> Option<Self::Item> {
+        let found = self.at.next_back(self.tree)?;
+        let raw = NonNull::new(found.word)?;
+        // SAFETY: as in `next`.
+        Some((found.first..=found.last, unsafe { V::borrow(raw) }))
+    }
+}

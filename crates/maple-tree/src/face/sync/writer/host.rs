@@ -1,0 +1,178 @@
+//! How the writer carries out plans: what they remove is retired.
+
+use core::ops::RangeInclusive;
+
+use lock_api::RawMutex;
+
+use crate::alloc::NodeAlloc;
+use crate::alloc::reserve::{AllocError, Reserve};
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::base::value::Value;
+use crate::face::host::Host;
+use crate::face::host::{Nodes, Reserved};
+use crate::face::look_ups::view;
+use crate::face::sync::retire::Deferred;
+use crate::face::sync::writer::Writer;
+use crate::node::Word;
+use crate::node::tree::RawTree;
+use crate::reclaim::Reclaim;
+use crate::write::plan::Plan;
+use crate::write::quick::Quick;
+
+impl<K, V, R, A, L, S> Writer<'_, K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    /// So many nodes.
+    #[inline]
+    fn reserved(&mut self, count: usize) -> Result<Reserve, AllocError> {
+        let mut reserve = Reserve::new();
+        if let Err(error) = self.fill(&mut reserve, count) {
+            reserve.release(&self.tree.own.alloc);
+            return Err(error);
+        }
+        Ok(reserve)
+    }
+
+    /// Turns a closure over views into one over words. One that has panicked is not called again.
+    pub(super) fn shown(
+        mut show: impl FnMut(RangeInclusive<K>, V::Ref<'_>),
+    ) -> impl FnMut(K, K, Word) {
+        let mut called = false;
+        move |first, last, word| {
+            if called {
+                return;
+            }
+            // SAFETY: the word was in the tree, and has not been retired yet.
+            if let Some(value) = unsafe { view::<V>(word) } {
+                called = true;
+                show(first..=last, value);
+                called = false;
+            }
+        }
+    }
+}
+
+impl<K, V, R, A, L, S> Host<K, V, S> for Writer<'_, K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    fn tree(&self) -> &RawTree<K, S> {
+        &self.tree.raw
+    }
+
+    fn carry_out(
+        &mut self,
+        plan: Plan<K, S>,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let mut reserve = self.reserved(plan.nodes)?;
+        self.carry_out_with(plan, &mut reserve, taken);
+        Ok(())
+    }
+
+    #[inline]
+    fn carry_out_quick(
+        &mut self,
+        quick: Quick<K, S>,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let mut reserve = self.reserved(quick.nodes(self.raw().in_rcu()))?;
+        // SAFETY: this is the only writer; `quick` was just made; its nodes are reserved; its word is a value's or NULL; the
+        // tree is in RCU mode, or nobody reads.
+        unsafe {
+            let mut sink = Deferred::new(self.tree, None, taken);
+            self.tree.raw.apply_quick(quick, &mut reserve, &mut sink);
+        }
+        reserve.assert_used_up();
+        Ok(())
+    }
+
+    fn carry_out_keeping(
+        &mut self,
+        plan: Plan<K, S>,
+        kept: K,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let mut reserve = self.reserved(plan.nodes)?;
+        // SAFETY: as in `carry_out_with`.
+        unsafe {
+            let mut sink = Deferred::new(self.tree, Some(kept), taken);
+            self.tree.raw.apply(plan, &mut reserve, &mut sink);
+        }
+        Ok(())
+    }
+
+    fn discard(_: Word) {
+        // It has been retired.
+    }
+}
+
+impl<K, V, R, A, L, S> Nodes<A> for Writer<'_, K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    fn nodes(&self) -> &A {
+        &self.tree.own.alloc
+    }
+
+    fn fill(&mut self, reserve: &mut Reserve, count: usize) -> Result<(), AllocError> {
+        let own = &*self.tree.own;
+        // SAFETY: this is the only writer, and it is borrowed.
+        let limbo = unsafe { &mut *own.limbo.get() };
+        limbo.fill(reserve, count, &own.alloc)
+    }
+}
+
+impl<K, V, R, A, L, S> Reserved<K, V, S> for Writer<'_, K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    fn carry_out_with(
+        &mut self,
+        plan: Plan<K, S>,
+        reserve: &mut Reserve,
+        taken: impl FnMut(K, K, Word),
+    ) {
+        // SAFETY: this is the only writer; the plan was just made; its nodes are reserved; its word is a value's or NULL;
+        // the tree is in RCU mode, or nobody reads.
+        unsafe {
+            let mut sink = Deferred::new(self.tree, None, taken);
+            self.tree.raw.apply(plan, reserve, &mut sink);
+        }
+    }
+
+    fn carry_out_quick_with(
+        &mut self,
+        quick: Quick<K, S>,
+        reserve: &mut Reserve,
+        taken: impl FnMut(K, K, Word),
+    ) {
+        // SAFETY: as in `carry_out_with`, for `quick`.
+        unsafe {
+            let mut sink = Deferred::new(self.tree, None, taken);
+            self.tree.raw.apply_quick(quick, reserve, &mut sink);
+        }
+    }
+}

@@ -1,0 +1,403 @@
+//! The tree of words, for shells in other languages: the same core that [`MapleTree`](crate::MapleTree) is a shell of, with
+//! its duties left to the caller. Not part of the crate's stable interface.
+//!
+//! Whoever uses it brings what the safe faces bring: exclusion of writers, protection of readers, ownership of
+//! entries, and the fate of replaced nodes.
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use crate::alloc::NodeAlloc;
+use crate::alloc::reserve::{AllocError, Reserve};
+use crate::base::shape::Native;
+use crate::node::tree::{RawTree, Root};
+use crate::node::{Node, Word, is_node};
+use crate::read::gap::Want;
+use crate::read::walk::{Place, descend};
+use crate::write::Sink;
+use crate::write::apply::bury;
+use crate::write::duplicate::{CloneError, Verbatim};
+use crate::write::plan::{Action, Plan};
+use crate::write::quick::Quick;
+use crate::write::room::Room;
+
+/// What the memory of each node is like.
+pub const NODE_LAYOUT: Layout = crate::node::LAYOUT;
+
+/// A tree over `usize` whose entries are words: flags, then the root, laid out as in C.
+#[repr(transparent)]
+pub struct WordTree(RawTree<usize, Native>);
+
+/// A slot that was looked up, and where it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// What kind of tree the slot is in.
+    pub home: Home,
+    /// The range of the slot, ends included.
+    pub first: usize,
+    /// The last index of the slot.
+    pub last: usize,
+    /// The entry, or NULL for a hole.
+    pub entry: *mut (),
+    /// The leaf; NULL unless `home` is [`Home::Leaf`].
+    pub leaf: *mut (),
+    /// What the leaf covers, ends included.
+    pub min: usize,
+    /// The last index that the leaf covers.
+    pub max: usize,
+    /// The slot's place in the leaf.
+    pub offset: u8,
+    /// The last used slot of the leaf.
+    pub end: u8,
+}
+
+/// What kind of tree a slot is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// A tree without entries: one hole.
+    Empty,
+    /// A tree with a single entry at index 0 in its root word: that slot, and the hole above.
+    Root,
+    /// A leaf.
+    Leaf,
+}
+
+/// A planned write. It holds for as long as the tree is not changed.
+pub struct Write {
+    way: Way,
+    nodes: usize,
+    moves_leaves: bool,
+}
+
+/// How to carry it out.
+enum Way {
+    Quick(Quick<usize, Native>),
+    General(Plan<usize, Native>),
+}
+
+impl Write {
+    /// How many nodes must be reserved.
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Whether leaves come, go, or get other bounds. If not, what was remembered of a leaf stays true.
+    pub fn moves_leaves(&self) -> bool {
+        self.moves_leaves
+    }
+}
+
+/// Nodes set aside; leaks unless [released](NodeReserve::release) or [turned into](NodeReserve::into_raw) a pointer.
+pub struct NodeReserve(Reserve);
+
+impl Default for NodeReserve {
+    fn default() -> Self {
+        Self(Reserve::new())
+    }
+}
+
+impl NodeReserve {
+    /// The reserve that a pointer stands for.
+    ///
+    /// # Safety
+    ///
+    /// `raw` is NULL or came from [`into_raw`](NodeReserve::into_raw), and is not used again.
+    #[inline]
+    pub unsafe fn from_raw(raw: *mut ()) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { Reserve::from_raw(raw) })
+    }
+
+    /// The reserve as a pointer: NULL if it is empty.
+    #[inline]
+    pub fn into_raw(self) -> *mut () {
+        self.0.into_raw()
+    }
+
+    /// How many nodes there are.
+    #[inline]
+    pub fn count(&self) -> usize {
+        self.0.count()
+    }
+
+    /// Makes sure that there are at least `count`.
+    ///
+    /// # Errors
+    ///
+    /// There was no memory; the nodes already had are kept.
+    pub fn fill<A: NodeAlloc>(&mut self, count: usize, alloc: &A) -> Result<(), AllocError> {
+        self.0.fill(count, alloc)
+    }
+
+    /// Gives back what is left.
+    pub fn release<A: NodeAlloc>(mut self, alloc: &A) {
+        self.0.release(alloc);
+    }
+}
+
+/// Takes the nodes that a write replaced.
+struct Nodes<F>(F);
+
+impl<F: FnMut(NonNull<u8>)> Sink<usize> for Nodes<F> {
+    #[inline]
+    fn entry(&mut self, _: usize, _: usize, _: Word) {}
+
+    #[inline]
+    fn node(&mut self, block: NonNull<u8>) {
+        (self.0)(block);
+    }
+}
+
+impl WordTree {
+    /// An empty tree with these modes.
+    pub const fn new(flags: u32) -> Self {
+        Self(RawTree::new(flags))
+    }
+
+    /// The flags: Linux's `ma_flags`. Bits that the core does not know are kept as they are.
+    #[inline]
+    pub fn flags(&self) -> u32 {
+        self.0.flags()
+    }
+
+    /// Changes the flags in `mask` to those of `value`. Only for the writer.
+    pub fn set_flags(&self, mask: u32, value: u32) {
+        self.0.set_flags(mask, value);
+    }
+
+    /// Whether nothing is stored.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        matches!(self.0.root(), Root::Empty)
+    }
+
+    /// Levels of nodes.
+    #[inline]
+    pub fn height(&self) -> u32 {
+        self.0.height()
+    }
+
+    /// The entry at `key`, or NULL.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the writer, or protects the nodes from being freed.
+    #[inline]
+    pub unsafe fn load(&self, key: usize) -> *mut () {
+        self.0.load(key)
+    }
+
+    /// The slot that covers `key`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`load`](WordTree::load).
+    #[inline]
+    pub unsafe fn seek(&self, key: usize) -> Slot {
+        let (home, first, last, entry) = match self.0.root() {
+            Root::Node(root) => return slot(descend(root, key), key),
+            Root::Empty => (Home::Empty, 0, usize::MAX, core::ptr::null_mut()),
+            Root::Single(entry) if key == 0 => (Home::Root, 0, 0, entry),
+            Root::Single(_) => (Home::Root, 1, usize::MAX, core::ptr::null_mut()),
+        };
+        Slot {
+            home,
+            first,
+            last,
+            entry,
+            leaf: core::ptr::null_mut(),
+            min: 0,
+            max: usize::MAX,
+            offset: 0,
+            end: 0,
+        }
+    }
+
+    /// The slot that covers `key` in a leaf that was looked up before, or `None` if that leaf has been replaced.
+    ///
+    /// # Safety
+    ///
+    /// As for [`load`](WordTree::load), without a break since `leaf`, `min` and `max` came from a lookup in
+    /// this tree; `min..=max` contains `key`.
+    #[inline]
+    pub unsafe fn seek_in(
+        &self,
+        leaf: *mut (),
+        min: usize,
+        max: usize,
+        key: usize,
+    ) -> Option<Slot> {
+        debug_assert!(is_node(leaf) && (min..=max).contains(&key));
+        // SAFETY: the caller's promise.
+        let leaf = unsafe { Node::<usize, Native>::from_word(leaf) };
+        let found = slot(Place { leaf, min, max }, key);
+        // After the reads: what was read from a leaf that lives now was in the tree then.
+        (!leaf.is_dead()).then_some(found)
+    }
+
+    /// Plans to make `first..=last` hold `entry`; NULL erases. `first` is not above `last`.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer.
+    pub unsafe fn plan(&self, first: usize, last: usize, entry: *mut ()) -> Write {
+        let at = self.0.slot_at(first);
+        let quick = at.and_then(|at| self.0.try_store_at(at, (first, last), entry));
+        if let Some(quick) = quick {
+            let rcu = self.0.in_rcu();
+            return Write {
+                nodes: quick.nodes(rcu),
+                moves_leaves: !quick.is_exact() && (rcu || quick.room != Room::Here),
+                way: Way::Quick(quick),
+            };
+        }
+        let plan = self.0.plan_store(first, last, entry);
+        Write {
+            nodes: plan.nodes,
+            moves_leaves: !matches!(
+                plan.action,
+                Action::Nothing | Action::Exact { .. } | Action::Leaf(_)
+            ),
+            way: Way::General(plan),
+        }
+    }
+
+    /// How many nodes `entries` stores in ascending order, behind all that is there, take at most.
+    pub fn bulk_nodes(&self, entries: usize) -> usize {
+        self.0.bulk_nodes(entries)
+    }
+
+    /// Carries a write out, and hands the nodes that it replaced to `retire`: readers may still be in them.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer, the tree has not changed since the plan was made, `reserve` holds
+    /// as many nodes as it needs, and outside RCU mode there are no readers.
+    pub unsafe fn write(
+        &self,
+        write: Write,
+        reserve: &mut NodeReserve,
+        retire: impl FnMut(NonNull<u8>),
+    ) {
+        let before = reserve.count();
+        let (reserved, mut retired) = (&mut reserve.0, Nodes(retire));
+        // SAFETY: the caller's promise.
+        unsafe {
+            match write.way {
+                Way::Quick(quick) => self.0.apply_quick(quick, reserved, &mut retired),
+                Way::General(plan) => self.0.apply(plan, reserved, &mut retired),
+            }
+        }
+        assert!(
+            before - reserve.count() == write.nodes,
+            "a write used another number of nodes than was counted"
+        );
+    }
+
+    /// The first of the lowest `size` free indices within `min..=max`.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer.
+    pub unsafe fn gap_up(&self, min: usize, max: usize, size: usize) -> Option<usize> {
+        self.0.gap_up(&want(min, max, size)?)
+    }
+
+    /// The first of the highest `size` free indices within `min..=max`.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer.
+    pub unsafe fn gap_down(&self, min: usize, max: usize, size: usize) -> Option<usize> {
+        self.0.gap_down(&want(min, max, size)?)
+    }
+
+    /// Fills `new` with the entries of this tree.
+    ///
+    /// # Errors
+    ///
+    /// There was no memory; `new` is empty again.
+    ///
+    /// # Safety
+    ///
+    /// Nobody writes this tree; `new` is empty, tracks gaps if this one does, and has no other users.
+    pub unsafe fn duplicate<A: NodeAlloc>(&self, new: &Self, alloc: &A) -> Result<(), AllocError> {
+        // SAFETY: the caller's promise; the words may stand in this tree, as they do.
+        match unsafe { self.0.dup_into(&new.0, &mut &*alloc, &mut Verbatim) } {
+            Ok(()) => Ok(()),
+            Err(CloneError::Alloc) => Err(AllocError),
+            Err(CloneError::Entry(never)) => match never {},
+        }
+    }
+
+    /// Empties the tree and hands its nodes to `retire`.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer, and outside RCU mode there are no readers.
+    pub unsafe fn clear(&self, retire: impl FnMut(NonNull<u8>)) {
+        let root = self.0.root();
+        self.0.publish_root(core::ptr::null_mut(), 0);
+        if let Root::Node(node) = root {
+            bury(node, 0, usize::MAX, (0, usize::MAX), &mut Nodes(retire));
+        }
+    }
+
+    /// Whether every rule of the structure holds.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer.
+    pub unsafe fn is_sound(&self) -> bool {
+        self.0.check().is_ok()
+    }
+}
+
+fn want(min: usize, max: usize, size: usize) -> Option<Want<usize>> {
+    (min <= max && size > 0).then_some(Want {
+        lo: min,
+        hi: max,
+        size,
+        align: 1,
+        offset: 0,
+    })
+}
+
+#[inline]
+fn slot(place: Place<usize, Native>, key: usize) -> Slot {
+    let offset = place.leaf.search(key);
+    let found = place.slot(offset);
+    // A node has at most 32 slots.
+    Slot {
+        home: Home::Leaf,
+        first: found.first,
+        last: found.last,
+        entry: found.word,
+        leaf: place.leaf.word(),
+        min: place.min,
+        max: place.max,
+        offset: offset as u8,
+        end: place.leaf.end() as u8,
+    }
+}
+
+/// Chains a retired node to another, or to none.
+///
+/// # Safety
+///
+/// `block` was handed to a `retire` closure and has not been freed.
+pub unsafe fn chain(block: NonNull<u8>, next: Option<NonNull<u8>>) {
+    // SAFETY: the caller's promise.
+    unsafe { Node::<usize, Native>::from_block(block) }
+        .chain(next.map_or(core::ptr::null_mut(), NonNull::as_ptr));
+}
+
+/// The node that `block` was chained to.
+///
+/// # Safety
+///
+/// As for [`chain`], which was called for `block`.
+pub unsafe fn chained(block: NonNull<u8>) -> Option<NonNull<u8>> {
+    // SAFETY: the caller's promise.
+    NonNull::new(unsafe { Node::<usize, Native>::from_block(block) }.chained())
+}

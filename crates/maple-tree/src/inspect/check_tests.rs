@@ -1,0 +1,147 @@
+//! Each rule that the check knows, broken once.
+
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
+
+use core::mem::ManuallyDrop;
+
+use crate::alloc::Global;
+use crate::base::shape::Fanout;
+use crate::face::map::MapleTree;
+use crate::node::tree::Root;
+use crate::node::{NULL, Node};
+
+type Map = MapleTree<u32, u16, Global, Fanout<4>>;
+type At = Node<u32, Fanout<4>>;
+
+/// A tree of two levels: entries of width 2 with a hole after each, in leaves of two entries and two holes.
+fn filled(gaps: bool) -> ManuallyDrop<Map> {
+    let mut map = if gaps {
+        Map::with_gaps_in(Global)
+    } else {
+        Map::new_in(Global)
+    };
+    map.try_extend((0..4).map(|i| (u32::from(4 * i)..u32::from(4 * i) + 2, i)))
+        .unwrap();
+    map.check().unwrap();
+    assert_eq!(map.height(), 2);
+    // A test that fails does not walk through what it has broken.
+    ManuallyDrop::new(map)
+}
+
+fn root(map: &Map) -> At {
+    match map.raw().root() {
+        Root::Node(root) => root,
+        Root::Empty | Root::Single(_) => panic!("there are nodes"),
+    }
+}
+
+/// Breaks a rule, sees it found, and mends it.
+fn broken(gaps: bool, what: &str, harm: impl FnOnce(&Map, At), mend: impl FnOnce(&Map, At)) {
+    let map = filled(gaps);
+    let root = root(&map);
+    harm(&map, root);
+    assert_eq!(map.check().unwrap_err().what(), what);
+    mend(&map, root);
+    map.check().unwrap();
+    drop(ManuallyDrop::into_inner(map));
+}
+
+#[test]
+fn heights() {
+    broken(
+        false,
+        "leaves are not all on the lowest level",
+        |map, root| map.raw().publish_root(root.word(), 3),
+        |map, root| map.raw().publish_root(root.word(), 2),
+    );
+    let map = Map::new_in(Global);
+    map.raw().publish_root(NULL, 1);
+    assert_eq!(
+        map.check().unwrap_err().what(),
+        "a tree without nodes has a height"
+    );
+    map.raw().publish_root(NULL, 0);
+}
+
+#[test]
+fn parents() {
+    broken(
+        true,
+        "a child has another parent",
+        |_, root| root.child(1).set_parent(Some(root.child(0))),
+        |_, root| root.child(1).set_parent(Some(root)),
+    );
+    broken(
+        true,
+        "the root is dead or has a parent",
+        |_, root| root.set_parent(Some(root.child(0))),
+        |_, root| root.set_parent(None),
+    );
+}
+
+#[test]
+fn gaps() {
+    broken(
+        true,
+        "the size of the largest hole is wrong",
+        |_, root| root.set_gap(0, 1),
+        |_, root| root.set_gap(0, 2),
+    );
+}
+
+#[test]
+fn holes() {
+    let map = filled(false);
+    let leaf = root(&map).child(0);
+    let word = leaf.slot(2);
+    leaf.publish(2, NULL);
+    let damage = map.check().unwrap_err();
+    assert_eq!(
+        (damage.what(), *damage.at()),
+        ("two holes are neighbours", 0)
+    );
+    leaf.publish(2, word);
+    map.check().unwrap();
+    drop(ManuallyDrop::into_inner(map));
+}
+
+#[test]
+fn pivots() {
+    broken(
+        false,
+        "pivots are not in order",
+        // SAFETY: nobody else has the map.
+        |_, root| unsafe { root.child(0).write() }.set_pivot(1, 0),
+        // SAFETY: as above.
+        |_, root| unsafe { root.child(0).write() }.set_pivot(1, 3),
+    );
+    broken(
+        false,
+        "a pivot after the last slot is in use",
+        // SAFETY: nobody else has the map.
+        |_, root| unsafe { root.write() }.set_pivot(2, 100),
+        // SAFETY: as above.
+        |_, root| unsafe { root.write() }.set_pivot(2, u32::MAX),
+    );
+}
+
+#[test]
+fn slots() {
+    broken(
+        false,
+        "a slot after the last one is in use",
+        |_, root| root.publish(3, core::ptr::without_provenance_mut(3)),
+        |_, root| root.publish(3, NULL),
+    );
+    let map = filled(false);
+    let root = root(&map);
+    let child = root.slot(1);
+    root.publish(1, core::ptr::without_provenance_mut(3));
+    assert_eq!(
+        map.check().unwrap_err().what(),
+        "a slot of an inner node holds no node"
+    );
+    root.publish(1, child);
+    map.check().unwrap();
+    drop(ManuallyDrop::into_inner(map));
+}

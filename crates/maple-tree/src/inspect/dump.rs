@@ -1,0 +1,187 @@
+//! A tree as text, decimal or hexadecimal, and as a Graphviz graph.
+
+use core::fmt::{self, Write};
+
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::tree::{RawTree, Root};
+use crate::node::{Kind, Node};
+
+/// How [`MapleTree::dump`](crate::MapleTree::dump) writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Format {
+    /// Indented text, indices in decimal.
+    #[default]
+    Decimal,
+    /// Indented text, indices in hexadecimal.
+    Hexadecimal,
+    /// A graph in Graphviz' `dot` language, indices in hexadecimal.
+    Graphviz,
+}
+
+/// Shows a tree's nodes; made by [`MapleTree::dump`](crate::MapleTree::dump).
+pub struct Dump<'a, K: Key, S: Shape> {
+    pub(crate) tree: &'a RawTree<K, S>,
+    pub(crate) format: Format,
+}
+
+/// One index in the format's base.
+struct Index<K>(K, Format);
+
+impl<K: Key> fmt::Display for Index<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.1 {
+            Format::Decimal => write!(f, "{}", self.0),
+            Format::Hexadecimal | Format::Graphviz => write!(f, "{:#x}", self.0),
+        }
+    }
+}
+
+impl<K: Key, S: Shape> fmt::Display for Dump<'_, K, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.format {
+            Format::Decimal | Format::Hexadecimal => self.text(f),
+            Format::Graphviz => self.graph(f),
+        }
+    }
+}
+
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Leaf => "leaf",
+        Kind::Range => "range",
+        Kind::Gap => "gap",
+    }
+}
+
+impl<K: Key, S: Shape> Dump<'_, K, S> {
+    fn index(&self, key: K) -> Index<K> {
+        Index(key, self.format)
+    }
+
+    fn text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(
+            f,
+            "tree: height {}{}{}",
+            self.tree.height(),
+            if self.tree.tracks_gaps() {
+                ", tracks gaps"
+            } else {
+                ""
+            },
+            if self.tree.in_rcu() {
+                ", concurrent readers"
+            } else {
+                ""
+            },
+        )?;
+        match self.tree.root() {
+            Root::Empty => writeln!(f, "empty"),
+            Root::Single(word) => writeln!(f, "{}: {word:p}", self.index(K::MIN)),
+            Root::Node(root) => self.node(f, root, K::MIN, K::MAX, 0),
+        }
+    }
+
+    fn node(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        node: Node<K, S>,
+        min: K,
+        max: K,
+        depth: usize,
+    ) -> fmt::Result {
+        let indent = depth * 2;
+        writeln!(
+            f,
+            "{:indent$}{}-{} {} {:p}, {} of {} slots",
+            "",
+            self.index(min),
+            self.index(max),
+            name(node.kind()),
+            node.block(),
+            node.used(),
+            node.capacity(),
+        )?;
+        let indent = indent + 2;
+        for i in 0..node.used() {
+            let (first, last) = (node.first(i, min), node.last(i, max));
+            if node.is_leaf() {
+                write!(
+                    f,
+                    "{:indent$}{}-{}: ",
+                    "",
+                    self.index(first),
+                    self.index(last)
+                )?;
+                let word = node.slot(i);
+                if word.is_null() {
+                    f.write_str("hole\n")?;
+                } else {
+                    writeln!(f, "{word:p}")?;
+                }
+            } else {
+                if node.kind() == Kind::Gap {
+                    writeln!(f, "{:indent$}largest hole {}", "", self.index(node.gap(i)))?;
+                }
+                self.node(f, node.child(i), first, last, depth + 1)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn graph(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("digraph maple_tree {\n  node [shape=record, fontname=monospace];\n")?;
+        match self.tree.root() {
+            Root::Empty => f.write_str("  root [label=\"empty\"];\n")?,
+            Root::Single(word) => {
+                writeln!(f, "  root [label=\"{}: {word:p}\"];", self.index(K::MIN))?;
+            }
+            Root::Node(root) => self.graph_node(f, root, K::MIN, K::MAX)?,
+        }
+        f.write_str("}\n")
+    }
+
+    fn graph_node(
+        &self,
+        f: &mut fmt::Formatter<'_>,
+        node: Node<K, S>,
+        min: K,
+        max: K,
+    ) -> fmt::Result {
+        write!(
+            f,
+            "  n{:x} [label=\"{}",
+            node.block().addr(),
+            name(node.kind())
+        )?;
+        for i in 0..node.used() {
+            let (first, last) = (node.first(i, min), node.last(i, max));
+            write!(f, "|<s{i}>{}-{}", self.index(first), self.index(last))?;
+            if node.is_leaf() {
+                let word = node.slot(i);
+                if word.is_null() {
+                    f.write_str("\\nhole")?;
+                } else {
+                    write!(f, "\\n{word:p}")?;
+                }
+            } else if node.kind() == Kind::Gap {
+                write!(f, "\\nhole {}", self.index(node.gap(i)))?;
+            }
+        }
+        f.write_str("\"];\n")?;
+        if !node.is_leaf() {
+            for i in 0..node.used() {
+                let child = node.child(i);
+                self.graph_node(f, child, node.first(i, min), node.last(i, max))?;
+                writeln!(
+                    f,
+                    "  n{:x}:s{i} -> n{:x};",
+                    node.block().addr(),
+                    child.block().addr()
+                )?;
+            }
+        }
+        f.write_char('\n')
+    }
+}

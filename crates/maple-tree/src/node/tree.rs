@@ -1,0 +1,138 @@
+//! The state of a tree: two words, which know nothing of values.
+
+use core::marker::PhantomData;
+
+use crate::base::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::{Kind, NULL, Node, Word, is_node};
+
+/// Bits of the flags word. They are those of Linux's `ma_flags`.
+pub(crate) mod flags {
+    /// The tree keeps the size of the largest hole below each child.
+    pub(crate) const GAPS: u32 = 0x01;
+    /// Readers may be about: changes are built aside and published.
+    pub(crate) const RCU: u32 = 0x02;
+    /// Where the height starts.
+    pub(crate) const HEIGHT_SHIFT: u32 = 2;
+    /// The bits of the height.
+    pub(crate) const HEIGHT_MASK: u32 = 0x7c;
+}
+
+/// A tree of ranges over words: what `MapleTree` and the C interface are shells of.
+///
+/// The root word is NULL for an empty tree; an entry, if that is the tree's only one and covers just
+/// index 0; else a tagged pointer to the topmost node. The height is kept in the flags word,
+/// beside the modes, so that a C structure with these two members *is* such a tree.
+#[repr(C)]
+pub(crate) struct RawTree<K, S> {
+    flags: AtomicU32,
+    root: AtomicPtr<()>,
+    marker: PhantomData<fn() -> (K, S)>,
+}
+
+/// What a tree's root word leads to.
+pub(crate) enum Root<K, S> {
+    /// Nothing is stored.
+    Empty,
+    /// One entry, at index 0 only.
+    Single(Word),
+    /// The topmost node.
+    Node(Node<K, S>),
+}
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    const_unless_loom! {
+        /// An empty tree with some of the modes in [`flags`].
+        pub(crate) const fn new(flags: u32) -> Self {
+            Self { flags: AtomicU32::new(flags), root: AtomicPtr::new(NULL), marker: PhantomData }
+        }
+    }
+
+    #[inline(always)]
+    /// The root word, as it is.
+    pub(crate) fn root_word(&self) -> Word {
+        self.root.load(Ordering::Acquire)
+    }
+
+    #[inline(always)]
+    pub(crate) fn root(&self) -> Root<K, S> {
+        let word = self.root_word();
+        if is_node(word) {
+            // SAFETY: a root word with a node's tag points to the topmost node, which lives as long as
+            // the root (or a reader's guard) keeps it.
+            Root::Node(unsafe { Node::from_word(word) })
+        } else if word.is_null() {
+            Root::Empty
+        } else {
+            Root::Single(word)
+        }
+    }
+
+    /// All flags, those that the core does not know included.
+    #[inline]
+    pub(crate) fn flags(&self) -> u32 {
+        self.flags.load(Ordering::Relaxed)
+    }
+
+    /// Changes the flags in `mask` to those of `value`. Only for the writer.
+    pub(crate) fn set_flags(&self, mask: u32, value: u32) {
+        let flags = self.flags.load(Ordering::Relaxed);
+        self.flags
+            .store((flags & !mask) | (value & mask), Ordering::Relaxed);
+    }
+
+    /// Makes a new root visible, with the height that goes with it.
+    pub(crate) fn publish_root(&self, word: Word, height: u32) {
+        let flags = self.flags.load(Ordering::Relaxed) & !flags::HEIGHT_MASK;
+        self.flags
+            .store(flags | (height << flags::HEIGHT_SHIFT), Ordering::Relaxed);
+        self.root.store(word, Ordering::Release);
+    }
+
+    /// The tree of a cursor that has just a tree.
+    #[inline]
+    pub(crate) fn tree(&self) -> &Self {
+        self
+    }
+
+    /// Levels of nodes: 0 for an empty tree and for one with a single entry at index 0.
+    #[inline]
+    pub(crate) fn height(&self) -> u32 {
+        (self.flags.load(Ordering::Relaxed) & flags::HEIGHT_MASK) >> flags::HEIGHT_SHIFT
+    }
+
+    /// Whether the nodes keep the sizes of holes.
+    #[inline]
+    pub(crate) fn tracks_gaps(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & flags::GAPS != 0
+    }
+
+    /// Whether changes must be invisible until they are whole.
+    #[inline]
+    pub(crate) fn in_rcu(&self) -> bool {
+        self.flags.load(Ordering::Relaxed) & flags::RCU != 0
+    }
+
+    /// Switches RCU mode.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer. To switch it off, no reader is about, and none comes until it is on again, except
+    /// while it is made sure that nobody writes.
+    pub(crate) unsafe fn set_in_rcu(&self, on: bool) {
+        let flags = self.flags.load(Ordering::Relaxed) & !flags::RCU;
+        self.flags
+            .store(flags | if on { flags::RCU } else { 0 }, Ordering::Release);
+    }
+
+    /// The kind of nodes above the leaves.
+    #[inline]
+    pub(crate) fn inner_kind(&self) -> Kind {
+        if self.tracks_gaps() {
+            Kind::Gap
+        } else {
+            Kind::Range
+        }
+    }
+}

@@ -1,0 +1,291 @@
+//! Searching for a hole of a size, lowest first or highest first.
+//!
+//! In a tree that tracks gaps a subtree without a hole that is large enough is not entered; since no hole
+//! crosses from one slot to the next, at most two paths (those along the bounds) are entered in vain, unless an
+//! alignment rules out holes that are large enough. In other trees every slot within the bounds is looked at.
+//!
+//! Both searches are one, which goes `UP` or down: what comes first on the way is the lowest, or the highest.
+
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::prefetch;
+use crate::node::tree::{RawTree, Root};
+use crate::node::{Kind, Node, is_leaf_word};
+use crate::read::walk::{lower_bound, upper_bound};
+
+/// What is looked for: `size` free indices, the first a multiple of `align` plus `offset`, all
+/// within `lo..=hi`. Neither `size` nor `align` is 0, and `offset` is below `align`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Want<K> {
+    /// Lower bound.
+    pub(crate) lo: K,
+    /// Upper bound.
+    pub(crate) hi: K,
+    /// How many indices.
+    pub(crate) size: K,
+    /// The first index is a multiple of this …
+    pub(crate) align: K,
+    /// … plus this.
+    pub(crate) offset: K,
+}
+
+impl<K: Key> Want<K> {
+    /// `None` if nothing can be like that.
+    pub(crate) fn new((lo, hi): (K, K), size: K, align: K, offset: K) -> Option<Self> {
+        (lo <= hi && size > K::MIN && offset < align).then_some(Self {
+            lo,
+            hi,
+            size,
+            align,
+            offset,
+        })
+    }
+
+    /// The lowest place within the hole `first..=last`.
+    fn lowest(&self, first: K, last: K) -> Option<K> {
+        let first = first.max(self.lo);
+        let last = last.min(self.hi);
+        // The lowest start, if there were no upper bound.
+        let start = match first.checked_sub(self.offset) {
+            Some(first) => first.align_up(self.align)?.checked_add(self.offset)?,
+            None => self.offset,
+        };
+        let end = start.checked_add(self.size.wrapping_sub(K::ONE))?;
+        (end <= last).then_some(start)
+    }
+
+    /// The highest place within the hole `first..=last`.
+    fn highest(&self, first: K, last: K) -> Option<K> {
+        let first = first.max(self.lo);
+        let last = last.min(self.hi);
+        let start = last.checked_sub(self.size.wrapping_sub(K::ONE))?;
+        let start = start
+            .checked_sub(self.offset)?
+            .align_down(self.align)
+            .checked_add(self.offset)?;
+        (first <= start).then_some(start)
+    }
+
+    /// The first place on the way, within the hole `first..=last`.
+    #[inline(always)]
+    fn place<const UP: bool>(&self, first: K, last: K) -> Option<K> {
+        if UP {
+            self.lowest(first, last)
+        } else {
+            self.highest(first, last)
+        }
+    }
+
+    /// As [`place`](Self::place), without alignment, in a hole that does not begin before the bound that the way begins at.
+    #[inline(always)]
+    fn place_unaligned<const UP: bool>(&self, first: K, last: K) -> Option<K> {
+        let others = self.size.wrapping_sub(K::ONE);
+        if UP {
+            let end = first.checked_add(others)?;
+            (end <= last.min(self.hi)).then_some(first)
+        } else {
+            let start = last.checked_sub(others)?;
+            (first.max(self.lo) <= start).then_some(start)
+        }
+    }
+}
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    /// The lowest place that fits.
+    pub(crate) fn gap_up(&self, want: &Want<K>) -> Option<K> {
+        self.gap::<true>(want)
+    }
+
+    /// The highest place that fits.
+    pub(crate) fn gap_down(&self, want: &Want<K>) -> Option<K> {
+        self.gap::<false>(want)
+    }
+
+    /// As [`gap_up`](Self::gap_up), in a tree whose nodes do not know their parents.
+    pub(crate) fn gap_up_from_above(&self, want: &Want<K>) -> Option<K> {
+        self.gap_from_above::<true>(want)
+    }
+
+    /// As [`gap_down`](Self::gap_down), in a tree whose nodes do not know their parents.
+    pub(crate) fn gap_down_from_above(&self, want: &Want<K>) -> Option<K> {
+        self.gap_from_above::<false>(want)
+    }
+
+    #[inline(always)]
+    fn gap<const UP: bool>(&self, want: &Want<K>) -> Option<K> {
+        match self.root() {
+            Root::Node(root) if root.kind() == Kind::Gap && want.align == K::ONE => {
+                by_gaps::<UP, K, S>(root, want)
+            }
+            _ => self.gap_from_above::<UP>(want),
+        }
+    }
+
+    #[inline(always)]
+    fn gap_from_above<const UP: bool>(&self, want: &Want<K>) -> Option<K> {
+        match self.root() {
+            Root::Empty => want.place::<UP>(K::MIN, K::MAX),
+            Root::Single(_) => want.place::<UP>(K::ONE, K::MAX),
+            Root::Node(root) => below::<UP, K, S>(root, K::MIN, K::MAX, want),
+        }
+    }
+}
+
+/// The first hole on the way that is large enough, by the sizes that the nodes keep: down the tree along the bound as long as there may be
+/// one on that path, up again to where there is one further on, and straight down to it. What begins there comes before all
+/// others, so that if it does not end within the bounds nothing does.
+fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -> Option<K> {
+    let key = if UP { want.lo } else { want.hi };
+    let mut word = root.word();
+    let (mut node, mut slot);
+    loop {
+        if is_leaf_word(word) {
+            // SAFETY: a leaf of the tree.
+            let leaf = unsafe { Node::<K, S>::of_kind(word, Kind::Leaf) };
+            slot = leaf.search(key);
+            let mut holes = leaf.holes() & (1 << slot | beyond::<UP>(slot));
+            while let Some(i) = take_first::<UP>(&mut holes) {
+                let (mut first, last) = hole::<UP, K, S>(leaf, i, key);
+                if UP {
+                    // No branch: whether the bound is in a hole is anybody's guess.
+                    first = first.max(key);
+                }
+                if let Some(found) = want.place_unaligned::<UP>(first, last) {
+                    return Some(found);
+                }
+            }
+            node = leaf.parent(Kind::Gap)?;
+            slot = node.search(key);
+            break;
+        }
+        // SAFETY: all nodes above the leaves are gap nodes, as the root is.
+        node = unsafe { Node::<K, S>::of_kind(word, Kind::Gap) };
+        slot = node.search(key);
+        if node.gap(slot) < want.size {
+            break;
+        }
+        word = node.slot(slot);
+        prefetch::node::<1>(word);
+    }
+    let mut fits;
+    loop {
+        fits = node.fits(want.size) & beyond::<UP>(slot);
+        if fits != 0 {
+            break;
+        }
+        node = node.parent(Kind::Gap)?;
+        slot = node.search(key);
+    }
+    // An index of the subtree: its first on the way.
+    let mut edge = if UP { K::MIN } else { K::MAX };
+    loop {
+        let Some(slot) = first_of::<UP>(fits) else {
+            debug_assert!(false, "a gap that is not there");
+            return None;
+        };
+        edge = if UP {
+            node.first(slot, edge)
+        } else {
+            node.last(slot, edge)
+        };
+        word = node.slot(slot);
+        prefetch::node::<1>(word);
+        if is_leaf_word(word) {
+            break;
+        }
+        // SAFETY: as above.
+        node = unsafe { Node::of_kind(word, Kind::Gap) };
+        fits = node.fits(want.size);
+    }
+    // SAFETY: as above.
+    let leaf = unsafe { Node::<K, S>::of_kind(word, Kind::Leaf) };
+    let mut holes = leaf.holes();
+    while let Some(i) = take_first::<UP>(&mut holes) {
+        let (first, last) = hole::<UP, K, S>(leaf, i, edge);
+        if K::span(first, last) >= want.size {
+            return want.place_unaligned::<UP>(first, last);
+        }
+    }
+    None
+}
+
+/// The slots that come after slot `i` on the way.
+#[inline(always)]
+fn beyond<const UP: bool>(i: usize) -> u32 {
+    if UP {
+        u32::MAX << i << 1
+    } else {
+        !(u32::MAX << i)
+    }
+}
+
+/// Which of the slots comes first on the way.
+#[inline(always)]
+fn first_of<const UP: bool>(slots: u32) -> Option<usize> {
+    let slot = if UP {
+        (slots != 0).then(|| slots.trailing_zeros())
+    } else {
+        slots.checked_ilog2()
+    };
+    slot.map(|slot| slot as usize)
+}
+
+/// As [`first_of`]; it is taken out.
+#[inline(always)]
+fn take_first<const UP: bool>(slots: &mut u32) -> Option<usize> {
+    let slot = first_of::<UP>(*slots)?;
+    *slots &= if UP { *slots - 1 } else { !(1 << slot) };
+    Some(slot)
+}
+
+/// The range of slot `i` of a leaf that covers `key`; what comes before `key` on the way may be left out.
+#[inline(always)]
+fn hole<const UP: bool, K: Key, S: Shape>(leaf: Node<K, S>, i: usize, key: K) -> (K, K) {
+    if UP {
+        let last = if i < leaf.end() {
+            leaf.pivot(i)
+        } else {
+            upper_bound(leaf, key, Kind::Gap)
+        };
+        (leaf.first(i, key), last)
+    } else {
+        let first = if i > 0 {
+            leaf.first(i, key)
+        } else {
+            lower_bound(leaf, key, Kind::Gap)
+        };
+        (first, leaf.last(i, key))
+    }
+}
+
+/// The first place on the way in a node that covers `min..=max`, and in those below.
+fn below<const UP: bool, K: Key, S: Shape>(
+    node: Node<K, S>,
+    min: K,
+    max: K,
+    want: &Want<K>,
+) -> Option<K> {
+    let slot = node.search(if UP {
+        want.lo.max(min)
+    } else {
+        want.hi.min(max)
+    });
+    // What the slots after the last one hold is anything.
+    let mut slots = (1 << slot | beyond::<UP>(slot)) & !beyond::<true>(node.end());
+    while let Some(i) = take_first::<UP>(&mut slots) {
+        let (first, last) = (node.first(i, min), node.last(i, max));
+        if first > want.hi || last < want.lo {
+            return None;
+        }
+        let found = match node.kind() {
+            Kind::Leaf if node.slot(i).is_null() => want.place::<UP>(first, last),
+            Kind::Leaf => None,
+            Kind::Gap if node.gap(i) < want.size => None,
+            Kind::Gap | Kind::Range => below::<UP, K, S>(node.child(i), first, last, want),
+        };
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}

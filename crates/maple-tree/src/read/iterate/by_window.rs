@@ -1,0 +1,330 @@
+//! Going through all entries between two bounds at once, of a tree that nobody writes meanwhile.
+//!
+//! Several leaves are looked at together, so that a loop over entries ends once for some sixty slots: where a loop ends after ten or
+//! so, at a guess, the guess costs as much as half of the entries.
+//!
+//! Bounds and words of the leaves are copied, each to a fixed place, which is quicker than to look up the leaf for each entry.
+
+use core::mem::MaybeUninit;
+
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::prefetch;
+use crate::node::tree::{RawTree, Root};
+use crate::node::{Geometry, Kind, Node, Word, is_leaf_word};
+use crate::read::walk::{Found, Place};
+
+/// How many leaves ahead memory is asked for.
+const AHEAD: usize = 4;
+
+/// Slots in a window: as many as there are bits to tell the entries among them.
+const SLOTS: usize = u64::BITS as usize;
+
+/// Copies of leaves that follow each other.
+struct Window<K> {
+    /// Bit `i` stands for the entry in slot `i`.
+    left: u64,
+    /// How many leaves there are.
+    leaves: usize,
+    /// What comes before slot `i` ends at `ends[i]`, slot `i` itself at `ends[i + 1]`. Written with the leaves.
+    ends: [MaybeUninit<K>; SLOTS + 1],
+    words: [MaybeUninit<Word>; SLOTS],
+}
+
+impl<K: Key> Window<K> {
+    /// Without leaves.
+    #[inline(always)]
+    fn new() -> Self {
+        Self {
+            left: 0,
+            leaves: 0,
+            ends: [const { MaybeUninit::uninit() }; SLOTS + 1],
+            words: [const { MaybeUninit::uninit() }; SLOTS],
+        }
+    }
+
+    /// How far apart the slots of two leaves are.
+    const fn stride<S: Shape>() -> usize {
+        Geometry::<K, S>::slots(Kind::Leaf).next_power_of_two()
+    }
+
+    /// How many leaves there is room for.
+    const fn room<S: Shape>() -> usize {
+        SLOTS / Self::stride::<S>()
+    }
+
+    /// Puts a leaf behind those that there are, and in `bits` which of its entries. There is room for it.
+    ///
+    /// # Safety
+    ///
+    /// Nobody writes the leaf meanwhile.
+    #[inline(always)]
+    unsafe fn put<S: Shape>(&mut self, place: Place<K, S>, bits: u32) {
+        debug_assert!(self.leaves < Self::room::<S>());
+        let at = self.leaves * Self::stride::<S>();
+        self.leaves += 1;
+        self.left |= u64::from(bits) << at;
+        // SAFETY: a leaf's slots are at most `stride`, and its pivots one fewer: all are within the arrays.
+        unsafe {
+            let ends = self.ends.as_mut_ptr().cast::<K>().add(at);
+            place
+                .leaf
+                .copy_out(ends.add(1), self.words.as_mut_ptr().cast::<Word>().add(at));
+            ends.write(place.min.wrapping_sub(K::ONE));
+            ends.add(1 + place.leaf.end()).write(place.max);
+        }
+    }
+
+    /// Shows `show` all entries, and forgets the leaves.
+    #[inline(always)]
+    fn drain<B>(&mut self, init: B, show: &mut impl FnMut(B, Found<K>) -> B) -> B {
+        let mut left = self.left;
+        self.left = 0;
+        self.leaves = 0;
+        let mut folded = init;
+        while left != 0 {
+            let i = left.trailing_zeros() as usize;
+            left &= left - 1;
+            // SAFETY: bits are set for slots that have been written only, together with both of their bounds.
+            let found = unsafe {
+                let ends = self.ends.as_ptr().cast::<K>().add(i);
+                Found {
+                    first: ends.read().wrapping_add(K::ONE),
+                    last: ends.add(1).read(),
+                    word: self.words.as_ptr().cast::<Word>().add(i).read(),
+                }
+            };
+            folded = show(folded, found);
+        }
+        folded
+    }
+}
+
+/// Shows `show` the entries that intersect `lo..=hi`, in order.
+///
+/// # Safety
+///
+/// Nobody writes the tree meanwhile.
+#[inline]
+pub(crate) unsafe fn between<K: Key, S: Shape, B>(
+    tree: &RawTree<K, S>,
+    (lo, hi): (K, K),
+    init: B,
+    show: &mut impl FnMut(B, Found<K>) -> B,
+) -> B {
+    let root = match tree.root() {
+        Root::Empty => return init,
+        Root::Single(word) if lo == K::MIN => {
+            let found = Found {
+                first: K::MIN,
+                last: K::MIN,
+                word,
+            };
+            return show(init, found);
+        }
+        Root::Single(_) => return init,
+        Root::Node(root) => root,
+    };
+    let mut fold = Fold {
+        window: Window::new(),
+        lo,
+        hi,
+        show,
+    };
+    let place = Place {
+        leaf: root,
+        min: K::MIN,
+        max: K::MAX,
+    };
+    // SAFETY: nobody writes (the caller's promise). All nodes above the leaves are of one kind.
+    let folded = unsafe {
+        match root.kind() {
+            Kind::Leaf => fold.leaf(place, init),
+            Kind::Range => fold.below::<S, B, false>(place, init),
+            Kind::Gap => fold.below::<S, B, true>(place, init),
+        }
+    };
+    fold.window.drain(folded, fold.show)
+}
+
+struct Fold<'a, K, F> {
+    window: Window<K>,
+    lo: K,
+    hi: K,
+    show: &'a mut F,
+}
+
+impl<K: Key, F> Fold<'_, K, F> {
+    /// Adds a leaf, and shows what there is if there is no room for one more.
+    ///
+    /// # Safety
+    ///
+    /// Nobody writes the tree meanwhile.
+    #[inline(always)]
+    unsafe fn leaf<S: Shape, B>(&mut self, place: Place<K, S>, folded: B) -> B
+    where
+        F: FnMut(B, Found<K>) -> B,
+    {
+        let leaf = place.leaf.as_leaf();
+        // SAFETY: nobody writes (the caller's promise).
+        let mut bits = unsafe { leaf.entries() };
+        if place.min <= self.lo || self.hi <= place.max {
+            bits &= self.within(place);
+        }
+        // SAFETY: as above; there is room since the last leaf was added.
+        unsafe { self.window.put(Place { leaf, ..place }, bits) };
+        if self.window.leaves < Window::<K>::room::<S>() {
+            return folded;
+        }
+        self.window.drain(folded, self.show)
+    }
+
+    /// Which slots of a leaf at one of the bounds are within them.
+    #[cold]
+    #[inline(never)]
+    fn within<S: Shape>(&self, place: Place<K, S>) -> u32 {
+        let mut bits = u32::MAX;
+        if place.min <= self.lo {
+            bits &= u32::MAX << place.leaf.search(self.lo);
+        }
+        if self.hi <= place.max {
+            bits &= u32::MAX >> (31 - place.leaf.search(self.hi));
+        }
+        bits
+    }
+
+    /// Adds the leaves below an inner node (a gap node, or else a range node).
+    ///
+    /// # Safety
+    ///
+    /// As for [`leaf`](Self::leaf); the node is of that kind.
+    unsafe fn below<S: Shape, B, const GAP: bool>(&mut self, at: Place<K, S>, init: B) -> B
+    where
+        F: FnMut(B, Found<K>) -> B,
+    {
+        let kind = if GAP { Kind::Gap } else { Kind::Range };
+        // SAFETY: a node of this kind (the caller's promise).
+        let node = unsafe { Node::<K, S>::of_kind(at.leaf.word(), kind) };
+        let from = if at.min < self.lo {
+            node.search(self.lo)
+        } else {
+            0
+        };
+        let end = node.end();
+        let to = if self.hi < at.max {
+            node.search(self.hi)
+        } else {
+            end
+        };
+        let mut folded = init;
+        let mut min = node.first(from, at.min);
+        let leaves = is_leaf_word(node.slot(from));
+        let mut i = from;
+        while i <= to {
+            let word = node.slot(i);
+            let max = node.last(i, at.max);
+            // SAFETY: slots of inner nodes hold nodes, all of one kind, which nobody writes.
+            folded = unsafe {
+                if leaves {
+                    prefetch::node::<0>(node.slot((i + AHEAD).min(end)));
+                    let leaf = Node::<K, S>::of_kind(word, Kind::Leaf);
+                    self.leaf(Place { leaf, min, max }, folded)
+                } else {
+                    prefetch::node::<0>(node.slot((i + 1).min(end)));
+                    let leaf = Node::<K, S>::of_kind(word, kind);
+                    self.below::<S, B, GAP>(Place { leaf, min, max }, folded)
+                }
+            };
+            min = max.wrapping_add(K::ONE);
+            i += 1;
+        }
+        folded
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    #![allow(clippy::expect_used, reason = "a test")]
+
+    use std::vec::Vec;
+
+    use crate::alloc::Pool;
+    use crate::base::key::Key;
+    use crate::base::shape::{Fanout, Native, Shape};
+    use crate::{MapleTree, Value};
+
+    /// Entries of three kinds of length and distance, as many as there are numbers.
+    fn map<K: Key + TryFrom<u64>, S: Shape>(numbers: u64, gaps: bool) -> MapleTree<K, u16, Pool, S>
+    where
+        u16: Value,
+    {
+        let mut map = if gaps {
+            MapleTree::with_gaps_in(Pool::new())
+        } else {
+            MapleTree::new_in(Pool::new())
+        };
+        let key = |n: u64| K::try_from(n).unwrap_or(K::MAX);
+        for n in 0..numbers {
+            let first = 10 * n + n % 3;
+            let entry = key(first)..=key(10 * n + 9 - n % 2);
+            assert_eq!(map.insert_range(entry, n as u16), Ok(()));
+        }
+        map
+    }
+
+    /// Compares a fold with steps, between bounds, after some steps from both ends.
+    fn as_by_steps<K: Key + TryFrom<u64>, S: Shape>(numbers: u64, gaps: bool) {
+        let map = map::<K, S>(numbers, gaps);
+        let key = |n: u64| K::try_from(n).unwrap_or(K::MAX);
+        let end = 10 * numbers;
+        for (lo, hi) in [
+            (0, u64::MAX),
+            (5, end / 2),
+            (end / 3, end),
+            (7, 7),
+            (end / 2, end / 2 + 1),
+        ] {
+            let range = || map.range(key(lo)..=key(hi));
+            let mut all = Vec::new();
+            for entry in range() {
+                all.push(entry);
+            }
+            for (front, back) in [(0, 0), (1, 0), (0, 1), (3, 2), (40, 0), (0, 70), (200, 200)] {
+                let mut left = range();
+                let steps = (0..front).filter(|_| left.next().is_some()).count();
+                let steps_back = (0..back).filter(|_| left.next_back().is_some()).count();
+                let folded = left.fold(Vec::new(), |mut folded, entry| {
+                    folded.push(entry);
+                    folded
+                });
+                assert_eq!(
+                    folded,
+                    all[steps..all.len() - steps_back],
+                    "{lo} {hi} {front} {back}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn a_fold_shows_what_steps_show() {
+        let sizes: &[u64] = if cfg!(miri) {
+            &[0, 1, 40]
+        } else {
+            &[0, 1, 2, 9, 30, 70, 500, 3000]
+        };
+        for &numbers in sizes {
+            for gaps in [false, true] {
+                as_by_steps::<u64, Native>(numbers, gaps);
+                as_by_steps::<u64, Fanout<5>>(numbers, gaps);
+                // Which is all that there is time for there.
+                if cfg!(miri) {
+                    continue;
+                }
+                as_by_steps::<u32, Native>(numbers, gaps);
+                as_by_steps::<u128, Native>(numbers, gaps);
+                as_by_steps::<u32, Fanout<4>>(numbers, gaps);
+            }
+        }
+    }
+}

@@ -1,0 +1,355 @@
+//! The read path: down to a leaf, and from leaf to leaf. Nothing here writes.
+
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::prefetch;
+use crate::node::tree::{RawTree, Root};
+use crate::node::{Kind, NULL, Node, Word, is_leaf_word};
+
+/// A leaf and the indices that it covers.
+pub(crate) struct Place<K, S> {
+    pub(crate) leaf: Node<K, S>,
+    pub(crate) min: K,
+    pub(crate) max: K,
+}
+
+impl<K: Copy, S> Clone for Place<K, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Copy, S> Copy for Place<K, S> {}
+
+/// A slot of a leaf, with the range that it covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Found<K> {
+    /// The first index.
+    pub(crate) first: K,
+    /// The last index.
+    pub(crate) last: K,
+    /// NULL for a hole.
+    pub(crate) word: Word,
+}
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    /// The entry at `key`, or NULL.
+    #[inline]
+    pub(crate) fn load(&self, key: K) -> Word {
+        match self.root() {
+            Root::Empty => NULL,
+            Root::Single(word) => {
+                if key == K::MIN {
+                    word
+                } else {
+                    NULL
+                }
+            }
+            Root::Node(root) => {
+                let leaf = leaf_at(root, key);
+                leaf.slot(leaf.search(key))
+            }
+        }
+    }
+
+    /// The entries at several keys, or NULL. All descend from the same root, level by level together: while the memory
+    /// of one's next node is on its way, the others are looked after.
+    #[inline]
+    pub(crate) fn load_many<const N: usize>(&self, keys: &[K; N]) -> [Word; N] {
+        match self.root() {
+            Root::Empty => [NULL; N],
+            Root::Single(word) => keys.map(|key| if key == K::MIN { word } else { NULL }),
+            Root::Node(root) => match root.kind() {
+                Kind::Leaf => keys.map(|key| root.as_leaf().slot(root.as_leaf().search(key))),
+                Kind::Range => load_many_below(root, Kind::Range, keys),
+                Kind::Gap => load_many_below(root, Kind::Gap, keys),
+            },
+        }
+    }
+
+    /// The range of the entry or hole at `key`.
+    #[inline]
+    pub(crate) fn lookup(&self, key: K) -> Found<K> {
+        match self.root() {
+            Root::Empty => Found {
+                first: K::MIN,
+                last: K::MAX,
+                word: NULL,
+            },
+            Root::Single(word) => {
+                if key == K::MIN {
+                    Found {
+                        first: K::MIN,
+                        last: K::MIN,
+                        word,
+                    }
+                } else {
+                    Found {
+                        first: K::ONE,
+                        last: K::MAX,
+                        word: NULL,
+                    }
+                }
+            }
+            Root::Node(root) => descend(root, key).at(key),
+        }
+    }
+
+    /// The first entry that intersects `lo..=hi`: at `lo`, or the one that ends the hole there.
+    ///
+    /// One walk, and another if the hole goes on to the end of its leaf. Beside a writer more holes may follow: each look
+    /// is at what the tree holds then, and goes on above what the one before has seen.
+    pub(crate) fn find_up(&self, (lo, hi): (K, K)) -> Option<Found<K>> {
+        let mut key = lo;
+        loop {
+            let found = match self.root() {
+                Root::Node(root) => {
+                    let place = descend(root, key);
+                    let i = place.leaf.search(key);
+                    let found = place.slot(i);
+                    if found.word.is_null() && found.last < hi && i < place.leaf.end() {
+                        place.slot(i + 1)
+                    } else {
+                        found
+                    }
+                }
+                Root::Empty | Root::Single(_) => self.lookup(key),
+            };
+            if !found.word.is_null() {
+                return (found.first <= hi).then_some(found);
+            }
+            if found.last >= hi {
+                return None;
+            }
+            key = found.last.successor()?;
+        }
+    }
+
+    /// The last entry that intersects `lo..=hi`, as [`find_up`](Self::find_up).
+    pub(crate) fn find_down(&self, (lo, hi): (K, K)) -> Option<Found<K>> {
+        let mut key = hi;
+        loop {
+            let found = match self.root() {
+                Root::Node(root) => {
+                    let place = descend(root, key);
+                    let i = place.leaf.search(key);
+                    let found = place.slot(i);
+                    if found.word.is_null() && found.first > lo && i > 0 {
+                        place.slot(i - 1)
+                    } else {
+                        found
+                    }
+                }
+                Root::Empty | Root::Single(_) => self.lookup(key),
+            };
+            if !found.word.is_null() {
+                return (found.last >= lo).then_some(found);
+            }
+            if found.first <= lo {
+                return None;
+            }
+            key = found.first.predecessor()?;
+        }
+    }
+}
+
+impl<K: Key, S: Shape> Place<K, S> {
+    /// The slot at `key`, which is in this leaf.
+    #[inline]
+    pub(crate) fn at(&self, key: K) -> Found<K> {
+        self.slot(self.leaf.search(key))
+    }
+
+    /// The child in slot `i` of a place that is an inner node.
+    #[inline]
+    pub(crate) fn child(&self, i: usize) -> Self {
+        Self {
+            leaf: self.leaf.child(i),
+            min: self.leaf.first(i, self.min),
+            max: self.leaf.last(i, self.max),
+        }
+    }
+
+    /// Slot `i`.
+    #[inline]
+    pub(crate) fn slot(&self, i: usize) -> Found<K> {
+        Found {
+            first: self.leaf.first(i, self.min),
+            last: self.leaf.last(i, self.max),
+            word: self.leaf.slot(i),
+        }
+    }
+}
+
+/// The leaf that covers `key`, without its bounds.
+#[inline]
+fn leaf_at<K: Key, S: Shape>(root: Node<K, S>, key: K) -> Node<K, S> {
+    // All nodes above the leaves are of one kind: known to the compiler, each level is a fixed sequence of instructions.
+    match root.kind() {
+        Kind::Leaf => root.as_leaf(),
+        Kind::Range => leaf_below(root, Kind::Range, key),
+        Kind::Gap => leaf_below(root, Kind::Gap, key),
+    }
+}
+
+/// The leaf that covers `key` below nodes of the kind `inner`, of which `root` is one.
+#[inline(always)]
+fn leaf_below<K: Key, S: Shape>(root: Node<K, S>, inner: Kind, key: K) -> Node<K, S> {
+    let mut word = root.word();
+    loop {
+        // SAFETY: a node of this kind: the first is, and of those below, all that are not leaves. Slots of such nodes hold
+        // nodes, which live as long as what leads to them; a reader's guard keeps both.
+        let node = unsafe { Node::<K, S>::of_kind(word, inner) };
+        word = node.slot(node.search(key));
+        if inner == Kind::Gap {
+            // The last line of an inner node has only gaps, which the writer changes: whoever had a copy of it would be in the way.
+            prefetch::lines::<1, 3>(word);
+        } else {
+            prefetch::node::<1>(word);
+        }
+        if is_leaf_word(word) {
+            if inner == Kind::Gap {
+                prefetch::node::<3>(word);
+            }
+            // SAFETY: as above.
+            return unsafe { Node::of_kind(word, Kind::Leaf) };
+        }
+    }
+}
+
+/// The entries at `keys` below nodes of the kind `inner`, of which `root` is one.
+#[inline(always)]
+fn load_many_below<K: Key, S: Shape, const N: usize>(
+    root: Node<K, S>,
+    inner: Kind,
+    keys: &[K; N],
+) -> [Word; N] {
+    let mut words = [root.word(); N];
+    let mut above = N > 0;
+    while above {
+        above = false;
+        for (word, &key) in words.iter_mut().zip(keys) {
+            // Leaves are all on one level. A writer that exchanges a child beside us does so by a node of the same level.
+            if !is_leaf_word(*word) {
+                // SAFETY: as in `leaf_below`.
+                let node = unsafe { Node::<K, S>::of_kind(*word, inner) };
+                *word = node.slot(node.search(key));
+                prefetch::node::<0>(*word);
+                above |= !is_leaf_word(*word);
+            }
+        }
+    }
+    for (word, &key) in words.iter_mut().zip(keys) {
+        // SAFETY: as in `leaf_below`.
+        let leaf = unsafe { Node::<K, S>::of_kind(*word, Kind::Leaf) };
+        *word = leaf.slot(leaf.search(key));
+    }
+    words
+}
+
+/// The leaf that covers `key`.
+#[inline]
+pub(crate) fn descend<K: Key, S: Shape>(root: Node<K, S>, key: K) -> Place<K, S> {
+    match root.kind() {
+        Kind::Leaf => Place {
+            leaf: root.as_leaf(),
+            min: K::MIN,
+            max: K::MAX,
+        },
+        Kind::Range => place_below(root, Kind::Range, key),
+        Kind::Gap => place_below(root, Kind::Gap, key),
+    }
+}
+
+/// As [`leaf_below`], with the leaf's bounds.
+#[inline(always)]
+fn place_below<K: Key, S: Shape>(root: Node<K, S>, inner: Kind, key: K) -> Place<K, S> {
+    let mut word = root.word();
+    let mut min = K::MIN;
+    let mut max = K::MAX;
+    loop {
+        // SAFETY: as in `leaf_below`.
+        let node = unsafe { Node::<K, S>::of_kind(word, inner) };
+        let i = node.search(key);
+        word = node.slot(i);
+        prefetch::node::<1>(word);
+        min = node.first(i, min);
+        max = node.last(i, max);
+        if is_leaf_word(word) {
+            // SAFETY: as in `leaf_below`.
+            let leaf = unsafe { Node::of_kind(word, Kind::Leaf) };
+            return Place { leaf, min, max };
+        }
+    }
+}
+
+/// The first index that `node` covers; `key` is one of them. Climbs until a pivot bounds it. Only
+/// for the writer.
+pub(crate) fn lower_bound<K: Key, S: Shape>(node: Node<K, S>, key: K, inner: Kind) -> K {
+    let mut node = node;
+    while let Some(parent) = node.parent(inner) {
+        let i = parent.search(key);
+        if i > 0 {
+            return parent.pivot(i - 1).wrapping_add(K::ONE);
+        }
+        node = parent;
+    }
+    K::MIN
+}
+
+/// The last index that `node` covers; `key` is one of them. Only for the writer.
+pub(crate) fn upper_bound<K: Key, S: Shape>(node: Node<K, S>, key: K, inner: Kind) -> K {
+    let mut node = node;
+    while let Some(parent) = node.parent(inner) {
+        let i = parent.search(key);
+        if i < parent.end() {
+            return parent.pivot(i);
+        }
+        node = parent;
+    }
+    K::MAX
+}
+
+/// The next node on the level of `node`, or `None` if it is the last; `key` is an index of `node`.
+/// Only for the writer.
+pub(crate) fn next_node<K: Key, S: Shape>(
+    node: Node<K, S>,
+    key: K,
+    inner: Kind,
+) -> Option<Node<K, S>> {
+    let mut at = node.parent(inner)?;
+    let mut down = 0;
+    let mut i = at.search(key);
+    while i == at.end() {
+        at = at.parent(inner)?;
+        i = at.search(key);
+        down += 1;
+    }
+    at = at.child(i + 1);
+    for _ in 0..down {
+        at = at.child(0);
+    }
+    Some(at)
+}
+
+/// The node before `node` on its level, or `None` if it is the first; `key` is an index of `node`.
+/// Only for the writer.
+pub(crate) fn prev_node<K: Key, S: Shape>(
+    node: Node<K, S>,
+    key: K,
+    inner: Kind,
+) -> Option<Node<K, S>> {
+    let mut at = node.parent(inner)?;
+    let mut down = 0;
+    let mut i = at.search(key);
+    while i == 0 {
+        at = at.parent(inner)?;
+        i = at.search(key);
+        down += 1;
+    }
+    at = at.child(i - 1);
+    for _ in 0..down {
+        at = at.child(at.end());
+    }
+    Some(at)
+}

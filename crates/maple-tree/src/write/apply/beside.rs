@@ -1,0 +1,98 @@
+//! Changes of two leaves beside readers: made in copies of the leaves and of the node above, which one store to memory puts into the tree.
+//!
+//! Readers find the old leaves or the new ones, never one of each: the way to both kinds leads through one slot, that of the node above.
+
+use crate::alloc::reserve::Reserve;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::base::unwind::each;
+use crate::node::tree::RawTree;
+use crate::node::{Node, NodeMut};
+use crate::read::walk::Place;
+use crate::write::Sink;
+use crate::write::quick::Quick;
+use crate::write::room::Room;
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    /// Carries out a quick write that concerns two leaves, and hands what it removed to `sink`. The caller is the only writer, and
+    /// the tree has not changed since `quick` was made.
+    #[inline(never)]
+    pub(super) fn spread_beside(
+        &self,
+        quick: Quick<K, S>,
+        reserve: &mut Reserve,
+        sink: &mut impl Sink<K>,
+    ) {
+        let Some(parent) = quick.parent else {
+            debug_assert!(false, "a leaf that is the root has no neighbours");
+            return;
+        };
+        let leaf = quick.place.leaf;
+        let neighbour = quick.neighbour(parent);
+        let above = reserve.take_copy(parent);
+        let new = copy_below(above, quick.at, leaf, reserve);
+        if let Some((at, node)) = neighbour {
+            copy_below(above, at, node, reserve);
+        }
+        let copied = Quick {
+            place: Place {
+                leaf: new,
+                ..quick.place
+            },
+            parent: Some(above.node()),
+            ..quick
+        };
+        // SAFETY: nothing leads to the copies yet.
+        let left_over = unsafe { copied.spread(reserve) };
+        for i in 0..above.node().used() {
+            above.node().child(i).set_parent(Some(above.node()));
+        }
+        match parent.parent(self.inner_kind()) {
+            Some(node) => node.publish(node.search(quick.place.min), above.node().word()),
+            None => self.publish_root(above.node().word(), self.height()),
+        }
+        // The old nodes are as they were: readers may be in them.
+        let old = [
+            Some(leaf),
+            neighbour.map(|(_, node)| node),
+            Some(parent),
+            left_over,
+        ];
+        for node in old.into_iter().flatten() {
+            node.mark_dead();
+        }
+        let removed = quick.removed();
+        // The nodes come last: the leaf is looked at until then.
+        each(removed.start..removed.end + old.len(), |i| {
+            if i < removed.end {
+                quick.show(i, |first, last, word| sink.entry(first, last, word));
+            } else if let Some(node) = old[i - removed.end] {
+                sink.node(node.block());
+            }
+        });
+    }
+}
+
+impl<K: Key, S: Shape> Quick<K, S> {
+    /// The leaf that the change concerns, too, and its slot in the node above.
+    fn neighbour(self, parent: Node<K, S>) -> Option<(usize, Node<K, S>)> {
+        let at = match self.room {
+            Room::Here | Room::Split(_) => return None,
+            Room::Before | Room::FewBefore | Room::TakeBefore | Room::GiveBefore => self.at - 1,
+            Room::After | Room::FewAfter | Room::TakeAfter | Room::GiveAfter => self.at + 1,
+        };
+        Some((at, parent.child(at).as_leaf()))
+    }
+}
+
+/// Puts a copy of a leaf in its place below the copy of the node above.
+fn copy_below<K: Key, S: Shape>(
+    above: NodeMut<K, S>,
+    at: usize,
+    leaf: Node<K, S>,
+    reserve: &mut Reserve,
+) -> Node<K, S> {
+    let copy = reserve.take_copy(leaf).node();
+    above.set_slot(at, copy.word());
+    copy
+}

@@ -1,0 +1,79 @@
+//! Taking leave of nodes that have been replaced.
+
+use core::mem::forget;
+
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::Node;
+use crate::write::Sink;
+
+/// Marks `node` and the nodes below that went with it as dead, and hands them, and the entries within `gone`,
+/// to the sink. The node covers `min..=max`, and nothing leads to it any more. If the sink panics, it gets what is left while the
+/// panic unwinds.
+///
+/// A child that lives on under a new parent was told so when that parent was filled; one that still
+/// names this node as its parent went with it.
+pub(crate) fn bury<K: Key, S: Shape>(
+    node: Node<K, S>,
+    min: K,
+    max: K,
+    gone: (K, K),
+    sink: &mut impl Sink<K>,
+) {
+    bury_from(node, (0, min), max, gone, sink);
+}
+
+/// As [`bury`], without the slots before `from`, which begins at the index beside it.
+fn bury_from<K: Key, S: Shape>(
+    node: Node<K, S>,
+    from: (usize, K),
+    max: K,
+    gone: (K, K),
+    sink: &mut impl Sink<K>,
+) {
+    let end = node.end();
+    let mut burial = Burial {
+        node,
+        from,
+        max,
+        gone,
+        sink,
+    };
+    while burial.from.0 <= end {
+        let (i, first) = burial.from;
+        let last = node.last(i, max);
+        // Before the sink gets it, who may panic.
+        burial.from = (i + 1, last.wrapping_add(K::ONE));
+        if node.is_leaf() {
+            let word = node.slot(i);
+            if !word.is_null() && gone.0 <= first && last <= gone.1 {
+                burial.sink.entry(first, last, word);
+            }
+        } else {
+            let child = node.child(i);
+            if child.is_child_of(node) {
+                bury(child, first, last, gone, burial.sink);
+            }
+        }
+    }
+    node.mark_dead();
+    burial.sink.node(node.block());
+    forget(burial);
+}
+
+/// What is left of a node that is being buried. It is buried when this is dropped, which is if the sink has panicked.
+struct Burial<'s, K: Key, S: Shape, T: Sink<K>> {
+    node: Node<K, S>,
+    from: (usize, K),
+    max: K,
+    gone: (K, K),
+    sink: &'s mut T,
+}
+
+impl<K: Key, S: Shape, T: Sink<K>> Drop for Burial<'_, K, S, T> {
+    // In line: what is left is in registers then, and need not be written down for each entry.
+    #[inline(always)]
+    fn drop(&mut self) {
+        bury_from(self.node, self.from, self.max, self.gone, self.sink);
+    }
+}

@@ -1,0 +1,234 @@
+//! Filling new nodes with the slots that they take over and the items between.
+
+use core::marker::PhantomData;
+
+use crate::alloc::reserve::Reserve;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::{Kind, Node, NodeMut};
+use crate::write::{Item, Items};
+
+/// What the first words of a tree's nodes hold beside their ends.
+pub(crate) trait FirstWord<K, S> {
+    /// A node is about to be filled.
+    fn begin(node: Node<K, S>);
+    /// A node has got a child.
+    fn adopt(node: Node<K, S>, child: Node<K, S>);
+}
+
+/// Each node names its parent.
+pub(crate) struct Parents;
+
+impl<K: Key, S: Shape> FirstWord<K, S> for Parents {
+    #[inline(always)]
+    fn begin(_: Node<K, S>) {}
+
+    #[inline(always)]
+    fn adopt(node: Node<K, S>, child: Node<K, S>) {
+        child.set_parent(Some(node));
+    }
+}
+
+/// Each node counts who leads to it: for a new one that is 1, for what is going to lead to it. A child's count moves with its slot.
+pub(crate) struct Counts;
+
+impl<K: Key, S: Shape> FirstWord<K, S> for Counts {
+    #[inline(always)]
+    fn begin(node: Node<K, S>) {
+        node.count_one();
+    }
+
+    #[inline(always)]
+    fn adopt(_: Node<K, S>, _: Node<K, S>) {}
+}
+
+/// Up to three new nodes of one level, being filled from the left.
+pub(crate) struct Fill<'r, K, S, W = Parents> {
+    reserve: &'r mut Reserve,
+    kind: Kind,
+    sizes: [usize; 3],
+    /// The node being filled and how many slots of it are.
+    node: Option<NodeMut<K, S>>,
+    used: usize,
+    /// First index of the next slot.
+    first: K,
+    /// Largest hole so far in the node being filled.
+    largest: K,
+    done: Items<K>,
+    marker: PhantomData<W>,
+}
+
+impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
+    /// Fills nodes of a kind with `sizes` slots each (0: no such node); they start at `min`. The reserve has them.
+    pub(super) fn new(kind: Kind, sizes: [usize; 3], min: K, reserve: &'r mut Reserve) -> Self {
+        Self::empty(kind, sizes, min, reserve)
+    }
+}
+
+impl<'r, K: Key, S: Shape> Fill<'r, K, S, Counts> {
+    /// As [`new`](Fill::new), for nodes that are counted.
+    pub(crate) fn counted(kind: Kind, sizes: [usize; 3], min: K, reserve: &'r mut Reserve) -> Self {
+        Self::empty(kind, sizes, min, reserve)
+    }
+}
+
+impl<'r, K: Key, S: Shape, W: FirstWord<K, S>> Fill<'r, K, S, W> {
+    #[inline(always)]
+    fn empty(kind: Kind, sizes: [usize; 3], min: K, reserve: &'r mut Reserve) -> Self {
+        Self {
+            reserve,
+            kind,
+            sizes,
+            node: None,
+            used: 0,
+            first: min,
+            largest: K::MIN,
+            done: Items::new(),
+            marker: PhantomData,
+        }
+    }
+
+    /// The node being filled, and how many slots it gets.
+    #[inline(always)]
+    fn current(&mut self) -> (NodeMut<K, S>, usize) {
+        let size = self.sizes[self.done.as_slice().len()];
+        let node = match self.node {
+            Some(node) => node,
+            None => {
+                let new = self.reserve.take(self.kind);
+                W::begin(new.node());
+                *self.node.insert(new)
+            }
+        };
+        (node, size)
+    }
+
+    /// Goes on behind the slot that ends at `last`: with the next node, if this one has all its slots.
+    #[inline(always)]
+    fn advance(&mut self, node: NodeMut<K, S>, count: usize, size: usize, last: K) {
+        self.first = last.wrapping_add(K::ONE);
+        self.used += count;
+        if self.used == size {
+            node.set_end(size - 1);
+            self.done.push(Item {
+                word: node.node().word(),
+                last,
+                gap: self.largest,
+            });
+            self.node = None;
+            self.used = 0;
+            self.largest = K::MIN;
+        }
+    }
+
+    /// Adds one slot.
+    #[inline]
+    pub(crate) fn push(&mut self, item: Item<K>) {
+        let (node, size) = self.current();
+        let i = self.used;
+        node.set_slot(i, item.word);
+        if i + 1 < size {
+            node.set_pivot(i, item.last);
+        }
+        match self.kind {
+            Kind::Leaf => {
+                if item.word.is_null() {
+                    self.largest = self.largest.max(K::span(self.first, item.last));
+                }
+            }
+            Kind::Gap => {
+                node.node().set_gap(i, item.gap);
+                self.largest = self.largest.max(item.gap);
+            }
+            Kind::Range => {}
+        }
+        if !self.kind.is_leaf() {
+            W::adopt(node.node(), node.node().child(i));
+        }
+        self.advance(node, 1, size, item.last);
+    }
+
+    /// Adds the slots `from..to` of a node of the same kind, which ends at `max`: as many at a time as the new node has room for.
+    pub(super) fn push_slots(&mut self, old: Node<K, S>, from: usize, to: usize, max: K) {
+        let mut from = from;
+        while from < to {
+            let (node, size) = self.current();
+            let count = (to - from).min(size - self.used);
+            let last = match self.kind {
+                Kind::Leaf => self.copy_leaf(node, old, from, count, size, max),
+                Kind::Range | Kind::Gap => self.copy_inner(node, old, from, count, size, max),
+            };
+            self.advance(node, count, size, last);
+            from += count;
+        }
+    }
+
+    /// Copies slots of a leaf; gives the last index of the last one.
+    #[inline(always)]
+    fn copy_leaf(
+        &mut self,
+        node: NodeMut<K, S>,
+        old: Node<K, S>,
+        from: usize,
+        count: usize,
+        size: usize,
+        max: K,
+    ) -> K {
+        let old = old.as_leaf();
+        let mut first = self.first;
+        let mut largest = self.largest;
+        let at = self.used;
+        for n in 0..count {
+            let word = old.slot(from + n);
+            let last = old.last(from + n, max);
+            node.set_slot(at + n, word);
+            if at + n + 1 < size {
+                node.set_pivot(at + n, last);
+            }
+            let hole = if word.is_null() {
+                K::span(first, last)
+            } else {
+                K::MIN
+            };
+            largest = largest.max(hole);
+            first = last.wrapping_add(K::ONE);
+        }
+        self.largest = largest;
+        first.wrapping_sub(K::ONE)
+    }
+
+    /// Copies slots of an inner node, and tells the children; gives the last index of the last one.
+    #[inline(always)]
+    fn copy_inner(
+        &mut self,
+        node: NodeMut<K, S>,
+        old: Node<K, S>,
+        from: usize,
+        count: usize,
+        size: usize,
+        max: K,
+    ) -> K {
+        let at = self.used;
+        let mut last = max;
+        for n in 0..count {
+            last = old.last(from + n, max);
+            node.set_slot(at + n, old.slot(from + n));
+            if at + n + 1 < size {
+                node.set_pivot(at + n, last);
+            }
+            if self.kind == Kind::Gap {
+                let gap = old.gap(from + n);
+                node.node().set_gap(at + n, gap);
+                self.largest = self.largest.max(gap);
+            }
+            W::adopt(node.node(), node.node().child(at + n));
+        }
+        last
+    }
+
+    /// The new nodes, as slots of the level above.
+    pub(crate) fn finish(self) -> Items<K> {
+        debug_assert!(self.node.is_none(), "fewer slots than planned");
+        self.done
+    }
+}

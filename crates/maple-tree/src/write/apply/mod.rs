@@ -1,0 +1,83 @@
+//! Carrying out a plan. Nothing here can fail: the plan's nodes have been reserved.
+
+mod beside;
+mod bury;
+mod exact;
+mod fill;
+mod leaf;
+mod quick;
+mod rebuild;
+mod root;
+mod split;
+mod spread;
+
+use crate::alloc::reserve::Reserve;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::NULL;
+use crate::node::tree::RawTree;
+use crate::write::Sink;
+use crate::write::plan::{Action, Plan};
+
+pub(crate) use bury::bury;
+pub(crate) use fill::{Counts, Fill};
+pub(crate) use leaf::splice;
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    /// Carries out a plan, and hands what it removed to `sink`.
+    ///
+    /// # Safety
+    ///
+    /// * The caller is the only writer, and the tree has not changed since `plan` was made.
+    /// * `reserve` holds at least `plan.nodes` nodes.
+    /// * Unless the tree is in RCU mode, nobody reads it meanwhile.
+    /// * `plan`'s entry is not NULL-tagged garbage: it is NULL, or a word that may stand in this tree.
+    pub(crate) unsafe fn apply(
+        &self,
+        plan: Plan<K, S>,
+        reserve: &mut Reserve,
+        sink: &mut impl Sink<K>,
+    ) {
+        let before = reserve.count();
+        debug_assert!(
+            before >= plan.nodes,
+            "fewer nodes were reserved than planned"
+        );
+        #[cfg(feature = "tracing")]
+        let watch = crate::write::watch::Watch::new(self, &plan);
+        let Plan {
+            nodes,
+            action,
+            items,
+            first,
+            last,
+            ..
+        } = plan;
+        match action {
+            Action::Nothing => {}
+            Action::RootWord(word) => root::put_word(self, word, first, sink),
+            Action::RootLeaf => root::put_leaf(self, &items, first, reserve, sink),
+            Action::Clear(old) => {
+                self.publish_root(NULL, 0);
+                bury(old, K::MIN, K::MAX, (first, last), sink);
+            }
+            Action::Exact { place, slot, word } => exact::apply(self, place, slot, word, sink),
+            Action::Leaf(span) => {
+                // SAFETY: plans change leaves in place only outside RCU mode, where nobody reads
+                // meanwhile (the caller's promise).
+                unsafe { leaf::apply(self, span, &items, (first, last), sink) }
+            }
+            Action::Rebuild(span) => {
+                // SAFETY: as above, for inner nodes.
+                unsafe { rebuild::apply(self, span, items, (first, last), reserve, sink) }
+            }
+        }
+        assert!(
+            before - reserve.count() == nodes,
+            "a write used {} nodes, its plan counted {nodes}",
+            before - reserve.count(),
+        );
+        #[cfg(feature = "tracing")]
+        watch.made(self);
+    }
+}

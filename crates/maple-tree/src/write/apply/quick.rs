@@ -1,0 +1,208 @@
+//! Carrying out a write that stays within one leaf: in place, or in a copy of the leaf that takes its place.
+
+use core::ops::Range;
+
+use crate::alloc::reserve::Reserve;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::base::unwind::each;
+use crate::node::tree::RawTree;
+use crate::node::{Kind, Node, NodeMut, Word};
+use crate::read::walk::Place;
+use crate::write::Sink;
+use crate::write::apply::leaf::Removed;
+use crate::write::holes::{largest_in_leaf, tell_from, tell_last, tell_shrunk};
+use crate::write::quick::Quick;
+use crate::write::room::Room;
+
+/// What a write does to the holes of a leaf.
+struct Holes<K> {
+    /// The largest that the write fills, or that is made longer or shorter.
+    gone: K,
+    /// The largest that there is then in their place.
+    made: K,
+    /// One of these is the last of the tree, and larger than all other holes together.
+    outermost: bool,
+}
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    /// Carries out a quick write, and hands what it removed to `sink`.
+    ///
+    /// # Safety
+    ///
+    /// * The caller is the only writer, and the tree has not changed since `quick` was made.
+    /// * `reserve` holds at least as many nodes as `quick` takes.
+    /// * Unless the tree is in RCU mode, nobody reads it meanwhile.
+    /// * The word is NULL, or may stand in this tree.
+    #[inline(always)]
+    pub(crate) unsafe fn apply_quick(
+        &self,
+        quick: Quick<K, S>,
+        reserve: &mut Reserve,
+        sink: &mut impl Sink<K>,
+    ) {
+        if quick.room != Room::Here {
+            if self.in_rcu() {
+                self.spread_beside(quick, reserve, sink);
+                return;
+            }
+            let mut removed = Removed::none();
+            for i in quick.removed() {
+                quick.show(i, |first, last, word| removed.add(first, last, word));
+            }
+            // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
+            if let Some(left_over) = unsafe { quick.spread(reserve) } {
+                left_over.mark_dead();
+                sink.node(left_over.block());
+            }
+            removed.give(sink);
+            return;
+        }
+        let leaf = quick.place.leaf;
+        let inner = self.inner_kind();
+        let gaps = inner == Kind::Gap;
+        if quick.is_exact() {
+            let old = quick.place.slot(quick.from);
+            leaf.publish(quick.from, quick.word);
+            if gaps
+                && old.word.is_null() != quick.word.is_null()
+                && let Some(parent) = quick.parent
+            {
+                let Place { min, max, .. } = quick.place;
+                tell_from(parent, quick.at, min, largest_in_leaf(leaf, min, max));
+            }
+            if !old.word.is_null() {
+                sink.entry(old.first, old.last, old.word);
+            }
+            return;
+        }
+        let holes = gaps.then(|| quick.holes());
+        if self.in_rcu() {
+            let new = reserve.take_copy(leaf);
+            quick.edit(new);
+            let node = new.node();
+            match quick.parent {
+                Some(parent) => parent.publish(quick.at, node.word()),
+                None => self.publish_root(node.word(), 1),
+            }
+            quick.tell(node, holes);
+            // The old leaf is as it was: readers may be in it.
+            leaf.mark_dead();
+            let removed = quick.removed();
+            // The node comes last: it is looked at until then.
+            each(removed.start..removed.end + 1, |i| {
+                if i == removed.end {
+                    sink.node(leaf.block());
+                } else {
+                    quick.show(i, |first, last, word| sink.entry(first, last, word));
+                }
+            });
+            return;
+        }
+        let mut removed = Removed::none();
+        for i in quick.removed() {
+            quick.show(i, |first, last, word| removed.add(first, last, word));
+        }
+        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
+        quick.edit(unsafe { leaf.write() });
+        quick.tell(leaf, holes);
+        removed.give(sink);
+    }
+}
+
+impl<K: Key, S: Shape> Quick<K, S> {
+    /// The slots of which the write leaves nothing.
+    #[inline(always)]
+    pub(super) fn removed(self) -> Range<usize> {
+        let start = self.from + usize::from(self.head);
+        // Within one slot, of which something stays on both sides, there are none.
+        start..start.max(self.to + 1 - usize::from(self.tail))
+    }
+
+    /// Shows the entry in a slot, if there is one, as long as the leaf is as it was.
+    #[inline(always)]
+    pub(super) fn show(self, slot: usize, mut show: impl FnMut(K, K, Word)) {
+        let found = self.place.slot(slot);
+        if !found.word.is_null() {
+            show(found.first, found.last, found.word);
+        }
+    }
+
+    /// Makes the change in the leaf or in a copy of it.
+    #[inline(always)]
+    pub(super) fn edit(self, node: NodeMut<K, S>) {
+        let at = self.from + usize::from(self.head);
+        let after = self.to + 1 - usize::from(self.tail);
+        // What is left of slot `to` moves with the slots after it; what is left of slot `from` stays where it is.
+        if after != at + 1 {
+            node.shift(after, at + 1);
+        }
+        if self.head {
+            node.set_pivot(self.from, self.first.wrapping_sub(K::ONE));
+        }
+        node.set_slot(at, self.word);
+        if at < node.node().end() {
+            node.set_pivot(at, self.last);
+        } else if at + 1 < node.node().capacity() {
+            node.set_pivot(at, K::MAX);
+        }
+    }
+
+    /// Looks at the holes, as long as the leaf is as it was.
+    #[inline(always)]
+    fn holes(self) -> Holes<K> {
+        let Place { leaf, min, max } = self.place;
+        let mut holes = Holes {
+            gone: K::MIN,
+            made: K::MIN,
+            outermost: false,
+        };
+        let start = leaf.first(self.from, min);
+        let mut first = start;
+        let mut last = first;
+        for i in self.from..=self.to {
+            last = leaf.last(i, max);
+            if leaf.slot(i).is_null() {
+                holes.gone = holes.gone.max(K::span(first, last));
+            }
+            first = last.wrapping_add(K::ONE);
+        }
+        if self.word.is_null() {
+            holes.made = K::span(self.first, self.last);
+        }
+        if self.head && leaf.slot(self.from).is_null() {
+            holes.made = holes.made.max(self.first.wrapping_sub(start));
+        }
+        if self.tail && leaf.slot(self.to).is_null() {
+            let tail = last.wrapping_sub(self.last);
+            holes.made = holes.made.max(tail);
+            // The new entry is among the indices before, so that they hold no more than this in holes.
+            holes.outermost = last == K::MAX && tail >= self.last;
+        }
+        holes
+    }
+
+    /// Tells the nodes above the leaf, if they keep the sizes of holes, what has become of its holes. `leaf` is the leaf as it is now.
+    #[inline(always)]
+    fn tell(self, leaf: Node<K, S>, holes: Option<Holes<K>>) {
+        let (Some(parent), Some(holes)) = (self.parent, holes) else {
+            return;
+        };
+        let Holes {
+            gone,
+            made,
+            outermost,
+        } = holes;
+        let Self { place, at, .. } = self;
+        if outermost {
+            tell_last(parent, made);
+            return;
+        }
+        let known = parent.gap(at);
+        if made > known {
+            tell_from(parent, at, place.min, made);
+        } else if gone == known && made < known {
+            tell_shrunk(parent, at, Place { leaf, ..place }, gone, made);
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! Replacing nodes, level by level: splits, rebalancing, stores over several nodes, and the growing and
+//! shrinking of the tree.
+
+use core::mem::MaybeUninit;
+
+use crate::alloc::reserve::Reserve;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::base::unwind::each;
+use crate::node::tree::{RawTree, Root};
+use crate::node::{Geometry, Kind, Node, Word};
+use crate::write::apply::bury;
+use crate::write::apply::fill::Fill;
+use crate::write::apply::leaf::{Removed, splice};
+use crate::write::apply::split::split;
+use crate::write::holes::{largest_below, tell_ancestors};
+use crate::write::level::Level;
+use crate::write::{Items, Sink, Span};
+
+/// No node has more slots.
+const MOST: usize = 32;
+
+/// # Safety
+///
+/// The caller is the only writer. Unless the tree is in RCU mode, nobody reads meanwhile.
+pub(super) unsafe fn apply<K: Key, S: Shape>(
+    tree: &RawTree<K, S>,
+    span: Span<K, S>,
+    items: Items<K>,
+    gone: (K, K),
+    reserve: &mut Reserve,
+    sink: &mut impl Sink<K>,
+) {
+    let inner = tree.inner_kind();
+    let cow = tree.in_rcu();
+    let old_root = match tree.root() {
+        Root::Node(root) => root,
+        // Plans rebuild only where there are nodes.
+        Root::Empty | Root::Single(_) => return,
+    };
+    let mut span = span;
+    let mut items = items;
+    let mut height = 1;
+    let mut below = false;
+    let mut removed = Removed::none();
+    loop {
+        let level = Level::of(&span, items.as_slice().len(), inner, cow, below);
+        if level.in_place {
+            // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
+            unsafe { change_in_place(span, &items, &removed, gone, sink) };
+            return;
+        }
+        if level.reuse {
+            if span.left.is_leaf() {
+                removed.note(&span, gone);
+            }
+            // SAFETY: as above.
+            items = unsafe { split(tree, &span, &level, &items, reserve) };
+        } else {
+            items = build(&span, &level, &items, reserve);
+        }
+        below = level.reuse;
+        if level.whole {
+            let root = match *items.as_slice() {
+                [only] => only.word,
+                _ => {
+                    height += 1;
+                    let sizes = [items.as_slice().len(), 0, 0];
+                    let mut fill = Fill::<K, S>::new(inner, sizes, K::MIN, reserve);
+                    for &item in items.as_slice() {
+                        fill.push(item);
+                    }
+                    fill.finish().as_slice()[0].word
+                }
+            };
+            tree.publish_root(root, height);
+            if level.reuse {
+                // The old root is the first child of the new one.
+                removed.give(sink);
+            } else {
+                bury(old_root, K::MIN, K::MAX, gone, sink);
+            }
+            return;
+        }
+        if level.is_one_for_one(&span) {
+            replace_one(tree, &span, &level, &items, gone, sink);
+            return;
+        }
+        let Some(above) = level.above(&span, inner) else {
+            debug_assert!(false, "a level that is not whole has a parent");
+            return;
+        };
+        span = above;
+        height += 1;
+    }
+}
+
+/// Builds the new nodes of a level.
+fn build<K: Key, S: Shape>(
+    span: &Span<K, S>,
+    level: &Level<K, S>,
+    items: &Items<K>,
+    reserve: &mut Reserve,
+) -> Items<K> {
+    let kind = span.left.kind();
+    let sizes = level.sizes(Geometry::<K, S>::slots(kind));
+    let mut fill = Fill::<K, S>::new(kind, sizes, level.min, reserve);
+    if let Some(before) = level.before {
+        fill.push_slots(before, 0, before.used(), span.min.wrapping_sub(K::ONE));
+    }
+    // The last index of `left` does not matter: slot `from` is not among these.
+    fill.push_slots(span.left, 0, span.from, span.max);
+    for &item in items.as_slice() {
+        fill.push(item);
+    }
+    fill.push_slots(span.right, span.to + 1, span.right.used(), span.max);
+    if let Some(after) = level.after {
+        fill.push_slots(after, 0, after.used(), level.max);
+    }
+    fill.finish()
+}
+
+/// Puts the one new node into the slot of the one that it replaces.
+fn replace_one<K: Key, S: Shape>(
+    tree: &RawTree<K, S>,
+    span: &Span<K, S>,
+    level: &Level<K, S>,
+    items: &Items<K>,
+    gone: (K, K),
+    sink: &mut impl Sink<K>,
+) {
+    let old = span.left;
+    let (Some(parent), [new]) = (old.parent(tree.inner_kind()), items.as_slice()) else {
+        debug_assert!(
+            false,
+            "only the root has no parent, and it is a whole level"
+        );
+        return;
+    };
+    // SAFETY: the word is that of the node just built.
+    let node = unsafe { Node::<K, S>::from_word(new.word) };
+    node.set_parent(Some(parent));
+    parent.publish(parent.search(span.min), new.word);
+    if tree.tracks_gaps() {
+        tell_ancestors(node, span.min, new.gap);
+    }
+    bury(old, level.min, level.max, gone, sink);
+}
+
+/// Replaces slots of one inner node in place, buries the children that were there, and hands over what was removed below.
+///
+/// # Safety
+///
+/// The caller is the only writer, and nobody reads.
+unsafe fn change_in_place<K: Key, S: Shape>(
+    span: Span<K, S>,
+    items: &Items<K>,
+    removed: &Removed<K>,
+    gone: (K, K),
+    sink: &mut impl Sink<K>,
+) {
+    let node = span.left;
+    debug_assert!(!node.is_leaf());
+    let mut children = [const { MaybeUninit::<(Word, K, K)>::uninit() }; MOST];
+    let mut count = 0;
+    for i in span.from..=span.to {
+        children[count].write((
+            node.slot(i),
+            node.first(i, span.min),
+            node.last(i, span.max),
+        ));
+        count += 1;
+    }
+    // SAFETY: the caller's promise.
+    splice(
+        unsafe { node.write() },
+        span.from,
+        span.to,
+        items.as_slice(),
+    );
+    for i in span.from..span.from + items.as_slice().len() {
+        node.child(i).set_parent(Some(node));
+    }
+    if node.kind() == Kind::Gap {
+        tell_ancestors(node, span.min, largest_below(node));
+    }
+    let children = &children[..count];
+    each(0..count + 1, |i| {
+        let Some(child) = children.get(i) else {
+            removed.give(sink);
+            return;
+        };
+        // SAFETY: the first `count` were written above.
+        let (word, min, max) = unsafe { child.assume_init() };
+        if items.as_slice().iter().any(|item| item.word == word) {
+            // Split in place: it is there still.
+            return;
+        }
+        // SAFETY: the word was a child's until now, and nobody has freed it.
+        bury(
+            unsafe { Node::<K, S>::from_word(word) },
+            min,
+            max,
+            gone,
+            sink,
+        );
+    });
+}

@@ -1,0 +1,360 @@
+//! Building a tree out of entries that come in order: leaves are filled one after the other and never looked at again, so that
+//! an entry costs little more than the two words that it takes.
+//!
+//! # The shape while it grows
+//!
+//! Every node but the last of each level is full and final. A new leaf is linked to its parent at once (and a new parent to its own,
+//! up to a new root), so that what has been built is a tree at any time, but for the bounds and the gap of the last
+//! leaf, which [`Builder::finish`] adds. The last node of a level may have few slots, as it may after ascending stores.
+//!
+//! # Failure
+//!
+//! Before an entry is taken, the nodes are reserved that it *and the hole after it* may need. An entry that is refused leaves everything
+//! as it was, and what is there can always be finished without another allocation, or given up: dropping the builder frees all.
+
+use core::hint::select_unpredictable;
+use core::marker::PhantomData;
+use core::ptr::NonNull;
+
+use crate::alloc::NodeAlloc;
+use crate::alloc::reserve::{AllocError, Reserve};
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::prefetch;
+use crate::node::tree::RawTree;
+use crate::node::{Geometry, Kind, LAYOUT, NULL, Node, NodeMut, Word, is_node};
+use crate::write::Sink;
+use crate::write::apply::bury;
+use crate::write::holes::largest_below;
+
+/// How many nodes ahead memory is asked for: in a slab, fresh nodes lie one behind the other.
+const AHEAD: usize = 2;
+
+/// Why an entry was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// It does not come after all that are there.
+    Order,
+    /// There was no memory.
+    Alloc,
+}
+
+impl From<AllocError> for Refused {
+    fn from(AllocError: AllocError) -> Self {
+        Self::Alloc
+    }
+}
+
+/// A tree that grows at its end. Words that are given up go to `discard`.
+pub(crate) struct Builder<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> {
+    alloc: &'a A,
+    discard: D,
+    inner: Kind,
+    reserve: Reserve,
+    /// The last leaf, and how many of its slots are used.
+    leaf: Option<NodeMut<K, S>>,
+    used: usize,
+    /// Its largest hole so far.
+    largest: K,
+    /// The first index that is not covered yet; `None` when all are.
+    next: Option<K>,
+    height: u32,
+    marker: PhantomData<S>,
+}
+
+impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D> {
+    const CAPACITY: usize = Geometry::<K, S>::slots(Kind::Leaf);
+
+    /// Begins a tree whose inner nodes are of a kind.
+    pub(crate) fn new(inner: Kind, alloc: &'a A, discard: D) -> Self {
+        Self {
+            alloc,
+            discard,
+            inner,
+            reserve: Reserve::new(),
+            leaf: None,
+            // As full as if there were one: the first entry asks for a leaf.
+            used: Self::CAPACITY,
+            largest: K::MIN,
+            next: Some(K::MIN),
+            height: 0,
+            marker: PhantomData,
+        }
+    }
+
+    /// Adds an entry, which takes the word over; `first` is not above `last`.
+    #[inline]
+    pub(crate) fn push(&mut self, first: K, last: K, word: Word) -> Result<(), Refused> {
+        debug_assert!(first <= last && !word.is_null());
+        let next = self.next.filter(|&next| next <= first);
+        let next = next.ok_or(Refused::Order)?;
+        let slots = 1 + usize::from(next < first);
+        match self.leaf {
+            // The hole that may come after all entries has room, too.
+            Some(leaf) if self.used + slots < Self::CAPACITY => {
+                if next < first {
+                    self.put(leaf, NULL, first.wrapping_sub(K::ONE));
+                    self.note_hole(next, first.wrapping_sub(K::ONE));
+                }
+                self.put(leaf, word, last);
+            }
+            _ => self.push_beyond(next, first, last, word)?,
+        }
+        self.next = last.successor();
+        Ok(())
+    }
+
+    /// Adds entries for as long as `entries` gives some and none is refused; gives the one that was, if any.
+    ///
+    /// The same as a loop around [`push`](Self::push), with what it needs of the builder in registers while it is in one leaf.
+    pub(crate) fn extend(
+        &mut self,
+        mut entries: impl FnMut() -> Option<(K, K, Word)>,
+    ) -> Option<(K, K, Word, Refused)> {
+        let gaps = self.inner == Kind::Gap;
+        while let Some((first, last, word)) = entries() {
+            if let Err(refused) = self.push(first, last, word) {
+                return Some((first, last, word, refused));
+            }
+            let (Some(leaf), Some(mut next)) = (self.leaf, self.next) else {
+                continue;
+            };
+            let mut used = self.used;
+            // What comes to be in the leaf is counted at once, for `entries` may panic; all else when the leaf is left.
+            let refused = loop {
+                let Some((first, last, word)) = entries() else {
+                    self.next = Some(next);
+                    return None;
+                };
+                if first < next {
+                    break Some((first, last, word, Refused::Order));
+                }
+                let hole = next < first;
+                if used + usize::from(hole) + 1 >= Self::CAPACITY {
+                    self.next = Some(next);
+                    let result = self.push(first, last, word);
+                    if let Err(refused) = result {
+                        return Some((first, last, word, refused));
+                    }
+                    break None;
+                }
+                // A hole is written even if there is none, and what follows then lies over it: whether there is one is anybody's guess.
+                let before = first.wrapping_sub(K::ONE);
+                leaf.set_slot(used, NULL);
+                leaf.set_pivot(used, before);
+                used += usize::from(hole);
+                if gaps {
+                    let size = select_unpredictable(hole, K::span(next, before), K::MIN);
+                    self.largest = select_unpredictable(self.largest < size, size, self.largest);
+                }
+                leaf.set_slot(used, word);
+                leaf.set_pivot(used, last);
+                used += 1;
+                self.used = used;
+                match last.successor() {
+                    Some(after) => next = after,
+                    None => {
+                        self.next = None;
+                        break None;
+                    }
+                }
+            };
+            if refused.is_some() {
+                self.next = Some(next);
+                return refused;
+            }
+        }
+        None
+    }
+
+    /// As [`push`](Self::push), if the leaf may have to be left for a new one.
+    #[cold]
+    fn push_beyond(&mut self, next: K, first: K, last: K, word: Word) -> Result<(), AllocError> {
+        self.reserve.fill(self.nodes_to_go_on(), self.alloc)?;
+        if next < first {
+            let leaf = self.leaf_for(next);
+            self.put(leaf, NULL, first.wrapping_sub(K::ONE));
+            self.note_hole(next, first.wrapping_sub(K::ONE));
+        }
+        let leaf = self.leaf_for(first);
+        self.put(leaf, word, last);
+        Ok(())
+    }
+
+    /// Fills the next slot of the leaf, which has one.
+    #[inline(always)]
+    fn put(&mut self, leaf: NodeMut<K, S>, word: Word, last: K) {
+        let i = self.used;
+        leaf.set_slot(i, word);
+        if i + 1 < Self::CAPACITY {
+            leaf.set_pivot(i, last);
+        }
+        self.used = i + 1;
+    }
+
+    /// Keeps the size of the largest hole of the leaf; only gap nodes will ask for it.
+    #[inline(always)]
+    fn note_hole(&mut self, first: K, last: K) {
+        self.largest = self.largest.max(K::span(first, last));
+    }
+
+    /// How many nodes a new leaf takes, its new ancestors included.
+    fn nodes_to_go_on(&self) -> usize {
+        let Some(leaf) = self.leaf else { return 1 };
+        let mut nodes = 1;
+        let mut at = leaf.node();
+        while let Some(parent) = at.parent(self.inner) {
+            if parent.used() < parent.capacity() {
+                return nodes;
+            }
+            nodes += 1;
+            at = parent;
+        }
+        // A new root.
+        nodes + 1
+    }
+
+    /// The leaf with room for a slot that starts at `first`: a new one, if the last one is full. Its nodes have been reserved.
+    fn leaf_for(&mut self, first: K) -> NodeMut<K, S> {
+        let old = match self.leaf {
+            Some(leaf) if self.used < Self::CAPACITY => return leaf,
+            old => old,
+        };
+        let leaf = self.reserve.take(Kind::Leaf);
+        let ahead = AHEAD * LAYOUT.size();
+        prefetch::node::<0>(leaf.node().word().wrapping_byte_add(ahead));
+        match old {
+            None => self.height = 1,
+            Some(old) => {
+                old.set_end(Self::CAPACITY - 1);
+                self.link(old.node(), self.largest, leaf, first);
+            }
+        }
+        self.leaf = Some(leaf);
+        self.used = 0;
+        self.largest = K::MIN;
+        leaf
+    }
+
+    /// Links a new node, which begins at `first`, after the last one of its level, which is complete and has the largest hole
+    /// `gap`.
+    fn link(&mut self, old: Node<K, S>, gap: K, new: NodeMut<K, S>, first: K) {
+        let (mut old, mut gap, mut new) = (old, gap, new);
+        loop {
+            let parent = match old.parent(self.inner) {
+                Some(parent) => parent,
+                None => {
+                    let root = self.reserve.take(self.inner);
+                    root.set_slot(0, old.word());
+                    old.set_parent(Some(root.node()));
+                    self.height += 1;
+                    root.node()
+                }
+            };
+            let end = parent.end();
+            if self.inner == Kind::Gap {
+                parent.set_gap(end, gap);
+            }
+            // SAFETY: nobody but the builder has the nodes.
+            let above = unsafe { parent.write() };
+            if end + 1 < parent.capacity() {
+                above.set_pivot(end, first.wrapping_sub(K::ONE));
+                above.set_end(end + 1);
+                above.set_slot(end + 1, new.node().word());
+                new.node().set_parent(Some(parent));
+                return;
+            }
+            let beside = self.reserve.take(self.inner);
+            beside.set_slot(0, new.node().word());
+            new.node().set_parent(Some(beside.node()));
+            gap = match self.inner {
+                Kind::Gap => largest_below(parent),
+                Kind::Leaf | Kind::Range => K::MIN,
+            };
+            (old, new) = (parent, beside);
+        }
+    }
+
+    /// Notes the bounds and the gap of the last leaf; gives the root. The builder has nothing then.
+    fn seal(&mut self) -> Option<Node<K, S>> {
+        let leaf = self.leaf.take()?;
+        leaf.set_end(self.used - 1);
+        if self.used < Self::CAPACITY {
+            leaf.set_pivot(self.used - 1, K::MAX);
+        }
+        let mut at = leaf.node();
+        let mut gap = self.largest;
+        while let Some(parent) = at.parent(self.inner) {
+            if self.inner == Kind::Gap {
+                parent.set_gap(parent.end(), gap);
+                gap = largest_below(parent);
+            }
+            at = parent;
+        }
+        Some(at)
+    }
+
+    /// Makes what has been built the content of `tree`, which is empty and tracks gaps as the builder does. What it had is seen by nobody, what it
+    /// has then by whoever comes.
+    pub(crate) fn finish(mut self, tree: &RawTree<K, S>) {
+        let (word, height) = self.root();
+        tree.publish_root(word, height);
+    }
+
+    /// The root word, and the height; the tree is no longer the builder's.
+    pub(crate) fn root(&mut self) -> (Word, u32) {
+        if self.leaf.is_none() {
+            return (NULL, 0);
+        }
+        if let Some(next) = self.next.take() {
+            let leaf = self.leaf_for(next);
+            self.put(leaf, NULL, K::MAX);
+            self.note_hole(next, K::MAX);
+        }
+        let Some(root) = self.seal() else {
+            return (NULL, 0);
+        };
+        if root.is_leaf() && root.end() == 1 && root.pivot(0) == K::MIN {
+            // A single entry at index 0 needs no node, if it cannot be taken for one.
+            let only = root.slot(0);
+            if !only.is_null() && root.slot(1).is_null() && !is_node(only) {
+                // SAFETY: it came from this allocator, and nothing leads to it.
+                unsafe { self.alloc.deallocate(root.block(), LAYOUT) };
+                return (only, 0);
+            }
+        }
+        #[cfg(feature = "tracing")]
+        crate::base::events::built(self.height);
+        (root.word(), self.height)
+    }
+}
+
+/// Takes a tree that is given up.
+struct GivenUp<'b, A, D> {
+    alloc: &'b A,
+    discard: &'b mut D,
+}
+
+impl<K, A: NodeAlloc, D: FnMut(Word)> Sink<K> for GivenUp<'_, A, D> {
+    fn entry(&mut self, _: K, _: K, word: Word) {
+        (self.discard)(word);
+    }
+
+    fn node(&mut self, block: NonNull<u8>) {
+        // SAFETY: nodes of the builder come from this allocator, and nobody else has them.
+        unsafe { self.alloc.deallocate(block, LAYOUT) }
+    }
+}
+
+impl<K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Drop for Builder<'_, K, S, A, D> {
+    fn drop(&mut self) {
+        if let Some(root) = self.seal() {
+            let mut sink = GivenUp {
+                alloc: self.alloc,
+                discard: &mut self.discard,
+            };
+            bury(root, K::MIN, K::MAX, (K::MIN, K::MAX), &mut sink);
+        }
+        self.reserve.release(self.alloc);
+    }
+}

@@ -1,0 +1,527 @@
+//! Duplication: one pass over the nodes, depth first. Each is copied as a whole, and then what differs is put right: the parent, the
+//! children, and, in leaves, the values.
+//!
+//! All nodes are there before the first is copied: as one run, if the allocator has runs. So the only failure on the way is
+//! that of the closure that makes the values. It is shown each entry once, in order, and may leave entries out; the sizes of holes
+//! are those of the original wherever it did not.
+
+use core::marker::PhantomData;
+use core::mem::forget;
+use core::ops::RangeInclusive;
+use core::ptr::NonNull;
+
+use crate::alloc::NodeAlloc;
+use crate::alloc::reserve::{AllocError, Reserve};
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::base::value::Value;
+use crate::node::prefetch;
+use crate::node::tree::{RawTree, Root};
+use crate::node::{Kind, LAYOUT, NULL, Node, NodeMut, Word, is_leaf_word};
+use crate::read::walk::Place;
+use crate::write::Sink;
+use crate::write::apply::bury;
+use crate::write::holes::{largest_in_leaf, tell_ancestors};
+
+/// How many nodes ahead memory is asked for.
+const AHEAD: usize = 2;
+
+/// Why a duplicate was not made. Nothing of it is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CloneError<E> {
+    /// There was no memory for a node.
+    Alloc,
+    /// The closure failed.
+    Entry(E),
+}
+
+impl<E> From<AllocError> for CloneError<E> {
+    fn from(AllocError: AllocError) -> Self {
+        Self::Alloc
+    }
+}
+
+impl<E: core::fmt::Display> core::fmt::Display for CloneError<E> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Alloc => f.write_str("no memory for a tree node"),
+            Self::Entry(error) => error.fmt(f),
+        }
+    }
+}
+
+impl<E: core::error::Error + 'static> core::error::Error for CloneError<E> {
+    fn source(&self) -> Option<&(dyn core::error::Error + 'static)> {
+        match self {
+            Self::Alloc => None,
+            Self::Entry(error) => Some(error),
+        }
+    }
+}
+
+/// What goes into a duplicate, and what becomes of it if that is given up.
+pub(crate) trait Copier<K> {
+    /// Why an entry could not be copied.
+    type Error;
+    /// The copy of every word is the word itself: [`copy`](Copier::copy) and [`undo`](Copier::undo) need not be called.
+    const VERBATIM: bool = false;
+    /// The copy of an entry, or NULL to leave it out.
+    fn copy(&mut self, first: K, last: K, word: Word) -> Result<Word, Self::Error>;
+    /// Takes a copy back.
+    fn undo(&mut self, word: Word);
+}
+
+/// The nodes that a duplicate takes.
+struct Supply<'a, A: NodeAlloc> {
+    alloc: &'a A,
+    /// What is left of a run, …
+    run: *mut u8,
+    left: usize,
+    /// … and nodes that were allocated one by one.
+    single: Reserve,
+}
+
+impl<'a, A: NodeAlloc> Supply<'a, A> {
+    fn new(nodes: usize, alloc: &'a mut A) -> Result<Self, AllocError> {
+        let run = alloc.allocate_run_mut(LAYOUT, nodes);
+        let alloc = &*alloc;
+        let mut supply = Self {
+            alloc,
+            run: core::ptr::null_mut(),
+            left: 0,
+            single: Reserve::new(),
+        };
+        if let Some(run) = run {
+            supply.run = run.as_ptr();
+            supply.left = nodes;
+        } else {
+            // Dropping what there is gives it back.
+            supply.single.fill(nodes, alloc)?;
+        }
+        Ok(supply)
+    }
+
+    /// A block for a node, which nobody else uses. There is one: they were counted.
+    #[inline(always)]
+    fn take(&mut self) -> NonNull<u8> {
+        if self.left > 0
+            && let Some(block) = NonNull::new(self.run)
+        {
+            self.left -= 1;
+            // The address after the last one is at the end of the run.
+            self.run = self.run.wrapping_add(LAYOUT.size());
+            return block;
+        }
+        self.single.pop()
+    }
+
+    /// Gives back a node of a duplicate that is given up.
+    ///
+    /// # Safety
+    ///
+    /// It was taken from here, and nobody uses it any more.
+    unsafe fn put(&self, block: NonNull<u8>) {
+        // SAFETY: each node of a run is given back by itself (the caller's promise otherwise).
+        unsafe { self.alloc.deallocate(block, LAYOUT) }
+    }
+}
+
+impl<A: NodeAlloc> Drop for Supply<'_, A> {
+    fn drop(&mut self) {
+        while self.left > 0 {
+            let block = self.take();
+            // SAFETY: nobody has it.
+            unsafe { self.put(block) };
+        }
+        self.single.release(self.alloc);
+    }
+}
+
+struct Dup<'a, A: NodeAlloc, C> {
+    supply: Supply<'a, A>,
+    copier: &'a mut C,
+    /// Some entry was left out: holes may neighbour each other.
+    left_out: bool,
+}
+
+/// How many nodes there are from `node` down. Looks at inner nodes only.
+fn count<K: Key, S: Shape>(node: Node<K, S>) -> usize {
+    if node.is_leaf() {
+        return 1;
+    }
+    if node.child(0).is_leaf() {
+        return 1 + node.used();
+    }
+    (0..=node.end()).fold(1, |nodes, i| nodes + count(node.child(i)))
+}
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    /// Fills `new`, which is empty and has the modes that the duplicate is to have, with copies. On failure it is empty
+    /// again.
+    ///
+    /// # Safety
+    ///
+    /// Nobody writes `self` meanwhile, and nobody else uses `new`. Both track gaps, or none does. What the copier
+    /// makes may stand in this tree.
+    pub(crate) unsafe fn dup_into<A: NodeAlloc, C: Copier<K>>(
+        &self,
+        new: &Self,
+        alloc: &mut A,
+        copier: &mut C,
+    ) -> Result<(), CloneError<C::Error>> {
+        let root = match self.root() {
+            Root::Empty => return Ok(()),
+            Root::Single(word) => {
+                let copy = copier
+                    .copy(K::MIN, K::MIN, word)
+                    .map_err(CloneError::Entry)?;
+                return new.put_single(copy, alloc).inspect_err(|_| {
+                    if !copy.is_null() {
+                        copier.undo(copy);
+                    }
+                });
+            }
+            Root::Node(root) => root,
+        };
+        let mut dup = Dup {
+            supply: Supply::new(count(root), alloc)?,
+            copier,
+            left_out: false,
+        };
+        if C::VERBATIM {
+            // All nodes above the leaves are of one kind: known to the compiler, it decides offsets.
+            let copy = match root.kind() {
+                Kind::Leaf => dup.copy_node(root.as_leaf(), None).node(),
+                Kind::Range => dup.verbatim::<K, S, false>(root.word(), None),
+                Kind::Gap => dup.verbatim::<K, S, true>(root.word(), None),
+            };
+            new.publish_root(copy.word(), self.height());
+            return Ok(());
+        }
+        let copy = dup.copy_node(root, None);
+        let unfinished = Unfinished {
+            dup: &mut dup,
+            root: copy.node(),
+        };
+        let done = if root.is_leaf() {
+            unfinished.dup.leaf(copy, None, K::MIN, K::MAX)
+        } else {
+            unfinished.dup.inner(copy, K::MIN, K::MAX)
+        };
+        if let Err(error) = done {
+            // Here, and not on return: if it panics, the error is dropped.
+            drop(unfinished);
+            return Err(CloneError::Entry(error));
+        }
+        forget(unfinished);
+        new.publish_root(copy.node().word(), self.height());
+        if dup.left_out
+            && let Err(AllocError) = new.join_holes(dup.supply.alloc)
+        {
+            let root = new.root();
+            new.publish_root(NULL, 0);
+            if let Root::Node(root) = root {
+                drop(Unfinished {
+                    dup: &mut dup,
+                    root,
+                });
+            }
+            return Err(CloneError::Alloc);
+        }
+        if let Root::Node(root) = new.root()
+            && dup.left_out
+            && root.end() == 0
+            && root.slot(0).is_null()
+        {
+            // The one entry over all indices has been left out.
+            new.publish_root(NULL, 0);
+            // SAFETY: it was taken from there, and nothing leads to it.
+            unsafe { dup.supply.put(root.block()) };
+        }
+        Ok(())
+    }
+
+    /// Stores a word at index 0 of an empty tree.
+    fn put_single<A: NodeAlloc, E>(&self, word: Word, alloc: &A) -> Result<(), CloneError<E>> {
+        let plan = self.plan_store(K::MIN, K::MIN, word);
+        let mut reserve = Reserve::new();
+        reserve.fill(plan.nodes, alloc)?;
+        // SAFETY: nobody else uses this tree; its nodes are reserved.
+        unsafe { self.apply(plan, &mut reserve, &mut Discard(alloc)) };
+        Ok(())
+    }
+
+    /// Makes each run of holes one, and nodes that become too small join their neighbours.
+    fn join_holes<A: NodeAlloc>(&self, alloc: &A) -> Result<(), AllocError> {
+        let mut key = Some(K::MIN);
+        while let Some(first) = key {
+            let found = self.lookup(first);
+            let mut last = found.last;
+            if found.word.is_null() {
+                let mut slots = 1;
+                while let Some(next) = last.successor() {
+                    let next = self.lookup(next);
+                    if !next.word.is_null() {
+                        break;
+                    }
+                    last = next.last;
+                    slots += 1;
+                }
+                if slots > 1 {
+                    let plan = self.plan_store(found.first, last, NULL);
+                    let mut reserve = Reserve::new();
+                    if let Err(error) = reserve.fill(plan.nodes, alloc) {
+                        reserve.release(alloc);
+                        return Err(error);
+                    }
+                    // SAFETY: nobody else uses this tree; its nodes are reserved.
+                    unsafe { self.apply(plan, &mut reserve, &mut Discard(alloc)) };
+                }
+            }
+            key = last.successor();
+        }
+        Ok(())
+    }
+}
+
+/// Frees nodes; holes are all that is removed.
+struct Discard<'a, A>(&'a A);
+
+impl<K, A: NodeAlloc> Sink<K> for Discard<'_, A> {
+    fn entry(&mut self, _: K, _: K, _: Word) {
+        debug_assert!(false, "only holes are written over");
+    }
+
+    fn node(&mut self, block: NonNull<u8>) {
+        // SAFETY: nodes of the duplicate come from this allocator, and nobody else uses it yet.
+        unsafe { self.0.deallocate(block, LAYOUT) }
+    }
+}
+
+impl<A: NodeAlloc, C> Dup<'_, A, C> {
+    /// Copies an inner node (a gap node, or else a range node) and all below, values included. Cannot fail.
+    ///
+    /// The children's copies lie one behind the other, if the allocator has runs: so their addresses are known before any of them is
+    /// there, and no copy waits for another.
+    fn verbatim<K: Key, S: Shape, const GAP: bool>(
+        &mut self,
+        old: Word,
+        parent: Option<Node<K, S>>,
+    ) -> Node<K, S> {
+        // SAFETY: nodes above the leaves are of this kind.
+        let old = unsafe { Node::<K, S>::of_kind(old, if GAP { Kind::Gap } else { Kind::Range }) };
+        let new = self.copy_node(old, parent);
+        let end = old.end();
+        if is_leaf_word(old.slot(0)) {
+            for i in 0..=end {
+                prefetch::node::<0>(old.slot((i + AHEAD).min(end)));
+                // SAFETY: leaves are all on one level.
+                let leaf = unsafe { Node::of_kind(old.slot(i), Kind::Leaf) };
+                let copy = self.copy_node(leaf, Some(new.node()));
+                new.set_slot(i, copy.node().word());
+            }
+        } else {
+            for i in 0..=end {
+                prefetch::node::<0>(old.slot((i + 1).min(end)));
+                let copy = self.verbatim::<K, S, GAP>(old.slot(i), Some(new.node()));
+                new.set_slot(i, copy.word());
+            }
+        }
+        new.node()
+    }
+
+    /// Copies a node as it is, but for the parent.
+    #[inline(always)]
+    fn copy_node<K: Key, S: Shape>(
+        &mut self,
+        old: Node<K, S>,
+        parent: Option<Node<K, S>>,
+    ) -> NodeMut<K, S> {
+        // SAFETY: nobody else uses the block, and nobody writes the original (promise of `dup_into`).
+        let new = unsafe { NodeMut::copy(self.supply.take(), old) };
+        new.node().set_parent(parent);
+        new
+    }
+
+    /// Replaces the children of a copied inner node by copies, with all below. If that fails or panics, the node has those that have been
+    /// begun.
+    fn inner<K: Key, S: Shape>(
+        &mut self,
+        new: NodeMut<K, S>,
+        min: K,
+        max: K,
+    ) -> Result<(), C::Error>
+    where
+        C: Copier<K>,
+    {
+        let node = new.node();
+        let end = node.end();
+        let mut children = Children { new, begun: 0 };
+        while children.begun <= end {
+            let i = children.begun;
+            prefetch::node::<0>(node.slot((i + AHEAD).min(end)));
+            let child = node.child(i);
+            let (first, last) = (node.first(i, min), node.last(i, max));
+            if child.is_leaf() {
+                let copy = self.copy_node(child.as_leaf(), Some(node));
+                new.set_slot(i, copy.node().word());
+                self.leaf(copy, Some(node), first, last)?;
+            } else {
+                let copy = self.copy_node(child, Some(node));
+                new.set_slot(i, copy.node().word());
+                self.inner(copy, first, last)?;
+            }
+            children.begun += 1;
+        }
+        forget(children);
+        Ok(())
+    }
+
+    /// Replaces the entries of a copied leaf by copies. If that fails or panics, the leaf has those that have been made.
+    #[inline]
+    fn leaf<K: Key, S: Shape>(
+        &mut self,
+        new: NodeMut<K, S>,
+        parent: Option<Node<K, S>>,
+        min: K,
+        max: K,
+    ) -> Result<(), C::Error>
+    where
+        C: Copier<K>,
+    {
+        let node = new.node();
+        let place = Place {
+            leaf: node,
+            min,
+            max,
+        };
+        let mut left_out = false;
+        // SAFETY: the node is ours.
+        let left = unsafe { node.entries() };
+        let mut entries = Entries { new, left };
+        while entries.left != 0 {
+            let i = entries.left.trailing_zeros();
+            let found = place.slot(i as usize);
+            let copy = self.copier.copy(found.first, found.last, found.word)?;
+            new.set_slot(i as usize, copy);
+            left_out |= copy.is_null();
+            entries.left &= entries.left - 1;
+        }
+        forget(entries);
+        if left_out {
+            self.left_out = true;
+            if parent.is_some_and(|parent| parent.kind() == Kind::Gap) {
+                tell_ancestors(node, min, largest_in_leaf(node, min, max));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An inner node of the duplicate whose children after the one that was begun last are still the original's. It gives them up when it is
+/// dropped.
+struct Children<K: Key, S: Shape> {
+    new: NodeMut<K, S>,
+    begun: usize,
+}
+
+impl<K: Key, S: Shape> Drop for Children<K, S> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.new.set_end(self.begun);
+    }
+}
+
+/// A leaf of the duplicate in which the entries that are left are still the original's. It gives them up when it is dropped.
+struct Entries<K: Key, S: Shape> {
+    new: NodeMut<K, S>,
+    left: u32,
+}
+
+impl<K: Key, S: Shape> Drop for Entries<K, S> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        while self.left != 0 {
+            self.new.set_slot(self.left.trailing_zeros() as usize, NULL);
+            self.left &= self.left - 1;
+        }
+    }
+}
+
+/// A duplicate that is given up: all of it is taken back when this is dropped.
+struct Unfinished<'d, 'a, K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> {
+    dup: &'d mut Dup<'a, A, C>,
+    root: Node<K, S>,
+}
+
+impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Drop for Unfinished<'_, '_, K, S, A, C> {
+    fn drop(&mut self) {
+        bury(self.root, K::MIN, K::MAX, (K::MIN, K::MAX), self.dup);
+    }
+}
+
+/// Takes back what had been made.
+impl<K: Key, A: NodeAlloc, C: Copier<K>> Sink<K> for Dup<'_, A, C> {
+    fn entry(&mut self, _: K, _: K, word: Word) {
+        self.copier.undo(word);
+    }
+
+    fn node(&mut self, block: NonNull<u8>) {
+        // SAFETY: it was taken from there, and the duplicate has no other users.
+        unsafe { self.supply.put(block) };
+    }
+}
+
+/// Copies words as they are.
+pub(crate) struct Verbatim;
+
+impl<K> Copier<K> for Verbatim {
+    type Error = core::convert::Infallible;
+
+    const VERBATIM: bool = true;
+
+    fn copy(&mut self, _: K, _: K, word: Word) -> Result<Word, Self::Error> {
+        Ok(word)
+    }
+
+    fn undo(&mut self, _: Word) {}
+}
+
+/// Copies values by a closure.
+pub(crate) struct CopyWith<F, V> {
+    copy: F,
+    marker: PhantomData<fn() -> V>,
+}
+
+impl<F, V> CopyWith<F, V> {
+    pub(crate) fn new(copy: F) -> Self {
+        Self {
+            copy,
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<K, V, E, F> Copier<K> for CopyWith<F, V>
+where
+    V: Value,
+    F: FnMut(RangeInclusive<K>, V::Ref<'_>) -> Result<Option<V>, E>,
+{
+    type Error = E;
+
+    fn copy(&mut self, first: K, last: K, word: Word) -> Result<Word, E> {
+        let Some(raw) = NonNull::new(word) else {
+            return Ok(NULL);
+        };
+        // SAFETY: words in the tree are values, and the tree is borrowed for the closure's call.
+        let copy = (self.copy)(first..=last, unsafe { V::borrow(raw) })?;
+        Ok(copy.map_or(NULL, |value| value.into_raw().as_ptr()))
+    }
+
+    fn undo(&mut self, word: Word) {
+        if let Some(raw) = NonNull::new(word) {
+            // SAFETY: the word was made by `copy` above, and the duplicate is given up.
+            drop(unsafe { V::from_raw(raw) });
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! Keeps the sizes of holes in gap nodes true.
+
+use core::hint::select_unpredictable;
+
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::{Geometry, Kind, Node};
+use crate::read::walk::Place;
+
+/// The size of the largest hole in a leaf that covers `min..=max`, with more than one slot or less than all indices.
+#[inline]
+pub(crate) fn largest_in_leaf<K: Key, S: Shape>(leaf: Node<K, S>, min: K, max: K) -> K {
+    let leaf = leaf.as_leaf();
+    largest_of(leaf, leaf.holes(), min, max)
+}
+
+/// The size of the largest of some of the [holes](Node::holes) in a leaf, as [`largest_in_leaf`].
+///
+/// Holes never neighbour each other: half of the slots between the first and the last may be holes. So many are looked at, some of
+/// them again if there are fewer, so that there is hardly a branch on what the leaf holds: a mispredicted end of the loop would cost more
+/// than the holes that are looked at in vain.
+#[inline(never)]
+pub(crate) fn largest_of<K: Key, S: Shape>(leaf: Node<K, S>, holes: u32, min: K, max: K) -> K {
+    let leaf = leaf.as_leaf();
+    let end = leaf.end();
+    let left = leaf.last(0, max).wrapping_sub(min).wrapping_add(K::ONE);
+    let left = select_unpredictable(holes & 1 != 0, left, K::MIN);
+    let right = max.wrapping_sub(leaf.first(end, min)).wrapping_add(K::ONE);
+    let right = select_unpredictable(holes >> end != 0, right, K::MIN);
+    let mut largest = select_unpredictable(right > left, right, left);
+    let mut between = holes & !1 & !(u32::MAX << end);
+    if between == 0 {
+        return largest;
+    }
+    loop {
+        for _ in 0..(Geometry::<K, S>::SLOTS - 1) / 2 {
+            // The bit beyond those of all slots but the last, so that the compiler knows that there is one.
+            let i = (between | 1 << 31).trailing_zeros() as usize;
+            let size = leaf.pivot(i).wrapping_sub(leaf.pivot(i - 1));
+            largest = select_unpredictable(size > largest, size, largest);
+            let rest = between & between.wrapping_sub(1);
+            between = select_unpredictable(rest == 0, between, rest);
+        }
+        if between.is_power_of_two() {
+            return largest;
+        }
+        // Only in a duplicate that leaves entries out, before its holes have been joined.
+    }
+}
+
+/// The size of the largest hole below a gap node.
+#[inline]
+pub(crate) fn largest_below<K: Key, S: Shape>(node: Node<K, S>) -> K {
+    let mut largest = K::MIN;
+    // Slots after the end have gaps of size 0.
+    for i in 0..Geometry::<K, S>::GAP_SLOTS {
+        let gap = node.gap(i);
+        largest = select_unpredictable(gap > largest, gap, largest);
+    }
+    largest
+}
+
+/// Tells the ancestors of a gap node, one of whose indices is `key`, that the largest hole below some of its slots was `old` and is `new` now.
+#[inline]
+pub(crate) fn tell_change<K: Key, S: Shape>(node: Node<K, S>, key: K, old: K, new: K) {
+    if old == new {
+        return;
+    }
+    let Some(parent) = node.parent(Kind::Gap) else {
+        return;
+    };
+    let at = parent.search(key);
+    let known = parent.gap(at);
+    if new > known {
+        tell_from(parent, at, key, new);
+    } else if old == known {
+        tell_from(parent, at, key, largest_below(node));
+    }
+}
+
+/// Tells a gap node that the largest hole below its slot `at`, which covers `key`, is now `gap`, and its ancestors what follows from it.
+/// Stops at the first that need not know.
+#[inline]
+pub(crate) fn tell_from<K: Key, S: Shape>(node: Node<K, S>, at: usize, key: K, gap: K) {
+    let mut node = node;
+    let mut at = at;
+    let mut gap = gap;
+    loop {
+        let old = node.gap(at);
+        if old == gap {
+            return;
+        }
+        node.set_gap(at, gap);
+        let Some(parent) = node.parent(Kind::Gap) else {
+            return;
+        };
+        at = parent.search(key);
+        let known = parent.gap(at);
+        if gap < known {
+            if old < known {
+                // Some other hole is the largest, as before.
+                return;
+            }
+            gap = largest_below(node);
+        }
+        node = parent;
+    }
+}
+
+/// Tells the last gap node above the leaves, and its ancestors, that the last hole of the tree is the largest of all, and how large it
+/// is.
+#[inline]
+pub(crate) fn tell_last<K: Key, S: Shape>(node: Node<K, S>, gap: K) {
+    let mut next = Some(node);
+    while let Some(node) = next {
+        node.set_gap(node.end(), gap);
+        next = node.parent(Kind::Gap);
+    }
+}
+
+/// Tells the ancestors of `node`, one of whose indices is `key`, that its largest hole is `gap`.
+/// Stops at the first that knew.
+pub(crate) fn tell_ancestors<K: Key, S: Shape>(node: Node<K, S>, key: K, gap: K) {
+    if let Some(parent) = node.parent(Kind::Gap) {
+        tell_from(parent, parent.search(key), key, gap);
+    }
+}
+
+/// Tells a gap node that the largest hole of the leaf in its slot `at`, which was `gone`, has become `made`, or smaller ones.
+#[inline(never)]
+pub(crate) fn tell_shrunk<K: Key, S: Shape>(
+    parent: Node<K, S>,
+    at: usize,
+    place: Place<K, S>,
+    gone: K,
+    made: K,
+) {
+    let Place { leaf, min, max } = place;
+    // No other hole of the leaf can be larger than what the slots that were not touched cover.
+    let gap = if made >= K::span(min, max).wrapping_sub(gone) {
+        made
+    } else {
+        largest_in_leaf(leaf, min, max)
+    };
+    tell_from(parent, at, min, gap);
+}

@@ -1,0 +1,140 @@
+//! One level of a change: how many nodes replace the touched ones.
+
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::{Geometry, Kind, Node};
+use crate::read::walk::{lower_bound, next_node, prev_node, upper_bound};
+use crate::write::Span;
+
+/// What happens to one level. Computed from the tree as it is, by the plan to count nodes and again
+/// when it is applied.
+pub(crate) struct Level<K, S> {
+    /// Slots after the change, those of a neighbour included.
+    pub(crate) total: usize,
+    /// Nodes that take the place of those touched: 0 if the node is changed in place.
+    pub(crate) parts: usize,
+    /// The one node touched is changed in place.
+    pub(crate) in_place: bool,
+    /// The one node touched is split in place: it stays as the first of two parts.
+    pub(crate) reuse: bool,
+    /// The nodes touched are all there are on this level.
+    pub(crate) whole: bool,
+    /// The items are the last slots of the level: fill the nodes before them.
+    pub(crate) append: bool,
+    /// A neighbour that takes part because too little would be left without it.
+    pub(crate) before: Option<Node<K, S>>,
+    pub(crate) after: Option<Node<K, S>>,
+    /// What all nodes that take part cover.
+    pub(crate) min: K,
+    pub(crate) max: K,
+}
+
+impl<K: Key, S: Shape> Level<K, S> {
+    /// What replacing `span` by `items` items does. With `cow`, nodes are never changed in place. `below` says that the level
+    /// below was split in place, so that the first item is the child that is there already.
+    pub(crate) fn of(span: &Span<K, S>, items: usize, inner: Kind, cow: bool, below: bool) -> Self {
+        let kind = span.left.kind();
+        let capacity = Geometry::<K, S>::slots(kind);
+        let least = Geometry::<K, S>::least(kind);
+        let one = span.left == span.right;
+        let kept_after = span.right.end() - span.to;
+        let mut level = Self {
+            total: span.from + items + kept_after,
+            parts: 1,
+            in_place: false,
+            reuse: false,
+            whole: span.min == K::MIN && span.max == K::MAX,
+            append: span.max == K::MAX && kept_after == 0,
+            before: None,
+            after: None,
+            min: span.min,
+            max: span.max,
+        };
+        let shrinks = !one || level.total < span.left.used();
+        if level.total < least && shrinks && !level.whole {
+            level.pull(span, inner);
+        }
+        let alone = level.before.is_none() && level.after.is_none();
+        level.append &= alone;
+        level.parts = level.total.div_ceil(capacity);
+        if level.parts == 1 && one && alone && !cow {
+            level.parts = 0;
+            level.in_place = true;
+        }
+        level.reuse = level.parts == 2 && one && alone && !cow && (below || kind.is_leaf());
+        level
+    }
+
+    /// Lets a neighbour take part, preferably one with the same parent: the nodes above then change
+    /// least.
+    fn pull(&mut self, span: &Span<K, S>, inner: Kind) {
+        let has_right =
+            |node: Node<K, S>, key| node.parent(inner).is_some_and(|p| p.search(key) < p.end());
+        let has_left =
+            |node: Node<K, S>, key| node.parent(inner).is_some_and(|p| p.search(key) > 0);
+        let right = has_right(span.right, span.max)
+            || (!has_left(span.left, span.min) && span.max != K::MAX);
+        if right {
+            if let (Some(node), Some(key)) =
+                (next_node(span.right, span.max, inner), span.max.successor())
+            {
+                self.total += node.used();
+                self.max = upper_bound(node, key, inner);
+                self.after = Some(node);
+            }
+        } else if let (Some(node), Some(key)) = (
+            prev_node(span.left, span.min, inner),
+            span.min.predecessor(),
+        ) {
+            self.total += node.used();
+            self.min = lower_bound(node, key, inner);
+            self.before = Some(node);
+        }
+        self.whole = self.min == K::MIN && self.max == K::MAX;
+    }
+
+    /// Nodes to be allocated for this level.
+    pub(crate) fn nodes(&self) -> usize {
+        self.parts - usize::from(self.reuse)
+    }
+
+    /// How many slots each of the new nodes gets.
+    pub(crate) fn sizes(&self, capacity: usize) -> [usize; 3] {
+        let n = self.total;
+        match self.parts {
+            0 | 1 => [n, 0, 0],
+            2 if self.append => [capacity, n - capacity, 0],
+            2 => [n - n / 2, n / 2, 0],
+            _ => [n - 2 * (n / 3), n / 3, n / 3],
+        }
+    }
+
+    /// The first and the last of the nodes that take part.
+    pub(crate) fn ends(&self, span: &Span<K, S>) -> (Node<K, S>, Node<K, S>) {
+        (
+            self.before.unwrap_or(span.left),
+            self.after.unwrap_or(span.right),
+        )
+    }
+
+    /// The slots of the next level that the new nodes replace; `None` if this level is the topmost.
+    pub(crate) fn above(&self, span: &Span<K, S>, inner: Kind) -> Option<Span<K, S>> {
+        let (first, last) = self.ends(span);
+        let left = first.parent(inner)?;
+        let right = last.parent(inner)?;
+        Some(Span {
+            left,
+            from: left.search(self.min),
+            right,
+            to: right.search(self.max),
+            min: lower_bound(left, self.min, inner),
+            max: upper_bound(right, self.max, inner),
+        })
+    }
+
+    /// Whether one new node takes the place of one old node: the nodes above keep their shape.
+    pub(crate) fn is_one_for_one(&self, span: &Span<K, S>) -> bool {
+        let (first, last) = self.ends(span);
+        self.parts == 1 && first == last
+    }
+}

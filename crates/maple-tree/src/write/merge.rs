@@ -1,0 +1,282 @@
+//! Two trees made one, and one made two: the entries are gone through in order, and new trees are built from them. The old ones are not
+//! changed, so that a failure needs no undoing.
+
+use core::marker::PhantomData;
+use core::mem;
+use core::ops::RangeInclusive;
+use core::ptr::NonNull;
+use std_alloc::vec::Vec;
+
+use crate::alloc::NodeAlloc;
+use crate::alloc::reserve::{AllocError, Reserve};
+use crate::base::error::EraseError;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::base::value::Value;
+use crate::face::look_ups::view;
+use crate::node::Word;
+use crate::node::tree::RawTree;
+use crate::read::iterate::by_entry::Traverse;
+use crate::read::walk::Found;
+use crate::write::build::{Builder, Refused};
+
+/// Values that were made on the way, dropped again unless the whole succeeds.
+struct Made<V: Value>(Vec<Twin<V>>);
+
+/// One of them, as its word.
+struct Twin<V: Value> {
+    raw: NonNull<()>,
+    marker: PhantomData<V>,
+}
+
+impl<V: Value> Drop for Twin<V> {
+    fn drop(&mut self) {
+        // SAFETY: made by `take`, and stored nowhere that is used.
+        drop(unsafe { V::from_raw(self.raw) });
+    }
+}
+
+impl<V: Value> Made<V> {
+    fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Takes a value, and gives its word, which is not to be stored unless these are [kept](Made::keep).
+    fn take(&mut self, value: V) -> Result<Word, EraseError> {
+        self.0.try_reserve(1).map_err(|_| EraseError::Alloc)?;
+        let raw = value.into_raw();
+        self.0.push(Twin {
+            raw,
+            marker: PhantomData,
+        });
+        Ok(raw.as_ptr())
+    }
+
+    /// The words have been stored: the tree owns the values.
+    fn keep(mut self) {
+        self.0.drain(..).for_each(mem::forget);
+    }
+}
+
+/// The outcome of [`merge`]: a root and its height, and what is left over.
+pub(crate) struct Merged<K> {
+    pub(crate) root: Word,
+    pub(crate) height: u32,
+    /// Entries of the lower tree of which nothing is left.
+    pub(crate) covered: Vec<Found<K>>,
+}
+
+/// What is left of an entry of the lower tree.
+struct Piece<K> {
+    first: K,
+    last: K,
+    /// The whole entry.
+    of: Found<K>,
+    /// Some part of it has the value already.
+    used: bool,
+}
+
+impl<K: Key> Piece<K> {
+    fn whole(of: Found<K>) -> Self {
+        Self {
+            first: of.first,
+            last: of.last,
+            of,
+            used: false,
+        }
+    }
+}
+
+/// A tree of the entries of `lower` with those of `upper` over them. An entry that ends up on several sides of others is given to `split` with
+/// the range of each part but the first, for another value.
+///
+/// On success all words of both trees are in the new one or in `covered`; on failure in none.
+///
+/// # Safety
+///
+/// Nobody writes the trees meanwhile, and their words are values of `V`.
+pub(crate) unsafe fn merge<K: Key, V: Value, S: Shape, A: NodeAlloc>(
+    lower: &RawTree<K, S>,
+    upper: &RawTree<K, S>,
+    alloc: &A,
+    mut split: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+) -> Result<Merged<K>, EraseError> {
+    let mut covered = Vec::new();
+    let mut made = Made::<V>::new();
+    // What the builder gives up belongs to the old trees, or is `made`.
+    let mut builder = Builder::<K, S, A, _>::new(lower.inner_kind(), alloc, |_| {});
+    let mut below = Traverse::<K, S>::new(Some((K::MIN, K::MAX)));
+    let mut above = Traverse::<K, S>::new(Some((K::MIN, K::MAX)));
+    let mut piece = below.next(lower).map(Piece::whole);
+    loop {
+        let over = above.next(upper);
+        // What lies below `over`, or all that is left.
+        while let Some(at) = &mut piece {
+            let last = match over.and_then(|over| over.first.predecessor()) {
+                _ if over.is_none() => at.last,
+                Some(before) if at.first <= before => at.last.min(before),
+                _ => break,
+            };
+            let word = if at.used {
+                // SAFETY: words in the tree are values, and nobody writes it (the caller's promise).
+                let value = unsafe { view::<V>(at.of.word) }.ok_or(EraseError::Splits)?;
+                made.take(split(at.first..=last, value).ok_or(EraseError::Splits)?)?
+            } else {
+                at.of.word
+            };
+            push(&mut builder, at.first, last, word)?;
+            at.used = true;
+            if last < at.last {
+                at.first = last.wrapping_add(K::ONE);
+                break;
+            }
+            piece = below.next(lower).map(Piece::whole);
+        }
+        let Some(over) = over else { break };
+        // What `over` covers.
+        while let Some(at) = &mut piece
+            && at.first <= over.last
+        {
+            if over.last < at.last {
+                at.first = over.last.wrapping_add(K::ONE);
+                break;
+            }
+            if !at.used {
+                covered.try_reserve(1).map_err(|_| EraseError::Alloc)?;
+                covered.push(at.of);
+            }
+            piece = below.next(lower).map(Piece::whole);
+        }
+        push(&mut builder, over.first, over.last, over.word)?;
+    }
+    let (root, height) = builder.root();
+    made.keep();
+    Ok(Merged {
+        root,
+        height,
+        covered,
+    })
+}
+
+/// A root of the entries of `tree` from `key` on, and its height. An entry that begins before `key` is given to `split`, with the range of its
+/// part from `key` on, for another value.
+///
+/// On success the words of the entries that begin at `key` or later are in both trees.
+///
+/// # Safety
+///
+/// Nobody writes the tree meanwhile, and its words are values of `V`.
+pub(crate) unsafe fn upper_part<K: Key, V: Value, S: Shape, A: NodeAlloc>(
+    tree: &RawTree<K, S>,
+    key: K,
+    alloc: &A,
+    split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+) -> Result<(Word, u32), EraseError> {
+    // Only the first entry can begin before `key`.
+    let mut split = Some(split);
+    // SAFETY: nobody writes the tree, and words in it are values (the caller's promise).
+    unsafe {
+        part(tree, key, alloc, |found, made: &mut Made<V>| {
+            if found.first >= key {
+                return Ok(found.word);
+            }
+            let value = view::<V>(found.word);
+            let twin = split
+                .take()
+                .zip(value)
+                .and_then(|(split, value)| split(key..=found.last, value));
+            made.take(twin.ok_or(EraseError::Splits)?)
+        })
+    }
+}
+
+/// As [`upper_part`], with values that `copy` makes of all entries, so that no word is in both trees.
+///
+/// # Safety
+///
+/// As for [`upper_part`].
+pub(crate) unsafe fn upper_copies<K: Key, V: Value, S: Shape, A: NodeAlloc>(
+    tree: &RawTree<K, S>,
+    key: K,
+    alloc: &A,
+    mut copy: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+) -> Result<(Word, u32), EraseError> {
+    // SAFETY: nobody writes the tree, and words in it are values (the caller's promise).
+    unsafe {
+        part(tree, key, alloc, |found, made: &mut Made<V>| {
+            let value = view::<V>(found.word).ok_or(EraseError::Splits)?;
+            let range = found.first.max(key)..=found.last;
+            made.take(copy(range, value).ok_or(EraseError::Splits)?)
+        })
+    }
+}
+
+/// A root of what `word` makes of the entries from `key` on.
+///
+/// # Safety
+///
+/// Nobody writes the tree meanwhile.
+unsafe fn part<K: Key, V: Value, S: Shape, A: NodeAlloc>(
+    tree: &RawTree<K, S>,
+    key: K,
+    alloc: &A,
+    mut word: impl FnMut(Found<K>, &mut Made<V>) -> Result<Word, EraseError>,
+) -> Result<(Word, u32), EraseError> {
+    let mut made = Made::<V>::new();
+    let mut builder = Builder::<K, S, A, _>::new(tree.inner_kind(), alloc, |_| {});
+    let mut entries = Traverse::<K, S>::new(Some((key, K::MAX)));
+    while let Some(found) = entries.next(tree) {
+        let word = word(found, &mut made)?;
+        push(&mut builder, found.first.max(key), found.last, word)?;
+    }
+    let root = builder.root();
+    made.keep();
+    Ok(root)
+}
+
+/// Adds an entry, which comes in order.
+fn push<K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)>(
+    builder: &mut Builder<'_, K, S, A, D>,
+    first: K,
+    last: K,
+    word: Word,
+) -> Result<(), EraseError> {
+    builder
+        .push(first, last, word)
+        .map_err(|refused| match refused {
+            Refused::Alloc => EraseError::Alloc,
+            Refused::Order => {
+                debug_assert!(false, "entries of a tree come in order");
+                EraseError::Alloc
+            }
+        })
+}
+
+/// Nodes reserved for a write that comes later, given back if it does not come.
+pub(crate) struct Set<'a, A: NodeAlloc> {
+    reserve: Reserve,
+    alloc: &'a A,
+}
+
+impl<'a, A: NodeAlloc> Set<'a, A> {
+    /// Reserves `nodes` nodes.
+    pub(crate) fn aside(nodes: usize, alloc: &'a A) -> Result<Self, AllocError> {
+        let mut set = Self {
+            reserve: Reserve::new(),
+            alloc,
+        };
+        set.reserve.fill(nodes, alloc)?;
+        Ok(set)
+    }
+
+    /// The nodes, for the write.
+    pub(crate) fn take(mut self) -> Reserve {
+        mem::replace(&mut self.reserve, Reserve::new())
+    }
+}
+
+impl<A: NodeAlloc> Drop for Set<'_, A> {
+    fn drop(&mut self) {
+        self.reserve.release(self.alloc);
+    }
+}

@@ -1,0 +1,145 @@
+//! Writing: plan → reserve → apply.
+//!
+//! [`plan`] looks at a write and at the tree, classifies it, and counts the nodes that it needs; it
+//! changes nothing. Then the nodes are reserved, which may fail and still changes nothing. Then
+//! [`apply`] carries the plan out, which cannot fail.
+//!
+//! # The shape of every change
+//!
+//! A write replaces the contents of the slots that it touches by at most three [`Item`]s: what is left
+//! of the first slot, the new entry, and what is left of the last slot. If that fits the leaf it stays
+//! in the leaf. If not, the touched leaves (one, or all that the range spans, and a neighbour if too
+//! little would be left) are replaced by one to three new ones, and these are the items of the same
+//! step one level up ([`level`]); it ends where the items fit. So splits, rebalancing, stores over many nodes,
+//! growing and shrinking of the tree are all one loop.
+//!
+//! # Holes
+//!
+//! Two holes never neighbour each other, neither within a leaf nor across leaves: erasing widens its range
+//! over the holes that it touches. A hole is therefore always one slot, which the gap search relies on.
+
+pub(crate) mod apply;
+pub(crate) mod build;
+mod bulk;
+pub(crate) mod duplicate;
+pub(crate) mod holes;
+pub(crate) mod level;
+pub(crate) mod merge;
+pub(crate) mod plan;
+pub(crate) mod quick;
+pub(crate) mod room;
+pub(crate) mod slot;
+pub(crate) mod spot;
+#[cfg(feature = "tracing")]
+mod watch;
+
+use core::ptr::NonNull;
+
+use crate::node::{NULL, Node, Word};
+
+/// What a write does to the tree; Linux's names where it has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum StoreType {
+    /// A hole over a hole: nothing changes.
+    Nothing,
+    /// The tree is empty, or holds a single entry at index 0: only the root changes.
+    Root,
+    /// The range is that of a slot: the entry is exchanged in place.
+    ExactFit,
+    /// Slots at the end of a leaf are written, the others stay where they are.
+    Append,
+    /// One leaf is rewritten, in place or as a copy.
+    Node,
+    /// A leaf is split, and its ancestors as needed.
+    Split,
+    /// A leaf has too little left and joins or shares with a neighbour.
+    Rebalance,
+    /// The range covers slots of several leaves.
+    Spanning,
+}
+
+/// A slot to be: what it holds, its last index, and the largest hole below (in inner nodes).
+pub(crate) struct Item<K> {
+    pub(crate) word: Word,
+    pub(crate) last: K,
+    pub(crate) gap: K,
+}
+
+impl<K: Copy> Clone for Item<K> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Copy> Copy for Item<K> {}
+
+/// Three of a write into nodes, four of one into a tree without.
+const MOST_ITEMS: usize = 4;
+
+/// Up to four items, in order.
+pub(crate) struct Items<K> {
+    at: [Item<K>; MOST_ITEMS],
+    len: usize,
+}
+
+impl<K: crate::base::key::Key> Items<K> {
+    #[inline]
+    pub(crate) fn new() -> Self {
+        Self {
+            at: [Item {
+                word: NULL,
+                last: K::MIN,
+                gap: K::MIN,
+            }; MOST_ITEMS],
+            len: 0,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn push(&mut self, item: Item<K>) {
+        debug_assert!(self.len < MOST_ITEMS);
+        self.at[self.len] = item;
+        self.len += 1;
+    }
+
+    #[inline]
+    pub(crate) fn as_slice(&self) -> &[Item<K>] {
+        &self.at[..self.len]
+    }
+
+    /// The last one.
+    pub(crate) fn last_mut(&mut self) -> Option<&mut Item<K>> {
+        self.at[..self.len].last_mut()
+    }
+}
+
+/// Neighbouring slots of one level that are to be replaced: those from `from` of the node `left` to `to`
+/// of the node `right`, which may be the same node, the next one, or one further on.
+pub(crate) struct Span<K, S> {
+    pub(crate) left: Node<K, S>,
+    pub(crate) from: usize,
+    pub(crate) right: Node<K, S>,
+    pub(crate) to: usize,
+    /// First index of `left`.
+    pub(crate) min: K,
+    /// Last index of `right`.
+    pub(crate) max: K,
+}
+
+impl<K: Copy, S> Clone for Span<K, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Copy, S> Copy for Span<K, S> {}
+
+/// Takes what a write removes from the tree, after the tree has become what it should be.
+pub(crate) trait Sink<K> {
+    /// An entry that the write covered entirely.
+    fn entry(&mut self, first: K, last: K, word: Word);
+    /// The memory of a node that has been replaced. Readers that were about before may still be in it: keep it in a
+    /// [`DeadNodes`](crate::raw::DeadNodes) list, which marks it as dead, until they have left.
+    fn node(&mut self, block: NonNull<u8>);
+}

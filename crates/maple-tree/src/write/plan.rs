@@ -1,0 +1,335 @@
+//! What a write will do, and with how many nodes. Changes nothing.
+
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::tree::{RawTree, Root};
+use crate::node::{NULL, Node, Word, is_node};
+use crate::read::walk::{Found, Place, descend};
+use crate::write::level::Level;
+use crate::write::{Item, Items, Span, StoreType};
+
+/// A write that has been classified.
+pub(crate) struct Plan<K, S> {
+    /// The class.
+    pub(crate) kind: StoreType,
+    /// How many nodes [`RawTree::apply`] takes, exactly.
+    pub(crate) nodes: usize,
+    /// The range lies strictly within a stored entry, so that this entry ends up on both sides of it.
+    pub(crate) splits: bool,
+    pub(crate) action: Action<K, S>,
+    /// The slots to be, if `action` places any.
+    pub(crate) items: Items<K>,
+    /// The range as asked for: entries within it are removed.
+    pub(crate) first: K,
+    pub(crate) last: K,
+}
+
+/// How to carry a plan out.
+pub(crate) enum Action<K, S> {
+    /// Nothing changes.
+    Nothing,
+    /// The root is empty or a single entry: put this word there.
+    RootWord(Word),
+    /// The root is empty or a single entry: put a leaf with the items there.
+    RootLeaf,
+    /// Nothing is left: empty the root, drop all nodes.
+    Clear(Node<K, S>),
+    /// Exchange the word in one slot.
+    Exact {
+        place: Place<K, S>,
+        slot: usize,
+        word: Word,
+    },
+    /// Replace slots of one leaf in place.
+    Leaf(Span<K, S>),
+    /// Replace nodes, level by level.
+    Rebuild(Span<K, S>),
+}
+
+/// Whether an entry can stand in a root by itself: it must not look like a node.
+fn fits_root(word: Word) -> bool {
+    !is_node(word)
+}
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    /// Plans to make `first..=last` hold `word` (NULL erases). `first` is not above `last`.
+    pub(crate) fn plan_store(&self, first: K, last: K, word: Word) -> Plan<K, S> {
+        debug_assert!(first <= last);
+        match self.root() {
+            Root::Empty => self.plan_root(NULL, first, last, word),
+            Root::Single(entry) => self.plan_root(entry, first, last, word),
+            Root::Node(root) => self.plan_nodes(root, descend(root, first), first, last, word),
+        }
+    }
+
+    /// As [`plan_store`](Self::plan_store), if the range is in a hole; `None` if an entry is in the way.
+    pub(crate) fn plan_insert(&self, first: K, last: K, word: Word) -> Option<Plan<K, S>> {
+        match self.root() {
+            Root::Empty => Some(self.plan_root(NULL, first, last, word)),
+            Root::Single(entry) => {
+                (first > K::MIN).then(|| self.plan_root(entry, first, last, word))
+            }
+            Root::Node(root) => {
+                let place = descend(root, first);
+                let found = place.at(first);
+                (found.word.is_null() && last <= found.last)
+                    .then(|| self.plan_nodes(root, place, first, last, word))
+            }
+        }
+    }
+
+    /// Plans to exchange the whole entry at `key` for `word` (NULL erases it); gives the entry too, or `None` if there is none.
+    pub(crate) fn plan_exchange(&self, key: K, word: Word) -> Option<(Found<K>, Plan<K, S>)> {
+        match self.root() {
+            Root::Empty => None,
+            Root::Single(entry) => (key == K::MIN).then(|| {
+                let found = Found {
+                    first: K::MIN,
+                    last: K::MIN,
+                    word: entry,
+                };
+                (found, self.plan_root(entry, K::MIN, K::MIN, word))
+            }),
+            Root::Node(root) => {
+                let place = descend(root, key);
+                let found = place.at(key);
+                (!found.word.is_null()).then(|| {
+                    (
+                        found,
+                        self.plan_nodes(root, place, found.first, found.last, word),
+                    )
+                })
+            }
+        }
+    }
+
+    /// Plans a write into a tree that has no nodes; `entry` is what index 0 holds.
+    fn plan_root(&self, entry: Word, first: K, last: K, word: Word) -> Plan<K, S> {
+        let mut plan = Plan {
+            kind: StoreType::Root,
+            nodes: 0,
+            splits: false,
+            action: Action::Nothing,
+            items: Items::new(),
+            first,
+            last,
+        };
+        let mut put = |word: Word, last| {
+            // Holes that meet become one.
+            if word.is_null()
+                && let Some(before) = plan.items.last_mut()
+                && before.word.is_null()
+            {
+                before.last = last;
+            } else {
+                plan.items.push(Item {
+                    word,
+                    last,
+                    gap: K::MIN,
+                });
+            }
+        };
+        if first > K::MIN {
+            put(entry, K::MIN);
+            if first > K::ONE {
+                put(NULL, first.wrapping_sub(K::ONE));
+            }
+        }
+        put(word, last);
+        if last < K::MAX {
+            put(NULL, K::MAX);
+        }
+        match *plan.items.as_slice() {
+            [one] if one.word.is_null() => {
+                if entry.is_null() {
+                    plan.kind = StoreType::Nothing;
+                } else {
+                    plan.action = Action::RootWord(NULL);
+                }
+            }
+            [one, rest] if one.last == K::MIN && rest.word.is_null() && fits_root(one.word) => {
+                if first != K::MIN {
+                    // A hole over a hole, above the entry.
+                    plan.kind = StoreType::Nothing;
+                } else {
+                    plan.action = Action::RootWord(one.word);
+                }
+            }
+            _ => {
+                plan.action = Action::RootLeaf;
+                plan.nodes = 1;
+            }
+        }
+        plan
+    }
+
+    /// Plans a write into a tree with nodes; `start` is the leaf that covers `first`.
+    pub(crate) fn plan_nodes(
+        &self,
+        root: Node<K, S>,
+        start: Place<K, S>,
+        first: K,
+        last: K,
+        word: Word,
+    ) -> Plan<K, S> {
+        let mut plan = Plan {
+            kind: StoreType::Nothing,
+            nodes: 0,
+            splits: false,
+            action: Action::Nothing,
+            items: Items::new(),
+            first,
+            last,
+        };
+        let mut left = start;
+        let mut from = left.leaf.search(first);
+        let mut right = if last <= left.max {
+            left
+        } else {
+            descend(root, last)
+        };
+        let mut to = right.leaf.search(last);
+        let (mut first, mut last) = (first, last);
+        let mut head = left.slot(from);
+        let mut tail = right.slot(to);
+        if word.is_null() {
+            // Take in the holes on both sides, across the edges of leaves too.
+            if head.first == first && first != K::MIN {
+                if from > 0 {
+                    if left.leaf.slot(from - 1).is_null() {
+                        from -= 1;
+                    }
+                } else {
+                    let before = descend(root, first.wrapping_sub(K::ONE));
+                    if before.leaf.slot(before.leaf.end()).is_null() {
+                        left = before;
+                        from = before.leaf.end();
+                    }
+                }
+                head = left.slot(from);
+            }
+            if head.word.is_null() {
+                first = head.first;
+            }
+            if tail.last == last && last != K::MAX {
+                if to < right.leaf.end() {
+                    if right.leaf.slot(to + 1).is_null() {
+                        to += 1;
+                    }
+                } else {
+                    let after = descend(root, last.wrapping_add(K::ONE));
+                    if after.leaf.slot(0).is_null() {
+                        right = after;
+                        to = 0;
+                    }
+                }
+                tail = right.slot(to);
+            }
+            if tail.word.is_null() {
+                last = tail.last;
+            }
+            if head == tail && head.word.is_null() {
+                return plan;
+            }
+        }
+        if head == tail && head.first == first && head.last == last {
+            // A hole that fills all there is leaves an empty tree.
+            if !(word.is_null() && first == K::MIN && last == K::MAX) {
+                plan.kind = StoreType::ExactFit;
+                plan.action = Action::Exact {
+                    place: left,
+                    slot: from,
+                    word,
+                };
+                return plan;
+            }
+        }
+        if head.first < first {
+            plan.items.push(Item {
+                word: head.word,
+                last: first.wrapping_sub(K::ONE),
+                gap: K::MIN,
+            });
+        }
+        plan.items.push(Item {
+            word,
+            last,
+            gap: K::MIN,
+        });
+        if last < tail.last {
+            plan.items.push(Item {
+                word: tail.word,
+                last: tail.last,
+                gap: K::MIN,
+            });
+            plan.splits = head == tail && head.first < first && !head.word.is_null();
+        }
+        let span = Span {
+            left: left.leaf,
+            from,
+            right: right.leaf,
+            to,
+            min: left.min,
+            max: right.max,
+        };
+        self.plan_levels(&mut plan, root, span);
+        plan
+    }
+
+    /// Counts the nodes of a change that starts with `span` of the leaves.
+    fn plan_levels(&self, plan: &mut Plan<K, S>, root: Node<K, S>, span: Span<K, S>) {
+        let inner = self.inner_kind();
+        let cow = self.in_rcu();
+        let one = span.left == span.right;
+        let mut at = span;
+        let mut items = plan.items.as_slice().len();
+        let level = Level::of(&at, items, inner, cow, false);
+        if level.whole && level.total == 1 && plan.items.as_slice().iter().all(|i| i.word.is_null())
+        {
+            plan.kind = if one {
+                StoreType::Node
+            } else {
+                StoreType::Spanning
+            };
+            plan.action = Action::Clear(root);
+            return;
+        }
+        plan.kind = match (&level, one) {
+            (_, false) => StoreType::Spanning,
+            (
+                Level {
+                    before: Some(_), ..
+                }
+                | Level { after: Some(_), .. },
+                _,
+            ) => StoreType::Rebalance,
+            (Level { parts: 2.., .. }, _) => StoreType::Split,
+            _ if at.to == at.right.end() => StoreType::Append,
+            _ => StoreType::Node,
+        };
+        if level.in_place {
+            plan.action = Action::Leaf(span);
+            return;
+        }
+        plan.action = Action::Rebuild(span);
+        let mut level = level;
+        loop {
+            plan.nodes += level.nodes();
+            if level.in_place || level.is_one_for_one(&at) {
+                return;
+            }
+            if level.whole {
+                // Several nodes where the root was need a new root above them.
+                plan.nodes += usize::from(level.parts > 1);
+                return;
+            }
+            let Some(above) = level.above(&at, inner) else {
+                debug_assert!(false, "a level that is not whole has a parent");
+                return;
+            };
+            items = level.parts;
+            at = above;
+            level = Level::of(&at, items, inner, cow, level.reuse);
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Writes within one leaf: planned with one descent, and carried out without looking at much else.
+//!
+//! Most writes are such: what is left of the slots that they touch, and the new entry, fit the leaf, and leave enough in it; or a neighbour, or a new
+//! leaf, makes up for that ([`Room`]). Whatever else may have to be done (a node above that must be split or joined, a range over several leaves,
+//! a root) is left to the [`plan`](super::plan) of the general case.
+
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::tree::RawTree;
+use crate::node::{Geometry, Kind, Node, Word};
+use crate::read::walk::Place;
+use crate::write::room::Room;
+use crate::write::slot::SlotAt;
+use crate::write::spot::Spot;
+
+/// A write into one leaf, which has been looked at.
+///
+/// The slots `from..=to` become: what is left of slot `from`, if `head`; the new slot; what is left of slot `to`, if `tail`.
+pub(crate) struct Quick<K, S> {
+    pub(crate) place: Place<K, S>,
+    /// The node above the leaf, and the leaf's slot in it.
+    pub(crate) parent: Option<Node<K, S>>,
+    pub(crate) at: usize,
+    pub(crate) from: usize,
+    pub(crate) to: usize,
+    pub(crate) head: bool,
+    pub(crate) tail: bool,
+    /// What the new slot covers: the range asked for, and the holes beside it if it is a hole.
+    pub(crate) first: K,
+    pub(crate) last: K,
+    /// What the new slot holds.
+    pub(crate) word: Word,
+    /// How many slots there are afterwards.
+    pub(crate) total: usize,
+    pub(crate) room: Room,
+}
+
+// Passed by value, so that none of it need be in memory.
+impl<K: Copy, S> Clone for Quick<K, S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Copy, S> Copy for Quick<K, S> {}
+
+impl<K: Key, S: Shape> Quick<K, S> {
+    /// Whether the range is that of a slot, so that just the word is exchanged.
+    #[inline(always)]
+    pub(crate) fn is_exact(self) -> bool {
+        self.from == self.to && !self.head && !self.tail && self.room == Room::Here
+    }
+
+    /// How many nodes it takes.
+    #[inline(always)]
+    pub(crate) fn nodes(self, in_rcu: bool) -> usize {
+        match self.room {
+            Room::Here => usize::from(in_rcu && !self.is_exact()),
+            // Two leaves, and the node above.
+            _ if in_rcu => 3,
+            Room::Split(_) => 1,
+            _ => 0,
+        }
+    }
+
+    /// The write of `word` to `first..=last`, which are in the slots `from` and `to`; `None` if it is not a quick one.
+    #[inline(always)]
+    fn new(
+        spot: Spot<K, S>,
+        (from, to): (usize, usize),
+        (first, last): (K, K),
+        word: Word,
+        in_rcu: bool,
+    ) -> Option<Self> {
+        let Spot { place, parent, at } = spot;
+        let Place { leaf, min, max } = place;
+        let mut quick = Self {
+            place,
+            parent,
+            at,
+            from,
+            to,
+            head: false,
+            tail: false,
+            first,
+            last,
+            word,
+            total: 0,
+            room: Room::Here,
+        };
+        // Whether the hole goes on in the leaf before, or in the one after.
+        let mut goes_on = (false, false);
+        if word.is_null() {
+            goes_on = quick.widen()?;
+        }
+        let Self { from, to, .. } = quick;
+        quick.head = leaf.first(from, min) < quick.first;
+        quick.tail = quick.last < leaf.last(to, max);
+        let used = leaf.used();
+        let total = used + 1 + usize::from(quick.head) + usize::from(quick.tail) - (to + 1 - from);
+        let splits = quick.head && quick.tail && from == to && !leaf.slot(from).is_null();
+        let least = Geometry::<K, S>::least(Kind::Leaf);
+        let enough = total >= least || total >= used || (min == K::MIN && max == K::MAX);
+        let empties = total == 1 && word.is_null();
+        if splits || empties {
+            return None;
+        }
+        quick.total = total;
+        let fits = total <= Geometry::<K, S>::SLOTS;
+        quick.room = match goes_on {
+            (false, false) if fits && enough => Room::Here,
+            (false, false) if fits => spot.company(total)?,
+            (false, false) => spot.elsewhere(total, to == leaf.end(), in_rcu)?,
+            (true, false) | (false, true) if fits => spot.across(goes_on.0, total, enough)?,
+            _ => return None,
+        };
+        Some(quick)
+    }
+
+    /// Takes in the holes of the leaf that the hole to be meets. Gives whether it goes on in the leaf before, and in the one after; `None` if that
+    /// cannot be seen from the node above.
+    #[inline(always)]
+    fn widen(&mut self) -> Option<(bool, bool)> {
+        let Place { leaf, min, max } = self.place;
+        let mut goes_on = (false, false);
+        let head = leaf.first(self.from, min);
+        if leaf.slot(self.from).is_null() {
+            self.first = head;
+        } else if head == self.first {
+            if self.from > 0 {
+                if leaf.slot(self.from - 1).is_null() {
+                    self.from -= 1;
+                    self.first = leaf.first(self.from, min);
+                }
+            } else if min != K::MIN {
+                let before = self.parent?.child(self.at.checked_sub(1)?);
+                goes_on.0 = before.slot(before.end()).is_null();
+            }
+        }
+        let tail = leaf.last(self.to, max);
+        if leaf.slot(self.to).is_null() {
+            self.last = tail;
+        } else if tail == self.last {
+            if self.to < leaf.end() {
+                if leaf.slot(self.to + 1).is_null() {
+                    self.to += 1;
+                    self.last = leaf.last(self.to, max);
+                }
+            } else if max != K::MAX {
+                let parent = self.parent?;
+                if self.at == parent.end() {
+                    return None;
+                }
+                goes_on.1 = parent.child(self.at + 1).slot(0).is_null();
+            }
+        }
+        Some(goes_on)
+    }
+}
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    /// The write of `word` to all of a slot, which is an entry, and becomes one.
+    #[inline(always)]
+    pub(crate) fn exchange_at(at: SlotAt<K, S>, word: Word) -> Quick<K, S> {
+        let SlotAt { spot, slot, found } = at;
+        debug_assert!(!found.word.is_null() && !word.is_null());
+        let Spot { place, parent, at } = spot;
+        Quick {
+            place,
+            parent,
+            at,
+            from: slot,
+            to: slot,
+            head: false,
+            tail: false,
+            first: found.first,
+            last: found.last,
+            word,
+            total: place.leaf.used(),
+            room: Room::Here,
+        }
+    }
+
+    /// Plans to make `first..=last`, which start in the slot `at`, hold `word` (NULL erases). `None` if that is not a quick one.
+    #[inline(always)]
+    pub(crate) fn try_store_at(
+        &self,
+        at: SlotAt<K, S>,
+        (first, last): (K, K),
+        word: Word,
+    ) -> Option<Quick<K, S>> {
+        let SlotAt { spot, slot, found } = at;
+        if last > spot.place.max {
+            return None;
+        }
+        let to = if last <= found.last {
+            slot
+        } else {
+            spot.place.leaf.search(last)
+        };
+        Quick::new(spot, (slot, to), (first, last), word, self.in_rcu())
+    }
+}

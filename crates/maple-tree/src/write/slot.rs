@@ -1,0 +1,228 @@
+//! Writes that concern one slot of a leaf, made where nobody reads: a part of a hole becomes an entry, an entry becomes a hole. One descent, a few stores.
+//!
+//! They make most of all writes. What needs more (a leaf that is full, or left with too few slots; a root that is no node) is left as it
+//! is, for [`quick`](super::quick) or the [`plan`](super::plan) of the general case.
+
+mod above;
+mod across;
+pub(crate) mod full;
+
+use core::hint::select_unpredictable;
+
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::tree::{RawTree, Root};
+use crate::node::{Geometry, Kind, NodeMut, Word};
+use crate::read::walk::{Found, Place};
+use crate::write::holes::{largest_of, tell_from, tell_last};
+use crate::write::spot::{self, Spot};
+
+/// A slot, and the way to it.
+pub(crate) struct SlotAt<K, S> {
+    pub(crate) spot: Spot<K, S>,
+    pub(crate) slot: usize,
+    /// What it covers, and the word that it holds.
+    pub(crate) found: Found<K>,
+}
+
+impl<K: Copy, S> Clone for SlotAt<K, S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Copy, S> Copy for SlotAt<K, S> {}
+
+impl<K: Key, S> SlotAt<K, S> {
+    /// Whether it is an entry with just this range.
+    #[inline(always)]
+    pub(crate) fn is_entry(&self, first: K, last: K) -> bool {
+        let Found {
+            first: from,
+            last: to,
+            word,
+        } = self.found;
+        from == first && to == last && !word.is_null()
+    }
+}
+
+/// A part of a hole, which is to be an entry.
+#[derive(Clone, Copy)]
+pub(crate) struct Part<K> {
+    first: K,
+    last: K,
+    /// Whether something is left of the hole before it, and after it.
+    head: bool,
+    tail: bool,
+}
+
+impl<K: Key> Part<K> {
+    #[inline(always)]
+    fn of(hole: Found<K>, (first, last): (K, K)) -> Self {
+        Self {
+            first,
+            last,
+            head: hole.first < first,
+            tail: last < hole.last,
+        }
+    }
+
+    /// How many slots more there are when it is an entry.
+    #[inline(always)]
+    fn more(self) -> usize {
+        usize::from(self.head) + usize::from(self.tail)
+    }
+
+    /// The size of the larger of the parts of the hole that are left.
+    #[inline(always)]
+    fn larger_rest(self, hole: Found<K>) -> K {
+        let before = self.first.wrapping_sub(hole.first);
+        before.max(hole.last.wrapping_sub(self.last))
+    }
+
+    /// The size of the largest hole of the leaf when it is an entry. The leaf is as it was: what has just been written could not
+    /// be read at once in larger pieces than it was written in.
+    #[inline(always)]
+    fn largest_with<S: Shape>(self, at: SlotAt<K, S>) -> K {
+        let SlotAt { spot, slot, found } = at;
+        let Place { leaf, min, max } = spot.place;
+        let rest = self.larger_rest(found);
+        let gone = K::span(found.first, found.last);
+        if rest >= K::span(min, max).wrapping_sub(gone) {
+            // No other hole can be larger than all that the other slots cover.
+            return rest;
+        }
+        rest.max(largest_of(leaf, leaf.holes() & !(1 << slot), min, max))
+    }
+
+    /// Makes it an entry in a leaf that has room; the hole is its slot `slot`, and the last one is `end`.
+    #[inline(always)]
+    fn put<S: Shape>(self, node: NodeMut<K, S>, slot: usize, end: usize, word: Word) {
+        let new_end = end + self.more();
+        node.open(slot, end, new_end);
+        let middle = slot + usize::from(self.head);
+        // No branch on what is left of the hole, which is as good as random: without a part before, the second pivot is the first.
+        let pivots = Geometry::<K, S>::SLOTS - 1;
+        if slot < pivots {
+            node.set_pivot(slot, self.first.wrapping_sub(K::ONE));
+        }
+        if middle < pivots {
+            let bound = select_unpredictable(middle < new_end, self.last, K::MAX);
+            node.set_pivot(middle, bound);
+        }
+        node.set_slot(middle, word);
+    }
+}
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    /// The slot that covers `key`; `None` in a tree without nodes.
+    #[inline(always)]
+    pub(crate) fn slot_at(&self, key: K) -> Option<SlotAt<K, S>> {
+        let Root::Node(root) = self.root() else {
+            return None;
+        };
+        let spot = spot::find(root, key);
+        let slot = spot.place.leaf.search(key);
+        let found = spot.place.slot(slot);
+        Some(SlotAt { spot, slot, found })
+    }
+
+    /// Puts a word at `first..=last`, which are within the hole that `at` is, if there is room in the leaf and nobody reads. Tells whether that is so.
+    ///
+    /// # Safety
+    ///
+    /// * The caller is the only writer, and the tree has not changed since `at` was found.
+    /// * Unless the tree is in RCU mode, nobody reads it meanwhile.
+    /// * The word may stand in this tree, and is not NULL.
+    #[inline(always)]
+    pub(crate) unsafe fn fill_hole(
+        &self,
+        at: SlotAt<K, S>,
+        (first, last): (K, K),
+        word: Word,
+    ) -> bool {
+        let SlotAt { spot, slot, found } = at;
+        let leaf = spot.place.leaf;
+        let part = Part::of(found, (first, last));
+        let end = leaf.end();
+        if end + part.more() >= Geometry::<K, S>::SLOTS || self.in_rcu() {
+            return false;
+        }
+        // What to tell the node above, if it is told.
+        let mut told = None;
+        if let Some(parent) = spot.parent
+            && self.tracks_gaps()
+        {
+            let gone = K::span(found.first, found.last);
+            if parent.gap(spot.at) == gone {
+                let after = found.last.wrapping_sub(last);
+                if found.last == K::MAX && after >= last {
+                    // All that is before has fewer indices than that.
+                    tell_last(parent, after);
+                } else {
+                    told = Some((parent, part.largest_with(at)));
+                }
+            }
+        }
+        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
+        part.put(unsafe { leaf.write() }, slot, end, word);
+        if let Some((parent, gap)) = told {
+            tell_from(parent, spot.at, first, gap);
+        }
+        true
+    }
+
+    /// Makes the entry that `at` is a hole, if enough is left in the leaf and nobody reads. Tells whether that is so.
+    ///
+    /// # Safety
+    ///
+    /// * The caller is the only writer, and the tree has not changed since `at` was found.
+    /// * Unless the tree is in RCU mode, nobody reads it meanwhile.
+    #[inline(always)]
+    pub(crate) unsafe fn vacate(&self, at: SlotAt<K, S>) -> bool {
+        let SlotAt { spot, slot, found } = at;
+        let Place { leaf, min, max } = spot.place;
+        let end = leaf.end();
+        // An entry itself is no hole, nor is the last slot's neighbour there.
+        let left = leaf.slot(slot.saturating_sub(1)).is_null();
+        let right = slot < end && leaf.slot((slot + 1).min(end)).is_null();
+        let joined = usize::from(left) + usize::from(right);
+        let used = end + 1 - joined;
+        let enough = used >= Geometry::<K, S>::least(Kind::Leaf) || joined == 0;
+        if !enough || self.in_rcu() {
+            return false;
+        }
+        if (slot == 0 && min != K::MIN) || (slot == end && max != K::MAX) {
+            // SAFETY: the caller's promise; not in RCU mode.
+            if let Some(done) = unsafe { across::vacate(at, left, right) } {
+                return done;
+            }
+        }
+        if used == 1 {
+            return false;
+        }
+        let first = if left {
+            leaf.first(slot - 1, min)
+        } else {
+            found.first
+        };
+        let last = if right {
+            leaf.last(slot + 1, max)
+        } else {
+            found.last
+        };
+        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
+        let node = unsafe { leaf.write() };
+        node.close(slot, left, right, end);
+        if let Some(parent) = spot.parent
+            && self.tracks_gaps()
+        {
+            let made = K::span(first, last);
+            if made > parent.gap(spot.at) {
+                tell_from(parent, spot.at, found.first, made);
+            }
+        }
+        true
+    }
+}

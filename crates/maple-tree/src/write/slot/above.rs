@@ -1,0 +1,256 @@
+//! Room for one more child in an inner node that has none, where nobody reads: it shares its children with a neighbour that has room, as leaves
+//! do, or is split, after the node above it has got room.
+
+use crate::alloc::reserve::Reserve;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::tree::RawTree;
+use crate::node::{Kind, Node};
+use crate::write::holes::largest_below;
+
+/// What making room in a node takes.
+pub(super) struct Above<K, S> {
+    /// How many new nodes.
+    pub(super) nodes: usize,
+    /// The topmost node without room, and whether it shares with a neighbour rather than being split.
+    top: Option<(Node<K, S>, bool)>,
+}
+
+impl<K: Key, S: Shape> Above<K, S> {
+    /// Looks at an inner node, which covers `key`, and at those above it.
+    #[inline(always)]
+    pub(super) fn of(node: Node<K, S>, key: K) -> Self {
+        let room = Self {
+            nodes: 0,
+            top: None,
+        };
+        if node.used() < node.capacity() {
+            return room;
+        }
+        Self::of_full(node, key)
+    }
+
+    #[cold]
+    fn of_full(node: Node<K, S>, key: K) -> Self {
+        let mut full = node;
+        let mut nodes = 0;
+        loop {
+            let Some(parent) = full.parent(node.kind()) else {
+                // Two where the root was, and a new root.
+                return Self {
+                    nodes: nodes + 2,
+                    top: Some((full, false)),
+                };
+            };
+            if neighbour(parent, parent.search(key)).is_some() {
+                return Self {
+                    nodes,
+                    top: Some((full, true)),
+                };
+            }
+            nodes += 1;
+            if parent.used() < parent.capacity() {
+                return Self {
+                    nodes,
+                    top: Some((full, false)),
+                };
+            }
+            full = parent;
+        }
+    }
+}
+
+/// The left one of two children that are to share: the one in slot `at`, which is full, and a neighbour with room.
+fn neighbour<K: Key, S: Shape>(parent: Node<K, S>, at: usize) -> Option<usize> {
+    let slots = parent.capacity();
+    // What is left over by both is room for at least one child in each.
+    let has_room = |i: usize| parent.child(i).used() + (slots / 4).max(2) <= slots;
+    if at > 0 && has_room(at - 1) {
+        return Some(at - 1);
+    }
+    (at < parent.end() && has_room(at + 1)).then_some(at)
+}
+
+/// Sees to it that the node above a child, which covers `key` and is below `node` now, has room for one more. Takes as many nodes as [`Above`]
+/// says.
+///
+/// # Safety
+///
+/// The caller is the only writer, and nobody reads meanwhile.
+#[cold]
+pub(super) unsafe fn make_room<K: Key, S: Shape>(
+    tree: &RawTree<K, S>,
+    node: Node<K, S>,
+    key: K,
+    reserve: &mut Reserve,
+) {
+    let inner = node.kind();
+    let Some((mut full, shares)) = Above::of(node, key).top else {
+        return;
+    };
+    if shares {
+        if let Some(parent) = full.parent(inner)
+            && let Some(left) = neighbour(parent, parent.search(key))
+        {
+            // SAFETY: the caller's promise.
+            unsafe { share(parent, left) };
+        }
+        if full == node {
+            return;
+        }
+        full = topmost(node, inner);
+    }
+    loop {
+        // SAFETY: the caller's promise. The node above has room, or there is none.
+        unsafe { split(tree, full, key, reserve) };
+        if full == node {
+            return;
+        }
+        full = topmost(node, inner);
+    }
+}
+
+/// The topmost of those from `node` upwards that have no room.
+fn topmost<K: Key, S: Shape>(node: Node<K, S>, inner: Kind) -> Node<K, S> {
+    let mut full = node;
+    while let Some(parent) = full.parent(inner)
+        && parent.used() == parent.capacity()
+    {
+        full = parent;
+    }
+    full
+}
+
+/// Gives each of two neighbours half of their children. They are in the slots `at` and `at + 1`.
+///
+/// # Safety
+///
+/// The caller is the only writer, and nobody reads meanwhile.
+unsafe fn share<K: Key, S: Shape>(parent: Node<K, S>, at: usize) {
+    let (left, right) = (parent.child(at), parent.child(at + 1));
+    let (in_left, in_right) = (left.used(), right.used());
+    let keep = (in_left + in_right).div_ceil(2);
+    let middle = parent.pivot(at);
+    let gaps = left.kind() == Kind::Gap;
+    // SAFETY: the caller's promise.
+    let (left_mut, right_mut, above) = unsafe { (left.write(), right.write(), parent.write()) };
+    let bound;
+    if keep > in_left {
+        let count = keep - in_left;
+        bound = right.pivot(count - 1);
+        left_mut.set_pivot(in_left - 1, middle);
+        for i in 0..count {
+            left_mut.set_slot(in_left + i, right.slot(i));
+            if i + 1 < count {
+                left_mut.set_pivot(in_left + i, right.pivot(i));
+            }
+            if gaps {
+                left.set_gap(in_left + i, right.gap(i));
+            }
+            right.child(i).set_parent(Some(left));
+        }
+        left_mut.set_end(keep - 1);
+        right_mut.shift(count, 0);
+    } else {
+        let count = in_left - keep;
+        bound = left.pivot(keep - 1);
+        right_mut.shift(0, count);
+        for i in 0..count {
+            let from = keep + i;
+            right_mut.set_slot(i, left.slot(from));
+            right_mut.set_pivot(
+                i,
+                if i + 1 < count {
+                    left.pivot(from)
+                } else {
+                    middle
+                },
+            );
+            if gaps {
+                right.set_gap(i, left.gap(from));
+            }
+            left.child(from).set_parent(Some(right));
+        }
+        left_mut.truncate(keep);
+    }
+    above.set_pivot(at, bound);
+    if gaps {
+        parent.set_gap(at, largest_below(left));
+        parent.set_gap(at + 1, largest_below(right));
+    }
+}
+
+/// Splits an inner node, which covers `key` and is full, in two; the node above it has room. A root gets one above it.
+///
+/// # Safety
+///
+/// The caller is the only writer, and nobody reads meanwhile. The reserve has the nodes.
+unsafe fn split<K: Key, S: Shape>(
+    tree: &RawTree<K, S>,
+    node: Node<K, S>,
+    key: K,
+    reserve: &mut Reserve,
+) {
+    let inner = node.kind();
+    let gaps = inner == Kind::Gap;
+    let parent = node.parent(inner).unwrap_or_else(|| {
+        let root = reserve.take::<K, S>(inner);
+        root.set_slot(0, node.word());
+        node.set_parent(Some(root.node()));
+        tree.publish_root(root.node().word(), tree.height() + 1);
+        root.node()
+    });
+    let at = parent.search(key);
+    let used = node.used();
+    let keep = used.div_ceil(2);
+    let bound = node.pivot(keep - 1);
+    let new = reserve.take::<K, S>(inner);
+    new.node().set_parent(Some(parent));
+    for i in keep..used {
+        let to = i - keep;
+        new.set_slot(to, node.slot(i));
+        node.child(i).set_parent(Some(new.node()));
+        if i + 1 < used {
+            new.set_pivot(to, node.pivot(i));
+        }
+        if gaps {
+            new.node().set_gap(to, node.gap(i));
+        }
+    }
+    new.set_end(used - keep - 1);
+    // SAFETY: the caller's promise.
+    unsafe {
+        node.write().truncate(keep);
+        insert_child(parent, at, new.node(), K::MIN);
+        parent.write().set_pivot(at, bound);
+    }
+    if gaps {
+        parent.set_gap(at, largest_below(node));
+        parent.set_gap(at + 1, largest_below(new.node()));
+    }
+}
+
+/// Makes a node the child after slot `at` of another, which has room. The bound between the two is not set.
+///
+/// # Safety
+///
+/// The caller is the only writer, and nobody reads meanwhile.
+#[inline(always)]
+pub(super) unsafe fn insert_child<K: Key, S: Shape>(
+    parent: Node<K, S>,
+    at: usize,
+    child: Node<K, S>,
+    gap: K,
+) {
+    // SAFETY: the caller's promise.
+    let above = unsafe { parent.write() };
+    above.shift(at + 1, at + 2);
+    above.set_slot(at + 1, child.word());
+    // What the old one covered is what the two cover.
+    if at + 1 < parent.end() {
+        above.set_pivot(at + 1, parent.pivot(at));
+    }
+    if parent.kind() == Kind::Gap {
+        parent.set_gap(at + 1, gap);
+    }
+}

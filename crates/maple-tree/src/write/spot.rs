@@ -1,0 +1,71 @@
+//! The way down of a write: to a leaf, with its bounds, and its place in the node above.
+
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::prefetch;
+use crate::node::{Kind, Node, is_leaf_word};
+use crate::read::walk::Place;
+
+/// A leaf, and where it is.
+pub(crate) struct Spot<K, S> {
+    pub(crate) place: Place<K, S>,
+    /// `None` above a leaf that is the root.
+    pub(crate) parent: Option<Node<K, S>>,
+    /// The leaf's slot in its parent.
+    pub(crate) at: usize,
+}
+
+impl<K: Copy, S> Clone for Spot<K, S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Copy, S> Copy for Spot<K, S> {}
+
+/// The leaf that covers `key`.
+#[inline(always)]
+pub(crate) fn find<K: Key, S: Shape>(root: Node<K, S>, key: K) -> Spot<K, S> {
+    match root.kind() {
+        Kind::Leaf => Spot {
+            place: Place {
+                leaf: root.as_leaf(),
+                min: K::MIN,
+                max: K::MAX,
+            },
+            parent: None,
+            at: 0,
+        },
+        Kind::Range => below(root, Kind::Range, key),
+        Kind::Gap => below(root, Kind::Gap, key),
+    }
+}
+
+/// The leaf that covers `key` below nodes of the kind `inner`, of which `root` is one. For each kind a loop of its own, in which the
+/// offsets of all that is read are known.
+#[inline(always)]
+fn below<K: Key, S: Shape>(root: Node<K, S>, inner: Kind, key: K) -> Spot<K, S> {
+    let mut word = root.word();
+    let mut min = K::MIN;
+    let mut max = K::MAX;
+    loop {
+        // SAFETY: a node of this kind: the first is, and of those below, all that are not leaves. Slots of such nodes hold
+        // nodes, which live as long as what leads to them; a writer's are his alone to replace.
+        let node = unsafe { Node::<K, S>::of_kind(word, inner) };
+        let at = node.search(key);
+        word = node.slot(at);
+        prefetch::node::<1>(word);
+        min = node.first(at, min);
+        max = node.last(at, max);
+        if is_leaf_word(word) {
+            // SAFETY: as above.
+            let leaf = unsafe { Node::of_kind(word, Kind::Leaf) };
+            return Spot {
+                place: Place { leaf, min, max },
+                parent: Some(node),
+                at,
+            };
+        }
+    }
+}

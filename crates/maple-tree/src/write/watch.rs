@@ -1,0 +1,43 @@
+//! Watches one write, for `tracing`. Without the feature this module is not there.
+
+use crate::base::events;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::tree::RawTree;
+use crate::write::StoreType;
+use crate::write::plan::Plan;
+
+/// What a write will do, from before it is made.
+pub(crate) struct Watch<K> {
+    kind: StoreType,
+    first: K,
+    last: K,
+    nodes: usize,
+    height: u32,
+}
+
+impl<K: Key> Watch<K> {
+    pub(crate) fn new<S: Shape>(tree: &RawTree<K, S>, plan: &Plan<K, S>) -> Self {
+        Self {
+            kind: plan.kind,
+            first: plan.first,
+            last: plan.last,
+            nodes: plan.nodes,
+            height: tree.height(),
+        }
+    }
+
+    /// The write has been made.
+    pub(crate) fn made<S: Shape>(self, tree: &RawTree<K, S>) {
+        if matches!(
+            self.kind,
+            StoreType::Split | StoreType::Rebalance | StoreType::Spanning
+        ) {
+            events::nodes(self.kind, self.first, self.last, self.nodes);
+        }
+        let height = tree.height();
+        if self.height != height {
+            events::height(self.height, height);
+        }
+    }
+}
