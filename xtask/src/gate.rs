@@ -104,12 +104,12 @@ fn read(shell: &Shell) -> Result<BTreeMap<String, f64>> {
 fn compare(counted: &[(String, f64)], committed: &BTreeMap<String, f64>) -> Result<()> {
     let mut outside = 0;
     println!(
-        "{:14} {:>10} {:>10} {:>8}",
+        "{:21} {:>10} {:>10} {:>8}",
         "operation", "committed", "counted", "change"
     );
     for (name, count) in counted {
         let Some(&before) = committed.get(name) else {
-            println!("{name:14} {:>10} {count:>10.1}          new", "");
+            println!("{name:21} {:>10} {count:>10.1}          new", "");
             outside += 1;
             continue;
         };
@@ -122,11 +122,11 @@ fn compare(counted: &[(String, f64)], committed: &BTreeMap<String, f64>) -> Resu
             "  faster"
         };
         outside += usize::from(!mark.is_empty());
-        println!("{name:14} {before:>10.1} {count:>10.1} {change:>+7.1}%{mark}");
+        println!("{name:21} {before:>10.1} {count:>10.1} {change:>+7.1}%{mark}");
     }
     for name in committed.keys() {
         if !counted.iter().any(|(known, _)| known == name) {
-            println!("{name:14} is committed and not counted any more");
+            println!("{name:21} is committed and not counted any more");
             outside += 1;
         }
     }

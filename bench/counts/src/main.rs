@@ -6,6 +6,7 @@
 
 #[cfg(not(feature = "system-alloc"))]
 mod arena;
+mod c;
 mod operations;
 mod rival;
 
@@ -30,7 +31,7 @@ fn measured(mut work: impl FnMut()) {
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let Some(name) = words.next() else {
-        for (name, _) in operations::ALL {
+        for (name, _) in operations::ALL.iter().chain(c::ALL) {
             println!("{name}");
         }
         return ExitCode::SUCCESS;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         .unwrap_or(1_u32);
     let Some((_, perform)) = operations::ALL
         .iter()
+        .chain(c::ALL)
         .chain(rival::ALL)
         .find(|(known, _)| *known == name)
     else {
