@@ -11,7 +11,7 @@ impl AddressSpace {
     /// `EFAULT` if no area there grows downwards; `ENOMEM` if a limit, the guard gap or another area is in the way.
     pub fn grow_stack(&mut self, address: u64) -> Result<(), Errno> {
         let start = address & PAGE_MASK;
-        let area = self.vmas.find(start).ok_or(Errno::EFAULT)?;
+        let area = self.areas.find(start).ok_or(Errno::EFAULT)?;
         if area.start <= start {
             return Ok(());
         }
@@ -22,7 +22,7 @@ impl AddressSpace {
             return Err(Errno::EPERM);
         }
         // The guard gap must stay free below, except below an area without access or another stack.
-        if let Some(below) = self.vmas.before(start)
+        if let Some(below) = self.areas.before(start)
             && !below.vma.flags.contains(VmFlags::GROWSDOWN)
             && below.vma.flags.intersects(VmFlags::ACCESS)
             && start - below.end < self.config.stack_guard_gap
@@ -39,10 +39,10 @@ impl AddressSpace {
             return Err(Errno::ENOMEM);
         }
         self.touch(old);
-        let vma = match self.vmas.at(old) {
+        let vma = match self.areas.at(old) {
             Some(area) => area.vma.try_clone()?,
             None => return Err(Errno::EFAULT),
         };
-        self.vmas.put(start, end, vma)
+        self.areas.put(start, end, vma)
     }
 }

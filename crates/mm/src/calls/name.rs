@@ -6,7 +6,7 @@ use alloc::string::String;
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, page_align};
 use crate::space::AddressSpace;
-use crate::vma::Backing;
+use crate::space::vma::Backing;
 
 /// Longest name in bytes, the terminating zero included.
 const NAME_MAX: usize = 80;
@@ -38,7 +38,7 @@ impl AddressSpace {
     }
 
     fn name_part(&mut self, start: u64, end: u64, name: Option<&str>) -> Result<(), Errno> {
-        let Some(area) = self.vmas.at(start) else {
+        let Some(area) = self.areas.at(start) else {
             return Ok(());
         };
         let prefix = match area.vma.backing {

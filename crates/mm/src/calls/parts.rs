@@ -2,7 +2,7 @@
 
 use crate::errno::Errno;
 use crate::space::AddressSpace;
-use crate::vma::Vma;
+use crate::space::vma::Vma;
 
 impl AddressSpace {
     /// Calls `visit(self, from, to)` for the part of each area within `[start, end)`, upwards; `visit` may change the
@@ -19,7 +19,7 @@ impl AddressSpace {
         let mut next = start;
         let mut whole = true;
         while next < end {
-            let Some(area) = self.vmas.find_in(next, end) else {
+            let Some(area) = self.areas.find_in(next, end) else {
                 return Ok(false);
             };
             whole &= area.start <= next;
@@ -34,7 +34,7 @@ impl AddressSpace {
     pub(crate) fn is_mapped(&self, start: u64, end: u64) -> bool {
         let mut next = start;
         while next < end {
-            match self.vmas.at(next) {
+            match self.areas.at(next) {
                 Some(area) => next = area.end,
                 None => return false,
             }
@@ -52,7 +52,7 @@ impl AddressSpace {
         end: u64,
         alter: impl FnOnce(&mut Vma),
     ) -> Result<(), Errno> {
-        let Some(area) = self.vmas.at(start) else {
+        let Some(area) = self.areas.at(start) else {
             return Ok(());
         };
         let mut vma = area.vma.try_clone()?;

@@ -4,7 +4,7 @@ use crate::errno::Errno;
 use crate::file::FileKind;
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
 use crate::space::AddressSpace;
-use crate::vma::{Backing, Vma};
+use crate::space::vma::{Backing, Vma};
 
 /// `MADV_*` by number.
 mod advice {
@@ -71,7 +71,7 @@ impl AddressSpace {
 
     /// Advice for `[start, end)` within one area.
     fn advise(&mut self, start: u64, end: u64, advice: i32) -> Result<(), Errno> {
-        let Some(area) = self.vmas.at(start) else {
+        let Some(area) = self.areas.at(start) else {
             return Ok(());
         };
         let vma = area.vma;
@@ -116,7 +116,7 @@ impl AddressSpace {
 
     /// Advice about pages, which leaves the areas as they are.
     fn advise_pages(&mut self, start: u64, end: u64, advice: i32) -> Result<(), Errno> {
-        let Some(area) = self.vmas.at(start) else {
+        let Some(area) = self.areas.at(start) else {
             return Ok(());
         };
         let vma = area.vma;
@@ -170,7 +170,7 @@ impl AddressSpace {
     fn populate_by_advice(&mut self, start: u64, end: u64, write: bool) -> Result<u64, Errno> {
         let mut next = start;
         while next < end {
-            let area = self.vmas.at(next).ok_or(Errno::ENOMEM)?;
+            let area = self.areas.at(next).ok_or(Errno::ENOMEM)?;
             let to = area.end.min(end);
             let flags = area.vma.flags;
             let needed = if write { VmFlags::WRITE } else { VmFlags::READ };

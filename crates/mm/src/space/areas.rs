@@ -5,8 +5,8 @@
 //!
 //! # Readers beside the writer
 //!
-//! The tree is on the heap, counted, and there is one writer of it for all its life, which an exclusive borrow of [`Vmas`] stands for.
-//! [`Vmas::share`] hands out further handles; those only read. While there is one, the tree is in RCU mode: nodes and areas are replaced,
+//! The tree is on the heap, counted, and there is one writer of it for all its life, which an exclusive borrow of [`Areas`] stands for.
+//! [`Areas::share`] hands out further handles; those only read. While there is one, the tree is in RCU mode: nodes and areas are replaced,
 //! not changed, and what they replace is freed after the readers that may see it have left. The first
 //! change that finds no handle left switches RCU mode off, and changes are made in place again. An area's
 //! owner of private pages is all that ever changes in an area that is in the tree; it is an atomic word.
@@ -18,11 +18,11 @@ use core::ops::RangeInclusive;
 
 use maple_tree::{CloneError, SyncMapleTree, Waiting, Writer};
 
-use crate::counted::Counted;
 use crate::errno::Errno;
-use crate::fallible::try_box;
 use crate::flags::VmFlags;
-use crate::vma::{AnonVma, Area, Vma};
+use crate::heap::boxed::try_box;
+use crate::heap::counted::Counted;
+use crate::space::vma::{AnonVma, Area, Vma};
 
 /// Pages by kind, as `/proc/PID/status` counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -77,7 +77,7 @@ impl PageCounts {
 pub(crate) type Tree = SyncMapleTree<u64, Box<Vma>, Waiting>;
 
 /// Areas by address, with their counts.
-pub(crate) struct Vmas {
+pub(crate) struct Areas {
     /// The one writer of `tree`, which never leaves this place; dropping it would do nothing. Not as itself: it refers to what the last
     /// handle drops, and a function that is given a reference (this structure by value, say) may rely on its target's
     /// outliving the function.
@@ -98,7 +98,7 @@ pub(crate) fn area((range, vma): (RangeInclusive<u64>, &Vma)) -> Area<'_> {
     }
 }
 
-impl Vmas {
+impl Areas {
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self, Errno> {
@@ -120,7 +120,7 @@ impl Vmas {
         // - this is the only writer that is ever made of this tree: other handles are given to `SharedMap`, which
         //   reads; and it writes only when it is borrowed exclusively.
         let writer = unsafe { tree.detached().write_locked() };
-        Ok(Vmas {
+        Ok(Areas {
             writer: MaybeUninit::new(writer),
             tree,
             concurrent: false,
@@ -349,7 +349,7 @@ impl Vmas {
     pub(crate) fn try_clone_with(
         &self,
         mut change: impl FnMut(&mut Vma) -> bool,
-    ) -> Result<Vmas, Errno> {
+    ) -> Result<Areas, Errno> {
         let mut pages = PageCounts::default();
         let mut count = 0;
         let tree = self
@@ -439,9 +439,9 @@ fn copy(whole: &Vma) -> Option<Box<Vma>> {
     try_box(whole.try_clone().ok()?).ok()
 }
 
-impl fmt::Debug for Vmas {
+impl fmt::Debug for Areas {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Vmas")
+        f.debug_struct("Areas")
             .field("tree", &*self.tree)
             .field("pages", &self.pages)
             .finish_non_exhaustive()

@@ -1,6 +1,6 @@
 //! Looking at the map from other threads while it is changed.
 //!
-//! Handles to the tree come from [`Vmas::share`](crate::vmas::Vmas::share); nothing here writes.
+//! Handles to the tree come from [`Areas::share`](crate::space::areas::Areas::share); nothing here writes.
 
 use core::fmt;
 use core::ops::RangeBounds;
@@ -10,11 +10,11 @@ use maple_tree::{Reader, Waiting};
 use alloc::boxed::Box;
 
 use crate::config::Layout;
-use crate::counted::Counted;
-use crate::maps::{MapsLine, line};
+use crate::heap::counted::Counted;
 use crate::space::AddressSpace;
-use crate::vma::{Area, Vma};
-use crate::vmas::{Tree, area};
+use crate::space::areas::{Tree, area};
+use crate::space::maps::{MapsLine, line};
+use crate::space::vma::{Area, Vma};
 
 /// A handle through which any thread looks at an [`AddressSpace`]'s map, while another changes it.
 ///
@@ -89,7 +89,7 @@ impl AddressSpace {
     /// clone of it, is there. It outlives the address space, and then shows the map as it was last.
     pub fn share(&mut self) -> SharedMap {
         SharedMap {
-            tree: self.vmas.share(),
+            tree: self.areas.share(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, page_align};
 use crate::space::AddressSpace;
-use crate::vma::Policy;
+use crate::space::vma::Policy;
 
 const DEFAULT: u64 = 0;
 const PREFERRED: u64 = 1;
@@ -47,7 +47,7 @@ impl AddressSpace {
         let policy = self.policy(plain, mode_flags, nodes)?;
         // The default policy may be given to a range with holes, though not to nothing at all.
         let mapped = if policy == Policy::default() {
-            self.vmas.find_in(addr, end).is_some()
+            self.areas.find_in(addr, end).is_some()
         } else {
             self.is_mapped(addr, end)
         };

@@ -6,9 +6,6 @@
 use maple_tree::{CloneError, MapleTree};
 
 use crate::errno::Errno;
-use crate::flags::VmFlags;
-use crate::space::AddressSpace;
-use crate::vma::Vma;
 
 /// A value for the tree, which holds something one pointer wide.
 static MARK: u8 = 0;
@@ -66,7 +63,9 @@ impl Guards {
         self.remove(from, from + len)
     }
 
-    fn try_clone(&self) -> Result<Self, Errno> {
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn try_clone(&self) -> Result<Self, Errno> {
         let marked = self
             .marked
             .try_clone_with(|_, mark| Ok::<_, Errno>(Some(mark)))
@@ -75,31 +74,5 @@ impl Guards {
                 CloneError::Entry(errno) => errno,
             })?;
         Ok(Guards { marked })
-    }
-}
-
-impl AddressSpace {
-    /// The marks of a child. Areas that it does not inherit, and those that are wiped for it, have none.
-    pub(crate) fn forked_guards(&self) -> Result<Guards, Errno> {
-        let mut guards = self.guards.try_clone()?;
-        let copies = |vma: &Vma| {
-            !vma.flags
-                .intersects(VmFlags::DONTCOPY | VmFlags::WIPEONFORK)
-        };
-        let mut next = 0;
-        while let Some(first) = guards.first_in(next, u64::MAX) {
-            let Some(area) = self.vmas.at(first) else {
-                break;
-            };
-            next = area.end;
-            if !copies(area.vma) {
-                guards.remove(area.start, area.end)?;
-            }
-        }
-        Ok(guards)
-    }
-
-    pub(crate) fn cloned_guards(&self) -> Result<Guards, Errno> {
-        self.guards.try_clone()
     }
 }

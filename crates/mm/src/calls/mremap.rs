@@ -3,12 +3,12 @@
 use alloc::boxed::Box;
 
 use crate::errno::Errno;
-use crate::fallible::try_box;
 use crate::file::FileKind;
 use crate::flags::{PAGE_SIZE, VmFlags, map, page_align};
-use crate::place::Huge;
+use crate::heap::boxed::try_box;
 use crate::space::AddressSpace;
-use crate::vma::{Area, Backing, Vma};
+use crate::space::place::Huge;
+use crate::space::vma::{Area, Backing, Vma};
 
 const MAYMOVE: u64 = 1;
 const FIXED: u64 = 2;
@@ -68,7 +68,7 @@ impl AddressSpace {
         {
             return None;
         }
-        let area = self.vmas.at(old)?;
+        let area = self.areas.at(old)?;
         self.move_place(&request, &area).ok()
     }
 
@@ -109,7 +109,8 @@ impl AddressSpace {
         if overlap {
             return Err(Errno::EINVAL);
         }
-        if self.vmas.count() + 2 >= (self.config.max_map_count as usize).saturating_sub(SPARE_AREAS)
+        if self.areas.count() + 2
+            >= (self.config.max_map_count as usize).saturating_sub(SPARE_AREAS)
         {
             return Err(Errno::ENOMEM);
         }
@@ -125,12 +126,12 @@ impl AddressSpace {
             new,
             ..
         } = request;
-        let area = self.vmas.at(old).ok_or(Errno::EFAULT)?;
+        let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
         self.check_source(request, &area)?;
         if request.has(FIXED) {
             // The destination goes first, whatever comes of the move.
             self.munmap(new, new_len)?;
-            self.vmas.at(old).ok_or(Errno::EFAULT)?;
+            self.areas.at(old).ok_or(Errno::EFAULT)?;
             if old_len > new_len {
                 self.munmap(old + new_len, old_len - new_len)?;
             }
@@ -211,7 +212,7 @@ impl AddressSpace {
 
     /// A copy that leaves its source in place needs room of its own.
     fn charge_copy(&self, request: &Request) -> Result<(), Errno> {
-        let area = self.vmas.at(request.old).ok_or(Errno::EFAULT)?;
+        let area = self.areas.at(request.old).ok_or(Errno::EFAULT)?;
         if request.has(DONTUNMAP) && !self.may_expand(area.vma.flags, request.old_len >> 12) {
             return Err(Errno::ENOMEM);
         }
@@ -245,12 +246,12 @@ impl AddressSpace {
         let Some(end) = old.checked_add(new_len) else {
             return false;
         };
-        end <= self.config.task_size && self.vmas.find_in(area.end, end).is_none()
+        end <= self.config.task_size && self.areas.find_in(area.end, end).is_none()
     }
 
     fn grow_area(&mut self, old: u64, old_len: u64, new_len: u64) -> Result<u64, Errno> {
         let (from, to) = (old + old_len, old + new_len);
-        let area = self.vmas.at(old).ok_or(Errno::EFAULT)?;
+        let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
         let flags = area.vma.flags;
         if flags.contains(VmFlags::ACCOUNT) && !self.may_commit((to - from) >> 12) {
             return Err(Errno::ENOMEM);
@@ -271,10 +272,10 @@ impl AddressSpace {
             new_len,
             ..
         } = request;
-        if self.vmas.count() >= (self.config.max_map_count as usize).saturating_sub(SPARE_AREAS) {
+        if self.areas.count() >= (self.config.max_map_count as usize).saturating_sub(SPARE_AREAS) {
             return Err(Errno::ENOMEM);
         }
-        let area = self.vmas.at(old).ok_or(Errno::EFAULT)?;
+        let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
         let (start, end, flags) = (area.start, area.end, area.vma.flags);
         if flags.contains(VmFlags::ACCOUNT) {
             let charged = if request.has(DONTUNMAP) {
@@ -301,7 +302,7 @@ impl AddressSpace {
         if request.has(DONTUNMAP) {
             self.strip_source(old, start == old && end == old + old_len, unlocked)?;
         } else if old_len > 0 {
-            self.vmas.clear(old, old + old_len)?;
+            self.areas.clear(old, old + old_len)?;
         }
         if flags.contains(VmFlags::LOCKED) && new_len > old_len {
             let _ = self.populate(to + old_len, to + new_len);
@@ -321,16 +322,16 @@ impl AddressSpace {
         unlocked: Option<Box<Vma>>,
     ) -> Result<(), Errno> {
         if whole {
-            self.vmas.set_owner(old, None);
+            self.areas.set_owner(old, None);
         }
-        let Some(area) = self.vmas.at(old) else {
+        let Some(area) = self.areas.at(old) else {
             return Ok(());
         };
         if let Some(mut unlocked) = unlocked {
             self.locked_leak += area.len() >> 12;
             unlocked.flags = area.vma.flags - VmFlags::LOCKED_MASK;
             unlocked.anon.set(area.vma.anon());
-            self.vmas.replace(old, unlocked)?;
+            self.areas.replace(old, unlocked)?;
         }
         Ok(())
     }
@@ -338,12 +339,12 @@ impl AddressSpace {
     /// A move to a fixed place without a change of length may take several areas, and the holes between them.
     fn move_several(&mut self, request: &Request) -> Result<u64, Errno> {
         let end = request.old.wrapping_add(request.old_len);
-        let first = self.vmas.at(request.old).ok_or(Errno::EFAULT)?;
+        let first = self.areas.at(request.old).ok_or(Errno::EFAULT)?;
         if first.end >= end {
             return self.mremap_one(request, None);
         }
         let mut next = request.old;
-        while let Some(area) = self.vmas.find_in(next, end) {
+        while let Some(area) = self.areas.find_in(next, end) {
             let from = area.start.max(next);
             let to = area.end.min(end);
             if !may_move_with_others(area.vma) {

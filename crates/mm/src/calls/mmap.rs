@@ -2,12 +2,12 @@
 
 use crate::config::Overcommit;
 use crate::errno::Errno;
-use crate::fallible::try_box;
 use crate::file::{FileArg, FileKind};
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, map, page_align, prot};
-use crate::place::Huge;
+use crate::heap::boxed::try_box;
 use crate::space::AddressSpace;
-use crate::vma::{Backing, Policy, Vma, new_object};
+use crate::space::place::Huge;
+use crate::space::vma::{Backing, Policy, Vma, new_object};
 
 /// Flags that `MAP_SHARED_VALIDATE` knows for every file.
 const LEGACY_FLAGS: u64 = map::SHARED
@@ -119,7 +119,7 @@ impl AddressSpace {
             forced.unwrap_or(place)
         };
         let end = start + len;
-        if flags & map::FIXED_NOREPLACE != 0 && self.vmas.find_in(start, end).is_some() {
+        if flags & map::FIXED_NOREPLACE != 0 && self.areas.find_in(start, end).is_some() {
             return Err(Errno::EEXIST);
         }
         if flags & map::LOCKED != 0 {
@@ -259,11 +259,11 @@ impl AddressSpace {
             None
         };
         self.map_region(start, end, vma)?;
-        if let (Some(mut unlocked), Some(area)) = (unlocked, self.vmas.at(start)) {
+        if let (Some(mut unlocked), Some(area)) = (unlocked, self.areas.at(start)) {
             // Cannot stay locked; only now, so that it has not joined one that never was.
             unlocked.flags = area.vma.flags - VmFlags::LOCKED_MASK;
             unlocked.anon.set(area.vma.anon());
-            self.vmas.replace(start, unlocked)?;
+            self.areas.replace(start, unlocked)?;
         }
         let locked = area_flags.contains(VmFlags::LOCKED);
         if locked || flags & (map::POPULATE | map::NONBLOCK) == map::POPULATE {
@@ -288,7 +288,7 @@ impl AddressSpace {
 
     /// Maps `[start, end)` over whatever is there, after the limits have allowed it.
     pub(crate) fn map_region(&mut self, start: u64, end: u64, mut vma: Vma) -> Result<(), Errno> {
-        let replaced = self.vmas.find_in(start, end).is_some();
+        let replaced = self.areas.find_in(start, end).is_some();
         let mut gone = 0;
         if replaced {
             self.check_unmap(start, end)?;
@@ -315,7 +315,7 @@ impl AddressSpace {
         {
             // Only files in persistent memory can do this, says the file system, when what was there is gone.
             self.guards.remove(start, end)?;
-            self.vmas.clear(start, end)?;
+            self.areas.clear(start, end)?;
             return Err(Errno::EOPNOTSUPP);
         }
         if accountable {

@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering, fence};
 
 use crate::errno::Errno;
-use crate::fallible::try_box;
+use crate::heap::boxed::try_box;
 
 struct Inner<T> {
     /// How many handles there are. At the largest number it stays: the value is then never dropped.

@@ -2,8 +2,9 @@
 
 use crate::errno::Errno;
 use crate::flags::VmFlags;
+use crate::space::guards::Guards;
+use crate::space::vma::{AnonVma, Vma};
 use crate::space::{AddressSpace, Counters};
-use crate::vma::AnonVma;
 
 impl AddressSpace {
     /// The address space of a child made by `fork(2)`: areas marked `MADV_DONTFORK` are left out, locks are not inherited, and
@@ -15,7 +16,7 @@ impl AddressSpace {
     /// `ENOMEM` when an allocation fails; nothing of the child is left.
     pub fn fork(&mut self) -> Result<AddressSpace, Errno> {
         let mut next_anon = self.next_anon;
-        let vmas = self.vmas.try_clone_with(|vma| {
+        let areas = self.areas.try_clone_with(|vma| {
             if vma.flags.contains(VmFlags::DONTCOPY) {
                 return false;
             }
@@ -30,7 +31,7 @@ impl AddressSpace {
             true
         })?;
         Ok(AddressSpace {
-            vmas,
+            areas,
             guards: self.forked_guards()?,
             config: self.config.clone(),
             limits: self.limits,
@@ -50,8 +51,8 @@ impl AddressSpace {
     /// `ENOMEM` when an allocation fails.
     pub fn try_clone(&self) -> Result<AddressSpace, Errno> {
         Ok(AddressSpace {
-            vmas: self.vmas.try_clone_with(|_| true)?,
-            guards: self.cloned_guards()?,
+            areas: self.areas.try_clone_with(|_| true)?,
+            guards: self.guards.try_clone()?,
             config: self.config.clone(),
             limits: self.limits,
             layout: self.layout,
@@ -62,5 +63,25 @@ impl AddressSpace {
             locked_leak: self.locked_leak,
             counters: self.counters,
         })
+    }
+
+    /// The marks of a child. Areas that it does not inherit, and those that are wiped for it, have none.
+    fn forked_guards(&self) -> Result<Guards, Errno> {
+        let mut guards = self.guards.try_clone()?;
+        let copies = |vma: &Vma| {
+            !vma.flags
+                .intersects(VmFlags::DONTCOPY | VmFlags::WIPEONFORK)
+        };
+        let mut next = 0;
+        while let Some(first) = guards.first_in(next, u64::MAX) {
+            let Some(area) = self.areas.at(first) else {
+                break;
+            };
+            next = area.end;
+            if !copies(area.vma) {
+                guards.remove(area.start, area.end)?;
+            }
+        }
+        Ok(guards)
     }
 }

@@ -20,7 +20,7 @@ impl AddressSpace {
         let mut next = addr;
         let mut whole = true;
         while next < end {
-            let area = self.vmas.find_in(next, end).ok_or(Errno::ENOMEM)?;
+            let area = self.areas.find_in(next, end).ok_or(Errno::ENOMEM)?;
             whole &= area.start <= next;
             if flags & MS_INVALIDATE != 0 && area.vma.flags.contains(VmFlags::LOCKED) {
                 return Err(Errno::EBUSY);

@@ -22,14 +22,14 @@ impl AddressSpace {
         if end <= start || pgoff.checked_add(len >> 12).is_none() {
             return Err(Errno::EINVAL);
         }
-        let area = self.vmas.at(start).ok_or(Errno::EINVAL)?;
+        let area = self.areas.at(start).ok_or(Errno::EINVAL)?;
         if !area.vma.flags.contains(VmFlags::SHARED) {
             return Err(Errno::EINVAL);
         }
         // All of it must be mapped alike.
         let mut next = area.end;
         while next < end {
-            let more = self.vmas.at(next).ok_or(Errno::EINVAL)?;
+            let more = self.areas.at(next).ok_or(Errno::EINVAL)?;
             if !more.vma.backing.same(&area.vma.backing)
                 || more.vma.shown_flags() != area.vma.shown_flags()
             {

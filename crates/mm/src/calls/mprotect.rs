@@ -33,7 +33,7 @@ impl AddressSpace {
         if self.config.read_implies_exec && protection & prot::READ != 0 {
             protection |= prot::EXEC;
         }
-        let first = self.vmas.find(addr).ok_or(Errno::ENOMEM)?;
+        let first = self.areas.find(addr).ok_or(Errno::ENOMEM)?;
         let mut next = addr;
         if grows == prot::GROWSDOWN {
             if first.start >= end {
@@ -52,7 +52,7 @@ impl AddressSpace {
             }
         }
         while next < end {
-            let area = self.vmas.at(next).ok_or(Errno::ENOMEM)?;
+            let area = self.areas.at(next).ok_or(Errno::ENOMEM)?;
             let (stop, old) = (area.end.min(end), area.vma.flags);
             let access = VmFlags::from_prot(protection);
             let key = u32::try_from(pkey).unwrap_or_else(|_| self.key_for(old, access));
@@ -64,7 +64,7 @@ impl AddressSpace {
 
     /// Gives `[start, end)`, within one area, the protection `access` and the protection key `key`.
     fn protect(&mut self, start: u64, end: u64, access: VmFlags, key: u32) -> Result<(), Errno> {
-        let Some(area) = self.vmas.at(start) else {
+        let Some(area) = self.areas.at(start) else {
             return Err(Errno::ENOMEM);
         };
         let old = area.vma.flags;

@@ -1,16 +1,40 @@
-//! The address space, and the door through which every call enters.
+//! The core: the address space, its areas, and what all calls do with them. Knows nothing of calls.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `areas` | the areas by address, with their counts: the only one that changes the tree |
+//! | `vma` | one area, apart from where it lies |
+//! | `merge` | who may join whom; how areas are laid down and changed |
+//! | `place` | where a mapping goes |
+//! | `limits` | what may still be mapped, locked and committed |
+//! | `fault`, `stack` | what a page fault changes; areas that grow downwards |
+//! | `guards` | pages that fault whatever their area allows |
+//! | `fork` | the map of a child |
+//! | `shared` | looking from other threads |
+//! | `maps`, `check` | the map as text; its invariants |
+
+pub(crate) mod areas;
+pub(crate) mod check;
+pub(crate) mod fault;
+mod fork;
+mod guards;
+mod limits;
+pub(crate) mod maps;
+mod merge;
+pub(crate) mod place;
+pub(crate) mod shared;
+mod stack;
+pub(crate) mod vma;
 
 use alloc::sync::Arc;
 
-use crate::call::Call;
 use crate::config::{Config, Layout, Limits};
 use crate::errno::Errno;
-use crate::facts::Facts;
 use crate::file::File;
 use crate::flags::{PAGE_SIZE, VmFlags};
-use crate::guards::Guards;
-use crate::vma::{AnonVma, Area, Backing, Policy, Vma, new_object};
-use crate::vmas::{PageCounts, Vmas};
+use crate::space::areas::{Areas, PageCounts};
+use crate::space::guards::Guards;
+use crate::space::vma::{AnonVma, Area, Backing, Policy, Vma, new_object};
 
 /// The memory map of one process.
 ///
@@ -18,7 +42,7 @@ use crate::vmas::{PageCounts, Vmas};
 /// number that Linux has for the same history.
 #[derive(Debug)]
 pub struct AddressSpace {
-    pub(crate) vmas: Vmas,
+    pub(crate) areas: Areas,
     pub(crate) guards: Guards,
     pub(crate) config: Config,
     pub(crate) limits: Limits,
@@ -105,7 +129,7 @@ impl AddressSpace {
             return Err(Errno::EINVAL);
         }
         Ok(AddressSpace {
-            vmas: Vmas::new()?,
+            areas: Areas::new()?,
             guards: Guards::new(),
             config,
             limits,
@@ -128,7 +152,7 @@ impl AddressSpace {
         if start >= end || !start.is_multiple_of(PAGE_SIZE) || !end.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }
-        if self.vmas.find_in(start, end).is_some() {
+        if self.areas.find_in(start, end).is_some() {
             return Err(Errno::EEXIST);
         }
         let flags = seed.flags.unwrap_or_else(|| {
@@ -171,97 +195,7 @@ impl AddressSpace {
             uffd: None,
             name: None,
         };
-        self.vmas.put(start, end, vma)
-    }
-
-    /// Validates and performs `call`; the result is what the system call returns: an address, 0, or an error.
-    ///
-    /// # Errors
-    /// Linux's, in Linux's order of checks. `ENOMEM` also when an allocation for the map itself fails; nothing has then
-    /// changed beyond what Linux leaves in that case.
-    pub fn perform(&mut self, call: &Call, facts: &mut dyn Facts) -> Result<u64, Errno> {
-        self.run(call, None, facts)
-    }
-
-    /// Like [`perform`](Self::perform), but a mapping whose place the kernel chooses goes to `address`: for following a kernel
-    /// that chose otherwise.
-    ///
-    /// # Errors
-    /// As [`perform`](Self::perform).
-    pub fn perform_at(
-        &mut self,
-        call: &Call,
-        address: u64,
-        facts: &mut dyn Facts,
-    ) -> Result<u64, Errno> {
-        self.run(call, Some(address), facts)
-    }
-
-    fn run(
-        &mut self,
-        call: &Call,
-        forced: Option<u64>,
-        facts: &mut dyn Facts,
-    ) -> Result<u64, Errno> {
-        if facts.informed() {
-            self.learn(call, forced, facts);
-        }
-        match call {
-            Call::Mmap {
-                addr,
-                len,
-                prot,
-                flags,
-                file,
-                offset,
-            } => self.mmap(*addr, *len, *prot, *flags, file, *offset, forced),
-            Call::Munmap { addr, len } => self.munmap(*addr, *len),
-            Call::Mprotect {
-                addr,
-                len,
-                prot,
-                pkey,
-            } => self.mprotect(*addr, *len, *prot, *pkey),
-            Call::Brk { addr } => Ok(self.brk(*addr)),
-            Call::Mremap {
-                old_addr,
-                old_len,
-                new_len,
-                flags,
-                new_addr,
-            } => self.mremap(*old_addr, *old_len, *new_len, *flags, *new_addr, forced),
-            Call::Madvise { addr, len, advice } => self.madvise(*addr, *len, *advice),
-            Call::Mlock { addr, len, flags } => self.mlock(*addr, *len, *flags),
-            Call::Munlock { addr, len } => self.munlock(*addr, *len),
-            Call::Mlockall { flags } => self.mlockall(*flags),
-            Call::Munlockall => self.munlockall(),
-            Call::Msync { addr, len, flags } => self.msync(*addr, *len, *flags),
-            Call::Mincore { addr, len } => self.mincore(*addr, *len),
-            Call::Mseal { addr, len, flags } => self.mseal(*addr, *len, *flags),
-            Call::RemapFilePages {
-                addr,
-                len,
-                prot,
-                pgoff,
-                flags,
-            } => self.remap_file_pages(*addr, *len, *prot, *pgoff, *flags),
-            Call::Shmat {
-                segment,
-                addr,
-                flags,
-            } => self.shmat(segment.as_ref(), *addr, *flags, forced),
-            Call::Shmdt { addr } => self.shmdt(*addr),
-            Call::SetVmaName { addr, len, name } => self.set_vma_name(*addr, *len, name.as_deref()),
-            Call::Mbind {
-                addr,
-                len,
-                mode,
-                nodes,
-                flags,
-            } => self.mbind(*addr, *len, *mode, *nodes, *flags),
-            Call::PkeyAlloc { flags, rights } => self.pkey_alloc(*flags, *rights),
-            Call::PkeyFree { pkey } => self.pkey_free(*pkey),
-        }
+        self.areas.put(start, end, vma)
     }
 
     /// Limits in force.
@@ -291,66 +225,66 @@ impl AddressSpace {
 
     /// Number of areas. O(1).
     pub fn area_count(&self) -> usize {
-        self.vmas.count()
+        self.areas.count()
     }
 
     /// Pages by kind. O(1).
     pub fn page_counts(&self) -> PageCounts {
         PageCounts {
             locked: self.locked_pages(),
-            ..self.vmas.pages()
+            ..self.areas.pages()
         }
     }
 
     /// The area that holds `address` or the first one above it (Linux's `find_vma`). O(log n).
     pub fn find(&self, address: u64) -> Option<Area<'_>> {
-        self.vmas.find(address)
+        self.areas.find(address)
     }
 
     /// The area that holds `address` (Linux's `vma_lookup`). O(log n).
     pub fn lookup(&self, address: u64) -> Option<Area<'_>> {
-        self.vmas.at(address)
+        self.areas.at(address)
     }
 
     /// The first area that intersects `[start, end)` (Linux's `find_vma_intersection`). O(log n).
     pub fn find_intersection(&self, start: u64, end: u64) -> Option<Area<'_>> {
-        self.vmas.find_in(start, end)
+        self.areas.find_in(start, end)
     }
 
     /// The area with exactly this range (Linux's `find_exact_vma`). O(log n).
     pub fn find_exact(&self, start: u64, end: u64) -> Option<Area<'_>> {
-        self.vmas
+        self.areas
             .at(start)
             .filter(|area| area.start == start && area.end == end)
     }
 
     /// [`find`](Self::find), and the area before it (Linux's `find_vma_prev`). O(log n).
     pub fn find_with_previous(&self, address: u64) -> (Option<Area<'_>>, Option<Area<'_>>) {
-        let found = self.vmas.find(address);
+        let found = self.areas.find(address);
         let before = self
-            .vmas
+            .areas
             .before(found.map_or(self.config.task_size, |area| area.start));
         (before, found)
     }
 
     /// All areas, upwards and downwards.
     pub fn areas(&self) -> impl DoubleEndedIterator<Item = Area<'_>> {
-        self.vmas.iter()
+        self.areas.iter()
     }
 
     /// Figures. O(n), for the gaps.
     pub fn stats(&self) -> Stats {
-        let tree = self.vmas.tree_stats();
+        let tree = self.areas.tree_stats();
         let mut gaps = 0;
         let mut end = self.config.mmap_min_addr;
-        for area in self.vmas.iter() {
+        for area in self.areas.iter() {
             gaps += usize::from(area.start > end);
             end = area.end;
         }
         gaps += usize::from(end < self.config.task_size);
         Stats {
-            areas: self.vmas.count(),
-            areas_peak: self.vmas.peak(),
+            areas: self.areas.count(),
+            areas_peak: self.areas.peak(),
             merges: self.counters.merges,
             splits: self.counters.splits,
             gaps,

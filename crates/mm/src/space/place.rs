@@ -7,7 +7,7 @@
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags, map};
 use crate::space::AddressSpace;
-use crate::vma::Area;
+use crate::space::vma::Area;
 
 /// First and last-exclusive address for `MAP_32BIT`.
 const LOW_32BIT: (u64, u64) = (0x4000_0000, 0x8000_0000);
@@ -131,7 +131,7 @@ impl AddressSpace {
         if end > self.config.task_size || (hint > DEFAULT_WINDOW) != (end > DEFAULT_WINDOW) {
             return false;
         }
-        self.vmas
+        self.areas
             .find(hint)
             .is_none_or(|area| end <= self.guarded_start(&area))
     }
@@ -149,8 +149,8 @@ impl AddressSpace {
 
     fn gap_down(&self, low: u64, mut high: u64, len: u64) -> Option<u64> {
         loop {
-            let address = self.vmas.gap_down(low, high, len)?;
-            match self.vmas.find(address + len) {
+            let address = self.areas.gap_down(low, high, len)?;
+            match self.areas.find(address + len) {
                 Some(above) if self.guarded_start(&above) < address + len => {
                     high = self.guarded_start(&above);
                 }
@@ -161,8 +161,8 @@ impl AddressSpace {
 
     fn gap_up(&self, mut low: u64, high: u64, len: u64) -> Option<u64> {
         loop {
-            let address = self.vmas.gap_up(low, high, len)?;
-            match self.vmas.find(address + len) {
+            let address = self.areas.gap_up(low, high, len)?;
+            match self.areas.find(address + len) {
                 Some(above) if self.guarded_start(&above) < address + len => low = above.end,
                 _ => return Some(address),
             }

@@ -3,7 +3,7 @@
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::space::AddressSpace;
-use crate::vma::{Backing, Policy, Vma};
+use crate::space::vma::{Backing, Policy, Vma};
 
 impl AddressSpace {
     /// Moves the program break; the result is the break afterwards, which is the old one on failure.
@@ -31,7 +31,7 @@ impl AddressSpace {
         }
         if addr <= self.layout.brk {
             // Something must be mapped between the two.
-            self.vmas.find_in(new, old).ok_or(Errno::EINVAL)?;
+            self.areas.find_in(new, old).ok_or(Errno::EINVAL)?;
             return self.unmap(new, old);
         }
         let task_size = self.config.task_size;
@@ -43,7 +43,7 @@ impl AddressSpace {
             return Err(Errno::EAGAIN);
         }
         // A page, and the guard gap of a stack, must stay free above the heap.
-        if let Some(above) = self.vmas.find(old)
+        if let Some(above) = self.areas.find(old)
             && new + PAGE_SIZE > self.guarded_start(&above)
         {
             return Err(Errno::ENOMEM);

@@ -3,7 +3,7 @@
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::space::AddressSpace;
-use crate::vma::Area;
+use crate::space::vma::Area;
 
 impl AddressSpace {
     pub(crate) fn munmap(&mut self, addr: u64, len: u64) -> Result<u64, Errno> {
@@ -27,7 +27,7 @@ impl AddressSpace {
         self.check_unmap(start, end)?;
         self.counters.splits += u64::from(self.is_inside(start, end));
         self.guards.remove(start, end)?;
-        self.vmas.clear(start, end)
+        self.areas.clear(start, end)
     }
 
     /// Whether `[start, end)` may be removed: nothing in it is sealed, and one more area is allowed if a hole
@@ -41,7 +41,7 @@ impl AddressSpace {
             return Err(Errno::ENOMEM);
         }
         let sealed = self
-            .vmas
+            .areas
             .range(start, end)
             .position(|area| area.vma.flags.contains(VmFlags::SEALED));
         match sealed {
@@ -57,13 +57,13 @@ impl AddressSpace {
 
     /// Cuts at the end of a range to be removed, which is not subject to the limit.
     pub(crate) fn cut_for_unmap(&mut self, address: u64) -> Result<(), Errno> {
-        self.counters.splits += u64::from(self.vmas.split(address)?);
+        self.counters.splits += u64::from(self.areas.split(address)?);
         Ok(())
     }
 
     /// One area reaches out of `[start, end)` on both sides.
     fn is_inside(&self, start: u64, end: u64) -> bool {
-        self.vmas
+        self.areas
             .at(start)
             .is_some_and(|area| area.start < start && area.end > end)
     }
@@ -71,6 +71,6 @@ impl AddressSpace {
     /// Mapped pages in `[start, end)`.
     pub(crate) fn mapped_pages(&self, start: u64, end: u64) -> u64 {
         let pages = |area: Area<'_>| (area.end.min(end) - area.start.max(start)) >> 12;
-        self.vmas.range(start, end).map(pages).sum()
+        self.areas.range(start, end).map(pages).sum()
     }
 }

@@ -8,9 +8,9 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::call::ShmSegment;
 use crate::errno::Errno;
-use crate::fallible::try_str;
 use crate::file::{File, FileKind};
 use crate::flags::{PAGE_SIZE, VmFlags};
+use crate::heap::boxed::try_str;
 
 /// The attributes of one area. Its range is the key under which the tree holds it and is not stored
 /// again here, so that trimming and merging cannot make the two disagree.

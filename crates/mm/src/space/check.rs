@@ -3,8 +3,8 @@
 use core::fmt;
 
 use crate::flags::PAGE_SIZE;
-use crate::merge::{continues, owners_agree};
 use crate::space::AddressSpace;
+use crate::space::merge::{continues, owners_agree};
 
 /// An invariant that does not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ impl AddressSpace {
     pub fn check(&self) -> Result<(), Broken> {
         let broken = |address, what| Err(Broken { address, what });
         let mut end = 0;
-        for area in self.vmas.iter() {
+        for area in self.areas.iter() {
             if area.start < end {
                 return broken(area.start, "areas overlap");
             }
@@ -46,15 +46,15 @@ impl AddressSpace {
             }
             end = area.end;
         }
-        self.vmas
+        self.areas
             .check()
             .map_err(|what| Broken { address: 0, what })
     }
 
     /// Pairs of adjacent areas that could be one. Linux has such pairs too, when the condition arose without a call on them.
     pub fn unmerged_pairs(&self) -> usize {
-        let lower = self.vmas.iter();
-        let upper = self.vmas.iter().skip(1);
+        let lower = self.areas.iter();
+        let upper = self.areas.iter().skip(1);
         lower
             .zip(upper)
             .filter(|(a, b)| {

@@ -3,7 +3,7 @@
 use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::space::AddressSpace;
-use crate::vma::{AnonVma, Vma};
+use crate::space::vma::{AnonVma, Vma};
 
 impl AddressSpace {
     /// A page fault at `address`, for a write or a read.
@@ -12,10 +12,10 @@ impl AddressSpace {
     /// `EFAULT` where Linux raises `SIGSEGV`: nothing is mapped there, or the protection forbids the access; growth of a stack that is
     /// not possible likewise.
     pub fn fault(&mut self, address: u64, write: bool) -> Result<(), Errno> {
-        if self.vmas.at(address).is_none() {
+        if self.areas.at(address).is_none() {
             self.grow_stack(address).map_err(|_| Errno::EFAULT)?;
         }
-        let area = self.vmas.at(address).ok_or(Errno::EFAULT)?;
+        let area = self.areas.at(address).ok_or(Errno::EFAULT)?;
         let flags = area.vma.flags;
         let allowed = if write {
             flags.contains(VmFlags::WRITE)
@@ -38,7 +38,7 @@ impl AddressSpace {
     /// Where several areas are new, they are taken upwards; the kernel's order, which decides who shares with whom, cannot be known.
     pub fn note_written(&mut self, start: u64, end: u64) {
         let mut next = start;
-        while let Some(area) = self.vmas.find_in(next, end) {
+        while let Some(area) = self.areas.find_in(next, end) {
             let first = area.start;
             next = area.end;
             self.touch(first);
@@ -48,7 +48,7 @@ impl AddressSpace {
     /// Gives the area at `address` an anon_vma, if it is private and has none: a neighbour's when the two could become one
     /// but for their protection (the upper neighbour's first), or else its own.
     pub(crate) fn touch(&mut self, address: u64) {
-        let Some(area) = self.vmas.at(address) else {
+        let Some(area) = self.areas.at(address) else {
             return;
         };
         if area.vma.is_private() {
@@ -58,7 +58,7 @@ impl AddressSpace {
 
     /// As [`touch`](Self::touch), for shared areas too.
     pub(crate) fn prepare_owner(&mut self, address: u64) {
-        let Some(area) = self.vmas.at(address) else {
+        let Some(area) = self.areas.at(address) else {
             return;
         };
         if area.vma.anon().is_some() {
@@ -66,18 +66,18 @@ impl AddressSpace {
         }
         let (start, end) = (area.start, area.end);
         let upper = self
-            .vmas
+            .areas
             .at(end)
             .filter(|upper| could_share(area.vma, upper.vma))
             .and_then(|upper| lendable(upper.vma));
         let shared = upper.or_else(|| {
-            self.vmas
+            self.areas
                 .before(start)
                 .filter(|lower| lower.end == start && could_share(lower.vma, area.vma))
                 .and_then(|lower| lendable(lower.vma))
         });
         let anon = shared.unwrap_or_else(|| self.new_anon());
-        self.vmas.set_owner(start, Some(anon));
+        self.areas.set_owner(start, Some(anon));
     }
 
     /// Faults in every page of `[start, end)`, as locking and populating do: for writing where the area is private and
@@ -87,7 +87,7 @@ impl AddressSpace {
     /// `EFAULT` at an area without access and beyond the end of an object; what lies before has been faulted in.
     pub(crate) fn populate(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         let mut next = start;
-        while let Some(area) = self.vmas.find_in(next, end) {
+        while let Some(area) = self.areas.find_in(next, end) {
             let (from, to) = (area.start.max(start), area.end.min(end));
             next = area.end;
             let flags = area.vma.flags;
@@ -105,7 +105,7 @@ impl AddressSpace {
     /// # Errors
     /// As [`populate`](Self::populate).
     pub(crate) fn fault_in(&mut self, start: u64, end: u64, write: bool) -> Result<(), Errno> {
-        let area = self.vmas.at(start).ok_or(Errno::EFAULT)?;
+        let area = self.areas.at(start).ok_or(Errno::EFAULT)?;
         let flags = area.vma.flags;
         if !flags.intersects(VmFlags::ACCESS)
             || self.is_execute_only(flags)

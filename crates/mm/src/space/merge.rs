@@ -7,10 +7,10 @@
 //! If an area could join both neighbours but those two have different owners, it joins the lower one.
 
 use crate::errno::Errno;
-use crate::fallible::try_box;
 use crate::flags::VmFlags;
+use crate::heap::boxed::try_box;
 use crate::space::AddressSpace;
-use crate::vma::{AnonVma, Backing, Vma};
+use crate::space::vma::{AnonVma, Backing, Vma};
 
 /// Whether `upper` continues `lower` in all but the owner of private pages.
 pub(crate) fn continues(lower: &Vma, upper: &Vma) -> bool {
@@ -51,12 +51,12 @@ impl AddressSpace {
         // A counted attachment may grow and shrink, but not vanish in another.
         let counted = matches!(vma.backing, Backing::Shm { .. });
         let lower = self
-            .vmas
+            .areas
             .before(start)
             .filter(|area| area.end >= start && continues(area.vma, vma))
             .filter(|area| owners_agree(area.vma.anon(), vma.anon()));
         let upper = self
-            .vmas
+            .areas
             .at(end)
             .filter(|area| continues(vma, area.vma))
             .filter(|area| owners_agree(vma.anon(), area.vma.anon()));
@@ -96,13 +96,13 @@ impl AddressSpace {
     /// Lays a new area over `[start, end)`, whatever is there, joined with its neighbours. One change of the tree.
     ///
     /// # Errors
-    /// `ENOMEM` when an allocation fails; see [`Vmas::put`](crate::vmas::Vmas::put).
+    /// `ENOMEM` when an allocation fails; see [`Areas::put`](crate::space::areas::Areas::put).
     pub(crate) fn lay(&mut self, start: u64, end: u64, vma: Vma) -> Result<(), Errno> {
         let union = self.union(start, end, &vma, false);
         if union.joins > 0 {
             return self.join(start, end, union);
         }
-        self.vmas.put(start, end, vma)
+        self.areas.put(start, end, vma)
     }
 
     /// Lets the area that ends at `start` go on to `end`, and joins it with what it reaches. `vma` has its attributes.
@@ -115,8 +115,8 @@ impl AddressSpace {
             return self.join(start, end, union);
         }
         // An area that never joins others may still grow.
-        let lower = self.vmas.at(start - 1).map_or(start, |area| area.start);
-        self.vmas.grow(lower, lower, end)
+        let lower = self.areas.at(start - 1).map_or(start, |area| area.start);
+        self.areas.grow(lower, lower, end)
     }
 
     /// Gives `[start, end)`, which lies in one area, the attributes `vma`: joined with neighbours where that is
@@ -134,18 +134,18 @@ impl AddressSpace {
         let vma = try_box(vma)?;
         self.cut(start)?;
         self.cut(end)?;
-        self.vmas.replace(start, vma)
+        self.areas.replace(start, vma)
     }
 
     /// Lets a neighbour take in `[start, end)`, and the other neighbour too if it joins.
     fn join(&mut self, start: u64, end: u64, union: Union) -> Result<(), Errno> {
         let keeper = if union.start < start { start - 1 } else { end };
-        self.vmas.grow(keeper, union.start, union.end)?;
+        self.areas.grow(keeper, union.start, union.end)?;
         if union.owner.is_some() {
-            self.vmas.set_owner(start, union.owner);
+            self.areas.set_owner(start, union.owner);
         }
         if union.guarded
-            && let Some(area) = self.vmas.at(start)
+            && let Some(area) = self.areas.at(start)
         {
             area.vma.guarded.set();
         }
@@ -159,10 +159,10 @@ impl AddressSpace {
     /// `ENOMEM` at the limit on the number of areas or when an allocation fails.
     pub(crate) fn cut(&mut self, address: u64) -> Result<(), Errno> {
         let at_limit = self.at_map_limit();
-        if at_limit && self.vmas.at(address).is_some_and(|a| a.start < address) {
+        if at_limit && self.areas.at(address).is_some_and(|a| a.start < address) {
             return Err(Errno::ENOMEM);
         }
-        if !at_limit && self.vmas.split(address)? {
+        if !at_limit && self.areas.split(address)? {
             self.counters.splits += 1;
         }
         Ok(())

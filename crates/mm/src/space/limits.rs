@@ -8,17 +8,17 @@ use crate::space::AddressSpace;
 impl AddressSpace {
     /// No area may be split any more (`vm.max_map_count` reached).
     pub(crate) fn at_map_limit(&self) -> bool {
-        self.vmas.count() >= self.config.max_map_count as usize
+        self.areas.count() >= self.config.max_map_count as usize
     }
 
     /// No new mapping may be made: Linux lets one area more exist than splits may make.
     pub(crate) fn over_map_limit(&self) -> bool {
-        self.vmas.count() > self.config.max_map_count as usize
+        self.areas.count() > self.config.max_map_count as usize
     }
 
     /// `RLIMIT_AS` and `RLIMIT_DATA` allow `pages` more with these flags, when `replaced` pages go.
     pub(crate) fn may_expand(&self, flags: VmFlags, pages: u64) -> bool {
-        let counts = self.vmas.pages();
+        let counts = self.areas.pages();
         if counts.total.saturating_add(pages) > self.limits.address_space >> 12 {
             return false;
         }
@@ -34,7 +34,7 @@ impl AddressSpace {
             Overcommit::Always => true,
             Overcommit::Heuristic => pages <= self.config.total_pages,
             Overcommit::Never { limit_pages } => {
-                self.vmas.pages().accounted.saturating_add(pages) <= limit_pages
+                self.areas.pages().accounted.saturating_add(pages) <= limit_pages
             }
         }
     }
@@ -58,6 +58,6 @@ impl AddressSpace {
 
     /// Pages counted as locked.
     pub(crate) fn locked_pages(&self) -> u64 {
-        self.vmas.pages().locked + self.locked_leak
+        self.areas.pages().locked + self.locked_leak
     }
 }

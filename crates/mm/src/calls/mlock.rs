@@ -54,7 +54,7 @@ impl AddressSpace {
         }
         self.may_lock()?;
         if flags & MCL_CURRENT != 0
-            && self.vmas.pages().total > self.limits.memlock >> 12
+            && self.areas.pages().total > self.limits.memlock >> 12
             && !self.config.capabilities.ipc_lock
         {
             return Err(Errno::ENOMEM);
@@ -71,7 +71,7 @@ impl AddressSpace {
         if flags & MCL_CURRENT != 0 {
             self.lock_all(given);
             let mut next = 0;
-            while let Some(area) = self.vmas.find(next) {
+            while let Some(area) = self.areas.find(next) {
                 let (start, end) = (area.start, area.end);
                 // Areas that cannot be faulted in are passed over.
                 let _ = self.populate(start, end);
@@ -100,7 +100,7 @@ impl AddressSpace {
         let end = start.checked_add(len).ok_or(Errno::EINVAL)?;
         let mut next = start;
         while next < end {
-            let area = self.vmas.at(next).ok_or(Errno::ENOMEM)?;
+            let area = self.areas.at(next).ok_or(Errno::ENOMEM)?;
             let to = area.end.min(end);
             self.lock_part(next, to, given)?;
             next = to;
@@ -109,7 +109,7 @@ impl AddressSpace {
     }
 
     fn lock_part(&mut self, start: u64, end: u64, given: VmFlags) -> Result<(), Errno> {
-        let Some(area) = self.vmas.at(start) else {
+        let Some(area) = self.areas.at(start) else {
             return Ok(());
         };
         let old = area.vma.flags;
@@ -124,7 +124,7 @@ impl AddressSpace {
     fn locked_pages_in(&self, start: u64, end: u64) -> u64 {
         let mut pages = 0;
         let mut next = start;
-        while let Some(area) = self.vmas.find_in(next, end) {
+        while let Some(area) = self.areas.find_in(next, end) {
             if area.vma.flags.contains(VmFlags::LOCKED) {
                 pages += (area.end.min(end) - area.start.max(start)) >> 12;
             }

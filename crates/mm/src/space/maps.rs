@@ -6,7 +6,7 @@ use crate::config::Layout;
 use crate::file::FileId;
 use crate::flags::VmFlags;
 use crate::space::AddressSpace;
-use crate::vma::{Area, Backing};
+use crate::space::vma::{Area, Backing};
 
 /// One line of `/proc/PID/maps`; its `Display` is the line itself, without the line feed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,12 +65,12 @@ impl fmt::Display for MapsLine<'_> {
 impl AddressSpace {
     /// The whole map, upwards, as `/proc/PID/maps` lists it.
     pub fn maps(&self) -> impl DoubleEndedIterator<Item = MapsLine<'_>> {
-        self.vmas.iter().map(|area| line(area, &self.layout))
+        self.areas.iter().map(|area| line(area, &self.layout))
     }
 
     /// The line for the area that holds `address`. O(log n).
     pub fn area_at(&self, address: u64) -> Option<MapsLine<'_>> {
-        self.vmas.at(address).map(|area| line(area, &self.layout))
+        self.areas.at(address).map(|area| line(area, &self.layout))
     }
 }
 

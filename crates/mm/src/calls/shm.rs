@@ -5,9 +5,9 @@ use alloc::sync::Arc;
 use crate::call::ShmSegment;
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, map, page_align};
-use crate::place::Huge;
 use crate::space::AddressSpace;
-use crate::vma::{Backing, Policy, Vma, new_object};
+use crate::space::place::Huge;
+use crate::space::vma::{Backing, Policy, Vma, new_object};
 
 const SHM_RDONLY: u64 = 0o10000;
 const SHM_RND: u64 = 0o20000;
@@ -42,7 +42,7 @@ impl AddressSpace {
         let len = page_align(segment.size);
         if addr != 0 && flags & SHM_REMAP == 0 {
             let end = addr.checked_add(segment.size).ok_or(Errno::EINVAL)?;
-            if self.vmas.find_in(addr, end).is_some() {
+            if self.areas.find_in(addr, end).is_some() {
                 return Err(Errno::EINVAL);
             }
         }
@@ -102,7 +102,7 @@ impl AddressSpace {
         let shift = 0u64.wrapping_sub(addr >> 12);
         let mut wanted = None;
         let mut next = addr;
-        while let Some(area) = self.vmas.find(next) {
+        while let Some(area) = self.areas.find(next) {
             let (start, end) = (area.start, area.end);
             next = end;
             let Backing::Shm {

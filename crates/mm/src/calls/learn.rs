@@ -5,11 +5,11 @@
 
 use crate::call::Call;
 use crate::facts::Facts;
-use crate::fault::{could_share, lendable};
 use crate::file::FileArg;
 use crate::flags::{map, page_align};
 use crate::space::AddressSpace;
-use crate::vma::AnonVma;
+use crate::space::fault::{could_share, lendable};
+use crate::space::vma::AnonVma;
 
 /// At most this many windows of addresses concern one call.
 const WINDOWS: usize = 3;
@@ -24,7 +24,7 @@ impl AddressSpace {
     pub fn facts_needed(&self, call: &Call, ask: &mut dyn FnMut(u64, u64)) {
         for window in self.windows(call, None) {
             let (mut next, high) = self.with_relatives(window);
-            while let Some(area) = self.vmas.find_in(next, high) {
+            while let Some(area) = self.areas.find_in(next, high) {
                 if area.vma.may_have_been_written() {
                     ask(area.start, area.end);
                 }
@@ -36,7 +36,7 @@ impl AddressSpace {
     pub(crate) fn learn(&mut self, call: &Call, forced: Option<u64>, facts: &mut dyn Facts) {
         for window in self.windows(call, forced) {
             let (mut next, high) = self.with_relatives(window);
-            while let Some(area) = self.vmas.find_in(next, high) {
+            while let Some(area) = self.areas.find_in(next, high) {
                 let (start, end) = (area.start, area.end);
                 if area.vma.may_have_been_written() && facts.written(start, end) {
                     self.touch_as_likely(start, high, facts);
@@ -51,7 +51,7 @@ impl AddressSpace {
     /// they do in four orders of six.)
     fn touch_as_likely(&mut self, start: u64, high: u64, facts: &mut dyn Facts) {
         if let Some(owner) = self.owner_above(start, high, facts) {
-            self.vmas.set_owner(start, Some(owner));
+            self.areas.set_owner(start, Some(owner));
         } else {
             self.touch(start);
         }
@@ -60,8 +60,8 @@ impl AddressSpace {
     /// The owner that comes down to the area at `start` through areas that were written after one that has it; none if a neighbour
     /// has one to lend at once.
     fn owner_above(&self, start: u64, high: u64, facts: &mut dyn Facts) -> Option<AnonVma> {
-        let area = self.vmas.at(start)?;
-        let below = self.vmas.before(start);
+        let area = self.areas.at(start)?;
+        let below = self.areas.before(start);
         if below.is_some_and(|below| {
             below.end == start && could_share(below.vma, area.vma) && lendable(below.vma).is_some()
         }) {
@@ -69,7 +69,7 @@ impl AddressSpace {
         }
         let mut lower = area;
         loop {
-            let upper = self.vmas.at(lower.end).filter(|_| lower.end < high)?;
+            let upper = self.areas.at(lower.end).filter(|_| lower.end < high)?;
             if !could_share(lower.vma, upper.vma) {
                 return None;
             }
@@ -85,12 +85,12 @@ impl AddressSpace {
 
     /// The window, and beyond it the unbroken rows of areas that may share an owner with those at its ends.
     fn with_relatives(&self, (low, high): (u64, u64)) -> (u64, u64) {
-        let Some(mut first) = self.vmas.find_in(low, high) else {
+        let Some(mut first) = self.areas.find_in(low, high) else {
             return (low, high);
         };
         let mut start = low;
         while first.vma.may_have_been_written()
-            && let Some(below) = self.vmas.before(first.start)
+            && let Some(below) = self.areas.before(first.start)
             && below.end == first.start
             && could_share(below.vma, first.vma)
         {
@@ -98,9 +98,9 @@ impl AddressSpace {
             first = below;
         }
         let mut end = high;
-        if let Some(mut last) = self.vmas.before(high) {
+        if let Some(mut last) = self.areas.before(high) {
             while last.vma.may_have_been_written()
-                && let Some(above) = self.vmas.at(last.end)
+                && let Some(above) = self.areas.at(last.end)
                 && could_share(last.vma, above.vma)
             {
                 end = above.end;
