@@ -1,4 +1,4 @@
-//! The regression gate: instructions that each operation of the maple tree takes, counted by callgrind and compared
+//! The regression gate: instructions that each operation of the maple tree, and each sequence of calls on an address space, takes, counted by callgrind and compared
 //! with the committed counts.
 //!
 //! Time on a shared machine varies by tens of percents, instructions do not: the program that is counted

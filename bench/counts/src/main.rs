@@ -1,4 +1,4 @@
-//! Performs one operation of the maple tree many times, always the same way, within the function [`measured`]: what
+//! Performs one operation of the maple tree, or one sequence of system calls on an address space, many times, always the same way, within the function [`measured`]: what
 //! callgrind counts below it, divided by the number of calls that is printed, is the operation's cost in instructions.
 //!
 //! `samara-counts` lists the operations (those of [`rival`] are not among them); `samara-counts NAME [REPEATS]` performs one. Nothing here depends on time, on
@@ -7,6 +7,7 @@
 #[cfg(not(feature = "system-alloc"))]
 mod arena;
 mod c;
+mod mm;
 mod operations;
 mod rival;
 
@@ -31,7 +32,7 @@ fn measured(mut work: impl FnMut()) {
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let Some(name) = words.next() else {
-        for (name, _) in operations::ALL.iter().chain(c::ALL) {
+        for (name, _) in operations::ALL.iter().chain(c::ALL).chain(mm::ALL) {
             println!("{name}");
         }
         return ExitCode::SUCCESS;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
     let Some((_, perform)) = operations::ALL
         .iter()
         .chain(c::ALL)
+        .chain(mm::ALL)
         .chain(rival::ALL)
         .find(|(known, _)| *known == name)
     else {
