@@ -6,6 +6,7 @@
 
 mod figures;
 mod gate;
+mod package;
 mod setup;
 mod tiers;
 

@@ -5,6 +5,7 @@ use clap::ValueEnum;
 use xshell::{Shell, cmd};
 
 use crate::gate;
+use crate::package;
 use crate::setup::{self, NIGHTLY};
 
 /// Targets on which the libraries must build without `std`.
@@ -45,11 +46,17 @@ pub(crate) enum Tier {
     Bench,
     /// Instructions of operations, counted and compared with the committed counts.
     Gate,
+    /// The packages as the registry would get them.
+    Package,
+    /// Changes of the public interface since the last release.
+    Semver,
+    /// Licences and sources of everything that is built.
+    Deny,
 }
 
 impl Tier {
     /// All tiers, in the order in which they run.
-    pub(crate) const ALL: [Tier; 11] = [
+    pub(crate) const ALL: [Tier; 14] = [
         Tier::Lint,
         Tier::Unit,
         Tier::Bare,
@@ -61,6 +68,9 @@ impl Tier {
         Tier::Proof,
         Tier::Bench,
         Tier::Gate,
+        Tier::Package,
+        Tier::Semver,
+        Tier::Deny,
     ];
     /// What `cargo xtask test` runs.
     pub(crate) const ORDINARY: [Tier; 2] = [Tier::Lint, Tier::Unit];
@@ -79,6 +89,9 @@ impl Tier {
             Tier::Proof => "proof",
             Tier::Bench => "bench",
             Tier::Gate => "gate",
+            Tier::Package => "package",
+            Tier::Semver => "semver",
+            Tier::Deny => "deny",
         }
     }
 
@@ -102,6 +115,9 @@ impl Tier {
             Tier::Gate => {
                 "instructions of the maple tree's operations, beside the committed counts"
             }
+            Tier::Package => "each package as the registry would get it, built from what is in it",
+            Tier::Semver => "the public interfaces, beside those of the last release",
+            Tier::Deny => "licences, duplicates and sources of every dependency",
         }
     }
 
@@ -119,6 +135,9 @@ impl Tier {
             Tier::Proof => proof(shell),
             Tier::Bench => bench(shell),
             Tier::Gate => gate::run(shell, false),
+            Tier::Package => package::publish(shell),
+            Tier::Semver => package::semver(shell),
+            Tier::Deny => package::deny(shell),
         }
     }
 }

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 //!
 //! One module a header. They translate and nothing more: pointers to references, results to the values that C callers expect.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 /// A constructor that is `const`, except with the model checker's atomics, which have no constant ones.
 #[cfg(any(not(loom), test))]

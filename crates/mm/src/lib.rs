@@ -93,8 +93,3 @@ pub use space::maps::MapsLine;
 pub use space::shared::{MapView, SharedMap};
 pub use space::vma::{AnonVma, Area, Backing, Policy, Vma};
 pub use space::{AddressSpace, SeedVma, Stats};
-
-/// The examples of the project's front page are run with the tests.
-#[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-pub struct FrontPage;

@@ -1,0 +1,13 @@
+//! The examples of texts that belong to no crate's documentation, compiled and run with the tests of the workspace.
+//!
+//! Nothing else is here, and nobody depends on this package: a published crate cannot include a file from above its own folder.
+
+/// The front page of the repository.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct FrontPage;
+
+/// The front page of `samara-mm` in the registry, which is not the front page of its documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../crates/mm/README.md")]
+pub struct AddressSpaces;

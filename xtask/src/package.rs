@@ -1,0 +1,70 @@
+//! What is published: the packages, their interfaces since the last release, their dependencies.
+
+use anyhow::{Result, bail};
+use xshell::{Shell, cmd};
+
+use crate::setup;
+
+/// The packages that go to the registry; each but the last is a library.
+const PUBLISHED: [&str; 5] = [
+    "maple-tree",
+    "samara-memblock",
+    "samara-mm",
+    "samara-capi",
+    "samara",
+];
+/// What each of them carries.
+const TEXTS: [&str; 3] = ["LICENSE-APACHE", "LICENSE-MIT", "README.md"];
+
+/// Packs each package and builds it from what has been packed. Cargo resolves packages that depend on one another
+/// among those just packed, since none of them needs to be in the registry yet.
+pub(crate) fn publish(shell: &Shell) -> Result<()> {
+    for package in PUBLISHED {
+        let files = cmd!(
+            shell,
+            "cargo package --list --locked --allow-dirty -p {package}"
+        )
+        .quiet()
+        .read()?;
+        for text in TEXTS {
+            if !files.lines().any(|file| file == text) {
+                bail!("the package {package} has no {text}");
+            }
+        }
+    }
+    cmd!(
+        shell,
+        "cargo publish --workspace --dry-run --locked --allow-dirty --all-features"
+    )
+    // Whether it builds is asked, nothing else.
+    .env("CARGO_PROFILE_DEV_DEBUG", "false")
+    .run()?;
+    Ok(())
+}
+
+/// Compares the libraries' interfaces with those of the last release, which is the last tag that begins with `v`.
+pub(crate) fn semver(shell: &Shell) -> Result<()> {
+    let tag = cmd!(shell, "git describe --tags --abbrev=0 --match v*")
+        .quiet()
+        .ignore_stderr()
+        .read();
+    let Ok(tag) = tag else {
+        println!("No release has been tagged yet: there is nothing to compare with.");
+        return Ok(());
+    };
+    setup::cargo_tool(shell, "cargo-semver-checks")?;
+    let libraries = PUBLISHED[..4].iter().flat_map(|package| ["-p", package]);
+    cmd!(
+        shell,
+        "cargo semver-checks {libraries...} --baseline-rev {tag}"
+    )
+    .run()?;
+    Ok(())
+}
+
+/// Asks `deny.toml` of everything that is built, the benchmarks' rivals and the fuzz targets excepted.
+pub(crate) fn deny(shell: &Shell) -> Result<()> {
+    setup::cargo_tool(shell, "cargo-deny")?;
+    cmd!(shell, "cargo deny --locked check licenses bans sources").run()?;
+    Ok(())
+}
