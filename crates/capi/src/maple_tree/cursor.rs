@@ -21,7 +21,7 @@
 
 use core::ptr;
 
-use maple_tree::raw::{Home, Slot};
+use maple_tree::raw::{Home, Slot, WordTree};
 
 use crate::maple_tree::abi::{MaState, MapleTree, Status, error_word};
 
@@ -81,8 +81,7 @@ impl MaState {
         let remembers = matches!(
             self.status,
             Status::ACTIVE | Status::OVERFLOW | Status::UNDERFLOW
-        ) && !self.node.is_null()
-            && self.store_type == changes
+        ) && self.remembers(tree)
             && self.min <= key
             && key <= self.max;
         let known = if remembers {
@@ -93,13 +92,19 @@ impl MaState {
         };
         // SAFETY: the caller's promise.
         let slot = known.unwrap_or_else(|| unsafe { tree.words.seek(key) });
+        self.remember(&slot, changes);
+        slot
+    }
+
+    /// Remembers a slot's leaf, and how many changes there had been before it was looked up.
+    #[inline(always)]
+    fn remember(&mut self, slot: &Slot, changes: u32) {
         self.node = slot.leaf;
         self.min = slot.min;
         self.max = slot.max;
         self.offset = slot.offset;
         self.end = slot.end;
         self.store_type = changes;
-        slot
     }
 
     /// Stands on a slot.
@@ -180,30 +185,153 @@ impl MaState {
         }
     }
 
-    /// [`advance`](MaState::advance) from the slot at `last`: if a writer has divided the range that the state is on, a reader
-    /// does not meet its upper parts again.
+    /// Whether the leaf that the state was in when it last looked is still in the tree, with the bounds that it had, unless it is dead.
+    #[inline(always)]
+    fn remembers(&self, tree: &MapleTree) -> bool {
+        !self.node.is_null() && self.store_type == tree.ma_lock.changes()
+    }
+
+    /// Within its leaf, from the slot that the state stands on, and that ends below `limit`, to the next entry (with `holes`: the next slot)
+    /// that starts at or below `limit`; NULL and [overflow](Status::OVERFLOW) if there is none. `None` if that cannot be
+    /// told from the leaf: the state stands on the last slot that could be.
+    ///
+    /// A state goes on from the slot that it was in if that ends where the state does. One that was stored through, or whose range was set to a
+    /// part of its slot, or whose leaf was changed in place by way of another state, has to look again.
     ///
     /// # Safety
     ///
     /// As for [`seek`](MaState::seek).
+    #[inline(always)]
+    unsafe fn advance_here(&mut self, limit: usize, holes: bool) -> Option<*mut ()> {
+        // SAFETY: the caller's promise.
+        let tree = unsafe { self.tree() };
+        if !self.remembers(tree) {
+            return None;
+        }
+        let Self {
+            node, max, offset, ..
+        } = *self;
+        // SAFETY: no leaf has been moved since this one was looked up, and the caller's promise.
+        let mut next = unsafe { tree.words.after(node, max, offset, self.last) }?;
+        let mut passed = 1;
+        let mut found = Some(next.entry);
+        if next.entry.is_null() && !holes {
+            if next.last >= limit {
+                self.status = Status::OVERFLOW;
+            } else {
+                // SAFETY: as above. No hole follows a hole in its leaf.
+                let behind = unsafe { tree.words.after(node, max, offset + 1, next.last) };
+                match behind.filter(|behind| !behind.entry.is_null()) {
+                    Some(behind) => {
+                        (next, passed) = (behind, 2);
+                        found = Some(behind.entry);
+                    }
+                    None => found = None,
+                }
+            }
+        }
+        self.index = next.first;
+        self.last = next.last;
+        self.offset = offset + passed;
+        found
+    }
+
+    /// As [`advance_here`](MaState::advance_here), in the whole tree.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    #[inline(never)]
     unsafe fn advance_from_here(&mut self, limit: usize, holes: bool) -> *mut () {
         // SAFETY: the caller's promise.
         unsafe {
-            let here = self.seek(self.last);
-            self.advance(here, limit, holes)
+            let tree = self.tree();
+            let ends_here =
+                self.last == self.max && self.remembers(tree) && !WordTree::is_replaced(self.node);
+            let next = if ends_here && self.last < limit {
+                // The slot is the last one of its leaf. Whoever goes on to the next leaf will most likely go on to those after it.
+                let next = tree.words.seek_ahead(self.last + 1);
+                self.remember(&next, self.store_type);
+                self.stand_on(&next);
+                if holes || !next.entry.is_null() {
+                    return next.entry;
+                }
+                next
+            } else {
+                // If a writer has divided the range that the state is on, a reader does not meet its upper parts again.
+                self.seek(self.last)
+            };
+            self.advance(next, limit, holes)
         }
     }
 
-    /// [`retreat`](MaState::retreat) from the slot at `index`, likewise.
+    /// Within its leaf, from the slot that the state stands on, and that starts above `limit`, to the entry (with `holes`: the slot) before
+    /// it that ends at or above `limit`; NULL and [underflow](Status::UNDERFLOW) if there is none. As
+    /// [`advance_here`](MaState::advance_here).
     ///
     /// # Safety
     ///
     /// As for [`seek`](MaState::seek).
+    #[inline(always)]
+    unsafe fn retreat_here(&mut self, limit: usize, holes: bool) -> Option<*mut ()> {
+        // SAFETY: the caller's promise.
+        let tree = unsafe { self.tree() };
+        if !self.remembers(tree) {
+            return None;
+        }
+        let Self {
+            node, min, offset, ..
+        } = *self;
+        // SAFETY: as in `advance_here`.
+        let mut before = unsafe { tree.words.before(node, min, offset, self.index) }?;
+        let mut passed = 1;
+        let mut found = Some(before.entry);
+        if before.entry.is_null() && !holes {
+            if before.first <= limit {
+                self.status = Status::UNDERFLOW;
+            } else {
+                // SAFETY: as above. No hole comes before a hole in its leaf.
+                let next = unsafe { tree.words.before(node, min, offset - 1, before.first) };
+                match next.filter(|next| !next.entry.is_null()) {
+                    Some(next) => {
+                        (before, passed) = (next, 2);
+                        found = Some(next.entry);
+                    }
+                    None => found = None,
+                }
+            }
+        }
+        self.index = before.first;
+        self.last = before.last;
+        self.offset = offset - passed;
+        found
+    }
+
+    /// As [`retreat_here`](MaState::retreat_here), in the whole tree.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    #[inline(never)]
     unsafe fn retreat_from_here(&mut self, limit: usize, holes: bool) -> *mut () {
         // SAFETY: the caller's promise.
         unsafe {
-            let here = self.seek(self.index);
-            self.retreat(here, limit, holes)
+            let tree = self.tree();
+            let begins_here =
+                self.index == self.min && self.remembers(tree) && !WordTree::is_replaced(self.node);
+            let before = if begins_here && self.index > limit {
+                // As in `advance_from_here`.
+                let before = tree.words.seek_back(self.index - 1);
+                self.remember(&before, self.store_type);
+                self.stand_on(&before);
+                if holes || !before.entry.is_null() {
+                    return before.entry;
+                }
+                before
+            } else {
+                self.seek(self.index)
+            };
+            self.retreat(before, limit, holes)
         }
     }
 
@@ -212,7 +340,27 @@ impl MaState {
     /// # Safety
     ///
     /// As for [`seek`](MaState::seek).
+    #[inline(always)]
     pub(crate) unsafe fn next(&mut self, max: usize, holes: bool) -> *mut () {
+        if self.status == Status::ACTIVE && self.last < max {
+            // SAFETY: the caller's promise.
+            return match unsafe { self.advance_here(max, holes) } {
+                Some(entry) => entry,
+                // SAFETY: as above.
+                None => unsafe { self.advance_from_here(max, holes) },
+            };
+        }
+        // SAFETY: as above.
+        unsafe { self.next_anew(max, holes) }
+    }
+
+    /// [`next`](MaState::next) from any status.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    #[inline(never)]
+    unsafe fn next_anew(&mut self, max: usize, holes: bool) -> *mut () {
         if self.status == Status::ERROR {
             return NULL;
         }
@@ -243,7 +391,27 @@ impl MaState {
     /// # Safety
     ///
     /// As for [`seek`](MaState::seek).
+    #[inline(always)]
     pub(crate) unsafe fn prev(&mut self, min: usize, holes: bool) -> *mut () {
+        if self.status == Status::ACTIVE && self.index > min {
+            // SAFETY: the caller's promise.
+            return match unsafe { self.retreat_here(min, holes) } {
+                Some(entry) => entry,
+                // SAFETY: as above.
+                None => unsafe { self.retreat_from_here(min, holes) },
+            };
+        }
+        // SAFETY: as above.
+        unsafe { self.prev_anew(min, holes) }
+    }
+
+    /// [`prev`](MaState::prev) from any status.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    #[inline(never)]
+    unsafe fn prev_anew(&mut self, min: usize, holes: bool) -> *mut () {
         if self.status == Status::ERROR {
             return NULL;
         }
@@ -274,7 +442,28 @@ impl MaState {
     /// # Safety
     ///
     /// As for [`seek`](MaState::seek).
+    #[inline(always)]
     pub(crate) unsafe fn find(&mut self, max: usize, holes: bool) -> *mut () {
+        if self.status == Status::ACTIVE && self.last < max {
+            // SAFETY: the caller's promise.
+            if let Some(entry) = unsafe { self.advance_here(max, holes) } {
+                if !holes {
+                    self.status = Status::ACTIVE;
+                }
+                return entry;
+            }
+        }
+        // SAFETY: as above.
+        unsafe { self.find_anew(max, holes) }
+    }
+
+    /// [`find`](MaState::find) from any status.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    #[inline(never)]
+    unsafe fn find_anew(&mut self, max: usize, holes: bool) -> *mut () {
         match self.status {
             Status::ERROR => return NULL,
             Status::ROOT => {
@@ -323,7 +512,25 @@ impl MaState {
     /// # Safety
     ///
     /// As for [`seek`](MaState::seek).
+    #[inline(always)]
     pub(crate) unsafe fn find_rev(&mut self, min: usize, holes: bool) -> *mut () {
+        if self.status == Status::ACTIVE && self.index > min {
+            // SAFETY: the caller's promise.
+            if let Some(entry) = unsafe { self.retreat_here(min, holes) } {
+                return entry;
+            }
+        }
+        // SAFETY: as above.
+        unsafe { self.find_rev_anew(min, holes) }
+    }
+
+    /// [`find_rev`](MaState::find_rev) from any status.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    #[inline(never)]
+    unsafe fn find_rev_anew(&mut self, min: usize, holes: bool) -> *mut () {
         match self.status {
             Status::ERROR => return NULL,
             Status::ROOT => {

@@ -11,9 +11,9 @@ use crate::alloc::NodeAlloc;
 use crate::alloc::reserve::{AllocError, Reserve};
 use crate::base::shape::Native;
 use crate::node::tree::{RawTree, Root};
-use crate::node::{Node, Word, is_node};
+use crate::node::{Kind, Node, Word, is_node};
 use crate::read::gap::Want;
-use crate::read::walk::{Place, descend};
+use crate::read::walk::{Found, Place, descend, descend_ahead};
 use crate::write::Sink;
 use crate::write::apply::bury;
 use crate::write::duplicate::{CloneError, Verbatim};
@@ -49,6 +49,29 @@ pub struct Slot {
     pub offset: u8,
     /// The last used slot of the leaf.
     pub end: u8,
+}
+
+/// A slot beside one that was looked up before, in the same leaf.
+#[derive(Clone, Copy, Debug)]
+pub struct Beside {
+    /// The first index of the slot.
+    pub first: usize,
+    /// The last index of the slot.
+    pub last: usize,
+    /// The entry, or NULL for a hole.
+    pub entry: *mut (),
+}
+
+impl From<Found<usize>> for Beside {
+    #[inline(always)]
+    fn from(found: Found<usize>) -> Self {
+        let Found { first, last, word } = found;
+        Self {
+            first,
+            last,
+            entry: word,
+        }
+    }
 }
 
 /// What kind of tree a slot is in.
@@ -194,8 +217,47 @@ impl WordTree {
     /// As for [`load`](WordTree::load).
     #[inline]
     pub unsafe fn seek(&self, key: usize) -> Slot {
+        self.seek_with(key, |root| slot(descend(root, key), key))
+    }
+
+    /// As [`seek`](WordTree::seek), on the way up through all leaves: the memory of the next ones is asked for.
+    ///
+    /// # Safety
+    ///
+    /// As for [`load`](WordTree::load).
+    #[inline]
+    pub unsafe fn seek_ahead(&self, key: usize) -> Slot {
+        self.seek_with(key, |root| {
+            let place = descend_ahead::<true, _, _>(root, key);
+            if key == place.min {
+                slot_of(place, 0)
+            } else {
+                slot(place, key)
+            }
+        })
+    }
+
+    /// As [`seek_ahead`](WordTree::seek_ahead), on the way down.
+    ///
+    /// # Safety
+    ///
+    /// As for [`load`](WordTree::load).
+    #[inline]
+    pub unsafe fn seek_back(&self, key: usize) -> Slot {
+        self.seek_with(key, |root| {
+            let place = descend_ahead::<false, _, _>(root, key);
+            if key == place.max {
+                slot_of(place, place.leaf.end())
+            } else {
+                slot(place, key)
+            }
+        })
+    }
+
+    #[inline(always)]
+    fn seek_with(&self, key: usize, below: impl FnOnce(Node<usize, Native>) -> Slot) -> Slot {
         let (home, first, last, entry) = match self.0.root() {
-            Root::Node(root) => return slot(descend(root, key), key),
+            Root::Node(root) => return below(root),
             Root::Empty => (Home::Empty, 0, usize::MAX, core::ptr::null_mut()),
             Root::Single(entry) if key == 0 => (Home::Root, 0, 0, entry),
             Root::Single(_) => (Home::Root, 1, usize::MAX, core::ptr::null_mut()),
@@ -227,12 +289,64 @@ impl WordTree {
         max: usize,
         key: usize,
     ) -> Option<Slot> {
-        debug_assert!(is_node(leaf) && (min..=max).contains(&key));
+        debug_assert!((min..=max).contains(&key));
         // SAFETY: the caller's promise.
-        let leaf = unsafe { Node::<usize, Native>::from_word(leaf) };
-        let found = slot(Place { leaf, min, max }, key);
+        let place = unsafe { place(leaf, min, max) };
+        let found = slot(place, key);
         // After the reads: what was read from a leaf that lives now was in the tree then.
-        (!leaf.is_dead()).then_some(found)
+        (!place.leaf.is_dead()).then_some(found)
+    }
+
+    /// Whether a leaf that was looked up has been replaced.
+    ///
+    /// # Safety
+    ///
+    /// As for [`load`](WordTree::load), without a break since `leaf` came from a lookup.
+    #[inline]
+    pub unsafe fn is_replaced(leaf: *mut ()) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { place(leaf, 0, usize::MAX) }.leaf.is_dead()
+    }
+
+    /// The slot after the one that was looked up as slot `offset` of a leaf, if that still ends at `last`, is not the leaf's last one, and
+    /// the leaf has not been replaced. Of the leaf only its last index, `max`, is needed.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek_in`](WordTree::seek_in).
+    #[inline(always)]
+    pub unsafe fn after(
+        &self,
+        leaf: *mut (),
+        max: usize,
+        offset: u8,
+        last: usize,
+    ) -> Option<Beside> {
+        // SAFETY: the caller's promise.
+        let place = unsafe { place(leaf, 0, max) };
+        let found = place.after(usize::from(offset), last)?;
+        // After the reads, as in `seek_in`.
+        (!place.leaf.is_dead()).then(|| found.into())
+    }
+
+    /// The slot before the one that was looked up as slot `offset` of a leaf, if that still begins at `first`. As [`after`](WordTree::after).
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek_in`](WordTree::seek_in).
+    #[inline(always)]
+    pub unsafe fn before(
+        &self,
+        leaf: *mut (),
+        min: usize,
+        offset: u8,
+        first: usize,
+    ) -> Option<Beside> {
+        // SAFETY: the caller's promise.
+        let place = unsafe { place(leaf, min, usize::MAX) };
+        let found = place.before(usize::from(offset), first)?;
+        // As above.
+        (!place.leaf.is_dead()).then(|| found.into())
     }
 
     /// Plans to make `first..=last` hold `entry`; NULL erases. `first` is not above `last`.
@@ -363,9 +477,26 @@ fn want(min: usize, max: usize, size: usize) -> Option<Want<usize>> {
     })
 }
 
+/// A leaf that was looked up before.
+///
+/// # Safety
+///
+/// As for [`WordTree::seek_in`].
+#[inline(always)]
+unsafe fn place(leaf: *mut (), min: usize, max: usize) -> Place<usize, Native> {
+    debug_assert!(is_node(leaf));
+    // SAFETY: the caller's promise.
+    let leaf = unsafe { Node::of_kind(leaf, Kind::Leaf) };
+    Place { leaf, min, max }
+}
+
 #[inline]
 fn slot(place: Place<usize, Native>, key: usize) -> Slot {
-    let offset = place.leaf.search(key);
+    slot_of(place, place.leaf.search(key))
+}
+
+#[inline]
+fn slot_of(place: Place<usize, Native>, offset: usize) -> Slot {
     let found = place.slot(offset);
     // A node has at most 32 slots.
     Slot {

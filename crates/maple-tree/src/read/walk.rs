@@ -160,6 +160,41 @@ impl<K: Key, S: Shape> Place<K, S> {
         self.slot(self.leaf.search(key))
     }
 
+    /// The slot after slot `i` of a leaf, if that still ends at `last`, and is not the leaf's last one: one comparison, where a search would take
+    /// a dozen. Whoever remembers `i` from a look before need not know what has become of the leaf since, as long as its bounds are these: pivots
+    /// rise, so that no other slot ends there, and those after the last slot are the largest key.
+    #[inline(always)]
+    pub(crate) fn after(&self, i: usize, last: K) -> Option<Found<K>> {
+        let leaf = self.leaf.as_leaf();
+        let pivots = leaf.capacity() - 1;
+        if i >= pivots || last >= self.max || leaf.pivot(i) != last {
+            return None;
+        }
+        Some(Found {
+            first: last.wrapping_add(K::ONE),
+            last: leaf.last(i + 1, self.max),
+            word: leaf.slot(i + 1),
+        })
+    }
+
+    /// The slot before slot `i` of a leaf, if that still begins at `first`, and is not the leaf's first one. As [`after`](Self::after).
+    #[inline(always)]
+    pub(crate) fn before(&self, i: usize, first: K) -> Option<Found<K>> {
+        let leaf = self.leaf.as_leaf();
+        if i == 0 || i >= leaf.capacity() || first <= self.min {
+            return None;
+        }
+        let last = leaf.pivot(i - 1);
+        if last.wrapping_add(K::ONE) != first {
+            return None;
+        }
+        Some(Found {
+            first: leaf.first(i - 1, self.min),
+            last,
+            word: leaf.slot(i - 1),
+        })
+    }
+
     /// The child in slot `i` of a place that is an inner node.
     #[inline]
     pub(crate) fn child(&self, i: usize) -> Self {
@@ -256,14 +291,43 @@ pub(crate) fn descend<K: Key, S: Shape>(root: Node<K, S>, key: K) -> Place<K, S>
             min: K::MIN,
             max: K::MAX,
         },
-        Kind::Range => place_below(root, Kind::Range, key),
-        Kind::Gap => place_below(root, Kind::Gap, key),
+        Kind::Range => place_below(root, Kind::Range, key, |_, _| {}),
+        Kind::Gap => place_below(root, Kind::Gap, key, |_, _| {}),
     }
 }
 
-/// As [`leaf_below`], with the leaf's bounds.
+/// As [`descend`], for whoever will go on from leaf to leaf, `UP` or down: the memory of the next two is asked for.
+#[inline]
+pub(crate) fn descend_ahead<const UP: bool, K: Key, S: Shape>(
+    root: Node<K, S>,
+    key: K,
+) -> Place<K, S> {
+    let ahead = |node: Node<K, S>, i: usize| {
+        let end = node.end();
+        for step in 1..=2 {
+            let i = if UP {
+                (i + step).min(end)
+            } else {
+                i.saturating_sub(step)
+            };
+            prefetch::node::<0>(node.slot(i));
+        }
+    };
+    match root.kind() {
+        Kind::Leaf => descend(root, key),
+        Kind::Range => place_below(root, Kind::Range, key, ahead),
+        Kind::Gap => place_below(root, Kind::Gap, key, ahead),
+    }
+}
+
+/// As [`leaf_below`], with the leaf's bounds. `above` is shown the node above the leaf, and the leaf's slot there.
 #[inline(always)]
-fn place_below<K: Key, S: Shape>(root: Node<K, S>, inner: Kind, key: K) -> Place<K, S> {
+fn place_below<K: Key, S: Shape>(
+    root: Node<K, S>,
+    inner: Kind,
+    key: K,
+    above: impl FnOnce(Node<K, S>, usize),
+) -> Place<K, S> {
     let mut word = root.word();
     let mut min = K::MIN;
     let mut max = K::MAX;
@@ -276,6 +340,7 @@ fn place_below<K: Key, S: Shape>(root: Node<K, S>, inner: Kind, key: K) -> Place
         min = node.first(i, min);
         max = node.last(i, max);
         if is_leaf_word(word) {
+            above(node, i);
             // SAFETY: as in `leaf_below`.
             let leaf = unsafe { Node::of_kind(word, Kind::Leaf) };
             return Place { leaf, min, max };
