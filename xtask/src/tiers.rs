@@ -145,8 +145,8 @@ impl Tier {
 fn lint(shell: &Shell) -> Result<()> {
     setup::components(shell, None, &["rustfmt", "clippy"])?;
     cmd!(shell, "cargo fmt --all --check").run()?;
-    for apart in ["bench/Cargo.toml", "fuzz/Cargo.toml"] {
-        cmd!(shell, "cargo fmt --manifest-path {apart} --check").run()?;
+    for apart in ["bench/Cargo.toml", "fuzz/Cargo.toml", "loom/Cargo.toml"] {
+        cmd!(shell, "cargo fmt --all --manifest-path {apart} --check").run()?;
     }
     cmd!(
         shell,
@@ -235,26 +235,12 @@ fn maple_tree_on_32_bits(shell: &Shell) -> Result<()> {
 }
 
 fn loom(shell: &Shell) -> Result<()> {
-    let parts: [&[&str]; 2] = [
-        &[
-            "-p",
-            "maple-tree",
-            "--features",
-            "rcu",
-            "--test",
-            "loom",
-            "--test",
-            "snap_loom",
-        ],
-        // The grace periods of the C interface.
-        &["-p", "samara-capi", "--lib"],
-    ];
-    for part in parts {
-        cmd!(shell, "cargo test --locked --release {part...}")
-            .env("RUSTFLAGS", "--cfg loom")
-            .env("CARGO_TARGET_DIR", "target/loom")
-            .run()?;
-    }
+    cmd!(
+        shell,
+        "cargo test --locked --release --manifest-path loom/Cargo.toml"
+    )
+    .env("CARGO_TARGET_DIR", "target/loom")
+    .run()?;
     Ok(())
 }
 

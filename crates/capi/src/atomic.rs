@@ -1,8 +1,8 @@
 //! The shared-memory primitives of grace periods, in one place so that a model checker can stand in for the hardware.
 
-#[cfg(all(feature = "rcu", target_has_atomic = "64", not(loom)))]
+#[cfg(all(feature = "rcu", target_has_atomic = "64", not(samara_loom)))]
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicUsize};
-#[cfg(not(loom))]
+#[cfg(not(samara_loom))]
 pub(crate) use core::sync::atomic::{AtomicPtr, Ordering};
-#[cfg(loom)]
+#[cfg(samara_loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};

@@ -4,21 +4,21 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 /// A constructor that is `const`, except with the model checker's atomics, which have no constant ones.
-#[cfg(any(not(loom), test))]
+#[cfg(any(not(samara_loom), test))]
 macro_rules! const_unless_loom {
     ($(#[$meta:meta])* $vis:vis const fn $($rest:tt)*) => {
-        #[cfg(not(loom))]
+        #[cfg(not(samara_loom))]
         $(#[$meta])* $vis const fn $($rest)*
-        #[cfg(loom)]
+        #[cfg(samara_loom)]
         $(#[$meta])* $vis fn $($rest)*
     };
 }
 
-#[cfg(any(not(loom), test))]
+#[cfg(any(not(samara_loom), test))]
 mod atomic;
-#[cfg(not(loom))]
+#[cfg(not(samara_loom))]
 pub mod maple_tree;
 pub mod memblock;
-#[cfg(all(loom, test))]
+#[cfg(all(samara_loom, test))]
 #[path = "maple_tree/rcu/model.rs"]
 mod model;

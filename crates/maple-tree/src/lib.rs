@@ -2,7 +2,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 #![no_std]
 #![cfg_attr(
-    loom,
+    samara_loom,
     allow(dead_code, reason = "the checker has node memory of its own")
 )]
 
@@ -13,9 +13,9 @@ extern crate std;
 /// A constructor that is `const`, except with the model checker's atomics, which have no constant ones.
 macro_rules! const_unless_loom {
     ($(#[$meta:meta])* $vis:vis const fn $($rest:tt)*) => {
-        #[cfg(not(loom))]
+        #[cfg(not(samara_loom))]
         $(#[$meta])* $vis const fn $($rest)*
-        #[cfg(loom)]
+        #[cfg(samara_loom)]
         $(#[$meta])* $vis fn $($rest)*
     };
 }
@@ -40,7 +40,7 @@ pub use face::iter::{Holes, Iter, IterMut};
 pub use face::map::{CursorMut, Entry, IntoIter, MapleTree, OccupiedEntry, VacantEntry};
 pub use face::snap::{CowMapleTree, SharedAlloc, Sharing};
 pub use face::sync::{Reader, SharedCursorMut, SyncIter, SyncMapleTree, Writer};
-#[cfg(not(loom))]
+#[cfg(not(samara_loom))]
 #[doc(hidden)]
 pub use face::words as raw;
 pub use inspect::check::Damage;

@@ -2,7 +2,6 @@
 //! another.
 
 // The numbers in its maps are too wide to be stored in place on smaller machines.
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 #![allow(clippy::useless_conversion, reason = "numbers are narrower on 32 bits")]
 

@@ -2,8 +2,6 @@
 //! maps, readers, writers, cursors and iterators over them there.
 
 // Its values, `u32` in place, fit 64-bit machines only.
-#![cfg(not(loom))]
-
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::marker::PhantomData;

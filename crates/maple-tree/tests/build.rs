@@ -1,6 +1,5 @@
 //! Maps made out of iterators: of every size, with holes and without, at every width, with allocations that fail at each place.
 
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;

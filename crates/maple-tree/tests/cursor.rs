@@ -1,7 +1,6 @@
 //! Cursors: each move against the list of entries and holes, at both ends of the key space too; the states; changes on the way;
 //! nodes set aside.
 
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;

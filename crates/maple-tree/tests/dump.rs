@@ -1,6 +1,5 @@
 //! What dumps and figures say of a tree whose shape is known.
 
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use maple_tree::alloc::Global;

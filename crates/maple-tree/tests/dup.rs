@@ -1,7 +1,6 @@
 //! Duplicates: with a failure at every allocation and at every entry, with entries left out, from pools and from single nodes, and
 //! counts of nodes and values that are left.
 
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;

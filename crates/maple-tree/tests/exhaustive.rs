@@ -1,6 +1,5 @@
 //! Every short history at fanout 4, in every mode, against the flat array, with the full check after each change.
 
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;

@@ -1,6 +1,5 @@
 //! Searches for gaps of every size within all bounds, against the list of holes, at every fanout.
 
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;

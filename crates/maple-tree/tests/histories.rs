@@ -1,7 +1,6 @@
 //! Random histories, and those that the fuzzer has kept.
 
 // The numbers in its maps are too wide to be stored in place on smaller machines.
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod history;

@@ -1,6 +1,5 @@
 //! Iterators from both ends, over all bounds, at every fanout: what they yield, count and promise.
 
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;

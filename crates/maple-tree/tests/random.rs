@@ -1,7 +1,6 @@
 //! Long random histories at the true fanouts of every key width, with failing allocations, gap searches in both directions,
 //! duplicates, and counts of what is left.
 
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;

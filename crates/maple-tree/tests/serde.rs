@@ -1,6 +1,5 @@
 //! Maps written and read, and what is no map.
 
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;

@@ -1,7 +1,6 @@
 //! Maps that share nodes, against a flat array for each: all short histories on two sides at fanout 4, long random ones over a
 //! family of snapshots with allocations that fail at each place, values that fail or panic when they are duplicated, threads.
 
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;

@@ -1,7 +1,6 @@
 //! What maps that share nodes are put to by values that panic when they are dropped or made once more, or that drop other maps of the
 //! family meanwhile; by keys at the ends of the key space; by stacks that are small; by many threads.
 
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;

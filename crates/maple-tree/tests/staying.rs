@@ -1,7 +1,6 @@
 //! Readers that stay where they are while the writer changes the leaves about them: one write between two of their steps, at small fanouts, with
 //! every allocation of the write refused once.
 
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;

@@ -1,7 +1,6 @@
 //! Readers and one writer on real threads, over each way of reclaiming. Each entry's value tells its range and the time of the
 //! write that stored it; readers check every answer against that.
 
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;

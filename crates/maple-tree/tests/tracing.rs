@@ -1,6 +1,5 @@
 //! What a subscriber hears of.
 
-#![cfg(not(loom))]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod support;

@@ -22,5 +22,5 @@ pub(crate) mod map;
 pub(crate) mod snap;
 pub(crate) mod store;
 pub(crate) mod sync;
-#[cfg(not(loom))]
+#[cfg(not(samara_loom))]
 pub mod words;

@@ -3,7 +3,7 @@
 //! May know: [`base`](crate::base) and [`node`](crate::node). Nothing that works on trees depends on it.
 
 pub(crate) mod check;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod check_tests;
 pub(crate) mod dump;
 pub(crate) mod stats;

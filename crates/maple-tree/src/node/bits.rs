@@ -16,7 +16,7 @@ use crate::node::{Geometry, Kind};
 #[inline(always)]
 pub(super) unsafe fn entries<K: Key, S: Shape>(cells: Cells<K, S>) -> u32 {
     let slots = Geometry::<K, S>::SLOTS;
-    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(loom)))]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(samara_loom)))]
     if slots >= sse2::AT_ONCE {
         let at = cells.leaf_slots();
         // SAFETY: as many slots as are read are within the leaf, and not written (the caller's promise).
@@ -44,7 +44,7 @@ pub(super) unsafe fn entries<K: Key, S: Shape>(cells: Cells<K, S>) -> u32 {
 }
 
 /// The same number, of which the compiler knows nothing.
-#[cfg(all(target_arch = "x86_64", not(any(miri, loom))))]
+#[cfg(all(target_arch = "x86_64", not(any(miri, samara_loom))))]
 #[inline(always)]
 pub(super) fn opaque(number: usize) -> usize {
     let mut same = number;
@@ -55,13 +55,13 @@ pub(super) fn opaque(number: usize) -> usize {
     same
 }
 
-#[cfg(not(all(target_arch = "x86_64", not(any(miri, loom)))))]
+#[cfg(not(all(target_arch = "x86_64", not(any(miri, samara_loom)))))]
 #[inline(always)]
 pub(super) fn opaque(number: usize) -> usize {
     number
 }
 
-#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(loom)))]
+#[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(samara_loom)))]
 mod sse2 {
     use core::arch::x86_64::{
         __m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_movemask_epi8, _mm_packs_epi16,
@@ -99,7 +99,7 @@ mod sse2 {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use core::ptr::{self, NonNull};
 

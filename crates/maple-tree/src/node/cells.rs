@@ -145,7 +145,7 @@ impl<K: Key, S: Shape> Cells<K, S> {
     }
 
     /// The slots of a leaf, to be read as plain memory.
-    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(loom)))]
+    #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(samara_loom)))]
     #[inline(always)]
     pub(super) fn leaf_slots(self) -> *const Word {
         self.slots(Kind::Leaf)

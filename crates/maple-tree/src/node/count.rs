@@ -30,7 +30,7 @@ use core::ptr::{self, NonNull};
 use crate::base::atomic::{AtomicPtr, Ordering};
 use crate::base::key::Key;
 use crate::base::shape::Shape;
-#[cfg(loom)]
+#[cfg(samara_loom)]
 use crate::node::Kind;
 use crate::node::{END_MASK, NODE_BYTES, Node, NodeMut, Word};
 
@@ -45,19 +45,19 @@ const MIDDLE: usize = PINNED | (PINNED >> 1);
 
 /// Adds to a word, and gives what was there.
 #[inline(always)]
-#[cfg(not(loom))]
+#[cfg(not(samara_loom))]
 fn add(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
     word.fetch_byte_add(n, order).addr()
 }
 
 /// Subtracts from a word, and gives what was there.
 #[inline(always)]
-#[cfg(not(loom))]
+#[cfg(not(samara_loom))]
 fn subtract(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
     word.fetch_byte_sub(n, order).addr()
 }
 
-#[cfg(loom)]
+#[cfg(samara_loom)]
 fn add(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
     let mut old = word.load(Ordering::Relaxed);
     loop {
@@ -69,7 +69,7 @@ fn add(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
     }
 }
 
-#[cfg(loom)]
+#[cfg(samara_loom)]
 fn subtract(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
     add(word, n.wrapping_neg(), order)
 }
@@ -142,7 +142,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
     /// `block` is memory of [`LAYOUT`] that nobody else uses; nobody writes the old node meanwhile, but for its count.
     #[inline]
     pub(crate) unsafe fn copy_counted(block: NonNull<u8>, old: Node<K, S>) -> Self {
-        #[cfg(not(loom))]
+        #[cfg(not(samara_loom))]
         // SAFETY: both are whole nodes, and different ones (the caller's promise). The first word, which others may be writing, is
         // left out.
         unsafe {
@@ -154,7 +154,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
             let tag = old.word().addr() & crate::node::TAG_BITS;
             Node::from_word(block.as_ptr().map_addr(|a| a | tag).cast()).write()
         }
-        #[cfg(loom)]
+        #[cfg(samara_loom)]
         // SAFETY: as above.
         unsafe {
             let new = Self::init(block, old.kind());
@@ -174,7 +174,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::base::shape::Native;

@@ -30,7 +30,7 @@
 //! debug builds assert it.
 
 mod bits;
-#[cfg_attr(loom, path = "cells_loom.rs")]
+#[cfg_attr(samara_loom, path = "cells_loom.rs")]
 mod cells;
 mod count;
 pub(crate) mod prefetch;
@@ -60,7 +60,7 @@ pub(crate) const NULL: Word = ptr::null_mut();
 pub(crate) const NODE_BYTES: usize = 256;
 
 /// What a node takes: the checker's words are larger.
-const NODE_MEMORY: usize = if cfg!(loom) { 2048 } else { NODE_BYTES };
+const NODE_MEMORY: usize = if cfg!(samara_loom) { 2048 } else { NODE_BYTES };
 
 const WORD: usize = size_of::<Word>();
 /// Low bits of a node's first word: `end`.

@@ -29,7 +29,11 @@ pub(crate) fn first_line(word: Word) {
     line(word.cast::<u8>());
 }
 
-#[cfg(all(target_arch = "x86_64", target_feature = "sse", not(any(miri, loom))))]
+#[cfg(all(
+    target_arch = "x86_64",
+    target_feature = "sse",
+    not(any(miri, samara_loom))
+))]
 #[inline(always)]
 fn line(address: *const u8) {
     use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
@@ -37,7 +41,7 @@ fn line(address: *const u8) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(address.cast()) };
 }
 
-#[cfg(all(target_arch = "aarch64", not(any(miri, loom))))]
+#[cfg(all(target_arch = "aarch64", not(any(miri, samara_loom))))]
 #[inline(always)]
 fn line(address: *const u8) {
     // SAFETY: a hint, at any address.
@@ -51,7 +55,7 @@ fn line(address: *const u8) {
         all(target_arch = "x86_64", target_feature = "sse"),
         target_arch = "aarch64"
     ),
-    not(any(miri, loom))
+    not(any(miri, samara_loom))
 )))]
 #[inline(always)]
 fn line(_: *const u8) {}

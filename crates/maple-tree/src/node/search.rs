@@ -78,7 +78,7 @@ impl<K: Key, S: Shape> Node<K, S> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     use core::ptr::NonNull;
 

@@ -105,9 +105,9 @@ impl Waiting {
 
     fn wait_for(&self, phase: usize) {
         while self.readers[phase].load(Ordering::Acquire) != 0 {
-            #[cfg(loom)]
+            #[cfg(samara_loom)]
             loom::thread::yield_now();
-            #[cfg(not(loom))]
+            #[cfg(not(samara_loom))]
             core::hint::spin_loop();
         }
     }
@@ -147,7 +147,7 @@ unsafe impl Reclaim for Waiting {
     }
 
     // The model checker sees to every one at once.
-    const BATCH: usize = if cfg!(loom) { 1 } else { 32 };
+    const BATCH: usize = if cfg!(samara_loom) { 1 } else { 32 };
 
     fn start_poll(&self) -> Option<u64> {
         self.published();

@@ -1,6 +1,6 @@
 //! Every interleaving (up to a number of preemptions) of threads that retire nodes, settle, and read, with the memory model's reorderings.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p samara-capi --release --lib`
+//! `cargo test --release --manifest-path loom/Cargo.toml -p samara-capi-loom`
 //!
 //! The tree is left out: a node is found while a flag says that it is linked. The checker watches its content, and reports a node that is
 //! freed beside a reader, or not after one.

@@ -26,7 +26,7 @@ use super::waiting::Waiting;
 use crate::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// A grace period costs a system call: so many nodes share one.
-const BATCH: usize = if cfg!(loom) { 2 } else { 64 };
+const BATCH: usize = if cfg!(samara_loom) { 2 } else { 64 };
 
 /// Chains that have been retired, and how far they have come.
 pub(super) struct Periods {

@@ -41,7 +41,7 @@ impl Waiting {
     }
 
     /// Sequentially consistent, for those who look here after they have let go of something.
-    #[cfg(not(loom))]
+    #[cfg(not(samara_loom))]
     pub(super) fn is_empty(&self) -> bool {
         self.0.load(Ordering::SeqCst).is_null()
     }

@@ -137,7 +137,7 @@ impl<K: Key, S: Shape> Limbo<K, S> {
     unsafe fn free_waiting(&mut self, alloc: &impl NodeAlloc) {
         let waited = take(&mut self.waiting);
         // The model checker's nodes go back to where they are overwritten.
-        let left_over = if cfg!(loom) {
+        let left_over = if cfg!(samara_loom) {
             waited
         } else {
             self.free_count = self.waiting_count;

@@ -242,7 +242,7 @@ impl<K: Key, F> Fold<'_, K, F> {
     }
 }
 
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests {
     #![allow(clippy::expect_used, reason = "a test")]
 

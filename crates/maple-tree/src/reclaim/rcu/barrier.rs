@@ -11,7 +11,7 @@
 
 use crate::base::atomic::{Ordering, fence};
 
-#[cfg(all(target_os = "linux", not(any(loom, miri))))]
+#[cfg(all(target_os = "linux", not(any(samara_loom, miri))))]
 mod kernel {
     use core::sync::atomic::{AtomicU8, Ordering};
 
@@ -59,7 +59,7 @@ mod kernel {
     }
 }
 
-#[cfg(not(all(target_os = "linux", not(any(loom, miri)))))]
+#[cfg(not(all(target_os = "linux", not(any(samara_loom, miri)))))]
 mod kernel {
     #[inline(always)]
     pub(super) fn used() -> bool {

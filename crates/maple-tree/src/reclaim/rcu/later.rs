@@ -8,7 +8,7 @@ use std_alloc::alloc::{Layout, alloc};
 use crate::reclaim::rcu::readers::Readers;
 
 /// So many wait for a grace period together.
-const BATCH: usize = if cfg!(loom) { 1 } else { 64 };
+const BATCH: usize = if cfg!(samara_loom) { 1 } else { 64 };
 
 pub(super) type Free = Box<dyn FnOnce() + Send>;
 

@@ -14,13 +14,13 @@ use crate::reclaim::Reclaim;
 use later::{Later, boxed, call};
 use readers::{Readers, Slot};
 
-#[cfg(not(loom))]
+#[cfg(not(samara_loom))]
 fn readers() -> &'static Readers {
     static READERS: Readers = Readers::new();
     &READERS
 }
 
-#[cfg(loom)]
+#[cfg(samara_loom)]
 fn readers() -> &'static Readers {
     loom::lazy_static! {
         static ref READERS: Readers = Readers::new();
@@ -28,7 +28,7 @@ fn readers() -> &'static Readers {
     &READERS
 }
 
-#[cfg(not(loom))]
+#[cfg(not(samara_loom))]
 std::thread_local! {
     /// The thread's slot. Without a destructor, so that looking at it is one load.
     static SLOT: Cell<*const Slot> = const { Cell::new(ptr::null()) };
@@ -36,15 +36,15 @@ std::thread_local! {
     static END: End = const { End };
 }
 
-#[cfg(loom)]
+#[cfg(samara_loom)]
 loom::thread_local! {
     static SLOT: Cell<*const Slot> = Cell::new(ptr::null());
 }
 
-#[cfg(not(loom))]
+#[cfg(not(samara_loom))]
 struct End;
 
-#[cfg(not(loom))]
+#[cfg(not(samara_loom))]
 impl Drop for End {
     fn drop(&mut self) {
         let slot = SLOT.replace(ptr::null());
@@ -67,7 +67,7 @@ fn slot() -> Option<&'static Slot> {
 #[cold]
 fn new_slot() -> Option<&'static Slot> {
     // Asking for it is what has its destructor called.
-    #[cfg(not(loom))]
+    #[cfg(not(samara_loom))]
     END.try_with(|_| ()).ok()?;
     let slot = readers().take()?;
     SLOT.with(|s| s.set(slot));
@@ -144,9 +144,9 @@ fn wait() -> bool {
         return false;
     };
     while !readers.is_over(period) {
-        #[cfg(loom)]
+        #[cfg(samara_loom)]
         loom::thread::yield_now();
-        #[cfg(not(loom))]
+        #[cfg(not(samara_loom))]
         std::thread::yield_now();
     }
     true
@@ -218,7 +218,7 @@ unsafe impl Reclaim for UserRcu {
     type Guard<'a> = RcuGuard<'a>;
 
     // The model checker sees to every one at once.
-    const BATCH: usize = if cfg!(loom) { 1 } else { 512 };
+    const BATCH: usize = if cfg!(samara_loom) { 1 } else { 512 };
 
     #[inline]
     fn enter(&self) -> RcuGuard<'_> {

@@ -29,7 +29,7 @@ const OUTSIDE: u64 = 0;
 
 /// A thread's note.
 #[derive(Debug)]
-#[cfg_attr(not(loom), repr(align(128)))]
+#[cfg_attr(not(samara_loom), repr(align(128)))]
 pub(super) struct Slot {
     /// The epoch in which the thread entered, or [`OUTSIDE`].
     entered: AtomicU64,

@@ -1,11 +1,10 @@
 //! Every interleaving (up to a number of preemptions) of one writer and one reader, with the memory model's reorderings, at fanout 4.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p maple-tree --release --test loom`
+//! `cargo test --release --manifest-path loom/Cargo.toml --test sync`
 //!
 //! The checker watches each word of a node: a pivot that is read without being ordered after its writing is reported. Freed
 //! nodes are overwritten, so that a reader that is still in one goes astray.
 
-#![cfg(loom)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::alloc::Layout;

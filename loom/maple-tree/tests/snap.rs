@@ -1,12 +1,11 @@
 //! Every interleaving (up to a number of preemptions) of two maps that share their nodes, each on a thread of its own: counting, copying, changing
 //! in place and giving up.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p maple-tree --release --test snap_loom`
+//! `cargo test --release --manifest-path loom/Cargo.toml --test snap`
 //!
 //! The checker watches each word of a node: a pivot that one side writes while the other may read it is reported. Nodes
 //! given back are overwritten, and counted.
 
-#![cfg(loom)]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::alloc::Layout;
