@@ -2,7 +2,7 @@
 
 use core::ptr::NonNull;
 
-use crate::cursor::{Cursor, Span};
+use crate::cursor::Span;
 use crate::map::PhysMap;
 use crate::memblock::{ALLOC_ACCESSIBLE, Kind, Memblock, PAGE_SIZE};
 use crate::region::{Flags, NodeId};
@@ -16,6 +16,20 @@ pub const CACHE_LINE: u64 = 64;
 
 /// The limit that [`Memblock::alloc_low`] obeys (Linux's `ARCH_LOW_ADDRESS_LIMIT`).
 pub const LOW_ADDRESS_LIMIT: u64 = 0xffff_ffff;
+
+/// The lowest multiple of `align`, a power of two, at which `size` bytes of a piece begin.
+#[inline]
+fn lowest_in(piece: Span, size: u64, align: u64) -> Option<u64> {
+    let found = piece.start.checked_next_multiple_of(align)?;
+    (found < piece.end && piece.end - found >= size).then_some(found)
+}
+
+/// The highest such multiple.
+#[inline]
+fn highest_in(piece: Span, size: u64, align: u64) -> Option<u64> {
+    let found = piece.end.checked_sub(size)? & !(align - 1);
+    (found >= piece.start).then_some(found)
+}
 
 impl<M: PhysMap> Memblock<'_, M> {
     /// Free memory of `size` bytes at a multiple of `align`, within `start..end`, of a node (any, for [`NodeId::NONE`]) and with
@@ -43,42 +57,14 @@ impl<M: PhysMap> Memblock<'_, M> {
         };
         // Address 0 is what C callers take for failure.
         let start = start.max(PAGE_SIZE);
-        let end = end.max(start);
-        let filter = self.filter(nid, flags);
-        let (a, b) = (self.memory().as_slice(), self.reserved().as_slice());
-        let within = |span: Span| (span.start.clamp(start, end), span.end.clamp(start, end));
-
+        let mut pieces = self.free_ranges(nid, flags).within(start..end);
         if self.bottom_up() {
-            let mut at = Cursor::upwards_from(a, b, start);
-            while let Some(span) = at.next(a, Some(b), &filter) {
-                if span.start >= end {
-                    break;
-                }
-                let (low, high) = within(span);
-                let Some(found) = low.checked_next_multiple_of(align) else {
-                    continue;
-                };
-                if found < high && high - found >= size {
-                    return Some(found);
-                }
-            }
+            pieces.find_map(|piece| lowest_in(piece, size, align))
         } else {
-            let mut at = Cursor::downwards_from(a, b, end);
-            while let Some(span) = at.next_back(a, Some(b), &filter) {
-                if span.end <= start {
-                    break;
-                }
-                let (low, high) = within(span);
-                let Some(top) = high.checked_sub(size) else {
-                    continue;
-                };
-                let found = top & !(align - 1);
-                if found >= low {
-                    return Some(found);
-                }
-            }
+            pieces
+                .rev()
+                .find_map(|piece| highest_in(piece, size, align))
         }
-        None
     }
 
     /// Free memory of `size` bytes on any node, mirrored if there is such memory and it suffices; nothing is taken.
@@ -127,14 +113,21 @@ impl<M: PhysMap> Memblock<'_, M> {
             return Err(Error::Alignment);
         }
         let nid = nid.canonical();
+        let recorded = (
+            if self.record_kern {
+                Flags::RSRV_KERN
+            } else {
+                Flags::NONE
+            },
+            if self.record_nodes { nid } else { NodeId::NONE },
+        );
         let mut flags = self.preferred();
         let mut error = Error::NoMemory;
         loop {
             let anywhere = (nid.is_valid() && !exact).then_some(NodeId::NONE);
             for node in [Some(nid), anywhere].into_iter().flatten() {
                 if let Some(found) = self.find_in_range_node(size, align, start, end, node, flags) {
-                    let recorded = if self.record_nodes { nid } else { NodeId::NONE };
-                    match self.add_range(Kind::Reserved, found, size, Flags::NONE, recorded) {
+                    match self.add_range(Kind::Reserved, found, size, recorded.0, recorded.1) {
                         Ok(()) => return Ok(found),
                         Err(full) => error = full,
                     }

@@ -128,6 +128,7 @@ impl Cursor {
     }
 
     /// The next piece of `a` that no region of `b` covers, going up. Without `b`, the next region.
+    #[inline]
     pub fn next(&mut self, a: &[Region], b: Option<&[Region]>, filter: &Filter) -> Option<Span> {
         let mut at = usize::try_from(self.a).ok()?;
         let mut gap = usize::try_from(self.b).unwrap_or(0);
@@ -152,24 +153,25 @@ impl Cursor {
                 if low >= r.end() {
                     break;
                 }
-                if r.base < high {
-                    let span = Span {
+                gap += 1;
+                if high <= r.base {
+                    // A region that was left out may have had many gaps.
+                    if b.get(gap).is_some_and(|next| next.base <= r.base) {
+                        gap += b[gap..].partition_point(|next| next.base <= r.base);
+                    }
+                } else if low < high {
+                    // (Regions that touch without being one have no gap between them.)
+                    let inside = r.end() <= high;
+                    *self = Cursor {
+                        a: (at + usize::from(inside)) as i64,
+                        b: (gap - usize::from(inside)) as i64,
+                    };
+                    return Some(Span {
                         start: r.base.max(low),
                         end: r.end().min(high),
                         nid: r.nid,
-                    };
-                    if r.end() <= high {
-                        at += 1;
-                    } else {
-                        gap += 1;
-                    }
-                    *self = Cursor {
-                        a: at as i64,
-                        b: gap as i64,
-                    };
-                    return Some(span);
+                    });
                 }
-                gap += 1;
             }
             at += 1;
         }
@@ -181,6 +183,7 @@ impl Cursor {
     }
 
     /// The next piece of `a` that no region of `b` covers, going down.
+    #[inline]
     pub fn next_back(
         &mut self,
         a: &[Region],
@@ -209,21 +212,23 @@ impl Cursor {
                 if high <= r.base {
                     break;
                 }
-                if r.end() > low {
-                    let span = Span {
+                gap -= 1;
+                if r.end() <= low {
+                    if g > 1 && b[g - 2].end() >= r.end() {
+                        gap = b[..g - 2].partition_point(|last| last.end() < r.end()) as i64;
+                    }
+                } else if low < high {
+                    let inside = low <= r.base;
+                    *self = Cursor {
+                        a: at - i64::from(inside),
+                        b: gap + i64::from(inside),
+                    };
+                    return Some(Span {
                         start: r.base.max(low),
                         end: r.end().min(high),
                         nid: r.nid,
-                    };
-                    if r.base >= low {
-                        at -= 1;
-                    } else {
-                        gap -= 1;
-                    }
-                    *self = Cursor { a: at, b: gap };
-                    return Some(span);
+                    });
                 }
-                gap -= 1;
             }
             at -= 1;
         }

@@ -1,110 +1,121 @@
-//! Iterators over memory, over what is free of it, and over page frames.
+//! Iterators over ranges of memory, in bytes: what there is, and what another array leaves over of it.
 
 use core::iter::FusedIterator;
+use core::ops::Range;
 
 use crate::cursor::{Cursor, Filter, Span};
 use crate::map::PhysMap;
-use crate::memblock::{Memblock, PAGE_SIZE};
+use crate::memblock::{Kind, Memblock};
 use crate::region::{Flags, NodeId, Region};
 
-/// Pieces of memory, from either end: see [`Memblock::mem_ranges`] and [`Memblock::free_ranges`].
+/// Ranges in bytes, lowest first, or highest first with [`rev`](Iterator::rev).
+///
+/// It comes from [`Memblock::mem_ranges`], [`Memblock::free_ranges`] and [`Memblock::ranges`]. Ranges are half-open, not empty,
+/// sorted, and do not overlap. All of them together take O(regions of both arrays).
 #[derive(Clone, Debug)]
 pub struct Spans<'a> {
     a: &'a [Region],
     b: Option<&'a [Region]>,
     filter: Filter,
-    front: Cursor,
-    back: Cursor,
-    /// What has been given from the front ends here, what has been given from the back begins there.
-    low: u64,
-    high: Option<u64>,
+    /// Where each end is, once it has moved: an end that is not used is not looked for.
+    front: Option<Cursor>,
+    back: Option<Cursor>,
+    /// What neither end has passed yet.
+    left: Range<u64>,
 }
 
 impl<'a> Spans<'a> {
-    fn new(a: &'a [Region], b: Option<&'a [Region]>, filter: Filter) -> Self {
+    /// What of the regions `a` passes the filter and no region of `b` covers. Without `b`, each such region of `a`.
+    ///
+    /// Both are sorted and without overlaps, as the arrays of a [`Memblock`] are. Otherwise the ranges make no sense, but nothing
+    /// worse happens.
+    ///
+    /// ```
+    /// use samara_memblock::{Filter, Region, Spans};
+    ///
+    /// let region = |base, size| Region { base, size, ..Region::EMPTY };
+    /// let flash = [region(0x1000, 0x8000)];
+    /// let worn = [region(0x2000, 0x100), region(0x4000, 0x5000)];
+    /// let good = Spans::new(&flash, Some(&worn), Filter::ALL);
+    /// assert!(good.map(|s| s.start..s.end).eq([0x1000..0x2000, 0x2100..0x4000]));
+    /// ```
+    #[must_use]
+    pub const fn new(a: &'a [Region], b: Option<&'a [Region]>, filter: Filter) -> Self {
         Spans {
             a,
             b,
             filter,
-            front: Cursor::bottom(),
-            back: Cursor::top(a, b),
-            low: 0,
-            high: None,
+            front: None,
+            back: None,
+            left: 0..u64::MAX,
         }
+    }
+
+    /// Only what lies within `range`; what reaches across its ends is cut there. The first step from either end
+    /// takes O(log n).
+    ///
+    /// An empty or reversed range leaves nothing. What the iterator has passed already does not come back.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x4000)?;
+    /// boot.add(0x8000, 0x4000)?;
+    /// let low = boot.mem_ranges(NodeId::NONE, Flags::NONE).within(0x3000..0x9000);
+    /// assert!(low.map(|s| s.start..s.end).eq([0x3000..0x5000, 0x8000..0x9000]));
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[inline]
+    #[must_use]
+    pub fn within(mut self, range: Range<u64>) -> Self {
+        self.left = range.start.max(self.left.start)..range.end.min(self.left.end);
+        (self.front, self.back) = (None, None);
+        self
     }
 }
 
 impl Iterator for Spans<'_> {
     type Item = Span;
 
+    #[inline]
     fn next(&mut self) -> Option<Span> {
-        let span = self.front.next(self.a, self.b, &self.filter)?;
-        if self.high.is_some_and(|high| span.start >= high) {
+        let (a, b) = (self.a, self.b);
+        let from = || Cursor::upwards_from(a, b.unwrap_or(&[]), self.left.start);
+        let span = self
+            .front
+            .get_or_insert_with(from)
+            .next(a, b, &self.filter)?;
+        let (start, end) = (span.start.max(self.left.start), span.end.min(self.left.end));
+        if start >= end {
             self.a = &[];
             return None;
         }
-        self.low = span.end;
-        Some(span)
+        self.left.start = end;
+        Some(Span { start, end, ..span })
     }
 }
 
 impl DoubleEndedIterator for Spans<'_> {
+    #[inline]
     fn next_back(&mut self) -> Option<Span> {
-        let span = self.back.next_back(self.a, self.b, &self.filter)?;
-        if span.end <= self.low {
+        let (a, b) = (self.a, self.b);
+        let from = || Cursor::downwards_from(a, b.unwrap_or(&[]), self.left.end);
+        let span = self
+            .back
+            .get_or_insert_with(from)
+            .next_back(a, b, &self.filter)?;
+        let (start, end) = (span.start.max(self.left.start), span.end.min(self.left.end));
+        if start >= end {
             self.a = &[];
             return None;
         }
-        self.high = Some(span.start);
-        Some(span)
+        self.left.end = start;
+        Some(Span { start, end, ..span })
     }
 }
 
 impl FusedIterator for Spans<'_> {}
-
-/// Ranges of whole page frames: see [`Memblock::pfn_ranges`].
-#[derive(Clone, Debug)]
-pub struct PfnRanges<'a> {
-    regions: core::slice::Iter<'a, Region>,
-    nid: NodeId,
-}
-
-impl PfnRanges<'_> {
-    fn whole(&self, r: &Region) -> Option<Span> {
-        let span = Span {
-            start: r.base.div_ceil(PAGE_SIZE),
-            end: r.end() / PAGE_SIZE,
-            nid: r.nid,
-        };
-        (span.start < span.end && (!self.nid.is_valid() || self.nid == r.nid)).then_some(span)
-    }
-}
-
-impl Iterator for PfnRanges<'_> {
-    type Item = Span;
-
-    fn next(&mut self) -> Option<Span> {
-        loop {
-            let r = self.regions.next()?;
-            if let Some(span) = self.whole(r) {
-                return Some(span);
-            }
-        }
-    }
-}
-
-impl DoubleEndedIterator for PfnRanges<'_> {
-    fn next_back(&mut self) -> Option<Span> {
-        loop {
-            let r = self.regions.next_back()?;
-            if let Some(span) = self.whole(r) {
-                return Some(span);
-            }
-        }
-    }
-}
-
-impl FusedIterator for PfnRanges<'_> {}
 
 impl<M: PhysMap> Memblock<'_, M> {
     /// The filter for walks over memory: of a node (any, for [`NodeId::NONE`]) and with `flags` as in [`Filter::flags`].
@@ -117,12 +128,27 @@ impl<M: PhysMap> Memblock<'_, M> {
         }
     }
 
-    /// The memory of a node (of all, for [`NodeId::NONE`]), region by region. `flags` as in [`Filter::flags`].
+    /// The memory of a node (of all, for [`NodeId::NONE`]), region by region. `flags` as in [`Filter::flags`]: memory that is not to be
+    /// mapped or that a driver manages is left out unless they say otherwise. Linux's `for_each_mem_range`.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add_node(0x1000, 0x1000, NodeId(0), Flags::NONE)?;
+    /// boot.add_node(0x2000, 0x1000, NodeId(1), Flags::NONE)?;
+    /// boot.add_node(0x3000, 0x1000, NodeId(1), Flags::NOMAP)?;
+    /// let starts = |nid, flags| boot.mem_ranges(nid, flags).map(|s| s.start);
+    /// assert!(starts(NodeId::NONE, Flags::NONE).eq([0x1000, 0x2000]));
+    /// assert!(starts(NodeId(1), Flags::NOMAP).eq([0x2000, 0x3000]));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mem_ranges(&self, nid: NodeId, flags: Flags) -> Spans<'_> {
         Spans::new(self.memory(), None, self.filter(nid, flags))
     }
 
-    /// The memory that is not reserved. A region of memory comes in as many pieces as reserved regions leave of it.
+    /// The memory that is not reserved: of a node (of all, for [`NodeId::NONE`]), with `flags` as in [`Filter::flags`]. A region of
+    /// memory comes in as many pieces as reserved regions leave of it. Linux's `for_each_free_mem_range`.
     ///
     /// ```
     /// # use samara_memblock::*;
@@ -134,6 +160,7 @@ impl<M: PhysMap> Memblock<'_, M> {
     /// assert!(free.rev().map(|s| s.start..s.end).eq([0x3000..0x5000, 0x1000..0x2000]));
     /// # Ok::<(), Error>(())
     /// ```
+    #[inline]
     pub fn free_ranges(&self, nid: NodeId, flags: Flags) -> Spans<'_> {
         Spans::new(
             self.memory(),
@@ -142,17 +169,25 @@ impl<M: PhysMap> Memblock<'_, M> {
         )
     }
 
-    /// The physical memory that is not reserved.
-    pub fn free_physmem_ranges(&self) -> Spans<'_> {
-        Spans::new(self.physmem(), Some(self.reserved()), Filter::ALL)
-    }
-
-    /// The memory of a node (of all, for [`NodeId::NONE`]) in whole page frames: numbers, not addresses. Regions that hold no
-    /// whole frame are left out.
-    pub fn pfn_ranges(&self, nid: NodeId) -> PfnRanges<'_> {
-        PfnRanges {
-            regions: self.memory().iter(),
-            nid: nid.canonical(),
-        }
+    /// The regions of one kind, or what the regions of another leave over of them, whatever flags and nodes they have.
+    ///
+    /// `ranges(Kind::Reserved, None)` is Linux's `for_each_reserved_mem_range`, `ranges(Kind::Physmem, Some(Kind::Reserved))`
+    /// its `for_each_physmem_range` over what is not reserved.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x4000)?;
+    /// boot.reserve(0x2000, 0x1000)?;
+    /// boot.reserve(0x8000, 0x1000)?;
+    /// // Reserved, but no memory: a device, perhaps.
+    /// let odd = boot.ranges(Kind::Reserved, Some(Kind::Memory));
+    /// assert!(odd.map(|s| s.start..s.end).eq([0x8000..0x9000]));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn ranges(&self, kind: Kind, without: Option<Kind>) -> Spans<'_> {
+        let b = without.map(|kind| self.regions(kind).as_slice());
+        Spans::new(self.regions(kind), b, Filter::ALL)
     }
 }

@@ -6,10 +6,12 @@
 mod add;
 mod alloc;
 mod array;
+mod change;
 mod cursor;
 mod dump;
 mod error;
 pub mod firmware;
+mod frames;
 mod grow;
 mod isolate;
 mod iter;
@@ -28,7 +30,8 @@ pub use array::RegionType;
 pub use cursor::{Cursor, Filter, Span};
 pub use dump::Dump;
 pub use error::Error;
-pub use iter::{PfnRanges, Spans};
+pub use frames::{FreeFrames, FreedFrames, PfnRanges};
+pub use iter::Spans;
 pub use map::{DirectMap, Identity, PhysMap, Unmapped};
 pub use memblock::{
     ALLOC_ACCESSIBLE, ALLOC_ANYWHERE, INIT_REGIONS, Kind, Memblock, PAGE_SIZE, Storage,

@@ -1,15 +1,13 @@
-//! The state, and the calls that change regions.
+//! The state: three arrays, and the settings.
 
 use core::ffi::CStr;
 use core::fmt;
 use core::marker::PhantomData;
-use core::ops::Range;
 
+use crate::Notice;
 use crate::array::RegionType;
-use crate::isolate::Splits;
 use crate::map::{PhysMap, Unmapped};
-use crate::region::{Flags, NodeId, Region, capped_end};
-use crate::{Error, Notice};
+use crate::region::Region;
 
 /// How many regions of each kind the first storage holds in Linux (`INIT_MEMBLOCK_REGIONS`).
 pub const INIT_REGIONS: usize = 128;
@@ -120,6 +118,7 @@ pub struct Memblock<'s, M: PhysMap = Unmapped> {
     pub(crate) movable_node: bool,
     pub(crate) has_mirror: bool,
     pub(crate) record_nodes: bool,
+    pub(crate) record_kern: bool,
     notify: Option<fn(&Notice)>,
     pub(crate) map: M,
     storage: PhantomData<&'s mut [Region]>,
@@ -143,7 +142,7 @@ unsafe impl<M: PhysMap + Sync> Sync for Memblock<'_, M> {}
 
 impl<'s> Memblock<'s> {
     /// An empty memblock that never touches the memory it manages: its arrays stay in `storage`, so that a call that needs
-    /// more regions fails with [`Error::ArrayFull`].
+    /// more regions fails with [`Error::ArrayFull`](crate::Error::ArrayFull).
     #[must_use]
     pub const fn new<const N: usize>(storage: &'s mut Storage<N>) -> Self {
         Memblock::with_map(storage, Unmapped)
@@ -190,6 +189,7 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
             movable_node: false,
             has_mirror: false,
             record_nodes: false,
+            record_kern: false,
             notify: None,
             map,
             storage: PhantomData,
@@ -254,7 +254,7 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         self.current_limit = limit;
     }
 
-    /// Whether allocations avoid memory marked [`Flags::HOTPLUG`] ("movable_node"); off at first.
+    /// Whether allocations avoid memory marked [`Flags::HOTPLUG`](crate::Flags::HOTPLUG) ("movable_node"); off at first.
     #[must_use]
     pub fn movable_node(&self) -> bool {
         self.movable_node
@@ -269,6 +269,12 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
     /// regions with different nodes do not merge.
     pub fn set_record_nodes(&mut self, enable: bool) {
         self.record_nodes = enable;
+    }
+
+    /// Has allocations mark what they reserve as the kernel's own, with [`Flags::RSRV_KERN`](crate::Flags::RSRV_KERN) (Linux since 6.16). Off at first,
+    /// as regions with different flags do not merge.
+    pub fn set_record_kern(&mut self, enable: bool) {
+        self.record_kern = enable;
     }
 
     /// Whether any memory has been marked as mirrored, so that allocations prefer such memory.
@@ -294,243 +300,6 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
         }
     }
 
-    /// Adds memory `base .. base + size` that belongs to no node. A sum beyond the address space is capped at its last byte,
-    /// which is never part of a region; an empty range is no error. What is there already keeps its flags and node.
-    ///
-    /// O(log n), and up to three memmoves of what lies above; amortised O(1) above all others.
-    ///
-    /// # Errors
-    /// [`Error::ArrayFull`] when there is no room and the array cannot grow; nothing has changed then.
-    pub fn add(&mut self, base: u64, size: u64) -> Result<(), Error> {
-        self.add_range(Kind::Memory, base, size, Flags::NONE, NodeId::NONE)
-    }
-
-    /// Adds memory that belongs to a node and has flags. See [`add`](Self::add).
-    ///
-    /// # Errors
-    /// As for [`add`](Self::add).
-    pub fn add_node(
-        &mut self,
-        base: u64,
-        size: u64,
-        nid: NodeId,
-        flags: Flags,
-    ) -> Result<(), Error> {
-        self.add_range(Kind::Memory, base, size, flags, nid)
-    }
-
-    /// Reserves `base .. base + size`, whether it is memory or not. See [`add`](Self::add) for the details.
-    ///
-    /// # Errors
-    /// As for [`add`](Self::add).
-    pub fn reserve(&mut self, base: u64, size: u64) -> Result<(), Error> {
-        self.add_range(Kind::Reserved, base, size, Flags::NONE, NodeId::NONE)
-    }
-
-    /// Reserves a range with a node and flags.
-    ///
-    /// # Errors
-    /// As for [`add`](Self::add).
-    pub fn reserve_node(
-        &mut self,
-        base: u64,
-        size: u64,
-        nid: NodeId,
-        flags: Flags,
-    ) -> Result<(), Error> {
-        self.add_range(Kind::Reserved, base, size, flags, nid)
-    }
-
-    /// Notes that memory is physically there. Limits and removals leave these regions alone.
-    ///
-    /// # Errors
-    /// As for [`add`](Self::add).
-    pub fn physmem_add(&mut self, base: u64, size: u64) -> Result<(), Error> {
-        self.add_range(Kind::Physmem, base, size, Flags::NONE, NodeId::NONE)
-    }
-
-    /// Takes `base .. base + size` out of memory. Parts that are no memory do not matter. O(log n) and one memmove.
-    ///
-    /// # Errors
-    /// [`Error::ArrayFull`] when a region has to be split, there is no room, and the array cannot grow; nothing has changed
-    /// then.
-    pub fn remove(&mut self, base: u64, size: u64) -> Result<(), Error> {
-        self.remove_range(Kind::Memory, base, size)
-    }
-
-    /// Frees `base .. base + size`: Linux's `memblock_phys_free`. Parts that are not reserved do not matter.
-    ///
-    /// # Errors
-    /// As for [`remove`](Self::remove).
-    pub fn free(&mut self, base: u64, size: u64) -> Result<(), Error> {
-        self.remove_range(Kind::Reserved, base, size)
-    }
-
-    /// Gives all regions of a kind within `base .. base + size` a node, splitting regions at its ends.
-    ///
-    /// # Errors
-    /// [`Error::ArrayFull`] when splitting needs room that there is none; nothing has changed then.
-    pub fn set_node(&mut self, base: u64, size: u64, kind: Kind, nid: NodeId) -> Result<(), Error> {
-        let nid = nid.canonical();
-        self.change(kind, base, size, |r| r.nid = nid)
-    }
-
-    fn set_flag(
-        &mut self,
-        kind: Kind,
-        base: u64,
-        size: u64,
-        flag: Flags,
-        on: bool,
-    ) -> Result<(), Error> {
-        self.change(kind, base, size, |r| r.flags.set(flag, on))
-    }
-
-    /// Marks memory as hot-pluggable.
-    ///
-    /// # Errors
-    /// As for [`set_node`](Self::set_node); so for all that mark and clear.
-    pub fn mark_hotplug(&mut self, base: u64, size: u64) -> Result<(), Error> {
-        self.set_flag(Kind::Memory, base, size, Flags::HOTPLUG, true)
-    }
-
-    /// Marks memory as not hot-pluggable.
-    ///
-    /// # Errors
-    /// As for [`set_node`](Self::set_node).
-    pub fn clear_hotplug(&mut self, base: u64, size: u64) -> Result<(), Error> {
-        self.set_flag(Kind::Memory, base, size, Flags::HOTPLUG, false)
-    }
-
-    /// Marks memory as mirrored, and has allocations prefer mirrored memory from now on.
-    ///
-    /// # Errors
-    /// As for [`set_node`](Self::set_node).
-    pub fn mark_mirror(&mut self, base: u64, size: u64) -> Result<(), Error> {
-        self.set_flag(Kind::Memory, base, size, Flags::MIRROR, true)?;
-        self.has_mirror = true;
-        Ok(())
-    }
-
-    /// Marks memory as not to be mapped: it stays memory, but is never allocated or handed to the page allocator.
-    ///
-    /// # Errors
-    /// As for [`set_node`](Self::set_node).
-    pub fn mark_nomap(&mut self, base: u64, size: u64) -> Result<(), Error> {
-        self.set_flag(Kind::Memory, base, size, Flags::NOMAP, true)
-    }
-
-    /// Takes back [`mark_nomap`](Self::mark_nomap).
-    ///
-    /// # Errors
-    /// As for [`set_node`](Self::set_node).
-    pub fn clear_nomap(&mut self, base: u64, size: u64) -> Result<(), Error> {
-        self.set_flag(Kind::Memory, base, size, Flags::NOMAP, false)
-    }
-
-    /// Marks reserved regions as needing no initialised page structures.
-    ///
-    /// # Errors
-    /// As for [`set_node`](Self::set_node).
-    pub fn reserved_mark_noinit(&mut self, base: u64, size: u64) -> Result<(), Error> {
-        self.set_flag(Kind::Reserved, base, size, Flags::RSRV_NOINIT, true)
-    }
-
-    pub(crate) fn add_range(
-        &mut self,
-        kind: Kind,
-        base: u64,
-        size: u64,
-        flags: Flags,
-        nid: NodeId,
-    ) -> Result<(), Error> {
-        let end = capped_end(base, size);
-        if base == end {
-            return Ok(());
-        }
-        let (flags, nid) = (flags.difference(Flags::FRESH), nid.canonical());
-        match self.array(kind).insert_while_room(base, end, flags, nid) {
-            Ok(()) => Ok(()),
-            Err(stopped) => self.resume_add(kind, base..end, flags, nid, stopped),
-        }
-    }
-
-    #[cold]
-    fn resume_add(
-        &mut self,
-        kind: Kind,
-        range: Range<u64>,
-        flags: Flags,
-        nid: NodeId,
-        stopped: crate::add::Stopped,
-    ) -> Result<(), Error> {
-        let mut stopped = stopped;
-        loop {
-            let freed = match self.grow(kind, stopped.missing, &taken(kind, &range)) {
-                Ok(freed) => freed,
-                Err(error) => {
-                    self.array(kind).undo(range.start, range.end);
-                    return Err(error);
-                }
-            };
-            // Where the old array was is free now. Should that be part of what is being reserved, it has to go in (again).
-            let mut from = stopped.resume;
-            if kind == Kind::Reserved && freed.start < from && range.start < freed.end {
-                from = range.start.max(freed.start);
-            }
-            match self
-                .array(kind)
-                .insert_while_room(from, range.end, flags, nid)
-            {
-                Ok(()) => {
-                    self.array(kind).finish(range.start, range.end);
-                    return Ok(());
-                }
-                // Not reached: `grow` makes room for all that is missing. If it were, it would be one more round.
-                Err(again) => stopped = again,
-            }
-        }
-    }
-
-    pub(crate) fn remove_range(&mut self, kind: Kind, base: u64, size: u64) -> Result<(), Error> {
-        let end = capped_end(base, size);
-        if base == end {
-            return Ok(());
-        }
-        if self.array(kind).splits(base, end) == Splits::OneInTwo && !self.array(kind).has_room(1) {
-            self.grow(kind, 1, &(base..end))?;
-        }
-        self.array(kind).cut(base, end);
-        Ok(())
-    }
-
-    fn change(
-        &mut self,
-        kind: Kind,
-        base: u64,
-        size: u64,
-        set: impl Fn(&mut Region),
-    ) -> Result<(), Error> {
-        let end = capped_end(base, size);
-        if base == end {
-            return Ok(());
-        }
-        self.isolate(kind, base, end)?;
-        self.array(kind).set(base, end, set);
-        Ok(())
-    }
-
-    /// Splits regions so that none reaches across `base` or `end`.
-    pub(crate) fn isolate(&mut self, kind: Kind, base: u64, end: u64) -> Result<(), Error> {
-        let missing = self.array(kind).splits(base, end).count();
-        if !self.array(kind).has_room(missing) {
-            self.grow(kind, missing, &taken(kind, &(base..end)))?;
-        }
-        self.array(kind).split_at(base);
-        self.array(kind).split_at(end);
-        Ok(())
-    }
-
     pub(crate) fn first_storage(&self, kind: Kind) -> (*mut Region, usize) {
         self.first[kind as usize]
     }
@@ -548,14 +317,5 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
             }
             self.grown[kind as usize] = Grown::NONE;
         }
-    }
-}
-
-/// What a grown array must keep out of while `range` of a kind is being worked on: adding memory does not make it used.
-fn taken(kind: Kind, range: &Range<u64>) -> Range<u64> {
-    if kind == Kind::Reserved {
-        range.clone()
-    } else {
-        0..0
     }
 }

@@ -18,6 +18,49 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.reserved().total_size()
     }
 
+    /// Bytes reserved for the kernel itself, below `limit`: by [`reserve_kern`](Self::reserve_kern), and by allocations if
+    /// [`set_record_kern`](Self::set_record_kern) says so. Of a node, or of any for [`NodeId::NONE`]. O(n).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.reserve_kern(0x10_0000, 0x8000)?;
+    /// boot.reserve(0x20_0000, 0x1000)?;
+    /// assert_eq!(boot.reserved_kern_size(u64::MAX, NodeId::NONE), 0x8000);
+    /// assert_eq!(boot.reserved_kern_size(0x10_1000, NodeId::NONE), 0x1000);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn reserved_kern_size(&self, limit: u64, nid: NodeId) -> u64 {
+        let nid = nid.canonical();
+        self.reserved()
+            .iter()
+            .take_while(|r| r.base < limit)
+            .filter(|r| r.flags.contains(Flags::RSRV_KERN))
+            .filter(|r| !nid.is_valid() || nid == r.nid)
+            .map(|r| r.end().min(limit) - r.base)
+            .sum()
+    }
+
+    /// About how many page frames are free: memory less what is reserved, which need not be memory, in whole frames; 0 if more is
+    /// reserved than there is. [`free_frames`](Self::free_frames) counts exactly. O(1).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0, 0x10_0000)?;
+    /// boot.reserve(0x1800, 0x1000)?;
+    /// assert_eq!(boot.estimated_nr_free_pages(), 255);
+    /// assert_eq!(boot.free_frames(NodeId::NONE).map(|f| f.end - f.start).sum::<u64>(), 254);
+    /// # Ok::<(), Error>(())
+    /// ```
+    #[must_use]
+    pub fn estimated_nr_free_pages(&self) -> u64 {
+        self.phys_mem_size().saturating_sub(self.reserved_size()) / PAGE_SIZE
+    }
+
     /// Where memory begins; 0 without any.
     #[must_use]
     pub fn start_of_dram(&self) -> u64 {
@@ -66,10 +109,11 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.reserved().overlaps(base, size)
     }
 
-    /// The region of memory that holds page frame `pfn`, as frame numbers (both rounded down), and its node.
+    /// The region of memory that holds page frame `pfn`, as frame numbers (both rounded down), and its node. `None` too if there
+    /// is no such address.
     #[must_use]
     pub fn search_pfn_nid(&self, pfn: u64) -> Option<(u64, u64, NodeId)> {
-        let r = self.memory().search(pfn.wrapping_mul(PAGE_SIZE))?;
+        let r = self.memory().search(pfn.checked_mul(PAGE_SIZE)?)?;
         Some((r.base / PAGE_SIZE, r.end() / PAGE_SIZE, r.nid))
     }
 

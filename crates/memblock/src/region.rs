@@ -17,6 +17,8 @@ bitflags::bitflags! {
         const DRIVER_MANAGED = 8;
         /// A reserved region whose page structures need no initialisation.
         const RSRV_NOINIT = 16;
+        /// A reserved region that is the kernel's own, as told to [`Memblock::reserve_kern`](crate::Memblock::reserve_kern).
+        const RSRV_KERN = 32;
     }
 }
 
@@ -105,6 +107,43 @@ impl Region {
     pub const fn end(&self) -> u64 {
         // Regions never pass the end of the address space; one that C code made up may, and then wraps as there.
         self.base.wrapping_add(self.size)
+    }
+
+    /// Whether it is memory that may be unplugged.
+    ///
+    /// ```
+    /// use samara_memblock::{Flags, Region};
+    /// let r = Region { flags: Flags::HOTPLUG | Flags::MIRROR, ..Region::EMPTY };
+    /// assert!(r.is_hotpluggable() && r.is_mirror());
+    /// assert!(!r.is_nomap() && !r.is_driver_managed() && !r.is_reserved_noinit());
+    /// ```
+    #[must_use]
+    pub const fn is_hotpluggable(&self) -> bool {
+        self.flags.contains(Flags::HOTPLUG)
+    }
+
+    /// Whether it is memory that the hardware keeps twice.
+    #[must_use]
+    pub const fn is_mirror(&self) -> bool {
+        self.flags.contains(Flags::MIRROR)
+    }
+
+    /// Whether it is memory that must not be mapped.
+    #[must_use]
+    pub const fn is_nomap(&self) -> bool {
+        self.flags.contains(Flags::NOMAP)
+    }
+
+    /// Whether it is memory that a driver brought and manages.
+    #[must_use]
+    pub const fn is_driver_managed(&self) -> bool {
+        self.flags.contains(Flags::DRIVER_MANAGED)
+    }
+
+    /// Whether it is reserved and its page structures need no initialisation.
+    #[must_use]
+    pub const fn is_reserved_noinit(&self) -> bool {
+        self.flags.contains(Flags::RSRV_NOINIT)
     }
 
     /// Flags and node: what has to agree for two neighbours to merge.

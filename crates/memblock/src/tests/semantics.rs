@@ -389,7 +389,10 @@ fn physical_memory_stays() {
     m.reserve(0x2000, 0x1000).unwrap();
     m.enforce_memory_limit(0x1000);
     assert_eq!(m.physmem().total_size(), 0x8000);
-    let free: Vec<_> = m.free_physmem_ranges().map(|s| (s.start, s.end)).collect();
+    let free: Vec<_> = m
+        .ranges(Kind::Physmem, Some(Kind::Reserved))
+        .map(|s| (s.start, s.end))
+        .collect();
     assert_eq!(
         free,
         [(0x1000, 0x9000)],
@@ -428,6 +431,26 @@ fn packed_positions() {
         back.push((span.start, span.end));
     }
     assert_eq!(back, [(0x8800, 0x9000), (0x3000, 0x4800), (0x1000, 0x2000)]);
+}
+
+/// Reserved regions that touch but differ in nodes have nothing free between them.
+#[test]
+fn touching_regions_leave_no_empty_piece() {
+    let mut s = storage::<8>();
+    let mut m = Memblock::new(&mut s);
+    m.add(0x1000, 0x9000).unwrap();
+    m.reserve_node(0x2000, 0x1000, NodeId(0), Flags::NONE)
+        .unwrap();
+    m.reserve_node(0x3000, 0x1000, NodeId(1), Flags::NONE)
+        .unwrap();
+    let free = m.free_ranges(NodeId::NONE, Flags::NONE);
+    let pieces = [0x1000..0x2000, 0x4000..0xa000];
+    assert!(free.clone().map(|s| s.start..s.end).eq(pieces.clone()));
+    assert!(
+        free.rev()
+            .map(|s| s.start..s.end)
+            .eq(pieces.into_iter().rev())
+    );
 }
 
 #[test]

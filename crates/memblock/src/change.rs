@@ -1,0 +1,269 @@
+//! The calls that change regions: adding, reserving, removing, freeing, and setting nodes and flags.
+//!
+//! Each one finds out what room it needs, has the array grow if need be, and then changes it; what fails has changed nothing.
+
+use core::ops::Range;
+
+use crate::Error;
+use crate::add::Stopped;
+use crate::isolate::Splits;
+use crate::map::PhysMap;
+use crate::memblock::{Kind, Memblock};
+use crate::region::{Flags, NodeId, Region, capped_end};
+
+impl<M: PhysMap> Memblock<'_, M> {
+    /// Adds memory `base .. base + size` that belongs to no node. A sum beyond the address space is capped at its last byte,
+    /// which is never part of a region; an empty range is no error. What is there already keeps its flags and node.
+    ///
+    /// O(log n), and up to three memmoves of what lies above; amortised O(1) above all others.
+    ///
+    /// # Errors
+    /// [`Error::ArrayFull`] when there is no room and the array cannot grow; nothing has changed then.
+    pub fn add(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.add_range(Kind::Memory, base, size, Flags::NONE, NodeId::NONE)
+    }
+
+    /// Adds memory that belongs to a node and has flags. See [`add`](Self::add).
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn add_node(
+        &mut self,
+        base: u64,
+        size: u64,
+        nid: NodeId,
+        flags: Flags,
+    ) -> Result<(), Error> {
+        self.add_range(Kind::Memory, base, size, flags, nid)
+    }
+
+    /// Reserves `base .. base + size`, whether it is memory or not. See [`add`](Self::add) for the details.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn reserve(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.add_range(Kind::Reserved, base, size, Flags::NONE, NodeId::NONE)
+    }
+
+    /// Reserves a range with a node and flags.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn reserve_node(
+        &mut self,
+        base: u64,
+        size: u64,
+        nid: NodeId,
+        flags: Flags,
+    ) -> Result<(), Error> {
+        self.add_range(Kind::Reserved, base, size, flags, nid)
+    }
+
+    /// Reserves a range for the kernel itself: with [`Flags::RSRV_KERN`], so that
+    /// [`reserved_kern_size`](Self::reserved_kern_size) counts it.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn reserve_kern(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.add_range(Kind::Reserved, base, size, Flags::RSRV_KERN, NodeId::NONE)
+    }
+
+    /// Notes that memory is physically there. Limits and removals leave these regions alone.
+    ///
+    /// # Errors
+    /// As for [`add`](Self::add).
+    pub fn physmem_add(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.add_range(Kind::Physmem, base, size, Flags::NONE, NodeId::NONE)
+    }
+
+    /// Takes `base .. base + size` out of memory. Parts that are no memory do not matter. O(log n) and one memmove.
+    ///
+    /// # Errors
+    /// [`Error::ArrayFull`] when a region has to be split, there is no room, and the array cannot grow; nothing has changed
+    /// then.
+    pub fn remove(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.remove_range(Kind::Memory, base, size)
+    }
+
+    /// Frees `base .. base + size`: Linux's `memblock_phys_free`. Parts that are not reserved do not matter.
+    ///
+    /// # Errors
+    /// As for [`remove`](Self::remove).
+    pub fn free(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.remove_range(Kind::Reserved, base, size)
+    }
+
+    /// Gives all regions of a kind within `base .. base + size` a node, splitting regions at its ends.
+    ///
+    /// # Errors
+    /// [`Error::ArrayFull`] when splitting needs room that there is none; nothing has changed then.
+    pub fn set_node(&mut self, base: u64, size: u64, kind: Kind, nid: NodeId) -> Result<(), Error> {
+        let nid = nid.canonical();
+        self.change(kind, base, size, |r| r.nid = nid)
+    }
+
+    fn set_flag(
+        &mut self,
+        kind: Kind,
+        base: u64,
+        size: u64,
+        flag: Flags,
+        on: bool,
+    ) -> Result<(), Error> {
+        self.change(kind, base, size, |r| r.flags.set(flag, on))
+    }
+
+    /// Marks memory as hot-pluggable.
+    ///
+    /// # Errors
+    /// As for [`set_node`](Self::set_node); so for all that mark and clear.
+    pub fn mark_hotplug(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.set_flag(Kind::Memory, base, size, Flags::HOTPLUG, true)
+    }
+
+    /// Marks memory as not hot-pluggable.
+    ///
+    /// # Errors
+    /// As for [`set_node`](Self::set_node).
+    pub fn clear_hotplug(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.set_flag(Kind::Memory, base, size, Flags::HOTPLUG, false)
+    }
+
+    /// Marks memory as mirrored, and has allocations prefer mirrored memory from now on.
+    ///
+    /// # Errors
+    /// As for [`set_node`](Self::set_node).
+    pub fn mark_mirror(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.set_flag(Kind::Memory, base, size, Flags::MIRROR, true)?;
+        self.has_mirror = true;
+        Ok(())
+    }
+
+    /// Marks memory as not to be mapped: it stays memory, but is never allocated or handed to the page allocator.
+    ///
+    /// # Errors
+    /// As for [`set_node`](Self::set_node).
+    pub fn mark_nomap(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.set_flag(Kind::Memory, base, size, Flags::NOMAP, true)
+    }
+
+    /// Takes back [`mark_nomap`](Self::mark_nomap).
+    ///
+    /// # Errors
+    /// As for [`set_node`](Self::set_node).
+    pub fn clear_nomap(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.set_flag(Kind::Memory, base, size, Flags::NOMAP, false)
+    }
+
+    /// Marks reserved regions as needing no initialised page structures.
+    ///
+    /// # Errors
+    /// As for [`set_node`](Self::set_node).
+    pub fn reserved_mark_noinit(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.set_flag(Kind::Reserved, base, size, Flags::RSRV_NOINIT, true)
+    }
+
+    pub(crate) fn add_range(
+        &mut self,
+        kind: Kind,
+        base: u64,
+        size: u64,
+        flags: Flags,
+        nid: NodeId,
+    ) -> Result<(), Error> {
+        let end = capped_end(base, size);
+        if base == end {
+            return Ok(());
+        }
+        let (flags, nid) = (flags.difference(Flags::FRESH), nid.canonical());
+        match self.array(kind).insert_while_room(base, end, flags, nid) {
+            Ok(()) => Ok(()),
+            Err(stopped) => self.resume_add(kind, base..end, flags, nid, stopped),
+        }
+    }
+
+    #[cold]
+    fn resume_add(
+        &mut self,
+        kind: Kind,
+        range: Range<u64>,
+        flags: Flags,
+        nid: NodeId,
+        stopped: Stopped,
+    ) -> Result<(), Error> {
+        let mut stopped = stopped;
+        loop {
+            let freed = match self.grow(kind, stopped.missing, &taken(kind, &range)) {
+                Ok(freed) => freed,
+                Err(error) => {
+                    self.array(kind).undo(range.start, range.end);
+                    return Err(error);
+                }
+            };
+            // Where the old array was is free now. Should that be part of what is being reserved, it has to go in (again).
+            let mut from = stopped.resume;
+            if kind == Kind::Reserved && freed.start < from && range.start < freed.end {
+                from = range.start.max(freed.start);
+            }
+            match self
+                .array(kind)
+                .insert_while_room(from, range.end, flags, nid)
+            {
+                Ok(()) => {
+                    self.array(kind).finish(range.start, range.end);
+                    return Ok(());
+                }
+                // Not reached: `grow` makes room for all that is missing. If it were, it would be one more round.
+                Err(again) => stopped = again,
+            }
+        }
+    }
+
+    pub(crate) fn remove_range(&mut self, kind: Kind, base: u64, size: u64) -> Result<(), Error> {
+        let end = capped_end(base, size);
+        if base == end {
+            return Ok(());
+        }
+        if self.array(kind).splits(base, end) == Splits::OneInTwo && !self.array(kind).has_room(1) {
+            self.grow(kind, 1, &(base..end))?;
+        }
+        self.array(kind).cut(base, end);
+        Ok(())
+    }
+
+    fn change(
+        &mut self,
+        kind: Kind,
+        base: u64,
+        size: u64,
+        set: impl Fn(&mut Region),
+    ) -> Result<(), Error> {
+        let end = capped_end(base, size);
+        if base == end {
+            return Ok(());
+        }
+        self.isolate(kind, base, end)?;
+        self.array(kind).set(base, end, set);
+        Ok(())
+    }
+
+    /// Splits regions so that none reaches across `base` or `end`.
+    pub(crate) fn isolate(&mut self, kind: Kind, base: u64, end: u64) -> Result<(), Error> {
+        let missing = self.array(kind).splits(base, end).count();
+        if !self.array(kind).has_room(missing) {
+            self.grow(kind, missing, &taken(kind, &(base..end)))?;
+        }
+        self.array(kind).split_at(base);
+        self.array(kind).split_at(end);
+        Ok(())
+    }
+}
+
+/// What a grown array must keep out of while `range` of a kind is being worked on: adding memory does not make it used.
+fn taken(kind: Kind, range: &Range<u64>) -> Range<u64> {
+    if kind == Kind::Reserved {
+        range.clone()
+    } else {
+        0..0
+    }
+}
