@@ -1,15 +1,18 @@
 //! The end of memblock's time: handing what is free to a page allocator.
+//!
+//! From then on exactly the free frames (see `frames.rs`) are the page allocator's. Each call that changes what is free keeps
+//! that so: freeing gives the frames that it makes free, reserving first claims those that it takes.
 
 use core::iter::FusedIterator;
 use core::ops::{Deref, Range};
 
-use crate::array::RegionType;
+use crate::Error;
 use crate::cursor::Span;
+use crate::frames::whole;
 use crate::isolate::Splits;
 use crate::map::PhysMap;
-use crate::memblock::{Kind, Memblock, PAGE_SIZE};
+use crate::memblock::{Kind, Memblock};
 use crate::region::{Flags, NodeId, capped_end};
-use crate::{Error, Region};
 
 /// What takes over from memblock: an allocator of page frames.
 ///
@@ -17,6 +20,12 @@ use crate::{Error, Region};
 pub trait PageAllocator {
     /// Takes in frames, given as numbers. They were never given before, or were claimed since.
     fn free_pages(&mut self, frames: Range<u64>);
+
+    /// The same, told the node of the memory ([`NodeId::NONE`] if it has none): for allocators that keep nodes apart.
+    fn free_node_pages(&mut self, frames: Range<u64>, nid: NodeId) {
+        let _ = nid;
+        self.free_pages(frames);
+    }
 
     /// Gives back certain frames if all of them are free, and says whether it did. An allocator that cannot do so refuses.
     fn claim_pages(&mut self, frames: Range<u64>) -> bool {
@@ -74,11 +83,12 @@ impl<'s, M: PhysMap> Deref for Released<'s, M> {
 }
 
 impl<'s, M: PhysMap> Memblock<'s, M> {
-    /// Hands every whole free frame to a page allocator, lowest first, and returns how many there were.
+    /// Hands every free frame ([`free_frames`](Self::free_frames)) to a page allocator, lowest first, and returns how many there
+    /// were.
     ///
     /// Memory that must not be mapped or that a driver manages is left out; hot-pluggable memory is not, and is no longer
     /// marked as such afterwards. A frame of which any part is reserved stays. Nothing can be allocated here from now on, so
-    /// that no frame has two owners.
+    /// that no frame has two owners. Linux's `memblock_free_all`.
     ///
     /// ```
     /// use samara_memblock::{Memblock, PageAllocator, Storage};
@@ -102,25 +112,94 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
     /// # Ok::<(), samara_memblock::Error>(())
     /// ```
     pub fn release(mut self, pages: &mut impl PageAllocator) -> (Released<'s, M>, u64) {
+        self.close();
+        let count = self.hand_out(pages);
+        (Released { memblock: self }, count)
+    }
+
+    /// First step of [`release`](Self::release), for a memblock that cannot be moved, such as one that C code shares: arrays no
+    /// longer grow, and no memory counts as hot-pluggable. Afterwards [`hand_out`](Self::hand_out), and the caller sees to it that
+    /// nothing is allocated any more.
+    pub fn close(&mut self) {
         self.can_resize = false;
         // The whole array, so that no region is split and no room needed.
         self.array(Kind::Memory)
             .set(0, u64::MAX, |r| r.flags.remove(Flags::HOTPLUG));
-        let mut count = 0;
-        for span in self.free_ranges(NodeId::NONE, Flags::NONE) {
-            let frames = whole_frames(span.start, span.end);
-            if !frames.is_empty() {
-                count += frames.end - frames.start;
-                pages.free_pages(frames);
+    }
+
+    /// Second step of [`release`](Self::release): gives all free frames and says how many there are. The page allocator may ask
+    /// this memblock questions meanwhile.
+    pub fn hand_out(&self, pages: &mut impl PageAllocator) -> u64 {
+        give(self.free_frames(NodeId::NONE), pages)
+    }
+
+    /// First step of freeing `base .. base + size` after everything has been handed out, see [`Released::free_late`]: gives the frames
+    /// that become free and says how many they are. [`free`](Self::free) is to follow, and cannot fail.
+    ///
+    /// # Errors
+    /// [`Error::ArrayFull`] when a reserved region has to be split and there is no room; nothing was given then.
+    pub fn hand_out_freed(
+        &self,
+        base: u64,
+        size: u64,
+        pages: &mut impl PageAllocator,
+    ) -> Result<u64, Error> {
+        let end = capped_end(base, size);
+        let reserved = self.reserved();
+        if base < end && reserved.splits(base, end) == Splits::OneInTwo && !reserved.has_room(1) {
+            return Err(Error::ArrayFull);
+        }
+        Ok(give(self.frames_freed_by(base, size), pages))
+    }
+
+    /// First step of reserving `base .. base + size` after everything has been handed out, see [`Released::reserve_late`]: claims
+    /// the frames that stop being free, all or none. Reserving is to follow; should it fail, [`hand_back`](Self::hand_back)
+    /// undoes this.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] when some frame is in use; nothing has been claimed then.
+    pub fn claim(&self, base: u64, size: u64, pages: &mut impl PageAllocator) -> Result<(), Error> {
+        let taken = || self.frames_taken_by(base, size);
+        for (i, span) in taken().enumerate() {
+            if !pages.claim_pages(span.start..span.end) {
+                give(taken().take(i), pages);
+                return Err(Error::NoMemory);
             }
         }
-        (Released { memblock: self }, count)
+        Ok(())
+    }
+
+    /// Undoes [`claim`](Self::claim) of the same range.
+    pub fn hand_back(&self, base: u64, size: u64, pages: &mut impl PageAllocator) {
+        give(self.frames_taken_by(base, size), pages);
+    }
+
+    /// Forgets everything, as [`clear`](Self::clear) does, and returns the frames that arrays lay in which had grown. Once
+    /// everything has been handed out, these are the page allocator's, too.
+    pub fn dismantle(&mut self) -> impl Iterator<Item = Span> + use<M> {
+        let arrays = Kind::ALL.map(|kind| {
+            let grown = self.grown[kind as usize];
+            let in_use = grown.size > 0 && grown.regions == self.regions(kind).as_ptr();
+            in_use.then(|| {
+                let frames = whole(grown.base, grown.base + grown.size);
+                Span {
+                    start: frames.start,
+                    end: frames.end,
+                    nid: self
+                        .memory()
+                        .search(grown.base)
+                        .map_or(NodeId::NONE, |r| r.nid),
+                }
+            })
+        });
+        self.clear();
+        arrays.into_iter().flatten()
     }
 }
 
 impl<M: PhysMap> Released<'_, M> {
-    /// Frees `base .. base + size` late: whole frames that were reserved memory go to the page allocator. Linux's
-    /// `memblock_free_late`. Returns how many frames there were.
+    /// Frees `base .. base + size` late: the frames that become free by it ([`Memblock::frames_freed_by`]) go to the page allocator.
+    /// Returns how many there were. What is not reserved does not matter. Linux's `memblock_free_late`.
     ///
     /// # Errors
     /// [`Error::ArrayFull`] when a reserved region has to be split and there is no room; nothing has changed then.
@@ -130,25 +209,8 @@ impl<M: PhysMap> Released<'_, M> {
         size: u64,
         pages: &mut impl PageAllocator,
     ) -> Result<u64, Error> {
-        let end = capped_end(base, size);
-        let reserved = self.memblock.reserved();
-        if reserved.splits(base, end) == Splits::OneInTwo && !reserved.has_room(1) {
-            return Err(Error::ArrayFull);
-        }
-        let mut count = 0;
-        for r in touching(reserved, base, end) {
-            for span in self.memblock.mem_ranges(NodeId::NONE, Flags::NONE) {
-                let frames = whole_frames(
-                    span.start.max(r.base).max(base),
-                    span.end.min(r.end()).min(end),
-                );
-                if !frames.is_empty() {
-                    count += frames.end - frames.start;
-                    pages.free_pages(frames);
-                }
-            }
-        }
-        self.memblock.array(Kind::Reserved).cut(base, end);
+        let count = self.memblock.hand_out_freed(base, size, pages)?;
+        self.memblock.free(base, size)?;
         Ok(count)
     }
 
@@ -163,66 +225,29 @@ impl<M: PhysMap> Released<'_, M> {
         size: u64,
         pages: &mut impl PageAllocator,
     ) -> Result<(), Error> {
-        let end = capped_end(base, size);
-        let mut claimed = 0;
-        let mut result = Ok(());
-        for span in self.memblock.free_ranges(NodeId::NONE, Flags::NONE) {
-            if let Some(frames) = handed_out(span, base, end) {
-                if !pages.claim_pages(frames) {
-                    result = Err(Error::NoMemory);
-                    break;
-                }
-                claimed += 1;
-            }
+        self.memblock.claim(base, size, pages)?;
+        let reserved = self.memblock.reserve(base, size);
+        if reserved.is_err() {
+            self.memblock.hand_back(base, size, pages);
         }
-        if result.is_ok() {
-            result = self.memblock.reserve(base, size);
-        }
-        if result.is_err() {
-            let spans = self.memblock.free_ranges(NodeId::NONE, Flags::NONE);
-            for frames in spans
-                .filter_map(|span| handed_out(span, base, end))
-                .take(claimed)
-            {
-                pages.free_pages(frames);
-            }
-        }
-        result
+        reserved
     }
 
-    /// Gives up memblock: what its arrays occupied goes to the page allocator too. Returns how many frames that is.
-    pub fn discard(self, pages: &mut impl PageAllocator) -> u64 {
-        let mut count = 0;
-        for kind in Kind::ALL {
-            let grown = self.memblock.grown[kind as usize];
-            if grown.size > 0 && grown.regions == self.memblock.regions(kind).as_ptr() {
-                let frames = whole_frames(grown.base, grown.base + grown.size);
-                count += frames.end - frames.start;
-                pages.free_pages(frames);
-            }
-        }
-        count
+    /// Gives up memblock: what its arrays occupied goes to the page allocator too. Returns how many frames that is. Linux's
+    /// `memblock_discard`.
+    pub fn discard(mut self, pages: &mut impl PageAllocator) -> u64 {
+        give(self.memblock.dismantle(), pages)
     }
 }
 
-fn whole_frames(start: u64, end: u64) -> Range<u64> {
-    start.div_ceil(PAGE_SIZE)..end / PAGE_SIZE
-}
-
-fn touching(regions: &RegionType, base: u64, end: u64) -> impl Iterator<Item = &Region> {
-    regions[regions.first_ending_after(base)..]
-        .iter()
-        .take_while(move |r| r.base < end)
-}
-
-/// The frames of a free piece that were handed out and share a byte with `base..end`.
-fn handed_out(span: Span, base: u64, end: u64) -> Option<Range<u64>> {
-    if base == end {
-        return None;
+/// Gives frames to a page allocator and says how many they were.
+fn give(frames: impl Iterator<Item = Span>, pages: &mut impl PageAllocator) -> u64 {
+    let mut count = 0;
+    for span in frames {
+        count += span.end - span.start;
+        pages.free_node_pages(span.start..span.end, span.nid);
     }
-    let whole = whole_frames(span.start, span.end);
-    let frames = whole.start.max(base / PAGE_SIZE)..whole.end.min(end.div_ceil(PAGE_SIZE));
-    (!frames.is_empty()).then_some(frames)
+    count
 }
 
 #[cfg(feature = "buddy_system_allocator")]

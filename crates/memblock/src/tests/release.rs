@@ -92,6 +92,179 @@ fn late_reserve_and_free() {
 }
 
 #[test]
+fn a_frame_freed_in_two_parts_is_given_with_the_second() {
+    let mut s = storage::<8>();
+    let mut m = Memblock::new(&mut s);
+    m.add(0, 0x10_000).unwrap();
+    m.reserve(0x4000, 0x1000).unwrap();
+    let mut frames = Frames::default();
+    let (mut late, _) = m.release(&mut frames);
+    assert_eq!(late.free_late(0x4000, 0x800, &mut frames), Ok(0));
+    assert_eq!(late.free_late(0x4800, 0x800, &mut frames), Ok(1));
+    assert!(frames.free.contains(&4));
+}
+
+#[test]
+fn a_frame_in_two_reserved_regions_is_given_once() {
+    let mut s = storage::<8>();
+    let mut m = Memblock::new(&mut s);
+    m.add(0, 0x10_000).unwrap();
+    m.reserve_node(0x4000, 0x800, NodeId(0), Flags::NONE)
+        .unwrap();
+    m.reserve_node(0x4800, 0x400, NodeId(1), Flags::NONE)
+        .unwrap();
+    m.reserve(0x4e00, 0x1000).unwrap();
+    let mut frames = Frames::default();
+    let (mut late, _) = m.release(&mut frames);
+    assert_eq!(late.free_late(0x4000, 0x1e00, &mut frames), Ok(2));
+    assert_eq!(late.reserved_size(), 0);
+}
+
+#[test]
+fn freeing_nothing_late_needs_no_room() {
+    let mut s = storage::<1>();
+    let mut m = Memblock::new(&mut s);
+    m.add(0, 0x10_000).unwrap();
+    m.reserve(0x4000, 0x2000).unwrap();
+    let mut frames = Frames::default();
+    let (mut late, _) = m.release(&mut frames);
+    assert_eq!(late.free_late(0x5000, 0, &mut frames), Ok(0));
+    assert_eq!(late.free_late(u64::MAX, u64::MAX, &mut frames), Ok(0));
+    assert_eq!(late.free_late(0, u64::MAX, &mut frames), Ok(2));
+}
+
+/// An allocator of some node's frames is told which node they are of.
+#[test]
+fn nodes_are_told() {
+    struct Nodes(Vec<(Range<u64>, NodeId)>);
+    impl PageAllocator for Nodes {
+        fn free_pages(&mut self, _: Range<u64>) {
+            unreachable!()
+        }
+        fn free_node_pages(&mut self, frames: Range<u64>, nid: NodeId) {
+            self.0.push((frames, nid));
+        }
+    }
+    let mut s = storage::<8>();
+    let mut m = Memblock::new(&mut s);
+    m.add_node(0x1000, 0x2000, NodeId(0), Flags::NONE).unwrap();
+    m.add_node(0x3000, 0x2000, NodeId(1), Flags::NONE).unwrap();
+    m.reserve(0x2000, 0x2000).unwrap();
+    let mut nodes = Nodes(Vec::new());
+    let (mut late, _) = m.release(&mut nodes);
+    late.free_late(0, u64::MAX, &mut nodes).unwrap();
+    let (n0, n1) = (NodeId(0), NodeId(1));
+    assert_eq!(nodes.0, [(1..2, n0), (4..5, n1), (2..3, n0), (3..4, n1)]);
+}
+
+/// Random histories after everything was handed out: exactly the free frames are the page allocator's, whatever is freed, reserved and
+/// refused.
+#[test]
+fn the_page_allocator_has_exactly_the_free_frames() {
+    let mut state = 7u64;
+    let mut draw = |n: u64| {
+        state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+        (state >> 33) % n
+    };
+    const UNITS: usize = 160;
+    const UNIT: u64 = 0x400;
+    for round in 0..if cfg!(miri) { 3 } else { 400 } {
+        // Per unit: the memory region that it is of, if it may be handed out, and whether it is reserved.
+        let (mut memory, mut reserved) = (vec![None; UNITS], vec![false; UNITS]);
+        let mut s = storage::<24>();
+        let mut m = Memblock::new(&mut s);
+        for i in 0..6 {
+            let (from, len) = (draw(UNITS as u64), draw(40) + 1);
+            let to = (from + len).min(UNITS as u64);
+            let flags = [Flags::NONE, Flags::NONE, Flags::HOTPLUG, Flags::NOMAP][draw(4) as usize];
+            if memory[from as usize..to as usize]
+                .iter()
+                .all(|u| u.is_none())
+                && m.add_node(from * UNIT, (to - from) * UNIT, NodeId(i), flags)
+                    .is_ok()
+            {
+                memory[from as usize..to as usize].fill(Some((i, flags != Flags::NOMAP)));
+            }
+        }
+        let mut frames = Frames::default();
+        let step = |late: Option<&mut crate::Released<'_, crate::Unmapped>>,
+                    frames: &mut Frames,
+                    reserved: &[bool]| {
+            let expected: BTreeSet<u64> = (0..UNITS as u64 / 4)
+                .filter(|f| {
+                    let units = *f as usize * 4..*f as usize * 4 + 4;
+                    let first = memory[units.start];
+                    first.is_some_and(|(_, given)| given)
+                        && memory[units.clone()].iter().all(|u| *u == first)
+                        && !reserved[units].contains(&true)
+                })
+                .collect();
+            if let Some(late) = late {
+                let free: BTreeSet<u64> = late
+                    .free_frames(NodeId::NONE)
+                    .flat_map(|s| s.start..s.end)
+                    .collect();
+                assert_eq!(free, expected);
+            }
+            assert_eq!(frames.free, expected, "round {round}");
+        };
+        for _ in 0..8 {
+            let (from, to) = (draw(UNITS as u64), draw(UNITS as u64));
+            if from < to && to - from < 30 {
+                m.reserve(from * UNIT, (to - from) * UNIT).unwrap();
+                reserved[from as usize..to as usize].fill(true);
+            }
+        }
+        let count_before: u64 = m.free_frames(NodeId::NONE).map(|s| s.end - s.start).sum();
+        let (mut late, count) = m.release(&mut frames);
+        assert!(count >= count_before);
+        step(Some(&mut late), &mut frames, &reserved);
+        for _ in 0..40 {
+            let from = draw(UNITS as u64);
+            let to = (from + draw(24)).min(UNITS as u64);
+            let (base, size) = (from * UNIT, (to - from) * UNIT);
+            let units = from as usize..to as usize;
+            let before = frames.free.len() as u64;
+            if draw(2) == 0 {
+                let told: u64 = late
+                    .frames_freed_by(base, size)
+                    .map(|s| s.end - s.start)
+                    .sum();
+                match late.free_late(base, size, &mut frames) {
+                    Ok(n) => {
+                        reserved[units].fill(false);
+                        assert_eq!((n, before + n), (told, frames.free.len() as u64));
+                    }
+                    Err(error) => assert_eq!(error, Error::ArrayFull),
+                }
+            } else {
+                // Something is in use now and then.
+                let in_use = frames.free.iter().copied().nth(draw(64) as usize);
+                let hit = in_use.is_some_and(|f| {
+                    frames.free.remove(&f);
+                    units.start < f as usize * 4 + 4
+                        && f as usize * 4 < units.end
+                        && !units.is_empty()
+                });
+                match late.reserve_late(base, size, &mut frames) {
+                    Ok(()) => {
+                        assert!(!hit);
+                        reserved[units].fill(true);
+                    }
+                    Err(Error::NoMemory) => assert!(hit),
+                    Err(error) => assert_eq!(error, Error::ArrayFull),
+                }
+                if let Some(f) = in_use {
+                    frames.free.insert(f);
+                }
+            }
+            super::arena::check(&late);
+            step(Some(&mut late), &mut frames, &reserved);
+        }
+    }
+}
+
+#[test]
 fn arrays_are_discarded() {
     let arena = Arena::new(0x10_0000, 0x8000);
     let mut s = storage::<1>();
