@@ -53,9 +53,9 @@ impl RegionType {
             ..r
         };
         self.storage()[i].size = addr - r.base;
-        // `insert_at` adds the size, which was part of the total before.
-        self.insert_at(i + 1, upper);
+        // `insert_at` adds the size, which is part of the total already; both together may be more than there are addresses.
         *self.total_mut() -= upper.size;
+        self.insert_at(i + 1, upper);
     }
 
     /// Takes `base..end` out. One memmove. There is room if a region is cut in two.

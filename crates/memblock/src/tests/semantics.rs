@@ -69,6 +69,20 @@ fn sizes_are_capped() {
     assert_eq!(m.memory().len(), 0);
 }
 
+/// The sum of all sizes nearly fills its 64 bits, and must not pass them while a region is being split.
+#[test]
+fn splitting_nearly_everything() {
+    let mut s = storage::<8>();
+    let mut m = Memblock::new(&mut s);
+    m.add(0, u64::MAX).unwrap();
+    m.mark_nomap(0x1000, u64::MAX).unwrap();
+    check(&m);
+    assert_eq!((m.memory().len(), m.phys_mem_size()), (2, u64::MAX));
+    m.remove(0x2000, u64::MAX - 0x4000).unwrap();
+    check(&m);
+    assert_eq!(m.phys_mem_size(), 0x4000);
+}
+
 #[test]
 fn what_is_there_keeps_flags_and_node() {
     let mut s = storage::<8>();
