@@ -1,9 +1,15 @@
-//! Compiles C programs against the headers, links them with the libraries as users do, and runs them.
+//! Compiles the C tests and examples of memblock, links them with the libraries as users do, and runs them.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a test says what went wrong by panicking"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+const C: [&str; 4] = ["-std=gnu11", "-Wall", "-Wextra", "-Werror"];
 
 /// Where cargo puts the libraries: beside the test's own executable.
 fn library(name: &str) -> PathBuf {
@@ -23,75 +29,122 @@ fn library(name: &str) -> PathBuf {
     newest.unwrap_or_else(|| panic!("{name} is not in {}", dir.display()))
 }
 
-fn compiler() -> Option<&'static str> {
-    let found = ["cc", "gcc", "clang"]
-        .into_iter()
-        .find(|cc| Command::new(cc).arg("--version").output().is_ok());
-    if found.is_none() {
-        eprintln!("skipped: no C compiler (install gcc)");
-    }
-    found
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-fn run(cc: &str, language: &str, source: &str, link: &Path, name: &str) {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
-    let built = Command::new(cc)
-        .args([
-            "-x",
-            language,
-            "-Wall",
-            "-Wextra",
-            "-Werror",
-            "-Wno-write-strings",
-            // The library's own width: these tests also run for 32-bit targets.
-            if cfg!(target_pointer_width = "32") {
-                "-m32"
-            } else {
-                "-m64"
-            },
-            "-g",
-            "-O1",
-            "-I",
-        ])
-        .arg(root.join("include"))
-        .arg(root.join("tests/c").join(source))
+/// Builds a source below the crate's root, runs the program, and gives what it wrote.
+fn run(compiler: &str, flags: &[&str], source: &str, library_name: &str, name: &str) -> String {
+    let link = library(library_name);
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("memblock-{name}"));
+    // The library's own width: these tests also run for 32-bit targets.
+    let width = if cfg!(target_pointer_width = "32") {
+        "-m32"
+    } else {
+        "-m64"
+    };
+    let built = Command::new(compiler)
+        .args(flags)
+        .args([width, "-g", "-O1", "-I"])
+        .arg(root().join("include"))
+        .arg(root().join(source))
         .args(["-x", "none"])
-        .arg(link)
+        .arg(&link)
         .args(["-lpthread", "-ldl", "-lm", "-o"])
         .arg(&program)
         .output()
-        .unwrap();
+        .unwrap_or_else(|error| panic!("{compiler} is needed (Debian's gcc, g++): {error}"));
     assert!(
         built.status.success(),
-        "{}",
+        "{source}: {}",
         String::from_utf8_lossy(&built.stderr)
     );
     let ran = Command::new(&program)
         .env("LD_LIBRARY_PATH", link.parent().unwrap())
         .output()
         .unwrap();
-    let (out, err) = (
-        String::from_utf8_lossy(&ran.stdout),
-        String::from_utf8_lossy(&ran.stderr),
-    );
+    let out = String::from_utf8_lossy(&ran.stdout).into_owned();
     assert!(
-        ran.status.success() && out == "ok\n",
-        "{}\n{out}{err}",
-        ran.status
+        ran.status.success(),
+        "{source}: {}\n{out}{}",
+        ran.status,
+        String::from_utf8_lossy(&ran.stderr)
     );
+    out
+}
+
+/// A test in C against the static library; it says `ok` and nothing else.
+fn passes(name: &str) {
+    let source = format!("tests/c/{name}.c");
+    assert_eq!(run("cc", &C, &source, "libsamara.a", name), "ok\n");
 }
 
 #[test]
 fn boot_with_the_static_library() {
-    if let Some(cc) = compiler() {
-        run(cc, "c", "boot.c", &library("libsamara.a"), "boot-static");
-    }
+    passes("boot");
 }
 
 #[test]
 fn boot_with_the_shared_library() {
-    if let Some(cc) = compiler() {
-        run(cc, "c", "boot.c", &library("libsamara.so"), "boot-shared");
+    let out = run("cc", &C, "tests/c/boot.c", "libsamara.so", "boot-shared");
+    assert_eq!(out, "ok\n");
+}
+
+#[test]
+fn walks_beside_a_model() {
+    passes("memblock_walks");
+}
+
+#[test]
+fn pages_change_hands() {
+    passes("memblock_hand_over");
+}
+
+#[test]
+fn hostile_callers() {
+    passes("memblock_hostile");
+}
+
+#[test]
+fn the_headers_are_strict_c_of_any_age() {
+    for standard in ["c99", "c11", "gnu17"] {
+        let flag = format!("-std={standard}");
+        let flags = [
+            &flag,
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+            "-pedantic",
+            "-Wc++-compat",
+        ];
+        let source = "tests/c/memblock_strict.c";
+        let out = run("cc", &flags, source, "libsamara.a", standard);
+        assert_eq!(out, "ok\n");
     }
+}
+
+const CPLUSPLUS: [&str; 5] = ["-Wall", "-Wextra", "-Werror", "-xc++", "-pedantic"];
+
+#[test]
+fn the_headers_are_cplusplus_too() {
+    for standard in ["c++11", "c++17", "gnu++20"] {
+        let flag = format!("-std={standard}");
+        let flags = [&[flag.as_str()], &CPLUSPLUS[..]].concat();
+        let source = "tests/c/memblock_strict.c";
+        let out = run("c++", &flags, source, "libsamara.a", standard);
+        assert_eq!(out, "ok\n");
+    }
+}
+
+/// The example is C and C++, and writes what the file beside it says.
+#[test]
+fn example_boot() {
+    let source = "examples/c/memblock_boot.c";
+    let expected = std::fs::read_to_string(root().join("examples/c/memblock_boot.out")).unwrap();
+    let flags = ["-std=c11", "-Wall", "-Wextra", "-Werror", "-pedantic"];
+    let out = run("cc", &flags, source, "libsamara.a", "example");
+    assert_eq!(out, expected);
+    let flags = [&["-std=c++17"], &CPLUSPLUS[..]].concat();
+    let out = run("c++", &flags, source, "libsamara.a", "example-c++");
+    assert_eq!(out, expected);
 }

@@ -61,6 +61,21 @@ pub struct Span {
     pub nid: NodeId,
 }
 
+impl Span {
+    /// The page frames that lie wholly in the piece, if it is in bytes. The range may be empty or reversed.
+    ///
+    /// ```
+    /// use samara_memblock::{NodeId, Span};
+    /// let piece = Span { start: 0x1800, end: 0x4800, nid: NodeId::NONE };
+    /// assert_eq!(piece.frames(), 2..4);
+    /// ```
+    #[inline]
+    #[must_use]
+    pub const fn frames(&self) -> core::ops::Range<u64> {
+        crate::frames::whole(self.start, self.end)
+    }
+}
+
 /// A position in two arrays: `a` counts regions of the first; `b` counts the gaps of the second, gap 0 being below its first
 /// region and gap `len` above its last. Walking down, `a` and `b` are −1 once they have passed the beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -16,7 +16,7 @@ use crate::region::{Flags, NodeId, Region, capped_end};
 
 /// The frames that lie wholly in `start..end`, which may be none.
 #[inline]
-pub(crate) fn whole(start: u64, end: u64) -> Range<u64> {
+pub(crate) const fn whole(start: u64, end: u64) -> Range<u64> {
     start.div_ceil(PAGE_SIZE)..end / PAGE_SIZE
 }
 
@@ -97,8 +97,7 @@ impl Iterator for FreeFrames<'_> {
     type Item = Span;
 
     fn next(&mut self) -> Option<Span> {
-        self.spans
-            .find_map(|s| frames(whole(s.start, s.end), s.nid))
+        self.spans.find_map(|s| frames(s.frames(), s.nid))
     }
 }
 
@@ -107,7 +106,7 @@ impl DoubleEndedIterator for FreeFrames<'_> {
         self.spans
             .by_ref()
             .rev()
-            .find_map(|s| frames(whole(s.start, s.end), s.nid))
+            .find_map(|s| frames(s.frames(), s.nid))
     }
 }
 

@@ -1,0 +1,90 @@
+//! Questions. A hook may ask them.
+
+use core::ffi::{c_int, c_ulong};
+
+use samara_memblock::{NodeId, RegionType};
+
+use super::{PhysAddr, look, narrow, widen};
+
+forward! { look;
+    /// Bytes of memory.
+    fn memblock_phys_mem_size() -> PhysAddr = |m| m.phys_mem_size();
+    /// Bytes reserved.
+    fn memblock_reserved_size() -> PhysAddr = |m| m.reserved_size();
+    /// Bytes reserved for the kernel itself below `limit`, of a node or of any.
+    fn memblock_reserved_kern_size(limit: PhysAddr, nid: c_int) -> PhysAddr = |m| m.reserved_kern_size(limit, NodeId(nid));
+    /// About how many page frames are free.
+    fn memblock_estimated_nr_free_pages() -> c_ulong = |m| narrow(m.estimated_nr_free_pages());
+    /// Where memory begins.
+    fn memblock_start_of_DRAM() -> PhysAddr = |m| m.start_of_dram();
+    /// Where memory ends.
+    fn memblock_end_of_DRAM() -> PhysAddr = |m| m.end_of_dram();
+    /// Whether there is memory.
+    fn memblock_is_memory(addr: PhysAddr) -> bool = |m| m.is_memory(addr);
+    /// Whether there is memory that may be mapped.
+    fn memblock_is_map_memory(addr: PhysAddr) -> bool = |m| m.is_map_memory(addr);
+    /// Whether a range lies within one region of memory.
+    fn memblock_is_region_memory(base: PhysAddr, size: PhysAddr) -> bool = |m| m.is_region_memory(base, size);
+    /// Whether an address is reserved.
+    fn memblock_is_reserved(addr: PhysAddr) -> bool = |m| m.is_reserved(addr);
+    /// Whether any of a range is reserved.
+    fn memblock_is_region_reserved(base: PhysAddr, size: PhysAddr) -> bool = |m| m.is_region_reserved(base, size);
+    /// Whether any memory was marked as mirrored.
+    fn memblock_has_mirror() -> bool = |m| m.has_mirror();
+    /// Whether at most so many bytes belong to no node.
+    fn memblock_validate_numa_coverage(threshold: c_ulong) -> bool = |m| m.validate_numa_coverage(widen(threshold));
+    /// Prints the layout to standard error.
+    fn memblock_dump_all() = |m| eprint!("{}", m.dump());
+}
+
+/// Whether two ranges share a byte: 1 or 0.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub extern "C" fn memblock_addrs_overlap(
+    base1: PhysAddr,
+    size1: PhysAddr,
+    base2: PhysAddr,
+    size2: PhysAddr,
+) -> c_ulong {
+    c_ulong::from(samara_memblock::addrs_overlap(base1, size1, base2, size2))
+}
+
+/// Whether a range shares a byte with a region of an array.
+///
+/// # Safety
+/// `array` is valid.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memblock_overlaps_region(
+    array: *mut RegionType,
+    base: PhysAddr,
+    size: PhysAddr,
+) -> bool {
+    // SAFETY: the caller's duty.
+    unsafe { &*array }.overlaps(base, size)
+}
+
+/// The node of the region that holds a page frame, and that region in frames; −1 if there is none.
+///
+/// # Safety
+/// The pointers are null or valid for writes; one call at a time.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memblock_search_pfn_nid(
+    pfn: c_ulong,
+    start_pfn: *mut c_ulong,
+    end_pfn: *mut c_ulong,
+) -> c_int {
+    // SAFETY: one call at a time.
+    let m = unsafe { look() };
+    let Some((start, end, nid)) = m.search_pfn_nid(widen(pfn)) else {
+        return NodeId::NONE.0;
+    };
+    for (out, value) in [(start_pfn, start), (end_pfn, end)] {
+        if !out.is_null() {
+            // SAFETY: the caller's duty.
+            unsafe { out.write(narrow(value)) };
+        }
+    }
+    nid.0
+}

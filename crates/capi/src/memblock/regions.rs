@@ -1,0 +1,115 @@
+//! What memory there is, and what of it is taken.
+
+use core::ffi::{c_int, c_uint, c_void};
+use core::ptr;
+
+use samara_memblock::{Flags, Kind, NodeId, RegionType};
+
+use super::{PhysAddr, boot, hand_over, status};
+
+forward! { boot;
+    /// Permits the arrays to grow out of memory's own memory, until it is handed over.
+    fn memblock_allow_resize() = |m| if !hand_over::done() {
+        m.allow_resize();
+    };
+    /// Adds memory. 0, or −ENOMEM.
+    fn memblock_add(base: PhysAddr, size: PhysAddr) -> c_int = |m| status(m.add(base, size));
+    /// Adds memory of a node, with flags.
+    fn memblock_add_node(base: PhysAddr, size: PhysAddr, nid: c_int, flags: c_uint) -> c_int
+        = |m| status(m.add_node(base, size, NodeId(nid), Flags::from_bits_retain(flags)));
+    /// Removes memory.
+    fn memblock_remove(base: PhysAddr, size: PhysAddr) -> c_int = |m| status(m.remove(base, size));
+    /// Notes physical memory.
+    fn memblock_physmem_add(base: PhysAddr, size: PhysAddr) -> c_int = |m| status(m.physmem_add(base, size));
+    /// Cuts memory to whole units of `align`.
+    fn memblock_trim_memory(align: PhysAddr) = |m| m.trim_memory(align);
+    /// Keeps so many bytes of memory.
+    fn memblock_enforce_memory_limit(limit: PhysAddr) = |m| m.enforce_memory_limit(limit);
+    /// Keeps memory within a range.
+    fn memblock_cap_memory_range(base: PhysAddr, size: PhysAddr) = |m| m.cap_memory_range(base, size);
+    /// Keeps so many bytes of memory, and all that must not be mapped.
+    fn memblock_mem_limit_remove_map(limit: PhysAddr) = |m| m.mem_limit_remove_map(limit);
+    /// Marks memory as hot-pluggable.
+    fn memblock_mark_hotplug(base: PhysAddr, size: PhysAddr) -> c_int = |m| status(m.mark_hotplug(base, size));
+    /// Takes the mark back.
+    fn memblock_clear_hotplug(base: PhysAddr, size: PhysAddr) -> c_int = |m| status(m.clear_hotplug(base, size));
+    /// Marks memory as mirrored.
+    fn memblock_mark_mirror(base: PhysAddr, size: PhysAddr) -> c_int = |m| status(m.mark_mirror(base, size));
+    /// Marks memory as not to be mapped.
+    fn memblock_mark_nomap(base: PhysAddr, size: PhysAddr) -> c_int = |m| status(m.mark_nomap(base, size));
+    /// Takes the mark back.
+    fn memblock_clear_nomap(base: PhysAddr, size: PhysAddr) -> c_int = |m| status(m.clear_nomap(base, size));
+    /// Marks reserved regions whose page structures need no initialisation.
+    fn memblock_reserved_mark_noinit(base: PhysAddr, size: PhysAddr) -> c_int = |m| status(m.reserved_mark_noinit(base, size));
+}
+
+/// Reserves a range.
+///
+/// # Safety
+/// One call at a time; the fields of the global are as the header demands.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memblock_reserve(base: PhysAddr, size: PhysAddr) -> c_int {
+    // SAFETY: the caller's duty.
+    status(unsafe { hand_over::reserve(base, size, |m| m.reserve(base, size)) })
+}
+
+/// Reserves a range for the kernel itself.
+///
+/// # Safety
+/// One call at a time; the fields of the global are as the header demands.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memblock_reserve_kern(base: PhysAddr, size: PhysAddr) -> c_int {
+    // SAFETY: the caller's duty.
+    status(unsafe { hand_over::reserve(base, size, |m| m.reserve_kern(base, size)) })
+}
+
+/// Frees a reserved range.
+///
+/// # Safety
+/// One call at a time; the fields of the global are as the header demands.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memblock_phys_free(base: PhysAddr, size: PhysAddr) -> c_int {
+    // SAFETY: the caller's duty.
+    status(unsafe { hand_over::free(base, size) }.map(|_| ()))
+}
+
+/// Frees what an allocation returned. NULL is no error.
+///
+/// # Safety
+/// One call at a time; the fields of the global are as the header demands.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memblock_free(memory: *mut c_void, size: usize) {
+    if !memory.is_null() {
+        // Physical addresses are pointers here. Freeing fails only for want of room, and then leaves the range reserved.
+        // SAFETY: the caller's duty.
+        let _ = unsafe { hand_over::free(memory.addr() as u64, size as u64) };
+    }
+}
+
+/// Gives what an array has within a range a node. An array other than the global's own does not grow.
+///
+/// # Safety
+/// `array` is valid; one call at a time.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn memblock_set_node(
+    base: PhysAddr,
+    size: PhysAddr,
+    array: *mut RegionType,
+    nid: c_int,
+) -> c_int {
+    // SAFETY: one call at a time.
+    let m = unsafe { boot() };
+    let own = [Kind::Memory, Kind::Reserved, Kind::Physmem]
+        .into_iter()
+        .find(|&kind| ptr::eq(m.regions(kind), array));
+    status(match own {
+        Some(kind) => m.set_node(base, size, kind, NodeId(nid)),
+        // SAFETY: valid, and none of those that `m` refers to.
+        None => unsafe { &mut *array }.set_node(base, size, NodeId(nid)),
+    })
+}

@@ -1,0 +1,80 @@
+/* The headers as strict C of any age and as C++: layout, every function's address, every loop and accessor. */
+#include <stddef.h>
+#include <stdio.h>
+#include <samara/memblock.h>
+#include <samara/memblock_linux.h>
+/* Twice does no harm. */
+#include <samara/memblock.h>
+#include <samara/memblock_linux.h>
+
+#define MUST(what)                                        \
+	do {                                              \
+		if (!(what)) {                            \
+			printf("%s\n", #what);            \
+			return 1;                         \
+		}                                         \
+	} while (0)
+
+struct zone {
+	unsigned long zone_start_pfn;
+};
+#define zone_to_nid(zone) ((void)(zone), 0)
+#define zone_end_pfn(zone) ((zone)->zone_start_pfn + 4)
+
+int main(void)
+{
+	struct memblock_region *region;
+	struct zone zone = { 1 };
+	enum memblock_flags flags = (enum memblock_flags)(MEMBLOCK_HOTPLUG | MEMBLOCK_NOMAP);
+	phys_addr_t start = 0, end = 0;
+	unsigned long first = 0, past = 0;
+	unsigned int n = 0;
+	uint64_t i;
+	int index, nid;
+
+	MUST(sizeof(phys_addr_t) == 8 && sizeof(struct memblock_region) == 24);
+	MUST(offsetof(struct memblock_region, flags) == 16 && offsetof(struct memblock_region, nid) == 20);
+	if (sizeof(void *) == 8) {
+		MUST(sizeof(struct memblock_type) == 40 && offsetof(struct memblock_type, total_size) == 16);
+		MUST(offsetof(struct memblock_type, regions) == 24 && offsetof(struct memblock_type, name) == 32);
+		MUST(offsetof(struct memblock, current_limit) == 8 && offsetof(struct memblock, memory) == 16);
+		MUST(offsetof(struct memblock, reserved) == 56 && offsetof(struct memblock, physmem) == 96);
+	}
+	MUST(sizeof(struct memblock_hooks) == 4 * sizeof(void *));
+	MUST(MEMBLOCK_PAGE_SIZE == 4096 && flags == 5);
+
+	MUST(memblock_add_node(0x1000, 0x8000, 0, MEMBLOCK_NONE) == 0 && memblock_reserve(0x3000, 0x1800) == 0);
+	MUST(memblock_physmem_add(0x1000, 0x9000) == 0);
+	for_each_mem_range(i, &start, &end) n++;
+	for_each_mem_range_rev(i, &start, NULL) n++;
+	for_each_reserved_mem_range(i, NULL, &end) n++;
+	for_each_free_mem_range(i, 0, flags, &start, &end, &nid) n++;
+	for_each_free_mem_range_reverse(i, NUMA_NO_NODE, MEMBLOCK_NONE, NULL, NULL, NULL) n++;
+	for_each_physmem_range(i, &memblock.memory, &start, &end) n++;
+	for_each_mem_pfn_range(index, 0, &first, &past, &nid) n++;
+	for_each_free_mem_pfn_range_in_zone(i, &zone, &first, &past) n++;
+	MUST(n == 10 && start == 0x9000 && end == 0xa000 && first == 1 && past == 3 && nid == 0);
+	i = 0;
+	for_each_free_mem_pfn_range_in_zone_from(i, &zone, &first, NULL) n++;
+	for_each_mem_region(region) n += memblock_is_hotpluggable(region) || memblock_is_mirror(region) || memblock_is_nomap(region) ||
+					 memblock_is_driver_managed(region) || memblock_is_reserved_noinit(region);
+	for_each_reserved_mem_region(region) {
+		memblock_set_region_node(region, 3);
+		n += memblock_get_region_node(region) == 3;
+		MUST(memblock_region_reserved_base_pfn(region) == 3 && memblock_region_reserved_end_pfn(region) == 5);
+		MUST(memblock_region_memory_base_pfn(region) == 3 && memblock_region_memory_end_pfn(region) == 4);
+	}
+	MUST(n == 12);
+#ifdef __cplusplus
+	static_assert((MEMBLOCK_HOTPLUG | MEMBLOCK_MIRROR) == 3, "flags are joined without a cast");
+	for_each_free_mem_range(i, 0, MEMBLOCK_HOTPLUG | MEMBLOCK_NOMAP, &start, &end, &nid) n++;
+#endif
+	/* A loop is one statement. */
+	if (n == 0)
+		for_each_mem_range(i, &start, &end)
+			n++;
+	else
+		n = 1;
+	puts("ok");
+	return 0;
+}
