@@ -78,13 +78,7 @@ impl MaState {
         // SAFETY: the caller's promise.
         let tree = unsafe { self.tree() };
         let changes = tree.ma_lock.changes();
-        let remembers = matches!(
-            self.status,
-            Status::ACTIVE | Status::OVERFLOW | Status::UNDERFLOW
-        ) && self.remembers(tree)
-            && self.min <= key
-            && key <= self.max;
-        let known = if remembers {
+        let known = if self.knows_leaf_of(tree, key) {
             // SAFETY: no leaf has been moved since this one was looked up, and the caller's promise.
             unsafe { tree.words.seek_in(self.node, self.min, self.max, key) }
         } else {
@@ -187,8 +181,19 @@ impl MaState {
 
     /// Whether the leaf that the state was in when it last looked is still in the tree, with the bounds that it had, unless it is dead.
     #[inline(always)]
-    fn remembers(&self, tree: &MapleTree) -> bool {
+    pub(crate) fn remembers(&self, tree: &MapleTree) -> bool {
         !self.node.is_null() && self.store_type == tree.ma_lock.changes()
+    }
+
+    /// Whether that leaf is the one that covers `key`.
+    #[inline(always)]
+    pub(crate) fn knows_leaf_of(&self, tree: &MapleTree, key: usize) -> bool {
+        matches!(
+            self.status,
+            Status::ACTIVE | Status::OVERFLOW | Status::UNDERFLOW
+        ) && self.remembers(tree)
+            && self.min <= key
+            && key <= self.max
     }
 
     /// Within its leaf, from the slot that the state stands on, and that ends below `limit`, to the next entry (with `holes`: the next slot)

@@ -86,11 +86,18 @@ unsafe fn insert_range(
         let _held = Held::new(&*mt);
         MaState::at(mt, first, last).persist(allowed, |mas| {
             // The lock may have been dropped since the last look.
-            let hole = mas.seek(first);
-            if !hole.entry.is_null() || hole.last < last {
+            let at = mas.spot();
+            let (there, ends) = match at {
+                Some(at) => (at.entry(), at.last()),
+                None => {
+                    let slot = mas.seek(first);
+                    (slot.entry, slot.last)
+                }
+            };
+            if !there.is_null() || ends < last {
                 return Err(-errno::EEXIST);
             }
-            mas.try_store(entry)
+            mas.try_store_at(at, entry)
         })
     }
 }

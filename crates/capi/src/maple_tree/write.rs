@@ -8,7 +8,7 @@
 use core::ffi::c_int;
 use core::ptr;
 
-use maple_tree::raw::{NodeReserve, Write};
+use maple_tree::raw::{At, InLeaf, NodeReserve, Write};
 
 use crate::maple_tree::abi::{
     MaState, MapleTree, Status, errno, error_of, error_word, gfp, mas_flags,
@@ -17,31 +17,32 @@ use crate::maple_tree::hooks::Gfp;
 use crate::maple_tree::rcu::{Dead, free};
 
 impl MapleTree {
-    /// Carries a write out and retires what it replaced.
+    /// Carries a write out and retires what it replaced. Tells where the range is then, if that is known.
     ///
     /// # Safety
     ///
     /// As for [`WordTree::write`](maple_tree::raw::WordTree::write).
-    unsafe fn carry_out(&self, write: Write, reserve: &mut NodeReserve) {
+    unsafe fn carry_out(&self, write: Write, reserve: &mut NodeReserve) -> Option<InLeaf> {
         let rcu = self.in_rcu();
         let mut dead = Dead::new();
         let moves = write.moves_leaves();
         // SAFETY: the caller's promise; each node was just retired, and outside RCU mode it has no readers.
-        unsafe {
+        let stands = unsafe {
             self.words.write(write, reserve, |block| {
                 if rcu {
                     dead.push(block);
                 } else {
                     free(block);
                 }
-            });
-        }
+            })
+        };
         if moves {
             self.ma_lock.note_change();
         }
         if !dead.is_empty() {
             dead.retire();
         }
+        stands
     }
 
     /// Empties the tree; its modes stay.
@@ -84,7 +85,58 @@ impl MaState {
         self.mas_flags = 0;
     }
 
-    /// Stores `entry` over `index..=last`; NULL erases. What had been set aside is used, and kept if it is more.
+    /// Exchanges the entry that the state stands on for another, if it is at just `index..=last`; gives the one that was there. As long as a
+    /// state is in its leaf that is one comparison and one store, which readers see at once.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer.
+    #[inline(always)]
+    pub(crate) unsafe fn exchange(&mut self, entry: *mut ()) -> Option<*mut ()> {
+        // SAFETY: the caller's promise.
+        let tree = unsafe { self.tree() };
+        if entry.is_null() || self.status != Status::ACTIVE || !self.remembers(tree) {
+            return None;
+        }
+        // SAFETY: no leaf has been moved since the state's was looked up, and the caller's promise.
+        unsafe {
+            tree.words
+                .exchange(self.in_leaf(), (self.index, self.last), entry)
+        }
+    }
+
+    /// The slot that the state was on when it last looked.
+    #[inline(always)]
+    fn in_leaf(&self) -> InLeaf {
+        InLeaf {
+            leaf: self.node,
+            min: self.min,
+            max: self.max,
+            offset: self.offset,
+        }
+    }
+
+    /// The slot at `index`, for a write: in the leaf at hand, if that has it. `None` in a tree without nodes.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer.
+    #[inline]
+    pub(crate) unsafe fn spot(&self) -> Option<At> {
+        // SAFETY: the caller's promise.
+        let tree = unsafe { self.tree() };
+        // SAFETY: if the leaf is known none has been moved since it was looked up, and the caller's promise.
+        unsafe {
+            if self.knows_leaf_of(tree, self.index) {
+                Some(tree.words.at_in(self.in_leaf(), self.index))
+            } else {
+                tree.words.at(self.index)
+            }
+        }
+    }
+
+    /// Stores `entry` over `index..=last`; NULL erases. What had been set aside is used, and kept if it is more. The state stays in its leaf if
+    /// that stays.
     ///
     /// On failure the state is an error, the rest of it and the tree are as before.
     ///
@@ -93,13 +145,50 @@ impl MaState {
     /// The caller is the only writer, and outside RCU mode there are no readers.
     pub(crate) unsafe fn store(&mut self, entry: *mut ()) -> bool {
         // SAFETY: the caller's promise.
+        unsafe {
+            if self.exchange(entry).is_some() {
+                return true;
+            }
+            let at = self.spot();
+            self.store_at(at, entry)
+        }
+    }
+
+    /// [`store`](MaState::store) where the slot at `index` is known.
+    ///
+    /// # Safety
+    ///
+    /// As for [`store`](MaState::store), and the tree has not changed since `at` was found.
+    #[inline]
+    pub(crate) unsafe fn store_at(&mut self, at: Option<At>, entry: *mut ()) -> bool {
+        let range = (self.index, self.last);
+        if let Some(at) = at
+            && range.0 <= range.1
+            // SAFETY: the caller's promise.
+            && let Some(stands) = unsafe { self.tree().words.put(at, range, entry) }
+        {
+            self.stay(stands);
+            return true;
+        }
+        // SAFETY: as above.
+        unsafe { self.store_planned(at, entry) }
+    }
+
+    /// [`store_at`](MaState::store_at) by a plan, and with the nodes that it takes.
+    ///
+    /// # Safety
+    ///
+    /// As for [`store_at`](MaState::store_at).
+    #[inline(never)]
+    unsafe fn store_planned(&mut self, at: Option<At>, entry: *mut ()) -> bool {
+        // SAFETY: the caller's promise.
         let tree = unsafe { self.tree() };
         if self.index > self.last {
             self.fail(errno::EINVAL);
             return false;
         }
         // SAFETY: the caller's promise.
-        let write = unsafe { tree.words.plan(self.index, self.last, entry) };
+        let write = unsafe { tree.words.plan(at, self.index, self.last, entry) };
         let mut reserve = self.take_reserve();
         let nodes = write.nodes();
         if reserve.fill(nodes, &Gfp(gfp::NOWAIT)).is_err() {
@@ -110,15 +199,60 @@ impl MaState {
             return false;
         }
         // SAFETY: the plan was just made, its nodes are there, and the caller's promise.
-        unsafe { tree.carry_out(write, &mut reserve) };
+        let stands = unsafe { tree.carry_out(write, &mut reserve) };
         self.put_reserve(reserve);
-        // The position is looked up when it is needed.
-        self.forget(if tree.words.height() == 0 {
-            Status::START
-        } else {
-            Status::ACTIVE
-        });
+        match stands {
+            Some(stands) => self.stay(stands),
+            // The position is looked up when it is needed.
+            None if tree.words.height() == 0 => self.forget(Status::START),
+            None => self.forget(Status::ACTIVE),
+        }
         true
+    }
+
+    /// [`store`](MaState::store) from any place; gives the first entry that was in the range, or NULL, also if there is no memory.
+    ///
+    /// # Safety
+    ///
+    /// As for [`store`](MaState::store).
+    #[inline(never)]
+    pub(crate) unsafe fn store_over(&mut self, entry: *mut ()) -> *mut () {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let at = self.spot();
+            let before = self.first_entry(at);
+            if !self.store_at(at, entry) {
+                return ptr::null_mut();
+            }
+            self.stored(entry, before)
+        }
+    }
+
+    /// What is left to do when `entry` has been stored over `before`, which it gives.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer.
+    #[inline(never)]
+    pub(crate) unsafe fn stored(&mut self, entry: *mut (), before: *mut ()) -> *mut () {
+        if self.mas_flags == 0 {
+            // What `mas_nomem` brought and the tree, which had changed meanwhile, did not need.
+            self.release();
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.widen(entry) };
+        before
+    }
+
+    /// Stands on a slot of a leaf that the last write has left where it was. Index and last are as they were.
+    fn stay(&mut self, slot: InLeaf) {
+        self.node = slot.leaf;
+        self.min = slot.min;
+        self.max = slot.max;
+        self.offset = slot.offset;
+        self.status = Status::ACTIVE;
+        // SAFETY: the state's tree is valid (the caller's duty throughout).
+        self.store_type = unsafe { self.tree() }.ma_lock.changes();
     }
 
     /// After a store of `entry`: if it was NULL the state is about the whole hole.
@@ -129,27 +263,36 @@ impl MaState {
     pub(crate) unsafe fn widen(&mut self, entry: *mut ()) {
         if entry.is_null() {
             // SAFETY: the caller's promise: nothing is freed meanwhile.
-            let hole = unsafe { self.tree().words.seek(self.index) };
+            let hole = unsafe { self.seek(self.index) };
             (self.index, self.last) = (hole.first, hole.last);
         }
     }
 
-    /// The first entry in `index..=last`, or NULL.
+    /// The first entry in `index..=last`, which begin in the slot `at` if the tree has nodes; or NULL.
     ///
     /// # Safety
     ///
     /// The caller is the only writer.
-    pub(crate) unsafe fn first_entry(&self) -> *mut () {
+    pub(crate) unsafe fn first_entry(&self, at: Option<At>) -> *mut () {
         // SAFETY: the caller's promise.
         let words = unsafe { &self.tree().words };
-        let mut at = self.index;
+        let mut from = self.index;
+        if let Some(at) = at {
+            if !at.entry().is_null() || at.last() >= self.last {
+                return at.entry();
+            }
+            from = at.last() + 1;
+        }
         loop {
             // SAFETY: the caller's promise: nothing is freed meanwhile.
-            let slot = unsafe { words.seek(at) };
+            let slot = unsafe { words.seek(from) };
+            if slot.first > self.last {
+                return ptr::null_mut();
+            }
             if !slot.entry.is_null() || slot.last >= self.last {
                 return slot.entry;
             }
-            at = slot.last + 1;
+            from = slot.last + 1;
         }
     }
 
@@ -233,6 +376,24 @@ impl MaState {
         }
     }
 
+    /// [`try_store`](MaState::try_store) where the slot at `index` is known.
+    ///
+    /// # Safety
+    ///
+    /// As for [`store_at`](MaState::store_at).
+    pub(crate) unsafe fn try_store_at(
+        &mut self,
+        at: Option<At>,
+        entry: *mut (),
+    ) -> Result<(), c_int> {
+        // SAFETY: the caller's promise.
+        if unsafe { self.store_at(at, entry) } {
+            Ok(())
+        } else {
+            Err(error_of(self.node))
+        }
+    }
+
     /// Sets nodes aside for a store of `entry` over `index..=last`.
     ///
     /// # Safety
@@ -243,7 +404,10 @@ impl MaState {
             return Err(-errno::EINVAL);
         }
         // SAFETY: the caller's promise.
-        let nodes = unsafe { self.tree().words.plan(self.index, self.last, entry).nodes() };
+        let nodes = unsafe {
+            let (words, at) = (&self.tree().words, self.spot());
+            words.plan(at, self.index, self.last, entry).nodes()
+        };
         self.reserve(nodes, allowed, mas_flags::PREALLOC)
     }
 

@@ -20,6 +20,7 @@ use crate::write::duplicate::{CloneError, Verbatim};
 use crate::write::plan::{Action, Plan};
 use crate::write::quick::Quick;
 use crate::write::room::Room;
+use crate::write::slot::SlotAt;
 
 /// What the memory of each node is like.
 pub const NODE_LAYOUT: Layout = crate::node::LAYOUT;
@@ -49,6 +50,50 @@ pub struct Slot {
     pub offset: u8,
     /// The last used slot of the leaf.
     pub end: u8,
+}
+
+/// The slot that a write begins in, and the way to it. It holds for as long as the tree is not changed.
+#[derive(Clone, Copy)]
+pub struct At(SlotAt<usize, Native>);
+
+impl At {
+    /// The last index of the slot.
+    #[inline(always)]
+    pub fn last(&self) -> usize {
+        self.0.found.last
+    }
+
+    /// The entry, or NULL for a hole.
+    #[inline(always)]
+    pub fn entry(&self) -> *mut () {
+        self.0.found.word
+    }
+}
+
+/// A slot in its leaf.
+#[derive(Clone, Copy, Debug)]
+pub struct InLeaf {
+    /// The leaf.
+    pub leaf: *mut (),
+    /// What the leaf covers, ends included.
+    pub min: usize,
+    /// The last index that the leaf covers.
+    pub max: usize,
+    /// The slot's place in the leaf.
+    pub offset: u8,
+}
+
+impl InLeaf {
+    #[inline(always)]
+    fn new(place: Place<usize, Native>, slot: usize) -> Self {
+        Self {
+            leaf: place.leaf.word(),
+            min: place.min,
+            max: place.max,
+            // A node has at most 32 slots.
+            offset: slot as u8,
+        }
+    }
 }
 
 /// A slot beside one that was looked up before, in the same leaf.
@@ -349,14 +394,116 @@ impl WordTree {
         (!place.leaf.is_dead()).then(|| found.into())
     }
 
-    /// Plans to make `first..=last` hold `entry`; NULL erases. `first` is not above `last`.
+    /// The slot that covers `key`, for a write; `None` in a tree without nodes.
     ///
     /// # Safety
     ///
     /// The caller is the only writer.
-    pub unsafe fn plan(&self, first: usize, last: usize, entry: *mut ()) -> Write {
-        let at = self.0.slot_at(first);
-        let quick = at.and_then(|at| self.0.try_store_at(at, (first, last), entry));
+    #[inline]
+    pub unsafe fn at(&self, key: usize) -> Option<At> {
+        self.0.slot_at(key).map(At)
+    }
+
+    /// As [`at`](WordTree::at), in a leaf that was looked up before.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer; since `slot` came from a lookup in this tree no leaf has been moved; its leaf covers `key`.
+    #[inline]
+    pub unsafe fn at_in(&self, slot: InLeaf, key: usize) -> At {
+        let InLeaf {
+            leaf,
+            min,
+            max,
+            offset,
+        } = slot;
+        debug_assert!((min..=max).contains(&key));
+        // SAFETY: the leaf is in the tree (the caller's promise).
+        At(self
+            .0
+            .slot_in(unsafe { place(leaf, min, max) }, usize::from(offset), key))
+    }
+
+    /// Exchanges the entry in a slot that was looked up before for another, if the slot is an entry at just `first..=last`; gives the one that was
+    /// there. `entry` is not NULL.
+    ///
+    /// # Safety
+    ///
+    /// As for [`at_in`](WordTree::at_in).
+    #[inline(always)]
+    pub unsafe fn exchange(
+        &self,
+        slot: InLeaf,
+        (first, last): (usize, usize),
+        entry: *mut (),
+    ) -> Option<*mut ()> {
+        debug_assert!(!entry.is_null());
+        // SAFETY: the leaf is in the tree (the caller's promise).
+        let place = unsafe { place(slot.leaf, slot.min, slot.max) };
+        let offset = usize::from(slot.offset);
+        if offset >= place.leaf.capacity() {
+            return None;
+        }
+        // A slot after the leaf's last one seems to cover something at most if that is all that there is; but it is NULL.
+        let found = place.slot(offset);
+        if found.first != first
+            || found.last != last
+            || found.word.is_null()
+            || place.leaf.is_dead()
+        {
+            return None;
+        }
+        place.leaf.publish(offset, entry);
+        Some(found.word)
+    }
+
+    /// Makes `first..=last`, which begin in `at`, hold `entry` (NULL erases), if that takes no node and moves no leaf; tells which slot it has
+    /// become then.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer, the tree has not changed since `at` was found, and outside RCU mode there are no readers.
+    #[inline]
+    pub unsafe fn put(
+        &self,
+        at: At,
+        (first, last): (usize, usize),
+        entry: *mut (),
+    ) -> Option<InLeaf> {
+        let SlotAt { spot, slot, found } = at.0;
+        let Place { leaf, min, max } = spot.place;
+        let slot = if at.0.is_entry(first, last) {
+            if entry.is_null() {
+                let at_edge = (slot == 0 && min != 0) || (slot == leaf.end() && max != usize::MAX);
+                let joins = slot > 0 && leaf.slot(slot - 1).is_null();
+                // A hole that goes on in another leaf moves the bound between the two.
+                // SAFETY: the caller's promise.
+                if at_edge || !unsafe { self.0.vacate(at.0) } {
+                    return None;
+                }
+                slot - usize::from(joins)
+            } else {
+                leaf.publish(slot, entry);
+                slot
+            }
+        } else {
+            let fits = found.word.is_null() && last <= found.last && !entry.is_null();
+            // SAFETY: the caller's promise; an entry of a caller's may stand in a tree of words.
+            if !fits || !unsafe { self.0.fill_hole(at.0, (first, last), entry) } {
+                return None;
+            }
+            slot + usize::from(found.first < first)
+        };
+        Some(InLeaf::new(spot.place, slot))
+    }
+
+    /// Plans to make `first..=last` hold `entry`; NULL erases. `first` is not above `last`, and in the slot `at`, if the tree has nodes.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer, and the tree has not changed since `at` was found.
+    pub unsafe fn plan(&self, at: Option<At>, first: usize, last: usize, entry: *mut ()) -> Write {
+        let quick = at.and_then(|at| self.0.try_store_at(at.0, (first, last), entry));
         if let Some(quick) = quick {
             let rcu = self.0.in_rcu();
             return Write {
@@ -381,7 +528,8 @@ impl WordTree {
         self.0.bulk_nodes(entries)
     }
 
-    /// Carries a write out, and hands the nodes that it replaced to `retire`: readers may still be in them.
+    /// Carries a write out, and hands the nodes that it replaced to `retire`: readers may still be in them. Tells which slot the range has become,
+    /// or is in, if that is known without another look.
     ///
     /// # Safety
     ///
@@ -392,8 +540,15 @@ impl WordTree {
         write: Write,
         reserve: &mut NodeReserve,
         retire: impl FnMut(NonNull<u8>),
-    ) {
+    ) -> Option<InLeaf> {
         let before = reserve.count();
+        let stands = match write.way {
+            Way::Quick(quick) if !write.moves_leaves => {
+                let slot = quick.from + usize::from(quick.head);
+                Some(InLeaf::new(quick.place, slot))
+            }
+            _ => None,
+        };
         let (reserved, mut retired) = (&mut reserve.0, Nodes(retire));
         // SAFETY: the caller's promise.
         unsafe {
@@ -406,6 +561,7 @@ impl WordTree {
             before - reserve.count() == write.nodes,
             "a write used another number of nodes than was counted"
         );
+        stands
     }
 
     /// The first of the lowest `size` free indices within `min..=max`.

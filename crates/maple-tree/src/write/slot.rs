@@ -128,6 +128,27 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         Some(SlotAt { spot, slot, found })
     }
 
+    /// The slot that covers `key` in a leaf that was looked up before, and is in the tree with these bounds; if nothing else is the case, it
+    /// is slot `guess`. Only for the writer.
+    #[inline(always)]
+    pub(crate) fn slot_in(&self, place: Place<K, S>, guess: usize, key: K) -> SlotAt<K, S> {
+        let leaf = place.leaf;
+        let parent = leaf.parent(self.inner_kind());
+        let at = parent.map_or(0, |parent| parent.search(place.min));
+        let spot = Spot { place, parent, at };
+        if guess < leaf.capacity() {
+            let found = place.slot(guess);
+            // A slot after the last one, of a leaf that has been changed since, may seem to cover all that is left.
+            if found.first <= key && key <= found.last && guess <= leaf.end() {
+                let slot = guess;
+                return SlotAt { spot, slot, found };
+            }
+        }
+        let slot = leaf.search(key);
+        let found = place.slot(slot);
+        SlotAt { spot, slot, found }
+    }
+
     /// Puts a word at `first..=last`, which are within the hole that `at` is, if there is room in the leaf and nobody reads. Tells whether that is so.
     ///
     /// # Safety
