@@ -82,3 +82,11 @@ pub(crate) fn check<M: PhysMap>(m: &Memblock<'_, M>) {
 pub(crate) fn storage<const N: usize>() -> Storage<N> {
     Storage::new()
 }
+
+pub(crate) fn region(base: u64, size: u64) -> Region {
+    Region {
+        base,
+        size,
+        ..Region::EMPTY
+    }
+}

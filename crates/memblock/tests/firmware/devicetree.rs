@@ -1,0 +1,207 @@
+//! Device trees: of real boards, built for the purpose, and damaged.
+
+use std::path::PathBuf;
+
+use samara_memblock::firmware::devicetree::DeviceTree;
+use samara_memblock::firmware::{Problem, Use};
+
+use crate::tree::Tree;
+use crate::{data, take};
+
+#[test]
+fn trees_of_qemu() {
+    let memory = |name| {
+        let blob = data(name);
+        let taken = take(DeviceTree::new(&blob).unwrap());
+        assert_eq!(taken.problems, [], "{name}");
+        taken.memory
+    };
+    assert_eq!(memory("aarch64-virt.dtb"), [(0x4000_0000, 0xc000_0000, -1)]);
+    assert_eq!(
+        memory("aarch64-virt-numa.dtb"),
+        [
+            (0x4000_0000, 0x8000_0000, 0),
+            (0x8000_0000, 0x1_4000_0000, 1)
+        ]
+    );
+    assert_eq!(
+        memory("riscv64-virt.dtb"),
+        [(0x8000_0000, 0x1_0000_0000, -1)]
+    );
+    assert_eq!(
+        memory("riscv64-virt-numa.dtb"),
+        [
+            (0x8000_0000, 0xc000_0000, 0),
+            (0xc000_0000, 0x1_0000_0000, 1)
+        ]
+    );
+}
+
+#[test]
+fn reserved_memory_and_more() {
+    let mut tree = Tree::default();
+    tree.reservations.extend(0x9000_0000u64.to_be_bytes());
+    tree.reservations.extend(0x1000u64.to_be_bytes());
+    tree.node("", |t| {
+        t.cells("#address-cells", &[2]).cells("#size-cells", &[1]);
+        t.node("memory@80000000", |t| {
+            t.property("device_type", b"memory\0")
+                .cells("reg", &[0, 0x8000_0000, 0x4000_0000, 1, 0, 0x1000_0000]);
+            t.cells("numa-node-id", &[3]);
+        });
+        t.node("memory@200000000", |t| {
+            t.property("device_type", b"memory\0")
+                .cells("reg", &[2, 0, 0x1000_0000])
+                .property("hotpluggable", &[]);
+        });
+        t.node("memory@300000000", |t| {
+            t.property("device_type", b"memory\0")
+                .cells("reg", &[3, 0, 0x1000_0000])
+                .property("status", b"disabled\0");
+        });
+        t.node("memory@400000000", |t| {
+            t.property("device_type", b"memory\0")
+                .cells("reg", &[4, 0, 0x1000])
+                .cells("linux,usable-memory", &[5, 0, 0x1000]);
+        });
+        t.node("reserved-memory", |t| {
+            t.cells("#address-cells", &[1])
+                .cells("#size-cells", &[1])
+                .property("ranges", &[]);
+            t.node("secure@80000000", |t| {
+                t.cells("reg", &[0x8000_0000, 0x20_0000])
+                    .property("no-map", &[]);
+            });
+            t.node("framebuffer@a0000000", |t| {
+                t.cells("reg", &[0xa000_0000, 0x80_0000]);
+            });
+            t.node("off@b0000000", |t| {
+                t.cells("reg", &[0xb000_0000, 0x80_0000])
+                    .property("status", b"disabled\0");
+            });
+            t.node("linux,cma", |t| {
+                t.cells("size", &[0x400_0000]);
+            });
+        });
+    });
+    let blob = tree.finish();
+    let taken = take(DeviceTree::new(&blob).unwrap());
+    assert_eq!(
+        taken.memory,
+        [
+            (0x8000_0000, 0x8020_0000, 3),
+            (0x8020_0000, 0xc000_0000, 3),
+            (0x1_0000_0000, 0x1_1000_0000, 3),
+            (0x2_0000_0000, 0x2_1000_0000, -1),
+            (0x5_0000_0000, 0x5_0000_1000, -1),
+        ]
+    );
+    assert_eq!(taken.nomap, 0x20_0000);
+    assert_eq!(
+        taken.reserved,
+        [(0x9000_0000, 0x9000_1000), (0xa000_0000, 0xa080_0000)]
+    );
+    assert_eq!(taken.problems, [Problem::Dynamic { size: 0x400_0000 }]);
+}
+
+/// Cells that no number fits in, or none at all; half pairs.
+#[test]
+fn absurd_cells() {
+    for (address, size, reg) in [
+        (0, 0, 8),
+        (3, 1, 16),
+        (1, 0, 8),
+        (2, 2, 12),
+        (u32::MAX, 1, 8),
+        (1, u32::MAX, 8),
+    ] {
+        let mut tree = Tree::default();
+        tree.node("", |t| {
+            t.cells("#address-cells", &[address])
+                .cells("#size-cells", &[size]);
+            t.node("memory", |t| {
+                t.property("reg", &vec![0; reg]);
+            });
+        });
+        let blob = tree.finish();
+        assert_eq!(
+            take(DeviceTree::new(&blob).unwrap()).problems,
+            [Problem::Malformed],
+            "{address} {size}"
+        );
+    }
+}
+
+/// Every tree cut anywhere, and with any one byte of its header changed, is refused or read without harm.
+#[test]
+fn damaged_trees() {
+    let blob = data("aarch64-virt-numa.dtb");
+    for cut in (0..blob.len()).step_by(if cfg!(miri) { 997 } else { 7 }) {
+        assert_eq!(
+            DeviceTree::new(&blob[..cut]).err(),
+            Some(Problem::Malformed)
+        );
+        // The header believes in the cut.
+        let mut short = blob[..cut].to_vec();
+        if cut >= 40 {
+            short[4..8].copy_from_slice(&(cut as u32).to_be_bytes());
+            if let Ok(tree) = DeviceTree::new(&short) {
+                take(tree);
+            }
+        }
+    }
+    for at in 0..40 {
+        for value in [0, 1, 0x7f, 0x80, 0xff] {
+            let mut damaged = blob.clone();
+            damaged[at] = value;
+            if let Ok(tree) = DeviceTree::new(&damaged) {
+                take(tree);
+            }
+        }
+    }
+}
+
+/// Debian's own trees for arm64 boards, if the package is there.
+#[test]
+fn debian_trees() {
+    let given = std::env::var_os("SAMARA_DEBIAN_DTBS").map(PathBuf::from);
+    let installed = || {
+        let packages = std::fs::read_dir("/usr/lib").ok()?.filter_map(Result::ok);
+        packages.map(|e| e.path()).find(|p| {
+            p.file_name()
+                .is_some_and(|n| n.to_string_lossy().starts_with("linux-image-"))
+        })
+    };
+    let Some(root) = given.or_else(installed) else {
+        eprintln!(
+            "skipped: no device trees (unpack linux-image-*-arm64 and set SAMARA_DEBIAN_DTBS)"
+        );
+        return;
+    };
+    let (mut read, mut with_memory, mut with_reserved) = (0, 0, 0);
+    let mut folders = vec![root];
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(folder)
+            .unwrap()
+            .map(|e| e.unwrap().path())
+        {
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "dtb") {
+                let blob = std::fs::read(&path).unwrap();
+                let taken = take(DeviceTree::new(&blob).unwrap());
+                read += 1;
+                with_memory += usize::from(taken.total > 0);
+                with_reserved += usize::from(!taken.reserved.is_empty() || taken.nomap > 0);
+                for problem in taken.problems {
+                    // Loaders fill in memory of no size, and kernels place what has no address.
+                    let known = matches!(problem, Problem::Empty(e) if e.usage == Use::Ram)
+                        || matches!(problem, Problem::Dynamic { .. } | Problem::Repeated(_));
+                    assert!(known, "{}: {problem}", path.display());
+                }
+            }
+        }
+    }
+    eprintln!("{read} trees, {with_memory} with memory, {with_reserved} with reservations");
+    assert!(read > 0 && with_memory > 0 && with_reserved > 0);
+}
