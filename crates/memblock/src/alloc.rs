@@ -37,6 +37,18 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// `end` may be [`ALLOC_ACCESSIBLE`] or [`ALLOC_ANYWHERE`](crate::ALLOC_ANYWHERE). The first page is never found. `align` is a
     /// power of two. O(log n + pieces of free memory looked at).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add_node(0x1000, 0x4000, NodeId(0), Flags::NONE)?;
+    /// boot.add_node(0x5000, 0x4000, NodeId(1), Flags::NONE)?;
+    /// let find = |nid| boot.find_in_range_node(0x800, 0x1000, 0, ALLOC_ACCESSIBLE, nid, Flags::NONE);
+    /// assert_eq!(find(NodeId(0)), Some(0x4000));
+    /// assert_eq!(find(NodeId::NONE), Some(0x8000));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn find_in_range_node(
         &self,
@@ -68,6 +80,17 @@ impl<M: PhysMap> Memblock<'_, M> {
     }
 
     /// Free memory of `size` bytes on any node, mirrored if there is such memory and it suffices; nothing is taken.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x4000)?;
+    /// boot.reserve(0x3000, 0x2000)?;
+    /// assert_eq!(boot.find_in_range(0, 0x10_0000, 0x1000, 0x1000), Some(0x2000));
+    /// assert_eq!(boot.reserved_size(), 0x2000);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn find_in_range(&self, start: u64, end: u64, size: u64, align: u64) -> Option<u64> {
         let flags = self.preferred();
@@ -94,6 +117,20 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// [`Error::NoMemory`], [`Error::Alignment`]; [`Error::ArrayFull`] when memory was found but could not be recorded.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add_node(0x1000, 0x4000, NodeId(0), Flags::NONE)?;
+    /// boot.add_node(0x5000, 0x4000, NodeId(1), Flags::NONE)?;
+    /// let end = ALLOC_ACCESSIBLE;
+    /// assert_eq!(boot.alloc_range_nid(0x3000, 0x1000, 0, end, NodeId(0), true), Ok(0x2000));
+    /// // The node has no more as large as this, another has.
+    /// assert_eq!(boot.alloc_range_nid(0x3000, 0x1000, 0, end, NodeId(0), true), Err(Error::NoMemory));
+    /// assert_eq!(boot.alloc_range_nid(0x3000, 0x1000, 0, end, NodeId(0), false), Ok(0x6000));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn alloc_range_nid(
         &mut self,
         size: u64,
@@ -145,6 +182,17 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`alloc_range_nid`](Self::alloc_range_nid); so for all that allocate.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x4000)?;
+    /// assert_eq!(boot.phys_alloc(0x100, 0x100), Ok(0x4f00));
+    /// assert_eq!(boot.phys_alloc(0x1000, 3), Err(Error::Alignment));
+    /// assert_eq!(boot.phys_alloc(0x10_0000, 1), Err(Error::NoMemory));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn phys_alloc(&mut self, size: u64, align: u64) -> Result<u64, Error> {
         self.phys_alloc_range(size, align, 0, ALLOC_ACCESSIBLE)
     }
@@ -153,6 +201,16 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`alloc_range_nid`](Self::alloc_range_nid).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x4000)?;
+    /// // Something that a device reaches.
+    /// assert_eq!(boot.phys_alloc_range(0x800, 0x800, 0, 0x3000), Ok(0x2800));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn phys_alloc_range(
         &mut self,
         size: u64,
@@ -167,6 +225,17 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`alloc_range_nid`](Self::alloc_range_nid).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add_node(0x1000, 0x1000, NodeId(0), Flags::NONE)?;
+    /// boot.add_node(0x2000, 0x1000, NodeId(1), Flags::NONE)?;
+    /// assert_eq!(boot.phys_alloc_try_nid(0x1000, 0x1000, NodeId(0)), Ok(0x1000));
+    /// assert_eq!(boot.phys_alloc_try_nid(0x1000, 0x1000, NodeId(0)), Ok(0x2000));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn phys_alloc_try_nid(&mut self, size: u64, align: u64, nid: NodeId) -> Result<u64, Error> {
         self.alloc_range_nid(size, align, 0, ALLOC_ACCESSIBLE, nid, false)
     }
@@ -175,6 +244,20 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let buffer = Box::leak(vec![0u64; 0x800].into_boxed_slice());
+    /// # let base = buffer.as_mut_ptr().expose_provenance() as u64;
+    /// # let mut storage: Storage = Storage::new();
+    /// # // SAFETY: only the buffer is added as memory, and nothing else uses it.
+    /// # let mut boot = Memblock::with_map(&mut storage, unsafe { Identity::new() });
+    /// # boot.add(base, 0x4000)?;
+    /// # let none = NodeId(1);
+    /// assert_eq!(boot.alloc_exact_nid_raw(64, 64, 0, ALLOC_ACCESSIBLE, none), Err(Error::NoMemory));
+    /// assert!(boot.alloc_try_nid_raw(64, 64, 0, ALLOC_ACCESSIBLE, none).is_ok());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn alloc_exact_nid_raw(
         &mut self,
         size: u64,
@@ -191,6 +274,22 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`alloc_range_nid`](Self::alloc_range_nid); [`Error::NoMemory`] also if the memory found is not accessible.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let buffer = Box::leak(vec![0u64; 0x800].into_boxed_slice());
+    /// # let base = buffer.as_mut_ptr().expose_provenance() as u64;
+    /// # let mut storage: Storage = Storage::new();
+    /// # // SAFETY: only the buffer is added as memory, and nothing else uses it.
+    /// # let mut boot = Memblock::with_map(&mut storage, unsafe { Identity::new() });
+    /// # boot.add(base, 0x4000)?;
+    /// // Above the middle, if there is any.
+    /// let high = boot.alloc_try_nid_raw(0x2000, 0x10, base + 0x2000, ALLOC_ACCESSIBLE, NodeId::NONE)?;
+    /// let low = boot.alloc_try_nid_raw(0x1000, 0x10, base + 0x2000, ALLOC_ACCESSIBLE, NodeId::NONE)?;
+    /// assert_eq!(high.addr().get() as u64, base + 0x2000);
+    /// assert_eq!(low.addr().get() as u64, base + 0x1000);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn alloc_try_nid_raw(
         &mut self,
         size: u64,
@@ -206,6 +305,21 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let buffer = Box::leak(vec![0u64; 0x800].into_boxed_slice());
+    /// # let base = buffer.as_mut_ptr().expose_provenance() as u64;
+    /// # let mut storage: Storage = Storage::new();
+    /// # // SAFETY: only the buffer is added as memory, and nothing else uses it.
+    /// # let mut boot = Memblock::with_map(&mut storage, unsafe { Identity::new() });
+    /// # boot.add(base, 0x4000)?;
+    /// let words = boot.alloc_try_nid(64, 8, 0, base + 0x1000, NodeId(0))?.cast::<[u64; 8]>();
+    /// assert_eq!(words.addr().get() as u64, base + 0x1000 - 64);
+    /// // SAFETY: as large and aligned as asked for, and ours alone.
+    /// assert_eq!(unsafe { words.read() }, [0; 8]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn alloc_try_nid(
         &mut self,
         size: u64,
@@ -224,6 +338,24 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
+    ///
+    /// ```
+    /// use samara_memblock::{Identity, Memblock, Storage};
+    ///
+    /// // A machine whose memory is a buffer.
+    /// let buffer = Box::leak(vec![0u64; 0x800].into_boxed_slice());
+    /// let base = buffer.as_mut_ptr().expose_provenance() as u64;
+    /// let mut storage: Storage = Storage::new();
+    /// // SAFETY: only the buffer is added as memory, and nothing else uses it.
+    /// let mut boot = Memblock::with_map(&mut storage, unsafe { Identity::new() });
+    /// boot.add(base, 0x4000)?;
+    ///
+    /// let table = boot.alloc(0x1000, 0x10)?.cast::<[u64; 512]>();
+    /// // SAFETY: as large and aligned as asked for, and ours alone.
+    /// assert_eq!(unsafe { table.read() }, [0; 512]);
+    /// assert!(boot.is_reserved(table.addr().get() as u64));
+    /// # Ok::<(), samara_memblock::Error>(())
+    /// ```
     pub fn alloc(&mut self, size: u64, align: u64) -> Result<NonNull<u8>, Error> {
         self.alloc_try_nid(size, align, 0, ALLOC_ACCESSIBLE, NodeId::NONE)
     }
@@ -232,6 +364,20 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let buffer = Box::leak(vec![0u64; 0x800].into_boxed_slice());
+    /// # let base = buffer.as_mut_ptr().expose_provenance() as u64;
+    /// # let mut storage: Storage = Storage::new();
+    /// # // SAFETY: only the buffer is added as memory, and nothing else uses it.
+    /// # let mut boot = Memblock::with_map(&mut storage, unsafe { Identity::new() });
+    /// # boot.add(base, 0x4000)?;
+    /// let buffer = boot.alloc_raw(0x1000, 0x10)?;
+    /// // SAFETY: as large as asked for, and ours alone.
+    /// unsafe { buffer.write_bytes(0x5a, 0x1000) };
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn alloc_raw(&mut self, size: u64, align: u64) -> Result<NonNull<u8>, Error> {
         self.alloc_try_nid_raw(size, align, 0, ALLOC_ACCESSIBLE, NodeId::NONE)
     }
@@ -240,6 +386,21 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let buffer = Box::leak(vec![0u64; 0x800].into_boxed_slice());
+    /// # let base = buffer.as_mut_ptr().expose_provenance() as u64;
+    /// # let mut storage: Storage = Storage::new();
+    /// # // SAFETY: only the buffer is added as memory, and nothing else uses it.
+    /// # let mut boot = Memblock::with_map(&mut storage, unsafe { Identity::new() });
+    /// # boot.add(base, 0x4000)?;
+    /// let high = boot.alloc_from(0x1000, 1, base + 0x3000)?;
+    /// let low = boot.alloc_from(0x1000, 1, base + 0x3000)?;
+    /// assert_eq!(high.addr().get() as u64, base + 0x3000);
+    /// assert_eq!(low.addr().get() as u64, base + 0x2000);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn alloc_from(&mut self, size: u64, align: u64, min: u64) -> Result<NonNull<u8>, Error> {
         self.alloc_try_nid(size, align, min, ALLOC_ACCESSIBLE, NodeId::NONE)
     }
@@ -248,6 +409,19 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let buffer = Box::leak(vec![0u64; 0x800].into_boxed_slice());
+    /// # let base = buffer.as_mut_ptr().expose_provenance() as u64;
+    /// # let mut storage: Storage = Storage::new();
+    /// # // SAFETY: only the buffer is added as memory, and nothing else uses it.
+    /// # let mut boot = Memblock::with_map(&mut storage, unsafe { Identity::new() });
+    /// # boot.add(base, 0x4000)?;
+    /// let low = boot.alloc_low(64, 64);
+    /// assert_eq!(low.is_ok(), base < LOW_ADDRESS_LIMIT);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn alloc_low(&mut self, size: u64, align: u64) -> Result<NonNull<u8>, Error> {
         self.alloc_try_nid(size, align, 0, LOW_ADDRESS_LIMIT, NodeId::NONE)
     }
@@ -256,6 +430,18 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`alloc_try_nid_raw`](Self::alloc_try_nid_raw).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let buffer = Box::leak(vec![0u64; 0x800].into_boxed_slice());
+    /// # let base = buffer.as_mut_ptr().expose_provenance() as u64;
+    /// # let mut storage: Storage = Storage::new();
+    /// # // SAFETY: only the buffer is added as memory, and nothing else uses it.
+    /// # let mut boot = Memblock::with_map(&mut storage, unsafe { Identity::new() });
+    /// # boot.add(base, 0x4000)?;
+    /// assert!(boot.alloc_node(64, 64, NodeId(3)).is_ok(), "of any node, as there is no node 3");
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn alloc_node(&mut self, size: u64, align: u64, nid: NodeId) -> Result<NonNull<u8>, Error> {
         self.alloc_try_nid(size, align, 0, ALLOC_ACCESSIBLE, nid)
     }

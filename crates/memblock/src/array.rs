@@ -59,6 +59,16 @@ impl RegionType {
     }
 
     /// The regions, lowest first.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x1000)?;
+    /// let bases: Vec<u64> = boot.memory().iter().map(|r| r.base).collect();
+    /// assert_eq!(bases, [0x1000]);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[inline]
     #[must_use]
     pub fn as_slice(&self) -> &[Region] {
@@ -142,6 +152,16 @@ impl RegionType {
     }
 
     /// The region that holds `addr`. O(log n).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x1000)?;
+    /// assert_eq!(boot.memory().search(0x1800).map(|r| r.base), Some(0x1000));
+    /// assert!(boot.memory().search(0x2000).is_none());
+    /// # Ok::<(), Error>(())
+    /// ```
     #[inline]
     #[must_use]
     pub fn search(&self, addr: u64) -> Option<&Region> {
@@ -153,6 +173,15 @@ impl RegionType {
 
     /// Whether any region shares a byte with `base .. base + size` (an empty range strictly inside a region does, as in
     /// Linux). O(log n).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.reserve(0x1000, 0x1000)?;
+    /// assert!(boot.reserved().overlaps(0xf00, 0x101) && !boot.reserved().overlaps(0xf00, 0x100));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn overlaps(&self, base: u64, size: u64) -> bool {
         let size = capped_end(base, size) - base;
@@ -208,6 +237,15 @@ impl RegionType {
     ///
     /// # Errors
     /// The index of the first offending region (or the count) and what is wrong there.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x1000)?;
+    /// assert_eq!(boot.memory().check(), Ok(()));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn check(&self) -> Result<(), (usize, &'static str)> {
         if self.cnt > self.max {
             return Err((self.cnt, "count exceeds capacity"));

@@ -19,6 +19,18 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// [`Error::ArrayFull`] when there is no room and the array cannot grow; nothing has changed then.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x1000)?;
+    /// boot.add(0x3000, 0x1000)?;
+    /// boot.add(0x2000, 0x1000)?; // joins the others
+    /// assert_eq!(boot.memory().len(), 1);
+    /// assert_eq!(boot.phys_mem_size(), 0x3000);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn add(&mut self, base: u64, size: u64) -> Result<(), Error> {
         self.add_range(Kind::Memory, base, size, Flags::NONE, NodeId::NONE)
     }
@@ -27,6 +39,17 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`add`](Self::add).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add_node(0x2000, 0x1000, NodeId(1), Flags::HOTPLUG)?;
+    /// boot.add_node(0x1000, 0x3000, NodeId(0), Flags::NONE)?;
+    /// let nodes = boot.memory().iter().map(|r| (r.base, r.nid.0));
+    /// assert!(nodes.eq([(0x1000, 0), (0x2000, 1), (0x3000, 0)]));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn add_node(
         &mut self,
         base: u64,
@@ -41,6 +64,17 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`add`](Self::add).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.reserve(0x1000, 0x800)?;
+    /// boot.reserve(0x1400, 0x800)?; // may overlap
+    /// assert_eq!(boot.reserved().len(), 1);
+    /// assert_eq!(boot.reserved_size(), 0xc00);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn reserve(&mut self, base: u64, size: u64) -> Result<(), Error> {
         self.add_range(Kind::Reserved, base, size, Flags::NONE, NodeId::NONE)
     }
@@ -49,6 +83,15 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`add`](Self::add).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.reserve_node(0x1000, 0x800, NodeId(1), Flags::RSRV_NOINIT)?;
+    /// assert!(boot.reserved()[0].is_reserved_noinit());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn reserve_node(
         &mut self,
         base: u64,
@@ -64,6 +107,16 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`add`](Self::add).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.reserve_kern(0x10_0000, 0x80_0000)?;
+    /// boot.reserve(0x90_0000, 0x1000)?; // stays apart: its flags differ
+    /// assert_eq!(boot.reserved().len(), 2);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn reserve_kern(&mut self, base: u64, size: u64) -> Result<(), Error> {
         self.add_range(Kind::Reserved, base, size, Flags::RSRV_KERN, NodeId::NONE)
     }
@@ -72,6 +125,17 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`add`](Self::add).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.physmem_add(0, 0x4000)?;
+    /// boot.add(0, 0x4000)?;
+    /// boot.enforce_memory_limit(0x1000);
+    /// assert_eq!(boot.physmem().total_size(), 0x4000);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn physmem_add(&mut self, base: u64, size: u64) -> Result<(), Error> {
         self.add_range(Kind::Physmem, base, size, Flags::NONE, NodeId::NONE)
     }
@@ -81,6 +145,16 @@ impl<M: PhysMap> Memblock<'_, M> {
     /// # Errors
     /// [`Error::ArrayFull`] when a region has to be split, there is no room, and the array cannot grow; nothing has changed
     /// then.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x4000)?;
+    /// boot.remove(0x2000, 0x1000)?;
+    /// assert!(boot.memory().iter().map(|r| r.base..r.end()).eq([0x1000..0x2000, 0x3000..0x5000]));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn remove(&mut self, base: u64, size: u64) -> Result<(), Error> {
         self.remove_range(Kind::Memory, base, size)
     }
@@ -89,6 +163,17 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`remove`](Self::remove).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x1000)?;
+    /// let at = boot.phys_alloc(0x1000, 0x1000)?;
+    /// boot.free(at, 0x1000)?;
+    /// assert_eq!(boot.phys_alloc(0x1000, 0x1000), Ok(at));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn free(&mut self, base: u64, size: u64) -> Result<(), Error> {
         self.remove_range(Kind::Reserved, base, size)
     }
@@ -97,6 +182,16 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// [`Error::ArrayFull`] when splitting needs room that there is none; nothing has changed then.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0, 0x8000)?;
+    /// boot.set_node(0x4000, 0x4000, Kind::Memory, NodeId(1))?;
+    /// assert_eq!(boot.search_pfn_nid(5), Some((4, 8, NodeId(1))));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn set_node(&mut self, base: u64, size: u64, kind: Kind, nid: NodeId) -> Result<(), Error> {
         let nid = nid.canonical();
         self.change(kind, base, size, |r| r.nid = nid)
@@ -117,6 +212,17 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`set_node`](Self::set_node); so for all that mark and clear.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x2000)?;
+    /// boot.mark_hotplug(0x2000, 0x1000)?;
+    /// boot.set_movable_node(true);
+    /// assert_eq!(boot.phys_alloc(0x1000, 0x1000), Ok(0x1000));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mark_hotplug(&mut self, base: u64, size: u64) -> Result<(), Error> {
         self.set_flag(Kind::Memory, base, size, Flags::HOTPLUG, true)
     }
@@ -125,6 +231,16 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`set_node`](Self::set_node).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add_node(0x1000, 0x2000, NodeId(0), Flags::HOTPLUG)?;
+    /// boot.clear_hotplug(0x1000, 0x1000)?;
+    /// assert!(!boot.memory()[0].is_hotpluggable() && boot.memory()[1].is_hotpluggable());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn clear_hotplug(&mut self, base: u64, size: u64) -> Result<(), Error> {
         self.set_flag(Kind::Memory, base, size, Flags::HOTPLUG, false)
     }
@@ -133,6 +249,17 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`set_node`](Self::set_node).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x4000)?;
+    /// boot.mark_mirror(0x2000, 0x1000)?;
+    /// assert_eq!(boot.phys_alloc(0x800, 0x800), Ok(0x2800));
+    /// assert!(boot.has_mirror());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mark_mirror(&mut self, base: u64, size: u64) -> Result<(), Error> {
         self.set_flag(Kind::Memory, base, size, Flags::MIRROR, true)?;
         self.has_mirror = true;
@@ -143,6 +270,17 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`set_node`](Self::set_node).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x2000)?;
+    /// boot.mark_nomap(0x2000, 0x1000)?;
+    /// assert!(boot.is_memory(0x2000) && !boot.is_map_memory(0x2000));
+    /// assert_eq!(boot.phys_alloc(0x1000, 0x1000), Ok(0x1000));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mark_nomap(&mut self, base: u64, size: u64) -> Result<(), Error> {
         self.set_flag(Kind::Memory, base, size, Flags::NOMAP, true)
     }
@@ -151,6 +289,16 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`set_node`](Self::set_node).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add_node(0x1000, 0x1000, NodeId::NONE, Flags::NOMAP)?;
+    /// boot.clear_nomap(0x1000, 0x1000)?;
+    /// assert!(boot.is_map_memory(0x1000));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn clear_nomap(&mut self, base: u64, size: u64) -> Result<(), Error> {
         self.set_flag(Kind::Memory, base, size, Flags::NOMAP, false)
     }
@@ -159,6 +307,16 @@ impl<M: PhysMap> Memblock<'_, M> {
     ///
     /// # Errors
     /// As for [`set_node`](Self::set_node).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.reserve(0x1000, 0x3000)?;
+    /// boot.reserved_mark_noinit(0x2000, 0x1000)?;
+    /// assert!(boot.reserved()[1].is_reserved_noinit());
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn reserved_mark_noinit(&mut self, base: u64, size: u64) -> Result<(), Error> {
         self.set_flag(Kind::Reserved, base, size, Flags::RSRV_NOINIT, true)
     }

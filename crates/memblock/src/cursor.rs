@@ -143,6 +143,18 @@ impl Cursor {
     }
 
     /// The next piece of `a` that no region of `b` covers, going up. Without `b`, the next region.
+    ///
+    /// ```
+    /// use samara_memblock::{Cursor, Filter, Region};
+    ///
+    /// let region = |base, size| Region { base, size, ..Region::EMPTY };
+    /// let (a, b) = ([region(0, 0x3000)], [region(0x1000, 0x1000)]);
+    /// let mut at = Cursor::bottom();
+    /// while let Some(piece) = at.next(&a, Some(&b), &Filter::ALL) {
+    ///     at = Cursor::unpack(at.pack()); // what C code keeps between calls
+    ///     assert!(matches!((piece.start, piece.end), (0, 0x1000) | (0x2000, 0x3000)));
+    /// }
+    /// ```
     #[inline]
     pub fn next(&mut self, a: &[Region], b: Option<&[Region]>, filter: &Filter) -> Option<Span> {
         let mut at = usize::try_from(self.a).ok()?;
@@ -198,6 +210,17 @@ impl Cursor {
     }
 
     /// The next piece of `a` that no region of `b` covers, going down.
+    ///
+    /// ```
+    /// use samara_memblock::{Cursor, Filter, Region};
+    ///
+    /// let region = |base, size| Region { base, size, ..Region::EMPTY };
+    /// let (a, b) = ([region(0, 0x3000)], [region(0x1000, 0x1000)]);
+    /// let mut at = Cursor::top(&a, Some(&b));
+    /// assert_eq!(at.next_back(&a, Some(&b), &Filter::ALL).map(|p| p.start), Some(0x2000));
+    /// assert_eq!(at.next_back(&a, Some(&b), &Filter::ALL).map(|p| p.start), Some(0));
+    /// assert_eq!(at.next_back(&a, Some(&b), &Filter::ALL), None);
+    /// ```
     #[inline]
     pub fn next_back(
         &mut self,

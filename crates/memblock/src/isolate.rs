@@ -126,6 +126,15 @@ impl RegionType {
     }
 
     /// Whether any region has one of `flags`.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add_node(0x1000, 0x1000, NodeId(0), Flags::NOMAP)?;
+    /// assert!(boot.memory().any_with(Flags::NOMAP) && !boot.memory().any_with(Flags::MIRROR));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn any_with(&self, flags: Flags) -> bool {
         self.iter().any(|r| r.flags.intersects(flags))

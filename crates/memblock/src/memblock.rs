@@ -215,6 +215,16 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
     }
 
     /// The regions of a kind.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.reserve(0x1000, 0x1000)?;
+    /// assert_eq!(boot.regions(Kind::Reserved).len(), 1);
+    /// assert_eq!(boot.regions(Kind::Memory).name(), "memory");
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn regions(&self, kind: Kind) -> &RegionType {
         match kind {
@@ -239,6 +249,16 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
     }
 
     /// Chooses the direction of allocations: from high addresses downwards (as at first) or from low ones upwards.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x4000)?;
+    /// boot.set_bottom_up(true);
+    /// assert_eq!(boot.phys_alloc(0x100, 0x100), Ok(0x1000));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn set_bottom_up(&mut self, enable: bool) {
         self.bottom_up = enable;
     }
@@ -250,6 +270,16 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
     }
 
     /// Sets the first address that allocations with [`ALLOC_ACCESSIBLE`] may not use; [`ALLOC_ANYWHERE`] at first.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x4000)?;
+    /// boot.set_current_limit(0x3000); // what is mapped so far, say
+    /// assert_eq!(boot.phys_alloc(0x100, 0x100), Ok(0x2f00));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn set_current_limit(&mut self, limit: u64) {
         self.current_limit = limit;
     }
@@ -261,18 +291,51 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
     }
 
     /// See [`movable_node`](Self::movable_node).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x1000)?;
+    /// boot.add_node(0x2000, 0x1000, NodeId(1), Flags::HOTPLUG)?;
+    /// boot.set_movable_node(true);
+    /// assert_eq!(boot.phys_alloc(0x1000, 0x1000), Ok(0x1000));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn set_movable_node(&mut self, enable: bool) {
         self.movable_node = enable;
     }
 
     /// Has allocations record the node that they were asked for in the reserved region (Linux since 6.16). Off at first, as
     /// regions with different nodes do not merge.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add_node(0x1000, 0x4000, NodeId(1), Flags::NONE)?;
+    /// boot.set_record_nodes(true);
+    /// boot.phys_alloc_try_nid(0x1000, 0x1000, NodeId(1))?;
+    /// assert_eq!(boot.reserved()[0].nid, NodeId(1));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn set_record_nodes(&mut self, enable: bool) {
         self.record_nodes = enable;
     }
 
     /// Has allocations mark what they reserve as the kernel's own, with [`Flags::RSRV_KERN`](crate::Flags::RSRV_KERN) (Linux since 6.16). Off at first,
     /// as regions with different flags do not merge.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x4000)?;
+    /// boot.set_record_kern(true);
+    /// boot.phys_alloc(0x1000, 0x1000)?;
+    /// assert_eq!(boot.reserved_kern_size(u64::MAX, NodeId::NONE), 0x1000);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn set_record_kern(&mut self, enable: bool) {
         self.record_kern = enable;
     }
@@ -285,11 +348,41 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
 
     /// From now on the arrays may move to memory that they allocate when they are full. To be called once memory is known
     /// and what must not be overwritten is reserved.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let buffer = Box::leak(vec![0u64; 0x800].into_boxed_slice());
+    /// # let base = buffer.as_mut_ptr().expose_provenance() as u64;
+    /// # let mut storage: Storage = Storage::new();
+    /// # // SAFETY: only the buffer is added as memory, and nothing else uses it.
+    /// # let mut boot = Memblock::with_map(&mut storage, unsafe { Identity::new() });
+    /// # boot.add(base, 0x4000)?;
+    /// # let mut storage: Storage<4> = Storage::new();
+    /// # // SAFETY: only the buffer is added as memory, and nothing else uses it.
+    /// # let mut boot = Memblock::with_map(&mut storage, unsafe { Identity::new() });
+    /// # boot.add(base, 0x4000)?;
+    /// boot.allow_resize();
+    /// for i in 0..100 {
+    ///     boot.reserve(0x1000 + i * 0x100, 0x80)?;
+    /// }
+    /// assert!(boot.reserved().capacity() > 100);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn allow_resize(&mut self) {
         self.can_resize = true;
     }
 
     /// Sets who is told what deserves a line in the log.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.set_notify(Some(|notice| eprintln!("{notice}")));
+    /// boot.add(0x1000, 0x1000)?;
+    /// boot.phys_alloc(64, 0)?; // "alignment 0 asked for, cache line size used"
+    /// # Ok::<(), Error>(())
+    /// ```
     pub const fn set_notify(&mut self, notify: Option<fn(&Notice)>) {
         self.notify = notify;
     }
@@ -307,6 +400,16 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
     /// Forgets all regions and returns to the first storage. Direction, limit and other settings stay.
     ///
     /// Memory that the arrays had allocated is forgotten too, as all else that was reserved.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x1000)?;
+    /// boot.clear();
+    /// assert_eq!(boot.phys_mem_size(), 0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn clear(&mut self) {
         for kind in Kind::ALL {
             let (regions, max) = self.first_storage(kind);

@@ -7,12 +7,32 @@ use crate::region::{Flags, NodeId, Region, capped_end};
 
 impl<M: PhysMap> Memblock<'_, M> {
     /// Bytes of memory.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0, 0x1000)?;
+    /// boot.add(0x8000, 0x1000)?;
+    /// assert_eq!(boot.phys_mem_size(), 0x2000);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn phys_mem_size(&self) -> u64 {
         self.memory().total_size()
     }
 
     /// Bytes reserved.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.reserve(0x1000, 0x1000)?;
+    /// boot.reserve(0x1800, 0x1000)?;
+    /// assert_eq!(boot.reserved_size(), 0x1800);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn reserved_size(&self) -> u64 {
         self.reserved().total_size()
@@ -62,18 +82,45 @@ impl<M: PhysMap> Memblock<'_, M> {
     }
 
     /// Where memory begins; 0 without any.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x8000_0000, 0x1000)?;
+    /// assert_eq!(boot.start_of_dram(), 0x8000_0000);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn start_of_dram(&self) -> u64 {
         self.memory().first().map_or(0, |r| r.base)
     }
 
     /// Where memory ends: the first address after it; 0 without any.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x8000_0000, 0x1000)?;
+    /// assert_eq!(boot.end_of_dram(), 0x8000_1000);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn end_of_dram(&self) -> u64 {
         self.memory().last().map_or(0, Region::end)
     }
 
     /// Whether there is memory at `addr`. O(log n), as all that follow.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x1000)?;
+    /// assert!(boot.is_memory(0x1fff) && !boot.is_memory(0x2000));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[inline]
     #[must_use]
     pub fn is_memory(&self, addr: u64) -> bool {
@@ -81,6 +128,15 @@ impl<M: PhysMap> Memblock<'_, M> {
     }
 
     /// Whether there is memory at `addr` that may be mapped.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add_node(0x1000, 0x1000, NodeId::NONE, Flags::NOMAP)?;
+    /// assert!(boot.is_memory(0x1000) && !boot.is_map_memory(0x1000));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn is_map_memory(&self, addr: u64) -> bool {
         self.memory()
@@ -89,6 +145,15 @@ impl<M: PhysMap> Memblock<'_, M> {
     }
 
     /// Whether `base .. base + size` (cut at the largest address) lies within one region of memory.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x1000)?;
+    /// assert!(boot.is_region_memory(0x1800, 0x800) && !boot.is_region_memory(0x1800, 0x801));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn is_region_memory(&self, base: u64, size: u64) -> bool {
         self.memory()
@@ -97,6 +162,15 @@ impl<M: PhysMap> Memblock<'_, M> {
     }
 
     /// Whether `addr` is reserved.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.reserve(0x1000, 0x1000)?;
+    /// assert!(boot.is_reserved(0x1000) && !boot.is_reserved(0x2000));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[inline]
     #[must_use]
     pub fn is_reserved(&self, addr: u64) -> bool {
@@ -104,6 +178,15 @@ impl<M: PhysMap> Memblock<'_, M> {
     }
 
     /// Whether any of `base .. base + size` is reserved.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.reserve(0x1000, 0x1000)?;
+    /// assert!(boot.is_region_reserved(0, 0x1001) && !boot.is_region_reserved(0, 0x1000));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn is_region_reserved(&self, base: u64, size: u64) -> bool {
         self.reserved().overlaps(base, size)
@@ -111,6 +194,16 @@ impl<M: PhysMap> Memblock<'_, M> {
 
     /// The region of memory that holds page frame `pfn`, as frame numbers (both rounded down), and its node. `None` too if there
     /// is no such address.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add_node(0x1000, 0x3000, NodeId(2), Flags::NONE)?;
+    /// assert_eq!(boot.search_pfn_nid(3), Some((1, 4, NodeId(2))));
+    /// assert_eq!(boot.search_pfn_nid(4), None);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn search_pfn_nid(&self, pfn: u64) -> Option<(u64, u64, NodeId)> {
         let r = self.memory().search(pfn.checked_mul(PAGE_SIZE)?)?;
@@ -118,6 +211,16 @@ impl<M: PhysMap> Memblock<'_, M> {
     }
 
     /// Whether at most `threshold` bytes of memory, counted in whole pages, belong to no node.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add_node(0, 0x10_0000, NodeId(0), Flags::NONE)?;
+    /// boot.add(0x10_0000, 0x1000)?; // of no node
+    /// assert!(boot.validate_numa_coverage(0x1000) && !boot.validate_numa_coverage(0xfff));
+    /// # Ok::<(), Error>(())
+    /// ```
     #[must_use]
     pub fn validate_numa_coverage(&self, threshold: u64) -> bool {
         let lost: u64 = self
@@ -137,6 +240,17 @@ impl<M: PhysMap> Memblock<'_, M> {
     }
 
     /// Cuts every region of memory to whole units of `align`, a power of two; regions that hold none are dropped. O(n).
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x0800, 0x2000)?;
+    /// boot.add(0x8200, 0x0800)?;
+    /// boot.trim_memory(PAGE_SIZE);
+    /// assert!(boot.memory().iter().map(|r| r.base..r.end()).eq([0x1000..0x2000]));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn trim_memory(&mut self, align: u64) {
         if !align.is_power_of_two() {
             return;
@@ -172,6 +286,17 @@ impl<M: PhysMap> Memblock<'_, M> {
     }
 
     /// Keeps the lowest `limit` bytes of memory and drops the rest, with what is reserved there. 0 is no limit.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0, 0x1000)?;
+    /// boot.add(0x8000, 0x4000)?;
+    /// boot.enforce_memory_limit(0x2000);
+    /// assert_eq!(boot.end_of_dram(), 0x9000);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn enforce_memory_limit(&mut self, limit: u64) {
         if limit == 0 {
             return;
@@ -186,6 +311,17 @@ impl<M: PhysMap> Memblock<'_, M> {
     /// is freed. An empty range, or no memory at all, changes nothing.
     ///
     /// A region that must not be mapped stays whole where Linux would leave it split at the range's ends.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0, 0x8000)?;
+    /// boot.mark_nomap(0x6000, 0x1000)?;
+    /// boot.cap_memory_range(0x1000, 0x2000);
+    /// assert!(boot.memory().iter().map(|r| r.base..r.end()).eq([0x1000..0x3000, 0x6000..0x7000]));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn cap_memory_range(&mut self, base: u64, size: u64) {
         if size == 0 {
             return;
@@ -223,6 +359,17 @@ impl<M: PhysMap> Memblock<'_, M> {
 
     /// Keeps the lowest `limit` bytes of memory, as [`cap_memory_range`](Self::cap_memory_range) does: memory that must not be mapped
     /// stays. `u64::MAX` is no limit.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0, 0x8000)?;
+    /// boot.mark_nomap(0x6000, 0x1000)?;
+    /// boot.mem_limit_remove_map(0x1000);
+    /// assert!(boot.memory().iter().map(|r| r.base..r.end()).eq([0..0x1000, 0x6000..0x7000]));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn mem_limit_remove_map(&mut self, limit: u64) {
         if limit == u64::MAX {
             return;

@@ -129,6 +129,27 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
 
     /// Second step of [`release`](Self::release): gives all free frames and says how many there are. The page allocator may ask
     /// this memblock questions meanwhile.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # struct Frames(Vec<core::ops::Range<u64>>);
+    /// # impl PageAllocator for Frames {
+    /// #     fn free_pages(&mut self, frames: core::ops::Range<u64>) {
+    /// #         self.0.push(frames);
+    /// #     }
+    /// #     fn claim_pages(&mut self, frames: core::ops::Range<u64>) -> bool {
+    /// #         frames.start != 3
+    /// #     }
+    /// # }
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// # let mut pages = Frames(Vec::new());
+    /// boot.add(0, 0x10_000)?;
+    /// boot.close();
+    /// assert_eq!(boot.hand_out(&mut pages), 16);
+    /// assert_eq!(pages.0, [0..16]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hand_out(&self, pages: &mut impl PageAllocator) -> u64 {
         give(self.free_frames(NodeId::NONE), pages)
     }
@@ -138,6 +159,30 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
     ///
     /// # Errors
     /// [`Error::ArrayFull`] when a reserved region has to be split and there is no room; nothing was given then.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # struct Frames(Vec<core::ops::Range<u64>>);
+    /// # impl PageAllocator for Frames {
+    /// #     fn free_pages(&mut self, frames: core::ops::Range<u64>) {
+    /// #         self.0.push(frames);
+    /// #     }
+    /// #     fn claim_pages(&mut self, frames: core::ops::Range<u64>) -> bool {
+    /// #         frames.start != 3
+    /// #     }
+    /// # }
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// # let mut pages = Frames(Vec::new());
+    /// boot.add(0, 0x10_000)?;
+    /// boot.reserve(0x3000, 0x1000)?;
+    /// boot.close();
+    /// boot.hand_out(&mut pages);
+    /// assert_eq!(boot.hand_out_freed(0x3000, 0x1000, &mut pages), Ok(1));
+    /// boot.free(0x3000, 0x1000)?;
+    /// assert_eq!(pages.0, [0..3, 4..16, 3..4]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn hand_out_freed(
         &self,
         base: u64,
@@ -158,6 +203,30 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
     ///
     /// # Errors
     /// [`Error::NoMemory`] when some frame is in use; nothing has been claimed then.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # struct Frames(Vec<core::ops::Range<u64>>);
+    /// # impl PageAllocator for Frames {
+    /// #     fn free_pages(&mut self, frames: core::ops::Range<u64>) {
+    /// #         self.0.push(frames);
+    /// #     }
+    /// #     fn claim_pages(&mut self, frames: core::ops::Range<u64>) -> bool {
+    /// #         frames.start != 3
+    /// #     }
+    /// # }
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// # let mut pages = Frames(Vec::new());
+    /// boot.add(0, 0x10_000)?;
+    /// boot.close();
+    /// boot.hand_out(&mut pages);
+    /// boot.claim(0x5000, 0x1000, &mut pages)?;
+    /// if boot.reserve(0x5000, 0x1000).is_err() {
+    ///     boot.hand_back(0x5000, 0x1000, &mut pages);
+    /// }
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn claim(&self, base: u64, size: u64, pages: &mut impl PageAllocator) -> Result<(), Error> {
         let taken = || self.frames_taken_by(base, size);
         for (i, span) in taken().enumerate() {
@@ -176,6 +245,16 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
 
     /// Forgets everything, as [`clear`](Self::clear) does, and returns the frames that arrays lay in which had grown. Once
     /// everything has been handed out, these are the page allocator's, too.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x1000)?;
+    /// assert_eq!(boot.dismantle().count(), 0, "the arrays had not grown");
+    /// assert_eq!(boot.phys_mem_size(), 0);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn dismantle(&mut self) -> impl Iterator<Item = Span> + use<M> {
         let arrays = Kind::ALL.map(|kind| {
             let grown = self.grown[kind as usize];
@@ -203,6 +282,29 @@ impl<M: PhysMap> Released<'_, M> {
     ///
     /// # Errors
     /// [`Error::ArrayFull`] when a reserved region has to be split and there is no room; nothing has changed then.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # struct Frames(Vec<core::ops::Range<u64>>);
+    /// # impl PageAllocator for Frames {
+    /// #     fn free_pages(&mut self, frames: core::ops::Range<u64>) {
+    /// #         self.0.push(frames);
+    /// #     }
+    /// #     fn claim_pages(&mut self, frames: core::ops::Range<u64>) -> bool {
+    /// #         frames.start != 3
+    /// #     }
+    /// # }
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// # let mut pages = Frames(Vec::new());
+    /// boot.add(0, 0x10_000)?;
+    /// boot.reserve(0x3800, 0x2000)?; // the initial ramdisk, say
+    /// let (mut late, _) = boot.release(&mut pages);
+    /// pages.0.clear();
+    /// assert_eq!(late.free_late(0x3800, 0x2000, &mut pages), Ok(3));
+    /// assert_eq!(pages.0, [3..6]);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn free_late(
         &mut self,
         base: u64,
@@ -219,6 +321,28 @@ impl<M: PhysMap> Released<'_, M> {
     /// # Errors
     /// [`Error::NoMemory`] when some frame is in use; [`Error::ArrayFull`] when there is no room for another region. Nothing has
     /// changed then.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # struct Frames(Vec<core::ops::Range<u64>>);
+    /// # impl PageAllocator for Frames {
+    /// #     fn free_pages(&mut self, frames: core::ops::Range<u64>) {
+    /// #         self.0.push(frames);
+    /// #     }
+    /// #     fn claim_pages(&mut self, frames: core::ops::Range<u64>) -> bool {
+    /// #         frames.start != 3
+    /// #     }
+    /// # }
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// # let mut pages = Frames(Vec::new());
+    /// boot.add(0, 0x10_000)?;
+    /// let (mut late, _) = boot.release(&mut pages);
+    /// assert_eq!(late.reserve_late(0x4000, 0x1000, &mut pages), Ok(()));
+    /// // Somebody uses frame 3.
+    /// assert_eq!(late.reserve_late(0x3000, 0x1000, &mut pages), Err(Error::NoMemory));
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn reserve_late(
         &mut self,
         base: u64,
@@ -235,6 +359,26 @@ impl<M: PhysMap> Released<'_, M> {
 
     /// Gives up memblock: what its arrays occupied goes to the page allocator too. Returns how many frames that is. Linux's
     /// `memblock_discard`.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # struct Frames(Vec<core::ops::Range<u64>>);
+    /// # impl PageAllocator for Frames {
+    /// #     fn free_pages(&mut self, frames: core::ops::Range<u64>) {
+    /// #         self.0.push(frames);
+    /// #     }
+    /// #     fn claim_pages(&mut self, frames: core::ops::Range<u64>) -> bool {
+    /// #         frames.start != 3
+    /// #     }
+    /// # }
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// # let mut pages = Frames(Vec::new());
+    /// boot.add(0, 0x10_000)?;
+    /// let (late, _) = boot.release(&mut pages);
+    /// assert_eq!(late.discard(&mut pages), 0, "the arrays had not grown");
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn discard(mut self, pages: &mut impl PageAllocator) -> u64 {
         give(self.memblock.dismantle(), pages)
     }

@@ -15,6 +15,77 @@
 		}                                         \
 	} while (0)
 
+/* Every function of the header is in the library. */
+typedef void (*function)(void);
+static const function functions[] = {
+	(function)(memblock_allow_resize),
+	(function)(memblock_add),
+	(function)(memblock_add_node),
+	(function)(memblock_remove),
+	(function)(memblock_reserve),
+	(function)(memblock_reserve_kern),
+	(function)(memblock_physmem_add),
+	(function)(memblock_phys_free),
+	(function)(memblock_free),
+	(function)(memblock_trim_memory),
+	(function)(memblock_addrs_overlap),
+	(function)(memblock_overlaps_region),
+	(function)(memblock_validate_numa_coverage),
+	(function)(memblock_set_node),
+	(function)(memblock_mark_hotplug),
+	(function)(memblock_clear_hotplug),
+	(function)(memblock_mark_mirror),
+	(function)(memblock_mark_nomap),
+	(function)(memblock_clear_nomap),
+	(function)(memblock_reserved_mark_noinit),
+	(function)(memblock_set_bottom_up),
+	(function)(memblock_bottom_up),
+	(function)(memblock_set_current_limit),
+	(function)(memblock_get_current_limit),
+	(function)(memblock_alloc),
+	(function)(memblock_alloc_raw),
+	(function)(memblock_alloc_from),
+	(function)(memblock_alloc_low),
+	(function)(memblock_alloc_node),
+	(function)(memblock_alloc_try_nid),
+	(function)(memblock_alloc_try_nid_raw),
+	(function)(memblock_alloc_exact_nid_raw),
+	(function)(memblock_phys_alloc),
+	(function)(memblock_phys_alloc_range),
+	(function)(memblock_phys_alloc_try_nid),
+	(function)(memblock_alloc_range_nid),
+	(function)(memblock_find_in_range),
+	(function)(__memblock_alloc_or_panic),
+	(function)(memblock_phys_mem_size),
+	(function)(memblock_reserved_size),
+	(function)(memblock_reserved_kern_size),
+	(function)(memblock_estimated_nr_free_pages),
+	(function)(memblock_start_of_DRAM),
+	(function)(memblock_end_of_DRAM),
+	(function)(memblock_has_mirror),
+	(function)(memblock_enforce_memory_limit),
+	(function)(memblock_cap_memory_range),
+	(function)(memblock_mem_limit_remove_map),
+	(function)(memblock_is_memory),
+	(function)(memblock_is_map_memory),
+	(function)(memblock_is_region_memory),
+	(function)(memblock_is_reserved),
+	(function)(memblock_is_region_reserved),
+	(function)(memblock_search_pfn_nid),
+	(function)(__next_mem_range),
+	(function)(__next_mem_range_rev),
+	(function)(__next_mem_pfn_range),
+	(function)(__next_free_pfn_range),
+	(function)(memblock_set_hooks),
+	(function)(memblock_free_all),
+	(function)(memblock_free_late),
+	(function)(memblock_discard),
+	(function)(memblock_dump_all),
+	(function)(memblock_set_movable_node),
+	(function)(memblock_set_record_nodes),
+	(function)(memblock_set_record_kern),
+};
+
 struct zone {
 	unsigned long zone_start_pfn;
 };
@@ -32,6 +103,8 @@ int main(void)
 	uint64_t i;
 	int index, nid;
 
+	for (index = 0; index < (int)(sizeof(functions) / sizeof(*functions)); index++)
+		MUST(functions[index]);
 	MUST(sizeof(phys_addr_t) == 8 && sizeof(struct memblock_region) == 24);
 	MUST(offsetof(struct memblock_region, flags) == 16 && offsetof(struct memblock_region, nid) == 20);
 	if (sizeof(void *) == 8) {
