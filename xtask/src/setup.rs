@@ -11,14 +11,8 @@ pub(crate) const NIGHTLY: &str = "nightly";
 /// Adds components to the pinned toolchain, or to the nightly one.
 pub(crate) fn components(shell: &Shell, toolchain: Option<&str>, wanted: &[&str]) -> Result<()> {
     let select = &toolchain_arguments(toolchain);
-    if toolchain.is_some()
-        && cmd!(shell, "rustup run nightly rustc --version")
-            .quiet()
-            .ignore_stderr()
-            .read()
-            .is_err()
-    {
-        cmd!(shell, "rustup toolchain install nightly --profile minimal").run()?;
+    if let Some(name) = toolchain {
+        self::toolchain(shell, name)?;
     }
     let installed = cmd!(shell, "rustup component list --installed {select...}")
         .quiet()
@@ -28,6 +22,20 @@ pub(crate) fn components(shell: &Shell, toolchain: Option<&str>, wanted: &[&str]
         if !installed.lines().any(|line| line.starts_with(component)) {
             cmd!(shell, "rustup component add {component} {select...}").run()?;
         }
+    }
+    Ok(())
+}
+
+/// Installs a toolchain that is missing.
+pub(crate) fn toolchain(shell: &Shell, name: &str) -> Result<()> {
+    let is_there = cmd!(shell, "rustup run {name} rustc --version")
+        .quiet()
+        .ignore_stdout()
+        .ignore_stderr()
+        .run()
+        .is_ok();
+    if !is_there {
+        cmd!(shell, "rustup toolchain install {name} --profile minimal").run()?;
     }
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! The tiers of tests, from a minute to an hour.
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use clap::ValueEnum;
 use xshell::{Shell, cmd};
 
@@ -46,6 +46,8 @@ pub(crate) enum Tier {
     Bench,
     /// Instructions of operations, counted and compared with the committed counts.
     Gate,
+    /// The oldest Rust that the manifest names.
+    Msrv,
     /// The packages as the registry would get them.
     Package,
     /// Changes of the public interface since the last release.
@@ -56,7 +58,7 @@ pub(crate) enum Tier {
 
 impl Tier {
     /// All tiers, in the order in which they run.
-    pub(crate) const ALL: [Tier; 14] = [
+    pub(crate) const ALL: [Tier; 15] = [
         Tier::Lint,
         Tier::Unit,
         Tier::Bare,
@@ -68,6 +70,7 @@ impl Tier {
         Tier::Proof,
         Tier::Bench,
         Tier::Gate,
+        Tier::Msrv,
         Tier::Package,
         Tier::Semver,
         Tier::Deny,
@@ -89,6 +92,7 @@ impl Tier {
             Tier::Proof => "proof",
             Tier::Bench => "bench",
             Tier::Gate => "gate",
+            Tier::Msrv => "msrv",
             Tier::Package => "package",
             Tier::Semver => "semver",
             Tier::Deny => "deny",
@@ -115,6 +119,7 @@ impl Tier {
             Tier::Gate => {
                 "instructions of the maple tree's operations, beside the committed counts"
             }
+            Tier::Msrv => "every package checked by the oldest Rust that is promised",
             Tier::Package => "each package as the registry would get it, built from what is in it",
             Tier::Semver => "the public interfaces, beside those of the last release",
             Tier::Deny => "licences, duplicates and sources of every dependency",
@@ -135,6 +140,7 @@ impl Tier {
             Tier::Proof => proof(shell),
             Tier::Bench => bench(shell),
             Tier::Gate => gate::run(shell, false),
+            Tier::Msrv => msrv(shell),
             Tier::Package => package::publish(shell),
             Tier::Semver => package::semver(shell),
             Tier::Deny => package::deny(shell),
@@ -230,6 +236,25 @@ fn maple_tree_on_32_bits(shell: &Shell) -> Result<()> {
     )
     .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
     .env("CARGO_PROFILE_DEV_DEBUG", LINES)
+    .run()?;
+    Ok(())
+}
+
+/// Checks the workspace with the toolchain that `rust-version` names. (Clippy reports newer calls of the standard library, too, but
+/// neither newer syntax nor dependencies.)
+fn msrv(shell: &Shell) -> Result<()> {
+    let manifest = shell.read_file("Cargo.toml")?;
+    let version = manifest
+        .lines()
+        .find_map(|line| line.strip_prefix("rust-version = \"")?.strip_suffix('"'))
+        .context("Cargo.toml names no rust-version")?;
+    setup::toolchain(shell, version)?;
+    let toolchain = format!("+{version}");
+    cmd!(
+        shell,
+        "cargo {toolchain} check --workspace --all-features --locked"
+    )
+    .env("CARGO_TARGET_DIR", "target/msrv")
     .run()?;
     Ok(())
 }

@@ -320,7 +320,7 @@ unsafe impl Value for NonZeroUsize {
 
     #[inline]
     fn into_raw(self) -> NonNull<()> {
-        NonNull::without_provenance(self)
+        NonNull::dangling().with_addr(self)
     }
 
     #[inline]
@@ -369,7 +369,7 @@ macro_rules! in_place {
 
             #[inline]
             fn into_raw(self) -> NonNull<()> {
-                NonNull::without_provenance(NonZeroUsize::MIN | ((self as usize) << 1))
+                NonNull::dangling().with_addr(NonZeroUsize::MIN | ((self as usize) << 1))
             }
 
             #[inline]

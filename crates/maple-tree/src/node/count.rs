@@ -27,6 +27,8 @@
 
 use core::ptr::{self, NonNull};
 
+#[cfg(not(samara_loom))]
+use crate::base::atomic::AtomicUsize;
 use crate::base::atomic::{AtomicPtr, Ordering};
 use crate::base::key::Key;
 use crate::base::shape::Shape;
@@ -43,18 +45,30 @@ const PINNED: usize = 1 << (usize::BITS - 1);
 /// Where the counts that have got so far are put: at three quarters.
 const MIDDLE: usize = PINNED | (PINNED >> 1);
 
+/// The word as the number that it is: what leads to a node is counted here, and nothing is pointed to. (`AtomicPtr` has these
+/// operations itself from Rust 1.91 on.)
+#[inline(always)]
+#[cfg(not(samara_loom))]
+fn number(word: &AtomicPtr<()>) -> &AtomicUsize {
+    // SAFETY:
+    // - both types have the size of a pointer and that alignment, and every value of the one is one of the other;
+    // - the word is changed atomically and as a whole by both, and lives as long as the reference that was given;
+    // - it holds a number without provenance, which loses nothing by being written as one.
+    unsafe { &*ptr::from_ref(word).cast() }
+}
+
 /// Adds to a word, and gives what was there.
 #[inline(always)]
 #[cfg(not(samara_loom))]
 fn add(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
-    word.fetch_byte_add(n, order).addr()
+    number(word).fetch_add(n, order)
 }
 
 /// Subtracts from a word, and gives what was there.
 #[inline(always)]
 #[cfg(not(samara_loom))]
 fn subtract(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
-    word.fetch_byte_sub(n, order).addr()
+    number(word).fetch_sub(n, order)
 }
 
 #[cfg(samara_loom)]

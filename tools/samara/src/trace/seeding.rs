@@ -50,7 +50,10 @@ impl Machine {
         config.shmem_huge = fs::read_to_string(format!("{huge}/shmem_enabled"))
             .is_ok_and(|text| !text.contains("[never]") && !text.contains("[deny]"));
         // Leaf 7, ECX bit 4: protection keys, switched on by the kernel.
-        config.pkeys = std::arch::x86_64::__cpuid_count(7, 0).ecx >> 4 & 1 == 1;
+        #[allow(unused_unsafe, reason = "the call is safe in newer releases of Rust")]
+        // SAFETY: every processor of this architecture has the instruction.
+        let leaf = unsafe { std::arch::x86_64::__cpuid_count(7, 0) };
+        config.pkeys = leaf.ecx >> 4 & 1 == 1;
         config.numa_nodes = fs::read_to_string("/sys/devices/system/node/possible")
             .ok()
             .and_then(|text| {
