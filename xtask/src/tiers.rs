@@ -297,7 +297,14 @@ fn miri(shell: &Shell) -> Result<()> {
             "--test",
             "allocation_failure",
         ],
-        &["-p", "samara-capi", "--test", "histories"],
+        &[
+            "-p",
+            "samara-capi",
+            "--test",
+            "histories",
+            "--test",
+            "memblock_hooks",
+        ],
     ];
     for (target, flags) in machines {
         for part in parts {

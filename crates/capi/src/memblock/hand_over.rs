@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 
 use samara_memblock::{Error, NodeId, PageAllocator};
 
-use super::{Boot, PhysAddr, boot, initial, look, memblock_alloc, narrow};
+use super::{Boot, PhysAddr, boot, initial, log, look, memblock_alloc, narrow};
 
 /// `struct memblock_hooks`. Each of them may be missing.
 #[repr(C)]
@@ -224,9 +224,9 @@ unsafe fn give_up(function: *const c_char, size: u64, align: u64) -> ! {
         // SAFETY: the caller's duty.
         unsafe { CStr::from_ptr(function) }
     };
-    eprintln!(
-        "{}: could not allocate {size} bytes at a multiple of {align}",
+    log(format_args!(
+        "{}: could not allocate {size} bytes at a multiple of {align}\n",
         function.to_string_lossy()
-    );
+    ));
     std::process::abort()
 }

@@ -12,6 +12,7 @@
 )]
 
 use core::ffi::{c_int, c_ulong};
+use std::io::Write;
 
 use samara_memblock::{Error, Identity, Memblock, Notice, Storage};
 
@@ -68,8 +69,13 @@ const fn initial() -> Boot {
 /// Warnings go where a kernel's log would be.
 fn say(notice: &Notice) {
     if !matches!(notice, Notice::ArrayGrown { .. }) {
-        eprintln!("{notice}");
+        log(format_args!("{notice}\n"));
     }
+}
+
+/// Writes to standard error. Where that fails nobody can be told, and `eprint!` would panic.
+fn log(text: core::fmt::Arguments<'_>) {
+    let _ = std::io::stderr().write_fmt(text);
 }
 
 /// The global, to be changed.

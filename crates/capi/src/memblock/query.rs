@@ -4,7 +4,7 @@ use core::ffi::{c_int, c_ulong};
 
 use samara_memblock::{NodeId, RegionType};
 
-use super::{PhysAddr, look, narrow, widen};
+use super::{PhysAddr, log, look, narrow, widen};
 
 forward! { look;
     /// Bytes of memory.
@@ -34,7 +34,7 @@ forward! { look;
     /// Whether at most so many bytes belong to no node.
     fn memblock_validate_numa_coverage(threshold: c_ulong) -> bool = |m| m.validate_numa_coverage(widen(threshold));
     /// Prints the layout to standard error.
-    fn memblock_dump_all() = |m| eprint!("{}", m.dump());
+    fn memblock_dump_all() = |m| log(format_args!("{}", m.dump()));
 }
 
 /// Whether two ranges share a byte: 1 or 0.
