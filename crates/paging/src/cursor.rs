@@ -1,0 +1,226 @@
+//! The way down, kept from page to page.
+//!
+//! A cursor remembers the tables on its way. To go to another address it goes up only as far as both have their tables in common, so that a
+//! range costs one descent for each last-level table, and most of that is one entry of the table above.
+
+use crate::entry::{index, next, span, tag};
+use crate::error::Error;
+use crate::format::{Format, MAX_LEVELS};
+use crate::invalidate::{Changed, Gather};
+use crate::phys::{Memory, Physical};
+use crate::reclaim::Reclaim;
+use crate::reserve::Reserve;
+use crate::space::PageTables;
+use crate::table::{Locked, Table};
+
+/// Where the way down ended before the level that was asked for: nothing, or a leaf.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stop {
+    pub(crate) level: usize,
+    pub(crate) raw: u64,
+}
+
+pub(crate) struct Cursor<'a, F: Format, M: Memory> {
+    pub(crate) space: &'a PageTables<F, M>,
+    path: [Table<'a>; MAX_LEVELS],
+    /// The lowest level whose table on the way to `at` is in `path`.
+    known: usize,
+    at: u64,
+    /// Whether the table that was locked last is shared: it may be read, not changed.
+    pub(crate) shared: bool,
+    _section: <M::Reclaim as Reclaim>::Section<'a>,
+}
+
+impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
+    const TOP: usize = PageTables::<F, M>::TOP;
+
+    pub(crate) fn new(
+        space: &'a PageTables<F, M>,
+        section: <M::Reclaim as Reclaim>::Section<'a>,
+    ) -> Self {
+        let root = space.physical().table(space.root);
+        Self {
+            space,
+            path: [root; MAX_LEVELS],
+            known: Self::TOP,
+            at: 0,
+            shared: false,
+            _section: section,
+        }
+    }
+
+    pub(crate) fn memory(&self) -> &'a Physical<M::Backing, M::Reclaim> {
+        self.space.physical()
+    }
+
+    /// Forgets the way: tables on it may have left the tree.
+    pub(crate) fn forget(&mut self) {
+        self.known = Self::TOP;
+    }
+
+    /// The table of this level on the way to `addr`, without any lock.
+    #[inline]
+    pub(crate) fn descend(&mut self, addr: u64, level: usize) -> Result<Table<'a>, Stop> {
+        let differ = addr ^ self.at;
+        while self.known < Self::TOP && differ >> (12 + 9 * (self.known + 1)) != 0 {
+            self.known += 1;
+        }
+        self.at = addr;
+        while self.known > level {
+            let raw = self.path[self.known].read(index(addr, self.known));
+            if !F::is_table(raw) {
+                return Err(Stop {
+                    level: self.known,
+                    raw,
+                });
+            }
+            self.known -= 1;
+            self.path[self.known] = self.memory().table(F::phys(raw));
+        }
+        Ok(self.path[level])
+    }
+
+    /// The same, anew from the root: what is found was there after this call began.
+    pub(crate) fn descend_anew(&mut self, addr: u64, level: usize) -> Result<Table<'a>, Stop> {
+        self.forget();
+        self.descend(addr, level)
+    }
+
+    /// The entry of the table one above this level.
+    pub(crate) fn above(&self, level: usize) -> u64 {
+        self.path[level + 1].read(index(self.at, level + 1))
+    }
+
+    /// Locks the table of this level on the way to `addr`; it is still on the way, and stays so until it is unlocked.
+    #[inline]
+    pub(crate) fn lock(&mut self, addr: u64, level: usize) -> Result<Locked<'a>, Stop> {
+        loop {
+            let table = match self.descend(addr, level) {
+                Ok(table) => table,
+                Err(_) => self.descend_anew(addr, level)?,
+            };
+            let locked = table.lock();
+            if level == Self::TOP {
+                self.shared = false;
+                return Ok(locked);
+            }
+            let above = self.above(level);
+            if F::is_table(above) && F::phys(above) == table.phys {
+                self.shared = level == 0 && F::is_shared(above);
+                return Ok(locked);
+            }
+            drop(locked);
+            self.forget();
+        }
+    }
+
+    /// Makes the tables on the way to `addr`, down to this level, and locks the last. A leaf in the way is `Exists`.
+    #[inline]
+    pub(crate) fn lock_or_make(
+        &mut self,
+        addr: u64,
+        level: usize,
+        reserve: &mut Reserve<'_, M>,
+    ) -> Result<Locked<'a>, Error> {
+        loop {
+            match self.lock(addr, level) {
+                Ok(locked) => return Ok(locked),
+                Err(Stop { raw, .. }) if raw != 0 => return Err(Error::Exists),
+                Err(Stop { level: at, .. }) => {
+                    // All that it takes, or nothing is begun.
+                    reserve.ensure(at - level)?;
+                    self.make(addr, at, reserve)?;
+                }
+            }
+        }
+    }
+
+    /// Makes a table below the entry of `level`, unless something is there.
+    #[cold]
+    fn make(&mut self, addr: u64, level: usize, reserve: &mut Reserve<'_, M>) -> Result<(), Error> {
+        let table = reserve.take_empty()?;
+        if let Ok(mut upper) = self.lock(addr, level)
+            && upper.load(index(addr, level)) == 0
+        {
+            upper.store(index(addr, level), F::table(table, false));
+            upper.add_used(1);
+        } else {
+            reserve.give(table);
+        }
+        Ok(())
+    }
+
+    /// Makes the tables on the way to `addr`, and locks that of the last level, which is this address space's own. `Exists` if a page is at `addr` and
+    /// the table is still shared: nobody can map there, so nothing is copied.
+    #[inline]
+    pub(crate) fn lock_own(
+        &mut self,
+        addr: u64,
+        reserve: &mut Reserve<'_, M>,
+        gather: &mut Gather<'_, F, M>,
+    ) -> Result<Locked<'a>, Error> {
+        loop {
+            let locked = self.lock_or_make(addr, 0, reserve)?;
+            if !self.shared {
+                return Ok(locked);
+            }
+            if tag::holds(locked.load(index(addr, 0))) {
+                return Err(Error::Exists);
+            }
+            drop(locked);
+            self.unshare(addr, reserve, gather)?;
+        }
+    }
+
+    /// Takes tables out of the tree that hold nothing any more, from the last level up. No lock is held.
+    pub(crate) fn prune(&mut self, addr: u64, gather: &mut Gather<'_, F, M>) {
+        self.prune_from(addr, 0, gather);
+    }
+
+    /// The same from a table of this level upwards.
+    pub(crate) fn prune_from(&mut self, addr: u64, lowest: usize, gather: &mut Gather<'_, F, M>) {
+        for level in lowest..Self::TOP {
+            let Ok(mut upper) = self.lock(addr, level + 1) else {
+                return;
+            };
+            let slot = index(addr, level + 1);
+            let raw = upper.load(slot);
+            if !F::is_table(raw) || level == 0 && F::is_shared(raw) {
+                return;
+            }
+            let table = self.memory().table(F::phys(raw));
+            let below = table.lock();
+            if below.used() > 0 {
+                return;
+            }
+            upper.unlink(slot, 0);
+            upper.sub_used(1);
+            drop(below);
+            let more = upper.used() == 0;
+            drop(upper);
+            self.forget();
+            let start = addr & !(span(level + 1) - 1);
+            gather.range(start, next(addr, level + 1), Changed::TABLES);
+            gather.table(table.phys);
+            if !more {
+                return;
+            }
+        }
+    }
+}
+
+/// The end of the part of `start .. end` that the table of the last level at `start` covers.
+pub(crate) fn stretch_end(start: u64, end: u64) -> u64 {
+    end.min(next(start, 1))
+}
+
+/// The entries of a last-level table for `start .. end`, which lie in one stretch.
+pub(crate) fn indices(start: u64, end: u64) -> core::ops::Range<usize> {
+    let first = index(start, 0);
+    first..first + ((end - start) >> 12) as usize
+}
+
+/// Whether processors may remember this leaf.
+pub(crate) const fn remembered(raw: u64) -> bool {
+    raw & tag::VALID != 0
+}

@@ -1,0 +1,155 @@
+//! How processors write entries down.
+//!
+//! The formats are our own, but for x86-64's, whose bits are those of the `x86_64` crate. `page_table_entry` has only that of the machine it
+//! is compiled for, so that nothing of the others could be tested here, and none has what tables need that follow Linux: accessed and dirty
+//! bits as they are, software bits (soft-dirty, special), pages without access, tables that are write-protected because they are shared.
+
+mod aarch64;
+mod riscv;
+mod x86_64;
+
+pub use aarch64::Aarch64;
+pub use riscv::{Sv39, Sv48};
+pub use x86_64::{X86_64, X86_64La57};
+
+use crate::entry::{Attrs, Entry, PageSize, tag};
+
+/// The most levels of a format.
+pub const MAX_LEVELS: usize = 5;
+
+/// A format of page tables: tables of 512 entries of eight bytes, pages of 4 KiB and, above, of 2 MiB and 1 GiB.
+///
+/// Levels count from the leaves: an entry of level 0 stands for 4 KiB. Of the functions that take an entry, those without `level` mean a leaf.
+pub trait Format: Copy + Send + Sync + 'static {
+    /// What people call it.
+    const NAME: &'static str;
+    /// Levels of tables.
+    const LEVELS: usize;
+    /// Whether an entry that points to a table can forbid stores to all that is below. Where it cannot, sharing a table protects its leaves.
+    const GUARDS_TABLES: bool;
+
+    /// Whether an entry in use must be made invalid, and forgotten, before it maps with another size (Arm's break-before-make).
+    const BREAKS_FIRST: bool = false;
+
+    /// Whether the processor translates this address by one root table.
+    fn canonical(addr: u64) -> bool;
+
+    /// The bits of an entry that say which frame.
+    fn frame(phys: u64) -> u64;
+    /// All other bits of an entry.
+    fn rest(raw: u64) -> u64;
+    /// A leaf. Without any access it is not valid, and still a page to us.
+    fn leaf(phys: u64, attrs: Attrs, level: usize) -> u64;
+    /// An entry that points to a table; `shared`: it is not to be written through.
+    fn table(phys: u64, shared: bool) -> u64;
+    /// Whether this entry of a level above 0 points to a table.
+    fn is_table(raw: u64) -> bool;
+    /// Whether an entry that points to a table has been made as shared.
+    fn is_shared(raw: u64) -> bool;
+    /// The table that an entry points to, or the first frame of a leaf.
+    fn phys(raw: u64) -> u64;
+    /// What a leaf allows.
+    fn attrs(raw: u64) -> Attrs;
+
+    /// Whether stores succeed, perhaps after the processor has set the dirty bit.
+    fn writable(raw: u64) -> bool;
+    /// The leaf without permission to store; a dirty page stays dirty.
+    fn write_protected(raw: u64) -> u64;
+    /// The leaf as if it had not been used.
+    fn old(raw: u64) -> u64;
+    /// The leaf as if it had not been written.
+    fn clean(raw: u64) -> u64;
+    /// Whether the leaf is not counted.
+    fn special(raw: u64) -> bool;
+    /// Whether the processor has nothing left to write into this entry by itself, so that software that holds the table's lock may store.
+    fn settled(raw: u64) -> bool;
+
+    /// What an entry says.
+    fn decode(raw: u64, level: usize) -> Entry {
+        if tag::holds(raw) {
+            Entry::Page {
+                phys: Self::phys(raw),
+                attrs: Self::attrs(raw),
+                size: PageSize::of(level),
+            }
+        } else {
+            tag::payload(raw).map_or(Entry::Empty, Entry::Marker)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::entry::span;
+
+    fn all_attrs<F: Format>() {
+        for bits in 0..1u32 << 10 {
+            let attrs = Attrs::from_bits_retain(bits);
+            for level in 0..3 {
+                let phys = 3 * span(level);
+                let raw = F::leaf(phys, attrs, level);
+                assert!(tag::holds(raw));
+                assert!(level == 0 || !F::is_table(raw), "{} {raw:#x}", F::NAME);
+                assert_eq!(F::phys(raw), phys);
+                let back = F::attrs(raw);
+                let kept = Attrs::ACCESSED | Attrs::DIRTY | Attrs::SOFT_DIRTY | Attrs::SPECIAL;
+                assert_eq!(back & kept, attrs & kept, "{} {raw:#x}", F::NAME);
+                let access = attrs & Attrs::ACCESS;
+                assert_eq!(
+                    raw & tag::VALID != 0,
+                    !access.is_empty(),
+                    "{} {attrs:?}",
+                    F::NAME
+                );
+                assert!(
+                    (back & Attrs::ACCESS).contains(access),
+                    "{} {attrs:?} {back:?}",
+                    F::NAME
+                );
+                assert_eq!(back.contains(Attrs::WRITE), access.contains(Attrs::WRITE));
+                assert_eq!(back.contains(Attrs::EXEC), access.contains(Attrs::EXEC));
+                assert_eq!(F::writable(raw), access.contains(Attrs::WRITE));
+                assert_eq!(F::special(raw), attrs.contains(Attrs::SPECIAL));
+                assert_eq!(
+                    F::attrs(F::write_protected(raw)) & !Attrs::READ,
+                    back & !(Attrs::WRITE | Attrs::READ)
+                );
+                assert_eq!(F::attrs(F::old(raw)), back - Attrs::ACCESSED);
+                assert_eq!(F::attrs(F::clean(raw)), back - Attrs::DIRTY);
+                // Encoding what was read gives the same entry.
+                assert_eq!(F::leaf(phys, back, level), raw, "{} {attrs:?}", F::NAME);
+                if attrs.contains(Attrs::ACCESSED | Attrs::DIRTY) {
+                    assert!(F::settled(raw));
+                }
+                assert_eq!(F::settled(raw) || access.is_empty(), {
+                    access.is_empty()
+                        || attrs.contains(Attrs::ACCESSED)
+                            && (attrs.contains(Attrs::DIRTY) || !attrs.contains(Attrs::WRITE))
+                });
+            }
+        }
+        for shared in [false, true] {
+            let raw = F::table(0x1234_5000, shared);
+            assert!(F::is_table(raw) && raw & tag::VALID != 0);
+            assert_eq!(F::phys(raw), 0x1234_5000);
+            assert_eq!(F::is_shared(raw), shared);
+        }
+        for marker in [0, 1, 7, u32::MAX] {
+            let raw = tag::marker(marker);
+            assert_eq!(F::decode(raw, 0), Entry::Marker(marker));
+            assert!(!F::is_table(raw));
+        }
+        assert_eq!(F::decode(0, 0), Entry::Empty);
+        assert!(F::canonical(0) && F::canonical(0x1f_ffff_f000));
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        all_attrs::<X86_64>();
+        all_attrs::<X86_64La57>();
+        all_attrs::<Aarch64>();
+        all_attrs::<Sv39>();
+        all_attrs::<Sv48>();
+    }
+}

@@ -1,0 +1,158 @@
+//! RISC-V, three and four levels: the privileged architecture, "Sv39" and "Sv48", with Svpbmt's memory types.
+//!
+//! An entry that points to a table can forbid nothing here, so that a table that is shared has its leaves protected, and the mark of the
+//! entry above is one of the two bits for software.
+
+use super::Format;
+use crate::entry::{Attrs, tag};
+
+const VALID: u64 = tag::VALID;
+const READ: u64 = 1 << 1;
+const WRITE: u64 = 1 << 2;
+const EXEC: u64 = 1 << 3;
+const USER: u64 = 1 << 4;
+const GLOBAL: u64 = 1 << 5;
+const ACCESSED: u64 = 1 << 6;
+const DIRTY: u64 = 1 << 7;
+/// The two bits for software (RSW), where Linux has the same marks; in an entry that points to a table, the first says that it is shared.
+const SPECIAL: u64 = 1 << 8;
+const SOFT_DIRTY: u64 = 1 << 9;
+const SHARED: u64 = 1 << 8;
+/// Svpbmt: not cached, strongly ordered, I/O.
+const IO: u64 = 2 << 61;
+const PPN: u64 = ((1 << 44) - 1) << 10;
+
+const SAME: [(Attrs, u64); 7] = [
+    (Attrs::USER, USER),
+    (Attrs::GLOBAL, GLOBAL),
+    (Attrs::ACCESSED, ACCESSED),
+    (Attrs::DIRTY, DIRTY),
+    (Attrs::SPECIAL, SPECIAL),
+    (Attrs::SOFT_DIRTY, SOFT_DIRTY),
+    (Attrs::DEVICE, IO),
+];
+
+macro_rules! riscv {
+    ($(#[$doc:meta])* $name:ident, $text:literal, $levels:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name;
+
+        impl Format for $name {
+            const NAME: &'static str = $text;
+            const LEVELS: usize = $levels;
+            const GUARDS_TABLES: bool = false;
+
+            fn canonical(addr: u64) -> bool {
+                let unused = 64 - (12 + 9 * $levels);
+                ((addr << unused) as i64 >> unused) as u64 == addr
+            }
+
+            #[inline]
+            fn frame(phys: u64) -> u64 {
+                (phys >> 2) & PPN
+            }
+
+            #[inline]
+            fn rest(raw: u64) -> u64 {
+                raw & !PPN
+            }
+
+            #[inline]
+            fn leaf(phys: u64, attrs: Attrs, _level: usize) -> u64 {
+                let mut raw = (phys >> 2) & PPN;
+                for (attr, bit) in SAME {
+                    if attrs.contains(attr) {
+                        raw |= bit;
+                    }
+                }
+                if attrs.contains(Attrs::EXEC) {
+                    raw |= EXEC;
+                }
+                // Stores without loads are reserved.
+                if attrs.intersects(Attrs::READ | Attrs::WRITE) {
+                    raw |= READ;
+                }
+                if attrs.contains(Attrs::WRITE) {
+                    raw |= WRITE;
+                }
+                raw | if attrs.intersects(Attrs::ACCESS) { VALID } else { tag::NONE }
+            }
+
+            #[inline]
+            fn table(phys: u64, shared: bool) -> u64 {
+                (phys >> 2) & PPN | VALID | if shared { SHARED } else { 0 }
+            }
+
+            #[inline]
+            fn is_table(raw: u64) -> bool {
+                raw & (VALID | READ | WRITE | EXEC) == VALID
+            }
+
+            #[inline]
+            fn is_shared(raw: u64) -> bool {
+                raw & SHARED != 0
+            }
+
+            #[inline]
+            fn phys(raw: u64) -> u64 {
+                (raw & PPN) << 2
+            }
+
+            #[inline]
+            fn attrs(raw: u64) -> Attrs {
+                let mut attrs = Attrs::empty();
+                for (attr, bit) in SAME {
+                    if raw & bit == bit {
+                        attrs |= attr;
+                    }
+                }
+                for (attr, bit) in [(Attrs::READ, READ), (Attrs::WRITE, WRITE), (Attrs::EXEC, EXEC)] {
+                    if raw & bit != 0 {
+                        attrs |= attr;
+                    }
+                }
+                attrs
+            }
+
+            #[inline]
+            fn writable(raw: u64) -> bool {
+                raw & WRITE != 0
+            }
+
+            #[inline]
+            fn write_protected(raw: u64) -> u64 {
+                raw & !WRITE
+            }
+
+            #[inline]
+            fn old(raw: u64) -> u64 {
+                raw & !ACCESSED
+            }
+
+            #[inline]
+            fn clean(raw: u64) -> u64 {
+                raw & !DIRTY
+            }
+
+            #[inline]
+            fn special(raw: u64) -> bool {
+                raw & SPECIAL != 0
+            }
+
+            #[inline]
+            fn settled(raw: u64) -> bool {
+                raw & VALID == 0 || raw & ACCESSED != 0 && (raw & DIRTY != 0 || raw & WRITE == 0)
+            }
+        }
+    };
+}
+
+riscv! {
+    /// RISC-V with three levels: 39 bits of address.
+    Sv39, "RISC-V Sv39", 3
+}
+riscv! {
+    /// RISC-V with four levels: 48 bits of address.
+    Sv48, "RISC-V Sv48", 4
+}

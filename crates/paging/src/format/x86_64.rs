@@ -1,0 +1,165 @@
+//! x86-64, four and five levels: Intel SDM volume 3, chapter 5; AMD64 APM volume 2, chapter 5.
+
+use x86_64::structures::paging::PageTableFlags as Bits;
+
+use super::Format;
+use crate::entry::{Attrs, tag};
+
+const PHYS: u64 = 0x000f_ffff_ffff_f000;
+/// Where Linux has the same marks.
+const SPECIAL: u64 = Bits::BIT_9.bits();
+const SOFT_DIRTY: u64 = Bits::BIT_11.bits();
+const PKEY_SHIFT: u32 = 59;
+
+const PRESENT: u64 = Bits::PRESENT.bits();
+const WRITE: u64 = Bits::WRITABLE.bits();
+const USER: u64 = Bits::USER_ACCESSIBLE.bits();
+const UNCACHED: u64 = Bits::NO_CACHE.bits() | Bits::WRITE_THROUGH.bits();
+const ACCESSED: u64 = Bits::ACCESSED.bits();
+const DIRTY: u64 = Bits::DIRTY.bits();
+const HUGE: u64 = Bits::HUGE_PAGE.bits();
+const GLOBAL: u64 = Bits::GLOBAL.bits();
+const NO_EXEC: u64 = Bits::NO_EXECUTE.bits();
+
+/// Bits that stand for one attribute each.
+const SAME: [(Attrs, u64); 7] = [
+    (Attrs::USER, USER),
+    (Attrs::ACCESSED, ACCESSED),
+    (Attrs::DIRTY, DIRTY),
+    (Attrs::SOFT_DIRTY, SOFT_DIRTY),
+    (Attrs::SPECIAL, SPECIAL),
+    (Attrs::GLOBAL, GLOBAL),
+    (Attrs::DEVICE, UNCACHED),
+];
+
+macro_rules! x86 {
+    ($(#[$doc:meta])* $name:ident, $text:literal, $levels:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug)]
+        pub struct $name;
+
+        impl Format for $name {
+            const NAME: &'static str = $text;
+            const LEVELS: usize = $levels;
+            const GUARDS_TABLES: bool = true;
+
+            fn canonical(addr: u64) -> bool {
+                let unused = 64 - (12 + 9 * $levels);
+                ((addr << unused) as i64 >> unused) as u64 == addr
+            }
+
+            #[inline]
+            fn frame(phys: u64) -> u64 {
+                phys & PHYS
+            }
+
+            #[inline]
+            fn rest(raw: u64) -> u64 {
+                raw & !PHYS
+            }
+
+            #[inline]
+            fn leaf(phys: u64, attrs: Attrs, level: usize) -> u64 {
+                let mut raw = phys & PHYS;
+                for (attr, bit) in SAME {
+                    if attrs.contains(attr) {
+                        raw |= bit;
+                    }
+                }
+                raw |= (attrs.pkey() as u64) << PKEY_SHIFT;
+                if level > 0 {
+                    raw |= HUGE;
+                }
+                if !attrs.contains(Attrs::EXEC) {
+                    raw |= NO_EXEC;
+                }
+                if attrs.contains(Attrs::WRITE) {
+                    raw |= WRITE;
+                }
+                raw | if attrs.intersects(Attrs::ACCESS) { PRESENT } else { tag::NONE }
+            }
+
+            #[inline]
+            fn table(phys: u64, shared: bool) -> u64 {
+                let write = if shared { 0 } else { WRITE };
+                // Set from the start, so that the processor has no reason to write here.
+                (phys & PHYS) | PRESENT | USER | ACCESSED | write
+            }
+
+            #[inline]
+            fn is_table(raw: u64) -> bool {
+                raw & (PRESENT | HUGE) == PRESENT
+            }
+
+            #[inline]
+            fn is_shared(raw: u64) -> bool {
+                raw & WRITE == 0
+            }
+
+            #[inline]
+            fn phys(raw: u64) -> u64 {
+                raw & PHYS
+            }
+
+            #[inline]
+            fn attrs(raw: u64) -> Attrs {
+                let mut attrs = Attrs::empty();
+                for (attr, bit) in SAME {
+                    if raw & bit == bit {
+                        attrs |= attr;
+                    }
+                }
+                attrs = attrs.with_pkey((raw >> PKEY_SHIFT) as u8);
+                if raw & PRESENT != 0 {
+                    attrs |= Attrs::READ;
+                    if raw & WRITE != 0 {
+                        attrs |= Attrs::WRITE;
+                    }
+                    if raw & NO_EXEC == 0 {
+                        attrs |= Attrs::EXEC;
+                    }
+                }
+                attrs
+            }
+
+            #[inline]
+            fn writable(raw: u64) -> bool {
+                raw & WRITE != 0
+            }
+
+            #[inline]
+            fn write_protected(raw: u64) -> u64 {
+                raw & !WRITE
+            }
+
+            #[inline]
+            fn old(raw: u64) -> u64 {
+                raw & !ACCESSED
+            }
+
+            #[inline]
+            fn clean(raw: u64) -> u64 {
+                raw & !DIRTY
+            }
+
+            #[inline]
+            fn special(raw: u64) -> bool {
+                raw & SPECIAL != 0
+            }
+
+            #[inline]
+            fn settled(raw: u64) -> bool {
+                raw & PRESENT == 0 || raw & ACCESSED != 0 && (raw & DIRTY != 0 || raw & WRITE == 0)
+            }
+        }
+    };
+}
+
+x86! {
+    /// x86-64 with four levels: 48 bits of address.
+    X86_64, "x86-64", 4
+}
+x86! {
+    /// x86-64 with five levels (LA57): 57 bits of address.
+    X86_64La57, "x86-64 LA57", 5
+}

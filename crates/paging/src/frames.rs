@@ -1,0 +1,424 @@
+//! What is counted of each frame: one word of 32 bits, all in one dense array.
+//!
+//! ```text
+//! anonymous, file:  kind (2 bits) | references (10) | mappings (20)
+//! table:            kind (2) | lock (1) | users (19) | entries in use (10)
+//! dead:             order (2) | next dead frame (30)
+//! ```
+//!
+//! *Mappings* are entries of tables that point to the frame; a huge page counts once for each of its frames, so that splitting it changes no
+//! count. *References* are all others: a page cache, a copy under way. A frame with neither is dead; until the processors have forgotten it, it
+//! stands in a list whose links are these very words, since nobody else looks at them any more.
+//!
+//! # One mapping and no reference
+//!
+//! Who holds the lock of a table with an entry that points to a frame, and finds the frame's word at one mapping and no reference, may change
+//! the word by an ordinary store. Another mapping or reference comes only from one that there is already: from an entry, under its table's lock,
+//! which is held here; or from a reference, and there is none. So a fork of private memory raises a million counts without one locked instruction.
+//! All other changes are atomic additions.
+
+use alloc::alloc::{Layout, alloc_zeroed, dealloc};
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use crate::entry::PAGE_SIZE;
+use crate::error::Error;
+
+/// What a frame is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Private memory: copied at the first write after a fork.
+    Anon,
+    /// A file's page, or shared memory: seen by all who map it.
+    File,
+}
+
+const MAPPINGS: u32 = (1 << 20) - 1;
+const ONE_REFERENCE: u32 = 1 << 20;
+const REFERENCES: u32 = ((1 << 10) - 1) << 20;
+const COUNTS: u32 = MAPPINGS | REFERENCES;
+const KIND: u32 = 3 << 30;
+const ANON: u32 = 1 << 30;
+const FILE: u32 = 2 << 30;
+const TABLE: u32 = 3 << 30;
+
+/// The end of a list of dead frames.
+pub(crate) const NO_FRAME: u32 = (1 << 30) - 1;
+
+/// The counts of all frames.
+#[derive(Debug)]
+pub struct Frames {
+    base: u64,
+    count: u64,
+    words: NonNull<AtomicU32>,
+    /// For each 2 MiB, what was allocated as one block there: its order in the top two bits (0: single frames, 1: 2 MiB, 2: 1 GiB, 3: inside such
+    /// a block) and how many of its frames are alive.
+    blocks: NonNull<AtomicU32>,
+}
+
+// SAFETY: two arrays of atomics that this value owns.
+unsafe impl Send for Frames {}
+// SAFETY: they are changed by atomic instructions alone.
+unsafe impl Sync for Frames {}
+
+const BLOCK_SHIFT: u32 = 30;
+const BLOCK_INSIDE: u32 = 3 << BLOCK_SHIFT;
+
+/// What is known of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameInfo {
+    /// What it is used for.
+    pub kind: Kind,
+    /// Entries of tables that point to it.
+    pub mappings: u32,
+    /// Other references.
+    pub references: u32,
+}
+
+impl Frames {
+    pub(crate) fn new(base: u64, count: u64) -> Result<Self, Error> {
+        if !base.is_multiple_of(PAGE_SIZE) {
+            return Err(Error::Misaligned);
+        }
+        if count >= u64::from(NO_FRAME) || count == 0 {
+            return Err(Error::TooMany);
+        }
+        let words = zeroed(count as usize)?;
+        let blocks = match zeroed(Self::stretches(base, count)) {
+            Ok(blocks) => blocks,
+            Err(error) => {
+                // SAFETY: allocated above, and nobody has it.
+                unsafe { dealloc(words.as_ptr().cast(), layout(count as usize)) };
+                return Err(error);
+            }
+        };
+        Ok(Self {
+            base,
+            count,
+            words,
+            blocks,
+        })
+    }
+
+    /// How many pieces of 2 MiB, counted from physical address 0, the frames lie in.
+    fn stretches(base: u64, count: u64) -> usize {
+        (((base / PAGE_SIZE) % 512 + count).div_ceil(512)) as usize
+    }
+
+    /// How many frames are counted.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The first physical address.
+    pub fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// Whether this is an address in one of the frames.
+    pub fn contains(&self, phys: u64) -> bool {
+        phys.wrapping_sub(self.base) / PAGE_SIZE < self.count
+    }
+
+    #[inline]
+    fn index(&self, phys: u64) -> u32 {
+        (phys.wrapping_sub(self.base) / PAGE_SIZE) as u32
+    }
+
+    pub(crate) fn phys(&self, index: u32) -> u64 {
+        self.base + u64::from(index) * PAGE_SIZE
+    }
+
+    #[inline]
+    fn at(&self, index: u32) -> &AtomicU32 {
+        assert!(
+            u64::from(index) < self.count,
+            "a frame outside of the counted memory"
+        );
+        // SAFETY: the index is within the array, as was just seen.
+        unsafe { self.words.add(index as usize).as_ref() }
+    }
+
+    #[inline]
+    fn word(&self, phys: u64) -> &AtomicU32 {
+        self.at(self.index(phys))
+    }
+
+    fn block(&self, index: u32) -> &AtomicU32 {
+        let stretch = (self.base / PAGE_SIZE % 512 + u64::from(index)) / 512;
+        debug_assert!((stretch as usize) < Self::stretches(self.base, self.count));
+        // SAFETY: `stretches` counts the pieces in which the frames lie, and callers have looked at the frame's own word.
+        unsafe { self.blocks.add(stretch as usize).as_ref() }
+    }
+
+    /// What is known of a frame; `None` if it is free, holds a table, or is not counted.
+    pub fn info(&self, phys: u64) -> Option<FrameInfo> {
+        if !self.contains(phys) {
+            return None;
+        }
+        let word = self.word(phys).load(Ordering::Acquire);
+        let kind = match word & KIND {
+            ANON => Kind::Anon,
+            FILE => Kind::File,
+            _ => return None,
+        };
+        Some(FrameInfo {
+            kind,
+            mappings: word & MAPPINGS,
+            references: (word & REFERENCES) / ONE_REFERENCE,
+        })
+    }
+
+    /// Frames from the allocator: one reference each.
+    pub(crate) fn claim(&self, phys: u64, order: u32, kind: Kind) {
+        let first = self.index(phys);
+        let kind = match kind {
+            Kind::Anon => ANON,
+            Kind::File => FILE,
+        };
+        for i in 0..1u32 << order {
+            self.at(first + i)
+                .store(kind | ONE_REFERENCE, Ordering::Relaxed);
+        }
+        if order > 0 {
+            for piece in (0..1u32 << order).step_by(512) {
+                self.block(first + piece)
+                    .store(BLOCK_INSIDE, Ordering::Relaxed);
+            }
+            let head = (order / 9) << BLOCK_SHIFT | 1 << order;
+            self.block(first).store(head, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn get(&self, phys: u64) -> Result<(), Error> {
+        let before = self.word(phys).fetch_add(ONE_REFERENCE, Ordering::Relaxed);
+        if before & REFERENCES == REFERENCES {
+            self.word(phys).fetch_sub(ONE_REFERENCE, Ordering::Relaxed);
+            return Err(Error::TooMany);
+        }
+        Ok(())
+    }
+
+    /// A reference less; the frame, if it is dead now.
+    pub(crate) fn put(&self, phys: u64) -> Option<u32> {
+        self.less(phys, ONE_REFERENCE)
+    }
+
+    /// One more mapping. The caller has a reference, or holds the lock of a table that maps the frame.
+    ///
+    /// The limit is checked before it is crossed by so many that all processors together cannot cross it at once.
+    #[inline]
+    pub(crate) fn map(&self, phys: u64) -> Result<(), Error> {
+        let word = self.word(phys);
+        let now = word.load(Ordering::Relaxed);
+        if now & COUNTS == 1 {
+            // One mapping, whose table's lock the caller holds, and no reference: see the head of this file.
+            word.store(now + 1, Ordering::Relaxed);
+            return Ok(());
+        }
+        let before = word.fetch_add(1, Ordering::Relaxed);
+        if before & MAPPINGS >= MAPPINGS - (1 << 12) {
+            word.fetch_sub(1, Ordering::Relaxed);
+            return Err(Error::TooMany);
+        }
+        Ok(())
+    }
+
+    /// The caller's reference becomes a mapping.
+    #[inline]
+    pub(crate) fn map_owned(&self, phys: u64) -> Result<(), Error> {
+        let word = self.word(phys);
+        let now = word.load(Ordering::Relaxed);
+        if now & COUNTS == ONE_REFERENCE {
+            // The one reference is the caller's, and nothing maps it: nobody else can know of it.
+            word.store(now - ONE_REFERENCE + 1, Ordering::Relaxed);
+            return Ok(());
+        }
+        if now & MAPPINGS >= MAPPINGS - (1 << 12) {
+            return Err(Error::TooMany);
+        }
+        word.fetch_sub(ONE_REFERENCE - 1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Undoes [`map_owned`](Self::map_owned).
+    pub(crate) fn unmap_owned(&self, phys: u64) {
+        self.word(phys)
+            .fetch_add(ONE_REFERENCE - 1, Ordering::Relaxed);
+    }
+
+    /// A mapping less; the frame, if it is dead now. The caller holds the lock of the table from which the entry has gone.
+    #[inline]
+    pub(crate) fn unmap(&self, phys: u64) -> Option<u32> {
+        let index = self.index(phys);
+        let word = self.at(index);
+        if word.load(Ordering::Acquire) & COUNTS == 1 {
+            return Some(index);
+        }
+        self.less(phys, 1)
+    }
+
+    #[inline]
+    fn less(&self, phys: u64, count: u32) -> Option<u32> {
+        let index = self.index(phys);
+        // Release: what this user wrote to the frame comes before whatever the last one does with it. Acquire: so that the last one is after
+        // all others.
+        let before = self.at(index).fetch_sub(count, Ordering::AcqRel);
+        debug_assert!(before & COUNTS >= count && before & KIND != TABLE);
+        ((before - count) & COUNTS == 0).then_some(index)
+    }
+
+    /// Whether one entry maps the frame and nothing else refers to it. The caller holds the lock of a table that maps it.
+    #[inline]
+    pub(crate) fn is_single(&self, phys: u64) -> bool {
+        self.word(phys).load(Ordering::Acquire) & COUNTS == 1
+    }
+
+    /// Whether the frame is private memory.
+    #[inline]
+    pub(crate) fn is_anon(&self, phys: u64) -> bool {
+        self.word(phys).load(Ordering::Relaxed) & KIND == ANON
+    }
+
+    /// Whether all frames of a huge page are single.
+    pub(crate) fn all_single(&self, phys: u64, order: u32) -> bool {
+        let first = self.index(phys);
+        (0..1 << order).all(|i| self.at(first + i).load(Ordering::Acquire) & COUNTS == 1)
+    }
+
+    // ---- dead frames ----
+
+    /// The mappings of a leaf have gone: puts the frames that are dead now before a list. The caller holds the lock of the leaf's table.
+    #[inline]
+    pub(crate) fn unmap_leaf(&self, phys: u64, order: u32, list: &mut u32) {
+        if order > 0 && self.all_single(phys, order) {
+            self.chain(self.index(phys), order, list);
+            return;
+        }
+        for i in 0..1u64 << order {
+            if let Some(index) = self.unmap(phys + i * PAGE_SIZE) {
+                self.chain(index, 0, list);
+            }
+        }
+    }
+
+    /// One more mapping of each frame of a leaf, or of none.
+    #[inline]
+    pub(crate) fn map_leaf(&self, phys: u64, order: u32) -> Result<(), Error> {
+        for i in 0..1u64 << order {
+            if let Err(error) = self.map(phys + i * PAGE_SIZE) {
+                for i in 0..i {
+                    self.unmap_kept(phys + i * PAGE_SIZE);
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Undoes [`map`](Self::map).
+    pub(crate) fn unmap_kept(&self, phys: u64) {
+        self.word(phys).fetch_sub(1, Ordering::AcqRel);
+    }
+
+    /// Puts a dead frame, or a block of such, before a list.
+    #[inline]
+    fn chain(&self, index: u32, order: u32, list: &mut u32) {
+        self.at(index)
+            .store((order / 9) << 30 | *list, Ordering::Relaxed);
+        *list = index;
+    }
+
+    /// The order and the successor of a member of a list.
+    pub(crate) fn unchain(&self, index: u32) -> (u32, u32) {
+        let word = self.at(index).load(Ordering::Relaxed);
+        ((word >> 30) * 9, word & NO_FRAME)
+    }
+
+    /// Whether this frame was allocated alone.
+    pub(crate) fn single(&self, index: u32) -> bool {
+        self.block(index).load(Ordering::Relaxed) == 0
+    }
+
+    /// Notes that frames are free; what is to be given back to the allocator, if that is the whole of what it gave.
+    pub(crate) fn bury(&self, index: u32, order: u32) -> Option<(u64, u32)> {
+        let block = self.block(index);
+        let mut head = index;
+        let mut word = block.load(Ordering::Acquire);
+        if word == 0 {
+            if order > 0 {
+                return None;
+            }
+            self.at(index).store(0, Ordering::Relaxed);
+            return Some((self.phys(index), 0));
+        }
+        for i in 0..1u32 << order {
+            self.at(index + i).store(0, Ordering::Relaxed);
+        }
+        let of = |index: u32, order: u32| {
+            let pfn = self.base / PAGE_SIZE + u64::from(index);
+            ((pfn & !((1 << order) - 1)) - self.base / PAGE_SIZE) as u32
+        };
+        head = of(head, 9);
+        if word == BLOCK_INSIDE {
+            head = of(head, 18);
+            word = self.block(head).load(Ordering::Acquire);
+        }
+        let block_order = (word >> BLOCK_SHIFT) * 9;
+        let before = self.block(head).fetch_sub(1 << order, Ordering::AcqRel);
+        if before & !(3 << BLOCK_SHIFT) != 1 << order {
+            return None;
+        }
+        for piece in (0..1u32 << block_order).step_by(512) {
+            self.block(head + piece).store(0, Ordering::Relaxed);
+        }
+        Some((self.phys(head), block_order))
+    }
+
+    // ---- tables ----
+
+    pub(crate) fn claim_table(&self, phys: u64) {
+        self.word(phys)
+            .store(TABLE | 1 << crate::table::USERS_SHIFT, Ordering::Relaxed);
+    }
+
+    pub(crate) fn release_table(&self, phys: u64) {
+        self.word(phys).store(0, Ordering::Relaxed);
+    }
+
+    pub(crate) fn table_word(&self, phys: u64) -> &AtomicU32 {
+        self.word(phys)
+    }
+
+    /// Whether a frame holds a table.
+    pub(crate) fn is_table(&self, phys: u64) -> bool {
+        self.word(phys).load(Ordering::Relaxed) & KIND == TABLE
+    }
+}
+
+impl Drop for Frames {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with these layouts.
+        unsafe {
+            dealloc(self.words.as_ptr().cast(), layout(self.count as usize));
+            let blocks = Self::stretches(self.base, self.count);
+            dealloc(self.blocks.as_ptr().cast(), layout(blocks));
+        }
+    }
+}
+
+/// Of an array of words. The counts were checked to be below 2^30.
+fn layout(count: usize) -> Layout {
+    // SAFETY: the alignment is a power of two, and the size is below 2^32, which is no more than `isize::MAX` on machines with 64 bits; on
+    // others `zeroed` refuses what is more.
+    unsafe { Layout::from_size_align_unchecked(count * 4, 4) }
+}
+
+/// Zeroed by the allocator, which gets such pages from the system without touching them.
+fn zeroed(count: usize) -> Result<NonNull<AtomicU32>, Error> {
+    if count > isize::MAX as usize / 8 {
+        return Err(Error::NoMemory);
+    }
+    // SAFETY: the layout is not empty, since there is at least one frame.
+    NonNull::new(unsafe { alloc_zeroed(layout(count)) }.cast()).ok_or(Error::NoMemory)
+}

@@ -1,0 +1,154 @@
+//! Huge pages are divided and put together.
+
+use core::sync::atomic::Ordering;
+
+use crate::cursor::Cursor;
+use crate::entry::{Attrs, ENTRIES, PageSize, index, next, span, tag};
+use crate::error::Error;
+use crate::format::Format;
+use crate::invalidate::{Changed, Gather, Invalidate};
+use crate::map::Source;
+use crate::phys::Memory;
+use crate::reserve::Reserve;
+use crate::share::forget_leaf;
+use crate::space::PageTables;
+
+impl<F: Format, M: Memory> Cursor<'_, F, M> {
+    /// Divides the leaf at `addr` and `level` into 512 of the level below, if it is still there. No count changes, since each frame was counted.
+    pub(crate) fn split(
+        &mut self,
+        addr: u64,
+        level: usize,
+        reserve: &mut Reserve<'_, M>,
+        gather: &mut Gather<'_, F, M>,
+    ) -> Result<(), Error> {
+        let below = reserve.take()?;
+        let Ok(upper) = self.lock(addr, level) else {
+            reserve.give(below);
+            return Ok(());
+        };
+        let slot = index(addr, level);
+        let raw = upper.load(slot);
+        if !tag::holds(raw) || F::is_table(raw) {
+            reserve.give(below);
+            return Ok(());
+        }
+        let table = self.memory().table(below);
+        let mut lower = table.lock();
+        lower.add_used(ENTRIES as u32);
+        let (start, end) = (addr & !(span(level) - 1), next(addr, level));
+        let fill = |raw: u64| {
+            let (phys, attrs) = (F::phys(raw), F::attrs(raw));
+            let rest = F::rest(F::leaf(0, attrs, level - 1));
+            for i in 0..ENTRIES {
+                let piece = F::frame(phys + i as u64 * span(level - 1));
+                table.slot(i).store(rest | piece, Ordering::Relaxed);
+            }
+        };
+        let changed = Changed::PAGES | Changed::TABLES;
+        if F::BREAKS_FIRST {
+            let old = upper.update::<F>(slot, raw, |raw| {
+                F::leaf(F::phys(raw), F::attrs(raw) - Attrs::ACCESS, level)
+            });
+            gather.tell_now(start, end, changed);
+            fill(old);
+            upper.store(slot, F::table(below, false));
+        } else {
+            // The processor may note an access until the entry changes; then the pieces are written again.
+            upper.update::<F>(slot, raw, |raw| {
+                fill(raw);
+                F::table(below, false)
+            });
+            gather.range(start, end, changed);
+        }
+        Ok(())
+    }
+}
+
+impl<F: Format, M: Memory> PageTables<F, M> {
+    /// Divides the huge page at an address into pages of this size. Nothing happens if the page there is no larger.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`] (nothing has changed then), [`Error::NotMapped`], [`Error::Misaligned`].
+    pub fn split(&self, addr: u64, size: PageSize, tlb: &dyn Invalidate) -> Result<(), Error> {
+        let addr = addr & !(span(0) - 1);
+        Self::pages(&(addr..addr.saturating_add(span(0))))?;
+        let mut gather = self.gather(tlb);
+        let mut reserve = Reserve::none(self.physical());
+        let mut cursor = self.cursor(addr);
+        loop {
+            let Err(stop) = cursor.descend_anew(addr, 0) else {
+                return Ok(());
+            };
+            if stop.raw == 0 {
+                return Err(Error::NotMapped);
+            }
+            if stop.level <= size.level() {
+                return Ok(());
+            }
+            reserve.ensure(stop.level - size.level())?;
+            cursor.split(addr, stop.level, &mut reserve, &mut gather)?;
+        }
+    }
+
+    /// Puts one huge page in the place of all that is mapped in its range, and gives up the mappings of what was there once the processors have been
+    /// told. The bytes are the caller's business: it makes the range read-only, copies, and then calls this.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotMapped`]: the range has no table of the level below that is this address space's own (shared, or a huge page already);
+    /// [`Error::Exists`]: it holds tables itself, or markers; [`Error::Misaligned`], [`Error::TooMany`]. Nothing has changed then.
+    pub fn collapse(
+        &self,
+        addr: u64,
+        size: PageSize,
+        source: Source,
+        attrs: Attrs,
+        tlb: &dyn Invalidate,
+    ) -> Result<(), Error> {
+        Self::pages(&(addr..addr.saturating_add(size.bytes())))?;
+        if size == PageSize::Small || !(addr | source.phys()).is_multiple_of(size.bytes()) {
+            return Err(Error::Misaligned);
+        }
+        let memory = self.physical();
+        let level = size.level();
+        let mut gather = self.gather(tlb);
+        let mut cursor = self.cursor(addr);
+        let upper = cursor.lock(addr, level).map_err(|_| Error::NotMapped)?;
+        let slot = index(addr, level);
+        let raw = upper.load(slot);
+        if !F::is_table(raw) || level == 1 && F::is_shared(raw) {
+            return Err(Error::NotMapped);
+        }
+        let table = memory.table(F::phys(raw));
+        let mut below = table.lock();
+        let leaf = |raw: u64| tag::holds(raw) && (level == 1 || !F::is_table(raw));
+        for i in 0..ENTRIES {
+            let raw = below.load(i);
+            if raw != 0 && !leaf(raw) {
+                return Err(Error::Exists);
+            }
+        }
+        source.count_all(memory.frames(), size)?;
+        let changed = Changed::PAGES | Changed::TABLES;
+        if F::BREAKS_FIRST {
+            upper.unlink(slot, F::leaf(source.phys(), Attrs::empty(), level));
+            gather.tell_now(addr, next(addr, level), changed);
+        }
+        upper.unlink(slot, F::leaf(source.phys(), source.attrs(attrs), level));
+        gather.range(addr, next(addr, level), changed);
+        for i in 0..ENTRIES {
+            let raw = below.load(i);
+            if raw != 0 {
+                let old = below.update::<F>(i, raw, |_| 0);
+                forget_leaf::<F, M>(memory, old, level - 1, gather.dead_list());
+            }
+        }
+        let used = below.used();
+        below.sub_used(used);
+        drop(below);
+        gather.table(table.phys);
+        Ok(())
+    }
+}

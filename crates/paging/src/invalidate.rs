@@ -1,0 +1,233 @@
+//! What processors must forget, gathered during a call and handed over once; and what has to wait for that.
+//!
+//! A frame, a table or a place in a shared table is given up only after the processors have been told: until then one of them may still use what it
+//! remembers. So a call collects them, without memory of its own: dead frames in a list through their words, tables in a list through
+//! their first entries.
+
+use core::marker::PhantomData;
+use core::ops::Range;
+
+use bitflags::bitflags;
+
+use crate::format::Format;
+use crate::frames::NO_FRAME;
+use crate::phys::{Memory, Physical};
+use crate::share::let_go;
+
+/// Which address space: the number that the processor tags its translations with (PCID, ASID).
+pub type Asid = u32;
+
+bitflags! {
+    /// What has changed in a range.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Changed: u32 {
+        /// Leaves: translations of pages.
+        const PAGES = 1;
+        /// Entries that point to tables: also what processors remember of the way down.
+        const TABLES = 2;
+    }
+}
+
+/// Tells the processors to forget translations.
+///
+/// When [`invalidate`](Self::invalidate) returns, no processor uses what it remembered of these ranges, or is in the middle of an access
+/// that does. It is called once by each call that has something to forget, except that a call that gives up places in very many shared tables does so
+/// every [`SHARED_AT_ONCE`] of them.
+///
+/// It is called without any lock, with one exception: where a processor must find nothing between the old entry and the new
+/// ([`exchange`](crate::PageTables::exchange), and on AArch64 huge pages that are divided or put together), the locks of the tables are held. Processors that wait
+/// for such a lock must therefore still take the interrupts that this needs.
+pub trait Invalidate {
+    /// Forget these ranges (each start inclusive, end exclusive, in bytes, at most eight, ascending) of this address space.
+    fn invalidate(&self, asid: Asid, ranges: &[Range<u64>], changed: Changed);
+}
+
+/// No processor uses these tables: nothing to forget.
+impl Invalidate for () {
+    fn invalidate(&self, _: Asid, _: &[Range<u64>], _: Changed) {}
+}
+
+impl<T: Fn(Asid, &[Range<u64>], Changed)> Invalidate for T {
+    fn invalidate(&self, asid: Asid, ranges: &[Range<u64>], changed: Changed) {
+        self(asid, ranges, changed);
+    }
+}
+
+/// Ranges of one call. When there are more, those with the smallest gap between them become one.
+const RANGES: usize = 8;
+/// Places in shared tables that a call gives up before it hands over what it has gathered.
+pub const SHARED_AT_ONCE: usize = 64;
+
+/// A list of tables that are in no tree, through their first entries.
+#[derive(Debug)]
+pub(crate) struct Retired {
+    pub(crate) head: u64,
+    pub(crate) tail: u64,
+    pub(crate) len: usize,
+}
+
+impl Retired {
+    pub(crate) const fn new() -> Self {
+        Self {
+            head: 0,
+            tail: 0,
+            len: 0,
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+/// What one call has gathered. Handed over by [`finish`](Self::finish), at the latest when it is dropped.
+pub(crate) struct Gather<'a, F: Format, M: Memory> {
+    memory: &'a Physical<M::Backing, M::Reclaim>,
+    tlb: &'a dyn Invalidate,
+    asid: Asid,
+    ranges: [Range<u64>; RANGES],
+    len: usize,
+    changed: Changed,
+    dead: u32,
+    tables: Retired,
+    shared: [u64; SHARED_AT_ONCE],
+    shared_len: usize,
+    format: PhantomData<F>,
+}
+
+impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
+    pub(crate) fn new(memory: &'a M, tlb: &'a dyn Invalidate, asid: Asid) -> Self {
+        Self {
+            memory: memory.physical(),
+            tlb,
+            asid,
+            ranges: [const { 0..0 }; RANGES],
+            len: 0,
+            changed: Changed::empty(),
+            dead: NO_FRAME,
+            tables: Retired::new(),
+            shared: [0; SHARED_AT_ONCE],
+            shared_len: 0,
+            format: PhantomData,
+        }
+    }
+
+    /// Processors may remember something of this range. Ranges of a call come in ascending order, or anyhow.
+    #[inline]
+    pub(crate) fn range(&mut self, start: u64, end: u64, changed: Changed) {
+        self.changed |= changed;
+        if let Some(last) = self.len.checked_sub(1).map(|i| &mut self.ranges[i])
+            && start <= last.end
+            && start >= last.start
+        {
+            last.end = last.end.max(end);
+            return;
+        }
+        self.another(start, end);
+    }
+
+    #[cold]
+    fn another(&mut self, start: u64, end: u64) {
+        if self.len == RANGES {
+            self.join_nearest();
+        }
+        let at = self.ranges[..self.len].partition_point(|range| range.start < start);
+        self.ranges[at..=self.len].rotate_right(1);
+        self.ranges[at] = start..end;
+        self.len += 1;
+        // What touches it, below and above, becomes one with it.
+        if at > 0 && self.ranges[at - 1].end >= start {
+            self.join(at - 1);
+        }
+        let at = self.ranges[..self.len].partition_point(|range| range.end < start);
+        while at + 1 < self.len && self.ranges[at + 1].start <= self.ranges[at].end {
+            self.join(at);
+        }
+    }
+
+    /// Joins the two ranges that are nearest to one another.
+    fn join_nearest(&mut self) {
+        let gap = |i: &usize| self.ranges[i + 1].start - self.ranges[*i].end;
+        if let Some(at) = (0..self.len - 1).min_by_key(gap) {
+            self.join(at);
+        }
+    }
+
+    /// Joins a range and the next.
+    fn join(&mut self, at: usize) {
+        self.ranges[at].end = self.ranges[at].end.max(self.ranges[at + 1].end);
+        self.ranges[at + 1..self.len].rotate_left(1);
+        self.len -= 1;
+    }
+
+    /// Whether places in shared tables wait for the processors.
+    pub(crate) fn waits(&self) -> bool {
+        self.shared_len > 0
+    }
+
+    /// Lets `drop` put dead frames before the list; if it says so, the table at `phys` has left its tree.
+    pub(crate) fn with_dead(&mut self, drop: impl FnOnce(&mut u32) -> bool, phys: u64) {
+        let mut dead = self.dead;
+        if drop(&mut dead) {
+            self.table(phys);
+        }
+        self.dead = dead;
+    }
+
+    /// The list of dead frames.
+    #[inline]
+    pub(crate) fn dead_list(&mut self) -> &mut u32 {
+        &mut self.dead
+    }
+
+    /// A table that has left the tree.
+    pub(crate) fn table(&mut self, phys: u64) {
+        self.memory.link(&mut self.tables, phys);
+    }
+
+    /// A place in a shared table, which this address space does not use any more; true: hand over soon.
+    pub(crate) fn shared(&mut self, phys: u64) -> bool {
+        self.shared[self.shared_len] = phys;
+        self.shared_len += 1;
+        self.shared_len == SHARED_AT_ONCE
+    }
+
+    /// Tells the processors of one range at once, with a lock held.
+    pub(crate) fn tell_now(&self, start: u64, end: u64, changed: Changed) {
+        let range = start..end;
+        self.tlb
+            .invalidate(self.asid, core::slice::from_ref(&range), changed);
+    }
+
+    /// Tells the processors, then gives up what waited for that. No lock is held.
+    pub(crate) fn finish(&mut self) {
+        if self.len > 0 {
+            self.tlb
+                .invalidate(self.asid, &self.ranges[..self.len], self.changed);
+            self.len = 0;
+            self.changed = Changed::empty();
+        }
+        for i in 0..self.shared_len {
+            let (memory, phys) = (self.memory, self.shared[i]);
+            self.with_dead(|dead| let_go::<F, M>(memory, phys, dead), phys);
+        }
+        self.shared_len = 0;
+        let frames = self.memory.frames();
+        let mut at = core::mem::replace(&mut self.dead, NO_FRAME);
+        while at != NO_FRAME {
+            let (order, next) = frames.unchain(at);
+            self.memory.free_dead_block(at, order);
+            at = next;
+        }
+        if !self.tables.is_empty() {
+            self.memory
+                .retire(core::mem::replace(&mut self.tables, Retired::new()));
+        }
+    }
+}
+
+impl<F: Format, M: Memory> Drop for Gather<'_, F, M> {
+    fn drop(&mut self) {
+        self.finish();
+    }
+}

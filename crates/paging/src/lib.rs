@@ -1,0 +1,48 @@
+#![doc = include_str!("../README.md")]
+#![cfg_attr(not(any(test, feature = "hosted")), no_std)]
+
+extern crate alloc;
+
+mod arena;
+mod check;
+mod cursor;
+mod dump;
+mod entry;
+mod error;
+mod fork;
+pub mod format;
+mod frames;
+#[cfg(feature = "hosted")]
+mod hosted;
+mod huge;
+mod invalidate;
+mod map;
+mod phys;
+mod protect;
+mod reclaim;
+mod relocate;
+mod reserve;
+mod share;
+mod space;
+mod spin;
+mod table;
+mod unmap;
+mod walk;
+
+pub use arena::{Arena, Bytes, HeapBytes};
+pub use check::check;
+pub use dump::Dump;
+pub use entry::{Attrs, ENTRIES, Entry, PAGE_SIZE, PageSize};
+pub use error::Error;
+pub use fork::{Copy, Mapping};
+pub use format::Format;
+pub use frames::{FrameInfo, Frames, Kind};
+#[cfg(feature = "hosted")]
+pub use hosted::HostMemory;
+pub use invalidate::{Asid, Changed, Invalidate, SHARED_AT_ONCE};
+pub use map::Source;
+pub use phys::{FrameAllocator, Memory, PhysMem, Physical};
+pub use protect::{Change, Write};
+pub use reclaim::{Exclusive, Grace, GraceSection, Reclaim};
+pub use space::PageTables;
+pub use walk::PageInfo;

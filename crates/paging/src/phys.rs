@@ -1,0 +1,295 @@
+//! Physical memory: who gives frames, where they are read and written, and all that address spaces have in common.
+
+use core::ops::Deref;
+use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::entry::{ENTRIES, PAGE_SIZE};
+use crate::error::Error;
+use crate::frames::{Frames, Kind};
+use crate::invalidate::Retired;
+use crate::reclaim::{Limbo, Reclaim};
+use crate::spin::Spin;
+use crate::table::Table;
+
+/// Where frames come from.
+///
+/// # Safety
+///
+/// A block that was given out is nobody else's until it is freed, is aligned to its size, and lies among the frames that the [`Physical`]
+/// around this allocator counts.
+pub unsafe trait FrameAllocator {
+    /// 2^`order` frames, of any content; `None` when there are none. The library asks for orders 0, 9 and 18.
+    fn alloc(&self, order: u32) -> Option<u64>;
+
+    /// Takes a block back.
+    ///
+    /// # Safety
+    ///
+    /// `phys` and `order` are of one call of [`alloc`](Self::alloc), and nobody uses the block any more.
+    unsafe fn free(&self, phys: u64, order: u32);
+}
+
+/// Where the library reads and writes a frame.
+///
+/// # Safety
+///
+/// For each block that the allocator has given out, the pointer to its first byte is valid for reads and writes of the whole block, aligned to
+/// 4 KiB, and the same until the block is freed.
+pub unsafe trait PhysMem {
+    /// The first byte of the frame at this physical address.
+    fn to_virt(&self, phys: u64) -> NonNull<u8>;
+}
+
+/// Memory as address spaces see it: frames, their counts, and when tables are freed that a walk may still read.
+///
+/// One of these serves any number of address spaces, whose tables may share frames and tables with one another.
+#[derive(Debug)]
+pub struct Physical<B, R> {
+    backing: B,
+    frames: Frames,
+    reclaim: R,
+    limbo: Spin<Limbo>,
+    zero: u64,
+    tables: AtomicUsize,
+    shared: AtomicUsize,
+}
+
+/// How address spaces hold on to their memory: by reference, or counted.
+///
+/// Cloning gives another handle on the same [`Physical`].
+pub trait Memory: Clone {
+    /// Its allocator.
+    type Backing: FrameAllocator + PhysMem;
+    /// How it waits for walks.
+    type Reclaim: Reclaim;
+    /// The memory itself, always the same.
+    fn physical(&self) -> &Physical<Self::Backing, Self::Reclaim>;
+}
+
+impl<B: FrameAllocator + PhysMem, R: Reclaim, P: Deref<Target = Physical<B, R>> + Clone> Memory
+    for P
+{
+    type Backing = B;
+    type Reclaim = R;
+
+    fn physical(&self) -> &Physical<B, R> {
+        self
+    }
+}
+
+impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
+    /// Memory whose frames lie in `base .. base + frames * 4096`. Takes one frame for the zero page, and four bytes for each frame.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`]; [`Error::Misaligned`] for a base that is not a multiple of 4,096; [`Error::TooMany`] for more than 4 TiB.
+    pub fn new(backing: B, reclaim: R, base: u64, frames: u64) -> Result<Self, Error> {
+        let frames = Frames::new(base, frames)?;
+        let mut this = Self {
+            backing,
+            frames,
+            reclaim,
+            limbo: Spin::new(Limbo::new()),
+            zero: 0,
+            tables: AtomicUsize::new(0),
+            shared: AtomicUsize::new(0),
+        };
+        this.zero = this.alloc_page(Kind::File)?;
+        // SAFETY: the frame has just been allocated, and nobody else knows it.
+        unsafe { this.to_virt(this.zero).write_bytes(0, PAGE_SIZE as usize) };
+        Ok(this)
+    }
+
+    /// What was given to [`new`](Self::new).
+    pub fn backing(&self) -> &B {
+        &self.backing
+    }
+
+    /// The counts of frames.
+    pub fn frames(&self) -> &Frames {
+        &self.frames
+    }
+
+    /// How walks are waited for.
+    pub(crate) fn grace(&self) -> &R {
+        &self.reclaim
+    }
+
+    /// The zero page: mapped as [`Source::Special`](crate::Source::Special), never counted.
+    pub fn zero_page(&self) -> u64 {
+        self.zero
+    }
+
+    /// Frames that hold tables of address spaces; those that only wait for walks are not counted.
+    pub fn table_frames(&self) -> usize {
+        self.tables.load(Ordering::Relaxed)
+    }
+
+    /// Last-level tables that more than one address space uses.
+    pub fn shared_tables(&self) -> usize {
+        self.shared.load(Ordering::Relaxed)
+    }
+
+    /// Where the library reads and writes a frame.
+    pub fn to_virt(&self, phys: u64) -> NonNull<u8> {
+        self.backing.to_virt(phys)
+    }
+
+    /// A frame of any content, with one reference, which is the caller's: it is handed over by
+    /// [`Source::Owned`](crate::Source::Owned) or given up by [`put`](Self::put).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`].
+    pub fn alloc_page(&self, kind: Kind) -> Result<u64, Error> {
+        self.alloc_block(0, kind)
+    }
+
+    /// 2^`order` frames (0, 9 or 18) with one reference each.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`], also for other orders.
+    pub fn alloc_block(&self, order: u32, kind: Kind) -> Result<u64, Error> {
+        if !matches!(order, 0 | 9 | 18) {
+            return Err(Error::NoMemory);
+        }
+        let phys = self.backing.alloc(order).ok_or(Error::NoMemory)?;
+        self.frames.claim(phys, order, kind);
+        Ok(phys)
+    }
+
+    /// One more reference on a frame. The caller has one already, or holds the lock of a table that maps it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::TooMany`] beyond 1,023.
+    pub fn get(&self, phys: u64) -> Result<(), Error> {
+        self.frames.get(phys)
+    }
+
+    /// Gives a reference up; the frame is freed with the last of its references and mappings.
+    pub fn put(&self, phys: u64) {
+        if let Some(dead) = self.frames.put(phys) {
+            self.free_dead(dead);
+        }
+    }
+
+    /// Gives up the references on a block.
+    pub fn put_block(&self, phys: u64, order: u32) {
+        for i in 0..1u64 << order {
+            self.put(phys + i * PAGE_SIZE);
+        }
+    }
+
+    /// Frees a frame whose last mapping or reference has gone.
+    pub(crate) fn free_dead(&self, index: u32) {
+        if let Some((phys, order)) = self.frames.bury(index, 0) {
+            // SAFETY: `bury` says that all frames of the block have been given up, and gives the block's start and order.
+            unsafe { self.backing.free(phys, order) };
+        }
+    }
+
+    /// The same for a whole block at once.
+    pub(crate) fn free_dead_block(&self, index: u32, order: u32) {
+        if let Some((phys, order)) = self.frames.bury(index, order) {
+            // SAFETY: as above.
+            unsafe { self.backing.free(phys, order) };
+        } else if order > 0 && self.frames.single(index) {
+            for i in 0..1 << order {
+                self.free_dead(index + i);
+            }
+        }
+    }
+
+    /// A table's frame of any content, counted as a table with one user.
+    pub(crate) fn alloc_table(&self) -> Result<u64, Error> {
+        let phys = self.backing.alloc(0).ok_or(Error::NoMemory)?;
+        self.frames.claim_table(phys);
+        self.tables.fetch_add(1, Ordering::Relaxed);
+        Ok(phys)
+    }
+
+    /// A table's frame with 512 empty entries.
+    pub(crate) fn alloc_empty_table(&self) -> Result<u64, Error> {
+        let phys = self.alloc_table()?;
+        // SAFETY: a frame that nobody else knows.
+        unsafe { self.to_virt(phys).write_bytes(0, PAGE_SIZE as usize) };
+        Ok(phys)
+    }
+
+    /// Frees a table's frame that no walk can hold.
+    ///
+    /// # Safety
+    ///
+    /// No entry points to it, and no walk that began before the last of them went is still under way.
+    pub(crate) unsafe fn free_table(&self, phys: u64) {
+        self.tables.fetch_sub(1, Ordering::Relaxed);
+        self.frames.release_table(phys);
+        // SAFETY: allocated with order 0; the caller's promise for the rest.
+        unsafe { self.backing.free(phys, 0) };
+    }
+
+    /// The entries of a table.
+    pub(crate) fn table(&self, phys: u64) -> Table<'_> {
+        let entries = self.to_virt(phys).cast();
+        // SAFETY: tables are frames that this allocator has given out, so that the pointer is valid for `ENTRIES` words of eight bytes;
+        // callers have it from an entry of a tree within a section, or own it.
+        unsafe { Table::new(entries, self.frames.table_word(phys), phys) }
+    }
+
+    pub(crate) fn count_shared(&self, more: isize) {
+        self.shared.fetch_add(more as usize, Ordering::Relaxed);
+    }
+
+    /// Takes tables that no entry points to any more, and frees those that no walk can hold.
+    pub(crate) fn retire(&self, retired: Retired) {
+        self.tables.fetch_sub(retired.len, Ordering::Relaxed);
+        let mut limbo = self.limbo.lock();
+        let free = limbo.push(self, retired);
+        drop(limbo);
+        self.free_list(free);
+    }
+
+    /// Frees tables that no walk can hold any more. It is called whenever tables are retired; a kernel may call it when it has time.
+    pub fn reclaim(&self) {
+        loop {
+            let free = self.limbo.lock().poll(&self.reclaim);
+            if free.is_empty() {
+                return;
+            }
+            self.free_list(free);
+        }
+    }
+
+    /// Puts a table that nobody can reach before a list of such.
+    pub(crate) fn link(&self, list: &mut Retired, phys: u64) {
+        self.table(phys).set_link(list.head);
+        if list.len == 0 {
+            list.tail = phys;
+        }
+        list.head = phys;
+        list.len += 1;
+    }
+
+    fn free_list(&self, mut list: Retired) {
+        while list.len > 0 {
+            let phys = list.head;
+            list.head = self.table(phys).link();
+            list.len -= 1;
+            self.tables.fetch_add(1, Ordering::Relaxed);
+            // SAFETY: the limbo gives tables back when no walk can hold them.
+            unsafe { self.free_table(phys) };
+        }
+    }
+}
+
+impl<B, R> Drop for Physical<B, R> {
+    fn drop(&mut self) {
+        // The allocator goes with this; what is in limbo and the zero page are memory of its own. Address spaces borrow or count this
+        // memory, so that none is left.
+    }
+}
+
+const _: () = assert!(ENTRIES * 8 == PAGE_SIZE as usize);

@@ -1,0 +1,210 @@
+//! Pages change what they allow.
+
+use core::ops::Range;
+
+use crate::cursor::{Cursor, Stop, indices, remembered, stretch_end};
+use crate::entry::{Attrs, PAGE_SIZE, PageSize, index, next, span, tag};
+use crate::error::Error;
+use crate::format::Format;
+use crate::invalidate::{Changed, Invalidate};
+use crate::phys::{Memory, Physical};
+use crate::reserve::Reserve;
+use crate::space::PageTables;
+
+/// Who gets permission to write when a range becomes writable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Write {
+    /// No page: a fault finds out whether it has to be copied.
+    Never,
+    /// Pages of private memory that this address space has alone and that are dirty already, so that no fault has anything to do there.
+    Alone,
+    /// All pages: shared mappings.
+    Always,
+}
+
+/// What becomes of each page's attributes.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    /// Taken away first.
+    pub clear: Attrs,
+    /// Added then, but for [`Attrs::WRITE`], which `write` decides on.
+    pub set: Attrs,
+    /// Who gets [`Attrs::WRITE`] if it is in `set`.
+    pub write: Write,
+}
+
+impl Change {
+    /// This access, no other, and this key; programs may use it.
+    pub const fn access(access: Attrs, write: Write) -> Self {
+        let clear = Attrs::ACCESS.union(Attrs::PKEY);
+        Self {
+            clear,
+            set: access.union(Attrs::USER),
+            write,
+        }
+    }
+
+    /// These bits less: for trackers of use and of writes, and `MADV_COLD`.
+    pub const fn without(clear: Attrs) -> Self {
+        Self {
+            clear,
+            set: Attrs::empty(),
+            write: Write::Never,
+        }
+    }
+
+    fn base(&self, attrs: Attrs) -> Attrs {
+        (attrs - self.clear) | (self.set - Attrs::WRITE)
+    }
+
+    /// Whether a leaf gets permission to write beyond what [`base`](Self::base) says.
+    #[inline]
+    fn may_write<F: Format, M: Memory>(
+        &self,
+        memory: &Physical<M::Backing, M::Reclaim>,
+        raw: u64,
+        level: usize,
+    ) -> bool {
+        match self.write {
+            _ if !self.set.contains(Attrs::WRITE) => false,
+            Write::Never => false,
+            Write::Always => true,
+            Write::Alone => {
+                let frames = memory.frames();
+                let order = PageSize::of(level).order();
+                let phys = F::phys(raw);
+                F::attrs(raw).contains(Attrs::DIRTY)
+                    && !F::special(raw)
+                    && frames.is_anon(phys)
+                    && frames.all_single(phys, order)
+            }
+        }
+    }
+
+    fn apply<F: Format, M: Memory>(
+        &self,
+        memory: &Physical<M::Backing, M::Reclaim>,
+        raw: u64,
+        level: usize,
+    ) -> u64 {
+        let mut attrs = self.base(F::attrs(raw));
+        if self.may_write::<F, M>(memory, raw, level) {
+            attrs |= Attrs::WRITE;
+        }
+        F::leaf(F::phys(raw), attrs, level)
+    }
+}
+
+impl<F: Format, M: Memory> PageTables<F, M> {
+    /// Changes what the pages of a range (in bytes, the end exclusive) allow; markers and holes stay as they are.
+    ///
+    /// Each page has its old or its new attributes at any time. The processors have been told of what was taken away when the call returns.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`]: a huge page reaches beyond the range, or tables are shared, and need tables to be divided or copied. Nothing has
+    /// changed then. [`Error::Misaligned`].
+    pub fn protect(
+        &self,
+        range: Range<u64>,
+        change: Change,
+        tlb: &dyn Invalidate,
+    ) -> Result<(), Error> {
+        Self::pages(&range)?;
+        let memory = self.physical();
+        let mut gather = self.gather(tlb);
+        let mut reserve = Reserve::none(memory);
+        let mut cursor = self.cursor(range.start);
+        reserve.ensure(cursor.needed(&range, true))?;
+        // Neighbours are mostly alike: what becomes of the bits beside the frame is worked out when they differ.
+        let (mut like, mut made) = (0, 0);
+        let each = change.write == Write::Alone && change.set.contains(Attrs::WRITE);
+        let mut at = range.start;
+        while at < range.end {
+            at = match cursor.lock(at, 0) {
+                Ok(table) => {
+                    let end = stretch_end(at, range.end);
+                    if cursor.shared {
+                        drop(table);
+                        cursor.unshare(at, &mut reserve, &mut gather)?;
+                        if each && gather.waits() {
+                            // Until the place in the shared table is given up, no page counts as had alone.
+                            gather.finish();
+                        }
+                        continue;
+                    }
+                    let (mut first, mut last) = (u64::MAX, 0);
+                    for i in indices(at, end) {
+                        let raw = table.load(i);
+                        if !tag::holds(raw) {
+                            continue;
+                        }
+                        let rest = F::rest(raw);
+                        if rest != like || each {
+                            like = rest;
+                            made = F::rest(change.apply::<F, M>(memory, raw, 0));
+                        }
+                        if made == rest {
+                            continue;
+                        }
+                        let phys = F::frame(F::phys(raw));
+                        if F::settled(raw) {
+                            table.store(i, phys | made);
+                        } else {
+                            table.update::<F>(i, raw, |raw| change.apply::<F, M>(memory, raw, 0));
+                        }
+                        if remembered(raw) {
+                            let addr = (at & !(span(1) - 1)) + i as u64 * PAGE_SIZE;
+                            first = first.min(addr);
+                            last = addr + PAGE_SIZE;
+                        }
+                    }
+                    if last > 0 {
+                        gather.range(first, last, Changed::PAGES);
+                    }
+                    end
+                }
+                Err(Stop { level, raw: 0 }) => next(at, level),
+                Err(Stop { level, .. }) => {
+                    let start = at & !(span(level) - 1);
+                    let end = next(at, level);
+                    if start < range.start || end > range.end {
+                        cursor.split(at, level, &mut reserve, &mut gather)?;
+                        continue;
+                    }
+                    if !cursor.protect_leaf(start, level, change, &mut gather) {
+                        continue;
+                    }
+                    end
+                }
+            };
+        }
+        Ok(())
+    }
+}
+
+impl<F: Format, M: Memory> Cursor<'_, F, M> {
+    /// Changes a huge page; false if something else has come into its place.
+    fn protect_leaf(
+        &mut self,
+        addr: u64,
+        level: usize,
+        change: Change,
+        gather: &mut crate::invalidate::Gather<'_, F, M>,
+    ) -> bool {
+        let Ok(table) = self.lock(addr, level) else {
+            return false;
+        };
+        let slot = index(addr, level);
+        let raw = table.load(slot);
+        if !tag::holds(raw) || F::is_table(raw) {
+            return false;
+        }
+        let memory = self.memory();
+        let old = table.update::<F>(slot, raw, |raw| change.apply::<F, M>(memory, raw, level));
+        if remembered(old) {
+            gather.range(addr, next(addr, level), Changed::PAGES);
+        }
+        true
+    }
+}

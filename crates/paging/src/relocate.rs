@@ -1,0 +1,252 @@
+//! Pages move (`mremap`).
+
+use crate::cursor::{Cursor, Stop, indices, remembered};
+use crate::entry::{PAGE_SIZE, index, next, span, tag};
+use crate::error::Error;
+use crate::format::Format;
+use crate::invalidate::{Changed, Gather, Invalidate};
+use crate::phys::Memory;
+use crate::reserve::Reserve;
+use crate::space::PageTables;
+use crate::table::Locked;
+
+impl<F: Format, M: Memory> PageTables<F, M> {
+    /// Moves what is mapped in `from .. from + len` to `to`, where nothing is mapped; both ranges belong to the caller until this returns. Where both lie alike
+    /// within 2 MiB, whole tables move; huge pages move where both lie alike within their size, and are divided where not.
+    ///
+    /// Attributes, counts and markers stay as they are. Processors are told of the old range once.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Exists`]: something is mapped at `to`, or the ranges overlap; [`Error::NoMemory`], [`Error::Misaligned`]. Nothing has changed then.
+    pub fn move_range(
+        &self,
+        from: u64,
+        to: u64,
+        len: u64,
+        tlb: &dyn Invalidate,
+    ) -> Result<(), Error> {
+        let end_of = |start: u64| start.checked_add(len).ok_or(Error::Misaligned);
+        let range = from..end_of(from)?;
+        let there = to..end_of(to)?;
+        Self::pages(&range)?;
+        Self::pages(&there)?;
+        if range.start < there.end && there.start < range.end {
+            return Err(Error::Exists);
+        }
+        let mut gather = self.gather(tlb);
+        let mut reserve = Reserve::none(self.physical());
+        let mut source = self.cursor(from);
+        let mut dest = self.cursor(to);
+        dest.missing(&there).and_then(|_| {
+            let tables = source.tables_elsewhere(&mut dest, &range, to, true)?;
+            reserve.ensure(tables)
+        })?;
+        let shift = to.wrapping_sub(from);
+        let mut at = from;
+        while at < range.end {
+            at = match source.descend(at, 0) {
+                Ok(_) => {
+                    let there = at.wrapping_add(shift);
+                    let piece = (next(at, 1) - at)
+                        .min(next(there, 1) - there)
+                        .min(range.end - at);
+                    if piece == span(1) {
+                        move_entry(
+                            &mut source,
+                            &mut dest,
+                            at,
+                            there,
+                            1,
+                            &mut reserve,
+                            &mut gather,
+                        )?;
+                    } else {
+                        move_pages(
+                            &mut source,
+                            &mut dest,
+                            at,
+                            there,
+                            piece,
+                            &mut reserve,
+                            &mut gather,
+                        )?;
+                    }
+                    at + piece
+                }
+                Err(Stop { level, raw: 0 }) => next(at, level),
+                Err(Stop { level, .. }) => {
+                    let whole = at & (span(level) - 1) == 0
+                        && range.end - at >= span(level)
+                        && shift & (span(level) - 1) == 0;
+                    if !whole {
+                        source.split(at, level, &mut reserve, &mut gather)?;
+                        continue;
+                    }
+                    let there = at.wrapping_add(shift);
+                    move_entry(
+                        &mut source,
+                        &mut dest,
+                        at,
+                        there,
+                        level,
+                        &mut reserve,
+                        &mut gather,
+                    )?;
+                    next(at, level)
+                }
+            };
+        }
+        Ok(())
+    }
+}
+
+/// Two tables of one level, locked in the order of their addresses; one if they are the same. `None`: one is not there.
+fn lock_both<'a, F: Format, M: Memory>(
+    a: &mut Cursor<'a, F, M>,
+    at: u64,
+    b: &mut Cursor<'a, F, M>,
+    there: u64,
+    level: usize,
+) -> Option<(Locked<'a>, Option<Locked<'a>>)> {
+    loop {
+        let first = a.descend(at, level).ok()?.phys;
+        let second = b.descend(there, level).ok()?.phys;
+        let (x, y) = if first == second {
+            let x = a.lock(at, level).ok()?;
+            b.shared = a.shared;
+            (x, None)
+        } else if first < second {
+            let x = a.lock(at, level).ok()?;
+            (x, Some(b.lock(there, level).ok()?))
+        } else {
+            let y = b.lock(there, level).ok()?;
+            (a.lock(at, level).ok()?, Some(y))
+        };
+        // Whether they still are the tables whose order was looked at.
+        let same = y.as_ref().map_or(first, |y| y.table.phys) == second;
+        if x.table.phys == first && same {
+            return Some((x, y));
+        }
+        drop((x, y));
+        a.forget();
+        b.forget();
+    }
+}
+
+/// Moves one entry of a level above the last: a whole table, or a huge page.
+fn move_entry<'a, F: Format, M: Memory>(
+    source: &mut Cursor<'a, F, M>,
+    dest: &mut Cursor<'a, F, M>,
+    at: u64,
+    there: u64,
+    level: usize,
+    reserve: &mut Reserve<'_, M>,
+    gather: &mut Gather<'_, F, M>,
+) -> Result<(), Error> {
+    drop(dest.lock_or_make(there, level, reserve)?);
+    let Some((mut from, mut to)) = lock_both(source, at, dest, there, level) else {
+        return Ok(());
+    };
+    let (slot, new) = (index(at, level), index(there, level));
+    let raw = from.load(slot);
+    if raw == 0 {
+        return Ok(());
+    }
+    let target = to.as_ref().unwrap_or(&from);
+    if target.load(new) != 0 {
+        return Err(Error::Exists);
+    }
+    let is_table = F::is_table(raw);
+    // Whoever changes an entry that points to a table holds that table's lock.
+    let below = is_table.then(|| source.memory().table(F::phys(raw)).lock());
+    let raw = if is_table {
+        from.unlink(slot, 0);
+        source.space.leave();
+        raw
+    } else {
+        from.update::<F>(slot, raw, |_| 0)
+    };
+    target.store(new, raw);
+    if let Some(to) = &mut to {
+        from.sub_used(1);
+        to.add_used(1);
+    }
+    drop(below);
+    let empty = from.used() == 0;
+    drop((from, to));
+    source.forget();
+    let changed = if is_table {
+        Changed::PAGES | Changed::TABLES
+    } else {
+        Changed::PAGES
+    };
+    gather.range(at, next(at, level), changed);
+    if empty {
+        source.prune_from(at, level, gather);
+    }
+    Ok(())
+}
+
+/// Moves the entries of a part of one last-level table into a part of another.
+fn move_pages<'a, F: Format, M: Memory>(
+    source: &mut Cursor<'a, F, M>,
+    dest: &mut Cursor<'a, F, M>,
+    at: u64,
+    there: u64,
+    len: u64,
+    reserve: &mut Reserve<'_, M>,
+    gather: &mut Gather<'_, F, M>,
+) -> Result<(), Error> {
+    let (mut from, mut to) = loop {
+        drop(dest.lock_own(there, reserve, gather)?);
+        let Some((from, to)) = lock_both(source, at, dest, there, 0) else {
+            if source.descend_anew(at, 0).is_err() {
+                dest.prune(there, gather);
+                return Ok(());
+            }
+            continue;
+        };
+        if source.shared {
+            drop((from, to));
+            source.unshare(at, reserve, gather)?;
+        } else if !dest.shared {
+            break (from, to);
+        }
+    };
+    let (mut first, mut last) = (u64::MAX, 0);
+    let mut moved = 0;
+    let new = index(there, 0);
+    for (step, i) in indices(at, at + len).enumerate() {
+        let raw = from.load(i);
+        if raw == 0 {
+            continue;
+        }
+        let target = to.as_ref().unwrap_or(&from);
+        let old = from.update::<F>(i, raw, |_| 0);
+        target.store(new + step, old);
+        moved += 1;
+        if tag::holds(old) && remembered(old) {
+            let addr = at + step as u64 * PAGE_SIZE;
+            first = first.min(addr);
+            last = addr + PAGE_SIZE;
+        }
+    }
+    if last > 0 {
+        gather.range(first, last, Changed::PAGES);
+    }
+    let mut emptied = (false, false);
+    if let Some(to) = &mut to {
+        from.sub_used(moved);
+        to.add_used(moved);
+        emptied = (from.used() == 0, to.used() == 0);
+    }
+    drop((from, to));
+    if emptied.0 {
+        source.prune(at, gather);
+    }
+    if emptied.1 {
+        dest.prune(there, gather);
+    }
+    Ok(())
+}

@@ -1,0 +1,232 @@
+//! Tables that are set aside before a call changes anything, so that it does not fail halfway.
+
+use core::ops::Range;
+
+use crate::cursor::{Cursor, Stop};
+use crate::entry::{ENTRIES, PAGE_SIZE, index, next, span, tag};
+use crate::error::Error;
+use crate::format::{Format, MAX_LEVELS};
+use crate::invalidate::Retired;
+use crate::phys::{Memory, Physical};
+
+/// Frames for tables, of any content. What is left is given back at the end.
+pub(crate) struct Reserve<'a, M: Memory> {
+    memory: &'a Physical<M::Backing, M::Reclaim>,
+    list: Retired,
+}
+
+impl<'a, M: Memory> Reserve<'a, M> {
+    /// None are set aside: each is allocated when it is needed.
+    pub(crate) fn none(memory: &'a Physical<M::Backing, M::Reclaim>) -> Self {
+        Self {
+            memory,
+            list: Retired::new(),
+        }
+    }
+
+    /// Sees to it that at least so many are set aside.
+    pub(crate) fn ensure(&mut self, count: usize) -> Result<(), Error> {
+        while self.list.len < count {
+            let table = self.memory.alloc_table()?;
+            self.memory.link(&mut self.list, table);
+        }
+        Ok(())
+    }
+
+    /// One with any content in its 512 entries.
+    ///
+    /// More are needed than were counted only when others remove tables at the same time; then the allocator is asked.
+    pub(crate) fn take(&mut self) -> Result<u64, Error> {
+        if self.list.len == 0 {
+            return self.memory.alloc_table();
+        }
+        let table = self.list.head;
+        self.list.head = self.memory.table(table).link();
+        self.list.len -= 1;
+        Ok(table)
+    }
+
+    /// One with 512 empty entries.
+    pub(crate) fn take_empty(&mut self) -> Result<u64, Error> {
+        let table = self.take()?;
+        // SAFETY: a frame of a table that is in no tree, so that this alone uses it.
+        unsafe {
+            self.memory
+                .to_virt(table)
+                .write_bytes(0, PAGE_SIZE as usize)
+        };
+        Ok(table)
+    }
+
+    /// Takes one back that was not used.
+    pub(crate) fn give(&mut self, table: u64) {
+        self.memory.link(&mut self.list, table);
+    }
+}
+
+impl<M: Memory> Drop for Reserve<'_, M> {
+    fn drop(&mut self) {
+        while self.list.len > 0 {
+            let table = self.list.head;
+            self.list.head = self.memory.table(table).link();
+            self.list.len -= 1;
+            // SAFETY: it has not been in a tree since it was allocated.
+            unsafe { self.memory.free_table(table) };
+        }
+    }
+}
+
+/// Tables of levels below `level` for `range`, of which there are none yet.
+pub(crate) fn missing_below(level: usize, lowest: usize, range: &Range<u64>) -> usize {
+    (lowest..level)
+        .map(|level| {
+            let shift = span(level + 1).trailing_zeros();
+            (((range.end - 1) >> shift) - (range.start >> shift) + 1) as usize
+        })
+        .sum()
+}
+
+impl<F: Format, M: Memory> Cursor<'_, F, M> {
+    /// How many tables it takes, at most, before `range` can be filled with small pages; or `Exists`, if something is mapped there.
+    pub(crate) fn missing(&mut self, range: &Range<u64>) -> Result<usize, Error> {
+        let mut count = 0;
+        let mut at = range.start;
+        // Neighbouring holes that end within one upper table need that table once: each hole counts its own parts, which is never too few.
+        while at < range.end {
+            match self.descend(at, 0) {
+                Ok(table) => {
+                    let end = range.end.min(next(at, 1));
+                    for i in crate::cursor::indices(at, end) {
+                        if table.read(i) != 0 {
+                            return Err(Error::Exists);
+                        }
+                    }
+                    if F::is_shared(self.above(0)) {
+                        count += 1;
+                    }
+                    at = end;
+                }
+                Err(Stop { level, raw: 0 }) => {
+                    let end = range.end.min(next(at, level));
+                    count += missing_below(level, 0, &(at..end));
+                    at = end;
+                }
+                Err(_) => return Err(Error::Exists),
+            }
+        }
+        Ok(count)
+    }
+
+    /// How many tables it takes, at most, to have what `range` holds at `dest` of `to` as well, where nothing may be yet (`Exists`). `sharing`: tables of
+    /// whole stretches of 2 MiB go there as they are.
+    pub(crate) fn tables_elsewhere(
+        &mut self,
+        to: &mut Self,
+        range: &Range<u64>,
+        dest: u64,
+        sharing: bool,
+    ) -> Result<usize, Error> {
+        let shift = dest.wrapping_sub(range.start);
+        let mut count = 0;
+        // For each level, the place of the missing table that was counted last.
+        let mut counted = [u64::MAX; MAX_LEVELS];
+        let mut at = range.start;
+        while at < range.end {
+            let (level, leaf, above) = match self.descend(at, 0) {
+                Ok(_) => (1, false, self.above(0)),
+                Err(Stop { level, raw }) => (level, raw != 0, raw),
+            };
+            let end = next(at, level).min(range.end);
+            if above != 0 {
+                let aligned = shift & (span(level) - 1) == 0;
+                let whole = end - at == span(level) && aligned;
+                let lowest = match (leaf, whole) {
+                    (true, true) => level,
+                    (false, true) if sharing => 1,
+                    _ => 0,
+                };
+                if leaf && !whole {
+                    // Divided: at its ends if it lies right, everywhere if not.
+                    count += if level > 1 && shift & (span(1) - 1) != 0 {
+                        ENTRIES + level
+                    } else {
+                        2 * level
+                    };
+                }
+                if !leaf && F::is_shared(above) && !whole {
+                    count += 1;
+                }
+                let mut piece = at;
+                while piece < end {
+                    // What one table of the lowest level takes in, there.
+                    let start = piece.wrapping_add(shift);
+                    let stop = next(start, lowest + 1).min(end.wrapping_add(shift));
+                    count += to.missing_at(start..stop, lowest, &mut counted)?;
+                    piece += stop - start;
+                }
+            }
+            at = end;
+        }
+        Ok(count)
+    }
+
+    /// Tables that are missing before a part of one table of this level can be filled.
+    fn missing_at(
+        &mut self,
+        range: Range<u64>,
+        lowest: usize,
+        counted: &mut [u64; MAX_LEVELS],
+    ) -> Result<usize, Error> {
+        let missing = match self.descend(range.start, lowest) {
+            Ok(table) => {
+                let first = index(range.start, lowest);
+                let entries = (range.end - range.start).div_ceil(span(lowest)) as usize;
+                if (first..first + entries).any(|i| table.read(i) != 0) {
+                    return Err(Error::Exists);
+                }
+                return Ok(usize::from(lowest == 0 && F::is_shared(self.above(0))));
+            }
+            Err(Stop { raw, .. }) if raw != 0 => return Err(Error::Exists),
+            Err(Stop { level, .. }) => level,
+        };
+        let mut count = 0;
+        for (level, counted) in counted.iter_mut().enumerate().take(missing).skip(lowest) {
+            let place = range.start >> span(level + 1).trailing_zeros();
+            if *counted != place {
+                *counted = place;
+                count += 1;
+            }
+        }
+        Ok(count)
+    }
+
+    /// How many tables it takes, at most, before entries of `range` can be changed one by one: for huge pages that reach beyond it, and for
+    /// shared tables, where those wholly within count only if `all`.
+    pub(crate) fn needed(&mut self, range: &Range<u64>, all: bool) -> usize {
+        let mut count = 0;
+        let mut at = range.start;
+        while at < range.end {
+            let (level, shared) = match self.descend(at, 0) {
+                Ok(_) => (1, F::is_shared(self.above(0))),
+                Err(Stop { level, raw }) => {
+                    let start = at & !(span(level) - 1);
+                    let whole = start >= range.start && next(at, level) <= range.end;
+                    if tag::holds(raw) && !whole {
+                        // At each end, one table of each level.
+                        count += 2 * level;
+                    }
+                    (level, false)
+                }
+            };
+            let end = next(at, level);
+            if shared && (all || at & (span(1) - 1) != 0 || end > range.end) {
+                count += 1;
+            }
+            at = end;
+            if at == u64::MAX {
+                break;
+            }
+        }
+        count
+    }
+}

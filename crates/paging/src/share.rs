@@ -1,0 +1,325 @@
+//! A fork without the copy: last-level tables that several address spaces use.
+//!
+//! # Protocol
+//!
+//! A last-level table counts its users: the entries above that point to it. While it has more than one, each of these entries is marked, and
+//! forbids stores to all that is below (on RISC-V, where it cannot, the table's pages of private memory have lost permission to write instead).
+//! Nobody changes a table by way of a marked entry. Who wants to change something in its 2 MiB makes the entry its own first
+//! ([`unshare`](Cursor::unshare)):
+//!
+//! - The table has one user left: the mark goes. Others may take the same step for their tables at the same time, not for this one, since the
+//!   upper table is locked.
+//! - It has more: a copy takes its place. Each frame is counted once more; private memory is write-protected in both tables, as by a fork. The
+//!   processors are told; only then is the place in the old table given up. Until then one of them may still go through the old table, which the last user
+//!   that is left would be free to change.
+//!
+//! Who gives up the last place gives up the table's mappings, too; so address spaces may end in any order. A child of a child has its places in the
+//! same tables, and nothing is nested.
+
+use crate::cursor::{Cursor, Stop};
+use crate::entry::{ENTRIES, PageSize, index, next, span, tag};
+use crate::error::Error;
+use crate::fork::{Copy, Mapping, copy_step};
+use crate::format::Format;
+use crate::invalidate::{Changed, Gather, Invalidate};
+use crate::phys::{Memory, Physical};
+use crate::reserve::Reserve;
+use crate::space::PageTables;
+use crate::table::Locked;
+use core::ops::Range;
+use core::sync::atomic::Ordering;
+
+/// The mappings of a leaf, which has left its table, go; dead frames come to the list.
+#[inline]
+pub(crate) fn forget_leaf<F: Format, M: Memory>(
+    memory: &Physical<M::Backing, M::Reclaim>,
+    raw: u64,
+    level: usize,
+    dead: &mut u32,
+) {
+    if tag::holds(raw) && !F::special(raw) {
+        let order = PageSize::of(level).order();
+        memory.frames().unmap_leaf(F::phys(raw), order, dead);
+    }
+}
+
+/// One user of a last-level table less; with the last, its mappings go, and the table is the caller's to retire.
+pub(crate) fn let_go<F: Format, M: Memory>(
+    memory: &Physical<M::Backing, M::Reclaim>,
+    phys: u64,
+    dead: &mut u32,
+) -> bool {
+    let table = memory.table(phys);
+    let mut locked = table.lock();
+    locked.sub_user();
+    match locked.users() {
+        0 => {}
+        1 => {
+            memory.count_shared(-1);
+            return false;
+        }
+        _ => return false,
+    }
+    for i in 0..ENTRIES {
+        let raw = locked.load(i);
+        if raw != 0 {
+            locked.store(i, 0);
+            forget_leaf::<F, M>(memory, raw, 0, dead);
+        }
+    }
+    let used = locked.used();
+    locked.sub_used(used);
+    true
+}
+
+impl<F: Format, M: Memory> Cursor<'_, F, M> {
+    /// Makes the last-level table at `addr` this address space's own. No lock is held.
+    #[cold]
+    pub(crate) fn unshare(
+        &mut self,
+        addr: u64,
+        reserve: &mut Reserve<'_, M>,
+        gather: &mut Gather<'_, F, M>,
+    ) -> Result<(), Error> {
+        let memory = self.memory();
+        let copy = reserve.take()?;
+        let Ok(upper) = self.lock(addr, 1) else {
+            reserve.give(copy);
+            return Ok(());
+        };
+        let slot = index(addr, 1);
+        let raw = upper.load(slot);
+        if !F::is_table(raw) || !F::is_shared(raw) {
+            reserve.give(copy);
+            return Ok(());
+        }
+        let old = memory.table(F::phys(raw)).lock();
+        if old.users() == 1 {
+            upper.store(slot, F::table(old.table.phys, false));
+            reserve.give(copy);
+            return Ok(());
+        }
+        let frames = memory.frames();
+        let new = memory.table(copy);
+        for i in 0..ENTRIES {
+            let raw = old.load(i);
+            let mut leaf = raw;
+            if tag::holds(raw) && !F::special(raw) {
+                let phys = F::phys(raw);
+                if let Err(error) = frames.map(phys) {
+                    for i in 0..i {
+                        let raw = new.load(i);
+                        if tag::holds(raw) && !F::special(raw) {
+                            frames.unmap_kept(F::phys(raw));
+                        }
+                    }
+                    drop((old, upper));
+                    reserve.give(copy);
+                    return Err(error);
+                }
+                // What a program may write to is either private memory or shared by all who map it.
+                if F::writable(raw) && frames.is_anon(phys) {
+                    leaf = F::write_protected(old.update::<F>(i, raw, F::write_protected));
+                }
+            }
+            new.slot(i).store(leaf, Ordering::Relaxed);
+        }
+        new.lock().add_used(old.used());
+        upper.unlink(slot, F::table(copy, false));
+        // Before the old table's lock is released, and with it the chance for others to change it: see `PageTables`.
+        self.space.leave();
+        let phys = old.table.phys;
+        drop((old, upper));
+        self.forget();
+        self.left(addr, phys, gather);
+        Ok(())
+    }
+
+    /// Gives up the place in the shared table at `addr` with all that is in its 2 MiB, if it is still shared.
+    pub(crate) fn give_up(&mut self, addr: u64, gather: &mut Gather<'_, F, M>) {
+        let Ok(mut upper) = self.lock(addr, 1) else {
+            return;
+        };
+        let slot = index(addr, 1);
+        let raw = upper.load(slot);
+        if !F::is_table(raw) || !F::is_shared(raw) {
+            return;
+        }
+        let old = self.memory().table(F::phys(raw)).lock();
+        if old.users() == 1 {
+            upper.store(slot, F::table(old.table.phys, false));
+            return;
+        }
+        upper.unlink(slot, 0);
+        upper.sub_used(1);
+        self.space.leave();
+        let phys = old.table.phys;
+        drop(old);
+        let empty = upper.used() == 0;
+        drop(upper);
+        self.forget();
+        self.left(addr, phys, gather);
+        if empty {
+            self.prune_from(addr, 1, gather);
+        }
+    }
+
+    /// The processors are to forget a shared table, and then its place is given up.
+    fn left(&mut self, addr: u64, table: u64, gather: &mut Gather<'_, F, M>) {
+        let start = addr & !(span(1) - 1);
+        gather.range(start, next(addr, 1), Changed::PAGES | Changed::TABLES);
+        if gather.shared(table) {
+            gather.finish();
+        }
+    }
+}
+
+impl<F: Format, M: Memory> PageTables<F, M> {
+    /// Lets `child` use the last-level tables of a range (in bytes, the end exclusive) instead of copying them. The parts at the ends that do not fill a stretch of 2 MiB, and huge
+    /// pages, are copied as [`copy_range`](Self::copy_range) does, as private memory. Whoever first changes something in a stretch, by any call,
+    /// gets its own copy of that one table.
+    ///
+    /// What a walk finds is as after a copy: a page of private memory is not writable, whichever side asks, and not exclusive. Shared mappings
+    /// stay shared. The parent's processors are told once.
+    ///
+    /// # Errors
+    ///
+    /// As [`copy_range`](Self::copy_range); [`Error::TooMany`] also for a table with 524,287 users.
+    pub fn share_range(
+        &self,
+        child: &Self,
+        range: Range<u64>,
+        tlb: &dyn Invalidate,
+    ) -> Result<(), Error> {
+        Self::pages(&range)?;
+        let mut gather = self.gather(tlb);
+        let mut reserve = Reserve::none(self.physical());
+        let mut from = self.cursor(range.start);
+        let mut to = child.cursor(range.start);
+        reserve.ensure(from.tables_elsewhere(&mut to, &range, range.start, true)?)?;
+        let mut at = range.start;
+        while at < range.end {
+            let step = match from.descend(at, 1) {
+                Ok(_) => {
+                    let end = range.end.min(next(at, 2));
+                    share_tables(&mut from, &mut to, at, end, &mut reserve, &mut gather)
+                }
+                Err(Stop { level, raw: 0 }) => Ok(next(at, level).min(range.end)),
+                Err(_) => Ok(at),
+            };
+            let step = match step {
+                // Nothing that could be shared: a huge page, or a part of a stretch.
+                Ok(next) if next == at => copy_step(
+                    &mut from,
+                    &mut to,
+                    at,
+                    range.end,
+                    Mapping::Private,
+                    Copy::All,
+                    &mut reserve,
+                    &mut gather,
+                ),
+                other => other,
+            };
+            match step {
+                Ok(next) => at = next,
+                Err(error) => {
+                    drop((from, to));
+                    gather.finish();
+                    child.unmap(range.start..at, &())?;
+                    return Err(error);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Shares the tables below one table of level 1, as far as stretches are whole; the address of the first that is not.
+fn share_tables<F: Format, M: Memory>(
+    from: &mut Cursor<'_, F, M>,
+    to: &mut Cursor<'_, F, M>,
+    start: u64,
+    end: u64,
+    reserve: &mut Reserve<'_, M>,
+    gather: &mut Gather<'_, F, M>,
+) -> Result<u64, Error> {
+    let mut at = start;
+    if at & (span(1) - 1) != 0 || end - at < span(1) {
+        return Ok(at);
+    }
+    let memory = from.memory();
+    let Ok(parent) = from.lock(at, 1) else {
+        return Ok(next(at, 1));
+    };
+    // Made when there is something to share.
+    let mut child: Option<Locked<'_>> = None;
+    let mut result = Ok(());
+    while end - at >= span(1) {
+        let slot = index(at, 1);
+        let raw = parent.load(slot);
+        if raw == 0 {
+            at += span(1);
+            continue;
+        }
+        if !F::is_table(raw) {
+            break;
+        }
+        let phys = F::phys(raw);
+        let mut table = memory.table(phys).lock();
+        if table.used() == 0 {
+            // Another thread is about to take it out.
+            at += span(1);
+            continue;
+        }
+        let child = match &mut child {
+            Some(child) => child,
+            None => match to.lock_or_make(at, 1, reserve) {
+                Ok(locked) => child.insert(locked),
+                Err(error) => {
+                    result = Err(error);
+                    break;
+                }
+            },
+        };
+        if child.load(slot) != 0 {
+            result = Err(Error::Exists);
+            break;
+        }
+        if !table.add_user() {
+            result = Err(Error::TooMany);
+            break;
+        }
+        if table.users() == 2 {
+            memory.count_shared(1);
+        }
+        if !F::is_shared(raw) {
+            if !F::GUARDS_TABLES {
+                protect_private::<F, M>(memory, &table);
+            }
+            parent.store(slot, F::table(phys, true));
+            gather.range(at, at + span(1), Changed::PAGES | Changed::TABLES);
+        }
+        child.store(slot, F::table(phys, true));
+        child.add_used(1);
+        at += span(1);
+    }
+    result.map(|()| at)
+}
+
+/// Where the entry above cannot forbid stores: the pages of private memory lose permission to write.
+fn protect_private<F: Format, M: Memory>(
+    memory: &Physical<M::Backing, M::Reclaim>,
+    table: &Locked<'_>,
+) {
+    for i in 0..ENTRIES {
+        let raw = table.load(i);
+        if tag::holds(raw)
+            && F::writable(raw)
+            && !F::special(raw)
+            && memory.frames().is_anon(F::phys(raw))
+        {
+            table.update::<F>(i, raw, F::write_protected);
+        }
+    }
+}

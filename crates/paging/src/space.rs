@@ -1,0 +1,140 @@
+//! The tables of one address space.
+
+use core::marker::PhantomData;
+use core::ops::Range;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::cursor::Cursor;
+use crate::entry::{ENTRIES, PAGE_SIZE};
+use crate::error::Error;
+use crate::format::Format;
+use crate::invalidate::{Asid, Gather, Invalidate};
+use crate::phys::{Memory, Physical};
+use crate::reclaim::Reclaim;
+use crate::share::{forget_leaf, let_go};
+
+/// The page tables of one address space, in the format `F`.
+///
+/// All calls take `&self`, so that faults, calls and walks of several threads run beside each other. Each entry changes at once. A call over a
+/// range changes it table by table; what it finds is each time what is there at that moment.
+///
+/// # Protocol
+///
+/// - Every table has a lock, in its word of the array of frames. Whoever changes an entry holds the lock of the table that it is in; whoever changes an
+///   entry that points to a table holds that table's lock as well, taken after the upper one. So who holds a table's lock, and then
+///   finds that the entry above still points to it, knows that it stays so.
+/// - A walk takes no lock. It reads entries one after the other within a section of [`Reclaim`], until which no table that it may hold becomes
+///   something else.
+/// - A table that leaves this address space, while others go on using it or it goes on elsewhere in this one, is a danger to walks: they
+///   would read what is not theirs. `detached` is counted up after the table has left and before anybody else changes it. A walk reads it before
+///   it starts and after it has read a leaf, and begins again if it differs. If the walk found the table before it left, it read the counter before
+///   that, too; if it then read something that another has changed later, it reads the counter after that, and sees that it is higher. If it read
+///   nothing of that kind, it read what was this address space's.
+/// - An entry above a last-level table may say that the table is shared: then nobody changes the table by way of this entry. See
+///   [`share_range`](Self::share_range).
+/// - Locks, outermost first: upper tables, from the root down → last-level tables → the limbo of retired tables, the allocator's. Of two
+///   tables on one level, that at the lower physical address is locked first. [`Invalidate`] is called without any.
+#[derive(Debug)]
+pub struct PageTables<F: Format, M: Memory> {
+    pub(crate) memory: M,
+    pub(crate) root: u64,
+    asid: Asid,
+    pub(crate) detached: AtomicUsize,
+    format: PhantomData<fn() -> F>,
+}
+
+impl<F: Format, M: Memory> PageTables<F, M> {
+    /// The level of the root table.
+    pub(crate) const TOP: usize = F::LEVELS - 1;
+
+    /// An empty address space; `asid` is what invalidations are told with.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`]: the root table needs a frame.
+    pub fn new(memory: M, asid: Asid) -> Result<Self, Error> {
+        let root = memory.physical().alloc_empty_table()?;
+        Ok(Self {
+            memory,
+            root,
+            asid,
+            detached: AtomicUsize::new(0),
+            format: PhantomData,
+        })
+    }
+
+    /// The physical address of the root table: CR3, TTBR0, satp.
+    pub fn root(&self) -> u64 {
+        self.root
+    }
+
+    /// The number that invalidations are told with.
+    pub fn asid(&self) -> Asid {
+        self.asid
+    }
+
+    /// The memory that frames and tables come from.
+    pub fn physical(&self) -> &Physical<M::Backing, M::Reclaim> {
+        self.memory.physical()
+    }
+
+    pub(crate) fn cursor(&self, near: u64) -> Cursor<'_, F, M> {
+        let section = self.physical().grace().enter(near);
+        Cursor::new(self, section)
+    }
+
+    pub(crate) fn gather<'a>(&'a self, tlb: &'a dyn Invalidate) -> Gather<'a, F, M> {
+        Gather::new(&self.memory, tlb, self.asid)
+    }
+
+    /// Whether `range` consists of pages of this format.
+    pub(crate) fn pages(range: &Range<u64>) -> Result<(), Error> {
+        let aligned = (range.start | range.end).is_multiple_of(PAGE_SIZE);
+        if !aligned || range.start > range.end {
+            return Err(Error::Misaligned);
+        }
+        // Ranges do not cross the hole between the halves: both ends lie in one of them.
+        let inside = range.start == range.end
+            || F::canonical(range.start)
+                && F::canonical(range.end - 1)
+                && range.start >> 63 == (range.end - 1) >> 63;
+        inside.then_some(()).ok_or(Error::Misaligned)
+    }
+
+    /// A table that this address space has just left is not read by walks as if it were still its own: see the protocol.
+    pub(crate) fn leave(&self) {
+        self.detached.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// Gives up all below a table, which nobody but this address space's drop can reach.
+    fn tear_down(&self, gather: &mut Gather<'_, F, M>, phys: u64, level: usize) {
+        let memory = self.physical();
+        let table = memory.table(phys);
+        for index in 0..ENTRIES {
+            let raw = table.load(index);
+            if raw == 0 {
+                continue;
+            }
+            if level > 0 && F::is_table(raw) {
+                let below = F::phys(raw);
+                if level > 1 {
+                    self.tear_down(gather, below, level - 1);
+                } else {
+                    gather.with_dead(|dead| let_go::<F, M>(memory, below, dead), below);
+                }
+            } else {
+                forget_leaf::<F, M>(memory, raw, level, gather.dead_list());
+            }
+        }
+        gather.table(phys);
+    }
+}
+
+impl<F: Format, M: Memory> Drop for PageTables<F, M> {
+    /// Exit: no processor uses the tables any more, and has been told to forget them. Needs no memory.
+    fn drop(&mut self) {
+        let mut gather = Gather::<F, M>::new(&self.memory, &(), self.asid);
+        self.tear_down(&mut gather, self.root, Self::TOP);
+        gather.finish();
+    }
+}

@@ -1,0 +1,167 @@
+//! What is mapped where: without any lock.
+
+use core::ops::Range;
+use core::sync::atomic::Ordering;
+
+use crate::cursor::{Cursor, Stop};
+use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index, next, span};
+use crate::format::Format;
+use crate::frames::FrameInfo;
+use crate::phys::Memory;
+use crate::space::PageTables;
+
+/// What is known of a page, as `/proc/PID/pagemap` tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageInfo {
+    /// The first byte of the entry's page in physical memory.
+    pub phys: u64,
+    /// What it allows.
+    pub attrs: Attrs,
+    /// How much the entry maps.
+    pub size: PageSize,
+    /// Its frame's counts; `None` for pages that are not counted.
+    pub frame: Option<FrameInfo>,
+    /// How many address spaces use the table that the entry is in.
+    pub users: u32,
+}
+
+impl PageInfo {
+    /// Whether one entry of one address space maps the page. Linux says so of counted pages only.
+    pub fn exclusive(&self) -> bool {
+        self.users == 1 && self.frame.is_some_and(|frame| frame.mappings == 1)
+    }
+}
+
+impl<F: Format, M: Memory> PageTables<F, M> {
+    /// What is at an address: lock-free, at most one entry read at each level.
+    pub fn entry(&self, addr: u64) -> Entry {
+        if !F::canonical(addr) {
+            return Entry::Empty;
+        }
+        self.cursor(addr).look(addr).0
+    }
+
+    /// Where the processor would find the byte at an address, and what would succeed there without a fault; `None` for pages without access, too.
+    ///
+    /// Lock-free. What is found may be gone when this returns: who uses it holds something that keeps the page, or a
+    /// [section](crate::Reclaim::Section) does not suffice for that.
+    pub fn translate(&self, addr: u64) -> Option<(u64, Attrs)> {
+        match self.entry(addr) {
+            Entry::Page { phys, attrs, size } if attrs.intersects(Attrs::ACCESS) => {
+                Some((phys + (addr & (size.bytes() - 1)), attrs))
+            }
+            _ => None,
+        }
+    }
+
+    /// What is known of the page at an address.
+    pub fn page(&self, addr: u64) -> Option<PageInfo> {
+        if !F::canonical(addr) {
+            return None;
+        }
+        let mut cursor = self.cursor(addr);
+        let (Entry::Page { phys, attrs, size }, users) = cursor.look(addr) else {
+            return None;
+        };
+        let own = phys + (addr & (size.bytes() - 1) & !(PAGE_SIZE - 1));
+        let frame = if attrs.contains(Attrs::SPECIAL) {
+            None
+        } else {
+            self.physical().frames().info(own)
+        };
+        Some(PageInfo {
+            phys,
+            attrs,
+            size,
+            frame,
+            users,
+        })
+    }
+
+    /// Calls `seen` for each page and marker of a range (in bytes, the end exclusive), in ascending order, with the first address of its entry, which for a huge page may lie
+    /// before the range. Lock-free: what comes or goes meanwhile is seen or not.
+    pub fn walk(&self, range: Range<u64>, mut seen: impl FnMut(u64, Entry)) {
+        if Self::pages(&range).is_err() {
+            return;
+        }
+        let mut cursor = self.cursor(range.start);
+        let mut at = range.start;
+        'tables: while at < range.end {
+            let before = self.detached.load(Ordering::SeqCst);
+            match cursor.descend_anew(at, 0) {
+                Ok(table) => {
+                    let end = range.end.min(next(at, 1));
+                    let guarded = cursor.guarded();
+                    while at < end {
+                        let raw = table.read(index(at, 0));
+                        if self.detached.load(Ordering::SeqCst) != before {
+                            continue 'tables;
+                        }
+                        if raw != 0 {
+                            seen_entry::<F>(at, raw, 0, guarded, &mut seen);
+                        }
+                        at += PAGE_SIZE;
+                    }
+                }
+                Err(Stop { level, raw }) => {
+                    if self.detached.load(Ordering::SeqCst) != before {
+                        continue;
+                    }
+                    if raw != 0 {
+                        seen_entry::<F>(at & !(span(level) - 1), raw, level, false, &mut seen);
+                    }
+                    at = next(at, level);
+                }
+            }
+        }
+    }
+}
+
+#[inline]
+fn seen_entry<F: Format>(
+    addr: u64,
+    raw: u64,
+    level: usize,
+    guarded: bool,
+    seen: &mut impl FnMut(u64, Entry),
+) {
+    match F::decode(raw, level) {
+        // The first entry of a table that has just left the tree.
+        Entry::Empty => {}
+        entry => seen(addr, behind(entry, guarded)),
+    }
+}
+
+/// An entry as the processor sees it, behind an entry above that may forbid stores.
+fn behind(mut entry: Entry, guarded: bool) -> Entry {
+    if let Entry::Page { attrs, .. } = &mut entry
+        && guarded
+    {
+        attrs.remove(Attrs::WRITE);
+    }
+    entry
+}
+
+impl<F: Format, M: Memory> Cursor<'_, F, M> {
+    /// Whether the entry above the last-level table just found forbids stores.
+    fn guarded(&self) -> bool {
+        F::GUARDS_TABLES && F::is_shared(self.above(0))
+    }
+
+    /// What is at an address, and how many address spaces use the table that it is in.
+    fn look(&mut self, addr: u64) -> (Entry, u32) {
+        loop {
+            let before = self.space.detached.load(Ordering::SeqCst);
+            let found = match self.descend_anew(addr, 0) {
+                Ok(table) => {
+                    let entry = F::decode(table.read(index(addr, 0)), 0);
+                    (behind(entry, self.guarded()), table.users())
+                }
+                Err(Stop { level, raw }) => (F::decode(raw, level), 1),
+            };
+            if self.space.detached.load(Ordering::SeqCst) == before {
+                return found;
+            }
+        }
+    }
+}

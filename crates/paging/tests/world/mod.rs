@@ -1,0 +1,578 @@
+//! Two address spaces, and beside them what each program would see: plain maps from pages to values.
+//!
+//! The world writes and reads real bytes through the tables, takes the faults that a kernel would take (copy-on-write), and knows nothing of how
+//! tables are shared or frames counted. After each step the whole of it is compared, and `check` recomputes every count. Processors are modelled,
+//! too: they remember every translation there is, and forget only what they are told to forget.
+#![allow(dead_code, unreachable_pub)] // Each test uses a part.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::ops::Range;
+use std::sync::Arc;
+
+use samara_paging::{
+    Arena, Asid, Attrs, Change, Changed, Copy, Dump, Entry, Error, Format, FrameAllocator, Grace,
+    Kind, Mapping, PAGE_SIZE, PageSize, PageTables, PhysMem, Physical, Source, Write, check,
+};
+
+pub type Memory<A> = Arc<Physical<A, Grace>>;
+
+pub const RW: Attrs = Attrs::READ
+    .union(Attrs::WRITE)
+    .union(Attrs::USER)
+    .union(Attrs::ACCESSED)
+    .union(Attrs::DIRTY);
+
+/// What a program sees of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cell {
+    /// Private memory with this value; what its area allows.
+    Private(u64, Protection),
+    /// The shared page of this number.
+    Shared(u64, Protection),
+    /// The zero page, privately.
+    Zero(Protection),
+    Marker(u32),
+}
+
+pub struct World<F: Format, A: FrameAllocator + PhysMem> {
+    pub memory: Memory<A>,
+    pub spaces: Vec<PageTables<F, Memory<A>>>,
+    pub cells: Vec<BTreeMap<u64, Cell>>,
+    /// Frames of shared pages (the world's reference), and their values.
+    pub files: Vec<(u64, u64)>,
+    value: u64,
+    /// Whether allocations are refused: then each call that fails must have left the tables as they were.
+    careful: bool,
+    /// What processors remember: address, frame, whether they may write.
+    tlb: Vec<RefCell<BTreeMap<u64, (u64, bool)>>>,
+    pub base: u64,
+}
+
+pub fn heap<F: Format>(frames: usize, spaces: usize) -> World<F, Arena<impl samara_paging::Bytes>> {
+    let arena = Arena::on_heap(frames).unwrap();
+    World::new(arena, frames as u64, spaces)
+}
+
+impl<F: Format, S: samara_paging::Bytes> World<F, Arena<S>> {
+    pub fn refuse_after(&self, count: Option<u64>) {
+        self.memory.backing().refuse_after(count);
+    }
+
+    /// Ends everything, and sees that every frame has come back but for the zero page.
+    pub fn end(mut self) {
+        self.spaces.clear();
+        for &(phys, _) in &self.files {
+            self.memory.put(phys);
+        }
+        self.memory.reclaim();
+        assert_eq!(self.memory.table_frames(), 0);
+        assert_eq!(self.memory.shared_tables(), 0);
+        let arena = self.memory.backing();
+        assert_eq!(arena.free_frames() + 1, arena.frames(), "frames were lost");
+    }
+
+    /// Performs a step with each of its allocations refused in turn, until it succeeds or fails for another reason; each time nothing may have
+    /// changed.
+    pub fn refused<T>(&mut self, step: impl Fn(&mut Self) -> Result<T, Error>) -> Result<T, Error> {
+        self.careful = true;
+        for allowed in 0.. {
+            self.refuse_after(Some(allowed));
+            let result = step(self);
+            self.refuse_after(None);
+            if !matches!(result, Err(Error::NoMemory)) {
+                return result;
+            }
+            self.check();
+        }
+        unreachable!()
+    }
+}
+
+impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
+    pub fn new(arena: A, frames: u64, spaces: usize) -> Self {
+        let base = Arena::<samara_paging::HeapBytes>::BASE;
+        let memory = Arc::new(Physical::new(arena, Grace::new(), base, frames).unwrap());
+        Self {
+            spaces: (0..spaces)
+                .map(|i| PageTables::new(memory.clone(), i as u32).unwrap())
+                .collect(),
+            cells: vec![BTreeMap::new(); spaces],
+            files: Vec::new(),
+            value: 0,
+            careful: false,
+            tlb: (0..spaces).map(|_| RefCell::default()).collect(),
+            memory,
+            base: 0x4000_0000 - PAGE_SIZE,
+        }
+    }
+
+    fn bytes(&self, phys: u64) -> *mut u64 {
+        self.memory.to_virt(phys).as_ptr().cast()
+    }
+
+    fn load(&self, phys: u64) -> u64 {
+        // SAFETY: a frame of the arena's, which one thread uses.
+        unsafe { self.bytes(phys).read() }
+    }
+
+    fn store(&self, phys: u64, value: u64) {
+        // SAFETY: as above.
+        unsafe { self.bytes(phys).write(value) };
+    }
+
+    fn fresh(&mut self) -> u64 {
+        self.value += 1;
+        self.value
+    }
+
+    /// Processors learn all that there is to know.
+    fn learn(&self) {
+        for (space, tlb) in self.spaces.iter().zip(&self.tlb) {
+            let mut tlb = tlb.borrow_mut();
+            space.walk(self.seen(), |addr, entry| {
+                if let Entry::Page { phys, attrs, size } = entry
+                    && attrs.intersects(Attrs::ACCESS)
+                {
+                    for i in 0..size.frames() {
+                        let at = i * PAGE_SIZE;
+                        tlb.insert(addr + at, (phys + at, attrs.contains(Attrs::WRITE)));
+                    }
+                }
+            });
+        }
+    }
+
+    fn forget(&self, asid: Asid, ranges: &[Range<u64>], _changed: Changed) {
+        assert!(!ranges.is_empty() && ranges.len() <= 8);
+        assert!(ranges.iter().all(|range| range.start < range.end));
+        assert!(ranges.windows(2).all(|pair| pair[0].end <= pair[1].start));
+        let mut tlb = self.tlb[asid as usize].borrow_mut();
+        for range in ranges {
+            let gone: Vec<u64> = tlb.range(range.clone()).map(|(&at, _)| at).collect();
+            for at in gone {
+                tlb.remove(&at);
+            }
+        }
+    }
+
+    /// What processors remember must be allowed still.
+    fn compare_tlb(&self) {
+        for (space, tlb) in self.spaces.iter().zip(&self.tlb) {
+            for (&addr, &(phys, write)) in tlb.borrow().iter() {
+                let now = space.translate(addr);
+                assert!(
+                    now.is_some_and(|(at, attrs)| {
+                        at == phys && (!write || attrs.contains(Attrs::WRITE))
+                    }),
+                    "a processor of space {} still has {addr:#x} at {phys:#x} (write: {write}); now {now:?}",
+                    space.asid()
+                );
+            }
+        }
+    }
+
+    /// Performs one call, which must have changed nothing if it fails.
+    fn call<T>(&self, call: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        if !self.careful {
+            return call();
+        }
+        let before = self.dump();
+        let result = call();
+        if result.is_err() {
+            assert_eq!(self.dump(), before, "{:?} changed something", result.err());
+        }
+        result
+    }
+
+    pub fn dump(&self) -> String {
+        let mut text = String::new();
+        for space in &self.spaces {
+            writeln!(text, "{}--", Dump(space)).unwrap();
+        }
+        text
+    }
+
+    /// Where anything can be mapped.
+    fn seen(&self) -> Range<u64> {
+        let start = self.base & !0x1f_ffff;
+        start..start + (16 << 20)
+    }
+
+    pub fn page(&self, page: u64) -> u64 {
+        self.base + page * PAGE_SIZE
+    }
+
+    // ---- steps ----
+
+    pub fn map(&mut self, s: usize, page: u64) -> Result<(), Error> {
+        self.learn();
+        let value = self.value + 1;
+        let phys = self.memory.alloc_page(Kind::Anon)?;
+        self.store(phys, value);
+        let at = self.page(page);
+        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        let source = Source::Owned(phys);
+        let space = &self.spaces[s];
+        let result = self.call(|| space.map(at, PageSize::Small, source, RW, &tlb));
+        if result.is_err() {
+            self.memory.put(phys);
+            let taken = self.cells[s].contains_key(&page);
+            assert!(taken || result == Err(Error::NoMemory));
+            return result;
+        }
+        self.fresh();
+        let before = self.cells[s].insert(page, Cell::Private(value, Protection::Write));
+        assert_eq!(before, None, "mapped over something");
+        Ok(())
+    }
+
+    /// Maps the shared page of this number, made when it is first asked for.
+    pub fn map_shared(
+        &mut self,
+        s: usize,
+        page: u64,
+        file: usize,
+        write: bool,
+    ) -> Result<(), Error> {
+        self.learn();
+        while self.files.len() <= file {
+            let phys = self.memory.alloc_page(Kind::File)?;
+            let value = self.fresh();
+            self.store(phys, value);
+            self.files.push((phys, value));
+        }
+        let (attrs, how) = if write {
+            (RW, Protection::Write)
+        } else {
+            (RW - Attrs::WRITE, Protection::Read)
+        };
+        let at = self.page(page);
+        let source = Source::Counted(self.files[file].0);
+        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        self.call(|| self.spaces[s].map(at, PageSize::Small, source, attrs, &tlb))?;
+        self.cells[s].insert(page, Cell::Shared(file as u64, how));
+        Ok(())
+    }
+
+    pub fn map_zero(&mut self, s: usize, page: u64) -> Result<(), Error> {
+        self.learn();
+        let at = self.page(page);
+        let source = Source::Special(self.memory.zero_page());
+        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        let attrs = RW - Attrs::WRITE - Attrs::DIRTY;
+        self.call(|| self.spaces[s].map(at, PageSize::Small, source, attrs, &tlb))?;
+        self.cells[s].insert(page, Cell::Zero(Protection::Write));
+        Ok(())
+    }
+
+    pub fn mark(&mut self, s: usize, page: u64, marker: u32) -> Result<(), Error> {
+        self.learn();
+        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        self.call(|| self.spaces[s].mark(self.page(page), Some(marker), &tlb))?;
+        self.cells[s].insert(page, Cell::Marker(marker));
+        Ok(())
+    }
+
+    /// Maps 512 pages, which start at a multiple of 2 MiB, by one huge page.
+    pub fn map_huge(&mut self, s: usize, page: u64) -> Result<(), Error> {
+        self.learn();
+        let at = self.page(page);
+        let phys = self.memory.alloc_block(9, Kind::Anon)?;
+        let first = self.value + 1;
+        for i in 0..512 {
+            self.store(phys + i * PAGE_SIZE, first + i);
+        }
+        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        let source = Source::Owned(phys);
+        let space = &self.spaces[s];
+        let result = self.call(|| space.map(at, PageSize::Large, source, RW, &tlb));
+        if result.is_err() {
+            self.memory.put_block(phys, 9);
+            return result;
+        }
+        self.value += 512;
+        for i in 0..512 {
+            self.cells[s].insert(page + i, Cell::Private(first + i, Protection::Write));
+        }
+        Ok(())
+    }
+
+    pub fn range(&self, pages: &Range<u64>) -> Range<u64> {
+        self.page(pages.start)..self.page(pages.end)
+    }
+
+    pub fn unmap(&mut self, s: usize, pages: Range<u64>) -> Result<(), Error> {
+        self.learn();
+        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        self.call(|| self.spaces[s].unmap(self.range(&pages), &tlb))?;
+        self.cells[s].retain(|page, _| !pages.contains(page));
+        Ok(())
+    }
+
+    pub fn protect(&mut self, s: usize, pages: Range<u64>, how: Protection) -> Result<(), Error> {
+        self.learn();
+        let access = match how {
+            Protection::None => Attrs::empty(),
+            Protection::Read => Attrs::READ,
+            Protection::Write => Attrs::READ | Attrs::WRITE,
+        };
+        let change = Change::access(access, Write::Alone);
+        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        self.call(|| self.spaces[s].protect(self.range(&pages), change, &tlb))?;
+        for (_, cell) in self.cells[s].range_mut(pages) {
+            match cell {
+                Cell::Private(_, had) | Cell::Shared(_, had) | Cell::Zero(had) => *had = how,
+                Cell::Marker(_) => {}
+            }
+        }
+        Ok(())
+    }
+
+    pub fn move_range(&mut self, s: usize, from: u64, to: u64, len: u64) -> Result<(), Error> {
+        self.learn();
+        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        let (at, there) = (self.page(from), self.page(to));
+        let space = &self.spaces[s];
+        let result = self.call(|| space.move_range(at, there, len * PAGE_SIZE, &tlb));
+        let overlap = from < to + len && to < from + len;
+        let occupied = self.cells[s].range(to..to + len).next().is_some();
+        if overlap || occupied {
+            assert_eq!(result, Err(Error::Exists));
+        }
+        result?;
+        for i in 0..len {
+            if let Some(cell) = self.cells[s].remove(&(from + i)) {
+                self.cells[s].insert(to + i, cell);
+            }
+        }
+        Ok(())
+    }
+
+    /// The other space becomes a child of `s`, whose pages up to `end` go along.
+    pub fn fork(&mut self, s: usize, child: usize, share: bool, end: u64) -> Result<(), Error> {
+        self.learn();
+        let range = self.base & !0x1f_ffff..self.page(end);
+        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        let (parent, into) = (&self.spaces[s], &self.spaces[child]);
+        if !share && !self.cells[child].is_empty() {
+            // Several calls, of which the first would have to be undone.
+            return Err(Error::Exists);
+        }
+        let result = if share {
+            self.call(|| parent.share_range(into, range, &tlb))
+        } else {
+            // Runs of shared and of private pages one after the other, as areas would be.
+            let mut at = 0;
+            let mut result = Ok(());
+            while at < end && result.is_ok() {
+                let kind = |page: u64| match self.cells[s].get(&page) {
+                    Some(Cell::Shared(..)) => Some(Mapping::Shared),
+                    Some(_) => Some(Mapping::Private),
+                    None => None,
+                };
+                let mapping = kind(at);
+                let mut stop = at + 1;
+                while stop < end && kind(stop) == mapping {
+                    stop += 1;
+                }
+                if let Some(mapping) = mapping {
+                    let range = self.page(at)..self.page(stop);
+                    result = self.call(|| parent.copy_range(into, range, mapping, Copy::All, &tlb));
+                }
+                at = stop;
+            }
+            if result == Err(Error::NoMemory) {
+                into.unmap(range, &()).unwrap();
+            }
+            result
+        };
+        let occupied = self.cells[child]
+            .range(..end)
+            .any(|(page, _)| self.cells[s].contains_key(page));
+        if occupied {
+            assert_eq!(result, Err(Error::Exists));
+        }
+        result?;
+        let cells: Vec<_> = self.cells[s].range(..end).map(|(&p, &c)| (p, c)).collect();
+        self.cells[child].extend(cells);
+        Ok(())
+    }
+
+    /// A program writes, and faults are taken; false if it may not.
+    pub fn write(&mut self, s: usize, page: u64) -> Result<bool, Error> {
+        self.learn();
+        let at = self.page(page);
+        let tlb = |a, r: &[_], c| self.forget(a, r, c);
+        let space = &self.spaces[s];
+        let cell = self.cells[s].get(&page).copied();
+        let allowed = match cell {
+            Some(Cell::Private(_, how) | Cell::Shared(_, how) | Cell::Zero(how)) => {
+                how == Protection::Write
+            }
+            _ => false,
+        };
+        if !allowed {
+            return Ok(false);
+        }
+        let value = self.value + 1;
+        let Entry::Page { phys, attrs, size } = space.entry(at) else {
+            panic!("{cell:?} is not mapped at {at:#x}");
+        };
+        let mut phys = phys + (at & (size.bytes() - 1));
+        if !attrs.contains(Attrs::WRITE) {
+            if let Some(Cell::Shared(..)) = cell {
+                let change = Change::access(Attrs::READ | Attrs::WRITE, Write::Always);
+                self.call(|| space.protect(at..at + PAGE_SIZE, change, &tlb))?;
+            } else {
+                if size != PageSize::Small {
+                    self.call(|| space.split(at, PageSize::Small, &tlb))?;
+                }
+                if !self.call(|| space.write_alone(at, phys, &tlb))? {
+                    let new = self.memory.alloc_page(Kind::Anon)?;
+                    self.store(new, self.load(phys));
+                    let source = Source::Owned(new);
+                    let done = self.call(|| space.exchange(at, phys, source, RW, &tlb));
+                    if let Err(error) = done {
+                        self.memory.put(new);
+                        return Err(error);
+                    }
+                    phys = new;
+                }
+            }
+        }
+        let (now, attrs) = space.translate(at).unwrap();
+        assert_eq!(now, phys);
+        // The processor notes by itself that a page is dirty.
+        assert!(attrs.contains(Attrs::WRITE));
+        self.store(phys, value);
+        self.fresh();
+        match self.cells[s].get_mut(&page) {
+            Some(Cell::Shared(file, _)) => self.files[*file as usize].1 = value,
+            Some(cell) => *cell = Cell::Private(value, Protection::Write),
+            None => {}
+        }
+        Ok(true)
+    }
+
+    pub fn exit(&mut self, s: usize) {
+        self.learn();
+        let asid = self.spaces[s].asid();
+        // The new one first, so that this cannot fail halfway.
+        let new = PageTables::new(self.memory.clone(), asid).unwrap();
+        self.spaces[s] = new;
+        self.cells[s].clear();
+        self.tlb[s].borrow_mut().clear();
+    }
+
+    /// Compares everything.
+    pub fn check(&self) {
+        let spaces: Vec<_> = self.spaces.iter().collect();
+        if let Err(why) = check(&spaces) {
+            panic!("{why}\n{}", self.dump());
+        }
+        self.compare_tlb();
+        for (space, cells) in self.spaces.iter().zip(&self.cells) {
+            let mut found = BTreeMap::new();
+            space.walk(self.seen(), |addr, entry| match entry {
+                Entry::Page { phys, attrs, size } => {
+                    for i in 0..size.frames() {
+                        let at = i * PAGE_SIZE;
+                        found.insert(
+                            (addr + at).wrapping_sub(self.base) / PAGE_SIZE,
+                            Ok((phys + at, attrs)),
+                        );
+                    }
+                }
+                Entry::Marker(marker) => {
+                    found.insert((addr - self.base) / PAGE_SIZE, Err(marker));
+                }
+                Entry::Empty => {}
+            });
+            assert_eq!(
+                found.keys().collect::<Vec<_>>(),
+                cells.keys().collect::<Vec<_>>(),
+                "{}",
+                self.dump()
+            );
+            for ((page, found), cell) in found.iter().zip(cells.values()) {
+                self.compare(space, *page, *found, *cell);
+            }
+        }
+    }
+
+    fn compare(
+        &self,
+        space: &PageTables<F, Memory<A>>,
+        page: u64,
+        found: Result<(u64, Attrs), u32>,
+        cell: Cell,
+    ) {
+        let at = self.page(page);
+        let (phys, attrs) = match (found, cell) {
+            (Err(found), Cell::Marker(marker)) => {
+                assert_eq!(found, marker);
+                assert_eq!(space.entry(at), Entry::Marker(marker));
+                return;
+            }
+            (Ok(found), _) => found,
+            other => panic!("{other:?} at {at:#x}"),
+        };
+        let info = space.page(at).unwrap();
+        let (value, how) = match cell {
+            Cell::Private(value, how) => (value, how),
+            Cell::Shared(file, how) => {
+                assert_eq!(phys, self.files[file as usize].0);
+                (self.files[file as usize].1, how)
+            }
+            Cell::Zero(how) => {
+                assert_eq!(phys, self.memory.zero_page());
+                assert!(info.frame.is_none() && !attrs.contains(Attrs::WRITE));
+                (0, how)
+            }
+            Cell::Marker(_) => panic!("a page for a marker at {at:#x}"),
+        };
+        assert_eq!(self.load(phys), value, "{at:#x} on {phys:#x}");
+        let translated = space.translate(at);
+        if how == Protection::None {
+            assert_eq!(translated, None);
+        } else {
+            assert_eq!(translated, Some((phys, attrs)));
+        }
+        if attrs.contains(Attrs::WRITE) {
+            assert!(how == Protection::Write, "{at:#x} became writable");
+        }
+        if let Cell::Private(..) = cell {
+            // One address space maps it, however tables are shared.
+            let mappers = self
+                .spaces
+                .iter()
+                .filter(|other| other.translate(at).is_some_and(|(there, _)| there == phys))
+                .count();
+            if mappers > 1 {
+                assert!(!info.exclusive());
+                assert!(!attrs.contains(Attrs::WRITE));
+            }
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protection {
+    None,
+    Read,
+    Write,
+}
+
+/// Small numbers without a pattern (xorshift).
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % limit
+    }
+}
