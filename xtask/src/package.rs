@@ -6,9 +6,10 @@ use xshell::{Shell, cmd};
 use crate::setup;
 
 /// The packages that go to the registry; each but the last is a library.
-const PUBLISHED: [&str; 5] = [
+const PUBLISHED: [&str; 6] = [
     "maple-tree",
     "samara-memblock",
+    "samara-paging",
     "samara-mm",
     "samara-capi",
     "samara",

@@ -195,6 +195,14 @@ fn bare(shell: &Shell) -> Result<()> {
     for target in BARE_TARGETS {
         cmd!(shell, "cargo build --locked -p maple-tree -p samara-memblock --no-default-features --target {target}")
             .run()?;
+        // Entries are words of 64 bits, changed by atomic instructions.
+        if !target.starts_with("thumb") {
+            cmd!(
+                shell,
+                "cargo build --locked -p samara-paging --target {target}"
+            )
+            .run()?;
+        }
         cmd!(
             shell,
             "cargo build --locked -p maple-tree --features serde,tracing --target {target}"
