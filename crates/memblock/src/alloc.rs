@@ -102,8 +102,11 @@ impl<M: PhysMap> Memblock<'_, M> {
         found
     }
 
+    /// What allocations look for first.
     fn preferred(&self) -> Flags {
-        if self.has_mirror {
+        if self.kho_scratch_only {
+            Flags::KHO_SCRATCH
+        } else if self.has_mirror {
             Flags::MIRROR
         } else {
             Flags::NONE

@@ -303,6 +303,22 @@ impl<M: PhysMap> Memblock<'_, M> {
         self.set_flag(Kind::Memory, base, size, Flags::NOMAP, false)
     }
 
+    /// Marks memory as known to be unused: see [`set_kho_scratch_only`](Self::set_kho_scratch_only).
+    ///
+    /// # Errors
+    /// As for [`set_node`](Self::set_node).
+    pub fn mark_kho_scratch(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.set_flag(Kind::Memory, base, size, Flags::KHO_SCRATCH, true)
+    }
+
+    /// Takes back [`mark_kho_scratch`](Self::mark_kho_scratch).
+    ///
+    /// # Errors
+    /// As for [`set_node`](Self::set_node).
+    pub fn clear_kho_scratch(&mut self, base: u64, size: u64) -> Result<(), Error> {
+        self.set_flag(Kind::Memory, base, size, Flags::KHO_SCRATCH, false)
+    }
+
     /// Marks reserved regions as needing no initialised page structures.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use crate::region::{Flags, NodeId, Region};
 pub struct Filter {
     /// Only regions of this node, unless it is none.
     pub nid: NodeId,
-    /// [`Flags::MIRROR`]: only mirrored memory. [`Flags::NOMAP`], [`Flags::DRIVER_MANAGED`], [`Flags::HOTPLUG`]: such memory
+    /// [`Flags::MIRROR`]: only mirrored memory; [`Flags::KHO_SCRATCH`]: only such memory. [`Flags::NOMAP`], [`Flags::DRIVER_MANAGED`], [`Flags::HOTPLUG`]: such memory
     /// too, which is otherwise left out (hot-pluggable memory only while `movable_node` is set).
     pub flags: Flags,
     /// Whether hot-pluggable memory is to be left out.
@@ -38,12 +38,15 @@ impl Filter {
             .union(Flags::NOMAP)
             .union(Flags::DRIVER_MANAGED)
             .union(Flags::FRESH);
-        if !r.flags.intersects(odd) && !self.flags.contains(Flags::MIRROR) {
+        let only = self
+            .flags
+            .intersection(Flags::MIRROR.union(Flags::KHO_SCRATCH));
+        if !r.flags.intersects(odd) && only.is_empty() {
             return false;
         }
         let without = |flag: Flags| r.flags.contains(flag) && !self.flags.contains(flag);
         (self.movable_node && without(Flags::HOTPLUG))
-            || (self.flags.contains(Flags::MIRROR) && !r.flags.contains(Flags::MIRROR))
+            || !r.flags.contains(only)
             || without(Flags::NOMAP)
             || without(Flags::DRIVER_MANAGED)
             || r.flags.contains(Flags::FRESH)

@@ -117,6 +117,7 @@ pub struct Memblock<'s, M: PhysMap = Unmapped> {
     pub(crate) can_resize: bool,
     pub(crate) movable_node: bool,
     pub(crate) has_mirror: bool,
+    pub(crate) kho_scratch_only: bool,
     pub(crate) record_nodes: bool,
     pub(crate) record_kern: bool,
     notify: Option<fn(&Notice)>,
@@ -188,6 +189,7 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
             can_resize: false,
             movable_node: false,
             has_mirror: false,
+            kho_scratch_only: false,
             record_nodes: false,
             record_kern: false,
             notify: None,
@@ -304,6 +306,28 @@ impl<'s, M: PhysMap> Memblock<'s, M> {
     /// ```
     pub fn set_movable_node(&mut self, enable: bool) {
         self.movable_node = enable;
+    }
+
+    /// Whether allocations use memory marked [`Flags::KHO_SCRATCH`](crate::Flags::KHO_SCRATCH) only; off at first.
+    ///
+    /// A kernel that another one handed memory to does not know at first what of it is in use. Until it does, it allocates
+    /// from what is known not to be. Arrays grow into such memory only, too.
+    ///
+    /// ```
+    /// # use samara_memblock::*;
+    /// # let mut storage: Storage = Storage::new();
+    /// # let mut boot = Memblock::new(&mut storage);
+    /// boot.add(0x1000, 0x8000)?;
+    /// boot.mark_kho_scratch(0x2000, 0x1000)?;
+    /// boot.set_kho_scratch_only(true);
+    /// assert_eq!(boot.phys_alloc(0x1000, 0x1000), Ok(0x2000));
+    /// assert_eq!(boot.phys_alloc(0x1000, 0x1000), Err(Error::NoMemory));
+    /// boot.set_kho_scratch_only(false);
+    /// assert_eq!(boot.phys_alloc(0x1000, 0x1000), Ok(0x8000));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn set_kho_scratch_only(&mut self, enable: bool) {
+        self.kho_scratch_only = enable;
     }
 
     /// Has allocations record the node that they were asked for in the reserved region (Linux since 6.16). Off at first, as

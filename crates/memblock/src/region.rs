@@ -19,6 +19,9 @@ bitflags::bitflags! {
         const RSRV_NOINIT = 16;
         /// A reserved region that is the kernel's own, as told to [`Memblock::reserve_kern`](crate::Memblock::reserve_kern).
         const RSRV_KERN = 32;
+        /// Memory that is known to be unused before all reservations are known, as handed over by the kernel before this one:
+        /// see [`Memblock::set_kho_scratch_only`](crate::Memblock::set_kho_scratch_only).
+        const KHO_SCRATCH = 64;
     }
 }
 
@@ -115,7 +118,7 @@ impl Region {
     /// use samara_memblock::{Flags, Region};
     /// let r = Region { flags: Flags::HOTPLUG | Flags::MIRROR, ..Region::EMPTY };
     /// assert!(r.is_hotpluggable() && r.is_mirror());
-    /// assert!(!r.is_nomap() && !r.is_driver_managed() && !r.is_reserved_noinit());
+    /// assert!(!r.is_nomap() && !r.is_driver_managed() && !r.is_kho_scratch());
     /// ```
     #[must_use]
     pub const fn is_hotpluggable(&self) -> bool {
@@ -138,6 +141,12 @@ impl Region {
     #[must_use]
     pub const fn is_driver_managed(&self) -> bool {
         self.flags.contains(Flags::DRIVER_MANAGED)
+    }
+
+    /// Whether it is memory that is known to be unused before all reservations are known.
+    #[must_use]
+    pub const fn is_kho_scratch(&self) -> bool {
+        self.flags.contains(Flags::KHO_SCRATCH)
     }
 
     /// Whether it is reserved and its page structures need no initialisation.

@@ -33,7 +33,8 @@ enum memblock_flags {
 	MEMBLOCK_NOMAP = 4,          /* never mapped, never allocated */
 	MEMBLOCK_DRIVER_MANAGED = 8, /* a driver's, never allocated */
 	MEMBLOCK_RSRV_NOINIT = 16,   /* reserved; page structures need no initialisation */
-	MEMBLOCK_RSRV_KERN = 32      /* reserved for the kernel itself */
+	MEMBLOCK_RSRV_KERN = 32,     /* reserved for the kernel itself */
+	MEMBLOCK_KHO_SCRATCH = 64    /* known to be unused before all reservations are known */
 };
 
 #define MEMBLOCK_PAGE_SHIFT 12
@@ -97,6 +98,10 @@ int memblock_clear_hotplug(phys_addr_t base, phys_addr_t size);
 int memblock_mark_mirror(phys_addr_t base, phys_addr_t size); /* allocations prefer such memory from now on */
 int memblock_mark_nomap(phys_addr_t base, phys_addr_t size);
 int memblock_clear_nomap(phys_addr_t base, phys_addr_t size);
+int memblock_mark_kho_scratch(phys_addr_t base, phys_addr_t size);
+int memblock_clear_kho_scratch(phys_addr_t base, phys_addr_t size);
+void memblock_set_kho_scratch_only(void); /* from now on allocations, and arrays that grow, use MEMBLOCK_KHO_SCRATCH only */
+void memblock_clear_kho_scratch_only(void);
 int memblock_reserved_mark_noinit(phys_addr_t base, phys_addr_t size);
 void memblock_set_bottom_up(bool enable);
 bool memblock_bottom_up(void);
@@ -153,7 +158,7 @@ int memblock_search_pfn_nid(unsigned long pfn, unsigned long *start_pfn, unsigne
  *
  * `nid` and `flags` count for the global's own memory only. `nid` is a node, or NUMA_NO_NODE for all. Without flags, memory that is
  * not to be mapped or that a driver manages is left out (and hot-pluggable memory, while movable nodes are on); the flag of such memory
- * takes it in. MEMBLOCK_MIRROR leaves everything else out.
+ * takes it in. MEMBLOCK_MIRROR leaves everything else out, and so does MEMBLOCK_KHO_SCRATCH.
  *
  * Regions may be changed during a walk: nothing bad happens, but what has changed below the position (downwards: above) may be given
  * again or left out. Any value of `*idx` is safe.

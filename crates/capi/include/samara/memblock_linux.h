@@ -93,6 +93,11 @@ static inline bool memblock_is_driver_managed(const struct memblock_region *regi
 	return (region->flags & MEMBLOCK_DRIVER_MANAGED) != 0;
 }
 
+static inline bool memblock_is_kho_scratch(const struct memblock_region *region)
+{
+	return (region->flags & MEMBLOCK_KHO_SCRATCH) != 0;
+}
+
 static inline bool memblock_is_reserved_noinit(const struct memblock_region *region)
 {
 	return (region->flags & MEMBLOCK_RSRV_NOINIT) != 0;

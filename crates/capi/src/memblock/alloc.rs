@@ -34,6 +34,10 @@ forward! { boot;
     fn memblock_set_current_limit(limit: PhysAddr) = |m| m.set_current_limit(limit);
     /// Whether allocations avoid hot-pluggable memory.
     fn memblock_set_movable_node(enable: bool) = |m| m.set_movable_node(enable);
+    /// Has allocations use memory that is known to be unused only.
+    fn memblock_set_kho_scratch_only() = |m| m.set_kho_scratch_only(true);
+    /// Has them use any again.
+    fn memblock_clear_kho_scratch_only() = |m| m.set_kho_scratch_only(false);
     /// Whether allocations record the node that they were asked for.
     fn memblock_set_record_nodes(enable: bool) = |m| m.set_record_nodes(enable);
     /// Whether allocations mark what they take as the kernel's.

@@ -39,6 +39,10 @@ forward! { boot;
     fn memblock_mark_nomap(base: PhysAddr, size: PhysAddr) -> c_int = |m| status(m.mark_nomap(base, size));
     /// Takes the mark back.
     fn memblock_clear_nomap(base: PhysAddr, size: PhysAddr) -> c_int = |m| status(m.clear_nomap(base, size));
+    /// Marks memory that is known to be unused.
+    fn memblock_mark_kho_scratch(base: PhysAddr, size: PhysAddr) -> c_int = |m| status(m.mark_kho_scratch(base, size));
+    /// Takes the mark back.
+    fn memblock_clear_kho_scratch(base: PhysAddr, size: PhysAddr) -> c_int = |m| status(m.clear_kho_scratch(base, size));
     /// Marks reserved regions whose page structures need no initialisation.
     fn memblock_reserved_mark_noinit(base: PhysAddr, size: PhysAddr) -> c_int = |m| status(m.reserved_mark_noinit(base, size));
 }

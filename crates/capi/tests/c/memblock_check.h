@@ -38,7 +38,7 @@ static inline void check_type(const struct memblock_type *type)
 		const struct memblock_region *r = type->regions + i;
 
 		CHECK(r->size > 0 && r->base + r->size > r->base);
-		CHECK((unsigned int)r->flags < 64);
+		CHECK((unsigned int)r->flags < 128);
 		if (i)
 			CHECK(r[-1].base + r[-1].size <= r->base);
 		if (i && r[-1].base + r[-1].size == r->base)

@@ -38,6 +38,10 @@ static const function functions[] = {
 	(function)(memblock_mark_nomap),
 	(function)(memblock_clear_nomap),
 	(function)(memblock_reserved_mark_noinit),
+	(function)(memblock_mark_kho_scratch),
+	(function)(memblock_clear_kho_scratch),
+	(function)(memblock_set_kho_scratch_only),
+	(function)(memblock_clear_kho_scratch_only),
 	(function)(memblock_set_bottom_up),
 	(function)(memblock_bottom_up),
 	(function)(memblock_set_current_limit),
@@ -130,7 +134,7 @@ int main(void)
 	i = 0;
 	for_each_free_mem_pfn_range_in_zone_from(i, &zone, &first, NULL) n++;
 	for_each_mem_region(region) n += memblock_is_hotpluggable(region) || memblock_is_mirror(region) || memblock_is_nomap(region) ||
-					 memblock_is_driver_managed(region) || memblock_is_reserved_noinit(region);
+					 memblock_is_driver_managed(region) || memblock_is_kho_scratch(region) || memblock_is_reserved_noinit(region);
 	for_each_reserved_mem_region(region) {
 		memblock_set_region_node(region, 3);
 		n += memblock_get_region_node(region) == 3;

@@ -34,6 +34,8 @@ static bool skipped(const struct unit *u, int nid, unsigned int flags)
 		return true;
 	if ((flags & MEMBLOCK_MIRROR) && !(u->flags & MEMBLOCK_MIRROR))
 		return true;
+	if ((flags & MEMBLOCK_KHO_SCRATCH) && !(u->flags & MEMBLOCK_KHO_SCRATCH))
+		return true;
 	if ((u->flags & MEMBLOCK_NOMAP) && !(flags & MEMBLOCK_NOMAP))
 		return true;
 	return (u->flags & MEMBLOCK_DRIVER_MANAGED) && !(flags & MEMBLOCK_DRIVER_MANAGED);
@@ -212,6 +214,7 @@ static void walk_regions(void)
 		CHECK(memblock_is_hotpluggable(r) == !!(flags & MEMBLOCK_HOTPLUG));
 		CHECK(memblock_is_mirror(r) == !!(flags & MEMBLOCK_MIRROR));
 		CHECK(memblock_is_nomap(r) == !!(flags & MEMBLOCK_NOMAP));
+		CHECK(memblock_is_kho_scratch(r) == !!(flags & MEMBLOCK_KHO_SCRATCH));
 		CHECK(memblock_is_driver_managed(r) == !!(flags & MEMBLOCK_DRIVER_MANAGED));
 		CHECK(memblock_get_region_node(r) == r->nid);
 		CHECK(memblock_region_memory_base_pfn(r) == (r->base + PAGE - 1) / PAGE);
@@ -236,7 +239,7 @@ static void walk_regions(void)
 /* One call, on the library and on the model. */
 static void step(void)
 {
-	unsigned int from = draw(UNITS), to = from + 1 + draw(20), i, what = draw(15), on = draw(2);
+	unsigned int from = draw(UNITS), to = from + 1 + draw(20), i, what = draw(16), on = draw(2);
 	unsigned int flags = draw(3) ? 0 : 1u << draw(4);
 	int nid = (int)draw(3) - 1, status = 0;
 	phys_addr_t base = lowest + from * UNIT, size;
@@ -278,6 +281,9 @@ static void step(void)
 	case 13:
 		status = memblock_set_node(base, size, on ? &memblock.memory : &memblock.reserved, nid);
 		break;
+	case 14:
+		status = on ? memblock_mark_kho_scratch(base, size) : memblock_clear_kho_scratch(base, size);
+		break;
 	default:
 		memblock_set_movable_node(movable = on);
 		return;
@@ -306,6 +312,8 @@ static void step(void)
 			m->flags |= MEMBLOCK_MIRROR;
 		else if (what == 12)
 			r->flags |= MEMBLOCK_RSRV_NOINIT;
+		else if (what == 14)
+			m->flags = (m->flags & ~64u) | (on ? 64u : 0);
 		else if (what == 13 && on)
 			m->nid = nid;
 		else if (what == 13)
@@ -330,7 +338,7 @@ int main(void)
 		for (i = 0; i < STEPS; i++) {
 			step();
 			check_all();
-			walk_pairs((int)draw(3) - 1, draw(16));
+			walk_pairs((int)draw(3) - 1, draw(16) | (draw(4) ? 0 : MEMBLOCK_KHO_SCRATCH));
 			walk_ranges();
 			walk_frames((int)draw(3) - 1);
 			walk_regions();

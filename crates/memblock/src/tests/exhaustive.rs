@@ -76,6 +76,8 @@ pub(super) fn perform<M: PhysMap>(
         What::Mark(_, Flags::NOMAP, false) => m.clear_nomap(base, size),
         What::Mark(_, Flags::MIRROR, true) => m.mark_mirror(base, size),
         What::Mark(_, Flags::RSRV_NOINIT, true) => m.reserved_mark_noinit(base, size),
+        What::Mark(_, Flags::KHO_SCRATCH, true) => m.mark_kho_scratch(base, size),
+        What::Mark(_, Flags::KHO_SCRATCH, false) => m.clear_kho_scratch(base, size),
         What::Mark(..) => unreachable!(),
     }
 }

@@ -21,7 +21,7 @@ const EDGES: [u64; 12] = [
     u64::MAX,
 ];
 
-const CALLS: usize = 19;
+const CALLS: usize = 20;
 
 /// What is tried of `all`: under Miri every n-th will do.
 fn some<T>(all: impl IntoIterator<Item = T>, n: usize) -> impl Iterator<Item = T> {
@@ -62,6 +62,7 @@ fn call(m: &mut Memblock<'_>, which: usize, a: u64, b: u64) -> Result<(), Error>
             m.mem_limit_remove_map(a);
             Ok(())
         }
+        18 => m.mark_kho_scratch(a, b),
         _ => {
             let got = m.alloc_range_nid(a, 1, b, u64::MAX, nid, a > b);
             match got {

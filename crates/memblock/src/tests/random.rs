@@ -31,6 +31,7 @@ enum Step {
     Alloc(Request),
     Direction(bool),
     Movable(bool),
+    ScratchOnly(bool),
     Trim(u32),
     Cap(u64, u64),
     Limit(u64),
@@ -52,6 +53,7 @@ fn call() -> impl Strategy<Value = Step> {
         1 => any::<bool>().prop_map(|on| What::Mark(Kind::Memory, Flags::HOTPLUG, on)),
         1 => any::<bool>().prop_map(|on| What::Mark(Kind::Memory, Flags::NOMAP, on)),
         1 => Just(What::Mark(Kind::Memory, Flags::MIRROR, true)),
+        2 => any::<bool>().prop_map(|on| What::Mark(Kind::Memory, Flags::KHO_SCRATCH, on)),
         1 => Just(What::Mark(Kind::Reserved, Flags::RSRV_NOINIT, true)),
     ];
     (what, 0..UNITS, 1..16usize).prop_map(|(what, from, len)| {
@@ -89,6 +91,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => request.prop_map(Step::Alloc),
         1 => any::<bool>().prop_map(Step::Direction),
         1 => any::<bool>().prop_map(Step::Movable),
+        1 => any::<bool>().prop_map(Step::ScratchOnly),
         1 => (10u32..14).prop_map(Step::Trim),
         1 => (0..LAST, 0..LAST).prop_map(|(b, s)| Step::Cap(b & !(UNIT - 1), s & !(UNIT - 1))),
         1 => (0..LAST).prop_map(|l| Step::Limit(l & !(UNIT - 1))),
@@ -103,6 +106,7 @@ fn expected(
     bottom_up: bool,
     movable_node: bool,
     mirror: bool,
+    scratch_only: bool,
 ) -> Option<u64> {
     // An upper limit of 0 stands for the current limit, which is none here.
     let end = if r.end == 0 {
@@ -110,10 +114,12 @@ fn expected(
     } else {
         r.end
     };
-    for flags in [Flags::MIRROR, Flags::NONE] {
-        if flags == Flags::MIRROR && !mirror {
-            continue;
-        }
+    let attempts: &[Flags] = match (scratch_only, mirror) {
+        (true, _) => &[Flags::KHO_SCRATCH],
+        (false, true) => &[Flags::MIRROR, Flags::NONE],
+        (false, false) => &[Flags::NONE],
+    };
+    for &flags in attempts {
         let any = (r.nid.is_valid() && !r.exact).then_some(NodeId::NONE);
         for nid in [Some(r.nid), any].into_iter().flatten() {
             let filter = Filter {
@@ -133,6 +139,7 @@ struct World<'s, M: PhysMap> {
     m: Memblock<'s, M>,
     model: Model,
     mirror: bool,
+    scratch_only: bool,
     /// Whether the arrays have no room at any call.
     squeezed: bool,
     /// Where memory that is not in the model begins.
@@ -200,6 +207,7 @@ impl<M: PhysMap> World<'_, M> {
                     self.m.bottom_up(),
                     self.m.movable_node(),
                     self.mirror,
+                    self.scratch_only,
                 );
                 match self
                     .m
@@ -236,6 +244,10 @@ impl<M: PhysMap> World<'_, M> {
             Step::Movable(on) => self.m.set_movable_node(on),
             // The following would take away the memory that arrays grow into.
             _ if self.beyond < u64::MAX => {}
+            Step::ScratchOnly(on) => {
+                self.m.set_kho_scratch_only(on);
+                self.scratch_only = on;
+            }
             Step::Trim(order) => {
                 for r in self.model.runs(Kind::Memory) {
                     let align = 1u64 << order;
@@ -341,7 +353,7 @@ proptest! {
     fn with_room(steps in prop::collection::vec(step(), 1..STEPS)) {
         let mut s = storage::<128>();
         let m = Memblock::new(&mut s);
-        let mut world = World { m, model: model(), mirror: false, squeezed: false, beyond: u64::MAX };
+        let mut world = World { m, model: model(), mirror: false, scratch_only: false, squeezed: false, beyond: u64::MAX };
         steps.into_iter().for_each(|s| world.step(s));
     }
 
@@ -349,7 +361,7 @@ proptest! {
     fn without_growing(steps in prop::collection::vec(step(), 1..STEPS)) {
         let mut s = storage::<128>();
         let m = Memblock::new(&mut s);
-        let mut world = World { m, model: model(), mirror: false, squeezed: true, beyond: u64::MAX };
+        let mut world = World { m, model: model(), mirror: false, scratch_only: false, squeezed: true, beyond: u64::MAX };
         steps.into_iter().for_each(|s| world.step(s));
     }
 
@@ -360,7 +372,7 @@ proptest! {
         let mut m = Memblock::with_map(&mut s, arena.clone());
         m.allow_resize();
         m.add_node(arena.base, arena.size, NodeId(7), Flags::NONE).unwrap();
-        let mut world = World { m, model: model(), mirror: false, squeezed: true, beyond: arena.base };
+        let mut world = World { m, model: model(), mirror: false, scratch_only: false, squeezed: true, beyond: arena.base };
         for step in steps {
             world.step(step);
         }
