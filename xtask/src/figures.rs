@@ -1,4 +1,4 @@
-//! The figures that the README shows: measured, drawn, filled in.
+//! The figures that the README and the table of all operations show: measured, drawn, filled in.
 
 use anyhow::Result;
 use xshell::{Shell, cmd};

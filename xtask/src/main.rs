@@ -46,7 +46,7 @@ enum Command {
         #[arg(long)]
         bless: bool,
     },
-    /// Run the maple tree's benchmarks, draw their pictures and fill the tables of the README.
+    /// Run the maple tree's benchmarks, draw their pictures and fill the tables of README and docs/benchmarks.md.
     Figures {
         /// Small data and few calls, to see that all works.
         #[arg(long)]

@@ -1,183 +1,17 @@
-//! Draws the pictures and fills the tables of the README from the figures that the benchmarks wrote as JSON.
-//! `cargo xtask figures` runs the benchmarks first.
+//! The pictures, as SVG.
 
 use std::collections::BTreeMap;
-use std::error::Error;
-use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use clap::Parser;
 use plotters::coord::ranged1d::{KeyPointHint, Ranged};
 use plotters::prelude::*;
-use samara_bench::{Report, Row, Sense};
+use samara_bench::{Report, Row};
 
-#[derive(Parser)]
-#[command(about = "Pictures and tables out of the benchmarks' figures")]
-struct Cli {
-    /// The folder with `table.json`, `growth.json` and `readers.json`, into which the pictures go.
-    #[arg(long, default_value = "docs/figures")]
-    folder: PathBuf,
-    /// The file whose tables are filled, between `<!-- figures:NAME -->` and `<!-- /figures:NAME -->`.
-    #[arg(long, default_value = "README.md")]
-    readme: PathBuf,
-}
-
-type Outcome<T> = Result<T, Box<dyn Error>>;
-
-fn main() {
-    let cli = Cli::parse();
-    if let Err(error) = run(&cli) {
-        eprintln!("figures: {error}");
-        std::process::exit(1);
-    }
-}
-
-fn run(cli: &Cli) -> Outcome<()> {
-    let table = read(&cli.folder.join("table.json"))?;
-    let growth = read(&cli.folder.join("growth.json"))?;
-    let readers = read(&cli.folder.join("readers.json"))?;
-    draw_growth(&growth, &cli.folder.join("growth.svg"))?;
-    draw_readers(&readers, &cli.folder.join("readers.svg"))?;
-    let text = fs::read_to_string(&cli.readme)?;
-    let text = fill(&text, "table", &operations(&table))?;
-    fs::write(&cli.readme, text)?;
-    Ok(())
-}
-
-fn read(path: &Path) -> Outcome<Report> {
-    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
-    Ok(serde_json::from_str(&text)?)
-}
-
-/// The text with what is between the marks of `name` replaced.
-fn fill(text: &str, name: &str, table: &str) -> Outcome<String> {
-    let open = format!("<!-- figures:{name} -->");
-    let close = format!("<!-- /figures:{name} -->");
-    let (before, rest) = text
-        .split_once(&open)
-        .ok_or_else(|| format!("there is no {open}"))?;
-    let (_, after) = rest
-        .split_once(&close)
-        .ok_or_else(|| format!("there is no {close}"))?;
-    Ok(format!("{before}{open}\n{table}{close}{after}"))
-}
-
-/// The table of operations: ours, the standard map's, the best of the others, and what was to be reached.
-fn operations(report: &Report) -> String {
-    const STANDARD: [&str; 2] = ["BTreeMap", "RwLock<BTreeMap>"];
-    let mut text = String::from(
-        "| operation | maple-tree | `BTreeMap` | best other | ours / `BTreeMap` | Linux's / `BTreeMap` | ours / best | target reached |\n|---|--:|--:|--:|--:|--:|--:|---|\n",
-    );
-    for row in &report.rows {
-        let Some(ours) = row.samples.first() else {
-            continue;
-        };
-        let unit = row.unit.as_deref().unwrap_or(&report.unit);
-        let standard = row
-            .samples
-            .iter()
-            .position(|sample| STANDARD.contains(&sample.subject.as_str()));
-        let best = (1..row.samples.len())
-            .filter(|i| Some(*i) != standard && !row.samples[*i].subject.starts_with("maple-tree"))
-            .min_by(|a, b| {
-                let of = |i: usize| row.samples[i].best(row.sense);
-                match row.sense {
-                    Sense::Less => of(*a).total_cmp(&of(*b)),
-                    Sense::More => of(*b).total_cmp(&of(*a)),
-                }
-            });
-        let figure = |i: Option<usize>, named: bool| {
-            i.map_or_else(
-                || "–".to_owned(),
-                |i| {
-                    let sample = &row.samples[i];
-                    let figure = short(sample.best(row.sense));
-                    if named {
-                        format!("{} {figure}", sample.subject)
-                    } else {
-                        figure
-                    }
-                },
-            )
-        };
-        let ratio = |i: Option<usize>| {
-            i.and_then(|i| row.ratios.get(i - 1))
-                .map_or_else(|| "–".to_owned(), |ratio| compared(*ratio, row.sense))
-        };
-        let _ = writeln!(
-            text,
-            "| {} | {} {unit} | {} | {} | {} | {} | {} | {} |",
-            row.name,
-            short(ours.best(row.sense)),
-            figure(standard, false),
-            figure(best, true),
-            ratio(standard),
-            linux(row, &STANDARD),
-            ratio(best),
-            reached(row),
-        );
-    }
-    text
-}
-
-/// Linux's tree relative to the standard map, both as they were where the targets were set.
-fn linux(row: &Row, standard: &[&str]) -> String {
-    let ratio = || {
-        let target = row.target.as_ref()?;
-        let limit = target
-            .limits
-            .iter()
-            .find(|limit| standard.contains(&limit.rival.as_str()))?;
-        Some(compared(target.linux? / limit.figure, row.sense))
-    };
-    ratio().unwrap_or_else(|| "–".to_owned())
-}
-
-/// Bold where it loses.
-fn compared(ratio: f64, sense: Sense) -> String {
-    let loses = match sense {
-        Sense::Less => ratio > 1.0,
-        Sense::More => ratio < 1.0,
-    };
-    let text = if ratio < 10.0 {
-        format!("{ratio:.2}")
-    } else {
-        format!("{ratio:.0}")
-    };
-    if loses { format!("**{text}**") } else { text }
-}
-
-fn reached(row: &Row) -> &'static str {
-    match row.target.as_ref().and_then(|target| target.met) {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "",
-    }
-}
-
-/// Three digits, thousands apart.
-fn short(figure: f64) -> String {
-    if figure < 10.0 {
-        return format!("{figure:.2}");
-    }
-    if figure < 100.0 {
-        return format!("{figure:.1}");
-    }
-    let digits = format!("{figure:.0}");
-    let mut text = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i) % 3 == 0 {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
+use crate::{Outcome, short};
 
 /// The same colour for a subject in all pictures.
 fn colour(subject: &str) -> RGBColor {
-    const COLOURS: [(&str, RGBColor); 12] = [
+    const COLOURS: [(&str, RGBColor); 13] = [
         ("BTreeMap", RGBColor(0x1f, 0x77, 0xb4)),
         ("RwLock<BTreeMap>", RGBColor(0x1f, 0x77, 0xb4)),
         ("sorted Vec", RGBColor(0x7f, 0x7f, 0x7f)),
@@ -190,6 +24,7 @@ fn colour(subject: &str) -> RGBColor {
         ("scc", RGBColor(0x2c, 0xa0, 0x2c)),
         ("maple-tree, snapshots", RGBColor(0xd6, 0x27, 0x28)),
         ("maple-tree, RCU", RGBColor(0xe3, 0x77, 0xc2)),
+        (short::LINUX, RGBColor(0xff, 0x7f, 0x0e)),
     ];
     COLOURS
         .iter()
@@ -198,7 +33,7 @@ fn colour(subject: &str) -> RGBColor {
 }
 
 /// One small picture for each operation: entries across, nanoseconds up, both by powers of ten.
-fn draw_growth(report: &Report, path: &Path) -> Outcome<()> {
+pub(crate) fn growth(report: &Report, path: &Path) -> Outcome<()> {
     const COLUMNS: usize = 3;
     let mut names: Vec<&str> = Vec::new();
     for row in &report.rows {
@@ -352,7 +187,7 @@ fn figure_label(power: f64) -> String {
 }
 
 /// Bars, a group for each row, from zero.
-fn draw_readers(report: &Report, path: &Path) -> Outcome<()> {
+pub(crate) fn readers(report: &Report, path: &Path) -> Outcome<()> {
     const BAR: i32 = 16;
     const LEFT: i32 = 20;
     const NAMES: i32 = 190;
@@ -395,6 +230,68 @@ fn draw_readers(report: &Report, path: &Path) -> Outcome<()> {
             y += BAR;
         }
         y += 16;
+    }
+    area.present()?;
+    Ok(())
+}
+
+/// A line for each operation of the short table, and on it how long each map takes relative to the standard one, by powers of ten.
+pub(crate) fn overview(report: &Report, path: &Path) -> Outcome<()> {
+    const LINE: i32 = 26;
+    const TOP: i32 = 62;
+    const LEFT: i32 = 310;
+    const RIGHT: i32 = 880;
+    /// The powers of ten at both ends: 0.006, and ten times as long.
+    const ENDS: (f64, f64) = (-2.2, 1.0);
+    let at = |ratio: f64| {
+        let part = (ratio.log10() - ENDS.0) / (ENDS.1 - ENDS.0);
+        LEFT + (part.clamp(0.0, 1.0) * f64::from(RIGHT - LEFT)).round() as i32
+    };
+    let rows = short::rows(report);
+    let bottom = TOP + LINE * rows.len() as i32;
+    let area = SVGBackend::new(path, (900, bottom as u32 + 44)).into_drawing_area();
+    area.fill(&WHITE)?;
+    let subjects = ["maple-tree", "rangemap", short::LINUX, "BTreeMap"];
+    draw_key(&area, &subjects)?;
+    for mark in [0.01, 0.1, 1.0, 10.0] {
+        let standard = mark == 1.0;
+        let style = if standard {
+            colour("BTreeMap").stroke_width(2)
+        } else {
+            RGBColor(0xe4, 0xe4, 0xe4).stroke_width(1)
+        };
+        area.draw(&PathElement::new(
+            [(at(mark), TOP - 8), (at(mark), bottom)],
+            style,
+        ))?;
+        area.draw(&Text::new(
+            format!("{mark}"),
+            (at(mark) - 8, bottom + 4),
+            ("sans-serif", 13),
+        ))?;
+    }
+    area.draw(&Text::new(
+        "relative to BTreeMap; further to the left is better",
+        (LEFT + 130, bottom + 22),
+        ("sans-serif", 13),
+    ))?;
+    for (i, row) in rows.iter().enumerate() {
+        let y = TOP + LINE * i as i32 + LINE / 2;
+        area.draw(&Text::new(row.label, (20, y - 7), ("sans-serif", 14)))?;
+        area.draw(&PathElement::new(
+            [(LEFT, y), (RIGHT, y)],
+            RGBColor(0xf0, 0xf0, 0xf0),
+        ))?;
+        let points = [(short::LINUX, row.linux), ("rangemap", row.rangemap)]
+            .into_iter()
+            .filter_map(|(subject, worse)| Some((subject, worse?)))
+            // Ours last, on top.
+            .chain([("maple-tree", 1.0)]);
+        for (subject, worse) in points {
+            let size = if subject == "maple-tree" { 6 } else { 5 };
+            let place = (at(worse / row.standard), y);
+            area.draw(&Circle::new(place, size, colour(subject).filled()))?;
+        }
     }
     area.present()?;
     Ok(())
