@@ -5,22 +5,23 @@ use xshell::{Shell, cmd};
 
 use crate::setup;
 
-/// The packages that go to the registry; each but the last is a library.
-const PUBLISHED: [&str; 6] = [
+/// The libraries that go to the registry.
+const LIBRARIES: [&str; 5] = [
     "maple-tree",
     "samara-memblock",
     "samara-paging",
     "samara-mm",
     "samara-capi",
-    "samara",
 ];
-/// What each of them carries.
+/// The command line, which goes there, too.
+const PROGRAM: &str = "samara";
+/// What each package carries.
 const TEXTS: [&str; 3] = ["LICENSE-APACHE", "LICENSE-MIT", "README.md"];
 
 /// Packs each package and builds it from what has been packed. Cargo resolves packages that depend on one another
 /// among those just packed, since none of them needs to be in the registry yet.
 pub(crate) fn publish(shell: &Shell) -> Result<()> {
-    for package in PUBLISHED {
+    for package in LIBRARIES.iter().chain([&PROGRAM]) {
         let files = cmd!(
             shell,
             "cargo package --list --locked --allow-dirty -p {package}"
@@ -54,7 +55,7 @@ pub(crate) fn semver(shell: &Shell) -> Result<()> {
         return Ok(());
     };
     setup::cargo_tool(shell, "cargo-semver-checks")?;
-    let libraries = PUBLISHED[..4].iter().flat_map(|package| ["-p", package]);
+    let libraries = LIBRARIES.iter().flat_map(|package| ["-p", package]);
     cmd!(
         shell,
         "cargo semver-checks {libraries...} --baseline-rev {tag}"

@@ -58,15 +58,15 @@
 //!
 //! # What it does not know
 //!
-//! Pages, and so everything that depends on them: the end of a file (faults beyond it, and locking there, fail in Linux), which pages
+//! The engine holds no pages. It does not know what depends on them: the end of a file (faults beyond it, and locking there, fail in Linux), which pages
 //! `mincore` reports, whether `MADV_COLLAPSE` or `mbind` with `MPOL_MF_STRICT` finds the pages that it wants, and how many pages of hugetlbfs
 //! are free.
 //!
 //! # Costs
 //!
-//! Areas lie in a maple tree of ranges that also tracks the gaps: looking up, merging, cutting and placing take O(log n) each for n areas;
-//! a call over k areas takes k of these steps, and changes the tree in place unless other threads may look. Counts are kept up, nothing is walked to check a limit. Memory is allocated fallibly: a call that finds none returns
-//! `ENOMEM` and leaves a map that passes [`AddressSpace::check`].
+//! Areas lie in a maple tree of ranges that also tracks the gaps. Looking up, merging, cutting and placing take O(log n) each for n areas. A call
+//! over k areas takes k of these steps. It changes the tree in place unless other threads may look. Counts are kept, so that no check of a limit walks
+//! the areas. Memory is allocated fallibly: a call that finds none returns `ENOMEM` and leaves a map that passes [`AddressSpace::check`].
 #![no_std]
 
 extern crate alloc;
