@@ -52,12 +52,24 @@ pub(crate) trait Host<K: Key, V: Value, S: Shape> {
         Ok(false)
     }
 
-    /// Makes the entry that a slot is a hole, if that takes no copy of a node; tells whether it has. The entry's word is the caller's then.
+    /// Makes the entry that a slot is a hole, if that takes no copy of a node; tells whether it has. The entry's word goes to `taken`, as for
+    /// [`carry_out`](Host::carry_out).
     #[inline(always)]
-    fn vacate(&mut self, at: SlotAt<K, S>) -> bool {
-        let _ = at;
+    fn vacate(&mut self, at: SlotAt<K, S>, taken: impl FnMut(K, K, Word)) -> bool {
+        let _ = (at, taken);
         false
     }
+
+    /// As [`carry_out_quick`](Host::carry_out_quick), within an entry: `twin` is what the part of it above holds then.
+    fn carry_out_split(&mut self, quick: Quick<K, S>, twin: NonNull<()>) -> Result<(), AllocError>;
+
+    /// As [`carry_out_keeping`](Host::carry_out_keeping), for a write that stays within one leaf.
+    fn carry_out_quick_keeping(
+        &mut self,
+        quick: Quick<K, S>,
+        kept: K,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError>;
 
     /// As [`carry_out`](Host::carry_out), for an entry that is stored over itself: the one that began at `kept` stays.
     fn carry_out_keeping(

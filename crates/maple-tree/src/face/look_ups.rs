@@ -172,6 +172,42 @@ macro_rules! look_ups {
             unsafe { $crate::face::look_ups::entry::<K, V>(self.raw().find_down(bounds)?) }
         }
 
+        /// Shows the entry at `key`, or else the first one above it, and those that follow, upwards, with their whole ranges, until `show`
+        /// breaks. For a few entries: less has to be set up than for [`range`](Self::range). O(log n) to begin, then
+        /// O(1) for each, amortised.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// use std::ops::ControlFlow::{Break, Continue};
+        ///
+        /// // The first entry that ends above 30, and how many come before.
+        /// let mut before = 0;
+        /// let found = map.visit_from(12, |range, value| {
+        ///     if *range.end() > 30 {
+        ///         return Break((range, value));
+        ///     }
+        ///     before += 1;
+        ///     Continue(())
+        /// });
+        /// assert_eq!((before, found), (2, Break((40..=49, 3))));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        #[inline(always)]
+        pub fn visit_from<'a, B>(
+            &'a self,
+            key: K,
+            mut show: impl FnMut(core::ops::RangeInclusive<K>, V::Ref<'a>) -> core::ops::ControlFlow<B>,
+        ) -> core::ops::ControlFlow<B> {
+            self.raw().visit_up(key, |found| {
+                // SAFETY: as in `get`.
+                match unsafe { $crate::face::look_ups::entry::<K, V>(found) } {
+                    Some((range, value)) => show(range, value),
+                    None => core::ops::ControlFlow::Continue(()),
+                }
+            })
+        }
+
         /// The entry with the lowest range. O(log n).
         ///
         /// ```

@@ -396,9 +396,8 @@ pub(crate) fn erase<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     let at = host.tree().slot_at(first);
     if let Some(at) = at
         && at.is_entry(first, last)
-        && host.vacate(at)
+        && host.vacate(at, &mut taken)
     {
-        taken(first, last, at.found.word);
         return Ok(());
     }
     let quick = at.and_then(|at| host.tree().try_store_at(at, (first, last), NULL));
@@ -442,6 +441,22 @@ fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
 ) -> Result<(), (Refused, N)> {
     let word = new.word();
     let at = host.tree().slot_at(first);
+    if let Some(at) = at {
+        // As `insert` and `remove`, which need less than to say what is left of the slots.
+        if at.found.word.is_null() && last <= at.found.last {
+            if let Some(word) = NonNull::new(word)
+                && host.fill_hole(at, (first, last), word)
+            {
+                let _ = ManuallyDrop::new(new);
+                return Ok(());
+            }
+        } else if word.is_null()
+            && at.is_entry(first, last)
+            && host.vacate(at, |_, _, word| H::discard(word))
+        {
+            return Ok(());
+        }
+    }
     let quick = at.and_then(|at| host.tree().try_store_at(at, (first, last), word));
     if let Some(quick) = quick {
         // It is the tree's from the write on, also if that panics: then it has been made.
@@ -449,6 +464,25 @@ fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
         return host
             .carry_out_quick(quick, |_, _, word| H::discard(word))
             .map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(new)));
+    }
+    if let Some(at) = at
+        && let Some(quick) = host.tree().try_split_at(at, (first, last), word)
+    {
+        let range = last.wrapping_add(K::ONE)..=at.found.last;
+        // SAFETY: the word is in the tree, which is not changed while the closure has the view.
+        let value = unsafe { view::<V>(at.found.word) };
+        let Some(twin) = value.and_then(|value| split(range, value)) else {
+            return Err((Refused::Splits, new));
+        };
+        let twin = Held::<V>::new(twin);
+        let word = twin.raw;
+        // As above.
+        let both = ManuallyDrop::new((new, twin));
+        return host.carry_out_split(quick, word).map_err(|AllocError| {
+            let (new, twin) = ManuallyDrop::into_inner(both);
+            drop(twin);
+            (Refused::Alloc, new)
+        });
     }
     let mut plan = host.tree().plan_store(first, last, word);
     let mut twin = None;
@@ -487,7 +521,7 @@ pub(crate) fn remove<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
         Some(at) if at.found.word.is_null() => return Ok(None),
         // What it was is known here: coming back through memory, in larger pieces than it was stored in, it would wait for all that the
         // write has stored.
-        Some(at) if host.vacate(at) || remove_at(host, at)? => at.found,
+        Some(at) if host.vacate(at, |_, _, _| {}) || remove_at(host, at)? => at.found,
         _ => match remove_planned(host, key)? {
             Some(found) => found,
             None => return Ok(None),
@@ -569,12 +603,22 @@ pub(crate) fn grow<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     range: Option<(K, K)>,
     taken: impl FnMut(K, K, Word),
 ) -> Result<bool, AllocError> {
-    let found = host.tree().lookup(key);
     let Some((first, last)) = range else {
         return Ok(false);
     };
+    let at = host.tree().slot_at(first);
+    // Mostly the leaf in which the range begins holds the entry, too.
+    let found = match at {
+        Some(at) if first <= key && key <= at.spot.place.max => at.spot.place.at(key),
+        _ => host.tree().lookup(key),
+    };
     if found.word.is_null() || found.first < first || last < found.last {
         return Ok(false);
+    }
+    let quick = at.and_then(|at| host.tree().try_store_at(at, (first, last), found.word));
+    if let Some(quick) = quick {
+        host.carry_out_quick_keeping(quick, found.first, taken)?;
+        return Ok(true);
     }
     let plan = host.tree().plan_store(first, last, found.word);
     host.carry_out_keeping(plan, found.first, taken)?;

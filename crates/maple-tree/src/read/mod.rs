@@ -1,7 +1,9 @@
-//! Reading the tree of words: down to a leaf ([`walk`]), to a hole of a size ([`gap`]), and from entry to entry ([`iterate`]).
+//! Reading the tree of words: down to a leaf ([`walk`]), to a hole of a size ([`gap`]), past a few entries at once ([`visit`]),
+//! and from entry to entry ([`iterate`]).
 //!
 //! May know: [`base`](crate::base) and [`node`](crate::node). Nothing here writes, allocates, or knows what a value is.
 
 pub(crate) mod gap;
 pub(crate) mod iterate;
+pub(crate) mod visit;
 pub(crate) mod walk;

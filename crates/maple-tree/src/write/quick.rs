@@ -72,6 +72,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         (first, last): (K, K),
         word: Word,
         in_rcu: bool,
+        splits: bool,
     ) -> Option<Self> {
         let Spot { place, parent, at } = spot;
         let Place { leaf, min, max } = place;
@@ -99,11 +100,11 @@ impl<K: Key, S: Shape> Quick<K, S> {
         quick.tail = quick.last < leaf.last(to, max);
         let used = leaf.used();
         let total = used + 1 + usize::from(quick.head) + usize::from(quick.tail) - (to + 1 - from);
-        let splits = quick.head && quick.tail && from == to && !leaf.slot(from).is_null();
+        let within = quick.head && quick.tail && from == to && !leaf.slot(from).is_null();
         let least = Geometry::<K, S>::least(Kind::Leaf);
         let enough = total >= least || total >= used || (min == K::MIN && max == K::MAX);
         let empties = total == 1 && word.is_null();
-        if splits || empties {
+        if within != splits || empties {
             return None;
         }
         quick.total = total;
@@ -199,6 +200,22 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         } else {
             spot.place.leaf.search(last)
         };
-        Quick::new(spot, (slot, to), (first, last), word, self.in_rcu())
+        Quick::new(spot, (slot, to), (first, last), word, self.in_rcu(), false)
+    }
+
+    /// As [`try_store_at`](Self::try_store_at), of a range within an entry, which is on both sides then, if the leaf has room.
+    #[inline(always)]
+    pub(crate) fn try_split_at(
+        &self,
+        at: SlotAt<K, S>,
+        range: (K, K),
+        word: Word,
+    ) -> Option<Quick<K, S>> {
+        let SlotAt { spot, slot, found } = at;
+        if range.1 >= found.last {
+            return None;
+        }
+        Quick::new(spot, (slot, slot), range, word, self.in_rcu(), true)
+            .filter(|quick| quick.room == Room::Here)
     }
 }

@@ -13,6 +13,7 @@ use crate::face::host::{Nodes, Reserved};
 use crate::face::map::MapleTree;
 use crate::node::tree::RawTree;
 use crate::node::{LAYOUT, Word};
+use crate::read::walk::Found;
 use crate::write::Sink;
 use crate::write::plan::Plan;
 use crate::write::quick::Quick;
@@ -111,9 +112,48 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V,
     }
 
     #[inline(always)]
-    fn vacate(&mut self, at: SlotAt<K, S>) -> bool {
+    fn vacate(&mut self, at: SlotAt<K, S>, mut taken: impl FnMut(K, K, Word)) -> bool {
+        let Found { first, last, word } = at.found;
         // SAFETY: as above.
-        unsafe { self.raw.vacate(at) }
+        let done = unsafe { self.raw.vacate(at) };
+        if done {
+            taken(first, last, word);
+        }
+        done
+    }
+
+    fn carry_out_split(&mut self, quick: Quick<K, S>, twin: NonNull<()>) -> Result<(), AllocError> {
+        let mut reserve = Reserve::new();
+        if let Err(error) = reserve.fill(quick.nodes(self.raw.in_rcu()), &self.alloc) {
+            reserve.release(&self.alloc);
+            return Err(error);
+        }
+        let mut sink = Immediate {
+            alloc: &self.alloc,
+            entry: |_, _, _| {},
+        };
+        // SAFETY: as in `carry_out_quick`; the twin is a value's word, too.
+        unsafe {
+            self.raw
+                .apply_split(quick, twin.as_ptr(), &mut reserve, &mut sink);
+        }
+        reserve.assert_used_up();
+        Ok(())
+    }
+
+    #[inline]
+    fn carry_out_quick_keeping(
+        &mut self,
+        quick: Quick<K, S>,
+        kept: K,
+        mut entry: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        self.carry_out_quick(quick, |first, last, word| {
+            // As in `carry_out_keeping`.
+            if first != kept {
+                entry(first, last, word);
+            }
+        })
     }
 
     fn carry_out_keeping(

@@ -105,14 +105,19 @@ where
             if needs_drop::<V>()
                 && let Some(raw) = NonNull::new(word)
             {
-                if !self.announced {
-                    self.announced = true;
-                    self.reclaim.published();
-                }
                 let retired = Retired::<V> {
                     raw,
                     marker: PhantomData,
                 };
+                if !self.tree.in_rcu() {
+                    // SAFETY: nobody reads, and the tree no longer leads to the value.
+                    unsafe { retired.free() };
+                    return;
+                }
+                if !self.announced {
+                    self.announced = true;
+                    self.reclaim.published();
+                }
                 // SAFETY: the tree no longer leads to the value; readers that found it entered before.
                 unsafe { self.reclaim.retire(move || retired.free()) };
             }

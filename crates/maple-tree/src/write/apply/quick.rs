@@ -108,6 +108,43 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         quick.tell(leaf, holes);
         removed.give(sink);
     }
+
+    /// Carries out a quick write within an entry, in a leaf that has room. The part of the entry above gets another word, `twin`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`apply_quick`](Self::apply_quick); the twin, too, may stand in this tree.
+    pub(crate) unsafe fn apply_split(
+        &self,
+        quick: Quick<K, S>,
+        twin: Word,
+        reserve: &mut Reserve,
+        sink: &mut impl Sink<K>,
+    ) {
+        let leaf = quick.place.leaf;
+        let holes = self.tracks_gaps().then(|| quick.holes());
+        // What is left below, the new slot, what is left above.
+        let above = quick.from + 2;
+        if !self.in_rcu() {
+            // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
+            let node = unsafe { leaf.write() };
+            quick.edit(node);
+            node.set_slot(above, twin);
+            quick.tell(leaf, holes);
+            return;
+        }
+        let new = reserve.take_copy(leaf);
+        quick.edit(new);
+        new.set_slot(above, twin);
+        match quick.parent {
+            Some(parent) => parent.publish(quick.at, new.node().word()),
+            None => self.publish_root(new.node().word(), 1),
+        }
+        quick.tell(new.node(), holes);
+        // The old leaf is as it was: readers may be in it.
+        leaf.mark_dead();
+        sink.node(leaf.block());
+    }
 }
 
 impl<K: Key, S: Shape> Quick<K, S> {

@@ -1,6 +1,7 @@
 //! How the writer carries out plans: what they remove is retired.
 
 use core::ops::RangeInclusive;
+use core::ptr::NonNull;
 
 use lock_api::RawMutex;
 
@@ -16,9 +17,12 @@ use crate::face::sync::retire::Deferred;
 use crate::face::sync::writer::Writer;
 use crate::node::Word;
 use crate::node::tree::RawTree;
+use crate::read::walk::Found;
 use crate::reclaim::Reclaim;
+use crate::write::Sink;
 use crate::write::plan::Plan;
 use crate::write::quick::Quick;
+use crate::write::slot::SlotAt;
 
 impl<K, V, R, A, L, S> Writer<'_, K, V, R, A, L, S>
 where
@@ -38,6 +42,24 @@ where
             return Err(error);
         }
         Ok(reserve)
+    }
+
+    /// Puts a word at a range within the hole that a slot is, of a leaf that has no room, where nobody reads.
+    #[inline(never)]
+    fn make_room(
+        &mut self,
+        at: SlotAt<K, S>,
+        range: (K, K),
+        word: NonNull<()>,
+    ) -> Result<bool, AllocError> {
+        let Some(full) = self.raw().full_at(at, range) else {
+            return Ok(false);
+        };
+        let mut reserve = self.reserved(full.nodes)?;
+        // SAFETY: as in `fill_hole`; `full` was just made, out of RCU mode, and its nodes are reserved.
+        unsafe { self.tree.raw.fill_full(full, word.as_ptr(), &mut reserve) };
+        reserve.assert_used_up();
+        Ok(true)
     }
 
     /// Turns a closure over views into one over words. One that has panicked is not called again.
@@ -97,6 +119,74 @@ where
         }
         reserve.assert_used_up();
         Ok(())
+    }
+
+    fn carry_out_split(&mut self, quick: Quick<K, S>, twin: NonNull<()>) -> Result<(), AllocError> {
+        let mut reserve = self.reserved(quick.nodes(self.raw().in_rcu()))?;
+        // SAFETY: as in `carry_out_quick`; the twin is a value's word, too.
+        unsafe {
+            let mut sink = Deferred::new(self.tree, None, |_, _, _| {});
+            self.tree
+                .raw
+                .apply_split(quick, twin.as_ptr(), &mut reserve, &mut sink);
+        }
+        reserve.assert_used_up();
+        Ok(())
+    }
+
+    #[inline]
+    fn carry_out_quick_keeping(
+        &mut self,
+        quick: Quick<K, S>,
+        kept: K,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let mut reserve = self.reserved(quick.nodes(self.raw().in_rcu()))?;
+        // SAFETY: as in `carry_out_quick`.
+        unsafe {
+            let mut sink = Deferred::new(self.tree, Some(kept), taken);
+            self.tree.raw.apply_quick(quick, &mut reserve, &mut sink);
+        }
+        reserve.assert_used_up();
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn fill_hole(&mut self, at: SlotAt<K, S>, range: (K, K), word: NonNull<()>) -> bool {
+        // Said at once, for the sake of writers beside readers.
+        if self.raw().in_rcu() {
+            return false;
+        }
+        // SAFETY: this is the only writer; `at` was just found; the word is a value's; the tree is not in RCU mode, so that nobody reads.
+        unsafe { self.tree.raw.fill_hole(at, range, word.as_ptr()) }
+    }
+
+    #[inline(always)]
+    fn fill_full(
+        &mut self,
+        at: SlotAt<K, S>,
+        range: (K, K),
+        word: NonNull<()>,
+    ) -> Result<bool, AllocError> {
+        if self.raw().in_rcu() {
+            return Ok(false);
+        }
+        self.make_room(at, range, word)
+    }
+
+    #[inline(always)]
+    fn vacate(&mut self, at: SlotAt<K, S>, taken: impl FnMut(K, K, Word)) -> bool {
+        if self.raw().in_rcu() {
+            return false;
+        }
+        // SAFETY: as in `fill_hole`.
+        let done = unsafe { self.tree.raw.vacate(at) };
+        if done {
+            let Found { first, last, word } = at.found;
+            // SAFETY: this is the only writer.
+            unsafe { Deferred::new(self.tree, None, taken) }.entry(first, last, word);
+        }
+        done
     }
 
     fn carry_out_keeping(

@@ -1,0 +1,55 @@
+//! Going past a few entries, from a key upwards, within one call: without the state that an iterator keeps between its steps.
+
+use core::ops::ControlFlow;
+
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::tree::{RawTree, Root};
+use crate::read::walk::{Found, descend};
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    /// Shows the entry at `key`, if there is one, and those after it, upwards, until `show` breaks.
+    ///
+    /// Beside a writer each leaf is looked at as it is when the walk comes to it; the next one is above all that has been shown.
+    #[inline(always)]
+    pub(crate) fn visit_up<B>(
+        &self,
+        key: K,
+        mut show: impl FnMut(Found<K>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let mut key = key;
+        loop {
+            let root = match self.root() {
+                Root::Node(root) => root,
+                Root::Empty | Root::Single(_) => {
+                    let found = self.lookup(key);
+                    return if found.word.is_null() {
+                        ControlFlow::Continue(())
+                    } else {
+                        show(found)
+                    };
+                }
+            };
+            let place = descend(root, key);
+            let end = place.leaf.end();
+            let mut slot = place.leaf.search(key);
+            let mut first = place.leaf.first(slot, place.min);
+            loop {
+                let last = place.leaf.last(slot, place.max);
+                let word = place.leaf.slot(slot);
+                if !word.is_null() {
+                    show(Found { first, last, word })?;
+                }
+                if slot == end {
+                    break;
+                }
+                first = last.wrapping_add(K::ONE);
+                slot += 1;
+            }
+            match place.max.successor() {
+                Some(next) => key = next,
+                None => return ControlFlow::Continue(()),
+            }
+        }
+    }
+}
