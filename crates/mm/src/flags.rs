@@ -149,6 +149,8 @@ impl VmFlags {
         .union(Self::DONTEXPAND)
         .union(Self::PFNMAP)
         .union(Self::MIXEDMAP);
+    /// Areas below which a gap is kept free.
+    pub(crate) const KEEPS_GAP: Self = Self::GROWSDOWN.union(Self::SHADOW_STACK);
     /// Every userfaultfd mode.
     pub const UFFD: Self = Self::UFFD_MISSING
         .union(Self::UFFD_WP)

@@ -3,6 +3,7 @@
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::space::AddressSpace;
+use crate::space::merge::Laying;
 use crate::space::vma::{Backing, Policy, Vma};
 
 impl AddressSpace {
@@ -43,7 +44,8 @@ impl AddressSpace {
             return Err(Errno::EAGAIN);
         }
         // A page, and the guard gap of a stack, must stay free above the heap.
-        if let Some(above) = self.areas.find(old)
+        let look = self.areas.look(old, new);
+        if let Some(above) = look.first.or(look.upper)
             && new + PAGE_SIZE > self.guarded_start(&above)
         {
             return Err(Errno::ENOMEM);
@@ -66,7 +68,8 @@ impl AddressSpace {
             uffd: None,
             name: None,
         };
-        self.lay(old, new, vma)?;
+        let laying = Laying::new(&look, &vma);
+        self.lay(laying, vma)?;
         if flags.contains(VmFlags::LOCKED) {
             let _ = self.populate(old, new);
         }

@@ -6,6 +6,7 @@ use crate::file::{FileArg, FileKind};
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, map, page_align, prot};
 use crate::heap::boxed::try_box;
 use crate::space::AddressSpace;
+use crate::space::merge::Laying;
 use crate::space::place::Huge;
 use crate::space::vma::{Backing, Policy, Vma, new_object};
 
@@ -288,19 +289,24 @@ impl AddressSpace {
 
     /// Maps `[start, end)` over whatever is there, after the limits have allowed it.
     pub(crate) fn map_region(&mut self, start: u64, end: u64, mut vma: Vma) -> Result<(), Errno> {
-        let replaced = self.areas.find_in(start, end).is_some();
-        let mut gone = 0;
+        let accountable = vma.flags.is_accountable();
+        if accountable {
+            vma.flags |= VmFlags::ACCOUNT;
+        }
+        let look = self.areas.look(start, end);
+        let (over, laying) = (look.over, Laying::new(&look, &vma));
+        let replaced = over.areas > 0;
         if replaced {
-            self.check_unmap(start, end)?;
-            gone = self.mapped_pages(start, end);
+            self.check_unmap(start, &over)?;
         }
         let pages = (end - start) >> 12;
-        let accountable = vma.flags.is_accountable();
         // A new shared object is charged as a whole.
         let charged = accountable
             || matches!(vma.backing, Backing::SharedAnonymous { .. })
                 && !vma.flags.contains(VmFlags::NORESERVE);
-        if !self.may_expand(vma.flags, pages - gone) || charged && !self.may_commit(pages) {
+        if !self.may_expand(vma.flags, pages - over.pages.total)
+            || charged && !self.may_commit(pages)
+        {
             // What was to be replaced has been cut out already; it stays, and stays cut.
             if replaced {
                 self.cut_for_unmap(start)?;
@@ -315,15 +321,12 @@ impl AddressSpace {
         {
             // Only files in persistent memory can do this, says the file system, when what was there is gone.
             self.guards.remove(start, end)?;
-            self.areas.clear(start, end)?;
+            self.areas.clear(start, end, over)?;
             return Err(Errno::EOPNOTSUPP);
-        }
-        if accountable {
-            vma.flags |= VmFlags::ACCOUNT;
         }
         if replaced {
             self.guards.remove(start, end)?;
         }
-        self.lay(start, end, vma)
+        self.lay(laying, vma)
     }
 }

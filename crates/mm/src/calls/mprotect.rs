@@ -3,6 +3,7 @@
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align, prot};
 use crate::space::AddressSpace;
+use crate::space::merge::Laying;
 
 impl AddressSpace {
     pub(crate) fn mprotect(
@@ -33,9 +34,11 @@ impl AddressSpace {
         if self.config.read_implies_exec && protection & prot::READ != 0 {
             protection |= prot::EXEC;
         }
-        let first = self.areas.find(addr).ok_or(Errno::ENOMEM)?;
         let mut next = addr;
-        if grows == prot::GROWSDOWN {
+        if grows == 0 {
+            // A hole at the start is found below.
+        } else if grows == prot::GROWSDOWN {
+            let first = self.areas.find(addr).ok_or(Errno::ENOMEM)?;
             if first.start >= end {
                 return Err(Errno::ENOMEM);
             }
@@ -44,30 +47,34 @@ impl AddressSpace {
                 return Err(Errno::EINVAL);
             }
         } else {
-            if first.start > addr {
-                return Err(Errno::ENOMEM);
-            }
-            if grows == prot::GROWSUP {
-                return Err(Errno::EINVAL);
-            }
+            self.areas.at(addr).ok_or(Errno::ENOMEM)?;
+            return Err(Errno::EINVAL);
         }
         while next < end {
-            let area = self.areas.at(next).ok_or(Errno::ENOMEM)?;
-            let (stop, old) = (area.end.min(end), area.vma.flags);
-            let access = VmFlags::from_prot(protection);
-            let key = u32::try_from(pkey).unwrap_or_else(|_| self.key_for(old, access));
-            self.protect(next, stop, access, key)?;
-            next = stop;
+            next = self.protect(next, end, VmFlags::from_prot(protection), pkey)?;
         }
         Ok(0)
     }
 
-    /// Gives `[start, end)`, within one area, the protection `access` and the protection key `key`.
-    fn protect(&mut self, start: u64, end: u64, access: VmFlags, key: u32) -> Result<(), Errno> {
-        let Some(area) = self.areas.at(start) else {
+    /// Gives the part of `[start, end)` in the area that holds `start` the protection `access` and the protection key `pkey`, or such a
+    /// one as it should have if that is -1. The result is the end of the part.
+    fn protect(&mut self, start: u64, end: u64, access: VmFlags, pkey: i32) -> Result<u64, Errno> {
+        let key = match u32::try_from(pkey) {
+            Ok(key) => Some(key),
+            // Keys cannot be set aside while the area is looked at.
+            Err(_) if self.config.pkeys => {
+                let area = self.areas.at(start).ok_or(Errno::ENOMEM)?;
+                Some(self.key_for(area.vma.flags, access))
+            }
+            Err(_) => None,
+        };
+        let look = self.areas.look_at_part(start, end);
+        let end = look.end;
+        let Some(area) = look.first.filter(|area| area.start <= start) else {
             return Err(Errno::ENOMEM);
         };
         let old = area.vma.flags;
+        let key = key.unwrap_or(old.pkey());
         let new = (old - VmFlags::ACCESS) | access;
         let mut new = new.with_pkey(key);
         for (wanted, needed) in [
@@ -83,7 +90,7 @@ impl AddressSpace {
             return Err(Errno::EPERM);
         }
         if new == old {
-            return Ok(());
+            return Ok(end);
         }
         let pages = (end - start) >> 12;
         if new.contains(VmFlags::WRITE) {
@@ -105,11 +112,12 @@ impl AddressSpace {
         }
         let mut vma = area.vma.try_clone()?;
         vma.flags = new;
-        self.change(start, end, vma)?;
+        let laying = Laying::altering(&look, &vma);
+        self.change(laying, vma)?;
         let locked_private = VmFlags::WRITE | VmFlags::SHARED | VmFlags::LOCKED;
         if old & locked_private == VmFlags::LOCKED && new.contains(VmFlags::WRITE) {
             let _ = self.populate(start, end);
         }
-        Ok(())
+        Ok(end)
     }
 }

@@ -7,6 +7,7 @@ use crate::file::FileKind;
 use crate::flags::{PAGE_SIZE, VmFlags, map, page_align};
 use crate::heap::boxed::try_box;
 use crate::space::AddressSpace;
+use crate::space::merge::Laying;
 use crate::space::place::Huge;
 use crate::space::vma::{Area, Backing, Vma};
 
@@ -256,8 +257,7 @@ impl AddressSpace {
         if flags.contains(VmFlags::ACCOUNT) && !self.may_commit((to - from) >> 12) {
             return Err(Errno::ENOMEM);
         }
-        let more = area.vma.try_clone()?;
-        self.extend(from, to, more)?;
+        self.extend(from, to)?;
         if flags.contains(VmFlags::LOCKED) {
             let _ = self.populate(from, to);
         }
@@ -295,14 +295,16 @@ impl AddressSpace {
         } else {
             None
         };
-        self.lay(to, to + new_len, copy)?;
+        let laying = Laying::new(&self.areas.look(to, to + new_len), &copy);
+        self.lay(laying, copy)?;
         if old_len > 0 {
             self.guards.shift(old, old_len, to)?;
         }
         if request.has(DONTUNMAP) {
             self.strip_source(old, start == old && end == old + old_len, unlocked)?;
         } else if old_len > 0 {
-            self.areas.clear(old, old + old_len)?;
+            let gone = self.areas.overlap(old, old + old_len);
+            self.areas.clear(old, old + old_len, gone)?;
         }
         if flags.contains(VmFlags::LOCKED) && new_len > old_len {
             let _ = self.populate(to + old_len, to + new_len);

@@ -1,9 +1,9 @@
 //! `munmap(2)`.
 
 use crate::errno::Errno;
-use crate::flags::{PAGE_SIZE, VmFlags, page_align};
+use crate::flags::{PAGE_SIZE, page_align};
 use crate::space::AddressSpace;
-use crate::space::vma::Area;
+use crate::space::areas::Overlap;
 
 impl AddressSpace {
     pub(crate) fn munmap(&mut self, addr: u64, len: u64) -> Result<u64, Errno> {
@@ -24,27 +24,24 @@ impl AddressSpace {
     /// # Errors
     /// As [`check_unmap`](Self::check_unmap), and `ENOMEM` when an allocation fails; the map is then unchanged.
     pub(crate) fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        self.check_unmap(start, end)?;
-        self.counters.splits += u64::from(self.is_inside(start, end));
+        let over = self.areas.overlap(start, end);
+        self.check_unmap(start, &over)?;
+        self.counters.splits += u64::from(over.divided);
         self.guards.remove(start, end)?;
-        self.areas.clear(start, end)
+        self.areas.clear(start, end, over)
     }
 
-    /// Whether `[start, end)` may be removed: nothing in it is sealed, and one more area is allowed if a hole
+    /// Whether what is in a range from `start` on may be removed: nothing in it is sealed, and one more area is allowed if a hole
     /// appears in the middle of one.
     ///
     /// # Errors
     /// `ENOMEM` at the limit on the number of areas, `EPERM` if an area is sealed. If that is not the first one, the
     /// first has already been cut at `start` and stays so, as in Linux.
-    pub(crate) fn check_unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        if self.is_inside(start, end) && self.at_map_limit() {
+    pub(crate) fn check_unmap(&mut self, start: u64, over: &Overlap) -> Result<(), Errno> {
+        if over.divided && self.at_map_limit() {
             return Err(Errno::ENOMEM);
         }
-        let sealed = self
-            .areas
-            .range(start, end)
-            .position(|area| area.vma.flags.contains(VmFlags::SEALED));
-        match sealed {
+        match over.sealed {
             None => Ok(()),
             Some(before) => {
                 if before > 0 {
@@ -59,18 +56,5 @@ impl AddressSpace {
     pub(crate) fn cut_for_unmap(&mut self, address: u64) -> Result<(), Errno> {
         self.counters.splits += u64::from(self.areas.split(address)?);
         Ok(())
-    }
-
-    /// One area reaches out of `[start, end)` on both sides.
-    fn is_inside(&self, start: u64, end: u64) -> bool {
-        self.areas
-            .at(start)
-            .is_some_and(|area| area.start < start && area.end > end)
-    }
-
-    /// Mapped pages in `[start, end)`.
-    pub(crate) fn mapped_pages(&self, start: u64, end: u64) -> u64 {
-        let pages = |area: Area<'_>| (area.end.min(end) - area.start.max(start)) >> 12;
-        self.areas.range(start, end).map(pages).sum()
     }
 }

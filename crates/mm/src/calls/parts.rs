@@ -2,6 +2,7 @@
 
 use crate::errno::Errno;
 use crate::space::AddressSpace;
+use crate::space::merge::Laying;
 use crate::space::vma::Vma;
 
 impl AddressSpace {
@@ -52,7 +53,8 @@ impl AddressSpace {
         end: u64,
         alter: impl FnOnce(&mut Vma),
     ) -> Result<(), Errno> {
-        let Some(area) = self.areas.at(start) else {
+        let look = self.areas.look_at_part(start, end);
+        let Some(area) = look.first else {
             return Ok(());
         };
         let mut vma = area.vma.try_clone()?;
@@ -60,6 +62,7 @@ impl AddressSpace {
         if vma == *area.vma {
             return Ok(());
         }
-        self.change(start, end, vma)
+        let laying = Laying::altering(&look, &vma);
+        self.change(laying, vma)
     }
 }

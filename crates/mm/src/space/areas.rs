@@ -14,7 +14,7 @@
 use alloc::boxed::Box;
 use core::fmt;
 use core::mem::MaybeUninit;
-use core::ops::RangeInclusive;
+use core::ops::{ControlFlow, RangeInclusive};
 
 use maple_tree::{CloneError, SyncMapleTree, Waiting, Writer};
 
@@ -88,6 +88,8 @@ pub(crate) struct Areas {
     count: usize,
     peak: usize,
     pages: PageCounts,
+    /// No area that keeps a gap below it free begins below this address.
+    guarded_from: u64,
 }
 
 pub(crate) fn area((range, vma): (RangeInclusive<u64>, &Vma)) -> Area<'_> {
@@ -103,12 +105,12 @@ impl Areas {
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self, Errno> {
         let empty = SyncMapleTree::with_gaps(Waiting::new());
-        Self::of(empty, 0, PageCounts::default())
+        Self::of(empty, 0, PageCounts::default(), u64::MAX)
     }
 
     /// # Errors
     /// `ENOMEM`; the tree is dropped.
-    fn of(tree: Tree, count: usize, pages: PageCounts) -> Result<Self, Errno> {
+    fn of(tree: Tree, count: usize, pages: PageCounts, guarded_from: u64) -> Result<Self, Errno> {
         // SAFETY:
         // - nobody else has the tree yet;
         // - while RCU mode is off there is one handle (`share` switches it on before there is a second, `settle` off when
@@ -127,6 +129,7 @@ impl Areas {
             count,
             peak: count,
             pages,
+            guarded_from,
         })
     }
 
@@ -172,16 +175,87 @@ impl Areas {
         self.pages
     }
 
+    /// No area that keeps a gap below it free ([`VmFlags::KEEPS_GAP`]) begins below this address.
+    pub(crate) fn guarded_from(&self) -> u64 {
+        self.guarded_from
+    }
+
+    /// What lies at `[start, end)` and beside it, in one walk. O(log n) and the areas in it.
+    #[inline]
+    pub(crate) fn look(&self, start: u64, end: u64) -> Look<'_> {
+        self.look_around::<false>(start, end)
+    }
+
+    /// As [`look`](Self::look), at the part of `[start, end)` that lies in the first area there.
+    #[inline]
+    pub(crate) fn look_at_part(&self, start: u64, end: u64) -> Look<'_> {
+        self.look_around::<true>(start, end)
+    }
+
+    #[inline(always)]
+    fn look_around<const PART: bool>(&self, start: u64, end: u64) -> Look<'_> {
+        let mut look = Look {
+            start,
+            end,
+            lower: None,
+            first: None,
+            upper: None,
+            over: Overlap::default(),
+        };
+        // From the last address before: the area that ends at `start` is the first that is shown.
+        let _ = self
+            .writer()
+            .visit_from(start.saturating_sub(1), |range, vma| {
+                let area = area((range, vma));
+                if area.end <= start {
+                    look.lower = Some(area);
+                    return ControlFlow::Continue(());
+                }
+                if area.start < look.end {
+                    if look.first.is_none() {
+                        look.first = Some(area);
+                        if PART {
+                            look.start = start.max(area.start);
+                            look.end = end.min(area.end);
+                            look.lower = look.lower.filter(|lower| lower.end == look.start);
+                        }
+                        if area.start < start {
+                            look.lower = Some(area);
+                        }
+                    }
+                    look.over.add(&area, look.start, look.end);
+                }
+                if area.end <= look.end {
+                    return ControlFlow::Continue(());
+                }
+                look.upper = Some(area);
+                ControlFlow::Break(())
+            });
+        look
+    }
+
+    /// What a removal of `[start, end)` concerns. O(log n) and the areas in it.
+    #[inline]
+    pub(crate) fn overlap(&self, start: u64, end: u64) -> Overlap {
+        let mut over = Overlap::default();
+        let _ = self.writer().visit_from(start, |range, vma| {
+            let area = area((range, vma));
+            if area.start >= end {
+                return ControlFlow::Break(());
+            }
+            over.add(&area, start, end);
+            if area.end < end {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        });
+        over
+    }
+
     /// The first area that ends above `address`. O(log n).
     pub(crate) fn find(&self, address: u64) -> Option<Area<'_>> {
-        let mut at = address;
-        // An area, or a hole and an area: two short walks down, for which an iterator is not worth setting up.
-        loop {
-            if let Some(found) = self.at(at) {
-                return Some(found);
-            }
-            at = self.writer().hole_at(at)?.end().checked_add(1)?;
-        }
+        self.writer().find(address..).map(area)
     }
 
     /// The first area that intersects `[start, end)`. O(log n).
@@ -199,13 +273,7 @@ impl Areas {
 
     /// The last area that starts below `address`. O(log n).
     pub(crate) fn before(&self, address: u64) -> Option<Area<'_>> {
-        let mut at = address.checked_sub(1)?;
-        loop {
-            if let Some(found) = self.at(at) {
-                return Some(found);
-            }
-            at = self.writer().hole_at(at)?.start().checked_sub(1)?;
-        }
+        self.writer().find_rev(..address).map(area)
     }
 
     /// All areas, upwards and downwards.
@@ -213,67 +281,70 @@ impl Areas {
         self.writer().iter().map(area)
     }
 
-    /// The areas that intersect `[start, end)`, upwards. O(log n) for each: mostly they are few.
-    pub(crate) fn range(&self, start: u64, end: u64) -> impl Iterator<Item = Area<'_>> {
-        let mut next = start;
-        core::iter::from_fn(move || {
-            let area = self.find_in(next, end)?;
-            next = area.end;
-            Some(area)
-        })
-    }
-
-    /// Makes `[start, end)` one area with these attributes, over whatever is there. One change of the tree, so
+    /// Makes `[start, end)` one area with these attributes, over whatever is there: `over`. One change of the tree, so
     /// that nobody sees a hole; areas that reach out of the range are trimmed.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
-    pub(crate) fn put(&mut self, start: u64, end: u64, vma: Vma) -> Result<(), Errno> {
-        let new = PageCounts::of(vma.flags, (end - start) >> 12);
+    pub(crate) fn put(
+        &mut self,
+        start: u64,
+        end: u64,
+        over: Overlap,
+        vma: Vma,
+    ) -> Result<(), Errno> {
+        let flags = vma.flags;
         self.settle();
         let boxed = try_box(vma)?;
-        let old = self.overlap(start, end);
         self.writer_mut()
             .store_range_splitting(start..=end - 1, boxed, |_, whole| copy(whole))
             .map_err(|_| Errno::ENOMEM)?;
-        self.replace_counts(old, 1, new);
+        self.replace_counts(over, PageCounts::of(flags, (end - start) >> 12));
+        self.count = self.count + 1 + usize::from(over.divided) - over.covered;
+        self.grown(start, flags);
         Ok(())
     }
 
-    /// Lets the area at `address` grow to `[start, end)`, over whatever is there besides. Allocates no area.
+    /// Lets the area at `keeper` take in all of a range: `over` and `flags` are what was and what is to be in the part of it that is laid down anew, `pages`
+    /// that part's length; the areas that it joins are like it, `joined` of them with itself. Allocates no area.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
-    pub(crate) fn grow(&mut self, address: u64, start: u64, end: u64) -> Result<(), Errno> {
+    pub(crate) fn grow(
+        &mut self,
+        keeper: u64,
+        (start, end): (u64, u64),
+        over: Overlap,
+        joined: usize,
+        flags: VmFlags,
+        pages: u64,
+    ) -> Result<(), Errno> {
         self.settle();
-        let Some(area) = self.at(address) else {
-            return Err(Errno::ENOMEM);
-        };
-        let new = PageCounts::of(area.vma.flags, (end - start) >> 12);
-        let old = self.overlap(start, end);
-        match self.writer_mut().grow(address, start..=end - 1) {
-            Ok(true) => {
-                self.replace_counts(old, 1, new);
-                Ok(())
-            }
-            _ => Err(Errno::ENOMEM),
+        match self.writer_mut().grow(keeper, start..=end - 1) {
+            Ok(true) => {}
+            _ => return Err(Errno::ENOMEM),
         }
+        self.replace_counts(over, PageCounts::of(flags, pages));
+        self.count = self.count + 1 - joined - over.covered;
+        self.grown(start, flags);
+        Ok(())
     }
 
-    /// Removes everything in `[start, end)`; areas that reach out of it are trimmed.
+    /// Removes everything in `[start, end)`, which is `over`; areas that reach out of it are trimmed.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
-    pub(crate) fn clear(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        let old = self.overlap(start, end);
-        if old.pages.total == 0 {
+    pub(crate) fn clear(&mut self, start: u64, end: u64, over: Overlap) -> Result<(), Errno> {
+        if over.areas == 0 {
             return Ok(());
         }
         self.settle();
         self.writer_mut()
             .erase_range_splitting(start..=end - 1, |_, whole| copy(whole))
             .map_err(|_| Errno::ENOMEM)?;
-        self.replace_counts(old, 0, PageCounts::default());
+        self.pages.sub(over.pages);
+        self.count = self.count + usize::from(over.divided) - over.covered;
+        self.peak = self.peak.max(self.count);
         Ok(())
     }
 
@@ -310,12 +381,14 @@ impl Areas {
         };
         let pages = area.len() >> 12;
         let old = PageCounts::of(area.vma.flags, pages);
-        let new = PageCounts::of(vma.flags, pages);
+        let start = area.start;
+        let flags = vma.flags;
         self.writer_mut()
             .replace(address, vma)
             .map_err(|_| Errno::ENOMEM)?;
         self.pages.sub(old);
-        self.pages.add(new);
+        self.pages.add(PageCounts::of(flags, pages));
+        self.grown(start, flags);
         Ok(())
     }
 
@@ -374,6 +447,7 @@ impl Areas {
             SyncMapleTree::from_exclusive(tree, Waiting::new()),
             count,
             pages,
+            self.guarded_from,
         )
     }
 
@@ -400,38 +474,69 @@ impl Areas {
         Ok(())
     }
 
-    /// What a change of `[start, end)` replaces.
-    fn overlap(&self, start: u64, end: u64) -> Overlap {
-        let mut overlap = Overlap::default();
-        for area in self.range(start, end) {
-            let low = area.start.max(start);
-            let high = area.end.min(end);
-            overlap
-                .pages
-                .add(PageCounts::of(area.vma.flags, (high - low) >> 12));
-            // An area covered completely goes; one around both ends becomes two.
-            overlap.covered += usize::from(low == area.start && high == area.end);
-            overlap.divided |= low != area.start && high != area.end;
+    fn replace_counts(&mut self, old: Overlap, new: PageCounts) {
+        if old.areas > 0 {
+            self.pages.sub(old.pages);
         }
-        overlap
+        self.pages.add(new);
     }
 
-    fn replace_counts(&mut self, old: Overlap, areas: usize, new: PageCounts) {
-        self.pages.sub(old.pages);
-        self.pages.add(new);
-        self.count = self.count + areas + usize::from(old.divided) - old.covered;
+    /// An area with these properties begins at `start` now.
+    fn grown(&mut self, start: u64, flags: VmFlags) {
         self.peak = self.peak.max(self.count);
+        if flags.intersects(VmFlags::KEEPS_GAP) {
+            self.guarded_from = self.guarded_from.min(start);
+        }
     }
 }
 
-/// What a change replaces.
+/// A range, what lies in it, and its neighbours.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Look<'a> {
+    /// First address.
+    pub(crate) start: u64,
+    /// First address beyond.
+    pub(crate) end: u64,
+    /// The area that begins below the range and ends where it begins, or in it, or above it.
+    pub(crate) lower: Option<Area<'a>>,
+    /// The first area in the range.
+    pub(crate) first: Option<Area<'a>>,
+    /// The first area that ends above the range. It may begin anywhere.
+    pub(crate) upper: Option<Area<'a>>,
+    /// All areas in the range.
+    pub(crate) over: Overlap,
+}
+
+/// What a change of a range replaces.
 #[derive(Debug, Clone, Copy, Default)]
-struct Overlap {
-    pages: PageCounts,
+pub(crate) struct Overlap {
+    /// The pages in the range.
+    pub(crate) pages: PageCounts,
+    /// Areas that intersect it.
+    pub(crate) areas: usize,
     /// Areas that lie within.
-    covered: usize,
+    pub(crate) covered: usize,
     /// One area reaches out on both sides.
-    divided: bool,
+    pub(crate) divided: bool,
+    /// How many areas come before the first one that is sealed.
+    pub(crate) sealed: Option<usize>,
+}
+
+impl Overlap {
+    #[inline]
+    fn add(&mut self, area: &Area<'_>, start: u64, end: u64) {
+        let (low, high) = (area.start.max(start), area.end.min(end));
+        let flags = area.vma.flags;
+        self.pages.add(PageCounts::of(flags, (high - low) >> 12));
+        if flags.contains(VmFlags::SEALED) && self.sealed.is_none() {
+            self.sealed = Some(self.areas);
+        }
+        self.areas += 1;
+        // An area covered completely goes; one around both ends becomes two.
+        let (head, tail) = (area.start < start, area.end > end);
+        self.covered += usize::from(!head && !tail);
+        self.divided |= head && tail;
+    }
 }
 
 /// The upper part of an area that is divided.

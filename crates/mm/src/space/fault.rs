@@ -28,8 +28,8 @@ impl AddressSpace {
         if !area.vma.has_page(address) || self.guards.first_in(address, address + 1).is_some() {
             return Err(Errno::EFAULT);
         }
-        if write {
-            self.touch(address);
+        if write && area.vma.is_private() {
+            self.prepare_owner(address);
         }
         Ok(())
     }
@@ -48,10 +48,11 @@ impl AddressSpace {
     /// Gives the area at `address` an anon_vma, if it is private and has none: a neighbour's when the two could become one
     /// but for their protection (the upper neighbour's first), or else its own.
     pub(crate) fn touch(&mut self, address: u64) {
-        let Some(area) = self.areas.at(address) else {
-            return;
-        };
-        if area.vma.is_private() {
+        if self
+            .areas
+            .at(address)
+            .is_some_and(|area| area.vma.is_private())
+        {
             self.prepare_owner(address);
         }
     }
@@ -64,20 +65,18 @@ impl AddressSpace {
         if area.vma.anon().is_some() {
             return;
         }
-        let (start, end) = (area.start, area.end);
-        let upper = self
-            .areas
-            .at(end)
-            .filter(|upper| could_share(area.vma, upper.vma))
+        let look = self.areas.look(area.start, area.end);
+        let upper = look
+            .upper
+            .filter(|upper| upper.start == area.end && could_share(area.vma, upper.vma))
             .and_then(|upper| lendable(upper.vma));
         let shared = upper.or_else(|| {
-            self.areas
-                .before(start)
-                .filter(|lower| lower.end == start && could_share(lower.vma, area.vma))
+            look.lower
+                .filter(|lower| could_share(lower.vma, area.vma))
                 .and_then(|lower| lendable(lower.vma))
         });
-        let anon = shared.unwrap_or_else(|| self.new_anon());
-        self.areas.set_owner(start, Some(anon));
+        let anon = shared.unwrap_or_else(|| AnonVma::next(&mut self.next_anon));
+        area.vma.anon.set(Some(anon));
     }
 
     /// Faults in every page of `[start, end)`, as locking and populating do: for writing where the area is private and

@@ -8,9 +8,9 @@
 
 use crate::errno::Errno;
 use crate::flags::VmFlags;
-use crate::heap::boxed::try_box;
 use crate::space::AddressSpace;
-use crate::space::vma::{AnonVma, Backing, Vma};
+use crate::space::areas::{Look, Overlap};
+use crate::space::vma::{AnonVma, Area, Backing, Vma};
 
 /// Whether `upper` continues `lower` in all but the owner of private pages.
 pub(crate) fn continues(lower: &Vma, upper: &Vma) -> bool {
@@ -34,113 +34,176 @@ pub(crate) fn owners_agree(a: Option<AnonVma>, b: Option<AnonVma>) -> bool {
     }
 }
 
-/// What an area laid down over a range becomes part of.
+/// How an area is laid over a range: decided by a look, and without its borrow.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Laying {
+    start: u64,
+    end: u64,
+    over: Overlap,
+    /// What it becomes with its neighbours, if it joins any.
+    union: Option<Union>,
+}
+
+/// The area that a new one and its neighbours become.
 #[derive(Debug, Clone, Copy)]
 struct Union {
     start: u64,
     end: u64,
-    joins: u64,
+    /// An address in the neighbour that stays.
+    keeper: u64,
+    /// How many neighbours it is made of; an area around the range on both sides counts once.
+    joined: usize,
+    merges: u64,
+    /// The owner and the mark that the keeper lacks.
     owner: Option<AnonVma>,
     guarded: bool,
 }
 
-impl AddressSpace {
-    /// The range that an area with attributes `vma` over `[start, end)` would take with its neighbours. `replaces` if a whole area
-    /// that is there now would vanish in them.
-    fn union(&self, start: u64, end: u64, vma: &Vma, replaces: bool) -> Union {
-        // A counted attachment may grow and shrink, but not vanish in another.
-        let counted = matches!(vma.backing, Backing::Shm { .. });
-        let lower = self
-            .areas
-            .before(start)
-            .filter(|area| area.end >= start && continues(area.vma, vma))
-            .filter(|area| owners_agree(area.vma.anon(), vma.anon()));
-        let upper = self
-            .areas
-            .at(end)
-            .filter(|area| continues(vma, area.vma))
-            .filter(|area| owners_agree(vma.anon(), area.vma.anon()));
-        let mut union = Union {
-            start,
-            end,
-            joins: 0,
-            owner: vma.anon(),
-            guarded: vma.guarded.get(),
-        };
-        if counted && replaces {
-            return union;
-        }
-        let mut lower_owner = None;
-        if let Some(lower) = &lower {
-            lower_owner = lower.vma.anon();
-            union.start = lower.start;
-            union.owner = union.owner.or(lower_owner);
-            union.guarded |= lower.vma.guarded.get();
-            union.joins += 1;
-        }
-        if let Some(upper) = &upper
-            && !(counted && lower.is_some())
-            && (lower.is_none()
-                || lower_owner.is_none()
-                || upper.vma.anon().is_none()
-                || lower_owner == upper.vma.anon())
-        {
-            union.end = upper.end;
-            union.owner = union.owner.or(upper.vma.anon());
-            union.guarded |= upper.vma.guarded.get();
-            union.joins += 1;
-        }
-        union
+impl Laying {
+    /// A new area with attributes `vma` over the range.
+    pub(crate) fn new(look: &Look<'_>, vma: &Vma) -> Self {
+        Self::of(look, vma, false)
     }
 
-    /// Lays a new area over `[start, end)`, whatever is there, joined with its neighbours. One change of the tree.
+    /// The attributes `vma` for the range, which lies in one area.
+    pub(crate) fn altering(look: &Look<'_>, vma: &Vma) -> Self {
+        Self::of(look, vma, look.over.covered == 1)
+    }
+
+    /// `replaces` if a whole area that is there now would vanish in its neighbours.
+    #[inline]
+    fn of(look: &Look<'_>, vma: &Vma, replaces: bool) -> Self {
+        let &Look {
+            start, end, over, ..
+        } = look;
+        Laying {
+            start,
+            end,
+            over,
+            union: Union::of(look, vma, replaces),
+        }
+    }
+
+    /// The boundaries that it makes within areas.
+    fn cuts(&self) -> usize {
+        1 + usize::from(self.over.divided) - self.over.covered
+    }
+}
+
+impl Union {
+    #[inline]
+    fn of(look: &Look<'_>, vma: &Vma, replaces: bool) -> Option<Self> {
+        // A counted attachment may grow and shrink, but not vanish in another.
+        let counted = matches!(vma.backing, Backing::Shm { .. });
+        if counted && replaces {
+            return None;
+        }
+        let &Look { start, end, .. } = look;
+        let lower = look
+            .lower
+            .filter(|area| continues(area.vma, vma) && owners_agree(area.vma.anon(), vma.anon()));
+        let lower_owner = lower.and_then(|area| area.vma.anon());
+        let upper = look
+            .upper
+            .filter(|area| {
+                area.start <= end
+                    && continues(vma, area.vma)
+                    && owners_agree(vma.anon(), area.vma.anon())
+            })
+            .filter(|upper| {
+                let owner = upper.vma.anon();
+                !(counted && lower.is_some())
+                    && (lower_owner.is_none() || owner.is_none() || lower_owner == owner)
+            });
+        let keeper = lower.or(upper)?;
+        let owner = vma.anon().or(lower_owner);
+        let owner = owner.or(upper.and_then(|area| area.vma.anon()));
+        let marked = |area: Option<Area<'_>>| area.is_some_and(|area| area.vma.guarded.get());
+        let guarded = vma.guarded.get() || marked(lower) || marked(upper);
+        let around = lower.zip(upper).is_some_and(|(a, b)| a.start == b.start);
+        let merges = usize::from(lower.is_some()) + usize::from(upper.is_some());
+        Some(Union {
+            start: lower.map_or(start, |area| area.start),
+            end: upper.map_or(end, |area| area.end),
+            keeper: if lower.is_some() { start - 1 } else { end },
+            joined: merges - usize::from(around),
+            merges: merges as u64,
+            owner: owner.filter(|_| keeper.vma.anon() != owner),
+            guarded: guarded && !keeper.vma.guarded.get(),
+        })
+    }
+}
+
+impl AddressSpace {
+    /// Lays a new area over a range, whatever is there, joined with its neighbours. One change of the tree.
     ///
     /// # Errors
     /// `ENOMEM` when an allocation fails; see [`Areas::put`](crate::space::areas::Areas::put).
-    pub(crate) fn lay(&mut self, start: u64, end: u64, vma: Vma) -> Result<(), Errno> {
-        let union = self.union(start, end, &vma, false);
-        if union.joins > 0 {
-            return self.join(start, end, union);
+    pub(crate) fn lay(&mut self, laying: Laying, vma: Vma) -> Result<(), Errno> {
+        match laying.union {
+            Some(union) => self.join(laying, union, vma.flags),
+            None => self.areas.put(laying.start, laying.end, laying.over, vma),
         }
-        self.areas.put(start, end, vma)
     }
 
-    /// Lets the area that ends at `start` go on to `end`, and joins it with what it reaches. `vma` has its attributes.
+    /// Lets the area that ends at `start` go on to `end`, and joins it with what it reaches.
     ///
     /// # Errors
     /// `ENOMEM` when an allocation fails, and nothing has changed.
-    pub(crate) fn extend(&mut self, start: u64, end: u64, vma: Vma) -> Result<(), Errno> {
-        let union = self.union(start, end, &vma, false);
-        if union.start < start {
-            return self.join(start, end, union);
-        }
-        // An area that never joins others may still grow.
-        let lower = self.areas.at(start - 1).map_or(start, |area| area.start);
-        self.areas.grow(lower, lower, end)
+    pub(crate) fn extend(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        let look = self.areas.look(start, end);
+        let Some(lower) = look.lower else {
+            return Err(Errno::EFAULT);
+        };
+        let mut laying = Laying::new(&look, lower.vma);
+        let union = laying.union.get_or_insert(Union {
+            // An area that never joins others may still grow.
+            start: lower.start,
+            end,
+            keeper: start - 1,
+            joined: 1,
+            merges: 0,
+            owner: None,
+            guarded: false,
+        });
+        let (union, flags) = (*union, lower.vma.flags);
+        self.join(laying, union, flags)
     }
 
-    /// Gives `[start, end)`, which lies in one area, the attributes `vma`: joined with neighbours where that is
-    /// possible, cut out of its area where it is not.
+    /// Gives a range that lies in one area the attributes `vma`: joined with neighbours where that is
+    /// possible, cut out of its area where it is not. One change of the tree.
     ///
     /// # Errors
-    /// `ENOMEM` at the limit on the number of areas or when an allocation fails; a first cut may then stay.
-    pub(crate) fn change(&mut self, start: u64, end: u64, vma: Vma) -> Result<(), Errno> {
-        let whole =
-            matches!(vma.backing, Backing::Shm { .. }) && self.find_exact(start, end).is_some();
-        let union = self.union(start, end, &vma, whole);
-        if union.joins > 0 {
-            return self.join(start, end, union);
+    /// `ENOMEM` when an allocation fails, and nothing has changed; or at the limit on the number of areas, and a first cut may
+    /// then stay.
+    pub(crate) fn change(&mut self, laying: Laying, vma: Vma) -> Result<(), Errno> {
+        if let Some(union) = laying.union {
+            return self.join(laying, union, vma.flags);
         }
-        let vma = try_box(vma)?;
-        self.cut(start)?;
-        self.cut(end)?;
-        self.areas.replace(start, vma)
+        let Laying {
+            start, end, over, ..
+        } = laying;
+        let cuts = laying.cuts();
+        if self.areas.count() + cuts > self.config.max_map_count as usize {
+            // One cut may be allowed where two are not.
+            self.cut(start)?;
+            self.cut(end)?;
+        }
+        self.areas.put(start, end, over, vma)?;
+        self.counters.splits += cuts as u64;
+        Ok(())
     }
 
-    /// Lets a neighbour take in `[start, end)`, and the other neighbour too if it joins.
-    fn join(&mut self, start: u64, end: u64, union: Union) -> Result<(), Errno> {
-        let keeper = if union.start < start { start - 1 } else { end };
-        self.areas.grow(keeper, union.start, union.end)?;
+    /// Lets a neighbour take in a range, and the other neighbour too if it joins. `flags` are those of all of them.
+    #[inline]
+    fn join(&mut self, laying: Laying, union: Union, flags: VmFlags) -> Result<(), Errno> {
+        let Laying {
+            start, end, over, ..
+        } = laying;
+        let pages = (end - start) >> 12;
+        let all = (union.start, union.end);
+        self.areas
+            .grow(union.keeper, all, over, union.joined, flags, pages)?;
         if union.owner.is_some() {
             self.areas.set_owner(start, union.owner);
         }
@@ -149,7 +212,7 @@ impl AddressSpace {
         {
             area.vma.guarded.set();
         }
-        self.counters.merges += union.joins;
+        self.counters.merges += union.merges;
         Ok(())
     }
 
@@ -157,7 +220,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `ENOMEM` at the limit on the number of areas or when an allocation fails.
-    pub(crate) fn cut(&mut self, address: u64) -> Result<(), Errno> {
+    fn cut(&mut self, address: u64) -> Result<(), Errno> {
         let at_limit = self.at_map_limit();
         if at_limit && self.areas.at(address).is_some_and(|a| a.start < address) {
             return Err(Errno::ENOMEM);

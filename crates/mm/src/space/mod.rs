@@ -20,7 +20,7 @@ mod fork;
 mod guards;
 mod limits;
 pub(crate) mod maps;
-mod merge;
+pub(crate) mod merge;
 pub(crate) mod place;
 pub(crate) mod shared;
 mod stack;
@@ -32,7 +32,7 @@ use crate::config::{Config, Layout, Limits};
 use crate::errno::Errno;
 use crate::file::File;
 use crate::flags::{PAGE_SIZE, VmFlags};
-use crate::space::areas::{Areas, PageCounts};
+use crate::space::areas::{Areas, Overlap, PageCounts};
 use crate::space::guards::Guards;
 use crate::space::vma::{AnonVma, Area, Backing, Policy, Vma, new_object};
 
@@ -195,7 +195,7 @@ impl AddressSpace {
             uffd: None,
             name: None,
         };
-        self.areas.put(start, end, vma)
+        self.areas.put(start, end, Overlap::default(), vma)
     }
 
     /// Limits in force.
@@ -295,7 +295,6 @@ impl AddressSpace {
     }
 
     pub(crate) fn new_anon(&mut self) -> AnonVma {
-        self.next_anon += 1;
-        AnonVma::fresh(self.next_anon)
+        AnonVma::next(&mut self.next_anon)
     }
 }

@@ -147,9 +147,18 @@ impl AddressSpace {
         }
     }
 
+    /// Whether no guard gap of an area above can reach below `end`. Not always seen.
+    fn is_below_guards(&self, end: u64) -> bool {
+        let gap = self.config.stack_guard_gap.max(PAGE_SIZE);
+        self.areas.guarded_from().saturating_sub(gap) >= end
+    }
+
     fn gap_down(&self, low: u64, mut high: u64, len: u64) -> Option<u64> {
         loop {
             let address = self.areas.gap_down(low, high, len)?;
+            if self.is_below_guards(address + len) {
+                return Some(address);
+            }
             match self.areas.find(address + len) {
                 Some(above) if self.guarded_start(&above) < address + len => {
                     high = self.guarded_start(&above);
@@ -162,6 +171,9 @@ impl AddressSpace {
     fn gap_up(&self, mut low: u64, high: u64, len: u64) -> Option<u64> {
         loop {
             let address = self.areas.gap_up(low, high, len)?;
+            if self.is_below_guards(address + len) {
+                return Some(address);
+            }
             match self.areas.find(address + len) {
                 Some(above) if self.guarded_start(&above) < address + len => low = above.end,
                 _ => return Some(address),

@@ -43,6 +43,7 @@ impl AddressSpace {
             Some(area) => area.vma.try_clone()?,
             None => return Err(Errno::EFAULT),
         };
-        self.areas.put(start, end, vma)
+        let over = self.areas.overlap(start, end);
+        self.areas.put(start, end, over, vma)
     }
 }

@@ -70,8 +70,10 @@ pub struct AnonVma(u64);
 impl AnonVma {
     const INHERITED: u64 = 1 << 63;
 
-    pub(crate) const fn fresh(number: u64) -> Self {
-        AnonVma(number & !Self::INHERITED)
+    /// A new one: the number after the `last` that was given away.
+    pub(crate) fn next(last: &mut u64) -> Self {
+        *last += 1;
+        AnonVma(*last & !Self::INHERITED)
     }
 
     /// The child's own, on top of those that it inherits by fork.
