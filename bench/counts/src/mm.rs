@@ -4,7 +4,7 @@
 use std::hint::black_box;
 
 use samara_bench_data::Random;
-use samara_mm::{AddressSpace, Call, Config, Errno, FileArg, Layout, Limits, NoFacts};
+use samara_mm::{AddressSpace, Call, Config, Errno, FileArg, Layout, Limits};
 
 use crate::measured;
 use crate::operations::Operation;
@@ -50,7 +50,7 @@ fn mprotect(addr: u64, len: u64, prot: u64) -> Call {
 }
 
 fn perform(space: &mut AddressSpace, call: &Call) -> Result<u64, Errno> {
-    black_box(space.perform(black_box(call), &mut NoFacts))
+    black_box(space.perform(black_box(call)))
 }
 
 /// An empty map, in which the heap may begin.

@@ -5,7 +5,7 @@
 
 use std::time::Instant;
 
-use samara_mm::{AddressSpace, Call, Config, Errno, FileArg, Layout, Limits, NoFacts};
+use samara_mm::{AddressSpace, Call, Config, Errno, FileArg, Layout, Limits};
 
 const BASE: u64 = 0x1_0000_0000;
 const PAGES: u64 = 256;
@@ -49,7 +49,7 @@ fn main() -> Result<(), Errno> {
                 continue;
             }
         };
-        failed += u64::from(space.perform(&call, &mut NoFacts).is_err());
+        failed += u64::from(space.perform(&call).is_err());
     }
     let seconds = began.elapsed().as_secs_f64();
     println!(

@@ -4,9 +4,15 @@ use crate::flags::PAGE_SIZE;
 
 /// Settings of the kernel that the address space imitates, and the privileges of its owner.
 ///
-/// The default is Linux on x86-64 as distributions ship it, for an unprivileged process.
+/// The default is Linux on x86-64 as distributions ship it, for an unprivileged process. Fields may be added: fill in the rest from it.
+///
+/// ```
+/// use samara_mm::Config;
+///
+/// let config = Config { pkeys: true, ..Config::default() };
+/// assert!(config.transparent_huge_pages);
+/// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
 pub struct Config {
     /// First address above user space (exclusive).
     pub task_size: u64,

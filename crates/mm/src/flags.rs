@@ -1,7 +1,8 @@
-//! Bits: the properties of an area, and the arguments of the calls.
+//! Bits: the properties of an area.
 
 use bitflags::bitflags;
 
+use crate::abi::PROT_ACCESS;
 use crate::file::FileKind;
 
 /// Bytes in a page.
@@ -196,7 +197,7 @@ impl VmFlags {
 
     /// The access bits for a `PROT_*` argument.
     pub(crate) const fn from_prot(prot: u64) -> Self {
-        Self::from_bits_retain(prot & 7)
+        Self::from_bits_retain(prot & PROT_ACCESS)
     }
 
     /// Counted as data (`VmData`): private, writable, no stack.
@@ -219,37 +220,6 @@ impl VmFlags {
         self.contains(Self::WRITE)
             && !self.intersects(Self::NORESERVE.union(Self::SHARED).union(Self::HUGETLB))
     }
-}
-
-#[allow(missing_docs, reason = "named after the constants of mmap(2)")]
-pub(crate) mod prot {
-    pub(crate) const READ: u64 = 1;
-    pub(crate) const EXEC: u64 = 4;
-    pub(crate) const SEM: u64 = 8;
-    pub(crate) const GROWSDOWN: u64 = 0x0100_0000;
-    pub(crate) const GROWSUP: u64 = 0x0200_0000;
-    pub(crate) const ALL: u64 = 7;
-}
-
-#[allow(missing_docs, reason = "named after the constants of mmap(2)")]
-pub(crate) mod map {
-    pub(crate) const SHARED: u64 = 1;
-    pub(crate) const PRIVATE: u64 = 2;
-    pub(crate) const SHARED_VALIDATE: u64 = 3;
-    pub(crate) const DROPPABLE: u64 = 8;
-    pub(crate) const TYPE: u64 = 0xf;
-    pub(crate) const FIXED: u64 = 0x10;
-    pub(crate) const ANONYMOUS: u64 = 0x20;
-    pub(crate) const BIT32: u64 = 0x40;
-    pub(crate) const GROWSDOWN: u64 = 0x100;
-    pub(crate) const LOCKED: u64 = 0x2000;
-    pub(crate) const NORESERVE: u64 = 0x4000;
-    pub(crate) const POPULATE: u64 = 0x8000;
-    pub(crate) const NONBLOCK: u64 = 0x1_0000;
-    pub(crate) const STACK: u64 = 0x2_0000;
-    pub(crate) const HUGETLB: u64 = 0x4_0000;
-    pub(crate) const SYNC: u64 = 0x8_0000;
-    pub(crate) const FIXED_NOREPLACE: u64 = 0x10_0000;
 }
 
 impl FileKind {

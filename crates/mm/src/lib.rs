@@ -7,28 +7,20 @@
 //! results and maps after every call.
 //!
 //! ```
-//! use samara_mm::{AddressSpace, Call, Config, FileArg, Layout, Limits, NoFacts};
+//! use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions, Prot};
 //!
 //! let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
-//! let anonymous = |addr, len| Call::Mmap {
-//!     addr,
-//!     len,
-//!     prot: 3,     // PROT_READ | PROT_WRITE
-//!     flags: 0x22, // MAP_PRIVATE | MAP_ANONYMOUS
-//!     file: FileArg::None,
-//!     offset: 0,
-//! };
 //! // The highest gap below mmap_base; the second mapping grows the first one downwards.
-//! let first = space.perform(&anonymous(0, 0x3000), &mut NoFacts)?;
-//! let second = space.perform(&anonymous(0, 0x1000), &mut NoFacts)?;
+//! let memory = MmapOptions::anonymous(0x3000).prot(Prot::READ | Prot::WRITE);
+//! let first = space.mmap(&memory)?;
+//! let second = space.mmap(&memory.len(0x1000))?;
 //! assert_eq!((first, second), (0x7fff_f7ff_c000, 0x7fff_f7ff_b000));
 //! assert_eq!(space.area_count(), 1);
 //!
 //! // Taking the write permission from the middle cuts it in three, giving it back heals it.
-//! let protect = |prot| Call::Mprotect { addr: first, len: 0x1000, prot, pkey: -1 };
-//! space.perform(&protect(1), &mut NoFacts)?;
+//! space.mprotect(first, 0x1000, Prot::READ)?;
 //! assert_eq!(space.area_count(), 3);
-//! space.perform(&protect(3), &mut NoFacts)?;
+//! space.mprotect(first, 0x1000, Prot::READ | Prot::WRITE)?;
 //! assert_eq!(
 //!     space.maps().next().map(|line| line.to_string()).as_deref(),
 //!     Some("7ffff7ffb000-7ffff7fff000 rw-p 00000000 00:00 0 "),
@@ -36,11 +28,30 @@
 //! # Ok::<(), samara_mm::Errno>(())
 //! ```
 //!
+//! # Two doors that are one
+//!
+//! A program that makes calls itself has methods with types for arguments, as above. Calls that come from elsewhere (a trace, a fuzzer, a guest) are
+//! data, with the numbers that the program gave ([`abi`] has their names); [`AddressSpace::perform`] takes them, and the methods go
+//! through it, too.
+//!
+//! ```
+//! use samara_mm::abi::{MAP_ANONYMOUS, MAP_PRIVATE, PROT_NONE};
+//! use samara_mm::{AddressSpace, Call, Config, FileArg, Layout, Limits};
+//!
+//! let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+//! let flags = MAP_PRIVATE | MAP_ANONYMOUS;
+//! let (addr, len, prot, file, offset) = (0, 0x1000, PROT_NONE, FileArg::None, 0);
+//! let call = Call::Mmap { addr, len, prot, flags, file, offset };
+//! assert_eq!(space.perform(&call)?, 0x7fff_f7ff_e000);
+//! # Ok::<(), samara_mm::Errno>(())
+//! ```
+//!
 //! # Page faults
 //!
 //! The first write to a private area gives it an *anon_vma*, the owner of its private pages, and areas with different owners never
 //! merge. So the map depends on faults. A program that takes its own faults reports each one with
-//! [`AddressSpace::fault`]. One that watches a process from outside cannot see them: it implements [`Facts`], and is asked whether an area has private
+//! [`AddressSpace::fault`]. One that watches a process from outside cannot see them: it implements [`Facts`], performs calls with
+//! [`AddressSpace::perform_with`], and is asked whether an area has private
 //! pages when that decides something; [`AddressSpace::facts_needed`] tells beforehand for which. If several areas were written
 //! between two looks, the order of these writes is unknown; the likeliest is taken, in which neighbours come to share an owner.
 //!
@@ -71,6 +82,7 @@
 
 extern crate alloc;
 
+pub mod abi;
 mod call;
 mod calls;
 mod config;
@@ -81,7 +93,11 @@ mod flags;
 mod heap;
 mod space;
 
+pub use abi::{
+    Advice, AttachFlags, LockAllFlags, LockFlags, MapFlags, Prot, RemapFlags, SyncFlags,
+};
 pub use call::{Call, ShmSegment};
+pub use calls::typed::{MmapOptions, MremapOptions};
 pub use config::{Capabilities, Config, Layout, Limits, Overcommit};
 pub use errno::Errno;
 pub use facts::{Facts, NoFacts};

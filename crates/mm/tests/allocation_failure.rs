@@ -4,7 +4,7 @@
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::cell::Cell;
 
-use samara_mm::{AddressSpace, Call, Config, Errno, FileArg, Layout, Limits, NoFacts};
+use samara_mm::{AddressSpace, Call, Config, Errno, FileArg, Layout, Limits};
 
 /// Fails one allocation of this thread when its countdown reaches 0, or all from then on.
 struct Countdown;
@@ -104,8 +104,10 @@ fn pages(space: &AddressSpace) -> Vec<Option<(u64, String)>> {
 
 #[allow(clippy::unwrap_used, reason = "a helper of tests")]
 fn space() -> AddressSpace {
-    let mut config = Config::default();
-    config.anon_vma_names = true;
+    let config = Config {
+        anon_vma_names: true,
+        ..Config::default()
+    };
     AddressSpace::new(config, Limits::default(), Layout::default()).unwrap()
 }
 
@@ -119,13 +121,13 @@ fn a_failed_allocation_is_enomem_and_leaves_no_page_in_between() {
         let call = call(&mut state);
         let before = pages(&space);
         let mut after = space.try_clone().unwrap();
-        let expected = after.perform(&call, &mut NoFacts);
+        let expected = after.perform(&call);
         let done = pages(&after);
         for countdown in 0.. {
             let mut victim = space.try_clone().unwrap();
             FAILED.set(false);
             LEFT.set(Some(countdown));
-            let result = victim.perform(&call, &mut NoFacts);
+            let result = victim.perform(&call);
             LEFT.set(None);
             victim.check().unwrap();
             if !FAILED.get() {
@@ -161,7 +163,7 @@ fn a_fork_that_finds_no_memory_leaves_the_parent_alone() {
     let mut state = 3;
     let mut space = space();
     for _ in 0..if cfg!(miri) { 6 } else { 200 } {
-        let _ = space.perform(&call(&mut state), &mut NoFacts);
+        let _ = space.perform(&call(&mut state));
     }
     let before = pages(&space);
     let expected = pages(&space.fork().unwrap());

@@ -14,7 +14,7 @@ use std::thread;
 
 use samara_mm::{
     AddressSpace, Area, Call, Config, File, FileArg, FileId, FileKind, Layout, Limits, MapView,
-    NoFacts, SharedMap, VmFlags,
+    SharedMap, VmFlags,
 };
 
 const PAGE: u64 = 4096;
@@ -107,7 +107,7 @@ fn space(files: &[Arc<File>]) -> AddressSpace {
         offset: 0,
     };
     for call in [map_file(REPLACED, PAGES * PAGE, &files[0]), anonymous] {
-        space.perform(&call, &mut NoFacts).unwrap();
+        space.perform(&call).unwrap();
     }
     space
 }
@@ -226,8 +226,8 @@ fn readers_beside_a_writer() {
                     .any(|done| done.load(Ordering::Relaxed) < LOOKUPS)
             {
                 let call = random_call(&mut random, &files);
-                let result = space.perform(&call, &mut NoFacts);
-                assert_eq!(result, alone.perform(&call, &mut NoFacts), "{call:?}");
+                let result = space.perform(&call);
+                assert_eq!(result, alone.perform(&call), "{call:?}");
                 if random.below(8) == 0 {
                     let address = PROTECTED + random.below(PAGES) * PAGE;
                     assert_eq!(space.fault(address, true), alone.fault(address, true));
@@ -243,8 +243,8 @@ fn readers_beside_a_writer() {
         drop(shared);
         for _ in 0..CALLS / 4 {
             let call = random_call(&mut random, &files);
-            let result = space.perform(&call, &mut NoFacts);
-            assert_eq!(result, alone.perform(&call, &mut NoFacts), "{call:?}");
+            let result = space.perform(&call);
+            assert_eq!(result, alone.perform(&call), "{call:?}");
         }
         space.check().unwrap();
     }
@@ -290,7 +290,7 @@ fn no_hole_where_a_mapping_replaces_another() {
         let mut n = 0;
         while n < CALLS as usize || looked.load(Ordering::Relaxed) < LOOKUPS {
             let call = map_file(REPLACED, (1 + n as u64 % 4) * PAGE, &files[n % files.len()]);
-            space.perform(&call, &mut NoFacts).unwrap();
+            space.perform(&call).unwrap();
             n += 1;
         }
         over.store(true, Ordering::Relaxed);

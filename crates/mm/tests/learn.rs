@@ -5,8 +5,7 @@
 use std::sync::Arc;
 
 use samara_mm::{
-    AddressSpace, Call, Config, File, FileArg, FileId, FileKind, Layout, Limits, NoFacts,
-    ShmSegment,
+    AddressSpace, Call, Config, File, FileArg, FileId, FileKind, Layout, Limits, ShmSegment,
 };
 
 const PRIVATE_FIXED: u64 = 0x32;
@@ -17,7 +16,7 @@ fn space() -> AddressSpace {
 
 fn perform(space: &mut AddressSpace, call: &Call) -> u64 {
     space
-        .perform(call, &mut NoFacts)
+        .perform(call)
         .unwrap_or_else(|errno| panic!("{call:?}: {errno}"))
 }
 

@@ -73,7 +73,7 @@ impl Side {
             let Ok(mut trial) = self.engine.try_clone() else {
                 return (Verdict::Outside, 0);
             };
-            let own = describe::returned(trial.perform(call, facts));
+            let own = describe::returned(trial.perform_with(call, facts));
             if own != returned {
                 return (Verdict::Outside, own);
             }
@@ -90,7 +90,7 @@ impl Side {
         let answer = if placed_at_random(call, returned) {
             self.engine.perform_at(call, returned as u64, facts)
         } else {
-            self.engine.perform(call, facts)
+            self.engine.perform_with(call, facts)
         };
         let own = describe::returned(answer);
         let verdict = if own == returned {

@@ -8,7 +8,7 @@ use crate::space::vma::{Backing, Policy, Vma};
 
 impl AddressSpace {
     /// Moves the program break; the result is the break afterwards, which is the old one on failure.
-    pub(crate) fn brk(&mut self, addr: u64) -> u64 {
+    pub(crate) fn do_brk(&mut self, addr: u64) -> u64 {
         if self.try_brk(addr).is_ok() {
             self.layout.brk = addr;
         }
@@ -32,8 +32,11 @@ impl AddressSpace {
         }
         if addr <= self.layout.brk {
             // Something must be mapped between the two.
-            self.areas.find_in(new, old).ok_or(Errno::EINVAL)?;
-            return self.unmap(new, old);
+            let over = self.areas.overlap(new, old);
+            if over.areas == 0 {
+                return Err(Errno::EINVAL);
+            }
+            return self.unmap_overlap(new, old, &over);
         }
         let task_size = self.config.task_size;
         if new < old || new > task_size {
@@ -69,7 +72,7 @@ impl AddressSpace {
             name: None,
         };
         let laying = Laying::new(&look, &vma);
-        self.lay(laying, vma)?;
+        self.lay(&laying, vma)?;
         if flags.contains(VmFlags::LOCKED) {
             let _ = self.populate(old, new);
         }

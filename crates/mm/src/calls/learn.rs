@@ -3,10 +3,11 @@
 //! An area without an anon_vma that is private and writable may have been written since the last look. Before a
 //! call may join, cut, move or empty such an area, the owner of the pages is asked.
 
+use crate::abi;
 use crate::call::Call;
 use crate::facts::Facts;
 use crate::file::FileArg;
-use crate::flags::{map, page_align};
+use crate::flags::page_align;
 use crate::space::AddressSpace;
 use crate::space::fault::{could_share, lendable};
 use crate::space::vma::AnonVma;
@@ -130,8 +131,8 @@ impl AddressSpace {
                 ..
             } => {
                 let len = page_align(*len);
-                let fixed = flags & (map::FIXED | map::FIXED_NOREPLACE) != 0;
-                let file = if flags & map::ANONYMOUS != 0 {
+                let fixed = flags & (abi::MAP_FIXED | abi::MAP_FIXED_NOREPLACE) != 0;
+                let file = if flags & abi::MAP_ANONYMOUS != 0 {
                     &FileArg::None
                 } else {
                     file

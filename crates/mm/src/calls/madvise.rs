@@ -1,41 +1,14 @@
 //! `madvise(2)`.
 
+use crate::abi;
 use crate::errno::Errno;
 use crate::file::FileKind;
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
 use crate::space::AddressSpace;
 use crate::space::vma::{Backing, Vma};
 
-/// `MADV_*` by number.
-mod advice {
-    pub(super) const NORMAL: i32 = 0;
-    pub(super) const RANDOM: i32 = 1;
-    pub(super) const SEQUENTIAL: i32 = 2;
-    pub(super) const DONTNEED: i32 = 4;
-    pub(super) const FREE: i32 = 8;
-    pub(super) const REMOVE: i32 = 9;
-    pub(super) const DONTFORK: i32 = 10;
-    pub(super) const DOFORK: i32 = 11;
-    pub(super) const MERGEABLE: i32 = 12;
-    pub(super) const UNMERGEABLE: i32 = 13;
-    pub(super) const HUGEPAGE: i32 = 14;
-    pub(super) const NOHUGEPAGE: i32 = 15;
-    pub(super) const DONTDUMP: i32 = 16;
-    pub(super) const DODUMP: i32 = 17;
-    pub(super) const WIPEONFORK: i32 = 18;
-    pub(super) const KEEPONFORK: i32 = 19;
-    pub(super) const COLD: i32 = 20;
-    pub(super) const PAGEOUT: i32 = 21;
-    pub(super) const POPULATE_READ: i32 = 22;
-    pub(super) const POPULATE_WRITE: i32 = 23;
-    pub(super) const DONTNEED_LOCKED: i32 = 24;
-    pub(super) const COLLAPSE: i32 = 25;
-    pub(super) const GUARD_INSTALL: i32 = 102;
-    pub(super) const GUARD_REMOVE: i32 = 103;
-}
-
 impl AddressSpace {
-    pub(crate) fn madvise(&mut self, addr: u64, len: u64, advice: i32) -> Result<u64, Errno> {
+    pub(crate) fn do_madvise(&mut self, addr: u64, len: u64, advice: i32) -> Result<u64, Errno> {
         if !self.knows_advice(advice) || !addr.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }
@@ -47,8 +20,8 @@ impl AddressSpace {
         if end == addr {
             return Ok(0);
         }
-        if advice == advice::POPULATE_READ || advice == advice::POPULATE_WRITE {
-            return self.populate_by_advice(addr, end, advice == advice::POPULATE_WRITE);
+        if advice == abi::MADV_POPULATE_READ || advice == abi::MADV_POPULATE_WRITE {
+            return self.populate_by_advice(addr, end, advice == abi::MADV_POPULATE_WRITE);
         }
         let whole = self.for_parts(addr, end, |space, from, to| space.advise(from, to, advice))?;
         if whole { Ok(0) } else { Err(Errno::ENOMEM) }
@@ -56,13 +29,13 @@ impl AddressSpace {
 
     fn knows_advice(&self, advice: i32) -> bool {
         match advice {
-            advice::NORMAL..=advice::DONTNEED
-            | advice::FREE..=advice::DOFORK
-            | advice::DONTDUMP..=advice::DONTNEED_LOCKED
-            | advice::GUARD_INSTALL
-            | advice::GUARD_REMOVE => true,
-            advice::MERGEABLE | advice::UNMERGEABLE => self.config.ksm,
-            advice::HUGEPAGE | advice::NOHUGEPAGE | advice::COLLAPSE => {
+            abi::MADV_NORMAL..=abi::MADV_DONTNEED
+            | abi::MADV_FREE..=abi::MADV_DOFORK
+            | abi::MADV_DONTDUMP..=abi::MADV_DONTNEED_LOCKED
+            | abi::MADV_GUARD_INSTALL
+            | abi::MADV_GUARD_REMOVE => true,
+            abi::MADV_MERGEABLE | abi::MADV_UNMERGEABLE => self.config.ksm,
+            abi::MADV_HUGEPAGE | abi::MADV_NOHUGEPAGE | abi::MADV_COLLAPSE => {
                 self.config.transparent_huge_pages
             }
             _ => false,
@@ -80,32 +53,32 @@ impl AddressSpace {
             return Err(Errno::EPERM);
         }
         let new = match advice {
-            advice::NORMAL => old - VmFlags::SEQ_READ - VmFlags::RAND_READ,
-            advice::RANDOM => (old - VmFlags::SEQ_READ) | VmFlags::RAND_READ,
-            advice::SEQUENTIAL => (old - VmFlags::RAND_READ) | VmFlags::SEQ_READ,
-            advice::DONTFORK => old | VmFlags::DONTCOPY,
-            advice::DOFORK if old.contains(VmFlags::IO) => return Err(Errno::EINVAL),
-            advice::DOFORK => old - VmFlags::DONTCOPY,
-            advice::WIPEONFORK
+            abi::MADV_NORMAL => old - VmFlags::SEQ_READ - VmFlags::RAND_READ,
+            abi::MADV_RANDOM => (old - VmFlags::SEQ_READ) | VmFlags::RAND_READ,
+            abi::MADV_SEQUENTIAL => (old - VmFlags::RAND_READ) | VmFlags::SEQ_READ,
+            abi::MADV_DONTFORK => old | VmFlags::DONTCOPY,
+            abi::MADV_DOFORK if old.contains(VmFlags::IO) => return Err(Errno::EINVAL),
+            abi::MADV_DOFORK => old - VmFlags::DONTCOPY,
+            abi::MADV_WIPEONFORK
                 if !matches!(vma.backing, Backing::Anonymous) || old.contains(VmFlags::SHARED) =>
             {
                 return Err(Errno::EINVAL);
             }
-            advice::WIPEONFORK => old | VmFlags::WIPEONFORK,
-            advice::KEEPONFORK if old.contains(VmFlags::DROPPABLE) => return Err(Errno::EINVAL),
-            advice::KEEPONFORK => old - VmFlags::WIPEONFORK,
-            advice::DONTDUMP => old | VmFlags::DONTDUMP,
-            advice::DODUMP
+            abi::MADV_WIPEONFORK => old | VmFlags::WIPEONFORK,
+            abi::MADV_KEEPONFORK if old.contains(VmFlags::DROPPABLE) => return Err(Errno::EINVAL),
+            abi::MADV_KEEPONFORK => old - VmFlags::WIPEONFORK,
+            abi::MADV_DONTDUMP => old | VmFlags::DONTDUMP,
+            abi::MADV_DODUMP
                 if old.intersects(VmFlags::SPECIAL) && !old.contains(VmFlags::HUGETLB)
                     || old.contains(VmFlags::DROPPABLE) =>
             {
                 return Err(Errno::EINVAL);
             }
-            advice::DODUMP => old - VmFlags::DONTDUMP,
-            advice::MERGEABLE if may_be_merged_by_content(vma) => old | VmFlags::MERGEABLE,
-            advice::UNMERGEABLE => old - VmFlags::MERGEABLE,
-            advice::HUGEPAGE => (old - VmFlags::NOHUGEPAGE) | VmFlags::HUGEPAGE,
-            advice::NOHUGEPAGE => (old - VmFlags::HUGEPAGE) | VmFlags::NOHUGEPAGE,
+            abi::MADV_DODUMP => old - VmFlags::DONTDUMP,
+            abi::MADV_MERGEABLE if may_be_merged_by_content(vma) => old | VmFlags::MERGEABLE,
+            abi::MADV_UNMERGEABLE => old - VmFlags::MERGEABLE,
+            abi::MADV_HUGEPAGE => (old - VmFlags::NOHUGEPAGE) | VmFlags::HUGEPAGE,
+            abi::MADV_NOHUGEPAGE => (old - VmFlags::HUGEPAGE) | VmFlags::NOHUGEPAGE,
             _ => return self.advise_pages(start, end, advice),
         };
         if new == old {
@@ -124,13 +97,13 @@ impl AddressSpace {
         let flags = vma.flags;
         let pinned = VmFlags::LOCKED | VmFlags::PFNMAP | VmFlags::HUGETLB;
         let possible = match advice {
-            advice::DONTNEED => !flags.intersects(VmFlags::LOCKED | VmFlags::PFNMAP),
-            advice::FREE => {
+            abi::MADV_DONTNEED => !flags.intersects(VmFlags::LOCKED | VmFlags::PFNMAP),
+            abi::MADV_FREE => {
                 !flags.intersects(VmFlags::LOCKED | VmFlags::PFNMAP) && vma.is_anonymous()
             }
-            advice::DONTNEED_LOCKED => !flags.contains(VmFlags::PFNMAP),
-            advice::COLD | advice::PAGEOUT => !flags.intersects(pinned),
-            advice::REMOVE => {
+            abi::MADV_DONTNEED_LOCKED => !flags.contains(VmFlags::PFNMAP),
+            abi::MADV_COLD | abi::MADV_PAGEOUT => !flags.intersects(pinned),
+            abi::MADV_REMOVE => {
                 if flags.contains(VmFlags::LOCKED) || vma.is_anonymous() && vma.file().is_none() {
                     return Err(Errno::EINVAL);
                 }
@@ -139,7 +112,7 @@ impl AddressSpace {
                 }
                 true
             }
-            advice::GUARD_INSTALL => {
+            abi::MADV_GUARD_INSTALL => {
                 let possible =
                     !flags.intersects(VmFlags::SPECIAL | VmFlags::HUGETLB | VmFlags::LOCKED);
                 if possible {
@@ -154,8 +127,8 @@ impl AddressSpace {
                 }
                 possible
             }
-            advice::COLLAPSE => may_hold_huge_page(start_of, end_of, vma),
-            advice::GUARD_REMOVE => {
+            abi::MADV_COLLAPSE => may_hold_huge_page(start_of, end_of, vma),
+            abi::MADV_GUARD_REMOVE => {
                 let possible = !flags.intersects(VmFlags::SPECIAL | VmFlags::HUGETLB);
                 if possible {
                     self.guards.remove(start, end)?;
@@ -188,13 +161,13 @@ impl AddressSpace {
 fn discards(advice: i32) -> bool {
     matches!(
         advice,
-        advice::FREE
-            | advice::DONTNEED
-            | advice::DONTNEED_LOCKED
-            | advice::REMOVE
-            | advice::DONTFORK
-            | advice::WIPEONFORK
-            | advice::GUARD_INSTALL
+        abi::MADV_FREE
+            | abi::MADV_DONTNEED
+            | abi::MADV_DONTNEED_LOCKED
+            | abi::MADV_REMOVE
+            | abi::MADV_DONTFORK
+            | abi::MADV_WIPEONFORK
+            | abi::MADV_GUARD_INSTALL
     )
 }
 

@@ -1,17 +1,13 @@
 //! `mlock(2)`, `munlock`, `mlockall` and `munlockall`.
 
+use crate::abi;
 use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
 use crate::space::AddressSpace;
 
-const MLOCK_ONFAULT: u64 = 1;
-const MCL_CURRENT: u64 = 1;
-const MCL_FUTURE: u64 = 2;
-const MCL_ONFAULT: u64 = 4;
-
 impl AddressSpace {
-    pub(crate) fn mlock(&mut self, addr: u64, len: u64, flags: u64) -> Result<u64, Errno> {
-        if flags & !MLOCK_ONFAULT != 0 {
+    pub(crate) fn do_mlock(&mut self, addr: u64, len: u64, flags: u64) -> Result<u64, Errno> {
+        if flags & !abi::MLOCK_ONFAULT != 0 {
             return Err(Errno::EINVAL);
         }
         self.may_lock()?;
@@ -27,7 +23,7 @@ impl AddressSpace {
             }
         }
         let mut given = VmFlags::LOCKED;
-        if flags & MLOCK_ONFAULT != 0 {
+        if flags & abi::MLOCK_ONFAULT != 0 {
             given |= VmFlags::LOCKONFAULT;
         }
         self.lock_range(start, len, given)?;
@@ -39,36 +35,36 @@ impl AddressSpace {
         }
     }
 
-    pub(crate) fn munlock(&mut self, addr: u64, len: u64) -> Result<u64, Errno> {
+    pub(crate) fn do_munlock(&mut self, addr: u64, len: u64) -> Result<u64, Errno> {
         let len = page_align(len.wrapping_add(addr % PAGE_SIZE));
         self.lock_range(addr & PAGE_MASK, len, VmFlags::empty())?;
         Ok(0)
     }
 
-    pub(crate) fn mlockall(&mut self, flags: u64) -> Result<u64, Errno> {
+    pub(crate) fn do_mlockall(&mut self, flags: u64) -> Result<u64, Errno> {
         if flags == 0
-            || flags & !(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT) != 0
-            || flags == MCL_ONFAULT
+            || flags & !(abi::MCL_CURRENT | abi::MCL_FUTURE | abi::MCL_ONFAULT) != 0
+            || flags == abi::MCL_ONFAULT
         {
             return Err(Errno::EINVAL);
         }
         self.may_lock()?;
-        if flags & MCL_CURRENT != 0
+        if flags & abi::MCL_CURRENT != 0
             && self.areas.pages().total > self.limits.memlock >> 12
             && !self.config.capabilities.ipc_lock
         {
             return Err(Errno::ENOMEM);
         }
         let mut given = VmFlags::LOCKED;
-        if flags & MCL_ONFAULT != 0 {
+        if flags & abi::MCL_ONFAULT != 0 {
             given |= VmFlags::LOCKONFAULT;
         }
-        self.future_locked = if flags & MCL_FUTURE != 0 {
+        self.future_locked = if flags & abi::MCL_FUTURE != 0 {
             given
         } else {
             VmFlags::empty()
         };
-        if flags & MCL_CURRENT != 0 {
+        if flags & abi::MCL_CURRENT != 0 {
             self.lock_all(given);
             let mut next = 0;
             while let Some(area) = self.areas.find(next) {
@@ -81,7 +77,7 @@ impl AddressSpace {
         Ok(0)
     }
 
-    pub(crate) fn munlockall(&mut self) -> Result<u64, Errno> {
+    pub(crate) fn do_munlockall(&mut self) -> Result<u64, Errno> {
         self.future_locked = VmFlags::empty();
         self.lock_all(VmFlags::empty());
         Ok(0)

@@ -1,9 +1,10 @@
 //! `mmap(2)`.
 
+use crate::abi;
 use crate::config::Overcommit;
 use crate::errno::Errno;
 use crate::file::{FileArg, FileKind};
-use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, map, page_align, prot};
+use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
 use crate::heap::boxed::try_box;
 use crate::space::AddressSpace;
 use crate::space::merge::Laying;
@@ -11,23 +12,23 @@ use crate::space::place::Huge;
 use crate::space::vma::{Backing, Policy, Vma, new_object};
 
 /// Flags that `MAP_SHARED_VALIDATE` knows for every file.
-const LEGACY_FLAGS: u64 = map::SHARED
-    | map::PRIVATE
-    | map::FIXED
-    | map::ANONYMOUS
-    | 0x0800 // MAP_DENYWRITE
-    | 0x1000 // MAP_EXECUTABLE
-    | 0x400_0000 // MAP_UNINITIALIZED
-    | map::GROWSDOWN
-    | map::LOCKED
-    | map::NORESERVE
-    | map::POPULATE
-    | map::NONBLOCK
-    | map::STACK
-    | map::HUGETLB
-    | map::BIT32
-    | 0x80 // MAP_ABOVE4G
-    | (0x3f << 26); // sizes of huge pages
+const LEGACY_FLAGS: u64 = abi::MAP_SHARED
+    | abi::MAP_PRIVATE
+    | abi::MAP_FIXED
+    | abi::MAP_ANONYMOUS
+    | abi::MAP_DENYWRITE
+    | abi::MAP_EXECUTABLE
+    | abi::MAP_UNINITIALIZED
+    | abi::MAP_GROWSDOWN
+    | abi::MAP_LOCKED
+    | abi::MAP_NORESERVE
+    | abi::MAP_POPULATE
+    | abi::MAP_NONBLOCK
+    | abi::MAP_STACK
+    | abi::MAP_HUGETLB
+    | abi::MAP_32BIT
+    | abi::MAP_ABOVE4G
+    | (abi::MAP_HUGE_MASK << abi::MAP_HUGE_SHIFT);
 
 impl AddressSpace {
     /// The place that `mmap` with these arguments would get, or its error.
@@ -39,12 +40,12 @@ impl AddressSpace {
         file: &FileArg,
         offset: u64,
     ) -> Result<u64, Errno> {
-        let flags = if flags & map::FIXED_NOREPLACE != 0 {
-            flags | map::FIXED
+        let flags = if flags & abi::MAP_FIXED_NOREPLACE != 0 {
+            flags | abi::MAP_FIXED
         } else {
             flags
         };
-        let hint = if flags & map::FIXED != 0 {
+        let hint = if flags & abi::MAP_FIXED != 0 {
             addr
         } else {
             self.round_hint(addr)
@@ -52,17 +53,17 @@ impl AddressSpace {
         let huge = match file {
             FileArg::File(file) if file.kind.aligns_huge() => Huge::File(offset),
             FileArg::File(file)
-                if file.kind == FileKind::DevZero && flags & map::TYPE == map::PRIVATE =>
+                if file.kind == FileKind::DevZero && flags & abi::MAP_TYPE == abi::MAP_PRIVATE =>
             {
                 Huge::File(offset)
             }
             FileArg::File(file) if file.kind == FileKind::Shmem && self.config.shmem_huge => {
                 Huge::File(offset)
             }
-            FileArg::None if flags & map::TYPE == map::SHARED && self.config.shmem_huge => {
+            FileArg::None if flags & abi::MAP_TYPE == abi::MAP_SHARED && self.config.shmem_huge => {
                 Huge::File(0)
             }
-            FileArg::None if flags & map::TYPE != map::SHARED => Huge::Anonymous,
+            FileArg::None if flags & abi::MAP_TYPE != abi::MAP_SHARED => Huge::Anonymous,
             _ => Huge::No,
         };
         self.place(hint, len, flags, huge)
@@ -78,7 +79,7 @@ impl AddressSpace {
     }
 
     #[allow(clippy::too_many_arguments, reason = "the system call has six")]
-    pub(crate) fn mmap(
+    pub(crate) fn do_mmap(
         &mut self,
         addr: u64,
         len: u64,
@@ -91,18 +92,18 @@ impl AddressSpace {
         if !offset.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }
-        let anonymous = flags & map::ANONYMOUS != 0;
+        let anonymous = flags & abi::MAP_ANONYMOUS != 0;
         let file = if anonymous { &FileArg::None } else { file };
         match file {
             FileArg::Bad => return Err(Errno::EBADF),
-            FileArg::File(_) if flags & map::HUGETLB != 0 => return Err(Errno::EINVAL),
+            FileArg::File(_) if flags & abi::MAP_HUGETLB != 0 => return Err(Errno::EINVAL),
             FileArg::None if !anonymous => return Err(Errno::EBADF),
             _ => {}
         }
         if len == 0 {
             return Err(Errno::EINVAL);
         }
-        if anonymous && flags & map::HUGETLB != 0 {
+        if anonymous && flags & abi::MAP_HUGETLB != 0 {
             return Err(self.refuse_huge(flags));
         }
         let len = page_align(len);
@@ -113,28 +114,28 @@ impl AddressSpace {
             return Err(Errno::ENOMEM);
         }
         let place = self.mmap_place(addr, len, flags, file, offset)?;
-        let fixed = flags & (map::FIXED | map::FIXED_NOREPLACE) != 0;
+        let fixed = flags & (abi::MAP_FIXED | abi::MAP_FIXED_NOREPLACE) != 0;
         let start = if fixed {
             place
         } else {
             forced.unwrap_or(place)
         };
         let end = start + len;
-        if flags & map::FIXED_NOREPLACE != 0 && self.areas.find_in(start, end).is_some() {
+        if flags & abi::MAP_FIXED_NOREPLACE != 0 && self.areas.find_in(start, end).is_some() {
             return Err(Errno::EEXIST);
         }
-        if flags & map::LOCKED != 0 {
+        if flags & abi::MAP_LOCKED != 0 {
             self.may_lock()?;
         }
         let protection = if self.config.read_implies_exec
-            && protection & prot::READ != 0
+            && protection & abi::PROT_READ != 0
             && !matches!(file, FileArg::File(file) if file.noexec)
         {
-            protection | prot::EXEC
+            protection | abi::PROT_EXEC
         } else {
             protection
         };
-        let key = if protection & prot::ALL == prot::EXEC {
+        let key = if protection & abi::PROT_ACCESS == abi::PROT_EXEC {
             self.execute_only_key()
         } else {
             0
@@ -142,15 +143,15 @@ impl AddressSpace {
         let mut area_flags =
             VmFlags::from_prot(protection).with_pkey(key) | VmFlags::MAY_ALL | self.future_locked;
         for (flag, given) in [
-            (map::GROWSDOWN, VmFlags::GROWSDOWN),
-            (map::LOCKED, VmFlags::LOCKED),
-            (map::SYNC, VmFlags::SYNC),
+            (abi::MAP_GROWSDOWN, VmFlags::GROWSDOWN),
+            (abi::MAP_LOCKED, VmFlags::LOCKED),
+            (abi::MAP_SYNC, VmFlags::SYNC),
         ] {
             if flags & flag != 0 {
                 area_flags |= given;
             }
         }
-        if flags & map::STACK != 0 && self.config.transparent_huge_pages {
+        if flags & abi::MAP_STACK != 0 && self.config.transparent_huge_pages {
             area_flags |= VmFlags::NOHUGEPAGE;
         }
         if !self.may_lock_new(area_flags, len) {
@@ -164,14 +165,14 @@ impl AddressSpace {
                 if len > most || offset >> 12 > (most - len) >> 12 {
                     return Err(Errno::EOVERFLOW);
                 }
-                let kind = flags & map::TYPE;
+                let kind = flags & abi::MAP_TYPE;
                 match kind {
-                    map::SHARED | map::SHARED_VALIDATE => {
+                    abi::MAP_SHARED | abi::MAP_SHARED_VALIDATE => {
                         let known = match file.kind {
-                            FileKind::Regular => LEGACY_FLAGS | map::SYNC,
+                            FileKind::Regular => LEGACY_FLAGS | abi::MAP_SYNC,
                             _ => LEGACY_FLAGS,
                         };
-                        if kind == map::SHARED_VALIDATE && flags & !known != 0 {
+                        if kind == abi::MAP_SHARED_VALIDATE && flags & !known != 0 {
                             return Err(Errno::EOPNOTSUPP);
                         }
                         if area_flags.contains(VmFlags::WRITE) && !file.writable {
@@ -182,7 +183,7 @@ impl AddressSpace {
                             area_flags -= VmFlags::SHARED | VmFlags::MAYWRITE;
                         }
                     }
-                    map::PRIVATE => {}
+                    abi::MAP_PRIVATE => {}
                     _ => return Err(Errno::EINVAL),
                 }
                 if !file.readable {
@@ -197,10 +198,10 @@ impl AddressSpace {
                 if file.kind == FileKind::Unmappable {
                     return Err(Errno::ENODEV);
                 }
-                if flags & map::GROWSDOWN != 0 {
+                if flags & abi::MAP_GROWSDOWN != 0 {
                     return Err(Errno::EINVAL);
                 }
-                let backing = if file.kind == FileKind::DevZero && kind != map::PRIVATE {
+                let backing = if file.kind == FileKind::DevZero && kind != abi::MAP_PRIVATE {
                     Backing::SharedAnonymous {
                         id: new_object(),
                         pages: len >> 12,
@@ -210,9 +211,9 @@ impl AddressSpace {
                 };
                 (backing, (offset >> 12).wrapping_sub(page))
             }
-            _ => match flags & map::TYPE {
-                map::SHARED => {
-                    if flags & map::GROWSDOWN != 0 {
+            _ => match flags & abi::MAP_TYPE {
+                abi::MAP_SHARED => {
+                    if flags & abi::MAP_GROWSDOWN != 0 {
                         return Err(Errno::EINVAL);
                     }
                     area_flags |= VmFlags::SHARED | VmFlags::MAYSHARE;
@@ -224,9 +225,9 @@ impl AddressSpace {
                         0u64.wrapping_sub(page),
                     )
                 }
-                map::PRIVATE => (Backing::Anonymous, 0),
-                map::DROPPABLE => {
-                    if flags & (map::LOCKED | map::GROWSDOWN) != 0 {
+                abi::MAP_PRIVATE => (Backing::Anonymous, 0),
+                abi::MAP_DROPPABLE => {
+                    if flags & (abi::MAP_LOCKED | abi::MAP_GROWSDOWN) != 0 {
                         return Err(Errno::EINVAL);
                     }
                     area_flags |= VmFlags::DROPPABLE
@@ -238,7 +239,7 @@ impl AddressSpace {
                 _ => return Err(Errno::EINVAL),
             },
         };
-        if flags & map::NORESERVE != 0
+        if flags & abi::MAP_NORESERVE != 0
             && !matches!(self.config.overcommit, Overcommit::Never { .. })
         {
             area_flags |= VmFlags::NORESERVE;
@@ -260,14 +261,16 @@ impl AddressSpace {
             None
         };
         self.map_region(start, end, vma)?;
-        if let (Some(mut unlocked), Some(area)) = (unlocked, self.areas.at(start)) {
+        if let Some(mut unlocked) = unlocked
+            && let Some(area) = self.areas.at(start)
+        {
             // Cannot stay locked; only now, so that it has not joined one that never was.
             unlocked.flags = area.vma.flags - VmFlags::LOCKED_MASK;
             unlocked.anon.set(area.vma.anon());
             self.areas.replace(start, unlocked)?;
         }
         let locked = area_flags.contains(VmFlags::LOCKED);
-        if locked || flags & (map::POPULATE | map::NONBLOCK) == map::POPULATE {
+        if locked || flags & (abi::MAP_POPULATE | abi::MAP_NONBLOCK) == abi::MAP_POPULATE {
             // What cannot be faulted in is no error of mmap.
             let _ = self.populate(start, end);
         }
@@ -277,10 +280,10 @@ impl AddressSpace {
     /// Memory from the pool of huge pages: there is none, as on a machine that has not set any aside. Mappings
     /// without a reservation would succeed all the same, and a pool is not modelled: `ENOSYS` says so.
     fn refuse_huge(&self, flags: u64) -> Errno {
-        let shift = flags >> 26 & 0x3f;
+        let shift = flags >> abi::MAP_HUGE_SHIFT & abi::MAP_HUGE_MASK;
         if !matches!(shift, 0 | 21 | 30) {
             Errno::EINVAL
-        } else if self.config.huge_page_pool || flags & map::NORESERVE != 0 {
+        } else if self.config.huge_page_pool || flags & abi::MAP_NORESERVE != 0 {
             Errno::ENOSYS
         } else {
             Errno::ENOMEM
@@ -321,12 +324,12 @@ impl AddressSpace {
         {
             // Only files in persistent memory can do this, says the file system, when what was there is gone.
             self.guards.remove(start, end)?;
-            self.areas.clear(start, end, over)?;
+            self.areas.clear(start, end, &over)?;
             return Err(Errno::EOPNOTSUPP);
         }
         if replaced {
             self.guards.remove(start, end)?;
         }
-        self.lay(laying, vma)
+        self.lay(&laying, vma)
     }
 }

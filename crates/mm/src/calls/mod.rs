@@ -1,7 +1,8 @@
 //! The door through which every call enters, and one file for each family of calls.
 //!
 //! A file holds what is peculiar to its family: Linux's order of checks and errors, and which areas become what. `unmap` (`munmap.rs`),
-//! `map_region` (`mmap.rs`) and the walk over the parts of a range (`parts.rs`) are shared by several. `learn` tells which facts about pages a call depends on.
+//! `map_region` (`mmap.rs`) and the walk over the parts of a range (`parts.rs`) are shared by several. `learn` tells which facts about pages a call depends on, `typed`
+//! has types for arguments.
 
 mod brk;
 mod learn;
@@ -20,6 +21,7 @@ mod parts;
 mod pkeys;
 mod remap_file_pages;
 mod shm;
+pub(crate) mod typed;
 
 use crate::call::Call;
 use crate::errno::Errno;
@@ -27,16 +29,28 @@ use crate::facts::Facts;
 use crate::space::AddressSpace;
 
 impl AddressSpace {
-    /// Validates and performs `call`; the result is what the system call returns: an address, 0, or an error.
+    /// Validates and performs `call`; the result is what the system call returns: an address, 0, or an error. For programs that report
+    /// each fault ([`fault`](Self::fault)), so that nothing need be asked.
     ///
     /// # Errors
     /// Linux's, in Linux's order of checks. `ENOMEM` also when an allocation for the map itself fails; nothing has then
     /// changed beyond what Linux leaves in that case.
-    pub fn perform(&mut self, call: &Call, facts: &mut dyn Facts) -> Result<u64, Errno> {
-        self.run(call, None, facts)
+    pub fn perform(&mut self, call: &Call) -> Result<u64, Errno> {
+        self.run(call, None)
     }
 
-    /// Like [`perform`](Self::perform), but a mapping whose place the kernel chooses goes to `address`: for following a kernel
+    /// As [`perform`](Self::perform), and asks for the facts about pages that the call depends on.
+    ///
+    /// # Errors
+    /// As [`perform`](Self::perform).
+    pub fn perform_with(&mut self, call: &Call, facts: &mut dyn Facts) -> Result<u64, Errno> {
+        if facts.informed() {
+            self.learn(call, None, facts);
+        }
+        self.run(call, None)
+    }
+
+    /// As [`perform_with`](Self::perform_with), but a mapping whose place the kernel chooses goes to `address`: for following a kernel
     /// that chose otherwise.
     ///
     /// # Errors
@@ -47,18 +61,13 @@ impl AddressSpace {
         address: u64,
         facts: &mut dyn Facts,
     ) -> Result<u64, Errno> {
-        self.run(call, Some(address), facts)
+        if facts.informed() {
+            self.learn(call, Some(address), facts);
+        }
+        self.run(call, Some(address))
     }
 
-    fn run(
-        &mut self,
-        call: &Call,
-        forced: Option<u64>,
-        facts: &mut dyn Facts,
-    ) -> Result<u64, Errno> {
-        if facts.informed() {
-            self.learn(call, forced, facts);
-        }
+    fn run(&mut self, call: &Call, forced: Option<u64>) -> Result<u64, Errno> {
         match call {
             Call::Mmap {
                 addr,
@@ -67,30 +76,30 @@ impl AddressSpace {
                 flags,
                 file,
                 offset,
-            } => self.mmap(*addr, *len, *prot, *flags, file, *offset, forced),
-            Call::Munmap { addr, len } => self.munmap(*addr, *len),
+            } => self.do_mmap(*addr, *len, *prot, *flags, file, *offset, forced),
+            Call::Munmap { addr, len } => self.do_munmap(*addr, *len),
             Call::Mprotect {
                 addr,
                 len,
                 prot,
                 pkey,
-            } => self.mprotect(*addr, *len, *prot, *pkey),
-            Call::Brk { addr } => Ok(self.brk(*addr)),
+            } => self.do_mprotect(*addr, *len, *prot, *pkey),
+            Call::Brk { addr } => Ok(self.do_brk(*addr)),
             Call::Mremap {
                 old_addr,
                 old_len,
                 new_len,
                 flags,
                 new_addr,
-            } => self.mremap(*old_addr, *old_len, *new_len, *flags, *new_addr, forced),
-            Call::Madvise { addr, len, advice } => self.madvise(*addr, *len, *advice),
-            Call::Mlock { addr, len, flags } => self.mlock(*addr, *len, *flags),
-            Call::Munlock { addr, len } => self.munlock(*addr, *len),
-            Call::Mlockall { flags } => self.mlockall(*flags),
-            Call::Munlockall => self.munlockall(),
-            Call::Msync { addr, len, flags } => self.msync(*addr, *len, *flags),
+            } => self.do_mremap(*old_addr, *old_len, *new_len, *flags, *new_addr, forced),
+            Call::Madvise { addr, len, advice } => self.do_madvise(*addr, *len, *advice),
+            Call::Mlock { addr, len, flags } => self.do_mlock(*addr, *len, *flags),
+            Call::Munlock { addr, len } => self.do_munlock(*addr, *len),
+            Call::Mlockall { flags } => self.do_mlockall(*flags),
+            Call::Munlockall => self.do_munlockall(),
+            Call::Msync { addr, len, flags } => self.do_msync(*addr, *len, *flags),
             Call::Mincore { addr, len } => self.mincore(*addr, *len),
-            Call::Mseal { addr, len, flags } => self.mseal(*addr, *len, *flags),
+            Call::Mseal { addr, len, flags } => self.do_mseal(*addr, *len, *flags),
             Call::RemapFilePages {
                 addr,
                 len,
@@ -102,8 +111,8 @@ impl AddressSpace {
                 segment,
                 addr,
                 flags,
-            } => self.shmat(segment.as_ref(), *addr, *flags, forced),
-            Call::Shmdt { addr } => self.shmdt(*addr),
+            } => self.do_shmat(segment.as_ref(), *addr, *flags, forced),
+            Call::Shmdt { addr } => self.do_shmdt(*addr),
             Call::SetVmaName { addr, len, name } => self.set_vma_name(*addr, *len, name.as_deref()),
             Call::Mbind {
                 addr,

@@ -1,21 +1,22 @@
 //! `mprotect(2)` and `pkey_mprotect(2)`.
 
+use crate::abi;
 use crate::errno::Errno;
-use crate::flags::{PAGE_SIZE, VmFlags, page_align, prot};
+use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::space::AddressSpace;
 use crate::space::merge::Laying;
 
 impl AddressSpace {
-    pub(crate) fn mprotect(
+    pub(crate) fn do_mprotect(
         &mut self,
         addr: u64,
         len: u64,
         protection: u64,
         pkey: i32,
     ) -> Result<u64, Errno> {
-        let grows = protection & (prot::GROWSDOWN | prot::GROWSUP);
-        let mut protection = protection & !(prot::GROWSDOWN | prot::GROWSUP);
-        if grows == prot::GROWSDOWN | prot::GROWSUP || !addr.is_multiple_of(PAGE_SIZE) {
+        let grows = protection & (abi::PROT_GROWSDOWN | abi::PROT_GROWSUP);
+        let mut protection = protection & !(abi::PROT_GROWSDOWN | abi::PROT_GROWSUP);
+        if grows == abi::PROT_GROWSDOWN | abi::PROT_GROWSUP || !addr.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }
         if len == 0 {
@@ -25,19 +26,19 @@ impl AddressSpace {
         if end <= addr {
             return Err(Errno::ENOMEM);
         }
-        if protection & !(prot::ALL | prot::SEM) != 0 {
+        if protection & !(abi::PROT_ACCESS | abi::PROT_SEM) != 0 {
             return Err(Errno::EINVAL);
         }
         if pkey != -1 && !self.is_pkey(pkey) {
             return Err(Errno::EINVAL);
         }
-        if self.config.read_implies_exec && protection & prot::READ != 0 {
-            protection |= prot::EXEC;
+        if self.config.read_implies_exec && protection & abi::PROT_READ != 0 {
+            protection |= abi::PROT_EXEC;
         }
         let mut next = addr;
         if grows == 0 {
             // A hole at the start is found below.
-        } else if grows == prot::GROWSDOWN {
+        } else if grows == abi::PROT_GROWSDOWN {
             let first = self.areas.find(addr).ok_or(Errno::ENOMEM)?;
             if first.start >= end {
                 return Err(Errno::ENOMEM);
@@ -113,7 +114,7 @@ impl AddressSpace {
         let mut vma = area.vma.try_clone()?;
         vma.flags = new;
         let laying = Laying::altering(&look, &vma);
-        self.change(laying, vma)?;
+        self.change(&laying, vma)?;
         let locked_private = VmFlags::WRITE | VmFlags::SHARED | VmFlags::LOCKED;
         if old & locked_private == VmFlags::LOCKED && new.contains(VmFlags::WRITE) {
             let _ = self.populate(start, end);

@@ -2,18 +2,16 @@
 
 use alloc::boxed::Box;
 
+use crate::abi;
 use crate::errno::Errno;
 use crate::file::FileKind;
-use crate::flags::{PAGE_SIZE, VmFlags, map, page_align};
+use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::heap::boxed::try_box;
 use crate::space::AddressSpace;
 use crate::space::merge::Laying;
 use crate::space::place::Huge;
 use crate::space::vma::{Area, Backing, Vma};
 
-const MAYMOVE: u64 = 1;
-const FIXED: u64 = 2;
-const DONTUNMAP: u64 = 4;
 /// A move may need this many areas more for a moment.
 const SPARE_AREAS: usize = 3;
 
@@ -34,7 +32,7 @@ impl Request {
 }
 
 impl AddressSpace {
-    pub(crate) fn mremap(
+    pub(crate) fn do_mremap(
         &mut self,
         old: u64,
         old_len: u64,
@@ -44,7 +42,7 @@ impl AddressSpace {
         forced: Option<u64>,
     ) -> Result<u64, Errno> {
         let request = self.mremap_request(old, old_len, new_len, flags, new)?;
-        if request.has(FIXED) && request.old_len == request.new_len {
+        if request.has(abi::MREMAP_FIXED) && request.old_len == request.new_len {
             return self.move_several(&request);
         }
         self.mremap_one(&request, forced)
@@ -62,10 +60,11 @@ impl AddressSpace {
         let request = self
             .mremap_request(old, old_len, new_len, flags, new)
             .ok()?;
-        if request.has(FIXED) {
+        if request.has(abi::MREMAP_FIXED) {
             return Some(new);
         }
-        if !request.has(DONTUNMAP) && (request.old_len >= request.new_len || !request.has(MAYMOVE))
+        if !request.has(abi::MREMAP_DONTUNMAP)
+            && (request.old_len >= request.new_len || !request.has(abi::MREMAP_MAYMOVE))
         {
             return None;
         }
@@ -89,20 +88,20 @@ impl AddressSpace {
             new,
         };
         let task_size = self.config.task_size;
-        if flags & !(MAYMOVE | FIXED | DONTUNMAP) != 0
+        if flags & !(abi::MREMAP_MAYMOVE | abi::MREMAP_FIXED | abi::MREMAP_DONTUNMAP) != 0
             || !old.is_multiple_of(PAGE_SIZE)
             || request.new_len == 0
             || request.new_len > task_size
         {
             return Err(Errno::EINVAL);
         }
-        if !request.has(FIXED | DONTUNMAP) {
+        if !request.has(abi::MREMAP_FIXED | abi::MREMAP_DONTUNMAP) {
             return Ok(request);
         }
         if request.new > task_size - request.new_len
             || !new.is_multiple_of(PAGE_SIZE)
-            || !request.has(MAYMOVE)
-            || request.has(DONTUNMAP) && request.old_len != request.new_len
+            || !request.has(abi::MREMAP_MAYMOVE)
+            || request.has(abi::MREMAP_DONTUNMAP) && request.old_len != request.new_len
         {
             return Err(Errno::EINVAL);
         }
@@ -129,36 +128,36 @@ impl AddressSpace {
         } = request;
         let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
         self.check_source(request, &area)?;
-        if request.has(FIXED) {
+        if request.has(abi::MREMAP_FIXED) {
             // The destination goes first, whatever comes of the move.
-            self.munmap(new, new_len)?;
+            self.do_munmap(new, new_len)?;
             self.areas.at(old).ok_or(Errno::EFAULT)?;
             if old_len > new_len {
-                self.munmap(old + new_len, old_len - new_len)?;
+                self.do_munmap(old + new_len, old_len - new_len)?;
             }
             let kept = Request {
                 old_len: old_len.min(new_len),
                 ..*request
             };
             self.charge_copy(&kept)?;
-            let to = self.place(new, new_len, map::FIXED, Huge::No)?;
+            let to = self.place(new, new_len, abi::MAP_FIXED, Huge::No)?;
             return self.relocate(&kept, to);
         }
-        if request.has(DONTUNMAP) {
+        if request.has(abi::MREMAP_DONTUNMAP) {
             self.charge_copy(request)?;
             let place = self.move_place(request, &area)?;
             return self.relocate(request, forced.unwrap_or(place));
         }
         if old_len >= new_len {
             if old_len > new_len {
-                self.munmap(old + new_len, old_len - new_len)?;
+                self.do_munmap(old + new_len, old_len - new_len)?;
             }
             return Ok(old);
         }
         if self.can_grow(&area, old, old_len, new_len) {
             return self.grow_area(old, old_len, new_len);
         }
-        if !request.has(MAYMOVE) {
+        if !request.has(abi::MREMAP_MAYMOVE) {
             return Err(Errno::ENOMEM);
         }
         let place = self.move_place(request, &area)?;
@@ -179,11 +178,13 @@ impl AddressSpace {
         if old_len == 0 && !flags.intersects(VmFlags::SHARED | VmFlags::MAYSHARE) {
             return Err(Errno::EINVAL);
         }
-        if request.has(DONTUNMAP) && flags.intersects(VmFlags::DONTEXPAND | VmFlags::PFNMAP) {
+        if request.has(abi::MREMAP_DONTUNMAP)
+            && flags.intersects(VmFlags::DONTEXPAND | VmFlags::PFNMAP)
+        {
             return Err(Errno::EINVAL);
         }
         if old_len.min(new_len) > area.end - old
-            && (old_len < new_len || request.has(FIXED | DONTUNMAP))
+            && (old_len < new_len || request.has(abi::MREMAP_FIXED | abi::MREMAP_DONTUNMAP))
         {
             return Err(Errno::EFAULT);
         }
@@ -214,7 +215,9 @@ impl AddressSpace {
     /// A copy that leaves its source in place needs room of its own.
     fn charge_copy(&self, request: &Request) -> Result<(), Errno> {
         let area = self.areas.at(request.old).ok_or(Errno::EFAULT)?;
-        if request.has(DONTUNMAP) && !self.may_expand(area.vma.flags, request.old_len >> 12) {
+        if request.has(abi::MREMAP_DONTUNMAP)
+            && !self.may_expand(area.vma.flags, request.old_len >> 12)
+        {
             return Err(Errno::ENOMEM);
         }
         Ok(())
@@ -278,7 +281,7 @@ impl AddressSpace {
         let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
         let (start, end, flags) = (area.start, area.end, area.vma.flags);
         if flags.contains(VmFlags::ACCOUNT) {
-            let charged = if request.has(DONTUNMAP) {
+            let charged = if request.has(abi::MREMAP_DONTUNMAP) {
                 new_len
             } else {
                 new_len.saturating_sub(old_len)
@@ -290,21 +293,21 @@ impl AddressSpace {
         let mut copy = area.vma.try_clone()?;
         copy.shift = moved_shift(&copy, old, to);
         // What stands in for the source when it stays and is unlocked: allocated while this can still fail.
-        let unlocked = if request.has(DONTUNMAP) && flags.contains(VmFlags::LOCKED) {
+        let unlocked = if request.has(abi::MREMAP_DONTUNMAP) && flags.contains(VmFlags::LOCKED) {
             Some(try_box(area.vma.try_clone()?)?)
         } else {
             None
         };
         let laying = Laying::new(&self.areas.look(to, to + new_len), &copy);
-        self.lay(laying, copy)?;
+        self.lay(&laying, copy)?;
         if old_len > 0 {
             self.guards.shift(old, old_len, to)?;
         }
-        if request.has(DONTUNMAP) {
+        if request.has(abi::MREMAP_DONTUNMAP) {
             self.strip_source(old, start == old && end == old + old_len, unlocked)?;
         } else if old_len > 0 {
             let gone = self.areas.overlap(old, old + old_len);
-            self.areas.clear(old, old + old_len, gone)?;
+            self.areas.clear(old, old + old_len, &gone)?;
         }
         if flags.contains(VmFlags::LOCKED) && new_len > old_len {
             let _ = self.populate(to + old_len, to + new_len);
@@ -369,7 +372,11 @@ impl AddressSpace {
 impl Request {
     /// The address that the caller would like for a move that is not fixed.
     fn new_hint(&self) -> u64 {
-        if self.has(DONTUNMAP) { self.new } else { 0 }
+        if self.has(abi::MREMAP_DONTUNMAP) {
+            self.new
+        } else {
+            0
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::space::AddressSpace;
 
 impl AddressSpace {
-    pub(crate) fn mseal(&mut self, addr: u64, len: u64, flags: u64) -> Result<u64, Errno> {
+    pub(crate) fn do_mseal(&mut self, addr: u64, len: u64, flags: u64) -> Result<u64, Errno> {
         if flags != 0 || !addr.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }

@@ -1,18 +1,15 @@
 //! `msync(2)`: changes nothing in the map, but tells about holes and locks.
 
+use crate::abi;
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::space::AddressSpace;
 
-const MS_ASYNC: u64 = 1;
-const MS_INVALIDATE: u64 = 2;
-const MS_SYNC: u64 = 4;
-
 impl AddressSpace {
-    pub(crate) fn msync(&mut self, addr: u64, len: u64, flags: u64) -> Result<u64, Errno> {
-        if flags & !(MS_ASYNC | MS_INVALIDATE | MS_SYNC) != 0
+    pub(crate) fn do_msync(&mut self, addr: u64, len: u64, flags: u64) -> Result<u64, Errno> {
+        if flags & !(abi::MS_ASYNC | abi::MS_INVALIDATE | abi::MS_SYNC) != 0
             || !addr.is_multiple_of(PAGE_SIZE)
-            || flags & (MS_ASYNC | MS_SYNC) == MS_ASYNC | MS_SYNC
+            || flags & (abi::MS_ASYNC | abi::MS_SYNC) == abi::MS_ASYNC | abi::MS_SYNC
         {
             return Err(Errno::EINVAL);
         }
@@ -22,7 +19,7 @@ impl AddressSpace {
         while next < end {
             let area = self.areas.find_in(next, end).ok_or(Errno::ENOMEM)?;
             whole &= area.start <= next;
-            if flags & MS_INVALIDATE != 0 && area.vma.flags.contains(VmFlags::LOCKED) {
+            if flags & abi::MS_INVALIDATE != 0 && area.vma.flags.contains(VmFlags::LOCKED) {
                 return Err(Errno::EBUSY);
             }
             next = area.end;

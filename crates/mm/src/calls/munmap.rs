@@ -6,7 +6,7 @@ use crate::space::AddressSpace;
 use crate::space::areas::Overlap;
 
 impl AddressSpace {
-    pub(crate) fn munmap(&mut self, addr: u64, len: u64) -> Result<u64, Errno> {
+    pub(crate) fn do_munmap(&mut self, addr: u64, len: u64) -> Result<u64, Errno> {
         let task_size = self.config.task_size;
         if !addr.is_multiple_of(PAGE_SIZE) || addr > task_size || len > task_size - addr {
             return Err(Errno::EINVAL);
@@ -25,7 +25,17 @@ impl AddressSpace {
     /// As [`check_unmap`](Self::check_unmap), and `ENOMEM` when an allocation fails; the map is then unchanged.
     pub(crate) fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         let over = self.areas.overlap(start, end);
-        self.check_unmap(start, &over)?;
+        self.unmap_overlap(start, end, &over)
+    }
+
+    /// As [`unmap`](Self::unmap), of what was found there.
+    pub(crate) fn unmap_overlap(
+        &mut self,
+        start: u64,
+        end: u64,
+        over: &Overlap,
+    ) -> Result<(), Errno> {
+        self.check_unmap(start, over)?;
         self.counters.splits += u64::from(over.divided);
         self.guards.remove(start, end)?;
         self.areas.clear(start, end, over)

@@ -63,6 +63,6 @@ impl AddressSpace {
             return Ok(());
         }
         let laying = Laying::altering(&look, &vma);
-        self.change(laying, vma)
+        self.change(&laying, vma)
     }
 }

@@ -2,20 +2,16 @@
 
 use alloc::sync::Arc;
 
+use crate::abi;
 use crate::call::ShmSegment;
 use crate::errno::Errno;
-use crate::flags::{PAGE_SIZE, VmFlags, map, page_align};
+use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::space::AddressSpace;
 use crate::space::place::Huge;
 use crate::space::vma::{Backing, Policy, Vma, new_object};
 
-const SHM_RDONLY: u64 = 0o10000;
-const SHM_RND: u64 = 0o20000;
-const SHM_REMAP: u64 = 0o40000;
-const SHM_EXEC: u64 = 0o100000;
-
 impl AddressSpace {
-    pub(crate) fn shmat(
+    pub(crate) fn do_shmat(
         &mut self,
         segment: Option<&Arc<ShmSegment>>,
         addr: u64,
@@ -27,32 +23,32 @@ impl AddressSpace {
         let mut fixed = 0;
         if addr != 0 {
             if !addr.is_multiple_of(PAGE_SIZE) {
-                if flags & SHM_RND == 0 {
+                if flags & abi::SHM_RND == 0 {
                     return Err(Errno::EINVAL);
                 }
                 addr -= addr % PAGE_SIZE;
-                if addr == 0 && flags & SHM_REMAP != 0 {
+                if addr == 0 && flags & abi::SHM_REMAP != 0 {
                     return Err(Errno::EINVAL);
                 }
             }
-            fixed = map::FIXED;
-        } else if flags & SHM_REMAP != 0 {
+            fixed = abi::MAP_FIXED;
+        } else if flags & abi::SHM_REMAP != 0 {
             return Err(Errno::EINVAL);
         }
         let len = page_align(segment.size);
-        if addr != 0 && flags & SHM_REMAP == 0 {
+        if addr != 0 && flags & abi::SHM_REMAP == 0 {
             let end = addr.checked_add(segment.size).ok_or(Errno::EINVAL)?;
             if self.areas.find_in(addr, end).is_some() {
                 return Err(Errno::EINVAL);
             }
         }
         let mut area_flags = VmFlags::READ | VmFlags::MAY_ALL | VmFlags::MAYSHARE;
-        if flags & SHM_RDONLY == 0 {
+        if flags & abi::SHM_RDONLY == 0 {
             area_flags |= VmFlags::WRITE | VmFlags::SHARED;
         } else {
             area_flags -= VmFlags::MAYWRITE;
         }
-        if flags & SHM_EXEC != 0 {
+        if flags & abi::SHM_EXEC != 0 {
             area_flags |= VmFlags::EXEC;
         }
         area_flags |= self.future_locked;
@@ -93,7 +89,7 @@ impl AddressSpace {
         Ok(start)
     }
 
-    pub(crate) fn shmdt(&mut self, addr: u64) -> Result<u64, Errno> {
+    pub(crate) fn do_shmdt(&mut self, addr: u64) -> Result<u64, Errno> {
         if !addr.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }

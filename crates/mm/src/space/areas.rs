@@ -138,7 +138,10 @@ impl Areas {
         unsafe { self.writer.assume_init_ref() }
     }
 
+    /// The tree, for a change.
+    #[inline(always)]
     fn writer_mut(&mut self) -> &mut Writer<'static, u64, Box<Vma>, Waiting> {
+        self.settle();
         // SAFETY: as in `writer`.
         unsafe { self.writer.assume_init_mut() }
     }
@@ -194,6 +197,8 @@ impl Areas {
 
     #[inline(always)]
     fn look_around<const PART: bool>(&self, start: u64, end: u64) -> Look<'_> {
+        // From the last address before: the area that ends at `start` is the first that is shown.
+        let below = start.saturating_sub(1);
         let mut look = Look {
             start,
             end,
@@ -202,35 +207,33 @@ impl Areas {
             upper: None,
             over: Overlap::default(),
         };
-        // From the last address before: the area that ends at `start` is the first that is shown.
-        let _ = self
-            .writer()
-            .visit_from(start.saturating_sub(1), |range, vma| {
-                let area = area((range, vma));
-                if area.end <= start {
-                    look.lower = Some(area);
-                    return ControlFlow::Continue(());
-                }
-                if area.start < look.end {
-                    if look.first.is_none() {
-                        look.first = Some(area);
-                        if PART {
-                            look.start = start.max(area.start);
-                            look.end = end.min(area.end);
-                            look.lower = look.lower.filter(|lower| lower.end == look.start);
-                        }
-                        if area.start < start {
-                            look.lower = Some(area);
-                        }
+        let show = |range, vma| {
+            let area = area((range, vma));
+            if area.end <= start {
+                look.lower = Some(area);
+                return ControlFlow::Continue(());
+            }
+            if area.start < look.end {
+                if look.first.is_none() {
+                    look.first = Some(area);
+                    if PART {
+                        look.start = start.max(area.start);
+                        look.end = end.min(area.end);
+                        look.lower = look.lower.filter(|lower| lower.end == look.start);
                     }
-                    look.over.add(&area, look.start, look.end);
+                    if area.start < start {
+                        look.lower = Some(area);
+                    }
                 }
-                if area.end <= look.end {
-                    return ControlFlow::Continue(());
-                }
-                look.upper = Some(area);
-                ControlFlow::Break(())
-            });
+                look.over.add(&area, look.start, look.end);
+            }
+            if area.end <= look.end {
+                return ControlFlow::Continue(());
+            }
+            look.upper = Some(area);
+            ControlFlow::Break(())
+        };
+        let _ = self.writer().visit_from(below, show);
         look
     }
 
@@ -238,7 +241,7 @@ impl Areas {
     #[inline]
     pub(crate) fn overlap(&self, start: u64, end: u64) -> Overlap {
         let mut over = Overlap::default();
-        let _ = self.writer().visit_from(start, |range, vma| {
+        let show = |range, vma| {
             let area = area((range, vma));
             if area.start >= end {
                 return ControlFlow::Break(());
@@ -249,7 +252,8 @@ impl Areas {
             } else {
                 ControlFlow::Break(())
             }
-        });
+        };
+        let _ = self.writer().visit_from(start, show);
         over
     }
 
@@ -286,15 +290,15 @@ impl Areas {
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
+    #[inline]
     pub(crate) fn put(
         &mut self,
         start: u64,
         end: u64,
-        over: Overlap,
+        over: &Overlap,
         vma: Vma,
     ) -> Result<(), Errno> {
         let flags = vma.flags;
-        self.settle();
         let boxed = try_box(vma)?;
         self.writer_mut()
             .store_range_splitting(start..=end - 1, boxed, |_, whole| copy(whole))
@@ -314,12 +318,11 @@ impl Areas {
         &mut self,
         keeper: u64,
         (start, end): (u64, u64),
-        over: Overlap,
+        over: &Overlap,
         joined: usize,
         flags: VmFlags,
         pages: u64,
     ) -> Result<(), Errno> {
-        self.settle();
         match self.writer_mut().grow(keeper, start..=end - 1) {
             Ok(true) => {}
             _ => return Err(Errno::ENOMEM),
@@ -334,11 +337,10 @@ impl Areas {
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
-    pub(crate) fn clear(&mut self, start: u64, end: u64, over: Overlap) -> Result<(), Errno> {
+    pub(crate) fn clear(&mut self, start: u64, end: u64, over: &Overlap) -> Result<(), Errno> {
         if over.areas == 0 {
             return Ok(());
         }
-        self.settle();
         self.writer_mut()
             .erase_range_splitting(start..=end - 1, |_, whole| copy(whole))
             .map_err(|_| Errno::ENOMEM)?;
@@ -361,7 +363,6 @@ impl Areas {
         }
         let end = whole.end;
         let upper = try_box(whole.vma.try_clone()?)?;
-        self.settle();
         self.writer_mut()
             .store_range(address..=end - 1, upper)
             .map_err(|_| Errno::ENOMEM)?;
@@ -375,7 +376,6 @@ impl Areas {
     /// # Errors
     /// `ENOMEM` if there is no area, and nothing has changed.
     pub(crate) fn replace(&mut self, address: u64, vma: Box<Vma>) -> Result<(), Errno> {
-        self.settle();
         let Some(area) = self.at(address) else {
             return Err(Errno::ENOMEM);
         };
@@ -474,7 +474,8 @@ impl Areas {
         Ok(())
     }
 
-    fn replace_counts(&mut self, old: Overlap, new: PageCounts) {
+    #[inline]
+    fn replace_counts(&mut self, old: &Overlap, new: PageCounts) {
         if old.areas > 0 {
             self.pages.sub(old.pages);
         }

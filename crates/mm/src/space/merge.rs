@@ -139,10 +139,11 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `ENOMEM` when an allocation fails; see [`Areas::put`](crate::space::areas::Areas::put).
-    pub(crate) fn lay(&mut self, laying: Laying, vma: Vma) -> Result<(), Errno> {
-        match laying.union {
+    #[inline]
+    pub(crate) fn lay(&mut self, laying: &Laying, vma: Vma) -> Result<(), Errno> {
+        match &laying.union {
             Some(union) => self.join(laying, union, vma.flags),
-            None => self.areas.put(laying.start, laying.end, laying.over, vma),
+            None => self.areas.put(laying.start, laying.end, &laying.over, vma),
         }
     }
 
@@ -167,7 +168,7 @@ impl AddressSpace {
             guarded: false,
         });
         let (union, flags) = (*union, lower.vma.flags);
-        self.join(laying, union, flags)
+        self.join(&laying, &union, flags)
     }
 
     /// Gives a range that lies in one area the attributes `vma`: joined with neighbours where that is
@@ -176,34 +177,30 @@ impl AddressSpace {
     /// # Errors
     /// `ENOMEM` when an allocation fails, and nothing has changed; or at the limit on the number of areas, and a first cut may
     /// then stay.
-    pub(crate) fn change(&mut self, laying: Laying, vma: Vma) -> Result<(), Errno> {
-        if let Some(union) = laying.union {
+    pub(crate) fn change(&mut self, laying: &Laying, vma: Vma) -> Result<(), Errno> {
+        if let Some(union) = &laying.union {
             return self.join(laying, union, vma.flags);
         }
-        let Laying {
-            start, end, over, ..
-        } = laying;
+        let &Laying { start, end, .. } = laying;
         let cuts = laying.cuts();
         if self.areas.count() + cuts > self.config.max_map_count as usize {
             // One cut may be allowed where two are not.
             self.cut(start)?;
             self.cut(end)?;
         }
-        self.areas.put(start, end, over, vma)?;
+        self.areas.put(start, end, &laying.over, vma)?;
         self.counters.splits += cuts as u64;
         Ok(())
     }
 
     /// Lets a neighbour take in a range, and the other neighbour too if it joins. `flags` are those of all of them.
     #[inline]
-    fn join(&mut self, laying: Laying, union: Union, flags: VmFlags) -> Result<(), Errno> {
-        let Laying {
-            start, end, over, ..
-        } = laying;
+    fn join(&mut self, laying: &Laying, union: &Union, flags: VmFlags) -> Result<(), Errno> {
+        let &Laying { start, end, .. } = laying;
         let pages = (end - start) >> 12;
         let all = (union.start, union.end);
         self.areas
-            .grow(union.keeper, all, over, union.joined, flags, pages)?;
+            .grow(union.keeper, all, &laying.over, union.joined, flags, pages)?;
         if union.owner.is_some() {
             self.areas.set_owner(start, union.owner);
         }

@@ -195,7 +195,7 @@ impl AddressSpace {
             uffd: None,
             name: None,
         };
-        self.areas.put(start, end, Overlap::default(), vma)
+        self.areas.put(start, end, &Overlap::default(), vma)
     }
 
     /// Limits in force.

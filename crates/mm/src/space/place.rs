@@ -4,8 +4,9 @@
 //! is none. The guard gap below an area that grows downwards counts as occupied. Mappings that huge pages may back are aligned when a
 //! gap with room to spare exists.
 
+use crate::abi;
 use crate::errno::Errno;
-use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags, map};
+use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 use crate::space::AddressSpace;
 use crate::space::vma::Area;
 
@@ -32,7 +33,7 @@ impl AddressSpace {
         if len > task_size {
             return Err(Errno::ENOMEM);
         }
-        let address = if flags & map::FIXED != 0 {
+        let address = if flags & abi::MAP_FIXED != 0 {
             // An address that looks like an error number is taken for one.
             if let Some(errno) = Some(addr.wrapping_neg()).filter(|n| (1..4096).contains(n)) {
                 return Err(Errno(errno as i32));
@@ -91,8 +92,8 @@ impl AddressSpace {
         if len > task_size {
             return Err(Errno::ENOMEM);
         }
-        let bottom_up = self.layout.bottom_up || flags & map::BIT32 != 0;
-        if hint != 0 && flags & map::BIT32 == 0 && self.hint_is_free(hint, len) {
+        let bottom_up = self.layout.bottom_up || flags & abi::MAP_32BIT != 0;
+        if hint != 0 && flags & abi::MAP_32BIT == 0 && self.hint_is_free(hint, len) {
             return Ok(hint);
         }
         let (mut low, mut high) = (self.layout.legacy_base, task_size.min(DEFAULT_WINDOW));
@@ -110,7 +111,7 @@ impl AddressSpace {
         if hint > DEFAULT_WINDOW {
             high = task_size;
         }
-        if flags & map::BIT32 != 0 {
+        if flags & abi::MAP_32BIT != 0 {
             (low, high) = LOW_32BIT;
             if hint != 0
                 && hint.checked_add(len).is_some_and(|end| end <= high)

@@ -30,7 +30,7 @@ use crate::space::vma::{Area, Vma};
 /// * What a call changes by one store is seen all or not at all. `MAP_FIXED` over mappings is one, so no reader finds a hole between
 ///   old and new; so are a mapping that joins its neighbours, a stack that grows, and `munmap` of any range.
 /// * Calls over several areas (`mprotect`, `madvise`, `mlock` … of a range) change one area after the other, upwards,
-///   and readers see each state on the way, as they do in Linux under RCU: cut at the ends, then changed, or joined with a neighbour.
+///   and readers see each state on the way: some parts are changed (cut out of their areas, or joined with a neighbour, by one store for each), others not yet.
 ///   `mremap` maps the new place before it takes the old one away: both are there for a moment, never neither. If that
 ///   place was mapped, it is unmapped first, and seen empty.
 /// * Two look-ups see the map at two moments. So do the steps of an iteration: areas come in ascending order, each
@@ -51,18 +51,11 @@ use crate::space::vma::{Area, Vma};
 /// they are as fast as ever. Entering and leaving a view is one atomic addition each.
 ///
 /// ```
-/// use samara_mm::{AddressSpace, Call, Config, FileArg, Layout, Limits, NoFacts};
+/// use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions, Prot};
 ///
 /// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
-/// let map = |addr| Call::Mmap {
-///     addr,
-///     len: 0x4000,
-///     prot: 3,     // PROT_READ | PROT_WRITE
-///     flags: 0x32, // MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED
-///     file: FileArg::None,
-///     offset: 0,
-/// };
-/// space.perform(&map(0x10_0000), &mut NoFacts)?;
+/// let memory = MmapOptions::anonymous(0x4000).prot(Prot::READ | Prot::WRITE).fixed(0x10_0000);
+/// space.mmap(&memory)?;
 /// let shared = space.share();
 /// std::thread::scope(|s| {
 ///     s.spawn(|| {
@@ -70,7 +63,7 @@ use crate::space::vma::{Area, Vma};
 ///         assert!(view.lookup(0x10_2000).is_some());
 ///     });
 ///     // Mapped over at once: the other thread finds the old or the new.
-///     s.spawn(|| space.perform(&map(0x10_0000), &mut NoFacts));
+///     s.spawn(|| space.mmap(&memory));
 /// });
 /// # Ok::<(), samara_mm::Errno>(())
 /// ```

@@ -44,6 +44,6 @@ impl AddressSpace {
             None => return Err(Errno::EFAULT),
         };
         let over = self.areas.overlap(start, end);
-        self.areas.put(start, end, over, vma)
+        self.areas.put(start, end, &over, vma)
     }
 }

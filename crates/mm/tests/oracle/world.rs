@@ -292,19 +292,21 @@ fn seed(objects: &mut Objects, pid: i32) -> AddressSpace {
                 l.trim().trim_end_matches(" kB").trim().parse().unwrap()
             })
     };
-    let mut config = Config::default();
-    config.max_map_count = number("/proc/sys/vm/max_map_count") as u32;
-    config.total_pages = (kib("MemTotal:") + kib("SwapTotal:")) / 4;
-    config.capabilities = Capabilities {
-        ipc_lock: caps >> 14 & 1 != 0,
-        sys_admin: caps >> 21 & 1 != 0,
-        sys_nice: caps >> 23 & 1 != 0,
-        sys_rawio: caps >> 17 & 1 != 0,
-        sys_resource: caps >> 24 & 1 != 0,
+    let config = Config {
+        max_map_count: number("/proc/sys/vm/max_map_count") as u32,
+        total_pages: (kib("MemTotal:") + kib("SwapTotal:")) / 4,
+        capabilities: Capabilities {
+            ipc_lock: caps >> 14 & 1 != 0,
+            sys_admin: caps >> 21 & 1 != 0,
+            sys_nice: caps >> 23 & 1 != 0,
+            sys_rawio: caps >> 17 & 1 != 0,
+            sys_resource: caps >> 24 & 1 != 0,
+        },
+        pkeys: fs::read_to_string("/proc/cpuinfo")
+            .unwrap()
+            .contains(" ospke"),
+        ..Config::default()
     };
-    config.pkeys = fs::read_to_string("/proc/cpuinfo")
-        .unwrap()
-        .contains(" ospke");
     let mut space = AddressSpace::new(config, limits, layout).unwrap();
     for area in &areas {
         if area.name == "[vsyscall]" {
@@ -498,7 +500,7 @@ impl World {
                 let call = op.call(&self.objects).unwrap();
                 space.perform_at(&call, kernel.result as u64, facts)
             }
-            _ => space.perform(&op.call(&self.objects).unwrap(), facts),
+            _ => space.perform_with(&op.call(&self.objects).unwrap(), facts),
         };
         match result {
             Ok(value) => value as i64,

@@ -99,18 +99,20 @@ pub(super) fn put_config(out: &mut Vec<u8>, config: &Config) {
 }
 
 pub(super) fn config(fields: &mut Fields<'_>) -> Option<Config> {
-    let mut config = Config::default();
-    config.task_size = fields.number()?;
-    config.mmap_min_addr = fields.number()?;
-    config.fixed_min_addr = fields.number()?;
-    config.max_map_count = fields.small()?;
-    config.overcommit = match fields.number()? {
-        0 => Overcommit::Heuristic,
-        1 => Overcommit::Always,
-        2 => Overcommit::Never {
-            limit_pages: fields.number()?,
+    let mut config = Config {
+        task_size: fields.number()?,
+        mmap_min_addr: fields.number()?,
+        fixed_min_addr: fields.number()?,
+        max_map_count: fields.small()?,
+        overcommit: match fields.number()? {
+            0 => Overcommit::Heuristic,
+            1 => Overcommit::Always,
+            2 => Overcommit::Never {
+                limit_pages: fields.number()?,
+            },
+            _ => return None,
         },
-        _ => return None,
+        ..Config::default()
     };
     let bits = fields.number()?;
     let on = |index: u32| bits >> index & 1 == 1;

@@ -28,39 +28,41 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn look() -> Self {
-        let mut config = Config::default();
         // Security modules raise the minimum for hints to 64 KiB whatever the sysctl says.
         let minimum = proc::sysctl("vm/mmap_min_addr", 0x1000);
-        config.fixed_min_addr = minimum;
-        config.mmap_min_addr = minimum.max(0x1_0000);
-        config.max_map_count = proc::sysctl("vm/max_map_count", 65530) as u32;
-        config.overcommit = match proc::sysctl("vm/overcommit_memory", 0) {
-            1 => Overcommit::Always,
-            2 => Overcommit::Never {
-                limit_pages: memory_line("CommitLimit:") / PAGE,
-            },
-            _ => Overcommit::Heuristic,
-        };
-        config.total_pages =
-            (memory_line("MemTotal:").saturating_add(memory_line("SwapTotal:"))) / PAGE;
-        config.anon_vma_names = anonymous_names();
-        config.ksm = fs::exists("/sys/kernel/mm/ksm").unwrap_or(false);
         let huge = "/sys/kernel/mm/transparent_hugepage";
-        config.transparent_huge_pages = fs::exists(huge).unwrap_or(false);
-        config.shmem_huge = fs::read_to_string(format!("{huge}/shmem_enabled"))
-            .is_ok_and(|text| !text.contains("[never]") && !text.contains("[deny]"));
         // Leaf 7, ECX bit 4: protection keys, switched on by the kernel.
         #[allow(unused_unsafe, reason = "the call is safe in newer releases of Rust")]
         // SAFETY: every processor of this architecture has the instruction.
         let leaf = unsafe { std::arch::x86_64::__cpuid_count(7, 0) };
-        config.pkeys = leaf.ecx >> 4 & 1 == 1;
-        config.numa_nodes = fs::read_to_string("/sys/devices/system/node/possible")
-            .ok()
-            .and_then(|text| {
-                let last = text.trim().rsplit(['-', ',']).next()?.parse::<u32>().ok()?;
-                Some(last + 1)
-            })
-            .unwrap_or(1);
+        let config = Config {
+            fixed_min_addr: minimum,
+            mmap_min_addr: minimum.max(0x1_0000),
+            max_map_count: proc::sysctl("vm/max_map_count", 65530) as u32,
+            overcommit: match proc::sysctl("vm/overcommit_memory", 0) {
+                1 => Overcommit::Always,
+                2 => Overcommit::Never {
+                    limit_pages: memory_line("CommitLimit:") / PAGE,
+                },
+                _ => Overcommit::Heuristic,
+            },
+            total_pages: (memory_line("MemTotal:").saturating_add(memory_line("SwapTotal:")))
+                / PAGE,
+            anon_vma_names: anonymous_names(),
+            ksm: fs::exists("/sys/kernel/mm/ksm").unwrap_or(false),
+            transparent_huge_pages: fs::exists(huge).unwrap_or(false),
+            shmem_huge: fs::read_to_string(format!("{huge}/shmem_enabled"))
+                .is_ok_and(|text| !text.contains("[never]") && !text.contains("[deny]")),
+            pkeys: leaf.ecx >> 4 & 1 == 1,
+            numa_nodes: fs::read_to_string("/sys/devices/system/node/possible")
+                .ok()
+                .and_then(|text| {
+                    let last = text.trim().rsplit(['-', ',']).next()?.parse::<u32>().ok()?;
+                    Some(last + 1)
+                })
+                .unwrap_or(1),
+            ..Config::default()
+        };
         Self {
             config,
             legacy_layout: proc::sysctl("vm/legacy_va_layout", 0) != 0,

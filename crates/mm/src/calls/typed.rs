@@ -1,0 +1,313 @@
+//! Calls with types for arguments, for programs that make them themselves. Each becomes a [`Call`] and goes through
+//! [`AddressSpace::perform`] like any other.
+
+use alloc::sync::Arc;
+
+use crate::abi::{
+    Advice, AttachFlags, LockAllFlags, LockFlags, MapFlags, Prot, RemapFlags, SyncFlags,
+};
+use crate::call::{Call, ShmSegment};
+use crate::errno::Errno;
+use crate::file::{File, FileArg};
+use crate::space::AddressSpace;
+
+/// What to map, and how: the arguments of `mmap(2)`.
+///
+/// Private, and without any access, unless it is told otherwise.
+///
+/// ```
+/// use samara_mm::{AddressSpace, Config, Errno, Layout, Limits, MmapOptions, Prot};
+///
+/// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+/// let page = MmapOptions::anonymous(0x1000).prot(Prot::READ | Prot::WRITE);
+/// // Where the kernel likes …
+/// let first = space.mmap(&page)?;
+/// // … and at a place of one's own, unless something is there.
+/// assert_eq!(space.mmap(&page.clone().fixed_noreplace(first)), Err(Errno::EEXIST));
+/// assert_eq!(space.mmap(&page.fixed_noreplace(0x10_0000))?, 0x10_0000);
+/// # Ok::<(), Errno>(())
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub struct MmapOptions {
+    addr: u64,
+    len: u64,
+    prot: Prot,
+    flags: MapFlags,
+    file: FileArg,
+    offset: u64,
+}
+
+impl MmapOptions {
+    /// Zeroed memory, `len` bytes (rounded up to pages).
+    pub const fn anonymous(len: u64) -> Self {
+        MmapOptions {
+            addr: 0,
+            len,
+            prot: Prot::empty(),
+            flags: MapFlags::PRIVATE.union(MapFlags::ANONYMOUS),
+            file: FileArg::None,
+            offset: 0,
+        }
+    }
+
+    /// `len` bytes of a file, from `offset` on, which must be a multiple of a page.
+    pub const fn file(file: Arc<File>, offset: u64, len: u64) -> Self {
+        MmapOptions {
+            addr: 0,
+            len,
+            prot: Prot::empty(),
+            flags: MapFlags::PRIVATE,
+            file: FileArg::File(file),
+            offset,
+        }
+    }
+
+    /// What may be done with the pages.
+    pub const fn prot(mut self, prot: Prot) -> Self {
+        self.prot = prot;
+        self
+    }
+
+    /// So many bytes instead.
+    pub const fn len(mut self, len: u64) -> Self {
+        self.len = len;
+        self
+    }
+
+    /// At this address if it is free, else where the kernel likes.
+    pub const fn hint(mut self, addr: u64) -> Self {
+        self.addr = addr;
+        self
+    }
+
+    /// At this very address, over whatever is there (`MAP_FIXED`).
+    pub const fn fixed(self, addr: u64) -> Self {
+        self.hint(addr).flags(MapFlags::FIXED)
+    }
+
+    /// At this very address; fails with `EEXIST` if something is there (`MAP_FIXED_NOREPLACE`).
+    pub const fn fixed_noreplace(self, addr: u64) -> Self {
+        self.hint(addr).flags(MapFlags::FIXED_NOREPLACE)
+    }
+
+    /// Writes go to the object, and others see them (`MAP_SHARED`).
+    pub const fn shared(mut self) -> Self {
+        self.flags = self.flags.difference(MapFlags::PRIVATE);
+        self.flags(MapFlags::SHARED)
+    }
+
+    /// These flags, too.
+    pub const fn flags(mut self, flags: MapFlags) -> Self {
+        self.flags = self.flags.union(flags);
+        self
+    }
+}
+
+impl From<&MmapOptions> for Call {
+    fn from(options: &MmapOptions) -> Self {
+        Call::Mmap {
+            addr: options.addr,
+            len: options.len,
+            prot: options.prot.bits(),
+            flags: options.flags.bits(),
+            file: options.file.clone(),
+            offset: options.offset,
+        }
+    }
+}
+
+/// What to resize or move, and how: the arguments of `mremap(2)`.
+///
+/// ```
+/// use samara_mm::{AddressSpace, Config, Errno, Layout, Limits, MmapOptions, MremapOptions, Prot};
+///
+/// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+/// let pages = MmapOptions::anonymous(0x2000).prot(Prot::READ);
+/// space.mmap(&pages.clone().fixed(0x10_0000))?;
+/// space.mmap(&pages.shared().fixed(0x10_2000))?;
+/// let larger = MremapOptions::new(0x10_0000, 0x2000, 0x8000);
+/// assert_eq!(space.mremap(&larger), Err(Errno::ENOMEM));
+/// assert_ne!(space.mremap(&larger.may_move())?, 0x10_0000);
+/// # Ok::<(), Errno>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub struct MremapOptions {
+    old_addr: u64,
+    old_len: u64,
+    new_len: u64,
+    flags: RemapFlags,
+    new_addr: u64,
+}
+
+impl MremapOptions {
+    /// The `old_len` bytes at `old_addr` become `new_len`, where they are.
+    pub const fn new(old_addr: u64, old_len: u64, new_len: u64) -> Self {
+        MremapOptions {
+            old_addr,
+            old_len,
+            new_len,
+            flags: RemapFlags::empty(),
+            new_addr: 0,
+        }
+    }
+
+    /// Somewhere else, if there is no room (`MREMAP_MAYMOVE`).
+    pub const fn may_move(self) -> Self {
+        self.flags(RemapFlags::MAYMOVE)
+    }
+
+    /// To this very address, over whatever is there (`MREMAP_FIXED`).
+    pub const fn to(mut self, addr: u64) -> Self {
+        self.new_addr = addr;
+        self.flags(RemapFlags::MAYMOVE.union(RemapFlags::FIXED))
+    }
+
+    /// The old place stays mapped, without its pages (`MREMAP_DONTUNMAP`).
+    pub const fn keep_source(self) -> Self {
+        self.flags(RemapFlags::MAYMOVE.union(RemapFlags::DONTUNMAP))
+    }
+
+    /// These flags, too.
+    pub const fn flags(mut self, flags: RemapFlags) -> Self {
+        self.flags = self.flags.union(flags);
+        self
+    }
+}
+
+impl From<&MremapOptions> for Call {
+    fn from(options: &MremapOptions) -> Self {
+        Call::Mremap {
+            old_addr: options.old_addr,
+            old_len: options.old_len,
+            new_len: options.new_len,
+            flags: options.flags.bits(),
+            new_addr: options.new_addr,
+        }
+    }
+}
+
+/// The system calls by name. Lengths are in bytes and are rounded up to pages; errors are Linux's, as
+/// [`perform`](Self::perform) says.
+#[allow(
+    clippy::missing_errors_doc,
+    reason = "said once, above: each call's are in its manual page"
+)]
+impl AddressSpace {
+    /// `mmap(2)`: the address of the new mapping.
+    pub fn mmap(&mut self, options: &MmapOptions) -> Result<u64, Errno> {
+        self.perform(&options.into())
+    }
+
+    /// `munmap(2)`: whatever is in the range goes.
+    pub fn munmap(&mut self, addr: u64, len: u64) -> Result<(), Errno> {
+        self.done(&Call::Munmap { addr, len })
+    }
+
+    /// `mprotect(2)`.
+    pub fn mprotect(&mut self, addr: u64, len: u64, prot: Prot) -> Result<(), Errno> {
+        let prot = prot.bits();
+        self.done(&Call::Mprotect {
+            addr,
+            len,
+            prot,
+            pkey: -1,
+        })
+    }
+
+    /// `pkey_mprotect(2)`.
+    pub fn pkey_mprotect(
+        &mut self,
+        addr: u64,
+        len: u64,
+        prot: Prot,
+        pkey: i32,
+    ) -> Result<(), Errno> {
+        let prot = prot.bits();
+        self.done(&Call::Mprotect {
+            addr,
+            len,
+            prot,
+            pkey,
+        })
+    }
+
+    /// `mremap(2)`: the address where the range is now.
+    pub fn mremap(&mut self, options: &MremapOptions) -> Result<u64, Errno> {
+        self.perform(&options.into())
+    }
+
+    /// `brk(2)`, as the kernel has it: the program break afterwards, which is the old one if it could not be moved.
+    pub fn brk(&mut self, addr: u64) -> u64 {
+        self.perform(&Call::Brk { addr })
+            .unwrap_or(self.layout().brk)
+    }
+
+    /// `madvise(2)`.
+    pub fn madvise(&mut self, addr: u64, len: u64, advice: Advice) -> Result<(), Errno> {
+        let advice = advice.0;
+        self.done(&Call::Madvise { addr, len, advice })
+    }
+
+    /// `mlock2(2)`; `mlock(2)` without flags.
+    pub fn mlock(&mut self, addr: u64, len: u64, flags: LockFlags) -> Result<(), Errno> {
+        let flags = flags.bits();
+        self.done(&Call::Mlock { addr, len, flags })
+    }
+
+    /// `munlock(2)`.
+    pub fn munlock(&mut self, addr: u64, len: u64) -> Result<(), Errno> {
+        self.done(&Call::Munlock { addr, len })
+    }
+
+    /// `mlockall(2)`.
+    pub fn mlockall(&mut self, flags: LockAllFlags) -> Result<(), Errno> {
+        let flags = flags.bits();
+        self.done(&Call::Mlockall { flags })
+    }
+
+    /// `munlockall(2)`.
+    pub fn munlockall(&mut self) -> Result<(), Errno> {
+        self.done(&Call::Munlockall)
+    }
+
+    /// `msync(2)`: whether the range is mapped, and may be invalidated.
+    pub fn msync(&mut self, addr: u64, len: u64, flags: SyncFlags) -> Result<(), Errno> {
+        let flags = flags.bits();
+        self.done(&Call::Msync { addr, len, flags })
+    }
+
+    /// `mseal(2)`: what is mapped in the range stays as it is.
+    pub fn mseal(&mut self, addr: u64, len: u64) -> Result<(), Errno> {
+        self.done(&Call::Mseal {
+            addr,
+            len,
+            flags: 0,
+        })
+    }
+
+    /// `shmat(2)`: the address of the attachment.
+    pub fn shmat(
+        &mut self,
+        segment: &Arc<ShmSegment>,
+        addr: u64,
+        flags: AttachFlags,
+    ) -> Result<u64, Errno> {
+        self.perform(&Call::Shmat {
+            segment: Some(segment.clone()),
+            addr,
+            flags: flags.bits(),
+        })
+    }
+
+    /// `shmdt(2)`.
+    pub fn shmdt(&mut self, addr: u64) -> Result<(), Errno> {
+        self.done(&Call::Shmdt { addr })
+    }
+
+    /// Performs a call whose result says nothing but that it was done.
+    fn done(&mut self, call: &Call) -> Result<(), Errno> {
+        self.perform(call).map(|_| ())
+    }
+}
