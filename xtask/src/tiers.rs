@@ -9,11 +9,13 @@ use crate::package;
 use crate::setup::{self, NIGHTLY};
 
 /// Targets on which the libraries must build without `std`.
-const BARE_TARGETS: [&str; 4] = [
+const BARE_TARGETS: [&str; 6] = [
     "x86_64-unknown-none",
     "aarch64-unknown-none",
     "riscv64gc-unknown-none-elf",
     "thumbv7m-none-eabi",
+    "thumbv7em-none-eabi",
+    "riscv32imac-unknown-none-elf",
 ];
 
 /// A 32-bit machine whose programs run here.
@@ -208,6 +210,7 @@ fn bare(shell: &Shell) -> Result<()> {
             "cargo build --locked -p maple-tree --features serde,tracing --target {target}"
         )
         .run()?;
+        cmd!(shell, "cargo build --locked -p samara-mm --target {target}").run()?;
     }
     // The C interface on a 32-bit machine: layout of the header, programs, histories.
     setup::targets(shell, None, &[WIDTH_32])?;

@@ -4,7 +4,11 @@ use alloc::boxed::Box;
 use alloc::sync::Arc;
 use core::fmt;
 use core::num::NonZeroU32;
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+#[cfg(target_has_atomic = "64")]
+use core::sync::atomic::AtomicU64;
+use core::sync::atomic::{AtomicBool, Ordering};
+#[cfg(not(target_has_atomic = "64"))]
+use portable_atomic::AtomicU64;
 
 use crate::call::ShmSegment;
 use crate::errno::Errno;
