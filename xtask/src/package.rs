@@ -38,7 +38,7 @@ pub(crate) fn publish(shell: &Shell) -> Result<()> {
         shell,
         "cargo publish --workspace --dry-run --locked --allow-dirty --all-features"
     )
-    // Whether it builds is asked, nothing else.
+    // Whether it builds is asked, nothing else. (Packages do not have the workspace's profiles.)
     .env("CARGO_PROFILE_DEV_DEBUG", "false")
     .run()?;
     Ok(())

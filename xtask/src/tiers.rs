@@ -158,12 +158,7 @@ fn lint(shell: &Shell) -> Result<()> {
     }
     cmd!(
         shell,
-        "cargo clippy --workspace --all-targets --locked -- -D warnings"
-    )
-    .run()?;
-    cmd!(
-        shell,
-        "cargo clippy -p maple-tree --all-features --all-targets --locked -- -D warnings"
+        "cargo clippy --workspace --all-features --all-targets --locked -- -D warnings"
     )
     .run()?;
     cmd!(shell, "cargo doc --workspace --no-deps --locked")
@@ -177,18 +172,9 @@ fn unit(shell: &Shell) -> Result<()> {
     setup::debian(shell, "cc", "gcc")?;
     setup::debian(shell, "c++", "g++")?;
     // Not quiet: the closing lines of each test binary say what was run.
-    cmd!(shell, "cargo test --workspace --locked").run()?;
-    // What its features add.
-    cmd!(
-        shell,
-        "cargo test -p maple-tree --locked --all-features --test serde --test tracing --test stress"
-    )
-    .run()?;
-    cmd!(
-        shell,
-        "cargo test -p maple-tree --locked --all-features --doc"
-    )
-    .run()?;
+    // With all features, in one go: none of them replaces anything, and a second set of features would compile everything twice.
+    // Tiers `bare`, `borrows` and `sanitize` build without most of them.
+    cmd!(shell, "cargo test --workspace --all-features --locked").run()?;
     Ok(())
 }
 
@@ -246,7 +232,6 @@ fn maple_tree_on_32_bits(shell: &Shell) -> Result<()> {
         "cargo test --locked -p maple-tree --features rcu --target {WIDTH_32} --lib {tests...} --examples"
     )
     .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
-    .env("CARGO_PROFILE_DEV_DEBUG", LINES)
     .run()?;
     Ok(())
 }
@@ -357,16 +342,12 @@ fn sanitize(shell: &Shell) -> Result<()> {
             "cargo +nightly test --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p maple-tree -p samara-memblock --features maple-tree/rcu --tests"
         )
         .env("RUSTFLAGS", sanitizing(sanitizer))
-        .env("CARGO_PROFILE_DEV_DEBUG", LINES)
         .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))
         .run()?;
         sanitize_c(shell, sanitizer)?;
     }
     Ok(())
 }
-
-/// What a report shows of a place in the source; more would take longer to compile.
-const LINES: &str = "line-tables-only";
 
 /// Compiler flags for a sanitizer. Tests that leak on purpose look for the configuration.
 fn sanitizing(sanitizer: &str) -> String {
@@ -383,7 +364,6 @@ fn sanitize_c(shell: &Shell, sanitizer: &str) -> Result<()> {
         "cargo +nightly build --locked -Zbuild-std --target {TARGET} -p samara-capi"
     )
     .env("RUSTFLAGS", sanitizing(sanitizer))
-    .env("CARGO_PROFILE_DEV_DEBUG", LINES)
     .env("CARGO_TARGET_DIR", &target_dir)
     .run()?;
     let library = format!("{target_dir}/{TARGET}/debug/libsamara.a");
