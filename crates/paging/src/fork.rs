@@ -233,8 +233,23 @@ fn fill<F: Format, M: Memory>(
     }
     let mut used = 0;
     let (mut first, mut last) = (ENTRIES, 0);
+    let usual = mapping == Mapping::Private && copy == Copy::All;
     for i in range.clone() {
         let raw = parent.load(i);
+        if usual && tag::holds(raw) && !F::special(raw) && frames.map_single(F::phys(raw)) {
+            // A page that the parent had alone: no locked instruction, unless the processor may be writing into the entry.
+            let guarded = F::write_protected(raw);
+            child.slot(i).store(F::old(guarded), Ordering::Release);
+            used += 1;
+            if guarded != raw {
+                parent.update::<F>(i, raw, F::write_protected);
+                if !shared {
+                    first = first.min(i);
+                    last = i + 1;
+                }
+            }
+            continue;
+        }
         let new = if !tag::holds(raw) {
             raw
         } else {

@@ -224,6 +224,23 @@ impl Frames {
         Ok(())
     }
 
+    /// The usual case of [`map`](Self::map), alone: a second mapping of a frame that has one and no reference. False: nothing was done.
+    #[inline]
+    pub(crate) fn map_single(&self, phys: u64) -> bool {
+        let index = phys.wrapping_sub(self.base) / PAGE_SIZE;
+        if index >= self.count {
+            return false;
+        }
+        // SAFETY: the index is within the array, as was just seen.
+        let word = unsafe { self.words.add(index as usize).as_ref() };
+        let now = word.load(Ordering::Relaxed);
+        if now & COUNTS == 1 {
+            // See the head of this file.
+            word.store(now + 1, Ordering::Relaxed);
+        }
+        now & COUNTS == 1
+    }
+
     /// The caller's reference becomes a mapping.
     #[inline]
     pub(crate) fn map_owned(&self, phys: u64) -> Result<(), Error> {

@@ -155,9 +155,18 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         if !matches!(order, 0 | 9 | 18) {
             return Err(Error::NoMemory);
         }
-        let phys = self.backing.alloc(order).ok_or(Error::NoMemory)?;
+        let phys = self.frames_or_reclaimed(order)?;
         self.frames.claim(phys, order, kind);
         Ok(phys)
+    }
+
+    /// Frames from the allocator; if it refuses, it is asked once more, after tables have been freed that no walk can hold any more.
+    fn frames_or_reclaimed(&self, order: u32) -> Result<u64, Error> {
+        if let Some(phys) = self.backing.alloc(order) {
+            return Ok(phys);
+        }
+        self.reclaim();
+        self.backing.alloc(order).ok_or(Error::NoMemory)
     }
 
     /// One more reference on a frame. The caller has one already, or holds the lock of a table that maps it.
@@ -205,7 +214,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
 
     /// A table's frame of any content, counted as a table with one user.
     pub(crate) fn alloc_table(&self) -> Result<u64, Error> {
-        let phys = self.backing.alloc(0).ok_or(Error::NoMemory)?;
+        let phys = self.frames_or_reclaimed(0)?;
         self.frames.claim_table(phys);
         self.tables.fetch_add(1, Ordering::Relaxed);
         Ok(phys)

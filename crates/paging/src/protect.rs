@@ -73,7 +73,7 @@ impl Change {
                 let frames = memory.frames();
                 let order = PageSize::of(level).order();
                 let phys = F::phys(raw);
-                F::attrs(raw).contains(Attrs::DIRTY)
+                F::clean(raw) != raw
                     && !F::special(raw)
                     && frames.is_anon(phys)
                     && frames.all_single(phys, order)
@@ -117,8 +117,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let mut cursor = self.cursor(range.start);
         reserve.ensure(cursor.needed(&range, true))?;
         // Neighbours are mostly alike: what becomes of the bits beside the frame is worked out when they differ.
-        let (mut like, mut made) = (0, 0);
+        let (mut like, mut plain, mut writable) = (0, 0, 0);
         let each = change.write == Write::Alone && change.set.contains(Attrs::WRITE);
+        let always = change.write == Write::Always && change.set.contains(Attrs::WRITE);
         let mut at = range.start;
         while at < range.end {
             at = match cursor.lock(at, 0) {
@@ -140,10 +141,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                             continue;
                         }
                         let rest = F::rest(raw);
-                        if rest != like || each {
+                        if rest != like {
                             like = rest;
-                            made = F::rest(change.apply::<F, M>(memory, raw, 0));
+                            let attrs = change.base(F::attrs(raw));
+                            plain = F::rest(F::leaf(0, attrs, 0));
+                            writable = F::rest(F::leaf(0, attrs | Attrs::WRITE, 0));
                         }
+                        let write = always || each && change.may_write::<F, M>(memory, raw, 0);
+                        let made = if write { writable } else { plain };
                         if made == rest {
                             continue;
                         }

@@ -235,6 +235,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 }
 
+/// How many tables are looked at before the first of them is locked.
+const AHEAD: usize = 16;
+
 /// Shares the tables below one table of level 1, as far as stretches are whole; the address of the first that is not.
 fn share_tables<F: Format, M: Memory>(
     from: &mut Cursor<'_, F, M>,
@@ -257,6 +260,15 @@ fn share_tables<F: Format, M: Memory>(
     let mut result = Ok(());
     while end - at >= span(1) {
         let slot = index(at, 1);
+        if slot.is_multiple_of(AHEAD) {
+            // Their words lie far apart. Loads that do not wait for one another bring them near before the locks, which do.
+            for ahead in slot..slot + AHEAD {
+                let raw = parent.load(ahead);
+                if F::is_table(raw) {
+                    core::hint::black_box(memory.table(F::phys(raw)).users());
+                }
+            }
+        }
         let raw = parent.load(slot);
         if raw == 0 {
             at += span(1);

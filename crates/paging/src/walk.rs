@@ -8,6 +8,7 @@ use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index, next, span};
 use crate::format::Format;
 use crate::frames::FrameInfo;
 use crate::phys::Memory;
+use crate::reclaim::Reclaim;
 use crate::space::PageTables;
 
 /// What is known of a page, as `/proc/PID/pagemap` tells it.
@@ -38,7 +39,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         if !F::canonical(addr) {
             return Entry::Empty;
         }
-        self.cursor(addr).look(addr).0
+        self.look(addr).0
     }
 
     /// Where the processor would find the byte at an address, and what would succeed there without a fault; `None` for pages without access, too.
@@ -59,8 +60,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         if !F::canonical(addr) {
             return None;
         }
-        let mut cursor = self.cursor(addr);
-        let (Entry::Page { phys, attrs, size }, users) = cursor.look(addr) else {
+        let (Entry::Page { phys, attrs, size }, users) = self.look(addr) else {
             return None;
         };
         let own = phys + (addr & (size.bytes() - 1) & !(PAGE_SIZE - 1));
@@ -147,20 +147,31 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
     fn guarded(&self) -> bool {
         F::GUARDS_TABLES && F::is_shared(self.above(0))
     }
+}
 
-    /// What is at an address, and how many address spaces use the table that it is in.
-    fn look(&mut self, addr: u64) -> (Entry, u32) {
+impl<F: Format, M: Memory> PageTables<F, M> {
+    /// What is at an address, and how many address spaces use the table that it is in. No cursor: there is no second page to hand the way on to.
+    #[inline]
+    fn look(&self, addr: u64) -> (Entry, u32) {
+        let memory = self.physical();
+        let _section = memory.grace().enter(addr);
         loop {
-            let before = self.space.detached.load(Ordering::SeqCst);
-            let found = match self.descend_anew(addr, 0) {
-                Ok(table) => {
-                    let entry = F::decode(table.read(index(addr, 0)), 0);
-                    (behind(entry, self.guarded()), table.users())
+            let before = self.detached.load(Ordering::SeqCst);
+            let mut table = memory.table(self.root);
+            let mut level = Self::TOP;
+            let mut guarded = false;
+            let raw = loop {
+                let raw = table.read(index(addr, level));
+                if level == 0 || !F::is_table(raw) {
+                    break raw;
                 }
-                Err(Stop { level, raw }) => (F::decode(raw, level), 1),
+                guarded = level == 1 && F::GUARDS_TABLES && F::is_shared(raw);
+                level -= 1;
+                table = memory.table(F::phys(raw));
             };
-            if self.space.detached.load(Ordering::SeqCst) == before {
-                return found;
+            let users = if level == 0 { table.users() } else { 1 };
+            if self.detached.load(Ordering::SeqCst) == before {
+                return (behind(F::decode(raw, level), guarded), users);
             }
         }
     }
