@@ -10,7 +10,7 @@ use maple_tree::{Entry, Fanout, MapleTree, SyncMapleTree, Waiting};
 type Map<V> = MapleTree<u32, V, Pool, Fanout<4>>;
 
 fn filled() -> Map<Box<u32>> {
-    let mut map = MapleTree::with_gaps();
+    let mut map = MapleTree::with_gaps_in(Pool::new());
     for i in 0..20 {
         map.insert_range(i * 10..i * 10 + 5, Box::new(i)).unwrap();
     }
@@ -35,7 +35,7 @@ fn an_occupied_entry_writes_what_it_has_inserted() {
 
 #[test]
 fn a_vacant_entry_lends_what_it_has_inserted() {
-    let mut map: Map<Box<u32>> = MapleTree::new();
+    let mut map: Map<Box<u32>> = MapleTree::new_in(Pool::new());
     for i in 0..20 {
         let range = i * 10..i * 10 + 5;
         *map.entry_range(range).or_insert(Box::new(i)).unwrap() += 1;
@@ -91,7 +91,7 @@ fn maps_are_cut_joined_and_taken_apart() {
 #[test]
 fn a_shared_map_is_cut_and_joined_beside_a_reader() {
     type Shared = SyncMapleTree<u32, Arc<u32>, Waiting, SharedPool, spin::Mutex<()>, Fanout<4>>;
-    let tree = Shared::with_gaps(Waiting::new());
+    let tree = Shared::with_gaps_in(Waiting::new(), SharedPool::new());
     for i in 0..20 {
         tree.write()
             .insert_range(i * 10..i * 10 + 5, Arc::new(i))

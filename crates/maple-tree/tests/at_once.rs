@@ -55,8 +55,9 @@ fn never_back(map: &Shared, change: impl Fn(Number) + Sync) {
 
 /// A map whose entries are `width` wide.
 fn pieces(width: u32, number: Number) -> Exclusive {
-    MapleTree::try_from_sorted(
+    MapleTree::try_from_sorted_in(
         (0..KEYS.div_ceil(width)).map(|i| (i * width..(i + 1) * width, number)),
+        SharedPool::new(),
     )
     .unwrap()
 }

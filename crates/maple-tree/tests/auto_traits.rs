@@ -11,8 +11,9 @@ use std::sync::Arc;
 
 use maple_tree::alloc::{Counted, Global, NodeAlloc, Pool, SharedPool};
 use maple_tree::{
-    ArcRef, Cursor, CursorMut, Holes, Iter, IterMut, MapleTree, Native, Reader, SyncMapleTree,
-    Waiting, Writer,
+    ArcRef, Cursor, CursorMut, Entry, Holes, IntoIter, Iter, IterMut, MapleTree, Native,
+    OccupiedEntry, Reader, SharedCursorMut, SyncIter, SyncMapleTree, VacantEntry, Values, Waiting,
+    Writer,
 };
 
 /// Whether a type has a trait: an inherent constant goes before one of a trait, where its bounds are met.
@@ -113,6 +114,134 @@ fn views_iterators_and_cursors() {
     assert!(!has!(Send, CursorMut<'static, u64, u16, OneThread, Native>));
     assert_eq!(both!(ArcRef<'static, u32>), (true, true));
     assert_eq!(both!(ArcRef<'static, Unshared>), (false, false));
+}
+
+/// What clients hold across an `.await`, and what they hand to other threads, is as free as what is made of `BTreeMap`.
+#[test]
+fn handles() {
+    assert_eq!(both!(Iter<'static, u64, Box<u32>>), (true, true));
+    assert_eq!(both!(Iter<'static, u64, Rc<u32>>), (false, false));
+    assert_eq!(both!(IterMut<'static, u64, Box<u32>>), (true, true));
+    // Exclusive views of what may be sent but not shared.
+    assert_eq!(both!(IterMut<'static, u64, Box<Unshared>>), (true, false));
+    assert_eq!(both!(SyncIter<'static, u64, Box<u32>>), (true, true));
+    assert_eq!(both!(IntoIter<u64, Box<u32>>), (true, true));
+    assert_eq!(both!(Values<Iter<'static, u64, Box<u32>>>), (true, true));
+    assert_eq!(both!(Cursor<'static, u64, Box<u32>>), (true, true));
+    assert_eq!(
+        both!(CursorMut<'static, u64, Box<u32>, Pool, Native>),
+        (true, true)
+    );
+    assert_eq!(
+        both!(CursorMut<'static, u64, Box<Unshared>, Pool, Native>),
+        (true, false)
+    );
+    assert_eq!(both!(Entry<'static, u64, Box<u32>>), (true, true));
+    assert_eq!(both!(Entry<'static, u64, Box<Unshared>>), (true, false));
+    assert_eq!(both!(OccupiedEntry<'static, u64, Rc<u32>>), (false, false));
+    assert_eq!(
+        both!(VacantEntry<'static, u64, u16, OneThread>),
+        (false, false)
+    );
+    // A writer whose lock may be released by any thread may be sent with its cursor; beside a lock that may not, it stays.
+    assert!(has!(
+        Send,
+        SharedCursorMut<'static, 'static, u64, u16, Waiting, SharedPool, spin::Mutex<()>, Native>
+    ));
+    assert!(!has!(
+        Send,
+        SharedCursorMut<'static, 'static, u64, u16, Waiting, SharedPool, Bound, Native>
+    ));
+}
+
+/// Each kind of handle in a future that must be `Send`: the compiler looks at what lives across an `.await`.
+#[test]
+fn held_across_await() {
+    fn require<T: Send + Sync>(_: T) {}
+    async fn pause() {}
+    macro_rules! across {
+        ($map:ident => $handle:expr) => {
+            require(async {
+                #[allow(unused_mut, reason = "not all need it")]
+                let mut $map: MapleTree<u64, Box<u32>> = MapleTree::new();
+                let _handle = $handle;
+                pause().await;
+            });
+        };
+    }
+    across!(map => map.iter());
+    across!(map => map.range(3..));
+    across!(map => map.iter_mut());
+    across!(map => map.range_mut(3..));
+    across!(map => map.values());
+    across!(map => map.values_mut());
+    across!(map => map.ranges());
+    across!(map => map.holes(..));
+    across!(map => map.into_iter());
+    across!(map => map.into_values());
+    across!(map => map.entry(1));
+    across!(map => map.cursor(1..));
+    across!(map => map.cursor_mut(1..));
+    across!(map => map.get(1));
+    across!(map => map.first_mut());
+    require(async {
+        let map: Shared<Box<u32>> = SyncMapleTree::new(Waiting::new());
+        let reader = map.read();
+        let _all = (reader.iter(), reader.cursor(..), reader.values());
+        pause().await;
+    });
+}
+
+#[test]
+fn after_a_panic() {
+    use std::panic::{RefUnwindSafe, UnwindSafe};
+    assert!(has!(UnwindSafe, Plain<Box<u32>>) && has!(RefUnwindSafe, Plain<Box<u32>>));
+    assert!(has!(UnwindSafe, Shared<Box<u32>>) && has!(RefUnwindSafe, Shared<Box<u32>>));
+    assert!(!has!(RefUnwindSafe, Plain<Box<Unshared>>));
+    // As a client would: nothing has to be asserted.
+    let map: Plain<u16> = MapleTree::from([(0..10, 1)]);
+    let result = std::panic::catch_unwind(|| {
+        let _first = map.iter().next();
+        std::panic::resume_unwind(Box::new(()))
+    });
+    assert!(result.is_err());
+    assert_eq!(map.len(), 1);
+}
+
+/// As std's: what is only read from can be gone through twice.
+#[test]
+fn iterators_that_are_cloned() {
+    let map: Plain<u16> = MapleTree::from([(0..10, 1), (10..20, 2), (40..50, 3)]);
+    let mut iter = map.iter();
+    iter.next();
+    assert_eq!(iter.clone().count(), 2);
+    assert_eq!(
+        format!("{:?}", iter.clone()),
+        "[(10..=19, 2), (40..=49, 3)]"
+    );
+    assert_eq!(
+        map.values().cycle().take(5).collect::<Vec<_>>(),
+        [1, 2, 3, 1, 2]
+    );
+    assert_eq!(map.holes(..).clone().count(), 2);
+    let mut into = map.into_iter();
+    assert_eq!(
+        (into.len(), into.next().map(|e| e.1), into.len()),
+        (3, Some(1), 2)
+    );
+    assert_eq!(
+        (into.next_back().map(|e| e.1), into.size_hint()),
+        (Some(3), (1, Some(1)))
+    );
+    let shared: Shared<u16> = SyncMapleTree::new(Waiting::new());
+    shared
+        .write()
+        .try_extend([(0..10, 1), (10..20, 2)])
+        .unwrap();
+    let reader = shared.read();
+    let mut iter = reader.iter();
+    iter.next();
+    assert_eq!(iter.clone().next(), iter.next());
 }
 
 #[test]

@@ -45,12 +45,12 @@ fn make<K: Key, S: Shape>(model: &Model<K>) {
     }
     assert_eq!(nodes.live(), 0);
     let sorted: MapleTree<K, Number, Global, S> =
-        MapleTree::try_from_sorted(entries.iter().cloned()).unwrap();
+        MapleTree::try_from_sorted_in(entries.iter().cloned(), Global).unwrap();
     compare(model, &sorted, &|| "sorted".into());
     let collected: MapleTree<K, Number, Global, S> = entries.iter().cloned().collect();
     compare(model, &collected, &|| "collected".into());
     let backwards: MapleTree<K, Number, Global, S> =
-        MapleTree::try_from_iter(entries.iter().rev().cloned()).unwrap();
+        MapleTree::try_from_iter_in(entries.iter().rev().cloned(), Global).unwrap();
     compare(model, &backwards, &|| "backwards".into());
 }
 
@@ -203,8 +203,9 @@ fn refusals() {
             })
         };
         let back = 10 * at.saturating_sub(1);
-        let map = Map::try_from_sorted(
+        let map = Map::try_from_sorted_in(
             entries(back + 1..back + 30).map(|(r, n)| (r, value(n as Number))),
+            Global,
         );
         match map {
             Err(SortedError::OutOfOrder(v)) => {
@@ -215,12 +216,12 @@ fn refusals() {
             Ok(_) => assert_eq!(at, 29),
         }
         assert_eq!(count.get(), 0);
-        match Map::try_from_sorted(entries(5..5).map(|(r, n)| (r, value(n as Number)))) {
+        match Map::try_from_sorted_in(entries(5..5).map(|(r, n)| (r, value(n as Number))), Global) {
             Err(SortedError::EmptyRange(v)) => assert_eq!(v.number, at as Number),
             other => panic!("{:?}", other.err()),
         }
         assert_eq!(count.get(), 0);
-        match Map::try_from_iter(entries(5..5).map(|(r, n)| (r, value(n as Number)))) {
+        match Map::try_from_iter_in(entries(5..5).map(|(r, n)| (r, value(n as Number))), Global) {
             Err(InsertError::EmptyRange(v)) => assert_eq!(v.number, at as Number),
             other => panic!("{:?}", other.err()),
         }

@@ -146,7 +146,7 @@ fn random_moves() {
             MAX - (cells as u64 - 1)
         };
         let mut model = Model::new(base, cells);
-        let mut tree: MapleTree<u64, Number, Pool, Fanout<4>> = MapleTree::new();
+        let mut tree: MapleTree<u64, Number, Pool, Fanout<4>> = MapleTree::new_in(Pool::new());
         // At least three slots: trees without nodes have states of their own, tried below.
         for i in 0..rng.below(12) + 2 {
             let first = if i == 0 { 1 } else { rng.below(cells) };
@@ -290,7 +290,7 @@ fn limits_change_on_the_way() {
 /// A loop that erases and stores as it goes misses nothing and sees nothing twice.
 #[test]
 fn changes_while_iterating() {
-    let mut tree: MapleTree<u32, Number, Pool, Fanout<4>> = MapleTree::with_gaps();
+    let mut tree: MapleTree<u32, Number, Pool, Fanout<4>> = MapleTree::with_gaps_in(Pool::new());
     for i in 0..40 {
         tree.insert_range(i * 10..i * 10 + 5, i as Number).unwrap();
     }
@@ -486,7 +486,7 @@ fn gaps() {
 #[test]
 fn a_readers_cursor() {
     let tree: SyncMapleTree<u32, Number, Waiting, SharedPool, spin::Mutex<()>, Fanout<4>> =
-        SyncMapleTree::new(Waiting::new());
+        SyncMapleTree::new_in(Waiting::new(), SharedPool::new());
     for i in 0..20 {
         tree.write()
             .insert_range(i * 10..i * 10 + 10, i as Number)

@@ -63,7 +63,10 @@ fn both_ends<K: Key, S: Shape>(seed: u64, gaps: bool) {
                 seen
             });
             assert_eq!(folded, Vec::from(model.clone()));
-            let shared: Vec<_> = map.range_mut(lo..=hi).collect();
+            let shared: Vec<_> = map
+                .range_mut(lo..=hi)
+                .map(|(range, v)| (range, *v))
+                .collect();
             assert_eq!(shared, folded);
             // From both ends, in runs of one to eight, then the rest in one of three ways.
             let mut iter = map.range(lo..=hi);

@@ -120,7 +120,7 @@ fn a_tiny_tree_stays_tiny_and_a_large_one_wastes_little() {
 /// A node that is given back is the next to be taken: to and fro costs no memory.
 #[test]
 fn nodes_are_used_again() {
-    let mut tree: MapleTree<u64, Number, Pool, Fanout<4>> = MapleTree::with_gaps();
+    let mut tree: MapleTree<u64, Number, Pool, Fanout<4>> = MapleTree::with_gaps_in(Pool::new());
     let mut most = 0;
     for round in 0..6 {
         for i in 0..MANY / 10 {

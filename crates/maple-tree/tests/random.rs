@@ -287,7 +287,8 @@ fn small_fanouts() {
 fn values_are_dropped_once() {
     let count = Count::default();
     let mut rng = Rng(12);
-    let mut tree: MapleTree<u32, Box<Alive>, Pool, Fanout<4>> = MapleTree::with_gaps();
+    let mut tree: MapleTree<u32, Box<Alive>, Pool, Fanout<4>> =
+        MapleTree::with_gaps_in(Pool::new());
     for _ in 0..if cfg!(miri) { 30 } else { 4000 } {
         let first = rng.below(100) as u32;
         let last = first + rng.below(8) as u32;
@@ -341,7 +342,7 @@ fn grow() {
 /// Whole-map helpers.
 #[test]
 fn retain_extend_and_holes() {
-    let mut tree: MapleTree<u32, Number, Pool, Fanout<4>> = MapleTree::with_gaps();
+    let mut tree: MapleTree<u32, Number, Pool, Fanout<4>> = MapleTree::with_gaps_in(Pool::new());
     tree.try_extend((0..50).map(|i| (i * 10..i * 10 + 6, i as Number)))
         .unwrap();
     let error = tree.try_extend([(700..710, 1), (3..5, 2), (800..810, 3)]);
@@ -352,7 +353,7 @@ fn retain_extend_and_holes() {
         [6..=9, 16..=19, 26..=29]
     );
     assert_eq!(tree.holes(705..).collect::<Vec<_>>(), [710..=u32::MAX]);
-    tree.retain(|_, v| v % 2 == 0).unwrap();
+    tree.retain(|_, v| *v % 2 == 0).unwrap();
     tree.check().unwrap();
     assert!(tree.iter().all(|(_, v)| v % 2 == 0));
     assert_eq!(tree.len(), 25);

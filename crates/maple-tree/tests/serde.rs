@@ -24,7 +24,7 @@ fn round_trips<K: Key + Serialize + DeserializeOwned, S: Shape>(base: K) {
         }
         // Parts of one entry on both sides of another are two.
         let map: MapleTree<K, Number, maple_tree::alloc::Pool, S> =
-            MapleTree::try_from_sorted(model.entries()).unwrap();
+            MapleTree::try_from_sorted_in(model.entries(), Default::default()).unwrap();
         let text = serde_json::to_string(&map).unwrap();
         let plain: Vec<(K, K, Number)> = serde_json::from_str(&text).unwrap();
         assert!(
@@ -38,7 +38,8 @@ fn round_trips<K: Key + Serialize + DeserializeOwned, S: Shape>(base: K) {
         compare(&model, &read, &|| text.clone());
         let shared: SyncMapleTree<K, Number, Waiting> = serde_json::from_str(&text).unwrap();
         assert_eq!(serde_json::to_string(&shared).unwrap(), text);
-        let mut gaps: MapleTree<K, Number, maple_tree::alloc::Pool, S> = MapleTree::with_gaps();
+        let mut gaps: MapleTree<K, Number, maple_tree::alloc::Pool, S> =
+            MapleTree::with_gaps_in(Default::default());
         gaps.insert(K::ONE, 5).unwrap();
         gaps.deserialize_into(&mut serde_json::Deserializer::from_str(&text))
             .unwrap();
@@ -60,7 +61,7 @@ fn kinds_of_values() {
     fn of<V>(map: MapleTree<u32, V>, text: &str)
     where
         V: maple_tree::Value + DeserializeOwned,
-        for<'a> V::Ref<'a>: Serialize + PartialEq + Debug,
+        for<'a> maple_tree::Ref<'a, V>: Serialize + PartialEq + Debug,
     {
         assert_eq!(serde_json::to_string(&map).unwrap(), text);
         assert_eq!(

@@ -346,7 +346,7 @@ fn change<K: Key, S: Shape>(
             }
             10 => match map.get_mut(key) {
                 Ok(found) => {
-                    assert_eq!(found, there);
+                    assert_eq!(found.copied(), there);
                     true
                 }
                 Err(_) => false,

@@ -309,7 +309,8 @@ fn high_trees_need_little_stack() {
     // A write takes the path at most four times; nothing recurses deeper than the tree is high.
     let stack = if cfg!(miri) { 1 << 20 } else { 48 << 10 };
     let work = move || {
-        let mut map: CowMapleTree<u128, u16, Global, Fanout<4>> = CowMapleTree::with_gaps();
+        let mut map: CowMapleTree<u128, u16, Global, Fanout<4>> =
+            CowMapleTree::with_gaps_in(Global);
         for i in 0..n {
             map.insert_range(i * 3..i * 3 + 2, i as u16).unwrap();
         }

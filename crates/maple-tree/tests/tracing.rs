@@ -104,7 +104,7 @@ fn events() {
         nodes.allow(usize::MAX);
         assert!(notes.take().last().unwrap().ends_with("made=false"));
         let copy: MapleTree<u32, Number, Global, Fanout<4>> =
-            MapleTree::try_from_sorted(map.iter()).unwrap();
+            MapleTree::try_from_sorted_in(map.iter(), Global).unwrap();
         assert!(notes.take()[0].starts_with("DEBUG built height="));
         let shared: SyncMapleTree<u32, Number, Waiting, Global, spin::Mutex<()>, Fanout<4>> =
             SyncMapleTree::from_exclusive(copy, Waiting::new());

@@ -189,7 +189,7 @@ macro_rules! changes {
             &mut self,
             range: impl RangeBounds<K>,
             value: V,
-            split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+            split: impl FnOnce(RangeInclusive<K>, $crate::Ref<'_, V>) -> Option<V>,
         ) -> Result<(), StoreError<V>> {
             store::store_splitting(self, inclusive(&range), value, split)
         }
@@ -215,7 +215,7 @@ macro_rules! changes {
             &mut self,
             range: impl RangeBounds<K>,
             value: V,
-            same: impl FnMut(V::Ref<'_>, V::Ref<'_>) -> bool,
+            same: impl FnMut($crate::Ref<'_, V>, $crate::Ref<'_, V>) -> bool,
         ) -> Result<RangeInclusive<K>, StoreError<V>> {
             store::store_coalescing(self, inclusive(&range), value, same, |_, _, word| {
                 Self::discard(word)
@@ -239,7 +239,7 @@ macro_rules! changes {
             &mut self,
             range: impl RangeBounds<K>,
             value: V,
-            same: impl FnMut(V::Ref<'_>, V::Ref<'_>) -> bool,
+            same: impl FnMut($crate::Ref<'_, V>, $crate::Ref<'_, V>) -> bool,
         ) -> Result<RangeInclusive<K>, InsertError<V>> {
             store::insert_coalescing(self, inclusive(&range), value, same, |_, _, word| {
                 Self::discard(word)
@@ -307,7 +307,7 @@ macro_rules! changes {
         pub fn erase_range_splitting(
             &mut self,
             range: impl RangeBounds<K>,
-            split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+            split: impl FnOnce(RangeInclusive<K>, $crate::Ref<'_, V>) -> Option<V>,
         ) -> Result<(), EraseError> {
             store::erase_splitting(self, inclusive(&range), split)
         }

@@ -1,5 +1,6 @@
 //! Iterators over entries.
 
+use core::fmt;
 use core::iter::FusedIterator;
 use core::marker::PhantomData;
 use core::ops::RangeInclusive;
@@ -7,7 +8,7 @@ use core::ptr::NonNull;
 
 use crate::base::key::Key;
 use crate::base::shape::{Native, Shape};
-use crate::base::value::Value;
+use crate::base::value::{Mut, Ref, Value};
 use crate::node::tree::{RawTree, Root};
 use crate::read::iterate::by_leaf::Scan;
 use crate::read::walk::{Found, Place, descend};
@@ -31,7 +32,7 @@ impl<'a, K: Key, V: Value, S: Shape> Iter<'a, K, V, S> {
 }
 
 impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for Iter<'a, K, V, S> {
-    type Item = (RangeInclusive<K>, V::Ref<'a>);
+    type Item = (RangeInclusive<K>, Ref<'a, V>);
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
@@ -60,7 +61,28 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for Iter<'a, K, V, S> {
 
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        self.scan.size_hint()
+        // SAFETY: as in `next`.
+        unsafe { self.scan.size_hint(self.tree) }
+    }
+}
+
+impl<K: Key, V: Value, S: Shape> Clone for Iter<'_, K, V, S> {
+    fn clone(&self) -> Self {
+        Self {
+            tree: self.tree,
+            scan: self.scan,
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<'a, K: Key, V: Value, S: Shape> fmt::Debug for Iter<'a, K, V, S>
+where
+    Ref<'a, V>: fmt::Debug,
+{
+    /// What is still to come.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.clone()).finish()
     }
 }
 
@@ -97,16 +119,32 @@ impl<'a, K: Key, V: Value, S: Shape> IterMut<'a, K, V, S> {
 }
 
 impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for IterMut<'a, K, V, S> {
-    type Item = (RangeInclusive<K>, V::Mut<'a>);
+    type Item = (RangeInclusive<K>, Mut<'a, V>);
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        // SAFETY: nobody writes the tree while it is borrowed for `'a`.
-        let found = unsafe { self.scan.next(self.tree) }?;
-        let raw = NonNull::new(found.word)?;
-        // SAFETY: words in the tree are values, the tree is exclusively borrowed for `'a`, and a traversal
-        // yields each entry once.
-        Some((found.first..=found.last, unsafe { V::borrow_mut(raw) }))
+        // SAFETY: nobody else uses the tree while it is exclusively borrowed for `'a`.
+        let (found, slot) = unsafe { self.scan.next_mut(self.tree) }?;
+        // SAFETY: words in the tree are values, the tree is exclusively borrowed for `'a`, and a scan yields each entry once and does
+        // not read its slot again.
+        Some((found.first..=found.last, unsafe { V::borrow_mut(slot) }))
+    }
+
+    fn count(self) -> usize {
+        // SAFETY: as in `next`.
+        unsafe { self.scan.count(self.tree) }
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        // SAFETY: as in `next`.
+        unsafe { self.scan.size_hint(self.tree) }
+    }
+}
+
+impl<K: Key, V: Value, S: Shape> fmt::Debug for IterMut<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("IterMut").finish_non_exhaustive()
     }
 }
 
@@ -114,14 +152,67 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> DoubleEndedIterator for IterMut<'a, K,
     #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
         // SAFETY: as in `next`.
-        let found = unsafe { self.scan.next_back(self.tree) }?;
-        let raw = NonNull::new(found.word)?;
+        let (found, slot) = unsafe { self.scan.next_back_mut(self.tree) }?;
         // SAFETY: as in `next`.
-        Some((found.first..=found.last, unsafe { V::borrow_mut(raw) }))
+        Some((found.first..=found.last, unsafe { V::borrow_mut(slot) }))
     }
 }
 
 impl<'a, K: Key, V: Value + 'a, S: Shape> FusedIterator for IterMut<'a, K, V, S> {}
+
+/// The values of what an iterator over entries yields. Made by [`values`](crate::MapleTree::values),
+/// [`values_mut`](crate::MapleTree::values_mut) and [`into_values`](crate::MapleTree::into_values).
+#[derive(Clone, Debug)]
+#[must_use = "iterators are lazy and do nothing unless consumed"]
+pub struct Values<I>(pub(crate) I);
+
+/// The ranges of what an iterator over entries yields. Made by [`ranges`](crate::MapleTree::ranges) and
+/// [`into_ranges`](crate::MapleTree::into_ranges).
+#[derive(Clone, Debug)]
+#[must_use = "iterators are lazy and do nothing unless consumed"]
+pub struct Ranges<I>(pub(crate) I);
+
+/// One half of what an iterator over pairs yields.
+macro_rules! half {
+    ($half:ident, $place:tt, $item:ident) => {
+        impl<I: Iterator<Item = (R, T)>, R, T> Iterator for $half<I> {
+            type Item = $item;
+
+            #[inline]
+            fn next(&mut self) -> Option<$item> {
+                self.0.next().map(|entry| entry.$place)
+            }
+
+            #[inline]
+            fn fold<B, F: FnMut(B, $item) -> B>(self, init: B, mut f: F) -> B {
+                self.0.fold(init, |folded, entry| f(folded, entry.$place))
+            }
+
+            fn count(self) -> usize {
+                self.0.count()
+            }
+
+            #[inline]
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                self.0.size_hint()
+            }
+        }
+
+        impl<I: DoubleEndedIterator<Item = (R, T)>, R, T> DoubleEndedIterator for $half<I> {
+            #[inline]
+            fn next_back(&mut self) -> Option<$item> {
+                self.0.next_back().map(|entry| entry.$place)
+            }
+        }
+
+        impl<I: ExactSizeIterator<Item = (R, T)>, R, T> ExactSizeIterator for $half<I> {}
+
+        impl<I: FusedIterator<Item = (R, T)>, R, T> FusedIterator for $half<I> {}
+    };
+}
+
+half!(Values, 1, T);
+half!(Ranges, 0, R);
 
 /// Holes in order, with their whole ranges. Made by [`MapleTree::holes`](crate::MapleTree::holes).
 pub struct Holes<'a, K: Key, S: Shape = Native> {
@@ -132,10 +223,18 @@ pub struct Holes<'a, K: Key, S: Shape = Native> {
     place: Option<Place<K, S>>,
 }
 
-// SAFETY: it only reads a tree that any thread may read; the leaf is one of the tree's, which stays as long as the borrow.
-unsafe impl<K: Key, S: Shape> Send for Holes<'_, K, S> {}
-// SAFETY: as above; through a shared reference nothing is done at all.
-unsafe impl<K: Key, S: Shape> Sync for Holes<'_, K, S> {}
+impl<K: Key, S: Shape> Clone for Holes<'_, K, S> {
+    fn clone(&self) -> Self {
+        Self { ..*self }
+    }
+}
+
+impl<K: Key, S: Shape> fmt::Debug for Holes<'_, K, S> {
+    /// What is still to come.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.clone()).finish()
+    }
+}
 
 impl<'a, K: Key, S: Shape> Holes<'a, K, S> {
     pub(crate) fn new(tree: &'a RawTree<K, S>, bounds: Option<(K, K)>) -> Self {
@@ -191,7 +290,7 @@ impl<K: Key, S: Shape> FusedIterator for Holes<'_, K, S> {}
 impl<'a, K: Key, V: Value, A: crate::alloc::NodeAlloc, S: Shape> IntoIterator
     for &'a crate::MapleTree<K, V, A, S>
 {
-    type Item = (RangeInclusive<K>, V::Ref<'a>);
+    type Item = (RangeInclusive<K>, Ref<'a, V>);
     type IntoIter = Iter<'a, K, V, S>;
 
     fn into_iter(self) -> Iter<'a, K, V, S> {
@@ -202,7 +301,7 @@ impl<'a, K: Key, V: Value, A: crate::alloc::NodeAlloc, S: Shape> IntoIterator
 impl<'a, K: Key, V: Value, A: crate::alloc::NodeAlloc, S: Shape> IntoIterator
     for &'a mut crate::MapleTree<K, V, A, S>
 {
-    type Item = (RangeInclusive<K>, V::Mut<'a>);
+    type Item = (RangeInclusive<K>, Mut<'a, V>);
     type IntoIter = IterMut<'a, K, V, S>;
 
     fn into_iter(self) -> IterMut<'a, K, V, S> {

@@ -9,7 +9,7 @@ use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use crate::base::key::Key;
-use crate::base::value::Value;
+use crate::base::value::{Ref, Value};
 use crate::node::Word;
 use crate::read::walk::Found;
 
@@ -19,7 +19,7 @@ use crate::read::walk::Found;
 ///
 /// `word` is that of a value which is neither removed from its tree nor viewed exclusively for `'a`.
 #[inline]
-pub(crate) unsafe fn view<'a, V: Value + 'a>(word: Word) -> Option<V::Ref<'a>> {
+pub(crate) unsafe fn view<'a, V: Value + 'a>(word: Word) -> Option<Ref<'a, V>> {
     // SAFETY: the caller's promise.
     NonNull::new(word).map(|raw| unsafe { V::borrow(raw) })
 }
@@ -32,7 +32,7 @@ pub(crate) unsafe fn view<'a, V: Value + 'a>(word: Word) -> Option<V::Ref<'a>> {
 #[inline]
 pub(crate) unsafe fn entry<'a, K: Key, V: Value + 'a>(
     found: Found<K>,
-) -> Option<(RangeInclusive<K>, V::Ref<'a>)> {
+) -> Option<(RangeInclusive<K>, Ref<'a, V>)> {
     // SAFETY: the caller's promise.
     Some((found.first..=found.last, unsafe { view::<V>(found.word) }?))
 }
@@ -51,7 +51,7 @@ macro_rules! look_ups {
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         #[inline]
-        pub fn get(&self, key: K) -> Option<V::Ref<'_>> {
+        pub fn get(&self, key: K) -> Option<$crate::Ref<'_, V>> {
             // SAFETY: words in the tree are values, which stay while `self` is borrowed.
             unsafe { $crate::face::look_ups::view::<V>(self.raw().load(key)) }
         }
@@ -67,7 +67,7 @@ macro_rules! look_ups {
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         #[inline]
-        pub fn get_many<const N: usize>(&self, keys: [K; N]) -> [Option<V::Ref<'_>>; N] {
+        pub fn get_many<const N: usize>(&self, keys: [K; N]) -> [Option<$crate::Ref<'_, V>>; N] {
             self.raw()
                 .load_many(&keys)
                 // SAFETY: as in `get`.
@@ -102,7 +102,10 @@ macro_rules! look_ups {
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         #[inline]
-        pub fn get_range(&self, key: K) -> Option<(core::ops::RangeInclusive<K>, V::Ref<'_>)> {
+        pub fn get_range(
+            &self,
+            key: K,
+        ) -> Option<(core::ops::RangeInclusive<K>, $crate::Ref<'_, V>)> {
             // SAFETY: as in `get`.
             unsafe { $crate::face::look_ups::entry::<K, V>(self.raw().lookup(key)) }
         }
@@ -149,7 +152,7 @@ macro_rules! look_ups {
         pub fn find(
             &self,
             bounds: impl core::ops::RangeBounds<K>,
-        ) -> Option<(core::ops::RangeInclusive<K>, V::Ref<'_>)> {
+        ) -> Option<(core::ops::RangeInclusive<K>, $crate::Ref<'_, V>)> {
             let bounds = $crate::base::bounds::inclusive(&bounds)?;
             // SAFETY: as in `get`.
             unsafe { $crate::face::look_ups::entry::<K, V>(self.raw().find_up(bounds)?) }
@@ -166,7 +169,7 @@ macro_rules! look_ups {
         pub fn find_rev(
             &self,
             bounds: impl core::ops::RangeBounds<K>,
-        ) -> Option<(core::ops::RangeInclusive<K>, V::Ref<'_>)> {
+        ) -> Option<(core::ops::RangeInclusive<K>, $crate::Ref<'_, V>)> {
             let bounds = $crate::base::bounds::inclusive(&bounds)?;
             // SAFETY: as in `get`.
             unsafe { $crate::face::look_ups::entry::<K, V>(self.raw().find_down(bounds)?) }
@@ -216,7 +219,7 @@ macro_rules! look_ups {
         /// assert_eq!(map.first(), Some((10..=19, 1)));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn first(&self) -> Option<(core::ops::RangeInclusive<K>, V::Ref<'_>)> {
+        pub fn first(&self) -> Option<(core::ops::RangeInclusive<K>, $crate::Ref<'_, V>)> {
             self.find(..)
         }
 
@@ -228,7 +231,7 @@ macro_rules! look_ups {
         /// assert_eq!(map.last(), Some((40..=49, 3)));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn last(&self) -> Option<(core::ops::RangeInclusive<K>, V::Ref<'_>)> {
+        pub fn last(&self) -> Option<(core::ops::RangeInclusive<K>, $crate::Ref<'_, V>)> {
             self.find_rev(..)
         }
 
@@ -268,8 +271,8 @@ macro_rules! look_ups {
         /// assert_eq!(map.values().sum::<u32>(), 6);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn values(&self) -> impl DoubleEndedIterator<Item = V::Ref<'_>> {
-            self.iter().map(|(_, value)| value)
+        pub fn values(&self) -> $crate::Values<$iter<'_, K, V, S>> {
+            $crate::Values(self.iter())
         }
 
         /// The ranges that entries cover, in order, from both ends: what the keys are to a `BTreeMap`.
@@ -280,8 +283,8 @@ macro_rules! look_ups {
         /// assert_eq!(map.ranges().collect::<Vec<_>>(), [10..=19, 20..=29, 40..=49]);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn ranges(&self) -> impl DoubleEndedIterator<Item = core::ops::RangeInclusive<K>> {
-            self.iter().map(|(range, _)| range)
+        pub fn ranges(&self) -> $crate::Ranges<$iter<'_, K, V, S>> {
+            $crate::Ranges(self.iter())
         }
 
         /// The holes that intersect `bounds`, in order, with their whole ranges. O(log n) for each entry or hole passed.

@@ -9,7 +9,7 @@
 //! | [`words`] | the tree of words itself, for shells in other languages |
 //!
 //! What the faces have in common is written once: [`host`] says what a map is to a write, [`store`] takes values to words and through plan, reserve and apply; [`look_ups`] and
-//! [`changes`] are the methods that every face has; [`iter`] holds the iterators.
+//! [`changes`] are the methods that every face has; [`iter`] holds the iterators; `threads` says what may go to other threads.
 //!
 //! May know: all other rooms. Among the faces, `sync` and `snap` may know `map`; none of the rest knows another.
 
@@ -22,5 +22,6 @@ pub(crate) mod map;
 pub(crate) mod snap;
 pub(crate) mod store;
 pub(crate) mod sync;
+mod threads;
 #[cfg(not(samara_loom))]
 pub mod words;

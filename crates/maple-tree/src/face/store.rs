@@ -9,7 +9,7 @@ use crate::alloc::reserve::AllocError;
 use crate::base::error::{EraseError, InsertError, StoreError};
 use crate::base::key::Key;
 use crate::base::shape::Shape;
-use crate::base::value::Value;
+use crate::base::value::{Ref, Value};
 use crate::face::host::Host;
 use crate::face::look_ups::view;
 use crate::node::tree::RawTree;
@@ -253,7 +253,7 @@ pub(crate) fn store_coalescing<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     range: Option<(K, K)>,
     value: V,
-    same: impl FnMut(V::Ref<'_>, V::Ref<'_>) -> bool,
+    same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
     taken: impl FnMut(K, K, Word),
 ) -> Result<RangeInclusive<K>, StoreError<V>> {
     let Some(range) = range else {
@@ -270,7 +270,7 @@ pub(crate) fn insert_coalescing<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     range: Option<(K, K)>,
     value: V,
-    same: impl FnMut(V::Ref<'_>, V::Ref<'_>) -> bool,
+    same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
     taken: impl FnMut(K, K, Word),
 ) -> Result<RangeInclusive<K>, InsertError<V>> {
     let Some((first, last)) = range else {
@@ -302,7 +302,7 @@ impl<V: Value> Held<V> {
         }
     }
 
-    fn view(&self) -> V::Ref<'_> {
+    fn view(&self) -> Ref<'_, V> {
         // SAFETY: the word is that of a value which this owns, and `self` is borrowed.
         unsafe { V::borrow(self.raw) }
     }
@@ -353,7 +353,7 @@ fn coalesced<K: Key, V: Value, S: Shape>(
     tree: &RawTree<K, S>,
     (first, last): (K, K),
     value: &Held<V>,
-    mut same: impl FnMut(V::Ref<'_>, V::Ref<'_>) -> bool,
+    mut same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
 ) -> (K, K) {
     let mut same_at = |key: Option<K>| {
         let found = tree.lookup(key?);
@@ -374,7 +374,7 @@ pub(crate) fn store_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     range: Option<(K, K)>,
     value: V,
-    split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+    split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
 ) -> Result<(), StoreError<V>> {
     let refused = match range {
         Some(range) => splitting(host, range, Stored(Held::new(value)), split),
@@ -417,7 +417,7 @@ pub(crate) fn erase<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
 pub(crate) fn erase_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     range: Option<(K, K)>,
-    split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+    split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
 ) -> Result<(), EraseError> {
     let range = range.ok_or(EraseError::EmptyRange)?;
     splitting(host, range, Hole, split).map_err(|(refused, Hole)| match refused {
@@ -437,7 +437,7 @@ fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     host: &mut H,
     (first, last): (K, K),
     new: N,
-    split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+    split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
 ) -> Result<(), (Refused, N)> {
     let word = new.word();
     let at = host.tree().slot_at(first);

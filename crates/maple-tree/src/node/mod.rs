@@ -43,7 +43,7 @@ use core::hint::select_unpredictable;
 use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
-use crate::base::atomic::Ordering;
+use crate::base::atomic::{Ordering, Slot, memory_of};
 use crate::base::key::Key;
 use crate::base::shape::Shape;
 use cells::Cells;
@@ -325,6 +325,14 @@ impl<K: Key, S: Shape> Node<K, S> {
         debug_assert!(i < self.capacity());
         // SAFETY: `i` is below the capacity.
         unsafe { self.cells.slot(self.kind, i) }.load(Ordering::Acquire)
+    }
+
+    /// Where the word in slot `i` is. Only for who has the tree for himself.
+    #[inline(always)]
+    pub(crate) fn slot_memory(self, i: usize) -> Slot {
+        debug_assert!(i < self.capacity());
+        // SAFETY: `i` is below the capacity.
+        memory_of(unsafe { self.cells.slot(self.kind, i) })
     }
 
     /// Which slots of a leaf hold entries: bit `i` for slot `i`.

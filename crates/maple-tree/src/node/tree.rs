@@ -2,10 +2,10 @@
 
 use core::marker::PhantomData;
 
-use crate::base::atomic::{AtomicPtr, AtomicU32, Ordering};
+use crate::base::atomic::{AtomicPtr, AtomicU32, Ordering, Slot, memory_of};
 use crate::base::key::Key;
 use crate::base::shape::Shape;
-use crate::node::{Kind, NULL, Node, Word, is_node};
+use crate::node::{Geometry, Kind, NULL, Node, Word, is_node};
 
 /// Bits of the flags word. They are those of Linux's `ma_flags`.
 pub(crate) mod flags {
@@ -55,6 +55,12 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         self.root.load(Ordering::Acquire)
     }
 
+    /// Where the root word is. Only for who has the tree for himself.
+    #[inline(always)]
+    pub(crate) fn root_memory(&self) -> Slot {
+        memory_of(&self.root)
+    }
+
     #[inline(always)]
     pub(crate) fn root(&self) -> Root<K, S> {
         let word = self.root_word();
@@ -100,6 +106,20 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     #[inline]
     pub(crate) fn height(&self) -> u32 {
         (self.flags.load(Ordering::Relaxed) & flags::HEIGHT_MASK) >> flags::HEIGHT_SHIFT
+    }
+
+    /// As many entries as nodes of so many levels can hold. The number itself is not kept: it would cost every write something.
+    pub(crate) fn most_entries(&self) -> usize {
+        let height = self.height();
+        match self.root() {
+            Root::Empty => 0,
+            Root::Single(_) => 1,
+            Root::Node(_) => {
+                let leaf = Geometry::<K, S>::slots(Kind::Leaf);
+                let inner = Geometry::<K, S>::slots(self.inner_kind());
+                leaf.saturating_mul(inner.saturating_pow(height.saturating_sub(1)))
+            }
+        }
     }
 
     /// Whether the nodes keep the sizes of holes.

@@ -1,5 +1,6 @@
 //! The read path: down to a leaf, and from leaf to leaf. Nothing here writes.
 
+use crate::base::atomic::Slot;
 use crate::base::key::Key;
 use crate::base::shape::Shape;
 use crate::node::prefetch;
@@ -48,6 +49,32 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             Root::Node(root) => {
                 let leaf = leaf_at(root, key);
                 leaf.slot(leaf.search(key))
+            }
+        }
+    }
+
+    /// Where the word of the entry at `key` is. Only for who has the tree for himself.
+    #[inline]
+    pub(crate) fn slot_memory(&self, key: K) -> Option<Slot> {
+        match self.root() {
+            Root::Single(_) if key == K::MIN => Some(self.root_memory()),
+            Root::Empty | Root::Single(_) => None,
+            Root::Node(root) => {
+                let leaf = leaf_at(root, key);
+                let i = leaf.search(key);
+                (!leaf.slot(i).is_null()).then(|| leaf.slot_memory(i))
+            }
+        }
+    }
+
+    /// As [`slot_memory`](Self::slot_memory), at a key where an entry is.
+    #[inline]
+    pub(crate) fn entry_memory(&self, key: K) -> Slot {
+        match self.root() {
+            Root::Empty | Root::Single(_) => self.root_memory(),
+            Root::Node(root) => {
+                let leaf = leaf_at(root, key);
+                leaf.slot_memory(leaf.search(key))
             }
         }
     }

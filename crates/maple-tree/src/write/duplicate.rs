@@ -14,7 +14,7 @@ use crate::alloc::NodeAlloc;
 use crate::alloc::reserve::{AllocError, Reserve};
 use crate::base::key::Key;
 use crate::base::shape::Shape;
-use crate::base::value::Value;
+use crate::base::value::{Ref, Value};
 use crate::node::prefetch;
 use crate::node::tree::{RawTree, Root};
 use crate::node::{Kind, LAYOUT, NULL, Node, NodeMut, Word, is_leaf_word};
@@ -505,7 +505,7 @@ impl<F, V> CopyWith<F, V> {
 impl<K, V, E, F> Copier<K> for CopyWith<F, V>
 where
     V: Value,
-    F: FnMut(RangeInclusive<K>, V::Ref<'_>) -> Result<Option<V>, E>,
+    F: FnMut(RangeInclusive<K>, Ref<'_, V>) -> Result<Option<V>, E>,
 {
     type Error = E;
 

@@ -12,7 +12,7 @@ use crate::alloc::reserve::{AllocError, Reserve};
 use crate::base::error::EraseError;
 use crate::base::key::Key;
 use crate::base::shape::Shape;
-use crate::base::value::Value;
+use crate::base::value::{Ref, Value};
 use crate::face::look_ups::view;
 use crate::node::Word;
 use crate::node::tree::RawTree;
@@ -99,7 +99,7 @@ pub(crate) unsafe fn merge<K: Key, V: Value, S: Shape, A: NodeAlloc>(
     lower: &RawTree<K, S>,
     upper: &RawTree<K, S>,
     alloc: &A,
-    mut split: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+    mut split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
 ) -> Result<Merged<K>, EraseError> {
     let mut covered = Vec::new();
     let mut made = Made::<V>::new();
@@ -170,7 +170,7 @@ pub(crate) unsafe fn upper_part<K: Key, V: Value, S: Shape, A: NodeAlloc>(
     tree: &RawTree<K, S>,
     key: K,
     alloc: &A,
-    split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+    split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
 ) -> Result<(Word, u32), EraseError> {
     // Only the first entry can begin before `key`.
     let mut split = Some(split);
@@ -199,7 +199,7 @@ pub(crate) unsafe fn upper_copies<K: Key, V: Value, S: Shape, A: NodeAlloc>(
     tree: &RawTree<K, S>,
     key: K,
     alloc: &A,
-    mut copy: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+    mut copy: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
 ) -> Result<(Word, u32), EraseError> {
     // SAFETY: nobody writes the tree, and words in it are values (the caller's promise).
     unsafe {

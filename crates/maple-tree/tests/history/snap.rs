@@ -8,7 +8,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use maple_tree::{
-    CowMapleTree, Duplicate, EraseError, Fanout, InsertError, Key, Native, Shape, StoreError, Value,
+    CowMapleTree, Duplicate, EraseError, Fanout, InsertError, Key, Native, Shape, StoreError,
+    Value, View,
 };
 
 use super::{Bytes, Countdown, Mint, Model, Nodes, Slot, Token};
@@ -62,11 +63,13 @@ struct Frail {
 
 struct Held(Box<Frail>);
 
+impl<'a> View<'a> for Held {
+    type Ref = &'a Frail;
+    type Mut = &'a mut Frail;
+}
+
 // SAFETY: everything is left to the box.
 unsafe impl Value for Held {
-    type Ref<'a> = &'a Frail;
-    type Mut<'a> = &'a mut Frail;
-
     fn into_raw(self) -> NonNull<()> {
         self.0.into_raw()
     }
@@ -81,9 +84,9 @@ unsafe impl Value for Held {
         unsafe { <Box<Frail> as Value>::borrow(raw) }
     }
 
-    unsafe fn borrow_mut<'a>(raw: NonNull<()>) -> &'a mut Frail {
+    unsafe fn borrow_mut<'a>(slot: NonNull<NonNull<()>>) -> &'a mut Frail {
         // SAFETY: the caller's promise is passed on.
-        unsafe { <Box<Frail> as Value>::borrow_mut(raw) }
+        unsafe { <Box<Frail> as Value>::borrow_mut(slot) }
     }
 }
 

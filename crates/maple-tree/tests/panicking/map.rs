@@ -295,9 +295,11 @@ fn made(ledger: &Ledger, sorted: bool) {
         (at..at + 5, ledger.bomb(i))
     });
     if sorted {
-        let _ = MapleTree::<u32, Box<Bomb>, Pool, Fanout<4>>::try_from_sorted(entries);
+        let _ =
+            MapleTree::<u32, Box<Bomb>, Pool, Fanout<4>>::try_from_sorted_in(entries, Pool::new());
     } else {
-        let _ = MapleTree::<u32, Box<Bomb>, Pool, Fanout<4>>::try_from_iter(entries);
+        let _ =
+            MapleTree::<u32, Box<Bomb>, Pool, Fanout<4>>::try_from_iter_in(entries, Pool::new());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use maple_tree::{CowMapleTree, Duplicate, Fanout, MapleTree};
+use maple_tree::{CowMapleTree, Duplicate, Fanout, MapleTree, Ref};
 
 use super::{Bomb, Countdown, Ledger, each_call, some, survives, tick};
 
@@ -11,7 +11,7 @@ type Cow<V> = CowMapleTree<u32, V, Arc<Countdown>, Fanout<4>>;
 /// How a bomb is held.
 trait Holder: Duplicate + 'static {
     fn hold(bomb: Box<Bomb>) -> Self;
-    fn bomb<'v>(view: &'v Self::Ref<'_>) -> &'v Bomb;
+    fn bomb<'v>(view: &'v Ref<'_, Self>) -> &'v Bomb;
 }
 
 impl Holder for Box<Bomb> {

@@ -12,7 +12,7 @@ use core::ops::{RangeBounds, RangeInclusive};
 use crate::base::bounds::inclusive;
 use crate::base::key::Key;
 use crate::base::shape::{Native, Shape};
-use crate::base::value::Value;
+use crate::base::value::{Ref, Value};
 use crate::face::look_ups::view;
 use crate::node::Word;
 use crate::node::tree::RawTree;
@@ -101,57 +101,57 @@ macro_rules! moves {
         }
 
         /// To the entry or hole at the index. O(log n), or O(1) in the same leaf.
-        pub fn walk(&mut self) -> Option<V::Ref<$show>> {
+        pub fn walk(&mut self) -> Option<Ref<$show, V>> {
             let word = self.at.walk(self.host.tree());
             self.show(word)
         }
 
         /// To the first entry at or after the index; from an entry found before, to the next one. It starts within `limit`, of which only the
         /// end counts.
-        pub fn find(&mut self, limit: impl RangeBounds<K>) -> Option<V::Ref<$show>> {
+        pub fn find(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
             let word = self.at.find(self.host.tree(), upper(&limit), false);
             self.show(word)
         }
 
         /// As [`find`](Self::find), but stops at holes as well (and gives `None`; the range is the hole's).
-        pub fn find_range(&mut self, limit: impl RangeBounds<K>) -> Option<V::Ref<$show>> {
+        pub fn find_range(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
             let word = self.at.find(self.host.tree(), upper(&limit), true);
             self.show(word)
         }
 
         /// To the last entry at or before the index; from an entry found before, to the one before. It ends within `limit`, of which only the
         /// start counts.
-        pub fn find_rev(&mut self, limit: impl RangeBounds<K>) -> Option<V::Ref<$show>> {
+        pub fn find_rev(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
             let word = self.at.find_rev(self.host.tree(), lower(&limit), false);
             self.show(word)
         }
 
         /// As [`find_rev`](Self::find_rev), but stops at holes as well.
-        pub fn find_range_rev(&mut self, limit: impl RangeBounds<K>) -> Option<V::Ref<$show>> {
+        pub fn find_range_rev(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
             let word = self.at.find_rev(self.host.tree(), lower(&limit), true);
             self.show(word)
         }
 
         /// To the next entry after what is at the index, which is skipped. It starts within `limit`, of which only the end counts.
-        pub fn next(&mut self, limit: impl RangeBounds<K>) -> Option<V::Ref<$show>> {
+        pub fn next(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
             let word = self.at.next(self.host.tree(), upper(&limit), false);
             self.show(word)
         }
 
         /// As [`next`](Self::next), but stops at holes as well.
-        pub fn next_range(&mut self, limit: impl RangeBounds<K>) -> Option<V::Ref<$show>> {
+        pub fn next_range(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
             let word = self.at.next(self.host.tree(), upper(&limit), true);
             self.show(word)
         }
 
         /// To the entry before what is at the index, which is skipped. It ends within `limit`, of which only the start counts.
-        pub fn prev(&mut self, limit: impl RangeBounds<K>) -> Option<V::Ref<$show>> {
+        pub fn prev(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
             let word = self.at.prev(self.host.tree(), lower(&limit), false);
             self.show(word)
         }
 
         /// As [`prev`](Self::prev), but stops at holes as well.
-        pub fn prev_range(&mut self, limit: impl RangeBounds<K>) -> Option<V::Ref<$show>> {
+        pub fn prev_range(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
             let word = self.at.prev(self.host.tree(), lower(&limit), true);
             self.show(word)
         }
@@ -169,7 +169,7 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Cursor<'a, K, V, S> {
         }
     }
 
-    fn show(&self, word: Word) -> Option<V::Ref<'a>> {
+    fn show(&self, word: Word) -> Option<Ref<'a, V>> {
         // SAFETY: words in the tree are values; what lent itself for `'a`, a map or a reader, keeps them.
         unsafe { view::<V>(word) }
     }

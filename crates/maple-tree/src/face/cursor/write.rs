@@ -10,7 +10,7 @@ use crate::base::bounds::inclusive;
 use crate::base::error::StoreError;
 use crate::base::key::Key;
 use crate::base::shape::Shape;
-use crate::base::value::Value;
+use crate::base::value::{Ref, Value};
 use crate::face::cursor::state::State;
 use crate::face::cursor::{Status, lower, moves, upper};
 use crate::face::host::{Nodes, Reserved};
@@ -72,7 +72,7 @@ where
         self.host.tree()
     }
 
-    fn show(&self, word: Word) -> Option<V::Ref<'_>> {
+    fn show(&self, word: Word) -> Option<Ref<'_, V>> {
         // SAFETY: words in the tree are values; it is changed only through this cursor, which is borrowed.
         unsafe { view::<V>(word) }
     }

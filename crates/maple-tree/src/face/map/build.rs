@@ -3,7 +3,7 @@
 use core::ops::RangeBounds;
 use core::ptr::NonNull;
 
-use crate::alloc::NodeAlloc;
+use crate::alloc::{NodeAlloc, Pool};
 use crate::base::bounds::inclusive;
 use crate::base::error::{InsertError, SortedError, StoreError};
 use crate::base::key::Key;
@@ -26,17 +26,17 @@ pub(super) enum Filled<K, V> {
     Alloc(V),
 }
 
-impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+impl<K: Key, V: Value> MapleTree<K, V> {
     /// A map out of entries that come in ascending order and do not overlap. O(n), with full leaves: the fastest way
-    /// to make a map.
+    /// to make a map. ([`try_extend`](MapleTree::try_extend) of an empty map does the same, with another allocator, or with gaps.)
     ///
     /// ```
     /// use maple_tree::{MapleTree, SortedError};
     ///
-    /// let map: MapleTree<u32, u32> = MapleTree::try_from_sorted((0..1000).map(|i| (10 * i..10 * i + 4, i)))?;
+    /// let map = MapleTree::try_from_sorted((0..1000u32).map(|i| (10 * i..10 * i + 4, i)))?;
     /// assert_eq!((map.len(), map.get(9993)), (1000, Some(999)));
     ///
-    /// let overlapping: Result<MapleTree<u32, u32>, _> = MapleTree::try_from_sorted([(0..5, 1), (4..9, 2)]);
+    /// let overlapping = MapleTree::try_from_sorted([(0..5u32, 1u32), (4..9, 2)]);
     /// assert_eq!(overlapping.err(), Some(SortedError::OutOfOrder(2)));
     /// # Ok::<(), SortedError<u32>>(())
     /// ```
@@ -47,11 +47,52 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// range is empty. The values before have been dropped.
     pub fn try_from_sorted<R: RangeBounds<K>>(
         entries: impl IntoIterator<Item = (R, V)>,
-    ) -> Result<Self, SortedError<V>>
-    where
-        A: Default,
-    {
-        let mut map = Self::default();
+    ) -> Result<Self, SortedError<V>> {
+        Self::try_from_sorted_in(entries, Pool::new())
+    }
+
+    /// A map out of entries that do not overlap. O(n) if they come in ascending order, else O(log n) for each that comes after
+    /// the first that does not.
+    ///
+    /// ```
+    /// use maple_tree::{InsertError, MapleTree};
+    ///
+    /// let map = MapleTree::try_from_iter([(40..50u32, 4u32), (10..20, 1)])?;
+    /// assert_eq!(map.first(), Some((10..=19, 1)));
+    /// # Ok::<(), InsertError<u32>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The value at which it ended comes back, if an entry before is in its way, if there is no memory, or if the range is empty. The
+    /// values before have been dropped.
+    pub fn try_from_iter<R: RangeBounds<K>>(
+        entries: impl IntoIterator<Item = (R, V)>,
+    ) -> Result<Self, InsertError<V>> {
+        Self::try_from_iter_in(entries, Pool::new())
+    }
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+    /// As [`try_from_sorted`](MapleTree::try_from_sorted), with nodes from `alloc`.
+    ///
+    /// ```
+    /// use maple_tree::alloc::Global;
+    /// use maple_tree::{MapleTree, SortedError};
+    ///
+    /// let map: MapleTree<u32, u32, Global> = MapleTree::try_from_sorted_in([(0..5, 1), (5..9, 2)], Global)?;
+    /// assert_eq!(map.len(), 2);
+    /// # Ok::<(), SortedError<u32>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`try_from_sorted`](MapleTree::try_from_sorted).
+    pub fn try_from_sorted_in<R: RangeBounds<K>>(
+        entries: impl IntoIterator<Item = (R, V)>,
+        alloc: A,
+    ) -> Result<Self, SortedError<V>> {
+        let mut map = Self::new_in(alloc);
         let refused = match map.fill(&mut entries.into_iter()) {
             Filled::All => return Ok(map),
             Filled::Unordered(_, value) => SortedError::OutOfOrder(value),
@@ -63,28 +104,25 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         Err(refused)
     }
 
-    /// A map out of entries that do not overlap. O(n) if they come in ascending order, else O(log n) for each that comes after
-    /// the first that does not.
+    /// As [`try_from_iter`](MapleTree::try_from_iter), with nodes from `alloc`.
     ///
     /// ```
+    /// use maple_tree::alloc::Global;
     /// use maple_tree::{InsertError, MapleTree};
     ///
-    /// let map: MapleTree<u32, u32> = MapleTree::try_from_iter([(40..50, 4), (10..20, 1)])?;
-    /// assert_eq!(map.first(), Some((10..=19, 1)));
+    /// let map: MapleTree<u32, u32, Global> = MapleTree::try_from_iter_in([(5..9, 2), (0..5, 1)], Global)?;
+    /// assert_eq!(map.len(), 2);
     /// # Ok::<(), InsertError<u32>>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// The value at which it ended comes back, if an entry before is in its way, if there is no memory, or if the range is empty. The
-    /// values before have been dropped.
-    pub fn try_from_iter<R: RangeBounds<K>>(
+    /// As [`try_from_iter`](MapleTree::try_from_iter).
+    pub fn try_from_iter_in<R: RangeBounds<K>>(
         entries: impl IntoIterator<Item = (R, V)>,
-    ) -> Result<Self, InsertError<V>>
-    where
-        A: Default,
-    {
-        let mut map = Self::default();
+        alloc: A,
+    ) -> Result<Self, InsertError<V>> {
+        let mut map = Self::new_in(alloc);
         match map.try_extend(entries) {
             Ok(()) => Ok(map),
             Err(refused) => {
@@ -236,12 +274,17 @@ where
 }
 
 /// As `from_iter`.
-impl<K, V, A, S, R, const N: usize> From<[(R, V); N]> for MapleTree<K, V, A, S>
+///
+/// ```
+/// use maple_tree::MapleTree;
+///
+/// let map = MapleTree::from([(0..10u64, 'a'), (10..20, 'b')]);
+/// assert_eq!(map.get(15), Some('b'));
+/// ```
+impl<K, V, R, const N: usize> From<[(R, V); N]> for MapleTree<K, V>
 where
     K: Key,
     V: Duplicate,
-    A: NodeAlloc + Default,
-    S: Shape,
     R: RangeBounds<K>,
 {
     fn from(entries: [(R, V); N]) -> Self {

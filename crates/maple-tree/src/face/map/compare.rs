@@ -6,7 +6,7 @@ use core::hash::{Hash, Hasher};
 use crate::alloc::NodeAlloc;
 use crate::base::key::Key;
 use crate::base::shape::Shape;
-use crate::base::value::Value;
+use crate::base::value::{Ref, Value};
 use crate::face::map::MapleTree;
 use crate::inspect::dump::Format;
 
@@ -14,7 +14,7 @@ use crate::inspect::dump::Format;
 /// ranges, whatever they hold.) O(n).
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> PartialEq for MapleTree<K, V, A, S>
 where
-    for<'a> V::Ref<'a>: PartialEq,
+    for<'a> Ref<'a, V>: PartialEq,
 {
     fn eq(&self, other: &Self) -> bool {
         self.iter().eq(other.iter())
@@ -22,13 +22,13 @@ where
 }
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Eq for MapleTree<K, V, A, S> where
-    for<'a> V::Ref<'a>: Eq
+    for<'a> Ref<'a, V>: Eq
 {
 }
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Hash for MapleTree<K, V, A, S>
 where
-    for<'a> V::Ref<'a>: Hash,
+    for<'a> Ref<'a, V>: Hash,
 {
     fn hash<H: Hasher>(&self, state: &mut H) {
         let mut entries: usize = 0;
@@ -56,7 +56,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> fmt::Display for MapleTree<K, V, 
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> fmt::Debug for MapleTree<K, V, A, S>
 where
-    for<'a> V::Ref<'a>: fmt::Debug,
+    for<'a> Ref<'a, V>: fmt::Debug,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()

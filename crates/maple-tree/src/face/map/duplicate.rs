@@ -7,7 +7,7 @@ use crate::alloc::reserve::AllocError;
 use crate::alloc::{Fork, NodeAlloc};
 use crate::base::key::Key;
 use crate::base::shape::Shape;
-use crate::base::value::{Duplicate, Value};
+use crate::base::value::{Duplicate, Ref, Value};
 use crate::face::map::MapleTree;
 use crate::face::map::build::no_memory;
 use crate::node::tree::{RawTree, flags};
@@ -33,7 +33,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// If there is no memory for a node, or with the closure's error. What had been made has been dropped.
     pub fn try_clone_with<E>(
         &self,
-        copy: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> Result<Option<V>, E>,
+        copy: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Result<Option<V>, E>,
     ) -> Result<Self, CloneError<E>>
     where
         A: Fork,

@@ -2,15 +2,15 @@
 
 use core::fmt;
 use core::ops::{RangeBounds, RangeInclusive};
-use core::ptr::NonNull;
 
 use crate::alloc::reserve::AllocError;
 use crate::alloc::{NodeAlloc, Pool};
+use crate::base::atomic::Slot;
 use crate::base::bounds::inclusive;
 use crate::base::error::InsertError;
 use crate::base::key::Key;
 use crate::base::shape::{Native, Shape};
-use crate::base::value::Value;
+use crate::base::value::{Mut, Ref, Value};
 use crate::face::map::MapleTree;
 use crate::face::store;
 use crate::read::iterate::by_entry::Traverse;
@@ -33,7 +33,8 @@ pub struct OccupiedEntry<'a, K: Key, V: Value, A: NodeAlloc = Pool, S: Shape = N
     map: &'a mut MapleTree<K, V, A, S>,
     first: K,
     last: K,
-    raw: NonNull<()>,
+    /// Where its word is.
+    slot: Slot,
 }
 
 /// A range where nothing is.
@@ -71,7 +72,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ///     Entry::Occupied(there) => assert_eq!(there.range(), 10..=19),
     ///     Entry::Vacant(_) => unreachable!(),
     /// }
-    /// assert_eq!(areas.entry_range(20..40).or_insert(2)?, 2);
+    /// assert_eq!(*areas.entry_range(20..40).or_insert(2)?, 2);
     /// assert_eq!(areas.get_range(39), Some((20..=39, 2)));
     /// # Ok::<(), InsertError<u32>>(())
     /// ```
@@ -79,13 +80,13 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// A range that holds no index is vacant, and inserting there fails with [`InsertError::EmptyRange`].
     pub fn entry_range(&mut self, range: impl RangeBounds<K>) -> Entry<'_, K, V, A, S> {
         let range = inclusive(&range);
-        let found = Traverse::<K, S>::new(range).next(&self.raw);
-        match found.and_then(|found| Some((found, NonNull::new(found.word)?))) {
-            Some((found, raw)) => Entry::Occupied(OccupiedEntry {
+        let found = Traverse::<K, S>::new(range).next_mut(&self.raw);
+        match found {
+            Some((found, slot)) => Entry::Occupied(OccupiedEntry {
                 map: self,
                 first: found.first,
                 last: found.last,
-                raw,
+                slot,
             }),
             None => Entry::Vacant(VacantEntry { map: self, range }),
         }
@@ -103,7 +104,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
 
     /// Shows the value that is there, to be changed, to `change`.
     #[must_use]
-    pub fn and_modify(mut self, change: impl FnOnce(V::Mut<'_>)) -> Self {
+    pub fn and_modify(mut self, change: impl FnOnce(Mut<'_, V>)) -> Self {
         if let Self::Occupied(entry) = &mut self {
             change(entry.get_mut());
         }
@@ -115,7 +116,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
     /// # Errors
     ///
     /// The value comes back if it was to be stored and there is no memory, or the range is empty.
-    pub fn or_insert(self, value: V) -> Result<V::Mut<'a>, InsertError<V>> {
+    pub fn or_insert(self, value: V) -> Result<Mut<'a, V>, InsertError<V>> {
         self.or_insert_with(|| value)
     }
 
@@ -124,7 +125,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
     /// # Errors
     ///
     /// As [`or_insert`](Entry::or_insert).
-    pub fn or_insert_with(self, make: impl FnOnce() -> V) -> Result<V::Mut<'a>, InsertError<V>> {
+    pub fn or_insert_with(self, make: impl FnOnce() -> V) -> Result<Mut<'a, V>, InsertError<V>> {
         match self {
             Self::Occupied(entry) => Ok(entry.into_mut()),
             Self::Vacant(entry) => entry.insert(make()),
@@ -139,21 +140,21 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, 
     }
 
     /// The value.
-    pub fn get(&self) -> V::Ref<'_> {
-        // SAFETY: the value is in the map, which is borrowed.
-        unsafe { V::borrow(self.raw) }
+    pub fn get(&self) -> Ref<'_, V> {
+        // SAFETY: the value is in the map, which is borrowed; its word is in its slot.
+        unsafe { V::borrow(self.slot.read()) }
     }
 
     /// The value, to be changed.
-    pub fn get_mut(&mut self) -> V::Mut<'_> {
+    pub fn get_mut(&mut self) -> Mut<'_, V> {
         // SAFETY: the value is in the map, which is exclusively borrowed by way of `self`.
-        unsafe { V::borrow_mut(self.raw) }
+        unsafe { V::borrow_mut(self.slot) }
     }
 
     /// The value, to be changed for as long as the map is borrowed.
-    pub fn into_mut(self) -> V::Mut<'a> {
+    pub fn into_mut(self) -> Mut<'a, V> {
         // SAFETY: the value is in the map, which is exclusively borrowed for `'a`.
-        unsafe { V::borrow_mut(self.raw) }
+        unsafe { V::borrow_mut(self.slot) }
     }
 
     /// Exchanges the value, and gives the old one. O(log n).
@@ -165,7 +166,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, 
         // The word itself is stored: made a value once more, it would become another pointer, and this one a stale one.
         let new = value.into_raw();
         let old = store::replace_raw(self.map, self.first, new)?;
-        self.raw = new;
+        self.slot = self.map.raw.entry_memory(self.first);
         // SAFETY: the tree gave the old word up.
         Ok(unsafe { V::from_raw(old) })
     }
@@ -177,8 +178,10 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, 
     /// If there is no memory (joining nodes that have become too small may take some); the entry is still there then.
     pub fn remove(self) -> Result<(RangeInclusive<K>, V), AllocError> {
         // The entry is there.
+        // SAFETY: as in `get`.
+        let raw = unsafe { self.slot.read() };
         let removed = store::remove(self.map, self.first)?;
-        let (range, raw) = removed.unwrap_or((self.first..=self.last, self.raw));
+        let (range, raw) = removed.unwrap_or((self.first..=self.last, raw));
         // SAFETY: the entry has been removed from the tree, which owned its value.
         Ok((range, unsafe { V::from_raw(raw) }))
     }
@@ -215,16 +218,42 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> VacantEntry<'a, K, V, A,
         }
     }
 
+    /// Stores `value` at the range, and gives the entry that is there now. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::{Entry, MapleTree};
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::new();
+    /// if let Entry::Vacant(hole) = map.entry_range(10..20) {
+    ///     let entry = hole.insert_entry(7)?;
+    ///     assert_eq!((entry.range(), entry.get()), (10..=19, 7));
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`insert`](VacantEntry::insert).
+    pub fn insert_entry(self, value: V) -> Result<OccupiedEntry<'a, K, V, A, S>, InsertError<V>> {
+        let Some((first, last)) = self.range else {
+            return Err(InsertError::EmptyRange(value));
+        };
+        store::insert(self.map, self.range, value)?;
+        Ok(OccupiedEntry {
+            slot: self.map.raw.entry_memory(first),
+            map: self.map,
+            first,
+            last,
+        })
+    }
+
     /// Stores `value` at the range. O(log n).
     ///
     /// # Errors
     ///
     /// The value comes back if there is no memory, or the range is empty.
-    pub fn insert(self, value: V) -> Result<V::Mut<'a>, InsertError<V>> {
-        let raw = value.into_raw();
-        store::insert_raw(self.map, self.range, raw)?;
-        // SAFETY: the value is in the map now, which is exclusively borrowed for `'a`.
-        Ok(unsafe { V::borrow_mut(raw) })
+    pub fn insert(self, value: V) -> Result<Mut<'a, V>, InsertError<V>> {
+        self.insert_entry(value).map(OccupiedEntry::into_mut)
     }
 }
 

@@ -10,6 +10,7 @@ use crate::alloc::{NodeAlloc, Pool};
 use crate::base::key::Key;
 use crate::base::shape::{Native, Shape};
 use crate::base::value::Value;
+use crate::face::iter::{Ranges, Values};
 use crate::face::map::MapleTree;
 use crate::read::iterate::by_entry::Traverse;
 
@@ -19,6 +20,8 @@ pub struct IntoIter<K: Key, V: Value, A: NodeAlloc = Pool, S: Shape = Native> {
     /// Its nodes and its allocator are whole; the values before and behind what `at` has left are gone.
     map: mem::ManuallyDrop<MapleTree<K, V, A, S>>,
     at: Traverse<K, S>,
+    /// How many entries `at` has left.
+    left: usize,
 }
 
 // SAFETY: it owns what a map owns, and the handles that it keeps lead to nodes of its own.
@@ -30,7 +33,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> IntoIterator for MapleTree<K, V, 
     type Item = (RangeInclusive<K>, V);
     type IntoIter = IntoIter<K, V, A, S>;
 
-    /// The entries, in order, as values. O(1) for each, amortised; allocates nothing.
+    /// The entries, in order, as values. O(1) for each, amortised, and a pass over the leaves to count them; allocates nothing.
     ///
     /// ```
     /// use maple_tree::MapleTree;
@@ -43,6 +46,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> IntoIterator for MapleTree<K, V, 
     /// ```
     fn into_iter(self) -> IntoIter<K, V, A, S> {
         IntoIter {
+            left: self.len(),
             map: mem::ManuallyDrop::new(self),
             at: Traverse::new(Some((K::MIN, K::MAX))),
         }
@@ -58,8 +62,20 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// let map: MapleTree<u32, u32> = MapleTree::from([(0..10, 7), (90..99, 8)]);
     /// assert_eq!(map.into_values().collect::<Vec<_>>(), [7, 8]);
     /// ```
-    pub fn into_values(self) -> impl DoubleEndedIterator<Item = V> + FusedIterator {
-        self.into_iter().map(|(_, value)| value)
+    pub fn into_values(self) -> Values<IntoIter<K, V, A, S>> {
+        Values(self.into_iter())
+    }
+
+    /// The ranges that entries covered, in order, from both ends; the values are dropped.
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let map: MapleTree<u32, u32> = MapleTree::from([(0..10, 7), (90..99, 8)]);
+    /// assert_eq!(map.into_ranges().collect::<Vec<_>>(), [0..=9, 90..=98]);
+    /// ```
+    pub fn into_ranges(self) -> Ranges<IntoIter<K, V, A, S>> {
+        Ranges(self.into_iter())
     }
 }
 
@@ -69,8 +85,14 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Iterator for IntoIter<K, V, A, S>
     fn next(&mut self) -> Option<Self::Item> {
         let found = self.at.next(&self.map.raw)?;
         let raw = NonNull::new(found.word)?;
+        self.left -= 1;
         // SAFETY: words in the tree are values; a traversal yields each once, and nobody else has the map.
         Some((found.first..=found.last, unsafe { V::from_raw(raw) }))
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
     }
 }
 
@@ -78,10 +100,13 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> DoubleEndedIterator for IntoIter<
     fn next_back(&mut self) -> Option<Self::Item> {
         let found = self.at.next_back(&self.map.raw)?;
         let raw = NonNull::new(found.word)?;
+        self.left -= 1;
         // SAFETY: as in `next`.
         Some((found.first..=found.last, unsafe { V::from_raw(raw) }))
     }
 }
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> ExactSizeIterator for IntoIter<K, V, A, S> {}
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> FusedIterator for IntoIter<K, V, A, S> {}
 

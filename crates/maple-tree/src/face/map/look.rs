@@ -1,14 +1,13 @@
 //! Looking things up, and changing values where they are.
 
 use core::ops::{RangeBounds, RangeInclusive};
-use core::ptr::NonNull;
 
 use crate::alloc::NodeAlloc;
 use crate::base::bounds::inclusive;
 use crate::base::key::Key;
 use crate::base::shape::Shape;
-use crate::base::value::Value;
-use crate::face::iter::{Iter, IterMut};
+use crate::base::value::{Mut, Value};
+use crate::face::iter::{Iter, IterMut, Values};
 use crate::face::look_ups::{checks, cursors, look_ups, surveys};
 use crate::face::map::CursorMut;
 use crate::face::map::MapleTree;
@@ -48,10 +47,13 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
-    pub fn get_mut(&mut self, key: K) -> Option<V::Mut<'_>> {
+    pub fn get_mut(&mut self, key: K) -> Option<Mut<'_, V>> {
         // SAFETY: words in the tree are values, and `self` is exclusively borrowed for the view.
-        NonNull::new(self.raw.load(key)).map(|raw| unsafe { V::borrow_mut(raw) })
+        self.raw
+            .slot_memory(key)
+            .map(|slot| unsafe { V::borrow_mut(slot) })
     }
+
     /// The entry at `key`, with its range, to be changed. O(log n).
     ///
     /// ```
@@ -64,12 +66,12 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// assert_eq!(map.get(0), Some(&10));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn get_range_mut(&mut self, key: K) -> Option<(RangeInclusive<K>, V::Mut<'_>)> {
+    pub fn get_range_mut(&mut self, key: K) -> Option<(RangeInclusive<K>, Mut<'_, V>)> {
         let found = self.raw.lookup(key);
-        // SAFETY: as in `get_mut`.
-        let value = NonNull::new(found.word).map(|raw| unsafe { V::borrow_mut(raw) })?;
+        let value = self.get_mut(key)?;
         Some((found.first..=found.last, value))
     }
+
     /// The first entry that intersects `bounds`, to be changed. O(log n).
     ///
     /// ```
@@ -85,7 +87,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     pub fn find_mut(
         &mut self,
         bounds: impl RangeBounds<K>,
-    ) -> Option<(RangeInclusive<K>, V::Mut<'_>)> {
+    ) -> Option<(RangeInclusive<K>, Mut<'_, V>)> {
         self.range_mut(bounds).next()
     }
 
@@ -104,7 +106,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     pub fn find_rev_mut(
         &mut self,
         bounds: impl RangeBounds<K>,
-    ) -> Option<(RangeInclusive<K>, V::Mut<'_>)> {
+    ) -> Option<(RangeInclusive<K>, Mut<'_, V>)> {
         self.range_mut(bounds).next_back()
     }
     /// The entry with the lowest range, to be changed. O(log n).
@@ -119,7 +121,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// assert_eq!(map.get(7), Some(&12));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn first_mut(&mut self) -> Option<(RangeInclusive<K>, V::Mut<'_>)> {
+    pub fn first_mut(&mut self) -> Option<(RangeInclusive<K>, Mut<'_, V>)> {
         self.iter_mut().next()
     }
 
@@ -134,7 +136,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// }
     /// assert_eq!(map.get(7), Some(&12));
     /// ```
-    pub fn last_mut(&mut self) -> Option<(RangeInclusive<K>, V::Mut<'_>)> {
+    pub fn last_mut(&mut self) -> Option<(RangeInclusive<K>, Mut<'_, V>)> {
         self.iter_mut().next_back()
     }
 
@@ -148,8 +150,8 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// assert_eq!(map.into_values().map(|value| *value).collect::<Vec<_>>(), [2, 4]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn values_mut(&mut self) -> impl DoubleEndedIterator<Item = V::Mut<'_>> {
-        self.iter_mut().map(|(_, value)| value)
+    pub fn values_mut(&mut self) -> Values<IterMut<'_, K, V, S>> {
+        Values(self.iter_mut())
     }
 
     /// All entries in order, to be changed.

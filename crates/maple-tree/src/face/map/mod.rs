@@ -68,9 +68,20 @@ unsafe impl<K: Key, V: Value + Send, A: NodeAlloc + Send, S: Shape> Send for Map
 // SAFETY: through a shared map values can only be viewed.
 unsafe impl<K: Key, V: Value + Sync, A: NodeAlloc + Sync, S: Shape> Sync for MapleTree<K, V, A, S> {}
 
-impl<K: Key, V: Value, S: Shape> MapleTree<K, V, Pool, S> {
+impl<K: Key, V: Value> MapleTree<K, V> {
     const_unless_loom! {
         /// An empty map. Allocates nothing.
+        ///
+        /// The map's nodes are a [`Pool`]'s, and as large as they are meant to be; [`new_in`](MapleTree::new_in) makes others.
+        ///
+        /// ```
+        /// use maple_tree::MapleTree;
+        ///
+        /// let mut map = MapleTree::new();
+        /// map.insert(1u64, 1u32)?;
+        /// assert_eq!(map.get(1), Some(1));
+        /// # Ok::<(), maple_tree::InsertError<u32>>(())
+        /// ```
         #[must_use]
         pub const fn new() -> Self {
             Self::new_in(Pool::new())

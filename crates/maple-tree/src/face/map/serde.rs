@@ -11,7 +11,7 @@ use serde::ser::{Serialize, SerializeSeq, Serializer};
 use crate::alloc::NodeAlloc;
 use crate::base::key::Key;
 use crate::base::shape::Shape;
-use crate::base::value::{ArcRef, Value};
+use crate::base::value::{ArcRef, Ref, Value};
 use crate::face::map::MapleTree;
 use crate::face::map::build::Filled;
 use crate::face::sync::SyncMapleTree;
@@ -22,7 +22,7 @@ impl<K, V, A, S> Serialize for MapleTree<K, V, A, S>
 where
     K: Key + Serialize,
     V: Value,
-    for<'a> V::Ref<'a>: Serialize,
+    for<'a> Ref<'a, V>: Serialize,
     A: NodeAlloc,
     S: Shape,
 {
@@ -41,7 +41,7 @@ impl<K, V, R, A, L, S> Serialize for SyncMapleTree<K, V, R, A, L, S>
 where
     K: Key + Serialize,
     V: Value + Send + Sync + 'static,
-    for<'a> V::Ref<'a>: Serialize,
+    for<'a> Ref<'a, V>: Serialize,
     R: Reclaim,
     A: NodeAlloc + Clone + Send + 'static,
     L: RawMutex,

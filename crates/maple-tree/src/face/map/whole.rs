@@ -2,7 +2,6 @@
 
 use core::mem::needs_drop;
 use core::ops::RangeInclusive;
-use core::ptr::NonNull;
 
 use crate::alloc::reserve::AllocError;
 use crate::alloc::{Fork, NodeAlloc};
@@ -10,7 +9,7 @@ use crate::base::error::EraseError;
 use crate::base::key::Key;
 use crate::base::shape::Shape;
 use crate::base::unwind::each;
-use crate::base::value::Value;
+use crate::base::value::{Mut, Ref, Value};
 use crate::face::host::Host;
 use crate::face::host::Reserved;
 use crate::face::map::MapleTree;
@@ -66,7 +65,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// use maple_tree::MapleTree;
     ///
     /// let mut map: MapleTree<u32, u32> = MapleTree::from([(0..10, 1), (10..20, 2), (20..30, 3)]);
-    /// map.retain(|range, value| range.contains(&5) || value == 3)?;
+    /// map.retain(|range, value| range.contains(&5) || *value == 3)?;
     /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=9, 1), (20..=29, 3)]);
     /// # Ok::<(), maple_tree::AllocError>(())
     /// ```
@@ -77,15 +76,12 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// and the one that could not be dropped, are still there.
     pub fn retain(
         &mut self,
-        mut keep: impl FnMut(RangeInclusive<K>, V::Mut<'_>) -> bool,
+        mut keep: impl FnMut(RangeInclusive<K>, Mut<'_, V>) -> bool,
     ) -> Result<(), AllocError> {
         let mut entries = Traverse::<K, S>::new(Some((K::MIN, K::MAX)));
-        while let Some(found) = entries.next(&self.raw) {
-            let Some(raw) = NonNull::new(found.word) else {
-                continue;
-            };
+        while let Some((found, slot)) = entries.next_mut(&self.raw) {
             // SAFETY: the word is in the tree, which is exclusively borrowed; a traversal yields each entry once.
-            if !keep(found.first..=found.last, unsafe { V::borrow_mut(raw) }) {
+            if !keep(found.first..=found.last, unsafe { V::borrow_mut(slot) }) {
                 self.remove(found.first)?;
                 // Anew: there may be other nodes now.
                 let rest = found.last.successor().map(|first| (first, K::MAX));
@@ -137,7 +133,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     pub fn split_off_splitting(
         &mut self,
         key: K,
-        split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+        split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<Self, EraseError>
     where
         A: Fork,
@@ -199,7 +195,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     pub fn append_splitting(
         &mut self,
         other: &mut Self,
-        split: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+        split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<(), EraseError> {
         if other.is_empty() {
             return Ok(());

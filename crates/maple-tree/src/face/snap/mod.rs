@@ -45,7 +45,7 @@ use core::marker::PhantomData;
 use crate::alloc::Global;
 use crate::base::key::Key;
 use crate::base::shape::{Native, Shape};
-use crate::base::value::Value;
+use crate::base::value::{Ref, Value};
 use crate::face::iter::Iter;
 use crate::face::look_ups::{look_ups, surveys};
 use crate::node::NULL;
@@ -129,9 +129,20 @@ where
 {
 }
 
-impl<K: Key, V: Value, S: Shape> CowMapleTree<K, V, Global, S> {
+impl<K: Key, V: Value> CowMapleTree<K, V> {
     const_unless_loom! {
         /// An empty map. Allocates nothing.
+        ///
+        /// The map's nodes come from the [global allocator](Global); [`new_in`](CowMapleTree::new_in) takes another.
+        ///
+        /// ```
+        /// use maple_tree::CowMapleTree;
+        ///
+        /// let mut map = CowMapleTree::new();
+        /// map.insert(1u64, 1u32)?;
+        /// assert_eq!(map.snapshot().get(1), Some(1));
+        /// # Ok::<(), maple_tree::InsertError<u32>>(())
+        /// ```
         #[must_use]
         pub const fn new() -> Self {
             Self::new_in(Global)
@@ -286,7 +297,7 @@ impl<K: Key, V: Value, A: SharedAlloc + Default, S: Shape> Default for CowMapleT
 
 impl<K: Key, V: Value, A: SharedAlloc, S: Shape> fmt::Debug for CowMapleTree<K, V, A, S>
 where
-    for<'a> V::Ref<'a>: fmt::Debug,
+    for<'a> Ref<'a, V>: fmt::Debug,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.iter()).finish()
@@ -294,7 +305,7 @@ where
 }
 
 impl<'a, K: Key, V: Value, A: SharedAlloc, S: Shape> IntoIterator for &'a CowMapleTree<K, V, A, S> {
-    type Item = (core::ops::RangeInclusive<K>, V::Ref<'a>);
+    type Item = (core::ops::RangeInclusive<K>, Ref<'a, V>);
     type IntoIter = Iter<'a, K, V, S>;
 
     fn into_iter(self) -> Iter<'a, K, V, S> {

@@ -11,7 +11,7 @@ use crate::alloc::NodeAlloc;
 use crate::alloc::reserve::Reserve;
 use crate::base::key::Key;
 use crate::base::shape::Shape;
-use crate::base::value::Duplicate;
+use crate::base::value::{Duplicate, Ref};
 use crate::face::snap::level::too_few;
 use crate::face::snap::new::{Failure, New};
 use crate::face::snap::path::{Path, Step};
@@ -106,7 +106,7 @@ impl<K: Key, S: Shape, A: NodeAlloc> Rewrite<'_, K, S, A> {
         mut range: (K, K),
         new: N,
         take: bool,
-        split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+        split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<Option<V>, (Failure, N)> {
         let Root::Node(root) = self.raw.root() else {
             return Ok(None);

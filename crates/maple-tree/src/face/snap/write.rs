@@ -8,7 +8,7 @@ use crate::base::bounds::inclusive;
 use crate::base::error::{EraseError, InsertError, StoreError};
 use crate::base::key::Key;
 use crate::base::shape::Shape;
-use crate::base::value::Duplicate;
+use crate::base::value::{Duplicate, Mut, Ref};
 use crate::face::snap::new::{Failure, Hole, New, Stored};
 use crate::face::snap::path::{Path, Step};
 use crate::face::snap::rewrite::Rewrite;
@@ -49,7 +49,7 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         first: K,
         last: K,
         new: N,
-        split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+        split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<(), (Failure, N)> {
         let Some(mut path) = self.path(first) else {
             return self.rewrite().first_leaf(first, last, new);
@@ -182,7 +182,7 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         &mut self,
         range: impl RangeBounds<K>,
         value: V,
-        split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+        split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<(), StoreError<V>> {
         let Some((first, last)) = inclusive(&range) else {
             return Err(StoreError::EmptyRange(value));
@@ -237,7 +237,7 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     pub fn erase_range_splitting(
         &mut self,
         range: impl RangeBounds<K>,
-        split: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+        split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<(), EraseError> {
         let (first, last) = inclusive(&range).ok_or(EraseError::EmptyRange)?;
         self.put(first, last, Hole, split)
@@ -325,10 +325,10 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     /// # Errors
     ///
     /// If there is no memory to copy what is shared.
-    pub fn get_mut(&mut self, key: K) -> Result<Option<V::Mut<'_>>, AllocError> {
+    pub fn get_mut(&mut self, key: K) -> Result<Option<Mut<'_, V>>, AllocError> {
         let found = self.own_entry(key)?;
         // SAFETY: words in the tree are values; the leaf is owned now, and the map exclusively borrowed for the view.
-        Ok(found.map(|(_, raw)| unsafe { V::borrow_mut(raw) }))
+        Ok(found.map(|(at, _)| unsafe { V::borrow_mut(at.node.slot_memory(at.slot)) }))
     }
 
     /// Inserts entries until one cannot be inserted. O(log n) each.

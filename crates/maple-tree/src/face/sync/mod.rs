@@ -18,7 +18,7 @@ use lock_api::RawMutex;
 use crate::alloc::{NodeAlloc, SharedPool};
 use crate::base::key::Key;
 use crate::base::shape::{Native, Shape};
-use crate::base::value::Value;
+use crate::base::value::{Ref, Value};
 use crate::face::map::{MapleTree, demolish};
 use crate::node::tree::{RawTree, flags};
 use crate::reclaim::Reclaim;
@@ -122,16 +122,25 @@ where
 {
 }
 
-impl<K, V, R, L, S> SyncMapleTree<K, V, R, SharedPool, L, S>
+impl<K, V, R> SyncMapleTree<K, V, R>
 where
     K: Key,
     V: Value + Send + Sync + 'static,
     R: Reclaim,
-    L: RawMutex,
-    S: Shape,
 {
     const_unless_loom! {
         /// An empty map. Allocates nothing.
+        ///
+        /// The map's nodes are a [`SharedPool`]'s, and its lock spins; [`new_in`](SyncMapleTree::new_in) makes maps with others.
+        ///
+        /// ```
+        /// use maple_tree::{SyncMapleTree, Waiting};
+        ///
+        /// let map = SyncMapleTree::new(Waiting::new());
+        /// map.insert(1u64, 1u32)?;
+        /// assert_eq!(map.read().get(1), Some(1));
+        /// # Ok::<(), maple_tree::InsertError<u32>>(())
+        /// ```
         #[must_use]
         pub const fn new(reclaim: R) -> Self {
             Self::new_in(reclaim, SharedPool::new())
@@ -310,7 +319,7 @@ impl<K, V, R, A, L, S> fmt::Debug for SyncMapleTree<K, V, R, A, L, S>
 where
     K: Key,
     V: Value + Send + Sync + 'static,
-    for<'a> V::Ref<'a>: fmt::Debug,
+    for<'a> Ref<'a, V>: fmt::Debug,
     R: Reclaim,
     A: NodeAlloc + Clone + Send + 'static,
     L: RawMutex,

@@ -1,5 +1,7 @@
 //! Readers: views of entries that live as long as the reader does.
 
+use core::fmt;
+use core::iter::FusedIterator;
 use core::marker::PhantomData;
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
@@ -9,7 +11,7 @@ use lock_api::RawMutex;
 use crate::alloc::{NodeAlloc, SharedPool};
 use crate::base::key::Key;
 use crate::base::shape::{Native, Shape};
-use crate::base::value::Value;
+use crate::base::value::{Ref, Value};
 use crate::face::look_ups::{cursors, look_ups};
 use crate::face::sync::SyncMapleTree;
 use crate::node::tree::RawTree;
@@ -103,8 +105,27 @@ impl<'a, K: Key, V: Value, S: Shape> SyncIter<'a, K, V, S> {
     }
 }
 
+impl<K: Key, V: Value, S: Shape> Clone for SyncIter<'_, K, V, S> {
+    /// Another one that goes on from here.
+    fn clone(&self) -> Self {
+        Self {
+            tree: self.tree,
+            at: self.at.clone(),
+            marker: PhantomData,
+        }
+    }
+}
+
+impl<K: Key, V: Value, S: Shape> fmt::Debug for SyncIter<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SyncIter").finish_non_exhaustive()
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> FusedIterator for SyncIter<'a, K, V, S> {}
+
 impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for SyncIter<'a, K, V, S> {
-    type Item = (RangeInclusive<K>, V::Ref<'a>);
+    type Item = (RangeInclusive<K>, Ref<'a, V>);
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {

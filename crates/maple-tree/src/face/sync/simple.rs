@@ -9,7 +9,7 @@ use crate::alloc::reserve::AllocError;
 use crate::base::error::{EraseError, InsertError, StoreError};
 use crate::base::key::Key;
 use crate::base::shape::Shape;
-use crate::base::value::Value;
+use crate::base::value::{Ref, Value};
 use crate::face::sync::SyncMapleTree;
 use crate::reclaim::Reclaim;
 
@@ -37,7 +37,7 @@ where
     pub fn with<T>(
         &self,
         key: K,
-        look: impl FnOnce(RangeInclusive<K>, V::Ref<'_>) -> T,
+        look: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> T,
     ) -> Option<T> {
         let reader = self.read();
         let (range, value) = reader.get_range(key)?;

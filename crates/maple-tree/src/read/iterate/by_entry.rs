@@ -1,5 +1,6 @@
 //! Going through a tree entry by entry, from both ends.
 
+use crate::base::atomic::Slot;
 use crate::base::key::Key;
 use crate::base::shape::Shape;
 use crate::node::Node;
@@ -17,6 +18,12 @@ struct At<K, S> {
     up: Option<Up<K, S>>,
 }
 
+impl<K: Copy, S> Clone for At<K, S> {
+    fn clone(&self) -> Self {
+        Self { ..*self }
+    }
+}
+
 /// A parent, the slot in it that the traversal is below, and its bounds.
 struct Up<K, S> {
     node: Node<K, S>,
@@ -24,6 +31,14 @@ struct Up<K, S> {
     min: K,
     max: K,
 }
+
+impl<K: Copy, S> Clone for Up<K, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Copy, S> Copy for Up<K, S> {}
 
 /// The entries that intersect `lo..=hi`, in order. Each end moves its bound, so that none comes twice.
 ///
@@ -37,6 +52,18 @@ pub(crate) struct Traverse<K, S> {
     done: bool,
     front: Option<At<K, S>>,
     back: Option<At<K, S>>,
+}
+
+impl<K: Copy, S> Clone for Traverse<K, S> {
+    fn clone(&self) -> Self {
+        Self {
+            lo: self.lo,
+            hi: self.hi,
+            done: self.done,
+            front: self.front.clone(),
+            back: self.back.clone(),
+        }
+    }
 }
 
 impl<K: Key, S: Shape> Traverse<K, S> {
@@ -148,6 +175,18 @@ impl<K: Key, S: Shape> Traverse<K, S> {
                 _ => self.front = None,
             }
         }
+    }
+
+    /// As [`next`](Self::next), with the place of the entry's word. Only for who has the tree for himself.
+    #[inline]
+    pub(crate) fn next_mut(&mut self, tree: &RawTree<K, S>) -> Option<(Found<K>, Slot)> {
+        let found = self.next(tree)?;
+        let slot = match &self.front {
+            // The step went on behind the entry.
+            Some(at) => at.leaf.slot_memory(at.slot - 1),
+            None => tree.root_memory(),
+        };
+        Some((found, slot))
     }
 
     /// The highest entry left.

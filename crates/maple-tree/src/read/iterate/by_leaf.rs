@@ -9,6 +9,7 @@
 
 use core::marker::PhantomData;
 
+use crate::base::atomic::Slot;
 use crate::base::key::Key;
 use crate::base::shape::Shape;
 use crate::node::prefetch;
@@ -101,18 +102,32 @@ impl<K: Key, S: Shape> End<K, S> {
         unsafe { Node::from_word(self.parent) }
     }
 
+    /// The slot of the lowest entry that is still to come; there is one.
     #[inline(always)]
-    fn take_lowest(&mut self) -> Found<K> {
+    fn lowest(&mut self) -> usize {
         let i = self.left.trailing_zeros();
         self.left &= self.left - 1;
-        self.place().slot(i as usize)
+        i as usize
+    }
+
+    /// The slot of the highest entry that is still to come; there is one.
+    #[inline(always)]
+    fn highest(&mut self) -> usize {
+        let i = self.left.ilog2();
+        self.left ^= 1 << i;
+        i as usize
+    }
+
+    #[inline(always)]
+    fn take_lowest(&mut self) -> Found<K> {
+        let i = self.lowest();
+        self.place().slot(i)
     }
 
     #[inline(always)]
     fn take_highest(&mut self) -> Found<K> {
-        let i = self.left.ilog2();
-        self.left ^= 1 << i;
-        self.place().slot(i as usize)
+        let i = self.highest();
+        self.place().slot(i)
     }
 
     /// Goes to the leaf that covers `key`. Gives the bounds of its parent.
@@ -194,6 +209,32 @@ impl<K: Key, S: Shape> Scan<K, S> {
     /// All calls are for the same tree, and nobody writes it between the first and the last.
     #[inline(always)]
     pub(crate) unsafe fn next(&mut self, tree: &RawTree<K, S>) -> Option<Found<K>> {
+        match self.come_up(tree) {
+            Ok(()) => Some(self.front.take_lowest()),
+            Err(single) => single,
+        }
+    }
+
+    /// As [`next`](Self::next), with the place of the entry's word. What was given before is not looked at again.
+    ///
+    /// # Safety
+    ///
+    /// As for [`next`](Self::next), and the caller has the tree for himself.
+    #[inline(always)]
+    pub(crate) unsafe fn next_mut(&mut self, tree: &RawTree<K, S>) -> Option<(Found<K>, Slot)> {
+        match self.come_up(tree) {
+            Ok(()) => {
+                let i = self.front.lowest();
+                let place = self.front.place();
+                Some((place.slot(i), place.leaf.slot_memory(i)))
+            }
+            Err(single) => single.map(|found| (found, tree.root_memory())),
+        }
+    }
+
+    /// Sees to it that the front has entries to come; if there are none, gives the entry of a tree without nodes.
+    #[inline(always)]
+    fn come_up(&mut self, tree: &RawTree<K, S>) -> Result<(), Option<Found<K>>> {
         if self.front.left == 0 {
             if self.front.slot < self.front.stop {
                 self.front.step_up();
@@ -203,11 +244,11 @@ impl<K: Key, S: Shape> Scan<K, S> {
                 let (scan, single) = refill_front(tree, *self);
                 *self = scan;
                 if self.front.left == 0 {
-                    return single;
+                    return Err(single);
                 }
             }
         }
-        Some(self.front.take_lowest())
+        Ok(())
     }
 
     /// The highest entry left.
@@ -217,19 +258,49 @@ impl<K: Key, S: Shape> Scan<K, S> {
     /// As for [`next`](Self::next).
     #[inline(always)]
     pub(crate) unsafe fn next_back(&mut self, tree: &RawTree<K, S>) -> Option<Found<K>> {
+        match self.come_down(tree) {
+            Ok(()) => Some(self.back.take_highest()),
+            Err(last) => last,
+        }
+    }
+
+    /// As [`next_back`](Self::next_back), with the place of the entry's word. What was given before is not looked at again.
+    ///
+    /// # Safety
+    ///
+    /// As for [`next_mut`](Self::next_mut).
+    #[inline(always)]
+    pub(crate) unsafe fn next_back_mut(
+        &mut self,
+        tree: &RawTree<K, S>,
+    ) -> Option<(Found<K>, Slot)> {
+        match self.come_down(tree) {
+            Ok(()) => {
+                let i = self.back.highest();
+                let place = self.back.place();
+                Some((place.slot(i), place.leaf.slot_memory(i)))
+            }
+            // That of a tree without nodes, or one of the leaf in which the ends have met.
+            Err(last) => last.map(|found| (found, tree.entry_memory(found.first))),
+        }
+    }
+
+    /// As [`come_up`](Self::come_up), from the back. Where the ends have met, gives the last entry left.
+    #[inline(always)]
+    fn come_down(&mut self, tree: &RawTree<K, S>) -> Result<(), Option<Found<K>>> {
         if self.back.left == 0 {
             if self.back.slot > self.back.stop {
                 self.back.step_down();
             }
             if self.back.left == 0 {
-                let (scan, single) = refill_back(tree, *self);
+                let (scan, last) = refill_back(tree, *self);
                 *self = scan;
                 if self.back.left == 0 {
-                    return single;
+                    return Err(last);
                 }
             }
         }
-        Some(self.back.take_highest())
+        Ok(())
     }
 
     /// Shows `show` the entries that are left, in order: those of the leaf at either end, and what is between them at once.
@@ -295,11 +366,19 @@ impl<K: Key, S: Shape> Scan<K, S> {
         }
     }
 
-    /// The fewest entries that can be left, and the most, where that is known.
+    /// The fewest entries that can be left, and the most.
+    ///
+    /// # Safety
+    ///
+    /// As for [`next`](Self::next).
     #[inline]
-    pub(crate) fn size_hint(&self) -> (usize, Option<usize>) {
+    pub(crate) unsafe fn size_hint(&self, tree: &RawTree<K, S>) -> (usize, Option<usize>) {
         let least = (self.front.left.count_ones() + self.back.left.count_ones()) as usize;
-        (least, self.done.then_some(least))
+        // Only where both ends are done with does nothing follow: the bits of a leaf may be all that there is.
+        if self.done || self.met {
+            return (least, Some(least));
+        }
+        (least, Some(tree.most_entries()))
     }
 
     /// The bits of a leaf's entries within the bounds.

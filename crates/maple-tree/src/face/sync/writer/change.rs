@@ -10,7 +10,7 @@ use crate::base::bounds::inclusive;
 use crate::base::error::{EraseError, InsertError, StoreError};
 use crate::base::key::Key;
 use crate::base::shape::Shape;
-use crate::base::value::Value;
+use crate::base::value::{Ref, Value};
 use crate::face::changes::changes;
 use crate::face::host::Host;
 use crate::face::store::{self, Lowest};
@@ -27,7 +27,7 @@ where
     S: Shape,
 {
     changes!(
-        V::Ref<'_>,
+        Ref<'_, V>,
         shown,
         "retired",
         "Readers see all of the old or all of the new, and never a part of it.",

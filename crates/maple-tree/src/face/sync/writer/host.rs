@@ -9,7 +9,7 @@ use crate::alloc::NodeAlloc;
 use crate::alloc::reserve::{AllocError, Reserve};
 use crate::base::key::Key;
 use crate::base::shape::Shape;
-use crate::base::value::Value;
+use crate::base::value::{Ref, Value};
 use crate::face::host::Host;
 use crate::face::host::{Nodes, Reserved};
 use crate::face::look_ups::view;
@@ -64,7 +64,7 @@ where
 
     /// Turns a closure over views into one over words. One that has panicked is not called again.
     pub(super) fn shown(
-        mut show: impl FnMut(RangeInclusive<K>, V::Ref<'_>),
+        mut show: impl FnMut(RangeInclusive<K>, Ref<'_, V>),
     ) -> impl FnMut(K, K, Word) {
         let mut called = false;
         move |first, last, word| {

@@ -11,7 +11,7 @@ use crate::base::error::{EraseError, InsertError};
 use crate::base::key::Key;
 use crate::base::shape::Shape;
 use crate::base::unwind::each;
-use crate::base::value::Value;
+use crate::base::value::{Ref, Value};
 use crate::face::host::Host;
 use crate::face::host::Reserved;
 use crate::face::map::MapleTree;
@@ -78,7 +78,7 @@ where
     /// If there is no memory; the entries before have been looked at, the others, and the one that could not be removed, are still there.
     pub fn retain(
         &mut self,
-        mut keep: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> bool,
+        mut keep: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> bool,
     ) -> Result<(), AllocError> {
         let mut entries = Traverse::<K, S>::new(Some((K::MIN, K::MAX)));
         while let Some(found) = entries.next(self.raw()) {
@@ -102,11 +102,12 @@ where
     /// Readers see all of it at once: every look-up finds the map as it was, or as it is with everything of `other` in it.
     ///
     /// ```
+    /// use maple_tree::alloc::SharedPool;
     /// use maple_tree::{MapleTree, SyncMapleTree, Waiting};
     ///
     /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::new(Waiting::new());
     /// map.write().insert_range(0..10, 1)?;
-    /// let mut loaded = MapleTree::try_from_sorted([(5..15, 2), (20..25, 3)])?;
+    /// let mut loaded = MapleTree::try_from_sorted_in([(5..15, 2), (20..25, 3)], SharedPool::new())?;
     /// map.write().append(&mut loaded)?;
     /// assert_eq!(map.read().ranges().collect::<Vec<_>>(), [0..=4, 5..=14, 20..=24]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -124,12 +125,13 @@ where
     /// makes from that entry and the range of the part.
     ///
     /// ```
+    /// use maple_tree::alloc::SharedPool;
     /// use maple_tree::{MapleTree, SyncMapleTree, Waiting};
     ///
     /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
     /// let mut writer = map.write();
     /// writer.insert_range(0..100, 1)?;
-    /// let mut other = MapleTree::try_from_sorted([(10..20, 2)])?;
+    /// let mut other = MapleTree::try_from_sorted_in([(10..20, 2)], SharedPool::new())?;
     /// writer.append_splitting(&mut other, |_, value| Some(value))?;
     /// assert_eq!(map.read().values().collect::<Vec<_>>(), [1, 2, 1]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -141,7 +143,7 @@ where
     pub fn append_splitting(
         &mut self,
         other: &mut MapleTree<K, V, A, S>,
-        split: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+        split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<(), EraseError> {
         if other.is_empty() {
             return Ok(());
@@ -192,7 +194,7 @@ where
     pub fn split_off_with(
         &mut self,
         key: K,
-        copy: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> Option<V>,
+        copy: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<MapleTree<K, V, A, S>, EraseError>
     where
         A: Fork,
@@ -249,7 +251,7 @@ where
     /// If there is no memory for a node, or with the closure's error. What had been made has been dropped.
     pub fn try_clone_with<E>(
         &self,
-        copy: impl FnMut(RangeInclusive<K>, V::Ref<'_>) -> Result<Option<V>, E>,
+        copy: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Result<Option<V>, E>,
     ) -> Result<MapleTree<K, V, A, S>, CloneError<E>>
     where
         A: Fork,

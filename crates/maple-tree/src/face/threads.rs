@@ -1,0 +1,112 @@
+//! What may go to other threads, or be shared with them; and what may be used after a panic. For each handle it is what would be so for a reference
+//! to the map that it has: handles keep pointers to nodes beside that reference, which says as much about them.
+
+use core::panic::{RefUnwindSafe, UnwindSafe};
+
+use lock_api::RawMutex;
+
+use crate::alloc::NodeAlloc;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::base::value::Value;
+use crate::face::cursor::{Cursor, Writing};
+use crate::face::host::Nodes;
+use crate::face::iter::{Holes, Iter, IterMut};
+use crate::face::map::{MapleTree, OccupiedEntry};
+use crate::face::snap::{CowMapleTree, SharedAlloc};
+use crate::face::sync::{SyncIter, SyncMapleTree};
+use crate::reclaim::Reclaim;
+
+/// Handles by which values are viewed, as by a `&MapleTree`.
+macro_rules! viewing {
+    ($($handle:ident),*) => {$(
+        // SAFETY: it reads a tree that nobody writes meanwhile, or one whose readers may be on any thread, and shows values, which may be viewed
+        // on several threads. Its pointers lead to nodes that stay for as long as what it borrows, the map or a reader, wherever it is used.
+        unsafe impl<K: Key, V: Value + Sync, S: Shape> Send for $handle<'_, K, V, S> {}
+        // SAFETY: as above; all that changes it takes it exclusively.
+        unsafe impl<K: Key, V: Value + Sync, S: Shape> Sync for $handle<'_, K, V, S> {}
+    )*};
+}
+
+viewing!(Iter, SyncIter, Cursor);
+
+// SAFETY: it only reads a tree that any thread may read; the leaf is one of the tree's, which stays as long as the borrow.
+unsafe impl<K: Key, S: Shape> Send for Holes<'_, K, S> {}
+// SAFETY: as above; through a shared reference nothing is done at all.
+unsafe impl<K: Key, S: Shape> Sync for Holes<'_, K, S> {}
+
+// SAFETY: it has the tree for itself, and gives exclusive views of values, which may be sent.
+unsafe impl<K: Key, V: Value + Send, S: Shape> Send for IterMut<'_, K, V, S> {}
+// SAFETY: nothing can be done with a shared one.
+unsafe impl<K: Key, V: Value + Sync, S: Shape> Sync for IterMut<'_, K, V, S> {}
+
+// SAFETY: it is an exclusive reference to a map, which may be sent, and a pointer to a word in that.
+unsafe impl<K: Key, V: Value + Send, A: NodeAlloc + Send, S: Shape> Send
+    for OccupiedEntry<'_, K, V, A, S>
+{
+}
+// SAFETY: through a shared one, values can only be viewed.
+unsafe impl<K: Key, V: Value + Sync, A: NodeAlloc + Sync, S: Shape> Sync
+    for OccupiedEntry<'_, K, V, A, S>
+{
+}
+
+// SAFETY: it is an exclusive reference to its host, which may be sent, with pointers to nodes of that, and nodes that came from its allocator and
+// that nobody else has.
+unsafe impl<K, V, S, A, H> Send for Writing<'_, K, V, S, A, H>
+where
+    K: Key,
+    V: Value + Send,
+    S: Shape,
+    A: NodeAlloc + Send,
+    H: Nodes<A> + Send,
+{
+}
+// SAFETY: a shared one only tells where it is.
+unsafe impl<K, V, S, A, H> Sync for Writing<'_, K, V, S, A, H>
+where
+    K: Key,
+    V: Value + Sync,
+    S: Shape,
+    A: NodeAlloc + Sync,
+    H: Nodes<A> + Sync,
+{
+}
+
+// After a panic of a closure, or of a drop, the map is whole. So is the allocator: none of the caller's code runs within a call of it.
+impl<K: Key, V: Value + RefUnwindSafe, A: NodeAlloc, S: Shape> UnwindSafe
+    for MapleTree<K, V, A, S>
+{
+}
+impl<K: Key, V: Value + RefUnwindSafe, A: NodeAlloc, S: Shape> RefUnwindSafe
+    for MapleTree<K, V, A, S>
+{
+}
+impl<K: Key, V: Value + RefUnwindSafe, A: SharedAlloc, S: Shape> UnwindSafe
+    for CowMapleTree<K, V, A, S>
+{
+}
+impl<K: Key, V: Value + RefUnwindSafe, A: SharedAlloc, S: Shape> RefUnwindSafe
+    for CowMapleTree<K, V, A, S>
+{
+}
+impl<K, V, R, A, L, S> UnwindSafe for SyncMapleTree<K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + RefUnwindSafe + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+}
+impl<K, V, R, A, L, S> RefUnwindSafe for SyncMapleTree<K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + RefUnwindSafe + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+}
