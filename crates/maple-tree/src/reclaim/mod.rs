@@ -17,11 +17,11 @@
 
 #[cfg(all(feature = "rcu", target_has_atomic = "64"))]
 mod rcu;
-
-use crate::base::atomic::{AtomicUsize, Ordering, fence};
+mod waiting;
 
 #[cfg(all(feature = "rcu", target_has_atomic = "64"))]
 pub use rcu::{RcuGuard, UserRcu};
+pub use waiting::{Waiting, WaitingGuard};
 
 /// Decides when what has been retired is freed.
 ///
@@ -77,100 +77,6 @@ pub unsafe trait Reclaim {
     ///
     /// No reader that enters from now on can find what `free` frees.
     unsafe fn retire<F: FnOnce() + Send + 'static>(&self, free: F);
-}
-
-/// Writers wait for the readers that are about: needs no memory and no threads, so that it suits a kernel before it has anything better.
-///
-/// Values are freed at once, by the write that removed them. Nodes are collected, up to 32 of them, before the writer
-/// waits for the readers and uses them again.
-///
-/// A reader enters and leaves with one atomic addition each, on a counter that all readers share.
-///
-/// A thread that writes while it is itself a reader waits for ever.
-#[derive(Debug)]
-pub struct Waiting {
-    /// Which of the counters new readers use.
-    phase: AtomicUsize,
-    readers: [AtomicUsize; 2],
-}
-
-impl Waiting {
-    const_unless_loom! {
-        /// No readers.
-        #[must_use]
-        pub const fn new() -> Self {
-            Self { phase: AtomicUsize::new(0), readers: [AtomicUsize::new(0), AtomicUsize::new(0)] }
-        }
-    }
-
-    fn wait_for(&self, phase: usize) {
-        while self.readers[phase].load(Ordering::Acquire) != 0 {
-            #[cfg(samara_loom)]
-            loom::thread::yield_now();
-            #[cfg(not(samara_loom))]
-            core::hint::spin_loop();
-        }
-    }
-}
-
-impl Default for Waiting {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-/// A reader's presence with [`Waiting`].
-#[derive(Debug)]
-pub struct WaitingGuard<'a>(&'a AtomicUsize);
-
-impl Drop for WaitingGuard<'_> {
-    fn drop(&mut self) {
-        // What was read comes before; the writer that sees the reader gone may free it.
-        self.0.fetch_sub(1, Ordering::Release);
-    }
-}
-
-// SAFETY: `published` returns after both counters have been seen at zero since its fence. A reader adds itself to one of them, then
-// comes its fence.
-// * If the reader's fence comes first in the order of all fences, the writer's loads see the addition, or what came
-//   after it; zero means that the reader has left, and reading it with acquire puts the reader's accesses before.
-// * If the writer's fence comes first, the reader's later loads see what was published before that fence.
-// Which counter a reader took does not matter for this. The phase only keeps new readers from the counter that is being waited for.
-unsafe impl Reclaim for Waiting {
-    type Guard<'a> = WaitingGuard<'a>;
-
-    fn enter(&self) -> WaitingGuard<'_> {
-        let counter = &self.readers[self.phase.load(Ordering::Relaxed)];
-        counter.fetch_add(1, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
-        WaitingGuard(counter)
-    }
-
-    // The model checker sees to every one at once.
-    const BATCH: usize = if cfg!(samara_loom) { 1 } else { 32 };
-
-    fn start_poll(&self) -> Option<u64> {
-        self.published();
-        Some(0)
-    }
-
-    fn poll(&self, _: u64) -> bool {
-        // `start_poll` has waited.
-        true
-    }
-
-    fn published(&self) {
-        fence(Ordering::SeqCst);
-        let phase = self.phase.load(Ordering::Relaxed);
-        self.wait_for(1 - phase);
-        self.phase.store(1 - phase, Ordering::Relaxed);
-        self.wait_for(phase);
-    }
-
-    unsafe fn retire<F: FnOnce() + Send + 'static>(&self, free: F) {
-        // All that is retired was unlinked before `published`, which has waited.
-        free();
-    }
 }
 
 /// The epochs of `crossbeam-epoch`: readers write only memory of their own, and what is retired is freed some time

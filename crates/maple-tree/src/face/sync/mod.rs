@@ -228,6 +228,9 @@ where
     }
 
     /// Enters as a reader. Never waits.
+    ///
+    /// Keep readers short: what is removed meanwhile is not freed. A thread may write while it has a reader: with [`Waiting`](crate::Waiting) a write
+    /// that removes something then takes some tens of microseconds, and what it removes is freed by a later write.
     #[inline]
     pub fn read(&self) -> Reader<'_, K, V, R, A, L, S> {
         Reader {
@@ -236,7 +239,9 @@ where
         }
     }
 
-    /// Takes the lock, to write.
+    /// Takes the lock, to write. Waits for another writer; a thread that has a writer already must not ask for a second one.
+    ///
+    /// A thread may have a reader meanwhile: see [`read`](SyncMapleTree::read).
     #[inline]
     pub fn write(&self) -> Writer<'_, K, V, R, A, L, S> {
         self.own.lock.lock();

@@ -1,0 +1,259 @@
+//! Writers wait for the readers that are about, but not for ever.
+
+use core::fmt;
+use std_alloc::alloc::alloc;
+use std_alloc::boxed::Box;
+use std_alloc::vec::Vec;
+
+use core::alloc::Layout;
+use core::ptr::NonNull;
+
+use crate::base::atomic::{AtomicUsize, Ordering, fence};
+use crate::base::unwind::{Finally, each};
+use crate::reclaim::Reclaim;
+
+/// How often a writer looks whether a reader has left before it goes on without: some tens of microseconds. The model checker's writers
+/// wait, as it tries every order anyway.
+const PATIENCE: usize = if cfg!(samara_loom) {
+    usize::MAX
+} else if cfg!(miri) {
+    8
+} else {
+    1 << 14
+};
+
+/// A value's last call, which waits for readers to leave.
+type Later = Box<dyn FnOnce() + Send>;
+
+/// Writers wait for the readers that are about, for some tens of microseconds; what a reader that stays longer may have found is freed when it has
+/// left. Needs no threads, and memory only where a reader stays, so that it suits a kernel before it has anything better.
+///
+/// Where the readers have left, values are freed at once, by the write that removed them. Else they are freed by the first write that removes
+/// something after the last of those readers has left, or with the map. Nodes are collected, up to 32 of them, before the writer looks for
+/// the readers, and used again.
+///
+/// A reader enters and leaves with one atomic addition each, on a counter that all readers share.
+///
+/// # A thread that writes while it reads
+///
+/// It may: its writes succeed, each that removes something taking those tens of microseconds, and what they remove stays as long as its reader.
+///
+/// ```
+/// use maple_tree::{SyncMapleTree, Waiting};
+///
+/// let map: SyncMapleTree<u32, Box<u32>, Waiting> = SyncMapleTree::new(Waiting::new());
+/// map.insert_range(0..10, Box::new(1))?;
+/// let reader = map.read();
+/// let before = reader.get(5);
+/// map.store_range(0..10, Box::new(2))?;
+/// assert_eq!((before, reader.get(5)), (Some(&1), Some(&2)));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// Where there is no memory to note a removed value either, the writer does wait until the readers have left, as Linux does in the same place; for
+/// its own thread's reader it then waits for ever. Values that need no drop need no such note.
+pub struct Waiting {
+    /// Which of the counters new readers use.
+    phase: AtomicUsize,
+    readers: [AtomicUsize; 2],
+    /// How often all readers that had been about have been seen to have left, modulo 2 to the width. Only for the writer.
+    passed: AtomicUsize,
+    /// Whether they had when it last looked: 0 for yes. Only for the writer.
+    late: AtomicUsize,
+    /// Whether something waits for them: 0 for no. Only for the writer.
+    noted: AtomicUsize,
+    /// What waits for them. Taken for a moment, and by the writer alone.
+    later: spin::Mutex<Vec<Later>>,
+}
+
+impl Waiting {
+    const_unless_loom! {
+        /// No readers.
+        #[must_use]
+        pub const fn new() -> Self {
+            Self {
+                phase: AtomicUsize::new(0),
+                readers: [AtomicUsize::new(0), AtomicUsize::new(0)],
+                passed: AtomicUsize::new(0),
+                late: AtomicUsize::new(0),
+                noted: AtomicUsize::new(0),
+                later: spin::Mutex::new(Vec::new()),
+            }
+        }
+    }
+
+    /// Whether there are no readers on a counter, after so many looks.
+    fn wait_for(&self, phase: usize, patience: usize) -> bool {
+        let mut left = patience;
+        while self.readers[phase].load(Ordering::Acquire) != 0 {
+            if left == 0 {
+                return false;
+            }
+            if left != usize::MAX {
+                left -= 1;
+            }
+            #[cfg(samara_loom)]
+            loom::thread::yield_now();
+            #[cfg(not(samara_loom))]
+            core::hint::spin_loop();
+        }
+        true
+    }
+
+    /// Whether all readers that had entered before have left, after some patience. If not, the next attempt goes on where this one was left: the counter at which it gave up is one that new readers no longer use.
+    fn pass(&self, patience: usize) -> bool {
+        fence(Ordering::SeqCst);
+        let phase = self.phase.load(Ordering::Relaxed);
+        if !self.wait_for(1 - phase, patience) {
+            return false;
+        }
+        self.phase.store(1 - phase, Ordering::Relaxed);
+        if !self.wait_for(phase, patience) {
+            return false;
+        }
+        let passed = self.passed.load(Ordering::Relaxed).wrapping_add(1);
+        self.passed.store(passed, Ordering::Relaxed);
+        true
+    }
+
+    /// Frees what has been noted. If that panics, goes on with the others.
+    #[cold]
+    fn free_later(&self) {
+        self.noted.store(0, Ordering::Relaxed);
+        let count = self.later.lock().len();
+        each(0..count, |_| {
+            // The lock is not held while a value is dropped.
+            let free = self.later.lock().pop();
+            if let Some(free) = free {
+                free();
+            }
+        });
+    }
+
+    /// Notes what is to be freed, if there is memory for that; else gives it back.
+    fn note<F: FnOnce() + Send + 'static>(&self, free: F) -> Result<(), F> {
+        let mut later = self.later.lock();
+        if later.try_reserve(1).is_err() {
+            return Err(free);
+        }
+        let layout = Layout::new::<F>();
+        let boxed: Later = if layout.size() == 0 {
+            Box::new(free)
+        } else {
+            // SAFETY: the layout is not of size zero.
+            let Some(block) = NonNull::new(unsafe { alloc(layout) }) else {
+                return Err(free);
+            };
+            let block = block.cast::<F>();
+            // SAFETY: the block is fresh, and has the layout of an `F`; a box of one is made like this.
+            unsafe {
+                block.write(free);
+                Box::from_raw(block.as_ptr())
+            }
+        };
+        later.push(boxed);
+        self.noted.store(1, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Default for Waiting {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        // Readers borrow it, so that there are none.
+        self.free_later();
+    }
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting")
+            .field("readers", &self.readers)
+            .field("later", &self.later.lock().len())
+            .finish_non_exhaustive()
+    }
+}
+
+/// A reader's presence with [`Waiting`].
+#[derive(Debug)]
+pub struct WaitingGuard<'a>(&'a AtomicUsize);
+
+impl Drop for WaitingGuard<'_> {
+    fn drop(&mut self) {
+        // What was read comes before; the writer that sees the reader gone may free it.
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+// SAFETY: `pass` gives `true` after both counters have been seen at zero since its fence. A reader adds itself to one of them, then
+// comes its fence.
+// * If the reader's fence comes first in the order of all fences, the writer's loads see the addition, or what came
+//   after it; zero means that the reader has left, and reading it with acquire puts the reader's accesses before.
+// * If the writer's fence comes first, the reader's later loads see what was published before that fence.
+// Which counter a reader took does not matter for this. The phase only keeps new readers from the counter that is being waited for.
+// What is freed in `retire`, or is noted there and freed by a later `pass`, was unlinked before the fence of a `pass` that gave `true`: the one
+// before `retire`, or that later one. A period is over when a `pass` that began after it had begun has given `true`.
+unsafe impl Reclaim for Waiting {
+    type Guard<'a> = WaitingGuard<'a>;
+
+    fn enter(&self) -> WaitingGuard<'_> {
+        let counter = &self.readers[self.phase.load(Ordering::Relaxed)];
+        counter.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        WaitingGuard(counter)
+    }
+
+    // The model checker sees to every one at once.
+    const BATCH: usize = if cfg!(samara_loom) { 1 } else { 32 };
+
+    fn start_poll(&self) -> Option<u64> {
+        let passed = self.passed.load(Ordering::Relaxed);
+        self.pass(PATIENCE);
+        Some(passed.wrapping_add(1) as u64)
+    }
+
+    fn poll(&self, period: u64) -> bool {
+        let over = || {
+            let passed = self.passed.load(Ordering::Relaxed);
+            passed.wrapping_sub(period as usize).cast_signed() >= 0
+        };
+        over() || (self.pass(0) && over())
+    }
+
+    fn published(&self) {
+        let late = usize::from(!self.pass(PATIENCE));
+        self.late.store(late, Ordering::Relaxed);
+    }
+
+    unsafe fn retire<F: FnOnce() + Send + 'static>(&self, free: F) {
+        let free = if self.late.load(Ordering::Relaxed) == 0 {
+            free
+        } else {
+            match self.note(free) {
+                Ok(()) => return,
+                Err(free) => {
+                    while !self.pass(usize::MAX) {}
+                    free
+                }
+            }
+        };
+        // All that is retired was unlinked before `published`, which has seen the readers leave (or that was waited for just now); and so
+        // was all that has been noted.
+        if self.noted.load(Ordering::Relaxed) == 0 {
+            return free();
+        }
+        let mut free = Some(free);
+        // Also if another value's drop panics.
+        let _last = Finally(|| {
+            if let Some(free) = free.take() {
+                free();
+            }
+        });
+        self.free_later();
+    }
+}
