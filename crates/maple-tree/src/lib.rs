@@ -31,13 +31,15 @@ mod reclaim;
 mod write;
 
 pub use alloc::reserve::AllocError;
+pub use base::bounds::HalfOpen;
 pub use base::error::{EraseError, InsertError, SortedError, StoreError};
 pub use base::key::Key;
 pub use base::shape::{Fanout, Native, Shape};
 pub use base::value::{ArcRef, Duplicate, Mut, RcRef, Ref, Value, View};
+pub use face::between::Between;
 pub use face::cursor::{Cursor, GapError, Status, Writing};
-pub use face::iter::{Holes, Iter, IterMut, Ranges, Values};
-pub use face::map::{CursorMut, Entry, IntoIter, MapleTree, OccupiedEntry, VacantEntry};
+pub use face::iter::{Clip, Clipped, Holes, Iter, IterMut, Ranges, Values};
+pub use face::map::{CursorMut, Entry, ExtractIf, IntoIter, MapleTree, OccupiedEntry, VacantEntry};
 pub use face::snap::{CowMapleTree, SharedAlloc, Sharing};
 pub use face::sync::{Reader, SharedCursorMut, SyncIter, SyncMapleTree, Writer};
 #[cfg(not(samara_loom))]
@@ -53,3 +55,6 @@ pub use reclaim::{RcuGuard, UserRcu};
 pub use reclaim::{Reclaim, Waiting, WaitingGuard};
 pub use write::StoreType;
 pub use write::duplicate::CloneError;
+
+#[doc = include_str!("../docs/migrating.md")]
+pub mod migrating {}

@@ -1,6 +1,6 @@
 //! From any range to the inclusive ones of the core.
 
-use core::ops::{Bound, RangeBounds};
+use core::ops::{Bound, Range, RangeBounds, RangeInclusive};
 
 use crate::base::key::Key;
 
@@ -18,6 +18,45 @@ pub(crate) fn inclusive<K: Key>(range: &impl RangeBounds<K>) -> Option<(K, K)> {
         Bound::Unbounded => K::MAX,
     };
     (first <= last).then_some((first, last))
+}
+
+/// Ranges without their end, for those who count as `BTreeMap` and page tables do.
+pub trait HalfOpen<K> {
+    /// The same indices as a range that does not hold its end; `None` if the last one is the largest that there is, so that nothing comes after it.
+    ///
+    /// ```
+    /// use maple_tree::{HalfOpen, MapleTree};
+    ///
+    /// let map = MapleTree::from([(0x1000..0x5000u64, 'a')]);
+    /// let areas: Vec<_> = map.ranges().filter_map(|range| range.half_open()).collect();
+    /// assert_eq!(areas, [0x1000..0x5000]);
+    /// assert_eq!((5..=u32::MAX).half_open(), None);
+    /// ```
+    fn half_open(&self) -> Option<Range<K>>;
+
+    /// How many indices there are; [`Key::MAX`] for the whole of the key space, whose true size does not fit.
+    ///
+    /// ```
+    /// use maple_tree::HalfOpen;
+    ///
+    /// assert_eq!((10..=19u32).span(), 10);
+    /// ```
+    fn span(&self) -> K;
+}
+
+impl<K: Key> HalfOpen<K> for RangeInclusive<K> {
+    #[inline]
+    fn half_open(&self) -> Option<Range<K>> {
+        Some(*self.start()..self.end().successor()?)
+    }
+
+    #[inline]
+    fn span(&self) -> K {
+        match inclusive(self) {
+            Some((first, last)) => K::span(first, last),
+            None => K::MIN,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -95,6 +95,55 @@ macro_rules! changes {
             store::allocate(self, inclusive(&bounds), size, Lowest::Highest, value)
         }
 
+        /// As [`alloc_range`](Self::alloc_range); neighbours that touch the range and are the `same` as the new value become one entry with it,
+        /// as for [`insert_range_coalescing`](Self::insert_range_coalescing). Gives the first index of the range, and the range of that entry.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+        /// assert_eq!(map.alloc_range_coalescing(10.., 5, 2, |a, b| a == b)?, (30, 20..=34));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// As [`alloc_range`](Self::alloc_range).
+        pub fn alloc_range_coalescing(
+            &mut self,
+            bounds: impl RangeBounds<K>,
+            size: K,
+            value: V,
+            same: impl FnMut($crate::Ref<'_, V>, $crate::Ref<'_, V>) -> bool,
+        ) -> Result<(K, RangeInclusive<K>), InsertError<V>> {
+            let taken = |_, _, word| Self::discard(word);
+            let bounds = inclusive(&bounds);
+            store::allocate_coalescing(self, bounds, size, Lowest::Lowest, value, same, taken)
+        }
+
+        /// As [`alloc_range_coalescing`](Self::alloc_range_coalescing), at the highest gap.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+        /// assert_eq!(map.alloc_rrange_coalescing(..50, 5, 3, |a, b| a == b)?, (35, 35..=49));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// As [`alloc_range`](Self::alloc_range).
+        pub fn alloc_rrange_coalescing(
+            &mut self,
+            bounds: impl RangeBounds<K>,
+            size: K,
+            value: V,
+            same: impl FnMut($crate::Ref<'_, V>, $crate::Ref<'_, V>) -> bool,
+        ) -> Result<(K, RangeInclusive<K>), InsertError<V>> {
+            let taken = |_, _, word| Self::discard(word);
+            let bounds = inclusive(&bounds);
+            store::allocate_coalescing(self, bounds, size, Lowest::Highest, value, same, taken)
+        }
+
         /// Stores `value` at one free index within `bounds`: the lowest at or after `next`, or, if there is none, the lowest of all. `next`
         /// becomes the index after it, so that indices are reused late. Gives the index, and whether the search started over. O(log n) if
         /// the map tracks gaps, else O(n).
@@ -191,7 +240,64 @@ macro_rules! changes {
             value: V,
             split: impl FnOnce(RangeInclusive<K>, $crate::Ref<'_, V>) -> Option<V>,
         ) -> Result<(), StoreError<V>> {
-            store::store_splitting(self, inclusive(&range), value, split)
+            store::store_splitting(self, inclusive(&range), value, split, |_, _, word| {
+                Self::discard(word)
+            })
+        }
+
+        /// As [`store_range_splitting`](Self::store_range_splitting); `displaced` gets the entries within the range, in no particular order,
+        /// with the ranges that they had.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+        /// let mut gone = Vec::new();
+        /// map.store_range_splitting_with(15..45, 9, |_, v| Some(v), |range, value| gone.push((range, value)))?;
+        /// assert_eq!(gone, [(20..=29, 2)]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// As [`store_range_splitting`](Self::store_range_splitting); `displaced` is not called then.
+        pub fn store_range_splitting_with(
+            &mut self,
+            range: impl RangeBounds<K>,
+            value: V,
+            split: impl FnOnce(RangeInclusive<K>, $crate::Ref<'_, V>) -> Option<V>,
+            displaced: impl FnMut(RangeInclusive<K>, $gone),
+        ) -> Result<(), StoreError<V>> {
+            store::store_splitting(self, inclusive(&range), value, split, Self::$taker(displaced))
+        }
+
+        /// As [`store_range_coalescing`](Self::store_range_coalescing); an entry around the range that is not the `same` is split as by
+        /// [`store_range_splitting`](Self::store_range_splitting). So it succeeds wherever there is memory: painting a range, whatever is there.
+        /// O(log n), and the time to give up the entries that go.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.insert_range(0..100, 1)?;
+        /// let mut paint = |range: std::ops::Range<u32>, colour| {
+        ///     map.store_range_coalescing_splitting(range, colour, |a, b| a == b, |_, around| Some(around))
+        /// };
+        /// assert_eq!(paint(40..50, 2)?, 40..=49); // splits
+        /// assert_eq!(paint(50..60, 2)?, 40..=59); // joins
+        /// assert_eq!(paint(40..60, 1)?, 0..=99); // joins on both sides
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// As [`store_range_splitting`](Self::store_range_splitting).
+        pub fn store_range_coalescing_splitting(
+            &mut self,
+            range: impl RangeBounds<K>,
+            value: V,
+            same: impl FnMut($crate::Ref<'_, V>, $crate::Ref<'_, V>) -> bool,
+            split: impl FnOnce(RangeInclusive<K>, $crate::Ref<'_, V>) -> Option<V>,
+        ) -> Result<RangeInclusive<K>, StoreError<V>> {
+            let taken = |_, _, word| Self::discard(word);
+            store::store_coalescing_splitting(self, inclusive(&range), value, same, split, taken)
         }
 
         /// As [`store_range`](Self::store_range); neighbours that touch the range, or reach into it from outside, and that are the `same` as
@@ -309,7 +415,35 @@ macro_rules! changes {
             range: impl RangeBounds<K>,
             split: impl FnOnce(RangeInclusive<K>, $crate::Ref<'_, V>) -> Option<V>,
         ) -> Result<(), EraseError> {
-            store::erase_splitting(self, inclusive(&range), split)
+            store::erase_splitting(self, inclusive(&range), split, |_, _, word| {
+                Self::discard(word)
+            })
+        }
+
+        /// As [`erase_range_splitting`](Self::erase_range_splitting); `displaced` gets the entries within the range, in no particular order, with
+        /// the ranges that they had. What of others is trimmed off [`range_clipped`](Self::range_clipped) shows before.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+        /// let pieces: Vec<_> = map.range_clipped(15..45).collect();
+        /// assert_eq!(pieces, [(15..=19, 1), (20..=29, 2), (40..=44, 3)]);
+        /// let mut gone = Vec::new();
+        /// map.erase_range_splitting_with(15..45, |_, v| Some(v), |range, value| gone.push((range, value)))?;
+        /// assert_eq!(gone, [(20..=29, 2)]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// As [`erase_range_splitting`](Self::erase_range_splitting); `displaced` is not called then.
+        pub fn erase_range_splitting_with(
+            &mut self,
+            range: impl RangeBounds<K>,
+            split: impl FnOnce(RangeInclusive<K>, $crate::Ref<'_, V>) -> Option<V>,
+            displaced: impl FnMut(RangeInclusive<K>, $gone),
+        ) -> Result<(), EraseError> {
+            store::erase_splitting(self, inclusive(&range), split, Self::$taker(displaced))
         }
     };
 }

@@ -214,6 +214,88 @@ macro_rules! half {
 half!(Values, 1, T);
 half!(Ranges, 0, R);
 
+/// What an iterator over entries or holes yields, cut to bounds. Made by [`range_clipped`](crate::MapleTree::range_clipped) and
+/// [`holes_clipped`](crate::MapleTree::holes_clipped).
+#[derive(Clone, Debug)]
+#[must_use = "iterators are lazy and do nothing unless consumed"]
+pub struct Clipped<I, K> {
+    iter: I,
+    lo: K,
+    hi: K,
+}
+
+/// What has a range that can be cut: an entry, or a hole.
+pub trait Clip<K>: sealed::Sealed {
+    /// The part within `lo..=hi`, which it intersects.
+    #[doc(hidden)]
+    #[must_use]
+    fn clip(self, lo: K, hi: K) -> Self;
+}
+
+mod sealed {
+    pub trait Sealed {}
+    impl<K> Sealed for core::ops::RangeInclusive<K> {}
+    impl<K, T> Sealed for (core::ops::RangeInclusive<K>, T) {}
+}
+
+impl<K: Key> Clip<K> for RangeInclusive<K> {
+    #[inline]
+    fn clip(self, lo: K, hi: K) -> Self {
+        (*self.start()).max(lo)..=(*self.end()).min(hi)
+    }
+}
+
+impl<K: Key, T> Clip<K> for (RangeInclusive<K>, T) {
+    #[inline]
+    fn clip(self, lo: K, hi: K) -> Self {
+        (self.0.clip(lo, hi), self.1)
+    }
+}
+
+impl<I, K: Key> Clipped<I, K> {
+    /// Without bounds there is nothing to cut, as the iterator yields nothing.
+    pub(crate) fn new(iter: I, bounds: Option<(K, K)>) -> Self {
+        let (lo, hi) = bounds.unwrap_or((K::MIN, K::MIN));
+        Self { iter, lo, hi }
+    }
+}
+
+impl<K: Key, I: Iterator<Item: Clip<K>>> Iterator for Clipped<I, K> {
+    type Item = I::Item;
+
+    #[inline]
+    fn next(&mut self) -> Option<I::Item> {
+        self.iter.next().map(|item| item.clip(self.lo, self.hi))
+    }
+
+    #[inline]
+    fn fold<B, F: FnMut(B, I::Item) -> B>(self, init: B, mut f: F) -> B {
+        let (lo, hi) = (self.lo, self.hi);
+        self.iter
+            .fold(init, |folded, item| f(folded, item.clip(lo, hi)))
+    }
+
+    fn count(self) -> usize {
+        self.iter.count()
+    }
+
+    #[inline]
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.iter.size_hint()
+    }
+}
+
+impl<K: Key, I: DoubleEndedIterator<Item: Clip<K>>> DoubleEndedIterator for Clipped<I, K> {
+    #[inline]
+    fn next_back(&mut self) -> Option<I::Item> {
+        self.iter
+            .next_back()
+            .map(|item| item.clip(self.lo, self.hi))
+    }
+}
+
+impl<K: Key, I: FusedIterator<Item: Clip<K>>> FusedIterator for Clipped<I, K> {}
+
 /// Holes in order, with their whole ranges. Made by [`MapleTree::holes`](crate::MapleTree::holes).
 pub struct Holes<'a, K: Key, S: Shape = Native> {
     tree: &'a RawTree<K, S>,

@@ -263,6 +263,79 @@ macro_rules! look_ups {
             $iter::new(self.raw(), $crate::base::bounds::inclusive(&bounds))
         }
 
+        /// As [`range`](Self::range), of each entry the part that is within `bounds`.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.range_clipped(25..45).collect::<Vec<_>>(), [(25..=29, 2), (40..=44, 3)]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn range_clipped(
+            &self,
+            bounds: impl core::ops::RangeBounds<K>,
+        ) -> $crate::Clipped<$iter<'_, K, V, S>, K> {
+            let bounds = $crate::base::bounds::inclusive(&bounds);
+            $crate::Clipped::new($iter::new(self.raw(), bounds), bounds)
+        }
+
+        /// Whether an entry intersects `bounds`. O(log n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert!(map.overlaps(29..40) && !map.overlaps(30..40));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn overlaps(&self, bounds: impl core::ops::RangeBounds<K>) -> bool {
+            self.find(bounds).is_some()
+        }
+
+        /// Whether entries cover all of `bounds`; nothing is covered anyway. O(log n) for each entry passed.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert!(map.covers(15..30) && !map.covers(15..31));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn covers(&self, bounds: impl core::ops::RangeBounds<K>) -> bool {
+            self.holes(bounds).next().is_none()
+        }
+
+        /// The place before the first entry that ends at or after `bound` (after it, if `bound` is excluded): a cursor between entries, as
+        /// `BTreeMap` has one. O(log n).
+        ///
+        /// ```
+        /// use std::ops::Bound;
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// let mut place = map.lower_bound(Bound::Included(25));
+        /// assert_eq!((place.peek_prev(), place.peek_next()), (Some((10..=19, 1)), Some((20..=29, 2))));
+        /// place.next();
+        /// assert_eq!(place.peek_next(), Some((40..=49, 3)));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn lower_bound(&self, bound: core::ops::Bound<K>) -> $crate::Between<'_, K, V, S> {
+            $crate::Between::before(self.raw(), bound)
+        }
+
+        /// The place after the last entry that begins at or before `bound` (before it, if `bound` is excluded). O(log n).
+        ///
+        /// ```
+        /// use std::ops::Bound;
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// let mut place = map.upper_bound(Bound::Included(25));
+        /// assert_eq!((place.peek_prev(), place.peek_next()), (Some((20..=29, 2)), Some((40..=49, 3))));
+        /// place.prev();
+        /// assert_eq!(place.prev(), Some((10..=19, 1)));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn upper_bound(&self, bound: core::ops::Bound<K>) -> $crate::Between<'_, K, V, S> {
+            $crate::Between::after(self.raw(), bound)
+        }
+
         /// The values in the order of their ranges, from both ends.
         ///
         /// ```
@@ -297,6 +370,22 @@ macro_rules! look_ups {
         /// ```
         pub fn holes(&self, bounds: impl core::ops::RangeBounds<K>) -> $crate::Holes<'_, K, S> {
             $crate::Holes::new(self.raw(), $crate::base::bounds::inclusive(&bounds))
+        }
+
+        /// As [`holes`](Self::holes), of each hole the part that is within `bounds`.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.holes_clipped(5..35).collect::<Vec<_>>(), [5..=9, 30..=34]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn holes_clipped(
+            &self,
+            bounds: impl core::ops::RangeBounds<K>,
+        ) -> $crate::Clipped<$crate::Holes<'_, K, S>, K> {
+            let bounds = $crate::base::bounds::inclusive(&bounds);
+            $crate::Clipped::new($crate::Holes::new(self.raw(), bounds), bounds)
         }
     };
 }

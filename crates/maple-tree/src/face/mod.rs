@@ -13,6 +13,7 @@
 //!
 //! May know: all other rooms. Among the faces, `sync` and `snap` may know `map`; none of the rest knows another.
 
+pub(crate) mod between;
 pub(crate) mod changes;
 pub(crate) mod cursor;
 pub(crate) mod host;

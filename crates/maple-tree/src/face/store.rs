@@ -107,6 +107,47 @@ pub(crate) enum Lowest {
     Highest,
 }
 
+/// Makes an error that gives a value back.
+type Refuse<V> = fn(V) -> InsertError<V>;
+
+/// A gap of `size` indices within `bounds`, as a range; or why there is none, by what takes the value.
+fn place<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &H,
+    bounds: Option<(K, K)>,
+    size: K,
+    which: Lowest,
+) -> Result<(K, K), Refuse<V>> {
+    let bounds = bounds.ok_or(InsertError::EmptyRange as Refuse<V>)?;
+    let want =
+        Want::new(bounds, size, K::ONE, K::MIN).ok_or(InsertError::EmptyRange as Refuse<V>)?;
+    let found = match which {
+        Lowest::Lowest => host.tree().gap_up(&want),
+        Lowest::Highest => host.tree().gap_down(&want),
+    };
+    let first = found.ok_or(InsertError::Occupied as Refuse<V>)?;
+    Ok((first, first.wrapping_add(size.wrapping_sub(K::ONE))))
+}
+
+/// As [`allocate`], with neighbours that touch the range and are the same joined to it. Gives the range, and that of the entry that is made
+/// of all.
+pub(crate) fn allocate_coalescing<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    bounds: Option<(K, K)>,
+    size: K,
+    which: Lowest,
+    value: V,
+    same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
+    taken: impl FnMut(K, K, Word),
+) -> Result<(K, RangeInclusive<K>), InsertError<V>> {
+    match place(host, bounds, size, which) {
+        Ok(range) => {
+            let whole = insert_coalescing(host, Some(range), value, same, taken)?;
+            Ok((range.0, whole))
+        }
+        Err(refuse) => Err(refuse(value)),
+    }
+}
+
 /// Stores into a gap of `size` indices within `bounds`, and gives its first index.
 pub(crate) fn allocate<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
@@ -115,25 +156,13 @@ pub(crate) fn allocate<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     which: Lowest,
     value: V,
 ) -> Result<K, InsertError<V>> {
-    let Some(bounds) = bounds else {
-        return Err(InsertError::EmptyRange(value));
-    };
-    let Some(want) = Want::new(bounds, size, K::ONE, K::MIN) else {
-        return Err(InsertError::EmptyRange(value));
-    };
-    let found = match which {
-        Lowest::Lowest => host.tree().gap_up(&want),
-        Lowest::Highest => host.tree().gap_down(&want),
-    };
-    let Some(first) = found else {
-        return Err(InsertError::Occupied(value));
-    };
-    insert(
-        host,
-        Some((first, first.wrapping_add(size.wrapping_sub(K::ONE)))),
-        value,
-    )?;
-    Ok(first)
+    match place(host, bounds, size, which) {
+        Ok(range) => {
+            insert(host, Some(range), value)?;
+            Ok(range.0)
+        }
+        Err(refuse) => Err(refuse(value)),
+    }
 }
 
 /// Stores at the lowest free index at or after `next` within `bounds`, else at the lowest before it; sets `next` to the index
@@ -375,14 +404,46 @@ pub(crate) fn store_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     range: Option<(K, K)>,
     value: V,
     split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+    taken: impl FnMut(K, K, Word),
 ) -> Result<(), StoreError<V>> {
-    let refused = match range {
-        Some(range) => splitting(host, range, Stored(Held::new(value)), split),
-        None => return Err(StoreError::EmptyRange(value)),
+    let Some(range) = range else {
+        return Err(StoreError::EmptyRange(value));
     };
-    refused.map_err(|(refused, Stored(held))| match refused {
-        Refused::Splits => StoreError::Splits(held.into_value()),
-        Refused::Alloc => StoreError::Alloc(held.into_value()),
+    store_held(host, range, Held::new(value), split, taken)
+}
+
+/// As [`store_splitting`], over the neighbours that touch the range and are the same, too, as [`store_coalescing`] does. Gives the range of the
+/// entry that is made of all.
+pub(crate) fn store_coalescing_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: Option<(K, K)>,
+    value: V,
+    same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
+    split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+    taken: impl FnMut(K, K, Word),
+) -> Result<RangeInclusive<K>, StoreError<V>> {
+    let Some(range) = range else {
+        return Err(StoreError::EmptyRange(value));
+    };
+    let held = Held::<V>::new(value);
+    let (first, last) = coalesced(host.tree(), range, &held, same);
+    store_held(host, (first, last), held, split, taken)?;
+    Ok(first..=last)
+}
+
+/// Stores a value over what is there; an entry that would be on both sides is split by a closure.
+fn store_held<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: (K, K),
+    held: Held<V>,
+    split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+    taken: impl FnMut(K, K, Word),
+) -> Result<(), StoreError<V>> {
+    splitting(host, range, Stored(held), split, taken).map_err(|(refused, Stored(held))| {
+        match refused {
+            Refused::Splits => StoreError::Splits(held.into_value()),
+            Refused::Alloc => StoreError::Alloc(held.into_value()),
+        }
     })
 }
 
@@ -418,9 +479,10 @@ pub(crate) fn erase_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     range: Option<(K, K)>,
     split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+    taken: impl FnMut(K, K, Word),
 ) -> Result<(), EraseError> {
     let range = range.ok_or(EraseError::EmptyRange)?;
-    splitting(host, range, Hole, split).map_err(|(refused, Hole)| match refused {
+    splitting(host, range, Hole, split, taken).map_err(|(refused, Hole)| match refused {
         Refused::Splits => EraseError::Splits,
         Refused::Alloc => EraseError::Alloc,
     })
@@ -438,6 +500,7 @@ fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     (first, last): (K, K),
     new: N,
     split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+    taken: impl FnMut(K, K, Word),
 ) -> Result<(), (Refused, N)> {
     let word = new.word();
     let at = host.tree().slot_at(first);
@@ -462,7 +525,7 @@ fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
         // It is the tree's from the write on, also if that panics: then it has been made.
         let new = ManuallyDrop::new(new);
         return host
-            .carry_out_quick(quick, |_, _, word| H::discard(word))
+            .carry_out_quick(quick, taken)
             .map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(new)));
     }
     if let Some(at) = at
@@ -501,12 +564,11 @@ fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     }
     // As above.
     let both = ManuallyDrop::new((new, twin));
-    host.carry_out(plan, |_, _, word| H::discard(word))
-        .map_err(|AllocError| {
-            let (new, twin) = ManuallyDrop::into_inner(both);
-            drop(twin);
-            (Refused::Alloc, new)
-        })
+    host.carry_out(plan, taken).map_err(|AllocError| {
+        let (new, twin) = ManuallyDrop::into_inner(both);
+        drop(twin);
+        (Refused::Alloc, new)
+    })
 }
 
 /// The range and the word of an entry that is no longer in a tree.

@@ -29,6 +29,7 @@ macro_rules! viewing {
 }
 
 viewing!(Iter, SyncIter, Cursor);
+// (`Between` has no pointers of its own.)
 
 // SAFETY: it only reads a tree that any thread may read; the leaf is one of the tree's, which stays as long as the borrow.
 unsafe impl<K: Key, S: Shape> Send for Holes<'_, K, S> {}

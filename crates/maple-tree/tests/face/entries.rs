@@ -162,7 +162,7 @@ fn entries() {
                         assert_eq!((entry.range(), entry.get().number), (whole.clone(), v));
                         assert_eq!(entry.insert(world.value(7)).ok().unwrap().number, v);
                         assert_eq!((entry.get().number, entry.get_mut().number), (7, 7));
-                        let (range, value) = entry.remove().unwrap();
+                        let (range, value) = entry.remove_entry().unwrap();
                         assert_eq!((range, value.number), (whole.clone(), 7));
                     }
                 }

@@ -122,6 +122,54 @@ fn changes<A: Source>() -> Vec<(&'static str, Step<A>)> {
             let _ = map.store_range_coalescing(96..=219, ledger.bomb(1000), same);
             let _ = map.insert_range_coalescing(96..=99, ledger.bomb(1000), same);
         }),
+        ("store coalescing, splitting", |map, ledger| {
+            let same = |a: &Bomb, b: &Bomb| {
+                tick();
+                a.number > 8 && b.number == 1000
+            };
+            for range in [102..=103, 96..=219] {
+                let new = ledger.bomb(1000);
+                let _ = map.store_range_coalescing_splitting(range, new, same, |_, bomb| {
+                    tick();
+                    Some(ledger.bomb(bomb.number))
+                });
+            }
+        }),
+        (
+            "store and erase splitting, with displaced",
+            |map, ledger| {
+                let twin = |_, bomb: &Bomb| {
+                    tick();
+                    Some(ledger.bomb(bomb.number))
+                };
+                for range in [102..=103, 33..=333] {
+                    let new = ledger.bomb(1000);
+                    let _ = map.store_range_splitting_with(range, new, twin, |_, bomb| {
+                        tick();
+                        drop(bomb);
+                    });
+                }
+                for range in [40..=41, 33..=300] {
+                    let _ = map.erase_range_splitting_with(range, twin, |_, bomb| {
+                        tick();
+                        drop(bomb);
+                    });
+                }
+            },
+        ),
+        ("extract", |map, _| {
+            let taken = map.extract_if(15..=300, |_, bomb| {
+                tick();
+                !bomb.number.is_multiple_of(3)
+            });
+            taken.take(20).for_each(drop);
+        }),
+        ("allocate coalescing", |map, ledger| {
+            let _ = map.alloc_range_coalescing(100.., 2, ledger.bomb(1000), |a, _| {
+                tick();
+                a.number > 8
+            });
+        }),
         ("erase many", |map, _| {
             let _ = map.erase_range(33..=333);
         }),

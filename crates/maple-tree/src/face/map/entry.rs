@@ -14,6 +14,7 @@ use crate::base::value::{Mut, Ref, Value};
 use crate::face::map::MapleTree;
 use crate::face::store;
 use crate::read::iterate::by_entry::Traverse;
+use crate::read::walk::Found;
 
 /// What is at a range of a map: made by [`entry`](MapleTree::entry) and [`entry_range`](MapleTree::entry_range).
 ///
@@ -93,6 +94,41 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     }
 }
 
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+    /// The entry with the lowest range, to be looked at, changed or taken out. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map = MapleTree::from([(0..10u32, 1u32), (10..20, 2)]);
+    /// if let Some(mut entry) = map.first_entry() {
+    ///     *entry.get_mut() += 5;
+    /// }
+    /// assert_eq!(map.first(), Some((0..=9, 6)));
+    /// ```
+    pub fn first_entry(&mut self) -> Option<OccupiedEntry<'_, K, V, A, S>> {
+        let found = self.raw.find_up((K::MIN, K::MAX))?;
+        Some(OccupiedEntry::at(self, found))
+    }
+
+    /// The entry with the highest range, to be looked at, changed or taken out. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map = MapleTree::from([(0..10u32, 1u32), (10..20, 2)]);
+    /// if let Some(entry) = map.last_entry() {
+    ///     assert_eq!(entry.remove_entry()?, (10..=19, 2));
+    /// }
+    /// assert_eq!(map.len(), 1);
+    /// # Ok::<(), maple_tree::AllocError>(())
+    /// ```
+    pub fn last_entry(&mut self) -> Option<OccupiedEntry<'_, K, V, A, S>> {
+        let found = self.raw.find_down((K::MIN, K::MAX))?;
+        Some(OccupiedEntry::at(self, found))
+    }
+}
+
 impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
     /// The range of the entry that is there, or the one that was asked for.
     pub fn range(&self) -> RangeInclusive<K> {
@@ -129,6 +165,93 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
         match self {
             Self::Occupied(entry) => Ok(entry.into_mut()),
             Self::Vacant(entry) => entry.insert(make()),
+        }
+    }
+
+    /// As [`or_insert_with`](Entry::or_insert_with); `make` gets the range that was asked for. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::new();
+    /// map.entry_range(10..20).or_insert_with_key(|range| *range.end())?;
+    /// assert_eq!(map.get(10), Some(19));
+    /// # Ok::<(), maple_tree::InsertError<u32>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`or_insert`](Entry::or_insert).
+    pub fn or_insert_with_key(
+        self,
+        make: impl FnOnce(&RangeInclusive<K>) -> V,
+    ) -> Result<Mut<'a, V>, InsertError<V>> {
+        match self {
+            Self::Occupied(entry) => Ok(entry.into_mut()),
+            Self::Vacant(entry) => {
+                let value = make(&entry.range());
+                entry.insert(value)
+            }
+        }
+    }
+
+    /// The value that is there, or the default one, stored at the range that was asked for. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut seen: MapleTree<u32, u32> = MapleTree::new();
+    /// for key in [3, 4, 3] {
+    ///     *seen.entry(key).or_default()? += 1;
+    /// }
+    /// assert_eq!(seen.get(3), Some(2));
+    /// # Ok::<(), maple_tree::InsertError<u32>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`or_insert`](Entry::or_insert).
+    pub fn or_default(self) -> Result<Mut<'a, V>, InsertError<V>>
+    where
+        V: Default,
+    {
+        self.or_insert_with(V::default)
+    }
+
+    /// Stores `value`: at the range of the entry that is there, whose value is dropped, or at the range that was asked for. Gives the entry that
+    /// is there now. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map = MapleTree::from([(0..10u32, 1u32)]);
+    /// assert_eq!(map.entry(3).insert_entry(7)?.range(), 0..=9);
+    /// assert_eq!(map.entry(30).insert_entry(8)?.get(), 8);
+    /// # Ok::<(), maple_tree::InsertError<u32>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`or_insert`](Entry::or_insert).
+    pub fn insert_entry(self, value: V) -> Result<OccupiedEntry<'a, K, V, A, S>, InsertError<V>> {
+        match self {
+            Self::Occupied(mut entry) => {
+                entry.insert(value).map_err(InsertError::Alloc)?;
+                Ok(entry)
+            }
+            Self::Vacant(entry) => entry.insert_entry(value),
+        }
+    }
+}
+
+impl<'a, K: Key, V: Value, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, A, S> {
+    /// That of an entry that has been found.
+    fn at(map: &'a mut MapleTree<K, V, A, S>, found: Found<K>) -> Self {
+        Self {
+            slot: map.raw.entry_memory(found.first),
+            map,
+            first: found.first,
+            last: found.last,
         }
     }
 }
@@ -171,12 +294,32 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, 
         Ok(unsafe { V::from_raw(old) })
     }
 
+    /// Removes the entry, and gives its value. O(log n).
+    ///
+    /// # Errors
+    ///
+    /// As [`remove_entry`](OccupiedEntry::remove_entry).
+    pub fn remove(self) -> Result<V, AllocError> {
+        self.remove_entry().map(|(_, value)| value)
+    }
+
     /// Removes the entry, and gives its range and value. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::{Entry, MapleTree};
+    ///
+    /// let mut map = MapleTree::from([(0..10u32, 1u32)]);
+    /// if let Entry::Occupied(entry) = map.entry(3) {
+    ///     assert_eq!(entry.remove_entry()?, (0..=9, 1));
+    /// }
+    /// assert!(map.is_empty());
+    /// # Ok::<(), maple_tree::AllocError>(())
+    /// ```
     ///
     /// # Errors
     ///
     /// If there is no memory (joining nodes that have become too small may take some); the entry is still there then.
-    pub fn remove(self) -> Result<(RangeInclusive<K>, V), AllocError> {
+    pub fn remove_entry(self) -> Result<(RangeInclusive<K>, V), AllocError> {
         // The entry is there.
         // SAFETY: as in `get`.
         let raw = unsafe { self.slot.read() };

@@ -6,6 +6,7 @@ mod compare;
 mod cursor;
 mod duplicate;
 mod entry;
+mod extract;
 mod host;
 mod into_iter;
 mod look;
@@ -27,6 +28,7 @@ use crate::node::tree::{RawTree, flags};
 
 pub use cursor::CursorMut;
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
+pub use extract::ExtractIf;
 pub use into_iter::IntoIter;
 
 /// A map from ranges of `K` to values, which never overlap.

@@ -2,6 +2,7 @@
 
 mod gaps;
 mod look;
+mod more;
 mod store;
 mod whole;
 
@@ -160,6 +161,7 @@ impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
             27 => self.take_apart(bytes.byte(), bytes.byte()),
             28 => self.many(bytes),
             29 => self.walk_over(bytes),
+            30 => self.combine(bytes),
             _ => {
                 // Rarely: a history that starts over has a short memory.
                 if bytes.byte() > 0xf0 {

@@ -7,7 +7,7 @@ use super::{Run, Source, slot};
 
 impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
     /// What a store or an erasure came to.
-    fn stored(
+    pub(super) fn stored(
         &mut self,
         range: (K, K),
         number: Option<u32>,
@@ -27,7 +27,7 @@ impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
     }
 
     /// Why a store did not happen; its value came back, and is dropped.
-    fn refused(number: u32, error: StoreError<Box<Token>>) -> EraseError {
+    pub(super) fn refused(number: u32, error: StoreError<Box<Token>>) -> EraseError {
         let kind = match &error {
             StoreError::Splits(_) => EraseError::Splits,
             StoreError::Alloc(_) => EraseError::Alloc,
@@ -219,7 +219,7 @@ impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
                         }
                         Err(_) => assert!(self.nodes.is_dry()),
                     },
-                    2 => match entry.remove() {
+                    2 => match entry.remove_entry() {
                         Ok((range, old)) => {
                             assert_eq!(slot((range, &*old)), there);
                             self.model.store(there.first, there.last, None);

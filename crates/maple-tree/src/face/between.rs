@@ -1,0 +1,158 @@
+//! Places between entries.
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::ops::{Bound, RangeInclusive};
+
+use crate::base::key::Key;
+use crate::base::shape::{Native, Shape};
+use crate::base::value::{Ref, Value};
+use crate::face::look_ups::entry;
+use crate::node::tree::RawTree;
+use crate::read::walk::Found;
+
+/// A place between two entries, or before the first, or after the last. Made by [`lower_bound`](crate::MapleTree::lower_bound) and
+/// [`upper_bound`](crate::MapleTree::upper_bound).
+///
+/// Each look is O(log n), and beside a writer at what is there by then. To go through many entries take an iterator; to look at holes,
+/// too, or to change what is there, a [`Cursor`](crate::Cursor).
+pub struct Between<'a, K: Key, V: Value, S: Shape = Native> {
+    tree: &'a RawTree<K, S>,
+    /// The entries that end before this index come before the place; `None`: all do.
+    at: Option<K>,
+    marker: PhantomData<&'a V>,
+}
+
+impl<'a, K: Key, V: Value, S: Shape> Between<'a, K, V, S> {
+    /// Before the first entry that ends at or after the bound.
+    pub(crate) fn before(tree: &'a RawTree<K, S>, bound: Bound<K>) -> Self {
+        let key = match bound {
+            Bound::Unbounded => Some(K::MIN),
+            Bound::Included(key) => Some(key),
+            Bound::Excluded(key) => key.successor(),
+        };
+        let start = |key| {
+            let found = tree.lookup(key);
+            if found.word.is_null() {
+                key
+            } else {
+                found.first
+            }
+        };
+        Self {
+            tree,
+            at: key.map(start),
+            marker: PhantomData,
+        }
+    }
+
+    /// After the last entry that begins at or before the bound.
+    pub(crate) fn after(tree: &'a RawTree<K, S>, bound: Bound<K>) -> Self {
+        let key = match bound {
+            Bound::Unbounded => None,
+            Bound::Included(key) => Some(key),
+            Bound::Excluded(key) => match key.predecessor() {
+                Some(before) => Some(before),
+                None => {
+                    return Self {
+                        tree,
+                        at: Some(key),
+                        marker: PhantomData,
+                    };
+                }
+            },
+        };
+        let end = |key: K| {
+            let found = tree.lookup(key);
+            let last = if found.word.is_null() {
+                key
+            } else {
+                found.last
+            };
+            last.successor()
+        };
+        Self {
+            tree,
+            at: key.and_then(end),
+            marker: PhantomData,
+        }
+    }
+
+    fn found_next(&self) -> Option<Found<K>> {
+        self.tree.find_up((self.at?, K::MAX))
+    }
+
+    fn found_prev(&self) -> Option<Found<K>> {
+        let last = match self.at {
+            Some(at) => at.predecessor()?,
+            None => K::MAX,
+        };
+        self.tree.find_down((K::MIN, last))
+    }
+
+    /// The entry after the place.
+    pub fn peek_next(&self) -> Option<(RangeInclusive<K>, Ref<'a, V>)> {
+        // SAFETY: words in the tree are values; what lent itself for `'a`, a map or a reader, keeps them.
+        unsafe { entry::<K, V>(self.found_next()?) }
+    }
+
+    /// The entry before the place.
+    pub fn peek_prev(&self) -> Option<(RangeInclusive<K>, Ref<'a, V>)> {
+        // SAFETY: as above.
+        unsafe { entry::<K, V>(self.found_prev()?) }
+    }
+
+    /// Goes over the entry after the place, and shows it. At the end it stays.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "the place goes both ways, as the standard library's cursors do"
+    )]
+    pub fn next(&mut self) -> Option<(RangeInclusive<K>, Ref<'a, V>)> {
+        let found = self.found_next()?;
+        self.at = found.last.successor();
+        // SAFETY: as above.
+        unsafe { entry::<K, V>(found) }
+    }
+
+    /// Goes back over the entry before the place, and shows it. At the beginning it stays.
+    pub fn prev(&mut self) -> Option<(RangeInclusive<K>, Ref<'a, V>)> {
+        let found = self.found_prev()?;
+        self.at = Some(found.first);
+        // SAFETY: as above.
+        unsafe { entry::<K, V>(found) }
+    }
+
+    /// The hole, or the nothing, that the place is in: what lies between the entries beside it.
+    pub fn hole(&self) -> Option<RangeInclusive<K>> {
+        let first = match self.found_prev() {
+            Some(found) => found.last.successor()?,
+            None => K::MIN,
+        };
+        let last = match self.found_next() {
+            Some(found) => found.first.predecessor()?,
+            None => K::MAX,
+        };
+        (first <= last).then_some(first..=last)
+    }
+}
+
+impl<K: Key, V: Value, S: Shape> Clone for Between<'_, K, V, S> {
+    fn clone(&self) -> Self {
+        Self { ..*self }
+    }
+}
+
+impl<K: Key, V: Value, S: Shape> fmt::Debug for Between<'_, K, V, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Between")
+            .field(
+                "before",
+                &self.found_prev().map(|found| found.first..=found.last),
+            )
+            .field(
+                "after",
+                &self.found_next().map(|found| found.first..=found.last),
+            )
+            .finish()
+    }
+}

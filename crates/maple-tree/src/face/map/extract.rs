@@ -1,0 +1,108 @@
+//! Taking out what a closure says, one after the other.
+
+use core::fmt;
+use core::iter::FusedIterator;
+use core::ops::{RangeBounds, RangeInclusive};
+
+use crate::alloc::reserve::AllocError;
+use crate::alloc::{NodeAlloc, Pool};
+use crate::base::bounds::inclusive;
+use crate::base::key::Key;
+use crate::base::shape::{Native, Shape};
+use crate::base::value::{Mut, Value};
+use crate::face::map::MapleTree;
+use crate::read::iterate::by_entry::Traverse;
+
+/// Takes entries out of a map as it is asked for them. Made by [`extract_if`](MapleTree::extract_if).
+#[must_use = "iterators are lazy and do nothing unless consumed; `retain` drops what is not kept"]
+pub struct ExtractIf<'a, K: Key, V: Value, F, A: NodeAlloc = Pool, S: Shape = Native> {
+    map: &'a mut MapleTree<K, V, A, S>,
+    /// What has not been looked at.
+    entries: Traverse<K, S>,
+    hi: K,
+    take: F,
+}
+
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
+    /// Takes the entries that intersect `bounds` and for which `take` says yes out of the map, in order, and gives them; each is taken when the
+    /// iterator is asked for it. Those that it has not come to when it is dropped stay. O(1) for each that stays, O(log n) for each
+    /// that goes.
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let mut map = MapleTree::from([(0..10u32, 1u32), (10..20, 2), (20..30, 3)]);
+    /// let odd: Vec<_> = map.extract_if(.., |_, value| *value % 2 == 1).collect::<Result<_, _>>()?;
+    /// assert_eq!(odd, [(0..=9, 1), (20..=29, 3)]);
+    /// assert_eq!(map.len(), 1);
+    /// # Ok::<(), maple_tree::AllocError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// The iterator yields an error, and ends, if there is no memory (joining nodes that have become too small may take some); the entry
+    /// is still there then.
+    pub fn extract_if<F>(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+        take: F,
+    ) -> ExtractIf<'_, K, V, F, A, S>
+    where
+        F: FnMut(RangeInclusive<K>, Mut<'_, V>) -> bool,
+    {
+        let bounds = inclusive(&bounds);
+        ExtractIf {
+            map: self,
+            entries: Traverse::new(bounds),
+            hi: bounds.map_or(K::MIN, |(_, hi)| hi),
+            take,
+        }
+    }
+}
+
+impl<K, V, F, A, S> Iterator for ExtractIf<'_, K, V, F, A, S>
+where
+    K: Key,
+    V: Value,
+    F: FnMut(RangeInclusive<K>, Mut<'_, V>) -> bool,
+    A: NodeAlloc,
+    S: Shape,
+{
+    type Item = Result<(RangeInclusive<K>, V), AllocError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        loop {
+            let (found, slot) = self.entries.next_mut(&self.map.raw)?;
+            // SAFETY: the word is in the tree, which is exclusively borrowed; a traversal yields each entry once.
+            let view = unsafe { V::borrow_mut(slot) };
+            if !(self.take)(found.first..=found.last, view) {
+                continue;
+            }
+            // Anew: there may be other nodes after this. After a failure there is nothing more.
+            let rest = found.last.successor().filter(|&first| first <= self.hi);
+            self.entries = Traverse::new(None);
+            let removed = match self.map.remove(found.first) {
+                Ok(removed) => removed,
+                Err(error) => return Some(Err(error)),
+            };
+            self.entries = Traverse::new(rest.map(|first| (first, self.hi)));
+            return removed.map(Ok);
+        }
+    }
+}
+
+impl<K, V, F, A, S> FusedIterator for ExtractIf<'_, K, V, F, A, S>
+where
+    K: Key,
+    V: Value,
+    F: FnMut(RangeInclusive<K>, Mut<'_, V>) -> bool,
+    A: NodeAlloc,
+    S: Shape,
+{
+}
+
+impl<K: Key, V: Value, F, A: NodeAlloc, S: Shape> fmt::Debug for ExtractIf<'_, K, V, F, A, S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("ExtractIf").finish_non_exhaustive()
+    }
+}
