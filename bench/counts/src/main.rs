@@ -7,6 +7,7 @@
 #[cfg(not(feature = "system-alloc"))]
 mod arena;
 mod c;
+mod cursor;
 mod mm;
 mod operations;
 mod rival;
@@ -32,7 +33,7 @@ fn measured(mut work: impl FnMut()) {
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let Some(name) = words.next() else {
-        for (name, _) in operations::ALL.iter().chain(c::ALL).chain(mm::ALL) {
+        for (name, _) in operations::ALL.iter().chain(cursor::ALL).chain(c::ALL).chain(mm::ALL) {
             println!("{name}");
         }
         return ExitCode::SUCCESS;
@@ -43,6 +44,7 @@ fn main() -> ExitCode {
         .unwrap_or(1_u32);
     let Some((_, perform)) = operations::ALL
         .iter()
+        .chain(cursor::ALL)
         .chain(c::ALL)
         .chain(mm::ALL)
         .chain(rival::ALL)

@@ -109,4 +109,7 @@ pub(crate) trait Reserved<K: Key, V: Value, S: Shape>: Host<K, V, S> {
         reserve: &mut Reserve,
         taken: impl FnMut(K, K, Word),
     );
+
+    /// Exchanges the word of the entry that a slot is for another, which takes no node.
+    fn exchange(&mut self, at: SlotAt<K, S>, word: NonNull<()>, taken: impl FnMut(K, K, Word));
 }

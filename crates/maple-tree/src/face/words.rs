@@ -273,12 +273,8 @@ impl WordTree {
     #[inline]
     pub unsafe fn seek_ahead(&self, key: usize) -> Slot {
         self.seek_with(key, |root| {
-            let place = descend_ahead::<true, _, _>(root, key);
-            if key == place.min {
-                slot_of(place, 0)
-            } else {
-                slot(place, key)
-            }
+            let (place, offset) = descend_ahead::<true, _, _>(root, key);
+            slot_of(place, offset)
         })
     }
 
@@ -290,12 +286,8 @@ impl WordTree {
     #[inline]
     pub unsafe fn seek_back(&self, key: usize) -> Slot {
         self.seek_with(key, |root| {
-            let place = descend_ahead::<false, _, _>(root, key);
-            if key == place.max {
-                slot_of(place, place.leaf.end())
-            } else {
-                slot(place, key)
-            }
+            let (place, offset) = descend_ahead::<false, _, _>(root, key);
+            slot_of(place, offset)
         })
     }
 

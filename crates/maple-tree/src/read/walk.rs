@@ -323,12 +323,13 @@ pub(crate) fn descend<K: Key, S: Shape>(root: Node<K, S>, key: K) -> Place<K, S>
     }
 }
 
-/// As [`descend`], for whoever will go on from leaf to leaf, `UP` or down: the memory of the next two is asked for.
+/// The leaf that covers `key`, and the slot, for whoever goes from leaf to leaf, `UP` or down: the memory of the next two is asked for. Most
+/// likely `key` is the first index of its leaf on the way.
 #[inline]
 pub(crate) fn descend_ahead<const UP: bool, K: Key, S: Shape>(
     root: Node<K, S>,
     key: K,
-) -> Place<K, S> {
+) -> (Place<K, S>, usize) {
     let ahead = |node: Node<K, S>, i: usize| {
         let end = node.end();
         for step in 1..=2 {
@@ -340,11 +341,17 @@ pub(crate) fn descend_ahead<const UP: bool, K: Key, S: Shape>(
             prefetch::node::<0>(node.slot(i));
         }
     };
-    match root.kind() {
+    let place = match root.kind() {
         Kind::Leaf => descend(root, key),
         Kind::Range => place_below(root, Kind::Range, key, ahead),
         Kind::Gap => place_below(root, Kind::Gap, key, ahead),
-    }
+    };
+    let slot = match UP {
+        true if key == place.min => 0,
+        false if key == place.max => place.leaf.end(),
+        _ => place.leaf.search(key),
+    };
+    (place, slot)
 }
 
 /// As [`leaf_below`], with the leaf's bounds. `above` is shown the node above the leaf, and the leaf's slot there.

@@ -45,6 +45,17 @@ impl<K: Key, S> SlotAt<K, S> {
         } = self.found;
         from == first && to == last && !word.is_null()
     }
+
+    /// Exchanges the entry's word for another, which may stand in the tree. Readers see it at once; nothing is told to the nodes above. Only for
+    /// the writer.
+    #[inline(always)]
+    pub(crate) fn exchange(self, word: Word)
+    where
+        S: Shape,
+    {
+        debug_assert!(!self.found.word.is_null() && !word.is_null());
+        self.spot.place.leaf.as_leaf().publish(self.slot, word);
+    }
 }
 
 /// A part of a hole, which is to be an entry.

@@ -3,6 +3,7 @@
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{RangeBounds, RangeInclusive};
+use core::ptr::NonNull;
 
 use crate::alloc::NodeAlloc;
 use crate::alloc::reserve::{AllocError, Reserve};
@@ -21,6 +22,8 @@ use crate::read::gap::Want;
 use crate::read::walk::Found;
 use crate::write::plan::Plan;
 use crate::write::quick::Quick;
+use crate::write::room::Room;
+use crate::write::slot::SlotAt;
 
 /// No gap of the size is within the bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,10 +94,20 @@ where
         Ok(())
     }
 
-    /// The write of `word` to `first..=last`, if it stays within one leaf, or takes a neighbour in.
-    fn quick(&self, first: K, last: K, word: Word) -> Option<Quick<K, S>> {
+    /// The write of `word` to the range, if it stays within one leaf, or takes a neighbour in.
+    fn quick(&self, word: Word) -> Option<Quick<K, S>> {
         let tree = self.tree();
-        tree.try_store_at(tree.slot_at(first)?, (first, last), word)
+        let at = self.at.spot(tree)?;
+        tree.try_store_at(at, (self.at.index, self.at.last), word)
+    }
+
+    /// Exchanges a word of the leaf that the cursor is in; the one that was there is dropped or retired.
+    #[inline(always)]
+    fn exchange(&mut self, at: SlotAt<K, S>, raw: NonNull<()>) {
+        let Found { first, last, .. } = at.found;
+        // As in `carry_out`.
+        self.at.wrote_in((first, last), at.spot.place, at.slot);
+        self.host.exchange(at, raw, |_, _, word| H::discard(word));
     }
 
     /// As [`carry_out`](Self::carry_out), for a write to `first..=last` that stays within one leaf, or takes a neighbour in.
@@ -104,11 +117,17 @@ where
         (first, last): (K, K),
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
-        let nodes = quick.nodes(self.tree().in_rcu());
+        let in_rcu = self.tree().in_rcu();
+        let nodes = quick.nodes(in_rcu);
         self.host.fill(&mut self.reserve, nodes)?;
         let before = self.reserve.count();
         // As above.
-        self.at.wrote(first, last);
+        if quick.room == Room::Here && (!in_rcu || quick.is_exact()) {
+            let slot = quick.from + usize::from(quick.head);
+            self.at.wrote_in((first, last), quick.place, slot);
+        } else {
+            self.at.wrote(first, last);
+        }
         self.host
             .carry_out_quick_with(quick, &mut self.reserve, taken);
         assert!(
@@ -126,10 +145,42 @@ where
     ///
     /// The value comes back if the range lies strictly within one entry, or if there is no memory; nodes that could be had are kept for
     /// the next attempt.
+    #[inline]
     pub fn store(&mut self, value: V) -> Result<(), StoreError<V>> {
         let raw = value.into_raw();
+        if let Some(at) = self.at.own_entry() {
+            self.exchange(at, raw);
+            return Ok(());
+        }
+        self.store_anew(raw)
+    }
+
+    /// [`store`](Self::store) from any place. On failure the word is used up: the error has the value.
+    #[inline(never)]
+    fn store_anew(&mut self, raw: NonNull<()>) -> Result<(), StoreError<V>> {
         let (first, last) = (self.at.index, self.at.last);
-        let done = if let Some(quick) = self.quick(first, last, raw.as_ptr()) {
+        let at = self.at.spot(self.tree());
+        if let Some(at) = at {
+            if at.is_entry(first, last) {
+                self.exchange(at, raw);
+                return Ok(());
+            }
+            let Found {
+                first: from,
+                last: to,
+                word,
+            } = at.found;
+            if word.is_null() && last <= to && self.host.fill_hole(at, (first, last), raw) {
+                let slot = at.slot + usize::from(from < first);
+                self.at.wrote_in((first, last), at.spot.place, slot);
+                return Ok(());
+            }
+        }
+        let quick = at.and_then(|at| {
+            let tree = self.tree();
+            tree.try_store_at(at, (first, last), raw.as_ptr())
+        });
+        let done = if let Some(quick) = quick {
             self.carry_out_quick(quick, (first, last), |_, _, word| H::discard(word))
         } else {
             let plan = self.tree().plan_store(first, last, raw.as_ptr());
@@ -164,7 +215,7 @@ where
     /// If there is no memory; nodes that could be had are kept for the next attempt.
     pub fn erase(&mut self) -> Result<Option<RangeInclusive<K>>, AllocError> {
         let tree = self.tree();
-        if let Some(at) = tree.slot_at(self.at.index) {
+        if let Some(at) = self.at.spot(tree) {
             let Found { first, last, word } = at.found;
             if word.is_null() {
                 return Ok(None);
@@ -189,10 +240,12 @@ where
     pub fn preallocate(&mut self) -> Result<(), AllocError> {
         // Any word that is not NULL has the same plan; one that cannot stand in a root takes the most.
         let word = core::ptr::without_provenance_mut(usize::MAX - 1);
-        let (first, last) = (self.at.index, self.at.last);
-        let nodes = match self.quick(first, last, word) {
+        let nodes = match self.quick(word) {
             Some(quick) => quick.nodes(self.tree().in_rcu()),
-            None => self.tree().plan_store(first, last, word).nodes,
+            None => {
+                let (first, last) = (self.at.index, self.at.last);
+                self.tree().plan_store(first, last, word).nodes
+            }
         };
         self.host.fill(&mut self.reserve, nodes)
     }

@@ -218,6 +218,13 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Reserved<K, V, S> for MapleTree<K
         // SAFETY: as in `carry_out_with`, for `quick`.
         unsafe { self.raw.apply_quick(quick, reserve, &mut sink) }
     }
+
+    #[inline(always)]
+    fn exchange(&mut self, at: SlotAt<K, S>, word: NonNull<()>, mut entry: impl FnMut(K, K, Word)) {
+        at.exchange(word.as_ptr());
+        let Found { first, last, word } = at.found;
+        entry(first, last, word);
+    }
 }
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {

@@ -265,4 +265,12 @@ where
             self.tree.raw.apply_quick(quick, reserve, &mut sink);
         }
     }
+    #[inline(always)]
+    fn exchange(&mut self, at: SlotAt<K, S>, word: NonNull<()>, taken: impl FnMut(K, K, Word)) {
+        at.exchange(word.as_ptr());
+        let Found { first, last, word } = at.found;
+        // SAFETY: this is the only writer.
+        let mut sink = unsafe { Deferred::new(self.tree, None, taken) };
+        sink.entry(first, last, word);
+    }
 }
