@@ -6,7 +6,7 @@
 use core::ffi::{c_int, c_uint, c_ulong, c_void};
 use core::ptr;
 
-use crate::maple_tree::abi::{MaState, MapleTree, errno, flags, gfp};
+use crate::maple_tree::abi::{MaState, MapleTree, Status, errno, flags, gfp};
 use crate::maple_tree::entry::{is_advanced, is_reserved, is_zero, shown};
 use crate::maple_tree::hooks::Gfp;
 use crate::maple_tree::rcu::{self, ReadSide};
@@ -449,10 +449,15 @@ impl MaState {
             let Some(first) = search(self.tree()) else {
                 return Err(-errno::EBUSY);
             };
-            self.forget(crate::maple_tree::abi::Status::START);
             self.index = first;
-            self.walk();
-            self.index = first;
+            if self.tree().words.height() == 0 {
+                self.forget(Status::START);
+                self.walk();
+                self.index = first;
+            } else {
+                // In a leaf that is looked up when it is needed.
+                self.forget(Status::ACTIVE);
+            }
             self.last = first + (size - 1);
         }
         Ok(())
