@@ -8,9 +8,9 @@ use crate::base::shape::Shape;
 use crate::base::value::Value;
 use crate::node::Word;
 use crate::node::tree::RawTree;
+use crate::write::one_leaf::Quick;
+use crate::write::one_slot::SlotAt;
 use crate::write::plan::Plan;
-use crate::write::quick::Quick;
-use crate::write::slot::SlotAt;
 
 /// A tree of values that its holder alone may write.
 pub(crate) trait Host<K: Key, V: Value, S: Shape> {
@@ -40,16 +40,10 @@ pub(crate) trait Host<K: Key, V: Value, S: Shape> {
         false
     }
 
-    /// As [`fill_hole`](Host::fill_hole), for a leaf that has no room, if that takes no copy of a node.
+    /// As [`carry_out_quick`](Host::carry_out_quick), for a part of a hole that becomes an entry.
     #[inline(always)]
-    fn fill_full(
-        &mut self,
-        at: SlotAt<K, S>,
-        range: (K, K),
-        word: NonNull<()>,
-    ) -> Result<bool, AllocError> {
-        let _ = (at, range, word);
-        Ok(false)
+    fn carry_out_fill(&mut self, quick: Quick<K, S>) -> Result<(), AllocError> {
+        self.carry_out_quick(quick, |_, _, _| {})
     }
 
     /// Makes the entry that a slot is a hole, if that takes no copy of a node; tells whether it has. The entry's word goes to `taken`, as for

@@ -16,7 +16,7 @@ use crate::node::tree::RawTree;
 use crate::node::{NULL, Word};
 use crate::read::gap::Want;
 use crate::read::walk::Found;
-use crate::write::slot::SlotAt;
+use crate::write::one_slot::SlotAt;
 
 /// The value that a word stands for, back from a write that was not made.
 ///
@@ -68,15 +68,9 @@ fn insert_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     range: (K, K),
     raw: NonNull<()>,
 ) -> Result<(), InsertError<V>> {
-    match host.fill_full(at, range, raw) {
-        Ok(true) => return Ok(()),
-        Ok(false) => {}
-        // SAFETY: the caller has just made the word; a write that fails stores nothing.
-        Err(AllocError) => return Err(InsertError::Alloc(unsafe { back(raw) })),
-    }
-    match host.tree().try_store_at(at, range, raw.as_ptr()) {
+    match host.tree().try_fill_at(at, range, raw.as_ptr()) {
         Some(quick) => host
-            .carry_out_quick(quick, |_, _, _| {})
+            .carry_out_fill(quick)
             // SAFETY: the caller has just made the word; a write that fails stores nothing.
             .map_err(|AllocError| InsertError::Alloc(unsafe { back(raw) })),
         None => insert_planned(host, range, raw),
@@ -242,11 +236,11 @@ fn store_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
         if host.fill_hole(at, range, raw) {
             return Ok(());
         }
-        match host.fill_full(at, range, raw) {
-            Ok(true) => return Ok(()),
-            Ok(false) => {}
-            // SAFETY: the caller has just made the word; a write that fails stores nothing.
-            Err(AllocError) => return Err(StoreError::Alloc(unsafe { back(raw) })),
+        if let Some(quick) = host.tree().try_fill_at(at, range, raw.as_ptr()) {
+            return host
+                .carry_out_fill(quick)
+                // SAFETY: the caller has just made the word; a write that fails stores nothing.
+                .map_err(|AllocError| StoreError::Alloc(unsafe { back(raw) }));
         }
     }
     match host.tree().try_store_at(at, range, raw.as_ptr()) {

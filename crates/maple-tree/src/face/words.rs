@@ -17,10 +17,10 @@ use crate::read::walk::{Found, Place, descend, descend_ahead};
 use crate::write::Sink;
 use crate::write::apply::bury;
 use crate::write::duplicate::{CloneError, Verbatim};
+use crate::write::one_leaf::Quick;
+use crate::write::one_slot::SlotAt;
 use crate::write::plan::{Action, Plan};
-use crate::write::quick::Quick;
-use crate::write::room::Room;
-use crate::write::slot::SlotAt;
+use crate::write::two_leaves::Room;
 
 /// What the memory of each node is like.
 pub const NODE_LAYOUT: Layout = crate::node::LAYOUT;

@@ -129,14 +129,14 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         }
     }
 
-    /// Moves the slots of a leaf from `at` to `end`, its last, with what bounds them above, upwards, so that the last is `new_end`. The slots between
-    /// keep what was there.
+    /// Moves the slots of a leaf from `at` (one of its slots, or the next) to `end`, its last, with what bounds them above, upwards, so that the
+    /// last is `new_end`. The slots between keep what was there.
     #[inline(always)]
     pub(crate) fn open(self, at: usize, end: usize, new_end: usize) {
-        debug_assert!(self.node.is_leaf() && at <= end && end <= new_end);
+        debug_assert!(self.node.is_leaf() && at <= end + 1 && end <= new_end);
         debug_assert!(new_end < self.node.capacity());
         if new_end != end {
-            if at < end {
+            if at <= end {
                 // SAFETY: both ranges are within the arrays (the last slot has no pivot), and nobody else accesses the node (promise of
                 // `write`).
                 unsafe {

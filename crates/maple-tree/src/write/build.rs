@@ -25,7 +25,7 @@ use crate::node::tree::RawTree;
 use crate::node::{Geometry, Kind, LAYOUT, NULL, Node, NodeMut, Word, is_node};
 use crate::write::Sink;
 use crate::write::apply::bury;
-use crate::write::holes::largest_below;
+use crate::write::last::{link, nodes_above, tell_above};
 
 /// How many nodes ahead memory is asked for: in a slab, fresh nodes lie one behind the other.
 const AHEAD: usize = 2;
@@ -200,18 +200,8 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
 
     /// How many nodes a new leaf takes, its new ancestors included.
     fn nodes_to_go_on(&self) -> usize {
-        let Some(leaf) = self.leaf else { return 1 };
-        let mut nodes = 1;
-        let mut at = leaf.node();
-        while let Some(parent) = at.parent(self.inner) {
-            if parent.used() < parent.capacity() {
-                return nodes;
-            }
-            nodes += 1;
-            at = parent;
-        }
-        // A new root.
-        nodes + 1
+        let above = self.leaf.map(|leaf| nodes_above(leaf.node(), self.inner));
+        1 + above.unwrap_or(0)
     }
 
     /// The leaf with room for a slot that starts at `first`: a new one, if the last one is full. Its nodes have been reserved.
@@ -227,52 +217,16 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
             None => self.height = 1,
             Some(old) => {
                 old.set_end(Self::CAPACITY - 1);
-                self.link(old.node(), self.largest, leaf, first);
+                let (old, reserve) = (old.node(), &mut self.reserve);
+                // SAFETY: nobody but the builder has the nodes.
+                let root = unsafe { link(old, self.largest, leaf, first, self.inner, reserve) };
+                self.height += u32::from(root.is_some());
             }
         }
         self.leaf = Some(leaf);
         self.used = 0;
         self.largest = K::MIN;
         leaf
-    }
-
-    /// Links a new node, which begins at `first`, after the last one of its level, which is complete and has the largest hole
-    /// `gap`.
-    fn link(&mut self, old: Node<K, S>, gap: K, new: NodeMut<K, S>, first: K) {
-        let (mut old, mut gap, mut new) = (old, gap, new);
-        loop {
-            let parent = match old.parent(self.inner) {
-                Some(parent) => parent,
-                None => {
-                    let root = self.reserve.take(self.inner);
-                    root.set_slot(0, old.word());
-                    old.set_parent(Some(root.node()));
-                    self.height += 1;
-                    root.node()
-                }
-            };
-            let end = parent.end();
-            if self.inner == Kind::Gap {
-                parent.set_gap(end, gap);
-            }
-            // SAFETY: nobody but the builder has the nodes.
-            let above = unsafe { parent.write() };
-            if end + 1 < parent.capacity() {
-                above.set_pivot(end, first.wrapping_sub(K::ONE));
-                above.set_end(end + 1);
-                above.set_slot(end + 1, new.node().word());
-                new.node().set_parent(Some(parent));
-                return;
-            }
-            let beside = self.reserve.take(self.inner);
-            beside.set_slot(0, new.node().word());
-            new.node().set_parent(Some(beside.node()));
-            gap = match self.inner {
-                Kind::Gap => largest_below(parent),
-                Kind::Leaf | Kind::Range => K::MIN,
-            };
-            (old, new) = (parent, beside);
-        }
     }
 
     /// Notes the bounds and the gap of the last leaf; gives the root. The builder has nothing then.
@@ -282,16 +236,7 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
         if self.used < Self::CAPACITY {
             leaf.set_pivot(self.used - 1, K::MAX);
         }
-        let mut at = leaf.node();
-        let mut gap = self.largest;
-        while let Some(parent) = at.parent(self.inner) {
-            if self.inner == Kind::Gap {
-                parent.set_gap(parent.end(), gap);
-                gap = largest_below(parent);
-            }
-            at = parent;
-        }
-        Some(at)
+        Some(tell_above(leaf.node(), self.largest, self.inner))
     }
 
     /// Makes what has been built the content of `tree`, which is empty and tracks gaps as the builder does. What it had is seen by nobody, what it

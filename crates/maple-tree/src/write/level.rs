@@ -15,8 +15,6 @@ pub(crate) struct Level<K, S> {
     pub(crate) parts: usize,
     /// The one node touched is changed in place.
     pub(crate) in_place: bool,
-    /// The one node touched is split in place: it stays as the first of two parts.
-    pub(crate) reuse: bool,
     /// The nodes touched are all there are on this level.
     pub(crate) whole: bool,
     /// The items are the last slots of the level: fill the nodes before them.
@@ -30,9 +28,8 @@ pub(crate) struct Level<K, S> {
 }
 
 impl<K: Key, S: Shape> Level<K, S> {
-    /// What replacing `span` by `items` items does. With `cow`, nodes are never changed in place. `below` says that the level
-    /// below was split in place, so that the first item is the child that is there already.
-    pub(crate) fn of(span: &Span<K, S>, items: usize, inner: Kind, cow: bool, below: bool) -> Self {
+    /// What replacing `span` by `items` items does. With `cow`, nodes are never changed in place.
+    pub(crate) fn of(span: &Span<K, S>, items: usize, inner: Kind, cow: bool) -> Self {
         let kind = span.left.kind();
         let capacity = Geometry::<K, S>::slots(kind);
         let least = Geometry::<K, S>::least(kind);
@@ -42,7 +39,6 @@ impl<K: Key, S: Shape> Level<K, S> {
             total: span.from + items + kept_after,
             parts: 1,
             in_place: false,
-            reuse: false,
             whole: span.min == K::MIN && span.max == K::MAX,
             append: span.max == K::MAX && kept_after == 0,
             before: None,
@@ -61,7 +57,6 @@ impl<K: Key, S: Shape> Level<K, S> {
             level.parts = 0;
             level.in_place = true;
         }
-        level.reuse = level.parts == 2 && one && alone && !cow && (below || kind.is_leaf());
         level
     }
 
@@ -91,11 +86,6 @@ impl<K: Key, S: Shape> Level<K, S> {
             self.before = Some(node);
         }
         self.whole = self.min == K::MIN && self.max == K::MAX;
-    }
-
-    /// Nodes to be allocated for this level.
-    pub(crate) fn nodes(&self) -> usize {
-        self.parts - usize::from(self.reuse)
     }
 
     /// How many slots each of the new nodes gets.

@@ -4,6 +4,23 @@
 //! changes nothing. Then the nodes are reserved, which may fail and still changes nothing. Then
 //! [`apply`] carries the plan out, which cannot fail.
 //!
+//! # Which write takes which way
+//!
+//! The plan of the general case can make every write. Most are made by shorter ways, each of which leaves what it cannot do to the next. What
+//! each is worth is counted with that way switched off, in instructions (`docs/design/performance.md` has the rows).
+//!
+//! | way | which writes | worth |
+//! |---|---|---|
+//! | [`one_slot`] | nobody reads; a part of a hole becomes an entry, or an entry a hole, in a leaf that has room and keeps enough | a fifth of an insertion, half of an erasure |
+//! | … `across` | the hole to be goes on in the next leaf | a sixth of an erasure |
+//! | [`one_leaf`] | all that changes is in one leaf, which has room: in place, or in a copy beside readers | a third of an append |
+//! | [`two_leaves`] | the leaf has no room, or too few slots left, or the hole goes on in the next: in place, or in copies of both and the node above | a seventh of a pair of writes beside readers |
+//! | … `above` | nobody reads, and the node above has no room for one more leaf | a sixteenth of an insertion |
+//! | [`plan`], [`apply`] | all others: several leaves, an entry that is split, a root, nodes above that join | |
+//!
+//! Trees that share nodes have a way of their own, since there a node does not name its parent: `face::snap`. It has the geometry, the filling of
+//! nodes and the upkeep of holes from here.
+//!
 //! # The shape of every change
 //!
 //! A write replaces the contents of the slots that it touches by at most three [`Item`]s: what is left
@@ -16,20 +33,25 @@
 //! # Holes
 //!
 //! Two holes never neighbour each other, neither within a leaf nor across leaves: erasing widens its range
-//! over the holes that it touches. A hole is therefore always one slot, which the gap search relies on.
+//! over the holes that it touches. A hole is therefore always one slot, which the gap search relies on. [`holes`] keeps the sizes of holes in
+//! gap nodes true, for all ways.
+//!
+//! May know: [`base`](crate::base), [`node`](crate::node), [`alloc`](crate::alloc) and [`read`](crate::read). What a value is, only
+//! [`duplicate`] and [`merge`] know.
 
 pub(crate) mod apply;
 pub(crate) mod build;
 mod bulk;
 pub(crate) mod duplicate;
 pub(crate) mod holes;
+mod last;
 pub(crate) mod level;
 pub(crate) mod merge;
+pub(crate) mod one_leaf;
+pub(crate) mod one_slot;
 pub(crate) mod plan;
-pub(crate) mod quick;
-pub(crate) mod room;
-pub(crate) mod slot;
 pub(crate) mod spot;
+pub(crate) mod two_leaves;
 #[cfg(feature = "tracing")]
 mod watch;
 
@@ -140,6 +162,6 @@ pub(crate) trait Sink<K> {
     /// An entry that the write covered entirely.
     fn entry(&mut self, first: K, last: K, word: Word);
     /// The memory of a node that has been replaced. Readers that were about before may still be in it: keep it in a
-    /// [`DeadNodes`](crate::raw::DeadNodes) list, which marks it as dead, until they have left.
+    /// [`DeadNodes`](crate::alloc::dead::DeadNodes) list, which marks it as dead, until they have left.
     fn node(&mut self, block: NonNull<u8>);
 }

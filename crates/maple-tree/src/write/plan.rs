@@ -283,7 +283,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let one = span.left == span.right;
         let mut at = span;
         let mut items = plan.items.as_slice().len();
-        let level = Level::of(&at, items, inner, cow, false);
+        let level = Level::of(&at, items, inner, cow);
         if level.whole && level.total == 1 && plan.items.as_slice().iter().all(|i| i.word.is_null())
         {
             plan.kind = if one {
@@ -314,7 +314,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         plan.action = Action::Rebuild(span);
         let mut level = level;
         loop {
-            plan.nodes += level.nodes();
+            plan.nodes += level.parts;
             if level.in_place || level.is_one_for_one(&at) {
                 return;
             }
@@ -329,7 +329,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             };
             items = level.parts;
             at = above;
-            level = Level::of(&at, items, inner, cow, level.reuse);
+            level = Level::of(&at, items, inner, cow);
         }
     }
 }

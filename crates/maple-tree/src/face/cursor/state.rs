@@ -7,7 +7,7 @@ use crate::base::shape::Shape;
 use crate::node::tree::{RawTree, Root};
 use crate::node::{NULL, Node, Word};
 use crate::read::walk::{Found, Place, descend, descend_ahead};
-use crate::write::slot::SlotAt;
+use crate::write::one_slot::SlotAt;
 use crate::write::spot::Spot;
 
 /// What a cursor's range stands for; the names are Linux's.

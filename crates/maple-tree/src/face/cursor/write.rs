@@ -20,10 +20,10 @@ use crate::node::tree::RawTree;
 use crate::node::{NULL, Word};
 use crate::read::gap::Want;
 use crate::read::walk::Found;
+use crate::write::one_leaf::Quick;
+use crate::write::one_slot::SlotAt;
 use crate::write::plan::Plan;
-use crate::write::quick::Quick;
-use crate::write::room::Room;
-use crate::write::slot::SlotAt;
+use crate::write::two_leaves::Room;
 
 /// No gap of the size is within the bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,9 +15,9 @@ use crate::node::tree::RawTree;
 use crate::node::{LAYOUT, Word};
 use crate::read::walk::Found;
 use crate::write::Sink;
+use crate::write::one_leaf::Quick;
+use crate::write::one_slot::SlotAt;
 use crate::write::plan::Plan;
-use crate::write::quick::Quick;
-use crate::write::slot::SlotAt;
 
 /// Frees nodes at once, and hands entries to a closure.
 pub(super) struct Immediate<'a, A, F> {
@@ -89,26 +89,18 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V,
         unsafe { self.raw.fill_hole(at, range, word.as_ptr()) }
     }
 
-    #[inline]
-    fn fill_full(
-        &mut self,
-        at: SlotAt<K, S>,
-        range: (K, K),
-        word: NonNull<()>,
-    ) -> Result<bool, AllocError> {
-        let Some(full) = self.raw.full_at(at, range) else {
-            return Ok(false);
-        };
+    #[inline(always)]
+    fn carry_out_fill(&mut self, quick: Quick<K, S>) -> Result<(), AllocError> {
         let mut reserve = Reserve::new();
-        if let Err(error) = reserve.fill(full.nodes, &self.alloc) {
+        if let Err(error) = reserve.fill(quick.nodes(false), &self.alloc) {
             reserve.release(&self.alloc);
             return Err(error);
         }
-        // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers; `full` was just made, and its
+        // SAFETY: `self` is exclusively borrowed, so that there are no other writers and no readers; `quick` was just made, and its
         // nodes are reserved; the word is a value's.
-        unsafe { self.raw.fill_full(full, word.as_ptr(), &mut reserve) };
+        unsafe { self.raw.fill_full(quick, &mut reserve) };
         reserve.assert_used_up();
-        Ok(true)
+        Ok(())
     }
 
     #[inline(always)]

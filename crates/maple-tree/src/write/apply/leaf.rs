@@ -16,13 +16,13 @@ const MOST: usize = 32;
 
 /// The entries that a change of one leaf in place removes. They are handed over when the tree is whole again: dropping a value
 /// may panic.
-pub(super) struct Removed<K> {
+pub(in crate::write) struct Removed<K> {
     entries: [MaybeUninit<Found<K>>; MOST],
     count: usize,
 }
 
 impl<K: Key> Removed<K> {
-    pub(super) fn none() -> Self {
+    pub(in crate::write) fn none() -> Self {
         Self {
             entries: [const { MaybeUninit::uninit() }; MOST],
             count: 0,
@@ -31,7 +31,7 @@ impl<K: Key> Removed<K> {
 
     /// Notes an entry.
     #[inline]
-    pub(super) fn add(&mut self, first: K, last: K, word: Word) {
+    pub(in crate::write) fn add(&mut self, first: K, last: K, word: Word) {
         self.entries[self.count].write(Found { first, last, word });
         self.count += 1;
     }
@@ -51,7 +51,7 @@ impl<K: Key> Removed<K> {
     }
 
     /// Hands them over; if the sink panics, the others while the panic unwinds.
-    pub(super) fn give(&self, sink: &mut impl Sink<K>) {
+    pub(in crate::write) fn give(&self, sink: &mut impl Sink<K>) {
         let entries = &self.entries[..self.count];
         each(0..entries.len(), |i| {
             // SAFETY: the first `count` were written by `add`.

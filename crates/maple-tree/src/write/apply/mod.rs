@@ -1,15 +1,11 @@
 //! Carrying out a plan. Nothing here can fail: the plan's nodes have been reserved.
 
-mod beside;
 mod bury;
 mod exact;
 mod fill;
 mod leaf;
-mod quick;
 mod rebuild;
 mod root;
-mod split;
-mod spread;
 
 use crate::alloc::reserve::Reserve;
 use crate::base::key::Key;
@@ -21,6 +17,7 @@ use crate::write::plan::{Action, Plan};
 
 pub(crate) use bury::bury;
 pub(crate) use fill::{Counts, Fill};
+pub(super) use leaf::Removed;
 pub(crate) use leaf::splice;
 
 impl<K: Key, S: Shape> RawTree<K, S> {

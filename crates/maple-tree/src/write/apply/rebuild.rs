@@ -11,8 +11,7 @@ use crate::node::tree::{RawTree, Root};
 use crate::node::{Geometry, Kind, Node, Word};
 use crate::write::apply::bury;
 use crate::write::apply::fill::Fill;
-use crate::write::apply::leaf::{Removed, splice};
-use crate::write::apply::split::split;
+use crate::write::apply::leaf::splice;
 use crate::write::holes::{largest_below, tell_ancestors};
 use crate::write::level::Level;
 use crate::write::{Items, Sink, Span};
@@ -41,25 +40,14 @@ pub(super) unsafe fn apply<K: Key, S: Shape>(
     let mut span = span;
     let mut items = items;
     let mut height = 1;
-    let mut below = false;
-    let mut removed = Removed::none();
     loop {
-        let level = Level::of(&span, items.as_slice().len(), inner, cow, below);
+        let level = Level::of(&span, items.as_slice().len(), inner, cow);
         if level.in_place {
             // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-            unsafe { change_in_place(span, &items, &removed, gone, sink) };
+            unsafe { change_in_place(span, &items, gone, sink) };
             return;
         }
-        if level.reuse {
-            if span.left.is_leaf() {
-                removed.note(&span, gone);
-            }
-            // SAFETY: as above.
-            items = unsafe { split(tree, &span, &level, &items, reserve) };
-        } else {
-            items = build(&span, &level, &items, reserve);
-        }
-        below = level.reuse;
+        items = build(&span, &level, &items, reserve);
         if level.whole {
             let root = match *items.as_slice() {
                 [only] => only.word,
@@ -74,12 +62,7 @@ pub(super) unsafe fn apply<K: Key, S: Shape>(
                 }
             };
             tree.publish_root(root, height);
-            if level.reuse {
-                // The old root is the first child of the new one.
-                removed.give(sink);
-            } else {
-                bury(old_root, K::MIN, K::MAX, gone, sink);
-            }
+            bury(old_root, K::MIN, K::MAX, gone, sink);
             return;
         }
         if level.is_one_for_one(&span) {
@@ -147,7 +130,7 @@ fn replace_one<K: Key, S: Shape>(
     bury(old, level.min, level.max, gone, sink);
 }
 
-/// Replaces slots of one inner node in place, buries the children that were there, and hands over what was removed below.
+/// Replaces slots of one inner node in place, and buries the children that were there.
 ///
 /// # Safety
 ///
@@ -155,7 +138,6 @@ fn replace_one<K: Key, S: Shape>(
 unsafe fn change_in_place<K: Key, S: Shape>(
     span: Span<K, S>,
     items: &Items<K>,
-    removed: &Removed<K>,
     gone: (K, K),
     sink: &mut impl Sink<K>,
 ) {
@@ -185,17 +167,9 @@ unsafe fn change_in_place<K: Key, S: Shape>(
         tell_ancestors(node, span.min, largest_below(node));
     }
     let children = &children[..count];
-    each(0..count + 1, |i| {
-        let Some(child) = children.get(i) else {
-            removed.give(sink);
-            return;
-        };
+    each(0..count, |i| {
         // SAFETY: the first `count` were written above.
-        let (word, min, max) = unsafe { child.assume_init() };
-        if items.as_slice().iter().any(|item| item.word == word) {
-            // Split in place: it is there still.
-            return;
-        }
+        let (word, min, max) = unsafe { children[i].assume_init() };
         // SAFETY: the word was a child's until now, and nobody has freed it.
         bury(
             unsafe { Node::<K, S>::from_word(word) },

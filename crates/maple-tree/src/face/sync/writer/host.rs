@@ -20,9 +20,9 @@ use crate::node::tree::RawTree;
 use crate::read::walk::Found;
 use crate::reclaim::Reclaim;
 use crate::write::Sink;
+use crate::write::one_leaf::Quick;
+use crate::write::one_slot::SlotAt;
 use crate::write::plan::Plan;
-use crate::write::quick::Quick;
-use crate::write::slot::SlotAt;
 
 impl<K, V, R, A, L, S> Writer<'_, K, V, R, A, L, S>
 where
@@ -42,24 +42,6 @@ where
             return Err(error);
         }
         Ok(reserve)
-    }
-
-    /// Puts a word at a range within the hole that a slot is, of a leaf that has no room, where nobody reads.
-    #[inline(never)]
-    fn make_room(
-        &mut self,
-        at: SlotAt<K, S>,
-        range: (K, K),
-        word: NonNull<()>,
-    ) -> Result<bool, AllocError> {
-        let Some(full) = self.raw().full_at(at, range) else {
-            return Ok(false);
-        };
-        let mut reserve = self.reserved(full.nodes)?;
-        // SAFETY: as in `fill_hole`; `full` was just made, out of RCU mode, and its nodes are reserved.
-        unsafe { self.tree.raw.fill_full(full, word.as_ptr(), &mut reserve) };
-        reserve.assert_used_up();
-        Ok(true)
     }
 
     /// Turns a closure over views into one over words. One that has panicked is not called again.
@@ -159,19 +141,6 @@ where
         }
         // SAFETY: this is the only writer; `at` was just found; the word is a value's; the tree is not in RCU mode, so that nobody reads.
         unsafe { self.tree.raw.fill_hole(at, range, word.as_ptr()) }
-    }
-
-    #[inline(always)]
-    fn fill_full(
-        &mut self,
-        at: SlotAt<K, S>,
-        range: (K, K),
-        word: NonNull<()>,
-    ) -> Result<bool, AllocError> {
-        if self.raw().in_rcu() {
-            return Ok(false);
-        }
-        self.make_room(at, range, word)
     }
 
     #[inline(always)]

@@ -10,14 +10,14 @@ use crate::node::tree::RawTree;
 use crate::node::{Node, NodeMut};
 use crate::read::walk::Place;
 use crate::write::Sink;
-use crate::write::quick::Quick;
-use crate::write::room::Room;
+use crate::write::one_leaf::Quick;
+use crate::write::two_leaves::{Given, Room, Taker};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Carries out a quick write that concerns two leaves, and hands what it removed to `sink`. The caller is the only writer, and
     /// the tree has not changed since `quick` was made.
     #[inline(never)]
-    pub(super) fn spread_beside(
+    pub(in crate::write) fn spread_beside(
         &self,
         quick: Quick<K, S>,
         reserve: &mut Reserve,
@@ -43,7 +43,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             ..quick
         };
         // SAFETY: nothing leads to the copies yet.
-        let left_over = unsafe { copied.spread(reserve) };
+        let left_over = unsafe { copied.spread(self, reserve) };
         for i in 0..above.node().used() {
             above.node().child(i).set_parent(Some(above.node()));
         }
@@ -76,11 +76,17 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 impl<K: Key, S: Shape> Quick<K, S> {
     /// The leaf that the change concerns, too, and its slot in the node above.
     fn neighbour(self, parent: Node<K, S>) -> Option<(usize, Node<K, S>)> {
-        let at = match self.room {
-            Room::Here | Room::Split(_) => return None,
-            Room::Before | Room::FewBefore | Room::TakeBefore | Room::GiveBefore => self.at - 1,
-            Room::After | Room::FewAfter | Room::TakeAfter | Room::GiveAfter => self.at + 1,
+        let before = match self.room {
+            Room::Here | Room::Append(_) => return None,
+            Room::Given(Given { taker, .. }) => match taker {
+                Taker::Before => true,
+                Taker::After => false,
+                Taker::New => return None,
+            },
+            Room::FewBefore | Room::TakeBefore | Room::GiveBefore => true,
+            Room::FewAfter | Room::TakeAfter | Room::GiveAfter => false,
         };
+        let at = if before { self.at - 1 } else { self.at + 1 };
         Some((at, parent.child(at).as_leaf()))
     }
 }
@@ -93,6 +99,7 @@ fn copy_below<K: Key, S: Shape>(
     reserve: &mut Reserve,
 ) -> Node<K, S> {
     let copy = reserve.take_copy(leaf).node();
+    copy.set_parent(Some(above.node()));
     above.set_slot(at, copy.word());
     copy
 }

@@ -1,11 +1,9 @@
 //! Writes that concern one slot of a leaf, made where nobody reads: a part of a hole becomes an entry, an entry becomes a hole. One descent, a few stores.
 //!
 //! They make most of all writes. What needs more (a leaf that is full, or left with too few slots; a root that is no node) is left as it
-//! is, for [`quick`](super::quick) or the [`plan`](super::plan) of the general case.
+//! is, for [`one_leaf`](super::one_leaf) or the [`plan`](super::plan) of the general case.
 
-mod above;
 mod across;
-pub(crate) mod full;
 
 use core::hint::select_unpredictable;
 

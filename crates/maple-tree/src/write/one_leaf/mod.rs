@@ -1,17 +1,21 @@
 //! Writes within one leaf: planned with one descent, and carried out without looking at much else.
 //!
 //! Most writes are such: what is left of the slots that they touch, and the new entry, fit the leaf, and leave enough in it; or a neighbour, or a new
-//! leaf, makes up for that ([`Room`]). Whatever else may have to be done (a node above that must be split or joined, a range over several leaves,
-//! a root) is left to the [`plan`](super::plan) of the general case.
+//! leaf, makes up for that ([`Room`]). Whatever else may have to be done (a range over several leaves, an entry that is split, a node above that
+//! must be joined with another, a root) is left to the [`plan`](super::plan) of the general case.
+
+mod apply;
 
 use crate::base::key::Key;
 use crate::base::shape::Shape;
 use crate::node::tree::RawTree;
 use crate::node::{Geometry, Kind, Node, Word};
 use crate::read::walk::Place;
-use crate::write::room::Room;
-use crate::write::slot::SlotAt;
+use crate::write::one_slot::SlotAt;
 use crate::write::spot::Spot;
+use crate::write::two_leaves::Room;
+
+pub(super) use apply::Holes;
 
 /// A write into one leaf, which has been looked at.
 ///
@@ -49,7 +53,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// Whether the range is that of a slot, so that just the word is exchanged.
     #[inline(always)]
     pub(crate) fn is_exact(self) -> bool {
-        self.from == self.to && !self.head && !self.tail && self.room == Room::Here
+        self.from == self.to && !self.head && !self.tail && matches!(self.room, Room::Here)
     }
 
     /// How many nodes it takes.
@@ -59,7 +63,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
             Room::Here => usize::from(in_rcu && !self.is_exact()),
             // Two leaves, and the node above.
             _ if in_rcu => 3,
-            Room::Split(_) => 1,
+            Room::Given(given) => usize::from(given.nodes),
+            Room::Append(nodes) => usize::from(nodes),
             _ => 0,
         }
     }
@@ -71,7 +76,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         (from, to): (usize, usize),
         (first, last): (K, K),
         word: Word,
-        in_rcu: bool,
+        tree: &RawTree<K, S>,
         splits: bool,
     ) -> Option<Self> {
         let Spot { place, parent, at } = spot;
@@ -112,11 +117,17 @@ impl<K: Key, S: Shape> Quick<K, S> {
         quick.room = match goes_on {
             (false, false) if fits && enough => Room::Here,
             (false, false) if fits => spot.company(total)?,
-            (false, false) => spot.elsewhere(total, to == leaf.end(), in_rcu)?,
+            (false, false) => quick.elsewhere(tree, spot)?,
             (true, false) | (false, true) if fits => spot.across(goes_on.0, total, enough)?,
             _ => return None,
         };
         Some(quick)
+    }
+
+    /// As [`Spot::elsewhere`], apart from what most writes do.
+    #[inline(never)]
+    fn elsewhere(&self, tree: &RawTree<K, S>, spot: Spot<K, S>) -> Option<Room> {
+        spot.elsewhere(tree, (self.from, self.to), self.total)
     }
 
     /// Takes in the holes of the leaf that the hole to be meets. Gives whether it goes on in the leaf before, and in the one after; `None` if that
@@ -183,6 +194,40 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
+    /// Plans to make `first..=last`, which are within the hole `at`, hold `word`, which is not NULL. `None` if that is not a quick one.
+    #[inline(always)]
+    pub(crate) fn try_fill_at(
+        &self,
+        at: SlotAt<K, S>,
+        (first, last): (K, K),
+        word: Word,
+    ) -> Option<Quick<K, S>> {
+        let SlotAt { spot, slot, found } = at;
+        debug_assert!(found.word.is_null() && !word.is_null());
+        let Spot { place, parent, at } = spot;
+        let (head, tail) = (found.first < first, last < found.last);
+        let total = place.leaf.used() + usize::from(head) + usize::from(tail);
+        let room = if total <= Geometry::<K, S>::SLOTS {
+            Room::Here
+        } else {
+            spot.elsewhere(self, (slot, slot), total)?
+        };
+        Some(Quick {
+            place,
+            parent,
+            at,
+            from: slot,
+            to: slot,
+            head,
+            tail,
+            first,
+            last,
+            word,
+            total,
+            room,
+        })
+    }
+
     /// Plans to make `first..=last`, which start in the slot `at`, hold `word` (NULL erases). `None` if that is not a quick one.
     #[inline(always)]
     pub(crate) fn try_store_at(
@@ -200,7 +245,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         } else {
             spot.place.leaf.search(last)
         };
-        Quick::new(spot, (slot, to), (first, last), word, self.in_rcu(), false)
+        Quick::new(spot, (slot, to), (first, last), word, self, false)
     }
 
     /// As [`try_store_at`](Self::try_store_at), of a range within an entry, which is on both sides then, if the leaf has room.
@@ -215,7 +260,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         if range.1 >= found.last {
             return None;
         }
-        Quick::new(spot, (slot, slot), range, word, self.in_rcu(), true)
+        Quick::new(spot, (slot, slot), range, word, self, true)
             .filter(|quick| quick.room == Room::Here)
     }
 }

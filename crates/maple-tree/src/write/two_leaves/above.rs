@@ -78,7 +78,7 @@ fn neighbour<K: Key, S: Shape>(parent: Node<K, S>, at: usize) -> Option<usize> {
 ///
 /// The caller is the only writer, and nobody reads meanwhile.
 #[cold]
-pub(super) unsafe fn make_room<K: Key, S: Shape>(
+unsafe fn make_room<K: Key, S: Shape>(
     tree: &RawTree<K, S>,
     node: Node<K, S>,
     key: K,
@@ -228,6 +228,36 @@ unsafe fn split<K: Key, S: Shape>(
         parent.set_gap(at, largest_below(node));
         parent.set_gap(at + 1, largest_below(new.node()));
     }
+}
+
+/// Adds a leaf without slots behind one, whose slot in the node above it is `at`, and which covers `key`. Gives the node above both,
+/// and the slot of the old one there. The bound between the two is not set. Takes a node, and as many as [`Above`] says.
+///
+/// # Safety
+///
+/// The caller is the only writer, and nobody reads meanwhile: the tree, or, if it has room, the node above.
+#[inline(never)]
+pub(super) unsafe fn add_leaf<K: Key, S: Shape>(
+    tree: &RawTree<K, S>,
+    leaf: Node<K, S>,
+    parent: Node<K, S>,
+    (at, key): (usize, K),
+    reserve: &mut Reserve,
+) -> (Node<K, S>, usize) {
+    let (mut parent, mut at) = (parent, at);
+    let inner = parent.kind();
+    if parent.used() == parent.capacity() {
+        // SAFETY: the caller's promise.
+        unsafe { make_room(tree, parent, key, reserve) };
+        // The leaf has a parent: it had one before.
+        parent = leaf.parent(inner).unwrap_or(parent);
+        at = parent.search(key);
+    }
+    let new = reserve.take::<K, S>(Kind::Leaf).node();
+    new.set_parent(Some(parent));
+    // SAFETY: nobody reads (the caller's promise).
+    unsafe { insert_child(parent, at, new, K::MIN) };
+    (parent, at)
 }
 
 /// Makes a node the child after slot `at` of another, which has room. The bound between the two is not set.

@@ -10,17 +10,17 @@ use crate::node::tree::RawTree;
 use crate::node::{Kind, Node, NodeMut, Word};
 use crate::read::walk::Place;
 use crate::write::Sink;
-use crate::write::apply::leaf::Removed;
+use crate::write::apply::Removed;
 use crate::write::holes::{largest_in_leaf, tell_from, tell_last, tell_shrunk};
-use crate::write::quick::Quick;
-use crate::write::room::Room;
+use crate::write::one_leaf::Quick;
+use crate::write::two_leaves::Room;
 
 /// What a write does to the holes of a leaf.
-struct Holes<K> {
+pub(in crate::write) struct Holes<K> {
     /// The largest that the write fills, or that is made longer or shorter.
-    gone: K,
+    pub(in crate::write) gone: K,
     /// The largest that there is then in their place.
-    made: K,
+    pub(in crate::write) made: K,
     /// One of these is the last of the tree, and larger than all other holes together.
     outermost: bool,
 }
@@ -41,23 +41,6 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         reserve: &mut Reserve,
         sink: &mut impl Sink<K>,
     ) {
-        if quick.room != Room::Here {
-            if self.in_rcu() {
-                self.spread_beside(quick, reserve, sink);
-                return;
-            }
-            let mut removed = Removed::none();
-            for i in quick.removed() {
-                quick.show(i, |first, last, word| removed.add(first, last, word));
-            }
-            // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-            if let Some(left_over) = unsafe { quick.spread(reserve) } {
-                left_over.mark_dead();
-                sink.node(left_over.block());
-            }
-            removed.give(sink);
-            return;
-        }
         let leaf = quick.place.leaf;
         let inner = self.inner_kind();
         let gaps = inner == Kind::Gap;
@@ -74,6 +57,23 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             if !old.word.is_null() {
                 sink.entry(old.first, old.last, old.word);
             }
+            return;
+        }
+        if !matches!(quick.room, Room::Here) {
+            if self.in_rcu() {
+                self.spread_beside(quick, reserve, sink);
+                return;
+            }
+            let mut removed = Removed::none();
+            for i in quick.removed() {
+                quick.show(i, |first, last, word| removed.add(first, last, word));
+            }
+            // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
+            if let Some(left_over) = unsafe { quick.spread(self, reserve) } {
+                left_over.mark_dead();
+                sink.node(left_over.block());
+            }
+            removed.give(sink);
             return;
         }
         let holes = gaps.then(|| quick.holes());
@@ -150,7 +150,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 impl<K: Key, S: Shape> Quick<K, S> {
     /// The slots of which the write leaves nothing.
     #[inline(always)]
-    pub(super) fn removed(self) -> Range<usize> {
+    pub(in crate::write) fn removed(self) -> Range<usize> {
         let start = self.from + usize::from(self.head);
         // Within one slot, of which something stays on both sides, there are none.
         start..start.max(self.to + 1 - usize::from(self.tail))
@@ -158,7 +158,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
 
     /// Shows the entry in a slot, if there is one, as long as the leaf is as it was.
     #[inline(always)]
-    pub(super) fn show(self, slot: usize, mut show: impl FnMut(K, K, Word)) {
+    pub(in crate::write) fn show(self, slot: usize, mut show: impl FnMut(K, K, Word)) {
         let found = self.place.slot(slot);
         if !found.word.is_null() {
             show(found.first, found.last, found.word);
@@ -167,12 +167,16 @@ impl<K: Key, S: Shape> Quick<K, S> {
 
     /// Makes the change in the leaf or in a copy of it.
     #[inline(always)]
-    pub(super) fn edit(self, node: NodeMut<K, S>) {
+    pub(in crate::write) fn edit(self, node: NodeMut<K, S>) {
         let at = self.from + usize::from(self.head);
         let after = self.to + 1 - usize::from(self.tail);
         // What is left of slot `to` moves with the slots after it; what is left of slot `from` stays where it is.
-        if after != at + 1 {
-            node.shift(after, at + 1);
+        let end = node.node().end();
+        if after <= at {
+            node.open(after, end, end + at + 1 - after);
+        } else if after > at + 1 {
+            node.slide(after, at + 1, end + 1 - after);
+            node.set_used(end + 1 + at + 1 - after, end + 1);
         }
         if self.head {
             node.set_pivot(self.from, self.first.wrapping_sub(K::ONE));
@@ -187,7 +191,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
 
     /// Looks at the holes, as long as the leaf is as it was.
     #[inline(always)]
-    fn holes(self) -> Holes<K> {
+    pub(in crate::write) fn holes(self) -> Holes<K> {
         let Place { leaf, min, max } = self.place;
         let mut holes = Holes {
             gone: K::MIN,

@@ -1,0 +1,89 @@
+//! A new node after the last one of its level: what ascending stores and builders do.
+
+use crate::alloc::reserve::Reserve;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::{Kind, Node, NodeMut};
+use crate::write::holes::largest_below;
+
+/// How many inner nodes it takes to [`link`] a leaf after the last one, `leaf`.
+pub(super) fn nodes_above<K: Key, S: Shape>(leaf: Node<K, S>, inner: Kind) -> usize {
+    let mut nodes = 0;
+    let mut at = leaf;
+    while let Some(parent) = at.parent(inner) {
+        if parent.used() < parent.capacity() {
+            return nodes;
+        }
+        nodes += 1;
+        at = parent;
+    }
+    // A new root.
+    nodes + 1
+}
+
+/// Links a new leaf, which begins at `first`, after the last one, which is complete and has the largest hole `gap`. A node above that has no
+/// room stays as it is, full, and a new one is linked after it. Gives the new root, if it takes one.
+///
+/// The sizes of holes on the way up to the new leaf are not set: see [`tell_above`].
+///
+/// # Safety
+///
+/// The caller is the only writer, and nobody reads the tree, or, if it has room, the node above the leaf.
+#[must_use = "a root has to be put in its place"]
+pub(super) unsafe fn link<K: Key, S: Shape>(
+    last: Node<K, S>,
+    gap: K,
+    new: NodeMut<K, S>,
+    first: K,
+    inner: Kind,
+    reserve: &mut Reserve,
+) -> Option<Node<K, S>> {
+    let (mut old, mut gap, mut new) = (last, gap, new);
+    let mut new_root = None;
+    loop {
+        let parent = match old.parent(inner) {
+            Some(parent) => parent,
+            None => {
+                let root = reserve.take(inner);
+                root.set_slot(0, old.word());
+                old.set_parent(Some(root.node()));
+                *new_root.insert(root.node())
+            }
+        };
+        let end = parent.end();
+        if inner == Kind::Gap {
+            parent.set_gap(end, gap);
+        }
+        // SAFETY: the caller's promise.
+        let above = unsafe { parent.write() };
+        if end + 1 < parent.capacity() {
+            above.set_pivot(end, first.wrapping_sub(K::ONE));
+            above.set_end(end + 1);
+            above.set_slot(end + 1, new.node().word());
+            new.node().set_parent(Some(parent));
+            return new_root;
+        }
+        let beside = reserve.take(inner);
+        beside.set_slot(0, new.node().word());
+        new.node().set_parent(Some(beside.node()));
+        gap = match inner {
+            Kind::Gap => largest_below(parent),
+            Kind::Leaf | Kind::Range => K::MIN,
+        };
+        (old, new) = (parent, beside);
+    }
+}
+
+/// Tells the nodes above the last leaf that its largest hole is `gap`, if they are to know; gives the root.
+pub(super) fn tell_above<K: Key, S: Shape>(leaf: Node<K, S>, gap: K, inner: Kind) -> Node<K, S> {
+    let mut at = leaf;
+    let mut gap = gap;
+    while let Some(parent) = at.parent(inner) {
+        if inner == Kind::Gap {
+            parent.set_gap(parent.end(), gap);
+            gap = largest_below(parent);
+        }
+        at = parent;
+    }
+    at
+}

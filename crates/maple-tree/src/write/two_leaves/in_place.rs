@@ -1,0 +1,498 @@
+//! The change of two leaves where nobody reads, or in copies: slots move from leaf to leaf by the block.
+
+use core::hint::select_unpredictable;
+
+use crate::alloc::reserve::Reserve;
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::tree::RawTree;
+use crate::node::{Geometry, Kind, NULL, Node, Word};
+use crate::read::walk::{Place, lower_bound, upper_bound};
+use crate::write::holes::{largest_in_leaf, largest_of, tell_change};
+use crate::write::last::{link, tell_above};
+use crate::write::one_leaf::{Holes, Quick};
+use crate::write::two_leaves::above::add_leaf;
+use crate::write::two_leaves::{Given, Room, Taker};
+
+impl<K: Key, S: Shape> RawTree<K, S> {
+    /// Carries out a write that makes a part of a hole an entry, where nobody reads: as [`apply_quick`](Self::apply_quick) does, but by code that
+    /// knows that just one slot changes.
+    ///
+    /// # Safety
+    ///
+    /// * The caller is the only writer, and nobody reads meanwhile; the tree has not changed since `quick` was made.
+    /// * `reserve` holds as many nodes as `quick` takes.
+    /// * The word may stand in this tree.
+    #[inline(always)]
+    pub(crate) unsafe fn fill_full(&self, quick: Quick<K, S>, reserve: &mut Reserve) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (quick.room, quick.parent) {
+                (Room::Given(given), Some(parent)) => quick.give_to(self, parent, given, reserve),
+                _ => drop(quick.spread(self, reserve)),
+            }
+        }
+    }
+}
+
+impl<K: Key, S: Shape> Quick<K, S> {
+    /// Makes the change in a leaf that has no room for it, or too few slots left. Gives the leaf that is not needed any more, if two
+    /// have become one.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer, and nobody reads meanwhile: the tree, or, where the node above has room, the leaves and that node.
+    #[inline(never)]
+    pub(in crate::write) unsafe fn spread(
+        self,
+        tree: &RawTree<K, S>,
+        reserve: &mut Reserve,
+    ) -> Option<Node<K, S>> {
+        if let Room::Append(_) = self.room {
+            // SAFETY: the caller's promise.
+            unsafe { self.append(tree, reserve) };
+            return None;
+        }
+        let Some(parent) = self.parent else {
+            debug_assert!(false, "a leaf that is the root has no neighbours");
+            return None;
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.room {
+                Room::Given(given) => self.give_to(tree, parent, given, reserve),
+                Room::FewBefore => return self.merge(parent, self.at - 1),
+                Room::FewAfter => return self.merge(parent, self.at),
+                Room::TakeBefore => self.join(parent, self.at - 1, false),
+                Room::GiveBefore => self.join(parent, self.at - 1, true),
+                Room::TakeAfter => self.join(parent, self.at, true),
+                Room::GiveAfter => self.join(parent, self.at, false),
+                Room::Append(_) | Room::Here => debug_assert!(false, "it concerns one leaf"),
+            }
+        }
+        None
+    }
+
+    /// Gives whole slots to another leaf, and makes the change in the one of both that has the slots which it concerns then.
+    ///
+    /// # Safety
+    ///
+    /// As for [`spread`](Self::spread).
+    #[inline(always)]
+    unsafe fn give_to(
+        self,
+        tree: &RawTree<K, S>,
+        parent: Node<K, S>,
+        given: Given,
+        reserve: &mut Reserve,
+    ) {
+        let Given { taker, keep, .. } = given;
+        let Place { leaf, min, max } = self.place;
+        let used = leaf.used();
+        let keep = usize::from(keep);
+        // SAFETY: the caller's promise.
+        unsafe {
+            match taker {
+                Taker::Before => {
+                    let at = self.at - 1;
+                    let left = parent.child(at).as_leaf();
+                    let cut = Cut::<K, S, true>::new((left, left.used()), (leaf, used), keep);
+                    self.give(parent, at, cut, min.wrapping_sub(K::ONE));
+                }
+                Taker::After => {
+                    let right = parent.child(self.at + 1).as_leaf();
+                    let cut = Cut::<K, S, false>::new((leaf, used), (right, right.used()), keep);
+                    self.give(parent, self.at, cut, max);
+                }
+                Taker::New => {
+                    let (parent, at) = add_leaf(tree, leaf, parent, (self.at, min), reserve);
+                    let right = parent.child(at + 1).as_leaf();
+                    let cut = Cut::<K, S, false>::new((leaf, used), (right, 0), keep);
+                    self.give(parent, at, cut, max);
+                }
+            }
+        }
+    }
+
+    /// As [`give_to`](Self::give_to); the two leaves are in the slots `at` and `at + 1`, and the left one ends at `middle`.
+    ///
+    /// Of the holes, those are looked at that move: the leaf that gives them seldom loses its largest.
+    ///
+    /// # Safety
+    ///
+    /// As for [`spread`](Self::spread).
+    #[inline(always)]
+    unsafe fn give<const TO_LEFT: bool>(
+        self,
+        parent: Node<K, S>,
+        at: usize,
+        cut: Cut<K, S, TO_LEFT>,
+        middle: K,
+    ) {
+        let Cut {
+            left,
+            in_left,
+            right,
+            keep,
+            ..
+        } = cut;
+        let Place { leaf, min, max } = self.place;
+        // Which slots of the leaf go, and whether those stay that change.
+        let (first, count, stays) = if TO_LEFT {
+            (0, keep - in_left, self.from >= keep - in_left)
+        } else {
+            (keep, in_left - keep, self.to < keep)
+        };
+        // The largest hole that goes, but for those that change.
+        let mut moved = K::MIN;
+        let look = |i: usize, word: Word, size: K| {
+            let changes = self.from <= i && i <= self.to;
+            let hole = select_unpredictable(word.is_null() & !changes, size, K::MIN);
+            moved = select_unpredictable(hole > moved, hole, moved);
+        };
+        // SAFETY: nobody reads (the caller's promise).
+        let bound = unsafe { cut.copy(min, middle, look) };
+        // SAFETY: as above.
+        unsafe { parent.write() }.set_pivot(at, bound);
+        if parent.kind() == Kind::Gap {
+            let Holes { gone, made, .. } = self.holes();
+            let (giver, receiver) = if TO_LEFT { (at + 1, at) } else { (at, at + 1) };
+            let (gave, got) = (parent.gap(giver), parent.gap(receiver));
+            let (made_here, made_there) = if stays {
+                (made, K::MIN)
+            } else {
+                (K::MIN, made)
+            };
+            let received = got.max(moved).max(made_there);
+            // What leaves it, or is filled in it, may have been its largest.
+            let rest = if moved.max(gone) < gave {
+                gave
+            } else {
+                let bits = |first: usize, count: usize| (u32::MAX >> (32 - count)) << first;
+                let others = !bits(first, count) & !bits(self.from, self.to + 1 - self.from);
+                largest_of(leaf, leaf.holes() & others, min, max)
+            };
+            let rest = rest.max(made_here);
+            parent.set_gap(giver, rest);
+            parent.set_gap(receiver, received);
+            tell_change(parent, min, gave.max(got), rest.max(received));
+        }
+        // SAFETY: nobody reads (the caller's promise).
+        unsafe { cut.close() };
+        // The slots that change, where they are now.
+        let (home, from) = match (stays, TO_LEFT) {
+            (true, true) => (right, self.from - count),
+            (true, false) => (left, self.from),
+            (false, true) => (left, self.from + in_left),
+            (false, false) => (right, self.from - keep),
+        };
+        let moved = Self {
+            from,
+            to: from + self.to - self.from,
+            ..self
+        };
+        // SAFETY: nobody reads (the caller's promise).
+        moved.edit(unsafe { home.write() });
+    }
+
+    /// The last slots of the tree: the leaf is filled, what it has no room for goes to a new one.
+    ///
+    /// # Safety
+    ///
+    /// As for [`spread`](Self::spread).
+    unsafe fn append(self, tree: &RawTree<K, S>, reserve: &mut Reserve) {
+        let slots = Geometry::<K, S>::SLOTS;
+        let Place { leaf, min, max } = self.place;
+        // What the last slots become.
+        let mut new = [(NULL, max); 3];
+        let mut count = 0;
+        if self.head {
+            new[0] = (leaf.slot(self.from), self.first.wrapping_sub(K::ONE));
+            count = 1;
+        }
+        new[count] = (self.word, self.last);
+        if self.tail {
+            new[count + 1] = (leaf.slot(self.to), max);
+        }
+        let new = &new[..self.total - self.from];
+        let right = reserve.take::<K, S>(Kind::Leaf);
+        // SAFETY: nobody reads (the caller's promise).
+        let left = unsafe { leaf.write() };
+        let mut bound = max;
+        for (i, &(word, last)) in (self.from..).zip(new) {
+            let (node, i) = match i.checked_sub(slots) {
+                None => (left, i),
+                Some(i) => (right, i),
+            };
+            node.set_slot(i, word);
+            if i + 1 == slots {
+                bound = last;
+            } else if last < max {
+                node.set_pivot(i, last);
+            }
+        }
+        left.set_end(slots - 1);
+        right.set_end(self.total - slots - 1);
+        let first = bound.wrapping_add(K::ONE);
+        let inner = tree.inner_kind();
+        let (gap, gap_after) = if inner == Kind::Gap {
+            let after = largest_in_leaf(right.node(), first, max);
+            (largest_in_leaf(leaf, min, bound), after)
+        } else {
+            (K::MIN, K::MIN)
+        };
+        // SAFETY: nobody reads (the caller's promise).
+        let root = unsafe { link(leaf, gap, right, first, inner, reserve) };
+        tell_above(right.node(), gap_after, inner);
+        if let Some(root) = root {
+            tree.publish_root(root.word(), tree.height() + 1);
+        }
+    }
+
+    /// What the leaves in the slots `at` and `at + 1` of the parent cover; this leaf is one of them.
+    #[inline(always)]
+    fn bounds_of_pair(self, parent: Node<K, S>, at: usize) -> (K, K) {
+        let Place { min, max, .. } = self.place;
+        if self.at > at {
+            let min = match at {
+                0 => lower_bound(parent, min, parent.kind()),
+                _ => parent.first(at, min),
+            };
+            (min, max)
+        } else if at + 1 < parent.end() {
+            (min, parent.pivot(at + 1))
+        } else {
+            (min, upper_bound(parent, min, parent.kind()))
+        }
+    }
+
+    /// Sets what bounds the leaves in the slots `at` and `at + 1` of the parent, and tells what their largest holes are. The two cover
+    /// `min..=max`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`spread`](Self::spread).
+    #[inline(always)]
+    unsafe fn set_pair(parent: Node<K, S>, at: usize, (min, max): (K, K), last: K) {
+        // SAFETY: nobody reads (the caller's promise).
+        unsafe { parent.write() }.set_pivot(at, last);
+        if parent.kind() != Kind::Gap {
+            return;
+        }
+        let old = parent.gap(at).max(parent.gap(at + 1));
+        let left = largest_in_leaf(parent.child(at), min, last);
+        let right = largest_in_leaf(parent.child(at + 1), last.wrapping_add(K::ONE), max);
+        parent.set_gap(at, left);
+        parent.set_gap(at + 1, right);
+        tell_change(parent, min, old, left.max(right));
+    }
+
+    /// Makes the change, and the leaves in the slots `at` and `at + 1`, of which it concerns one, one if that has room for all; else gives
+    /// each half. Gives the leaf that is left over.
+    ///
+    /// # Safety
+    ///
+    /// As for [`spread`](Self::spread).
+    unsafe fn merge(self, parent: Node<K, S>, at: usize) -> Option<Node<K, S>> {
+        let bounds = self.bounds_of_pair(parent, at);
+        let (left, right) = (parent.child(at).as_leaf(), parent.child(at + 1).as_leaf());
+        let middle = parent.pivot(at);
+        // SAFETY: nobody reads (the caller's promise).
+        let left_mut = unsafe {
+            self.edit(self.place.leaf.write());
+            left.write()
+        };
+        let (in_left, in_right) = (left.used(), right.used());
+        let both = in_left + in_right;
+        if both <= Geometry::<K, S>::SLOTS {
+            left_mut.set_pivot(in_left - 1, middle);
+            left_mut.copy_slots(in_left, right, 0, in_right);
+            left_mut.set_used(both, in_left);
+            // SAFETY: nobody reads (the caller's promise).
+            unsafe { Self::unite(parent, at, bounds) };
+            return Some(right);
+        }
+        let keep = both - both / 2;
+        let (left, right) = ((left, in_left), (right, in_right));
+        // SAFETY: nobody reads (the caller's promise).
+        unsafe {
+            let last = if keep > in_left {
+                Cut::<K, S, true>::new(left, right, keep).make(middle)
+            } else {
+                Cut::<K, S, false>::new(left, right, keep).make(middle)
+            };
+            Self::set_pair(parent, at, bounds, last);
+        }
+        None
+    }
+
+    /// Makes the change, after which the leaves in the slots `at` and `at + 1`, of which it concerns one, meet in a hole. It becomes all of the left
+    /// one's, or all of the right one's.
+    ///
+    /// # Safety
+    ///
+    /// As for [`spread`](Self::spread).
+    unsafe fn join(self, parent: Node<K, S>, at: usize, of_left: bool) {
+        let bounds = self.bounds_of_pair(parent, at);
+        let (left, right) = (parent.child(at).as_leaf(), parent.child(at + 1).as_leaf());
+        // SAFETY: nobody reads (the caller's promise).
+        unsafe {
+            self.edit(self.place.leaf.write());
+            let last = if of_left {
+                let last = right.pivot(0);
+                right.write().shift(1, 0);
+                last
+            } else {
+                let used = left.used();
+                let last = left.pivot(used - 2);
+                left.write().set_used(used - 1, used);
+                last
+            };
+            Self::set_pair(parent, at, bounds, last);
+        }
+    }
+
+    /// Takes the slot after `at`, the slots of whose leaf are in the leaf before it now, out of the parent. That leaf covers `min..=max`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`spread`](Self::spread).
+    #[inline(always)]
+    unsafe fn unite(parent: Node<K, S>, at: usize, (min, max): (K, K)) {
+        let gaps = parent.kind() == Kind::Gap;
+        let old = if gaps {
+            parent.gap(at).max(parent.gap(at + 1))
+        } else {
+            K::MIN
+        };
+        // SAFETY: nobody reads (the caller's promise).
+        let above = unsafe { parent.write() };
+        let bound = (at + 1 < parent.end()).then(|| parent.pivot(at + 1));
+        above.shift(at + 2, at + 1);
+        if let Some(bound) = bound {
+            above.set_pivot(at, bound);
+        }
+        if gaps {
+            let gap = largest_in_leaf(parent.child(at), min, max);
+            parent.set_gap(at, gap);
+            tell_change(parent, min, old, gap);
+        }
+    }
+}
+
+/// Two leaves, of which the left one is to have `keep` slots of all that there are: more than it has if `TO_LEFT`, else fewer.
+struct Cut<K, S, const TO_LEFT: bool> {
+    left: Node<K, S>,
+    in_left: usize,
+    right: Node<K, S>,
+    /// It may have none.
+    in_right: usize,
+    keep: usize,
+}
+
+impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
+    #[inline(always)]
+    fn new(
+        (left, in_left): (Node<K, S>, usize),
+        (right, in_right): (Node<K, S>, usize),
+        keep: usize,
+    ) -> Self {
+        debug_assert!(keep != in_left && TO_LEFT == (keep > in_left));
+        Self {
+            left,
+            in_left,
+            right,
+            in_right,
+            keep,
+        }
+    }
+
+    /// Moves the slots. The left one ends at `middle`. Gives where it ends then.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer, and nobody reads meanwhile.
+    unsafe fn make(&self, middle: K) -> K {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let bound = self.copy(K::MIN, middle, |_, _, _| {});
+            self.close();
+            bound
+        }
+    }
+
+    /// Copies the slots that go from the one to the other, which has room, and shows each (its place, its word, and its size if `min` is where the
+    /// leaf begins that has it). The left one ends at `middle`. Gives where it is to end.
+    ///
+    /// # Safety
+    ///
+    /// As for [`make`](Self::make).
+    #[inline(always)]
+    unsafe fn copy(&self, min: K, middle: K, mut look: impl FnMut(usize, Word, K)) -> K {
+        let Self {
+            left,
+            in_left,
+            right,
+            in_right,
+            keep,
+        } = *self;
+        let (giver, receiver, from, to, count) = if TO_LEFT {
+            (right, left, 0, in_left, keep - in_left)
+        } else {
+            (left, right, keep, 0, in_left - keep)
+        };
+        // SAFETY: the caller's promise.
+        let new = unsafe { receiver.write() };
+        let bound;
+        if TO_LEFT {
+            bound = giver.pivot(count - 1);
+            new.set_pivot(in_left - 1, middle);
+        } else {
+            bound = giver.pivot(keep - 1);
+            new.slide(0, count, in_right);
+        }
+        let mut first = giver.first(from, min);
+        let mut put = |i: usize, last: K| {
+            let word = giver.slot(from + i);
+            new.set_slot(to + i, word);
+            let next = last.wrapping_add(K::ONE);
+            look(from + i, word, next.wrapping_sub(first));
+            first = next;
+        };
+        for i in 0..count - 1 {
+            let last = giver.pivot(from + i);
+            new.set_pivot(to + i, last);
+            put(i, last);
+        }
+        // The last slot of a leaf has no bound of its own.
+        put(count - 1, if TO_LEFT { bound } else { middle });
+        if TO_LEFT {
+            new.set_end(keep - 1);
+        } else {
+            if in_right > 0 {
+                new.set_pivot(count - 1, middle);
+            }
+            new.set_end(in_right + count - 1);
+        }
+        bound
+    }
+
+    /// Takes what has been copied from the leaf that had it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`make`](Self::make).
+    #[inline(always)]
+    unsafe fn close(&self) {
+        if TO_LEFT {
+            let count = self.keep - self.in_left;
+            // SAFETY: the caller's promise.
+            let right = unsafe { self.right.write() };
+            right.slide(count, 0, self.in_right - count);
+            right.set_used(self.in_right - count, self.in_right);
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.left.write() }.set_used(self.keep, self.in_left);
+        }
+    }
+}

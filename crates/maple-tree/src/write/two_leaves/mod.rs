@@ -1,0 +1,214 @@
+//! Writes that concern two leaves and the node above them: a leaf that has no room for all its slots, or too few left, or a hole that goes
+//! on in the next leaf.
+//!
+//! A leaf that has no room gives slots to a neighbour that has some (as in a B*-tree), and is split only if both neighbours are nearly full,
+//! too: the nodes above keep their shape most of the time, and leaves are fuller. Ascending stores leave full leaves behind. A leaf that
+//! is left with too few slots shares with a neighbour, too, or becomes one with it. A hole is one slot: of two leaves that it lies in, one
+//! gives its part up, and the bound between them moves.
+//!
+//! What is to be done is found here. It is done [in place](in_place) where nobody reads, and in [copies](beside) beside readers. A node above
+//! that has no room for one more leaf gets some where nobody reads ([`above`]); beside readers that is left to the general plan.
+
+mod above;
+mod beside;
+mod in_place;
+
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::prefetch;
+use crate::node::tree::RawTree;
+use crate::node::{Geometry, Kind, Node};
+use crate::read::walk::Place;
+use crate::write::last::nodes_above;
+use crate::write::spot::Spot;
+use above::Above;
+
+/// Where the slots of a leaf go.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// There is room.
+    Here,
+    /// Another leaf takes some of them.
+    Given(Given),
+    /// The last leaf keeps as many as it has room for, the others, which are new, go to a new one after it. How many new nodes that takes where
+    /// nobody reads.
+    Append(u8),
+    /// Too few are left: the leaf shares them with the one before, which has the same parent; if one leaf has room for all, the two
+    /// become one.
+    FewBefore,
+    /// As `FewBefore`, with the leaf after.
+    FewAfter,
+    /// There is room, and the hole to be goes on in the leaf before, which has the same parent. It becomes all of this leaf's.
+    TakeBefore,
+    /// As `TakeBefore`, in the leaf after.
+    TakeAfter,
+    /// As `TakeBefore`, but it becomes all of the leaf's before.
+    GiveBefore,
+    /// As `GiveBefore`, of the leaf's after.
+    GiveAfter,
+}
+
+/// Whole slots that go from a leaf to another one, so that there is room in both, and the write is made in one of them. (Small numbers in small
+/// words: what is planned is passed around by value.)
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Given {
+    taker: Taker,
+    /// Slots of the left leaf of the two before the write is made.
+    keep: u8,
+    /// How many new nodes it takes where nobody reads.
+    pub(super) nodes: u8,
+}
+
+/// Which leaf takes what there is no room for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Taker {
+    /// The one before, which has the same parent.
+    Before,
+    /// The one after, which has the same parent.
+    After,
+    /// A new one, after it.
+    New,
+}
+
+/// Two leaves that share their slots have room for one in so many of a leaf's slots then: with less, the next store would have to share again.
+const SPARE: usize = 5;
+
+/// As `SPARE`, beside readers, where each time takes copies of three nodes, so that a split, after which there is more room, is the better bargain.
+const SPARE_BESIDE: usize = 2;
+
+/// Where to cut a run of slots in two, so that one leaf has `target` slots when the slots `from..=to` have become `more` slots more, or
+/// about that: these are not cut.
+#[inline(always)]
+fn cut((from, to): (usize, usize), target: usize, more: usize) -> usize {
+    if to + more < target {
+        target - more
+    } else if to + 1 < target {
+        to + 1
+    } else {
+        from.min(target)
+    }
+}
+
+impl<K: Key, S: Shape> Spot<K, S> {
+    /// Finds room for what the leaf has no room for: `total` slots, with those that the slots `from..=to` become. `None` if there is none in the
+    /// nodes around it.
+    #[inline(always)]
+    pub(super) fn elsewhere(
+        self,
+        tree: &RawTree<K, S>,
+        (from, to): (usize, usize),
+        total: usize,
+    ) -> Option<Room> {
+        let in_rcu = tree.in_rcu();
+        let slots = Geometry::<K, S>::SLOTS;
+        let Place { leaf, min, max } = self.place;
+        let used = leaf.used();
+        let more = total - used;
+        if max == K::MAX && to + 1 == used {
+            let above = nodes_above(leaf, tree.inner_kind());
+            return (above == 0 || !in_rcu).then_some(Room::Append(1 + above as u8));
+        }
+        let parent = self.parent?;
+        let (taker, had) = self.taker(total, if in_rcu { SPARE_BESIDE } else { SPARE });
+        let before = if taker == Taker::Before { had } else { 0 };
+        let both = total + had;
+        let keep = cut((before + from, before + to), both - both / 2, more);
+        let left = keep + if before + to < keep { more } else { 0 };
+        let right = both - left;
+        let moves = keep > before && keep < before + used;
+        let least = Geometry::<K, S>::least(Kind::Leaf);
+        if !moves || left < least || right < least || left > slots || right > slots {
+            // Only in nodes of a few slots.
+            return None;
+        }
+        let nodes = match taker {
+            Taker::New if in_rcu && parent.used() == parent.capacity() => return None,
+            Taker::New => 1 + Above::of(parent, min).nodes,
+            Taker::Before | Taker::After => 0,
+        };
+        Some(Room::Given(Given {
+            taker,
+            keep: keep as u8,
+            nodes: nodes as u8,
+        }))
+    }
+
+    /// Which leaf takes slots of this one, which is to have `total`, and how many it has: a neighbour that has room for one in `spare` of a leaf's
+    /// slots then, or a new one.
+    #[inline(always)]
+    fn taker(self, total: usize, spare: usize) -> (Taker, usize) {
+        let slots = Geometry::<K, S>::SLOTS;
+        let [before, after] = self.neighbours();
+        let before = before.map_or(usize::MAX, Node::used);
+        let after = after.map_or(usize::MAX, Node::used);
+        // The one with more room, so that it lasts longer.
+        let (taker, had) = if after < before {
+            (Taker::After, after)
+        } else {
+            (Taker::Before, before)
+        };
+        if had <= (2 * slots - slots / spare).saturating_sub(total) {
+            (taker, had)
+        } else {
+            (Taker::New, 0)
+        }
+    }
+
+    /// The leaves before and after one, if they have the same parent. They are asked for.
+    #[inline(always)]
+    fn neighbours(self) -> [Option<Node<K, S>>; 2] {
+        let Self { parent, at, .. } = self;
+        let Some(parent) = parent else {
+            return [None; 2];
+        };
+        let before = (at > 0).then(|| parent.child(at - 1).as_leaf());
+        let after = (at < parent.end()).then(|| parent.child(at + 1).as_leaf());
+        // They are looked at next, and read as a whole if they have room.
+        if let Some(node) = before {
+            prefetch::node::<0>(node.word());
+        }
+        if let Some(node) = after {
+            prefetch::node::<0>(node.word());
+        }
+        [before, after]
+    }
+
+    /// Finds the leaf that can do without its part of a hole which goes on in the leaf before, or after. `total` slots are to be in this one, of which
+    /// the hole is one; `enough` tells whether so many may be left. `None` if neither can.
+    #[inline(never)]
+    pub(super) fn across(self, before: bool, total: usize, enough: bool) -> Option<Room> {
+        let least = Geometry::<K, S>::least(Kind::Leaf);
+        let Self { parent, at, .. } = self;
+        let parent = parent?;
+        let neighbour = match before {
+            true => parent.child(at.checked_sub(1)?),
+            false => parent.child(at + 1),
+        };
+        let used = neighbour.used();
+        let (takes, gives) = (enough && used > least, total > least);
+        // An entry that is stored there again needs room: the hole goes where there is more.
+        let takes = takes && (total <= used || !gives);
+        match (takes, before) {
+            (true, true) => Some(Room::TakeBefore),
+            (true, false) => Some(Room::TakeAfter),
+            (false, _) if !gives => None,
+            (false, true) => Some(Room::GiveBefore),
+            (false, false) => Some(Room::GiveAfter),
+        }
+    }
+
+    /// Finds a neighbour for a leaf that has too few slots left, `total`; `None` if the nodes above must change their shape.
+    #[inline(never)]
+    pub(super) fn company(self, total: usize) -> Option<Room> {
+        let Self { parent, at, .. } = self;
+        let parent = parent?;
+        let (room, neighbour) = if at < parent.end() {
+            (Room::FewAfter, at + 1)
+        } else {
+            (Room::FewBefore, at.checked_sub(1)?)
+        };
+        let joins = total + parent.child(neighbour).used() <= Geometry::<K, S>::SLOTS;
+        // A root must not be left with one child, either.
+        (!joins || parent.used() > Geometry::<K, S>::least(parent.kind())).then_some(room)
+    }
+}
