@@ -2,8 +2,8 @@
 
 use std::alloc::Layout;
 use std::ptr::NonNull;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicIsize, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use maple_tree::Duplicate;
 use maple_tree::alloc::{Counted, Global, NodeAlloc};
@@ -16,12 +16,22 @@ pub struct Countdown {
     left: AtomicUsize,
 }
 
+/// Those that are kept, so that leak checkers find them.
+static KEPT: Mutex<Vec<&'static Countdown>> = Mutex::new(Vec::new());
+
 impl Countdown {
     pub fn new() -> Self {
         Self {
             inner: Counted::new(Global),
             left: AtomicUsize::new(usize::MAX),
         }
+    }
+
+    /// Lives as long as the program, so that trees may be moved anywhere.
+    pub fn kept() -> &'static Self {
+        let nodes: &Self = Box::leak(Box::new(Self::new()));
+        KEPT.lock().unwrap().push(nodes);
+        nodes
     }
 
     /// Refuses the allocation after the next `allowed` ones, and all after it; never, at `usize::MAX`.

@@ -3,67 +3,12 @@
 //! A history is visited once for each kind of [`Visit`]. Each visit makes the tree anew, performs what comes before
 //! the last operation, and holds the tree against a flat array after the last one; what comes before was a history of its own.
 
-use std::alloc::Layout;
-use std::ptr::NonNull;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use maple_tree::alloc::{Global, NodeAlloc};
 use maple_tree::{CloneError, EraseError, Fanout, MapleTree, StoreError, SyncMapleTree, Waiting};
+
+use super::counting::Countdown;
 
 /// Keys in play.
 pub const KEYS: usize = 8;
-
-/// Refuses every allocation once `left` have been granted, and counts nodes.
-pub struct Refusing {
-    left: AtomicUsize,
-    live: AtomicUsize,
-}
-
-/// All that there are, so that leak checkers find them.
-static KEPT: Mutex<Vec<&'static Refusing>> = Mutex::new(Vec::new());
-
-impl Refusing {
-    /// Lives as long as the program, so that trees may be moved anywhere.
-    pub fn kept() -> &'static Self {
-        let nodes: &Self = Box::leak(Box::new(Self {
-            left: AtomicUsize::new(usize::MAX),
-            live: AtomicUsize::new(0),
-        }));
-        KEPT.lock().unwrap().push(nodes);
-        nodes
-    }
-
-    pub fn live(&self) -> usize {
-        self.live.load(Ordering::Relaxed)
-    }
-
-    fn grant(&self, left: usize) {
-        self.left.store(left, Ordering::Relaxed);
-    }
-}
-
-// SAFETY: passed on to an allocator that keeps the promises.
-unsafe impl NodeAlloc for Refusing {
-    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
-        let left = self.left.load(Ordering::Relaxed);
-        if left == 0 {
-            return None;
-        }
-        if left != usize::MAX {
-            self.grant(left - 1);
-        }
-        let block = Global.allocate(layout)?;
-        self.live.fetch_add(1, Ordering::Relaxed);
-        Some(block)
-    }
-
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        self.live.fetch_sub(1, Ordering::Relaxed);
-        // SAFETY: the caller's promise is passed on.
-        unsafe { Global.deallocate(block, layout) }
-    }
-}
 
 /// The ways to hold the entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,8 +20,8 @@ pub struct Mode {
     pub switching: bool,
 }
 
-type Exclusive = MapleTree<u32, u8, &'static Refusing, Fanout<4>>;
-type Shared = SyncMapleTree<u32, u8, Waiting, &'static Refusing, spin::Mutex<()>, Fanout<4>>;
+type Exclusive = MapleTree<u32, u8, &'static Countdown, Fanout<4>>;
+type Shared = SyncMapleTree<u32, u8, Waiting, &'static Countdown, spin::Mutex<()>, Fanout<4>>;
 
 #[allow(clippy::large_enum_variant, reason = "there are one or two at a time")]
 enum Tree {
@@ -115,7 +60,7 @@ impl Op {
 }
 
 impl Tree {
-    fn new(mode: Mode, nodes: &'static Refusing) -> Self {
+    fn new(mode: Mode, nodes: &'static Countdown) -> Self {
         match (mode.rcu, mode.gaps) {
             (false, false) => Tree::Exclusive(MapleTree::new_in(nodes)),
             (false, true) => Tree::Exclusive(MapleTree::with_gaps_in(nodes)),
@@ -303,7 +248,7 @@ pub struct Counts {
 pub struct Walk {
     pub mode: Mode,
     pub base: u32,
-    pub nodes: &'static Refusing,
+    pub nodes: &'static Countdown,
     pub ops: Vec<Op>,
     pub counts: Counts,
 }
@@ -313,7 +258,7 @@ impl Walk {
         Self {
             mode,
             base,
-            nodes: Refusing::kept(),
+            nodes: Countdown::kept(),
             ops: all_ops(),
             counts: Counts::default(),
         }
@@ -361,9 +306,9 @@ impl Walk {
         let mut tree = self.build(before);
         let live = self.nodes.live();
         for granted in 0.. {
-            self.nodes.grant(granted);
+            self.nodes.allow(granted);
             let done = tree.perform(base, op, number);
-            self.nodes.grant(usize::MAX);
+            self.nodes.allow(usize::MAX);
             if done {
                 break;
             }
@@ -408,9 +353,9 @@ impl Walk {
         let live = self.nodes.live();
         for without in 1..=before.len() as u8 + 1 {
             for granted in 0.. {
-                self.nodes.grant(granted);
+                self.nodes.allow(granted);
                 let copy = tree.duplicate(without);
-                self.nodes.grant(usize::MAX);
+                self.nodes.allow(usize::MAX);
                 if let Some(copy) = copy {
                     let mut left = *cells;
                     left.iter_mut()
