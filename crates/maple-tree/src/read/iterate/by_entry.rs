@@ -13,8 +13,8 @@ struct At<K, S> {
     leaf: Node<K, S>,
     min: K,
     max: K,
-    /// The next slot to look at.
-    slot: usize,
+    /// The next slot to look at, if there is one.
+    slot: Option<usize>,
     up: Option<Up<K, S>>,
 }
 
@@ -102,7 +102,7 @@ impl<K: Key, S: Shape> Traverse<K, S> {
             leaf: node,
             min,
             max,
-            slot: node.search(key),
+            slot: Some(node.search(key)),
             up,
         }
     }
@@ -110,71 +110,7 @@ impl<K: Key, S: Shape> Traverse<K, S> {
     /// The lowest entry left.
     #[inline]
     pub(crate) fn next(&mut self, tree: &RawTree<K, S>) -> Option<Found<K>> {
-        if self.done {
-            return None;
-        }
-        loop {
-            let Some(at) = &mut self.front else {
-                match tree.root() {
-                    Root::Node(root) => {
-                        self.front = Some(Self::seek(root, self.lo));
-                        continue;
-                    }
-                    Root::Single(word) if self.lo == K::MIN => {
-                        self.done = true;
-                        return Some(Found {
-                            first: K::MIN,
-                            last: K::MIN,
-                            word,
-                        });
-                    }
-                    Root::Single(_) | Root::Empty => {
-                        self.done = true;
-                        return None;
-                    }
-                }
-            };
-            if at.leaf.is_dead() {
-                self.front = None;
-                continue;
-            }
-            let leaf = at.leaf.as_leaf();
-            let end = leaf.end();
-            while at.slot <= end {
-                let i = at.slot;
-                let last = leaf.last(i, at.max);
-                let word = leaf.slot(i);
-                at.slot = i + 1;
-                if !word.is_null() {
-                    let first = leaf.first(i, at.min);
-                    if first > self.hi {
-                        self.done = true;
-                        return None;
-                    }
-                    match last.successor() {
-                        Some(lo) if last < self.hi => self.lo = lo,
-                        _ => self.done = true,
-                    }
-                    return Some(Found { first, last, word });
-                }
-                if last >= self.hi {
-                    self.done = true;
-                    return None;
-                }
-            }
-            // The leaf ends below `hi`, so that there is another.
-            self.lo = at.max.wrapping_add(K::ONE);
-            match &mut at.up {
-                Some(up) if up.slot < up.node.end() && !up.node.is_dead() => {
-                    up.slot += 1;
-                    at.leaf = up.node.child(up.slot);
-                    at.min = self.lo;
-                    at.max = up.node.last(up.slot, up.max);
-                    at.slot = 0;
-                }
-                _ => self.front = None,
-            }
-        }
+        self.step::<true>(tree)
     }
 
     /// As [`next`](Self::next), with the place of the entry's word. Only for who has the tree for himself.
@@ -192,70 +128,102 @@ impl<K: Key, S: Shape> Traverse<K, S> {
     /// The highest entry left.
     #[inline]
     pub(crate) fn next_back(&mut self, tree: &RawTree<K, S>) -> Option<Found<K>> {
+        self.step::<false>(tree)
+    }
+
+    /// The entry that is left at the end that goes up, or at the one that goes down.
+    #[inline(always)]
+    fn step<const UP: bool>(&mut self, tree: &RawTree<K, S>) -> Option<Found<K>> {
         if self.done {
             return None;
         }
+        let end = if UP { &mut self.front } else { &mut self.back };
         loop {
-            let Some(at) = &mut self.back else {
+            let Some(at) = end else {
                 match tree.root() {
                     Root::Node(root) => {
-                        let mut at = Self::seek(root, self.hi);
-                        at.slot += 1;
-                        self.back = Some(at);
+                        *end = Some(Self::seek(root, if UP { self.lo } else { self.hi }));
                         continue;
                     }
-                    Root::Single(word) if self.lo == K::MIN => {
+                    Root::Single(word) => {
                         self.done = true;
-                        return Some(Found {
+                        return (self.lo == K::MIN).then_some(Found {
                             first: K::MIN,
                             last: K::MIN,
                             word,
                         });
                     }
-                    Root::Single(_) | Root::Empty => {
+                    Root::Empty => {
                         self.done = true;
                         return None;
                     }
                 }
             };
             if at.leaf.is_dead() {
-                self.back = None;
+                *end = None;
                 continue;
             }
-            while at.slot > 0 {
-                at.slot -= 1;
-                let i = at.slot;
-                let first = at.leaf.first(i, at.min);
-                let word = at.leaf.slot(i);
-                if !word.is_null() {
-                    let last = at.leaf.last(i, at.max);
-                    if last < self.lo {
-                        self.done = true;
-                        return None;
-                    }
-                    match first.predecessor() {
-                        Some(hi) if first > self.lo => self.hi = hi,
-                        _ => self.done = true,
+            let leaf = at.leaf.as_leaf();
+            while let Some(i) = at.slot {
+                at.slot = if UP {
+                    (i < leaf.end()).then_some(i + 1)
+                } else {
+                    i.checked_sub(1)
+                };
+                let (first, last) = (leaf.first(i, at.min), leaf.last(i, at.max));
+                let word = leaf.slot(i);
+                let (beyond, reaches) = if UP {
+                    (first > self.hi, last >= self.hi)
+                } else {
+                    (last < self.lo, first <= self.lo)
+                };
+                self.done = reaches;
+                if !word.is_null() && !beyond {
+                    if UP {
+                        self.lo = last.wrapping_add(K::ONE);
+                    } else {
+                        self.hi = first.wrapping_sub(K::ONE);
                     }
                     return Some(Found { first, last, word });
                 }
-                if first <= self.lo {
-                    self.done = true;
+                if reaches {
                     return None;
                 }
             }
-            // The leaf starts above `lo`, so that there is one before it.
-            self.hi = at.min.wrapping_sub(K::ONE);
-            match &mut at.up {
-                Some(up) if up.slot > 0 && !up.node.is_dead() => {
-                    up.slot -= 1;
-                    at.leaf = up.node.child(up.slot);
-                    at.max = self.hi;
-                    at.min = up.node.first(up.slot, up.min);
-                    at.slot = at.leaf.used();
-                }
-                _ => self.back = None,
+            // The leaf ends within the bounds, so that there is another.
+            if UP {
+                self.lo = at.max.wrapping_add(K::ONE);
+            } else {
+                self.hi = at.min.wrapping_sub(K::ONE);
             }
+            match &mut at.up {
+                Some(up) if up.has_next::<UP>() && !up.node.is_dead() => {
+                    if UP {
+                        up.slot += 1;
+                        at.min = self.lo;
+                        at.max = up.node.last(up.slot, up.max);
+                    } else {
+                        up.slot -= 1;
+                        at.min = up.node.first(up.slot, up.min);
+                        at.max = self.hi;
+                    }
+                    at.leaf = up.node.child(up.slot);
+                    at.slot = Some(if UP { 0 } else { at.leaf.end() });
+                }
+                _ => *end = None,
+            }
+        }
+    }
+}
+
+impl<K: Key, S: Shape> Up<K, S> {
+    /// Whether there is a slot after the one that the traversal is below, or before it.
+    #[inline(always)]
+    fn has_next<const UP: bool>(&self) -> bool {
+        if UP {
+            self.slot < self.node.end()
+        } else {
+            self.slot > 0
         }
     }
 }
