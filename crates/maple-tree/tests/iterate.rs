@@ -6,8 +6,8 @@ mod support;
 
 use std::collections::VecDeque;
 
-use maple_tree::alloc::Global;
-use maple_tree::{Fanout, Key, MapleTree, Native, Shape};
+use maple_tree::alloc::{Global, Pool};
+use maple_tree::{Fanout, Key, MapleTree, Native, Shape, Value};
 use support::{Number, Rng, add};
 
 /// First and last index, and the value.
@@ -140,6 +140,84 @@ fn several_keys_are_looked_up_at_once() {
             let keys: [u64; 24] = std::array::from_fn(|_| rng.below(3 * entries + 2) as u64);
             assert_eq!(map.get_many(keys), keys.map(|key| map.get(key)));
             assert_eq!(map.get_many([]), []);
+        }
+    }
+}
+
+/// Entries of three kinds of length and distance, as many as there are numbers.
+fn three_kinds<K: Key + TryFrom<u64>, S: Shape>(
+    numbers: u64,
+    gaps: bool,
+) -> MapleTree<K, u16, Pool, S>
+where
+    u16: Value,
+{
+    let mut map = if gaps {
+        MapleTree::with_gaps_in(Pool::new())
+    } else {
+        MapleTree::new_in(Pool::new())
+    };
+    let key = |n: u64| K::try_from(n).unwrap_or(K::MAX);
+    for n in 0..numbers {
+        let first = 10 * n + n % 3;
+        let entry = key(first)..=key(10 * n + 9 - n % 2);
+        assert_eq!(map.insert_range(entry, n as u16), Ok(()));
+    }
+    map
+}
+
+/// Compares a fold with steps, between bounds, after some steps from both ends.
+fn as_by_steps<K: Key + TryFrom<u64>, S: Shape>(numbers: u64, gaps: bool) {
+    let map = three_kinds::<K, S>(numbers, gaps);
+    let key = |n: u64| K::try_from(n).unwrap_or(K::MAX);
+    let end = 10 * numbers;
+    for (lo, hi) in [
+        (0, u64::MAX),
+        (5, end / 2),
+        (end / 3, end),
+        (7, 7),
+        (end / 2, end / 2 + 1),
+    ] {
+        let range = || map.range(key(lo)..=key(hi));
+        let mut all = Vec::new();
+        for entry in range() {
+            all.push(entry);
+        }
+        for (front, back) in [(0, 0), (1, 0), (0, 1), (3, 2), (40, 0), (0, 70), (200, 200)] {
+            let mut left = range();
+            let steps = (0..front).filter(|_| left.next().is_some()).count();
+            let steps_back = (0..back).filter(|_| left.next_back().is_some()).count();
+            let folded = left.fold(Vec::new(), |mut folded, entry| {
+                folded.push(entry);
+                folded
+            });
+            assert_eq!(
+                folded,
+                all[steps..all.len() - steps_back],
+                "{lo} {hi} {front} {back}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_fold_shows_what_steps_show() {
+    let sizes: &[u64] = if cfg!(miri) {
+        &[0, 1, 40]
+    } else {
+        &[0, 1, 2, 9, 30, 70, 500, 3000]
+    };
+    for &numbers in sizes {
+        for gaps in [false, true] {
+            as_by_steps::<u64, Native>(numbers, gaps);
+            as_by_steps::<u64, Fanout<5>>(numbers, gaps);
+            // Which is all that there is time for there.
+            if cfg!(miri) {
+                continue;
+            }
+            as_by_steps::<u32, Native>(numbers, gaps);
+            as_by_steps::<u128, Native>(numbers, gaps);
+            as_by_steps::<u32, Fanout<4>>(numbers, gaps);
         }
     }
 }

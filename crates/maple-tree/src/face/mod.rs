@@ -9,7 +9,8 @@
 //! | [`words`] | the tree of words itself, for shells in other languages |
 //!
 //! What the faces have in common is written once: [`host`] says what a map is to a write, [`store`] takes values to words and through plan, reserve and apply; [`look_ups`] and
-//! [`changes`] are the methods that every face has; [`iter`] holds the iterators; `threads` says what may go to other threads.
+//! [`changes`] are the methods that every face has; [`iter`] holds the iterators; [`merge`] makes one map of two and two of one; `threads` says
+//! what may go to other threads.
 //!
 //! May know: all other rooms. Among the faces, `sync` and `snap` may know `map`; none of the rest knows another.
 
@@ -20,6 +21,7 @@ pub(crate) mod host;
 pub(crate) mod iter;
 pub(crate) mod look_ups;
 pub(crate) mod map;
+pub(crate) mod merge;
 pub(crate) mod snap;
 pub(crate) mod store;
 pub(crate) mod sync;

@@ -37,7 +37,7 @@
 //! gap nodes true, for all ways.
 //!
 //! May know: [`base`](crate::base), [`node`](crate::node), [`alloc`](crate::alloc) and [`read`](crate::read). What a value is, only
-//! [`duplicate`] and [`merge`] know.
+//! [`duplicate`] knows.
 
 pub(crate) mod apply;
 pub(crate) mod build;
@@ -46,7 +46,6 @@ pub(crate) mod duplicate;
 pub(crate) mod holes;
 mod last;
 pub(crate) mod level;
-pub(crate) mod merge;
 pub(crate) mod one_leaf;
 pub(crate) mod one_slot;
 pub(crate) mod plan;

@@ -14,11 +14,11 @@ use crate::face::host::Host;
 use crate::face::host::Reserved;
 use crate::face::map::MapleTree;
 use crate::face::map::host::Immediate;
+use crate::face::merge::{Set, merge, upper_part};
 use crate::node::tree::{RawTree, Root};
 use crate::node::{NULL, Node};
 use crate::read::iterate::by_entry::Traverse;
 use crate::write::apply::bury;
-use crate::write::merge::{Set, merge, upper_part};
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// Removes the entry with the lowest range, and gives it. O(log n).

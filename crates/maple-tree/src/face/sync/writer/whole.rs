@@ -15,6 +15,7 @@ use crate::base::value::{Ref, Value};
 use crate::face::host::Host;
 use crate::face::host::Reserved;
 use crate::face::map::MapleTree;
+use crate::face::merge::{Set, merge, upper_copies};
 use crate::face::sync::retire::Deferred;
 use crate::face::sync::writer::Writer;
 use crate::node::NULL;
@@ -24,7 +25,6 @@ use crate::reclaim::Reclaim;
 use crate::write::Sink;
 use crate::write::apply::bury;
 use crate::write::duplicate::{CloneError, CopyWith};
-use crate::write::merge::{Set, merge, upper_copies};
 
 impl<K, V, R, A, L, S> Writer<'_, K, V, R, A, L, S>
 where
