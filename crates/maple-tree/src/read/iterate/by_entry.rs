@@ -119,7 +119,9 @@ impl<K: Key, S: Shape> Traverse<K, S> {
         let found = self.next(tree)?;
         let slot = match &self.front {
             // The step went on behind the entry.
-            Some(at) => at.leaf.slot_memory(at.slot - 1),
+            Some(at) => at
+                .leaf
+                .slot_memory(at.slot.map_or(at.leaf.end(), |next| next - 1)),
             None => tree.root_memory(),
         };
         Some((found, slot))
