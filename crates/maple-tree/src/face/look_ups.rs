@@ -200,7 +200,10 @@ macro_rules! look_ups {
         pub fn visit_from<'a, B>(
             &'a self,
             key: K,
-            mut show: impl FnMut(core::ops::RangeInclusive<K>, V::Ref<'a>) -> core::ops::ControlFlow<B>,
+            mut show: impl FnMut(
+                core::ops::RangeInclusive<K>,
+                $crate::Ref<'a, V>,
+            ) -> core::ops::ControlFlow<B>,
         ) -> core::ops::ControlFlow<B> {
             self.raw().visit_up(key, |found| {
                 // SAFETY: as in `get`.
