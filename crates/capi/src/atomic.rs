@@ -1,8 +1,8 @@
-//! The shared-memory primitives of grace periods, in one place so that a model checker can stand in for the hardware.
+//! The shared-memory primitives of the pool and of grace periods, in one place so that a model checker can stand in for the hardware.
 
 #[cfg(all(feature = "rcu", target_has_atomic = "64", not(samara_loom)))]
-pub(crate) use core::sync::atomic::{AtomicBool, AtomicUsize};
+pub(crate) use core::sync::atomic::AtomicBool;
 #[cfg(not(samara_loom))]
-pub(crate) use core::sync::atomic::{AtomicPtr, Ordering};
+pub(crate) use core::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 #[cfg(samara_loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};

@@ -6,18 +6,20 @@ use core::mem;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
-use maple_tree::alloc::{Global, NodeAlloc};
-
 use crate::maple_tree::abi::RcuHead;
 
 type Alloc = unsafe extern "C" fn(*mut c_void, usize, usize, u32) -> *mut c_void;
 type Free = unsafe extern "C" fn(*mut c_void, *mut c_void, usize, usize);
+type AllocBulk =
+    unsafe extern "C" fn(*mut c_void, usize, usize, u32, usize, *mut *mut c_void) -> usize;
+type FreeBulk = unsafe extern "C" fn(*mut c_void, usize, usize, usize, *mut *mut c_void);
 type Bracket = unsafe extern "C" fn(*mut c_void);
 /// What is called after a grace period.
 pub(crate) type Callback = unsafe extern "C" fn(*mut RcuHead);
 type CallRcu = unsafe extern "C" fn(*mut c_void, *mut RcuHead, Callback);
 
-/// `struct maple_hooks`. A missing hook leaves the library's default. Those of memory belong together, and so do those of RCU.
+/// `struct maple_hooks`. A missing hook leaves the library's default. Those of memory belong together (one without the other counts as
+/// none), and so do those of RCU.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct MapleHooks {
@@ -35,6 +37,19 @@ pub struct MapleHooks {
     pub call_rcu: Option<CallRcu>,
 }
 
+/// `struct maple_bulk_hooks`: many pieces of memory at once. In a structure of its own, so that programs with the other one need not be compiled
+/// anew.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct MapleBulkHooks {
+    /// Handed to both hooks.
+    pub ctx: *mut c_void,
+    /// Up to a number of pieces of a size and alignment, put into an array; gives how many. The rest is asked for by `alloc` of [`MapleHooks`].
+    pub alloc_bulk: Option<AllocBulk>,
+    /// Takes back the pieces in an array, which came from either hook.
+    pub free_bulk: Option<FreeBulk>,
+}
+
 /// The hooks in force, each an address or NULL.
 struct Table {
     ctx: AtomicPtr<c_void>,
@@ -43,6 +58,9 @@ struct Table {
     read_lock: AtomicPtr<()>,
     read_unlock: AtomicPtr<()>,
     call_rcu: AtomicPtr<()>,
+    bulk_ctx: AtomicPtr<c_void>,
+    alloc_bulk: AtomicPtr<()>,
+    free_bulk: AtomicPtr<()>,
 }
 
 static TABLE: Table = Table {
@@ -52,9 +70,13 @@ static TABLE: Table = Table {
     read_lock: AtomicPtr::new(ptr::null_mut()),
     read_unlock: AtomicPtr::new(ptr::null_mut()),
     call_rcu: AtomicPtr::new(ptr::null_mut()),
+    bulk_ctx: AtomicPtr::new(ptr::null_mut()),
+    alloc_bulk: AtomicPtr::new(ptr::null_mut()),
+    free_bulk: AtomicPtr::new(ptr::null_mut()),
 };
 
-/// `maple_set_hooks`: sets all hooks; NULL brings the defaults back. Called once, before the first tree.
+/// `maple_set_hooks`: sets all hooks, of which there are none for many pieces at once then; NULL brings the defaults back. Called once, before
+/// the first tree.
 ///
 /// # Safety
 ///
@@ -72,14 +94,41 @@ pub unsafe extern "C" fn maple_set_hooks(hooks: *const MapleHooks) {
     };
     // SAFETY: the caller's promise.
     let hooks = unsafe { hooks.as_ref() }.unwrap_or(&NONE);
-    let address = |hook: Option<*mut ()>| hook.unwrap_or(ptr::null_mut());
     TABLE.ctx.store(hooks.ctx, Ordering::Release);
-    let set = |slot: &AtomicPtr<()>, hook| slot.store(address(hook), Ordering::Release);
-    set(&TABLE.alloc, hooks.alloc.map(|f| f as *mut ()));
-    set(&TABLE.free, hooks.free.map(|f| f as *mut ()));
+    // Whoever allocates must free: one without the other is none.
+    let memory = hooks.alloc.zip(hooks.free);
+    set(&TABLE.alloc, memory.map(|(alloc, _)| alloc as *mut ()));
+    set(&TABLE.free, memory.map(|(_, free)| free as *mut ()));
     set(&TABLE.read_lock, hooks.read_lock.map(|f| f as *mut ()));
     set(&TABLE.read_unlock, hooks.read_unlock.map(|f| f as *mut ()));
     set(&TABLE.call_rcu, hooks.call_rcu.map(|f| f as *mut ()));
+    // SAFETY: the caller's promise.
+    unsafe { maple_set_bulk_hooks(ptr::null()) };
+}
+
+/// `maple_set_bulk_hooks`: sets the hooks for many pieces of memory at once; NULL, or a missing one, leaves them to be asked for and given
+/// back one by one. Called after [`maple_set_hooks`], before the first tree, and of use only with hooks of memory there.
+///
+/// # Safety
+///
+/// As for [`maple_set_hooks`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn maple_set_bulk_hooks(hooks: *const MapleBulkHooks) {
+    const NONE: MapleBulkHooks = MapleBulkHooks {
+        ctx: ptr::null_mut(),
+        alloc_bulk: None,
+        free_bulk: None,
+    };
+    // SAFETY: the caller's promise.
+    let hooks = unsafe { hooks.as_ref() }.unwrap_or(&NONE);
+    let hooks = if has_alloc() { hooks } else { &NONE };
+    TABLE.bulk_ctx.store(hooks.ctx, Ordering::Release);
+    set(&TABLE.alloc_bulk, hooks.alloc_bulk.map(|f| f as *mut ()));
+    set(&TABLE.free_bulk, hooks.free_bulk.map(|f| f as *mut ()));
+}
+
+fn set(slot: &AtomicPtr<()>, hook: Option<*mut ()>) {
+    slot.store(hook.unwrap_or(ptr::null_mut()), Ordering::Release);
 }
 
 fn ctx() -> *mut c_void {
@@ -124,41 +173,92 @@ pub(crate) fn call_rcu(head: *mut RcuHead, callback: Callback) -> bool {
     true
 }
 
-/// Memory by the hooks, or by the global allocator, with these allocation flags.
-#[derive(Clone, Copy)]
-pub(crate) struct Gfp(pub(crate) u32);
+/// Whether memory is the environment's.
+#[inline]
+pub(crate) fn has_alloc() -> bool {
+    hook(&TABLE.alloc).is_some()
+}
 
-// SAFETY: the hooks are an allocator by the promise of whoever set them; the global one is.
-unsafe impl NodeAlloc for Gfp {
-    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
-        let Some(address) = hook(&TABLE.alloc) else {
-            return Global.allocate(layout);
-        };
-        // SAFETY: as in `bracket`.
-        let block = unsafe {
-            mem::transmute::<NonNull<()>, Alloc>(address)(
-                ctx(),
-                layout.size(),
-                layout.align(),
-                self.0,
-            )
-        };
-        NonNull::new(block.cast())
-    }
+/// Asks the hook for memory; `None` if there is no hook.
+#[inline]
+pub(crate) fn alloc(layout: Layout, flags: u32) -> Option<*mut u8> {
+    let address = hook(&TABLE.alloc)?;
+    // SAFETY: as in `bracket`.
+    let block = unsafe {
+        mem::transmute::<NonNull<()>, Alloc>(address)(ctx(), layout.size(), layout.align(), flags)
+    };
+    Some(block.cast())
+}
 
-    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
-        let Some(address) = hook(&TABLE.free) else {
-            // SAFETY: the caller's promise.
-            return unsafe { Global.deallocate(block, layout) };
-        };
-        // SAFETY: as in `bracket`, and the caller's promise.
-        unsafe {
-            mem::transmute::<NonNull<()>, Free>(address)(
-                ctx(),
-                block.as_ptr().cast(),
-                layout.size(),
-                layout.align(),
-            );
-        }
+/// Gives memory to the hook; `false` if there is none.
+///
+/// # Safety
+///
+/// The memory came from the hooks with this layout, if there are any, and nobody uses it any more.
+#[inline]
+pub(crate) unsafe fn free(block: NonNull<u8>, layout: Layout) -> bool {
+    let Some(address) = hook(&TABLE.free) else {
+        return false;
+    };
+    // SAFETY: as in `bracket`, and the caller's promise.
+    unsafe {
+        mem::transmute::<NonNull<()>, Free>(address)(
+            ctx(),
+            block.as_ptr().cast(),
+            layout.size(),
+            layout.align(),
+        );
     }
+    true
+}
+
+/// Whether there is a hook that gives many pieces of memory.
+pub(crate) fn has_alloc_bulk() -> bool {
+    hook(&TABLE.alloc_bulk).is_some()
+}
+
+/// Asks the hook for many pieces of memory, and gives how many it has put at the beginning of `blocks`; none if there is no hook.
+pub(crate) fn alloc_bulk(layout: Layout, flags: u32, blocks: &mut [*mut c_void]) -> usize {
+    let Some(address) = hook(&TABLE.alloc_bulk) else {
+        return 0;
+    };
+    // SAFETY: as in `bracket`; the array is there.
+    let got = unsafe {
+        mem::transmute::<NonNull<()>, AllocBulk>(address)(
+            TABLE.bulk_ctx.load(Ordering::Acquire),
+            layout.size(),
+            layout.align(),
+            flags,
+            blocks.len(),
+            blocks.as_mut_ptr(),
+        )
+    };
+    got.min(blocks.len())
+}
+
+/// Whether there is a hook that takes many pieces of memory.
+pub(crate) fn has_free_bulk() -> bool {
+    hook(&TABLE.free_bulk).is_some()
+}
+
+/// Gives many pieces of memory to the hook; `false` if there is none.
+///
+/// # Safety
+///
+/// As for [`free`], for each.
+pub(crate) unsafe fn free_bulk(blocks: &mut [*mut c_void], layout: Layout) -> bool {
+    let Some(address) = hook(&TABLE.free_bulk) else {
+        return false;
+    };
+    // SAFETY: as in `bracket`, and the caller's promise.
+    unsafe {
+        mem::transmute::<NonNull<()>, FreeBulk>(address)(
+            TABLE.bulk_ctx.load(Ordering::Acquire),
+            layout.size(),
+            layout.align(),
+            blocks.len(),
+            blocks.as_mut_ptr(),
+        );
+    }
+    true
 }

@@ -34,13 +34,16 @@ mod cursor;
 mod entry;
 mod hooks;
 mod lock;
+mod memory;
 mod normal;
+mod pool;
 mod rcu;
 mod write;
 
 pub use abi::{MaState, MapleTree, RcuHead, Status};
 pub use advanced::*;
-pub use hooks::{MapleHooks, maple_set_hooks};
+pub use hooks::{MapleBulkHooks, MapleHooks, maple_set_bulk_hooks, maple_set_hooks};
 pub use lock::Lock;
 pub use normal::*;
+pub use pool::{MaplePoolStats, maple_pool_stats, maple_trim};
 pub use rcu::{maple_read_lock, maple_read_unlock};

@@ -8,7 +8,7 @@ use core::ptr;
 
 use crate::maple_tree::abi::{MaState, MapleTree, Status, errno, flags, gfp};
 use crate::maple_tree::entry::{is_advanced, is_reserved, is_zero, shown};
-use crate::maple_tree::hooks::Gfp;
+use crate::maple_tree::memory::Gfp;
 use crate::maple_tree::rcu::{self, ReadSide};
 
 /// Declares functions whose duties are those of the module `maple_tree`.

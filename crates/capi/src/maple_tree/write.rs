@@ -13,7 +13,7 @@ use maple_tree::raw::{At, InLeaf, NodeReserve, Write};
 use crate::maple_tree::abi::{
     MaState, MapleTree, Status, errno, error_of, error_word, gfp, mas_flags,
 };
-use crate::maple_tree::hooks::Gfp;
+use crate::maple_tree::memory::{Frees, Gfp};
 use crate::maple_tree::rcu::{Dead, free};
 
 impl MapleTree {
@@ -51,20 +51,22 @@ impl MapleTree {
     ///
     /// The caller is the only writer.
     pub(crate) unsafe fn clear(&self) {
-        let rcu = self.in_rcu();
-        let mut dead = Dead::new();
-        // SAFETY: the caller's promise; nodes are handed over once nothing leads to them.
+        // SAFETY: the caller's promise; nodes are handed over once nothing leads to them, and outside RCU mode nobody is in them.
         unsafe {
-            self.words.clear(|block| {
-                if rcu {
-                    dead.push(block);
-                } else {
-                    free(block);
+            if self.in_rcu() {
+                let mut dead = Dead::new();
+                self.words.clear(|block| dead.push(block));
+                self.ma_lock.note_change();
+                dead.retire();
+            } else {
+                self.ma_lock.note_change();
+                match &mut Frees::new() {
+                    // Known to the compiler, it is a few instructions a node.
+                    Frees::Pool(pool) => self.words.clear(|block| pool.add(block)),
+                    hooks => self.words.clear(|block| hooks.add(block)),
                 }
-            });
+            }
         }
-        self.ma_lock.note_change();
-        dead.retire();
     }
 }
 

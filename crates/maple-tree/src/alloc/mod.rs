@@ -24,7 +24,8 @@ pub use shared::SharedPool;
 ///
 /// * [`allocate`](NodeAlloc::allocate) returns memory of at least `layout.size()` bytes aligned to
 ///   `layout.align()` that nobody else uses until it is given back. So does
-///   [`allocate_run`](NodeAlloc::allocate_run) and [`allocate_run_mut`](NodeAlloc::allocate_run_mut), for each block of the run.
+///   [`allocate_run`](NodeAlloc::allocate_run) and [`allocate_run_mut`](NodeAlloc::allocate_run_mut), for each block of the run, and
+///   [`allocate_many`](NodeAlloc::allocate_many), for each block that it hands over.
 /// * Memory stays valid when the allocator value is moved.
 /// * An allocator neither reads nor writes a block while it is allocated.
 /// * If the type is `Clone`, a clone that is made while a block is allocated may be used to give this block back.
@@ -52,6 +53,22 @@ pub unsafe trait NodeAlloc {
     #[inline]
     fn allocate_run_mut(&mut self, layout: Layout, count: usize) -> Option<NonNull<u8>> {
         self.allocate_run(layout, count)
+    }
+
+    /// Hands memory for `count` nodes to `take`, as runs of nodes each behind the one before: the first, and how many. Each of the nodes is given back
+    /// by itself. `false` if there is no memory for all; those that have been handed over stay with the caller.
+    ///
+    /// One by one, unless an allocator has a better way.
+    fn allocate_many(
+        &self,
+        layout: Layout,
+        count: usize,
+        take: &mut dyn FnMut(NonNull<u8>, usize),
+    ) -> bool {
+        (0..count).all(|_| {
+            let block = self.allocate(layout);
+            block.inspect(|&block| take(block, 1)).is_some()
+        })
     }
 
     /// Takes back all nodes that are allocated at once, if that is cheaper than one by one; if not, does nothing and returns
@@ -120,6 +137,16 @@ macro_rules! handle {
             #[inline]
             fn allocate_run(&self, layout: Layout, count: usize) -> Option<NonNull<u8>> {
                 (**self).allocate_run(layout, count)
+            }
+
+            #[inline]
+            fn allocate_many(
+                &self,
+                layout: Layout,
+                count: usize,
+                take: &mut dyn FnMut(NonNull<u8>, usize),
+            ) -> bool {
+                (**self).allocate_many(layout, count, take)
             }
         }
 
@@ -208,6 +235,22 @@ unsafe impl<A: NodeAlloc> NodeAlloc for Counted<A> {
         let run = self.inner.allocate_run(layout, count)?;
         self.allocated.fetch_add(count, Ordering::Relaxed);
         Some(run)
+    }
+
+    fn allocate_many(
+        &self,
+        layout: Layout,
+        count: usize,
+        take: &mut dyn FnMut(NonNull<u8>, usize),
+    ) -> bool {
+        let all = self.inner.allocate_many(layout, count, &mut |block, run| {
+            self.allocated.fetch_add(run, Ordering::Relaxed);
+            take(block, run);
+        });
+        if !all {
+            self.refused.fetch_add(1, Ordering::Relaxed);
+        }
+        all
     }
 
     unsafe fn deallocate_all(&self) -> bool {

@@ -66,6 +66,46 @@ impl Reserve {
         self.fill_with(count, || alloc.allocate(LAYOUT))
     }
 
+    /// As [`fill`](Self::fill), all at once: for many.
+    #[cold]
+    pub(crate) fn fill_many<A: NodeAlloc>(
+        &mut self,
+        count: usize,
+        alloc: &A,
+    ) -> Result<(), AllocError> {
+        let mut have = self.count();
+        if have >= count {
+            return Ok(());
+        }
+        let all = alloc.allocate_many(LAYOUT, count - have, &mut |run, nodes| {
+            for i in 0..nodes {
+                have += 1;
+                // SAFETY: the nodes of a run lie one behind the other.
+                self.push(unsafe { run.add(i * LAYOUT.size()) }, have);
+            }
+        });
+        if all {
+            return Ok(());
+        }
+        #[cfg(feature = "tracing")]
+        crate::base::events::refused(count, have);
+        Err(AllocError)
+    }
+
+    /// Adds a node, which nobody else uses; then there are `count`.
+    #[inline(always)]
+    fn push(&mut self, block: NonNull<u8>, count: usize) {
+        let block = block.cast::<Block>();
+        // SAFETY: the block is a node's memory, large enough and aligned.
+        unsafe {
+            block.write(Block {
+                next: self.head,
+                count,
+            });
+        }
+        self.head = block.as_ptr();
+    }
+
     /// As [`fill`](Self::fill), with nodes from a closure: fresh memory of [`LAYOUT`], or `None`.
     #[inline]
     pub(crate) fn fill_with(
@@ -80,16 +120,8 @@ impl Reserve {
                 crate::base::events::refused(count, have);
                 return Err(AllocError);
             };
-            let block = block.cast::<Block>();
             have += 1;
-            // SAFETY: the block is fresh, large enough and aligned.
-            unsafe {
-                block.write(Block {
-                    next: self.head,
-                    count: have,
-                });
-            }
-            self.head = block.as_ptr();
+            self.push(block, have);
         }
         Ok(())
     }

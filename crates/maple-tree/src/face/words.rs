@@ -15,7 +15,7 @@ use crate::node::{Kind, Node, Word, is_node};
 use crate::read::gap::Want;
 use crate::read::walk::{Found, Place, descend, descend_ahead};
 use crate::write::Sink;
-use crate::write::apply::bury;
+use crate::write::apply::{bury, dismantle};
 use crate::write::duplicate::{CloneError, Verbatim};
 use crate::write::one_leaf::Quick;
 use crate::write::one_slot::SlotAt;
@@ -155,6 +155,9 @@ impl Write {
     }
 }
 
+/// More nodes than this are asked for together.
+const MANY: usize = 8;
+
 /// Nodes set aside; leaks unless [released](NodeReserve::release) or [turned into](NodeReserve::into_raw) a pointer.
 pub struct NodeReserve(Reserve);
 
@@ -194,6 +197,10 @@ impl NodeReserve {
     ///
     /// There was no memory; the nodes already had are kept.
     pub fn fill<A: NodeAlloc>(&mut self, count: usize, alloc: &A) -> Result<(), AllocError> {
+        // Not worth it for the few nodes of an ordinary write.
+        if count > MANY {
+            return self.0.fill_many(count, alloc);
+        }
         self.0.fill(count, alloc)
     }
 
@@ -207,6 +214,8 @@ impl NodeReserve {
 struct Nodes<F>(F);
 
 impl<F: FnMut(NonNull<u8>)> Sink<usize> for Nodes<F> {
+    const ENTRIES: bool = false;
+
     #[inline]
     fn entry(&mut self, _: usize, _: usize, _: Word) {}
 
@@ -592,16 +601,21 @@ impl WordTree {
         }
     }
 
-    /// Empties the tree and hands its nodes to `retire`.
+    /// Empties the tree and hands its nodes to `retire`, each after those below it. In RCU mode they are marked as dead; otherwise leaves are
+    /// not even looked at, and a node may be freed at once.
     ///
     /// # Safety
     ///
     /// The caller is the only writer, and outside RCU mode there are no readers.
-    pub unsafe fn clear(&self, retire: impl FnMut(NonNull<u8>)) {
+    pub unsafe fn clear(&self, mut retire: impl FnMut(NonNull<u8>)) {
         let root = self.0.root();
         self.0.publish_root(core::ptr::null_mut(), 0);
-        if let Root::Node(node) = root {
+        let Root::Node(node) = root else { return };
+        if self.0.in_rcu() {
             bury(node, 0, usize::MAX, (0, usize::MAX), &mut Nodes(retire));
+        } else {
+            // SAFETY: nothing leads to the nodes any more, and nobody reads or writes them (the caller's promise).
+            unsafe { dismantle(node, &mut retire) };
         }
     }
 

@@ -71,48 +71,92 @@ pub(crate) trait Copier<K> {
     fn undo(&mut self, word: Word);
 }
 
-/// The nodes that a duplicate takes.
+/// The nodes that a duplicate takes: runs of them, each behind the one before. Of a run that has not been begun, the first node's memory says
+/// how long it is, and where the next run is.
 struct Supply<'a, A: NodeAlloc> {
     alloc: &'a A,
-    /// What is left of a run, …
+    /// What is left of the run that has been begun, …
     run: *mut u8,
     left: usize,
-    /// … and nodes that were allocated one by one.
-    single: Reserve,
+    /// … and the others.
+    others: *mut Run,
+}
+
+struct Run {
+    next: *mut Run,
+    nodes: usize,
 }
 
 impl<'a, A: NodeAlloc> Supply<'a, A> {
     fn new(nodes: usize, alloc: &'a mut A) -> Result<Self, AllocError> {
         let run = alloc.allocate_run_mut(LAYOUT, nodes);
-        let alloc = &*alloc;
+        // Dropping it gives back what there is.
         let mut supply = Self {
             alloc,
             run: core::ptr::null_mut(),
             left: 0,
-            single: Reserve::new(),
+            others: core::ptr::null_mut(),
         };
         if let Some(run) = run {
-            supply.run = run.as_ptr();
-            supply.left = nodes;
-        } else {
-            // Dropping what there is gives it back.
-            supply.single.fill(nodes, alloc)?;
+            supply.add(run, nodes);
+            return Ok(supply);
         }
-        Ok(supply)
+        let mut taken = 0;
+        let all = supply
+            .alloc
+            .allocate_many(LAYOUT, nodes, &mut |run, count| {
+                taken += count;
+                supply.add(run, count);
+            });
+        debug_assert!(!all || taken == nodes);
+        if all {
+            Ok(supply)
+        } else {
+            #[cfg(feature = "tracing")]
+            crate::base::events::refused(nodes, taken);
+            Err(AllocError)
+        }
+    }
+
+    /// Adds a run, which nobody else uses.
+    #[inline(always)]
+    fn add(&mut self, run: NonNull<u8>, nodes: usize) {
+        let run = run.cast::<Run>();
+        // SAFETY: the memory is that of a node at least, which is large enough and aligned.
+        unsafe {
+            run.write(Run {
+                next: self.others,
+                nodes,
+            });
+        }
+        self.others = run.as_ptr();
     }
 
     /// A block for a node, which nobody else uses. There is one: they were counted.
     #[inline(always)]
     fn take(&mut self) -> NonNull<u8> {
-        if self.left > 0
-            && let Some(block) = NonNull::new(self.run)
-        {
-            self.left -= 1;
-            // The address after the last one is at the end of the run.
-            self.run = self.run.wrapping_add(LAYOUT.size());
-            return block;
+        if self.left == 0 {
+            self.begin();
         }
-        self.single.pop()
+        self.left -= 1;
+        let block = self.run;
+        // The address after the last one is at the end of the run.
+        self.run = block.wrapping_add(LAYOUT.size());
+        // SAFETY: runs are not at address 0.
+        unsafe { NonNull::new_unchecked(block) }
+    }
+
+    #[inline(always)]
+    fn begin(&mut self) {
+        assert!(
+            !self.others.is_null(),
+            "a duplicate took more nodes than were counted"
+        );
+        // SAFETY: runs in the list were written by `add`, and nobody else uses them.
+        let Run { next, nodes } = unsafe { self.others.read() };
+        self.run = self.others.cast();
+        self.left = nodes;
+        self.others = next;
     }
 
     /// Gives back a node of a duplicate that is given up.
@@ -128,12 +172,11 @@ impl<'a, A: NodeAlloc> Supply<'a, A> {
 
 impl<A: NodeAlloc> Drop for Supply<'_, A> {
     fn drop(&mut self) {
-        while self.left > 0 {
+        while self.left > 0 || !self.others.is_null() {
             let block = self.take();
             // SAFETY: nobody has it.
             unsafe { self.put(block) };
         }
-        self.single.release(self.alloc);
     }
 }
 
@@ -311,9 +354,9 @@ impl<A: NodeAlloc, C> Dup<'_, A, C> {
         // SAFETY: nodes above the leaves are of this kind.
         let old = unsafe { Node::<K, S>::of_kind(old, if GAP { Kind::Gap } else { Kind::Range }) };
         let new = self.copy_node(old, parent);
-        let end = old.end();
+        let (end, used) = (old.end(), old.used());
         if is_leaf_word(old.slot(0)) {
-            for i in 0..=end {
+            for i in 0..used {
                 prefetch::node::<0>(old.slot((i + AHEAD).min(end)));
                 // SAFETY: leaves are all on one level.
                 let leaf = unsafe { Node::of_kind(old.slot(i), Kind::Leaf) };
@@ -321,7 +364,7 @@ impl<A: NodeAlloc, C> Dup<'_, A, C> {
                 new.set_slot(i, copy.node().word());
             }
         } else {
-            for i in 0..=end {
+            for i in 0..used {
                 prefetch::node::<0>(old.slot((i + 1).min(end)));
                 let copy = self.verbatim::<K, S, GAP>(old.slot(i), Some(new.node()));
                 new.set_slot(i, copy.word());

@@ -158,6 +158,8 @@ impl<K: Copy, S> Copy for Span<K, S> {}
 
 /// Takes what a write removes from the tree, after the tree has become what it should be.
 pub(crate) trait Sink<K> {
+    /// Whether [`entry`](Sink::entry) does anything: if not, nobody looks for entries.
+    const ENTRIES: bool = true;
     /// An entry that the write covered entirely.
     fn entry(&mut self, first: K, last: K, word: Word);
     /// The memory of a node that has been replaced. Readers that were about before may still be in it: keep it in a

@@ -17,7 +17,8 @@ use maple_tree::alloc::NodeAlloc;
 use maple_tree::raw::{NODE_LAYOUT, chain, chained};
 
 use crate::maple_tree::abi::gfp;
-use crate::maple_tree::hooks::{self, Gfp};
+use crate::maple_tree::hooks;
+use crate::maple_tree::memory::{Frees, Gfp};
 
 pub use section::{maple_read_lock, maple_read_unlock};
 
@@ -62,11 +63,12 @@ pub(crate) unsafe fn free(block: NonNull<u8>) {
 /// As for [`free`], for each node; [`Dead`] built the chain.
 unsafe fn free_chain(newest: Option<NonNull<u8>>) -> usize {
     let (mut next, mut count) = (newest, 0);
+    let mut frees = Frees::new();
     while let Some(block) = next {
         // SAFETY: the caller's promise.
         unsafe {
             next = chained(block);
-            free(block);
+            frees.add(block);
         }
         count += 1;
     }

@@ -24,14 +24,19 @@ pub(crate) fn bury<K: Key, S: Shape>(
 }
 
 /// As [`bury`], without the slots before `from`, which begins at the index beside it.
-fn bury_from<K: Key, S: Shape>(
+fn bury_from<K: Key, S: Shape, T: Sink<K>>(
     node: Node<K, S>,
     from: (usize, K),
     max: K,
     gone: (K, K),
-    sink: &mut impl Sink<K>,
+    sink: &mut T,
 ) {
     let end = node.end();
+    if !T::ENTRIES && node.is_leaf() {
+        node.mark_dead();
+        sink.node(node.block());
+        return;
+    }
     let mut burial = Burial {
         node,
         from,

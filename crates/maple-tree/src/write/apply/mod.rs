@@ -1,6 +1,9 @@
 //! Carrying out a plan. Nothing here can fail: the plan's nodes have been reserved.
 
 mod bury;
+// Only for shells in other languages, which the model checker does not see.
+#[cfg(not(samara_loom))]
+mod dismantle;
 mod exact;
 mod fill;
 mod leaf;
@@ -16,6 +19,8 @@ use crate::write::Sink;
 use crate::write::plan::{Action, Plan};
 
 pub(crate) use bury::bury;
+#[cfg(not(samara_loom))]
+pub(crate) use dismantle::dismantle;
 pub(crate) use fill::{Counts, Fill};
 pub(super) use leaf::Removed;
 pub(crate) use leaf::splice;
