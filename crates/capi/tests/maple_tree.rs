@@ -11,7 +11,9 @@ use std::mem::{offset_of, size_of};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use samara::maple_tree::{MaState, MapleHooks, MapleTree, RcuHead, Status};
+use samara::maple_tree::{
+    MaState, MapleBulkHooks, MapleHooks, MaplePoolStats, MapleTree, RcuHead, Status,
+};
 
 const C: [&str; 4] = ["-std=gnu11", "-Wall", "-Wextra", "-Werror"];
 
@@ -96,7 +98,7 @@ macro_rules! c_tests {
 }
 
 c_tests!(
-    states, places, normal, advanced, corners, documented, gaps, model, threads, own_rcu, pool
+    states, places, normal, advanced, corners, documented, gaps, model, threads, own_rcu, pool, dump
 );
 
 /// Builds an example and compares what it writes with the file beside it.
@@ -162,6 +164,14 @@ fn layout() -> BTreeMap<String, usize> {
         read_unlock,
         call_rcu
     );
+    of!(
+        MapleBulkHooks,
+        "maple_bulk_hooks",
+        ctx,
+        alloc_bulk,
+        free_bulk
+    );
+    of!(MaplePoolStats, "maple_pool_stats", mapped, used, kept);
     let statuses = [
         ("ma_active", Status::ACTIVE),
         ("ma_start", Status::START),

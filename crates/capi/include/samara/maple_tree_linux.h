@@ -21,7 +21,27 @@
 #define mas_unlock_bh(mas) mas_unlock(mas)
 #define mas_lock_irq(mas) mas_lock(mas)
 #define mas_unlock_irq(mas) mas_unlock(mas)
+#define mas_lock_irqsave(mas, flags) ((void)((flags) = 0), mas_lock(mas))
+#define mas_unlock_irqrestore(mas, flags) ((void)(flags), mas_unlock(mas))
 #define mtree_lock_nested(mt, subclass) mtree_lock(mt)
+#define mtree_lock_bh(mt) mtree_lock(mt)
+#define mtree_unlock_bh(mt) mtree_unlock(mt)
+#define mtree_lock_irq(mt) mtree_lock(mt)
+#define mtree_unlock_irq(mt) mtree_unlock(mt)
+#define mtree_lock_irqsave(mt, flags) ((void)((flags) = 0), mtree_lock(mt))
+#define mtree_unlock_irqrestore(mt, flags) ((void)(flags), mtree_unlock(mt))
+
+/* Whether somebody holds the lock; true for an external one. Readers and writers of a tree have one lock. */
+#define mt_locked(mt) mt_lock_is_held(mt)
+#define mt_write_locked(mt) mt_lock_is_held(mt)
+#define mt_write_lock_is_held(mt) mt_lock_is_held(mt)
+
+/* Where a state is. */
+#define mas_is_start(mas) ((mas)->status == ma_start)
+#define mas_is_none(mas) ((mas)->status == ma_none)
+#define mas_is_paused(mas) ((mas)->status == ma_pause)
+#define mas_is_overflow(mas) ((mas)->status == ma_overflow)
+#define mas_is_underflow(mas) ((mas)->status == ma_underflow)
 
 /* Each entry of which a part is at or above `index` and that starts at or below `max`; those that read as NULL are left out. Takes no
  * lock between entries. `index` ends behind the last one. */

@@ -31,6 +31,7 @@
 mod abi;
 mod advanced;
 mod cursor;
+mod dump;
 mod entry;
 mod hooks;
 mod lock;
@@ -42,6 +43,7 @@ mod write;
 
 pub use abi::{MaState, MapleTree, RcuHead, Status};
 pub use advanced::*;
+pub use dump::*;
 pub use hooks::{MapleBulkHooks, MapleHooks, maple_set_bulk_hooks, maple_set_hooks};
 pub use lock::Lock;
 pub use normal::*;

@@ -40,6 +40,14 @@ int main(void)
 	OFF(struct maple_hooks, read_lock);
 	OFF(struct maple_hooks, read_unlock);
 	OFF(struct maple_hooks, call_rcu);
+	SIZE(struct maple_bulk_hooks);
+	OFF(struct maple_bulk_hooks, ctx);
+	OFF(struct maple_bulk_hooks, alloc_bulk);
+	OFF(struct maple_bulk_hooks, free_bulk);
+	SIZE(struct maple_pool_stats);
+	OFF(struct maple_pool_stats, mapped);
+	OFF(struct maple_pool_stats, used);
+	OFF(struct maple_pool_stats, kept);
 	NUM(ma_active);
 	NUM(ma_start);
 	NUM(ma_root);

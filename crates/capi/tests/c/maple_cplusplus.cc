@@ -30,6 +30,10 @@ int main()
 		return 1;
 	if (plain.ma_flags != 0 || gaps.ma_flags != MT_FLAGS_ALLOC_RANGE || !mt_external_lock(&theirs))
 		return 1;
+	mas_lock_irqsave(&range, index);
+	if (!mt_write_locked(&plain))
+		return 1;
+	mas_unlock_irqrestore(&range, index);
 	mas_lock(&range);
 	mas_store(&range, xa_mk_value(5));
 	mas_unlock(&range);

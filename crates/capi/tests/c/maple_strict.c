@@ -23,6 +23,10 @@ int main(void)
 		return 1;
 	if (plain.ma_flags || gaps.ma_flags != 3 || !mt_external_lock(&theirs.inside) || plain.ma_root)
 		return 1;
+	if (mt_lock_is_held(&plain) || !mas_is_start(&mas) || mt_dump_dec == mt_dump_hex)
+		return 1;
+	mas_lock_irqsave(&mas, index);
+	mas_unlock_irqrestore(&mas, index);
 	mas_lock_nested(&mas, 1);
 	mas_store(&mas, xa_mk_value(5));
 	mas_unlock(&mas);

@@ -10,6 +10,7 @@ use core::ptr::NonNull;
 use crate::alloc::NodeAlloc;
 use crate::alloc::reserve::{AllocError, Reserve};
 use crate::base::shape::Native;
+use crate::inspect::dump::{Dump, Format};
 use crate::node::tree::{RawTree, Root};
 use crate::node::{Kind, Node, Word, is_node};
 use crate::read::gap::Want;
@@ -616,6 +617,23 @@ impl WordTree {
         } else {
             // SAFETY: nothing leads to the nodes any more, and nobody reads or writes them (the caller's promise).
             unsafe { dismantle(node, &mut retire) };
+        }
+    }
+
+    /// All nodes and entries as text, indices in decimal or hexadecimal.
+    ///
+    /// # Safety
+    ///
+    /// Nobody writes the tree while the text is made.
+    pub unsafe fn dump(&self, hexadecimal: bool) -> impl core::fmt::Display + '_ {
+        let format = if hexadecimal {
+            Format::Hexadecimal
+        } else {
+            Format::Decimal
+        };
+        Dump {
+            tree: &self.0,
+            format,
         }
     }
 
