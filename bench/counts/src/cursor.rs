@@ -17,18 +17,13 @@ pub(crate) const ALL: &[(&str, Operation)] = &[
     ("cursor-prev", map::prev),
     ("cursor-store", map::store),
     ("cursor-replace", map::replace),
-    ("cursor-gap", map::gap),
     ("sync-cursor-find", sync::find),
     ("sync-cursor-next", sync::next),
     ("sync-cursor-prev", sync::prev),
     ("sync-cursor-store", sync::store),
     ("sync-cursor-replace", sync::replace),
-    ("sync-cursor-gap", sync::gap),
     ("sync-cursor-reader", reader),
 ];
-
-/// Indices of a gap that is searched for.
-const GAP: u64 = 4_096;
 
 /// The operations of one kind of map; `$writer` gives whatever has its cursors.
 macro_rules! operations {
@@ -82,14 +77,6 @@ macro_rules! operations {
                 each!(cursor from 0 => {
                     let value = cursor.find(..).unwrap_or(0);
                     let _ = black_box(cursor.replace(value ^ 1));
-                })
-            }
-
-            /// To a gap, and an entry into it.
-            pub(super) fn gap() -> u32 {
-                each!(cursor from 0 => {
-                    let _ = cursor.empty_area(.., GAP);
-                    let _ = black_box(cursor.store(1));
                 })
             }
         }

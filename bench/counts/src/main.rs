@@ -33,7 +33,12 @@ fn measured(mut work: impl FnMut()) {
 fn main() -> ExitCode {
     let mut words = std::env::args().skip(1);
     let Some(name) = words.next() else {
-        for (name, _) in operations::ALL.iter().chain(cursor::ALL).chain(c::ALL).chain(mm::ALL) {
+        for (name, _) in operations::ALL
+            .iter()
+            .chain(cursor::ALL)
+            .chain(c::ALL)
+            .chain(mm::ALL)
+        {
             println!("{name}");
         }
         return ExitCode::SUCCESS;
