@@ -13,6 +13,11 @@ fn filled(mut map: Map) -> Map {
     map
 }
 
+/// A value's word, as dumps show it: the value in the upper bytes, beside a tag.
+fn word(value: u16) -> String {
+    format!("{:#x}", usize::from(value) << (usize::BITS - 16) | 1)
+}
+
 /// The dump without the addresses of nodes, which are another each time.
 fn shape(dump: &str) -> Vec<String> {
     let without = |line: &str| match line.split_once(", ") {
@@ -33,10 +38,10 @@ fn decimal() {
             "0-4294967295 gap, 2 of 4 slots",
             "  largest hole 16",
             "  0-63 leaf, 4 of 4 slots",
-            "    0-15: 0x3",
+            &format!("    0-15: {}", word(1)),
             "    16-31: hole",
-            "    32-47: 0x5",
-            "    48-63: 0x7",
+            &format!("    32-47: {}", word(2)),
+            &format!("    48-63: {}", word(3)),
             "  largest hole 4294967232",
             "  64-4294967295 leaf, 1 of 4 slots",
             "    64-4294967295: hole",
@@ -53,10 +58,10 @@ fn hexadecimal() {
             "tree: height 2",
             "0x0-0xffffffff range, 2 of 4 slots",
             "  0x0-0x3f leaf, 4 of 4 slots",
-            "    0x0-0xf: 0x3",
+            &format!("    0x0-0xf: {}", word(1)),
             "    0x10-0x1f: hole",
-            "    0x20-0x2f: 0x5",
-            "    0x30-0x3f: 0x7",
+            &format!("    0x20-0x2f: {}", word(2)),
+            &format!("    0x30-0x3f: {}", word(3)),
             "  0x40-0xffffffff leaf, 1 of 4 slots",
             "    0x40-0xffffffff: hole",
         ]
@@ -98,7 +103,7 @@ fn without_nodes() {
     assert_eq!(Map::new_in(Global).to_string(), "tree: height 0\nempty\n");
     let mut one = Map::new_in(Global);
     one.insert(0, 1).unwrap();
-    assert_eq!(one.to_string(), "tree: height 0\n0: 0x3\n");
+    assert_eq!(one.to_string(), format!("tree: height 0\n0: {}\n", word(1)));
 }
 
 #[test]

@@ -104,3 +104,19 @@ fn forgotten_cursors_writers_and_iterators() {
     assert!(tree.try_write().is_none());
     assert_eq!(tree.into_exclusive().len(), 100);
 }
+
+/// An entry that is erased as a whole is handed over by the calls that may split, too.
+#[test]
+fn an_entry_erased_by_a_call_that_may_split_is_handed_over() {
+    let mut map: MapleTree<u32, Box<u32>> = MapleTree::new();
+    map.store_range(10..20, Box::new(1)).unwrap();
+    map.store_range(20..30, Box::new(2)).unwrap();
+    let mut gone = Vec::new();
+    map.erase_range_splitting_with(
+        10..20,
+        |_, _| None,
+        |range, value| gone.push((range, *value)),
+    )
+    .unwrap();
+    assert_eq!(gone, [(10..=19, 1)]);
+}

@@ -494,7 +494,7 @@ fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     (first, last): (K, K),
     new: N,
     split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
-    taken: impl FnMut(K, K, Word),
+    mut taken: impl FnMut(K, K, Word),
 ) -> Result<(), (Refused, N)> {
     let word = new.word();
     let at = host.tree().slot_at(first);
@@ -507,10 +507,7 @@ fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
                 let _ = ManuallyDrop::new(new);
                 return Ok(());
             }
-        } else if word.is_null()
-            && at.is_entry(first, last)
-            && host.vacate(at, |_, _, word| H::discard(word))
-        {
+        } else if word.is_null() && at.is_entry(first, last) && host.vacate(at, &mut taken) {
             return Ok(());
         }
     }

@@ -5,6 +5,7 @@ use crate::base::key::Key;
 use crate::base::shape::Shape;
 use crate::node::tree::RawTree;
 use crate::write::StoreType;
+use crate::write::one_leaf::Quick;
 use crate::write::plan::Plan;
 
 /// What a write will do, from before it is made.
@@ -23,6 +24,18 @@ impl<K: Key> Watch<K> {
             first: plan.first,
             last: plan.last,
             nodes: plan.nodes,
+            height: tree.height(),
+        }
+    }
+
+    /// As [`new`](Watch::new), of a write that changes a neighbour of its leaf, too.
+    pub(crate) fn spread<S: Shape>(tree: &RawTree<K, S>, quick: Quick<K, S>) -> Self {
+        let Quick { first, last, .. } = quick;
+        Self {
+            kind: quick.room.kind(),
+            first,
+            last,
+            nodes: quick.nodes(tree.in_rcu()),
             height: tree.height(),
         }
     }

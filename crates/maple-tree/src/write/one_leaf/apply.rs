@@ -14,6 +14,8 @@ use crate::write::apply::Removed;
 use crate::write::holes::{largest_in_leaf, tell_from, tell_last, tell_shrunk};
 use crate::write::one_leaf::Quick;
 use crate::write::two_leaves::Room;
+#[cfg(feature = "tracing")]
+use crate::write::watch::Watch;
 
 /// What a write does to the holes of a leaf.
 pub(in crate::write) struct Holes<K> {
@@ -60,8 +62,12 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             return;
         }
         if !matches!(quick.room, Room::Here) {
+            #[cfg(feature = "tracing")]
+            let watch = Watch::spread(self, quick);
             if self.in_rcu() {
                 self.spread_beside(quick, reserve, sink);
+                #[cfg(feature = "tracing")]
+                watch.made(self);
                 return;
             }
             let mut removed = Removed::none();
@@ -73,6 +79,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 left_over.mark_dead();
                 sink.node(left_over.block());
             }
+            #[cfg(feature = "tracing")]
+            watch.made(self);
             removed.give(sink);
             return;
         }

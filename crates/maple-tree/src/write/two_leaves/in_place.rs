@@ -13,6 +13,8 @@ use crate::write::last::{link, tell_above};
 use crate::write::one_leaf::{Holes, Quick};
 use crate::write::two_leaves::above::add_leaf;
 use crate::write::two_leaves::{Given, Room, Taker};
+#[cfg(feature = "tracing")]
+use crate::write::watch::Watch;
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Carries out a write that makes a part of a hole an entry, where nobody reads: as [`apply_quick`](Self::apply_quick) does, but by code that
@@ -25,6 +27,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     /// * The word may stand in this tree.
     #[inline(always)]
     pub(crate) unsafe fn fill_full(&self, quick: Quick<K, S>, reserve: &mut Reserve) {
+        #[cfg(feature = "tracing")]
+        let watch = Watch::spread(self, quick);
         // SAFETY: the caller's promise.
         unsafe {
             match (quick.room, quick.parent) {
@@ -32,6 +36,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 _ => drop(quick.spread(self, reserve)),
             }
         }
+        #[cfg(feature = "tracing")]
+        watch.made(self);
     }
 }
 

@@ -19,6 +19,8 @@ use crate::node::prefetch;
 use crate::node::tree::RawTree;
 use crate::node::{Geometry, Kind, Node};
 use crate::read::walk::Place;
+#[cfg(feature = "tracing")]
+use crate::write::StoreType;
 use crate::write::last::nodes_above;
 use crate::write::spot::Spot;
 use above::Above;
@@ -46,6 +48,21 @@ pub(crate) enum Room {
     GiveBefore,
     /// As `GiveBefore`, of the leaf's after.
     GiveAfter,
+}
+
+#[cfg(feature = "tracing")]
+impl Room {
+    /// What a write is called that makes such room.
+    pub(super) fn kind(self) -> StoreType {
+        match self {
+            Self::Here => StoreType::Node,
+            Self::Append(_)
+            | Self::Given(Given {
+                taker: Taker::New, ..
+            }) => StoreType::Split,
+            _ => StoreType::Rebalance,
+        }
+    }
 }
 
 /// Whole slots that go from a leaf to another one, so that there is room in both, and the write is made in one of them. (Small numbers in small
