@@ -32,7 +32,9 @@ unsafe fn ask(first: c_ulong) {
             (&raw const memblock).cast::<bool>().read()
         );
         assert!(memblock_search_pfn_nid(first, ptr::null_mut(), ptr::null_mut()) >= -1);
-        let memory = (&raw mut memblock).cast::<u8>().add(16).cast();
+        // Behind a flag and a number of 64 bits, which some machines align to 32.
+        let behind = align_of::<u64>() + size_of::<u64>();
+        let memory = (&raw mut memblock).cast::<u8>().add(behind).cast();
         __next_mem_range(
             &mut idx,
             -1,
