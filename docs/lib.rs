@@ -12,16 +12,6 @@ pub struct FrontPage;
 #[doc = include_str!("../crates/mm/README.md")]
 pub struct AddressSpaces;
 
-/// How code that uses `BTreeMap` becomes code that uses the tree.
-#[cfg(doctest)]
-#[doc = include_str!("guides/from-btreemap.md")]
-pub struct FromBTreeMap;
-
-/// How code that uses `rangemap` becomes code that uses the tree.
-#[cfg(doctest)]
-#[doc = include_str!("guides/from-rangemap.md")]
-pub struct FromRangemap;
-
 /// Linux's calls, and what they are called here.
 #[cfg(doctest)]
 #[doc = include_str!("guides/from-linux.md")]

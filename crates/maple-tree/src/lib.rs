@@ -56,5 +56,12 @@ pub use reclaim::{Reclaim, Waiting, WaitingGuard};
 pub use write::StoreType;
 pub use write::duplicate::CloneError;
 
-#[doc = include_str!("../docs/migrating.md")]
-pub mod migrating {}
+/// From other maps to this one: what is called what.
+pub mod migrating {
+    #[doc = include_str!("../docs/from-btreemap.md")]
+    pub mod from_btreemap {}
+    #[doc = include_str!("../docs/from-linux.md")]
+    pub mod from_linux {}
+    #[doc = include_str!("../docs/from-rangemap.md")]
+    pub mod from_rangemap {}
+}
