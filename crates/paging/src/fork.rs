@@ -30,22 +30,28 @@ pub enum Copy {
     All,
     /// Not clean pages of files: a fault brings them back.
     NotCleanFile,
+    /// Neither clean pages of files nor the zero page: a fault brings them back.
+    NotRestorable,
 }
 
 /// A leaf as the child gets it: counted, unless it is special; `None`: not copied. Inlined into the loop over a table's entries.
 #[inline(always)]
 fn child_leaf<F: Format>(
     frames: &Frames,
+    zero: u64,
     raw: u64,
     order: u32,
     mapping: Mapping,
     copy: Copy,
 ) -> Result<Option<u64>, Error> {
+    let phys = F::phys(raw);
     if F::special(raw) {
         // Device memory, memory mapped by its number, the zero page: nobody counts them.
+        if copy == Copy::NotRestorable && phys == zero {
+            return Ok(None);
+        }
     } else {
-        let phys = F::phys(raw);
-        if copy == Copy::NotCleanFile && !frames.is_anon(phys) && F::clean(raw) == raw {
+        if copy != Copy::All && !frames.is_anon(phys) && F::clean(raw) == raw {
             return Ok(None);
         }
         if order == 0 {
@@ -225,6 +231,7 @@ fn fill<F: Format, M: Memory>(
     gather: &mut Gather<'_, F, M>,
 ) -> Result<u32, Error> {
     let frames = from.memory().frames();
+    let zero = from.memory().zero_page();
     let base = at & !(span(1) - 1);
     if whole {
         for i in (0..range.start).chain(range.end..ENTRIES) {
@@ -253,7 +260,7 @@ fn fill<F: Format, M: Memory>(
         let new = if !tag::holds(raw) {
             raw
         } else {
-            match child_leaf::<F>(frames, raw, 0, mapping, copy) {
+            match child_leaf::<F>(frames, zero, raw, 0, mapping, copy) {
                 Ok(leaf) => leaf.unwrap_or(0),
                 Err(error) => {
                     for i in range.start..i {
@@ -323,7 +330,8 @@ fn copy_huge<F: Format, M: Memory>(
         return Ok(());
     }
     let order = PageSize::of(level).order();
-    let leaf = match child_leaf::<F>(from.memory().frames(), raw, order, mapping, copy) {
+    let zero = from.memory().zero_page();
+    let leaf = match child_leaf::<F>(from.memory().frames(), zero, raw, order, mapping, copy) {
         Ok(Some(leaf)) => leaf,
         other => {
             let empty = child.used() == 0;

@@ -75,6 +75,17 @@ pub struct FrameInfo {
     pub references: u32,
 }
 
+/// How many frames are used for what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Private memory.
+    pub anon: u64,
+    /// Files and shared memory, the zero page among them.
+    pub file: u64,
+    /// Tables, also those that wait for walks.
+    pub tables: u64,
+}
+
 impl Frames {
     pub(crate) fn new(base: u64, count: u64) -> Result<Self, Error> {
         if !base.is_multiple_of(PAGE_SIZE) {
@@ -167,6 +178,32 @@ impl Frames {
             mappings: word & MAPPINGS,
             references: (word & REFERENCES) / ONE_REFERENCE,
         })
+    }
+
+    /// How many frames are used for what, by looking at all of them: linear in memory, for statistics. Beside allocations and frees, each frame is
+    /// counted as it is when it is looked at.
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Exclusive, Kind, Physical};
+    /// # // SAFETY: one thread uses the memory.
+    /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
+    /// let before = memory.frames().census();
+    /// memory.alloc_page(Kind::Anon)?;
+    /// let census = memory.frames().census();
+    /// assert_eq!((census.anon, census.file, census.tables), (1, before.file, 0));
+    /// # Ok::<(), samara_paging::Error>(())
+    /// ```
+    pub fn census(&self) -> Census {
+        let mut census = Census::default();
+        for index in 0..self.count as u32 {
+            match self.at(index).load(Ordering::Relaxed) & KIND {
+                ANON => census.anon += 1,
+                FILE => census.file += 1,
+                TABLE => census.tables += 1,
+                _ => {}
+            }
+        }
+        census
     }
 
     /// Frames from the allocator: one reference each.

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::cursor::{indices, remembered, stretch_end};
+use crate::cursor::{Stop, indices, remembered, stretch_end};
 use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index, next, span, tag};
 use crate::error::Error;
 use crate::format::Format;
@@ -10,7 +10,6 @@ use crate::frames::Frames;
 use crate::invalidate::{Changed, Invalidate};
 use crate::phys::Memory;
 use crate::reserve::Reserve;
-use crate::share::forget_leaf;
 use crate::space::PageTables;
 
 /// The frame of a page, and how it is counted.
@@ -40,7 +39,7 @@ impl Source {
     }
 
     #[inline]
-    fn count(self, frames: &Frames) -> Result<(), Error> {
+    pub(crate) fn count(self, frames: &Frames) -> Result<(), Error> {
         match self {
             Self::Owned(phys) => frames.map_owned(phys),
             Self::Counted(phys) => frames.map(phys),
@@ -252,6 +251,109 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         }
     }
 
+    /// Maps small pages wherever nothing is in a range (in bytes, the end exclusive): what a fault brings in around it, and `MAP_POPULATE`. How many.
+    ///
+    /// `source` is called with the address of each empty place, ascending, and gives what comes there, or `None` for nothing. An error of its ends the
+    /// call. It runs under the table's lock: it may allocate frames, and must not call these tables.
+    ///
+    /// # Errors
+    ///
+    /// Those of `source`; [`Error::NoMemory`], [`Error::Misaligned`], [`Error::TooMany`]. What was mapped before the error stays. An
+    /// [owned](Source::Owned) frame that cannot be mapped is given up.
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Attrs, Exclusive, Kind, PageSize, PageTables, Physical, Source, format::X86_64};
+    /// # // SAFETY: one thread uses the tables.
+    /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
+    /// let space = PageTables::<X86_64, _>::new(&memory, 1)?;
+    /// // A page cache has the file's pages 0 and 2.
+    /// let cache = [Some(memory.alloc_page(Kind::File)?), None, Some(memory.alloc_page(Kind::File)?)];
+    /// let attrs = Attrs::READ | Attrs::USER;
+    /// let mapped = space.fill(0x1000..0x4000, attrs, &(), |addr| {
+    ///     Ok(cache[(addr as usize - 0x1000) >> 12].map(Source::Counted))
+    /// })?;
+    /// assert_eq!(mapped, 2);
+    /// assert_eq!(space.translate(0x3000), Some((cache[2].unwrap(), attrs)));
+    /// # Ok::<(), samara_paging::Error>(())
+    /// ```
+    pub fn fill(
+        &self,
+        range: Range<u64>,
+        attrs: Attrs,
+        tlb: &dyn Invalidate,
+        mut source: impl FnMut(u64) -> Result<Option<Source>, Error>,
+    ) -> Result<usize, Error> {
+        Self::pages(&range)?;
+        let memory = self.physical();
+        let mut gather = self.gather(tlb);
+        let mut reserve = Reserve::none(memory);
+        let mut cursor = self.cursor(range.start);
+        let mut mapped = 0;
+        let mut at = range.start;
+        while at < range.end {
+            let mut table = match cursor.lock_or_make(at, 0, &mut reserve) {
+                Ok(table) => table,
+                Err(Error::Exists) => {
+                    // A huge page, if it is still there.
+                    if let Err(Stop { level, raw }) = cursor.descend_anew(at, 0)
+                        && raw != 0
+                    {
+                        at = next(at, level);
+                    }
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let end = stretch_end(at, range.end);
+            if cursor.shared {
+                let full = indices(at, end).all(|i| table.load(i) != 0);
+                drop(table);
+                if full {
+                    at = end;
+                } else {
+                    cursor.unshare(at, &mut reserve, &mut gather)?;
+                }
+                continue;
+            }
+            let before = mapped;
+            let mut result = Ok(());
+            let base = at & !(span(1) - 1);
+            for i in indices(at, end).filter(|&i| table.load(i) == 0) {
+                let new = match source(base + i as u64 * PAGE_SIZE) {
+                    Ok(Some(new)) => new,
+                    Ok(None) => continue,
+                    Err(error) => {
+                        result = Err(error);
+                        break;
+                    }
+                };
+                let counted = if new.phys().is_multiple_of(PAGE_SIZE) {
+                    new.count(memory.frames())
+                } else {
+                    Err(Error::Misaligned)
+                };
+                if counted.is_err() {
+                    if let Source::Owned(phys) = new {
+                        memory.put(phys);
+                    }
+                    result = counted;
+                    break;
+                }
+                table.store(i, F::leaf(new.phys(), new.attrs(attrs), 0));
+                mapped += 1;
+            }
+            table.add_used((mapped - before) as u32);
+            let empty = table.used() == 0;
+            drop(table);
+            if empty {
+                cursor.prune(at, &mut gather);
+            }
+            result?;
+            at = end;
+        }
+        Ok(mapped)
+    }
+
     /// Puts a marker where nothing or another marker is; `None` takes it away.
     ///
     /// # Errors
@@ -285,99 +387,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         }
         Ok(())
     }
-
-    /// Puts another frame in the place of `old`, the second half of copy-on-write: the mapping of `old` goes once the processors
-    /// have been told.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotMapped`] if no small page on the frame `old` is mapped there (any more); [`Error::NoMemory`], [`Error::Misaligned`],
-    /// [`Error::TooMany`]. Nothing has changed then.
-    pub fn exchange(
-        &self,
-        addr: u64,
-        old: u64,
-        source: Source,
-        attrs: Attrs,
-        tlb: &dyn Invalidate,
-    ) -> Result<(), Error> {
-        Self::pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
-        if !source.phys().is_multiple_of(PAGE_SIZE) {
-            return Err(Error::Misaligned);
-        }
-        let memory = self.physical();
-        let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(memory);
-        let mut cursor = self.cursor(addr);
-        let table = cursor.lock_page(addr, old, &mut reserve, &mut gather)?;
-        let slot = index(addr, 0);
-        let raw = table.load(slot);
-        source.count(memory.frames())?;
-        let was = table.update::<F>(slot, raw, hidden::<F>);
-        if remembered(was) {
-            // No processor may use the old frame while another uses the new one.
-            gather.tell_now(addr, addr + PAGE_SIZE, Changed::PAGES);
-        }
-        table.store(slot, F::leaf(source.phys(), source.attrs(attrs), 0));
-        forget_leaf::<F, M>(memory, was, 0, gather.dead_list());
-        Ok(())
-    }
-
-    /// Lets a program write to a small page of private memory that it has alone, the short way of copy-on-write: adds [`Attrs::WRITE`],
-    /// [`Attrs::DIRTY`], [`Attrs::ACCESSED`] and [`Attrs::SOFT_DIRTY`]. False: others have it, too, or it is not private memory.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotMapped`] if no small page on this frame is mapped there (any more); [`Error::NoMemory`].
-    pub fn write_alone(&self, addr: u64, phys: u64, tlb: &dyn Invalidate) -> Result<bool, Error> {
-        Self::pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
-        let memory = self.physical();
-        let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(memory);
-        let mut cursor = self.cursor(addr);
-        let mut table = cursor.lock_page(addr, phys, &mut reserve, &mut gather)?;
-        // The place in a table that was copied just now is given up only after the processors know: until then the frame counts as had by two.
-        if gather.waits() {
-            drop(table);
-            gather.finish();
-            table = cursor.lock_page(addr, phys, &mut reserve, &mut gather)?;
-        }
-        let slot = index(addr, 0);
-        let raw = table.load(slot);
-        let frames = memory.frames();
-        if F::special(raw) || !frames.is_anon(phys) || !frames.is_single(phys) {
-            return Ok(false);
-        }
-        let add = Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED | Attrs::SOFT_DIRTY;
-        table.update::<F>(slot, raw, |raw| F::leaf(phys, F::attrs(raw) | add, 0));
-        // A processor that remembers the page as read-only takes a fault, which finds it writable: no other must be told.
-        Ok(true)
-    }
 }
 
-impl<'a, F: Format, M: Memory> crate::cursor::Cursor<'a, F, M> {
-    /// Locks the table of a small page on this frame, which is this address space's own.
-    fn lock_page(
-        &mut self,
-        addr: u64,
-        phys: u64,
-        reserve: &mut Reserve<'_, M>,
-        gather: &mut crate::invalidate::Gather<'_, F, M>,
-    ) -> Result<crate::table::Locked<'a>, Error> {
-        loop {
-            let table = self.lock(addr, 0).map_err(|_| Error::NotMapped)?;
-            let raw = table.load(index(addr, 0));
-            if !tag::holds(raw) || F::phys(raw) != phys {
-                return Err(Error::NotMapped);
-            }
-            if !self.shared {
-                return Ok(table);
-            }
-            drop(table);
-            self.unshare(addr, reserve, gather)?;
-        }
-    }
-
+impl<F: Format, M: Memory> crate::cursor::Cursor<'_, F, M> {
     /// [`prune`](Self::prune) from a table of this level upwards.
     fn prune_at(
         &mut self,
@@ -392,11 +404,6 @@ impl<'a, F: Format, M: Memory> crate::cursor::Cursor<'a, F, M> {
             self.prune_from(addr, level, gather);
         }
     }
-}
-
-/// A small page as it stands while processors forget it: nobody has access.
-fn hidden<F: Format>(raw: u64) -> u64 {
-    F::leaf(F::phys(raw), F::attrs(raw) - Attrs::ACCESS, 0)
 }
 
 const _: () = assert!(span(0) == PAGE_SIZE);

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use crate::cursor::{Cursor, Stop, indices, remembered, stretch_end};
-use crate::entry::{Attrs, PAGE_SIZE, PageSize, index, next, span, tag};
+use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index, next, span, tag};
 use crate::error::Error;
 use crate::format::Format;
 use crate::invalidate::{Changed, Invalidate};
@@ -110,6 +110,49 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         change: Change,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
+        self.protect_with(range, change, tlb, |_, _| {})
+    }
+
+    /// The same, and `seen` is told of each page that changes, as it was until then, with the processor's last word on its accessed and dirty bits: so
+    /// a file's dirty pages are found, and cleaned, before they are written back.
+    ///
+    /// `seen` runs under the table's lock, before the processors have been told: it must not call these tables, nor wait. For a huge page it is called
+    /// once.
+    ///
+    /// # Errors
+    ///
+    /// As [`protect`](Self::protect).
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Attrs, Change, Entry, Exclusive, Kind, PageSize, PageTables, Physical, Source, format::X86_64};
+    /// # // SAFETY: one thread uses the tables.
+    /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
+    /// let space = PageTables::<X86_64, _>::new(&memory, 1)?;
+    /// let cached = memory.alloc_page(Kind::File)?;
+    /// let attrs = Attrs::READ | Attrs::WRITE | Attrs::USER | Attrs::ACCESSED | Attrs::DIRTY;
+    /// space.map(0x1000, PageSize::Small, Source::Counted(cached), attrs, &())?;
+    ///
+    /// // msync: the page is clean from now on, and the next write takes a fault.
+    /// let mut dirty = Vec::new();
+    /// let change = Change::without(Attrs::WRITE | Attrs::DIRTY);
+    /// space.protect_with(0x1000..0x2000, change, &(), |addr, before| {
+    ///     if let Entry::Page { phys, attrs, .. } = before && attrs.contains(Attrs::DIRTY) {
+    ///         dirty.push((addr, phys));
+    ///     }
+    /// })?;
+    /// assert_eq!(dirty, [(0x1000, cached)]);
+    ///
+    /// // That fault: the file is told, and then the same page may be written again.
+    /// space.allow(0x1000, cached, Attrs::WRITE | Attrs::DIRTY, &())?;
+    /// # Ok::<(), samara_paging::Error>(())
+    /// ```
+    pub fn protect_with(
+        &self,
+        range: Range<u64>,
+        change: Change,
+        tlb: &dyn Invalidate,
+        mut seen: impl FnMut(u64, Entry),
+    ) -> Result<(), Error> {
         Self::pages(&range)?;
         let memory = self.physical();
         let mut gather = self.gather(tlb);
@@ -153,13 +196,15 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                             continue;
                         }
                         let phys = F::frame(F::phys(raw));
-                        if F::settled(raw) {
+                        let old = if F::settled(raw) {
                             table.store(i, phys | made);
+                            raw
                         } else {
-                            table.update::<F>(i, raw, |raw| change.apply::<F, M>(memory, raw, 0));
-                        }
+                            table.update::<F>(i, raw, |raw| change.apply::<F, M>(memory, raw, 0))
+                        };
+                        let addr = (at & !(span(1) - 1)) + i as u64 * PAGE_SIZE;
+                        seen(addr, F::decode(old, 0));
                         if remembered(raw) {
-                            let addr = (at & !(span(1) - 1)) + i as u64 * PAGE_SIZE;
                             first = first.min(addr);
                             last = addr + PAGE_SIZE;
                         }
@@ -177,7 +222,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                         cursor.split(at, level, &mut reserve, &mut gather)?;
                         continue;
                     }
-                    if !cursor.protect_leaf(start, level, change, &mut gather) {
+                    if !cursor.protect_leaf(start, level, change, &mut gather, &mut seen) {
                         continue;
                     }
                     end
@@ -196,6 +241,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         level: usize,
         change: Change,
         gather: &mut crate::invalidate::Gather<'_, F, M>,
+        seen: &mut impl FnMut(u64, Entry),
     ) -> bool {
         let Ok(table) = self.lock(addr, level) else {
             return false;
@@ -207,6 +253,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         }
         let memory = self.memory();
         let old = table.update::<F>(slot, raw, |raw| change.apply::<F, M>(memory, raw, level));
+        seen(addr, F::decode(old, level));
         if remembered(old) {
             gather.range(addr, next(addr, level), Changed::PAGES);
         }

@@ -3,7 +3,7 @@
 //! # Protocol
 //!
 //! A last-level table counts its users: the entries above that point to it. While it has more than one, each of these entries is marked, and
-//! forbids stores to all that is below (on RISC-V, where it cannot, the table's pages of private memory have lost permission to write instead).
+//! forbids stores to all that is below (on RISC-V, where it cannot, the table's pages have lost permission to write instead).
 //! Nobody changes a table by way of a marked entry. Who wants to change something in its 2 MiB makes the entry its own first
 //! ([`unshare`](Cursor::unshare)):
 //!
@@ -17,7 +17,7 @@
 //! same tables, and nothing is nested.
 
 use crate::cursor::{Cursor, Stop};
-use crate::entry::{ENTRIES, PageSize, index, next, span, tag};
+use crate::entry::{ENTRIES, Entry, PAGE_SIZE, PageSize, index, next, span, tag};
 use crate::error::Error;
 use crate::fork::{Copy, Mapping, copy_step};
 use crate::format::Format;
@@ -135,8 +135,14 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         Ok(())
     }
 
-    /// Gives up the place in the shared table at `addr` with all that is in its 2 MiB, if it is still shared.
-    pub(crate) fn give_up(&mut self, addr: u64, gather: &mut Gather<'_, F, M>) {
+    /// Gives up the place in the shared table at `addr` with all that is in its 2 MiB, if it is still shared. If `seen` is to be `TOLD`, it is, of each
+    /// entry.
+    pub(crate) fn give_up<const TOLD: bool>(
+        &mut self,
+        addr: u64,
+        gather: &mut Gather<'_, F, M>,
+        seen: &mut impl FnMut(u64, Entry),
+    ) {
         let Ok(mut upper) = self.lock(addr, 1) else {
             return;
         };
@@ -149,6 +155,15 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         if old.users() == 1 {
             upper.store(slot, F::table(old.table.phys, false));
             return;
+        }
+        if TOLD {
+            let base = addr & !(span(1) - 1);
+            for i in 0..ENTRIES {
+                let raw = old.load(i);
+                if raw != 0 {
+                    seen(base + i as u64 * PAGE_SIZE, F::decode(raw, 0));
+                }
+            }
         }
         upper.unlink(slot, 0);
         upper.sub_used(1);
@@ -307,7 +322,7 @@ fn share_tables<F: Format, M: Memory>(
         }
         if !F::is_shared(raw) {
             if !F::GUARDS_TABLES {
-                protect_private::<F, M>(memory, &table);
+                protect_all::<F>(&table);
             }
             parent.store(slot, F::table(phys, true));
             gather.range(at, at + span(1), Changed::PAGES | Changed::TABLES);
@@ -319,18 +334,12 @@ fn share_tables<F: Format, M: Memory>(
     result.map(|()| at)
 }
 
-/// Where the entry above cannot forbid stores: the pages of private memory lose permission to write.
-fn protect_private<F: Format, M: Memory>(
-    memory: &Physical<M::Backing, M::Reclaim>,
-    table: &Locked<'_>,
-) {
+/// Where the entry above cannot forbid stores, the pages themselves do: also those that all may write to. So nothing is ever stored through a table that
+/// is shared, and no page in it becomes dirty after its users have looked.
+fn protect_all<F: Format>(table: &Locked<'_>) {
     for i in 0..ENTRIES {
         let raw = table.load(i);
-        if tag::holds(raw)
-            && F::writable(raw)
-            && !F::special(raw)
-            && memory.frames().is_anon(F::phys(raw))
-        {
+        if tag::holds(raw) && F::writable(raw) {
             table.update::<F>(i, raw, F::write_protected);
         }
     }

@@ -3,14 +3,39 @@
 use core::ops::Range;
 
 use crate::cursor::{Cursor, Stop, indices, remembered, stretch_end};
-use crate::entry::{Entry, PAGE_SIZE, index, next, span};
+use crate::entry::{ENTRIES, Entry, PAGE_SIZE, index, next, span, tag};
 use crate::error::Error;
 use crate::format::Format;
+use crate::frames::Frames;
 use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::phys::Memory;
 use crate::reserve::Reserve;
 use crate::share::forget_leaf;
 use crate::space::PageTables;
+use crate::table::Locked;
+
+/// What a call takes out of a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Take {
+    /// Pages and markers: `munmap`.
+    All,
+    /// Pages; markers stay: `MADV_DONTNEED` beside guards.
+    Pages,
+    /// Pages of files and of shared memory; markers, private memory and what is not counted stay: a hole is punched into a file.
+    FilePages,
+}
+
+impl Take {
+    /// Whether this entry goes.
+    #[inline(always)]
+    fn takes<F: Format>(self, frames: &Frames, raw: u64) -> bool {
+        match self {
+            Self::All => raw != 0,
+            Self::Pages => tag::holds(raw),
+            Self::FilePages => tag::holds(raw) && !F::special(raw) && !frames.is_anon(F::phys(raw)),
+        }
+    }
+}
 
 impl<F: Format, M: Memory> PageTables<F, M> {
     /// Takes all pages and markers out of a range (in bytes, the end exclusive). Frames that nothing else has are freed, once the processors have been told; tables that become
@@ -23,67 +48,90 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///
     /// Linear in the pages of the range that are there, and in the tables.
     pub fn unmap(&self, range: Range<u64>, tlb: &dyn Invalidate) -> Result<(), Error> {
-        self.unmap_with(range, tlb, |_, _| {})
+        self.take::<false>(range, Take::All, tlb, &mut |_, _| {})
     }
 
-    /// The same, and `seen` is told of each page or marker that goes, with the processor's last word on its accessed and dirty bits.
+    /// Takes pages out of a range (in bytes, the end exclusive), as [`unmap`](Self::unmap) does, but of those that `take` names. `seen` is told of
+    /// each entry that goes, with the processor's last word on its accessed and dirty bits: a file's page is given its dirty state back there.
     ///
-    /// `seen` runs under the table's lock: it must not call these tables, nor wait. Of tables that are shared and given up as a whole it is not told,
-    /// since their pages stay mapped by others.
+    /// Of a table that is shared, `seen` is told of the pages that this address space loses, as if it had had them in a table of its own; so each user
+    /// of the table tells of a dirty page. No page becomes dirty while its table is shared.
+    ///
+    /// `seen` runs under the table's lock, before the processors have been told: it must not call these tables, nor wait. The frame of a page is alive
+    /// until the call returns. For a huge page it is called once.
     ///
     /// # Errors
     ///
-    /// As [`unmap`](Self::unmap).
+    /// As [`unmap`](Self::unmap); with [`Take::Pages`] and [`Take::FilePages`] also [`Error::NoMemory`] if tables in the range are shared. Nothing has
+    /// changed then.
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Attrs, Entry, Exclusive, Kind, PageSize, PageTables, Physical, Source, Take, format::X86_64};
+    /// # // SAFETY: one thread uses the tables.
+    /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
+    /// let space = PageTables::<X86_64, _>::new(&memory, 1)?;
+    /// let cached = memory.alloc_page(Kind::File)?; // a page cache's reference
+    /// let attrs = Attrs::READ | Attrs::WRITE | Attrs::USER | Attrs::ACCESSED | Attrs::DIRTY;
+    /// space.map(0x1000, PageSize::Small, Source::Counted(cached), attrs, &())?;
+    ///
+    /// let mut dirty = Vec::new();
+    /// space.unmap_with(0..0x10000, Take::FilePages, &(), |addr, entry| {
+    ///     if let Entry::Page { phys, attrs, .. } = entry && attrs.contains(Attrs::DIRTY) {
+    ///         dirty.push((addr, phys)); // a kernel marks the page in its cache
+    ///     }
+    /// })?;
+    /// assert_eq!(dirty, [(0x1000, cached)]);
+    /// assert_eq!(memory.frames().info(cached).unwrap().references, 1);
+    /// # Ok::<(), samara_paging::Error>(())
+    /// ```
     pub fn unmap_with(
         &self,
         range: Range<u64>,
+        take: Take,
         tlb: &dyn Invalidate,
         mut seen: impl FnMut(u64, Entry),
+    ) -> Result<(), Error> {
+        self.take::<true>(range, take, tlb, &mut seen)
+    }
+
+    /// `TOLD`: whether `seen` does anything.
+    fn take<const TOLD: bool>(
+        &self,
+        range: Range<u64>,
+        take: Take,
+        tlb: &dyn Invalidate,
+        seen: &mut impl FnMut(u64, Entry),
     ) -> Result<(), Error> {
         Self::pages(&range)?;
         let mut gather = self.gather(tlb);
         let mut reserve = Reserve::none(self.physical());
         let mut cursor = self.cursor(range.start);
-        reserve.ensure(cursor.needed(&range, false))?;
+        reserve.ensure(cursor.needed(&range, take != Take::All))?;
         let mut at = range.start;
         while at < range.end {
             at = match cursor.lock(at, 0) {
-                Ok(table) => {
+                Ok(table) if cursor.shared => {
                     let end = stretch_end(at, range.end);
-                    if cursor.shared {
-                        drop(table);
-                        if end - at == span(1) {
-                            cursor.give_up(at, &mut gather);
-                        } else {
-                            cursor.unshare(at, &mut reserve, &mut gather)?;
-                        }
-                        continue;
-                    }
-                    let mut table = table;
-                    let mut gone = 0;
-                    let (mut first, mut last) = (u64::MAX, 0);
                     let frames = self.physical().frames();
-                    for i in indices(at, end) {
+                    let kept = |i: usize| {
                         let raw = table.load(i);
-                        if raw == 0 {
-                            continue;
-                        }
-                        let old = table.update::<F>(i, raw, |_| 0);
-                        gone += 1;
-                        let addr = (at & !(span(1) - 1)) + i as u64 * PAGE_SIZE;
-                        if remembered(old) {
-                            first = first.min(addr);
-                            last = addr + PAGE_SIZE;
-                        }
-                        seen(addr, F::decode(old, 0));
-                        if crate::entry::tag::holds(old) && !F::special(old) {
-                            frames.unmap_leaf(F::phys(old), 0, gather.dead_list());
-                        }
+                        raw != 0 && !take.takes::<F>(frames, raw)
+                    };
+                    let whole = end - at == span(1) && !(0..ENTRIES).any(kept);
+                    let nothing = !indices(at, end).any(|i| take.takes::<F>(frames, table.load(i)));
+                    drop(table);
+                    if nothing {
+                        at = end;
+                    } else if whole {
+                        cursor.give_up::<TOLD>(at, &mut gather, seen);
+                    } else {
+                        cursor.unshare(at, &mut reserve, &mut gather)?;
                     }
-                    if last > 0 {
-                        gather.range(first, last, Changed::PAGES);
-                    }
-                    table.sub_used(gone);
+                    continue;
+                }
+                Ok(mut table) => {
+                    let end = stretch_end(at, range.end);
+                    self.take_entries::<TOLD>(&mut table, at, end, take, &mut gather, seen);
                     let empty = table.used() == 0;
                     drop(table);
                     if empty {
@@ -92,19 +140,61 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     end
                 }
                 Err(Stop { level, raw: 0 }) => next(at, level),
-                Err(Stop { level, .. }) => {
+                Err(Stop { level, raw }) => {
                     let start = at & !(span(level) - 1);
                     let end = next(at, level);
-                    if start < range.start || end > range.end {
+                    if !F::is_table(raw) && !take.takes::<F>(self.physical().frames(), raw) {
+                        at = end;
+                    } else if start < range.start || end > range.end {
                         cursor.split(at, level, &mut reserve, &mut gather)?;
                     } else {
-                        cursor.unmap_leaf(start, level, &mut gather, &mut seen);
+                        cursor.unmap_leaf(start, level, &mut gather, seen);
                     }
                     continue;
                 }
             };
         }
         Ok(())
+    }
+
+    /// Takes entries out of one last-level table, which is this address space's own.
+    #[inline]
+    fn take_entries<const TOLD: bool>(
+        &self,
+        table: &mut Locked<'_>,
+        at: u64,
+        end: u64,
+        take: Take,
+        gather: &mut Gather<'_, F, M>,
+        seen: &mut impl FnMut(u64, Entry),
+    ) {
+        let frames = self.physical().frames();
+        let base = at & !(span(1) - 1);
+        let mut gone = 0;
+        let (mut first, mut last) = (u64::MAX, 0);
+        for i in indices(at, end) {
+            let raw = table.load(i);
+            if raw == 0 || !take.takes::<F>(frames, raw) {
+                continue;
+            }
+            let old = table.update::<F>(i, raw, |_| 0);
+            gone += 1;
+            let addr = base + i as u64 * PAGE_SIZE;
+            if remembered(old) {
+                first = first.min(addr);
+                last = addr + PAGE_SIZE;
+            }
+            if TOLD {
+                seen(addr, F::decode(old, 0));
+            }
+            if tag::holds(old) && !F::special(old) {
+                frames.unmap_leaf(F::phys(old), 0, gather.dead_list());
+            }
+        }
+        if last > 0 {
+            gather.range(first, last, Changed::PAGES);
+        }
+        table.sub_used(gone);
     }
 }
 

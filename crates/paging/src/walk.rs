@@ -6,7 +6,7 @@ use core::sync::atomic::Ordering;
 use crate::cursor::{Cursor, Stop};
 use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index, next, span};
 use crate::format::Format;
-use crate::frames::FrameInfo;
+use crate::frames::{FrameInfo, Kind};
 use crate::phys::Memory;
 use crate::reclaim::Reclaim;
 use crate::space::PageTables;
@@ -24,12 +24,19 @@ pub struct PageInfo {
     pub frame: Option<FrameInfo>,
     /// How many address spaces use the table that the entry is in.
     pub users: u32,
+    /// Whether this is [the zero page](crate::Physical::zero_page).
+    pub zero: bool,
 }
 
 impl PageInfo {
     /// Whether one entry of one address space maps the page. Linux says so of counted pages only.
     pub fn exclusive(&self) -> bool {
         self.users == 1 && self.frame.is_some_and(|frame| frame.mappings == 1)
+    }
+
+    /// Whether the page is a file's, or shared memory.
+    pub fn file(&self) -> bool {
+        self.frame.is_some_and(|frame| frame.kind == Kind::File)
     }
 }
 
@@ -55,7 +62,24 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         }
     }
 
-    /// What is known of the page at an address.
+    /// What is known of the page at an address, as `/proc/PID/pagemap` tells it: lock-free, each count as it is at some moment of the call.
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Attrs, Exclusive, Kind, PageSize, PageTables, Physical, Source, format::X86_64};
+    /// # // SAFETY: one thread uses the tables.
+    /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
+    /// let space = PageTables::<X86_64, _>::new(&memory, 1)?;
+    /// let zero = Source::Special(memory.zero_page());
+    /// space.map(0x1000, PageSize::Small, zero, Attrs::READ | Attrs::USER, &())?;
+    /// let cached = memory.alloc_page(Kind::File)?; // a page cache's reference
+    /// space.map(0x2000, PageSize::Small, Source::Counted(cached), Attrs::READ | Attrs::USER, &())?;
+    ///
+    /// let (zero, file) = (space.page(0x1000).unwrap(), space.page(0x2000).unwrap());
+    /// assert!(zero.zero && !zero.file() && !zero.exclusive());
+    /// assert!(!file.zero && file.file() && file.exclusive());
+    /// assert_eq!(space.page(0x3000), None);
+    /// # Ok::<(), samara_paging::Error>(())
+    /// ```
     pub fn page(&self, addr: u64) -> Option<PageInfo> {
         if !F::canonical(addr) {
             return None;
@@ -75,6 +99,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             size,
             frame,
             users,
+            zero: own == self.physical().zero_page(),
         })
     }
 

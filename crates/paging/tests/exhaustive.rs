@@ -4,7 +4,7 @@
 mod world;
 
 use samara_paging::format::{Aarch64, Sv39, Sv48, X86_64, X86_64La57};
-use samara_paging::{Error, Format};
+use samara_paging::{Error, Format, Take};
 use world::{Protection, heap};
 
 #[derive(Clone, Copy, Debug)]
@@ -12,6 +12,7 @@ enum Step {
     Map(usize, u64),
     MapShared(usize, u64),
     Unmap(usize, u64, u64),
+    Discard(usize, u64, u64, Take),
     Protect(usize, u64, u64, Protection),
     Move(usize, u64, u64, u64),
     Fork(usize, bool),
@@ -32,6 +33,8 @@ fn steps() -> Vec<Step> {
         steps.push(Unmap(s, 0, 1));
         steps.push(Unmap(s, 1, 2));
         steps.push(Unmap(s, 0, 3));
+        steps.push(Discard(s, 0, 2, Take::FilePages));
+        steps.push(Discard(s, 1, 513, Take::Pages));
         steps.push(Protect(s, 0, 2, Protection::Read));
         steps.push(Protect(s, 1, 3, Protection::Write));
         steps.push(Protect(s, 0, 3, Protection::None));
@@ -61,6 +64,7 @@ fn histories<F: Format>(length: u32) {
                 Step::Map(s, page) => world.map(s, page),
                 Step::MapShared(s, page) => world.map_shared(s, page, 0, true),
                 Step::Unmap(s, from, to) => world.unmap(s, from..to),
+                Step::Discard(s, from, to, take) => world.take(s, from..to, take),
                 Step::Protect(s, from, to, how) => world.protect(s, from..to, how),
                 Step::Move(s, from, to, len) => world.move_range(s, from, to, len),
                 Step::Fork(s, share) => world.fork(s, 1 - s, share, 513),
@@ -92,7 +96,7 @@ fn two_steps_in_every_format() {
     histories::<Sv48>(length);
 }
 
-/// 46,656 histories of each: `cargo test --release -p samara-paging --test exhaustive -- --ignored three`.
+/// 64,000 histories of each: `cargo test --release -p samara-paging --test exhaustive -- --ignored three`.
 #[test]
 #[ignore = "a minute"]
 fn three_steps() {
@@ -101,7 +105,7 @@ fn three_steps() {
     histories::<Sv39>(3);
 }
 
-/// 1,679,616 histories: `cargo test --release -p samara-paging --test exhaustive -- --ignored four`.
+/// 2,560,000 histories: `cargo test --release -p samara-paging --test exhaustive -- --ignored four`.
 #[test]
 #[ignore = "many minutes"]
 fn four_steps() {

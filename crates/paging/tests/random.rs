@@ -4,7 +4,7 @@
 mod world;
 
 use samara_paging::format::{Aarch64, Sv39, Sv48, X86_64, X86_64La57};
-use samara_paging::{Error, Format};
+use samara_paging::{Error, Format, Take};
 use world::{Protection, Random, World, heap};
 
 /// Pages that histories use: the end of one stretch of 2 MiB, two whole ones, and the start of a fourth.
@@ -35,6 +35,7 @@ enum Step {
     Mark(usize, u64),
     Huge(usize, u64),
     Unmap(usize, std::ops::Range<u64>),
+    Take(usize, std::ops::Range<u64>, Take),
     Protect(usize, std::ops::Range<u64>, Protection),
     Move(usize, u64, u64, u64),
     Fork(usize, usize, bool),
@@ -55,7 +56,12 @@ fn step(random: &mut Random) -> Step {
         5 => Step::Zero(s, page(random)),
         6 => Step::Mark(s, page(random)),
         7 => Step::Huge(s, 1 + 512 * random.below(2)),
-        8 | 9 => Step::Unmap(s, pages(random)),
+        8 => Step::Unmap(s, pages(random)),
+        9 => Step::Take(
+            s,
+            pages(random),
+            [Take::Pages, Take::FilePages][random.below(2) as usize],
+        ),
         10 | 11 => Step::Protect(s, pages(random), how),
         12 => Step::Move(s, 1, 513, 512),
         13 => {
@@ -83,6 +89,7 @@ fn perform<F: Format, S: samara_paging::Bytes>(
         Step::Mark(s, page) => world.mark(s, page, page as u32 * 7),
         Step::Huge(s, page) => world.map_huge(s, page),
         Step::Unmap(s, ref pages) => world.unmap(s, pages.clone()),
+        Step::Take(s, ref pages, take) => world.take(s, pages.clone(), take),
         Step::Protect(s, ref pages, how) => world.protect(s, pages.clone(), how),
         Step::Move(s, from, to, len) => world.move_range(s, from, to, len),
         Step::Fork(s, child, share) => world.fork(s, child, share, END),

@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use samara_paging::{
     Arena, Asid, Attrs, Change, Changed, Copy, Dump, Entry, Error, Format, FrameAllocator, Grace,
-    Kind, Mapping, PAGE_SIZE, PageSize, PageTables, PhysMem, Physical, Source, Write, check,
+    Kind, Mapping, PAGE_SIZE, PageSize, PageTables, PhysMem, Physical, Source, Take, Write, check,
 };
 
 pub type Memory<A> = Arc<Physical<A, Grace>>;
@@ -304,10 +304,43 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
     }
 
     pub fn unmap(&mut self, s: usize, pages: Range<u64>) -> Result<(), Error> {
+        self.take(s, pages, Take::All)
+    }
+
+    /// Takes a part of what is in a range, and sees that the tables tell of just that.
+    pub fn take(&mut self, s: usize, pages: Range<u64>, take: Take) -> Result<(), Error> {
         self.learn();
         let tlb = |a, r: &[_], c| self.forget(a, r, c);
-        self.call(|| self.spaces[s].unmap(self.range(&pages), &tlb))?;
-        self.cells[s].retain(|page, _| !pages.contains(page));
+        let mut told = Vec::new();
+        self.call(|| {
+            self.spaces[s].unmap_with(self.range(&pages), take, &tlb, |addr, entry| {
+                let page = addr.wrapping_sub(self.base) / PAGE_SIZE;
+                match entry {
+                    Entry::Page { phys, attrs, size } => {
+                        assert!(
+                            self.memory
+                                .frames()
+                                .info(phys)
+                                .is_some_and(|info| { info.mappings + info.references > 0 })
+                                || attrs.contains(Attrs::SPECIAL)
+                        );
+                        told.extend((0..size.frames()).map(|i| page + i));
+                    }
+                    Entry::Marker(_) => told.push(page),
+                    Entry::Empty => panic!("told of nothing"),
+                }
+            })
+        })?;
+        let goes = |cell: &Cell| match take {
+            Take::All => true,
+            Take::Pages => !matches!(cell, Cell::Marker(_)),
+            Take::FilePages => matches!(cell, Cell::Shared(..)),
+        };
+        let gone = self.cells[s]
+            .range(pages.clone())
+            .filter(|(_, cell)| goes(cell));
+        assert_eq!(told, gone.map(|(&page, _)| page).collect::<Vec<_>>());
+        self.cells[s].retain(|page, cell| !pages.contains(page) || !goes(cell));
         Ok(())
     }
 

@@ -1,0 +1,399 @@
+//! What a fault handler, a page cache and a fork do with one page or a few, in every format.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::sync::Arc;
+
+use samara_paging::format::{Aarch64, Sv39, Sv48, X86_64, X86_64La57};
+use samara_paging::{
+    Arena, Attrs, Change, Copy, Entry, Error, Format, Grace, HeapBytes, Kind, Mapping, PAGE_SIZE,
+    PageSize, PageTables, Physical, Source, Take, Write, check,
+};
+
+type Memory = Arc<Physical<Arena<HeapBytes>, Grace>>;
+type Space<F> = PageTables<F, Memory>;
+
+const RW: Attrs = Attrs::READ
+    .union(Attrs::WRITE)
+    .union(Attrs::USER)
+    .union(Attrs::ACCESSED)
+    .union(Attrs::DIRTY);
+const CLEAN: Attrs = Attrs::READ.union(Attrs::USER).union(Attrs::ACCESSED);
+/// The second page of a stretch of 2 MiB.
+const AT: u64 = 0x4000_1000;
+const STRETCH: std::ops::Range<u64> = 0x4000_0000..0x4020_0000;
+
+fn memory() -> Memory {
+    let frames = 2048;
+    let arena = Arena::on_heap(frames).unwrap();
+    Arc::new(Physical::new(arena, Grace::new(), 1 << 30, frames as u64).unwrap())
+}
+
+fn space<F: Format>(memory: &Memory, asid: u32) -> Space<F> {
+    PageTables::new(memory.clone(), asid).unwrap()
+}
+
+fn map_anon<F: Format>(space: &Space<F>, memory: &Memory, addr: u64) -> u64 {
+    let phys = memory.alloc_page(Kind::Anon).unwrap();
+    let source = Source::Owned(phys);
+    space.map(addr, PageSize::Small, source, RW, &()).unwrap();
+    phys
+}
+
+/// Maps a page that a page cache keeps.
+fn map_file<F: Format>(space: &Space<F>, memory: &Memory, addr: u64, attrs: Attrs) -> u64 {
+    let phys = memory.alloc_page(Kind::File).unwrap();
+    let source = Source::Counted(phys);
+    space
+        .map(addr, PageSize::Small, source, attrs, &())
+        .unwrap();
+    phys
+}
+
+fn told<F: Format>(space: &Space<F>, take: Take) -> Vec<(u64, Entry)> {
+    let mut told = Vec::new();
+    let seen = |addr, entry| told.push((addr, entry));
+    space.unmap_with(STRETCH, take, &(), seen).unwrap();
+    told
+}
+
+macro_rules! every_format {
+    ($($name:ident)*) => {
+        $(
+            #[test]
+            fn $name() {
+                in_format::$name::<X86_64>();
+                in_format::$name::<X86_64La57>();
+                in_format::$name::<Aarch64>();
+                in_format::$name::<Sv39>();
+                in_format::$name::<Sv48>();
+            }
+        )*
+    };
+}
+
+every_format! {
+    each_user_of_a_shared_table_tells_of_its_pages
+    nothing_is_stored_through_a_shared_table
+    a_hole_leaves_private_copies_and_markers
+    markers_survive_a_discard
+    a_page_is_allowed_only_where_it_still_is
+    a_pinned_page_is_not_alone
+    an_access_notes_what_a_processor_notes
+    filling_passes_over_what_is_there
+    filling_stops_at_an_error
+    a_huge_page_is_written_alone
+    a_fork_leaves_out_what_a_fault_brings_back
+    cleaning_tells_of_dirty_pages
+}
+
+mod in_format {
+    use super::*;
+
+    pub(super) fn each_user_of_a_shared_table_tells_of_its_pages<F: Format>() {
+        let memory = memory();
+        let (parent, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
+        let file = map_file(&parent, &memory, AT, RW);
+        map_anon(&parent, &memory, AT + PAGE_SIZE);
+        parent.mark(AT + 2 * PAGE_SIZE, Some(7), &()).unwrap();
+        parent.share_range(&child, STRETCH, &()).unwrap();
+        for (users, space) in [(2, &child), (1, &parent)] {
+            assert_eq!(space.page(AT).unwrap().users, users);
+            let told = told(space, Take::All);
+            assert_eq!(told.len(), 3);
+            assert_eq!(told[2], (AT + 2 * PAGE_SIZE, Entry::Marker(7)));
+            let (AT, Entry::Page { phys, attrs, .. }) = told[0] else {
+                panic!("{told:?}")
+            };
+            assert!(phys == file && attrs.contains(Attrs::DIRTY));
+            check(&[&parent, &child]).unwrap();
+        }
+        assert_eq!(memory.frames().info(file).unwrap().mappings, 0);
+    }
+
+    /// So no page becomes dirty after a user of the table has told of it.
+    pub(super) fn nothing_is_stored_through_a_shared_table<F: Format>() {
+        let memory = memory();
+        let (parent, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
+        let file = map_file(&parent, &memory, AT, RW);
+        let device = AT + PAGE_SIZE;
+        let source = Source::Special(0x1000);
+        parent
+            .map(device, PageSize::Small, source, RW, &())
+            .unwrap();
+        parent.share_range(&child, STRETCH, &()).unwrap();
+        for addr in [AT, device] {
+            for space in [&parent, &child] {
+                assert!(!space.translate(addr).unwrap().1.contains(Attrs::WRITE));
+                assert!(space.access(addr, Attrs::WRITE, |_| ()).is_err());
+            }
+        }
+        parent.allow(AT, file, Attrs::WRITE, &()).unwrap();
+        assert!(parent.translate(AT).unwrap().1.contains(Attrs::WRITE));
+        assert!(!child.translate(AT).unwrap().1.contains(Attrs::WRITE));
+        child.allow(AT, file, Attrs::WRITE, &()).unwrap();
+        assert!(child.translate(AT).unwrap().1.contains(Attrs::WRITE));
+        check(&[&parent, &child]).unwrap();
+    }
+
+    pub(super) fn a_hole_leaves_private_copies_and_markers<F: Format>() {
+        for share in [false, true] {
+            let memory = memory();
+            let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
+            map_file(&space, &memory, AT, CLEAN);
+            let copy = map_anon(&space, &memory, AT + PAGE_SIZE);
+            space.mark(AT + 2 * PAGE_SIZE, Some(7), &()).unwrap();
+            if share {
+                space.share_range(&child, STRETCH, &()).unwrap();
+            }
+            assert_eq!(told(&space, Take::FilePages).len(), 1);
+            assert_eq!(space.entry(AT), Entry::Empty);
+            assert_eq!(space.translate(AT + PAGE_SIZE).unwrap().0, copy);
+            assert_eq!(space.entry(AT + 2 * PAGE_SIZE), Entry::Marker(7));
+            assert_eq!(child.translate(AT).is_some(), share);
+            // Nothing is left to take: a table that is shared stays so.
+            let tables = memory.table_frames();
+            assert_eq!(told(&space, Take::FilePages), []);
+            assert_eq!(memory.table_frames(), tables);
+            check(&[&space, &child]).unwrap();
+        }
+    }
+
+    pub(super) fn markers_survive_a_discard<F: Format>() {
+        for share in [false, true] {
+            let memory = memory();
+            let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
+            map_anon(&space, &memory, AT);
+            space.mark(AT + PAGE_SIZE, Some(7), &()).unwrap();
+            if share {
+                space.share_range(&child, STRETCH, &()).unwrap();
+            }
+            assert_eq!(told(&space, Take::Pages).len(), 1);
+            assert_eq!(space.entry(AT), Entry::Empty);
+            assert_eq!(space.entry(AT + PAGE_SIZE), Entry::Marker(7));
+            assert_eq!(told(&space, Take::All).len(), 1);
+            check(&[&space, &child]).unwrap();
+        }
+    }
+
+    pub(super) fn a_page_is_allowed_only_where_it_still_is<F: Format>() {
+        let memory = memory();
+        let space = space::<F>(&memory, 1);
+        let page = map_file(&space, &memory, AT, CLEAN);
+        let add = Attrs::WRITE | Attrs::DIRTY;
+        let missing = Err(Error::NotMapped);
+        assert_eq!(space.allow(AT, page + PAGE_SIZE, add, &()), missing);
+        assert_eq!(space.allow(AT + PAGE_SIZE, page, add, &()), missing);
+        space.allow(AT, page, add, &()).unwrap();
+        assert!(space.translate(AT).unwrap().1.contains(add));
+    }
+
+    pub(super) fn a_pinned_page_is_not_alone<F: Format>() {
+        let memory = memory();
+        let space = space::<F>(&memory, 1);
+        let page = map_anon(&space, &memory, AT);
+        let change = Change::without(Attrs::WRITE);
+        space.protect(AT..AT + PAGE_SIZE, change, &()).unwrap();
+        assert_eq!(space.pin(AT, Attrs::WRITE), Err(Error::NotMapped));
+        let pin = space.pin(AT + 5, Attrs::READ).unwrap();
+        assert!(pin.phys() == page && pin.counted());
+        assert_eq!(space.write_alone(AT, page, &()), Ok(false));
+        // It outlives the mapping.
+        space.unmap(STRETCH, &()).unwrap();
+        assert_eq!(memory.frames().info(page).unwrap().references, 1);
+        pin.put(&memory);
+        assert_eq!(memory.frames().info(page), None);
+
+        let zero = memory.zero_page();
+        let source = Source::Special(zero);
+        space.map(AT, PageSize::Small, source, CLEAN, &()).unwrap();
+        let pin = space.pin(AT, Attrs::READ).unwrap();
+        assert!(pin.phys() == zero && !pin.counted());
+        pin.put(&memory);
+        assert!(space.page(AT).unwrap().zero);
+    }
+
+    pub(super) fn an_access_notes_what_a_processor_notes<F: Format>() {
+        let memory = memory();
+        let space = space::<F>(&memory, 1);
+        assert_eq!(
+            space.access(u64::MAX / 2, Attrs::READ, |_| ()),
+            Err(Entry::Empty)
+        );
+        let page = map_file(
+            &space,
+            &memory,
+            AT,
+            Attrs::READ | Attrs::WRITE | Attrs::USER,
+        );
+        let attrs = || space.translate(AT).unwrap().1;
+        assert_eq!(space.access(AT + 9, Attrs::READ, |phys| phys), Ok(page + 9));
+        assert!(attrs().contains(Attrs::ACCESSED) && !attrs().contains(Attrs::DIRTY));
+        assert_eq!(space.access(AT, Attrs::WRITE, |phys| phys), Ok(page));
+        assert!(attrs().contains(Attrs::DIRTY));
+        assert!(matches!(
+            space.access(AT, Attrs::EXEC, |_| ()),
+            Err(Entry::Page { .. })
+        ));
+        let change = Change::access(Attrs::empty(), Write::Never);
+        space.protect(STRETCH, change, &()).unwrap();
+        assert!(space.access(AT, Attrs::empty(), |_| ()).is_err());
+        // Within a huge page, the byte's own address.
+        let block = memory.alloc_block(9, Kind::Anon).unwrap();
+        let large = 0x8000_0000;
+        let source = Source::Owned(block);
+        space.map(large, PageSize::Large, source, RW, &()).unwrap();
+        let there = space.access(large + 0x12345, Attrs::WRITE, |phys| phys);
+        assert_eq!(there, Ok(block + 0x12345));
+        let pin = space.pin(large + 0x12345, Attrs::WRITE).unwrap();
+        assert_eq!(pin.phys(), block + 0x12000);
+        pin.put(&memory);
+    }
+
+    pub(super) fn filling_passes_over_what_is_there<F: Format>() {
+        let memory = memory();
+        let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
+        let own = map_anon(&space, &memory, AT);
+        space.mark(AT + PAGE_SIZE, Some(1), &()).unwrap();
+        let block = memory.alloc_block(9, Kind::Anon).unwrap();
+        let source = Source::Owned(block);
+        space
+            .map(STRETCH.end, PageSize::Large, source, RW, &())
+            .unwrap();
+        space.share_range(&child, STRETCH, &()).unwrap();
+        let (mut pages, mut asked) = (Vec::new(), Vec::new());
+        // From the page before, over the huge page, into the stretch behind it.
+        let after = STRETCH.end + (2 << 20);
+        let mapped = space.fill(AT - PAGE_SIZE..after + PAGE_SIZE, RW, &(), |addr| {
+            asked.push(addr);
+            if addr > AT && addr < after {
+                return Ok(None);
+            }
+            let page = memory.alloc_page(Kind::Anon)?;
+            pages.push(page);
+            Ok(Some(Source::Owned(page)))
+        });
+        assert_eq!(mapped, Ok(2));
+        assert_eq!(asked.len(), 511);
+        assert!(asked.is_sorted() && !asked.contains(&AT));
+        assert_eq!(space.translate(AT - PAGE_SIZE).unwrap().0, pages[0]);
+        assert_eq!(space.translate(AT).unwrap().0, own);
+        assert_eq!(space.translate(after).unwrap().0, pages[1]);
+        assert_eq!(child.entry(AT - PAGE_SIZE), Entry::Empty);
+        // Nothing comes: no table is left for it.
+        let tables = memory.table_frames();
+        let far = 0x10_0000_0000;
+        let nothing = space.fill(far..far + (4 << 20), RW, &(), |_| Ok(None));
+        assert_eq!((nothing, memory.table_frames()), (Ok(0), tables));
+        check(&[&space, &child]).unwrap();
+    }
+
+    pub(super) fn filling_stops_at_an_error<F: Format>() {
+        let memory = memory();
+        let space = space::<F>(&memory, 1);
+        let mut left = 3;
+        let result = space.fill(STRETCH, RW, &(), |_| {
+            if left == 0 {
+                return Err(Error::NoMemory);
+            }
+            left -= 1;
+            memory
+                .alloc_page(Kind::Anon)
+                .map(|page| Some(Source::Owned(page)))
+        });
+        assert_eq!(result, Err(Error::NoMemory));
+        assert!(space.translate(AT + PAGE_SIZE).is_some());
+        assert!(space.translate(AT + 2 * PAGE_SIZE).is_none());
+        check(&[&space]).unwrap();
+        // An owned frame that cannot be mapped goes back.
+        let free = memory.backing().free_frames();
+        let result = space.fill(AT + 2 * PAGE_SIZE..STRETCH.end, RW, &(), |_| {
+            Ok(Some(Source::Special(1)))
+        });
+        assert_eq!(result, Err(Error::Misaligned));
+        assert_eq!(memory.backing().free_frames(), free);
+    }
+
+    pub(super) fn a_huge_page_is_written_alone<F: Format>() {
+        let memory = memory();
+        let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
+        let block = memory.alloc_block(9, Kind::Anon).unwrap();
+        let source = Source::Owned(block);
+        space
+            .map(STRETCH.start, PageSize::Large, source, RW, &())
+            .unwrap();
+        space
+            .copy_range(&child, STRETCH, Mapping::Private, Copy::All, &())
+            .unwrap();
+        assert_eq!(space.write_alone(AT, block, &()), Ok(false));
+        // One of its frames is still the child's.
+        child
+            .unmap(STRETCH.start..STRETCH.end - PAGE_SIZE, &())
+            .unwrap();
+        assert_eq!(space.write_alone(AT, block, &()), Ok(false));
+        drop(child);
+        assert_eq!(
+            space.write_alone(AT, block + PAGE_SIZE, &()),
+            Err(Error::NotMapped)
+        );
+        assert_eq!(space.write_alone(AT, block, &()), Ok(true));
+        let page = space.page(AT).unwrap();
+        assert!(page.size == PageSize::Large && page.attrs.contains(Attrs::WRITE));
+        check(&[&space]).unwrap();
+    }
+
+    pub(super) fn a_fork_leaves_out_what_a_fault_brings_back<F: Format>() {
+        let page = |i: u64| AT + i * PAGE_SIZE;
+        for (copy, expected) in [
+            (Copy::All, [true; 5]),
+            (Copy::NotCleanFile, [false, true, true, true, true]),
+            (Copy::NotRestorable, [false, true, true, false, true]),
+        ] {
+            let memory = memory();
+            let (parent, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
+            map_file(&parent, &memory, page(0), CLEAN);
+            map_file(&parent, &memory, page(1), RW);
+            map_anon(&parent, &memory, page(2));
+            let zero = Source::Special(memory.zero_page());
+            parent
+                .map(page(3), PageSize::Small, zero, CLEAN, &())
+                .unwrap();
+            parent.mark(page(4), Some(3), &()).unwrap();
+            parent
+                .copy_range(&child, STRETCH, Mapping::Private, copy, &())
+                .unwrap();
+            let found: [bool; 5] =
+                std::array::from_fn(|i| child.entry(page(i as u64)) != Entry::Empty);
+            assert_eq!(found, expected, "{copy:?}");
+            check(&[&parent, &child]).unwrap();
+        }
+    }
+
+    pub(super) fn cleaning_tells_of_dirty_pages<F: Format>() {
+        let memory = memory();
+        let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
+        let dirty = map_file(&space, &memory, AT, RW);
+        map_file(&space, &memory, AT + PAGE_SIZE, CLEAN);
+        space.share_range(&child, STRETCH, &()).unwrap();
+        let mut told = Vec::new();
+        let change = Change::without(Attrs::WRITE | Attrs::DIRTY);
+        let mut clean = |space: &Space<F>| {
+            space
+                .protect_with(STRETCH, change, &(), |addr, before| {
+                    told.push((addr, before))
+                })
+                .unwrap();
+            told.len()
+        };
+        assert_eq!(clean(&space), 1);
+        assert_eq!(clean(&space), 1);
+        // The other side's own word on the same page.
+        assert_eq!(clean(&child), 2);
+        for (addr, before) in told {
+            let Entry::Page { phys, attrs, .. } = before else {
+                panic!("{before:?}")
+            };
+            assert!((addr, phys) == (AT, dirty) && attrs.contains(Attrs::DIRTY));
+        }
+        check(&[&space, &child]).unwrap();
+    }
+}
