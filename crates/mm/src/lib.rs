@@ -91,6 +91,8 @@ mod facts;
 mod file;
 mod flags;
 mod heap;
+#[cfg(feature = "paging")]
+pub mod process;
 mod space;
 
 pub use abi::{

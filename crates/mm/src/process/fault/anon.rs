@@ -1,0 +1,159 @@
+//! Private memory: zeroes at first, a page at the first write, a copy when somebody else has the page, too.
+
+use samara_paging::{Attrs, Entry, Error, Kind, PageSize, Source};
+
+use super::{Step, readable, written};
+use crate::flags::{PMD_SIZE, VmFlags};
+use crate::process::bytes;
+use crate::process::mm::Mm;
+use crate::process::platform::Platform;
+use crate::process::signal::Fault;
+use crate::space::vma::{Area, Vma};
+
+/// Of a huge page, as the allocator counts.
+const HUGE_ORDER: u32 = 9;
+
+impl<P: Platform> Mm<P> {
+    /// Nothing is mapped at `page` of an anonymous area.
+    pub(super) fn missing_anon(
+        &self,
+        area: &Area<'_>,
+        page: u64,
+        write: bool,
+    ) -> Result<Step, Fault> {
+        let vma = area.vma;
+        if !write {
+            let zero = Source::Special(self.machine.physical().zero_page());
+            return self.map(page, zero, readable(vma.flags));
+        }
+        if let Some(start) = huge_place(area, page)
+            && self.map_huge(vma, start)
+        {
+            return Ok(Step::Done);
+        }
+        let frame = self.new_frame()?;
+        // SAFETY: a new frame.
+        unsafe { bytes::clear_page(self.machine.physical().to_virt(frame.phys)) };
+        self.map_new(page, frame, written(vma.flags))
+    }
+
+    /// Maps a page where nothing is.
+    pub(super) fn map(&self, page: u64, source: Source, attrs: Attrs) -> Result<Step, Fault> {
+        let tlb = self.machine.tlb();
+        match self.tables.map(page, PageSize::Small, source, attrs, tlb) {
+            Ok(()) => Ok(Step::Done),
+            Err(Error::Exists) => Ok(Step::Again),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Maps a new frame where nothing is.
+    pub(super) fn map_new(
+        &self,
+        page: u64,
+        frame: NewFrame<'_, P>,
+        attrs: Attrs,
+    ) -> Result<Step, Fault> {
+        let step = self.map(page, Source::Owned(frame.phys), attrs)?;
+        if matches!(step, Step::Done) {
+            frame.keep();
+        }
+        Ok(step)
+    }
+
+    /// Maps a huge page at `start`; false: there is something already, or no such block of memory.
+    fn map_huge(&self, vma: &Vma, start: u64) -> bool {
+        let physical = self.machine.physical();
+        let Ok(block) = physical.alloc_block(HUGE_ORDER, Kind::Anon) else {
+            return false;
+        };
+        for i in 0..1 << HUGE_ORDER {
+            // SAFETY: frames of a new block.
+            unsafe { bytes::clear_page(physical.to_virt(block + i * crate::flags::PAGE_SIZE)) };
+        }
+        let (source, attrs) = (Source::Owned(block), written(vma.flags));
+        let tlb = self.machine.tlb();
+        let mapped = self.tables.map(start, PageSize::Large, source, attrs, tlb);
+        if mapped.is_err() {
+            physical.put_block(block, HUGE_ORDER);
+        }
+        mapped.is_ok()
+    }
+
+    /// A write to a page of a private area that is mapped without permission to write.
+    pub(super) fn copy_on_write(&self, vma: &Vma, page: u64) -> Result<Step, Fault> {
+        let tlb = self.machine.tlb();
+        let Entry::Page { attrs, size, phys } = self.tables.entry(page) else {
+            return Ok(Step::Again);
+        };
+        if size != PageSize::Small {
+            self.tables.split(page, PageSize::Small, tlb)?;
+            return Ok(Step::Again);
+        }
+        let zero = attrs.contains(Attrs::SPECIAL);
+        if !zero {
+            match self.tables.write_alone(page, phys, tlb) {
+                Ok(true) => return Ok(Step::Done),
+                Ok(false) => {}
+                Err(Error::NotMapped) => return Ok(Step::Again),
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let physical = self.machine.physical();
+        let frame = self.new_frame()?;
+        let to = physical.to_virt(frame.phys);
+        // SAFETY: a new frame; the old one is mapped here, and its bytes are programs', changed by atomic stores.
+        unsafe {
+            if zero {
+                bytes::clear_page(to);
+            } else {
+                bytes::copy_page(physical.to_virt(phys), to);
+            }
+        }
+        let (source, attrs) = (Source::Owned(frame.phys), written(vma.flags));
+        match self.tables.exchange(page, phys, source, attrs, tlb) {
+            Ok(()) => {
+                frame.keep();
+                Ok(Step::Done)
+            }
+            Err(Error::NotMapped) => Ok(Step::Again),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// A frame for private memory, of any content.
+    pub(super) fn new_frame(&self) -> Result<NewFrame<'_, P>, Fault> {
+        let phys = self.machine.physical().alloc_page(Kind::Anon)?;
+        Ok(NewFrame { mm: self, phys })
+    }
+}
+
+/// A frame that nobody else knows, given back unless it is kept.
+pub(super) struct NewFrame<'a, P: Platform> {
+    mm: &'a Mm<P>,
+    pub(super) phys: u64,
+}
+
+impl<P: Platform> NewFrame<'_, P> {
+    /// The tables have it now.
+    pub(super) fn keep(self) {
+        core::mem::forget(self);
+    }
+}
+
+impl<P: Platform> Drop for NewFrame<'_, P> {
+    fn drop(&mut self) {
+        self.mm.machine.physical().put(self.phys);
+    }
+}
+
+/// Where a huge page around `page` would begin, if the area asks for such and holds all of it.
+fn huge_place(area: &Area<'_>, page: u64) -> Option<u64> {
+    let flags = area.vma.flags;
+    let start = page & !(PMD_SIZE - 1);
+    (flags.contains(VmFlags::HUGEPAGE)
+        && !flags.contains(VmFlags::NOHUGEPAGE)
+        && area.start <= start
+        && area.end - start >= PMD_SIZE)
+        .then_some(start)
+}

@@ -1,0 +1,200 @@
+//! Page faults: from an address to a page.
+//!
+//! A fault looks at the area, with the address space's lock held for reading, and at the table's entry; does one step (maps a page, copies one, gives a permission);
+//! and looks again. So whatever another thread did meanwhile is met as if it had been there from the start. When the map must change (a stack grows, an area
+//! gets its owner of private pages), the fault begins anew with the lock held for writing.
+
+mod anon;
+
+use samara_paging::{Attrs, Change, Entry, Write};
+
+use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags};
+use crate::process::mm::{Mm, Process};
+use crate::process::platform::Platform;
+use crate::process::signal::{Access, Fault};
+use crate::space::AddressSpace;
+use crate::space::vma::{Area, Vma};
+
+/// What a step of a fault came to.
+enum Step {
+    /// The access succeeds now.
+    Done,
+    /// Something has changed, here or by another: look again.
+    Again,
+    /// The map must change: with the lock for writing.
+    Exclusive,
+}
+
+impl<P: Platform> Process<P> {
+    /// A fault that the program takes at `addr`, for any of the accesses in `access`. Afterwards they succeed, until something takes the page away again.
+    ///
+    /// An instruction fetch where the area does not allow it maps the page, as in Linux, before it fails.
+    ///
+    /// # Errors
+    /// The signal that Linux sends; [`Fault::NoMemory`].
+    pub fn fault(&self, addr: u64, access: Access) -> Result<(), Fault> {
+        let mm = &*self.mm;
+        let page = addr & PAGE_MASK;
+        {
+            let space = mm.space.read();
+            if mm.handle(&space, page, access)? {
+                return Ok(());
+            }
+        }
+        let mut space = mm.space.write();
+        mm.change_map(&mut space, page, access)?;
+        if mm.handle(&space, page, access)? {
+            return Ok(());
+        }
+        // The map has changed so that it need not change again.
+        Err(Fault::NoMemory)
+    }
+}
+
+impl<P: Platform> Mm<P> {
+    /// Takes a fault as far as it goes with this map; false: the map must change.
+    pub(super) fn handle(
+        &self,
+        space: &AddressSpace,
+        page: u64,
+        access: Access,
+    ) -> Result<bool, Fault> {
+        loop {
+            match self.step(space, page, access)? {
+                Step::Done => return Ok(true),
+                Step::Again => {}
+                Step::Exclusive => return Ok(false),
+            }
+        }
+    }
+
+    /// Grows a stack, gives an area its owner of private pages.
+    fn change_map(&self, space: &mut AddressSpace, page: u64, access: Access) -> Result<(), Fault> {
+        if space.areas.at(page).is_none() {
+            space.grow_stack(page).map_err(|_| Fault::MAPERR)?;
+        }
+        let area = space.areas.at(page).ok_or(Fault::MAPERR)?;
+        permits(space, area.vma.flags, access)?;
+        if access.contains(Access::WRITE) {
+            space.touch(page);
+        }
+        Ok(())
+    }
+
+    fn step(&self, space: &AddressSpace, page: u64, access: Access) -> Result<Step, Fault> {
+        let Some(area) = space.areas.at(page) else {
+            let grows = space
+                .areas
+                .find(page)
+                .is_some_and(|above| above.vma.flags.contains(VmFlags::GROWSDOWN));
+            return if grows {
+                Ok(Step::Exclusive)
+            } else {
+                Err(Fault::MAPERR)
+            };
+        };
+        let vma = area.vma;
+        permits(space, vma.flags, access)?;
+        let write = access.contains(Access::WRITE);
+        match self.tables.entry(page) {
+            Entry::Page { attrs, .. } if write && !attrs.contains(Attrs::WRITE) => {
+                if vma.is_private() && vma.anon().is_none() {
+                    return Ok(Step::Exclusive);
+                }
+                self.write_protected(space, &area, page)
+            }
+            Entry::Page { attrs, .. }
+                if access.contains(Access::EXEC) && !attrs.contains(Attrs::EXEC) =>
+            {
+                if !vma.flags.contains(VmFlags::EXEC) {
+                    return Err(Fault::ACCERR);
+                }
+                self.renew(vma, page)
+            }
+            Entry::Page { attrs, .. } if !attrs.intersects(Attrs::ACCESS) => self.renew(vma, page),
+            Entry::Page { .. } => Ok(Step::Done),
+            Entry::Empty | Entry::Marker(_) => {
+                if space.guards.first_in(page, page + PAGE_SIZE).is_some() {
+                    return Err(Fault::MAPERR);
+                }
+                if write && vma.is_private() && vma.anon().is_none() {
+                    return Ok(Step::Exclusive);
+                }
+                self.missing(space, &area, page, write)
+            }
+        }
+    }
+
+    /// Nothing is mapped at `page`.
+    fn missing(
+        &self,
+        _space: &AddressSpace,
+        area: &Area<'_>,
+        page: u64,
+        write: bool,
+    ) -> Result<Step, Fault> {
+        if area.vma.is_anonymous() {
+            return self.missing_anon(area, page, write);
+        }
+        Err(Fault::ADRERR)
+    }
+
+    /// A page is mapped, and must not be written yet.
+    fn write_protected(
+        &self,
+        _space: &AddressSpace,
+        area: &Area<'_>,
+        page: u64,
+    ) -> Result<Step, Fault> {
+        self.copy_on_write(area.vma, page)
+    }
+
+    /// The page allows less than its area does, other than writing.
+    fn renew(&self, vma: &Vma, page: u64) -> Result<Step, Fault> {
+        let change = Change::access(allowed(vma.flags), Write::Alone);
+        self.tables
+            .protect(page..page + PAGE_SIZE, change, self.machine.tlb())?;
+        Ok(Step::Again)
+    }
+}
+
+/// Whether an area with these flags allows an access, as far as that is known before there is a page.
+///
+/// # Errors
+/// The signal.
+pub(super) fn permits(space: &AddressSpace, flags: VmFlags, access: Access) -> Result<(), Fault> {
+    if !flags.intersects(VmFlags::ACCESS)
+        || access.contains(Access::WRITE) && !flags.contains(VmFlags::WRITE)
+    {
+        return Err(Fault::ACCERR);
+    }
+    if access.intersects(Access::READ | Access::WRITE) && space.is_execute_only(flags) {
+        return Err(Fault::PKUERR);
+    }
+    Ok(())
+}
+
+/// What the entry of a page may allow in an area with these flags, writing included.
+pub(super) fn allowed(flags: VmFlags) -> Attrs {
+    let mut attrs = Attrs::empty().with_pkey(flags.pkey() as u8);
+    if flags.intersects(VmFlags::ACCESS) {
+        attrs |= Attrs::READ;
+    }
+    if flags.contains(VmFlags::WRITE) {
+        attrs |= Attrs::WRITE;
+    }
+    if flags.contains(VmFlags::EXEC) {
+        attrs |= Attrs::EXEC;
+    }
+    attrs
+}
+
+/// A page of an area that has just been used, but not written.
+fn readable(flags: VmFlags) -> Attrs {
+    (allowed(flags) | Attrs::USER | Attrs::ACCESSED) - Attrs::WRITE
+}
+
+/// A page of an area that has just been written.
+fn written(flags: VmFlags) -> Attrs {
+    allowed(flags) | Attrs::USER | Attrs::ACCESSED | Attrs::WRITE | Attrs::DIRTY | Attrs::SOFT_DIRTY
+}

@@ -1,0 +1,76 @@
+//! What the tables say, and what `/proc` tells of it.
+
+use bitflags::bitflags;
+use samara_paging::{Attrs, Kind, PageSize};
+
+use crate::abi::Prot;
+use crate::process::mm::Process;
+use crate::process::platform::Platform;
+
+bitflags! {
+    /// What `/proc/PID/pagemap` tells of a page.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub struct PageStatus: u32 {
+        /// It is there.
+        const PRESENT = 1;
+        /// It is a file's, or shared memory.
+        const FILE = 2;
+        /// One address space maps it, however tables are shared.
+        const EXCLUSIVE = 4;
+        /// It was written since this was last cleared.
+        const SOFT_DIRTY = 8;
+        /// It is the page of zeroes that all have in common.
+        const ZERO = 16;
+        /// It is a part of a page of 2 MiB or more.
+        const HUGE = 32;
+    }
+}
+
+impl<P: Platform> Process<P> {
+    /// The physical address of the top table: CR3, TTBR0, satp.
+    pub fn root(&self) -> u64 {
+        self.mm.tables.root()
+    }
+
+    /// What the processor would find in the tables now: where the byte at `addr` is, and which accesses would succeed without a fault. `None` also for a
+    /// page that is there without any access. Takes no lock.
+    pub fn translate(&self, addr: u64) -> Option<(u64, Prot)> {
+        let (phys, attrs) = self.mm.tables.translate(addr)?;
+        let mut prot = Prot::empty();
+        for (attr, bit) in [
+            (Attrs::READ, Prot::READ),
+            (Attrs::WRITE, Prot::WRITE),
+            (Attrs::EXEC, Prot::EXEC),
+        ] {
+            if attrs.contains(attr) {
+                prot |= bit;
+            }
+        }
+        Some((phys, prot))
+    }
+
+    /// What `/proc/PID/pagemap` tells of the page at `addr`. Takes no lock.
+    pub fn page(&self, addr: u64) -> PageStatus {
+        let Some(page) = self.mm.tables.page(addr) else {
+            return PageStatus::empty();
+        };
+        let mut status = PageStatus::PRESENT;
+        let mut add = |condition: bool, bit| {
+            if condition {
+                status |= bit;
+            }
+        };
+        add(page.attrs.contains(Attrs::SPECIAL), PageStatus::ZERO);
+        add(
+            page.frame.is_some_and(|frame| frame.kind == Kind::File),
+            PageStatus::FILE,
+        );
+        add(page.exclusive(), PageStatus::EXCLUSIVE);
+        add(
+            page.attrs.contains(Attrs::SOFT_DIRTY),
+            PageStatus::SOFT_DIRTY,
+        );
+        add(page.size != PageSize::Small, PageStatus::HUGE);
+        status
+    }
+}

@@ -1,0 +1,170 @@
+//! The memory that processes have in common.
+
+use alloc::vec::Vec;
+use core::fmt;
+use core::sync::atomic::{AtomicU32, Ordering};
+
+use lock_api::Mutex;
+use samara_paging::{Asid, Kind, Memory, Physical};
+
+use crate::errno::Errno;
+use crate::heap::counted::Counted;
+use crate::process::mm::Mm;
+use crate::process::platform::Platform;
+
+/// Physical memory, the pages of files, and the processes that use them: a handle, which can be cloned. What it stands for lives as long as
+/// a handle or a process does.
+pub struct Machine<P: Platform> {
+    inner: Counted<Inner<P>>,
+}
+
+struct Inner<P: Platform> {
+    physical: Physical<P::Backing, P::Reclaim>,
+    tlb: P::Tlb,
+    /// Every process, by its number, upwards.
+    processes: Mutex<P::Mutex, Vec<Counted<Mm<P>>>>,
+    next: AtomicU32,
+}
+
+/// How many frames are used for what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MachineStats {
+    /// Frames that hold page tables of a process.
+    pub tables: u64,
+    /// Frames of private memory; the zero page is not counted.
+    pub anon: u64,
+    /// Frames of files and of shared memory.
+    pub file: u64,
+    /// Last-level tables that more than one process uses.
+    pub shared_tables: u64,
+}
+
+impl<P: Platform> Machine<P> {
+    /// A machine over this memory; `tlb` is told what the processors are to forget.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn new(physical: Physical<P::Backing, P::Reclaim>, tlb: P::Tlb) -> Result<Self, Errno> {
+        let inner = Inner {
+            physical,
+            tlb,
+            processes: Mutex::new(Vec::new()),
+            next: AtomicU32::new(1),
+        };
+        Ok(Machine {
+            inner: Counted::try_new(inner)?,
+        })
+    }
+
+    /// The memory itself.
+    pub fn physical(&self) -> &Physical<P::Backing, P::Reclaim> {
+        &self.inner.physical
+    }
+
+    /// Who is told what the processors are to forget.
+    pub fn tlb(&self) -> &P::Tlb {
+        &self.inner.tlb
+    }
+
+    /// How many frames are used for what. Linear in the frames.
+    pub fn stats(&self) -> MachineStats {
+        let physical = self.physical();
+        let frames = physical.frames();
+        let mut stats = MachineStats {
+            tables: physical.table_frames() as u64,
+            shared_tables: physical.shared_tables() as u64,
+            ..MachineStats::default()
+        };
+        for i in 0..frames.count() {
+            let phys = frames.base() + i * samara_paging::PAGE_SIZE;
+            match frames.info(phys).map(|info| info.kind) {
+                Some(Kind::Anon) => stats.anon += 1,
+                Some(Kind::File) if phys != physical.zero_page() => stats.file += 1,
+                _ => {}
+            }
+        }
+        stats
+    }
+
+    /// A number for a process, which invalidations are told with: they count up, and begin anew after 2^32 of them.
+    pub(super) fn next_number(&self) -> Asid {
+        // Relaxed: only that numbers differ matters.
+        self.inner.next.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Makes a process known to [`each_process`](Self::each_process).
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(super) fn enter(&self, mm: &Counted<Mm<P>>) -> Result<(), Errno> {
+        let mut processes = self.inner.processes.lock();
+        processes.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        let at = processes.partition_point(|other| other.number() < mm.number());
+        processes.insert(at, mm.clone());
+        Ok(())
+    }
+
+    /// The process is going.
+    pub(super) fn leave(&self, number: Asid) {
+        let mut processes = self.inner.processes.lock();
+        let at = processes.partition_point(|other| other.number() < number);
+        if processes.get(at).is_some_and(|mm| mm.number() == number) {
+            let mm = processes.remove(at);
+            // Dropped without the lock: what it frees may be much.
+            drop(processes);
+            drop(mm);
+        }
+    }
+
+    /// Looks at all processes at once; none comes or goes meanwhile.
+    pub(super) fn with_processes<R>(&self, look: impl FnOnce(&[Counted<Mm<P>>]) -> R) -> R {
+        look(&self.inner.processes.lock())
+    }
+
+    /// Visits every process, upwards by number, without holding a lock of the machine's. One that is made meanwhile by a fork has a higher
+    /// number than its parent and is entered before the fork ends, so that it is visited after its parent.
+    pub(super) fn each_process(&self, mut visit: impl FnMut(&Mm<P>)) {
+        let mut next = 0;
+        loop {
+            let mm = {
+                let processes = self.inner.processes.lock();
+                let at = processes.partition_point(|mm| mm.number() < next);
+                match processes.get(at) {
+                    Some(mm) => mm.clone(),
+                    None => return,
+                }
+            };
+            visit(&mm);
+            let Some(after) = mm.number().checked_add(1) else {
+                return;
+            };
+            next = after;
+        }
+    }
+}
+
+impl<P: Platform> Clone for Machine<P> {
+    fn clone(&self) -> Self {
+        Machine {
+            inner: self.inner.clone(),
+        }
+    }
+}
+
+impl<P: Platform> Memory for Machine<P> {
+    type Backing = P::Backing;
+    type Reclaim = P::Reclaim;
+
+    fn physical(&self) -> &Physical<P::Backing, P::Reclaim> {
+        &self.inner.physical
+    }
+}
+
+impl<P: Platform> fmt::Debug for Machine<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Machine")
+            .field("tables", &self.physical().table_frames())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,102 @@
+//! A process: its map and its tables.
+
+use core::fmt;
+
+use lock_api::RwLock;
+use samara_paging::{Asid, PageTables};
+
+use crate::call::Call;
+use crate::config::{Config, Layout, Limits};
+use crate::errno::Errno;
+use crate::heap::counted::Counted;
+use crate::process::machine::Machine;
+use crate::process::platform::Platform;
+use crate::space::AddressSpace;
+
+/// The tables of a process on its machine.
+pub(super) type Tables<P> = PageTables<<P as Platform>::Format, Machine<P>>;
+
+/// What a process is made of. Others reach it through the machine's list, as long as it has not gone.
+pub(super) struct Mm<P: Platform> {
+    pub(super) machine: Machine<P>,
+    pub(super) space: RwLock<P::RwLock, AddressSpace>,
+    pub(super) tables: Tables<P>,
+}
+
+impl<P: Platform> Mm<P> {
+    /// Its number among the processes of its machine.
+    pub(super) fn number(&self) -> Asid {
+        self.tables.asid()
+    }
+}
+
+/// A process's memory: the map, and the pages.
+///
+/// All calls take `&self`: a call of the `mmap` family waits for the others and for faults, faults and copies run beside each other. Dropping it is
+/// exit: everything is unmapped, which needs no memory.
+pub struct Process<P: Platform> {
+    pub(super) mm: Counted<Mm<P>>,
+}
+
+impl<P: Platform> Process<P> {
+    /// A process without any mapping.
+    ///
+    /// # Errors
+    /// As [`AddressSpace::new`]; `ENOMEM`.
+    pub fn new(
+        machine: &Machine<P>,
+        config: Config,
+        limits: Limits,
+        layout: Layout,
+    ) -> Result<Self, Errno> {
+        Self::of(machine, AddressSpace::new(config, limits, layout)?)
+    }
+
+    /// A process with this map, whose areas have no pages yet.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn of(machine: &Machine<P>, space: AddressSpace) -> Result<Self, Errno> {
+        let tables =
+            PageTables::new(machine.clone(), machine.next_number()).map_err(|_| Errno::ENOMEM)?;
+        let mm = Counted::try_new(Mm {
+            machine: machine.clone(),
+            space: RwLock::new(space),
+            tables,
+        })?;
+        machine.enter(&mm)?;
+        Ok(Process { mm })
+    }
+
+    /// The machine that it runs on.
+    pub fn machine(&self) -> &Machine<P> {
+        &self.mm.machine
+    }
+
+    /// Looks at the map; calls wait meanwhile, and so `look` must not make one.
+    pub fn with_space<R>(&self, look: impl FnOnce(&AddressSpace) -> R) -> R {
+        look(&self.mm.space.read())
+    }
+
+    /// Performs a system call on the map and on the pages.
+    ///
+    /// # Errors
+    /// Linux's, as [`AddressSpace::perform`].
+    pub fn perform(&self, call: &Call) -> Result<u64, Errno> {
+        self.mm.space.write().perform(call)
+    }
+}
+
+impl<P: Platform> Drop for Process<P> {
+    fn drop(&mut self) {
+        self.mm.machine.leave(self.mm.number());
+    }
+}
+
+impl<P: Platform> fmt::Debug for Process<P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Process")
+            .field("number", &self.mm.number())
+            .finish_non_exhaustive()
+    }
+}
