@@ -3,6 +3,8 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
+use crate::pages::Object;
+
 /// An open file description as `mmap(2)` sees it: the object's identity and what the opener may do.
 ///
 /// Two mappings continue each other only when they were made through the same open file description, so that
@@ -26,6 +28,8 @@ pub struct File {
     pub kind: FileKind,
     /// `F_SEAL_*` bits of a memfd (`fcntl(2)`), zero elsewhere.
     pub seals: u32,
+    /// What the owner of the pages keeps with the object: lives as long as this description and what maps it.
+    pub object: Object,
 }
 
 /// Device and inode, as printed in `/proc/PID/maps`.

@@ -50,7 +50,7 @@
 //!
 //! The first write to a private area gives it an *anon_vma*, the owner of its private pages, and areas with different owners never
 //! merge. So the map depends on faults. A program that takes its own faults reports each one with
-//! [`AddressSpace::fault`]. One that watches a process from outside cannot see them: it implements [`Facts`], performs calls with
+//! [`AddressSpace::fault`]. One that watches a process from outside cannot see them: it implements [`Pages`], performs calls with
 //! [`AddressSpace::perform_with`], and is asked whether an area has private
 //! pages when that decides something; [`AddressSpace::facts_needed`] tells beforehand for which. If several areas were written
 //! between two looks, the order of these writes is unknown; the likeliest is taken, in which neighbours come to share an owner.
@@ -87,10 +87,10 @@ mod call;
 mod calls;
 mod config;
 mod errno;
-mod facts;
 mod file;
 mod flags;
 mod heap;
+mod pages;
 #[cfg(feature = "paging")]
 pub mod process;
 mod space;
@@ -102,12 +102,12 @@ pub use call::{Call, ShmSegment};
 pub use calls::typed::{MmapOptions, MremapOptions};
 pub use config::{Capabilities, Config, Layout, Limits, Overcommit};
 pub use errno::Errno;
-pub use facts::{Facts, NoFacts};
 pub use file::{File, FileArg, FileId, FileKind};
 pub use flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
+pub use pages::{Coming, Discard, NoPages, Object, Pages};
 pub use space::areas::PageCounts;
 pub use space::check::Broken;
 pub use space::maps::MapsLine;
 pub use space::shared::{MapView, SharedMap};
-pub use space::vma::{AnonVma, Area, Backing, Policy, Vma};
+pub use space::vma::{AnonVma, Area, Backing, Policy, SharedObject, Vma};
 pub use space::{AddressSpace, SeedVma, Stats};

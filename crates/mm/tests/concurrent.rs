@@ -14,7 +14,7 @@ use std::thread;
 
 use samara_mm::{
     AddressSpace, Area, Call, Config, File, FileArg, FileId, FileKind, Layout, Limits, MapView,
-    SharedMap, VmFlags,
+    Object, SharedMap, VmFlags,
 };
 
 const PAGE: u64 = 4096;
@@ -58,6 +58,7 @@ fn files() -> Vec<Arc<File>> {
             noexec: false,
             kind: FileKind::Regular,
             seals: 0,
+            object: Object::none(),
         })
     };
     (0..FILES).map(file).collect()

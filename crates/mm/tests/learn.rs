@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use samara_mm::{
-    AddressSpace, Call, Config, File, FileArg, FileId, FileKind, Layout, Limits, ShmSegment,
+    AddressSpace, Call, Config, File, FileArg, FileId, FileKind, Layout, Limits, Object, ShmSegment,
 };
 
 const PRIVATE_FIXED: u64 = 0x32;
@@ -56,6 +56,7 @@ fn shmat_asks_for_what_it_replaces() {
         noexec: false,
         kind: FileKind::Shmem,
         seals: 0,
+        object: Object::none(),
         description: 1,
     });
     let segment = Arc::new(ShmSegment { file, size: 0x2000 });

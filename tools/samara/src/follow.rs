@@ -7,7 +7,7 @@
 //! neighbour, the next may take from it). All perform every call, until the kernel's map refutes all but one kind. There is nothing
 //! to choose from then: if none is left, that is a mismatch. Those given up undecided are counted.
 
-use samara_mm::{AddressSpace, Call, Config, Errno, Facts, Limits, NoFacts};
+use samara_mm::{AddressSpace, Call, Config, Errno, Limits, NoPages, Pages};
 
 use crate::compare::{self, Difference};
 use crate::describe::{self, Described, Returned};
@@ -57,7 +57,15 @@ pub(crate) struct Place {
 /// The facts that a list of ranges holds.
 pub(crate) struct Listed<'a>(pub(crate) &'a [(u64, u64)]);
 
-impl Facts for Listed<'_> {
+impl Pages for Listed<'_> {
+    fn informed(&self) -> bool {
+        true
+    }
+
+    fn listens(&self) -> bool {
+        false
+    }
+
     fn written(&mut self, start: u64, end: u64) -> bool {
         // Exactly as asked, or, by an engine that asks otherwise than the one that the list was made for, as well as can be told.
         self.0
@@ -181,7 +189,7 @@ impl Follower {
         call: &Call,
         returned: i64,
         evidence: Evidence<'_>,
-        facts: &mut dyn Facts,
+        facts: &mut dyn Pages,
     ) -> (Verdict, i64) {
         let before = evidence.before;
         let histories = histories(before, evidence.after);
@@ -191,7 +199,7 @@ impl Follower {
             for history in &histories {
                 if let Ok(mut other) = side.try_clone() {
                     learn(&mut other, history);
-                    if other.perform(call, returned, &mut NoFacts).0 == Verdict::Agrees {
+                    if other.perform(call, returned, &mut NoPages).0 == Verdict::Agrees {
                         fresh.push(other);
                     }
                 }
@@ -205,7 +213,7 @@ impl Follower {
         let mut kept = Vec::with_capacity(self.others.len() + fresh.len());
         for mut other in self.others.drain(..) {
             let (verdict, _) = if before.is_empty() {
-                other.perform(call, returned, &mut NoFacts)
+                other.perform(call, returned, &mut NoPages)
             } else {
                 other.perform(call, returned, &mut Listed(before))
             };

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use samara_mm::{Call, Facts, NoFacts};
+use samara_mm::{Call, NoPages, Pages};
 
 use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Listed, Place, Verdict};
@@ -283,8 +283,8 @@ impl Player {
         };
         self.calls += 1;
         let mut listed = Listed(evidence.before);
-        let facts: &mut dyn Facts = if evidence.before.is_empty() {
-            &mut NoFacts
+        let facts: &mut dyn Pages = if evidence.before.is_empty() {
+            &mut NoPages
         } else {
             &mut listed
         };

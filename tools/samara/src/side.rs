@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use samara_mm::{AddressSpace, AnonVma, Call, Errno, Facts, SharedMap};
+use samara_mm::{AddressSpace, AnonVma, Call, Errno, Pages, SharedMap};
 
 use crate::compare::{self, Alike, Difference};
 use crate::describe;
@@ -63,7 +63,7 @@ impl Side {
         &mut self,
         call: &Call,
         returned: i64,
-        facts: &mut dyn Facts,
+        facts: &mut dyn Pages,
     ) -> (Verdict, i64) {
         let populating = populates(call);
         if (populating || matches!(call, Call::Mmap { .. }))

@@ -2,20 +2,21 @@
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
+use crate::pages::{Coming, Pages};
 use crate::space::AddressSpace;
 use crate::space::merge::Laying;
 use crate::space::vma::{Backing, Policy, Vma};
 
 impl AddressSpace {
     /// Moves the program break; the result is the break afterwards, which is the old one on failure.
-    pub(crate) fn do_brk(&mut self, addr: u64) -> u64 {
-        if self.try_brk(addr).is_ok() {
+    pub(crate) fn do_brk<P: Pages + ?Sized>(&mut self, addr: u64, pages: &mut P) -> u64 {
+        if self.try_brk(addr, pages).is_ok() {
             self.layout.brk = addr;
         }
         self.layout.brk
     }
 
-    fn try_brk(&mut self, addr: u64) -> Result<(), Errno> {
+    fn try_brk<P: Pages + ?Sized>(&mut self, addr: u64, owner: &mut P) -> Result<(), Errno> {
         if addr < self.layout.start_brk {
             return Err(Errno::EINVAL);
         }
@@ -36,7 +37,7 @@ impl AddressSpace {
             if over.areas == 0 {
                 return Err(Errno::EINVAL);
             }
-            return self.unmap_overlap(new, old, &over);
+            return self.unmap_overlap(new, old, &over, owner);
         }
         let task_size = self.config.task_size;
         if new < old || new > task_size {
@@ -72,9 +73,17 @@ impl AddressSpace {
             name: None,
         };
         let laying = Laying::new(&look, &vma);
+        self.prepare(
+            owner,
+            Coming::Map {
+                start: old,
+                end: new,
+            },
+        )?;
         self.lay(&laying, vma)?;
+        self.tell_map(owner, old, new)?;
         if flags.contains(VmFlags::LOCKED) {
-            let _ = self.populate(old, new);
+            let _ = self.populate(old, new, owner);
         }
         Ok(())
     }

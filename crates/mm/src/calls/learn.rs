@@ -5,9 +5,9 @@
 
 use crate::abi;
 use crate::call::Call;
-use crate::facts::Facts;
 use crate::file::FileArg;
 use crate::flags::page_align;
+use crate::pages::Pages;
 use crate::space::AddressSpace;
 use crate::space::fault::{could_share, lendable};
 use crate::space::vma::AnonVma;
@@ -19,7 +19,7 @@ const WINDOWS: usize = 3;
 type Windows = [(u64, u64); WINDOWS];
 
 impl AddressSpace {
-    /// The page ranges whose [`Facts::written`] [`perform`](Self::perform) may ask for `call`, given to `ask(start, end)`: each is the whole of an
+    /// The page ranges whose [`Pages::written`] [`perform`](Self::perform) may ask for `call`, given to `ask(start, end)`: each is the whole of an
     /// area that may have been written without this map's knowing. Few: what lies in the range, its neighbours, and the areas next to
     /// these that may have come to share an owner of private pages with them.
     pub fn facts_needed(&self, call: &Call, ask: &mut dyn FnMut(u64, u64)) {
@@ -34,13 +34,18 @@ impl AddressSpace {
         }
     }
 
-    pub(crate) fn learn(&mut self, call: &Call, forced: Option<u64>, facts: &mut dyn Facts) {
+    pub(crate) fn learn<P: Pages + ?Sized>(
+        &mut self,
+        call: &Call,
+        forced: Option<u64>,
+        pages: &mut P,
+    ) {
         for window in self.windows(call, forced) {
             let (mut next, high) = self.with_relatives(window);
             while let Some(area) = self.areas.find_in(next, high) {
                 let (start, end) = (area.start, area.end);
-                if area.vma.may_have_been_written() && facts.written(start, end) {
-                    self.touch_as_likely(start, high, facts);
+                if area.vma.may_have_been_written() && pages.written(start, end) {
+                    self.touch_as_likely(start, high, pages);
                 }
                 next = end;
             }
@@ -50,8 +55,8 @@ impl AddressSpace {
     /// Records a write to the area at `start`, whose time is not known. Among areas that were written since the last look, the likeliest
     /// order is taken: one in which neighbours come to share an owner. (Of two they always do; of three in a row
     /// they do in four orders of six.)
-    fn touch_as_likely(&mut self, start: u64, high: u64, facts: &mut dyn Facts) {
-        if let Some(owner) = self.owner_above(start, high, facts) {
+    fn touch_as_likely<P: Pages + ?Sized>(&mut self, start: u64, high: u64, pages: &mut P) {
+        if let Some(owner) = self.owner_above(start, high, pages) {
             self.areas.set_owner(start, Some(owner));
         } else {
             self.touch(start);
@@ -60,7 +65,12 @@ impl AddressSpace {
 
     /// The owner that comes down to the area at `start` through areas that were written after one that has it; none if a neighbour
     /// has one to lend at once.
-    fn owner_above(&self, start: u64, high: u64, facts: &mut dyn Facts) -> Option<AnonVma> {
+    fn owner_above<P: Pages + ?Sized>(
+        &self,
+        start: u64,
+        high: u64,
+        pages: &mut P,
+    ) -> Option<AnonVma> {
         let area = self.areas.at(start)?;
         let below = self.areas.before(start);
         if below.is_some_and(|below| {
@@ -77,7 +87,7 @@ impl AddressSpace {
             if upper.vma.anon().is_some() {
                 return lendable(upper.vma);
             }
-            if !upper.vma.may_have_been_written() || !facts.written(upper.start, upper.end) {
+            if !upper.vma.may_have_been_written() || !pages.written(upper.start, upper.end) {
                 return None;
             }
             lower = upper;

@@ -4,11 +4,18 @@ use crate::abi;
 use crate::errno::Errno;
 use crate::file::FileKind;
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
+use crate::pages::{Discard, Pages};
 use crate::space::AddressSpace;
 use crate::space::vma::{Backing, Vma};
 
 impl AddressSpace {
-    pub(crate) fn do_madvise(&mut self, addr: u64, len: u64, advice: i32) -> Result<u64, Errno> {
+    pub(crate) fn do_madvise<P: Pages + ?Sized>(
+        &mut self,
+        addr: u64,
+        len: u64,
+        advice: i32,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
         if !self.knows_advice(advice) || !addr.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }
@@ -21,9 +28,11 @@ impl AddressSpace {
             return Ok(0);
         }
         if advice == abi::MADV_POPULATE_READ || advice == abi::MADV_POPULATE_WRITE {
-            return self.populate_by_advice(addr, end, advice == abi::MADV_POPULATE_WRITE);
+            return self.populate_by_advice(addr, end, advice == abi::MADV_POPULATE_WRITE, pages);
         }
-        let whole = self.for_parts(addr, end, |space, from, to| space.advise(from, to, advice))?;
+        let whole = self.for_parts(addr, end, |space, from, to| {
+            space.advise(from, to, advice, pages)
+        })?;
         if whole { Ok(0) } else { Err(Errno::ENOMEM) }
     }
 
@@ -43,7 +52,13 @@ impl AddressSpace {
     }
 
     /// Advice for `[start, end)` within one area.
-    fn advise(&mut self, start: u64, end: u64, advice: i32) -> Result<(), Errno> {
+    fn advise<P: Pages + ?Sized>(
+        &mut self,
+        start: u64,
+        end: u64,
+        advice: i32,
+        pages: &mut P,
+    ) -> Result<(), Errno> {
         let Some(area) = self.areas.at(start) else {
             return Ok(());
         };
@@ -79,7 +94,7 @@ impl AddressSpace {
             abi::MADV_UNMERGEABLE => old - VmFlags::MERGEABLE,
             abi::MADV_HUGEPAGE => (old - VmFlags::NOHUGEPAGE) | VmFlags::HUGEPAGE,
             abi::MADV_NOHUGEPAGE => (old - VmFlags::HUGEPAGE) | VmFlags::NOHUGEPAGE,
-            _ => return self.advise_pages(start, end, advice),
+            _ => return self.advise_pages(start, end, advice, pages),
         };
         if new == old {
             return Ok(());
@@ -88,7 +103,13 @@ impl AddressSpace {
     }
 
     /// Advice about pages, which leaves the areas as they are.
-    fn advise_pages(&mut self, start: u64, end: u64, advice: i32) -> Result<(), Errno> {
+    fn advise_pages<P: Pages + ?Sized>(
+        &mut self,
+        start: u64,
+        end: u64,
+        advice: i32,
+        pages: &mut P,
+    ) -> Result<(), Errno> {
         let Some(area) = self.areas.at(start) else {
             return Ok(());
         };
@@ -137,10 +158,22 @@ impl AddressSpace {
             }
             _ => true,
         };
-        if possible { Ok(()) } else { Err(Errno::EINVAL) }
+        if !possible {
+            return Err(Errno::EINVAL);
+        }
+        match Discard::of(advice) {
+            Some(how) => self.tell_discard(pages, start, end, how),
+            None => Ok(()),
+        }
     }
 
-    fn populate_by_advice(&mut self, start: u64, end: u64, write: bool) -> Result<u64, Errno> {
+    fn populate_by_advice<P: Pages + ?Sized>(
+        &mut self,
+        start: u64,
+        end: u64,
+        write: bool,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
         let mut next = start;
         while next < end {
             let area = self.areas.at(next).ok_or(Errno::ENOMEM)?;
@@ -150,10 +183,28 @@ impl AddressSpace {
             if flags.intersects(VmFlags::IO | VmFlags::PFNMAP) || !flags.contains(needed) {
                 return Err(Errno::EINVAL);
             }
-            self.fault_in(next, to, write)?;
+            self.fault_in(next, to, write, pages)?;
             next = to;
         }
         Ok(0)
+    }
+}
+
+impl Discard {
+    /// What advice does with pages.
+    fn of(advice: i32) -> Option<Self> {
+        Some(match advice {
+            abi::MADV_DONTNEED | abi::MADV_DONTNEED_LOCKED => Discard::DontNeed,
+            abi::MADV_FREE => Discard::Free,
+            abi::MADV_REMOVE => Discard::Remove,
+            abi::MADV_GUARD_INSTALL => Discard::GuardInstall,
+            abi::MADV_GUARD_REMOVE => Discard::GuardRemove,
+            abi::MADV_WILLNEED => Discard::WillNeed,
+            abi::MADV_COLD => Discard::Cold,
+            abi::MADV_PAGEOUT => Discard::PageOut,
+            abi::MADV_COLLAPSE => Discard::Collapse,
+            _ => return None,
+        })
     }
 }
 
@@ -192,7 +243,7 @@ fn may_hold_huge_page(start: u64, end: u64, vma: &Vma) -> bool {
     let never = VmFlags::SPECIAL | VmFlags::HUGETLB | VmFlags::NOHUGEPAGE;
     let aligned = match &vma.backing {
         Backing::Anonymous => true,
-        Backing::SharedAnonymous { .. } | Backing::Shm { .. } => {
+        Backing::SharedAnonymous(_) | Backing::Shm { .. } => {
             vma.shift.is_multiple_of(PMD_SIZE >> 12)
         }
         Backing::File(file) => {

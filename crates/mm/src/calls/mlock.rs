@@ -3,10 +3,17 @@
 use crate::abi;
 use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
+use crate::pages::Pages;
 use crate::space::AddressSpace;
 
 impl AddressSpace {
-    pub(crate) fn do_mlock(&mut self, addr: u64, len: u64, flags: u64) -> Result<u64, Errno> {
+    pub(crate) fn do_mlock<P: Pages + ?Sized>(
+        &mut self,
+        addr: u64,
+        len: u64,
+        flags: u64,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
         if flags & !abi::MLOCK_ONFAULT != 0 {
             return Err(Errno::EINVAL);
         }
@@ -27,7 +34,7 @@ impl AddressSpace {
             given |= VmFlags::LOCKONFAULT;
         }
         self.lock_range(start, len, given)?;
-        match self.populate(start, start + len) {
+        match self.populate(start, start + len, pages) {
             Err(Errno::EFAULT) => Err(Errno::ENOMEM),
             Err(Errno::ENOMEM) => Err(Errno::EAGAIN),
             Err(other) => Err(other),
@@ -41,7 +48,11 @@ impl AddressSpace {
         Ok(0)
     }
 
-    pub(crate) fn do_mlockall(&mut self, flags: u64) -> Result<u64, Errno> {
+    pub(crate) fn do_mlockall<P: Pages + ?Sized>(
+        &mut self,
+        flags: u64,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
         if flags == 0
             || flags & !(abi::MCL_CURRENT | abi::MCL_FUTURE | abi::MCL_ONFAULT) != 0
             || flags == abi::MCL_ONFAULT
@@ -70,7 +81,7 @@ impl AddressSpace {
             while let Some(area) = self.areas.find(next) {
                 let (start, end) = (area.start, area.end);
                 // Areas that cannot be faulted in are passed over.
-                let _ = self.populate(start, end);
+                let _ = self.populate(start, end, pages);
                 next = end;
             }
         }

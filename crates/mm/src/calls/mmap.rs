@@ -6,10 +6,11 @@ use crate::errno::Errno;
 use crate::file::{FileArg, FileKind};
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
 use crate::heap::boxed::try_box;
+use crate::pages::{Coming, Object, Pages, Stretches};
 use crate::space::AddressSpace;
 use crate::space::merge::Laying;
 use crate::space::place::Huge;
-use crate::space::vma::{Backing, Policy, Vma, new_object};
+use crate::space::vma::{Backing, Policy, SharedObject, Vma};
 
 /// Flags that `MAP_SHARED_VALIDATE` knows for every file.
 const LEGACY_FLAGS: u64 = abi::MAP_SHARED
@@ -79,7 +80,7 @@ impl AddressSpace {
     }
 
     #[allow(clippy::too_many_arguments, reason = "the system call has six")]
-    pub(crate) fn do_mmap(
+    pub(crate) fn do_mmap<P: Pages + ?Sized>(
         &mut self,
         addr: u64,
         len: u64,
@@ -88,6 +89,7 @@ impl AddressSpace {
         file: &FileArg,
         offset: u64,
         forced: Option<u64>,
+        pages: &mut P,
     ) -> Result<u64, Errno> {
         if !offset.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
@@ -202,10 +204,7 @@ impl AddressSpace {
                     return Err(Errno::EINVAL);
                 }
                 let backing = if file.kind == FileKind::DevZero && kind != abi::MAP_PRIVATE {
-                    Backing::SharedAnonymous {
-                        id: new_object(),
-                        pages: len >> 12,
-                    }
+                    shared_object(len, pages)?
                 } else {
                     Backing::File(file.clone())
                 };
@@ -217,13 +216,7 @@ impl AddressSpace {
                         return Err(Errno::EINVAL);
                     }
                     area_flags |= VmFlags::SHARED | VmFlags::MAYSHARE;
-                    (
-                        Backing::SharedAnonymous {
-                            id: new_object(),
-                            pages: len >> 12,
-                        },
-                        0u64.wrapping_sub(page),
-                    )
+                    (shared_object(len, pages)?, 0u64.wrapping_sub(page))
                 }
                 abi::MAP_PRIVATE => (Backing::Anonymous, 0),
                 abi::MAP_DROPPABLE => {
@@ -260,7 +253,7 @@ impl AddressSpace {
         } else {
             None
         };
-        self.map_region(start, end, vma)?;
+        self.map_region(start, end, vma, pages)?;
         if let Some(mut unlocked) = unlocked
             && let Some(area) = self.areas.at(start)
         {
@@ -272,7 +265,7 @@ impl AddressSpace {
         let locked = area_flags.contains(VmFlags::LOCKED);
         if locked || flags & (abi::MAP_POPULATE | abi::MAP_NONBLOCK) == abi::MAP_POPULATE {
             // What cannot be faulted in is no error of mmap.
-            let _ = self.populate(start, end);
+            let _ = self.populate(start, end, pages);
         }
         Ok(start)
     }
@@ -291,7 +284,13 @@ impl AddressSpace {
     }
 
     /// Maps `[start, end)` over whatever is there, after the limits have allowed it.
-    pub(crate) fn map_region(&mut self, start: u64, end: u64, mut vma: Vma) -> Result<(), Errno> {
+    pub(crate) fn map_region<P: Pages + ?Sized>(
+        &mut self,
+        start: u64,
+        end: u64,
+        mut vma: Vma,
+        owner: &mut P,
+    ) -> Result<(), Errno> {
         let accountable = vma.flags.is_accountable();
         if accountable {
             vma.flags |= VmFlags::ACCOUNT;
@@ -305,7 +304,7 @@ impl AddressSpace {
         let pages = (end - start) >> 12;
         // A new shared object is charged as a whole.
         let charged = accountable
-            || matches!(vma.backing, Backing::SharedAnonymous { .. })
+            || matches!(vma.backing, Backing::SharedAnonymous(_))
                 && !vma.flags.contains(VmFlags::NORESERVE);
         if !self.may_expand(vma.flags, pages - over.pages.total)
             || charged && !self.may_commit(pages)
@@ -323,13 +322,30 @@ impl AddressSpace {
                 .is_some_and(|file| file.kind == FileKind::Regular)
         {
             // Only files in persistent memory can do this, says the file system, when what was there is gone.
-            self.guards.remove(start, end)?;
-            self.areas.clear(start, end, &over)?;
+            self.unmap_overlap(start, end, &over, owner)?;
             return Err(Errno::EOPNOTSUPP);
         }
+        let gone = Stretches::of(owner, &self.areas, (start, end), &over)?;
+        if replaced {
+            self.prepare(owner, Coming::Unmap { start, end })?;
+        }
+        self.prepare(owner, Coming::Map { start, end })?;
         if replaced {
             self.guards.remove(start, end)?;
         }
-        self.lay(&laying, vma)
+        self.lay(&laying, vma)?;
+        self.tell_unmap(owner, &gone)?;
+        self.tell_map(owner, start, end)
     }
+}
+
+/// A new shared anonymous object of `len` bytes.
+fn shared_object<P: Pages + ?Sized>(len: u64, owner: &mut P) -> Result<Backing, Errno> {
+    let pages = len >> 12;
+    let kept = if owner.listens() {
+        owner.object(pages)?
+    } else {
+        Object::none()
+    };
+    SharedObject::try_new(pages, kept).map(Backing::SharedAnonymous)
 }

@@ -25,7 +25,7 @@ pub(crate) mod typed;
 
 use crate::call::Call;
 use crate::errno::Errno;
-use crate::facts::Facts;
+use crate::pages::{NoPages, Pages};
 use crate::space::AddressSpace;
 
 impl AddressSpace {
@@ -36,38 +36,47 @@ impl AddressSpace {
     /// Linux's, in Linux's order of checks. `ENOMEM` also when an allocation for the map itself fails; nothing has then
     /// changed beyond what Linux leaves in that case.
     pub fn perform(&mut self, call: &Call) -> Result<u64, Errno> {
-        self.run(call, None)
+        self.run(call, None, &mut NoPages)
     }
 
-    /// As [`perform`](Self::perform), and asks for the facts about pages that the call depends on.
+    /// As [`perform`](Self::perform), for the owner of the pages: it is asked what the call depends on, and told what the call does.
     ///
     /// # Errors
-    /// As [`perform`](Self::perform).
-    pub fn perform_with(&mut self, call: &Call, facts: &mut dyn Facts) -> Result<u64, Errno> {
-        if facts.informed() {
-            self.learn(call, None, facts);
+    /// As [`perform`](Self::perform), and those of the owner.
+    pub fn perform_with<P: Pages + ?Sized>(
+        &mut self,
+        call: &Call,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
+        if pages.informed() {
+            self.learn(call, None, pages);
         }
-        self.run(call, None)
+        self.run(call, None, pages)
     }
 
     /// As [`perform_with`](Self::perform_with), but a mapping whose place the kernel chooses goes to `address`: for following a kernel
     /// that chose otherwise.
     ///
     /// # Errors
-    /// As [`perform`](Self::perform).
-    pub fn perform_at(
+    /// As [`perform_with`](Self::perform_with).
+    pub fn perform_at<P: Pages + ?Sized>(
         &mut self,
         call: &Call,
         address: u64,
-        facts: &mut dyn Facts,
+        pages: &mut P,
     ) -> Result<u64, Errno> {
-        if facts.informed() {
-            self.learn(call, Some(address), facts);
+        if pages.informed() {
+            self.learn(call, Some(address), pages);
         }
-        self.run(call, Some(address))
+        self.run(call, Some(address), pages)
     }
 
-    fn run(&mut self, call: &Call, forced: Option<u64>) -> Result<u64, Errno> {
+    fn run<P: Pages + ?Sized>(
+        &mut self,
+        call: &Call,
+        forced: Option<u64>,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
         match call {
             Call::Mmap {
                 addr,
@@ -76,28 +85,30 @@ impl AddressSpace {
                 flags,
                 file,
                 offset,
-            } => self.do_mmap(*addr, *len, *prot, *flags, file, *offset, forced),
-            Call::Munmap { addr, len } => self.do_munmap(*addr, *len),
+            } => self.do_mmap(*addr, *len, *prot, *flags, file, *offset, forced, pages),
+            Call::Munmap { addr, len } => self.do_munmap(*addr, *len, pages),
             Call::Mprotect {
                 addr,
                 len,
                 prot,
                 pkey,
-            } => self.do_mprotect(*addr, *len, *prot, *pkey),
-            Call::Brk { addr } => Ok(self.do_brk(*addr)),
+            } => self.do_mprotect(*addr, *len, *prot, *pkey, pages),
+            Call::Brk { addr } => Ok(self.do_brk(*addr, pages)),
             Call::Mremap {
                 old_addr,
                 old_len,
                 new_len,
                 flags,
                 new_addr,
-            } => self.do_mremap(*old_addr, *old_len, *new_len, *flags, *new_addr, forced),
-            Call::Madvise { addr, len, advice } => self.do_madvise(*addr, *len, *advice),
-            Call::Mlock { addr, len, flags } => self.do_mlock(*addr, *len, *flags),
+            } => self.do_mremap(
+                *old_addr, *old_len, *new_len, *flags, *new_addr, forced, pages,
+            ),
+            Call::Madvise { addr, len, advice } => self.do_madvise(*addr, *len, *advice, pages),
+            Call::Mlock { addr, len, flags } => self.do_mlock(*addr, *len, *flags, pages),
             Call::Munlock { addr, len } => self.do_munlock(*addr, *len),
-            Call::Mlockall { flags } => self.do_mlockall(*flags),
+            Call::Mlockall { flags } => self.do_mlockall(*flags, pages),
             Call::Munlockall => self.do_munlockall(),
-            Call::Msync { addr, len, flags } => self.do_msync(*addr, *len, *flags),
+            Call::Msync { addr, len, flags } => self.do_msync(*addr, *len, *flags, pages),
             Call::Mincore { addr, len } => self.mincore(*addr, *len),
             Call::Mseal { addr, len, flags } => self.do_mseal(*addr, *len, *flags),
             Call::RemapFilePages {
@@ -106,13 +117,13 @@ impl AddressSpace {
                 prot,
                 pgoff,
                 flags,
-            } => self.remap_file_pages(*addr, *len, *prot, *pgoff, *flags),
+            } => self.remap_file_pages(*addr, *len, *prot, *pgoff, *flags, pages),
             Call::Shmat {
                 segment,
                 addr,
                 flags,
-            } => self.do_shmat(segment.as_ref(), *addr, *flags, forced),
-            Call::Shmdt { addr } => self.do_shmdt(*addr),
+            } => self.do_shmat(segment.as_ref(), *addr, *flags, forced, pages),
+            Call::Shmdt { addr } => self.do_shmdt(*addr, pages),
             Call::SetVmaName { addr, len, name } => self.set_vma_name(*addr, *len, name.as_deref()),
             Call::Mbind {
                 addr,

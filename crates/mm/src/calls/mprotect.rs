@@ -3,16 +3,18 @@
 use crate::abi;
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
+use crate::pages::{Coming, Pages};
 use crate::space::AddressSpace;
 use crate::space::merge::Laying;
 
 impl AddressSpace {
-    pub(crate) fn do_mprotect(
+    pub(crate) fn do_mprotect<P: Pages + ?Sized>(
         &mut self,
         addr: u64,
         len: u64,
         protection: u64,
         pkey: i32,
+        pages: &mut P,
     ) -> Result<u64, Errno> {
         let grows = protection & (abi::PROT_GROWSDOWN | abi::PROT_GROWSUP);
         let mut protection = protection & !(abi::PROT_GROWSDOWN | abi::PROT_GROWSUP);
@@ -52,14 +54,21 @@ impl AddressSpace {
             return Err(Errno::EINVAL);
         }
         while next < end {
-            next = self.protect(next, end, VmFlags::from_prot(protection), pkey)?;
+            next = self.protect(next, end, VmFlags::from_prot(protection), pkey, pages)?;
         }
         Ok(0)
     }
 
     /// Gives the part of `[start, end)` in the area that holds `start` the protection `access` and the protection key `pkey`, or such a
     /// one as it should have if that is -1. The result is the end of the part.
-    fn protect(&mut self, start: u64, end: u64, access: VmFlags, pkey: i32) -> Result<u64, Errno> {
+    fn protect<P: Pages + ?Sized>(
+        &mut self,
+        start: u64,
+        end: u64,
+        access: VmFlags,
+        pkey: i32,
+        owner: &mut P,
+    ) -> Result<u64, Errno> {
         let key = match u32::try_from(pkey) {
             Ok(key) => Some(key),
             // Keys cannot be set aside while the area is looked at.
@@ -114,10 +123,12 @@ impl AddressSpace {
         let mut vma = area.vma.try_clone()?;
         vma.flags = new;
         let laying = Laying::altering(&look, &vma);
+        self.prepare(owner, Coming::Protect { start, end })?;
         self.change(&laying, vma)?;
+        self.tell_protect(owner, start, end)?;
         let locked_private = VmFlags::WRITE | VmFlags::SHARED | VmFlags::LOCKED;
         if old & locked_private == VmFlags::LOCKED && new.contains(VmFlags::WRITE) {
-            let _ = self.populate(start, end);
+            let _ = self.populate(start, end, owner);
         }
         Ok(end)
     }

@@ -7,6 +7,7 @@ use crate::errno::Errno;
 use crate::file::FileKind;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::heap::boxed::try_box;
+use crate::pages::{Coming, Pages};
 use crate::space::AddressSpace;
 use crate::space::merge::Laying;
 use crate::space::place::Huge;
@@ -32,7 +33,8 @@ impl Request {
 }
 
 impl AddressSpace {
-    pub(crate) fn do_mremap(
+    #[allow(clippy::too_many_arguments, reason = "the system call has five")]
+    pub(crate) fn do_mremap<P: Pages + ?Sized>(
         &mut self,
         old: u64,
         old_len: u64,
@@ -40,12 +42,13 @@ impl AddressSpace {
         flags: u64,
         new: u64,
         forced: Option<u64>,
+        pages: &mut P,
     ) -> Result<u64, Errno> {
         let request = self.mremap_request(old, old_len, new_len, flags, new)?;
         if request.has(abi::MREMAP_FIXED) && request.old_len == request.new_len {
-            return self.move_several(&request);
+            return self.move_several(&request, pages);
         }
-        self.mremap_one(&request, forced)
+        self.mremap_one(&request, forced, pages)
     }
 
     /// Where a move would go, if the call moves anything.
@@ -118,7 +121,12 @@ impl AddressSpace {
     }
 
     /// One area: shrink, grow in place, or move.
-    fn mremap_one(&mut self, request: &Request, forced: Option<u64>) -> Result<u64, Errno> {
+    fn mremap_one<P: Pages + ?Sized>(
+        &mut self,
+        request: &Request,
+        forced: Option<u64>,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
         let &Request {
             old,
             old_len,
@@ -130,10 +138,10 @@ impl AddressSpace {
         self.check_source(request, &area)?;
         if request.has(abi::MREMAP_FIXED) {
             // The destination goes first, whatever comes of the move.
-            self.do_munmap(new, new_len)?;
+            self.do_munmap(new, new_len, pages)?;
             self.areas.at(old).ok_or(Errno::EFAULT)?;
             if old_len > new_len {
-                self.do_munmap(old + new_len, old_len - new_len)?;
+                self.do_munmap(old + new_len, old_len - new_len, pages)?;
             }
             let kept = Request {
                 old_len: old_len.min(new_len),
@@ -141,27 +149,27 @@ impl AddressSpace {
             };
             self.charge_copy(&kept)?;
             let to = self.place(new, new_len, abi::MAP_FIXED, Huge::No)?;
-            return self.relocate(&kept, to);
+            return self.relocate(&kept, to, pages);
         }
         if request.has(abi::MREMAP_DONTUNMAP) {
             self.charge_copy(request)?;
             let place = self.move_place(request, &area)?;
-            return self.relocate(request, forced.unwrap_or(place));
+            return self.relocate(request, forced.unwrap_or(place), pages);
         }
         if old_len >= new_len {
             if old_len > new_len {
-                self.do_munmap(old + new_len, old_len - new_len)?;
+                self.do_munmap(old + new_len, old_len - new_len, pages)?;
             }
             return Ok(old);
         }
         if self.can_grow(&area, old, old_len, new_len) {
-            return self.grow_area(old, old_len, new_len);
+            return self.grow_area(old, old_len, new_len, pages);
         }
         if !request.has(abi::MREMAP_MAYMOVE) {
             return Err(Errno::ENOMEM);
         }
         let place = self.move_place(request, &area)?;
-        self.relocate(request, forced.unwrap_or(place))
+        self.relocate(request, forced.unwrap_or(place), pages)
     }
 
     fn check_source(&self, request: &Request, area: &Area<'_>) -> Result<(), Errno> {
@@ -233,7 +241,7 @@ impl AddressSpace {
             Backing::File(file) if file.kind == FileKind::Shmem && self.config.shmem_huge => {
                 Huge::File(offset)
             }
-            Backing::SharedAnonymous { .. } | Backing::Shm { .. } if self.config.shmem_huge => {
+            Backing::SharedAnonymous(_) | Backing::Shm { .. } if self.config.shmem_huge => {
                 Huge::File(offset)
             }
             Backing::Anonymous => Huge::Anonymous,
@@ -253,22 +261,41 @@ impl AddressSpace {
         end <= self.config.task_size && self.areas.find_in(area.end, end).is_none()
     }
 
-    fn grow_area(&mut self, old: u64, old_len: u64, new_len: u64) -> Result<u64, Errno> {
+    fn grow_area<P: Pages + ?Sized>(
+        &mut self,
+        old: u64,
+        old_len: u64,
+        new_len: u64,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
         let (from, to) = (old + old_len, old + new_len);
         let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
         let flags = area.vma.flags;
         if flags.contains(VmFlags::ACCOUNT) && !self.may_commit((to - from) >> 12) {
             return Err(Errno::ENOMEM);
         }
+        self.prepare(
+            pages,
+            Coming::Map {
+                start: from,
+                end: to,
+            },
+        )?;
         self.extend(from, to)?;
+        self.tell_map(pages, from, to)?;
         if flags.contains(VmFlags::LOCKED) {
-            let _ = self.populate(from, to);
+            let _ = self.populate(from, to, pages);
         }
         Ok(old)
     }
 
     /// Maps the old range's object at `to` and, unless it is to stay, removes the old range.
-    fn relocate(&mut self, request: &Request, to: u64) -> Result<u64, Errno> {
+    fn relocate<P: Pages + ?Sized>(
+        &mut self,
+        request: &Request,
+        to: u64,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
         let &Request {
             old,
             old_len,
@@ -298,6 +325,14 @@ impl AddressSpace {
         } else {
             None
         };
+        let moves = Coming::Move {
+            from: old,
+            to,
+            len: old_len,
+        };
+        if old_len > 0 {
+            self.prepare(pages, moves)?;
+        }
         let laying = Laying::new(&self.areas.look(to, to + new_len), &copy);
         self.lay(&laying, copy)?;
         if old_len > 0 {
@@ -309,8 +344,17 @@ impl AddressSpace {
             let gone = self.areas.overlap(old, old + old_len);
             self.areas.clear(old, old + old_len, &gone)?;
         }
+        if old_len > 0 {
+            self.tell_relocate(pages, old, to, old_len)?;
+        }
+        if request.has(abi::MREMAP_DONTUNMAP) {
+            self.tell_map(pages, old, old + old_len)?;
+        }
+        if new_len > old_len {
+            self.tell_map(pages, to + old_len, to + new_len)?;
+        }
         if flags.contains(VmFlags::LOCKED) && new_len > old_len {
-            let _ = self.populate(to + old_len, to + new_len);
+            let _ = self.populate(to + old_len, to + new_len, pages);
         }
         Ok(to)
     }
@@ -342,11 +386,15 @@ impl AddressSpace {
     }
 
     /// A move to a fixed place without a change of length may take several areas, and the holes between them.
-    fn move_several(&mut self, request: &Request) -> Result<u64, Errno> {
+    fn move_several<P: Pages + ?Sized>(
+        &mut self,
+        request: &Request,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
         let end = request.old.wrapping_add(request.old_len);
         let first = self.areas.at(request.old).ok_or(Errno::EFAULT)?;
         if first.end >= end {
-            return self.mremap_one(request, None);
+            return self.mremap_one(request, None, pages);
         }
         let mut next = request.old;
         while let Some(area) = self.areas.find_in(next, end) {
@@ -362,7 +410,7 @@ impl AddressSpace {
                 new: request.new + (from - request.old),
                 ..*request
             };
-            self.mremap_one(&part, None)?;
+            self.mremap_one(&part, None, pages)?;
             next = to;
         }
         Ok(request.new)

@@ -1,12 +1,19 @@
 //! `msync(2)`: changes nothing in the map, but tells about holes and locks.
 
-use crate::abi;
+use crate::abi::{self, SyncFlags};
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
+use crate::pages::Pages;
 use crate::space::AddressSpace;
 
 impl AddressSpace {
-    pub(crate) fn do_msync(&mut self, addr: u64, len: u64, flags: u64) -> Result<u64, Errno> {
+    pub(crate) fn do_msync<P: Pages + ?Sized>(
+        &mut self,
+        addr: u64,
+        len: u64,
+        flags: u64,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
         if flags & !(abi::MS_ASYNC | abi::MS_INVALIDATE | abi::MS_SYNC) != 0
             || !addr.is_multiple_of(PAGE_SIZE)
             || flags & (abi::MS_ASYNC | abi::MS_SYNC) == abi::MS_ASYNC | abi::MS_SYNC
@@ -21,6 +28,10 @@ impl AddressSpace {
             whole &= area.start <= next;
             if flags & abi::MS_INVALIDATE != 0 && area.vma.flags.contains(VmFlags::LOCKED) {
                 return Err(Errno::EBUSY);
+            }
+            if pages.listens() && area.vma.flags.contains(VmFlags::SHARED) {
+                let (from, to) = (area.start.max(next), area.end.min(end));
+                pages.sync(from, to, area.vma, SyncFlags::from_bits_truncate(flags))?;
             }
             next = area.end;
         }

@@ -2,11 +2,17 @@
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, page_align};
+use crate::pages::{Coming, Pages, Stretches};
 use crate::space::AddressSpace;
 use crate::space::areas::Overlap;
 
 impl AddressSpace {
-    pub(crate) fn do_munmap(&mut self, addr: u64, len: u64) -> Result<u64, Errno> {
+    pub(crate) fn do_munmap<P: Pages + ?Sized>(
+        &mut self,
+        addr: u64,
+        len: u64,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
         let task_size = self.config.task_size;
         if !addr.is_multiple_of(PAGE_SIZE) || addr > task_size || len > task_size - addr {
             return Err(Errno::EINVAL);
@@ -15,7 +21,7 @@ impl AddressSpace {
         if len == 0 {
             return Err(Errno::EINVAL);
         }
-        self.unmap(addr, addr + len)?;
+        self.unmap(addr, addr + len, pages)?;
         Ok(0)
     }
 
@@ -23,22 +29,33 @@ impl AddressSpace {
     ///
     /// # Errors
     /// As [`check_unmap`](Self::check_unmap), and `ENOMEM` when an allocation fails; the map is then unchanged.
-    pub(crate) fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+    pub(crate) fn unmap<P: Pages + ?Sized>(
+        &mut self,
+        start: u64,
+        end: u64,
+        pages: &mut P,
+    ) -> Result<(), Errno> {
         let over = self.areas.overlap(start, end);
-        self.unmap_overlap(start, end, &over)
+        self.unmap_overlap(start, end, &over, pages)
     }
 
     /// As [`unmap`](Self::unmap), of what was found there.
-    pub(crate) fn unmap_overlap(
+    pub(crate) fn unmap_overlap<P: Pages + ?Sized>(
         &mut self,
         start: u64,
         end: u64,
         over: &Overlap,
+        pages: &mut P,
     ) -> Result<(), Errno> {
         self.check_unmap(start, over)?;
+        let gone = Stretches::of(pages, &self.areas, (start, end), over)?;
+        if over.areas > 0 {
+            self.prepare(pages, Coming::Unmap { start, end })?;
+        }
         self.counters.splits += u64::from(over.divided);
         self.guards.remove(start, end)?;
-        self.areas.clear(start, end, over)
+        self.areas.clear(start, end, over)?;
+        self.tell_unmap(pages, &gone)
     }
 
     /// Whether what is in a range from `start` on may be removed: nothing in it is sealed, and one more area is allowed if a hole

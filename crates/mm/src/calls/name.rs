@@ -43,7 +43,7 @@ impl AddressSpace {
         };
         let prefix = match area.vma.backing {
             Backing::Anonymous => "[anon:",
-            Backing::SharedAnonymous { .. } => "[anon_shmem:",
+            Backing::SharedAnonymous(_) => "[anon_shmem:",
             _ => return Err(Errno::EBADF),
         };
         let name = match name {

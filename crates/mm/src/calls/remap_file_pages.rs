@@ -2,16 +2,18 @@
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, VmFlags};
+use crate::pages::Pages;
 use crate::space::AddressSpace;
 
 impl AddressSpace {
-    pub(crate) fn remap_file_pages(
+    pub(crate) fn remap_file_pages<P: Pages + ?Sized>(
         &mut self,
         addr: u64,
         len: u64,
         protection: u64,
         pgoff: u64,
         _flags: u64,
+        pages: &mut P,
     ) -> Result<u64, Errno> {
         if protection != 0 {
             return Err(Errno::EINVAL);
@@ -60,8 +62,8 @@ impl AddressSpace {
         if len > LARGEST || pgoff > (LARGEST - len) >> 12 {
             return Err(Errno::EOVERFLOW);
         }
-        self.map_region(start, end, vma)?;
-        let _ = self.populate(start, end);
+        self.map_region(start, end, vma, pages)?;
+        let _ = self.populate(start, end, pages);
         Ok(0)
     }
 }

@@ -6,17 +6,19 @@ use crate::abi;
 use crate::call::ShmSegment;
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
+use crate::pages::Pages;
 use crate::space::AddressSpace;
 use crate::space::place::Huge;
 use crate::space::vma::{Backing, Policy, Vma, new_object};
 
 impl AddressSpace {
-    pub(crate) fn do_shmat(
+    pub(crate) fn do_shmat<P: Pages + ?Sized>(
         &mut self,
         segment: Option<&Arc<ShmSegment>>,
         addr: u64,
         flags: u64,
         forced: Option<u64>,
+        pages: &mut P,
     ) -> Result<u64, Errno> {
         let segment = segment.ok_or(Errno::EINVAL)?;
         let mut addr = addr;
@@ -82,14 +84,18 @@ impl AddressSpace {
             uffd: None,
             name: None,
         };
-        self.map_region(start, start + len, vma)?;
+        self.map_region(start, start + len, vma, pages)?;
         if area_flags.contains(VmFlags::LOCKED) {
-            let _ = self.populate(start, start + len);
+            let _ = self.populate(start, start + len, pages);
         }
         Ok(start)
     }
 
-    pub(crate) fn do_shmdt(&mut self, addr: u64) -> Result<u64, Errno> {
+    pub(crate) fn do_shmdt<P: Pages + ?Sized>(
+        &mut self,
+        addr: u64,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
         if !addr.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }
@@ -115,7 +121,7 @@ impl AddressSpace {
                 _ if area.vma.shift != shift => continue,
                 _ => wanted = Some((*attachment, limit)),
             }
-            self.unmap(start, end)?;
+            self.unmap(start, end, pages)?;
         }
         let found = wanted.is_some();
         if found { Ok(0) } else { Err(Errno::EINVAL) }

@@ -1,6 +1,7 @@
 //! A shared, counted place on the heap: what `Arc` is, with an allocation that can fail.
 
 use alloc::boxed::Box;
+use core::any::Any;
 use core::fmt;
 use core::marker::PhantomData;
 use core::ops::Deref;
@@ -10,23 +11,23 @@ use core::sync::atomic::{AtomicUsize, Ordering, fence};
 use crate::errno::Errno;
 use crate::heap::boxed::try_box;
 
-struct Inner<T> {
+struct Inner<T: ?Sized> {
     /// How many handles there are. At the largest number it stays: the value is then never dropped.
     handles: AtomicUsize,
     value: T,
 }
 
 /// A handle to a value that is dropped with its last handle, and does not move until then.
-pub(crate) struct Counted<T> {
+pub(crate) struct Counted<T: ?Sized> {
     inner: NonNull<Inner<T>>,
     marker: PhantomData<Inner<T>>,
 }
 
 // SAFETY: handles on several threads give out views of the value (`Sync`), and any of them may be the last, which drops
 // it (`Send`).
-unsafe impl<T: Send + Sync> Send for Counted<T> {}
+unsafe impl<T: Send + Sync + ?Sized> Send for Counted<T> {}
 // SAFETY: as above: a handle can be cloned through a view of it.
-unsafe impl<T: Send + Sync> Sync for Counted<T> {}
+unsafe impl<T: Send + Sync + ?Sized> Sync for Counted<T> {}
 
 impl<T> Counted<T> {
     /// Puts `value` on the heap, with one handle.
@@ -45,18 +46,6 @@ impl<T> Counted<T> {
         })
     }
 
-    fn inner(&self) -> &Inner<T> {
-        // SAFETY: what it points to lives as long as there is a handle, and is only shared.
-        unsafe { self.inner.as_ref() }
-    }
-
-    /// Whether this is the only handle. Then it stays so until it is cloned, and all that was done through others happened
-    /// before.
-    pub(crate) fn is_alone(&self) -> bool {
-        // Acquire: pairs with the release in `drop` of the handle that went last.
-        self.inner().handles.load(Ordering::Acquire) == 1
-    }
-
     /// The value, for a time that the caller keeps.
     ///
     /// # Safety
@@ -70,7 +59,39 @@ impl<T> Counted<T> {
     }
 }
 
-impl<T> Deref for Counted<T> {
+impl Counted<dyn Any + Send + Sync> {
+    /// As [`try_new`](Counted::try_new), without the type.
+    ///
+    /// # Errors
+    /// `ENOMEM` when the allocator has nothing; the value is dropped.
+    pub(crate) fn try_new_any<T: Any + Send + Sync>(value: T) -> Result<Self, Errno> {
+        let inner: Box<Inner<dyn Any + Send + Sync>> = try_box(Inner {
+            handles: AtomicUsize::new(1),
+            value,
+        })?;
+        Ok(Counted {
+            // SAFETY: a box is not null.
+            inner: unsafe { NonNull::new_unchecked(Box::into_raw(inner)) },
+            marker: PhantomData,
+        })
+    }
+}
+
+impl<T: ?Sized> Counted<T> {
+    fn inner(&self) -> &Inner<T> {
+        // SAFETY: what it points to lives as long as there is a handle, and is only shared.
+        unsafe { self.inner.as_ref() }
+    }
+
+    /// Whether this is the only handle. Then it stays so until it is cloned, and all that was done through others happened
+    /// before.
+    pub(crate) fn is_alone(&self) -> bool {
+        // Acquire: pairs with the release in `drop` of the handle that went last.
+        self.inner().handles.load(Ordering::Acquire) == 1
+    }
+}
+
+impl<T: ?Sized> Deref for Counted<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -78,7 +99,7 @@ impl<T> Deref for Counted<T> {
     }
 }
 
-impl<T> Clone for Counted<T> {
+impl<T: ?Sized> Clone for Counted<T> {
     fn clone(&self) -> Self {
         // Relaxed: a new handle comes from one that there is. An error says that the count has reached its end, where it stays.
         let _ = self
@@ -92,7 +113,7 @@ impl<T> Clone for Counted<T> {
     }
 }
 
-impl<T> Drop for Counted<T> {
+impl<T: ?Sized> Drop for Counted<T> {
     fn drop(&mut self) {
         // Release: what was done through this handle comes before the value is dropped, by whichever handle is last.
         let before = self.inner().handles.fetch_update(
@@ -109,7 +130,7 @@ impl<T> Drop for Counted<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Counted<T> {
+impl<T: fmt::Debug + ?Sized> fmt::Debug for Counted<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (**self).fmt(f)
     }

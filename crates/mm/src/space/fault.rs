@@ -2,6 +2,7 @@
 
 use crate::errno::Errno;
 use crate::flags::VmFlags;
+use crate::pages::{NoPages, Pages};
 use crate::space::AddressSpace;
 use crate::space::vma::{AnonVma, Vma};
 
@@ -12,8 +13,22 @@ impl AddressSpace {
     /// `EFAULT` where Linux raises `SIGSEGV`: nothing is mapped there, or the protection forbids the access; growth of a stack that is
     /// not possible likewise.
     pub fn fault(&mut self, address: u64, write: bool) -> Result<(), Errno> {
+        self.fault_with(address, write, &mut NoPages)
+    }
+
+    /// As [`fault`](Self::fault), for the owner of the pages: it is told of a stack that grows. The page itself is its own affair.
+    ///
+    /// # Errors
+    /// As [`fault`](Self::fault).
+    pub fn fault_with<P: Pages + ?Sized>(
+        &mut self,
+        address: u64,
+        write: bool,
+        pages: &mut P,
+    ) -> Result<(), Errno> {
         if self.areas.at(address).is_none() {
-            self.grow_stack(address).map_err(|_| Errno::EFAULT)?;
+            self.grow_stack_with(address, pages)
+                .map_err(|_| Errno::EFAULT)?;
         }
         let area = self.areas.at(address).ok_or(Errno::EFAULT)?;
         let flags = area.vma.flags;
@@ -83,8 +98,14 @@ impl AddressSpace {
     /// writable. Holes are passed over.
     ///
     /// # Errors
-    /// `EFAULT` at an area without access and beyond the end of an object; what lies before has been faulted in.
-    pub(crate) fn populate(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+    /// `EFAULT` at an area without access, at a guard marker and beyond the end of an object, or the owner's of the pages; what lies before
+    /// has been faulted in.
+    pub(crate) fn populate<P: Pages + ?Sized>(
+        &mut self,
+        start: u64,
+        end: u64,
+        pages: &mut P,
+    ) -> Result<(), Errno> {
         let mut next = start;
         while let Some(area) = self.areas.find_in(next, end) {
             let (from, to) = (area.start.max(start), area.end.min(end));
@@ -94,7 +115,7 @@ impl AddressSpace {
                 continue;
             }
             let write = flags.contains(VmFlags::WRITE) && !flags.contains(VmFlags::SHARED);
-            self.fault_in(from, to, write)?;
+            self.fault_in(from, to, write, pages)?;
         }
         Ok(())
     }
@@ -103,7 +124,13 @@ impl AddressSpace {
     ///
     /// # Errors
     /// As [`populate`](Self::populate).
-    pub(crate) fn fault_in(&mut self, start: u64, end: u64, write: bool) -> Result<(), Errno> {
+    pub(crate) fn fault_in<P: Pages + ?Sized>(
+        &mut self,
+        start: u64,
+        end: u64,
+        write: bool,
+        pages: &mut P,
+    ) -> Result<(), Errno> {
         let area = self.areas.at(start).ok_or(Errno::EFAULT)?;
         let flags = area.vma.flags;
         if !flags.intersects(VmFlags::ACCESS)
@@ -117,9 +144,11 @@ impl AddressSpace {
             return Err(Errno::EFAULT);
         }
         let whole = guard.is_none() && area.vma.has_page(end - 1);
+        let upto = area.vma.reach(start, guard.unwrap_or(end));
         if write {
             self.touch(start);
         }
+        self.tell_populate(pages, start, upto, write)?;
         if whole { Ok(()) } else { Err(Errno::EFAULT) }
     }
 }

@@ -85,11 +85,11 @@ pub(crate) fn line<'a>(area: Area<'a>, layout: &Layout) -> MapsLine<'a> {
     let (id, offset) = match &area.vma.backing {
         Backing::File(file) => (file.id, area.page_offset() << 12),
         Backing::Shm { segment, .. } => (segment.file.id, area.page_offset() << 12),
-        Backing::SharedAnonymous { id, .. } => (
+        Backing::SharedAnonymous(object) => (
             FileId {
                 major: 0,
                 minor: 1,
-                inode: *id,
+                inode: object.id(),
             },
             area.page_offset() << 12,
         ),
@@ -119,7 +119,7 @@ pub(crate) fn line<'a>(area: Area<'a>, layout: &Layout) -> MapsLine<'a> {
 fn name<'a>(area: Area<'a>, layout: &Layout) -> &'a str {
     let given = area.vma.name.as_deref();
     match &area.vma.backing {
-        Backing::SharedAnonymous { .. } => given.unwrap_or("/dev/zero (deleted)"),
+        Backing::SharedAnonymous(_) => given.unwrap_or("/dev/zero (deleted)"),
         Backing::File(file) => &file.name,
         Backing::Shm { segment, .. } => &segment.file.name,
         Backing::Special(name) => name,

@@ -32,9 +32,10 @@ use crate::config::{Config, Layout, Limits};
 use crate::errno::Errno;
 use crate::file::File;
 use crate::flags::{PAGE_SIZE, VmFlags};
+use crate::pages::Object;
 use crate::space::areas::{Areas, Overlap, PageCounts};
 use crate::space::guards::Guards;
-use crate::space::vma::{AnonVma, Area, Backing, Policy, Vma, new_object};
+use crate::space::vma::{AnonVma, Area, Backing, Policy, SharedObject, Vma};
 
 /// The memory map of one process.
 ///
@@ -178,10 +179,9 @@ impl AddressSpace {
         let backing = match (seed.name, seed.file) {
             (Some(name), _) => Backing::Special(name),
             (None, Some(file)) => Backing::File(file),
-            (None, None) if anonymous_object => Backing::SharedAnonymous {
-                id: new_object(),
-                pages: u64::MAX,
-            },
+            (None, None) if anonymous_object => {
+                Backing::SharedAnonymous(SharedObject::try_new(u64::MAX, Object::none())?)
+            }
             (None, None) => Backing::Anonymous,
         };
         let anon = seed.touched.then(|| self.new_anon());

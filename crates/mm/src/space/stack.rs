@@ -2,6 +2,7 @@
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, VmFlags};
+use crate::pages::{Coming, NoPages, Pages};
 use crate::space::AddressSpace;
 
 impl AddressSpace {
@@ -10,6 +11,18 @@ impl AddressSpace {
     /// # Errors
     /// `EFAULT` if no area there grows downwards; `ENOMEM` if a limit, the guard gap or another area is in the way.
     pub fn grow_stack(&mut self, address: u64) -> Result<(), Errno> {
+        self.grow_stack_with(address, &mut NoPages)
+    }
+
+    /// As [`grow_stack`](Self::grow_stack), for the owner of the pages: it is told what is mapped now.
+    ///
+    /// # Errors
+    /// As [`grow_stack`](Self::grow_stack), and those of the owner.
+    pub fn grow_stack_with<P: Pages + ?Sized>(
+        &mut self,
+        address: u64,
+        pages: &mut P,
+    ) -> Result<(), Errno> {
         let start = address & PAGE_MASK;
         let area = self.areas.find(start).ok_or(Errno::EFAULT)?;
         if area.start <= start {
@@ -38,12 +51,14 @@ impl AddressSpace {
         {
             return Err(Errno::ENOMEM);
         }
+        self.prepare(pages, Coming::Map { start, end: old })?;
         self.touch(old);
         let vma = match self.areas.at(old) {
             Some(area) => area.vma.try_clone()?,
             None => return Err(Errno::EFAULT),
         };
         let over = self.areas.overlap(start, end);
-        self.areas.put(start, end, &over, vma)
+        self.areas.put(start, end, &over, vma)?;
+        self.tell_map(pages, start, old)
     }
 }

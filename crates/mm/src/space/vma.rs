@@ -15,6 +15,8 @@ use crate::errno::Errno;
 use crate::file::{File, FileKind};
 use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::heap::boxed::try_str;
+use crate::heap::counted::Counted;
+use crate::pages::Object;
 
 /// The attributes of one area. Its range is the key under which the tree holds it and is not stored
 /// again here, so that trimming and merging cannot make the two disagree.
@@ -48,13 +50,8 @@ pub enum Backing {
     Anonymous,
     /// A file.
     File(Arc<File>),
-    /// Shared anonymous memory: every mapping is an object of its own, by this number.
-    SharedAnonymous {
-        /// Number of the object.
-        id: u64,
-        /// Its size in pages, fixed when it was made: accesses beyond fail.
-        pages: u64,
-    },
+    /// Shared anonymous memory: every mapping is an object of its own.
+    SharedAnonymous(SharedObject),
     /// An attached System V segment: counted attachments keep its areas from being absorbed by neighbours.
     Shm {
         /// The segment.
@@ -64,6 +61,56 @@ pub enum Backing {
     },
     /// Installed by the kernel at exec: `[vdso]`, `[vvar]` …
     Special(Arc<str>),
+}
+
+/// A shared anonymous object: counted, and there as long as an area maps it.
+#[derive(Clone)]
+pub struct SharedObject(Counted<Shared>);
+
+struct Shared {
+    id: u64,
+    pages: u64,
+    object: Object,
+}
+
+impl SharedObject {
+    /// A new one of so many pages, with what the owner of the pages keeps with it.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn try_new(pages: u64, object: Object) -> Result<Self, Errno> {
+        let id = new_object();
+        Counted::try_new(Shared { id, pages, object }).map(SharedObject)
+    }
+
+    /// Number of the object: children inherit it, and it is unlike any other in this program.
+    pub fn id(&self) -> u64 {
+        self.0.id
+    }
+
+    /// Its size in pages, fixed when it was made: accesses beyond fail.
+    pub fn pages(&self) -> u64 {
+        self.0.pages
+    }
+
+    /// What the owner of the pages keeps with it.
+    pub fn object(&self) -> &Object {
+        &self.0.object
+    }
+}
+
+impl PartialEq for SharedObject {
+    fn eq(&self, other: &Self) -> bool {
+        self.id() == other.id()
+    }
+}
+
+impl Eq for SharedObject {}
+
+impl fmt::Debug for SharedObject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "object {} of {} pages", self.id(), self.pages())
+    }
 }
 
 /// Identity of an anon_vma: the common ancestor of private pages, by which the kernel finds who maps a page.
@@ -242,12 +289,23 @@ impl Vma {
     /// The object reaches to the page at `address`. Ends of files are not known here.
     pub(crate) fn has_page(&self, address: u64) -> bool {
         match &self.backing {
-            Backing::SharedAnonymous { pages, .. } => self.page_offset(address) < *pages,
+            Backing::SharedAnonymous(object) => self.page_offset(address) < object.pages(),
             Backing::Shm { segment, .. } => {
                 self.page_offset(address) < segment.size.div_ceil(PAGE_SIZE)
             }
             _ => true,
         }
+    }
+
+    /// How much of `[start, end)`, whose first page is there, the object reaches to: the end of that.
+    pub(crate) fn reach(&self, start: u64, end: u64) -> u64 {
+        let pages = match &self.backing {
+            Backing::SharedAnonymous(object) => object.pages(),
+            Backing::Shm { segment, .. } => segment.size.div_ceil(PAGE_SIZE),
+            _ => return end,
+        };
+        let left = pages.saturating_sub(self.page_offset(start));
+        end.min(start.saturating_add(left.saturating_mul(PAGE_SIZE)))
     }
 
     /// Writes go to private copies, so that a write fault gives the area an anon_vma.
@@ -291,9 +349,7 @@ impl Backing {
             (Backing::File(a), Backing::File(b)) => {
                 Arc::ptr_eq(a, b) || (a.id == b.id && a.description == b.description)
             }
-            (Backing::SharedAnonymous { id: a, .. }, Backing::SharedAnonymous { id: b, .. }) => {
-                a == b
-            }
+            (Backing::SharedAnonymous(a), Backing::SharedAnonymous(b)) => a == b,
             (Backing::Shm { attachment: a, .. }, Backing::Shm { attachment: b, .. }) => a == b,
             _ => false,
         }

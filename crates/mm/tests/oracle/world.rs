@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::{Arc, OnceLock};
 
 use samara_mm::{
-    AddressSpace, Capabilities, Config, Facts, File, FileId, FileKind, Layout, Limits, MapsLine,
-    SeedVma, SharedMap, ShmSegment, VmFlags,
+    AddressSpace, Capabilities, Config, File, FileId, FileKind, Layout, Limits, MapsLine, Object,
+    Pages, SeedVma, SharedMap, ShmSegment, VmFlags,
 };
 
 use crate::generate::{ARENA, PAGE};
@@ -33,9 +33,9 @@ pub(crate) enum Way {
 }
 
 /// The pages of the arena before a call.
-struct Pages(Option<u64>);
+struct Written(Option<u64>);
 
-impl Facts for Pages {
+impl Pages for Written {
     fn written(&mut self, start: u64, end: u64) -> bool {
         let bits = self.0.unwrap_or(0);
         (0..64).any(|page| bits >> page & 1 != 0 && (start..end).contains(&(ARENA + page * PAGE)))
@@ -43,6 +43,10 @@ impl Facts for Pages {
 
     fn informed(&self) -> bool {
         self.0.is_some()
+    }
+
+    fn listens(&self) -> bool {
+        false
     }
 }
 
@@ -74,6 +78,7 @@ fn file(
         noexec: kind == FileKind::Unmappable,
         kind,
         seals: 0,
+        object: Object::none(),
     })
 }
 
@@ -140,6 +145,7 @@ fn objects() -> Objects {
                         noexec: false,
                         kind: FileKind::Shmem,
                         seals: 0,
+                        object: Object::none(),
                     }),
                     size: size as u64,
                 }),
@@ -339,6 +345,7 @@ fn seed(objects: &mut Objects, pid: i32) -> AddressSpace {
                 noexec: false,
                 kind: FileKind::Regular,
                 seals: 0,
+                object: Object::none(),
             })
         });
         let prot = area
@@ -449,7 +456,7 @@ impl World {
     }
 
     fn step(&self, space: &mut AddressSpace, op: &Op, kernel: &Step, bits: Option<u64>) -> i64 {
-        let mut facts = Pages(bits);
+        let mut facts = Written(bits);
         let facts = &mut facts;
         let result = match *op {
             Op::Write { addr } | Op::Read { addr } if bits.is_some() => {

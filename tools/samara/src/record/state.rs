@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use samara_mm::{
-    Capabilities, Config, File, FileId, FileKind, Layout, Limits, Overcommit, SeedVma, VmFlags,
+    Capabilities, Config, File, FileId, FileKind, Layout, Limits, Object, Overcommit, SeedVma,
+    VmFlags,
 };
 
 use super::fields::{Fields, put, put_text};
@@ -57,6 +58,7 @@ pub(super) fn file(fields: &mut Fields<'_>) -> Option<File> {
             }
         },
         seals: fields.small()?,
+        object: Object::none(),
         description: fields.number()?,
     })
 }

@@ -9,7 +9,7 @@ use std::fs;
 use std::io::{self, Write};
 use std::sync::Arc;
 
-use samara_mm::{File, FileArg, FileId, FileKind, ShmSegment};
+use samara_mm::{File, FileArg, FileId, FileKind, Object, ShmSegment};
 
 use super::ptrace::Tid;
 
@@ -130,6 +130,7 @@ impl Files {
             } else {
                 0
             },
+            object: Object::none(),
         });
         let file = match self.known.get_mut(&key) {
             Some(known) if *known.file == *file => Arc::clone(&known.file),
@@ -269,6 +270,7 @@ pub(crate) fn segment(identifier: i64) -> Option<Arc<ShmSegment>> {
             noexec: false,
             kind: FileKind::Shmem,
             seals: 0,
+            object: Object::none(),
             description: 0,
         };
         return Some(Arc::new(ShmSegment {

@@ -1,6 +1,6 @@
 //! Ranges of pages that were looked at before a call, and whether they held anonymous memory.
 
-use samara_mm::{AddressSpace, Call, Facts};
+use samara_mm::{AddressSpace, Call, Pages};
 
 use super::facts::Pagemap;
 
@@ -87,7 +87,15 @@ pub(crate) struct Known<'a> {
     pub(crate) missed: Vec<(u64, u64)>,
 }
 
-impl Facts for Known<'_> {
+impl Pages for Known<'_> {
+    fn informed(&self) -> bool {
+        true
+    }
+
+    fn listens(&self) -> bool {
+        false
+    }
+
     fn written(&mut self, start: u64, end: u64) -> bool {
         let sampled = self
             .samples

@@ -6,7 +6,8 @@ use std::io;
 use std::sync::Arc;
 
 use samara_mm::{
-    Capabilities, Config, File, FileId, FileKind, Layout, Limits, Overcommit, SeedVma, VmFlags,
+    Capabilities, Config, File, FileId, FileKind, Layout, Limits, Object, Overcommit, SeedVma,
+    VmFlags,
 };
 
 use crate::maps::{Area, Map};
@@ -164,6 +165,7 @@ pub(crate) fn seed(
                     noexec: false,
                     kind: kind(&name),
                     seals: 0,
+                    object: Object::none(),
                     description,
                 })
             }))

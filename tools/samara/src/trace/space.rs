@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::io;
 
-use samara_mm::{Call, Facts, FileArg, FileId, Limits, NoFacts, VmFlags};
+use samara_mm::{Call, FileArg, FileId, Limits, NoPages, Pages, VmFlags};
 
 use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Place, Verdict};
@@ -235,8 +235,8 @@ impl Space {
         // Where the kernel drew the place by lot, nobody could look at the pages around it before. Elsewhere the engine need not
         // ask again if there was nothing.
         let nothing_new = evidence.before.is_empty() && !placed_at_random(&call, returned);
-        let facts_or_none: &mut dyn Facts = if nothing_new {
-            &mut NoFacts
+        let facts_or_none: &mut dyn Pages = if nothing_new {
+            &mut NoPages
         } else {
             &mut facts
         };

@@ -1,0 +1,187 @@
+//! How calls tell the owner of the pages: with the attributes that areas have now, and of what was mapped.
+
+use alloc::vec::Vec;
+
+use crate::errno::Errno;
+use crate::pages::{Coming, Discard, Pages};
+use crate::space::AddressSpace;
+use crate::space::areas::{Areas, Overlap};
+
+/// The stretches of a range that are mapped, each without a hole: noted before they go, told when they have gone.
+#[derive(Debug, Default)]
+pub(crate) struct Stretches {
+    first: Option<(u64, u64)>,
+    more: Vec<(u64, u64)>,
+}
+
+impl Stretches {
+    /// Those of `[start, end)`, in which `over` is. None for an owner that does not listen.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    #[inline(always)]
+    pub(crate) fn of<P: Pages + ?Sized>(
+        pages: &P,
+        areas: &Areas,
+        (start, end): (u64, u64),
+        over: &Overlap,
+    ) -> Result<Self, Errno> {
+        if over.areas == 0 || !pages.listens() {
+            return Ok(Self::default());
+        }
+        if over.pages.total == (end - start) >> 12 {
+            return Ok(Stretches {
+                first: Some((start, end)),
+                more: Vec::new(),
+            });
+        }
+        Self::with_holes(areas, start, end)
+    }
+
+    fn with_holes(areas: &Areas, start: u64, end: u64) -> Result<Self, Errno> {
+        let mut all = Self::default();
+        let mut last: Option<(u64, u64)> = None;
+        let mut next = start;
+        while let Some(area) = areas.find_in(next, end) {
+            let (from, to) = (area.start.max(start), area.end.min(end));
+            next = area.end;
+            last = match last {
+                Some((first, upto)) if upto == from => Some((first, to)),
+                Some(stretch) => {
+                    all.push(stretch)?;
+                    Some((from, to))
+                }
+                None => Some((from, to)),
+            };
+        }
+        if let Some(stretch) = last {
+            all.push(stretch)?;
+        }
+        Ok(all)
+    }
+
+    fn push(&mut self, stretch: (u64, u64)) -> Result<(), Errno> {
+        if self.first.is_none() {
+            self.first = Some(stretch);
+            return Ok(());
+        }
+        self.more.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        self.more.push(stretch);
+        Ok(())
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.first.into_iter().chain(self.more.iter().copied())
+    }
+}
+
+impl AddressSpace {
+    /// Before the map changes.
+    #[inline(always)]
+    pub(crate) fn prepare<P: Pages + ?Sized>(
+        &mut self,
+        pages: &mut P,
+        coming: Coming,
+    ) -> Result<(), Errno> {
+        if pages.listens() {
+            pages.prepare(coming)?;
+        }
+        Ok(())
+    }
+
+    /// `[start, end)`, which lies in one area, is mapped now.
+    #[inline(always)]
+    pub(crate) fn tell_map<P: Pages + ?Sized>(
+        &mut self,
+        pages: &mut P,
+        start: u64,
+        end: u64,
+    ) -> Result<(), Errno> {
+        if pages.listens()
+            && let Some(area) = self.areas.at(start)
+        {
+            pages.map(start, end, area.vma)?;
+        }
+        Ok(())
+    }
+
+    /// These stretches are mapped no more.
+    #[inline(always)]
+    pub(crate) fn tell_unmap<P: Pages + ?Sized>(
+        &mut self,
+        pages: &mut P,
+        gone: &Stretches,
+    ) -> Result<(), Errno> {
+        if pages.listens() {
+            for (start, end) in gone.iter() {
+                pages.unmap(start, end)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// `[start, end)`, which lies in one area, has another protection now.
+    #[inline(always)]
+    pub(crate) fn tell_protect<P: Pages + ?Sized>(
+        &mut self,
+        pages: &mut P,
+        start: u64,
+        end: u64,
+    ) -> Result<(), Errno> {
+        if pages.listens()
+            && let Some(area) = self.areas.at(start)
+        {
+            pages.protect(start, end, area.vma)?;
+        }
+        Ok(())
+    }
+
+    /// What was at `from` is at `to` now.
+    #[inline(always)]
+    pub(crate) fn tell_relocate<P: Pages + ?Sized>(
+        &mut self,
+        pages: &mut P,
+        from: u64,
+        to: u64,
+        len: u64,
+    ) -> Result<(), Errno> {
+        if pages.listens() {
+            pages.relocate(from, to, len)?;
+        }
+        Ok(())
+    }
+
+    /// The pages of `[start, end)`, which lies in one area, are given up.
+    #[inline(always)]
+    pub(crate) fn tell_discard<P: Pages + ?Sized>(
+        &mut self,
+        pages: &mut P,
+        start: u64,
+        end: u64,
+        how: Discard,
+    ) -> Result<(), Errno> {
+        if pages.listens()
+            && let Some(area) = self.areas.at(start)
+        {
+            pages.discard(start, end, area.vma, how)?;
+        }
+        Ok(())
+    }
+
+    /// Pages of `[start, end)`, which lies in one area, are to be there.
+    #[inline(always)]
+    pub(crate) fn tell_populate<P: Pages + ?Sized>(
+        &mut self,
+        pages: &mut P,
+        start: u64,
+        end: u64,
+        write: bool,
+    ) -> Result<(), Errno> {
+        if pages.listens()
+            && let Some(area) = self.areas.at(start)
+        {
+            pages.populate(start, end, area.vma, write)?;
+        }
+        Ok(())
+    }
+}
