@@ -80,23 +80,38 @@ impl<P: Platform> Process<P> {
         self.with_page(addr, Access::WRITE, |at| op(unsafe { at.cast().as_ref() }))
     }
 
-    /// Calls `use_it` with where the byte at `addr` is, once the access would succeed there.
+    /// Calls `use_it` with where the byte at `addr` is, when the access succeeds there.
     fn with_page<R>(
         &self,
         addr: u64,
         access: Access,
         use_it: impl FnOnce(NonNull<u8>) -> R,
     ) -> Result<R, Fault> {
+        let need = if access.contains(Access::WRITE) {
+            Attrs::WRITE
+        } else {
+            Attrs::READ
+        };
+        let mm = &*self.mm;
+        let physical = mm.machine.physical();
+        let mut once = Some(use_it);
         loop {
-            {
-                let space = self.mm.space.read();
-                if self.mm.permits(&space, addr, access).is_ok()
-                    && let Some(page) = self.mm.pin(addr, access)
-                {
-                    return Ok(use_it(page.at()));
-                }
+            // Keys forbid what tables allow. Without them, tables say all.
+            if mm.keys() {
+                mm.permits(&mm.space.read(), addr, access)?;
             }
-            self.fault(addr, access)?;
+            let found = mm.tables.access(addr, need, |phys| {
+                let page = physical.to_virt(phys & !(PAGE - 1));
+                // SAFETY: within the frame.
+                let at = unsafe { page.add((phys % PAGE) as usize) };
+                once.take().map(|use_it| use_it(at))
+            });
+            match found {
+                Ok(Some(result)) => return Ok(result),
+                // It runs once.
+                Ok(None) => return Err(Fault::NoMemory),
+                Err(_) => self.fault(addr, access)?,
+            }
         }
     }
 }
@@ -108,44 +123,17 @@ fn piece(addr: u64, done: usize, len: usize) -> Option<(u64, usize)> {
     Some((at, in_page.min(len - done)))
 }
 
-/// A page of a program that stays while this is held, together with the address space's lock.
-pub(super) struct Pinned<'a, P: Platform> {
-    mm: &'a Mm<P>,
-    phys: u64,
-}
-
-impl<P: Platform> Pinned<'_, P> {
-    /// Where the byte is.
-    fn at(&self) -> NonNull<u8> {
-        let physical = self.mm.machine.physical();
-        let page = physical.to_virt(self.phys & !(PAGE - 1));
-        // SAFETY: within the frame.
-        unsafe { page.add((self.phys % PAGE) as usize) }
-    }
-}
-
 impl<P: Platform> Mm<P> {
-    /// The page at `addr`, if the access succeeds there without a fault.
-    fn pin(&self, addr: u64, access: Access) -> Option<Pinned<'_, P>> {
-        let (phys, attrs) = self.tables.translate(addr)?;
-        if access.contains(Access::WRITE) && !attrs.contains(Attrs::WRITE)
-            || access.contains(Access::EXEC) && !attrs.contains(Attrs::EXEC)
-        {
-            return None;
-        }
-        Some(Pinned { mm: self, phys })
+    /// Whether protection keys are in use.
+    fn keys(&self) -> bool {
+        self.space.read().config.pkeys
     }
 
     /// Whether the map, as far as it alone tells, allows an access.
     ///
     /// # Errors
     /// The signal.
-    pub(super) fn permits(
-        &self,
-        space: &AddressSpace,
-        addr: u64,
-        access: Access,
-    ) -> Result<(), Fault> {
+    fn permits(&self, space: &AddressSpace, addr: u64, access: Access) -> Result<(), Fault> {
         let area = space.areas.at(addr).ok_or(Fault::MAPERR)?;
         super::fault::permits(space, area.vma.flags, access)
     }

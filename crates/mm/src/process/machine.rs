@@ -5,12 +5,13 @@ use core::fmt;
 use core::sync::atomic::{AtomicU32, Ordering};
 
 use lock_api::Mutex;
-use samara_paging::{Asid, Kind, Memory, Physical};
+use samara_paging::{Asid, Memory, Physical};
 
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
+use crate::space::vma::new_object;
 
 /// Physical memory, the pages of files, and the processes that use them: a handle, which can be cloned. What it stands for lives as long as
 /// a handle or a process does.
@@ -19,6 +20,8 @@ pub struct Machine<P: Platform> {
 }
 
 struct Inner<P: Platform> {
+    /// Unlike that of any other machine.
+    number: u64,
     physical: Physical<P::Backing, P::Reclaim>,
     tlb: P::Tlb,
     /// Every process, by its number, upwards.
@@ -47,6 +50,7 @@ impl<P: Platform> Machine<P> {
     /// `ENOMEM`.
     pub fn new(physical: Physical<P::Backing, P::Reclaim>, tlb: P::Tlb) -> Result<Self, Errno> {
         let inner = Inner {
+            number: new_object(),
             physical,
             tlb,
             processes: Mutex::new(Vec::new()),
@@ -55,6 +59,10 @@ impl<P: Platform> Machine<P> {
         Ok(Machine {
             inner: Counted::try_new(inner)?,
         })
+    }
+
+    pub(super) fn number(&self) -> u64 {
+        self.inner.number
     }
 
     /// The memory itself.
@@ -70,21 +78,14 @@ impl<P: Platform> Machine<P> {
     /// How many frames are used for what. Linear in the frames.
     pub fn stats(&self) -> MachineStats {
         let physical = self.physical();
-        let frames = physical.frames();
-        let mut stats = MachineStats {
+        let census = physical.frames().census();
+        MachineStats {
             tables: physical.table_frames() as u64,
+            anon: census.anon,
+            // Without the page of zeroes.
+            file: census.file.saturating_sub(1),
             shared_tables: physical.shared_tables() as u64,
-            ..MachineStats::default()
-        };
-        for i in 0..frames.count() {
-            let phys = frames.base() + i * samara_paging::PAGE_SIZE;
-            match frames.info(phys).map(|info| info.kind) {
-                Some(Kind::Anon) => stats.anon += 1,
-                Some(Kind::File) if phys != physical.zero_page() => stats.file += 1,
-                _ => {}
-            }
         }
-        stats
     }
 
     /// A number for a process, which invalidations are told with: they count up, and begin anew after 2^32 of them.

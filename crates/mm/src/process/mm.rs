@@ -1,6 +1,7 @@
 //! A process: its map and its tables.
 
 use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering};
 
 use lock_api::RwLock;
 use samara_paging::{Asid, PageTables};
@@ -10,6 +11,7 @@ use crate::config::{Config, Layout, Limits};
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
 use crate::process::machine::Machine;
+use crate::process::owner::Owner;
 use crate::process::platform::Platform;
 use crate::space::AddressSpace;
 
@@ -18,15 +20,30 @@ pub(super) type Tables<P> = PageTables<<P as Platform>::Format, Machine<P>>;
 
 /// What a process is made of. Others reach it through the machine's list, as long as it has not gone.
 pub(super) struct Mm<P: Platform> {
-    pub(super) machine: Machine<P>,
-    pub(super) space: RwLock<P::RwLock, AddressSpace>,
+    // Dropped in this order: pages leave the tables before their files are given up.
     pub(super) tables: Tables<P>,
+    pub(super) space: RwLock<P::RwLock, AddressSpace>,
+    pub(super) machine: Machine<P>,
+    /// Whether there may ever have been a huge page or a shared table: else nothing reaches across the ends of a range.
+    divisible: AtomicBool,
 }
 
 impl<P: Platform> Mm<P> {
     /// Its number among the processes of its machine.
     pub(super) fn number(&self) -> Asid {
         self.tables.asid()
+    }
+
+    /// Whether a huge page or a shared table may reach across the ends of a range.
+    pub(super) fn divisible(&self) -> bool {
+        // Relaxed: set with the address space locked, and asked by calls, which lock it for writing.
+        self.divisible.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set_divisible(&self) {
+        if !self.divisible() {
+            self.divisible.store(true, Ordering::Relaxed);
+        }
     }
 }
 
@@ -60,9 +77,10 @@ impl<P: Platform> Process<P> {
         let tables =
             PageTables::new(machine.clone(), machine.next_number()).map_err(|_| Errno::ENOMEM)?;
         let mm = Counted::try_new(Mm {
-            machine: machine.clone(),
-            space: RwLock::new(space),
             tables,
+            space: RwLock::new(space),
+            machine: machine.clone(),
+            divisible: AtomicBool::new(false),
         })?;
         machine.enter(&mm)?;
         Ok(Process { mm })
@@ -83,7 +101,9 @@ impl<P: Platform> Process<P> {
     /// # Errors
     /// Linux's, as [`AddressSpace::perform`].
     pub fn perform(&self, call: &Call) -> Result<u64, Errno> {
-        self.mm.space.write().perform(call)
+        let mut owner = Owner::new(&self.mm);
+        let result = self.mm.space.write().perform_with(call, &mut owner);
+        owner.finish().and(result)
     }
 }
 

@@ -55,12 +55,17 @@ mod access;
 mod bytes;
 mod check;
 mod fault;
+mod file;
+mod fork;
 mod look;
 mod machine;
 mod mm;
+mod owner;
 mod platform;
 mod signal;
 
+pub use file::{Inode, PAGE_BYTES, PageSource};
+pub use fork::ForkMode;
 pub use look::PageStatus;
 pub use machine::{Machine, MachineStats};
 pub use mm::Process;

@@ -3,4 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod anon;
+mod calls;
+mod file;
+mod fork;
 mod world;

@@ -1,8 +1,10 @@
 //! A machine on the heap, and processes with few mappings.
 
+use std::sync::{Arc, Mutex};
+
 use samara_mm::abi::{MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE};
-use samara_mm::process::{Machine, Platform, Process};
-use samara_mm::{Call, Config, FileArg, Layout, Limits};
+use samara_mm::process::{Inode, Machine, PAGE_BYTES, PageSource, Platform, Process};
+use samara_mm::{Call, Config, Errno, File, FileArg, FileId, FileKind, Layout, Limits};
 use samara_paging::{Arena, Grace, HeapBytes, Physical, format::X86_64};
 
 pub(crate) const PAGE: u64 = 4096;
@@ -51,4 +53,109 @@ pub(crate) fn free_frames(machine: &Machine<Hosted>) -> u64 {
 pub(crate) fn byte(process: &Process<Hosted>, addr: u64) -> Option<u8> {
     let mut byte = [0];
     (process.copy_out(addr, &mut byte) == 1).then_some(byte[0])
+}
+
+/// A file in memory, of so many bytes.
+pub(crate) struct Disk {
+    pub(crate) bytes: Mutex<Vec<u8>>,
+    pub(crate) memory: bool,
+    /// Pages read and written.
+    pub(crate) reads: Mutex<Vec<u64>>,
+    pub(crate) writes: Mutex<Vec<u64>>,
+}
+
+impl Disk {
+    /// Byte `i` of page `n` is `n + 1`.
+    pub(crate) fn new(size: usize, memory: bool) -> Arc<Self> {
+        Arc::new(Disk {
+            bytes: Mutex::new((0..size).map(|i| (i / 4096 + 1) as u8).collect()),
+            memory,
+            reads: Mutex::default(),
+            writes: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn resize(&self, size: usize) {
+        self.bytes.lock().unwrap().resize(size, 0);
+    }
+}
+
+/// What a machine sees of it.
+pub(crate) struct Source(pub(crate) Arc<Disk>);
+
+impl PageSource for Source {
+    fn read_page(&self, page: u64, into: &mut [u8; PAGE_BYTES]) -> Result<(), Errno> {
+        self.0.reads.lock().unwrap().push(page);
+        let bytes = self.0.bytes.lock().unwrap();
+        let start = (page * PAGE) as usize;
+        let end = bytes.len().min(start + PAGE_BYTES);
+        into[..end - start].copy_from_slice(&bytes[start..end]);
+        Ok(())
+    }
+
+    fn write_page(&self, page: u64, from: &[u8; PAGE_BYTES]) -> Result<(), Errno> {
+        self.0.writes.lock().unwrap().push(page);
+        let mut bytes = self.0.bytes.lock().unwrap();
+        let start = (page * PAGE) as usize;
+        let end = bytes.len().min(start + PAGE_BYTES);
+        bytes[start..end].copy_from_slice(&from[..end - start]);
+        Ok(())
+    }
+
+    fn punch(&self, start: u64, end: u64) -> Result<(), Errno> {
+        let mut bytes = self.0.bytes.lock().unwrap();
+        let end = bytes.len().min(end as usize);
+        bytes[start as usize..end].fill(0);
+        Ok(())
+    }
+
+    fn size(&self) -> u64 {
+        self.0.bytes.lock().unwrap().len() as u64
+    }
+
+    fn is_memory(&self) -> bool {
+        self.0.memory
+    }
+}
+
+/// A file, open for reading and writing.
+pub(crate) fn open(disk: &Arc<Disk>) -> Arc<File> {
+    Arc::new(File {
+        id: FileId {
+            major: 1,
+            minor: 2,
+            inode: 3,
+        },
+        description: 0,
+        name: "/file".into(),
+        readable: true,
+        writable: true,
+        noexec: false,
+        kind: if disk.memory {
+            FileKind::Shmem
+        } else {
+            FileKind::Unaligned
+        },
+        seals: 0,
+        object: Inode::object(Source(disk.clone())).unwrap(),
+    })
+}
+
+/// Pages of a file at a fixed place.
+pub(crate) fn mapping(
+    file: &Arc<File>,
+    addr: u64,
+    page: u64,
+    pages: u64,
+    prot: u64,
+    flags: u64,
+) -> Call {
+    Call::Mmap {
+        addr,
+        len: pages * PAGE,
+        prot,
+        flags: flags | MAP_FIXED,
+        file: FileArg::File(file.clone()),
+        offset: page * PAGE,
+    }
 }

@@ -73,6 +73,7 @@ impl<P: Platform> Mm<P> {
         }
         let (source, attrs) = (Source::Owned(block), written(vma.flags));
         let tlb = self.machine.tlb();
+        self.set_divisible();
         let mapped = self.tables.map(start, PageSize::Large, source, attrs, tlb);
         if mapped.is_err() {
             physical.put_block(block, HUGE_ORDER);
@@ -86,10 +87,6 @@ impl<P: Platform> Mm<P> {
         let Entry::Page { attrs, size, phys } = self.tables.entry(page) else {
             return Ok(Step::Again);
         };
-        if size != PageSize::Small {
-            self.tables.split(page, PageSize::Small, tlb)?;
-            return Ok(Step::Again);
-        }
         let zero = attrs.contains(Attrs::SPECIAL);
         if !zero {
             match self.tables.write_alone(page, phys, tlb) {
@@ -99,15 +96,28 @@ impl<P: Platform> Mm<P> {
                 Err(error) => return Err(error.into()),
             }
         }
+        if size != PageSize::Small {
+            match self.tables.split(page, PageSize::Small, tlb) {
+                Ok(()) | Err(Error::NotMapped) => return Ok(Step::Again),
+                Err(error) => return Err(error.into()),
+            }
+        }
         let physical = self.machine.physical();
         let frame = self.new_frame()?;
         let to = physical.to_virt(frame.phys);
-        // SAFETY: a new frame; the old one is mapped here, and its bytes are programs', changed by atomic stores.
-        unsafe {
-            if zero {
-                bytes::clear_page(to);
-            } else {
-                bytes::copy_page(physical.to_virt(phys), to);
+        if zero {
+            // SAFETY: a new frame.
+            unsafe { bytes::clear_page(to) };
+        } else {
+            let Ok(old) = self.tables.pin(page, Attrs::empty()) else {
+                return Ok(Step::Again);
+            };
+            // SAFETY: a new frame; the old one is held, and its bytes are programs', changed by atomic stores.
+            unsafe { bytes::copy_page(physical.to_virt(old.phys()), to) };
+            let same = old.phys() == phys;
+            old.put(physical);
+            if !same {
+                return Ok(Step::Again);
             }
         }
         let (source, attrs) = (Source::Owned(frame.phys), written(vma.flags));

@@ -5,8 +5,11 @@
 //! gets its owner of private pages), the fault begins anew with the lock held for writing.
 
 mod anon;
+mod file;
 
 use samara_paging::{Attrs, Change, Entry, Write};
+
+pub(super) use file::is_memory;
 
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags};
 use crate::process::mm::{Mm, Process};
@@ -93,15 +96,43 @@ impl<P: Platform> Mm<P> {
                 Err(Fault::MAPERR)
             };
         };
+        permits(space, area.vma.flags, access)?;
+        if space.guards.first_in(page, page + PAGE_SIZE).is_some() {
+            return Err(Fault::MAPERR);
+        }
+        self.settle(&area, page, access)
+    }
+
+    /// Faults a page in, as an access would; the area allows it, and no guard is there.
+    ///
+    /// # Errors
+    /// As [`Process::fault`].
+    pub(super) fn fault_in(&self, area: &Area<'_>, page: u64, write: bool) -> Result<(), Fault> {
+        let access = if write { Access::WRITE } else { Access::READ };
+        loop {
+            match self.settle(area, page, access)? {
+                Step::Done => return Ok(()),
+                Step::Again => {}
+                // Whoever asks has given the area its owner.
+                Step::Exclusive => return Err(Fault::NoMemory),
+            }
+        }
+    }
+
+    /// The next step towards an access that the area allows.
+    fn settle(&self, area: &Area<'_>, page: u64, access: Access) -> Result<Step, Fault> {
         let vma = area.vma;
-        permits(space, vma.flags, access)?;
         let write = access.contains(Access::WRITE);
+        if write && vma.is_private() && vma.anon().is_none() {
+            return Ok(Step::Exclusive);
+        }
         match self.tables.entry(page) {
-            Entry::Page { attrs, .. } if write && !attrs.contains(Attrs::WRITE) => {
-                if vma.is_private() && vma.anon().is_none() {
-                    return Ok(Step::Exclusive);
+            Entry::Page { attrs, phys, .. } if write && !attrs.contains(Attrs::WRITE) => {
+                if vma.is_private() {
+                    self.copy_on_write(vma, page)
+                } else {
+                    self.write_shared(vma, page, phys)
                 }
-                self.write_protected(space, &area, page)
             }
             Entry::Page { attrs, .. }
                 if access.contains(Access::EXEC) && !attrs.contains(Attrs::EXEC) =>
@@ -113,40 +144,11 @@ impl<P: Platform> Mm<P> {
             }
             Entry::Page { attrs, .. } if !attrs.intersects(Attrs::ACCESS) => self.renew(vma, page),
             Entry::Page { .. } => Ok(Step::Done),
-            Entry::Empty | Entry::Marker(_) => {
-                if space.guards.first_in(page, page + PAGE_SIZE).is_some() {
-                    return Err(Fault::MAPERR);
-                }
-                if write && vma.is_private() && vma.anon().is_none() {
-                    return Ok(Step::Exclusive);
-                }
-                self.missing(space, &area, page, write)
+            Entry::Empty | Entry::Marker(_) if vma.is_anonymous() => {
+                self.missing_anon(area, page, write)
             }
+            Entry::Empty | Entry::Marker(_) => self.missing_file(area, page, write),
         }
-    }
-
-    /// Nothing is mapped at `page`.
-    fn missing(
-        &self,
-        _space: &AddressSpace,
-        area: &Area<'_>,
-        page: u64,
-        write: bool,
-    ) -> Result<Step, Fault> {
-        if area.vma.is_anonymous() {
-            return self.missing_anon(area, page, write);
-        }
-        Err(Fault::ADRERR)
-    }
-
-    /// A page is mapped, and must not be written yet.
-    fn write_protected(
-        &self,
-        _space: &AddressSpace,
-        area: &Area<'_>,
-        page: u64,
-    ) -> Result<Step, Fault> {
-        self.copy_on_write(area.vma, page)
     }
 
     /// The page allows less than its area does, other than writing.

@@ -1,0 +1,110 @@
+//! Pages of files and of shared objects.
+
+use samara_paging::{Attrs, Error, Source};
+
+use super::{Step, readable, written};
+use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
+use crate::process::bytes;
+use crate::process::file::Inode;
+use crate::process::mm::Mm;
+use crate::process::platform::Platform;
+use crate::process::signal::Fault;
+use crate::space::vma::{Area, Vma};
+
+/// A read fault maps what is in memory of so many bytes around it, as Linux does by default.
+const AROUND: u64 = 16 * PAGE_SIZE;
+
+impl<P: Platform> Mm<P> {
+    /// Nothing is mapped at `page` of an area that maps a file.
+    pub(super) fn missing_file(
+        &self,
+        area: &Area<'_>,
+        page: u64,
+        write: bool,
+    ) -> Result<Step, Fault> {
+        let vma = area.vma;
+        let inode = Inode::of(vma).ok_or(Fault::ADRERR)?;
+        if !vma.has_page(page) {
+            return Err(Fault::ADRERR);
+        }
+        let number = vma.page_offset(page);
+        let cache = inode.cache(&self.machine).map_err(|_| Fault::NoMemory)?;
+        if write && vma.is_private() {
+            let frame = self.new_frame()?;
+            let (_pages, phys) = cache.page(inode, number)?;
+            let physical = self.machine.physical();
+            // SAFETY: the cache keeps the one frame while it is locked, and the other is new.
+            unsafe { bytes::copy_page(physical.to_virt(phys), physical.to_virt(frame.phys)) };
+            // With the cache locked: a page that is cut off later is found here.
+            return self.map_new(page, frame, written(vma.flags));
+        }
+        let (mut pages, phys) = cache.page(inode, number)?;
+        if write {
+            if !inode.source().is_memory() {
+                pages.set_dirty(number);
+            }
+            return self.map(page, Source::Counted(phys), written(vma.flags));
+        }
+        let mut attrs = readable(vma.flags);
+        if writable_at_once(vma, inode) {
+            attrs |= Attrs::WRITE;
+        }
+        let (from, to) = around(area, page);
+        let tlb = self.machine.tlb();
+        let end = inode.pages();
+        self.tables.fill(from..to, attrs, tlb, |addr| {
+            let number = vma.page_offset(addr);
+            let phys = if number < end {
+                pages.get(number)
+            } else {
+                None
+            };
+            Ok(phys.map(Source::Counted))
+        })?;
+        Ok(Step::Again)
+    }
+
+    /// The first write to a page of a shared mapping since it was mapped or written back.
+    pub(super) fn write_shared(&self, vma: &Vma, page: u64, phys: u64) -> Result<Step, Fault> {
+        let inode = Inode::of(vma).ok_or(Fault::ADRERR)?;
+        let cache = inode.cache(&self.machine).map_err(|_| Fault::NoMemory)?;
+        let number = vma.page_offset(page);
+        let tlb = self.machine.tlb();
+        let mut pages = cache.lock();
+        if pages.get(number) != Some(phys) {
+            // Cut off from the file, and about to be unmapped: not to be written any more.
+            drop(pages);
+            self.tables.unmap(page..page + PAGE_SIZE, tlb)?;
+            return Ok(Step::Again);
+        }
+        if !inode.source().is_memory() {
+            pages.set_dirty(number);
+        }
+        let add = Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED | Attrs::SOFT_DIRTY;
+        match self.tables.allow(page, phys, add, tlb) {
+            Ok(()) => Ok(Step::Done),
+            Err(Error::NotMapped) => Ok(Step::Again),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Writes to a shared mapping of memory need not be noted.
+fn writable_at_once(vma: &Vma, inode: &Inode) -> bool {
+    vma.flags.contains(VmFlags::SHARED | VmFlags::WRITE) && inode.source().is_memory()
+}
+
+/// Whether the pages of a shared area may become writable without a fault.
+pub(in crate::process) fn is_memory(vma: &Vma) -> bool {
+    Inode::of(vma).is_some_and(|inode| inode.source().is_memory())
+}
+
+/// What a read fault at `page` maps: an aligned window, clipped to the area and to the last-level table.
+fn around(area: &Area<'_>, page: u64) -> (u64, u64) {
+    let table = page & !(PMD_SIZE - 1);
+    let start = page & !(AROUND - 1);
+    (
+        start.max(area.start).max(table),
+        (start + AROUND).min(area.end).min(table + PMD_SIZE),
+    )
+}

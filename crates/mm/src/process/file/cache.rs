@@ -1,0 +1,227 @@
+//! The pages of a file on one machine.
+//!
+//! The cache has one reference on each of its frames; mappings are counted beside it. A page is read into a frame without the lock, and put in its place with
+//! it: if another was faster, the other's page is taken; if pages were cut off meanwhile (`cuts`), the page may be of yesterday's file, and is
+//! read again. Pages are mapped with the lock held, so that whoever cuts pages off first takes them out here, and then finds in the tables all
+//! that were mapped before.
+
+use core::num::NonZeroUsize;
+
+use lock_api::{Mutex, MutexGuard};
+use maple_tree::MapleTree;
+use samara_paging::Kind;
+
+use crate::flags::PAGE_SIZE;
+use crate::process::bytes;
+use crate::process::file::inode::{Inode, Kept};
+use crate::process::file::source::{PAGE_BYTES, PageSource};
+use crate::process::machine::Machine;
+use crate::process::platform::Platform;
+use crate::process::signal::Fault;
+
+/// The pages of a file on one machine.
+pub(crate) struct Cache<P: Platform> {
+    machine: Machine<P>,
+    pages: Mutex<P::Mutex, CachedPages>,
+}
+
+/// The pages themselves: frames by the page's number, and whether each was written since it was last written back.
+pub(crate) struct CachedPages {
+    /// The frame's number times 4, and what is known of it. Words are changed where they stand, which takes no memory.
+    tree: MapleTree<u64, NonZeroUsize>,
+    /// How often pages were cut off.
+    cuts: u64,
+}
+
+const DIRTY: usize = 1;
+const HERE: usize = 2;
+/// A page that has gone, but whose place could not be taken out for want of memory.
+const GONE: NonZeroUsize = NonZeroUsize::MIN;
+
+fn word(phys: u64, dirty: bool) -> NonZeroUsize {
+    let number = (phys >> 12) as usize;
+    NonZeroUsize::new(number << 2 | HERE | usize::from(dirty)).unwrap_or(GONE)
+}
+
+fn frame(word: NonZeroUsize) -> Option<u64> {
+    let word = word.get();
+    (word & HERE != 0).then_some(((word >> 2) as u64) << 12)
+}
+
+impl<P: Platform> Cache<P> {
+    pub(super) fn new(machine: Machine<P>) -> Self {
+        Cache {
+            machine,
+            pages: Mutex::new(CachedPages {
+                tree: MapleTree::new(),
+                cuts: 0,
+            }),
+        }
+    }
+
+    /// The pages, locked.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, P::Mutex, CachedPages> {
+        self.pages.lock()
+    }
+
+    /// The frame of a page, which is read if it is not here; and the pages, locked, so that it stays.
+    ///
+    /// # Errors
+    /// [`Fault::ADRERR`] beyond the end, and if it cannot be read; [`Fault::NoMemory`].
+    pub(crate) fn page(
+        &self,
+        inode: &Inode,
+        page: u64,
+    ) -> Result<(MutexGuard<'_, P::Mutex, CachedPages>, u64), Fault> {
+        let physical = self.machine.physical();
+        loop {
+            let pages = self.lock();
+            if page >= inode.pages() {
+                return Err(Fault::ADRERR);
+            }
+            if let Some(phys) = pages.get(page) {
+                return Ok((pages, phys));
+            }
+            let cuts = pages.cuts;
+            drop(pages);
+            let phys = physical.alloc_page(Kind::File)?;
+            let read = self.read(inode.source(), page, phys);
+            let mut pages = self.lock();
+            if read.is_ok() && pages.cuts == cuts && pages.get(page).is_none() {
+                if pages.put(page, phys).is_ok() {
+                    return Ok((pages, phys));
+                }
+                physical.put(phys);
+                return Err(Fault::NoMemory);
+            }
+            drop(pages);
+            physical.put(phys);
+            read?;
+        }
+    }
+
+    fn read(&self, source: &dyn PageSource, page: u64, phys: u64) -> Result<(), Fault> {
+        let at = self.machine.physical().to_virt(phys);
+        // SAFETY: a new frame, which nobody else knows.
+        unsafe {
+            bytes::clear_page(at);
+            if !source.is_memory() {
+                let into = at.cast::<[u8; PAGE_BYTES]>().as_mut();
+                source.read_page(page, into).map_err(|_| Fault::ADRERR)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Pages from `first` on, up to `end`, are the file's no more.
+    pub(super) fn cut(&self, first: u64, end: u64) {
+        let mut pages = self.lock();
+        pages.cuts += 1;
+        let mut next = first;
+        while let Some((at, phys)) = pages.next(next, end) {
+            next = at + 1;
+            let _ = pages.tree.replace(at, GONE);
+            self.machine.physical().put(phys);
+        }
+        if end > first {
+            // What takes no memory has been done.
+            let _ = pages.tree.erase_range(first..end);
+        }
+    }
+
+    /// Zeroes what a page, if it is here, holds from this byte on.
+    pub(super) fn clear_tail(&self, page: u64, from: usize) {
+        let pages = self.lock();
+        if let Some(phys) = pages.get(page) {
+            let at = self.machine.physical().to_virt(phys);
+            let zeroes = [0; 64];
+            for start in (from..PAGE_BYTES).step_by(zeroes.len()) {
+                let len = zeroes.len().min(PAGE_BYTES - start);
+                // SAFETY: within the frame, which the cache keeps while it is locked.
+                unsafe { bytes::store(at.add(start), &zeroes[..len]) };
+            }
+        }
+    }
+}
+
+impl CachedPages {
+    /// The frame of a page that is here.
+    pub(crate) fn get(&self, page: u64) -> Option<u64> {
+        frame(self.tree.get(page)?)
+    }
+
+    fn put(&mut self, page: u64, phys: u64) -> Result<(), Fault> {
+        self.tree
+            .store_range(page..=page, word(phys, false))
+            .map_err(|_| Fault::NoMemory)
+    }
+
+    /// The first page that is here, of those in a range.
+    fn next(&self, first: u64, end: u64) -> Option<(u64, u64)> {
+        let mut next = first;
+        while next < end {
+            let (range, word) = self.tree.find(next..end)?;
+            let page = *range.start();
+            if let Some(phys) = frame(word) {
+                return Some((page, phys));
+            }
+            next = (*range.end()).checked_add(1)?;
+        }
+        None
+    }
+
+    /// A program may write to the page from now on.
+    pub(crate) fn set_dirty(&mut self, page: u64) {
+        self.set(page, true);
+    }
+
+    fn set(&mut self, page: u64, dirty: bool) {
+        if let Some(phys) = self.get(page) {
+            let _ = self.tree.replace(page, word(phys, dirty));
+        }
+    }
+
+    /// The first dirty page in a range is clean from now on; its frame.
+    pub(super) fn take_dirty(&mut self, first: u64, end: u64) -> Option<(u64, u64)> {
+        let mut next = first;
+        while next < end {
+            let (range, word) = self.tree.find(next..end)?;
+            let page = *range.start();
+            if let Some(phys) = frame(word)
+                && word.get() & DIRTY != 0
+            {
+                self.set(page, false);
+                return Some((page, phys));
+            }
+            next = (*range.end()).checked_add(1)?;
+        }
+        None
+    }
+}
+
+impl<P: Platform> Kept for Cache<P> {
+    fn give_up(&mut self, source: &dyn PageSource) {
+        let physical = self.machine.physical();
+        let pages = self.pages.get_mut();
+        let mut copy = [0; PAGE_BYTES];
+        while let Some((page, phys)) = pages.take_dirty(0, u64::MAX) {
+            // SAFETY: a frame that the cache keeps.
+            unsafe { bytes::load(physical.to_virt(phys), &mut copy) };
+            // Nobody is left to be told of an error.
+            let _ = source.write_page(page, &copy);
+        }
+        for (_, word) in pages.tree.iter() {
+            if let Some(phys) = frame(word) {
+                physical.put(phys);
+            }
+        }
+        pages.tree.clear();
+    }
+}
+
+impl Inode {
+    /// Pages that the file has a part of now.
+    pub(crate) fn pages(&self) -> u64 {
+        self.source().size().div_ceil(PAGE_SIZE)
+    }
+}

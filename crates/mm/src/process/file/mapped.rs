@@ -1,0 +1,155 @@
+//! What is done to a file in all of its mappings.
+//!
+//! Processes are visited one after the other, with each one's address space locked for reading, and no other lock. Whoever maps a page of the file
+//! meanwhile finds it as it is now: see `cache`.
+
+use core::ops::Range;
+
+use samara_paging::{Attrs, Change, Take};
+
+use crate::errno::Errno;
+use crate::flags::{PAGE_SIZE, VmFlags};
+use crate::pages::Object;
+use crate::process::bytes;
+use crate::process::file::inode::Inode;
+use crate::process::file::source::PAGE_BYTES;
+use crate::process::machine::Machine;
+use crate::process::mm::Mm;
+use crate::process::platform::Platform;
+use crate::space::vma::Vma;
+
+/// Pages that are written back between two visits to all processes.
+const BATCH: usize = 32;
+
+impl<P: Platform> Machine<P> {
+    /// The file has become shorter, and its source says so already: pages wholly beyond `size` (bytes) leave every mapping, private copies too; what the last
+    /// page holds beyond the end is zeroed, not in private copies. Linear in the areas of all processes.
+    ///
+    /// # Errors
+    /// `EINVAL` if the object is not a file's; `ENOMEM`: tables that are shared after a fork could not be divided, and some pages are still mapped.
+    pub fn truncate(&self, object: &Object, size: u64) -> Result<(), Errno> {
+        let inode = object.get::<Inode>().ok_or(Errno::EINVAL)?;
+        let Some(cache) = inode.known(self) else {
+            return self.unmap_file(inode, size.div_ceil(PAGE_SIZE), u64::MAX, Take::All);
+        };
+        let first = size.div_ceil(PAGE_SIZE);
+        cache.cut(first, u64::MAX);
+        if !size.is_multiple_of(PAGE_SIZE) {
+            cache.clear_tail(size / PAGE_SIZE, (size % PAGE_SIZE) as usize);
+        }
+        self.unmap_file(inode, first, u64::MAX, Take::All)
+    }
+
+    /// The bytes of `[start, end)`, multiples of 4,096, have become zero, and the source has been told: the pages leave every mapping, private copies stay. Linear
+    /// in the areas of all processes.
+    ///
+    /// # Errors
+    /// As [`truncate`](Self::truncate).
+    pub fn punch(&self, object: &Object, start: u64, end: u64) -> Result<(), Errno> {
+        let inode = object.get::<Inode>().ok_or(Errno::EINVAL)?;
+        if !(start | end).is_multiple_of(PAGE_SIZE) {
+            return Err(Errno::EINVAL);
+        }
+        let (first, end) = (start / PAGE_SIZE, end / PAGE_SIZE);
+        if let Some(cache) = inode.known(self) {
+            cache.cut(first, end);
+        }
+        self.unmap_file(inode, first, end, Take::FilePages)
+    }
+
+    fn unmap_file(&self, inode: &Inode, first: u64, end: u64, take: Take) -> Result<(), Errno> {
+        let mut result = Ok(());
+        self.each_mapping(inode, first, end, |mm, _, range| {
+            let taken = mm.tables.unmap_with(range, take, self.tlb(), |_, _| {});
+            if taken.is_err() {
+                result = Err(Errno::ENOMEM);
+            }
+        });
+        result
+    }
+
+    /// Writes back the dirty pages of a range of the file's pages.
+    ///
+    /// # Errors
+    /// The source's, after all pages have been tried; those that failed are still dirty. `ENOMEM` as for [`truncate`](Self::truncate).
+    pub(crate) fn write_back(&self, inode: &Inode, first: u64, end: u64) -> Result<(), Errno> {
+        let Some(cache) = inode.known(self) else {
+            return Ok(());
+        };
+        let mut result = Ok(());
+        let mut next = first;
+        loop {
+            let mut batch = [(0, 0); BATCH];
+            let mut count = 0;
+            {
+                let mut pages = cache.lock();
+                while count < BATCH
+                    && let Some((page, phys)) = pages.take_dirty(next, end)
+                {
+                    next = page + 1;
+                    if self.physical().get(phys).is_err() {
+                        pages.set_dirty(page);
+                        result = Err(Errno::ENOMEM);
+                        continue;
+                    }
+                    batch[count] = (page, phys);
+                    count += 1;
+                }
+            }
+            let batch = &batch[..count];
+            let (Some(lowest), Some(highest)) = (batch.first(), batch.last()) else {
+                return result;
+            };
+            // A page that is written after this is dirty again, by a fault; one that is written before is written back as it is then.
+            let mut protected = Ok(());
+            self.each_mapping(inode, lowest.0, highest.0 + 1, |mm, vma, range| {
+                if vma.flags.contains(VmFlags::SHARED) {
+                    let change = Change::without(Attrs::WRITE | Attrs::DIRTY);
+                    if mm.tables.protect(range, change, self.tlb()).is_err() {
+                        protected = Err(Errno::ENOMEM);
+                    }
+                }
+            });
+            for &(page, phys) in batch {
+                let mut copy = [0; PAGE_BYTES];
+                // SAFETY: the reference keeps the frame.
+                unsafe { bytes::load(self.physical().to_virt(phys), &mut copy) };
+                let written = protected.and_then(|()| inode.source().write_page(page, &copy));
+                if let Err(error) = written {
+                    let mut pages = cache.lock();
+                    if pages.get(page) == Some(phys) {
+                        pages.set_dirty(page);
+                    }
+                    result = Err(error);
+                }
+                self.physical().put(phys);
+            }
+        }
+    }
+
+    /// Visits the parts of areas that map pages `first .. end` of a file.
+    fn each_mapping(
+        &self,
+        inode: &Inode,
+        first: u64,
+        end: u64,
+        mut visit: impl FnMut(&Mm<P>, &Vma, Range<u64>),
+    ) {
+        self.each_process(|mm| {
+            let space = mm.space.read();
+            for area in space.areas.iter() {
+                if !Inode::of(area.vma).is_some_and(|other| core::ptr::eq(other, inode)) {
+                    continue;
+                }
+                let pages = (area.end - area.start) / PAGE_SIZE;
+                let from = area.page_offset();
+                let low = first.saturating_sub(from).min(pages);
+                let high = end.saturating_sub(from).min(pages);
+                if low < high {
+                    let range = area.start + low * PAGE_SIZE..area.start + high * PAGE_SIZE;
+                    visit(mm, area.vma, range);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,17 @@
+//! Files and shared objects: where their pages come from, and those that are in memory.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `source` | what a file is to the machine: the owner's part |
+//! | `inode` | a file, with its pages on each machine |
+//! | `cache` | its pages on one machine |
+//! | `mapped` | what is done to all mappings of a file: truncation, holes, write-back |
+
+mod cache;
+mod inode;
+mod mapped;
+mod source;
+
+pub use inode::Inode;
+pub(super) use source::Zeroes;
+pub use source::{PAGE_BYTES, PageSource};

@@ -1,0 +1,99 @@
+//! A child: its map by one duplicate of the parent's tree, and those pages that a fault could not bring back.
+//!
+//! Linux copies the tables of private areas that have an owner of private pages, all of them: also the pages of files and of zeroes that lie in such an area. All others
+//! start empty. Here the tables can be shared instead of copied, stretch by stretch of 2 MiB: where every area is one of those, or a
+//! shared mapping.
+
+use samara_paging::{Copy, Mapping};
+
+use crate::errno::Errno;
+use crate::flags::{PMD_SIZE, VmFlags};
+use crate::process::mm::{Mm, Process};
+use crate::process::platform::Platform;
+use crate::space::AddressSpace;
+use crate::space::vma::Vma;
+
+/// How a child gets its pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForkMode {
+    /// Entry by entry; frames are copied at the first write.
+    Copy,
+    /// Last-level tables are used by both; whoever first changes something in its 2 MiB gets a copy of that one table. What programs see is the
+    /// same, but that pages of shared mappings may be present in the child from the start.
+    Share,
+}
+
+impl<P: Platform> Process<P> {
+    /// A child with the same map and the same bytes, as `fork(2)` makes it: areas with `MADV_DONTFORK` are left out, those with
+    /// `MADV_WIPEONFORK` are empty, locks are not inherited. Waits for calls and faults of this process, and they for it.
+    ///
+    /// # Errors
+    /// `ENOMEM`: nothing of the child is left, and no program can tell that this was tried.
+    pub fn fork(&self, mode: ForkMode) -> Result<Self, Errno> {
+        let parent = &*self.mm;
+        let mut space = parent.space.write();
+        let child = Process::of(&parent.machine, space.fork()?)?;
+        // Whoever cuts pages off a file after this visits the child, and waits until it is complete.
+        let complete = child.mm.space.write();
+        if mode == ForkMode::Share {
+            parent.set_divisible();
+            child.mm.set_divisible();
+        } else if parent.divisible() {
+            child.mm.set_divisible();
+        }
+        parent.copy_tables(&space, &child.mm, mode)?;
+        drop(complete);
+        Ok(child)
+    }
+}
+
+impl<P: Platform> Mm<P> {
+    fn copy_tables(&self, space: &AddressSpace, child: &Self, mode: ForkMode) -> Result<(), Errno> {
+        let tlb = self.machine.tlb();
+        let mut done = 0;
+        for area in space.areas.iter().filter(|area| is_copied(area.vma)) {
+            let mut at = area.start.max(done);
+            while at < area.end {
+                let stretch = at & !(PMD_SIZE - 1);
+                let next = stretch + PMD_SIZE;
+                let result = if mode == ForkMode::Share && is_shareable(space, stretch) {
+                    // What follows within the area is as good.
+                    done = next.max(area.end & !(PMD_SIZE - 1));
+                    self.tables.share_range(&child.tables, stretch..done, tlb)
+                } else {
+                    done = match mode {
+                        ForkMode::Copy => area.end,
+                        ForkMode::Share => area.end.min(next),
+                    };
+                    let range = at..done;
+                    self.tables
+                        .copy_range(&child.tables, range, Mapping::Private, Copy::All, tlb)
+                };
+                result.map_err(|_| Errno::ENOMEM)?;
+                at = done;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether a child has the pages of an area from the start.
+fn is_copied(vma: &Vma) -> bool {
+    let left_out = VmFlags::DONTCOPY | VmFlags::WIPEONFORK;
+    vma.is_private() && vma.anon().is_some() && !vma.flags.intersects(left_out)
+}
+
+/// Whether a child may have all that is in the 2 MiB from `start` on.
+fn is_shareable(space: &AddressSpace, start: u64) -> bool {
+    let end = start + PMD_SIZE;
+    let mut next = start;
+    while let Some(area) = space.areas.find_in(next, end) {
+        let flags = area.vma.flags;
+        let shared = flags.contains(VmFlags::MAYSHARE) && !flags.contains(VmFlags::DONTCOPY);
+        if !shared && !is_copied(area.vma) {
+            return false;
+        }
+        next = area.end;
+    }
+    true
+}
