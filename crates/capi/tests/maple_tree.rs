@@ -99,7 +99,7 @@ macro_rules! c_tests {
 
 c_tests!(
     states, places, normal, advanced, corners, documented, gaps, model, threads, own_rcu, pool,
-    dump
+    barrier, dump
 );
 
 /// Builds an example and compares what it writes with the file beside it.

@@ -14,7 +14,7 @@
 //!   tree's own lock is dropped, memory is allocated with these flags, the lock is taken again, and the write starts from
 //!   the beginning: everything it knew about the tree may have changed.
 //! * Nodes that a write replaced in RCU mode are chained to each other and freed together after a grace period; retiring takes
-//!   no memory.
+//!   no memory that was not reserved before (see `rcu`).
 //!
 //! # Safety
 //!

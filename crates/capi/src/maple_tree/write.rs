@@ -13,15 +13,25 @@ use maple_tree::raw::{At, InLeaf, NodeReserve, Write};
 use crate::maple_tree::abi::{
     MaState, MapleTree, Status, errno, error_of, error_word, gfp, mas_flags,
 };
+use crate::maple_tree::hooks;
 use crate::maple_tree::memory::{Frees, Gfp};
 use crate::maple_tree::rcu::{Dead, free};
+
+/// How many carriers a run of ascending stores takes at most, beside the nodes that are counted for stores of two slots each.
+///
+/// Each store replaces the last leaf, which has no idle words if at most one of its slots is unused. That happens once in the life of a leaf without
+/// a split, by a store of one slot, in a leaf that lives for 9 stores at least. At a split the node above is replaced, too, and it is full at 3 of 16 splits
+/// at most: fewer nodes than such leaves have less than was counted.
+fn carriers_for_run(entries: usize) -> usize {
+    entries / 9 + 2
+}
 
 impl MapleTree {
     /// Carries a write out and retires what it replaced. Tells where the range is then, if that is known.
     ///
     /// # Safety
     ///
-    /// As for [`WordTree::write`](maple_tree::raw::WordTree::write).
+    /// As for [`WordTree::write`](maple_tree::raw::WordTree::write), and the reserve holds as many nodes as [`nodes_for`](Self::nodes_for) says.
     unsafe fn carry_out(&self, write: Write, reserve: &mut NodeReserve) -> Option<InLeaf> {
         let rcu = self.in_rcu();
         let mut dead = Dead::new();
@@ -39,10 +49,22 @@ impl MapleTree {
         if moves {
             self.ma_lock.note_change();
         }
-        if !dead.is_empty() {
+        if rcu {
+            if dead.needs_carrier()
+                && let Some(block) = reserve.take()
+            {
+                // SAFETY: what is reserved is nobody else's.
+                unsafe { dead.carry(block) };
+            }
             dead.retire();
         }
         stands
+    }
+
+    /// How many nodes must be reserved for a write: those that it takes, and a carrier, if it may leave no place for the head of a grace period.
+    fn nodes_for(&self, write: &Write) -> usize {
+        let heads = self.in_rcu() && hooks::has_call_rcu();
+        write.nodes() + usize::from(heads && !write.leaves_idle_words())
     }
 
     /// Empties the tree; its modes stay.
@@ -192,7 +214,7 @@ impl MaState {
         // SAFETY: the caller's promise.
         let write = unsafe { tree.words.plan(at, self.index, self.last, entry) };
         let mut reserve = self.take_reserve();
-        let nodes = write.nodes();
+        let nodes = tree.nodes_for(&write);
         if reserve.fill(nodes, &Gfp(gfp::NOWAIT)).is_err() {
             self.put_reserve(reserve);
             self.fail(errno::ENOMEM);
@@ -407,8 +429,8 @@ impl MaState {
         }
         // SAFETY: the caller's promise.
         let nodes = unsafe {
-            let (words, at) = (&self.tree().words, self.spot());
-            words.plan(at, self.index, self.last, entry).nodes()
+            let (tree, at) = (self.tree(), self.spot());
+            tree.nodes_for(&tree.words.plan(at, self.index, self.last, entry))
         };
         self.reserve(nodes, allowed, mas_flags::PREALLOC)
     }
@@ -416,7 +438,11 @@ impl MaState {
     /// Sets nodes aside for `entries` stores in ascending order, with holes between them, behind all that is there.
     pub(crate) fn reserve_for_run(&mut self, entries: usize) -> Result<(), c_int> {
         // SAFETY: the state's tree is valid (the caller's duty throughout).
-        let nodes = unsafe { self.tree() }.words.bulk_nodes(entries);
+        let tree = unsafe { self.tree() };
+        let mut nodes = tree.words.bulk_nodes(entries);
+        if tree.in_rcu() && hooks::has_call_rcu() {
+            nodes = nodes.saturating_add(carriers_for_run(entries));
+        }
         self.reserve(nodes, gfp::KERNEL, mas_flags::BULK)
     }
 

@@ -12,7 +12,7 @@ use crate::alloc::reserve::{AllocError, Reserve};
 use crate::base::shape::Native;
 use crate::inspect::dump::{Dump, Format};
 use crate::node::tree::{RawTree, Root};
-use crate::node::{Kind, Node, Word, is_node};
+use crate::node::{Kind, Node, NodeMut, Word, is_node};
 use crate::read::gap::Want;
 use crate::read::walk::{Found, Place, descend, descend_ahead};
 use crate::write::Sink;
@@ -150,6 +150,28 @@ impl Write {
         self.nodes
     }
 
+    /// Whether a node that the write replaces is known to have [idle words](idle_words), or it replaces none.
+    #[inline]
+    pub fn leaves_idle_words(&self) -> bool {
+        match &self.way {
+            Way::Quick(quick) => {
+                quick.is_exact()
+                    || quick.place.leaf.idle().is_some()
+                    || quick.room != Room::Here
+                        && quick.parent.is_some_and(|above| above.idle().is_some())
+            }
+            Way::General(plan) => match &plan.action {
+                Action::Nothing | Action::RootWord(_) | Action::RootLeaf | Action::Exact { .. } => {
+                    true
+                }
+                Action::Clear(root) => root.idle().is_some(),
+                Action::Leaf(span) | Action::Rebuild(span) => {
+                    span.left.idle().is_some() || span.right.idle().is_some()
+                }
+            },
+        }
+    }
+
     /// Whether leaves come, go, or get other bounds. If not, what was remembered of a leaf stays true.
     pub fn moves_leaves(&self) -> bool {
         self.moves_leaves
@@ -203,6 +225,12 @@ impl NodeReserve {
             return self.0.fill_many(count, alloc);
         }
         self.0.fill(count, alloc)
+    }
+
+    /// Takes one node's memory out, for another purpose.
+    #[inline]
+    pub fn take(&mut self) -> Option<NonNull<u8>> {
+        (self.count() > 0).then(|| self.0.pop())
     }
 
     /// Gives back what is left.
@@ -701,6 +729,45 @@ pub unsafe fn chain(block: NonNull<u8>, next: Option<NonNull<u8>>) {
     // SAFETY: the caller's promise.
     unsafe { Node::<usize, Native>::from_block(block) }
         .chain(next.map_or(core::ptr::null_mut(), NonNull::as_ptr));
+}
+
+/// Two words in a retired node that no reader looks at, if it has them: they may hold what is known of the node until it is freed. Nodes that are full
+/// have none, unless they keep the sizes of holes.
+///
+/// # Safety
+///
+/// As for [`chain`].
+#[inline]
+pub unsafe fn idle_words(block: NonNull<u8>) -> Option<NonNull<[*mut (); 2]>> {
+    // SAFETY: the caller's promise.
+    let node = unsafe { Node::<usize, Native>::from_block(block) };
+    node.idle().map(NonNull::cast)
+}
+
+/// The retired node with these [idle words](idle_words).
+///
+/// # Safety
+///
+/// `idle` came from there, and the node has not been freed.
+#[inline]
+pub unsafe fn node_with(idle: NonNull<[*mut (); 2]>) -> NonNull<u8> {
+    // SAFETY: the words are within the node, which is aligned to its size.
+    unsafe {
+        idle.cast::<u8>()
+            .sub(idle.addr().get() % NODE_LAYOUT.align())
+    }
+}
+
+/// Makes memory a node like those that are retired, which was in no tree. It has [idle words](idle_words).
+///
+/// # Safety
+///
+/// The memory is as [`NODE_LAYOUT`] says, and nobody else uses it.
+pub unsafe fn retired(block: NonNull<u8>) {
+    // SAFETY: the caller's promise.
+    unsafe { NodeMut::<usize, Native>::init(block, Kind::Leaf) }
+        .node()
+        .mark_dead();
 }
 
 /// The node that `block` was chained to.

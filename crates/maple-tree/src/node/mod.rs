@@ -63,6 +63,10 @@ pub(crate) const NODE_BYTES: usize = 256;
 const NODE_MEMORY: usize = if cfg!(samara_loom) { 2048 } else { NODE_BYTES };
 
 const WORD: usize = size_of::<Word>();
+/// Bytes of what [`Node::idle`] finds.
+const IDLE: usize = 2 * WORD;
+/// Where it is.
+const IDLE_AT: usize = NODE_BYTES - IDLE;
 /// Low bits of a node's first word: `end`.
 const END_MASK: usize = 0x1f;
 /// The bit of a node's first word that says that the node is dead.
@@ -470,6 +474,12 @@ impl<K: Key, S: Shape> Node<K, S> {
         let cell = self.cells.first_word();
         let word = cell.load(Ordering::Relaxed);
         cell.store(word.map_addr(|a| a | DEAD), Ordering::Release);
+        #[cfg(samara_loom)]
+        if self.used() + IDLE / WORD <= self.capacity() {
+            // So that the checker reports readers that look at `idle`.
+            // SAFETY: within the node.
+            unsafe { self.cells.use_last_slots(self.capacity(), IDLE / WORD) };
+        }
     }
 
     /// Chains a dead node to another: it has no parent any more, so that the address in its first
@@ -493,6 +503,20 @@ impl<K: Key, S: Shape> Node<K, S> {
     #[inline(always)]
     pub(crate) fn is_dead(self) -> bool {
         self.cells.first_word().load(Ordering::Acquire).addr() & DEAD != 0
+    }
+
+    /// The last two words of the node's memory, unless readers may look at them. They do not if the words are slots after the node's end, which
+    /// does not change while a reader can be there, or, in a gap node, gaps.
+    #[inline(always)]
+    pub(crate) fn idle(self) -> Option<NonNull<u8>> {
+        const {
+            let slots = Geometry::<K, S>::SLOT_AT + (Geometry::<K, S>::SLOTS - IDLE / WORD) * WORD;
+            let gap_slots = Geometry::<K, S>::GAP_SLOT_AT + Geometry::<K, S>::GAP_SLOTS * WORD;
+            assert!(slots <= IDLE_AT && gap_slots <= IDLE_AT);
+        };
+        let free = Geometry::<K, S>::SLOTS.saturating_sub(self.used());
+        // SAFETY: the place is within the node.
+        (free >= IDLE / WORD).then(|| unsafe { self.block().add(IDLE_AT) })
     }
 
     /// The right to change pivots and the end.

@@ -1,16 +1,49 @@
-//! Grace periods of the environment's.
+//! Grace periods of the environment's: one for each chain, whose head is in [idle words](maple_tree::raw::idle_words) of one of its nodes.
 //!
-//! Chains wait in one of the [`BATCHES`], each with the head that `call_rcu` wants; there are many, so that writes do not wait for
-//! each other's, and if all are in use the chain joins those that the next free batch takes.
+//! Chains without such a node wait in one of the [`BATCHES`], each with a head of the library's. If all are in use the chain joins those that the
+//! next free batch takes.
 
 use core::cell::UnsafeCell;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize, Ordering};
 
+use maple_tree::raw::{chain, chained, node_with};
+
 use crate::maple_tree::abi::RcuHead;
 use crate::maple_tree::hooks;
 use crate::maple_tree::rcu::free_chain;
 use crate::maple_tree::rcu::waiting::Waiting;
+
+/// Frees the chain after a grace period.
+///
+/// # Safety
+///
+/// [`Dead`](super::Dead) built the chain, and found the head in one of its nodes.
+pub(super) unsafe fn retire(head: NonNull<RcuHead>, newest: NonNull<u8>, oldest: NonNull<u8>) {
+    // A ring, so that it does not matter which node has the head.
+    // SAFETY: the chain is the caller's.
+    unsafe { chain(oldest, Some(newest)) };
+    // Without the hook, which was there a moment ago, nobody knows when the readers are gone: the nodes stay.
+    hooks::call_rcu(head.as_ptr(), done);
+}
+
+/// The callback after a grace period.
+///
+/// # Safety
+///
+/// `head` is one that [`retire`] handed to `call_rcu`, once.
+unsafe extern "C" fn done(head: *mut RcuHead) {
+    let Some(head) = NonNull::new(head) else {
+        return;
+    };
+    // SAFETY: the head is in a node of the ring, and no reader is left in any of them.
+    unsafe {
+        let node = node_with(head.cast());
+        let first = chained(node);
+        chain(node, None);
+        free_chain(first);
+    }
+}
 
 static WAITING: Waiting = Waiting::new();
 
@@ -71,13 +104,13 @@ fn claim() -> Option<&'static Batch> {
     None
 }
 
-/// Frees the chain after a grace period.
-pub(super) fn retire(newest: NonNull<u8>, oldest: NonNull<u8>) {
+/// Frees the chain, none of whose nodes has idle words, after a grace period.
+pub(super) fn retire_without_head(newest: NonNull<u8>, oldest: NonNull<u8>) {
     WAITING.push(newest, oldest);
     start();
 }
 
-/// Starts a grace period for what waits, if a batch is free. If none is, [`done`] starts it: it frees its batch before it looks
+/// Starts a grace period for what waits, if a batch is free. If none is, [`batch_done`] starts it: it frees its batch before it looks
 /// whether anything waits, and we looked for a batch after we had put our chain there.
 fn start() {
     while !WAITING.is_empty() {
@@ -88,16 +121,16 @@ fn start() {
         };
         batch.nodes.store(nodes.as_ptr(), Ordering::Release);
         // Without the hook, which was there a moment ago, nobody knows when the readers are gone: the nodes stay.
-        hooks::call_rcu(batch.head(), done);
+        hooks::call_rcu(batch.head(), batch_done);
     }
 }
 
-/// The callback after a grace period.
+/// The callback after a batch's grace period.
 ///
 /// # Safety
 ///
 /// `head` is that of a batch that was handed to `call_rcu`, once.
-unsafe extern "C" fn done(head: *mut RcuHead) {
+unsafe extern "C" fn batch_done(head: *mut RcuHead) {
     // SAFETY: the head is the first member of a batch, which is static.
     let batch: &'static Batch = unsafe { &*head.cast::<Batch>() };
     let nodes = NonNull::new(batch.nodes.swap(ptr::null_mut(), Ordering::Acquire));

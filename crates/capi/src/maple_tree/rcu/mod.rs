@@ -1,7 +1,22 @@
 //! Read-side sections, and the fate of replaced nodes.
 //!
 //! A write hands over its dead nodes as one [chain](waiting). It waits for a grace period of the environment's, by the hook
-//! `call_rcu` ([`hooked`]), or of the library's [`own`]. Nothing is allocated for that.
+//! `call_rcu` ([`hooked`]), or of the library's [`own`].
+//!
+//! # Where the head is
+//!
+//! `call_rcu` wants two words that are its own until the grace period is over. A dead node has them, unless it is full:
+//! [words that no reader looks at](maple_tree::raw::idle_words). The readers that may still be in the node read its first word and its pivots, and slots up to
+//! its end, which does not change any more. A reader that came to the node before it was given up and one
+//! that comes later, by another dead node, read the same words, and the head is none of them: what the environment
+//! writes there needs no order with anything that they do.
+//!
+//! One such node is enough for the chain. A write that may replace none has reserved the memory of one more node, a *carrier*, which joins the
+//! chain for its idle words. So each chain has a grace period of its own that was asked for when it was given up, and all
+//! that has been given up when a barrier of the environment's begins is freed when that ends.
+//!
+//! Only the destruction of a tree cannot reserve anything. If all of its nodes are full (most often it has one), it asks for a carrier; if there is
+//! no memory, one of many heads that the library has is taken.
 
 mod hooked;
 #[cfg_attr(not(all(feature = "rcu", target_has_atomic = "64")), path = "none.rs")]
@@ -14,9 +29,9 @@ mod waiting;
 use core::ptr::NonNull;
 
 use maple_tree::alloc::NodeAlloc;
-use maple_tree::raw::{NODE_LAYOUT, chain, chained};
+use maple_tree::raw::{NODE_LAYOUT, chain, chained, idle_words, retired};
 
-use crate::maple_tree::abi::gfp;
+use crate::maple_tree::abi::{RcuHead, gfp};
 use crate::maple_tree::hooks;
 use crate::maple_tree::memory::{Frees, Gfp};
 
@@ -80,6 +95,8 @@ pub(crate) struct Dead {
     newest: Option<NonNull<u8>>,
     oldest: Option<NonNull<u8>>,
     count: usize,
+    /// Idle words of one of them.
+    head: Option<NonNull<RcuHead>>,
 }
 
 impl Dead {
@@ -88,11 +105,26 @@ impl Dead {
             newest: None,
             oldest: None,
             count: 0,
+            head: None,
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.newest.is_none()
+    /// Whether the nodes need a carrier: there are some, the grace period is to be the environment's, and there is no place for its head.
+    pub(crate) fn needs_carrier(&self) -> bool {
+        self.newest.is_some() && self.head.is_none() && hooks::has_call_rcu()
+    }
+
+    /// Adds a carrier.
+    ///
+    /// # Safety
+    ///
+    /// It is the memory of a node, which nobody else uses.
+    pub(crate) unsafe fn carry(&mut self, block: NonNull<u8>) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            retired(block);
+            self.push(block);
+        }
     }
 
     /// Adds a node.
@@ -102,22 +134,36 @@ impl Dead {
     /// A write just retired the node, in RCU mode, and only this list has it.
     pub(crate) unsafe fn push(&mut self, block: NonNull<u8>) {
         // SAFETY: the caller's promise.
-        unsafe { chain(block, self.newest) };
+        unsafe {
+            chain(block, self.newest);
+            if self.head.is_none() {
+                self.head = idle_words(block).map(NonNull::cast);
+            }
+        }
         self.newest = Some(block);
         self.oldest.get_or_insert(block);
         self.count += 1;
     }
 
     /// Frees the nodes once today's readers are gone.
-    pub(crate) fn retire(self) {
+    pub(crate) fn retire(mut self) {
+        if self.needs_carrier()
+            && let Some(block) = Gfp(gfp::NOWAIT).allocate(NODE_LAYOUT)
+        {
+            // SAFETY: the memory is new.
+            unsafe { self.carry(block) };
+        }
         let (Some(newest), Some(oldest)) = (self.newest, self.oldest) else {
             return;
         };
-        if hooks::has_call_rcu() {
-            hooked::retire(newest, oldest);
-            return;
+        if !hooks::has_call_rcu() {
+            own::retire(newest, oldest, self.count);
+        } else if let Some(head) = self.head {
+            // SAFETY: `push` built the chain and found the head in it.
+            unsafe { hooked::retire(head, newest, oldest) };
+        } else {
+            hooked::retire_without_head(newest, oldest);
         }
-        own::retire(newest, oldest, self.count);
     }
 }
 
