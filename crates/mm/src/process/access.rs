@@ -11,7 +11,6 @@ use crate::process::bytes;
 use crate::process::mm::{Mm, Process};
 use crate::process::platform::Platform;
 use crate::process::signal::{Access, Fault};
-use crate::space::AddressSpace;
 
 /// Bytes of a page, as addresses count.
 const PAGE: u64 = crate::flags::PAGE_SIZE;
@@ -96,9 +95,8 @@ impl<P: Platform> Process<P> {
         let physical = mm.machine.physical();
         let mut once = Some(use_it);
         loop {
-            // Keys forbid what tables allow. Without them, tables say all.
-            if mm.keys() {
-                mm.permits(&mm.space.read(), addr, access)?;
+            if mm.is_execute_only(addr) {
+                return Err(Fault::PKUERR);
             }
             let found = mm.tables.access(addr, need, |phys| {
                 let page = physical.to_virt(phys & !(PAGE - 1));
@@ -124,17 +122,10 @@ fn piece(addr: u64, done: usize, len: usize) -> Option<(u64, usize)> {
 }
 
 impl<P: Platform> Mm<P> {
-    /// Whether protection keys are in use.
-    fn keys(&self) -> bool {
-        self.space.read().config.pkeys
-    }
-
-    /// Whether the map, as far as it alone tells, allows an access.
-    ///
-    /// # Errors
-    /// The signal.
-    fn permits(&self, space: &AddressSpace, addr: u64, access: Access) -> Result<(), Fault> {
-        let area = space.areas.at(addr).ok_or(Fault::MAPERR)?;
-        super::fault::permits(space, area.vma.flags, access)
+    /// Whether the protection key of what is mapped at `addr` forbids what its entry in the tables allows.
+    fn is_execute_only(&self, addr: u64) -> bool {
+        let space = self.space.read();
+        let area = space.areas.at(addr).filter(|_| space.config.pkeys);
+        area.is_some_and(|area| space.is_execute_only(area.vma.flags))
     }
 }

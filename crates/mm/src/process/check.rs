@@ -63,9 +63,6 @@ impl<P: Platform> Mm<P> {
                         "the page at {addr:#x} allows {attrs:?}, its area {flags:?}"
                     ));
                 }
-                if space.guards.first_in(addr, addr + size.bytes()).is_some() {
-                    result = Err(format!("a page at {addr:#x}, where a guard is"));
-                }
             }
         });
         result

@@ -65,9 +65,13 @@ impl<P: Platform> Mm<P> {
                         ForkMode::Copy => area.end,
                         ForkMode::Share => area.end.min(next),
                     };
-                    let range = at..done;
+                    let mapping = if area.vma.is_private() {
+                        Mapping::Private
+                    } else {
+                        Mapping::Shared
+                    };
                     self.tables
-                        .copy_range(&child.tables, range, Mapping::Private, Copy::All, tlb)
+                        .copy_range(&child.tables, at..done, mapping, Copy::All, tlb)
                 };
                 result.map_err(|_| Errno::ENOMEM)?;
                 at = done;
@@ -80,7 +84,8 @@ impl<P: Platform> Mm<P> {
 /// Whether a child has the pages of an area from the start.
 fn is_copied(vma: &Vma) -> bool {
     let left_out = VmFlags::DONTCOPY | VmFlags::WIPEONFORK;
-    vma.is_private() && vma.anon().is_some() && !vma.flags.intersects(left_out)
+    let owned = vma.is_private() && vma.anon().is_some();
+    (owned || vma.guarded.get()) && !vma.flags.intersects(left_out)
 }
 
 /// Whether a child may have all that is in the 2 MiB from `start` on.

@@ -1,9 +1,12 @@
 //! What the tables say, and what `/proc` tells of it.
 
 use bitflags::bitflags;
-use samara_paging::{Attrs, Kind, PageSize};
+use samara_paging::{Attrs, Entry, Kind, PageSize};
 
 use crate::abi::Prot;
+use crate::errno::Errno;
+use crate::flags::PAGE_SIZE;
+use crate::process::file::Inode;
 use crate::process::mm::Process;
 use crate::process::platform::Platform;
 
@@ -72,5 +75,37 @@ impl<P: Platform> Process<P> {
         );
         add(page.size != PageSize::Small, PageStatus::HUGE);
         status
+    }
+
+    /// `mincore(2)`: for each page of a range (in bytes) 1 if it is in memory, mapped or in its file's cache, and 0 if not, into `into`.
+    ///
+    /// # Errors
+    /// Linux's: `ENOMEM` at the first hole, before which pages have been told of. `EFAULT` if `into` has not a byte for each page.
+    pub fn mincore(&self, addr: u64, len: u64, into: &mut [u8]) -> Result<(), Errno> {
+        if !addr.is_multiple_of(PAGE_SIZE) {
+            return Err(Errno::EINVAL);
+        }
+        let space = self.mm.space.read();
+        if addr
+            .checked_add(len)
+            .is_none_or(|end| end > space.config.task_size)
+        {
+            return Err(Errno::ENOMEM);
+        }
+        let into = usize::try_from(len.div_ceil(PAGE_SIZE))
+            .ok()
+            .and_then(|pages| into.get_mut(..pages))
+            .ok_or(Errno::EFAULT)?;
+        for (i, byte) in into.iter_mut().enumerate() {
+            let page = addr + i as u64 * PAGE_SIZE;
+            let vma = space.areas.at(page).ok_or(Errno::ENOMEM)?.vma;
+            let cached = || {
+                let cache = Inode::of(vma)?.known(&self.mm.machine)?;
+                cache.lock().get(vma.page_offset(page))
+            };
+            let present = matches!(self.mm.tables.entry(page), Entry::Page { .. });
+            *byte = u8::from(present || cached().is_some());
+        }
+        Ok(())
     }
 }

@@ -7,7 +7,7 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use samara_paging::{Attrs, Change, Error, Write};
+use samara_paging::{Attrs, Change, Error, Take, Write};
 
 use crate::abi::SyncFlags;
 use crate::errno::Errno;
@@ -19,6 +19,9 @@ use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
 use crate::space::vma::{Area, Backing, Vma};
+
+/// What stands in the tables where a guard is (`MADV_GUARD_INSTALL`).
+const GUARD: u32 = 1;
 
 /// The tables of one process during one call.
 pub(super) struct Owner<'a, P: Platform> {
@@ -101,6 +104,36 @@ impl<'a, P: Platform> Owner<'a, P> {
         self.change(page..page + PAGE_SIZE, Change::without(Attrs::empty()))
     }
 
+    /// Pages go, guards stay.
+    fn take_pages(&self, start: u64, end: u64) -> Result<(), Errno> {
+        let tlb = self.mm.machine.tlb();
+        self.mm
+            .tables
+            .unmap_with(start..end, Take::Pages, tlb, |_, _| {})
+            .map_err(no_memory)
+    }
+
+    /// Puts markers where no pages are, or takes them away. When memory runs out, some are there and others not.
+    fn mark(&self, start: u64, end: u64, marker: Option<u32>) -> Result<(), Errno> {
+        let tlb = self.mm.machine.tlb();
+        let mut page = start;
+        while page < end {
+            match self.mm.tables.mark(page, marker, tlb) {
+                Ok(()) => {}
+                // A page, which is no guard.
+                Err(Error::Exists) if marker.is_none() => {}
+                // The page of a file, which another has cut off and a third one faulted in meanwhile.
+                Err(Error::Exists) => {
+                    self.take_pages(page, page + PAGE_SIZE)?;
+                    continue;
+                }
+                Err(error) => return Err(no_memory(error)),
+            }
+            page += PAGE_SIZE;
+        }
+        Ok(())
+    }
+
     fn change(&self, range: Range<u64>, change: Change) -> Result<(), Errno> {
         self.mm
             .tables
@@ -156,7 +189,12 @@ impl<P: Platform> Pages for Owner<'_, P> {
 
     fn discard(&mut self, start: u64, end: u64, vma: &Vma, how: Discard) -> Result<(), Errno> {
         match how {
-            Discard::DontNeed | Discard::GuardInstall => self.unmap(start, end),
+            Discard::DontNeed => self.take_pages(start, end),
+            Discard::GuardInstall => {
+                self.take_pages(start, end)?;
+                self.mark(start, end, Some(GUARD))
+            }
+            Discard::GuardRemove => self.mark(start, end, None),
             Discard::Remove => self.note(start, end, vma, What::Punch),
             // Pages that may go at leisure stay, and a write cancels what was said of them.
             _ => Ok(()),

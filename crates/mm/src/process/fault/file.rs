@@ -1,11 +1,11 @@
 //! Pages of files and of shared objects.
 
-use samara_paging::{Attrs, Error, Source};
+use samara_paging::{Attrs, Entry, Error, Source};
 
 use super::{Step, readable, written};
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 use crate::process::bytes;
-use crate::process::file::Inode;
+use crate::process::file::{CachedPages, Inode};
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
@@ -24,11 +24,18 @@ impl<P: Platform> Mm<P> {
     ) -> Result<Step, Fault> {
         let vma = area.vma;
         let inode = Inode::of(vma).ok_or(Fault::ADRERR)?;
+        let cache = inode.cache(&self.machine).map_err(|_| Fault::NoMemory)?;
+        let number = vma.page_offset(page);
+        if !write {
+            // What is around it comes whether or not the file has a page here.
+            self.map_around(area, page, inode, &cache.lock())?;
+            if self.tables.entry(page) != Entry::Empty {
+                return Ok(Step::Again);
+            }
+        }
         if !vma.has_page(page) {
             return Err(Fault::ADRERR);
         }
-        let number = vma.page_offset(page);
-        let cache = inode.cache(&self.machine).map_err(|_| Fault::NoMemory)?;
         if write && vma.is_private() {
             let frame = self.new_frame()?;
             let (_pages, phys) = cache.page(inode, number)?;
@@ -39,29 +46,33 @@ impl<P: Platform> Mm<P> {
             return self.map_new(page, frame, written(vma.flags));
         }
         let (mut pages, phys) = cache.page(inode, number)?;
-        if write {
-            if !inode.source().is_memory() {
-                pages.set_dirty(number);
-            }
-            return self.map(page, Source::Counted(phys), written(vma.flags));
+        if !write {
+            return self.map(page, Source::Counted(phys), unwritten(vma, inode));
         }
-        let mut attrs = readable(vma.flags);
-        if writable_at_once(vma, inode) {
-            attrs |= Attrs::WRITE;
+        if !inode.source().is_memory() {
+            pages.set_dirty(number);
         }
+        self.map(page, Source::Counted(phys), written(vma.flags))
+    }
+
+    /// Maps pages that are in memory around `page`, and itself if it is.
+    fn map_around(
+        &self,
+        area: &Area<'_>,
+        page: u64,
+        inode: &Inode,
+        pages: &CachedPages,
+    ) -> Result<(), Fault> {
         let (from, to) = around(area, page);
-        let tlb = self.machine.tlb();
         let end = inode.pages();
+        let tlb = self.machine.tlb();
+        let attrs = unwritten(area.vma, inode);
         self.tables.fill(from..to, attrs, tlb, |addr| {
-            let number = vma.page_offset(addr);
-            let phys = if number < end {
-                pages.get(number)
-            } else {
-                None
-            };
+            let number = Some(area.vma.page_offset(addr)).filter(|&number| number < end);
+            let phys = number.and_then(|number| pages.get(number));
             Ok(phys.map(Source::Counted))
         })?;
-        Ok(Step::Again)
+        Ok(())
     }
 
     /// The first write to a page of a shared mapping since it was mapped or written back.
@@ -89,9 +100,13 @@ impl<P: Platform> Mm<P> {
     }
 }
 
-/// Writes to a shared mapping of memory need not be noted.
-fn writable_at_once(vma: &Vma, inode: &Inode) -> bool {
-    vma.flags.contains(VmFlags::SHARED | VmFlags::WRITE) && inode.source().is_memory()
+/// A page that was not written: of shared memory, whose writes need not be noted, it may be all the same.
+fn unwritten(vma: &Vma, inode: &Inode) -> Attrs {
+    let mut attrs = readable(vma.flags);
+    if vma.flags.contains(VmFlags::SHARED | VmFlags::WRITE) && inode.source().is_memory() {
+        attrs |= Attrs::WRITE;
+    }
+    attrs
 }
 
 /// Whether the pages of a shared area may become writable without a fault.
@@ -99,12 +114,10 @@ pub(in crate::process) fn is_memory(vma: &Vma) -> bool {
     Inode::of(vma).is_some_and(|inode| inode.source().is_memory())
 }
 
-/// What a read fault at `page` maps: an aligned window, clipped to the area and to the last-level table.
+/// What a read fault at `page` maps: so many bytes from an aligned address, or from the area's start if that is higher; no further than the area
+/// and the last-level table reach.
 fn around(area: &Area<'_>, page: u64) -> (u64, u64) {
     let table = page & !(PMD_SIZE - 1);
-    let start = page & !(AROUND - 1);
-    (
-        start.max(area.start).max(table),
-        (start + AROUND).min(area.end).min(table + PMD_SIZE),
-    )
+    let start = area.start.max(page & !(AROUND - 1));
+    (start, (start + AROUND).min(area.end).min(table + PMD_SIZE))
 }

@@ -97,13 +97,10 @@ impl<P: Platform> Mm<P> {
             };
         };
         permits(space, area.vma.flags, access)?;
-        if space.guards.first_in(page, page + PAGE_SIZE).is_some() {
-            return Err(Fault::MAPERR);
-        }
         self.settle(&area, page, access)
     }
 
-    /// Faults a page in, as an access would; the area allows it, and no guard is there.
+    /// Faults a page in, as an access would; the area allows it.
     ///
     /// # Errors
     /// As [`Process::fault`].
@@ -123,10 +120,12 @@ impl<P: Platform> Mm<P> {
     fn settle(&self, area: &Area<'_>, page: u64, access: Access) -> Result<Step, Fault> {
         let vma = area.vma;
         let write = access.contains(Access::WRITE);
-        if write && vma.is_private() && vma.anon().is_none() {
+        let entry = self.tables.entry(page);
+        let guarded = matches!(entry, Entry::Marker(_));
+        if write && !guarded && vma.is_private() && vma.anon().is_none() {
             return Ok(Step::Exclusive);
         }
-        match self.tables.entry(page) {
+        match entry {
             Entry::Page { attrs, phys, .. } if write && !attrs.contains(Attrs::WRITE) => {
                 if vma.is_private() {
                     self.copy_on_write(vma, page)
@@ -144,10 +143,20 @@ impl<P: Platform> Mm<P> {
             }
             Entry::Page { attrs, .. } if !attrs.intersects(Attrs::ACCESS) => self.renew(vma, page),
             Entry::Page { .. } => Ok(Step::Done),
-            Entry::Empty | Entry::Marker(_) if vma.is_anonymous() => {
-                self.missing_anon(area, page, write)
+            // A guard.
+            Entry::Marker(_) => Err(Fault::MAPERR),
+            Entry::Empty => {
+                let step = if vma.is_anonymous() {
+                    self.missing_anon(area, page, write)?
+                } else {
+                    self.missing_file(area, page, write)?
+                };
+                // What was asked for a fetch may still be forbidden.
+                Ok(match step {
+                    Step::Done if access.contains(Access::EXEC) => Step::Again,
+                    step => step,
+                })
             }
-            Entry::Empty | Entry::Marker(_) => self.missing_file(area, page, write),
         }
     }
 
@@ -164,14 +173,15 @@ impl<P: Platform> Mm<P> {
 ///
 /// # Errors
 /// The signal.
-pub(super) fn permits(space: &AddressSpace, flags: VmFlags, access: Access) -> Result<(), Fault> {
+fn permits(space: &AddressSpace, flags: VmFlags, access: Access) -> Result<(), Fault> {
+    // The key comes first: it is what the processor would refuse.
+    if access.intersects(Access::READ | Access::WRITE) && space.is_execute_only(flags) {
+        return Err(Fault::PKUERR);
+    }
     if !flags.intersects(VmFlags::ACCESS)
         || access.contains(Access::WRITE) && !flags.contains(VmFlags::WRITE)
     {
         return Err(Fault::ACCERR);
-    }
-    if access.intersects(Access::READ | Access::WRITE) && space.is_execute_only(flags) {
-        return Err(Fault::PKUERR);
     }
     Ok(())
 }

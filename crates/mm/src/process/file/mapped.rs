@@ -30,14 +30,14 @@ impl<P: Platform> Machine<P> {
     pub fn truncate(&self, object: &Object, size: u64) -> Result<(), Errno> {
         let inode = object.get::<Inode>().ok_or(Errno::EINVAL)?;
         let Some(cache) = inode.known(self) else {
-            return self.unmap_file(inode, size.div_ceil(PAGE_SIZE), u64::MAX, Take::All);
+            return self.unmap_file(inode, size.div_ceil(PAGE_SIZE), u64::MAX, Take::Pages);
         };
         let first = size.div_ceil(PAGE_SIZE);
         cache.cut(first, u64::MAX);
         if !size.is_multiple_of(PAGE_SIZE) {
             cache.clear_tail(size / PAGE_SIZE, (size % PAGE_SIZE) as usize);
         }
-        self.unmap_file(inode, first, u64::MAX, Take::All)
+        self.unmap_file(inode, first, u64::MAX, Take::Pages)
     }
 
     /// The bytes of `[start, end)`, multiples of 4,096, have become zero, and the source has been told: the pages leave every mapping, private copies stay. Linear

@@ -12,6 +12,7 @@ mod inode;
 mod mapped;
 mod source;
 
+pub(super) use cache::CachedPages;
 pub use inode::Inode;
 pub(super) use source::Zeroes;
 pub use source::{PAGE_BYTES, PageSource};

@@ -1,0 +1,390 @@
+//! The engine's side, and the comparison.
+
+use std::sync::{Arc, Mutex};
+
+use samara_mm::process::{
+    Access, Fault, ForkMode, Inode, Machine, PAGE_BYTES, PageSource, PageStatus, Platform, Process,
+};
+use samara_mm::{
+    Call, Capabilities, Config, Errno, File, FileArg, FileId, FileKind, Layout, Limits, VmFlags,
+};
+use samara_paging::{Arena, Grace, HeapBytes, Physical, format::X86_64};
+
+use crate::op::{BASE, FILE_PAGES, Op, PAGE, PAGES, SLOTS, Step};
+use crate::real::{Answer, Pages, Real, in_arena};
+
+pub(crate) const MODES: [ForkMode; 2] = [ForkMode::Copy, ForkMode::Share];
+
+struct Hosted;
+
+impl Platform for Hosted {
+    type Format = X86_64;
+    type Backing = Arena<HeapBytes>;
+    type Reclaim = Grace;
+    type Tlb = ();
+    type Mutex = parking_lot::RawMutex;
+    type RwLock = parking_lot::RawRwLock;
+}
+
+/// A file in memory.
+struct Disk {
+    bytes: Mutex<Vec<u8>>,
+    memory: bool,
+}
+
+struct Source(Arc<Disk>);
+
+impl PageSource for Source {
+    fn read_page(&self, page: u64, into: &mut [u8; PAGE_BYTES]) -> Result<(), Errno> {
+        let bytes = self.0.bytes.lock().unwrap();
+        let start = bytes.len().min((page * PAGE) as usize);
+        let end = bytes.len().min(start + PAGE_BYTES);
+        into[..end - start].copy_from_slice(&bytes[start..end]);
+        Ok(())
+    }
+
+    fn write_page(&self, page: u64, from: &[u8; PAGE_BYTES]) -> Result<(), Errno> {
+        let mut bytes = self.0.bytes.lock().unwrap();
+        let start = bytes.len().min((page * PAGE) as usize);
+        let end = bytes.len().min(start + PAGE_BYTES);
+        bytes[start..end].copy_from_slice(&from[..end - start]);
+        Ok(())
+    }
+
+    fn punch(&self, start: u64, end: u64) -> Result<(), Errno> {
+        let mut bytes = self.0.bytes.lock().unwrap();
+        let end = bytes.len().min(end as usize);
+        let start = end.min(start as usize);
+        bytes[start..end].fill(0);
+        Ok(())
+    }
+
+    fn size(&self) -> u64 {
+        self.0.bytes.lock().unwrap().len() as u64
+    }
+
+    fn is_memory(&self) -> bool {
+        self.0.memory
+    }
+}
+
+struct Engine {
+    machine: Machine<Hosted>,
+    mode: ForkMode,
+    processes: [Option<Process<Hosted>>; SLOTS],
+    disks: [Arc<Disk>; 2],
+    files: [Arc<File>; 2],
+}
+
+fn new_process(machine: &Machine<Hosted>) -> Process<Hosted> {
+    let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap();
+    let config = Config {
+        pkeys: cpu.contains(" ospke"),
+        capabilities: Capabilities {
+            ipc_lock: true,
+            sys_admin: true,
+            sys_nice: true,
+            sys_rawio: true,
+            sys_resource: true,
+        },
+        ..Config::default()
+    };
+    Process::new(machine, config, Limits::UNLIMITED, Layout::default()).unwrap()
+}
+
+impl Engine {
+    fn start(mode: ForkMode) -> Engine {
+        const FRAMES: usize = 2048;
+        let arena = Arena::on_heap(FRAMES).unwrap();
+        let base = Arena::<HeapBytes>::BASE;
+        let physical = Physical::new(arena, Grace::new(), base, FRAMES as u64).unwrap();
+        let machine = Machine::new(physical, ()).unwrap();
+        let disk = |memory| {
+            let bytes = (0..FILE_PAGES * PAGE).map(|i| (i / PAGE + 1) as u8);
+            Arc::new(Disk {
+                bytes: Mutex::new(bytes.collect()),
+                memory,
+            })
+        };
+        let disks = [disk(true), disk(false)];
+        let open = |disk: &Arc<Disk>| {
+            Arc::new(File {
+                id: FileId {
+                    major: 0,
+                    minor: 1,
+                    inode: 1 + u64::from(disk.memory),
+                },
+                description: 0,
+                name: "file".into(),
+                readable: true,
+                writable: true,
+                noexec: false,
+                kind: if disk.memory {
+                    FileKind::Shmem
+                } else {
+                    FileKind::Unaligned
+                },
+                seals: 0,
+                object: Inode::object(Source(disk.clone())).unwrap(),
+            })
+        };
+        let files = [open(&disks[0]), open(&disks[1])];
+        // All of the file on disk is in memory, as it has just been written.
+        let reader = new_process(&machine);
+        let call = Call::Mmap {
+            addr: BASE,
+            len: FILE_PAGES * PAGE,
+            prot: 1,
+            flags: 0x8011,
+            file: FileArg::File(files[1].clone()),
+            offset: 0,
+        };
+        reader.perform(&call).unwrap();
+        drop(reader);
+        let processes = [Some(new_process(&machine)), None, None];
+        Engine {
+            machine,
+            mode,
+            processes,
+            disks,
+            files,
+        }
+    }
+
+    fn process(&self, who: usize) -> &Process<Hosted> {
+        self.processes[who].as_ref().unwrap()
+    }
+
+    fn perform(&mut self, who: usize, op: Op) -> Answer {
+        let call = match op {
+            Op::Mmap {
+                addr,
+                len,
+                prot,
+                flags,
+                file,
+                offset,
+            } => Call::Mmap {
+                addr,
+                len,
+                prot,
+                flags,
+                file: match file {
+                    0 => FileArg::None,
+                    n => FileArg::File(self.files[n - 1].clone()),
+                },
+                offset,
+            },
+            Op::Munmap { addr, len } => Call::Munmap { addr, len },
+            Op::Mprotect { addr, len, prot } => Call::Mprotect {
+                addr,
+                len,
+                prot,
+                pkey: -1,
+            },
+            Op::Mremap {
+                old,
+                old_len,
+                new_len,
+                flags,
+                new,
+            } => Call::Mremap {
+                old_addr: old,
+                old_len,
+                new_len,
+                flags,
+                new_addr: new,
+            },
+            Op::Madvise { addr, len, advice } => Call::Madvise { addr, len, advice },
+            Op::Mlock { addr, len, flags } => Call::Mlock { addr, len, flags },
+            Op::Munlock { addr, len } => Call::Munlock { addr, len },
+            Op::Msync { addr, len, flags } => Call::Msync { addr, len, flags },
+            Op::Mincore { addr, len } => {
+                let mut vec = vec![0; (len / PAGE) as usize];
+                let mut answer = result(self.process(who).mincore(addr, len, &mut vec).map(|()| 0));
+                for (i, byte) in vec.iter().enumerate() {
+                    answer.bits |= u64::from(*byte) << i;
+                }
+                return answer;
+            }
+            Op::Read { addr } => return self.touch(who, addr, Access::READ, 0),
+            Op::Write { addr, value } => return self.touch(who, addr, Access::WRITE, value),
+            Op::Exec { addr } => return self.touch(who, addr, Access::EXEC, 0),
+            Op::Fork { child } => {
+                self.processes[child] = Some(self.process(who).fork(self.mode).unwrap());
+                return Answer::default();
+            }
+            Op::Exit => {
+                self.processes[who] = None;
+                return Answer::default();
+            }
+            Op::Truncate { file, size } => {
+                let disk = &self.disks[file - 1];
+                disk.bytes.lock().unwrap().resize(size as usize, 0);
+                let object = &self.files[file - 1].object;
+                self.machine.truncate(object, size).unwrap();
+                return Answer::default();
+            }
+            Op::Punch { file, start, end } => {
+                let disk = &self.disks[file - 1];
+                Source(disk.clone()).punch(start, end).unwrap();
+                let object = &self.files[file - 1].object;
+                self.machine.punch(object, start, end).unwrap();
+                return Answer::default();
+            }
+        };
+        result(self.process(who).perform(&call))
+    }
+
+    fn touch(&self, who: usize, addr: u64, access: Access, value: u8) -> Answer {
+        let process = self.process(who);
+        let mut byte = [value];
+        let done = match access {
+            Access::READ => process.copy_out(addr, &mut byte),
+            Access::WRITE => process.copy_in(addr, &byte),
+            _ => 0,
+        };
+        if done == 1 {
+            return Answer {
+                value: if access == Access::READ {
+                    i64::from(byte[0])
+                } else {
+                    0
+                },
+                ..Answer::default()
+            };
+        }
+        match process.fault(addr, access) {
+            Err(Fault::Signal { signal, code }) => Answer {
+                signal: signal.number(),
+                code,
+                ..Answer::default()
+            },
+            other => panic!("{access:?} at {addr:#x}: {other:?}"),
+        }
+    }
+
+    fn pages(&self, who: usize) -> Pages {
+        let process = self.process(who);
+        let told =
+            PageStatus::PRESENT | PageStatus::FILE | PageStatus::EXCLUSIVE | PageStatus::ZERO;
+        std::array::from_fn(|i| (process.page(BASE + i as u64 * PAGE) & told).bits() as u8)
+    }
+
+    fn maps(&self, who: usize) -> Vec<String> {
+        self.process(who).with_space(|space| {
+            let lines = space.maps().map(|line| line.to_string());
+            lines.filter_map(|line| in_arena(&line)).collect()
+        })
+    }
+
+    fn may_execute(&self, who: usize, addr: u64) -> bool {
+        self.process(who).with_space(|space| {
+            // What is there, or may grow down to it.
+            let area = space.find(addr);
+            area.is_some_and(|area| area.vma.flags.contains(VmFlags::EXEC))
+        })
+    }
+}
+
+fn result(result: Result<u64, Errno>) -> Answer {
+    Answer {
+        value: match result {
+            Ok(value) => value as i64,
+            Err(errno) => -i64::from(errno.0),
+        },
+        ..Answer::default()
+    }
+}
+
+/// Performs a history on both sides.
+///
+/// # Errors
+/// The number of the first step after which they differ, and how.
+pub(crate) fn compare(history: &[Step], mode: ForkMode) -> Result<(), (usize, String)> {
+    let mut real = Real::start();
+    let mut engine = Engine::start(mode);
+    let reads = (0..SLOTS).flat_map(|who| {
+        (0..PAGES).map(move |page| Step {
+            who,
+            op: Op::Read {
+                addr: BASE + page * PAGE + page * 50,
+            },
+        })
+    });
+    // Which pages of such a file are in memory is the kernel's secret.
+    let disk = history
+        .iter()
+        .any(|step| matches!(step.op, Op::Mmap { file: 2, .. }));
+    for (number, step) in history.iter().copied().chain(reads).enumerate() {
+        let Step { who, op } = step;
+        let alive = (0..SLOTS).filter(|&who| real.lives(who)).count();
+        let possible = real.lives(who)
+            && match op {
+                Op::Fork { child } => !real.lives(child),
+                Op::Exit => alive > 1,
+                Op::Exec { addr } => !engine.may_execute(who, addr),
+                _ => true,
+            };
+        if !possible {
+            continue;
+        }
+        let differs = |what: String| Err((number, format!("after {step:x?}: {what}")));
+        let (mut expected, mut found) = (real.perform(who, op), engine.perform(who, op));
+        if disk {
+            (expected.bits, found.bits) = (0, 0);
+        }
+        if expected != found {
+            return differs(format!("kernel {expected:x?}, engine {found:x?}"));
+        }
+        for other in (0..SLOTS).filter(|&other| real.lives(other)) {
+            let (expected, found) = (real.maps(other), engine.maps(other));
+            if expected != found {
+                return differs(format!(
+                    "maps of {other}:\nkernel {expected:#?}\nengine {found:#?}"
+                ));
+            }
+            let (expected, found) = (real.pages(other), engine.pages(other));
+            // The pages of shared mappings may be in a child that shares tables from the start, and so count as had by two.
+            for (i, (&expected, &found)) in expected.iter().zip(&found).enumerate() {
+                let file = (expected | found) & 2 != 0;
+                let private = [expected, found].map(|page| page & 3 == 1);
+                let lenient = mode == ForkMode::Share && found & 2 != 0
+                    || disk && file && private == [false, false];
+                if expected != found && !lenient {
+                    let addr = BASE + i as u64 * PAGE;
+                    return differs(format!(
+                        "page {addr:#x} of {other}: kernel {expected:#x}, engine {found:#x}"
+                    ));
+                }
+            }
+        }
+        if let Err(what) = engine.machine.check() {
+            return differs(what);
+        }
+    }
+    Ok(())
+}
+
+/// The shortest history that still differs, and how.
+pub(crate) fn shrink(history: &[Step], mode: ForkMode) -> (Vec<Step>, String) {
+    let mut history = history.to_vec();
+    let mut what = String::new();
+    let mut piece = history.len();
+    while piece > 0 {
+        let mut at = 0;
+        while at < history.len() {
+            let mut shorter = history.clone();
+            shorter.drain(at..(at + piece).min(history.len()));
+            if let Err((number, text)) = compare(&shorter, mode) {
+                shorter.truncate(number + 1);
+                history = shorter;
+                what = text;
+            } else {
+                at += piece;
+            }
+        }
+        piece /= 2;
+    }
+    (history, what)
+}

@@ -1,0 +1,67 @@
+//! Performs the same histories of calls, accesses, forks and exits on real processes and on the engine's, and compares each result, each signal
+//! with its code, every byte that is read, and after each step the maps of all processes and every page as `/proc/PID/pagemap` tells it.
+//!
+//! `SAMARA_PAGES_SEED=n` starts at seed n, `SAMARA_PAGES_STEPS=n` sets the steps in each suite. An argument selects the suites whose names
+//! contain it. Needs root: others are not told frames' numbers, by which the page of zeroes is known.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "a test with a main function of its own"
+)]
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod engine;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod op;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod real;
+
+#[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
+fn main() {
+    println!("pages: skipped, this is not Linux on x86-64");
+}
+
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+fn main() {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if arguments.iter().any(|a| a == "--list") {
+        println!("pages: test");
+        return;
+    }
+    // SAFETY: asks only.
+    if unsafe { libc::geteuid() } != 0 {
+        println!("pages: skipped, needs root");
+        return;
+    }
+    let filter = arguments.iter().find(|a| !a.starts_with('-'));
+    let number = |name: &str, or: u64| {
+        let value = std::env::var(name).ok();
+        value.and_then(|v| v.parse().ok()).unwrap_or(or)
+    };
+    let first = number("SAMARA_PAGES_SEED", 1);
+    let steps = number("SAMARA_PAGES_STEPS", 1_500);
+    const LENGTH: usize = 150;
+    for (name, mix) in op::suites() {
+        if filter.is_some_and(|filter| !name.contains(filter.as_str())) {
+            continue;
+        }
+        let began = std::time::Instant::now();
+        for seed in first..first + steps.div_ceil(LENGTH as u64) {
+            for mode in engine::MODES {
+                let history = op::history(seed, &mix, LENGTH);
+                if engine::compare(&history, mode).is_err() {
+                    let (shortest, what) = engine::shrink(&history, mode);
+                    let mut text = format!("suite {name}, seed {seed}, {mode:?}:\n");
+                    for step in &shortest {
+                        text += &format!("  {step:x?}\n");
+                    }
+                    eprintln!("{text}{what}");
+                    std::process::exit(101);
+                }
+            }
+        }
+        println!("{name}: {steps} steps agree ({:.1?})", began.elapsed());
+    }
+}

@@ -1,0 +1,369 @@
+//! Real processes: each waits for an operation on its pipe, performs it, and answers.
+//!
+//! Between operations nothing of theirs runs, and their own memory lies elsewhere, so that what `/proc` says of the arena is what the
+//! operations did. They allocate nothing.
+
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::FileExt;
+
+use crate::op::{BASE, FILE_PAGES, Op, PAGE, PAGES, SLOTS};
+
+/// What an operation came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[repr(C)]
+pub(crate) struct Answer {
+    /// What the call returned, or the byte that was read.
+    pub(crate) value: i64,
+    /// The signal that an access raised, and its code.
+    pub(crate) signal: i32,
+    pub(crate) code: i32,
+    /// `mincore`'s, a bit a page.
+    pub(crate) bits: u64,
+}
+
+/// A page as `/proc/PID/pagemap` tells it: present 1, file 2, exclusive 4, zero 16.
+pub(crate) type Pages = [u8; PAGES as usize];
+
+struct Pipe {
+    read: File,
+    write: File,
+}
+
+fn pipe() -> Pipe {
+    let mut ends = [0; 2];
+    // SAFETY: an array of two descriptors, which are new.
+    unsafe {
+        assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
+        Pipe {
+            read: File::from_raw_fd(ends[0]),
+            write: File::from_raw_fd(ends[1]),
+        }
+    }
+}
+
+/// The real side.
+pub(crate) struct Real {
+    down: Vec<Pipe>,
+    up: Vec<Pipe>,
+    pub(crate) files: [Option<File>; 3],
+    pids: [Option<i32>; SLOTS],
+    zero: u64,
+}
+
+static mut SIGNAL: (i32, i32) = (0, 0);
+
+extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut libc::c_void) {
+    // SAFETY: the kernel gives both; the instructions that fault are those of `touch`: three bytes each, or a call.
+    unsafe {
+        SIGNAL = (signal, (*info).si_code);
+        let context = &mut *context.cast::<libc::ucontext_t>();
+        let regs = &mut context.uc_mcontext.gregs;
+        let ip = regs[libc::REG_RIP as usize] as u64;
+        if (BASE..BASE + PAGES * PAGE).contains(&ip) {
+            let stack = regs[libc::REG_RSP as usize];
+            regs[libc::REG_RIP as usize] = *(stack as *const i64);
+            regs[libc::REG_RSP as usize] = stack + 8;
+        } else {
+            regs[libc::REG_RIP as usize] += 3;
+        }
+    }
+}
+
+fn touch(op: Op) -> Answer {
+    let mut value: u64 = 0;
+    // SAFETY: the addresses lie in the arena, where nobody else has anything; signals are caught.
+    unsafe {
+        SIGNAL = (0, 0);
+        match op {
+            Op::Read { addr } => std::arch::asm!(
+                ".byte 0x0f, 0xb6, 0x07", // movzx eax, byte ptr [rdi]
+                inout("rax") value, in("rdi") addr,
+            ),
+            Op::Write { addr, value } => std::arch::asm!(
+                ".byte 0x40, 0x88, 0x37", // mov byte ptr [rdi], sil
+                in("rsi") u64::from(value), in("rdi") addr,
+            ),
+            Op::Exec { addr } => std::arch::asm!("call rdi", in("rdi") addr, clobber_abi("C")),
+            _ => {}
+        }
+        let (signal, code) = SIGNAL;
+        Answer {
+            value: if signal == 0 { value as i64 } else { 0 },
+            signal,
+            code,
+            bits: 0,
+        }
+    }
+}
+
+fn raw(number: i64, a: [u64; 6]) -> i64 {
+    let result: i64;
+    // SAFETY: histories keep to the arena.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+            in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _,
+        );
+    }
+    result
+}
+
+impl Real {
+    /// Starts the first process.
+    pub(crate) fn start() -> Real {
+        // SAFETY: constant names, new descriptors, structures of ours.
+        let (memfd, disk) = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            action.sa_sigaction = on_fault as *const () as usize;
+            action.sa_flags = libc::SA_SIGINFO | libc::SA_NODEFER;
+            libc::sigaction(libc::SIGSEGV, &raw const action, std::ptr::null_mut());
+            libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
+            // Whoever exits is reaped at once, grandchildren too.
+            libc::signal(libc::SIGCHLD, libc::SIG_IGN);
+            libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1);
+            let memfd = File::from_raw_fd(libc::memfd_create(c"pages".as_ptr(), 0));
+            let dir = std::env::temp_dir();
+            let path = dir.join(format!("samara-pages-{}", std::process::id()));
+            let disk = File::options()
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(&path)
+                .unwrap();
+            std::fs::remove_file(path).unwrap();
+            (memfd, disk)
+        };
+        memfd.set_len(FILE_PAGES * PAGE).unwrap();
+        let bytes: Vec<u8> = (0..FILE_PAGES * PAGE)
+            .map(|i| (i / PAGE + 1) as u8)
+            .collect();
+        disk.write_all_at(&bytes, 0).unwrap();
+        let mut real = Real {
+            down: (0..SLOTS).map(|_| pipe()).collect(),
+            up: (0..SLOTS).map(|_| pipe()).collect(),
+            files: [None, Some(memfd), Some(disk)],
+            pids: [None; SLOTS],
+            zero: zero_page(),
+        };
+        // SAFETY: one thread; the child runs `work` only.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            real.work(0);
+        }
+        real.pids[0] = Some(pid);
+        real
+    }
+
+    pub(crate) fn lives(&self, who: usize) -> bool {
+        self.pids[who].is_some()
+    }
+
+    /// Has `who` perform the operation.
+    pub(crate) fn perform(&mut self, who: usize, op: Op) -> Answer {
+        match op {
+            Op::Truncate { file, size } => {
+                self.file(file).set_len(size).unwrap();
+                return Answer::default();
+            }
+            Op::Punch { file, start, end } => {
+                let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+                let fd = self.file(file).as_raw_fd();
+                // SAFETY: a descriptor of ours.
+                let done = unsafe { libc::fallocate(fd, mode, start as i64, (end - start) as i64) };
+                assert_eq!(done, 0);
+                return Answer::default();
+            }
+            _ => {}
+        }
+        // SAFETY: plain data, all of which is written.
+        let bytes =
+            unsafe { std::slice::from_raw_parts((&raw const op).cast::<u8>(), size_of::<Op>()) };
+        self.down[who].write.write_all(bytes).unwrap();
+        if op == Op::Exit {
+            let pid = self.pids[who].take().unwrap();
+            while std::path::Path::new(&format!("/proc/{pid}")).exists() {
+                std::thread::yield_now();
+            }
+            return Answer::default();
+        }
+        let mut answer = self.answer(who);
+        if let Op::Fork { child } = op {
+            assert!(answer.value > 0, "fork: {answer:?}");
+            self.pids[child] = Some(answer.value as i32);
+            answer.value = 0;
+        }
+        answer
+    }
+
+    fn file(&self, file: usize) -> &File {
+        self.files[file].as_ref().unwrap()
+    }
+
+    fn answer(&mut self, who: usize) -> Answer {
+        let mut poll = libc::pollfd {
+            fd: self.up[who].read.as_raw_fd(),
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one structure of ours.
+        let ready = unsafe { libc::poll(&raw mut poll, 1, 10_000) };
+        assert_eq!(ready, 1, "process {who} does not answer");
+        let mut answer = Answer::default();
+        // SAFETY: plain data.
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut((&raw mut answer).cast::<u8>(), size_of::<Answer>())
+        };
+        self.up[who].read.read_exact(bytes).unwrap();
+        answer
+    }
+
+    /// What pagemap says of the arena.
+    pub(crate) fn pages(&self, who: usize) -> Pages {
+        let map = File::open(format!("/proc/{}/pagemap", self.pids[who].unwrap())).unwrap();
+        let mut bytes = [0; PAGES as usize * 8];
+        map.read_exact_at(&mut bytes, BASE / PAGE * 8).unwrap();
+        let mut pages = [0; PAGES as usize];
+        for (page, word) in pages.iter_mut().zip(bytes.chunks_exact(8)) {
+            let word = u64::from_ne_bytes(word.try_into().unwrap());
+            let bit = |n: u32| (word >> n & 1) as u8;
+            let zero = word & ((1 << 55) - 1) == self.zero;
+            *page = bit(63) | bit(61) << 1 | bit(56) << 2 | u8::from(bit(63) == 1 && zero) << 4;
+            if bit(62) != 0 {
+                // A guard marker, or swapped out.
+                *page = if bit(58) != 0 { 0 } else { 0x80 };
+            }
+        }
+        pages
+    }
+
+    /// The lines of maps in the arena: without what only names files.
+    pub(crate) fn maps(&self, who: usize) -> Vec<String> {
+        let text = std::fs::read_to_string(format!("/proc/{}/maps", self.pids[who].unwrap()));
+        text.unwrap().lines().filter_map(in_arena).collect()
+    }
+
+    fn work(&mut self, mut who: usize) -> ! {
+        // SAFETY: system calls on memory and descriptors of ours; operations come from our parent.
+        unsafe {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            let fds = [-1, self.file(1).as_raw_fd(), self.file(2).as_raw_fd()];
+            loop {
+                let mut op = Op::Exit;
+                let fd = self.down[who].read.as_raw_fd();
+                if libc::read(fd, (&raw mut op).cast(), size_of::<Op>()) <= 0 {
+                    libc::_exit(1);
+                }
+                let mut answer = Answer::default();
+                let call = |number, a: &[u64]| {
+                    let mut six = [0; 6];
+                    six[..a.len()].copy_from_slice(a);
+                    raw(number, six)
+                };
+                answer.value = match op {
+                    Op::Mmap {
+                        addr,
+                        len,
+                        prot,
+                        flags,
+                        file,
+                        offset,
+                    } => call(
+                        libc::SYS_mmap,
+                        &[addr, len, prot, flags, fds[file] as u64, offset],
+                    ),
+                    Op::Munmap { addr, len } => call(libc::SYS_munmap, &[addr, len]),
+                    Op::Mprotect { addr, len, prot } => {
+                        call(libc::SYS_mprotect, &[addr, len, prot])
+                    }
+                    Op::Mremap {
+                        old,
+                        old_len,
+                        new_len,
+                        flags,
+                        new,
+                    } => call(libc::SYS_mremap, &[old, old_len, new_len, flags, new]),
+                    Op::Madvise { addr, len, advice } => {
+                        call(libc::SYS_madvise, &[addr, len, advice as u64])
+                    }
+                    Op::Mlock { addr, len, flags } => call(libc::SYS_mlock2, &[addr, len, flags]),
+                    Op::Munlock { addr, len } => call(libc::SYS_munlock, &[addr, len]),
+                    Op::Msync { addr, len, flags } => call(libc::SYS_msync, &[addr, len, flags]),
+                    Op::Mincore { addr, len } => {
+                        let mut vec = [0u8; PAGES as usize];
+                        let result = call(libc::SYS_mincore, &[addr, len, vec.as_mut_ptr() as u64]);
+                        for (i, byte) in vec.iter().enumerate() {
+                            answer.bits |= u64::from(byte & 1) << i;
+                        }
+                        result
+                    }
+                    Op::Read { .. } | Op::Write { .. } | Op::Exec { .. } => {
+                        answer = touch(op);
+                        answer.value
+                    }
+                    Op::Fork { child } => {
+                        let pid = call(libc::SYS_fork, &[]);
+                        if pid == 0 {
+                            libc::prctl(libc::PR_SET_PDEATHSIG, 0);
+                            who = child;
+                            continue;
+                        }
+                        pid
+                    }
+                    Op::Exit => libc::_exit(0),
+                    Op::Truncate { .. } | Op::Punch { .. } => 0,
+                };
+                let fd = self.up[who].write.as_raw_fd();
+                libc::write(fd, (&raw const answer).cast(), size_of::<Answer>());
+            }
+        }
+    }
+}
+
+impl Drop for Real {
+    fn drop(&mut self) {
+        for pid in self.pids.into_iter().flatten() {
+            // SAFETY: a process of ours.
+            unsafe { libc::kill(pid, libc::SIGKILL) };
+            while std::path::Path::new(&format!("/proc/{pid}")).exists() {
+                std::thread::yield_now();
+            }
+        }
+    }
+}
+
+/// A line of maps, if it lies in the arena: range, permissions, offset.
+pub(crate) fn in_arena(line: &str) -> Option<String> {
+    let mut words = line.split_whitespace();
+    let (range, perms, offset) = (words.next()?, words.next()?, words.next()?);
+    let start = u64::from_str_radix(range.split('-').next()?, 16).ok()?;
+    (BASE..BASE + PAGES * PAGE)
+        .contains(&start)
+        .then(|| format!("{range} {perms} {offset}"))
+}
+
+/// The number of the frame of zeroes.
+fn zero_page() -> u64 {
+    // SAFETY: a new mapping, read once.
+    let addr = unsafe {
+        let page = libc::mmap(
+            std::ptr::null_mut(),
+            PAGE as usize,
+            libc::PROT_READ,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        page.cast::<u8>().read_volatile();
+        page as u64
+    };
+    let map = File::open("/proc/self/pagemap").unwrap();
+    let mut word = [0; 8];
+    map.read_exact_at(&mut word, addr / PAGE * 8).unwrap();
+    u64::from_ne_bytes(word) & ((1 << 55) - 1)
+}
