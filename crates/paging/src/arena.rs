@@ -3,6 +3,7 @@
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use alloc::vec::Vec;
 use core::fmt;
+use core::ops::Range;
 use core::ptr::NonNull;
 
 use crate::entry::PAGE_SIZE;
@@ -57,7 +58,7 @@ impl Drop for HeapBytes {
 
 /// Frames out of one piece of memory; physical addresses start at [`base`](Self::BASE).
 ///
-/// Single frames come from the lowest piece of 2 MiB that has one; blocks of 2 MiB and 1 GiB are put together again when all of their frames
+/// Single frames come from the lowest piece of 2 MiB that has one, tables from the highest; blocks of 2 MiB and 1 GiB are put together again when all of their frames
 /// have come back. A call looks at a few words, at worst at one for each 2 MiB.
 pub struct Arena<S> {
     bytes: S,
@@ -68,7 +69,10 @@ struct State {
     free: Vec<[u64; PIECE / 64]>,
     counts: Vec<u16>,
     total: usize,
+    /// No piece below has a frame.
     hint: usize,
+    /// No piece from here on has a frame.
+    tables: usize,
     refuse: Option<u64>,
 }
 
@@ -121,6 +125,7 @@ impl<S: Bytes> Arena<S> {
             counts,
             total: frames,
             hint: 0,
+            tables: pieces,
             refuse: None,
         };
         Ok(Self {
@@ -182,19 +187,60 @@ impl State {
         Some(from * PIECE)
     }
 
+    /// A frame of the highest piece that has one. One table's neighbours are sixteen frames away, so that the words of tables that are made one after
+    /// the other, which are their locks, lie in different cache lines.
+    fn alloc_table(&mut self) -> Option<usize> {
+        const EACH: u64 = 0x0001_0001_0001_0001;
+        if let Some(left) = &mut self.refuse {
+            *left = left.checked_sub(1)?;
+        }
+        let counts = &self.counts;
+        let from = self.tables.min(counts.len());
+        let piece = (0..from)
+            .rev()
+            .chain((from..counts.len()).rev())
+            .find(|&piece| counts[piece] > 0)?;
+        self.tables = piece + 1;
+        let bits = &mut self.free[piece];
+        let (word, bit) = (0..16).find_map(|lane| {
+            let found = |&word: &usize| bits[word] & EACH << lane != 0;
+            let word = (0..bits.len()).find(found)?;
+            Some((word, (bits[word] & EACH << lane).trailing_zeros()))
+        })?;
+        bits[word] &= !(1 << bit);
+        self.counts[piece] -= 1;
+        self.total -= 1;
+        Some(piece * PIECE + word * 64 + bit as usize)
+    }
+
+    /// Single frames, from the first to before the last.
+    fn free_run(&mut self, run: Range<usize>) {
+        let mut at = run.start;
+        while at < run.end {
+            let word_end = ((at | 63) + 1).min(run.end);
+            let piece = at / PIECE;
+            let bits = u64::MAX >> (64 - (word_end - at)) << (at % 64);
+            debug_assert!(self.free[piece][at % PIECE / 64] & bits == 0);
+            self.free[piece][at % PIECE / 64] |= bits;
+            self.counts[piece] += (word_end - at) as u16;
+            at = word_end;
+        }
+        self.total += run.len();
+        self.hint = self.hint.min(run.start / PIECE);
+        self.tables = self.tables.max(run.end.div_ceil(PIECE));
+    }
+
     fn free(&mut self, frame: usize, order: u32) {
         let piece = frame / PIECE;
         if order == 0 {
-            self.free[piece][frame % PIECE / 64] |= 1 << (frame % 64);
-            self.counts[piece] += 1;
-            self.total += 1;
-            self.hint = self.hint.min(piece);
+            self.free_run(frame..frame + 1);
             return;
         }
         for piece in piece..piece + (1 << (order - 9)) {
             self.free[piece] = [u64::MAX; PIECE / 64];
             self.counts[piece] = PIECE as u16;
         }
+        self.tables = self.tables.max(piece + (1 << (order - 9)));
         self.total += 1 << order;
     }
 }
@@ -210,6 +256,19 @@ unsafe impl<S: Bytes> FrameAllocator for Arena<S> {
     unsafe fn free(&self, phys: u64, order: u32) {
         let frame = (phys - Self::BASE) / PAGE_SIZE;
         self.state.lock().free(frame as usize, order);
+    }
+
+    fn alloc_table(&self) -> Option<u64> {
+        let frame = self.state.lock().alloc_table()?;
+        Some(Self::BASE + frame as u64 * PAGE_SIZE)
+    }
+
+    unsafe fn free_runs(&self, runs: &[Range<u64>]) {
+        let mut state = self.state.lock();
+        for run in runs {
+            let frame = |phys: u64| ((phys - Self::BASE) / PAGE_SIZE) as usize;
+            state.free_run(frame(run.start)..frame(run.end));
+        }
     }
 }
 

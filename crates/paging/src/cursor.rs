@@ -144,6 +144,9 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         {
             upper.store(index(addr, level), F::table(table, false));
             upper.add_used(1);
+            if level == 1 {
+                self.space.next_generation();
+            }
         } else {
             reserve.give(table);
         }
@@ -195,6 +198,9 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
             }
             upper.unlink(slot, 0);
             upper.sub_used(1);
+            if level == 0 {
+                self.space.next_generation();
+            }
             drop(below);
             let more = upper.used() == 0;
             drop(upper);

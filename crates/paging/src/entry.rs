@@ -12,6 +12,8 @@ bitflags! {
     ///
     /// A page without [`READ`](Self::READ), [`WRITE`](Self::WRITE) and [`EXEC`](Self::EXEC) is there, but the processor does not find it
     /// (`PROT_NONE`).
+    ///
+    /// The bits stand where x86-64 has them, but for [`EXEC`](Self::EXEC), which is a prohibition there, and the key.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub struct Attrs: u32 {
         /// Loads succeed. Formats that cannot refuse loads alone report it with any other access.
@@ -19,21 +21,21 @@ bitflags! {
         /// Stores succeed; implies loads.
         const WRITE = 1 << 1;
         /// Instructions are fetched.
-        const EXEC = 1 << 2;
+        const EXEC = 1 << 12;
         /// Programs may use it, not the kernel alone.
-        const USER = 1 << 3;
+        const USER = 1 << 2;
         /// Was used since the bit was last cleared.
-        const ACCESSED = 1 << 4;
+        const ACCESSED = 1 << 5;
         /// Was written since the bit was last cleared.
-        const DIRTY = 1 << 5;
+        const DIRTY = 1 << 6;
         /// Was written since a tracker last asked (`clear_refs`): a software bit.
-        const SOFT_DIRTY = 1 << 6;
+        const SOFT_DIRTY = 1 << 11;
         /// Not counted: device memory, pages mapped by number, the zero page. A software bit.
-        const SPECIAL = 1 << 7;
+        const SPECIAL = 1 << 9;
         /// The same in all address spaces.
         const GLOBAL = 1 << 8;
         /// Device memory: neither cached nor reordered.
-        const DEVICE = 1 << 9;
+        const DEVICE = 1 << 4;
         /// The protection key, x86-64 only; the other formats drop it.
         const PKEY = 0xf << 16;
         /// All three accesses.

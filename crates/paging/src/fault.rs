@@ -81,7 +81,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             gather.tell_now(addr, addr + PAGE_SIZE, Changed::PAGES);
         }
         table.store(slot, F::leaf(source.phys(), source.attrs(attrs), 0));
-        forget_leaf::<F, M>(memory, was, 0, gather.dead_list());
+        forget_leaf::<F, M>(memory, was, 0, gather.dead());
         Ok(())
     }
 

@@ -1,12 +1,12 @@
 //! A child's pages are its parent's.
 
 use core::ops::Range;
-use core::sync::atomic::Ordering;
 
+use crate::copy::{Private, Shared, copy_entries};
 use crate::cursor::{Cursor, Stop, indices, remembered, stretch_end};
-use crate::entry::{ENTRIES, PAGE_SIZE, PageSize, index, next, span, tag};
+use crate::entry::{PAGE_SIZE, PageSize, index, next, span, tag};
 use crate::error::Error;
-use crate::format::Format;
+use crate::format::{Format, MAX_LEVELS};
 use crate::frames::Frames;
 use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::phys::Memory;
@@ -34,36 +34,18 @@ pub enum Copy {
     NotRestorable,
 }
 
-/// A leaf as the child gets it: counted, unless it is special; `None`: not copied. Inlined into the loop over a table's entries.
-#[inline(always)]
-fn child_leaf<F: Format>(
-    frames: &Frames,
-    zero: u64,
-    raw: u64,
-    order: u32,
-    mapping: Mapping,
-    copy: Copy,
-) -> Result<Option<u64>, Error> {
-    let phys = F::phys(raw);
-    if F::special(raw) {
-        // Device memory, memory mapped by its number, the zero page: nobody counts them.
-        if copy == Copy::NotRestorable && phys == zero {
-            return Ok(None);
-        }
-    } else {
-        if copy != Copy::All && !frames.is_anon(phys) && F::clean(raw) == raw {
-            return Ok(None);
-        }
-        if order == 0 {
-            frames.map(phys)?;
+impl Copy {
+    /// Whether a leaf is not copied.
+    #[inline]
+    pub(crate) fn leaves_out<F: Format>(self, frames: &Frames, zero: u64, raw: u64) -> bool {
+        let phys = F::phys(raw);
+        if F::special(raw) {
+            // Device memory, memory mapped by its number, the zero page.
+            self == Self::NotRestorable && phys == zero
         } else {
-            frames.map_leaf(phys, order)?;
+            self != Self::All && F::clean(raw) == raw && !frames.is_anon(phys)
         }
     }
-    Ok(Some(F::old(match mapping {
-        Mapping::Private => F::write_protected(raw),
-        Mapping::Shared => F::clean(raw),
-    })))
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
@@ -87,30 +69,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
         Self::pages(&range)?;
-        let memory = self.physical();
-        let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(memory);
-        let mut from = self.cursor(range.start);
-        let mut to = child.cursor(range.start);
-        reserve.ensure(from.tables_elsewhere(&mut to, &range, range.start, false)?)?;
+        let mut fork = Fork::new(self, child, &range, mapping, copy, tlb);
+        fork.reserve(&range, false)?;
         let mut at = range.start;
         while at < range.end {
-            match copy_step(
-                &mut from,
-                &mut to,
-                at,
-                range.end,
-                mapping,
-                copy,
-                &mut reserve,
-                &mut gather,
-            ) {
+            match fork.step(at, range.end) {
                 Ok(next) => at = next,
                 Err(error) => {
-                    drop((from, to));
-                    gather.finish();
-                    // What was copied so far: whole leaves, so that nothing has to be divided.
-                    child.unmap(range.start..at, &())?;
+                    fork.undo(child, range.start..at)?;
                     return Err(error);
                 }
             }
@@ -119,252 +85,215 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 }
 
-/// Copies what one last-level table, or one entry above it, says of `at ..`; the address to go on from.
-#[allow(clippy::too_many_arguments)] // A loop's body, which sharing has in common with copying.
-pub(crate) fn copy_step<F: Format, M: Memory>(
-    from: &mut Cursor<'_, F, M>,
-    to: &mut Cursor<'_, F, M>,
-    at: u64,
-    end: u64,
+/// A fork under way.
+pub(crate) struct Fork<'a, F: Format, M: Memory> {
+    pub(crate) from: Cursor<'a, F, M>,
+    pub(crate) to: Cursor<'a, F, M>,
     mapping: Mapping,
     copy: Copy,
-    reserve: &mut Reserve<'_, M>,
-    gather: &mut Gather<'_, F, M>,
-) -> Result<u64, Error> {
-    match from.descend(at, 0) {
-        Ok(_) => {
-            let end = stretch_end(at, end);
-            copy_table(from, to, at, end, mapping, copy, reserve, gather)?;
-            Ok(end)
-        }
-        Err(Stop { level, raw: 0 }) => Ok(next(at, level).min(end)),
-        Err(Stop { level, .. }) => {
-            let start = at & !(span(level) - 1);
-            if start < at || next(at, level) > end {
-                from.split(at, level, reserve, gather)?;
-                return Ok(at);
-            }
-            copy_huge(from, to, at, level, mapping, copy, reserve, gather)?;
-            Ok(next(at, level))
-        }
-    }
+    pub(crate) reserve: Reserve<'a, M>,
+    pub(crate) gather: Gather<'a, F, M>,
 }
 
-/// Copies the entries of one last-level table. The tables of the two are locked one after the other, parent's first: the child's cannot be
-/// reached but by this call.
-#[allow(clippy::too_many_arguments)]
-fn copy_table<F: Format, M: Memory>(
-    from: &mut Cursor<'_, F, M>,
-    to: &mut Cursor<'_, F, M>,
-    at: u64,
-    end: u64,
-    mapping: Mapping,
-    copy: Copy,
-    reserve: &mut Reserve<'_, M>,
-    gather: &mut Gather<'_, F, M>,
-) -> Result<(), Error> {
-    // A table of which the child has none yet is filled before anybody can find it.
-    let fresh = to.descend(at, 0).is_err();
-    let space = from.space;
-    let Ok(parent) = from.lock(at, 0) else {
-        return Ok(());
-    };
-    if parent.used() == 0 {
-        return Ok(());
+impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
+    pub(crate) fn new(
+        parent: &'a PageTables<F, M>,
+        child: &'a PageTables<F, M>,
+        range: &Range<u64>,
+        mapping: Mapping,
+        copy: Copy,
+        tlb: &'a dyn Invalidate,
+    ) -> Self {
+        Self {
+            from: parent.cursor(range.start),
+            to: child.cursor(range.start),
+            mapping,
+            copy,
+            reserve: Reserve::none(parent.physical()),
+            gather: parent.gather(tlb),
+        }
     }
-    let shared = from.shared;
-    let range = indices(at, end);
-    let memory = space.physical();
-    if fresh {
-        let phys = reserve.take()?;
-        let table = memory.table(phys);
-        let filled = fill(
-            from, &parent, shared, &table, range, true, at, mapping, copy, gather,
-        );
+
+    /// Sets aside the tables that the child needs. With `sharing`, stretches of 2 MiB that lie wholly in the range need none of the last level.
+    pub(crate) fn reserve(&mut self, range: &Range<u64>, sharing: bool) -> Result<(), Error> {
+        if !sharing {
+            let tables = self.tables(range.clone(), false)?;
+            return self.reserve.ensure(tables);
+        }
+        let (mut at, mut tables) = (range.start, 0);
+        let mut counted = [u64::MAX; MAX_LEVELS];
+        while at < range.end {
+            let end = next(at, 2).min(range.end);
+            let parent = self.from.descend(at, 1);
+            if parent.is_ok() && self.to.descend(at, 1).is_err_and(|stop| stop.raw == 0) {
+                // However many tables the parent has here, nothing is in their way: not each of them has to be looked at.
+                let first = if at & (span(1) - 1) == 0 {
+                    at
+                } else {
+                    next(at, 1).min(end)
+                };
+                let last = first.max(end & !(span(1) - 1));
+                tables += self.to.missing_at(at..end, 1, &mut counted)?;
+                tables += self.tables(at..first, false)? + self.tables(last..end, false)?;
+            } else {
+                tables += self.tables(at..end, true)?;
+            }
+            at = end;
+        }
+        self.reserve.ensure(tables)
+    }
+
+    fn tables(&mut self, range: Range<u64>, sharing: bool) -> Result<usize, Error> {
+        let (from, to) = (&mut self.from, &mut self.to);
+        from.tables_elsewhere(to, &range, range.start, sharing)
+    }
+
+    /// Takes back what the child has got in `done`: whole leaves, so that nothing has to be divided.
+    #[cold]
+    pub(crate) fn undo(self, child: &PageTables<F, M>, done: Range<u64>) -> Result<(), Error> {
+        drop(self);
+        child.unmap(done, &())
+    }
+
+    /// Copies what one last-level table, or one entry above it, says of `at ..`; the address to go on from.
+    pub(crate) fn step(&mut self, at: u64, end: u64) -> Result<u64, Error> {
+        match self.from.descend(at, 0) {
+            Ok(_) => {
+                let end = stretch_end(at, end);
+                self.copy_table(at, end)?;
+                Ok(end)
+            }
+            Err(Stop { level, raw: 0 }) => Ok(next(at, level).min(end)),
+            Err(Stop { level, .. }) => {
+                let start = at & !(span(level) - 1);
+                if start < at || next(at, level) > end {
+                    self.from
+                        .split(at, level, &mut self.reserve, &mut self.gather)?;
+                    return Ok(at);
+                }
+                self.copy_huge(at, level)?;
+                Ok(next(at, level))
+            }
+        }
+    }
+
+    /// Copies the entries of one last-level table. The tables of the two are locked one after the other, parent's first: the child's cannot be
+    /// reached but by this call.
+    fn copy_table(&mut self, at: u64, end: u64) -> Result<(), Error> {
+        // A table of which the child has none yet is filled before anybody can find it.
+        let fresh = self.to.descend(at, 0).is_err();
+        let Ok(parent) = self.from.lock(at, 0) else {
+            return Ok(());
+        };
+        if parent.used() == 0 {
+            return Ok(());
+        }
+        if !fresh {
+            let mut child = self.to.lock_own(at, &mut self.reserve, &mut self.gather)?;
+            let used = self.fill::<false>(&parent, &child.table, at, end)?;
+            child.add_used(used);
+            return Ok(());
+        }
+        let phys = self.reserve.take()?;
+        let table = self.from.memory().table(phys);
+        let filled = self.fill::<true>(&parent, &table, at, end);
         drop(parent);
-        let result = match filled {
+        match filled {
             Ok(used) if used > 0 => {
                 table.lock().add_used(used);
-                to.link(at, phys, reserve)
+                self.link(at, phys)
             }
-            Ok(_) => {
-                reserve.give(phys);
-                return Ok(());
+            unused => {
+                self.reserve.give(phys);
+                unused.map(|_| ())
             }
-            Err(error) => {
-                reserve.give(phys);
-                return Err(error);
-            }
-        };
-        return result;
+        }
     }
-    let mut child = to.lock_own(at, reserve, gather)?;
-    let used = fill(
-        from,
-        &parent,
-        shared,
-        &child.table,
-        range,
-        false,
-        at,
-        mapping,
-        copy,
-        gather,
-    )?;
-    child.add_used(used);
-    Ok(())
-}
 
-/// Fills a part of a child's table; if it is `whole`, the entries outside of it with nothing. Counts the entries in use; on error none.
-#[allow(clippy::too_many_arguments)]
-#[inline]
-fn fill<F: Format, M: Memory>(
-    from: &Cursor<'_, F, M>,
-    parent: &Locked<'_>,
-    shared: bool,
-    child: &Table<'_>,
-    range: Range<usize>,
-    whole: bool,
-    at: u64,
-    mapping: Mapping,
-    copy: Copy,
-    gather: &mut Gather<'_, F, M>,
-) -> Result<u32, Error> {
-    let frames = from.memory().frames();
-    let zero = from.memory().zero_page();
-    let base = at & !(span(1) - 1);
-    if whole {
-        for i in (0..range.start).chain(range.end..ENTRIES) {
-            child.slot(i).store(0, Ordering::Relaxed);
-        }
-    }
-    let mut used = 0;
-    let (mut first, mut last) = (ENTRIES, 0);
-    let usual = mapping == Mapping::Private && copy == Copy::All;
-    for i in range.clone() {
-        let raw = parent.load(i);
-        if usual && tag::holds(raw) && !F::special(raw) && frames.map_single(F::phys(raw)) {
-            // A page that the parent had alone: no locked instruction, unless the processor may be writing into the entry.
-            let guarded = F::write_protected(raw);
-            child.slot(i).store(F::old(guarded), Ordering::Release);
-            used += 1;
-            if guarded != raw {
-                parent.update::<F>(i, raw, F::write_protected);
-                if !shared {
-                    first = first.min(i);
-                    last = i + 1;
-                }
-            }
-            continue;
-        }
-        let new = if !tag::holds(raw) {
-            raw
-        } else {
-            match child_leaf::<F>(frames, zero, raw, 0, mapping, copy) {
-                Ok(leaf) => leaf.unwrap_or(0),
-                Err(error) => {
-                    for i in range.start..i {
-                        let raw = child.load(i);
-                        if tag::holds(raw) && !F::special(raw) {
-                            frames.unmap_kept(F::phys(raw));
-                        }
-                        child.slot(i).store(0, Ordering::Release);
-                    }
-                    if last > 0 {
-                        protected(gather, base, first, last);
-                    }
-                    return Err(error);
-                }
-            }
-        };
-        used += u32::from(new != 0);
-        // Release: a walk of the child's that finds the entry finds the page's content.
-        child.slot(i).store(new, Ordering::Release);
-        if mapping == Mapping::Private && F::writable(raw) && tag::holds(raw) {
-            parent.update::<F>(i, raw, F::write_protected);
-            if remembered(raw) && !shared {
-                first = first.min(i);
-                last = i + 1;
-            }
-        }
-    }
-    if last > 0 {
-        protected(gather, base, first, last);
-    }
-    Ok(used)
-}
-
-/// The parent has lost permission to write in these entries.
-fn protected<F: Format, M: Memory>(
-    gather: &mut Gather<'_, F, M>,
-    base: u64,
-    first: usize,
-    last: usize,
-) {
-    let addr = |i: usize| base + i as u64 * PAGE_SIZE;
-    gather.range(addr(first), addr(last), Changed::PAGES);
-}
-
-/// Copies a huge page.
-#[allow(clippy::too_many_arguments)]
-fn copy_huge<F: Format, M: Memory>(
-    from: &mut Cursor<'_, F, M>,
-    to: &mut Cursor<'_, F, M>,
-    at: u64,
-    level: usize,
-    mapping: Mapping,
-    copy: Copy,
-    reserve: &mut Reserve<'_, M>,
-    gather: &mut Gather<'_, F, M>,
-) -> Result<(), Error> {
-    let slot = index(at, level);
-    let mut child = to.lock_or_make(at, level, reserve)?;
-    if child.load(slot) != 0 {
-        return Err(Error::Exists);
-    }
-    let Ok(parent) = from.lock(at, level) else {
-        return Ok(());
-    };
-    let raw = parent.load(slot);
-    if !tag::holds(raw) || F::is_table(raw) {
-        return Ok(());
-    }
-    let order = PageSize::of(level).order();
-    let zero = from.memory().zero_page();
-    let leaf = match child_leaf::<F>(from.memory().frames(), zero, raw, order, mapping, copy) {
-        Ok(Some(leaf)) => leaf,
-        other => {
-            let empty = child.used() == 0;
-            drop((child, parent));
-            if empty {
-                // The child has no processors yet: what this gathers is only the table.
-                to.prune_from(at, level, gather);
-            }
-            return other.map(|_| ());
-        }
-    };
-    child.store(slot, leaf);
-    child.add_used(1);
-    if mapping == Mapping::Private && F::writable(raw) {
-        parent.update::<F>(slot, raw, F::write_protected);
-        if remembered(raw) {
-            gather.range(at, next(at, level), Changed::PAGES);
-        }
-    }
-    Ok(())
-}
-
-impl<F: Format, M: Memory> Cursor<'_, F, M> {
-    /// Puts a filled last-level table, which nobody knows yet, into the tree.
-    pub(crate) fn link(
+    /// Fills a part of a child's table; how many of its entries are in use.
+    fn fill<const FRESH: bool>(
         &mut self,
-        addr: u64,
-        table: u64,
-        reserve: &mut Reserve<'_, M>,
-    ) -> Result<(), Error> {
-        let mut upper = self.lock_or_make(addr, 1, reserve)?;
+        parent: &Locked<'_>,
+        child: &Table<'_>,
+        at: u64,
+        end: u64,
+    ) -> Result<u32, Error> {
+        let memory = self.from.memory();
+        let (frames, zero) = (memory.frames(), memory.zero_page());
+        let fill = match self.mapping {
+            Mapping::Private => copy_entries::<F, Private, FRESH>,
+            Mapping::Shared => copy_entries::<F, Shared, FRESH>,
+        };
+        let (copied, result) = fill(frames, zero, self.copy, parent, child, indices(at, end));
+        // Who shares the parent's table knows already that it may not write.
+        if !copied.protected.is_empty() && !self.from.shared {
+            let addr = |i: usize| (at & !(span(1) - 1)) + i as u64 * PAGE_SIZE;
+            let (start, end) = (addr(copied.protected.start), addr(copied.protected.end));
+            self.gather.range(start, end, Changed::PAGES);
+        }
+        result.map(|()| copied.used)
+    }
+
+    /// Puts a filled last-level table, which nobody knows yet, into the child's tree.
+    fn link(&mut self, addr: u64, table: u64) -> Result<(), Error> {
+        let mut upper = self.to.lock_or_make(addr, 1, &mut self.reserve)?;
         upper.store(index(addr, 1), F::table(table, false));
         upper.add_used(1);
+        self.to.space.next_generation();
         Ok(())
+    }
+
+    /// Copies a huge page.
+    fn copy_huge(&mut self, at: u64, level: usize) -> Result<(), Error> {
+        let slot = index(at, level);
+        let mut child = self.to.lock_or_make(at, level, &mut self.reserve)?;
+        if child.load(slot) != 0 {
+            return Err(Error::Exists);
+        }
+        let copied = self.count_huge(at, level);
+        if let Ok(Some(raw)) = copied {
+            child.store(slot, raw);
+            child.add_used(1);
+            self.to.space.next_generation();
+        }
+        let empty = child.used() == 0;
+        drop(child);
+        if empty {
+            // The child has no processors yet: what this gathers is only the table.
+            self.to.prune_from(at, level, &mut self.gather);
+        }
+        copied.map(|_| ())
+    }
+
+    /// Counts a huge page once more, and takes permission to write where it has to go; the child's entry, if it gets one.
+    fn count_huge(&mut self, at: u64, level: usize) -> Result<Option<u64>, Error> {
+        let slot = index(at, level);
+        let memory = self.from.memory();
+        let Ok(parent) = self.from.lock(at, level) else {
+            return Ok(None);
+        };
+        let raw = parent.load(slot);
+        let zero = memory.zero_page();
+        if !tag::holds(raw)
+            || F::is_table(raw)
+            || self.copy.leaves_out::<F>(memory.frames(), zero, raw)
+        {
+            return Ok(None);
+        }
+        if !F::special(raw) {
+            let order = PageSize::of(level).order();
+            memory.frames().map_leaf(F::phys(raw), order)?;
+        }
+        if self.mapping == Mapping::Shared {
+            return Ok(Some(F::old(F::clean(raw))));
+        }
+        let mut was = raw;
+        if F::writable(raw) {
+            was = parent.update::<F>(slot, raw, F::write_protected);
+            if remembered(was) {
+                self.gather.range(at, next(at, level), Changed::PAGES);
+            }
+        }
+        Ok(Some(F::old(F::write_protected(was))))
     }
 }

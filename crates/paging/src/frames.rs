@@ -3,12 +3,10 @@
 //! ```text
 //! anonymous, file:  kind (2 bits) | references (10) | mappings (20)
 //! table:            kind (2) | lock (1) | users (19) | entries in use (10)
-//! dead:             order (2) | next dead frame (30)
 //! ```
 //!
 //! *Mappings* are entries of tables that point to the frame; a huge page counts once for each of its frames, so that splitting it changes no
-//! count. *References* are all others: a page cache, a copy under way. A frame with neither is dead; until the processors have forgotten it, it
-//! stands in a list whose links are these very words, since nobody else looks at them any more.
+//! count. *References* are all others: a page cache, a copy under way. A frame with neither is dead: see [`Dead`].
 //!
 //! # One mapping and no reference
 //!
@@ -18,9 +16,11 @@
 //! All other changes are atomic additions.
 
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, Ordering};
 
+use crate::dead::Dead;
 use crate::entry::PAGE_SIZE;
 use crate::error::Error;
 
@@ -73,6 +73,16 @@ pub struct FrameInfo {
     pub mappings: u32,
     /// Other references.
     pub references: u32,
+}
+
+/// What dead frames were allocated as.
+pub(crate) enum Buried {
+    /// One by one.
+    Singles,
+    /// Parts of a block, others of which are alive.
+    Part,
+    /// A block, all of which is dead: its first byte and its order.
+    Block(u64, u32),
 }
 
 /// How many frames are used for what.
@@ -141,13 +151,17 @@ impl Frames {
     }
 
     #[inline]
-    fn at(&self, index: u32) -> &AtomicU32 {
-        assert!(
-            u64::from(index) < self.count,
-            "a frame outside of the counted memory"
-        );
-        // SAFETY: the index is within the array, as was just seen.
-        unsafe { self.words.add(index as usize).as_ref() }
+    fn words(&self) -> &[AtomicU32] {
+        // SAFETY: the array has so many words.
+        unsafe { core::slice::from_raw_parts(self.words.as_ptr(), self.count as usize) }
+    }
+
+    #[inline]
+    pub(crate) fn at(&self, index: u32) -> &AtomicU32 {
+        let word = self.words().get(index as usize);
+        assert!(word.is_some(), "a frame outside of the counted memory");
+        // SAFETY: as was just seen.
+        unsafe { word.unwrap_unchecked() }
     }
 
     #[inline]
@@ -261,21 +275,13 @@ impl Frames {
         Ok(())
     }
 
-    /// The usual case of [`map`](Self::map), alone: a second mapping of a frame that has one and no reference. False: nothing was done.
+    /// All words, for a loop that must not look for them anew each time.
     #[inline]
-    pub(crate) fn map_single(&self, phys: u64) -> bool {
-        let index = phys.wrapping_sub(self.base) / PAGE_SIZE;
-        if index >= self.count {
-            return false;
+    pub(crate) fn counts(&self) -> Counts<'_> {
+        Counts {
+            words: self.words(),
+            base: self.base,
         }
-        // SAFETY: the index is within the array, as was just seen.
-        let word = unsafe { self.words.add(index as usize).as_ref() };
-        let now = word.load(Ordering::Relaxed);
-        if now & COUNTS == 1 {
-            // See the head of this file.
-            word.store(now + 1, Ordering::Relaxed);
-        }
-        now & COUNTS == 1
     }
 
     /// The caller's reference becomes a mapping.
@@ -342,16 +348,16 @@ impl Frames {
 
     // ---- dead frames ----
 
-    /// The mappings of a leaf have gone: puts the frames that are dead now before a list. The caller holds the lock of the leaf's table.
+    /// The mappings of a leaf have gone: notes which frames are dead now. The caller holds the lock of the leaf's table.
     #[inline]
-    pub(crate) fn unmap_leaf(&self, phys: u64, order: u32, list: &mut u32) {
+    pub(crate) fn unmap_leaf(&self, phys: u64, order: u32, dead: &mut Dead) {
         if order > 0 && self.all_single(phys, order) {
-            self.chain(self.index(phys), order, list);
+            dead.push(self, self.index(phys), 1 << order);
             return;
         }
         for i in 0..1u64 << order {
             if let Some(index) = self.unmap(phys + i * PAGE_SIZE) {
-                self.chain(index, 0, list);
+                dead.push(self, index, 1);
             }
         }
     }
@@ -375,58 +381,40 @@ impl Frames {
         self.word(phys).fetch_sub(1, Ordering::AcqRel);
     }
 
-    /// Puts a dead frame, or a block of such, before a list.
-    #[inline]
-    fn chain(&self, index: u32, order: u32, list: &mut u32) {
-        self.at(index)
-            .store((order / 9) << 30 | *list, Ordering::Relaxed);
-        *list = index;
+    /// The end of the piece of 2 MiB that a frame is in.
+    pub(crate) fn stretch_end(&self, index: u32) -> u32 {
+        let skew = (self.base / PAGE_SIZE % 512) as u32;
+        ((index + skew) | 511) + 1 - skew
     }
 
-    /// The order and the successor of a member of a list.
-    pub(crate) fn unchain(&self, index: u32) -> (u32, u32) {
-        let word = self.at(index).load(Ordering::Relaxed);
-        ((word >> 30) * 9, word & NO_FRAME)
-    }
-
-    /// Whether this frame was allocated alone.
-    pub(crate) fn single(&self, index: u32) -> bool {
-        self.block(index).load(Ordering::Relaxed) == 0
-    }
-
-    /// Notes that frames are free; what is to be given back to the allocator, if that is the whole of what it gave.
-    pub(crate) fn bury(&self, index: u32, order: u32) -> Option<(u64, u32)> {
-        let block = self.block(index);
-        let mut head = index;
-        let mut word = block.load(Ordering::Acquire);
+    /// Notes that frames, which lie in one piece of 2 MiB, are free; what is to be given back.
+    pub(crate) fn bury(&self, run: Range<u32>) -> Buried {
+        for word in &self.words()[run.start as usize..run.end as usize] {
+            word.store(0, Ordering::Relaxed);
+        }
+        let mut word = self.block(run.start).load(Ordering::Acquire);
         if word == 0 {
-            if order > 0 {
-                return None;
-            }
-            self.at(index).store(0, Ordering::Relaxed);
-            return Some((self.phys(index), 0));
+            return Buried::Singles;
         }
-        for i in 0..1u32 << order {
-            self.at(index + i).store(0, Ordering::Relaxed);
-        }
-        let of = |index: u32, order: u32| {
-            let pfn = self.base / PAGE_SIZE + u64::from(index);
+        let start_of_block = |order: u32| {
+            let pfn = self.base / PAGE_SIZE + u64::from(run.start);
             ((pfn & !((1 << order) - 1)) - self.base / PAGE_SIZE) as u32
         };
-        head = of(head, 9);
+        let mut head = start_of_block(9);
         if word == BLOCK_INSIDE {
-            head = of(head, 18);
+            head = start_of_block(18);
             word = self.block(head).load(Ordering::Acquire);
         }
-        let block_order = (word >> BLOCK_SHIFT) * 9;
-        let before = self.block(head).fetch_sub(1 << order, Ordering::AcqRel);
-        if before & !(3 << BLOCK_SHIFT) != 1 << order {
-            return None;
+        let order = (word >> BLOCK_SHIFT) * 9;
+        let less = run.end - run.start;
+        let before = self.block(head).fetch_sub(less, Ordering::AcqRel);
+        if before & !(3 << BLOCK_SHIFT) != less {
+            return Buried::Part;
         }
-        for piece in (0..1u32 << block_order).step_by(512) {
+        for piece in (0..1u32 << order).step_by(512) {
             self.block(head + piece).store(0, Ordering::Relaxed);
         }
-        Some((self.phys(head), block_order))
+        Buried::Block(self.phys(head), order)
     }
 
     // ---- tables ----
@@ -447,6 +435,39 @@ impl Frames {
     /// Whether a frame holds a table.
     pub(crate) fn is_table(&self, phys: u64) -> bool {
         self.word(phys).load(Ordering::Relaxed) & KIND == TABLE
+    }
+}
+
+/// The words of all frames, at hand in a loop.
+#[derive(Clone, Copy)]
+pub(crate) struct Counts<'a> {
+    words: &'a [AtomicU32],
+    base: u64,
+}
+
+impl<'a> Counts<'a> {
+    /// The number of a frame, if it has this one mapping and no reference, so that it is dead with the mapping.
+    #[inline(always)]
+    pub(crate) fn last(&self, phys: u64) -> Option<u32> {
+        let index = (phys.wrapping_sub(self.base) >> 12) as usize;
+        // Acquire: what others wrote to the frame comes before what is done with it next.
+        let word = self.words.get(index)?.load(Ordering::Acquire);
+        (word & COUNTS == 1).then_some(index as u32)
+    }
+
+    /// A second mapping of private memory that has one mapping, in a table whose lock the caller holds, and no reference. False: nothing was done.
+    #[inline(always)]
+    pub(crate) fn twice(&self, phys: u64) -> bool {
+        let index = (phys.wrapping_sub(self.base) >> 12) as usize;
+        let Some(word) = self.words.get(index) else {
+            return false;
+        };
+        let usual = word.load(Ordering::Relaxed) == ANON | 1;
+        if usual {
+            // See the head of this file.
+            word.store(ANON | 2, Ordering::Relaxed);
+        }
+        usual
     }
 }
 

@@ -138,11 +138,13 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         }
         upper.unlink(slot, F::leaf(source.phys(), source.attrs(attrs), level));
         gather.range(addr, next(addr, level), changed);
+        // Before the entries below go: who has found them there goes down anew.
+        self.next_generation();
         for i in 0..ENTRIES {
             let raw = below.load(i);
             if raw != 0 {
                 let old = below.update::<F>(i, raw, |_| 0);
-                forget_leaf::<F, M>(memory, old, level - 1, gather.dead_list());
+                forget_leaf::<F, M>(memory, old, level - 1, gather.dead());
             }
         }
         let used = below.used();

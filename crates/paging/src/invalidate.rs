@@ -1,7 +1,7 @@
 //! What processors must forget, gathered during a call and handed over once; and what has to wait for that.
 //!
 //! A frame, a table or a place in a shared table is given up only after the processors have been told: until then one of them may still use what it
-//! remembers. So a call collects them, without memory of its own: dead frames in a list through their words, tables in a list through
+//! remembers. So a call collects them, without memory of its own: dead frames as [`Dead`] keeps them, tables in a list through
 //! their first entries.
 
 use core::marker::PhantomData;
@@ -9,8 +9,9 @@ use core::ops::Range;
 
 use bitflags::bitflags;
 
+use crate::dead::Dead;
 use crate::format::Format;
-use crate::frames::NO_FRAME;
+
 use crate::phys::{Memory, Physical};
 use crate::share::let_go;
 
@@ -88,7 +89,7 @@ pub(crate) struct Gather<'a, F: Format, M: Memory> {
     ranges: [Range<u64>; RANGES],
     len: usize,
     changed: Changed,
-    dead: u32,
+    dead: Dead,
     tables: Retired,
     shared: [u64; SHARED_AT_ONCE],
     shared_len: usize,
@@ -104,7 +105,7 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
             ranges: [const { 0..0 }; RANGES],
             len: 0,
             changed: Changed::empty(),
-            dead: NO_FRAME,
+            dead: Dead::new(),
             tables: Retired::new(),
             shared: [0; SHARED_AT_ONCE],
             shared_len: 0,
@@ -165,18 +166,16 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
         self.shared_len > 0
     }
 
-    /// Lets `drop` put dead frames before the list; if it says so, the table at `phys` has left its tree.
-    pub(crate) fn with_dead(&mut self, drop: impl FnOnce(&mut u32) -> bool, phys: u64) {
-        let mut dead = self.dead;
-        if drop(&mut dead) {
+    /// Lets `drop` note dead frames; if it says so, the table at `phys` has left its tree.
+    pub(crate) fn with_dead(&mut self, drop: impl FnOnce(&mut Dead) -> bool, phys: u64) {
+        if drop(&mut self.dead) {
             self.table(phys);
         }
-        self.dead = dead;
     }
 
-    /// The list of dead frames.
+    /// Where dead frames are noted.
     #[inline]
-    pub(crate) fn dead_list(&mut self) -> &mut u32 {
+    pub(crate) fn dead(&mut self) -> &mut Dead {
         &mut self.dead
     }
 
@@ -212,13 +211,7 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
             self.with_dead(|dead| let_go::<F, M>(memory, phys, dead), phys);
         }
         self.shared_len = 0;
-        let frames = self.memory.frames();
-        let mut at = core::mem::replace(&mut self.dead, NO_FRAME);
-        while at != NO_FRAME {
-            let (order, next) = frames.unchain(at);
-            self.memory.free_dead_block(at, order);
-            at = next;
-        }
+        self.memory.free_dead(&mut self.dead);
         if !self.tables.is_empty() {
             self.memory
                 .retire(core::mem::replace(&mut self.tables, Retired::new()));

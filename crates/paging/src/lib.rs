@@ -5,7 +5,9 @@ extern crate alloc;
 
 mod arena;
 mod check;
+mod copy;
 mod cursor;
+mod dead;
 mod dump;
 mod entry;
 mod error;
@@ -48,4 +50,4 @@ pub use protect::{Change, Write};
 pub use reclaim::{Exclusive, Grace, GraceSection, Reclaim};
 pub use space::PageTables;
 pub use unmap::Take;
-pub use walk::PageInfo;
+pub use walk::{PageInfo, View};

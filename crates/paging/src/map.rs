@@ -118,6 +118,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let raw = F::leaf(source.phys(), source.attrs(attrs), level);
         table.store(index(addr, level), raw);
         table.add_used(1);
+        self.next_generation();
         Ok(())
     }
 

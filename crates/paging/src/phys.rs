@@ -1,9 +1,10 @@
 //! Physical memory: who gives frames, where they are read and written, and all that address spaces have in common.
 
-use core::ops::Deref;
+use core::ops::{Deref, Range};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use crate::dead::Dead;
 use crate::entry::{ENTRIES, PAGE_SIZE};
 use crate::error::Error;
 use crate::frames::{Frames, Kind};
@@ -28,6 +29,26 @@ pub unsafe trait FrameAllocator {
     ///
     /// `phys` and `order` are of one call of [`alloc`](Self::alloc), and nobody uses the block any more.
     unsafe fn free(&self, phys: u64, order: u32);
+
+    /// A frame for a table, of any content; freed as one of order 0. Tables stay where they are, and a fork looks at all of them: an allocator does well
+    /// to take them from the same pieces of memory, where pages that could be moved are not.
+    fn alloc_table(&self) -> Option<u64> {
+        self.alloc(0)
+    }
+
+    /// Takes back all frames of these ranges of physical addresses. An allocator does well to take its lock once for all of them.
+    ///
+    /// # Safety
+    ///
+    /// Each of these frames was given out by [`alloc`](Self::alloc) with order 0, and nobody uses it any more.
+    unsafe fn free_runs(&self, runs: &[Range<u64>]) {
+        for run in runs {
+            for phys in run.clone().step_by(PAGE_SIZE as usize) {
+                // SAFETY: the caller's promise.
+                unsafe { self.free(phys, 0) };
+            }
+        }
+    }
 }
 
 /// Where the library reads and writes a frame.
@@ -155,18 +176,18 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         if !matches!(order, 0 | 9 | 18) {
             return Err(Error::NoMemory);
         }
-        let phys = self.frames_or_reclaimed(order)?;
+        let phys = self.frames_or_reclaimed(|backing| backing.alloc(order))?;
         self.frames.claim(phys, order, kind);
         Ok(phys)
     }
 
     /// Frames from the allocator; if it refuses, it is asked once more, after tables have been freed that no walk can hold any more.
-    fn frames_or_reclaimed(&self, order: u32) -> Result<u64, Error> {
-        if let Some(phys) = self.backing.alloc(order) {
+    fn frames_or_reclaimed(&self, alloc: impl Fn(&B) -> Option<u64>) -> Result<u64, Error> {
+        if let Some(phys) = alloc(&self.backing) {
             return Ok(phys);
         }
         self.reclaim();
-        self.backing.alloc(order).ok_or(Error::NoMemory)
+        alloc(&self.backing).ok_or(Error::NoMemory)
     }
 
     /// One more reference on a frame. The caller has one already, or holds the lock of a table that maps it.
@@ -180,8 +201,10 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
 
     /// Gives a reference up; the frame is freed with the last of its references and mappings.
     pub fn put(&self, phys: u64) {
-        if let Some(dead) = self.frames.put(phys) {
-            self.free_dead(dead);
+        if let Some(index) = self.frames.put(phys) {
+            let mut dead = Dead::new();
+            dead.push(&self.frames, index, 1);
+            self.free_dead(&mut dead);
         }
     }
 
@@ -192,29 +215,14 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         }
     }
 
-    /// Frees a frame whose last mapping or reference has gone.
-    pub(crate) fn free_dead(&self, index: u32) {
-        if let Some((phys, order)) = self.frames.bury(index, 0) {
-            // SAFETY: `bury` says that all frames of the block have been given up, and gives the block's start and order.
-            unsafe { self.backing.free(phys, order) };
-        }
-    }
-
-    /// The same for a whole block at once.
-    pub(crate) fn free_dead_block(&self, index: u32, order: u32) {
-        if let Some((phys, order)) = self.frames.bury(index, order) {
-            // SAFETY: as above.
-            unsafe { self.backing.free(phys, order) };
-        } else if order > 0 && self.frames.single(index) {
-            for i in 0..1 << order {
-                self.free_dead(index + i);
-            }
-        }
+    /// Frees frames whose last mapping or reference has gone, and of which the processors know nothing.
+    pub(crate) fn free_dead(&self, dead: &mut Dead) {
+        dead.free(&self.frames, &self.backing);
     }
 
     /// A table's frame of any content, counted as a table with one user.
     pub(crate) fn alloc_table(&self) -> Result<u64, Error> {
-        let phys = self.frames_or_reclaimed(0)?;
+        let phys = self.frames_or_reclaimed(B::alloc_table)?;
         self.frames.claim_table(phys);
         self.tables.fetch_add(1, Ordering::Relaxed);
         Ok(phys)
@@ -246,6 +254,14 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         // SAFETY: tables are frames that this allocator has given out, so that the pointer is valid for `ENTRIES` words of eight bytes;
         // callers have it from an entry of a tree within a section, or own it.
         unsafe { Table::new(entries, self.frames.table_word(phys), phys) }
+    }
+
+    /// An entry of a table, as a walk reads it: see [`Table::read`].
+    #[inline]
+    pub(crate) fn read(&self, table: u64, index: usize) -> u64 {
+        let entries = self.to_virt(table).cast::<AtomicU64>();
+        // SAFETY: as above; the index is masked.
+        unsafe { entries.add(index & (ENTRIES - 1)).as_ref() }.load(Ordering::SeqCst)
     }
 
     pub(crate) fn count_shared(&self, more: isize) {

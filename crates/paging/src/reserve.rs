@@ -171,7 +171,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
     }
 
     /// Tables that are missing before a part of one table of this level can be filled.
-    fn missing_at(
+    pub(crate) fn missing_at(
         &mut self,
         range: Range<u64>,
         lowest: usize,

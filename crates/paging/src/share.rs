@@ -16,11 +16,14 @@
 //! Who gives up the last place gives up the table's mappings, too; so address spaces may end in any order. A child of a child has its places in the
 //! same tables, and nothing is nested.
 
+use crate::copy::{Own, copy_entries};
 use crate::cursor::{Cursor, Stop};
+use crate::dead::Dead;
 use crate::entry::{ENTRIES, Entry, PAGE_SIZE, PageSize, index, next, span, tag};
 use crate::error::Error;
-use crate::fork::{Copy, Mapping, copy_step};
+use crate::fork::{Copy, Fork, Mapping};
 use crate::format::Format;
+use crate::frames::Counts;
 use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::phys::{Memory, Physical};
 use crate::reserve::Reserve;
@@ -29,13 +32,12 @@ use crate::table::Locked;
 use core::ops::Range;
 use core::sync::atomic::Ordering;
 
-/// The mappings of a leaf, which has left its table, go; dead frames come to the list.
-#[inline]
+/// The mappings of a leaf, which has left its table, go; dead frames are noted.
 pub(crate) fn forget_leaf<F: Format, M: Memory>(
     memory: &Physical<M::Backing, M::Reclaim>,
     raw: u64,
     level: usize,
-    dead: &mut u32,
+    dead: &mut Dead,
 ) {
     if tag::holds(raw) && !F::special(raw) {
         let order = PageSize::of(level).order();
@@ -43,11 +45,28 @@ pub(crate) fn forget_leaf<F: Format, M: Memory>(
     }
 }
 
+/// The same for one of many small pages.
+#[inline(always)]
+pub(crate) fn forget_page<F: Format, M: Memory>(
+    memory: &Physical<M::Backing, M::Reclaim>,
+    counts: Counts<'_>,
+    raw: u64,
+    dead: &mut Dead,
+) {
+    if F::plain(raw)
+        && let Some(index) = counts.last(F::phys(raw))
+    {
+        dead.push(memory.frames(), index, 1);
+    } else {
+        forget_leaf::<F, M>(memory, raw, 0, dead);
+    }
+}
+
 /// One user of a last-level table less; with the last, its mappings go, and the table is the caller's to retire.
 pub(crate) fn let_go<F: Format, M: Memory>(
     memory: &Physical<M::Backing, M::Reclaim>,
     phys: u64,
-    dead: &mut u32,
+    dead: &mut Dead,
 ) -> bool {
     let table = memory.table(phys);
     let mut locked = table.lock();
@@ -60,11 +79,12 @@ pub(crate) fn let_go<F: Format, M: Memory>(
         }
         _ => return false,
     }
-    for i in 0..ENTRIES {
-        let raw = locked.load(i);
+    let counts = memory.frames().counts();
+    for slot in table.entries(0..ENTRIES) {
+        let raw = slot.load(Ordering::Relaxed);
         if raw != 0 {
-            locked.store(i, 0);
-            forget_leaf::<F, M>(memory, raw, 0, dead);
+            slot.store(0, Ordering::Release);
+            forget_page::<F, M>(memory, counts, raw, dead);
         }
     }
     let used = locked.used();
@@ -96,38 +116,23 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         let old = memory.table(F::phys(raw)).lock();
         if old.users() == 1 {
             upper.store(slot, F::table(old.table.phys, false));
+            self.space.next_generation();
             reserve.give(copy);
             return Ok(());
         }
-        let frames = memory.frames();
         let new = memory.table(copy);
-        for i in 0..ENTRIES {
-            let raw = old.load(i);
-            let mut leaf = raw;
-            if tag::holds(raw) && !F::special(raw) {
-                let phys = F::phys(raw);
-                if let Err(error) = frames.map(phys) {
-                    for i in 0..i {
-                        let raw = new.load(i);
-                        if tag::holds(raw) && !F::special(raw) {
-                            frames.unmap_kept(F::phys(raw));
-                        }
-                    }
-                    drop((old, upper));
-                    reserve.give(copy);
-                    return Err(error);
-                }
-                // What a program may write to is either private memory or shared by all who map it.
-                if F::writable(raw) && frames.is_anon(phys) {
-                    leaf = F::write_protected(old.update::<F>(i, raw, F::write_protected));
-                }
-            }
-            new.slot(i).store(leaf, Ordering::Relaxed);
+        let (frames, zero) = (memory.frames(), memory.zero_page());
+        let (_, result) =
+            copy_entries::<F, Own, true>(frames, zero, Copy::All, &old, &new, 0..ENTRIES);
+        if let Err(error) = result {
+            drop((old, upper));
+            reserve.give(copy);
+            return Err(error);
         }
         new.lock().add_used(old.used());
         upper.unlink(slot, F::table(copy, false));
         // Before the old table's lock is released, and with it the chance for others to change it: see `PageTables`.
-        self.space.leave();
+        self.space.next_generation();
         let phys = old.table.phys;
         drop((old, upper));
         self.forget();
@@ -154,6 +159,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         let old = self.memory().table(F::phys(raw)).lock();
         if old.users() == 1 {
             upper.store(slot, F::table(old.table.phys, false));
+            self.space.next_generation();
             return;
         }
         if TOLD {
@@ -167,7 +173,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         }
         upper.unlink(slot, 0);
         upper.sub_used(1);
-        self.space.leave();
+        self.space.next_generation();
         let phys = old.table.phys;
         drop(old);
         let empty = upper.used() == 0;
@@ -207,41 +213,24 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
         Self::pages(&range)?;
-        let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(self.physical());
-        let mut from = self.cursor(range.start);
-        let mut to = child.cursor(range.start);
-        reserve.ensure(from.tables_elsewhere(&mut to, &range, range.start, true)?)?;
+        let mut fork = Fork::new(self, child, &range, Mapping::Private, Copy::All, tlb);
+        fork.reserve(&range, true)?;
         let mut at = range.start;
         while at < range.end {
-            let step = match from.descend(at, 1) {
-                Ok(_) => {
-                    let end = range.end.min(next(at, 2));
-                    share_tables(&mut from, &mut to, at, end, &mut reserve, &mut gather)
-                }
-                Err(Stop { level, raw: 0 }) => Ok(next(at, level).min(range.end)),
-                Err(_) => Ok(at),
+            let (reached, result) = match fork.from.descend(at, 1) {
+                Ok(_) => fork.share_tables(at, range.end.min(next(at, 2))),
+                Err(Stop { level, raw: 0 }) => (next(at, level).min(range.end), Ok(())),
+                Err(_) => (at, Ok(())),
             };
-            let step = match step {
+            let result = match result {
                 // Nothing that could be shared: a huge page, or a part of a stretch.
-                Ok(next) if next == at => copy_step(
-                    &mut from,
-                    &mut to,
-                    at,
-                    range.end,
-                    Mapping::Private,
-                    Copy::All,
-                    &mut reserve,
-                    &mut gather,
-                ),
-                other => other,
+                Ok(()) if reached == at => fork.step(at, range.end),
+                other => other.map(|()| reached),
             };
-            match step {
+            match result {
                 Ok(next) => at = next,
                 Err(error) => {
-                    drop((from, to));
-                    gather.finish();
-                    child.unmap(range.start..at, &())?;
+                    fork.undo(child, range.start..reached)?;
                     return Err(error);
                 }
             }
@@ -250,88 +239,86 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 }
 
-/// How many tables are looked at before the first of them is locked.
-const AHEAD: usize = 16;
-
-/// Shares the tables below one table of level 1, as far as stretches are whole; the address of the first that is not.
-fn share_tables<F: Format, M: Memory>(
-    from: &mut Cursor<'_, F, M>,
-    to: &mut Cursor<'_, F, M>,
-    start: u64,
-    end: u64,
-    reserve: &mut Reserve<'_, M>,
-    gather: &mut Gather<'_, F, M>,
-) -> Result<u64, Error> {
-    let mut at = start;
-    if at & (span(1) - 1) != 0 || end - at < span(1) {
-        return Ok(at);
-    }
-    let memory = from.memory();
-    let Ok(parent) = from.lock(at, 1) else {
-        return Ok(next(at, 1));
-    };
-    // Made when there is something to share.
-    let mut child: Option<Locked<'_>> = None;
-    let mut result = Ok(());
-    while end - at >= span(1) {
-        let slot = index(at, 1);
-        if slot.is_multiple_of(AHEAD) {
-            // Their words lie far apart. Loads that do not wait for one another bring them near before the locks, which do.
-            for ahead in slot..slot + AHEAD {
-                let raw = parent.load(ahead);
-                if F::is_table(raw) {
-                    core::hint::black_box(memory.table(F::phys(raw)).users());
-                }
-            }
+impl<F: Format, M: Memory> Fork<'_, F, M> {
+    /// Shares the tables below one table of level 1, as far as stretches are whole; the address of the first that is not, or at which it failed.
+    fn share_tables(&mut self, start: u64, end: u64) -> (u64, Result<(), Error>) {
+        let mut at = start;
+        if at & (span(1) - 1) != 0 || end - at < span(1) {
+            return (at, Ok(()));
         }
-        let raw = parent.load(slot);
-        if raw == 0 {
-            at += span(1);
-            continue;
-        }
-        if !F::is_table(raw) {
-            break;
-        }
-        let phys = F::phys(raw);
-        let mut table = memory.table(phys).lock();
-        if table.used() == 0 {
-            // Another thread is about to take it out.
-            at += span(1);
-            continue;
-        }
-        let child = match &mut child {
-            Some(child) => child,
-            None => match to.lock_or_make(at, 1, reserve) {
-                Ok(locked) => child.insert(locked),
-                Err(error) => {
-                    result = Err(error);
-                    break;
-                }
-            },
+        let memory = self.from.memory();
+        let Ok(parent) = self.from.lock(at, 1) else {
+            return (next(at, 1), Ok(()));
         };
-        if child.load(slot) != 0 {
-            result = Err(Error::Exists);
-            break;
-        }
-        if !table.add_user() {
-            result = Err(Error::TooMany);
-            break;
-        }
-        if table.users() == 2 {
-            memory.count_shared(1);
-        }
-        if !F::is_shared(raw) {
-            if !F::GUARDS_TABLES {
-                protect_all::<F>(&table);
+        // Made when there is something to share.
+        let mut child: Option<Locked<'_>> = None;
+        // How many tables have two users now, and what processors may remember as writable.
+        let (mut shared, mut guarded) = (0, end..start);
+        let mut result = Ok(());
+        while end - at >= span(1) {
+            let slot = index(at, 1);
+            let raw = parent.load(slot);
+            if raw == 0 {
+                at += span(1);
+                continue;
             }
-            parent.store(slot, F::table(phys, true));
-            gather.range(at, at + span(1), Changed::PAGES | Changed::TABLES);
+            if !F::is_table(raw) {
+                break;
+            }
+            let phys = F::phys(raw);
+            let mut table = memory.table(phys).lock();
+            if table.used() == 0 {
+                // Another thread is about to take it out.
+                at += span(1);
+                continue;
+            }
+            let child = match &mut child {
+                Some(child) => child,
+                None => match self.to.lock_or_make(at, 1, &mut self.reserve) {
+                    Ok(locked) => child.insert(locked),
+                    Err(error) => {
+                        result = Err(error);
+                        break;
+                    }
+                },
+            };
+            if child.load(slot) != 0 {
+                result = Err(Error::Exists);
+                break;
+            }
+            if !table.add_user() {
+                result = Err(Error::TooMany);
+                break;
+            }
+            shared += isize::from(table.users() == 2);
+            let entry = F::table(phys, true);
+            if !F::is_shared(raw) {
+                if !F::GUARDS_TABLES {
+                    protect_all::<F>(&table);
+                }
+                parent.store(slot, entry);
+                guarded = guarded.start.min(at)..at + span(1);
+            }
+            child.store(slot, entry);
+            child.add_used(1);
+            at += span(1);
         }
-        child.store(slot, F::table(phys, true));
-        child.add_used(1);
-        at += span(1);
+        memory.count_shared(shared);
+        self.to.space.next_generation();
+        drop(parent);
+        if !guarded.is_empty() {
+            self.from.space.next_generation();
+            let changed = Changed::PAGES | Changed::TABLES;
+            self.gather.range(guarded.start, guarded.end, changed);
+        }
+        if let Some(child) = child
+            && child.used() == 0
+        {
+            drop(child);
+            self.to.prune_from(at, 1, &mut self.gather);
+        }
+        (at, result)
     }
-    result.map(|()| at)
 }
 
 /// Where the entry above cannot forbid stores, the pages themselves do: also those that all may write to. So nothing is ever stored through a table that

@@ -26,10 +26,13 @@ use crate::share::{forget_leaf, let_go};
 /// - A walk takes no lock. It reads entries one after the other within a section of [`Reclaim`], until which no table that it may hold becomes
 ///   something else.
 /// - A table that leaves this address space, while others go on using it or it goes on elsewhere in this one, is a danger to walks: they
-///   would read what is not theirs. `detached` is counted up after the table has left and before anybody else changes it. A walk reads it before
+///   would read what is not theirs. `generation` is counted up after the table has left and before anybody else changes it. A walk reads it before
 ///   it starts and after it has read a leaf, and begins again if it differs. If the walk found the table before it left, it read the counter before
 ///   that, too; if it then read something that another has changed later, it reads the counter after that, and sees that it is higher. If it read
 ///   nothing of that kind, it read what was this address space's.
+/// - A [`View`](crate::View) remembers a last-level table from one look-up to the next. So `generation` is counted up whenever such a table, or a huge page,
+///   has come, gone or become shared, before the call that did so returns. If a look-up reads the counter after that, it goes down anew. If before, it
+///   runs beside that call, and may find what was there until then: in a table that has left the tree, nothing.
 /// - An entry above a last-level table may say that the table is shared: then nobody changes the table by way of this entry. See
 ///   [`share_range`](Self::share_range).
 /// - Locks, outermost first: upper tables, from the root down → last-level tables → the limbo of retired tables, the allocator's. Of two
@@ -39,7 +42,7 @@ pub struct PageTables<F: Format, M: Memory> {
     pub(crate) memory: M,
     pub(crate) root: u64,
     asid: Asid,
-    pub(crate) detached: AtomicUsize,
+    generation: AtomicUsize,
     format: PhantomData<fn() -> F>,
 }
 
@@ -58,7 +61,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             memory,
             root,
             asid,
-            detached: AtomicUsize::new(0),
+            generation: AtomicUsize::new(0),
             format: PhantomData,
         })
     }
@@ -101,9 +104,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         inside.then_some(()).ok_or(Error::Misaligned)
     }
 
-    /// A table that this address space has just left is not read by walks as if it were still its own: see the protocol.
-    pub(crate) fn leave(&self) {
-        self.detached.fetch_add(1, Ordering::SeqCst);
+    /// What walks have found until now is not what they go on with: see the protocol.
+    pub(crate) fn next_generation(&self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+    }
+
+    #[inline]
+    pub(crate) fn generation(&self) -> usize {
+        self.generation.load(Ordering::SeqCst)
     }
 
     /// Gives up all below a table, which nobody but this address space's drop can reach.
@@ -123,7 +131,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     gather.with_dead(|dead| let_go::<F, M>(memory, below, dead), below);
                 }
             } else {
-                forget_leaf::<F, M>(memory, raw, level, gather.dead_list());
+                forget_leaf::<F, M>(memory, raw, level, gather.dead());
             }
         }
         gather.table(phys);

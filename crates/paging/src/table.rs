@@ -1,5 +1,6 @@
 //! A table: 512 words that processors read too, and one more in the array of frames that is its lock and counts what it holds.
 
+use core::ops::Range;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -39,6 +40,14 @@ impl<'a> Table<'a> {
         debug_assert!(index < ENTRIES);
         // SAFETY: within the 512 words (the index is masked), which are valid.
         unsafe { self.entries.add(index & (ENTRIES - 1)).as_ref() }
+    }
+
+    /// Neighbouring entries.
+    #[inline]
+    pub(crate) fn entries(&self, part: Range<usize>) -> &'a [AtomicU64] {
+        // SAFETY: 512 words, which are valid, and of atomic use alone.
+        let all: &[AtomicU64; ENTRIES] = unsafe { self.entries.cast().as_ref() };
+        &all[part]
     }
 
     /// An entry as a walk reads it. Sequentially consistent, since what a walk reads after it has entered its section must not be older than

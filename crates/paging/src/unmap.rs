@@ -1,6 +1,7 @@
 //! Pages go.
 
 use core::ops::Range;
+use core::sync::atomic::Ordering;
 
 use crate::cursor::{Cursor, Stop, indices, remembered, stretch_end};
 use crate::entry::{ENTRIES, Entry, PAGE_SIZE, index, next, span, tag};
@@ -10,7 +11,7 @@ use crate::frames::Frames;
 use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::phys::Memory;
 use crate::reserve::Reserve;
-use crate::share::forget_leaf;
+use crate::share::{forget_leaf, forget_page};
 use crate::space::PageTables;
 use crate::table::Locked;
 
@@ -168,12 +169,15 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         gather: &mut Gather<'_, F, M>,
         seen: &mut impl FnMut(u64, Entry),
     ) {
-        let frames = self.physical().frames();
+        let memory = self.physical();
+        let frames = memory.frames();
         let base = at & !(span(1) - 1);
         let mut gone = 0;
         let (mut first, mut last) = (u64::MAX, 0);
-        for i in indices(at, end) {
-            let raw = table.load(i);
+        let counts = frames.counts();
+        let part = indices(at, end);
+        for (i, slot) in (part.start..).zip(table.table.entries(part.clone())) {
+            let raw = slot.load(Ordering::Relaxed);
             if raw == 0 || !take.takes::<F>(frames, raw) {
                 continue;
             }
@@ -187,9 +191,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             if TOLD {
                 seen(addr, F::decode(old, 0));
             }
-            if tag::holds(old) && !F::special(old) {
-                frames.unmap_leaf(F::phys(old), 0, gather.dead_list());
-            }
+            forget_page::<F, M>(memory, counts, old, gather.dead());
         }
         if last > 0 {
             gather.range(first, last, Changed::PAGES);
@@ -221,7 +223,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
             gather.range(addr, next(addr, level), Changed::PAGES);
         }
         seen(addr, F::decode(old, level));
-        forget_leaf::<F, M>(self.memory(), old, level, gather.dead_list());
+        forget_leaf::<F, M>(self.memory(), old, level, gather.dead());
         let empty = table.used() == 0;
         drop(table);
         if empty {

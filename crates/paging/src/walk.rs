@@ -1,7 +1,7 @@
 //! What is mapped where: without any lock.
 
+use core::fmt;
 use core::ops::Range;
-use core::sync::atomic::Ordering;
 
 use crate::cursor::{Cursor, Stop};
 use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index, next, span};
@@ -10,6 +10,7 @@ use crate::frames::{FrameInfo, Kind};
 use crate::phys::Memory;
 use crate::reclaim::Reclaim;
 use crate::space::PageTables;
+use crate::table::Table;
 
 /// What is known of a page, as `/proc/PID/pagemap` tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,10 +44,7 @@ impl PageInfo {
 impl<F: Format, M: Memory> PageTables<F, M> {
     /// What is at an address: lock-free, at most one entry read at each level.
     pub fn entry(&self, addr: u64) -> Entry {
-        if !F::canonical(addr) {
-            return Entry::Empty;
-        }
-        self.look(addr).0
+        self.view(addr).entry(addr)
     }
 
     /// Where the processor would find the byte at an address, and what would succeed there without a fault; `None` for pages without access, too.
@@ -54,11 +52,34 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// Lock-free. What is found may be gone when this returns: who uses it holds something that keeps the page, or a
     /// [section](crate::Reclaim::Section) does not suffice for that.
     pub fn translate(&self, addr: u64) -> Option<(u64, Attrs)> {
-        match self.entry(addr) {
-            Entry::Page { phys, attrs, size } if attrs.intersects(Attrs::ACCESS) => {
-                Some((phys + (addr & (size.bytes() - 1)), attrs))
-            }
-            _ => None,
+        self.view(addr).translate(addr)
+    }
+
+    /// For look-ups one after the other, in one [section](crate::Reclaim::Section): with [`Grace`](crate::Grace), entering and leaving one costs
+    /// more than the look-up. `near` is one of the addresses.
+    ///
+    /// Each look-up finds what is there at that moment. The last-level table that was found last is remembered, so that a look-up near the one before reads
+    /// one entry. While the view lives, tables that others take out of the tree are not freed.
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Attrs, Grace, Kind, PageSize, PageTables, Physical, Source, format::X86_64};
+    /// # let memory = Physical::new(Arena::on_heap(64)?, Grace::new(), 1 << 30, 64)?;
+    /// let space = PageTables::<X86_64, _>::new(&memory, 1)?;
+    /// let zero = Source::Special(memory.zero_page());
+    /// space.map(0x1000, PageSize::Small, zero, Attrs::READ | Attrs::USER, &())?;
+    ///
+    /// let mut view = space.view(0);
+    /// let present = (0..16).filter(|page| view.translate(page << 12).is_some());
+    /// assert_eq!(present.collect::<Vec<_>>(), [1]);
+    /// # Ok::<(), samara_paging::Error>(())
+    /// ```
+    #[inline]
+    pub fn view(&self, near: u64) -> View<'_, F, M> {
+        View {
+            space: self,
+            last: None,
+            generation: 0,
+            _section: self.physical().grace().enter(near),
         }
     }
 
@@ -84,7 +105,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         if !F::canonical(addr) {
             return None;
         }
-        let (Entry::Page { phys, attrs, size }, users) = self.look(addr) else {
+        let (Entry::Page { phys, attrs, size }, users) = self.view(addr).entry_and_users(addr)
+        else {
             return None;
         };
         let own = phys + (addr & (size.bytes() - 1) & !(PAGE_SIZE - 1));
@@ -112,14 +134,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let mut cursor = self.cursor(range.start);
         let mut at = range.start;
         'tables: while at < range.end {
-            let before = self.detached.load(Ordering::SeqCst);
+            let before = self.generation();
             match cursor.descend_anew(at, 0) {
                 Ok(table) => {
                     let end = range.end.min(next(at, 1));
                     let guarded = cursor.guarded();
                     while at < end {
                         let raw = table.read(index(at, 0));
-                        if self.detached.load(Ordering::SeqCst) != before {
+                        if self.generation() != before {
                             continue 'tables;
                         }
                         if raw != 0 {
@@ -129,7 +151,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     }
                 }
                 Err(Stop { level, raw }) => {
-                    if self.detached.load(Ordering::SeqCst) != before {
+                    if self.generation() != before {
                         continue;
                     }
                     if raw != 0 {
@@ -174,30 +196,131 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
     }
 }
 
-impl<F: Format, M: Memory> PageTables<F, M> {
-    /// What is at an address, and how many address spaces use the table that it is in. No cursor: there is no second page to hand the way on to.
+/// Look-ups, one after the other, in one section: see [`PageTables::view`].
+#[must_use]
+pub struct View<'a, F: Format, M: Memory> {
+    space: &'a PageTables<F, M>,
+    /// The last-level table that was found last, as it was found when the address space had this `generation`.
+    last: Option<Last<'a>>,
+    generation: usize,
+    _section: <M::Reclaim as Reclaim>::Section<'a>,
+}
+
+#[derive(Clone, Copy)]
+struct Last<'a> {
+    /// Its addresses, without the bits that are the same in all of them.
+    stretch: u64,
+    table: Table<'a>,
+    guarded: bool,
+}
+
+/// Where the way down ended.
+struct Found {
+    raw: u64,
+    level: usize,
+    /// Whether the entry above forbids stores.
+    guarded: bool,
+}
+
+impl<F: Format, M: Memory> View<'_, F, M> {
+    /// As [`PageTables::entry`].
     #[inline]
-    fn look(&self, addr: u64) -> (Entry, u32) {
-        let memory = self.physical();
-        let _section = memory.grace().enter(addr);
+    pub fn entry(&mut self, addr: u64) -> Entry {
+        let found = self.find(addr);
+        behind(F::decode(found.raw, found.level), found.guarded)
+    }
+
+    /// As [`PageTables::translate`].
+    #[inline]
+    pub fn translate(&mut self, addr: u64) -> Option<(u64, Attrs)> {
+        match self.entry(addr) {
+            Entry::Page { phys, attrs, size } if attrs.intersects(Attrs::ACCESS) => {
+                Some((phys + (addr & (size.bytes() - 1)), attrs))
+            }
+            _ => None,
+        }
+    }
+
+    #[inline]
+    fn find(&mut self, addr: u64) -> Found {
+        let space = self.space;
+        if let Some(last) = self.last
+            && last.stretch == addr >> STRETCH_SHIFT
+            && space.generation() == self.generation
+        {
+            let raw = last.table.read(index(addr, 0));
+            if space.generation() == self.generation {
+                return Found {
+                    raw,
+                    level: 0,
+                    guarded: last.guarded,
+                };
+            }
+        }
+        self.descend(addr)
+    }
+
+    /// From the root; without a cursor, whose way is kept for changes, too.
+    #[inline(never)]
+    fn descend(&mut self, addr: u64) -> Found {
+        let memory = self.space.physical();
+        self.last = None;
+        if !F::canonical(addr) {
+            return Found {
+                raw: 0,
+                level: 0,
+                guarded: false,
+            };
+        }
         loop {
-            let before = self.detached.load(Ordering::SeqCst);
-            let mut table = memory.table(self.root);
-            let mut level = Self::TOP;
+            self.generation = self.space.generation();
+            let mut table = self.space.root;
+            let mut level = PageTables::<F, M>::TOP;
             let mut guarded = false;
             let raw = loop {
-                let raw = table.read(index(addr, level));
+                let raw = memory.read(table, index(addr, level));
                 if level == 0 || !F::is_table(raw) {
                     break raw;
                 }
                 guarded = level == 1 && F::GUARDS_TABLES && F::is_shared(raw);
                 level -= 1;
-                table = memory.table(F::phys(raw));
+                table = F::phys(raw);
             };
-            let users = if level == 0 { table.users() } else { 1 };
-            if self.detached.load(Ordering::SeqCst) == before {
-                return (behind(F::decode(raw, level), guarded), users);
+            if self.space.generation() != self.generation {
+                continue;
+            }
+            if level == 0 {
+                self.last = Some(Last {
+                    stretch: addr >> STRETCH_SHIFT,
+                    table: memory.table(table),
+                    guarded,
+                });
+            }
+            return Found {
+                raw,
+                level,
+                guarded,
+            };
+        }
+    }
+
+    /// What is at an address, and how many address spaces use the table that it is in.
+    fn entry_and_users(&mut self, addr: u64) -> (Entry, u32) {
+        loop {
+            let entry = self.entry(addr);
+            let users = self.last.map_or(1, |last| last.table.users());
+            if self.space.generation() == self.generation {
+                return (entry, users);
             }
         }
+    }
+}
+
+/// Of the addresses that one last-level table stands for, all bits from here on are the same.
+const STRETCH_SHIFT: u32 = span(1).trailing_zeros();
+
+impl<F: Format, M: Memory> fmt::Debug for View<'_, F, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("View").finish_non_exhaustive()
     }
 }

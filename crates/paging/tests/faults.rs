@@ -84,6 +84,8 @@ every_format! {
     a_huge_page_is_written_alone
     a_fork_leaves_out_what_a_fault_brings_back
     cleaning_tells_of_dirty_pages
+    a_view_sees_what_has_changed
+    frames_come_back_in_any_order
 }
 
 mod in_format {
@@ -395,5 +397,92 @@ mod in_format {
             assert!((addr, phys) == (AT, dirty) && attrs.contains(Attrs::DIRTY));
         }
         check(&[&space, &child]).unwrap();
+    }
+
+    /// Whatever comes in the place of a table that a view remembers.
+    pub(super) fn a_view_sees_what_has_changed<F: Format>() {
+        let memory = memory();
+        let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
+        let mut view = space.view(AT);
+        let page = map_anon(&space, &memory, AT);
+        map_anon(&space, &memory, AT + PAGE_SIZE);
+        assert_eq!(view.translate(AT), Some((page, RW)));
+        // The table becomes shared, and the space's own again by either way.
+        for leaves in [false, true] {
+            let child = PageTables::<F, _>::new(memory.clone(), 3).unwrap();
+            space.share_range(&child, STRETCH, &()).unwrap();
+            let mut other = child.view(AT);
+            for found in [view.translate(AT), other.translate(AT)] {
+                let (phys, attrs) = found.unwrap();
+                assert!(phys == page && !attrs.contains(Attrs::WRITE));
+            }
+            child.unmap(AT..AT + PAGE_SIZE, &()).unwrap();
+            assert_eq!(other.translate(AT), None);
+            if leaves {
+                child.unmap(STRETCH, &()).unwrap();
+            }
+            assert_eq!(space.write_alone(AT, page, &()), Ok(true));
+            assert!(view.translate(AT).unwrap().1.contains(Attrs::WRITE));
+        }
+        // It goes, and a huge page comes, which is divided.
+        space.unmap(STRETCH, &()).unwrap();
+        assert_eq!(view.translate(AT), None);
+        let block = memory.alloc_block(9, Kind::Anon).unwrap();
+        let source = Source::Owned(block);
+        space
+            .map(STRETCH.start, PageSize::Large, source, RW, &())
+            .unwrap();
+        assert_eq!(view.translate(AT).unwrap().0, block + PAGE_SIZE);
+        space.split(AT, PageSize::Small, &()).unwrap();
+        assert_eq!(view.translate(AT).unwrap().0, block + PAGE_SIZE);
+        // Moved away, and back; then put together.
+        let away = 0x10_0000_0000;
+        space.move_range(STRETCH.start, away, 2 << 20, &()).unwrap();
+        assert_eq!(view.translate(AT), None);
+        assert!(view.translate(away).is_some());
+        space.move_range(away, STRETCH.start, 2 << 20, &()).unwrap();
+        assert_eq!(view.translate(away), None);
+        assert!(view.translate(AT).is_some());
+        let source = Source::Owned(memory.alloc_block(9, Kind::Anon).unwrap());
+        space
+            .collapse(STRETCH.start, PageSize::Large, source, RW, &())
+            .unwrap();
+        assert_eq!(view.translate(AT).unwrap().0, source.phys() + PAGE_SIZE);
+        assert_eq!(view.entry(u64::MAX / 2), Entry::Empty);
+        check(&[&space, &child]).unwrap();
+    }
+
+    /// Runs of dead frames, ascending, descending and scattered, of single frames and of parts of blocks.
+    pub(super) fn frames_come_back_in_any_order<F: Format>() {
+        let memory = memory();
+        let space = space::<F>(&memory, 1);
+        let free = memory.backing().free_frames();
+        let block = memory.alloc_block(9, Kind::Anon).unwrap();
+        let mut sources: Vec<_> = (0..512)
+            .map(|i| Source::Owned(block + i * PAGE_SIZE))
+            .collect();
+        sources.extend((0..500).map(|_| Source::Owned(memory.alloc_page(Kind::Anon).unwrap())));
+        for step in [1, 1011, 5, 255] {
+            let order: Vec<_> = (0..1012).map(|i| sources[i * step % 1012]).collect();
+            // The mapping takes a reference each time; one is kept.
+            for source in &order {
+                memory.get(source.phys()).unwrap();
+            }
+            space.map_pages(AT, &order, RW, &()).unwrap();
+            if step != 255 {
+                space.unmap(AT..AT + 1012 * PAGE_SIZE, &()).unwrap();
+            }
+        }
+        for source in sources.iter().skip(1) {
+            memory.put(source.phys());
+        }
+        check(&[&space]).unwrap();
+        space.unmap(AT..AT + 1012 * PAGE_SIZE, &()).unwrap();
+        // The block waits for its first frame.
+        assert_eq!(memory.backing().free_frames(), free - 512);
+        memory.put(block);
+        assert_eq!(memory.backing().free_frames(), free);
+        let again = memory.alloc_block(9, Kind::Anon).unwrap();
+        memory.put_block(again, 9);
     }
 }

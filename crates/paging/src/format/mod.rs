@@ -61,6 +61,11 @@ pub trait Format: Copy + Send + Sync + 'static {
     fn clean(raw: u64) -> u64;
     /// Whether the leaf is not counted.
     fn special(raw: u64) -> bool;
+    /// Whether this is an accessible page whose frame is counted: most are.
+    #[inline(always)]
+    fn plain(raw: u64) -> bool {
+        raw & tag::VALID != 0 && !Self::special(raw)
+    }
     /// Whether the processor has nothing left to write into this entry by itself, so that software that holds the table's lock may store.
     fn settled(raw: u64) -> bool;
 

@@ -10,6 +10,7 @@ const PHYS: u64 = 0x000f_ffff_ffff_f000;
 const SPECIAL: u64 = Bits::BIT_9.bits();
 const SOFT_DIRTY: u64 = Bits::BIT_11.bits();
 const PKEY_SHIFT: u32 = 59;
+const EXEC_SHIFT: u32 = Attrs::EXEC.bits().trailing_zeros();
 
 const PRESENT: u64 = Bits::PRESENT.bits();
 const WRITE: u64 = Bits::WRITABLE.bits();
@@ -21,16 +22,21 @@ const HUGE: u64 = Bits::HUGE_PAGE.bits();
 const GLOBAL: u64 = Bits::GLOBAL.bits();
 const NO_EXEC: u64 = Bits::NO_EXECUTE.bits();
 
-/// Bits that stand for one attribute each.
-const SAME: [(Attrs, u64); 7] = [
-    (Attrs::USER, USER),
-    (Attrs::ACCESSED, ACCESSED),
-    (Attrs::DIRTY, DIRTY),
-    (Attrs::SOFT_DIRTY, SOFT_DIRTY),
-    (Attrs::SPECIAL, SPECIAL),
-    (Attrs::GLOBAL, GLOBAL),
-    (Attrs::DEVICE, UNCACHED),
-];
+/// Attributes that have their bit where an entry has it.
+const SAME: Attrs = Attrs::WRITE
+    .union(Attrs::USER)
+    .union(Attrs::ACCESSED)
+    .union(Attrs::DIRTY)
+    .union(Attrs::SOFT_DIRTY)
+    .union(Attrs::SPECIAL)
+    .union(Attrs::GLOBAL)
+    .union(Attrs::DEVICE);
+const PKEY: u64 = (Attrs::PKEY.bits() as u64) << (PKEY_SHIFT - 16);
+
+const _: () = assert!(
+    SAME.bits() as u64
+        == WRITE | USER | ACCESSED | DIRTY | SOFT_DIRTY | SPECIAL | GLOBAL | Bits::NO_CACHE.bits()
+);
 
 macro_rules! x86 {
     ($(#[$doc:meta])* $name:ident, $text:literal, $levels:literal) => {
@@ -60,23 +66,19 @@ macro_rules! x86 {
 
             #[inline]
             fn leaf(phys: u64, attrs: Attrs, level: usize) -> u64 {
-                let mut raw = phys & PHYS;
-                for (attr, bit) in SAME {
-                    if attrs.contains(attr) {
-                        raw |= bit;
-                    }
+                let access = attrs.intersects(Attrs::ACCESS);
+                let mut raw = phys & PHYS | u64::from((attrs & SAME).bits());
+                raw |= u64::from((attrs & Attrs::PKEY).bits()) << (PKEY_SHIFT - 16);
+                if attrs.contains(Attrs::DEVICE) {
+                    raw |= UNCACHED;
                 }
-                raw |= (attrs.pkey() as u64) << PKEY_SHIFT;
                 if level > 0 {
                     raw |= HUGE;
                 }
                 if !attrs.contains(Attrs::EXEC) {
                     raw |= NO_EXEC;
                 }
-                if attrs.contains(Attrs::WRITE) {
-                    raw |= WRITE;
-                }
-                raw | if attrs.intersects(Attrs::ACCESS) { PRESENT } else { tag::NONE }
+                raw | if access { PRESENT } else { tag::NONE }
             }
 
             #[inline]
@@ -103,23 +105,11 @@ macro_rules! x86 {
 
             #[inline]
             fn attrs(raw: u64) -> Attrs {
-                let mut attrs = Attrs::empty();
-                for (attr, bit) in SAME {
-                    if raw & bit == bit {
-                        attrs |= attr;
-                    }
-                }
-                attrs = attrs.with_pkey((raw >> PKEY_SHIFT) as u8);
-                if raw & PRESENT != 0 {
-                    attrs |= Attrs::READ;
-                    if raw & WRITE != 0 {
-                        attrs |= Attrs::WRITE;
-                    }
-                    if raw & NO_EXEC == 0 {
-                        attrs |= Attrs::EXEC;
-                    }
-                }
-                attrs
+                let same = raw as u32 & SAME.bits();
+                let key = ((raw & PKEY) >> (PKEY_SHIFT - 16)) as u32;
+                let present = raw & PRESENT;
+                let exec = (!raw >> 63 & present) << EXEC_SHIFT;
+                Attrs::from_bits_retain(same | key | (present | exec) as u32)
             }
 
             #[inline]

@@ -1,0 +1,213 @@
+//! The loop that copies entries of last-level tables: of a fork, and of a table that ceases to be shared.
+
+use core::ops::Range;
+use core::sync::atomic::Ordering;
+
+use crate::cursor::remembered;
+use crate::entry::{ENTRIES, tag};
+use crate::error::Error;
+use crate::fork::Copy;
+use crate::format::Format;
+use crate::frames::{Counts, Frames};
+use crate::table::{Locked, Table};
+
+/// What copying makes of a leaf.
+pub(crate) trait Way {
+    /// Whether both sides lose permission to write, of a frame that is private memory or not.
+    fn protects(anon: bool) -> bool;
+    /// What else differs in the copy.
+    fn copy<F: Format>(raw: u64) -> u64;
+}
+
+/// A fork's private mapping.
+pub(crate) struct Private;
+/// A fork's shared mapping.
+pub(crate) struct Shared;
+/// The same address space goes on with a table of its own.
+pub(crate) struct Own;
+
+impl Way for Private {
+    #[inline(always)]
+    fn protects(_: bool) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn copy<F: Format>(raw: u64) -> u64 {
+        F::old(raw)
+    }
+}
+
+impl Way for Shared {
+    #[inline(always)]
+    fn protects(_: bool) -> bool {
+        false
+    }
+
+    #[inline(always)]
+    fn copy<F: Format>(raw: u64) -> u64 {
+        F::old(F::clean(raw))
+    }
+}
+
+impl Way for Own {
+    /// What a program may write to is either private memory or shared by all who map it.
+    #[inline(always)]
+    fn protects(anon: bool) -> bool {
+        anon
+    }
+
+    #[inline(always)]
+    fn copy<F: Format>(raw: u64) -> u64 {
+        raw
+    }
+}
+
+/// What a loop over the entries of a table has done.
+#[derive(Debug)]
+pub(crate) struct Copied {
+    /// Entries of the copy in use.
+    pub(crate) used: u32,
+    /// Where the entries lie of which the original has lost permission to write, and which processors may remember.
+    pub(crate) protected: Range<usize>,
+}
+
+impl Copied {
+    /// The original has lost permission to write in entries of this part, which is above all others.
+    fn protect(&mut self, part: Range<usize>) {
+        self.protected = self.protected.start.min(part.start)..part.end;
+    }
+}
+
+/// Copies a part of a table, whose lock is held, into one that is empty there, and counts each frame once more. If the copy is `FRESH`, nobody can find
+/// it, and the entries outside of the part become empty. On error the copy is as before, and nothing is counted.
+pub(crate) fn copy_entries<F: Format, W: Way, const FRESH: bool>(
+    frames: &Frames,
+    zero: u64,
+    copy: Copy,
+    from: &Locked<'_>,
+    to: &Table<'_>,
+    part: Range<usize>,
+) -> (Copied, Result<(), Error>) {
+    let mut copied = Copied {
+        used: 0,
+        protected: part.end..part.end,
+    };
+    if FRESH {
+        for i in (0..part.start).chain(part.end..ENTRIES) {
+            to.slot(i).store(0, Ordering::Relaxed);
+        }
+    }
+    let mut i = part.start;
+    while i < part.end {
+        let usual = copy_usual::<F, W, FRESH>(frames.counts(), from, to, i..part.end);
+        if usual.protected {
+            copied.protect(i..i + usual.count);
+        }
+        copied.used += usual.count as u32;
+        i += usual.count;
+        if i == part.end {
+            break;
+        }
+        match copy_entry::<F, W>(frames, zero, copy, from, i) {
+            Ok((leaf, protected)) => {
+                copied.used += u32::from(leaf != 0);
+                to.slot(i).store(leaf, order::<FRESH>());
+                if protected {
+                    copied.protect(i..i + 1);
+                }
+            }
+            Err(error) => {
+                for i in part.start..i {
+                    let raw = to.load(i);
+                    if tag::holds(raw) && !F::special(raw) {
+                        frames.unmap_kept(F::phys(raw));
+                    }
+                    to.slot(i).store(0, Ordering::Release);
+                }
+                copied.used = 0;
+                return (copied, Err(error));
+            }
+        }
+        i += 1;
+    }
+    (copied, Ok(()))
+}
+
+/// A walk that finds the entry finds the page's content. The entry above a fresh table is stored with Release later.
+const fn order<const FRESH: bool>() -> Ordering {
+    if FRESH {
+        Ordering::Relaxed
+    } else {
+        Ordering::Release
+    }
+}
+
+/// What [`copy_usual`] has done.
+struct Usual {
+    count: usize,
+    protected: bool,
+}
+
+/// Copies usual pages up to the first that is not: private memory with one mapping and no reference, so that its word may be stored to (see
+/// [`Frames`]), in an entry that the processor has nothing to write into any more. No locked instruction and no call; most of a fork is this loop.
+#[inline(never)]
+fn copy_usual<F: Format, W: Way, const FRESH: bool>(
+    counts: Counts<'_>,
+    from: &Locked<'_>,
+    to: &Table<'_>,
+    part: Range<usize>,
+) -> Usual {
+    let (old, new) = (from.table.entries(part.clone()), to.entries(part));
+    let mut changed = 0;
+    let mut count = 0;
+    if W::protects(true) {
+        for (old, new) in old.iter().zip(new) {
+            let raw = old.load(Ordering::Relaxed);
+            if !F::plain(raw) || !F::settled(raw) || !counts.twice(F::phys(raw)) {
+                break;
+            }
+            let guarded = F::write_protected(raw);
+            if guarded != raw {
+                // As in `Locked::update`, of which this is the settled case.
+                old.store(guarded, Ordering::Release);
+                changed |= guarded ^ raw;
+            }
+            new.store(W::copy::<F>(guarded), order::<FRESH>());
+            count += 1;
+        }
+    }
+    Usual {
+        count,
+        protected: changed != 0,
+    }
+}
+
+/// Copies an entry that is not the usual one: what comes into the copy, and whether the original has lost permission to write, and processors may
+/// remember it.
+#[inline(never)]
+fn copy_entry<F: Format, W: Way>(
+    frames: &Frames,
+    zero: u64,
+    copy: Copy,
+    from: &Locked<'_>,
+    i: usize,
+) -> Result<(u64, bool), Error> {
+    let raw = from.load(i);
+    if !tag::holds(raw) {
+        return Ok((raw, false));
+    }
+    let phys = F::phys(raw);
+    let special = F::special(raw);
+    if copy.leaves_out::<F>(frames, zero, raw) {
+        return Ok((0, false));
+    }
+    if !special {
+        frames.map(phys)?;
+    }
+    if !F::writable(raw) || !W::protects(!special && frames.is_anon(phys)) {
+        return Ok((W::copy::<F>(raw), false));
+    }
+    let was = from.update::<F>(i, raw, F::write_protected);
+    Ok((W::copy::<F>(F::write_protected(was)), remembered(was)))
+}

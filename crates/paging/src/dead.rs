@@ -1,0 +1,141 @@
+//! Frames that nothing has any more, kept until the processors have forgotten them.
+//!
+//! They are runs of neighbours. All but the last run stand in a list through the words of their own frames, since nobody else looks at these any more.
+//!
+//! ```text
+//! first frame of a run:  more than one frame (1 bit of 32, bit 30) | first frame of the next run (30)
+//! second frame, if any:  how many frames
+//! ```
+
+use core::ops::Range;
+use core::sync::atomic::Ordering;
+
+use crate::entry::PAGE_SIZE;
+use crate::frames::{Buried, Frames, NO_FRAME};
+use crate::phys::FrameAllocator;
+
+const SEVERAL: u32 = 1 << 30;
+
+/// Dead frames.
+#[derive(Debug)]
+pub(crate) struct Dead {
+    /// The run that may still grow, in no list: none if its length is 0.
+    start: u32,
+    len: u32,
+    /// The first of the other runs.
+    others: u32,
+}
+
+impl Dead {
+    pub(crate) const fn new() -> Self {
+        Self {
+            start: 0,
+            len: 0,
+            others: NO_FRAME,
+        }
+    }
+
+    /// So many dead frames from this one on.
+    #[inline]
+    pub(crate) fn push(&mut self, frames: &Frames, first: u32, count: u32) {
+        if first == self.start + self.len {
+            self.len += count;
+        } else {
+            self.put_away(frames);
+            self.start = first;
+            self.len = count;
+        }
+    }
+
+    fn put_away(&mut self, frames: &Frames) {
+        if self.len == 0 {
+            return;
+        }
+        let mut word = self.others;
+        if self.len > 1 {
+            word |= SEVERAL;
+            frames.at(self.start + 1).store(self.len, Ordering::Relaxed);
+        }
+        frames.at(self.start).store(word, Ordering::Relaxed);
+        self.others = self.start;
+    }
+
+    fn pop(&mut self, frames: &Frames) -> Option<Range<u32>> {
+        if self.len > 0 {
+            let run = self.start..self.start + self.len;
+            self.len = 0;
+            return Some(run);
+        }
+        if self.others == NO_FRAME {
+            return None;
+        }
+        let start = self.others;
+        let word = frames.at(start).load(Ordering::Relaxed);
+        self.others = word & NO_FRAME;
+        let len = if word & SEVERAL != 0 {
+            frames.at(start + 1).load(Ordering::Relaxed)
+        } else {
+            1
+        };
+        Some(start..start + len)
+    }
+
+    /// Gives all of them back: single frames many at a time, blocks when all of their frames are dead.
+    pub(crate) fn free(&mut self, frames: &Frames, backing: &impl FrameAllocator) {
+        let mut singles = Singles {
+            backing,
+            runs: [const { 0..0 }; RUNS],
+            len: 0,
+        };
+        while let Some(mut run) = self.pop(frames) {
+            while !run.is_empty() {
+                let end = frames.stretch_end(run.start).min(run.end);
+                match frames.bury(run.start..end) {
+                    Buried::Singles => {
+                        let phys = frames.phys(run.start);
+                        singles.add(phys..phys + u64::from(end - run.start) * PAGE_SIZE);
+                    }
+                    Buried::Part => {}
+                    // SAFETY: all frames of the block have been given up, and this is what the allocator gave.
+                    Buried::Block(phys, order) => unsafe { backing.free(phys, order) },
+                }
+                run.start = end;
+            }
+        }
+        singles.flush();
+    }
+}
+
+/// Runs of single frames that are given back in one call.
+const RUNS: usize = 16;
+
+/// Single frames on their way to the allocator.
+struct Singles<'a, B> {
+    backing: &'a B,
+    runs: [Range<u64>; RUNS],
+    len: usize,
+}
+
+impl<B: FrameAllocator> Singles<'_, B> {
+    fn add(&mut self, run: Range<u64>) {
+        if let Some(last) = self.len.checked_sub(1).map(|i| &mut self.runs[i])
+            && last.end == run.start
+        {
+            last.end = run.end;
+            return;
+        }
+        if self.len == RUNS {
+            self.flush();
+        }
+        self.runs[self.len] = run;
+        self.len += 1;
+    }
+
+    fn flush(&mut self) {
+        if self.len > 0 {
+            // SAFETY: single frames, which were allocated alone, and which nothing has any more.
+            unsafe { self.backing.free_runs(&self.runs[..self.len]) };
+        }
+        self.len = 0;
+    }
+}
