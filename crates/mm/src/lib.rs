@@ -99,7 +99,7 @@ pub use abi::{
     Advice, AttachFlags, LockAllFlags, LockFlags, MapFlags, Prot, RemapFlags, SyncFlags,
 };
 pub use call::{Call, ShmSegment};
-pub use calls::typed::{MmapOptions, MremapOptions};
+pub use calls::typed::{MmapOptions, MremapOptions, WithPages};
 pub use config::{Capabilities, Config, Layout, Limits, Overcommit};
 pub use errno::Errno;
 pub use file::{File, FileArg, FileId, FileKind};

@@ -8,6 +8,7 @@ mod pool;
 pub(crate) mod reserve;
 mod shared;
 mod slabs;
+mod spare;
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
@@ -15,6 +16,7 @@ use core::sync::atomic::{AtomicUsize, Ordering};
 
 pub use pool::Pool;
 pub use shared::SharedPool;
+pub use spare::Spare;
 
 /// A source of memory for nodes.
 ///

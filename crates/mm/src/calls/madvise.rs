@@ -137,14 +137,9 @@ impl AddressSpace {
                 let possible =
                     !flags.intersects(VmFlags::SPECIAL | VmFlags::HUGETLB | VmFlags::LOCKED);
                 if possible {
-                    area.vma.guarded.set();
-                }
-                if possible && vma.is_anonymous() {
-                    // Markers in the page tables must survive fork, which copies those of areas with an owner.
-                    self.touch(start);
-                }
-                if possible {
-                    self.guards.install(start, end)?;
+                    let anonymous = vma.is_anonymous();
+                    self.mark_guarded(start, anonymous)?;
+                    self.guards_mut()?.install(start, end)?;
                 }
                 possible
             }
@@ -152,7 +147,7 @@ impl AddressSpace {
             abi::MADV_GUARD_REMOVE => {
                 let possible = !flags.intersects(VmFlags::SPECIAL | VmFlags::HUGETLB);
                 if possible {
-                    self.guards.remove(start, end)?;
+                    self.unguard(start, end)?;
                 }
                 possible
             }
@@ -165,6 +160,19 @@ impl AddressSpace {
             Some(how) => self.tell_discard(pages, start, end, how),
             None => Ok(()),
         }
+    }
+
+    /// Guard markers come into the area at `start`.
+    fn mark_guarded(&mut self, start: u64, anonymous: bool) -> Result<(), Errno> {
+        self.areas.note(start, start + 1)?;
+        if let Some(area) = self.areas.at(start) {
+            area.vma.guarded.set();
+        }
+        if anonymous {
+            // Markers in the page tables must survive fork, which copies those of areas with an owner.
+            self.touch(start);
+        }
+        Ok(())
     }
 
     fn populate_by_advice<P: Pages + ?Sized>(
@@ -192,7 +200,7 @@ impl AddressSpace {
 
 impl Discard {
     /// What advice does with pages.
-    fn of(advice: i32) -> Option<Self> {
+    pub(crate) fn of(advice: i32) -> Option<Self> {
         Some(match advice {
             abi::MADV_DONTNEED | abi::MADV_DONTNEED_LOCKED => Discard::DontNeed,
             abi::MADV_FREE => Discard::Free,

@@ -331,7 +331,7 @@ impl AddressSpace {
         }
         self.prepare(owner, Coming::Map { start, end })?;
         if replaced {
-            self.guards.remove(start, end)?;
+            self.unguard(start, end)?;
         }
         self.lay(&laying, vma)?;
         self.tell_unmap(owner, &gone)?;

@@ -25,7 +25,7 @@ pub(crate) mod typed;
 
 use crate::call::Call;
 use crate::errno::Errno;
-use crate::pages::{NoPages, Pages};
+use crate::pages::{Discard, NoPages, Pages};
 use crate::space::AddressSpace;
 
 impl AddressSpace {
@@ -51,7 +51,7 @@ impl AddressSpace {
         if pages.informed() {
             self.learn(call, None, pages);
         }
-        self.run(call, None, pages)
+        self.run_for(call, None, pages)
     }
 
     /// As [`perform_with`](Self::perform_with), but a mapping whose place the kernel chooses goes to `address`: for following a kernel
@@ -68,7 +68,21 @@ impl AddressSpace {
         if pages.informed() {
             self.learn(call, Some(address), pages);
         }
-        self.run(call, Some(address), pages)
+        self.run_for(call, Some(address), pages)
+    }
+
+    /// All or nothing, if the owner may refuse.
+    fn run_for<P: Pages + ?Sized>(
+        &mut self,
+        call: &Call,
+        forced: Option<u64>,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
+        if pages.refuses() && tells(call) {
+            self.refusable(pages, |space, pages| space.run(call, forced, pages))
+        } else {
+            self.run(call, forced, pages)
+        }
     }
 
     fn run<P: Pages + ?Sized>(
@@ -135,5 +149,21 @@ impl AddressSpace {
             Call::PkeyAlloc { flags, rights } => self.pkey_alloc(*flags, *rights),
             Call::PkeyFree { pkey } => self.pkey_free(*pkey),
         }
+    }
+}
+
+/// Whether the owner of the pages is told of such a call anything that it may refuse.
+fn tells(call: &Call) -> bool {
+    match call {
+        Call::Mmap { .. }
+        | Call::Munmap { .. }
+        | Call::Mprotect { .. }
+        | Call::Brk { .. }
+        | Call::Mremap { .. }
+        | Call::RemapFilePages { .. }
+        | Call::Shmat { .. }
+        | Call::Shmdt { .. } => true,
+        Call::Madvise { advice, .. } => Discard::of(*advice).is_some(),
+        _ => false,
     }
 }

@@ -137,6 +137,17 @@ impl AddressSpace {
         let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
         self.check_source(request, &area)?;
         if request.has(abi::MREMAP_FIXED) {
+            // All that needs memory first: what is at the destination does not come back.
+            let (end, kept) = (new + new_len, old_len.min(new_len));
+            self.prepare(pages, Coming::Unmap { start: new, end })?;
+            if old_len > new_len {
+                let (start, end) = (old + new_len, old.saturating_add(old_len));
+                self.prepare(pages, Coming::Unmap { start, end })?;
+            }
+            if kept > 0 {
+                let (from, to, len) = (old, new, kept);
+                self.prepare(pages, Coming::Move { from, to, len })?;
+            }
             // The destination goes first, whatever comes of the move.
             self.do_munmap(new, new_len, pages)?;
             self.areas.at(old).ok_or(Errno::EFAULT)?;
@@ -325,24 +336,21 @@ impl AddressSpace {
         } else {
             None
         };
-        let moves = Coming::Move {
-            from: old,
-            to,
-            len: old_len,
-        };
         if old_len > 0 {
-            self.prepare(pages, moves)?;
+            let len = old_len;
+            self.prepare(pages, Coming::Move { from: old, to, len })?;
+        }
+        if new_len > old_len {
+            let (start, end) = (to + old_len, to + new_len);
+            self.prepare(pages, Coming::Map { start, end })?;
         }
         let laying = Laying::new(&self.areas.look(to, to + new_len), &copy);
         self.lay(&laying, copy)?;
-        if old_len > 0 {
-            self.guards.shift(old, old_len, to)?;
-        }
-        if request.has(abi::MREMAP_DONTUNMAP) {
-            self.strip_source(old, start == old && end == old + old_len, unlocked)?;
-        } else if old_len > 0 {
-            let gone = self.areas.overlap(old, old + old_len);
-            self.areas.clear(old, old + old_len, &gone)?;
+        let whole = start == old && end == old + old_len;
+        if let Err(errno) = self.empty_source(request, to, whole, unlocked) {
+            // No memory: the new place is mapped, and the old one still has the pages.
+            let _ = self.tell_map(pages, to, to + new_len);
+            return Err(errno);
         }
         if old_len > 0 {
             self.tell_relocate(pages, old, to, old_len)?;
@@ -359,6 +367,28 @@ impl AddressSpace {
         Ok(to)
     }
 
+    /// What has been mapped at `to` leaves its old place, with its guards.
+    fn empty_source(
+        &mut self,
+        request: &Request,
+        to: u64,
+        whole: bool,
+        unlocked: Option<Box<Vma>>,
+    ) -> Result<(), Errno> {
+        let &Request { old, old_len, .. } = request;
+        if old_len == 0 {
+            return Ok(());
+        }
+        if self.guards.first_in(old, old + old_len).is_some() {
+            self.guards_mut()?.shift(old, old_len, to)?;
+        }
+        if request.has(abi::MREMAP_DONTUNMAP) {
+            return self.strip_source(old, whole, unlocked);
+        }
+        let gone = self.areas.overlap(old, old + old_len);
+        self.areas.clear(old, old + old_len, &gone)
+    }
+
     /// The source of `MREMAP_DONTUNMAP` stays, but unlocked, as the copy `unlocked` of a locked one; if the
     /// `whole` of it was moved, its pages and their owner are gone.
     ///
@@ -371,6 +401,7 @@ impl AddressSpace {
         unlocked: Option<Box<Vma>>,
     ) -> Result<(), Errno> {
         if whole {
+            self.areas.note(old, old + 1)?;
             self.areas.set_owner(old, None);
         }
         let Some(area) = self.areas.at(old) else {

@@ -53,7 +53,7 @@ impl AddressSpace {
             self.prepare(pages, Coming::Unmap { start, end })?;
         }
         self.counters.splits += u64::from(over.divided);
-        self.guards.remove(start, end)?;
+        self.unguard(start, end)?;
         self.areas.clear(start, end, over)?;
         self.tell_unmap(pages, &gone)
     }

@@ -7,8 +7,10 @@ use crate::abi::{
     Advice, AttachFlags, LockAllFlags, LockFlags, MapFlags, Prot, RemapFlags, SyncFlags,
 };
 use crate::call::{Call, ShmSegment};
+use crate::config::Layout;
 use crate::errno::Errno;
 use crate::file::{File, FileArg};
+use crate::pages::Pages;
 use crate::space::AddressSpace;
 
 /// What to map, and how: the arguments of `mmap(2)`.
@@ -188,6 +190,127 @@ impl From<&MremapOptions> for Call {
     }
 }
 
+/// The system calls by name: methods of whatever performs a [`Call`]. Takes `self`, and how the methods take it.
+macro_rules! typed_calls {
+    ($me:ident, $($receiver:tt)+) => {
+        /// `mmap(2)`: the address of the new mapping.
+        pub fn mmap($($receiver)+, options: &MmapOptions) -> Result<u64, Errno> {
+            $me.perform(&options.into())
+        }
+
+        /// `munmap(2)`: whatever is in the range goes.
+        pub fn munmap($($receiver)+, addr: u64, len: u64) -> Result<(), Errno> {
+            $me.done(&Call::Munmap { addr, len })
+        }
+
+        /// `mprotect(2)`.
+        pub fn mprotect($($receiver)+, addr: u64, len: u64, prot: Prot) -> Result<(), Errno> {
+            let prot = prot.bits();
+            $me.done(&Call::Mprotect {
+                addr,
+                len,
+                prot,
+                pkey: -1,
+            })
+        }
+
+        /// `pkey_mprotect(2)`.
+        pub fn pkey_mprotect(
+            $($receiver)+,
+            addr: u64,
+            len: u64,
+            prot: Prot,
+            pkey: i32,
+        ) -> Result<(), Errno> {
+            let prot = prot.bits();
+            $me.done(&Call::Mprotect {
+                addr,
+                len,
+                prot,
+                pkey,
+            })
+        }
+
+        /// `mremap(2)`: the address where the range is now.
+        pub fn mremap($($receiver)+, options: &MremapOptions) -> Result<u64, Errno> {
+            $me.perform(&options.into())
+        }
+
+        /// `brk(2)`, as the kernel has it: the program break afterwards, which is the old one if it could not be moved.
+        pub fn brk($($receiver)+, addr: u64) -> u64 {
+            $me.perform(&Call::Brk { addr })
+                .unwrap_or($me.layout().brk)
+        }
+
+        /// `madvise(2)`.
+        pub fn madvise($($receiver)+, addr: u64, len: u64, advice: Advice) -> Result<(), Errno> {
+            let advice = advice.0;
+            $me.done(&Call::Madvise { addr, len, advice })
+        }
+
+        /// `mlock2(2)`; `mlock(2)` without flags.
+        pub fn mlock($($receiver)+, addr: u64, len: u64, flags: LockFlags) -> Result<(), Errno> {
+            let flags = flags.bits();
+            $me.done(&Call::Mlock { addr, len, flags })
+        }
+
+        /// `munlock(2)`.
+        pub fn munlock($($receiver)+, addr: u64, len: u64) -> Result<(), Errno> {
+            $me.done(&Call::Munlock { addr, len })
+        }
+
+        /// `mlockall(2)`.
+        pub fn mlockall($($receiver)+, flags: LockAllFlags) -> Result<(), Errno> {
+            let flags = flags.bits();
+            $me.done(&Call::Mlockall { flags })
+        }
+
+        /// `munlockall(2)`.
+        pub fn munlockall($($receiver)+) -> Result<(), Errno> {
+            $me.done(&Call::Munlockall)
+        }
+
+        /// `msync(2)`: whether the range is mapped, and may be invalidated.
+        pub fn msync($($receiver)+, addr: u64, len: u64, flags: SyncFlags) -> Result<(), Errno> {
+            let flags = flags.bits();
+            $me.done(&Call::Msync { addr, len, flags })
+        }
+
+        /// `mseal(2)`: what is mapped in the range stays as it is.
+        pub fn mseal($($receiver)+, addr: u64, len: u64) -> Result<(), Errno> {
+            $me.done(&Call::Mseal {
+                addr,
+                len,
+                flags: 0,
+            })
+        }
+
+        /// `shmat(2)`: the address of the attachment.
+        pub fn shmat(
+            $($receiver)+,
+            segment: &Arc<ShmSegment>,
+            addr: u64,
+            flags: AttachFlags,
+        ) -> Result<u64, Errno> {
+            $me.perform(&Call::Shmat {
+                segment: Some(segment.clone()),
+                addr,
+                flags: flags.bits(),
+            })
+        }
+
+        /// `shmdt(2)`.
+        pub fn shmdt($($receiver)+, addr: u64) -> Result<(), Errno> {
+            $me.done(&Call::Shmdt { addr })
+        }
+
+        /// Performs a call whose result says nothing but that it was done.
+        fn done($($receiver)+, call: &Call) -> Result<(), Errno> {
+            $me.perform(call).map(|_| ())
+        }
+    };
+}
+
 /// The system calls by name. Lengths are in bytes and are rounded up to pages; errors are Linux's, as
 /// [`perform`](Self::perform) says.
 #[allow(
@@ -195,119 +318,66 @@ impl From<&MremapOptions> for Call {
     reason = "said once, above: each call's are in its manual page"
 )]
 impl AddressSpace {
-    /// `mmap(2)`: the address of the new mapping.
-    pub fn mmap(&mut self, options: &MmapOptions) -> Result<u64, Errno> {
-        self.perform(&options.into())
+    typed_calls!(self, &mut self);
+
+    /// The same calls, for the owner of the pages.
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, Errno, Layout, Limits, MmapOptions, Pages, Vma};
+    ///
+    /// /// Counts pages.
+    /// struct Counter(u64);
+    ///
+    /// impl Pages for Counter {
+    ///     fn map(&mut self, start: u64, end: u64, _: &Vma) -> Result<(), Errno> {
+    ///         self.0 += (end - start) / 4096;
+    ///         Ok(())
+    ///     }
+    ///
+    ///     fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+    ///         self.0 -= (end - start) / 4096;
+    ///         Ok(())
+    ///     }
+    /// }
+    ///
+    /// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+    /// let mut counter = Counter(0);
+    /// let memory = space.with(&mut counter).mmap(&MmapOptions::anonymous(0x4000))?;
+    /// space.with(&mut counter).munmap(memory + 0x1000, 0x8000)?;
+    /// assert_eq!(counter.0, 1);
+    /// # Ok::<(), Errno>(())
+    /// ```
+    pub fn with<'a, P: Pages + ?Sized>(&'a mut self, pages: &'a mut P) -> WithPages<'a, P> {
+        WithPages { space: self, pages }
+    }
+}
+
+/// An address space and the owner of its pages, to perform calls: [`AddressSpace::with`].
+#[derive(Debug)]
+pub struct WithPages<'a, P: ?Sized> {
+    space: &'a mut AddressSpace,
+    pages: &'a mut P,
+}
+
+/// The system calls by name, as [`AddressSpace`] has them.
+#[allow(
+    clippy::missing_errors_doc,
+    reason = "said once, there: each call's are in its manual page"
+)]
+impl<P: Pages + ?Sized> WithPages<'_, P> {
+    /// As [`AddressSpace::perform_with`].
+    pub fn perform(&mut self, call: &Call) -> Result<u64, Errno> {
+        self.space.perform_with(call, self.pages)
     }
 
-    /// `munmap(2)`: whatever is in the range goes.
-    pub fn munmap(&mut self, addr: u64, len: u64) -> Result<(), Errno> {
-        self.done(&Call::Munmap { addr, len })
+    /// As [`AddressSpace::fault_with`].
+    pub fn fault(&mut self, address: u64, write: bool) -> Result<(), Errno> {
+        self.space.fault_with(address, write, self.pages)
     }
 
-    /// `mprotect(2)`.
-    pub fn mprotect(&mut self, addr: u64, len: u64, prot: Prot) -> Result<(), Errno> {
-        let prot = prot.bits();
-        self.done(&Call::Mprotect {
-            addr,
-            len,
-            prot,
-            pkey: -1,
-        })
+    fn layout(&self) -> Layout {
+        self.space.layout()
     }
 
-    /// `pkey_mprotect(2)`.
-    pub fn pkey_mprotect(
-        &mut self,
-        addr: u64,
-        len: u64,
-        prot: Prot,
-        pkey: i32,
-    ) -> Result<(), Errno> {
-        let prot = prot.bits();
-        self.done(&Call::Mprotect {
-            addr,
-            len,
-            prot,
-            pkey,
-        })
-    }
-
-    /// `mremap(2)`: the address where the range is now.
-    pub fn mremap(&mut self, options: &MremapOptions) -> Result<u64, Errno> {
-        self.perform(&options.into())
-    }
-
-    /// `brk(2)`, as the kernel has it: the program break afterwards, which is the old one if it could not be moved.
-    pub fn brk(&mut self, addr: u64) -> u64 {
-        self.perform(&Call::Brk { addr })
-            .unwrap_or(self.layout().brk)
-    }
-
-    /// `madvise(2)`.
-    pub fn madvise(&mut self, addr: u64, len: u64, advice: Advice) -> Result<(), Errno> {
-        let advice = advice.0;
-        self.done(&Call::Madvise { addr, len, advice })
-    }
-
-    /// `mlock2(2)`; `mlock(2)` without flags.
-    pub fn mlock(&mut self, addr: u64, len: u64, flags: LockFlags) -> Result<(), Errno> {
-        let flags = flags.bits();
-        self.done(&Call::Mlock { addr, len, flags })
-    }
-
-    /// `munlock(2)`.
-    pub fn munlock(&mut self, addr: u64, len: u64) -> Result<(), Errno> {
-        self.done(&Call::Munlock { addr, len })
-    }
-
-    /// `mlockall(2)`.
-    pub fn mlockall(&mut self, flags: LockAllFlags) -> Result<(), Errno> {
-        let flags = flags.bits();
-        self.done(&Call::Mlockall { flags })
-    }
-
-    /// `munlockall(2)`.
-    pub fn munlockall(&mut self) -> Result<(), Errno> {
-        self.done(&Call::Munlockall)
-    }
-
-    /// `msync(2)`: whether the range is mapped, and may be invalidated.
-    pub fn msync(&mut self, addr: u64, len: u64, flags: SyncFlags) -> Result<(), Errno> {
-        let flags = flags.bits();
-        self.done(&Call::Msync { addr, len, flags })
-    }
-
-    /// `mseal(2)`: what is mapped in the range stays as it is.
-    pub fn mseal(&mut self, addr: u64, len: u64) -> Result<(), Errno> {
-        self.done(&Call::Mseal {
-            addr,
-            len,
-            flags: 0,
-        })
-    }
-
-    /// `shmat(2)`: the address of the attachment.
-    pub fn shmat(
-        &mut self,
-        segment: &Arc<ShmSegment>,
-        addr: u64,
-        flags: AttachFlags,
-    ) -> Result<u64, Errno> {
-        self.perform(&Call::Shmat {
-            segment: Some(segment.clone()),
-            addr,
-            flags: flags.bits(),
-        })
-    }
-
-    /// `shmdt(2)`.
-    pub fn shmdt(&mut self, addr: u64) -> Result<(), Errno> {
-        self.done(&Call::Shmdt { addr })
-    }
-
-    /// Performs a call whose result says nothing but that it was done.
-    fn done(&mut self, call: &Call) -> Result<(), Errno> {
-        self.perform(call).map(|_| ())
-    }
+    typed_calls!(self, &mut self);
 }

@@ -16,7 +16,7 @@ pub(crate) use tell::Stretches;
 
 use crate::abi::SyncFlags;
 use crate::errno::Errno;
-use crate::space::vma::Vma;
+use crate::space::vma::{Area, Vma};
 
 /// The owner of the pages of an address space: asked what only it knows, and told what a call does.
 ///
@@ -43,7 +43,7 @@ use crate::space::vma::Vma;
 ///
 /// Memory is asked for before the map changes: [`prepare`](Self::prepare). If that fails, the call fails, and nothing of this step was done.
 /// What is told afterwards is to succeed. An owner that may refuse it all the same says so ([`refuses`](Self::refuses)), and pays for a journal:
-/// a refusal then undoes the whole call.
+/// a refusal then undoes the whole call. Undoing takes no memory. It may wait for readers ([`SharedMap`](crate::SharedMap)), as any change may.
 pub trait Pages {
     /// Whether [`written`](Self::written) can ever answer true; asking costs a look-up. `false` unless said otherwise.
     fn informed(&self) -> bool {
@@ -130,14 +130,21 @@ pub trait Pages {
         Ok(())
     }
 
-    /// Pages are to be there, as after an access to each: for writing if `write`. The range lies in one area, allows the access and has no guard
-    /// marker; it reaches to the end of a shared object at most, but a file may end before. Stops at the first page that cannot be had.
+    /// Pages are to be there, as after an access to each: for writing if `write`. The range lies in `area`, which allows the access and has its
+    /// anon_vma if it needs one, and has no guard marker; it reaches to the end of a shared object at most, but a file may end before. Stops at the
+    /// first page that cannot be had.
     ///
     /// # Errors
     /// `EFAULT` beyond the end of a file, `ENOMEM` when memory runs out, `EIO` … Each call does with it what Linux does: `mmap`
     /// says nothing of it. It is no refusal.
-    fn populate(&mut self, start: u64, end: u64, vma: &Vma, write: bool) -> Result<(), Errno> {
-        let _ = (start, end, vma, write);
+    fn populate(
+        &mut self,
+        start: u64,
+        end: u64,
+        area: &Area<'_>,
+        write: bool,
+    ) -> Result<(), Errno> {
+        let _ = (start, end, area, write);
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use crate::errno::Errno;
 use crate::pages::{Coming, Discard, Pages};
 use crate::space::AddressSpace;
 use crate::space::areas::{Areas, Overlap};
+use crate::space::journal::Told;
 
 /// The stretches of a range that are mapped, each without a hole: noted before they go, told when they have gone.
 #[derive(Debug, Default)]
@@ -84,7 +85,8 @@ impl AddressSpace {
         coming: Coming,
     ) -> Result<(), Errno> {
         if pages.listens() {
-            pages.prepare(coming)?;
+            let answer = pages.prepare(coming);
+            return self.answered(pages, answer);
         }
         Ok(())
     }
@@ -97,12 +99,17 @@ impl AddressSpace {
         start: u64,
         end: u64,
     ) -> Result<(), Errno> {
-        if pages.listens()
-            && let Some(area) = self.areas.at(start)
-        {
-            pages.map(start, end, area.vma)?;
+        if !pages.listens() {
+            return Ok(());
         }
-        Ok(())
+        self.tell(
+            pages,
+            Told::Map { start, end },
+            |space, pages| match space.areas.at(start) {
+                Some(area) => pages.map(start, end, area.vma),
+                None => Ok(()),
+            },
+        )
     }
 
     /// These stretches are mapped no more.
@@ -114,7 +121,9 @@ impl AddressSpace {
     ) -> Result<(), Errno> {
         if pages.listens() {
             for (start, end) in gone.iter() {
-                pages.unmap(start, end)?;
+                self.tell(pages, Told::Unmap { start, end }, |_, pages| {
+                    pages.unmap(start, end)
+                })?;
             }
         }
         Ok(())
@@ -128,12 +137,17 @@ impl AddressSpace {
         start: u64,
         end: u64,
     ) -> Result<(), Errno> {
-        if pages.listens()
-            && let Some(area) = self.areas.at(start)
-        {
-            pages.protect(start, end, area.vma)?;
+        if !pages.listens() {
+            return Ok(());
         }
-        Ok(())
+        self.tell(
+            pages,
+            Told::Protect { start, end },
+            |space, pages| match space.areas.at(start) {
+                Some(area) => pages.protect(start, end, area.vma),
+                None => Ok(()),
+            },
+        )
     }
 
     /// What was at `from` is at `to` now.
@@ -145,10 +159,12 @@ impl AddressSpace {
         to: u64,
         len: u64,
     ) -> Result<(), Errno> {
-        if pages.listens() {
-            pages.relocate(from, to, len)?;
+        if !pages.listens() {
+            return Ok(());
         }
-        Ok(())
+        self.tell(pages, Told::Relocate { from, to, len }, |_, pages| {
+            pages.relocate(from, to, len)
+        })
     }
 
     /// The pages of `[start, end)`, which lies in one area, are given up.
@@ -163,7 +179,8 @@ impl AddressSpace {
         if pages.listens()
             && let Some(area) = self.areas.at(start)
         {
-            pages.discard(start, end, area.vma, how)?;
+            let answer = pages.discard(start, end, area.vma, how);
+            return self.answered(pages, answer);
         }
         Ok(())
     }
@@ -180,7 +197,7 @@ impl AddressSpace {
         if pages.listens()
             && let Some(area) = self.areas.at(start)
         {
-            pages.populate(start, end, area.vma, write)?;
+            pages.populate(start, end, &area, write)?;
         }
         Ok(())
     }

@@ -201,12 +201,17 @@ impl<P: Platform> Pages for Owner<'_, P> {
         }
     }
 
-    fn populate(&mut self, start: u64, end: u64, vma: &Vma, write: bool) -> Result<(), Errno> {
-        let area = Area { start, end, vma };
+    fn populate(
+        &mut self,
+        start: u64,
+        end: u64,
+        area: &Area<'_>,
+        write: bool,
+    ) -> Result<(), Errno> {
         let mut page = start;
         while page < end {
             self.mm
-                .fault_in(&area, page, write)
+                .fault_in(area, page, write)
                 .map_err(|fault| match fault {
                     Fault::NoMemory => Errno::ENOMEM,
                     Fault::Signal { .. } => Errno::EFAULT,

@@ -22,6 +22,7 @@ use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::heap::boxed::try_box;
 use crate::heap::counted::Counted;
+use crate::space::journal::Journal;
 use crate::space::vma::{AnonVma, Area, Vma};
 
 /// Pages by kind, as `/proc/PID/status` counts them.
@@ -85,6 +86,9 @@ pub(crate) struct Areas {
     tree: Counted<Tree>,
     /// The tree is in RCU mode, as it must be while there is another handle.
     concurrent: bool,
+    /// That, or a journal is kept: a change is not to begin at once.
+    watched: bool,
+    journal: Option<Box<Journal>>,
     count: usize,
     peak: usize,
     pages: PageCounts,
@@ -126,6 +130,8 @@ impl Areas {
             writer: MaybeUninit::new(writer),
             tree,
             concurrent: false,
+            watched: false,
+            journal: None,
             count,
             peak: count,
             pages,
@@ -138,12 +144,30 @@ impl Areas {
         unsafe { self.writer.assume_init_ref() }
     }
 
-    /// The tree, for a change.
+    /// The tree, for a change of a range and of the areas that reach into it.
+    ///
+    /// # Errors
+    /// `ENOMEM`, while a journal is kept; nothing has changed.
     #[inline(always)]
-    fn writer_mut(&mut self) -> &mut Writer<'static, u64, Box<Vma>, Waiting> {
-        self.settle();
+    fn writer_mut(
+        &mut self,
+        start: u64,
+        end: u64,
+    ) -> Result<&mut Writer<'static, u64, Box<Vma>, Waiting>, Errno> {
+        if self.watched {
+            self.settle(start, end)?;
+        }
         // SAFETY: as in `writer`.
-        unsafe { self.writer.assume_init_mut() }
+        Ok(unsafe { self.writer.assume_init_mut() })
+    }
+
+    /// As for a change of a range, of what changes in areas themselves.
+    ///
+    /// # Errors
+    /// `ENOMEM`, while a journal is kept.
+    #[inline(always)]
+    pub(crate) fn note(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        self.writer_mut(start, end).map(|_| ())
     }
 
     /// A handle for looking at the tree from anywhere.
@@ -151,17 +175,110 @@ impl Areas {
         // SAFETY: no other writer; switching it on asks for nothing else.
         unsafe { self.tree.set_in_rcu(true) };
         self.concurrent = true;
+        self.watched = true;
         self.tree.clone()
     }
 
-    /// Comes before every change: leaves RCU mode if nobody can look any more.
-    fn settle(&mut self) {
+    /// Comes before every change: leaves RCU mode if nobody can look any more, and keeps the journal.
+    ///
+    /// # Errors
+    /// `ENOMEM`, while a journal is kept.
+    fn settle(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         if self.concurrent && self.tree.is_alone() {
             // SAFETY: this is the only handle, and stays it during the borrow: no reader is about and none can come.
             // All that readers did happened before.
             unsafe { self.tree.set_in_rcu(false) };
             self.concurrent = false;
         }
+        let Some(mut journal) = self.journal.take() else {
+            self.watched = self.concurrent;
+            return Ok(());
+        };
+        let copied = self.copy_before(&mut journal, start, end);
+        self.journal = Some(journal);
+        copied
+    }
+
+    /// Copies what a change of a range concerns, and sets nodes aside to put it back.
+    #[cold]
+    fn copy_before(&self, journal: &mut Journal, start: u64, end: u64) -> Result<(), Errno> {
+        journal.begin(start, end)?;
+        let mut next = start;
+        while let Some(area) = self.find_in(next, end) {
+            journal.copy(&area)?;
+            next = area.end;
+        }
+        let nodes = self.nodes_for(journal.writes);
+        journal
+            .spare
+            .fill(nodes, self.tree.allocator())
+            .map_err(|_| Errno::ENOMEM)
+    }
+
+    /// How many nodes more than now so many writes may take, one after the other.
+    fn nodes_for(&self, writes: usize) -> usize {
+        // At most three for each level, and two of a level more, which may come up meanwhile.
+        let a_write = 4 * (self.writer().height() + 2);
+        if self.concurrent {
+            // What a write replaces comes back when the readers have left, which need not be soon.
+            return writes * a_write;
+        }
+        // It comes back with the next batch. What stays: a write adds two slots to a leaf, so that it makes two of one at most; above, one where a
+        // node was full, which is less often.
+        const BATCHES: usize = 3 * 32;
+        writes * 2 + 2 * a_write + BATCHES
+    }
+
+    /// Keeps a journal from now on.
+    pub(crate) fn keep(&mut self, journal: Box<Journal>) {
+        self.journal = Some(journal);
+        self.watched = true;
+    }
+
+    /// The journal that is kept.
+    pub(crate) fn journal(&mut self) -> Option<&mut Journal> {
+        self.journal.as_deref_mut()
+    }
+
+    /// Keeps it no longer; its nodes can be had by writes now.
+    pub(crate) fn give_up(&mut self) -> Option<Box<Journal>> {
+        self.watched = self.concurrent;
+        let mut journal = self.journal.take()?;
+        // SAFETY: they came from this allocator, in `copy_before`.
+        unsafe { journal.spare.release(self.tree.allocator()) };
+        Some(journal)
+    }
+
+    /// The numbers that are kept up with the tree.
+    pub(crate) fn figures(&self) -> Figures {
+        Figures {
+            count: self.count,
+            peak: self.peak,
+            pages: self.pages,
+            guarded_from: self.guarded_from,
+        }
+    }
+
+    /// Takes back what the journal has, last change first. Takes no memory but nodes that were set aside.
+    pub(crate) fn put_back(&mut self, journal: &mut Journal, before: Figures) {
+        // SAFETY: as in `writer`.
+        let writer = unsafe { self.writer.assume_init_mut() };
+        while let Some((change, areas)) = journal.pop() {
+            // Upwards: what reaches into a range that is put back begins there, so that nothing is divided.
+            let mut next = change.start;
+            for (start, end, vma) in areas {
+                let cleared = next == start || writer.erase_range(next..=start - 1).is_ok();
+                let stored = writer.store_range(start..=end - 1, vma).is_ok();
+                debug_assert!(cleared && stored, "no nodes to put an area back");
+                next = end;
+            }
+            let cleared = next == change.end || writer.erase_range(next..=change.end - 1).is_ok();
+            debug_assert!(cleared, "no nodes to clear a range");
+        }
+        self.count = before.count;
+        self.peak = before.peak;
+        self.pages = before.pages;
+        self.guarded_from = before.guarded_from;
     }
 
     /// Number of areas.
@@ -300,7 +417,7 @@ impl Areas {
     ) -> Result<(), Errno> {
         let flags = vma.flags;
         let boxed = try_box(vma)?;
-        self.writer_mut()
+        self.writer_mut(start, end)?
             .store_range_splitting(start..=end - 1, boxed, |_, whole| copy(whole))
             .map_err(|_| Errno::ENOMEM)?;
         self.replace_counts(over, PageCounts::of(flags, (end - start) >> 12));
@@ -323,7 +440,7 @@ impl Areas {
         flags: VmFlags,
         pages: u64,
     ) -> Result<(), Errno> {
-        match self.writer_mut().grow(keeper, start..=end - 1) {
+        match self.writer_mut(start, end)?.grow(keeper, start..=end - 1) {
             Ok(true) => {}
             _ => return Err(Errno::ENOMEM),
         }
@@ -341,7 +458,7 @@ impl Areas {
         if over.areas == 0 {
             return Ok(());
         }
-        self.writer_mut()
+        self.writer_mut(start, end)?
             .erase_range_splitting(start..=end - 1, |_, whole| copy(whole))
             .map_err(|_| Errno::ENOMEM)?;
         self.pages.sub(over.pages);
@@ -363,7 +480,7 @@ impl Areas {
         }
         let end = whole.end;
         let upper = try_box(whole.vma.try_clone()?)?;
-        self.writer_mut()
+        self.writer_mut(address, end)?
             .store_range(address..=end - 1, upper)
             .map_err(|_| Errno::ENOMEM)?;
         self.count += 1;
@@ -383,7 +500,7 @@ impl Areas {
         let old = PageCounts::of(area.vma.flags, pages);
         let start = area.start;
         let flags = vma.flags;
-        self.writer_mut()
+        self.writer_mut(address, address + 1)?
             .replace(address, vma)
             .map_err(|_| Errno::ENOMEM)?;
         self.pages.sub(old);
@@ -392,7 +509,8 @@ impl Areas {
         Ok(())
     }
 
-    /// Gives the whole area that holds `address`, if there is one, another owner of private pages. Allocates nothing.
+    /// Gives the whole area that holds `address`, if there is one, another owner of private pages. Allocates nothing. A journal is not kept of
+    /// it: see [`note`](Self::note).
     pub(crate) fn set_owner(&mut self, address: u64, owner: Option<AnonVma>) {
         if let Some(area) = self.at(address) {
             area.vma.anon.set(owner);
@@ -489,6 +607,15 @@ impl Areas {
             self.guarded_from = self.guarded_from.min(start);
         }
     }
+}
+
+/// The numbers that are kept up with the areas.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Figures {
+    count: usize,
+    peak: usize,
+    pages: PageCounts,
+    guarded_from: u64,
 }
 
 /// A range, what lies in it, and its neighbours.

@@ -146,6 +146,7 @@ impl AddressSpace {
         let whole = guard.is_none() && area.vma.has_page(end - 1);
         let upto = area.vma.reach(start, guard.unwrap_or(end));
         if write {
+            self.areas.note(start, start + 1)?;
             self.touch(start);
         }
         self.tell_populate(pages, start, upto, write)?;

@@ -10,6 +10,7 @@
 //! | `fault`, `stack` | what a page fault changes; areas that grow downwards |
 //! | `guards` | pages that fault whatever their area allows |
 //! | `fork` | the map of a child |
+//! | `journal` | what a call has changed, for an owner of the pages that refuses it |
 //! | `shared` | looking from other threads |
 //! | `maps`, `check` | the map as text; its invariants |
 
@@ -18,6 +19,7 @@ pub(crate) mod check;
 pub(crate) mod fault;
 mod fork;
 mod guards;
+pub(crate) mod journal;
 mod limits;
 pub(crate) mod maps;
 pub(crate) mod merge;

@@ -23,6 +23,14 @@ impl AddressSpace {
         address: u64,
         pages: &mut P,
     ) -> Result<(), Errno> {
+        if !pages.refuses() {
+            return self.grow_down(address, pages);
+        }
+        let grow = |space: &mut Self, pages: &mut P| space.grow_down(address, pages).map(|()| 0);
+        self.refusable(pages, grow).map(|_| ())
+    }
+
+    fn grow_down<P: Pages + ?Sized>(&mut self, address: u64, pages: &mut P) -> Result<(), Errno> {
         let start = address & PAGE_MASK;
         let area = self.areas.find(start).ok_or(Errno::EFAULT)?;
         if area.start <= start {
@@ -52,6 +60,7 @@ impl AddressSpace {
             return Err(Errno::ENOMEM);
         }
         self.prepare(pages, Coming::Map { start, end: old })?;
+        self.areas.note(old, old + 1)?;
         self.touch(old);
         let vma = match self.areas.at(old) {
             Some(area) => area.vma.try_clone()?,

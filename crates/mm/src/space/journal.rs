@@ -1,0 +1,272 @@
+//! What a call has changed, for an owner of the pages that may refuse it.
+//!
+//! A journal is kept while such a call runs, and only then. Before the tree changes, the areas that the change concerns are copied, whole, and nodes
+//! enough to put them back are set aside; that may fail, and is then a failure of the change. What was told is noted, too. So undoing
+//! takes no memory: the copies go back into the tree, last change first; the numbers and the marks are exchanged for those of before; and the owner
+//! is told the reverse.
+//!
+//! Marks of guards are copied as a whole, before the first change of any.
+
+use alloc::boxed::Box;
+use alloc::vec::{Drain, Vec};
+
+use maple_tree::alloc::Spare;
+
+use crate::config::Layout;
+use crate::errno::Errno;
+use crate::flags::VmFlags;
+use crate::heap::boxed::try_box;
+use crate::pages::Pages;
+use crate::space::areas::Figures;
+use crate::space::guards::Guards;
+use crate::space::vma::{Area, Vma};
+use crate::space::{AddressSpace, Counters};
+
+/// What a call has changed so far.
+pub(crate) struct Journal {
+    changes: Vec<Change>,
+    /// The areas that the changes found, upwards for each change.
+    areas: Vec<Copied>,
+    /// The marks, if they have been changed.
+    guards: Option<Guards>,
+    told: Vec<Told>,
+    refused: bool,
+    /// Writes that it takes to put back what is here.
+    pub(crate) writes: usize,
+    /// Nodes for these.
+    pub(crate) spare: Spare,
+}
+
+/// An area as it was: from, to, what.
+pub(crate) type Copied = (u64, u64, Box<Vma>);
+
+/// A range whose ends were, and are, ends of areas or free: what was in it are the last `areas` copies, when those of later changes have gone.
+pub(crate) struct Change {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) areas: usize,
+}
+
+/// What the owner of the pages has been told.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Told {
+    Map { start: u64, end: u64 },
+    Unmap { start: u64, end: u64 },
+    Protect { start: u64, end: u64 },
+    Relocate { from: u64, to: u64, len: u64 },
+}
+
+/// What an address space has besides areas and marks.
+#[derive(Clone, Copy)]
+struct Numbers {
+    figures: Figures,
+    layout: Layout,
+    future_locked: VmFlags,
+    pkeys: u16,
+    execute_only: u8,
+    next_anon: u64,
+    locked_leak: u64,
+    counters: Counters,
+}
+
+impl Journal {
+    fn new() -> Self {
+        Journal {
+            changes: Vec::new(),
+            areas: Vec::new(),
+            guards: None,
+            told: Vec::new(),
+            refused: false,
+            writes: 0,
+            spare: Spare::new(),
+        }
+    }
+
+    /// Begins a change of a range.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn begin(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        self.changes.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        self.changes.push(Change {
+            start,
+            end,
+            areas: 0,
+        });
+        self.writes += 1;
+        Ok(())
+    }
+
+    /// Copies an area that the change concerns, which was begun last.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn copy(&mut self, area: &Area<'_>) -> Result<(), Errno> {
+        let vma = try_box(area.vma.try_clone()?)?;
+        self.areas.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        self.areas.push((area.start, area.end, vma));
+        // The area, and what is free before it.
+        self.writes += 2;
+        if let Some(change) = self.changes.last_mut() {
+            change.areas += 1;
+            change.start = change.start.min(area.start);
+            change.end = change.end.max(area.end);
+        }
+        Ok(())
+    }
+
+    /// Takes the last change out, with what it found.
+    pub(crate) fn pop(&mut self) -> Option<(Change, Drain<'_, Copied>)> {
+        let change = self.changes.pop()?;
+        let first = self.areas.len().saturating_sub(change.areas);
+        Some((change, self.areas.drain(first..)))
+    }
+}
+
+impl AddressSpace {
+    /// Runs a call for an owner that may refuse: all or nothing of it.
+    pub(crate) fn refusable<P: Pages + ?Sized>(
+        &mut self,
+        pages: &mut P,
+        run: impl FnOnce(&mut Self, &mut P) -> Result<u64, Errno>,
+    ) -> Result<u64, Errno> {
+        let before = self.numbers();
+        self.areas.keep(try_box(Journal::new())?);
+        let result = run(self, pages);
+        let Some(mut journal) = self.areas.give_up() else {
+            return result;
+        };
+        if journal.refused {
+            self.put_back(&mut journal, before);
+            self.tell_reverse(&journal.told, pages);
+        }
+        result
+    }
+
+    fn numbers(&self) -> Numbers {
+        Numbers {
+            figures: self.areas.figures(),
+            layout: self.layout,
+            future_locked: self.future_locked,
+            pkeys: self.pkeys,
+            execute_only: self.execute_only,
+            next_anon: self.next_anon,
+            locked_leak: self.locked_leak,
+            counters: self.counters,
+        }
+    }
+
+    fn put_back(&mut self, journal: &mut Journal, before: Numbers) {
+        if let Some(guards) = journal.guards.take() {
+            self.guards = guards;
+        }
+        self.areas.put_back(journal, before.figures);
+        self.layout = before.layout;
+        self.future_locked = before.future_locked;
+        self.pkeys = before.pkeys;
+        self.execute_only = before.execute_only;
+        self.next_anon = before.next_anon;
+        self.locked_leak = before.locked_leak;
+        self.counters = before.counters;
+    }
+
+    /// The reverse of what was told, last first. The map is as it was before: no call tells of an address twice in such a way that the state
+    /// between would matter.
+    fn tell_reverse<P: Pages + ?Sized>(&self, told: &[Told], pages: &mut P) {
+        pages.undoing();
+        for told in told.iter().rev() {
+            let _ = match *told {
+                Told::Map { start, end } => pages.unmap(start, end),
+                Told::Unmap { start, end } => {
+                    self.each_part(start, end, |from, to, vma| pages.map(from, to, vma))
+                }
+                Told::Protect { start, end } => {
+                    self.each_part(start, end, |from, to, vma| pages.protect(from, to, vma))
+                }
+                Told::Relocate { from, to, len } => pages.relocate(to, from, len),
+            };
+        }
+    }
+
+    /// The parts of areas in a range.
+    fn each_part(
+        &self,
+        start: u64,
+        end: u64,
+        mut each: impl FnMut(u64, u64, &Vma) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let mut next = start;
+        while let Some(area) = self.areas.find_in(next, end) {
+            let _ = each(area.start.max(start), area.end.min(end), area.vma);
+            next = area.end;
+        }
+        Ok(())
+    }
+
+    /// The marks, for a change.
+    ///
+    /// # Errors
+    /// `ENOMEM`, while a journal is kept.
+    pub(crate) fn guards_mut(&mut self) -> Result<&mut Guards, Errno> {
+        if let Some(journal) = self.areas.journal()
+            && journal.guards.is_none()
+        {
+            journal.guards = Some(self.guards.try_clone()?);
+        }
+        Ok(&mut self.guards)
+    }
+
+    /// Removes the marks in a range.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    #[inline]
+    pub(crate) fn unguard(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        if self.guards.first_in(start, end).is_none() {
+            return Ok(());
+        }
+        self.guards_mut()?.remove(start, end)
+    }
+
+    /// Tells, and notes what has been told where a refusal is to be undone.
+    #[inline(always)]
+    pub(crate) fn tell<P: Pages + ?Sized>(
+        &mut self,
+        pages: &mut P,
+        told: Told,
+        tell: impl FnOnce(&Self, &mut P) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        if !pages.refuses() {
+            return tell(self, pages);
+        }
+        // No memory to note it is as good as a refusal.
+        let room = match self.areas.journal() {
+            Some(journal) => journal.told.try_reserve(1).map_err(|_| Errno::ENOMEM),
+            None => Ok(()),
+        };
+        let answer = room.and_then(|()| tell(self, pages));
+        if let Some(journal) = self.areas.journal() {
+            match answer {
+                Ok(()) => journal.told.push(told),
+                Err(_) => journal.refused = true,
+            }
+        }
+        answer
+    }
+
+    /// The answer of an owner to what needs no reverse.
+    #[inline(always)]
+    pub(crate) fn answered<P: Pages + ?Sized>(
+        &mut self,
+        pages: &P,
+        answer: Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        if answer.is_err()
+            && pages.refuses()
+            && let Some(journal) = self.areas.journal()
+        {
+            journal.refused = true;
+        }
+        answer
+    }
+}
