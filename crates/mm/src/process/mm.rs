@@ -10,8 +10,9 @@ use crate::call::Call;
 use crate::config::{Config, Layout, Limits};
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
+use crate::pages::Pages;
 use crate::process::machine::Machine;
-use crate::process::owner::Owner;
+use crate::process::owner::{Both, Owner};
 use crate::process::platform::Platform;
 use crate::space::AddressSpace;
 
@@ -104,6 +105,21 @@ impl<P: Platform> Process<P> {
         let mut owner = Owner::new(&self.mm);
         let result = self.mm.space.write().perform_with(call, &mut owner);
         owner.finish().and(result)
+    }
+
+    /// As [`perform`](Self::perform), and a second owner of the pages is told, too, each time before the tables: a mirror of them, or who
+    /// [refuses](Pages::refuses), which undoes the call.
+    ///
+    /// # Errors
+    /// Linux's, and the second owner's.
+    pub fn perform_with(&self, call: &Call, other: &mut dyn Pages) -> Result<u64, Errno> {
+        let mut both = Both::new(Owner::new(&self.mm), other);
+        let result = {
+            let mut space = self.mm.space.write();
+            let result = space.perform_with(call, &mut both);
+            both.tables.act().and(result)
+        };
+        both.tables.finish().and(result)
     }
 }
 

@@ -1,9 +1,14 @@
 //! Processes with pages: what faults, calls and forks do to bytes, entries and counts.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod anon;
 mod calls;
+mod exhaustive;
 mod file;
 mod fork;
+mod linux;
+mod model;
+mod refused;
+mod second;
 mod world;

@@ -12,6 +12,7 @@ use samara_paging::{Attrs, Change, Entry, Write};
 pub(super) use file::is_memory;
 
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags};
+use crate::pages::{NoPages, Pages};
 use crate::process::mm::{Mm, Process};
 use crate::process::platform::Platform;
 use crate::process::signal::{Access, Fault};
@@ -36,6 +37,19 @@ impl<P: Platform> Process<P> {
     /// # Errors
     /// The signal that Linux sends; [`Fault::NoMemory`].
     pub fn fault(&self, addr: u64, access: Access) -> Result<(), Fault> {
+        self.fault_with(addr, access, &mut NoPages)
+    }
+
+    /// As [`fault`](Self::fault), and a second owner of the pages is told of a stack that grows.
+    ///
+    /// # Errors
+    /// As [`fault`](Self::fault); where the second owner refuses, the stack does not grow.
+    pub fn fault_with(
+        &self,
+        addr: u64,
+        access: Access,
+        other: &mut dyn Pages,
+    ) -> Result<(), Fault> {
         let mm = &*self.mm;
         let page = addr & PAGE_MASK;
         {
@@ -45,7 +59,7 @@ impl<P: Platform> Process<P> {
             }
         }
         let mut space = mm.space.write();
-        mm.change_map(&mut space, page, access)?;
+        mm.change_map(&mut space, page, access, other)?;
         if mm.handle(&space, page, access)? {
             return Ok(());
         }
@@ -72,9 +86,17 @@ impl<P: Platform> Mm<P> {
     }
 
     /// Grows a stack, gives an area its owner of private pages.
-    fn change_map(&self, space: &mut AddressSpace, page: u64, access: Access) -> Result<(), Fault> {
+    fn change_map(
+        &self,
+        space: &mut AddressSpace,
+        page: u64,
+        access: Access,
+        other: &mut dyn Pages,
+    ) -> Result<(), Fault> {
         if space.areas.at(page).is_none() {
-            space.grow_stack(page).map_err(|_| Fault::MAPERR)?;
+            space
+                .grow_stack_with(page, other)
+                .map_err(|_| Fault::MAPERR)?;
         }
         let area = space.areas.at(page).ok_or(Fault::MAPERR)?;
         permits(space, area.vma.flags, access)?;

@@ -1,0 +1,62 @@
+//! What is done to the tables.
+
+use core::ops::Range;
+
+use samara_paging::{Change, Error, Take};
+
+use crate::errno::Errno;
+use crate::flags::PAGE_SIZE;
+use crate::process::mm::Mm;
+use crate::process::platform::Platform;
+
+/// A change of the tables.
+#[derive(Clone, Debug)]
+pub(super) enum Act {
+    /// Pages and guards go.
+    Unmap(Range<u64>),
+    /// Pages go, guards stay.
+    Empty(Range<u64>),
+    /// Guards come where no pages are, or go.
+    Mark(Range<u64>, Option<u32>),
+    /// Pages allow something else.
+    Change(Range<u64>, Change),
+    /// Pages move: from, to, bytes.
+    Move(u64, u64, u64),
+}
+
+impl<P: Platform> Mm<P> {
+    /// # Errors
+    /// `ENOMEM`, unless the range was prepared.
+    pub(super) fn act(&self, act: &Act) -> Result<(), Errno> {
+        let (tables, tlb) = (&self.tables, self.machine.tlb());
+        let done = match act.clone() {
+            Act::Unmap(range) => tables.unmap(range, tlb),
+            Act::Empty(range) => tables.unmap_with(range, Take::Pages, tlb, |_, _| {}),
+            Act::Mark(range, marker) => self.mark(range, marker),
+            Act::Change(range, change) => tables.protect(range, change, tlb),
+            Act::Move(from, to, len) => tables.move_range(from, to, len, tlb),
+        };
+        done.map_err(|_| Errno::ENOMEM)
+    }
+
+    /// Page by page. When memory runs out, some guards are there and others not.
+    fn mark(&self, range: Range<u64>, marker: Option<u32>) -> Result<(), Error> {
+        let (tables, tlb) = (&self.tables, self.machine.tlb());
+        let mut page = range.start;
+        while page < range.end {
+            match tables.mark(page, marker, tlb) {
+                Ok(()) => {}
+                // A page, which is no guard.
+                Err(Error::Exists) if marker.is_none() => {}
+                // A page that was faulted in meanwhile.
+                Err(Error::Exists) => {
+                    tables.unmap(page..page + PAGE_SIZE, tlb)?;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            page += PAGE_SIZE;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,64 @@
+//! What a call does with files when it has left the address space: it concerns other processes, too.
+
+use core::ops::Range;
+
+use crate::errno::Errno;
+use crate::flags::PAGE_SIZE;
+use crate::pages::Object;
+use crate::process::file::Inode;
+use crate::process::machine::Machine;
+use crate::process::platform::Platform;
+use crate::space::vma::{Backing, Vma};
+
+/// Something to be done with a range of a file's pages.
+pub(super) struct Later {
+    object: Object,
+    pages: Range<u64>,
+    what: What,
+}
+
+#[derive(Clone, Copy)]
+pub(super) enum What {
+    /// `msync`.
+    WriteBack,
+    /// `MADV_REMOVE`.
+    Punch,
+}
+
+impl Later {
+    /// For what the area maps at `[start, end)`, if that is an object.
+    pub(super) fn of(start: u64, end: u64, vma: &Vma, what: What) -> Option<Self> {
+        let object = match &vma.backing {
+            Backing::File(file) => &file.object,
+            Backing::SharedAnonymous(shared) => shared.object(),
+            Backing::Shm { segment, .. } => &segment.file.object,
+            _ => return None,
+        };
+        let first = vma.page_offset(start);
+        Some(Later {
+            object: object.clone(),
+            pages: first..first + (end - start) / PAGE_SIZE,
+            what,
+        })
+    }
+
+    /// Does it; no address space is locked.
+    ///
+    /// # Errors
+    /// The call's.
+    pub(super) fn perform<P: Platform>(self, machine: &Machine<P>) -> Result<(), Errno> {
+        let Some(inode) = self.object.get::<Inode>() else {
+            return Ok(());
+        };
+        let Range { start, end } = self.pages;
+        match self.what {
+            What::WriteBack => machine.write_back(inode, start, end),
+            What::Punch => {
+                let (start, end) = (start * PAGE_SIZE, end * PAGE_SIZE);
+                // First the source: a page that is read after it has left the cache must not be what it was.
+                inode.source().punch(start, end)?;
+                machine.punch(&self.object, start, end)
+            }
+        }
+    }
+}

@@ -1,0 +1,202 @@
+//! The tables as the owner of an address space's pages: what calls tell is done to them.
+//!
+//! What needs memory is done before the map changes (`prepare`): whatever is divided at the ends of a range by a huge page or a shared table is
+//! made whole and own. What goes to files (`msync`, `MADV_REMOVE`) is noted during the call, and done afterwards without the address space's lock.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `act` | what is done to the tables |
+//! | `later` | what is done to files after the call |
+//! | `second` | another owner, which is told, too |
+
+mod act;
+mod later;
+mod second;
+
+use alloc::vec::Vec;
+
+use samara_paging::{Attrs, Change, Write};
+
+use crate::abi::SyncFlags;
+use crate::errno::Errno;
+use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
+use crate::pages::{Coming, Discard, Object, Pages};
+use crate::process::fault::{allowed, is_memory};
+use crate::process::file::{Inode, Zeroes};
+use crate::process::mm::Mm;
+use crate::process::owner::act::Act;
+use crate::process::owner::later::{Later, What};
+use crate::process::platform::Platform;
+use crate::process::signal::Fault;
+use crate::space::vma::{Area, Vma};
+
+pub(super) use second::Both;
+
+/// What stands in the tables where a guard is (`MADV_GUARD_INSTALL`).
+const GUARD: u32 = 1;
+
+/// The tables of one process during one call.
+pub(super) struct Owner<'a, P: Platform> {
+    mm: &'a Mm<P>,
+    /// Whether changes are gathered, since the call may still be undone.
+    gathers: bool,
+    acts: Vec<Act>,
+    later: Vec<Later>,
+}
+
+impl<'a, P: Platform> Owner<'a, P> {
+    pub(super) fn new(mm: &'a Mm<P>) -> Self {
+        Owner {
+            mm,
+            gathers: false,
+            acts: Vec::new(),
+            later: Vec::new(),
+        }
+    }
+
+    /// Does what was gathered. The address space is still locked.
+    ///
+    /// # Errors
+    /// `ENOMEM`, unless all was prepared.
+    pub(super) fn act(&mut self) -> Result<(), Errno> {
+        let mut result = Ok(());
+        for act in self.acts.drain(..) {
+            result = result.and(self.mm.act(&act));
+        }
+        result
+    }
+
+    /// What the call has left to be done with files; the address space is not locked.
+    ///
+    /// # Errors
+    /// The call's.
+    pub(super) fn finish(self) -> Result<(), Errno> {
+        let mut result = Ok(());
+        for later in self.later {
+            result = result.and(later.perform(&self.mm.machine));
+        }
+        result
+    }
+
+    /// The call is undone: nothing of it is to be done.
+    fn forget(&mut self) {
+        self.acts.clear();
+        self.later.clear();
+    }
+
+    fn tell(&mut self, act: Act) -> Result<(), Errno> {
+        if !self.gathers {
+            return self.mm.act(&act);
+        }
+        self.acts.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        self.acts.push(act);
+        Ok(())
+    }
+
+    fn note(&mut self, later: Option<Later>) -> Result<(), Errno> {
+        if let Some(later) = later {
+            self.later.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            self.later.push(later);
+        }
+        Ok(())
+    }
+
+    /// Nothing that is shared or huge reaches across the ends of any part of the range.
+    fn divide(&self, start: u64, end: u64) -> Result<(), Errno> {
+        self.mm
+            .act(&Act::Change(start..end, Change::without(Attrs::empty())))
+    }
+
+    /// The same for one end of a range.
+    fn divide_at(&self, addr: u64) -> Result<(), Errno> {
+        if addr.is_multiple_of(PMD_SIZE) {
+            return Ok(());
+        }
+        self.divide(addr, addr + PAGE_SIZE)
+    }
+}
+
+impl<P: Platform> Pages for Owner<'_, P> {
+    fn prepare(&mut self, coming: Coming) -> Result<(), Errno> {
+        if !self.mm.divisible() {
+            return Ok(());
+        }
+        match coming {
+            Coming::Unmap { start, end } => {
+                self.divide_at(start)?;
+                self.divide_at(end)
+            }
+            Coming::Protect { start, end } => self.divide(start, end),
+            Coming::Move { from, len, .. } => self.divide(from, from + len),
+            _ => Ok(()),
+        }
+    }
+
+    fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        self.tell(Act::Unmap(start..end))
+    }
+
+    fn protect(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
+        let write = if vma.is_private() {
+            Write::Alone
+        } else if is_memory(vma) {
+            Write::Always
+        } else {
+            // The file is told of the first write.
+            Write::Never
+        };
+        let change = Change::access(allowed(vma.flags), write);
+        self.tell(Act::Change(start..end, change))
+    }
+
+    fn relocate(&mut self, from: u64, to: u64, len: u64) -> Result<(), Errno> {
+        self.tell(Act::Move(from, to, len))
+    }
+
+    fn discard(&mut self, start: u64, end: u64, vma: &Vma, how: Discard) -> Result<(), Errno> {
+        match how {
+            Discard::DontNeed => self.tell(Act::Empty(start..end)),
+            Discard::GuardInstall => {
+                self.tell(Act::Empty(start..end))?;
+                self.tell(Act::Mark(start..end, Some(GUARD)))
+            }
+            Discard::GuardRemove => self.tell(Act::Mark(start..end, None)),
+            Discard::Remove => self.note(Later::of(start, end, vma, What::Punch)),
+            // Pages that may go at leisure stay, and a write cancels what was said of them.
+            _ => Ok(()),
+        }
+    }
+
+    fn populate(
+        &mut self,
+        start: u64,
+        end: u64,
+        area: &Area<'_>,
+        write: bool,
+    ) -> Result<(), Errno> {
+        // Only now, when nothing can be undone any more.
+        self.act()?;
+        let mut page = start;
+        while page < end {
+            self.mm
+                .fault_in(area, page, write)
+                .map_err(|fault| match fault {
+                    Fault::NoMemory => Errno::ENOMEM,
+                    Fault::Signal { .. } => Errno::EFAULT,
+                })?;
+            page += PAGE_SIZE;
+        }
+        Ok(())
+    }
+
+    fn sync(&mut self, start: u64, end: u64, vma: &Vma, flags: SyncFlags) -> Result<(), Errno> {
+        if !flags.contains(SyncFlags::SYNC) || !vma.flags.contains(VmFlags::SHARED) {
+            return Ok(());
+        }
+        self.note(Later::of(start, end, vma, What::WriteBack))
+    }
+
+    fn object(&mut self, pages: u64) -> Result<Object, Errno> {
+        Inode::object(Zeroes { pages })
+    }
+}

@@ -1,0 +1,110 @@
+//! A second owner beside the tables, which is told the same and may refuse.
+
+use crate::abi::SyncFlags;
+use crate::errno::Errno;
+use crate::pages::{Coming, Discard, Object, Pages};
+use crate::process::owner::Owner;
+use crate::process::platform::Platform;
+use crate::space::vma::{Area, Vma};
+
+/// The tables, and another, who is told first. If that one may refuse, the tables gather what they are told until the call can no longer be undone: what has left
+/// them does not come back.
+pub(in crate::process) struct Both<'o, 'a, P: Platform> {
+    pub(in crate::process) tables: Owner<'a, P>,
+    other: &'o mut dyn Pages,
+    undoing: bool,
+}
+
+impl<'o, 'a, P: Platform> Both<'o, 'a, P> {
+    pub(in crate::process) fn new(mut tables: Owner<'a, P>, other: &'o mut dyn Pages) -> Self {
+        tables.gathers = other.refuses();
+        Both {
+            tables,
+            other,
+            undoing: false,
+        }
+    }
+
+    fn then(
+        &mut self,
+        told: Result<(), Errno>,
+        tell: impl FnOnce(&mut Owner<'a, P>) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        told?;
+        if self.undoing {
+            return Ok(());
+        }
+        tell(&mut self.tables)
+    }
+}
+
+impl<P: Platform> Pages for Both<'_, '_, P> {
+    fn informed(&self) -> bool {
+        self.other.informed()
+    }
+
+    fn written(&mut self, start: u64, end: u64) -> bool {
+        self.other.written(start, end)
+    }
+
+    fn refuses(&self) -> bool {
+        self.other.refuses()
+    }
+
+    fn prepare(&mut self, coming: Coming) -> Result<(), Errno> {
+        self.tables.prepare(coming)?;
+        self.other.prepare(coming)
+    }
+
+    fn map(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
+        let told = self.other.map(start, end, vma);
+        self.then(told, |tables| tables.map(start, end, vma))
+    }
+
+    fn unmap(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        let told = self.other.unmap(start, end);
+        self.then(told, |tables| tables.unmap(start, end))
+    }
+
+    fn protect(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
+        let told = self.other.protect(start, end, vma);
+        self.then(told, |tables| tables.protect(start, end, vma))
+    }
+
+    fn relocate(&mut self, from: u64, to: u64, len: u64) -> Result<(), Errno> {
+        let told = self.other.relocate(from, to, len);
+        self.then(told, |tables| tables.relocate(from, to, len))
+    }
+
+    fn discard(&mut self, start: u64, end: u64, vma: &Vma, how: Discard) -> Result<(), Errno> {
+        let told = self.other.discard(start, end, vma, how);
+        self.then(told, |tables| tables.discard(start, end, vma, how))
+    }
+
+    fn populate(
+        &mut self,
+        start: u64,
+        end: u64,
+        area: &Area<'_>,
+        write: bool,
+    ) -> Result<(), Errno> {
+        let told = self.other.populate(start, end, area, write);
+        self.then(told, |tables| tables.populate(start, end, area, write))
+    }
+
+    fn sync(&mut self, start: u64, end: u64, vma: &Vma, flags: SyncFlags) -> Result<(), Errno> {
+        let told = self.other.sync(start, end, vma, flags);
+        self.then(told, |tables| tables.sync(start, end, vma, flags))
+    }
+
+    /// The tables' own: files are theirs.
+    fn object(&mut self, pages: u64) -> Result<Object, Errno> {
+        self.tables.object(pages)
+    }
+
+    fn undoing(&mut self) {
+        self.undoing = true;
+        self.tables.forget();
+        self.other.undoing();
+    }
+}
