@@ -1,5 +1,7 @@
 //! Pages move (`mremap`).
 
+use core::ops::Range;
+
 use crate::cursor::{Cursor, Stop, indices, remembered};
 use crate::entry::{PAGE_SIZE, index, next, span, tag};
 use crate::error::Error;
@@ -8,6 +10,7 @@ use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::phys::Memory;
 use crate::reserve::Reserve;
 use crate::space::PageTables;
+use crate::spare::Spare;
 use crate::table::Locked;
 
 impl<F: Format, M: Memory> PageTables<F, M> {
@@ -26,16 +29,26 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         len: u64,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        let end_of = |start: u64| start.checked_add(len).ok_or(Error::Misaligned);
-        let range = from..end_of(from)?;
-        let there = to..end_of(to)?;
-        Self::pages(&range)?;
-        Self::pages(&there)?;
-        if range.start < there.end && there.start < range.end {
-            return Err(Error::Exists);
-        }
+        self.move_range_with(from, to, len, &mut Spare::none(self), tlb)
+    }
+
+    /// The same with tables that were [set aside](Self::spare) before, so that it does not fail for want of memory.
+    ///
+    /// # Errors
+    ///
+    /// As [`move_range`](Self::move_range); [`Error::NoMemory`] only if the tables were set aside for another move, or something was mapped in the old
+    /// range since.
+    pub fn move_range_with(
+        &self,
+        from: u64,
+        to: u64,
+        len: u64,
+        spare: &mut Spare<'_, M>,
+        tlb: &dyn Invalidate,
+    ) -> Result<(), Error> {
+        let (range, there) = Self::both(from, to, len)?;
         let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(self.physical());
+        let reserve = &mut spare.reserve;
         let mut source = self.cursor(from);
         let mut dest = self.cursor(to);
         dest.missing(&there).and_then(|_| {
@@ -52,15 +65,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                         .min(next(there, 1) - there)
                         .min(range.end - at);
                     if piece == span(1) {
-                        move_entry(
-                            &mut source,
-                            &mut dest,
-                            at,
-                            there,
-                            1,
-                            &mut reserve,
-                            &mut gather,
-                        )?;
+                        move_entry(&mut source, &mut dest, at, there, 1, reserve, &mut gather)?;
                     } else {
                         move_pages(
                             &mut source,
@@ -68,7 +73,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                             at,
                             there,
                             piece,
-                            &mut reserve,
+                            reserve,
                             &mut gather,
                         )?;
                     }
@@ -80,7 +85,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                         && range.end - at >= span(level)
                         && shift & (span(level) - 1) == 0;
                     if !whole {
-                        source.split(at, level, &mut reserve, &mut gather)?;
+                        source.split(at, level, reserve, &mut gather)?;
                         continue;
                     }
                     let there = at.wrapping_add(shift);
@@ -90,7 +95,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                         at,
                         there,
                         level,
-                        &mut reserve,
+                        reserve,
                         &mut gather,
                     )?;
                     next(at, level)
@@ -98,6 +103,21 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             };
         }
         Ok(())
+    }
+}
+
+impl<F: Format, M: Memory> PageTables<F, M> {
+    /// Two ranges of pages that do not overlap.
+    pub(crate) fn both(from: u64, to: u64, len: u64) -> Result<(Range<u64>, Range<u64>), Error> {
+        let end_of = |start: u64| start.checked_add(len).ok_or(Error::Misaligned);
+        let range = from..end_of(from)?;
+        let there = to..end_of(to)?;
+        Self::pages(&range)?;
+        Self::pages(&there)?;
+        if range.start < there.end && there.start < range.end {
+            return Err(Error::Exists);
+        }
+        Ok((range, there))
     }
 }
 

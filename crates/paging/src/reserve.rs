@@ -126,10 +126,23 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         dest: u64,
         sharing: bool,
     ) -> Result<usize, Error> {
-        let shift = dest.wrapping_sub(range.start);
-        let mut count = 0;
         // For each level, the place of the missing table that was counted last.
         let mut counted = [u64::MAX; MAX_LEVELS];
+        self.tables_for(range, dest, sharing, |piece, lowest| {
+            to.missing_at(piece, lowest, &mut counted)
+        })
+    }
+
+    /// The same, where `missing` tells how many tables are missing for a piece of the destination, down to a level.
+    pub(crate) fn tables_for(
+        &mut self,
+        range: &Range<u64>,
+        dest: u64,
+        sharing: bool,
+        mut missing: impl FnMut(Range<u64>, usize) -> Result<usize, Error>,
+    ) -> Result<usize, Error> {
+        let shift = dest.wrapping_sub(range.start);
+        let mut count = 0;
         let mut at = range.start;
         while at < range.end {
             let (level, leaf, above) = match self.descend(at, 0) {
@@ -161,7 +174,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
                     // What one table of the lowest level takes in, there.
                     let start = piece.wrapping_add(shift);
                     let stop = next(start, lowest + 1).min(end.wrapping_add(shift));
-                    count += to.missing_at(start..stop, lowest, &mut counted)?;
+                    count += missing(start..stop, lowest)?;
                     piece += stop - start;
                 }
             }

@@ -35,7 +35,7 @@ fn steps() -> Vec<(usize, Op)> {
 fn all(beginning: &[(usize, Op)]) {
     let steps = steps();
     for mode in MODES {
-        let mut picks = vec![0; LENGTH];
+        let mut picks = [0; LENGTH];
         'next: loop {
             let mut world = World::new(mode, 2, BASE - PAGE, PAGES, 28);
             let history = beginning

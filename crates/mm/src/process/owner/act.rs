@@ -2,16 +2,17 @@
 
 use core::ops::Range;
 
-use samara_paging::{Change, Error, Take};
+use samara_paging::{Change, Error, Spare, Take};
 
 use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
+use crate::process::machine::Machine;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 
 /// A change of the tables.
-#[derive(Clone, Debug)]
-pub(super) enum Act {
+#[derive(Debug)]
+pub(super) enum Act<'a, P: Platform> {
     /// Pages and guards go.
     Unmap(Range<u64>),
     /// Pages go, guards stay.
@@ -20,21 +21,24 @@ pub(super) enum Act {
     Mark(Range<u64>, Option<u32>),
     /// Pages allow something else.
     Change(Range<u64>, Change),
-    /// Pages move: from, to, bytes.
-    Move(u64, u64, u64),
+    /// Pages move: from, to, bytes, and tables for them.
+    Move(u64, u64, u64, Option<Spare<'a, Machine<P>>>),
 }
 
 impl<P: Platform> Mm<P> {
     /// # Errors
     /// `ENOMEM`, unless the range was prepared.
-    pub(super) fn act(&self, act: &Act) -> Result<(), Errno> {
+    pub(super) fn act(&self, act: Act<'_, P>) -> Result<(), Errno> {
         let (tables, tlb) = (&self.tables, self.machine.tlb());
-        let done = match act.clone() {
+        let done = match act {
             Act::Unmap(range) => tables.unmap(range, tlb),
             Act::Empty(range) => tables.unmap_with(range, Take::Pages, tlb, |_, _| {}),
             Act::Mark(range, marker) => self.mark(range, marker),
             Act::Change(range, change) => tables.protect(range, change, tlb),
-            Act::Move(from, to, len) => tables.move_range(from, to, len, tlb),
+            Act::Move(from, to, len, None) => tables.move_range(from, to, len, tlb),
+            Act::Move(from, to, len, Some(mut spare)) => {
+                tables.move_range_with(from, to, len, &mut spare, tlb)
+            }
         };
         done.map_err(|_| Errno::ENOMEM)
     }

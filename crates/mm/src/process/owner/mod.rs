@@ -15,7 +15,7 @@ mod second;
 
 use alloc::vec::Vec;
 
-use samara_paging::{Attrs, Change, Write};
+use samara_paging::{Attrs, Change, Spare, Write};
 
 use crate::abi::SyncFlags;
 use crate::errno::Errno;
@@ -23,6 +23,7 @@ use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 use crate::pages::{Coming, Discard, Object, Pages};
 use crate::process::fault::{allowed, is_memory};
 use crate::process::file::{Inode, Zeroes};
+use crate::process::machine::Machine;
 use crate::process::mm::Mm;
 use crate::process::owner::act::Act;
 use crate::process::owner::later::{Later, What};
@@ -38,9 +39,11 @@ const GUARD: u32 = 1;
 /// The tables of one process during one call.
 pub(super) struct Owner<'a, P: Platform> {
     mm: &'a Mm<P>,
+    /// Tables for what is to be moved, and from where.
+    spares: Vec<(u64, Spare<'a, Machine<P>>)>,
     /// Whether changes are gathered, since the call may still be undone.
     gathers: bool,
-    acts: Vec<Act>,
+    acts: Vec<Act<'a, P>>,
     later: Vec<Later>,
 }
 
@@ -48,6 +51,7 @@ impl<'a, P: Platform> Owner<'a, P> {
     pub(super) fn new(mm: &'a Mm<P>) -> Self {
         Owner {
             mm,
+            spares: Vec::new(),
             gathers: false,
             acts: Vec::new(),
             later: Vec::new(),
@@ -61,7 +65,7 @@ impl<'a, P: Platform> Owner<'a, P> {
     pub(super) fn act(&mut self) -> Result<(), Errno> {
         let mut result = Ok(());
         for act in self.acts.drain(..) {
-            result = result.and(self.mm.act(&act));
+            result = result.and(self.mm.act(act));
         }
         result
     }
@@ -84,9 +88,9 @@ impl<'a, P: Platform> Owner<'a, P> {
         self.later.clear();
     }
 
-    fn tell(&mut self, act: Act) -> Result<(), Errno> {
+    fn tell(&mut self, act: Act<'a, P>) -> Result<(), Errno> {
         if !self.gathers {
-            return self.mm.act(&act);
+            return self.mm.act(act);
         }
         self.acts.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         self.acts.push(act);
@@ -104,7 +108,7 @@ impl<'a, P: Platform> Owner<'a, P> {
     /// Nothing that is shared or huge reaches across the ends of any part of the range.
     fn divide(&self, start: u64, end: u64) -> Result<(), Errno> {
         self.mm
-            .act(&Act::Change(start..end, Change::without(Attrs::empty())))
+            .act(Act::Change(start..end, Change::without(Attrs::empty())))
     }
 
     /// The same for one end of a range.
@@ -118,6 +122,11 @@ impl<'a, P: Platform> Owner<'a, P> {
 
 impl<P: Platform> Pages for Owner<'_, P> {
     fn prepare(&mut self, coming: Coming) -> Result<(), Errno> {
+        if let Coming::Move { from, to, len } = coming {
+            self.spares.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            let spare = self.mm.tables.spare(from, to, len);
+            self.spares.push((from, spare.map_err(|_| Errno::ENOMEM)?));
+        }
         if !self.mm.divisible() {
             return Ok(());
         }
@@ -150,7 +159,9 @@ impl<P: Platform> Pages for Owner<'_, P> {
     }
 
     fn relocate(&mut self, from: u64, to: u64, len: u64) -> Result<(), Errno> {
-        self.tell(Act::Move(from, to, len))
+        let prepared = self.spares.iter().position(|(start, _)| *start == from);
+        let spare = prepared.map(|at| self.spares.swap_remove(at).1);
+        self.tell(Act::Move(from, to, len, spare))
     }
 
     fn discard(&mut self, start: u64, end: u64, vma: &Vma, how: Discard) -> Result<(), Errno> {

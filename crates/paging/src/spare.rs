@@ -1,0 +1,76 @@
+//! Tables that are set aside for a move, before anybody knows of it.
+
+use core::fmt;
+
+use crate::entry::span;
+use crate::error::Error;
+use crate::format::{Format, MAX_LEVELS};
+use crate::phys::Memory;
+use crate::reserve::Reserve;
+use crate::space::PageTables;
+
+/// Tables for one [`move_range_with`](PageTables::move_range_with); what is left is given back when this is dropped.
+pub struct Spare<'a, M: Memory> {
+    pub(crate) reserve: Reserve<'a, M>,
+}
+
+impl<'a, M: Memory> Spare<'a, M> {
+    /// None are set aside.
+    pub(crate) fn none<F: Format>(tables: &'a PageTables<F, M>) -> Self {
+        Self {
+            reserve: Reserve::none(tables.physical()),
+        }
+    }
+}
+
+impl<M: Memory> fmt::Debug for Spare<'_, M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Spare").finish_non_exhaustive()
+    }
+}
+
+impl<F: Format, M: Memory> PageTables<F, M> {
+    /// Sets tables aside for [`move_range_with`](Self::move_range_with) with the same arguments. Whatever is mapped at `to` now is to be unmapped in between.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::Exists`]: the ranges overlap; [`Error::NoMemory`], [`Error::Misaligned`].
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Attrs, Error, Exclusive, Kind, PageSize, PageTables, Physical, Source, format::X86_64};
+    /// # // SAFETY: one thread uses the tables.
+    /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
+    /// let space = PageTables::<X86_64, _>::new(&memory, 1)?;
+    /// let attrs = Attrs::READ | Attrs::USER;
+    /// let page = memory.alloc_page(Kind::Anon)?;
+    /// space.map(0x1000, PageSize::Small, Source::Owned(page), attrs, &())?;
+    ///
+    /// let mut spare = space.spare(0x1000, 0x7000_0000_0000, 0x1000)?;
+    /// memory.backing().refuse_after(Some(0)); // there is no memory any more
+    /// space.move_range_with(0x1000, 0x7000_0000_0000, 0x1000, &mut spare, &())?;
+    /// assert_eq!(space.translate(0x7000_0000_0000), Some((page, attrs)));
+    /// # Ok::<(), Error>(())
+    /// ```
+    pub fn spare(&self, from: u64, to: u64, len: u64) -> Result<Spare<'_, M>, Error> {
+        let (range, _) = Self::both(from, to, len)?;
+        let mut spare = Spare::none(self);
+        // For each level, the place of the table that was counted last. All are counted, as if nothing were at the destination: some
+        // that are there now may go with what is unmapped.
+        let mut counted = [u64::MAX; MAX_LEVELS];
+        let tables = self
+            .cursor(from)
+            .tables_for(&range, to, true, |piece, lowest| {
+                let mut count = 0;
+                for (level, counted) in counted.iter_mut().enumerate().take(Self::TOP).skip(lowest)
+                {
+                    let shift = span(level + 1).trailing_zeros();
+                    let (first, last) = (piece.start >> shift, (piece.end - 1) >> shift);
+                    count += (last - first + 1) as usize - usize::from(*counted == first);
+                    *counted = last;
+                }
+                Ok(count)
+            })?;
+        spare.reserve.ensure(tables)?;
+        Ok(spare)
+    }
+}
