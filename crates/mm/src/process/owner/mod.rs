@@ -122,7 +122,9 @@ impl<'a, P: Platform> Owner<'a, P> {
 
 impl<P: Platform> Pages for Owner<'_, P> {
     fn prepare(&mut self, coming: Coming) -> Result<(), Errno> {
-        if let Coming::Move { from, to, len } = coming {
+        if let Coming::Move { from, to, len } = coming
+            && self.spares.iter().all(|(start, _)| *start != from)
+        {
             self.spares.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
             let spare = self.mm.tables.spare(from, to, len);
             self.spares.push((from, spare.map_err(|_| Errno::ENOMEM)?));
