@@ -4,7 +4,11 @@
 //! start empty. Here the tables can be shared instead of copied, stretch by stretch of 2 MiB: where every area is one of those, or a
 //! shared mapping.
 
-use samara_paging::{Copy, Mapping};
+use core::cell::Cell;
+use core::ops::Range;
+use core::slice;
+
+use samara_paging::{Asid, Changed, Copy, Invalidate, Mapping};
 
 use crate::errno::Errno;
 use crate::flags::{PMD_SIZE, VmFlags};
@@ -41,15 +45,39 @@ impl<P: Platform> Process<P> {
         } else if parent.divisible() {
             child.mm.set_divisible();
         }
-        parent.copy_tables(&space, &child.mm, mode)?;
+        // Until the child is handed out, nobody reads what a processor that remembers too much still writes: it is enough that all forget
+        // before that. Nothing of the parent's is freed or divided in the meantime.
+        let pending = Pending(Cell::new(Changed::empty()));
+        let copied = parent.copy_tables(&space, &child.mm, mode, &pending);
+        let changed = pending.0.get();
+        if !changed.is_empty() {
+            let all = 0..space.config.task_size;
+            let tlb = parent.machine.tlb();
+            tlb.invalidate(parent.number(), slice::from_ref(&all), changed);
+        }
+        copied?;
         drop(complete);
         Ok(child)
     }
 }
 
+/// What the processors are still to forget of the parent.
+struct Pending(Cell<Changed>);
+
+impl Invalidate for Pending {
+    fn invalidate(&self, _: Asid, _: &[Range<u64>], changed: Changed) {
+        self.0.set(self.0.get() | changed);
+    }
+}
+
 impl<P: Platform> Mm<P> {
-    fn copy_tables(&self, space: &AddressSpace, child: &Self, mode: ForkMode) -> Result<(), Errno> {
-        let tlb = self.machine.tlb();
+    fn copy_tables(
+        &self,
+        space: &AddressSpace,
+        child: &Self,
+        mode: ForkMode,
+        tlb: &Pending,
+    ) -> Result<(), Errno> {
         let mut done = 0;
         for area in space.areas.iter().filter(|area| is_copied(area.vma)) {
             let mut at = area.start.max(done);
