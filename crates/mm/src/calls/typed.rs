@@ -311,6 +311,9 @@ macro_rules! typed_calls {
     };
 }
 
+#[cfg(feature = "paging")]
+pub(crate) use typed_calls;
+
 /// The system calls by name. Lengths are in bytes and are rounded up to pages; errors are Linux's, as
 /// [`perform`](Self::perform) says.
 #[allow(

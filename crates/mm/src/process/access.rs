@@ -125,7 +125,7 @@ impl<P: Platform> Mm<P> {
     /// Whether the protection key of what is mapped at `addr` forbids what its entry in the tables allows.
     fn is_execute_only(&self, addr: u64) -> bool {
         let space = self.space.read();
-        let area = space.areas.at(addr).filter(|_| space.config.pkeys);
-        area.is_some_and(|area| space.is_execute_only(area.vma.flags))
+        space.config.pkeys
+            && (space.areas.at(addr)).is_some_and(|area| space.is_execute_only(area.vma.flags))
     }
 }

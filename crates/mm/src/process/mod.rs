@@ -6,7 +6,7 @@
 //!
 //! ```
 //! use samara_mm::process::{Access, Fault, Machine, Platform, Process};
-//! use samara_mm::{Call, Config, Layout, Limits, MmapOptions, Prot};
+//! use samara_mm::{Config, Layout, Limits, MmapOptions, Prot};
 //! use samara_paging::{Arena, Grace, HeapBytes, Physical, format::X86_64};
 //!
 //! struct Hosted;
@@ -28,7 +28,7 @@
 //!     .map_err(|e| e.to_string())?;
 //!
 //! let memory = MmapOptions::anonymous(0x2000).prot(Prot::READ | Prot::WRITE);
-//! let addr = process.perform(&Call::from(&memory)).map_err(|e| e.to_string())?;
+//! let addr = process.mmap(&memory).map_err(|e| e.to_string())?;
 //! assert_eq!(process.copy_in(addr + 0xffe, b"four"), 4); // two pages, by two faults
 //! let mut bytes = [0; 4];
 //! assert_eq!(process.copy_out(addr + 0xffe, &mut bytes), 4);
@@ -63,6 +63,7 @@ mod mm;
 mod owner;
 mod platform;
 mod signal;
+mod typed;
 
 pub use file::{Inode, PAGE_BYTES, PageSource};
 pub use fork::ForkMode;

@@ -77,7 +77,7 @@ fn step(process: &Process<Hosted>, state: &mut u64) {
 
 #[test]
 fn calls_faults_forks_and_truncation_at_once() {
-    let machine = machine(2048);
+    let machine = machine(8192);
     let before = free_frames(&machine);
     let disk = Disk::new((PAGES * PAGE) as usize, false);
     let file = open(&disk);
@@ -135,7 +135,8 @@ fn calls_faults_forks_and_truncation_at_once() {
 /// Two threads count on one word, while others make it shared and alone again.
 #[test]
 fn no_store_is_lost() {
-    let machine = machine(256);
+    // Tables of children wait as long as a thread rests in the middle of a walk: there is room for all of them.
+    let machine = machine(8192);
     let parent = Arc::new(process(&machine));
     parent.perform(&anonymous(BASE, 1, RW)).unwrap();
     thread::scope(|s| {

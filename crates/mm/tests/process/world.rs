@@ -87,7 +87,8 @@ impl PageSource for Source {
     fn read_page(&self, page: u64, into: &mut [u8; PAGE_BYTES]) -> Result<(), Errno> {
         self.0.reads.lock().unwrap().push(page);
         let bytes = self.0.bytes.lock().unwrap();
-        let start = (page * PAGE) as usize;
+        // It may have become shorter meanwhile.
+        let start = bytes.len().min((page * PAGE) as usize);
         let end = bytes.len().min(start + PAGE_BYTES);
         into[..end - start].copy_from_slice(&bytes[start..end]);
         Ok(())
@@ -96,7 +97,8 @@ impl PageSource for Source {
     fn write_page(&self, page: u64, from: &[u8; PAGE_BYTES]) -> Result<(), Errno> {
         self.0.writes.lock().unwrap().push(page);
         let mut bytes = self.0.bytes.lock().unwrap();
-        let start = (page * PAGE) as usize;
+        // It may have become shorter meanwhile.
+        let start = bytes.len().min((page * PAGE) as usize);
         let end = bytes.len().min(start + PAGE_BYTES);
         bytes[start..end].copy_from_slice(&from[..end - start]);
         Ok(())
