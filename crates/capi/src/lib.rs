@@ -19,6 +19,9 @@ mod atomic;
 #[cfg(not(samara_loom))]
 pub mod maple_tree;
 pub mod memblock;
+#[cfg(all(feature = "mm", not(samara_loom)))]
+#[cfg_attr(docsrs, doc(cfg(feature = "mm")))]
+pub mod mm;
 #[cfg(all(samara_loom, test))]
 #[path = "maple_tree/rcu/model.rs"]
 mod model;

@@ -13,7 +13,9 @@ use crate::space::PageTables;
 
 /// What was counted.
 struct Count {
+    /// Of the frames that were ever given out, the first of which is at `base`.
     mappings: Vec<u32>,
+    base: u64,
     /// Last-level tables, and how many entries point to each.
     tables: BTreeMap<u64, u32>,
     others: usize,
@@ -33,8 +35,10 @@ pub fn check<F: Format, M: Memory>(spaces: &[&PageTables<F, M>]) -> Result<(), S
     let memory = first.physical();
     memory.reclaim();
     let frames = memory.frames();
+    let used = frames.used();
     let mut count = Count {
-        mappings: vec![0; frames.count() as usize],
+        mappings: vec![0; ((used.end - used.start) / PAGE_SIZE) as usize],
+        base: used.start,
         tables: BTreeMap::new(),
         others: 0,
     };
@@ -60,7 +64,7 @@ pub fn check<F: Format, M: Memory>(spaces: &[&PageTables<F, M>]) -> Result<(), S
         ));
     }
     for (i, &mappings) in count.mappings.iter().enumerate() {
-        let phys = frames.base() + i as u64 * PAGE_SIZE;
+        let phys = used.start + i as u64 * PAGE_SIZE;
         let counted = frames.info(phys).map_or(0, |info| info.mappings);
         if counted != mappings {
             return Err(format!(
@@ -151,7 +155,7 @@ fn leaf<F: Format, M: Memory>(
     let frames = space.physical().frames();
     for i in 0..PageSize::of(level).frames() {
         let phys = phys + i * PAGE_SIZE;
-        let slot = ((phys.wrapping_sub(frames.base())) / PAGE_SIZE) as usize;
+        let slot = ((phys.wrapping_sub(count.base)) / PAGE_SIZE) as usize;
         let Some(mappings) = count.mappings.get_mut(slot) else {
             return Err(format!("a page on {phys:#x}, where no frame is"));
         };

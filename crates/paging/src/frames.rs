@@ -54,6 +54,9 @@ pub struct Frames {
     /// For each 2 MiB, what was allocated as one block there: its order in the top two bits (0: single frames, 1: 2 MiB, 2: 1 GiB, 3: inside such
     /// a block) and how many of its frames are alive.
     blocks: NonNull<AtomicU32>,
+    /// The lowest frame that was ever given out, and the one after the highest.
+    lowest: AtomicU32,
+    highest: AtomicU32,
 }
 
 // SAFETY: two arrays of atomics that this value owns.
@@ -118,7 +121,28 @@ impl Frames {
             count,
             words,
             blocks,
+            lowest: AtomicU32::new(u32::MAX),
+            highest: AtomicU32::new(0),
         })
+    }
+
+    /// Physical addresses among which lie all frames that were ever given out: what there is to look at where far more are counted than are used.
+    pub fn used(&self) -> Range<u64> {
+        // Relaxed: who must not miss a frame knows already that it was given out.
+        let highest = self.highest.load(Ordering::Relaxed);
+        let lowest = self.lowest.load(Ordering::Relaxed).min(highest);
+        self.phys(lowest)..self.phys(highest)
+    }
+
+    /// Frames are given out.
+    #[inline]
+    fn widen(&self, first: u32, count: u32) {
+        if first < self.lowest.load(Ordering::Relaxed) {
+            self.lowest.fetch_min(first, Ordering::Relaxed);
+        }
+        if first + count > self.highest.load(Ordering::Relaxed) {
+            self.highest.fetch_max(first + count, Ordering::Relaxed);
+        }
     }
 
     /// How many pieces of 2 MiB, counted from physical address 0, the frames lie in.
@@ -194,7 +218,7 @@ impl Frames {
         })
     }
 
-    /// How many frames are used for what, by looking at all of them: linear in memory, for statistics. Beside allocations and frees, each frame is
+    /// How many frames are used for what, by looking at all that were ever [given out](Self::used): linear in memory, for statistics. Beside allocations and frees, each frame is
     /// counted as it is when it is looked at.
     ///
     /// ```
@@ -209,7 +233,8 @@ impl Frames {
     /// ```
     pub fn census(&self) -> Census {
         let mut census = Census::default();
-        for index in 0..self.count as u32 {
+        let used = self.used();
+        for index in self.index(used.start)..self.index(used.end) {
             match self.at(index).load(Ordering::Relaxed) & KIND {
                 ANON => census.anon += 1,
                 FILE => census.file += 1,
@@ -223,6 +248,7 @@ impl Frames {
     /// Frames from the allocator: one reference each.
     pub(crate) fn claim(&self, phys: u64, order: u32, kind: Kind) {
         let first = self.index(phys);
+        self.widen(first, 1 << order);
         let kind = match kind {
             Kind::Anon => ANON,
             Kind::File => FILE,
@@ -420,6 +446,7 @@ impl Frames {
     // ---- tables ----
 
     pub(crate) fn claim_table(&self, phys: u64) {
+        self.widen(self.index(phys), 1);
         self.word(phys)
             .store(TABLE | 1 << crate::table::USERS_SHIFT, Ordering::Relaxed);
     }

@@ -66,7 +66,7 @@ pub unsafe trait PhysMem {
 ///
 /// One of these serves any number of address spaces, whose tables may share frames and tables with one another.
 #[derive(Debug)]
-pub struct Physical<B, R> {
+pub struct Physical<B: FrameAllocator + PhysMem, R: Reclaim> {
     backing: B,
     frames: Frames,
     reclaim: R,
@@ -310,10 +310,13 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
     }
 }
 
-impl<B, R> Drop for Physical<B, R> {
+impl<B: FrameAllocator + PhysMem, R: Reclaim> Drop for Physical<B, R> {
+    /// Address spaces borrow or count this memory, so that none is left, and no walk either.
     fn drop(&mut self) {
-        // The allocator goes with this; what is in limbo and the zero page are memory of its own. Address spaces borrow or count this
-        // memory, so that none is left.
+        self.reclaim();
+        if self.zero != 0 {
+            self.put(self.zero);
+        }
     }
 }
 

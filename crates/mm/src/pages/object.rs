@@ -38,15 +38,47 @@ impl Object {
         Counted::try_new_any(value).map(|counted| Object(Some(counted)))
     }
 
+    /// Another handle to the same thing, which keeps `more` as well: what goes with one of several opens of a file, say. With the last clone of this handle
+    /// the thing is let go, and then `more` is dropped.
+    ///
+    /// ```
+    /// use samara_mm::Object;
+    ///
+    /// let pages = Object::try_new(vec![1u8, 2, 3])?;
+    /// let open = pages.with("opened twice")?;
+    /// assert_eq!(open.get::<Vec<u8>>(), Some(&vec![1, 2, 3]));
+    /// assert_eq!(open.get::<&str>(), Some(&"opened twice"));
+    /// assert_eq!(pages.get::<&str>(), None);
+    /// # Ok::<(), samara_mm::Errno>(())
+    /// ```
+    ///
+    /// # Errors
+    /// `ENOMEM`; `more` is dropped.
+    pub fn with<T: Any + Send + Sync>(&self, more: T) -> Result<Self, Errno> {
+        let thing = self.clone();
+        let more = Object::try_new(more)?;
+        Object::try_new(With { thing, more })
+    }
+
     /// What is kept, if it is a `T`.
     pub fn get<T: Any>(&self) -> Option<&T> {
-        self.0.as_ref()?.downcast_ref()
+        let kept = self.0.as_ref()?;
+        kept.downcast_ref().or_else(|| {
+            let with: &With = kept.downcast_ref()?;
+            with.thing.get().or_else(|| with.more.get())
+        })
     }
 
     /// Whether nothing is kept.
     pub const fn is_none(&self) -> bool {
         self.0.is_none()
     }
+}
+
+/// A thing and what one of its handles keeps beside it, in the order in which they are dropped.
+struct With {
+    thing: Object,
+    more: Object,
 }
 
 impl PartialEq for Object {

@@ -63,6 +63,7 @@ mod mm;
 mod owner;
 mod platform;
 mod signal;
+mod smaps;
 mod typed;
 
 pub use file::{Inode, PAGE_BYTES, PageSource};
@@ -72,3 +73,4 @@ pub use machine::{Machine, MachineStats};
 pub use mm::Process;
 pub use platform::Platform;
 pub use signal::{Access, Fault, Signal};
+pub use smaps::Smaps;

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* samara/mm.h: address spaces with Linux's semantics, from C.
+ *
+ * Results are >= 0, or -errno with Linux's x86-64 numbers, as a system call returns them. Addresses, lengths and offsets are in bytes
+ * unless a name says otherwise; ranges are [start, end). Any function may be called from any thread: those that change one address space wait
+ * for each other; faults, copies, look-ups and translations do not wait for them unless the area itself is being changed. */
+#ifndef SAMARA_MM_H
+#define SAMARA_MM_H
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct mm;      /* an address space */
+struct mm_phys; /* physical memory: frames and the format of page tables */
+struct mm_file; /* an open file description; counted */
+
+/* ---- physical memory ---- */
+enum mm_format { MM_X86_64 = 0, MM_X86_64_LA57, MM_AARCH64_4K, MM_RISCV_SV39, MM_RISCV_SV48 };
+struct mm_phys_ops {
+	void *ctx;
+	int (*alloc)(void *ctx, unsigned order, uint64_t *phys);  /* 2^order frames of 4 KiB, aligned to their size, of any content; 0 or -ENOMEM */
+	void (*free)(void *ctx, uint64_t phys, unsigned order);   /* as it was allocated: the same start and order */
+	void *(*to_virt)(void *ctx, uint64_t phys);               /* where the library reads and writes that frame */
+};
+/* ops NULL: `frames` frames of the library's own, in one anonymous mapping; otherwise `frames` is ignored */
+int mm_phys_new(enum mm_format format, const struct mm_phys_ops *ops, uint64_t frames, struct mm_phys **phys);
+/* Its address spaces and cached pages keep it as long as they are; with the last of them, and this, every frame has been given back. */
+void mm_phys_put(struct mm_phys *phys);
+struct mm_phys_stats {
+	uint64_t free;      /* frames not in use, of the library's own */
+	uint64_t tables;    /* frames that hold page tables of an address space; none is kept in reserve */
+	uint64_t anon;      /* frames of private memory; the zero page is not counted */
+	uint64_t file;      /* frames of files' and shared memory */
+	uint64_t shared_tables; /* tables that more than one address space uses */
+};
+void mm_phys_stats(struct mm_phys *phys, struct mm_phys_stats *stats);
+
+/* ---- files ---- */
+enum { MM_FILE_READ = 1, MM_FILE_WRITE = 2, MM_FILE_NOEXEC = 4, MM_FILE_APPEND = 8, MM_FILE_SHMEM = 16 /* memfd, tmpfs */ };
+struct mm_file_info {
+	const char *name;                 /* as maps prints it */
+	uint32_t major, minor;            /* device */
+	uint64_t inode;                   /* the same device and inode: the same pages, on one mm_phys */
+	unsigned flags;                   /* MM_FILE_... */
+};
+/* Of several opens of one inode, those of the oldest that is still open serve its pages. NULL members: reads give zeroes, the size is unlimited.
+ * A SHMEM file's pages live in the library until its last open and mapping have gone, and are never written out. */
+struct mm_file_ops {
+	int (*read_page)(void *ctx, uint64_t pgoff, void *page);        /* fills 4,096 bytes, zeroes beyond the end; 0, or -EIO: SIGBUS at the access */
+	int (*write_page)(void *ctx, uint64_t pgoff, const void *page); /* a dirty page, at msync (MS_SYNC) and when it is given up; NULL: dropped then */
+	int (*punch)(void *ctx, uint64_t start, uint64_t end);          /* MADV_REMOVE; NULL: write_page with zeroes */
+	uint64_t (*size)(void *ctx);                                    /* now, asked at each fault: growth needs no notice; accesses to pages wholly beyond: SIGBUS */
+	void (*release)(void *ctx);
+};
+int mm_file_open(const struct mm_file_info *info, const struct mm_file_ops *ops, void *ctx, struct mm_file **file);
+void mm_file_put(struct mm_file *file);   /* mappings keep it as long as they are */
+/* The file has become shorter, and size() says so already: pages wholly beyond leave every mapping on `phys`, private copies too; what the last page
+ * holds beyond the end is zeroed in the file's page, not in private copies. */
+void mm_file_truncate(struct mm_phys *phys, struct mm_file *file, uint64_t size);
+/* Pages of [start, end), both multiples of 4,096, are zero now: they leave every mapping, private copies stay. */
+void mm_file_punch(struct mm_phys *phys, struct mm_file *file, uint64_t start, uint64_t end);
+
+/* ---- address spaces ---- */
+#define MM_UNLIMITED (~0ull)
+struct mm_config {                        /* start from mm_config_default() */
+	uint64_t task_size, mmap_base, legacy_base, mmap_min_addr;
+	uint64_t start_brk, stack_top;    /* 0: none yet */
+	uint64_t rlim_as, rlim_data, rlim_stack, rlim_memlock;
+	uint64_t max_map_count;
+	int overcommit;                   /* 0, 1, 2 */
+	bool ipc_lock;                    /* CAP_IPC_LOCK */
+	uint64_t seed;                    /* for what the kernel draws at random; 0: nothing is random */
+};
+void mm_config_default(struct mm_config *config);
+/* Told in order while a call is performed. A refusal (-errno) undoes the whole call. NULL members are passed over. */
+struct mm_backend {
+	void *ctx;
+	int (*map)(void *ctx, uint64_t start, uint64_t end, int prot, int flags, struct mm_file *file, uint64_t offset);
+	int (*unmap)(void *ctx, uint64_t start, uint64_t end);
+	int (*protect)(void *ctx, uint64_t start, uint64_t end, int prot);
+	int (*move)(void *ctx, uint64_t from, uint64_t to, uint64_t len);
+};
+/* phys NULL: no pages, only the map. backend NULL: none.
+ * When memory runs out: mmap, mremap and fork have changed nothing; mprotect leaves each page with its old or its new protection; munmap and madvise may have
+ * done a part; MAP_POPULATE and locking at mmap pass over it in silence, as Linux does. mm_put needs no memory. */
+int mm_new(const struct mm_config *config, struct mm_phys *phys, const struct mm_backend *backend, struct mm **mm);
+void mm_put(struct mm *mm);               /* exit: everything unmapped, every frame given back */
+enum { MM_FORK_COPY = 0, MM_FORK_SHARE = 1 /* last-level tables shared until one side changes them */ };
+int mm_fork(struct mm *parent, unsigned how, struct mm **child);
+
+/* the calls, as their manual pages; file NULL with MAP_ANONYMOUS */
+int64_t mm_mmap(struct mm *mm, uint64_t addr, uint64_t len, int prot, int flags, struct mm_file *file, uint64_t offset);
+int mm_munmap(struct mm *mm, uint64_t addr, uint64_t len);
+int mm_mprotect(struct mm *mm, uint64_t addr, uint64_t len, int prot);
+int mm_pkey_mprotect(struct mm *mm, uint64_t addr, uint64_t len, int prot, int pkey);
+int mm_pkey_alloc(struct mm *mm, unsigned flags, unsigned rights);
+int mm_pkey_free(struct mm *mm, int pkey);
+int64_t mm_mremap(struct mm *mm, uint64_t old_addr, uint64_t old_len, uint64_t new_len, int flags, uint64_t new_addr);
+uint64_t mm_brk(struct mm *mm, uint64_t addr);
+int mm_madvise(struct mm *mm, uint64_t addr, uint64_t len, int advice);
+int mm_mlock2(struct mm *mm, uint64_t addr, uint64_t len, int flags);
+int mm_munlock(struct mm *mm, uint64_t addr, uint64_t len);
+int mm_mlockall(struct mm *mm, int flags);
+int mm_munlockall(struct mm *mm);
+int mm_msync(struct mm *mm, uint64_t addr, uint64_t len, int flags);
+int mm_mincore(struct mm *mm, uint64_t addr, uint64_t len, unsigned char *vec);
+int mm_mseal(struct mm *mm, uint64_t addr, uint64_t len, unsigned long flags);
+int mm_remap_file_pages(struct mm *mm, uint64_t addr, uint64_t len, int prot, uint64_t pgoff, int flags);
+int mm_mbind(struct mm *mm, uint64_t addr, uint64_t len, int mode, uint64_t nodes, unsigned flags);
+int mm_set_vma_name(struct mm *mm, uint64_t addr, uint64_t len, const char *name);
+
+/* ---- pages (address spaces with mm_phys) ---- */
+enum { MM_READ = 1, MM_WRITE = 2, MM_EXEC = 4 };
+/* A fault that the program takes, for any of the accesses in the mask; an instruction fetch maps the page as a read does. 0: handled, or nothing to do; a
+ * signal's number (SIGSEGV 11, SIGBUS 7) with its si_code; -ENOMEM. On x86-64 a load succeeds wherever a store would. */
+int mm_fault(struct mm *mm, uint64_t addr, unsigned access, int *si_code);
+/* As the program's own loads and stores: faults are taken. Bytes copied; fewer than `len` at the first that raises a signal or finds no memory: mm_fault
+ * there tells which. */
+size_t mm_copy_out(struct mm *mm, uint64_t addr, void *to, size_t len);
+size_t mm_copy_in(struct mm *mm, uint64_t addr, const void *from, size_t len);
+/* What the processor would find in the tables now: 0 and the address in physical memory, offset included, or -ENOENT; a page that is there without any access
+ * is -ENOENT. prot: MM_READ | MM_WRITE | MM_EXEC, what would succeed without a fault. */
+int mm_translate(struct mm *mm, uint64_t addr, uint64_t *phys, unsigned *prot);
+uint64_t mm_root(struct mm *mm);          /* physical address of the top table: CR3, TTBR0, satp */
+/* What /proc/PID/pagemap tells of the page at addr. EXCLUSIVE: one address space maps it, however tables are shared. The zero page is PRESENT | ZERO. After
+ * MM_FORK_SHARE the pages are told as after MM_FORK_COPY, but those of shared mappings may be present in the child, too. */
+enum { MM_PAGE_PRESENT = 1, MM_PAGE_FILE = 2, MM_PAGE_EXCLUSIVE = 4, MM_PAGE_SOFT_DIRTY = 8, MM_PAGE_ZERO = 16, MM_PAGE_HUGE = 32 };
+unsigned mm_page(struct mm *mm, uint64_t addr);
+
+/* ---- looking ---- */
+struct mm_area {
+	uint64_t start, end, offset;      /* offset: of start in the file, as maps prints it */
+	int prot;                         /* PROT_... */
+	bool shared;
+	uint64_t inode;
+	uint64_t vm_flags;                /* bit i: the i-th of smaps' two-letter flags, by the kernel's own numbers (VM_LOCKED 0x2000 …) */
+	char name[64];                    /* as maps prints it, cut short */
+};
+bool mm_find(struct mm *mm, uint64_t addr, struct mm_area *area); /* the area that holds addr, or the first above it */
+/* Text as in /proc/PID/maps and smaps; as snprintf: the length of all of it, `size` bytes at most are written. */
+size_t mm_maps(struct mm *mm, char *text, size_t size);
+size_t mm_smaps(struct mm *mm, char *text, size_t size);
+/* Every invariant of the address space, of its tables, and (when nothing else runs on its mm_phys) of all frames' counts.
+ * 0, or -EINVAL and why in words. */
+int mm_check(struct mm *mm, char *why, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,190 @@
+//! The structures of `samara/mm.h`, field by field, and its numbers.
+
+use core::ffi::{c_char, c_int, c_uint, c_void};
+
+use crate::mm::file::MmFile;
+
+/// `enum mm_format`, as any number that C code may give.
+pub type MmFormat = c_uint;
+/// x86-64 with four levels.
+pub const MM_X86_64: MmFormat = 0;
+/// x86-64 with five levels.
+pub const MM_X86_64_LA57: MmFormat = 1;
+/// AArch64, granule of 4 KiB.
+pub const MM_AARCH64_4K: MmFormat = 2;
+/// RISC-V, three levels.
+pub const MM_RISCV_SV39: MmFormat = 3;
+/// RISC-V, four levels.
+pub const MM_RISCV_SV48: MmFormat = 4;
+
+/// `struct mm_phys_ops`. All three functions are needed; they may be called from any thread that calls the library.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MmPhysOps {
+    /// Handed to every function.
+    pub ctx: *mut c_void,
+    /// 2^order frames of 4 KiB, aligned to their size, of any content: 0 or `-ENOMEM`.
+    pub alloc: Option<unsafe extern "C" fn(*mut c_void, c_uint, *mut u64) -> c_int>,
+    /// As it was allocated: the same start and order.
+    pub free: Option<unsafe extern "C" fn(*mut c_void, u64, c_uint)>,
+    /// Where the library reads and writes a frame.
+    pub to_virt: Option<unsafe extern "C" fn(*mut c_void, u64) -> *mut c_void>,
+}
+
+/// `struct mm_phys_stats`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MmPhysStats {
+    /// Frames not in use, of the library's own.
+    pub free: u64,
+    /// Frames that hold page tables of an address space.
+    pub tables: u64,
+    /// Frames of private memory, without the zero page.
+    pub anon: u64,
+    /// Frames of files' and shared memory.
+    pub file: u64,
+    /// Tables that more than one address space uses.
+    pub shared_tables: u64,
+}
+
+/// Opened for reading.
+pub const MM_FILE_READ: c_uint = 1;
+/// Opened for writing.
+pub const MM_FILE_WRITE: c_uint = 2;
+/// On a file system mounted `noexec`.
+pub const MM_FILE_NOEXEC: c_uint = 4;
+/// Opened for appending.
+pub const MM_FILE_APPEND: c_uint = 8;
+/// A memfd, or a file of tmpfs.
+pub const MM_FILE_SHMEM: c_uint = 16;
+
+/// `struct mm_file_info`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MmFileInfo {
+    /// As maps prints it; NULL is the empty name.
+    pub name: *const c_char,
+    /// Major number of the device.
+    pub major: u32,
+    /// Minor number of the device.
+    pub minor: u32,
+    /// The same device and inode: the same pages, on one `mm_phys`.
+    pub inode: u64,
+    /// `MM_FILE_…`.
+    pub flags: c_uint,
+}
+
+/// `struct mm_file_ops`. They may be called from any thread that calls the library.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MmFileOps {
+    /// Fills 4,096 bytes; 0, or `-EIO`.
+    pub read_page: Option<unsafe extern "C" fn(*mut c_void, u64, *mut c_void) -> c_int>,
+    /// Takes a dirty page.
+    pub write_page: Option<unsafe extern "C" fn(*mut c_void, u64, *const c_void) -> c_int>,
+    /// Makes a range zero.
+    pub punch: Option<unsafe extern "C" fn(*mut c_void, u64, u64) -> c_int>,
+    /// The size in bytes now.
+    pub size: Option<unsafe extern "C" fn(*mut c_void) -> u64>,
+    /// The last open and mapping have gone.
+    pub release: Option<unsafe extern "C" fn(*mut c_void)>,
+}
+
+/// `struct mm_config`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MmConfig {
+    /// First address above user space (exclusive).
+    pub task_size: u64,
+    /// Top-down placement starts below this address (exclusive).
+    pub mmap_base: u64,
+    /// Bottom-up placement starts here when the other has run out.
+    pub legacy_base: u64,
+    /// Hints below are raised to it.
+    pub mmap_min_addr: u64,
+    /// Lowest address of the heap; 0: none yet.
+    pub start_brk: u64,
+    /// An address in the area that is called `[stack]`; 0: none yet.
+    pub stack_top: u64,
+    /// `RLIMIT_AS` in bytes.
+    pub rlim_as: u64,
+    /// `RLIMIT_DATA` in bytes.
+    pub rlim_data: u64,
+    /// `RLIMIT_STACK` in bytes.
+    pub rlim_stack: u64,
+    /// `RLIMIT_MEMLOCK` in bytes.
+    pub rlim_memlock: u64,
+    /// `vm.max_map_count`.
+    pub max_map_count: u64,
+    /// `vm.overcommit_memory`: 0, 1, 2.
+    pub overcommit: c_int,
+    /// `CAP_IPC_LOCK`.
+    pub ipc_lock: bool,
+    /// For what the kernel draws at random; no call that there is today draws anything.
+    pub seed: u64,
+}
+
+/// `struct mm_backend`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MmBackend {
+    /// Handed to every function.
+    pub ctx: *mut c_void,
+    /// `[start, end)` is mapped now.
+    pub map: Option<
+        unsafe extern "C" fn(*mut c_void, u64, u64, c_int, c_int, *mut MmFile, u64) -> c_int,
+    >,
+    /// It is mapped no more.
+    pub unmap: Option<unsafe extern "C" fn(*mut c_void, u64, u64) -> c_int>,
+    /// It has this protection now.
+    pub protect: Option<unsafe extern "C" fn(*mut c_void, u64, u64, c_int) -> c_int>,
+    /// What was at one place is at another now.
+    pub r#move: Option<unsafe extern "C" fn(*mut c_void, u64, u64, u64) -> c_int>,
+}
+
+/// Last-level tables are copied.
+pub const MM_FORK_COPY: c_uint = 0;
+/// They are shared until one side changes them.
+pub const MM_FORK_SHARE: c_uint = 1;
+
+/// A load.
+pub const MM_READ: c_uint = 1;
+/// A store.
+pub const MM_WRITE: c_uint = 2;
+/// An instruction fetch.
+pub const MM_EXEC: c_uint = 4;
+
+/// The page is there.
+pub const MM_PAGE_PRESENT: c_uint = 1;
+/// It is a file's, or shared memory.
+pub const MM_PAGE_FILE: c_uint = 2;
+/// One address space maps it.
+pub const MM_PAGE_EXCLUSIVE: c_uint = 4;
+/// It was written to.
+pub const MM_PAGE_SOFT_DIRTY: c_uint = 8;
+/// It is the zero page.
+pub const MM_PAGE_ZERO: c_uint = 16;
+/// It is a part of a huge page.
+pub const MM_PAGE_HUGE: c_uint = 32;
+
+/// `struct mm_area`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MmArea {
+    /// First address.
+    pub start: u64,
+    /// First address beyond.
+    pub end: u64,
+    /// Of `start` in the file, as maps prints it.
+    pub offset: u64,
+    /// `PROT_…`.
+    pub prot: c_int,
+    /// Mapped with `MAP_SHARED`.
+    pub shared: bool,
+    /// Of the file.
+    pub inode: u64,
+    /// By the kernel's own numbers.
+    pub vm_flags: u64,
+    /// As maps prints it, cut short.
+    pub name: [c_char; 64],
+}

@@ -1,0 +1,236 @@
+//! The system calls, as their manual pages; arguments are what a program would put in registers.
+
+use core::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_ulong};
+use core::slice;
+
+use samara_mm::{Call, Errno, FileArg, abi};
+
+use crate::mm::code;
+use crate::mm::file::MmFile;
+use crate::mm::life::Mm;
+
+/// Performs a call; the backend is told.
+fn perform(mm: &Mm, call: &Call) -> Result<u64, Errno> {
+    match mm.backend {
+        Some(mut backend) => mm.space.perform(call, Some(&mut backend)),
+        None => mm.space.perform(call, None),
+    }
+}
+
+fn number(result: Result<u64, Errno>) -> c_int {
+    match result {
+        // Keys; everything else that returns an int gives 0.
+        Ok(number) => number as c_int,
+        Err(error) => code(error),
+    }
+}
+
+fn address(result: Result<u64, Errno>) -> i64 {
+    match result {
+        Ok(address) => address as i64,
+        Err(error) => i64::from(code(error)),
+    }
+}
+
+/// An `int` in a register of 64 bits.
+fn widen(argument: c_int) -> u64 {
+    i64::from(argument) as u64
+}
+
+/// Defines the calls that hand their arguments on.
+macro_rules! calls {
+    ($($(#[$doc:meta])* fn $name:ident($($arg:ident: $ty:ty),*) = $call:expr;)*) => {$(
+        $(#[$doc])*
+        ///
+        /// # Safety
+        /// `mm` is an address space.
+        // SAFETY: named as in the header, with its signature.
+        #[unsafe(no_mangle)]
+        pub unsafe extern "C" fn $name(mm: *mut Mm, $($arg: $ty),*) -> c_int {
+            // SAFETY: the caller's duty.
+            number(perform(unsafe { &*mm }, &$call))
+        }
+    )*};
+}
+
+calls! {
+    /// `munmap(2)`.
+    fn mm_munmap(addr: u64, len: u64) = Call::Munmap { addr, len };
+    /// `mprotect(2)`.
+    fn mm_mprotect(addr: u64, len: u64, prot: c_int) = Call::Mprotect { addr, len, prot: widen(prot), pkey: -1 };
+    /// `pkey_mprotect(2)`.
+    fn mm_pkey_mprotect(addr: u64, len: u64, prot: c_int, pkey: c_int) = Call::Mprotect { addr, len, prot: widen(prot), pkey };
+    /// `pkey_alloc(2)`: the key.
+    fn mm_pkey_alloc(flags: c_uint, rights: c_uint) = Call::PkeyAlloc { flags: flags.into(), rights: rights.into() };
+    /// `pkey_free(2)`.
+    fn mm_pkey_free(pkey: c_int) = Call::PkeyFree { pkey };
+    /// `madvise(2)`.
+    fn mm_madvise(addr: u64, len: u64, advice: c_int) = Call::Madvise { addr, len, advice };
+    /// `mlock2(2)`.
+    fn mm_mlock2(addr: u64, len: u64, flags: c_int) = Call::Mlock { addr, len, flags: widen(flags) };
+    /// `munlock(2)`.
+    fn mm_munlock(addr: u64, len: u64) = Call::Munlock { addr, len };
+    /// `mlockall(2)`.
+    fn mm_mlockall(flags: c_int) = Call::Mlockall { flags: widen(flags) };
+    /// `munlockall(2)`.
+    fn mm_munlockall() = Call::Munlockall;
+    /// `msync(2)`.
+    fn mm_msync(addr: u64, len: u64, flags: c_int) = Call::Msync { addr, len, flags: widen(flags) };
+    /// `mseal(2)`.
+    fn mm_mseal(addr: u64, len: u64, flags: c_ulong) = Call::Mseal { addr, len, flags: u64_of(flags) };
+    /// `remap_file_pages(2)`.
+    fn mm_remap_file_pages(addr: u64, len: u64, prot: c_int, pgoff: u64, flags: c_int) = Call::RemapFilePages { addr, len, prot: widen(prot), pgoff, flags: widen(flags) };
+    /// `mbind(2)`, of the first 64 nodes.
+    fn mm_mbind(addr: u64, len: u64, mode: c_int, nodes: u64, flags: c_uint) = Call::Mbind { addr, len, mode: widen(mode), nodes, flags: flags.into() };
+}
+
+/// `unsigned long` is as wide as the machine's words.
+fn u64_of(n: c_ulong) -> u64 {
+    #[allow(clippy::useless_conversion, reason = "narrower on 32-bit machines")]
+    u64::from(n)
+}
+
+/// `mmap(2)`.
+///
+/// # Safety
+/// `mm` is an address space; `file` is NULL or a file.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_mmap(
+    mm: *mut Mm,
+    addr: u64,
+    len: u64,
+    prot: c_int,
+    flags: c_int,
+    file: *mut MmFile,
+    offset: u64,
+) -> i64 {
+    let (prot, flags) = (widen(prot), widen(flags));
+    let shared = matches!(
+        flags & abi::MAP_TYPE,
+        abi::MAP_SHARED | abi::MAP_SHARED_VALIDATE
+    );
+    // SAFETY: the caller's duty.
+    let (mm, file) = unsafe { (&*mm, file.as_ref()) };
+    let file = match file {
+        _ if flags & abi::MAP_ANONYMOUS != 0 => FileArg::None,
+        Some(file) => file.for_mapping(shared).map_or(FileArg::Bad, FileArg::File),
+        None => FileArg::Bad,
+    };
+    address(perform(
+        mm,
+        &Call::Mmap {
+            addr,
+            len,
+            prot,
+            flags,
+            file,
+            offset,
+        },
+    ))
+}
+
+/// `mremap(2)`.
+///
+/// # Safety
+/// `mm` is an address space.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_mremap(
+    mm: *mut Mm,
+    old_addr: u64,
+    old_len: u64,
+    new_len: u64,
+    flags: c_int,
+    new_addr: u64,
+) -> i64 {
+    let call = Call::Mremap {
+        old_addr,
+        old_len,
+        new_len,
+        flags: widen(flags),
+        new_addr,
+    };
+    // SAFETY: the caller's duty.
+    address(perform(unsafe { &*mm }, &call))
+}
+
+/// `brk(2)`, as the system call: the program break afterwards, 0 without a heap.
+///
+/// # Safety
+/// `mm` is an address space.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_brk(mm: *mut Mm, addr: u64) -> u64 {
+    // SAFETY: the caller's duty.
+    let mm = unsafe { &*mm };
+    if !mm.heap {
+        return 0;
+    }
+    perform(mm, &Call::Brk { addr }).unwrap_or_else(|_| {
+        // A refusal: the break is where it was.
+        let mut brk = 0;
+        mm.space.with_map(&mut |map| brk = map.layout().brk);
+        brk
+    })
+}
+
+/// `mincore(2)`.
+///
+/// # Safety
+/// `mm` is an address space; `vec` has a byte for each page of the range.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_mincore(mm: *mut Mm, addr: u64, len: u64, vec: *mut c_uchar) -> c_int {
+    // SAFETY: the caller's duty.
+    let mm = unsafe { &*mm };
+    // First whether the range is good: then it is no larger than an address space.
+    if let Err(error) = mm.space.perform(&Call::Mincore { addr, len }, None) {
+        return code(error);
+    }
+    let pages = len.div_ceil(4096);
+    let Ok(count) = usize::try_from(pages) else {
+        return code(Errno::ENOMEM);
+    };
+    if count == 0 {
+        return 0;
+    }
+    if vec.is_null() {
+        return code(Errno::EFAULT);
+    }
+    // SAFETY: the caller's duty.
+    let vec = unsafe { slice::from_raw_parts_mut(vec, count) };
+    match mm.space.mincore(addr, len, vec) {
+        Ok(()) => 0,
+        Err(error) => code(error),
+    }
+}
+
+/// `prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, …)`; NULL takes the name away.
+///
+/// # Safety
+/// `mm` is an address space; `name` is NULL or a string.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_set_vma_name(
+    mm: *mut Mm,
+    addr: u64,
+    len: u64,
+    name: *const c_char,
+) -> c_int {
+    let name = if name.is_null() {
+        None
+    } else {
+        // SAFETY: the caller's duty.
+        match unsafe { CStr::from_ptr(name) }.to_str() {
+            Ok(name) => Some(name.into()),
+            // No printable ASCII.
+            Err(_) => return code(Errno::EINVAL),
+        }
+    };
+    // SAFETY: the caller's duty.
+    number(perform(
+        unsafe { &*mm },
+        &Call::SetVmaName { addr, len, name },
+    ))
+}

@@ -1,0 +1,356 @@
+//! `mm_file_…`: opens, the inodes behind them, and who of several opens serves the pages.
+//!
+//! An *open* is what C code has a pointer to, and what areas have. An *inode* is what its opens have in common: the engine keeps pages with it. The
+//! oldest open of an inode that has not been released serves the pages.
+//!
+//! # Who keeps whom
+//!
+//! ```text
+//! C code ──► open ◄── File (its number, its rights) ◄── areas
+//!                       │ object
+//!                       ▼
+//!                     inode: cached pages ──► Server ──► opens that can serve
+//! ```
+//!
+//! The caller's reference is one on the `File`. When the last `File` of an open goes, the open stops serving and is released, unless it is the
+//! inode's last one: that serves until the inode has written its dirty pages back.
+
+use core::ffi::{CStr, c_uint, c_void};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
+
+use parking_lot::Mutex;
+use samara_mm::process::{Inode as Pages, PageSource};
+use samara_mm::{Errno, File, FileId, FileKind, Object};
+
+use crate::mm::abi::{
+    MM_FILE_APPEND, MM_FILE_NOEXEC, MM_FILE_READ, MM_FILE_SHMEM, MM_FILE_WRITE, MmFileInfo,
+    MmFileOps,
+};
+use crate::mm::result;
+
+/// `struct mm_file`.
+#[derive(Debug)]
+pub struct MmFile {
+    /// The caller's reference.
+    own: Mutex<Option<Arc<File>>>,
+    file: OnceLock<Weak<File>>,
+    /// What shared mappings of an append-only file that is open for writing get: a description that allows none.
+    refusing: Option<Arc<File>>,
+}
+
+impl MmFile {
+    /// What areas have, as long as the caller or an area keeps it.
+    pub(crate) fn file(&self) -> Option<Arc<File>> {
+        self.file.get()?.upgrade()
+    }
+
+    /// What a mapping with these flags gets.
+    pub(crate) fn for_mapping(&self, shared: bool) -> Option<Arc<File>> {
+        match &self.refusing {
+            Some(refusing) if shared => Some(refusing.clone()),
+            _ => self.file(),
+        }
+    }
+}
+
+/// The open that an area's file is of.
+pub(crate) fn open_of(file: &File) -> *mut MmFile {
+    let open = file
+        .object
+        .get::<Kept>()
+        .map(|kept| Arc::as_ptr(&kept.open));
+    open.unwrap_or(core::ptr::null()).cast_mut()
+}
+
+/// The caller's functions for an open; dropping them releases it.
+#[derive(Debug)]
+struct Ops {
+    ops: MmFileOps,
+    ctx: *mut c_void,
+    /// Whether the caller has been told that it is open; otherwise there is nothing to release.
+    taken: AtomicBool,
+}
+
+// SAFETY: the header lets any thread call any function, so that the caller's must bear that, too; the context is only handed on.
+unsafe impl Send for Ops {}
+// SAFETY: as above.
+unsafe impl Sync for Ops {}
+
+impl Drop for Ops {
+    fn drop(&mut self) {
+        if let Some(release) = self.ops.release
+            && *self.taken.get_mut()
+        {
+            // SAFETY: the caller's function and context, once.
+            unsafe { release(self.ctx) };
+        }
+    }
+}
+
+/// Serves the pages of an inode through the oldest of its opens.
+#[derive(Debug, Default)]
+struct Server {
+    /// Never empty once the first open is in it. The oldest is the first.
+    opens: Mutex<Vec<Arc<Ops>>>,
+}
+
+impl Server {
+    /// Calls out without a lock; who has been released meanwhile is so only afterwards.
+    fn oldest(&self) -> Option<Arc<Ops>> {
+        self.opens.lock().first().cloned()
+    }
+
+    /// An open has gone: it serves no more, unless it is the last.
+    fn leave(&self, ops: &Arc<Ops>) {
+        let mut opens = self.opens.lock();
+        let gone = match opens.iter().position(|other| Arc::ptr_eq(other, ops)) {
+            Some(at) if opens.len() > 1 => Some(opens.remove(at)),
+            _ => None,
+        };
+        drop(opens);
+        drop(gone);
+    }
+}
+
+/// The engine's way to the server; the inode has it, and drops it when its dirty pages have been written.
+struct Source {
+    server: Arc<Server>,
+    /// The first open said so.
+    memory: bool,
+}
+
+/// What a function of the caller's says.
+fn answer(number: i32) -> Result<(), Errno> {
+    match number {
+        0 => Ok(()),
+        number => Err(Errno(number.saturating_neg().max(1))),
+    }
+}
+
+impl PageSource for Source {
+    fn read_page(&self, pgoff: u64, page: &mut [u8; 4096]) -> Result<(), Errno> {
+        let Some(ops) = self.server.oldest() else {
+            return Err(Errno::EIO);
+        };
+        let Some(read) = ops.ops.read_page else {
+            page.fill(0);
+            return Ok(());
+        };
+        // SAFETY: the caller's function and context, and a page to write to.
+        answer(unsafe { read(ops.ctx, pgoff, page.as_mut_ptr().cast()) })
+    }
+
+    fn write_page(&self, pgoff: u64, page: &[u8; 4096]) -> Result<(), Errno> {
+        let Some(ops) = self.server.oldest() else {
+            return Err(Errno::EIO);
+        };
+        let Some(write) = ops.ops.write_page else {
+            return Ok(());
+        };
+        // SAFETY: the caller's function and context, and a page to read.
+        answer(unsafe { write(ops.ctx, pgoff, page.as_ptr().cast()) })
+    }
+
+    fn punch(&self, start: u64, end: u64) -> Result<(), Errno> {
+        const ZEROES: [u8; 4096] = [0; 4096];
+        let Some(ops) = self.server.oldest() else {
+            return Err(Errno::EIO);
+        };
+        if let Some(punch) = ops.ops.punch {
+            // SAFETY: the caller's function and context.
+            return answer(unsafe { punch(ops.ctx, start, end) });
+        }
+        let Some(write) = ops.ops.write_page else {
+            return Ok(());
+        };
+        // Pages wholly beyond the end have nothing that could be zeroed.
+        let end = end.min(self.size());
+        for pgoff in start >> 12..end.div_ceil(4096) {
+            // SAFETY: as above.
+            answer(unsafe { write(ops.ctx, pgoff, ZEROES.as_ptr().cast()) })?;
+        }
+        Ok(())
+    }
+
+    fn size(&self) -> u64 {
+        match self.server.oldest() {
+            Some(ops) => match ops.ops.size {
+                // SAFETY: the caller's function and context.
+                Some(size) => unsafe { size(ops.ctx) },
+                None => u64::MAX,
+            },
+            None => 0,
+        }
+    }
+
+    fn is_memory(&self) -> bool {
+        self.memory
+    }
+}
+
+/// What goes with the last `File` of an open.
+struct Kept {
+    ops: Arc<Ops>,
+    server: Arc<Server>,
+    open: Arc<MmFile>,
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let mut inodes = INODES.lock();
+        // Another inode of this number may have come since: one whose opens this one is not among.
+        let found = inodes
+            .iter()
+            .position(|inode| Arc::ptr_eq(&inode.server, &self.server));
+        let mut last = None;
+        if let Some(at) = found {
+            inodes[at].opens -= 1;
+            if inodes[at].opens == 0 {
+                last = Some(inodes.swap_remove(at));
+            }
+        }
+        drop(inodes);
+        if last.is_none() {
+            self.server.leave(&self.ops);
+        }
+        // With `last`, without the lock: the inode itself may go now, and write.
+    }
+}
+
+/// An inode that is open.
+struct Inode {
+    id: FileId,
+    object: Object,
+    server: Arc<Server>,
+    opens: usize,
+}
+
+/// All inodes that are open.
+static INODES: Mutex<Vec<Inode>> = Mutex::new(Vec::new());
+
+/// Numbers of opens; 0 stands for "not known".
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// Takes an open in among those of its inode. If that fails, it has gone again.
+fn enter(id: FileId, memory: bool, ops: Arc<Ops>, open: &Arc<MmFile>) -> Result<Object, Errno> {
+    let mut inodes = INODES.lock();
+    let at = match inodes.iter().position(|inode| inode.id == id) {
+        Some(at) => at,
+        None => {
+            inodes.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            let server = Arc::<Server>::default();
+            inodes.push(Inode {
+                id,
+                object: Pages::object(Source {
+                    server: server.clone(),
+                    memory,
+                })?,
+                server,
+                opens: 0,
+            });
+            inodes.len() - 1
+        }
+    };
+    let inode = &mut inodes[at];
+    let (first, server) = (inode.object.clone(), inode.server.clone());
+    inode.opens += 1;
+    server.opens.lock().push(ops.clone());
+    drop(inodes);
+    let open = open.clone();
+    first.with(Kept { ops, server, open })
+}
+
+fn open(info: &MmFileInfo, ops: MmFileOps, ctx: *mut c_void) -> Result<Arc<MmFile>, Errno> {
+    let name = if info.name.is_null() {
+        String::new()
+    } else {
+        // SAFETY: a string, as the header demands.
+        unsafe { CStr::from_ptr(info.name) }
+            .to_string_lossy()
+            .into_owned()
+    };
+    let id = FileId {
+        major: info.major,
+        minor: info.minor,
+        inode: info.inode,
+    };
+    let has = |flag: c_uint| info.flags & flag != 0;
+    let file = |object: Object, readable: bool| File {
+        id,
+        // Relaxed: only that numbers differ matters.
+        description: NEXT.fetch_add(1, Ordering::Relaxed),
+        name: name.as_str().into(),
+        readable,
+        writable: has(MM_FILE_WRITE),
+        noexec: has(MM_FILE_NOEXEC),
+        kind: if has(MM_FILE_SHMEM) {
+            FileKind::Shmem
+        } else {
+            FileKind::Regular
+        },
+        seals: 0,
+        object,
+    };
+    let append_only = has(MM_FILE_APPEND) && has(MM_FILE_WRITE);
+    let made = Arc::new(MmFile {
+        own: Mutex::new(None),
+        file: OnceLock::new(),
+        refusing: append_only.then(|| Arc::new(file(Object::none(), false))),
+    });
+    let ops = Arc::new(Ops {
+        ops,
+        ctx,
+        taken: AtomicBool::new(false),
+    });
+    let object = enter(id, has(MM_FILE_SHMEM), ops.clone(), &made)?;
+    let described = Arc::new(file(object, has(MM_FILE_READ)));
+    // Nobody else has it yet, and so it is not set.
+    let _ = made.file.set(Arc::downgrade(&described));
+    *made.own.lock() = Some(described);
+    // Relaxed: the pointer that the caller gets is handed on by means of its own.
+    ops.taken.store(true, Ordering::Relaxed);
+    Ok(made)
+}
+
+/// Makes an open file description.
+///
+/// # Safety
+/// `info` points to the structure, with a name that is a string or NULL; `ops` is NULL or points to functions that do what the header says;
+/// `file` points to a pointer.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_file_open(
+    info: *const MmFileInfo,
+    ops: *const MmFileOps,
+    ctx: *mut c_void,
+    file: *mut *mut MmFile,
+) -> i32 {
+    const NONE: MmFileOps = MmFileOps {
+        read_page: None,
+        write_page: None,
+        punch: None,
+        size: None,
+        release: None,
+    };
+    // SAFETY: the caller's duties.
+    let (info, ops) = unsafe { (&*info, ops.as_ref().copied().unwrap_or(NONE)) };
+    // SAFETY: the caller's duty. The reference of `own` is the caller's; the pointer is good as long as a `File` is.
+    result(open(info, ops, ctx), |made| unsafe {
+        file.write(Arc::as_ptr(&made).cast_mut());
+    })
+}
+
+/// Gives the caller's reference on a file up; mappings keep it as long as they are.
+///
+/// # Safety
+/// `file` is NULL, or of [`mm_file_open`] and not used afterwards, but by those that a backend is told.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_file_put(file: *mut MmFile) {
+    if !file.is_null() {
+        // SAFETY: good until its last `File` has gone, and that is dropped only at the end of this statement.
+        let own = unsafe { (*file).own.lock().take() };
+        drop(own);
+    }
+}

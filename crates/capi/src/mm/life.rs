@@ -1,0 +1,180 @@
+//! `mm_new`, `mm_fork`, `mm_put`, and what an address space starts from.
+
+use core::ffi::{c_int, c_uint};
+use core::fmt;
+
+use samara_mm::process::ForkMode;
+use samara_mm::{AddressSpace, Capabilities, Config, Errno, Layout, Limits, Overcommit};
+
+use crate::mm::abi::{MM_FORK_COPY, MM_FORK_SHARE, MmBackend, MmConfig};
+use crate::mm::backend::Backend;
+use crate::mm::phys::MmPhys;
+use crate::mm::result;
+use crate::mm::space::{MapOnly, Space};
+
+/// `struct mm`.
+pub struct Mm {
+    pub(crate) space: Box<dyn Space>,
+    /// A child has none: its parent's could not tell the two apart.
+    pub(crate) backend: Option<Backend>,
+    /// Whether there is a heap.
+    pub(crate) heap: bool,
+}
+
+impl fmt::Debug for Mm {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Mm").finish_non_exhaustive()
+    }
+}
+
+impl Default for MmConfig {
+    /// Linux on x86-64 as distributions ship it, without address randomisation, for an unprivileged process; without heap and stack.
+    fn default() -> Self {
+        let (config, limits, layout) = (Config::default(), Limits::default(), Layout::default());
+        MmConfig {
+            task_size: config.task_size,
+            mmap_base: layout.mmap_base,
+            legacy_base: layout.legacy_base,
+            mmap_min_addr: config.mmap_min_addr,
+            start_brk: 0,
+            stack_top: 0,
+            rlim_as: limits.address_space,
+            rlim_data: limits.data,
+            rlim_stack: limits.stack,
+            rlim_memlock: limits.memlock,
+            max_map_count: u64::from(config.max_map_count),
+            overcommit: 0,
+            ipc_lock: false,
+            seed: 0,
+        }
+    }
+}
+
+fn space(given: &MmConfig, pkeys: bool) -> Result<AddressSpace, Errno> {
+    let defaults = Config::default();
+    let config = Config {
+        task_size: given.task_size,
+        mmap_min_addr: given.mmap_min_addr,
+        fixed_min_addr: defaults.fixed_min_addr.min(given.mmap_min_addr),
+        max_map_count: u32::try_from(given.max_map_count).unwrap_or(u32::MAX),
+        overcommit: match given.overcommit {
+            0 => Overcommit::Heuristic,
+            1 => Overcommit::Always,
+            // How much the machine may commit is not known here: as much as there is memory, says its allocator.
+            2 => Overcommit::Never {
+                limit_pages: u64::MAX,
+            },
+            _ => return Err(Errno::EINVAL),
+        },
+        anon_vma_names: true,
+        pkeys,
+        capabilities: Capabilities {
+            ipc_lock: given.ipc_lock,
+            ..Capabilities::default()
+        },
+        ..defaults
+    };
+    let limits = Limits {
+        address_space: given.rlim_as,
+        data: given.rlim_data,
+        stack: given.rlim_stack,
+        memlock: given.rlim_memlock,
+    };
+    let layout = Layout {
+        mmap_base: given.mmap_base,
+        legacy_base: given.legacy_base,
+        start_brk: given.start_brk,
+        brk: given.start_brk,
+        stack_top: given.stack_top,
+        ..Layout::default()
+    };
+    AddressSpace::new(config, limits, layout)
+}
+
+fn new(config: &MmConfig, phys: Option<&MmPhys>, backend: Option<&MmBackend>) -> Result<Mm, Errno> {
+    let space = space(config, phys.is_none_or(|phys| phys.x86))?;
+    Ok(Mm {
+        space: match phys {
+            Some(phys) => phys.hardware.space(space)?,
+            None => Box::new(MapOnly::new(space)),
+        },
+        backend: backend.copied().map(Backend),
+        heap: config.start_brk != 0,
+    })
+}
+
+/// Fills in what an address space starts from.
+///
+/// # Safety
+/// `config` points to the structure.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_config_default(config: *mut MmConfig) {
+    // SAFETY: the caller's duty.
+    unsafe { config.write(MmConfig::default()) };
+}
+
+/// Makes an address space without any mapping.
+///
+/// # Safety
+/// `config` points to the structure or is NULL (the defaults); `phys` is of [`mm_phys_new`](crate::mm::mm_phys_new) or NULL; `backend` points to functions
+/// that do what the header says or is NULL; `mm` points to a pointer.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_new(
+    config: *const MmConfig,
+    phys: *mut MmPhys,
+    backend: *const MmBackend,
+    mm: *mut *mut Mm,
+) -> c_int {
+    // SAFETY: the caller's duties.
+    let (config, phys, backend) = unsafe {
+        let config = config.as_ref().copied().unwrap_or_default();
+        (config, phys.as_ref(), backend.as_ref())
+    };
+    // SAFETY: the caller's duty.
+    result(new(&config, phys, backend), |made| unsafe {
+        mm.write(Box::into_raw(Box::new(made)));
+    })
+}
+
+/// Exit: everything is unmapped, every frame given back.
+///
+/// # Safety
+/// `mm` is NULL, or of [`mm_new`] or [`mm_fork`] and not used afterwards.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_put(mm: *mut Mm) {
+    if !mm.is_null() {
+        // SAFETY: made by `Box::into_raw`, given up once.
+        let mm = unsafe { Box::from_raw(mm) };
+        mm.space.exit();
+    }
+}
+
+/// Makes a child as `fork(2)` does.
+///
+/// # Safety
+/// `parent` is an address space; `child` points to a pointer.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_fork(parent: *mut Mm, how: c_uint, child: *mut *mut Mm) -> c_int {
+    // SAFETY: the caller's duty.
+    let parent = unsafe { &*parent };
+    let mode = match how {
+        MM_FORK_COPY => Ok(ForkMode::Copy),
+        MM_FORK_SHARE => Ok(ForkMode::Share),
+        _ => Err(Errno::EINVAL),
+    };
+    let made = mode.and_then(|mode| {
+        Ok(Mm {
+            space: parent.space.fork(mode)?,
+            backend: None,
+            heap: parent.heap,
+        })
+    });
+    // SAFETY: the caller's duty.
+    result(made, |made| unsafe {
+        child.write(Box::into_raw(Box::new(made)));
+    })
+}

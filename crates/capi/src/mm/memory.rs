@@ -1,0 +1,117 @@
+//! Frames: the library's own, in one anonymous mapping, or the caller's.
+
+use core::ffi::{c_uint, c_void};
+use core::ptr::NonNull;
+
+use samara_paging::{Arena, FrameAllocator, HostMemory, PAGE_SIZE, PhysMem};
+
+use crate::mm::abi::MmPhysOps;
+
+/// Where the frames of an `mm_phys` come from.
+#[derive(Debug)]
+pub(crate) enum Ram {
+    /// The library's own.
+    Own(Arena<HostMemory>),
+    /// The caller's.
+    Theirs(Theirs),
+}
+
+/// The caller's functions.
+#[derive(Debug)]
+pub(crate) struct Theirs {
+    ctx: *mut c_void,
+    alloc: unsafe extern "C" fn(*mut c_void, c_uint, *mut u64) -> i32,
+    free: unsafe extern "C" fn(*mut c_void, u64, c_uint),
+    to_virt: unsafe extern "C" fn(*mut c_void, u64) -> *mut c_void,
+    /// Frames whose numbers are below this are counted; others are not taken.
+    frames: u64,
+}
+
+// SAFETY: the header lets any thread call any function, so that the caller's must bear that, too; the context is only handed on.
+unsafe impl Send for Theirs {}
+// SAFETY: as above.
+unsafe impl Sync for Theirs {}
+
+impl Theirs {
+    /// The caller's functions, for frames numbered below `frames`; `None` if one of them is missing.
+    pub(crate) fn new(ops: &MmPhysOps, frames: u64) -> Option<Self> {
+        Some(Theirs {
+            ctx: ops.ctx,
+            alloc: ops.alloc?,
+            free: ops.free?,
+            to_virt: ops.to_virt?,
+            frames,
+        })
+    }
+
+    fn alloc(&self, order: u32) -> Option<u64> {
+        let mut phys = u64::MAX;
+        // SAFETY: the caller's function with the caller's context, and a variable to write to.
+        if unsafe { (self.alloc)(self.ctx, order, &mut phys) } != 0 {
+            return None;
+        }
+        let size = PAGE_SIZE << order;
+        let counted = phys.is_multiple_of(size)
+            && phys
+                .checked_add(size)
+                .is_some_and(|end| end / PAGE_SIZE <= self.frames);
+        if counted && self.virt(phys).is_some() {
+            return Some(phys);
+        }
+        // What cannot be used is as good as none.
+        // SAFETY: it was just allocated, with this order, and nobody has used it.
+        unsafe { (self.free)(self.ctx, phys, order) };
+        None
+    }
+
+    fn virt(&self, phys: u64) -> Option<NonNull<u8>> {
+        // SAFETY: the caller's function, for a frame that it has given out.
+        let at = unsafe { (self.to_virt)(self.ctx, phys) };
+        NonNull::new(at.cast::<u8>())
+            .filter(|at| at.addr().get().is_multiple_of(PAGE_SIZE as usize))
+    }
+}
+
+impl Ram {
+    /// Frames not in use, of the library's own.
+    pub(crate) fn free_frames(&self) -> u64 {
+        match self {
+            Ram::Own(arena) => arena.free_frames(),
+            Ram::Theirs(_) => 0,
+        }
+    }
+}
+
+// SAFETY:
+// - the arena keeps this promise itself;
+// - whoever gives functions of their own promises it by the header: blocks that are nobody else's, aligned to their size. Alignment, and that the block is
+//   counted, is looked at before it is used.
+unsafe impl FrameAllocator for Ram {
+    fn alloc(&self, order: u32) -> Option<u64> {
+        match self {
+            Ram::Own(arena) => arena.alloc(order),
+            Ram::Theirs(theirs) => theirs.alloc(order),
+        }
+    }
+
+    unsafe fn free(&self, phys: u64, order: u32) {
+        match self {
+            // SAFETY: the caller's promise.
+            Ram::Own(arena) => unsafe { arena.free(phys, order) },
+            // SAFETY: the caller's promise; the function gets what its counterpart gave.
+            Ram::Theirs(theirs) => unsafe { (theirs.free)(theirs.ctx, phys, order) },
+        }
+    }
+}
+
+// SAFETY: as above: "where the library reads and writes that frame".
+unsafe impl PhysMem for Ram {
+    #[inline]
+    fn to_virt(&self, phys: u64) -> NonNull<u8> {
+        match self {
+            Ram::Own(arena) => arena.to_virt(phys),
+            // It was there when the frame was allocated; a frame that has moved since is a program gone wrong.
+            Ram::Theirs(theirs) => theirs.virt(phys).unwrap_or_else(|| std::process::abort()),
+        }
+    }
+}

@@ -1,0 +1,143 @@
+//! Faults, copies, translations, and what is told of pages.
+
+use core::ffi::{c_int, c_uint, c_void};
+use core::slice;
+
+use samara_mm::process::{Access, Fault};
+use samara_mm::{Errno, Prot};
+
+use crate::mm::abi::{MM_EXEC, MM_READ, MM_WRITE};
+use crate::mm::code;
+use crate::mm::life::Mm;
+
+/// A fault that the program takes: 0, a signal with its code, or `-ENOMEM`.
+///
+/// # Safety
+/// `mm` is an address space; `si_code` points to an int or is NULL.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_fault(
+    mm: *mut Mm,
+    addr: u64,
+    access: c_uint,
+    si_code: *mut c_int,
+) -> c_int {
+    // SAFETY: the caller's duty.
+    let mm = unsafe { &*mm };
+    let mut wanted = Access::empty();
+    for (bit, one) in [
+        (MM_READ, Access::READ),
+        (MM_WRITE, Access::WRITE),
+        (MM_EXEC, Access::EXEC),
+    ] {
+        if access & bit != 0 {
+            wanted |= one;
+        }
+    }
+    match mm.space.fault(addr, wanted) {
+        Ok(()) => 0,
+        Err(Fault::Signal { signal, code }) => {
+            if !si_code.is_null() {
+                // SAFETY: the caller's duty.
+                unsafe { si_code.write(code) };
+            }
+            signal.number()
+        }
+        Err(Fault::NoMemory) => code(Errno::ENOMEM),
+    }
+}
+
+/// Copies from the program's memory, as its own loads: how many bytes.
+///
+/// # Safety
+/// `mm` is an address space; `to` has room for `len` bytes.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_copy_out(mm: *mut Mm, addr: u64, to: *mut c_void, len: usize) -> usize {
+    if len == 0 {
+        return 0;
+    }
+    // SAFETY: the caller's duties.
+    let (mm, to) = unsafe { (&*mm, slice::from_raw_parts_mut(to.cast::<u8>(), len)) };
+    mm.space.copy_out(addr, to)
+}
+
+/// Copies to the program's memory, as its own stores: how many bytes.
+///
+/// # Safety
+/// `mm` is an address space; `from` has `len` bytes.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_copy_in(
+    mm: *mut Mm,
+    addr: u64,
+    from: *const c_void,
+    len: usize,
+) -> usize {
+    if len == 0 {
+        return 0;
+    }
+    // SAFETY: the caller's duties.
+    let (mm, from) = unsafe { (&*mm, slice::from_raw_parts(from.cast::<u8>(), len)) };
+    mm.space.copy_in(addr, from)
+}
+
+/// What the processor would find in the tables now.
+///
+/// # Safety
+/// `mm` is an address space; `phys` and `prot` point to where the answer goes, or are NULL.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_translate(
+    mm: *mut Mm,
+    addr: u64,
+    phys: *mut u64,
+    prot: *mut c_uint,
+) -> c_int {
+    // SAFETY: the caller's duty.
+    let Some((at, allowed)) = (unsafe { &*mm }).space.translate(addr) else {
+        return code(Errno::ENOENT);
+    };
+    let mut bits = 0;
+    for (one, bit) in [
+        (Prot::READ, MM_READ),
+        (Prot::WRITE, MM_WRITE),
+        (Prot::EXEC, MM_EXEC),
+    ] {
+        if allowed.contains(one) {
+            bits |= bit;
+        }
+    }
+    // SAFETY: the caller's duties.
+    unsafe {
+        if !phys.is_null() {
+            phys.write(at);
+        }
+        if !prot.is_null() {
+            prot.write(bits);
+        }
+    }
+    0
+}
+
+/// The physical address of the top table; 0 without pages.
+///
+/// # Safety
+/// `mm` is an address space.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_root(mm: *mut Mm) -> u64 {
+    // SAFETY: the caller's duty.
+    unsafe { &*mm }.space.root()
+}
+
+/// What `/proc/PID/pagemap` tells of the page at an address: `MM_PAGE_…`.
+///
+/// # Safety
+/// `mm` is an address space.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_page(mm: *mut Mm, addr: u64) -> c_uint {
+    // SAFETY: the caller's duty.
+    unsafe { &*mm }.space.page(addr).bits()
+}

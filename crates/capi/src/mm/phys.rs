@@ -1,0 +1,222 @@
+//! `mm_phys_…`: physical memory, with one of five formats behind one interface.
+
+use core::ptr;
+use std::sync::Arc;
+
+use samara_mm::process::{Machine, Platform, Process};
+use samara_mm::{AddressSpace, Errno, Object};
+use samara_paging::{Arena, Grace, Physical, format};
+
+use crate::mm::abi::{
+    MM_AARCH64_4K, MM_RISCV_SV39, MM_RISCV_SV48, MM_X86_64, MM_X86_64_LA57, MmFormat, MmPhysOps,
+    MmPhysStats,
+};
+use crate::mm::file::MmFile;
+use crate::mm::gate::Gate;
+use crate::mm::memory::{Ram, Theirs};
+use crate::mm::result;
+use crate::mm::space::{Paged, Space};
+
+/// Frames that are counted at most: more than the caller's can be numbered, since their addresses are not known beforehand. The counts are
+/// four bytes each that nobody touches before the frame is used; where so much cannot be had, less will do.
+const COUNTED: [u64; 5] = [(1 << 30) - 2, 1 << 28, 1 << 26, 1 << 24, 1 << 22];
+
+/// `struct mm_phys`.
+pub struct MmPhys {
+    pub(crate) hardware: Box<dyn Hardware>,
+    /// How its pages are found tells what programs on it can do.
+    pub(crate) x86: bool,
+}
+
+impl core::fmt::Debug for MmPhys {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("MmPhys").finish_non_exhaustive()
+    }
+}
+
+/// A machine of one of the formats.
+pub(crate) trait Hardware: Send + Sync {
+    /// A process with this map.
+    fn space(&self, space: AddressSpace) -> Result<Box<dyn Space>, Errno>;
+    /// What is counted.
+    fn stats(&self) -> MmPhysStats;
+    /// A file has become shorter.
+    fn truncate(&self, file: &Object, size: u64);
+    /// A part of a file is zero now.
+    fn punch(&self, file: &Object, start: u64, end: u64);
+}
+
+/// A machine, and who is inside.
+struct Hosted<P: Platform> {
+    machine: Machine<P>,
+    gate: Arc<Gate>,
+}
+
+impl<P: Platform<Backing = Ram>> Hardware for Hosted<P> {
+    fn space(&self, space: AddressSpace) -> Result<Box<dyn Space>, Errno> {
+        let _inside = self.gate.enter();
+        let process = Process::of(&self.machine, space)?;
+        Ok(Box::new(Paged::new(process, self.gate.clone())))
+    }
+
+    fn stats(&self) -> MmPhysStats {
+        let stats = self.machine.stats();
+        MmPhysStats {
+            free: self.machine.physical().backing().free_frames(),
+            tables: stats.tables,
+            anon: stats.anon,
+            file: stats.file,
+            shared_tables: stats.shared_tables,
+        }
+    }
+
+    fn truncate(&self, file: &Object, size: u64) {
+        let _inside = self.gate.enter();
+        let _ = self.machine.truncate(file, size);
+    }
+
+    fn punch(&self, file: &Object, start: u64, end: u64) {
+        let _inside = self.gate.enter();
+        let _ = self.machine.punch(file, start, end);
+    }
+}
+
+macro_rules! platforms {
+    ($($name:ident: $format:ident,)*) => {$(
+        /// Processes of this format, in a program of the host.
+        struct $name;
+
+        impl Platform for $name {
+            type Format = format::$format;
+            type Backing = Ram;
+            type Reclaim = Grace;
+            type Tlb = ();
+            type Mutex = parking_lot::RawMutex;
+            type RwLock = parking_lot::RawRwLock;
+        }
+    )*};
+}
+
+platforms! {
+    X86: X86_64,
+    X86La57: X86_64La57,
+    Arm: Aarch64,
+    RiscvSv39: Sv39,
+    RiscvSv48: Sv48,
+}
+
+fn hardware<P: Platform<Backing = Ram, Reclaim = Grace, Tlb = ()>>(
+    physical: Physical<Ram, Grace>,
+) -> Result<Box<dyn Hardware>, Errno> {
+    Ok(Box::new(Hosted::<P> {
+        machine: Machine::new(physical, ())?,
+        gate: Arc::default(),
+    }))
+}
+
+fn physical(ops: Option<&MmPhysOps>, frames: u64) -> Result<Physical<Ram, Grace>, Errno> {
+    let Some(ops) = ops else {
+        if frames == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let count = usize::try_from(frames).map_err(|_| Errno::ENOMEM)?;
+        let arena = Arena::hosted(count).map_err(|_| Errno::ENOMEM)?;
+        let base = Arena::<samara_paging::HostMemory>::BASE;
+        return Physical::new(Ram::Own(arena), Grace::default(), base, frames)
+            .map_err(|_| Errno::ENOMEM);
+    };
+    for counted in COUNTED {
+        let theirs = Theirs::new(ops, counted).ok_or(Errno::EINVAL)?;
+        if let Ok(physical) = Physical::new(Ram::Theirs(theirs), Grace::default(), 0, counted) {
+            return Ok(physical);
+        }
+    }
+    Err(Errno::ENOMEM)
+}
+
+fn new(format: MmFormat, ops: Option<&MmPhysOps>, frames: u64) -> Result<MmPhys, Errno> {
+    let make = match format {
+        MM_X86_64 => hardware::<X86>,
+        MM_X86_64_LA57 => hardware::<X86La57>,
+        MM_AARCH64_4K => hardware::<Arm>,
+        MM_RISCV_SV39 => hardware::<RiscvSv39>,
+        MM_RISCV_SV48 => hardware::<RiscvSv48>,
+        _ => return Err(Errno::EINVAL),
+    };
+    Ok(MmPhys {
+        hardware: make(physical(ops, frames)?)?,
+        x86: matches!(format, MM_X86_64 | MM_X86_64_LA57),
+    })
+}
+
+/// Makes physical memory: `frames` frames of the library's own, or the caller's.
+///
+/// # Safety
+/// `ops` is NULL or points to functions that do what the header says; `phys` points to a pointer.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_phys_new(
+    format: MmFormat,
+    ops: *const MmPhysOps,
+    frames: u64,
+    phys: *mut *mut MmPhys,
+) -> i32 {
+    // SAFETY: NULL or valid, by the caller's duty.
+    let ops = unsafe { ops.as_ref() };
+    // SAFETY: the caller's duty.
+    result(new(format, ops, frames), |made| unsafe {
+        phys.write(Box::into_raw(Box::new(made)));
+    })
+}
+
+/// Gives physical memory up; its address spaces and cached pages keep it as long as they are.
+///
+/// # Safety
+/// `phys` is NULL, or of [`mm_phys_new`] and not used afterwards.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_phys_put(phys: *mut MmPhys) {
+    if !phys.is_null() {
+        // SAFETY: made by `Box::into_raw`, given up once.
+        drop(unsafe { Box::from_raw(phys) });
+    }
+}
+
+/// What is counted of the frames.
+///
+/// # Safety
+/// `phys` is of [`mm_phys_new`]; `stats` points to the structure.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_phys_stats(phys: *mut MmPhys, stats: *mut MmPhysStats) {
+    // SAFETY: the caller's duties.
+    unsafe { ptr::write(stats, (*phys).hardware.stats()) };
+}
+
+/// A file has become shorter.
+///
+/// # Safety
+/// `phys` is of [`mm_phys_new`], `file` of [`mm_file_open`](crate::mm::mm_file_open).
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_file_truncate(phys: *mut MmPhys, file: *mut MmFile, size: u64) {
+    // SAFETY: the caller's duties.
+    let (phys, file) = unsafe { (&*phys, &*file) };
+    if let Some(file) = file.file() {
+        phys.hardware.truncate(&file.object, size);
+    }
+}
+
+/// The pages of `[start, end)` of a file are zero now.
+///
+/// # Safety
+/// `phys` is of [`mm_phys_new`], `file` of [`mm_file_open`](crate::mm::mm_file_open).
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_file_punch(phys: *mut MmPhys, file: *mut MmFile, start: u64, end: u64) {
+    // SAFETY: the caller's duties.
+    let (phys, file) = unsafe { (&*phys, &*file) };
+    if let Some(file) = file.file() {
+        phys.hardware.punch(&file.object, start, end);
+    }
+}

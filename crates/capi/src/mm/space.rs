@@ -1,0 +1,210 @@
+//! An address space behind one interface: with pages in one of five formats, or the map alone.
+
+use core::fmt::Write;
+use std::string::{String, ToString};
+use std::sync::Arc;
+
+use parking_lot::RwLock;
+use samara_mm::process::{Access, Fault, ForkMode, PageStatus, Platform, Process, Smaps};
+use samara_mm::{AddressSpace, Call, Errno, Pages, Prot, VmFlags};
+
+use crate::mm::gate::{Gate, Inside};
+
+/// What the functions of the header need of an address space.
+pub(crate) trait Space: Send + Sync {
+    /// A call; `second` is told what it does beside the tables, and may refuse.
+    fn perform(&self, call: &Call, second: Option<&mut dyn Pages>) -> Result<u64, Errno>;
+    fn fault(&self, addr: u64, access: Access) -> Result<(), Fault>;
+    fn copy_out(&self, addr: u64, to: &mut [u8]) -> usize;
+    fn copy_in(&self, addr: u64, from: &[u8]) -> usize;
+    fn fork(&self, mode: ForkMode) -> Result<Box<dyn Space>, Errno>;
+    /// Which pages are in memory: a byte for each.
+    fn mincore(&self, addr: u64, len: u64, vec: &mut [u8]) -> Result<(), Errno>;
+    fn translate(&self, addr: u64) -> Option<(u64, Prot)>;
+    fn root(&self) -> u64;
+    fn page(&self, addr: u64) -> PageStatus;
+    fn with_map(&self, look: &mut dyn FnMut(&AddressSpace));
+    fn smaps(&self, out: &mut dyn Write) -> core::fmt::Result;
+    /// Its invariants, and those of its memory if nothing else runs there.
+    fn check(&self) -> Result<(), String>;
+    /// Everything is given back.
+    fn exit(self: Box<Self>);
+}
+
+/// With pages.
+pub(crate) struct Paged<P: Platform> {
+    process: Process<P>,
+    gate: Arc<Gate>,
+}
+
+impl<P: Platform> Paged<P> {
+    pub(crate) fn new(process: Process<P>, gate: Arc<Gate>) -> Self {
+        Paged { process, gate }
+    }
+
+    fn enter(&self) -> (Inside<'_>, &Process<P>) {
+        (self.gate.enter(), &self.process)
+    }
+}
+
+impl<P: Platform> Space for Paged<P> {
+    fn perform(&self, call: &Call, second: Option<&mut dyn Pages>) -> Result<u64, Errno> {
+        let (_inside, process) = self.enter();
+        match second {
+            Some(second) => process.perform_with(call, second),
+            None => process.perform(call),
+        }
+    }
+
+    fn fault(&self, addr: u64, access: Access) -> Result<(), Fault> {
+        let (_inside, process) = self.enter();
+        process.fault(addr, access)
+    }
+
+    fn copy_out(&self, addr: u64, to: &mut [u8]) -> usize {
+        let (_inside, process) = self.enter();
+        process.copy_out(addr, to)
+    }
+
+    fn copy_in(&self, addr: u64, from: &[u8]) -> usize {
+        let (_inside, process) = self.enter();
+        process.copy_in(addr, from)
+    }
+
+    fn fork(&self, mode: ForkMode) -> Result<Box<dyn Space>, Errno> {
+        let (_inside, process) = self.enter();
+        let child = process.fork(mode)?;
+        Ok(Box::new(Paged::new(child, self.gate.clone())))
+    }
+
+    fn mincore(&self, addr: u64, len: u64, vec: &mut [u8]) -> Result<(), Errno> {
+        let (_inside, process) = self.enter();
+        process.mincore(addr, len, vec)
+    }
+
+    fn translate(&self, addr: u64) -> Option<(u64, Prot)> {
+        let (_inside, process) = self.enter();
+        process.translate(addr)
+    }
+
+    fn root(&self) -> u64 {
+        self.process.root()
+    }
+
+    fn page(&self, addr: u64) -> PageStatus {
+        let (_inside, process) = self.enter();
+        process.page(addr)
+    }
+
+    fn with_map(&self, look: &mut dyn FnMut(&AddressSpace)) {
+        let (_inside, process) = self.enter();
+        process.with_space(look);
+    }
+
+    fn smaps(&self, out: &mut dyn Write) -> core::fmt::Result {
+        let (_inside, process) = self.enter();
+        process.write_smaps(out)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let (_inside, process) = self.enter();
+        process.check()?;
+        // Counts can be compared while everything rests. If somebody came meanwhile, what was found says nothing.
+        let Some(before) = self.gate.alone() else {
+            return Ok(());
+        };
+        let counts = process.machine().check();
+        if self.gate.alone() == Some(before) {
+            counts
+        } else {
+            Ok(())
+        }
+    }
+
+    fn exit(self: Box<Self>) {
+        let gate = self.gate.clone();
+        let _inside = gate.enter();
+        drop(self);
+    }
+}
+
+/// The map alone.
+pub(crate) struct MapOnly(RwLock<AddressSpace>);
+
+impl MapOnly {
+    pub(crate) fn new(space: AddressSpace) -> Self {
+        MapOnly(RwLock::new(space))
+    }
+}
+
+impl Space for MapOnly {
+    fn perform(&self, call: &Call, second: Option<&mut dyn Pages>) -> Result<u64, Errno> {
+        let mut space = self.0.write();
+        match second {
+            Some(second) => space.perform_with(call, second),
+            None => space.perform(call),
+        }
+    }
+
+    /// As far as the map tells: what a file's end or its errors would raise is not known.
+    fn fault(&self, addr: u64, access: Access) -> Result<(), Fault> {
+        let mut space = self.0.write();
+        let there = |space: &AddressSpace| space.lookup(addr).map(|area| area.vma.flags);
+        let done = space.fault(addr, access.contains(Access::WRITE));
+        match there(&space) {
+            None => Err(Fault::MAPERR),
+            Some(flags) if access.contains(Access::EXEC) && !flags.contains(VmFlags::EXEC) => {
+                Err(Fault::ACCERR)
+            }
+            Some(_) => done.map_err(|_| Fault::ACCERR),
+        }
+    }
+
+    fn copy_out(&self, _: u64, _: &mut [u8]) -> usize {
+        0
+    }
+
+    fn copy_in(&self, _: u64, _: &[u8]) -> usize {
+        0
+    }
+
+    fn fork(&self, _: ForkMode) -> Result<Box<dyn Space>, Errno> {
+        let child = self.0.write().fork()?;
+        Ok(Box::new(MapOnly::new(child)))
+    }
+
+    fn mincore(&self, addr: u64, len: u64, vec: &mut [u8]) -> Result<(), Errno> {
+        self.0.write().perform(&Call::Mincore { addr, len })?;
+        vec.fill(0);
+        Ok(())
+    }
+
+    fn translate(&self, _: u64) -> Option<(u64, Prot)> {
+        None
+    }
+
+    fn root(&self) -> u64 {
+        0
+    }
+
+    fn page(&self, _: u64) -> PageStatus {
+        PageStatus::empty()
+    }
+
+    fn with_map(&self, look: &mut dyn FnMut(&AddressSpace)) {
+        look(&self.0.read());
+    }
+
+    fn smaps(&self, out: &mut dyn Write) -> core::fmt::Result {
+        let space = self.0.read();
+        space
+            .maps()
+            .try_for_each(|line| write!(out, "{}", Smaps::new(line, space.config().pkeys)))
+    }
+
+    fn check(&self) -> Result<(), String> {
+        self.0.read().check().map_err(|broken| broken.to_string())
+    }
+
+    fn exit(self: Box<Self>) {}
+}

@@ -1,0 +1,400 @@
+/* Files: who serves their pages and until when, their ends, holes, errors, and what is written back. */
+#include "mm_check.h"
+
+static struct ram ram;
+static struct mm_phys *phys;
+
+#define BOTH (MM_FILE_READ | MM_FILE_WRITE)
+
+static struct mm *fresh(void)
+{
+	return mm_in(MM_X86_64, phys);
+}
+
+static void map(struct mm *mm, uint64_t at, uint64_t pages, int flags, struct mm_file *file, uint64_t offset)
+{
+	SAME(mm_mmap(mm, at, pages * PG, RW, flags | MAP_FIXED, file, offset), at);
+}
+
+static void contents(void)
+{
+	static struct disk disk;
+	struct mm_file *file;
+	struct mm *mm = fresh();
+
+	disk_new(&disk, 3 * PG + 100);
+	file = disk_open(&disk, 1, BOTH);
+	SAME(disk.reads, 0);
+	map(mm, AT, 6, MAP_SHARED, file, 0);
+	SAME(get(mm, AT + 2 * PG), 3);
+	SAME(get(mm, AT + 3 * PG + 99), 4);
+	/* Zeroes beyond the end in the last page, SIGBUS beyond that page. */
+	SAME(get(mm, AT + 3 * PG + 100), 0);
+	SAME(fault(mm, AT + 4 * PG, MM_READ), ADRERR);
+	SAME(fault(mm, AT + 5 * PG, MM_WRITE), ADRERR);
+	SAME(get(mm, AT + 4 * PG), -1);
+	/* Growth needs no notice. */
+	disk.size = 5 * PG;
+	SAME(get(mm, AT + 4 * PG), 0);
+	SAME(fault(mm, AT + 5 * PG, MM_READ), ADRERR);
+	/* A page is read once. */
+	SAME(get(mm, AT + 2 * PG + 1), 3);
+	CHECK(disk.reads <= 5);
+	sound(mm);
+	mm_put(mm);
+	SAME(disk.writes, 0);
+	mm_file_put(file);
+	SAME(disk.released, 1);
+	all_given_back(phys);
+}
+
+/* "The same device and inode: the same pages, on one mm_phys" */
+static void same_inode(void)
+{
+	static struct disk one, two, other;
+	struct mm_file *a, *b, *c;
+	struct mm *mm = fresh(), *second = fresh();
+
+	disk_new(&one, 4 * PG);
+	disk_new(&two, 4 * PG);
+	disk_new(&other, 4 * PG);
+	two.bytes[0] = 200;
+	a = disk_open(&one, 1, BOTH);
+	b = disk_open(&two, 1, BOTH);
+	c = disk_open(&other, 2, BOTH);
+	map(mm, AT, 4, MAP_SHARED, b, 0);
+	map(second, AT, 4, MAP_SHARED, a, 0);
+	map(second, AT + 8 * PG, 4, MAP_SHARED, c, 0);
+	/* The oldest open serves, whoever maps. */
+	SAME(get(mm, AT), 1);
+	SAME(two.reads, 0);
+	CHECK(put(mm, AT + 1, 50));
+	SAME(get(second, AT + 1), 50);
+	SAME(get(second, AT + 8 * PG + 1), 1);
+	SAME(page_at(mm, AT), MM_PAGE_PRESENT | MM_PAGE_FILE);
+	/* When the oldest has gone, the next one serves. */
+	mm_put(second);
+	SAME(page_at(mm, AT), MM_PAGE_PRESENT | MM_PAGE_FILE | MM_PAGE_EXCLUSIVE);
+	mm_file_put(a);
+	SAME(one.released, 1);
+	SAME(two.released, 0);
+	SAME(get(mm, AT + 1), 50);
+	SAME(mm_msync(mm, AT, PG, MS_SYNC), 0);
+	CHECK(two.writes == 1 || one.writes == 1);
+	CHECK(two.bytes[1] == 50 || one.bytes[1] == 50);
+	mm_put(mm);
+	mm_file_put(b);
+	mm_file_put(c);
+	SAME(two.released, 1);
+	SAME(other.released, 1);
+	all_given_back(phys);
+}
+
+/* Mappings keep a file; the last to go releases it, and writes what is dirty. */
+static void lifetimes(void)
+{
+	static struct disk disk;
+	struct mm_file *file;
+	struct mm *mm = fresh(), *child;
+
+	disk_new(&disk, 4 * PG);
+	file = disk_open(&disk, 1, BOTH);
+	map(mm, AT, 2, MAP_SHARED, file, PG);
+	mm_file_put(file);
+	SAME(disk.released, 0);
+	SAME(get(mm, AT), 2);
+	CHECK(put(mm, AT, 60));
+	SAME(mm_fork(mm, MM_FORK_COPY, &child), 0);
+	SAME(mm_munmap(mm, AT, 2 * PG), 0);
+	SAME(disk.released, 0);
+	CHECK(put(child, AT + 1, 61));
+	SAME(disk.writes, 0);
+	mm_put(child);
+	SAME(disk.released, 1);
+	SAME(disk.writes, 1);
+	SAME(disk.bytes[PG], 60);
+	SAME(disk.bytes[PG + 1], 61);
+	mm_put(mm);
+	all_given_back(phys);
+	/* What was only read is not written. */
+	disk_new(&disk, 4 * PG);
+	file = disk_open(&disk, 1, BOTH);
+	mm = fresh();
+	map(mm, AT, 2, MAP_SHARED, file, 0);
+	SAME(get(mm, AT), 1);
+	mm_put(mm);
+	mm_file_put(file);
+	SAME(disk.writes, 0);
+	all_given_back(phys);
+	/* A file that was never mapped. */
+	disk_new(&disk, PG);
+	mm_file_put(disk_open(&disk, 1, BOTH));
+	SAME(disk.released, 1);
+}
+
+static void synced(void)
+{
+	static struct disk disk;
+	struct mm_file *file;
+	struct mm *mm = fresh();
+
+	disk_new(&disk, 4 * PG);
+	file = disk_open(&disk, 1, BOTH);
+	map(mm, AT, 4, MAP_SHARED, file, 0);
+	CHECK(put(mm, AT + PG, 70));
+	SAME(mm_msync(mm, AT, 4 * PG, MS_ASYNC), 0);
+	SAME(mm_msync(mm, AT, 4 * PG, MS_SYNC), 0);
+	SAME(disk.writes, 1);
+	SAME(disk.bytes[PG], 70);
+	/* Clean now; the next store makes it dirty again. */
+	SAME(mm_msync(mm, AT, 4 * PG, MS_SYNC), 0);
+	SAME(disk.writes, 1);
+	CHECK(put(mm, AT + PG, 71));
+	SAME(mm_msync(mm, AT, 4 * PG, MS_SYNC), 0);
+	SAME(disk.writes, 2);
+	SAME(disk.bytes[PG], 71);
+	/* Private copies are nobody's to write. */
+	map(mm, AT + 8 * PG, 4, MAP_PRIVATE, file, 0);
+	CHECK(put(mm, AT + 8 * PG, 72));
+	SAME(mm_msync(mm, AT + 8 * PG, 4 * PG, MS_SYNC), 0);
+	SAME(disk.writes, 2);
+	mm_put(mm);
+	mm_file_put(file);
+	SAME(disk.writes, 2);
+	all_given_back(phys);
+}
+
+static void errors(void)
+{
+	static struct disk disk;
+	struct mm_file *file;
+	struct mm *mm = fresh();
+
+	disk_new(&disk, 4 * PG);
+	disk.bad = 2;
+	file = disk_open(&disk, 1, BOTH);
+	map(mm, AT, 4, MAP_SHARED, file, 0);
+	SAME(fault(mm, AT + 2 * PG, MM_READ), ADRERR);
+	SAME(fault(mm, AT + 2 * PG, MM_WRITE), ADRERR);
+	SAME(get(mm, AT + PG), 2);
+	disk.bad = ~0ull;
+	SAME(get(mm, AT + 2 * PG), 3);
+	mm_put(mm);
+	mm_file_put(file);
+	all_given_back(phys);
+}
+
+/* "Pages wholly beyond leave every mapping, private copies too; what the last page holds beyond the end is zeroed in the file's page, not in
+ * private copies." */
+static void truncated(void)
+{
+	static struct disk disk;
+	struct mm_file *file;
+	struct mm *mm = fresh(), *child;
+
+	disk_new(&disk, 4 * PG);
+	file = disk_open(&disk, 1, BOTH);
+	map(mm, AT, 4, MAP_SHARED, file, 0);
+	map(mm, AT + 8 * PG, 4, MAP_PRIVATE, file, 0);
+	CHECK(put(mm, AT + PG + 500, 80));
+	CHECK(put(mm, AT + 8 * PG + PG + 501, 81));
+	CHECK(put(mm, AT + 8 * PG + 2 * PG, 82));
+	SAME(get(mm, AT + 3 * PG), 4);
+	SAME(mm_fork(mm, MM_FORK_SHARE, &child), 0);
+	disk.size = PG + 400;
+	mm_file_truncate(phys, file, disk.size);
+	SAME(get(mm, AT + PG + 399), 2);
+	SAME(get(mm, AT + PG + 400), 0);
+	SAME(get(mm, AT + PG + 500), 0);
+	SAME(get(mm, AT + 8 * PG + PG + 501), 81);
+	SAME(get(mm, AT + 8 * PG + PG + 500), 80);
+	SAME(page_at(mm, AT + 8 * PG + 2 * PG), 0);
+	SAME(page_at(child, AT + 8 * PG + 2 * PG), 0);
+	SAME(page_at(mm, AT + 3 * PG), 0);
+	SAME(fault(mm, AT + 2 * PG, MM_READ), ADRERR);
+	SAME(fault(mm, AT + 8 * PG + 2 * PG, MM_READ), ADRERR);
+	SAME(fault(child, AT + 8 * PG + 2 * PG, MM_READ), ADRERR);
+	sound(mm);
+	sound(child);
+	/* Longer again: zeroes. */
+	disk.size = 4 * PG;
+	memset(disk.bytes + PG + 400, 0, sizeof disk.bytes - PG - 400);
+	SAME(get(mm, AT + 2 * PG), 0);
+	SAME(get(child, AT + 8 * PG + 2 * PG), 0);
+	mm_put(mm);
+	mm_put(child);
+	mm_file_put(file);
+	all_given_back(phys);
+}
+
+/* "They leave every mapping, private copies stay." */
+static void punched(void)
+{
+	static struct disk disk;
+	struct mm_file *file;
+	struct mm *mm = fresh(), *child;
+
+	disk_new(&disk, 4 * PG);
+	file = disk_open(&disk, 1, BOTH);
+	map(mm, AT, 4, MAP_SHARED, file, 0);
+	map(mm, AT + 8 * PG, 4, MAP_PRIVATE, file, 0);
+	SAME(get(mm, AT + PG), 2);
+	CHECK(put(mm, AT + 8 * PG + PG, 90));
+	SAME(get(mm, AT + 8 * PG + 2 * PG), 3);
+	SAME(mm_fork(mm, MM_FORK_COPY, &child), 0);
+	memset(disk.bytes + PG, 0, 2 * PG);
+	mm_file_punch(phys, file, PG, 3 * PG);
+	SAME(page_at(mm, AT + PG), 0);
+	SAME(page_at(mm, AT + 8 * PG + 2 * PG), 0);
+	SAME(get(mm, AT + PG), 0);
+	SAME(get(mm, AT + 8 * PG + PG), 90);
+	SAME(get(child, AT + 8 * PG + PG), 90);
+	SAME(get(mm, AT + 8 * PG + 2 * PG), 0);
+	SAME(get(mm, AT + 3 * PG), 4);
+	/* MADV_REMOVE asks the file to do it. */
+	SAME(disk.punches, 0);
+	CHECK(put(mm, AT, 91));
+	SAME(mm_madvise(mm, AT, PG, MADV_REMOVE), 0);
+	SAME(disk.punches, 1);
+	SAME(get(child, AT), 0);
+	sound(mm);
+	mm_put(mm);
+	mm_put(child);
+	mm_file_put(file);
+	SAME(disk.bytes[0], 0);
+	all_given_back(phys);
+}
+
+/* "NULL members: reads give zeroes, the size is unlimited"; no write_page: dirty pages are dropped; no punch: write_page with zeroes. */
+static void without_members(void)
+{
+	static struct disk disk;
+	struct mm_file_info info = {"/nothing", 8, 1, 33, BOTH};
+	struct mm_file_ops ops = {NULL, NULL, NULL, NULL, NULL};
+	struct mm_file *file;
+	struct mm *mm = fresh();
+	int with;
+
+	for (with = 0; with < 2; with++) {
+		SAME(mm_file_open(&info, with ? &ops : NULL, NULL, &file), 0);
+		map(mm, AT, 2, MAP_SHARED, file, 1ull << 40);
+		SAME(get(mm, AT), 0);
+		CHECK(put(mm, AT, 5));
+		SAME(get(mm, AT), 5);
+		SAME(mm_msync(mm, AT, PG, MS_SYNC), 0);
+		SAME(mm_munmap(mm, AT, 2 * PG), 0);
+		mm_file_put(file);
+		SAME(stats_of(phys).file, 0);
+	}
+	disk_new(&disk, 4 * PG);
+	ops = disk_ops;
+	ops.punch = NULL;
+	SAME(mm_file_open(&info, &ops, &disk, &file), 0);
+	map(mm, AT, 4, MAP_SHARED, file, 0);
+	SAME(get(mm, AT + PG), 2);
+	SAME(mm_madvise(mm, AT + PG, 2 * PG, MADV_REMOVE), 0);
+	SAME(disk.writes, 2);
+	SAME(disk.bytes[PG], 0);
+	SAME(disk.bytes[3 * PG - 1], 0);
+	SAME(disk.bytes[3 * PG], 4);
+	SAME(get(mm, AT + PG), 0);
+	mm_put(mm);
+	mm_file_put(file);
+	all_given_back(phys);
+}
+
+/* "A SHMEM file's pages live in the library until its last open and mapping have gone, and are never written out." */
+static void memory_files(void)
+{
+	static struct disk disk;
+	struct mm_file *file, *again;
+	struct mm *mm = fresh();
+
+	disk_new(&disk, 4 * PG);
+	file = disk_open(&disk, 1, BOTH | MM_FILE_SHMEM);
+	map(mm, AT, 5, MAP_SHARED, file, 0);
+	SAME(get(mm, AT), 0);
+	CHECK(put(mm, AT, 7));
+	SAME(fault(mm, AT + 4 * PG, MM_READ), ADRERR);
+	SAME(mm_msync(mm, AT, 4 * PG, MS_SYNC), 0);
+	mm_put(mm);
+	CHECK(stats_of(phys).file >= 1);
+	/* Still there for the next who maps it, through another open, too. */
+	again = disk_open(&disk, 1, BOTH | MM_FILE_SHMEM);
+	mm_file_put(file);
+	mm = fresh();
+	map(mm, AT, 4, MAP_PRIVATE, again, 0);
+	SAME(get(mm, AT), 7);
+	mm_file_put(again);
+	SAME(get(mm, AT), 7);
+	SAME(disk.released, 1);
+	mm_put(mm);
+	all_given_back(phys);
+	SAME(disk.released, 2);
+	SAME(disk.writes, 0);
+	SAME(disk.reads, 0);
+}
+
+/* What may be mapped how. */
+static void permissions(void)
+{
+	static struct disk disk;
+	struct mm_file *reader, *writer, *noexec;
+	struct mm *mm = fresh();
+
+	disk_new(&disk, 4 * PG);
+	reader = disk_open(&disk, 1, MM_FILE_READ);
+	writer = disk_open(&disk, 1, MM_FILE_WRITE);
+	noexec = disk_open(&disk, 1, BOTH | MM_FILE_NOEXEC);
+	SAME(mm_mmap(mm, AT, PG, RW, MAP_SHARED | MAP_FIXED, reader, 0), -EACCES);
+	SAME(mm_mmap(mm, AT, PG, PROT_READ, MAP_SHARED | MAP_FIXED, writer, 0), -EACCES);
+	SAME(mm_mmap(mm, AT, PG, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_FIXED, noexec, 0), -EPERM);
+	SAME(mm_mmap(mm, AT, PG, PROT_READ, MAP_SHARED | MAP_FIXED, reader, 0), AT);
+	SAME(mm_mprotect(mm, AT, PG, RW), -EACCES);
+	SAME(mm_mmap(mm, AT, PG, PROT_READ, MAP_SHARED | MAP_FIXED, noexec, 0), AT);
+	SAME(mm_mprotect(mm, AT, PG, PROT_READ | PROT_EXEC), -EACCES);
+	SAME(mm_mmap(mm, AT, PG, PROT_READ, MAP_SHARED, NULL, 0), -EBADF);
+	SAME(mm_mmap(mm, AT, PG, PROT_READ, MAP_SHARED, reader, 1), -EINVAL);
+	mm_put(mm);
+	mm_file_put(reader);
+	mm_file_put(writer);
+	mm_file_put(noexec);
+	SAME(disk.released, 3);
+	all_given_back(phys);
+}
+
+/* A shared anonymous mapping that grew raises SIGBUS beyond its first size. */
+static void grown(void)
+{
+	struct mm *mm = fresh();
+
+	SAME(mm_mmap(mm, AT, 2 * PG, RW, SHARED_ANON | MAP_FIXED, NULL, 0), AT);
+	SAME(mm_mremap(mm, AT, 2 * PG, 4 * PG, 0, 0), AT);
+	CHECK(put(mm, AT + PG, 1));
+	SAME(fault(mm, AT + 2 * PG, MM_READ), ADRERR);
+	mm_put(mm);
+	all_given_back(phys);
+}
+
+int main(void)
+{
+	struct mm_phys_ops ops = ram_new(&ram, 4096);
+
+	SAME(mm_phys_new(MM_X86_64, &ops, 0, &phys), 0);
+	contents();
+	same_inode();
+	lifetimes();
+	synced();
+	errors();
+	truncated();
+	punched();
+	without_members();
+	memory_files();
+	permissions();
+	grown();
+	mm_phys_put(phys);
+	ram_end(&ram);
+	mm_file_put(NULL);
+	puts("ok");
+	return 0;
+}
