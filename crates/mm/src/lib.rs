@@ -63,8 +63,8 @@
 //!
 //! ```text
 //! the caller's lock on the AddressSpace   (mmap_lock; for calls, faults that change the map, fork)
-//!   MapView                               (never waits; but do not enter and then wait for the lock above: who
-//!                                          holds it waits for views to leave)
+//!   the lock of one area (SharedMap::hold)  (never waits; calls that change the area wait for it)
+//!     MapView                               (never waits)
 //! ```
 //!
 //! # What it does not know
@@ -83,6 +83,7 @@
 extern crate alloc;
 
 pub mod abi;
+mod atomic;
 mod call;
 mod calls;
 mod config;
@@ -108,6 +109,6 @@ pub use pages::{Coming, Discard, NoPages, Object, Pages};
 pub use space::areas::PageCounts;
 pub use space::check::Broken;
 pub use space::maps::MapsLine;
-pub use space::shared::{MapView, SharedMap};
+pub use space::shared::{HeldArea, MapView, SharedMap};
 pub use space::vma::{AnonVma, Area, Backing, Policy, SharedObject, Vma};
 pub use space::{AddressSpace, SeedVma, Stats};

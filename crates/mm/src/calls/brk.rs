@@ -6,6 +6,7 @@ use crate::pages::{Coming, Pages};
 use crate::space::AddressSpace;
 use crate::space::merge::Laying;
 use crate::space::vma::{Backing, Policy, Vma};
+use crate::space::vma_lock::VmaLock;
 
 impl AddressSpace {
     /// Moves the program break; the result is the break afterwards, which is the old one on failure.
@@ -68,6 +69,7 @@ impl AddressSpace {
             backing: Backing::Anonymous,
             anon: None.into(),
             guarded: false.into(),
+            lock: VmaLock::new(),
             policy: Policy::default(),
             uffd: None,
             name: None,

@@ -11,6 +11,7 @@ use crate::space::AddressSpace;
 use crate::space::merge::Laying;
 use crate::space::place::Huge;
 use crate::space::vma::{Backing, Policy, SharedObject, Vma};
+use crate::space::vma_lock::VmaLock;
 
 /// Flags that `MAP_SHARED_VALIDATE` knows for every file.
 const LEGACY_FLAGS: u64 = abi::MAP_SHARED
@@ -243,6 +244,7 @@ impl AddressSpace {
             backing,
             anon: None.into(),
             guarded: false.into(),
+            lock: VmaLock::new(),
             policy: Policy::default(),
             uffd: None,
             name: None,

@@ -91,6 +91,18 @@ impl AddressSpace {
         forced: Option<u64>,
         pages: &mut P,
     ) -> Result<u64, Errno> {
+        let result = self.dispatch(call, forced, pages);
+        self.areas.reopen();
+        result
+    }
+
+    #[inline]
+    fn dispatch<P: Pages + ?Sized>(
+        &mut self,
+        call: &Call,
+        forced: Option<u64>,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
         match call {
             Call::Mmap {
                 addr,

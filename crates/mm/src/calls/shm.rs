@@ -10,6 +10,7 @@ use crate::pages::Pages;
 use crate::space::AddressSpace;
 use crate::space::place::Huge;
 use crate::space::vma::{Backing, Policy, Vma, new_object};
+use crate::space::vma_lock::VmaLock;
 
 impl AddressSpace {
     pub(crate) fn do_shmat<P: Pages + ?Sized>(
@@ -80,6 +81,7 @@ impl AddressSpace {
             },
             anon: None.into(),
             guarded: false.into(),
+            lock: VmaLock::new(),
             policy: Policy::default(),
             uffd: None,
             name: None,

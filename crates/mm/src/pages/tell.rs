@@ -85,6 +85,14 @@ impl AddressSpace {
         coming: Coming,
     ) -> Result<(), Errno> {
         if pages.listens() {
+            // What is divided now must not be put together by a fault before it goes.
+            match coming {
+                Coming::Unmap { start, end } | Coming::Protect { start, end } => {
+                    self.areas.close(start, end);
+                }
+                Coming::Move { from, len, .. } => self.areas.close(from, from + len),
+                Coming::Map { .. } => {}
+            }
             let answer = pages.prepare(coming);
             return self.answered(pages, answer);
         }

@@ -5,7 +5,7 @@
 //! shared mapping.
 
 use core::cell::Cell;
-use core::ops::Range;
+use core::ops::{Deref, DerefMut, Range};
 use core::slice;
 
 use samara_paging::{Asid, Changed, Copy, Invalidate, Mapping};
@@ -36,6 +36,8 @@ impl<P: Platform> Process<P> {
     pub fn fork(&self, mode: ForkMode) -> Result<Self, Errno> {
         let parent = &*self.mm;
         let mut space = parent.space.write();
+        // No fault maps or copies a page in the middle of this.
+        let mut space = Closed::all(&mut space);
         let child = Process::of(&parent.machine, space.fork()?)?;
         // Whoever cuts pages off a file after this visits the child, and waits until it is complete.
         let complete = child.mm.space.write();
@@ -67,6 +69,36 @@ struct Pending(Cell<Changed>);
 impl Invalidate for Pending {
     fn invalidate(&self, _: Asid, _: &[Range<u64>], changed: Changed) {
         self.0.set(self.0.get() | changed);
+    }
+}
+
+/// A map whose areas are all closed to faults, until this is dropped.
+struct Closed<'a>(&'a mut AddressSpace);
+
+impl<'a> Closed<'a> {
+    fn all(space: &'a mut AddressSpace) -> Self {
+        space.areas.close(0, u64::MAX);
+        Closed(space)
+    }
+}
+
+impl Deref for Closed<'_> {
+    type Target = AddressSpace;
+
+    fn deref(&self) -> &AddressSpace {
+        self.0
+    }
+}
+
+impl DerefMut for Closed<'_> {
+    fn deref_mut(&mut self) -> &mut AddressSpace {
+        self.0
+    }
+}
+
+impl Drop for Closed<'_> {
+    fn drop(&mut self) {
+        self.0.areas.reopen();
     }
 }
 

@@ -7,7 +7,8 @@
 //!
 //! The tree is on the heap, counted, and there is one writer of it for all its life, which an exclusive borrow of [`Areas`] stands for.
 //! [`Areas::share`] hands out further handles; those only read. While there is one, the tree is in RCU mode: nodes and areas are replaced,
-//! not changed, and what they replace is freed after the readers that may see it have left. The first
+//! not changed, and what they replace is freed after the readers that may see it have left; and the lock of each area is closed before it is changed (see
+//! `vma_lock`). The first
 //! change that finds no handle left switches RCU mode off, and changes are made in place again. An area's
 //! owner of private pages is all that ever changes in an area that is in the tree; it is an atomic word.
 
@@ -24,6 +25,7 @@ use crate::heap::boxed::try_box;
 use crate::heap::counted::Counted;
 use crate::space::journal::Journal;
 use crate::space::vma::{AnonVma, Area, Vma};
+use crate::space::vma_lock::{Calls, VmaLock};
 
 /// Pages by kind, as `/proc/PID/status` counts them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -75,7 +77,14 @@ impl PageCounts {
 }
 
 /// Areas by address.
-pub(crate) type Tree = SyncMapleTree<u64, Box<Vma>, Waiting>;
+type Tree = SyncMapleTree<u64, Box<Vma>, Waiting>;
+
+/// What handles on the areas share.
+pub(crate) struct Shared {
+    pub(crate) tree: Tree,
+    /// Calls are counted only while there is another handle.
+    pub(crate) calls: Calls,
+}
 
 /// Areas by address, with their counts.
 pub(crate) struct Areas {
@@ -83,11 +92,13 @@ pub(crate) struct Areas {
     /// handle drops, and a function that is given a reference (this structure by value, say) may rely on its target's
     /// outliving the function.
     writer: MaybeUninit<Writer<'static, u64, Box<Vma>, Waiting>>,
-    tree: Counted<Tree>,
+    shared: Counted<Shared>,
     /// The tree is in RCU mode, as it must be while there is another handle.
     concurrent: bool,
     /// That, or a journal is kept: a change is not to begin at once.
     watched: bool,
+    /// A lock was closed since the last call ended.
+    closed: bool,
     journal: Option<Box<Journal>>,
     count: usize,
     peak: usize,
@@ -120,17 +131,21 @@ impl Areas {
         // - while RCU mode is off there is one handle (`share` switches it on before there is a second, `settle` off when
         //   there is none left), and whoever writes through that one borrows it exclusively.
         unsafe { tree.set_in_rcu(false) };
-        let tree = Counted::try_new(tree)?;
+        let shared = Counted::try_new(Shared {
+            tree,
+            calls: Calls::new(),
+        })?;
         // SAFETY:
         // - the view goes into `writer`, which is not used after the handle has been dropped, as both are fields of one structure;
         // - this is the only writer that is ever made of this tree: other handles are given to `SharedMap`, which
         //   reads; and it writes only when it is borrowed exclusively.
-        let writer = unsafe { tree.detached().write_locked() };
+        let writer = unsafe { shared.detached().tree.write_locked() };
         Ok(Areas {
             writer: MaybeUninit::new(writer),
-            tree,
+            shared,
             concurrent: false,
             watched: false,
+            closed: false,
             journal: None,
             count,
             peak: count,
@@ -171,25 +186,26 @@ impl Areas {
     }
 
     /// A handle for looking at the tree from anywhere.
-    pub(crate) fn share(&mut self) -> Counted<Tree> {
+    pub(crate) fn share(&mut self) -> Counted<Shared> {
         // SAFETY: no other writer; switching it on asks for nothing else.
-        unsafe { self.tree.set_in_rcu(true) };
+        unsafe { self.shared.tree.set_in_rcu(true) };
         self.concurrent = true;
         self.watched = true;
-        self.tree.clone()
+        self.shared.clone()
     }
 
-    /// Comes before every change: leaves RCU mode if nobody can look any more, and keeps the journal.
+    /// Comes before every change: leaves RCU mode if nobody can look any more, closes the locks of the areas, and keeps the journal.
     ///
     /// # Errors
     /// `ENOMEM`, while a journal is kept.
     fn settle(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        if self.concurrent && self.tree.is_alone() {
+        if self.concurrent && self.shared.is_alone() {
             // SAFETY: this is the only handle, and stays it during the borrow: no reader is about and none can come.
             // All that readers did happened before.
-            unsafe { self.tree.set_in_rcu(false) };
+            unsafe { self.shared.tree.set_in_rcu(false) };
             self.concurrent = false;
         }
+        self.close(start, end);
         let Some(mut journal) = self.journal.take() else {
             self.watched = self.concurrent;
             return Ok(());
@@ -211,7 +227,7 @@ impl Areas {
         let nodes = self.nodes_for(journal.writes);
         journal
             .spare
-            .fill(nodes, self.tree.allocator())
+            .fill(nodes, self.shared.tree.allocator())
             .map_err(|_| Errno::ENOMEM)
     }
 
@@ -245,7 +261,7 @@ impl Areas {
         self.watched = self.concurrent;
         let mut journal = self.journal.take()?;
         // SAFETY: they came from this allocator, in `copy_before`.
-        unsafe { journal.spare.release(self.tree.allocator()) };
+        unsafe { journal.spare.release(self.shared.tree.allocator()) };
         Some(journal)
     }
 
@@ -279,6 +295,42 @@ impl Areas {
         self.peak = before.peak;
         self.pages = before.pages;
         self.guarded_from = before.guarded_from;
+    }
+
+    /// Closes the locks of the areas that intersect `[start, end)`, and waits until no fault holds one. They stay closed until
+    /// [`reopen`](Self::reopen). Does nothing while there is no other handle, since then nobody can hold one.
+    #[inline(always)]
+    pub(crate) fn close(&mut self, start: u64, end: u64) {
+        if self.concurrent {
+            self.close_each(start, end);
+        }
+    }
+
+    #[cold]
+    fn close_each(&mut self, start: u64, end: u64) {
+        self.closed = true;
+        let number = self.shared.calls.now();
+        for (_, vma) in self.writer().range(start..=end - 1) {
+            vma.lock.close(number);
+        }
+    }
+
+    /// Closes the lock of an area that is about to be laid down.
+    #[inline(always)]
+    fn close_new(&mut self, vma: &mut Vma) {
+        if self.concurrent {
+            self.closed = true;
+            vma.lock.close_new(self.shared.calls.now());
+        }
+    }
+
+    /// The call has ended: all locks are open.
+    #[inline]
+    pub(crate) fn reopen(&mut self) {
+        if self.closed {
+            self.closed = false;
+            self.shared.calls.end();
+        }
     }
 
     /// Number of areas.
@@ -413,8 +465,9 @@ impl Areas {
         start: u64,
         end: u64,
         over: &Overlap,
-        vma: Vma,
+        mut vma: Vma,
     ) -> Result<(), Errno> {
+        self.close_new(&mut vma);
         let flags = vma.flags;
         let boxed = try_box(vma)?;
         self.writer_mut(start, end)?
@@ -479,7 +532,8 @@ impl Areas {
             return Ok(false);
         }
         let end = whole.end;
-        let upper = try_box(whole.vma.try_clone()?)?;
+        let mut upper = try_box(whole.vma.try_clone()?)?;
+        self.close_new(&mut upper);
         self.writer_mut(address, end)?
             .store_range(address..=end - 1, upper)
             .map_err(|_| Errno::ENOMEM)?;
@@ -492,7 +546,8 @@ impl Areas {
     ///
     /// # Errors
     /// `ENOMEM` if there is no area, and nothing has changed.
-    pub(crate) fn replace(&mut self, address: u64, vma: Box<Vma>) -> Result<(), Errno> {
+    pub(crate) fn replace(&mut self, address: u64, mut vma: Box<Vma>) -> Result<(), Errno> {
+        self.close_new(&mut vma);
         let Some(area) = self.at(address) else {
             return Err(Errno::ENOMEM);
         };
@@ -547,6 +602,8 @@ impl Areas {
             .writer()
             .try_clone_with(|range, vma| {
                 let mut vma = vma.try_clone()?;
+                // Of another tree, with calls of its own.
+                vma.lock = VmaLock::new();
                 if !change(&mut vma) {
                     return Ok(None);
                 }
@@ -675,7 +732,7 @@ fn copy(whole: &Vma) -> Option<Box<Vma>> {
 impl fmt::Debug for Areas {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Areas")
-            .field("tree", &*self.tree)
+            .field("tree", &self.shared.tree)
             .field("pages", &self.pages)
             .finish_non_exhaustive()
     }

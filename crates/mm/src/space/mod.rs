@@ -3,7 +3,7 @@
 //! | file | concept |
 //! |---|---|
 //! | `areas` | the areas by address, with their counts: the only one that changes the tree |
-//! | `vma` | one area, apart from where it lies |
+//! | `vma`, `vma_lock` | one area, apart from where it lies; its lock |
 //! | `merge` | who may join whom; how areas are laid down and changed |
 //! | `place` | where a mapping goes |
 //! | `limits` | what may still be mapped, locked and committed |
@@ -27,6 +27,7 @@ pub(crate) mod place;
 pub(crate) mod shared;
 mod stack;
 pub(crate) mod vma;
+pub(crate) mod vma_lock;
 
 use alloc::sync::Arc;
 
@@ -38,6 +39,7 @@ use crate::pages::Object;
 use crate::space::areas::{Areas, Overlap, PageCounts};
 use crate::space::guards::Guards;
 use crate::space::vma::{AnonVma, Area, Backing, Policy, SharedObject, Vma};
+use crate::space::vma_lock::VmaLock;
 
 /// The memory map of one process.
 ///
@@ -193,11 +195,14 @@ impl AddressSpace {
             backing,
             anon: anon.into(),
             guarded: flags.contains(VmFlags::GUARDED).into(),
+            lock: VmaLock::new(),
             policy: Policy::default(),
             uffd: None,
             name: None,
         };
-        self.areas.put(start, end, &Overlap::default(), vma)
+        let put = self.areas.put(start, end, &Overlap::default(), vma);
+        self.areas.reopen();
+        put
     }
 
     /// Limits in force.

@@ -3,7 +3,9 @@
 //! Handles to the tree come from [`Areas::share`](crate::space::areas::Areas::share); nothing here writes.
 
 use core::fmt;
+use core::marker::PhantomData;
 use core::ops::RangeBounds;
+use core::ptr::NonNull;
 
 use maple_tree::{Reader, Waiting};
 
@@ -12,7 +14,7 @@ use alloc::boxed::Box;
 use crate::config::Layout;
 use crate::heap::counted::Counted;
 use crate::space::AddressSpace;
-use crate::space::areas::{Tree, area};
+use crate::space::areas::{Shared, area};
 use crate::space::maps::{MapsLine, line};
 use crate::space::vma::{Area, Vma};
 
@@ -37,15 +39,14 @@ use crate::space::vma::{Area, Vma};
 ///   as it was when the iteration came to it or later; one that is there throughout comes exactly once; one that grew downwards meanwhile may begin
 ///   below the end of the one before.
 ///
-/// # When a call returns
+/// # Who installs pages
 ///
-/// A call that removes or replaces areas returns when every [`MapView`] entered before its last store has gone. So a view held while a page is
-/// installed stands for the lock on the area: whoever unmaps it and then clears the page tables finds that page.
+/// A view tells what was: by the time that it is used, a call may have changed the area and cleared the page tables. Whoever handles a fault
+/// [holds](Self::hold) the area instead. A call waits for the holders of the areas that it changes before it tells the owner of the pages anything, and
+/// nobody can hold them again until it has ended; holders of other areas and views do not hold it up. (What a view may have found is freed after the
+/// view has gone: it is for a few look-ups, not for keeping.)
 ///
-/// So also: **a thread that holds a view and changes the map waits for itself, for ever.** Leave the view first.
-/// And a view is for a few look-ups, not for keeping.
-///
-/// # Costs
+/// /// # Costs
 ///
 /// While there is a handle, changes build new nodes and areas instead of changing them in place, which makes them slower; without one,
 /// they are as fast as ever. Entering and leaving a view is one atomic addition each.
@@ -61,6 +62,9 @@ use crate::space::vma::{Area, Vma};
 ///     s.spawn(|| {
 ///         let view = shared.read();
 ///         assert!(view.lookup(0x10_2000).is_some());
+///         if let Some(held) = shared.hold(0x10_2000) {
+///             assert_eq!(held.area().end, 0x10_4000);
+///         }
 ///     });
 ///     // Mapped over at once: the other thread finds the old or the new.
 ///     s.spawn(|| space.mmap(&memory));
@@ -69,10 +73,10 @@ use crate::space::vma::{Area, Vma};
 /// ```
 #[derive(Clone)]
 pub struct SharedMap {
-    tree: Counted<Tree>,
+    shared: Counted<Shared>,
 }
 
-/// A reader of a [`SharedMap`]: areas that it finds stay as long as it does. Not for keeping: changes of the map wait for it.
+/// A reader of a [`SharedMap`]: areas that it finds stay as long as it does. Not for keeping: memory waits for it.
 pub struct MapView<'a> {
     reader: Reader<'a, u64, Box<Vma>, Waiting>,
 }
@@ -82,17 +86,79 @@ impl AddressSpace {
     /// clone of it, is there. It outlives the address space, and then shows the map as it was last.
     pub fn share(&mut self) -> SharedMap {
         SharedMap {
-            tree: self.areas.share(),
+            shared: self.areas.share(),
         }
     }
 }
 
 impl SharedMap {
+    /// Holds the lock of the area at `address` (Linux's per-VMA lock), so that neither its range nor its attributes change, and none of its pages is unmapped,
+    /// moved or protected by a call, until it is let go. Never waits: `None` if nothing is mapped there, or if a call is changing
+    /// the area. Then the lock on the [`AddressSpace`] decides. O(log n).
+    ///
+    /// Calls that would change the area spin meanwhile. So it is for the time of a page fault that does not sleep, and its holder must not
+    /// change the map.
+    #[inline]
+    pub fn hold(&self, address: u64) -> Option<HeldArea<'_>> {
+        let number = self.shared.calls.now();
+        let view = self.read();
+        let found = view.lookup(address)?;
+        if !found.vma.lock.try_hold(&self.shared.calls, number) {
+            return None;
+        }
+        // Until here the view has kept the area; now its lock does, as `vma_lock` explains.
+        Some(HeldArea {
+            start: found.start,
+            end: found.end,
+            vma: NonNull::from(found.vma),
+            map: PhantomData,
+        })
+    }
+
     /// Begins to look. Never waits.
     pub fn read(&self) -> MapView<'_> {
         MapView {
-            reader: self.tree.read(),
+            reader: self.shared.tree.read(),
         }
+    }
+}
+
+/// An area whose lock is held: see [`SharedMap::hold`]. Dropping it lets go.
+pub struct HeldArea<'a> {
+    start: u64,
+    end: u64,
+    vma: NonNull<Vma>,
+    map: PhantomData<&'a SharedMap>,
+}
+
+// SAFETY: it is a view of an area, which any thread may look at, and whose lock any thread may let go.
+unsafe impl Send for HeldArea<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for HeldArea<'_> {}
+
+impl HeldArea<'_> {
+    /// The area as it is while this is held.
+    #[inline]
+    pub fn area(&self) -> Area<'_> {
+        Area {
+            start: self.start,
+            end: self.end,
+            // SAFETY: no call removes the area while its lock is held, and the areas of a tree live as long as a handle on it.
+            vma: unsafe { self.vma.as_ref() },
+        }
+    }
+}
+
+impl Drop for HeldArea<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.area().vma.lock.let_go();
+    }
+}
+
+impl fmt::Debug for HeldArea<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.area().fmt(f)
     }
 }
 

@@ -67,7 +67,11 @@ impl AddressSpace {
             None => return Err(Errno::EFAULT),
         };
         let over = self.areas.overlap(start, end);
-        self.areas.put(start, end, &over, vma)?;
-        self.tell_map(pages, start, old)
+        let grown = match self.areas.put(start, end, &over, vma) {
+            Ok(()) => self.tell_map(pages, start, old),
+            Err(errno) => Err(errno),
+        };
+        self.areas.reopen();
+        grown
     }
 }

@@ -17,6 +17,7 @@ use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::heap::boxed::try_str;
 use crate::heap::counted::Counted;
 use crate::pages::Object;
+use crate::space::vma_lock::VmaLock;
 
 /// The attributes of one area. Its range is the key under which the tree holds it and is not stored
 /// again here, so that trimming and merging cannot make the two disagree.
@@ -35,6 +36,8 @@ pub struct Vma {
     pub(crate) anon: AnonCell,
     /// Whether guard markers were ever installed in it, or in an area that has become a part of it.
     pub(crate) guarded: Sticky,
+    /// Held by faults in the area, closed by calls that change it.
+    pub(crate) lock: VmaLock,
     /// Memory policy (`mbind(2)`).
     pub policy: Policy,
     /// Identity of the userfaultfd that watches the area.
@@ -243,6 +246,7 @@ impl Vma {
             backing: self.backing.clone(),
             anon: self.anon.get().into(),
             guarded: self.guarded.get().into(),
+            lock: self.lock.of_part(),
             policy: self.policy,
             uffd: self.uffd,
             name,

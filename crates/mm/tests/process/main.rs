@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 mod anon;
+mod beside;
 mod calls;
 mod exhaustive;
 mod file;

@@ -2,7 +2,7 @@
 
 use samara_paging::{Attrs, Entry, Error, Source};
 
-use super::{Step, readable, written};
+use super::{Patience, Step, readable, written};
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 use crate::process::bytes;
 use crate::process::file::{CachedPages, Inode};
@@ -21,6 +21,7 @@ impl<P: Platform> Mm<P> {
         area: &Area<'_>,
         page: u64,
         write: bool,
+        patience: Patience,
     ) -> Result<Step, Fault> {
         let vma = area.vma;
         let inode = Inode::of(vma).ok_or(Fault::ADRERR)?;
@@ -35,6 +36,9 @@ impl<P: Platform> Mm<P> {
         }
         if !vma.has_page(page) {
             return Err(Fault::ADRERR);
+        }
+        if patience == Patience::None && !cache.has(number) {
+            return Ok(Step::Exclusive);
         }
         if write && vma.is_private() {
             let frame = self.new_frame()?;

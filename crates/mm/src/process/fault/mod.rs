@@ -1,9 +1,10 @@
 //! Page faults: from an address to a page.
 //!
-//! A fault looks at the area, with the address space's lock held for reading, and at the table's entry; does one step (maps a page, copies one, gives a permission);
+//! A fault looks at the area, with the area's lock (`alone`) or the address space's held for reading, and at the table's entry; does one step (maps a page, copies one, gives a permission);
 //! and looks again. So whatever another thread did meanwhile is met as if it had been there from the start. When the map must change (a stack grows, an area
 //! gets its owner of private pages), the fault begins anew with the lock held for writing.
 
+mod alone;
 mod anon;
 mod file;
 
@@ -29,6 +30,15 @@ enum Step {
     Exclusive,
 }
 
+/// Whether a fault may take its time.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// Calls that change the area would spin.
+    None,
+    /// The lock that is held is one that sleeps.
+    Some,
+}
+
 impl<P: Platform> Process<P> {
     /// A fault that the program takes at `addr`, for any of the accesses in `access`. Afterwards they succeed, until something takes the page away again.
     ///
@@ -52,6 +62,9 @@ impl<P: Platform> Process<P> {
     ) -> Result<(), Fault> {
         let mm = &*self.mm;
         let page = addr & PAGE_MASK;
+        if mm.handle_alone(page, access) {
+            return Ok(());
+        }
         {
             let space = mm.space.read();
             if mm.handle(&space, page, access)? {
@@ -119,7 +132,7 @@ impl<P: Platform> Mm<P> {
             };
         };
         permits(space, area.vma.flags, access)?;
-        self.settle(&area, page, access)
+        self.settle(&area, page, access, Patience::Some)
     }
 
     /// Faults a page in, as an access would; the area allows it.
@@ -129,7 +142,7 @@ impl<P: Platform> Mm<P> {
     pub(super) fn fault_in(&self, area: &Area<'_>, page: u64, write: bool) -> Result<(), Fault> {
         let access = if write { Access::WRITE } else { Access::READ };
         loop {
-            match self.settle(area, page, access)? {
+            match self.settle(area, page, access, Patience::Some)? {
                 Step::Done => return Ok(()),
                 Step::Again => {}
                 // Whoever asks has given the area its owner.
@@ -139,7 +152,13 @@ impl<P: Platform> Mm<P> {
     }
 
     /// The next step towards an access that the area allows.
-    fn settle(&self, area: &Area<'_>, page: u64, access: Access) -> Result<Step, Fault> {
+    fn settle(
+        &self,
+        area: &Area<'_>,
+        page: u64,
+        access: Access,
+        patience: Patience,
+    ) -> Result<Step, Fault> {
         let vma = area.vma;
         let write = access.contains(Access::WRITE);
         let entry = self.tables.entry(page);
@@ -171,7 +190,7 @@ impl<P: Platform> Mm<P> {
                 let step = if vma.is_anonymous() {
                     self.missing_anon(area, page, write)?
                 } else {
-                    self.missing_file(area, page, write)?
+                    self.missing_file(area, page, write, patience)?
                 };
                 // What was asked for a fetch may still be forbidden.
                 Ok(match step {
@@ -200,12 +219,16 @@ fn permits(space: &AddressSpace, flags: VmFlags, access: Access) -> Result<(), F
     if access.intersects(Access::READ | Access::WRITE) && space.is_execute_only(flags) {
         return Err(Fault::PKUERR);
     }
-    if !flags.intersects(VmFlags::ACCESS)
-        || access.contains(Access::WRITE) && !flags.contains(VmFlags::WRITE)
-    {
+    if !may_access(flags, access) {
         return Err(Fault::ACCERR);
     }
     Ok(())
+}
+
+/// The same without protection keys.
+fn may_access(flags: VmFlags, access: Access) -> bool {
+    flags.intersects(VmFlags::ACCESS)
+        && (!access.contains(Access::WRITE) || flags.contains(VmFlags::WRITE))
 }
 
 /// What the entry of a page may allow in an area with these flags, writing included.

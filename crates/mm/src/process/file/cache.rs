@@ -64,6 +64,11 @@ impl<P: Platform> Cache<P> {
         self.pages.lock()
     }
 
+    /// Whether a page is here.
+    pub(crate) fn has(&self, page: u64) -> bool {
+        self.lock().get(page).is_some()
+    }
+
     /// The frame of a page, which is read if it is not here; and the pages, locked, so that it stays.
     ///
     /// # Errors

@@ -1,0 +1,138 @@
+//! The lock of one area (Linux's per-VMA lock): held by faults, closed by the call that changes the area.
+//!
+//! A fault *holds* an area's lock for as long as it handles a page of it. A call *closes* the locks of the areas that it is about to change, and of their
+//! neighbours that they join; it waits until nobody holds them. They stay closed until the call has ended, which opens all of them at once: a closed
+//! lock carries the number of the call, and is closed only while that call is under way. Holding never waits: whoever finds a lock closed waits
+//! for the lock of the address space instead.
+//!
+//! # Protocol
+//!
+//! ```text
+//! fault                                    call (one at a time)
+//! 1  number = calls                        A  closed_in = calls
+//! 2  find the area, under RCU              B  wait until holders == 0
+//! 3  holders += 1                          C  change the tree, the tables; free the area after the readers have left
+//! 4  closed_in == number: let go, give up  D  calls += 1
+//! 5  calls != number: let go, give up
+//! 6  leave the RCU section
+//! ```
+//!
+//! All these accesses are sequentially consistent. Take a fault that comes past 5, and a call that closes the same lock, of number `n`.
+//!
+//! - `n == number`: if A comes before 4 in the one order of all such accesses, then 4 finds the lock closed, or, if the call has ended meanwhile, 5 finds
+//!   another number. Else 4 comes before A, so 3 comes before B, and the call waits.
+//! - `n > number`: the number had not changed at 5, so 5 comes before the D of the call before, that comes before A, and 3 before B: the call waits.
+//! - `n < number`: D comes before 1. What the call did to the tree is seen at 2.
+//!
+//! So the range that 2 found is the area's until the fault lets go, and the area is not freed: until 6 by RCU, and after 3 because no call that would remove it
+//! comes past B.
+//!
+//! Numbers wrap around: a lock that was closed 2^32 calls ago is taken for closed during one call, and its faults take the longer way.
+
+use core::fmt;
+
+use crate::atomic::{AtomicU32, Ordering, checkers_fence, relax};
+
+/// How many calls there have been: the number of the one under way.
+pub(crate) struct Calls(AtomicU32);
+
+/// Number of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Number(u32);
+
+impl Calls {
+    pub(crate) fn new() -> Self {
+        // Above that of locks that were never closed.
+        Calls(AtomicU32::new(1))
+    }
+
+    /// The call that is under way, or the next.
+    #[inline]
+    pub(crate) fn now(&self) -> Number {
+        Number(self.0.load(Ordering::SeqCst))
+    }
+
+    /// The call has ended: whatever it closed is open. Calls of this are ordered by the lock of the address space.
+    pub(crate) fn end(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+/// The lock of one area.
+pub(crate) struct VmaLock {
+    /// Faults under way in the area.
+    holders: AtomicU32,
+    /// The call that closed it last.
+    closed_in: AtomicU32,
+}
+
+impl VmaLock {
+    pub(crate) fn new() -> Self {
+        VmaLock {
+            holders: AtomicU32::new(0),
+            closed_in: AtomicU32::new(0),
+        }
+    }
+
+    /// That of an area which takes the place of a part of this one's: closed if this is.
+    pub(crate) fn of_part(&self) -> Self {
+        VmaLock {
+            holders: AtomicU32::new(0),
+            closed_in: AtomicU32::new(self.closed_in.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// Steps 3 to 5: holds the lock, if it is open. `number` was read before the area was found.
+    #[inline]
+    pub(crate) fn try_hold(&self, calls: &Calls, number: Number) -> bool {
+        if self.closed_in.load(Ordering::Relaxed) == number.0 {
+            return false;
+        }
+        self.holders.fetch_add(1, Ordering::SeqCst);
+        checkers_fence();
+        if self.closed_in.load(Ordering::SeqCst) == number.0 || calls.now() != number {
+            self.let_go();
+            return false;
+        }
+        true
+    }
+
+    /// The holder has done. Release: the call that waits for it sees what it did.
+    #[inline]
+    pub(crate) fn let_go(&self) {
+        self.holders.fetch_sub(1, Ordering::Release);
+    }
+
+    /// Steps A and B: closes the lock for the rest of a call, and waits until nobody holds it.
+    pub(crate) fn close(&self, number: Number) {
+        if self.closed_in.load(Ordering::Relaxed) == number.0 {
+            return;
+        }
+        self.closed_in.store(number.0, Ordering::SeqCst);
+        checkers_fence();
+        // Faults hold locks while they copy a page at the most: what takes longer is done without.
+        while self.holders.load(Ordering::SeqCst) != 0 {
+            relax();
+        }
+    }
+
+    /// Closes the lock of an area that is in no tree yet.
+    pub(crate) fn close_new(&mut self, number: Number) {
+        self.closed_in = AtomicU32::new(number.0);
+    }
+}
+
+/// A lock says nothing about what an area is.
+impl PartialEq for VmaLock {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for VmaLock {}
+
+impl fmt::Debug for VmaLock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "held by {}", self.holders.load(Ordering::Relaxed))
+    }
+}

@@ -1,0 +1,134 @@
+//! The lock of an area, as `crates/mm` has it, under every interleaving of a fault and of calls.
+
+#![cfg(test)]
+
+#[path = "../../crates/mm/src/atomic.rs"]
+mod atomic;
+#[path = "../../crates/mm/src/space/vma_lock.rs"]
+mod vma_lock;
+
+use loom::cell::UnsafeCell;
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicUsize, Ordering};
+use loom::thread;
+
+use vma_lock::{Calls, VmaLock};
+
+/// An area of `pages` pages, and the table of two that calls and faults change. What a call does to the area itself is a write to `attributes`, as is
+/// freeing it: a fault that looks at them beside that is a race, which the checker finds.
+struct World {
+    calls: Calls,
+    lock: VmaLock,
+    pages: AtomicUsize,
+    attributes: UnsafeCell<usize>,
+    table: [AtomicUsize; 2],
+}
+
+// SAFETY: the checker tells whether `attributes` is used well.
+unsafe impl Sync for World {}
+
+impl World {
+    fn new() -> Arc<Self> {
+        Arc::new(World {
+            calls: Calls::new(),
+            lock: VmaLock::new(),
+            pages: AtomicUsize::new(2),
+            attributes: UnsafeCell::new(7),
+            table: [AtomicUsize::new(0), AtomicUsize::new(0)],
+        })
+    }
+
+    /// Whether it was taken.
+    fn fault(&self, page: usize) -> bool {
+        let number = self.calls.now();
+        // The tree is read under RCU, which sees each change at once or later.
+        let pages = self.pages.load(Ordering::Acquire);
+        if page >= pages || !self.lock.try_hold(&self.calls, number) {
+            return false;
+        }
+        // SAFETY: held, so that nobody writes; else the checker says so.
+        let attributes = self.attributes.with(|a| unsafe { *a });
+        assert_eq!(attributes, 5 + pages, "the range is not the area's");
+        self.table[page].store(1, Ordering::Relaxed);
+        self.lock.let_go();
+        true
+    }
+
+    /// A call that leaves so many pages of the area.
+    fn trim(&self, pages: usize) {
+        let number = self.calls.now();
+        self.lock.close(number);
+        // SAFETY: closed, so that nobody reads; else the checker says so.
+        self.attributes.with_mut(|a| unsafe { *a = 5 + pages });
+        self.pages.store(pages, Ordering::Release);
+        for page in pages..2 {
+            self.table[page].store(0, Ordering::Relaxed);
+        }
+        self.calls.end();
+        for page in pages..2 {
+            assert_eq!(self.table[page].load(Ordering::Relaxed), 0, "a page of no area");
+        }
+    }
+}
+
+/// Every interleaving with up to three switches that no thread asked for.
+fn model(run: impl Fn() + Sync + Send + 'static) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(run);
+}
+
+#[test]
+fn a_fault_beside_a_call_that_unmaps_its_page() {
+    model(|| {
+        let world = World::new();
+        let other = world.clone();
+        let fault = thread::spawn(move || other.fault(1));
+        world.trim(1);
+        fault.join().unwrap();
+        assert_eq!(world.table[1].load(Ordering::Relaxed), 0);
+    });
+}
+
+#[test]
+fn a_fault_beside_two_calls() {
+    model(|| {
+        let world = World::new();
+        let other = world.clone();
+        let fault = thread::spawn(move || other.fault(0));
+        world.trim(1);
+        world.trim(0);
+        fault.join().unwrap();
+        assert_eq!(world.table[0].load(Ordering::Relaxed), 0);
+    });
+}
+
+#[test]
+fn two_faults_beside_a_call() {
+    model(|| {
+        let world = World::new();
+        let (first, second) = (world.clone(), world.clone());
+        let faults = [
+            thread::spawn(move || first.fault(1)),
+            thread::spawn(move || second.fault(0)),
+        ];
+        world.trim(1);
+        for fault in faults {
+            fault.join().unwrap();
+        }
+        assert_eq!(world.table[1].load(Ordering::Relaxed), 0);
+    });
+}
+
+#[test]
+fn faults_are_taken_where_no_call_is() {
+    model(|| {
+        let world = World::new();
+        let other = world.clone();
+        let fault = thread::spawn(move || assert!(other.fault(0)));
+        assert!(world.fault(1));
+        fault.join().unwrap();
+        world.trim(2);
+        assert!(world.fault(1));
+    });
+}
