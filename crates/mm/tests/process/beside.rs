@@ -24,7 +24,7 @@ const KEPT_PAGES: u64 = 8;
 const CHANGED: u64 = BASE + KEPT_PAGES * PAGE;
 const PAGES: u64 = 24;
 const ROUNDS: u64 = if cfg!(miri) { 1 } else { 12 };
-const CALLS: u64 = if cfg!(miri) { 12 } else { 150 };
+const CALLS: u64 = if cfg!(miri) { 12 } else { 1_000 };
 
 struct Random(u64);
 
