@@ -11,11 +11,11 @@ use crate::config::{Config, Layout, Limits};
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
 use crate::pages::Pages;
+use crate::process::fault::Beside;
 use crate::process::machine::Machine;
 use crate::process::owner::{Both, Owner};
 use crate::process::platform::Platform;
 use crate::space::AddressSpace;
-use crate::space::shared::SharedMap;
 
 /// The tables of a process on its machine.
 pub(super) type Tables<P> = PageTables<<P as Platform>::Format, Machine<P>>;
@@ -26,7 +26,7 @@ pub(super) struct Mm<P: Platform> {
     pub(super) tables: Tables<P>,
     pub(super) space: RwLock<P::RwLock, AddressSpace>,
     /// The same map, for faults that do not wait for calls.
-    pub(super) map: SharedMap,
+    pub(super) beside: Beside,
     pub(super) machine: Machine<P>,
     /// Whether there may ever have been a huge page or a shared table: else nothing reaches across the ends of a range.
     divisible: AtomicBool,
@@ -77,12 +77,12 @@ impl<P: Platform> Process<P> {
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub fn of(machine: &Machine<P>, mut space: AddressSpace) -> Result<Self, Errno> {
+    pub fn of(machine: &Machine<P>, space: AddressSpace) -> Result<Self, Errno> {
         let tables =
             PageTables::new(machine.clone(), machine.next_number()).map_err(|_| Errno::ENOMEM)?;
         let mm = Counted::try_new(Mm {
             tables,
-            map: space.share(),
+            beside: Beside::new(),
             space: RwLock::new(space),
             machine: machine.clone(),
             divisible: AtomicBool::new(false),

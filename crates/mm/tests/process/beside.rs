@@ -102,6 +102,7 @@ fn calls_and_forks_beside_faults() {
     let file = open(&Disk::new(PAGES as usize * 4096, false));
     let parent = process(&machine);
     parent.perform(&anonymous(KEPT, KEPT_PAGES, 3)).unwrap();
+    parent.expect_threads();
     let mut random = Random(0x5eed);
     for round in 0..ROUNDS {
         let over = AtomicBool::new(false);

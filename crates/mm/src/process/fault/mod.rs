@@ -8,6 +8,7 @@ mod alone;
 mod anon;
 mod file;
 
+pub(super) use alone::Beside;
 use samara_paging::{Attrs, Change, Entry, Write};
 
 pub(super) use file::is_memory;
@@ -66,7 +67,13 @@ impl<P: Platform> Process<P> {
             return Ok(());
         }
         {
-            let space = mm.space.read();
+            let space = match mm.space.try_read() {
+                Some(space) => space,
+                None => {
+                    mm.begin_beside();
+                    mm.space.read()
+                }
+            };
             if mm.handle(&space, page, access)? {
                 return Ok(());
             }
