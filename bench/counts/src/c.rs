@@ -12,7 +12,7 @@ use samara::maple_tree::{
 use samara_bench_data::Item;
 
 use crate::measured;
-use crate::operations::{COPIES, LOOKUPS, Operation, SMALL, ranges};
+use crate::operations::{COPIES, ENTRIES, LOOKUPS, Operation, SMALL, ranges};
 
 /// The operations by name.
 pub(crate) const ALL: &[(&str, Operation)] = &[
@@ -30,6 +30,7 @@ pub(crate) const ALL: &[(&str, Operation)] = &[
     ("c-find-100k", || find(MANY)),
     ("c-prev", || prev(THOUSAND)),
     ("c-append", append),
+    ("c-insert", insert),
     ("c-replace", replace),
     ("c-gap-up-100k", || gap(mas_empty_area)),
     ("c-gap-down-100k", || gap(mas_empty_area_rev)),
@@ -220,6 +221,15 @@ fn append() -> u32 {
     let tree = tree();
     measured(|| fill(&tree, &ranges.items));
     THOUSAND as u32
+}
+
+/// In random order, with nobody's place known.
+fn insert() -> u32 {
+    let (ranges, mut random) = ranges(ENTRIES);
+    let items = ranges.shuffled(&mut random);
+    let tree = tree();
+    measured(|| fill(&tree, &items));
+    ENTRIES as u32
 }
 
 /// Another entry in the very range of one, in random order.

@@ -1,4 +1,4 @@
-//! Performs one operation of the maple tree, or one sequence of system calls on an address space, many times, always the same way, within the function [`measured`]: what
+//! Performs one operation of the maple tree or of the boot allocator, or one sequence of system calls on an address space, many times, always the same way, within the function [`measured`]: what
 //! callgrind counts below it, divided by the number of calls that is printed, is the operation's cost in instructions.
 //!
 //! `samara-counts` lists the operations (those of [`rival`] are not among them); `samara-counts NAME [REPEATS]` performs one. Nothing here depends on time, on
@@ -8,6 +8,7 @@
 mod arena;
 mod c;
 mod cursor;
+mod memblock;
 mod mm;
 mod operations;
 mod rival;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
             .chain(cursor::ALL)
             .chain(c::ALL)
             .chain(mm::ALL)
+            .chain(memblock::ALL)
         {
             println!("{name}");
         }
@@ -52,6 +54,7 @@ fn main() -> ExitCode {
         .chain(cursor::ALL)
         .chain(c::ALL)
         .chain(mm::ALL)
+        .chain(memblock::ALL)
         .chain(rival::ALL)
         .find(|(known, _)| *known == name)
     else {

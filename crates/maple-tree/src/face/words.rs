@@ -533,7 +533,13 @@ impl WordTree {
     ///
     /// The caller is the only writer, and the tree has not changed since `at` was found.
     pub unsafe fn plan(&self, at: Option<At>, first: usize, last: usize, entry: *mut ()) -> Write {
-        let quick = at.and_then(|at| self.0.try_store_at(at.0, (first, last), entry));
+        let quick = at.and_then(|At(at)| {
+            if at.found.word.is_null() && last <= at.found.last && !entry.is_null() {
+                self.0.try_fill_at(at, (first, last), entry)
+            } else {
+                self.0.try_store_at(at, (first, last), entry)
+            }
+        });
         if let Some(quick) = quick {
             let rcu = self.0.in_rcu();
             return Write {
