@@ -6,8 +6,8 @@ use xshell::{Shell, cmd};
 /// Where the figures are kept: JSON as measured, SVG as drawn.
 const FOLDER: &str = "docs/figures";
 
-/// Runs the benchmarks (unless the JSON that is there is to be used), draws, and fills the tables.
-pub(crate) fn run(shell: &Shell, quick: bool, draw_only: bool) -> Result<()> {
+/// Runs the benchmarks (unless the JSON that is there is to be used, or for one name only), draws, and fills the tables.
+pub(crate) fn run(shell: &Shell, quick: bool, only: Option<&str>, draw_only: bool) -> Result<()> {
     let manifest = [
         "--release",
         "--locked",
@@ -20,7 +20,11 @@ pub(crate) fn run(shell: &Shell, quick: bool, draw_only: bool) -> Result<()> {
             ("table", &[][..]),
             ("growth", &["--growth"][..]),
             ("readers", &["--readers"][..]),
+            ("c", &["--c"][..]),
         ] {
+            if only.is_some_and(|only| only != name) {
+                continue;
+            }
             let small: &[&str] = match (quick, name) {
                 (false, _) => &[],
                 (true, "growth") => &["--quick", "--sizes", "100,1000,10000,100000"],

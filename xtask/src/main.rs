@@ -51,8 +51,11 @@ enum Command {
         /// Small data and few calls, to see that all works.
         #[arg(long)]
         quick: bool,
+        /// Only `table`, `growth`, `readers` or `c` (the C interface); the others' figures of the last time are drawn again.
+        #[arg(long, value_parser = ["table", "growth", "readers", "c"])]
+        only: Option<String>,
         /// Draw and fill from the figures of the last time.
-        #[arg(long, conflicts_with = "quick")]
+        #[arg(long, conflicts_with_all = ["quick", "only"])]
         draw_only: bool,
     },
     /// Show the tiers and what each one does.
@@ -88,7 +91,11 @@ fn run(cli: Cli) -> Result<()> {
             };
             test(&shell, &chosen)
         }
-        Command::Figures { quick, draw_only } => figures::run(&shell, quick, draw_only),
+        Command::Figures {
+            quick,
+            only,
+            draw_only,
+        } => figures::run(&shell, quick, only.as_deref(), draw_only),
         Command::Gate { bless } => gate::run(&shell, bless),
         Command::Tiers => {
             for tier in Tier::ALL {

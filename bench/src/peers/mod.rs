@@ -4,6 +4,7 @@
 //! [`offers`](RangeMap::offers) which operations it has; the row is left empty for one that it lacks.
 
 mod btree;
+mod capi;
 mod im;
 mod iset;
 mod maple;
@@ -12,6 +13,7 @@ mod rangemap;
 mod vec;
 
 pub use btree::Btree;
+pub use capi::{Capi, set_hooks};
 pub use im::Im;
 pub use iset::Iset;
 pub use maple::{Cow, Maple, OneByOne, Rcu};

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use samara_bench::{Report, Row, Sense};
+use samara_bench::{Report, Sense};
 
-use crate::{STANDARD, digits, linux};
+use crate::{STANDARD, digits, linux, reached};
 
 /// The table of operations: ours, the standard map's, the best of the others, and what was to be reached.
 pub(crate) fn operations(report: &Report) -> String {
@@ -75,12 +75,4 @@ fn compared(ratio: f64, sense: Sense) -> String {
         format!("{ratio:.0}")
     };
     if loses { format!("**{text}**") } else { text }
-}
-
-fn reached(row: &Row) -> &'static str {
-    match row.target.as_ref().and_then(|target| target.met) {
-        Some(true) => "yes",
-        Some(false) => "no",
-        None => "",
-    }
 }

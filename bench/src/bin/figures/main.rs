@@ -1,6 +1,7 @@
 //! Draws the pictures and fills the tables of the texts from the figures that the benchmarks wrote as JSON.
 //! `cargo xtask figures` runs the benchmarks first.
 
+mod c;
 mod full;
 mod pictures;
 mod short;
@@ -18,7 +19,7 @@ const STANDARD: [&str; 2] = ["BTreeMap", "RwLock<BTreeMap>"];
 #[derive(Parser)]
 #[command(about = "Pictures and tables out of the benchmarks' figures")]
 struct Cli {
-    /// The folder with `table.json`, `growth.json` and `readers.json`, into which the pictures go.
+    /// The folder with `table.json`, `growth.json`, `readers.json` and `c.json`, into which the pictures go.
     #[arg(long, default_value = "docs/figures")]
     folder: PathBuf,
     /// The file with the short table. Tables stand between `<!-- figures:NAME -->` and `<!-- /figures:NAME -->`.
@@ -43,11 +44,14 @@ fn run(cli: &Cli) -> Outcome<()> {
     let table = read(&cli.folder.join("table.json"))?;
     let growth = read(&cli.folder.join("growth.json"))?;
     let readers = read(&cli.folder.join("readers.json"))?;
+    let c = read(&cli.folder.join("c.json"))?;
     pictures::overview(&table, &cli.folder.join("overview.svg"))?;
     pictures::growth(&growth, &cli.folder.join("growth.svg"))?;
     pictures::readers(&readers, &cli.folder.join("readers.svg"))?;
     fill(&cli.readme, "short", &short::table(&table))?;
+    fill(&cli.readme, "c", &c::table(&c))?;
     fill(&cli.benchmarks, "table", &full::operations(&table))?;
+    fill(&cli.benchmarks, "c", &c::operations(&c))?;
     Ok(())
 }
 
@@ -76,6 +80,15 @@ fn linux(row: &Row) -> Option<f64> {
         .iter()
         .find(|limit| STANDARD.contains(&limit.rival.as_str()))?;
     Some(target.linux? / limit.figure)
+}
+
+/// Whether a row's target is reached.
+fn reached(row: &Row) -> &'static str {
+    match row.target.as_ref().and_then(|target| target.met) {
+        Some(true) => "yes",
+        Some(false) => "no",
+        None => "",
+    }
 }
 
 /// Three digits, thousands apart.

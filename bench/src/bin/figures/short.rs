@@ -99,7 +99,7 @@ pub(crate) fn table(report: &Report) -> String {
 }
 
 /// Bold where the other is better.
-fn cell(worse: Option<f64>) -> String {
+pub(crate) fn cell(worse: Option<f64>) -> String {
     worse.map_or_else(
         || "–".to_owned(),
         |worse| {

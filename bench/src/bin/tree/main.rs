@@ -4,6 +4,7 @@
 //! Data: ranges of 1 to 64 pages, half of them followed by a hole of 1 to 64 pages, in page numbers; keys hit uniformly
 //! at random. Rivals take turns within each run, and the order of keys is shuffled anew for every run.
 
+mod c;
 mod growth;
 mod memory;
 mod readers;
@@ -34,6 +35,9 @@ struct Cli {
     /// Readers beside each other and beside a writer instead of the table.
     #[arg(long, conflicts_with = "growth")]
     readers: bool,
+    /// The C interface beside Linux's figures instead of the table.
+    #[arg(long, conflicts_with_all = ["growth", "readers"])]
+    c: bool,
 }
 
 fn main() {
@@ -49,6 +53,8 @@ fn main() {
         growth::report(&cli.options, &cli.sizes, cli.quick)
     } else if cli.readers {
         readers::report(&cli.options, cli.quick)
+    } else if cli.c {
+        c::report(&cli.options, cli.quick)
     } else {
         table::report(&cli.options, cli.quick)
     };

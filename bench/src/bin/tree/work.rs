@@ -12,15 +12,15 @@ use samara_bench::{Random, Ranges};
 
 /// The entries of a row, and what each run does with them.
 pub(crate) struct Data {
-    ranges: Ranges,
+    pub(crate) ranges: Ranges,
     /// Which calls of an operation to make about, so that a run is long enough to be timed.
     calls: usize,
 }
 
 /// The order of one run: drawn anew each time, the same for all subjects.
 pub(crate) struct Order {
-    shuffled: Vec<Item>,
-    keys: Vec<u64>,
+    pub(crate) shuffled: Vec<Item>,
+    pub(crate) keys: Vec<u64>,
     overwrites: Vec<Item>,
 }
 
@@ -64,7 +64,7 @@ impl Data {
     }
 
     /// How often to do the whole of something that takes `each` calls.
-    fn repeats(&self, each: usize) -> usize {
+    pub(crate) fn repeats(&self, each: usize) -> usize {
         (self.calls / each.max(1)).max(1)
     }
 }
@@ -117,7 +117,7 @@ fn filled<M: RangeMap>(items: &[Item]) -> M {
 
 /// Entries of all copies that are made before they are dropped: few enough for the first-level cache, as where a copy is
 /// used as soon as it is made. Copies are dropped outside of the time, and their memory is used again.
-const IN_CACHE: usize = 536;
+pub(crate) const IN_CACHE: usize = 536;
 
 /// Nanoseconds that looking at the clock takes, the least of many.
 fn clock() -> f64 {
@@ -146,7 +146,7 @@ fn processor_time() -> Option<Duration> {
 }
 
 /// Nanoseconds a call of work that takes a while: the scheduler may well interrupt it.
-fn per(count: usize, work: impl FnOnce()) -> f64 {
+pub(crate) fn per(count: usize, work: impl FnOnce()) -> f64 {
     let before = processor_time();
     let wall = on_the_wall(work);
     let time = match (before, processor_time()) {
@@ -164,7 +164,7 @@ fn on_the_wall(work: impl FnOnce()) -> f64 {
 }
 
 /// By whichever suits maps of `n` entries that are made or dropped.
-fn whole(n: usize, work: impl FnOnce()) -> f64 {
+pub(crate) fn whole(n: usize, work: impl FnOnce()) -> f64 {
     if n > 2_000 {
         per(1, work)
     } else {
