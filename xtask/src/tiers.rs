@@ -281,8 +281,9 @@ fn miri(shell: &Shell) -> Result<()> {
         (BIG_ENDIAN, STRICT),
     ];
     // Tests that run C programs, or ask the kernel, are beyond Miri.
-    let parts: [&[&str]; 4] = [
+    let parts: [&[&str]; 5] = [
         &["-p", "samara-memblock", "--tests"],
+        &["-p", "samara-paging", "--tests"],
         &["-p", "maple-tree", "--features", "rcu", "--tests"],
         &[
             "-p",
@@ -339,7 +340,7 @@ fn sanitize(shell: &Shell) -> Result<()> {
     for sanitizer in ["address", "thread"] {
         cmd!(
             shell,
-            "cargo +nightly test --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p maple-tree -p samara-memblock --features maple-tree/rcu --tests"
+            "cargo +nightly test --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p maple-tree -p samara-memblock -p samara-paging --features maple-tree/rcu,samara-paging/hosted --tests"
         )
         .env("RUSTFLAGS", sanitizing(sanitizer))
         .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))

@@ -1,7 +1,7 @@
 //! The loop that copies entries of last-level tables: of a fork, and of a table that ceases to be shared.
 
+use crate::atomic::Ordering;
 use core::ops::Range;
-use core::sync::atomic::Ordering;
 
 use crate::cursor::remembered;
 use crate::entry::{ENTRIES, tag};

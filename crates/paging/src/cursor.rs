@@ -62,7 +62,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
     #[inline]
     pub(crate) fn descend(&mut self, addr: u64, level: usize) -> Result<Table<'a>, Stop> {
         let differ = addr ^ self.at;
-        while self.known < Self::TOP && differ >> (12 + 9 * (self.known + 1)) != 0 {
+        while self.known < Self::TOP && differ >= span(self.known + 1) {
             self.known += 1;
         }
         self.at = addr;

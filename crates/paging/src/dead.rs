@@ -7,8 +7,8 @@
 //! second frame, if any:  how many frames
 //! ```
 
+use crate::atomic::Ordering;
 use core::ops::Range;
-use core::sync::atomic::Ordering;
 
 use crate::entry::PAGE_SIZE;
 use crate::frames::{Buried, Frames, NO_FRAME};

@@ -4,8 +4,10 @@ use bitflags::bitflags;
 
 /// Bytes of the smallest page.
 pub const PAGE_SIZE: u64 = 4096;
+/// Bits of an address that choose an entry of a table. The model checker has small tables.
+const BITS: usize = if cfg!(samara_loom) { 2 } else { 9 };
 /// Entries of a table, at every level of every format here.
-pub const ENTRIES: usize = 512;
+pub const ENTRIES: usize = 1 << BITS;
 
 bitflags! {
     /// What a page allows, and what is known of it.
@@ -117,12 +119,12 @@ pub enum Entry {
 
 /// Bytes that an entry of this level stands for.
 pub(crate) const fn span(level: usize) -> u64 {
-    1 << (12 + 9 * level)
+    1 << (12 + BITS * level)
 }
 
 /// The place of an address in a table of this level.
 pub(crate) const fn index(addr: u64, level: usize) -> usize {
-    (addr >> (12 + 9 * level)) as usize & (ENTRIES - 1)
+    (addr >> (12 + BITS * level)) as usize & (ENTRIES - 1)
 }
 
 /// The first address after `addr` that another entry of this level stands for; saturates at the end of the address space.

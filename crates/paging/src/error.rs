@@ -13,7 +13,7 @@ pub enum Error {
     NotMapped,
     /// A start, an end or a frame is no multiple of the page, or not an address of this format.
     Misaligned,
-    /// A frame would be mapped more than 1,048,575 times, have more than 1,023 references, or a table more than 524,287 users; or more frames
+    /// A frame would be mapped more than 1,044,479 times, have more than 1,023 references, or a table more than 524,287 users; or more frames
     /// than can be counted.
     TooMany,
 }

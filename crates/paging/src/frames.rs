@@ -15,10 +15,10 @@
 //! which is held here; or from a reference, and there is none. So a fork of private memory raises a million counts without one locked instruction.
 //! All other changes are atomic additions.
 
+use crate::atomic::{AtomicU32, Ordering};
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::ops::Range;
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicU32, Ordering};
 
 use crate::dead::Dead;
 use crate::entry::PAGE_SIZE;
@@ -511,9 +511,10 @@ impl Drop for Frames {
 
 /// Of an array of words. The counts were checked to be below 2^30.
 fn layout(count: usize) -> Layout {
+    const WORD: usize = size_of::<AtomicU32>();
     // SAFETY: the alignment is a power of two, and the size is below 2^32, which is no more than `isize::MAX` on machines with 64 bits; on
     // others `zeroed` refuses what is more.
-    unsafe { Layout::from_size_align_unchecked(count * 4, 4) }
+    unsafe { Layout::from_size_align_unchecked(count * WORD, align_of::<AtomicU32>()) }
 }
 
 /// Zeroed by the allocator, which gets such pages from the system without touching them.
@@ -522,5 +523,13 @@ fn zeroed(count: usize) -> Result<NonNull<AtomicU32>, Error> {
         return Err(Error::NoMemory);
     }
     // SAFETY: the layout is not empty, since there is at least one frame.
-    NonNull::new(unsafe { alloc_zeroed(layout(count)) }.cast()).ok_or(Error::NoMemory)
+    let words = unsafe { alloc_zeroed(layout(count)) }.cast();
+    let words = NonNull::<AtomicU32>::new(words).ok_or(Error::NoMemory)?;
+    if cfg!(samara_loom) {
+        for i in 0..count {
+            // SAFETY: within the array. The checker's words are no bytes.
+            unsafe { words.add(i).write(AtomicU32::new(0)) };
+        }
+    }
+    Ok(words)
 }

@@ -1,6 +1,6 @@
 //! Huge pages are divided and put together.
 
-use core::sync::atomic::Ordering;
+use crate::atomic::Ordering;
 
 use crate::cursor::Cursor;
 use crate::entry::{Attrs, ENTRIES, PageSize, index, next, span, tag};

@@ -4,7 +4,7 @@
 //! but their memory must not become something else under it. Kernels have a mechanism for that (RCU, an interrupt to all processors);
 //! [`Reclaim`] is the door to it. [`Grace`] is one that needs nothing.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use crate::atomic::{AtomicUsize, Ordering};
 
 use crate::invalidate::Retired;
 use crate::phys::{FrameAllocator, PhysMem, Physical};

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use crate::cursor::{Cursor, Stop};
-use crate::entry::{ENTRIES, PAGE_SIZE, index, next, span, tag};
+use crate::entry::{ENTRIES, index, next, span, tag};
 use crate::error::Error;
 use crate::format::{Format, MAX_LEVELS};
 use crate::invalidate::Retired;
@@ -46,15 +46,10 @@ impl<'a, M: Memory> Reserve<'a, M> {
         Ok(table)
     }
 
-    /// One with 512 empty entries.
+    /// One with empty entries.
     pub(crate) fn take_empty(&mut self) -> Result<u64, Error> {
         let table = self.take()?;
-        // SAFETY: a frame of a table that is in no tree, so that this alone uses it.
-        unsafe {
-            self.memory
-                .to_virt(table)
-                .write_bytes(0, PAGE_SIZE as usize)
-        };
+        self.memory.clear_table(table);
         Ok(table)
     }
 

@@ -16,6 +16,7 @@
 //! Who gives up the last place gives up the table's mappings, too; so address spaces may end in any order. A child of a child has its places in the
 //! same tables, and nothing is nested.
 
+use crate::atomic::Ordering;
 use crate::copy::{Own, copy_entries};
 use crate::cursor::{Cursor, Stop};
 use crate::dead::Dead;
@@ -30,7 +31,6 @@ use crate::reserve::Reserve;
 use crate::space::PageTables;
 use crate::table::Locked;
 use core::ops::Range;
-use core::sync::atomic::Ordering;
 
 /// The mappings of a leaf, which has left its table, go; dead frames are noted.
 pub(crate) fn forget_leaf<F: Format, M: Memory>(

@@ -1,8 +1,8 @@
 //! The tables of one address space.
 
+use crate::atomic::{AtomicUsize, Ordering};
 use core::marker::PhantomData;
 use core::ops::Range;
-use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::cursor::Cursor;
 use crate::entry::{ENTRIES, PAGE_SIZE};

@@ -1,13 +1,15 @@
 //! Waiting for a lock that is held for a few hundred instructions at most.
 
+use crate::atomic::{AtomicBool, Ordering};
 use core::cell::UnsafeCell;
 use core::ops::{Deref, DerefMut};
-use core::sync::atomic::{AtomicBool, Ordering};
 
 /// Waits a little; longer in a hosted program, where the holder may not be running.
 #[inline]
 pub(crate) fn relax(rounds: &mut u32) {
     *rounds = rounds.wrapping_add(1);
+    #[cfg(samara_loom)]
+    loom::thread::yield_now();
     #[cfg(any(test, feature = "hosted"))]
     if rounds.is_multiple_of(64) {
         std::thread::yield_now();
@@ -29,7 +31,7 @@ unsafe impl<T: Send> Sync for Spin<T> {}
 pub(crate) struct SpinGuard<'a, T>(&'a Spin<T>);
 
 impl<T> Spin<T> {
-    pub(crate) const fn new(value: T) -> Self {
+    pub(crate) fn new(value: T) -> Self {
         Self {
             held: AtomicBool::new(false),
             value: UnsafeCell::new(value),

@@ -1,7 +1,7 @@
 //! Pages go.
 
+use crate::atomic::Ordering;
 use core::ops::Range;
-use core::sync::atomic::Ordering;
 
 use crate::cursor::{Cursor, Stop, indices, remembered, stretch_end};
 use crate::entry::{ENTRIES, Entry, PAGE_SIZE, index, next, span, tag};

@@ -4,6 +4,42 @@
 //! is compiled for, so that nothing of the others could be tested here, and none has what tables need that follow Linux: accessed and dirty
 //! bits as they are, software bits (soft-dirty, special), pages without access, tables that are write-protected because they are shared.
 
+/// What formats have in common that keep each of these marks in a bit of its own.
+macro_rules! bit_for_bit {
+    ($write:ident, $accessed:ident, $dirty:ident, $special:ident) => {
+        #[inline]
+        fn writable(raw: u64) -> bool {
+            raw & $write != 0
+        }
+
+        #[inline]
+        fn write_protected(raw: u64) -> u64 {
+            raw & !$write
+        }
+
+        #[inline]
+        fn old(raw: u64) -> u64 {
+            raw & !$accessed
+        }
+
+        #[inline]
+        fn clean(raw: u64) -> u64 {
+            raw & !$dirty
+        }
+
+        #[inline]
+        fn special(raw: u64) -> bool {
+            raw & $special != 0
+        }
+
+        #[inline]
+        fn settled(raw: u64) -> bool {
+            let written = raw & $dirty != 0 || raw & $write == 0;
+            raw & tag::VALID == 0 || raw & $accessed != 0 && written
+        }
+    };
+}
+
 mod aarch64;
 mod riscv;
 mod x86_64;
@@ -81,6 +117,12 @@ pub trait Format: Copy + Send + Sync + 'static {
             tag::payload(raw).map_or(Entry::Empty, Entry::Marker)
         }
     }
+}
+
+/// Whether the bits above those that so many levels translate are all as the highest of these.
+fn is_sign_extended(addr: u64, levels: usize) -> bool {
+    let unused = 64 - (12 + 9 * levels);
+    ((addr << unused) as i64 >> unused) as u64 == addr
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! An entry that points to a table can forbid nothing here, so that a table that is shared has its leaves protected, and the mark of the
 //! entry above is one of the two bits for software.
 
-use super::Format;
+use super::{Format, is_sign_extended};
 use crate::entry::{Attrs, tag};
 
 const VALID: u64 = tag::VALID;
@@ -44,8 +44,7 @@ macro_rules! riscv {
             const GUARDS_TABLES: bool = false;
 
             fn canonical(addr: u64) -> bool {
-                let unused = 64 - (12 + 9 * $levels);
-                ((addr << unused) as i64 >> unused) as u64 == addr
+                is_sign_extended(addr, $levels)
             }
 
             #[inline]
@@ -115,35 +114,7 @@ macro_rules! riscv {
                 attrs
             }
 
-            #[inline]
-            fn writable(raw: u64) -> bool {
-                raw & WRITE != 0
-            }
-
-            #[inline]
-            fn write_protected(raw: u64) -> u64 {
-                raw & !WRITE
-            }
-
-            #[inline]
-            fn old(raw: u64) -> u64 {
-                raw & !ACCESSED
-            }
-
-            #[inline]
-            fn clean(raw: u64) -> u64 {
-                raw & !DIRTY
-            }
-
-            #[inline]
-            fn special(raw: u64) -> bool {
-                raw & SPECIAL != 0
-            }
-
-            #[inline]
-            fn settled(raw: u64) -> bool {
-                raw & VALID == 0 || raw & ACCESSED != 0 && (raw & DIRTY != 0 || raw & WRITE == 0)
-            }
+            bit_for_bit! { WRITE, ACCESSED, DIRTY, SPECIAL }
         }
     };
 }

@@ -2,7 +2,7 @@
 
 use x86_64::structures::paging::PageTableFlags as Bits;
 
-use super::Format;
+use super::{Format, is_sign_extended};
 use crate::entry::{Attrs, tag};
 
 const PHYS: u64 = 0x000f_ffff_ffff_f000;
@@ -50,8 +50,7 @@ macro_rules! x86 {
             const GUARDS_TABLES: bool = true;
 
             fn canonical(addr: u64) -> bool {
-                let unused = 64 - (12 + 9 * $levels);
-                ((addr << unused) as i64 >> unused) as u64 == addr
+                is_sign_extended(addr, $levels)
             }
 
             #[inline]
@@ -112,35 +111,7 @@ macro_rules! x86 {
                 Attrs::from_bits_retain(same | key | (present | exec) as u32)
             }
 
-            #[inline]
-            fn writable(raw: u64) -> bool {
-                raw & WRITE != 0
-            }
-
-            #[inline]
-            fn write_protected(raw: u64) -> u64 {
-                raw & !WRITE
-            }
-
-            #[inline]
-            fn old(raw: u64) -> u64 {
-                raw & !ACCESSED
-            }
-
-            #[inline]
-            fn clean(raw: u64) -> u64 {
-                raw & !DIRTY
-            }
-
-            #[inline]
-            fn special(raw: u64) -> bool {
-                raw & SPECIAL != 0
-            }
-
-            #[inline]
-            fn settled(raw: u64) -> bool {
-                raw & PRESENT == 0 || raw & ACCESSED != 0 && (raw & DIRTY != 0 || raw & WRITE == 0)
-            }
+            bit_for_bit! { WRITE, ACCESSED, DIRTY, SPECIAL }
         }
     };
 }
