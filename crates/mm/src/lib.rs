@@ -55,6 +55,20 @@
 //! pages when that decides something; [`AddressSpace::facts_needed`] tells beforehand for which. If several areas were written
 //! between two looks, the order of these writes is unknown; the likeliest is taken, in which neighbours come to share an owner.
 //!
+//! # Who owns the pages
+//!
+//! An [`AddressSpace`] is the map alone. The pages are somebody else's, who is behind one door, the trait [`Pages`], and is passed to each
+//! call ([`AddressSpace::with`], [`AddressSpace::perform_with`]): it is asked what was written, and told, in Linux's order, what the call maps, unmaps,
+//! protects, moves, gives up and fills in.
+//!
+//! | owner | who | how |
+//! |---|---|---|
+//! | nobody | a tool that wants the map; a tracer or a mirror, which answers questions | [`NoPages`], which costs nothing; `samara trace` |
+//! | page tables | a kernel, a hypervisor, an emulator with an MMU of its own | the feature `paging` and its module `process` |
+//! | a region of a host process | a library OS, an emulator | `examples/host_region.rs`, complete in 200 lines |
+//!
+//! An owner that cannot do what it is told may refuse it ([`Pages::refuses`]): then nothing of the call has happened, neither in the map nor with the owner.
+//!
 //! # Threads
 //!
 //! Calls that change the map borrow the [`AddressSpace`] exclusively: one at a time, by a lock of the caller's. Look-ups need no lock: a

@@ -25,10 +25,10 @@ mod world;
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::cell::Cell;
 
-use generate::{history, suites};
+use generate::{ARENA, PAGE, history, suites};
 use mirror::{Mirror, REFUSED};
 use op::Op;
-use samara_mm::{AddressSpace, Errno};
+use samara_mm::{AddressSpace, Call, Errno, MmapOptions, MremapOptions, Prot};
 use world::{objects, space, step};
 
 /// Fails one allocation of this thread when its countdown reaches 0, or all while it is starved.
@@ -168,6 +168,69 @@ fn a_refusal_undoes_the_whole_call() {
         }
     });
     assert!(cfg!(miri) || refusals > 5_000, "only {refusals} refusals");
+}
+
+/// Areas enough for a tree of several levels, from the arena on: two pages each, by turns to be read and to be written; every seventh is left out.
+fn many_areas(space: &mut AddressSpace, mirror: &mut Mirror, count: u64) {
+    for number in (0..count).filter(|number| number % 7 != 6) {
+        let prot = [Prot::READ, Prot::READ | Prot::WRITE][number as usize % 2];
+        let pages = MmapOptions::anonymous(2 * PAGE).prot(prot);
+        let pages = pages.fixed(ARENA + number * 2 * PAGE);
+        space.with(mirror).mmap(&pages).unwrap();
+    }
+}
+
+#[test]
+fn a_refusal_of_a_call_over_many_areas_takes_no_memory_to_undo() {
+    let count = if cfg!(miri) { 60 } else { 3_000 };
+    let (addr, len) = (ARENA + PAGE, (2 * count - 2) * PAGE);
+    let calls = [
+        Call::Munmap { addr, len },
+        Call::Mprotect {
+            addr: ARENA + PAGE,
+            len: 11 * PAGE,
+            prot: 1,
+            pkey: -1,
+        },
+        // One area in the place of all, and many changes one after the other.
+        (&MmapOptions::anonymous(len).fixed(addr)).into(),
+        (&MremapOptions::new(addr, len, len).to(addr + (1 << 32))).into(),
+        Call::Madvise {
+            addr,
+            len: 11 * PAGE,
+            advice: 102,
+        },
+    ];
+    for (call, shared) in calls.iter().flat_map(|call| [(call, false), (call, true)]) {
+        let (mut space, mut mirror) = (space(), Mirror::default());
+        many_areas(&mut space, &mut mirror, count);
+        let (before, pages) = (state(&space), mirror.pages.clone());
+        mirror.told = 0;
+        let mut counter = mirror.clone();
+        space
+            .try_clone()
+            .unwrap()
+            .perform_with(call, &mut counter)
+            .unwrap();
+        let told = counter.told;
+        // The first, the last, and some between.
+        for refuse in (0..told).step_by(told as usize / 5 + 1).chain([told - 1]) {
+            let _handle = shared.then(|| space.share());
+            let mut owner = Mirror {
+                pages: pages.clone(),
+                refuses: true,
+                refuse: Some(refuse),
+                starve: Some(|on| STARVED.set(on)),
+                ..Mirror::default()
+            };
+            let answer = space.perform_with(call, &mut owner);
+            STARVED.set(false);
+            assert_eq!((answer, owner.undone), (Err(REFUSED), 1), "{call:?}");
+            space.check().unwrap();
+            assert_eq!(owner.differs(&space), None, "{call:?}, refusal {refuse}");
+        }
+        assert!(state(&space) == before, "{call:?}");
+    }
 }
 
 #[test]
