@@ -198,6 +198,8 @@ impl Areas {
     ///
     /// # Errors
     /// `ENOMEM`, while a journal is kept.
+    #[cold]
+    #[inline(never)]
     fn settle(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         if self.concurrent && self.shared.is_alone() {
             // SAFETY: this is the only handle, and stays it during the borrow: no reader is about and none can come.
