@@ -121,7 +121,7 @@ impl<P: Platform> Process<P> {
         let result = {
             let mut space = self.mm.space.write();
             let result = space.perform_with(call, &mut both);
-            both.tables.act().and(result)
+            both.tables.act(&space).and(result)
         };
         both.tables.finish().and(result)
     }

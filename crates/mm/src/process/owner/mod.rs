@@ -29,6 +29,7 @@ use crate::process::owner::act::Act;
 use crate::process::owner::later::{Later, What};
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
+use crate::space::AddressSpace;
 use crate::space::vma::{Area, Vma};
 
 pub(super) use second::Both;
@@ -44,6 +45,8 @@ pub(super) struct Owner<'a, P: Platform> {
     /// Whether changes are gathered, since the call may still be undone.
     gathers: bool,
     acts: Vec<Act<'a, P>>,
+    /// Ranges to be filled in after that, and whether for writing.
+    fills: Vec<(u64, u64, bool)>,
     later: Vec<Later>,
 }
 
@@ -54,20 +57,43 @@ impl<'a, P: Platform> Owner<'a, P> {
             spares: Vec::new(),
             gathers: false,
             acts: Vec::new(),
+            fills: Vec::new(),
             later: Vec::new(),
         }
     }
 
-    /// Does what was gathered. The address space is still locked.
+    /// Does what was gathered, with the address space still locked: this is its map.
     ///
     /// # Errors
     /// `ENOMEM`, unless all was prepared.
-    pub(super) fn act(&mut self) -> Result<(), Errno> {
+    pub(super) fn act(&mut self, space: &AddressSpace) -> Result<(), Errno> {
         let mut result = Ok(());
         for act in self.acts.drain(..) {
             result = result.and(self.mm.act(act));
         }
+        for (start, end, write) in core::mem::take(&mut self.fills) {
+            let mut next = start;
+            while let Some(area) = space.areas.find_in(next, end) {
+                next = area.end;
+                // What cannot be filled in stays empty.
+                let _ = self.fault_in(area.start.max(start), area.end.min(end), &area, write);
+            }
+        }
         result
+    }
+
+    fn fault_in(&self, start: u64, end: u64, area: &Area<'_>, write: bool) -> Result<(), Errno> {
+        let mut page = start;
+        while page < end {
+            self.mm
+                .fault_in(area, page, write)
+                .map_err(|fault| match fault {
+                    Fault::NoMemory => Errno::ENOMEM,
+                    Fault::Signal { .. } => Errno::EFAULT,
+                })?;
+            page += PAGE_SIZE;
+        }
+        Ok(())
     }
 
     /// What the call has left to be done with files; the address space is not locked.
@@ -85,6 +111,7 @@ impl<'a, P: Platform> Owner<'a, P> {
     /// The call is undone: nothing of it is to be done.
     fn forget(&mut self) {
         self.acts.clear();
+        self.fills.clear();
         self.later.clear();
     }
 
@@ -187,18 +214,13 @@ impl<P: Platform> Pages for Owner<'_, P> {
         area: &Area<'_>,
         write: bool,
     ) -> Result<(), Errno> {
-        // Only now, when nothing can be undone any more.
-        self.act()?;
-        let mut page = start;
-        while page < end {
-            self.mm
-                .fault_in(area, page, write)
-                .map_err(|fault| match fault {
-                    Fault::NoMemory => Errno::ENOMEM,
-                    Fault::Signal { .. } => Errno::EFAULT,
-                })?;
-            page += PAGE_SIZE;
+        if self.acts.is_empty() {
+            return self.fault_in(start, end, area, write);
         }
+        // The call may still be undone: `mprotect` fills in one area, and then changes the next. Calls that fill in after such changes do not ask whether it
+        // was done.
+        self.fills.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        self.fills.push((start, end, write));
         Ok(())
     }
 
