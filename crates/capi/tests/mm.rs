@@ -24,7 +24,9 @@ macro_rules! c_tests {
     )*};
 }
 
-c_tests!(calls, faults, files, fork, look, phys);
+c_tests!(
+    backend, calls, faults, files, fork, look, phys, refused, threads
+);
 
 /// Random histories, beside real processes on the running kernel.
 #[test]

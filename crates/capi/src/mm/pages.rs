@@ -34,7 +34,7 @@ pub unsafe extern "C" fn mm_fault(
             wanted |= one;
         }
     }
-    match mm.space.fault(addr, wanted) {
+    match take(mm, addr, wanted) {
         Ok(()) => 0,
         Err(Fault::Signal { signal, code }) => {
             if !si_code.is_null() {
@@ -45,6 +45,43 @@ pub unsafe extern "C" fn mm_fault(
         }
         Err(Fault::NoMemory) => code(Errno::ENOMEM),
     }
+}
+
+/// Takes a fault; the backend is told of a stack that grows.
+fn take(mm: &Mm, addr: u64, access: Access) -> Result<(), Fault> {
+    match mm.backend {
+        Some(mut backend) => mm.space.fault(addr, access, Some(&mut backend)),
+        None => mm.space.fault(addr, access, None),
+    }
+}
+
+/// Copies `len` bytes, by `copy` of a piece from an offset on. Where a backend is to be told of a stack that grows, each page is faulted in before.
+fn pieces(
+    mm: &Mm,
+    addr: u64,
+    len: usize,
+    access: Access,
+    mut copy: impl FnMut(u64, core::ops::Range<usize>) -> usize,
+) -> usize {
+    if mm.backend.is_none() {
+        return copy(addr, 0..len);
+    }
+    let mut done = 0;
+    while done < len {
+        let Some(at) = addr.checked_add(done as u64) else {
+            break;
+        };
+        let piece = (len - done).min((4096 - at % 4096) as usize);
+        if take(mm, at, access).is_err() {
+            break;
+        }
+        let copied = copy(at, done..done + piece);
+        done += copied;
+        if copied < piece {
+            break;
+        }
+    }
+    done
 }
 
 /// Copies from the program's memory, as its own loads: how many bytes.
@@ -59,7 +96,9 @@ pub unsafe extern "C" fn mm_copy_out(mm: *mut Mm, addr: u64, to: *mut c_void, le
     }
     // SAFETY: the caller's duties.
     let (mm, to) = unsafe { (&*mm, slice::from_raw_parts_mut(to.cast::<u8>(), len)) };
-    mm.space.copy_out(addr, to)
+    pieces(mm, addr, len, Access::READ, |at, range| {
+        mm.space.copy_out(at, &mut to[range])
+    })
 }
 
 /// Copies to the program's memory, as its own stores: how many bytes.
@@ -79,7 +118,9 @@ pub unsafe extern "C" fn mm_copy_in(
     }
     // SAFETY: the caller's duties.
     let (mm, from) = unsafe { (&*mm, slice::from_raw_parts(from.cast::<u8>(), len)) };
-    mm.space.copy_in(addr, from)
+    pieces(mm, addr, len, Access::WRITE, |at, range| {
+        mm.space.copy_in(at, &from[range])
+    })
 }
 
 /// What the processor would find in the tables now.

@@ -14,7 +14,9 @@ use crate::mm::gate::{Gate, Inside};
 pub(crate) trait Space: Send + Sync {
     /// A call; `second` is told what it does beside the tables, and may refuse.
     fn perform(&self, call: &Call, second: Option<&mut dyn Pages>) -> Result<u64, Errno>;
-    fn fault(&self, addr: u64, access: Access) -> Result<(), Fault>;
+    /// A fault; `second` is told of a stack that grows.
+    fn fault(&self, addr: u64, access: Access, second: Option<&mut dyn Pages>)
+    -> Result<(), Fault>;
     fn copy_out(&self, addr: u64, to: &mut [u8]) -> usize;
     fn copy_in(&self, addr: u64, from: &[u8]) -> usize;
     fn fork(&self, mode: ForkMode) -> Result<Box<dyn Space>, Errno>;
@@ -56,9 +58,17 @@ impl<P: Platform> Space for Paged<P> {
         }
     }
 
-    fn fault(&self, addr: u64, access: Access) -> Result<(), Fault> {
+    fn fault(
+        &self,
+        addr: u64,
+        access: Access,
+        second: Option<&mut dyn Pages>,
+    ) -> Result<(), Fault> {
         let (_inside, process) = self.enter();
-        process.fault(addr, access)
+        match second {
+            Some(second) => process.fault_with(addr, access, second),
+            None => process.fault(addr, access),
+        }
     }
 
     fn copy_out(&self, addr: u64, to: &mut [u8]) -> usize {
@@ -147,10 +157,19 @@ impl Space for MapOnly {
     }
 
     /// As far as the map tells: what a file's end or its errors would raise is not known.
-    fn fault(&self, addr: u64, access: Access) -> Result<(), Fault> {
+    fn fault(
+        &self,
+        addr: u64,
+        access: Access,
+        second: Option<&mut dyn Pages>,
+    ) -> Result<(), Fault> {
         let mut space = self.0.write();
         let there = |space: &AddressSpace| space.lookup(addr).map(|area| area.vma.flags);
-        let done = space.fault(addr, access.contains(Access::WRITE));
+        let write = access.contains(Access::WRITE);
+        let done = match second {
+            Some(second) => space.fault_with(addr, write, second),
+            None => space.fault(addr, write),
+        };
         match there(&space) {
             None => Err(Fault::MAPERR),
             Some(flags) if access.contains(Access::EXEC) && !flags.contains(VmFlags::EXEC) => {

@@ -35,7 +35,7 @@ static void configurations(void)
 	SAME(mm_new(&config, phys, NULL, &mm), -EINVAL);
 	config.mmap_base = 5;
 	SAME(mm_new(&config, phys, NULL, &mm), -EINVAL);
-	SAME(mm, NULL);
+	CHECK(!mm);
 	/* No configuration: the defaults. */
 	SAME(mm_new(NULL, phys, NULL, &mm), 0);
 	SAME(mm_mmap(mm, 0, PG, RW, ANON, NULL, 0), 0x7ffff7ffe000ull);

@@ -22,7 +22,7 @@
 		}                                                                            \
 	} while (0)
 
-/* Equality of numbers or pointers, both shown when they differ. */
+/* Equality of numbers, both shown when they differ. */
 #define SAME(a, b)                                                                            \
 	do {                                                                                  \
 		unsigned long long a_ = (unsigned long long)(a), b_ = (unsigned long long)(b); \
