@@ -6,6 +6,9 @@ use crate::arena::{Arena, Bytes};
 use crate::entry::PAGE_SIZE;
 use crate::error::Error;
 
+/// From this length on, the host is asked for huge pages: below, clearing them takes longer than they save.
+const HUGE: usize = 256 << 20;
+
 /// One anonymous, private mapping.
 #[derive(Debug)]
 pub struct HostMemory {
@@ -54,10 +57,12 @@ impl Arena<HostMemory> {
         if start == libc::MAP_FAILED {
             return Err(Error::NoMemory);
         }
-        // Tables and frames lie close together, so that huge pages of the host's cost little, and its processors remember more. A host that has none
-        // does without.
-        // SAFETY: the mapping made above.
-        unsafe { libc::madvise(start, len, libc::MADV_HUGEPAGE) };
+        if len >= HUGE {
+            // Tables and frames lie close together each, so that huge pages of the host's waste little, and its processors remember more. A host that
+            // has none does without.
+            // SAFETY: the mapping made above.
+            unsafe { libc::madvise(start, len, libc::MADV_HUGEPAGE) };
+        }
         let start = NonNull::new(start.cast()).ok_or(Error::NoMemory)?;
         Self::over(HostMemory { start, len })
     }
