@@ -35,6 +35,24 @@ pub(super) unsafe fn clear_page(at: NonNull<u8>) {
     unsafe { at.write_bytes(0, PAGE) };
 }
 
+/// Fills 2 MiB with zeroes.
+///
+/// # Safety
+/// `at` is valid for so many bytes, and nobody else uses it.
+pub(super) unsafe fn clear_huge(at: NonNull<u8>) {
+    // SAFETY: the caller's promise.
+    unsafe { at.write_bytes(0, crate::flags::PMD_SIZE as usize) };
+}
+
+/// Copies a whole frame that nobody writes to.
+///
+/// # Safety
+/// Both are valid for 4,096 bytes; nobody else uses `to`, and nobody changes `from`.
+pub(super) unsafe fn copy_still_page(from: NonNull<u8>, to: NonNull<u8>) {
+    // SAFETY: the caller's promise; two frames do not overlap.
+    unsafe { from.copy_to_nonoverlapping(to, PAGE) };
+}
+
 /// Copies bytes out of a frame.
 ///
 /// # Safety

@@ -63,9 +63,14 @@ impl<P: Platform> Process<P> {
                 status |= bit;
             }
         };
-        add(page.attrs.contains(Attrs::SPECIAL), PageStatus::ZERO);
+        let (zero, huge) = (
+            page.attrs.contains(Attrs::SPECIAL),
+            page.size != PageSize::Small,
+        );
+        add(zero, PageStatus::ZERO);
         add(
-            page.frame.is_some_and(|frame| frame.kind == Kind::File),
+            // Linux says so of the huge page of zeroes, and not of the small one.
+            zero && huge || page.frame.is_some_and(|frame| frame.kind == Kind::File),
             PageStatus::FILE,
         );
         add(page.exclusive(), PageStatus::EXCLUSIVE);
@@ -73,7 +78,7 @@ impl<P: Platform> Process<P> {
             page.attrs.contains(Attrs::SOFT_DIRTY),
             PageStatus::SOFT_DIRTY,
         );
-        add(page.size != PageSize::Small, PageStatus::HUGE);
+        add(huge, PageStatus::HUGE);
         status
     }
 

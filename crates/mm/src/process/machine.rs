@@ -2,13 +2,18 @@
 
 use alloc::vec::Vec;
 use core::fmt;
+#[cfg(target_has_atomic = "64")]
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::{AtomicU32, Ordering};
+#[cfg(not(target_has_atomic = "64"))]
+use portable_atomic::AtomicU64;
 
 use lock_api::Mutex;
-use samara_paging::{Asid, Memory, Physical};
+use samara_paging::{Asid, Kind, Memory, Physical};
 
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
+use crate::process::bytes;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::space::vma::new_object;
@@ -27,7 +32,21 @@ struct Inner<P: Platform> {
     /// Every process, by its number, upwards.
     processes: Mutex<P::Mutex, Vec<Counted<Mm<P>>>>,
     next: AtomicU32,
+    /// 2 MiB of zeroes for whoever reads memory that asks for huge pages, once somebody has; 0: nobody yet.
+    huge_zero: AtomicU64,
 }
+
+impl<P: Platform> Drop for Inner<P> {
+    fn drop(&mut self) {
+        let block = *self.huge_zero.get_mut();
+        if block != 0 {
+            self.physical.put_block(block, HUGE_ORDER);
+        }
+    }
+}
+
+/// Of a huge page, as allocators count.
+pub(super) const HUGE_ORDER: u32 = 9;
 
 /// How many frames are used for what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,6 +74,7 @@ impl<P: Platform> Machine<P> {
             tlb,
             processes: Mutex::new(Vec::new()),
             next: AtomicU32::new(1),
+            huge_zero: AtomicU64::new(0),
         };
         Ok(Machine {
             inner: Counted::try_new(inner)?,
@@ -82,9 +102,37 @@ impl<P: Platform> Machine<P> {
         MachineStats {
             tables: physical.table_frames() as u64,
             anon: census.anon,
-            // Without the page of zeroes.
-            file: census.file.saturating_sub(1),
+            // Without the pages of zeroes.
+            file: census
+                .file
+                .saturating_sub(1 + self.huge_zero().map_or(0, |_| 1 << HUGE_ORDER)),
             shared_tables: physical.shared_tables() as u64,
+        }
+    }
+
+    /// The huge page of zeroes, if it is there.
+    fn huge_zero(&self) -> Option<u64> {
+        // Acquire: whoever put it there had cleared it.
+        Some(self.inner.huge_zero.load(Ordering::Acquire)).filter(|&block| block != 0)
+    }
+
+    /// A huge page of zeroes that all have in common; none if there is no such block. It stays as long as the machine does.
+    pub(super) fn make_huge_zero(&self) -> Option<u64> {
+        if let Some(block) = self.huge_zero() {
+            return Some(block);
+        }
+        let physical = self.physical();
+        let block = physical.alloc_block(HUGE_ORDER, Kind::File).ok()?;
+        // SAFETY: a new block.
+        unsafe { bytes::clear_huge(physical.to_virt(block)) };
+        let shared = &self.inner.huge_zero;
+        // Release: the zeroes come before the number. Acquire: as above.
+        match shared.compare_exchange(0, block, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => Some(block),
+            Err(first) => {
+                physical.put_block(block, HUGE_ORDER);
+                Some(first)
+            }
         }
     }
 

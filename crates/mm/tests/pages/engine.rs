@@ -10,7 +10,7 @@ use samara_mm::{
 };
 use samara_paging::{Arena, Grace, HeapBytes, Physical, format::X86_64};
 
-use crate::op::{BASE, FILE_PAGES, Op, PAGE, PAGES, SLOTS, Step};
+use crate::op::{FILE_PAGES, Op, PAGE, SLOTS, Step, base, pages};
 use crate::real::{Answer, Pages, Real, in_arena};
 
 pub(crate) const MODES: [ForkMode; 2] = [ForkMode::Copy, ForkMode::Share];
@@ -94,10 +94,10 @@ fn new_process(machine: &Machine<Hosted>) -> Process<Hosted> {
 
 impl Engine {
     fn start(mode: ForkMode) -> Engine {
-        const FRAMES: usize = 2048;
+        const FRAMES: usize = 1 << 13;
         let arena = Arena::on_heap(FRAMES).unwrap();
-        let base = Arena::<HeapBytes>::BASE;
-        let physical = Physical::new(arena, Grace::new(), base, FRAMES as u64).unwrap();
+        let start = Arena::<HeapBytes>::BASE;
+        let physical = Physical::new(arena, Grace::new(), start, FRAMES as u64).unwrap();
         let machine = Machine::new(physical, ()).unwrap();
         let disk = |memory| {
             let bytes = (0..FILE_PAGES * PAGE).map(|i| (i / PAGE + 1) as u8);
@@ -132,7 +132,7 @@ impl Engine {
         // All of the file on disk is in memory, as it has just been written.
         let reader = new_process(&machine);
         let call = Call::Mmap {
-            addr: BASE,
+            addr: base(),
             len: FILE_PAGES * PAGE,
             prot: 1,
             flags: 0x8011,
@@ -268,7 +268,9 @@ impl Engine {
         let process = self.process(who);
         let told =
             PageStatus::PRESENT | PageStatus::FILE | PageStatus::EXCLUSIVE | PageStatus::ZERO;
-        std::array::from_fn(|i| (process.page(BASE + i as u64 * PAGE) & told).bits() as u8)
+        (0..pages())
+            .map(|i| (process.page(base() + i * PAGE) & told).bits() as u8)
+            .collect()
     }
 
     fn maps(&self, who: usize) -> Vec<String> {
@@ -305,10 +307,10 @@ pub(crate) fn compare(history: &[Step], mode: ForkMode) -> Result<(), (usize, St
     let mut real = Real::start();
     let mut engine = Engine::start(mode);
     let reads = (0..SLOTS).flat_map(|who| {
-        (0..PAGES).map(move |page| Step {
+        (0..pages()).map(move |page| Step {
             who,
             op: Op::Read {
-                addr: BASE + page * PAGE + page * 50,
+                addr: base() + page * PAGE + page * 50 % PAGE,
             },
         })
     });
@@ -337,6 +339,10 @@ pub(crate) fn compare(history: &[Step], mode: ForkMode) -> Result<(), (usize, St
         if expected != found {
             return differs(format!("kernel {expected:x?}, engine {found:x?}"));
         }
+        // In the larger arena, what is read at the end is looked at alone.
+        if number >= history.len() && pages() > 64 {
+            continue;
+        }
         for other in (0..SLOTS).filter(|&other| real.lives(other)) {
             let (expected, found) = (real.maps(other), engine.maps(other));
             if expected != found {
@@ -352,7 +358,7 @@ pub(crate) fn compare(history: &[Step], mode: ForkMode) -> Result<(), (usize, St
                 let lenient = mode == ForkMode::Share && found & 2 != 0
                     || disk && file && private == [false, false];
                 if expected != found && !lenient {
-                    let addr = BASE + i as u64 * PAGE;
+                    let addr = base() + i as u64 * PAGE;
                     return differs(format!(
                         "page {addr:#x} of {other}: kernel {expected:#x}, engine {found:#x}"
                     ));

@@ -48,6 +48,7 @@ fn main() {
             continue;
         }
         let began = std::time::Instant::now();
+        op::set_large(mix.unit > 1);
         for seed in first..first + steps.div_ceil(LENGTH as u64) {
             for mode in engine::MODES {
                 let history = op::history(seed, &mix, LENGTH);

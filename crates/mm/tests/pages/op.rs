@@ -1,9 +1,32 @@
 //! One step of a history, and random histories.
 
-/// Where histories happen: half of it below a boundary of last-level tables, half above.
-pub(crate) const BASE: u64 = 0x10_0020_0000 - PAGES / 2 * PAGE;
-pub(crate) const PAGES: u64 = 64;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 pub(crate) const PAGE: u64 = 4096;
+/// Pages of a last-level table.
+const TABLE: u64 = 512;
+/// Bits that `mincore` is asked for.
+pub(crate) const BITS: u64 = 64;
+
+/// Whether histories happen in four tables instead of 64 pages.
+static LARGE: AtomicBool = AtomicBool::new(false);
+
+pub(crate) fn set_large(large: bool) {
+    LARGE.store(large, Relaxed);
+}
+
+/// Where histories happen: the smaller arena lies half below a boundary of last-level tables, half above.
+pub(crate) fn base() -> u64 {
+    if LARGE.load(Relaxed) {
+        0x10_0000_0000
+    } else {
+        0x10_0020_0000 - pages() / 2 * PAGE
+    }
+}
+
+pub(crate) fn pages() -> u64 {
+    if LARGE.load(Relaxed) { 4 * TABLE } else { 64 }
+}
 /// Processes at one time.
 pub(crate) const SLOTS: usize = 3;
 /// Pages of a file at first.
@@ -62,6 +85,8 @@ pub(crate) struct Mix {
     pub(crate) shared: u64,
     pub(crate) forks: bool,
     pub(crate) advice: &'static [i32],
+    /// Pages that calls are rounded to, most times.
+    pub(crate) unit: u64,
 }
 
 pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
@@ -72,6 +97,7 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
         shared,
         forks,
         advice,
+        unit: 1,
     };
     vec![
         ("alone", mix(&[0], 0, false, ANON)),
@@ -80,6 +106,13 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
         ("memfd", mix(&[0, 1, 1, 1], 4, true, FILE)),
         ("disk", mix(&[0, 2, 2, 2], 4, true, FILE)),
         ("all", mix(&[0, 1, 2], 3, true, FILE)),
+        (
+            "huge",
+            Mix {
+                unit: TABLE,
+                ..mix(&[0], 0, true, &[14, 14, 14, 15])
+            },
+        ),
     ]
 }
 
@@ -98,15 +131,22 @@ fn step(random: &mut Random, mix: &Mix) -> Step {
     } else {
         0
     };
-    let page = random.below(PAGES);
-    let most = (PAGES - page).min(16);
-    let addr = BASE + page * PAGE;
-    let len = (1 + random.below(most)) * PAGE;
+    let kind = random.below(if mix.forks { 64 } else { 60 });
+    // What changes no mapping may cut pages of 2 MiB. What does, takes whole tables there: of one that it empties in part Linux remembers
+    // that there was one, and maps small pages in it ever after.
+    let unit = match kind {
+        0..13 | 18..22 => mix.unit,
+        _ => mix.unit.div_ceil(4),
+    };
+    let page = random.below(pages() / unit) * unit;
+    let most = (pages() - page).min(16 * unit) / unit;
+    let addr = base() + page * PAGE;
+    let len = (1 + random.below(most)) * unit * PAGE;
     let prot = random.pick(&[0, 1, 2, 3, 3, 3, 3, 4, 5]);
     let offset = random.below(FILE_PAGES + 4) * PAGE;
     let flags = if random.below(8) < mix.shared { 1 } else { 2 };
     let file = random.pick(mix.files);
-    let op = match random.below(if mix.forks { 64 } else { 60 }) {
+    let op = match kind {
         0..10 => Op::Mmap {
             addr,
             len,
@@ -126,18 +166,18 @@ fn step(random: &mut Random, mix: &Mix) -> Step {
         10..13 => Op::Munmap { addr, len },
         13..18 => Op::Mprotect { addr, len, prot },
         18..22 => {
-            let to = random.below(PAGES - len / PAGE + 1);
+            let to = random.below((pages() - len / PAGE) / unit + 1) * unit;
             let new_len = if random.below(2) == 0 {
                 len
             } else {
-                (1 + random.below(PAGES - to)).min(16) * PAGE
+                (1 + random.below((pages() - to) / unit)).min(16) * unit * PAGE
             };
             Op::Mremap {
                 old: addr,
                 old_len: if random.below(12) == 0 { 0 } else { len },
                 new_len,
                 flags: random.pick(&[0, 3, 3, 3, 7]),
-                new: BASE + to * PAGE,
+                new: base() + to * PAGE,
             }
         }
         22..27 => Op::Madvise {
@@ -156,12 +196,15 @@ fn step(random: &mut Random, mix: &Mix) -> Step {
             len,
             flags: random.pick(&[1, 2, 4, 4, 6]),
         },
-        30..32 => Op::Mincore { addr, len },
+        30..32 => Op::Mincore {
+            addr,
+            len: len.min(BITS * PAGE),
+        },
         32..43 => Op::Read {
-            addr: addr + random.below(PAGE),
+            addr: addr + random.below(unit * PAGE),
         },
         43..56 => Op::Write {
-            addr: addr + random.below(PAGE),
+            addr: addr + random.below(unit * PAGE),
             value: 1 + random.below(255) as u8,
         },
         56 => Op::Exec { addr },

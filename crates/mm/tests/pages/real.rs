@@ -5,10 +5,11 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
+use std::ops::Range;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 
-use crate::op::{BASE, FILE_PAGES, Op, PAGE, PAGES, SLOTS};
+use crate::op::{BITS, FILE_PAGES, Op, PAGE, SLOTS, base, pages};
 
 /// What an operation came to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,7 +25,7 @@ pub(crate) struct Answer {
 }
 
 /// A page as `/proc/PID/pagemap` tells it: present 1, file 2, exclusive 4, zero 16.
-pub(crate) type Pages = [u8; PAGES as usize];
+pub(crate) type Pages = Vec<u8>;
 
 struct Pipe {
     read: File,
@@ -49,7 +50,7 @@ pub(crate) struct Real {
     up: Vec<Pipe>,
     pub(crate) files: [Option<File>; 3],
     pids: [Option<i32>; SLOTS],
-    zero: u64,
+    zeroes: [Range<u64>; 2],
 }
 
 static mut SIGNAL: (i32, i32) = (0, 0);
@@ -61,7 +62,7 @@ extern "C" fn on_fault(signal: i32, info: *mut libc::siginfo_t, context: *mut li
         let context = &mut *context.cast::<libc::ucontext_t>();
         let regs = &mut context.uc_mcontext.gregs;
         let ip = regs[libc::REG_RIP as usize] as u64;
-        if (BASE..BASE + PAGES * PAGE).contains(&ip) {
+        if in_range(ip) {
             let stack = regs[libc::REG_RSP as usize];
             regs[libc::REG_RIP as usize] = *(stack as *const i64);
             regs[libc::REG_RSP as usize] = stack + 8;
@@ -149,7 +150,7 @@ impl Real {
             up: (0..SLOTS).map(|_| pipe()).collect(),
             files: [None, Some(memfd), Some(disk)],
             pids: [None; SLOTS],
-            zero: zero_page(),
+            zeroes: zero_pages(),
         };
         // SAFETY: one thread; the child runs `work` only.
         let pid = unsafe { libc::fork() };
@@ -226,13 +227,16 @@ impl Real {
     /// What pagemap says of the arena.
     pub(crate) fn pages(&self, who: usize) -> Pages {
         let map = File::open(format!("/proc/{}/pagemap", self.pids[who].unwrap())).unwrap();
-        let mut bytes = [0; PAGES as usize * 8];
-        map.read_exact_at(&mut bytes, BASE / PAGE * 8).unwrap();
-        let mut pages = [0; PAGES as usize];
+        let mut bytes = vec![0; pages() as usize * 8];
+        map.read_exact_at(&mut bytes, base() / PAGE * 8).unwrap();
+        let mut pages = vec![0; pages() as usize];
         for (page, word) in pages.iter_mut().zip(bytes.chunks_exact(8)) {
             let word = u64::from_ne_bytes(word.try_into().unwrap());
             let bit = |n: u32| (word >> n & 1) as u8;
-            let zero = word & ((1 << 55) - 1) == self.zero;
+            let zero = self
+                .zeroes
+                .iter()
+                .any(|zero| zero.contains(&(word & ((1 << 55) - 1))));
             *page = bit(63) | bit(61) << 1 | bit(56) << 2 | u8::from(bit(63) == 1 && zero) << 4;
             if bit(62) != 0 {
                 // A guard marker, or swapped out.
@@ -295,7 +299,7 @@ impl Real {
                     Op::Munlock { addr, len } => call(libc::SYS_munlock, &[addr, len]),
                     Op::Msync { addr, len, flags } => call(libc::SYS_msync, &[addr, len, flags]),
                     Op::Mincore { addr, len } => {
-                        let mut vec = [0u8; PAGES as usize];
+                        let mut vec = [0u8; BITS as usize];
                         let result = call(libc::SYS_mincore, &[addr, len, vec.as_mut_ptr() as u64]);
                         for (i, byte) in vec.iter().enumerate() {
                             answer.bits |= u64::from(byte & 1) << i;
@@ -342,28 +346,43 @@ pub(crate) fn in_arena(line: &str) -> Option<String> {
     let mut words = line.split_whitespace();
     let (range, perms, offset) = (words.next()?, words.next()?, words.next()?);
     let start = u64::from_str_radix(range.split('-').next()?, 16).ok()?;
-    (BASE..BASE + PAGES * PAGE)
-        .contains(&start)
-        .then(|| format!("{range} {perms} {offset}"))
+    in_range(start).then(|| format!("{range} {perms} {offset}"))
 }
 
-/// The number of the frame of zeroes.
-fn zero_page() -> u64 {
-    // SAFETY: a new mapping, read once.
-    let addr = unsafe {
-        let page = libc::mmap(
+fn in_range(addr: u64) -> bool {
+    (base()..base() + pages() * PAGE).contains(&addr)
+}
+
+/// The numbers of the frames of zeroes: the small one's, and the huge one's.
+fn zero_pages() -> [Range<u64>; 2] {
+    const HUGE: u64 = 2 << 20;
+    // SAFETY: a new mapping, read in two places.
+    let (small, huge) = unsafe {
+        let memory = libc::mmap(
             std::ptr::null_mut(),
-            PAGE as usize,
+            3 * HUGE as usize,
             libc::PROT_READ,
             libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
             -1,
             0,
+        ) as u64;
+        let huge = memory.next_multiple_of(HUGE);
+        libc::madvise(
+            huge as *mut libc::c_void,
+            HUGE as usize,
+            libc::MADV_HUGEPAGE,
         );
-        page.cast::<u8>().read_volatile();
-        page as u64
+        (huge as *const u8).read_volatile();
+        let small = huge + HUGE;
+        (small as *const u8).read_volatile();
+        (small, huge)
     };
     let map = File::open("/proc/self/pagemap").unwrap();
-    let mut word = [0; 8];
-    map.read_exact_at(&mut word, addr / PAGE * 8).unwrap();
-    u64::from_ne_bytes(word) & ((1 << 55) - 1)
+    let frame = |addr: u64| {
+        let mut word = [0; 8];
+        map.read_exact_at(&mut word, addr / PAGE * 8).unwrap();
+        u64::from_ne_bytes(word) & ((1 << 55) - 1)
+    };
+    let (small, huge) = (frame(small), frame(huge));
+    [small..small + 1, huge..huge + HUGE / PAGE]
 }

@@ -5,13 +5,11 @@ use samara_paging::{Attrs, Entry, Error, Kind, PageSize, Source};
 use super::{Step, readable, written};
 use crate::flags::{PMD_SIZE, VmFlags};
 use crate::process::bytes;
+use crate::process::machine::HUGE_ORDER;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
 use crate::space::vma::{Area, Vma};
-
-/// Of a huge page, as the allocator counts.
-const HUGE_ORDER: u32 = 9;
 
 impl<P: Platform> Mm<P> {
     /// Nothing is mapped at `page` of an anonymous area.
@@ -23,13 +21,22 @@ impl<P: Platform> Mm<P> {
     ) -> Result<Step, Fault> {
         let vma = area.vma;
         if !write {
+            if let Some(start) = huge_place(area, page)
+                && let Some(zero) = self.machine.make_huge_zero()
+                && self.map_huge(start, Source::Special(zero), readable(vma.flags))
+            {
+                return Ok(Step::Done);
+            }
             let zero = Source::Special(self.machine.physical().zero_page());
             return self.map(page, zero, readable(vma.flags));
         }
         if let Some(start) = huge_place(area, page)
-            && self.map_huge(vma, start)
+            && let Some(block) = self.new_huge()
         {
-            return Ok(Step::Done);
+            if self.map_huge(start, Source::Owned(block), written(vma.flags)) {
+                return Ok(Step::Done);
+            }
+            self.machine.physical().put_block(block, HUGE_ORDER);
         }
         let frame = self.new_frame()?;
         // SAFETY: a new frame.
@@ -61,24 +68,46 @@ impl<P: Platform> Mm<P> {
         Ok(step)
     }
 
-    /// Maps a huge page at `start`; false: there is something already, or no such block of memory.
-    fn map_huge(&self, vma: &Vma, start: u64) -> bool {
+    /// A huge page of zeroes, if there is such a block of memory.
+    fn new_huge(&self) -> Option<u64> {
         let physical = self.machine.physical();
-        let Ok(block) = physical.alloc_block(HUGE_ORDER, Kind::Anon) else {
-            return false;
-        };
-        for i in 0..1 << HUGE_ORDER {
-            // SAFETY: frames of a new block.
-            unsafe { bytes::clear_page(physical.to_virt(block + i * crate::flags::PAGE_SIZE)) };
-        }
-        let (source, attrs) = (Source::Owned(block), written(vma.flags));
-        let tlb = self.machine.tlb();
+        let block = physical.alloc_block(HUGE_ORDER, Kind::Anon).ok()?;
+        // SAFETY: a new block.
+        unsafe { bytes::clear_huge(physical.to_virt(block)) };
+        Some(block)
+    }
+
+    /// Maps a huge page at `start`; false: something is there already, or there is no memory for tables.
+    fn map_huge(&self, start: u64, source: Source, attrs: Attrs) -> bool {
         self.set_divisible();
-        let mapped = self.tables.map(start, PageSize::Large, source, attrs, tlb);
-        if mapped.is_err() {
-            physical.put_block(block, HUGE_ORDER);
+        let tlb = self.machine.tlb();
+        self.tables
+            .map(start, PageSize::Large, source, attrs, tlb)
+            .is_ok()
+    }
+
+    /// A write to the huge page of zeroes: a huge page takes its place, or else it is divided.
+    fn write_huge_zero(&self, vma: &Vma, page: u64) -> Result<Step, Fault> {
+        let start = page & !(PMD_SIZE - 1);
+        let tlb = self.machine.tlb();
+        let Some(block) = self.new_huge() else {
+            return self.divide(page);
+        };
+        self.tables.unmap(start..start + PMD_SIZE, tlb)?;
+        // Another thread may find nothing in between, and fault.
+        if self.map_huge(start, Source::Owned(block), written(vma.flags)) {
+            return Ok(Step::Done);
         }
-        mapped.is_ok()
+        self.machine.physical().put_block(block, HUGE_ORDER);
+        Ok(Step::Again)
+    }
+
+    /// Divides a huge page.
+    fn divide(&self, page: u64) -> Result<Step, Fault> {
+        match self.tables.split(page, PageSize::Small, self.machine.tlb()) {
+            Ok(()) | Err(Error::NotMapped) => Ok(Step::Again),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// A write to a page of a private area that is mapped without permission to write.
@@ -97,10 +126,11 @@ impl<P: Platform> Mm<P> {
             }
         }
         if size != PageSize::Small {
-            match self.tables.split(page, PageSize::Small, tlb) {
-                Ok(()) | Err(Error::NotMapped) => return Ok(Step::Again),
-                Err(error) => return Err(error.into()),
-            }
+            return if zero {
+                self.write_huge_zero(vma, page)
+            } else {
+                self.divide(page)
+            };
         }
         let physical = self.machine.physical();
         let frame = self.new_frame()?;
@@ -112,8 +142,15 @@ impl<P: Platform> Mm<P> {
             let Ok(old) = self.tables.pin(page, Attrs::empty()) else {
                 return Ok(Step::Again);
             };
-            // SAFETY: a new frame; the old one is held, and its bytes are programs', changed by atomic stores.
-            unsafe { bytes::copy_page(physical.to_virt(old.phys()), to) };
+            let from = physical.to_virt(old.phys());
+            let info = physical.frames().info(old.phys());
+            if info.is_some_and(|info| info.kind == Kind::Anon) {
+                // SAFETY: a new frame; the old one is held, and private memory that several have is written by none.
+                unsafe { bytes::copy_still_page(from, to) };
+            } else {
+                // SAFETY: as above, but for a file's page, which programs change by atomic stores.
+                unsafe { bytes::copy_page(from, to) };
+            }
             let same = old.phys() == phys;
             old.put(physical);
             if !same {
