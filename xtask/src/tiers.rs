@@ -283,7 +283,16 @@ fn miri(shell: &Shell) -> Result<()> {
     // Tests that run C programs, or ask the kernel, are beyond Miri.
     let parts: [&[&str]; 5] = [
         &["-p", "samara-memblock", "--tests"],
-        &["-p", "samara-paging", "--tests"],
+        &[
+            "-p",
+            "samara-paging",
+            "--test",
+            "exhaustive",
+            "--test",
+            "faults",
+            "--test",
+            "stress",
+        ],
         &["-p", "maple-tree", "--features", "rcu", "--tests"],
         &[
             "-p",

@@ -88,12 +88,16 @@ fn histories<F: Format>(length: u32) {
 
 #[test]
 fn two_steps_in_every_format() {
-    let length = if cfg!(miri) { 1 } else { 2 };
-    histories::<X86_64>(length);
-    histories::<X86_64La57>(length);
-    histories::<Aarch64>(length);
-    histories::<Sv39>(length);
-    histories::<Sv48>(length);
+    if cfg!(miri) {
+        histories::<X86_64>(1);
+        histories::<Sv39>(1);
+        return;
+    }
+    histories::<X86_64>(2);
+    histories::<X86_64La57>(2);
+    histories::<Aarch64>(2);
+    histories::<Sv39>(2);
+    histories::<Sv48>(2);
 }
 
 /// 64,000 histories of each: `cargo test --release -p samara-paging --test exhaustive -- --ignored three`.

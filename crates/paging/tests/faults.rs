@@ -62,8 +62,8 @@ macro_rules! every_format {
             #[test]
             fn $name() {
                 in_format::$name::<X86_64>();
-                in_format::$name::<Sv39>();
                 if !cfg!(miri) {
+                    in_format::$name::<Sv39>();
                     in_format::$name::<X86_64La57>();
                     in_format::$name::<Aarch64>();
                     in_format::$name::<Sv48>();
@@ -464,7 +464,12 @@ mod in_format {
             .map(|i| Source::Owned(block + i * PAGE_SIZE))
             .collect();
         sources.extend((0..500).map(|_| Source::Owned(memory.alloc_page(Kind::Anon).unwrap())));
-        for step in [1, 1011, 5, 255] {
+        let steps: &[usize] = if cfg!(miri) {
+            &[1, 255]
+        } else {
+            &[1, 1011, 5, 255]
+        };
+        for &step in steps {
             let order: Vec<_> = (0..1012).map(|i| sources[i * step % 1012]).collect();
             // The mapping takes a reference each time; one is kept.
             for source in &order {
