@@ -12,7 +12,7 @@ mod programs;
 use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
 
-use programs::{C, build, library, passes, run};
+use programs::{C, build, example, library, passes, run};
 use samara::mm::*;
 
 macro_rules! c_tests {
@@ -33,6 +33,11 @@ c_tests!(
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn diff() {
     passes("mm_diff");
+}
+
+#[test]
+fn example_emulator() {
+    example("mm_emulator");
 }
 
 /// What the library has for the lines that `mm_abi.c` prints.

@@ -86,7 +86,6 @@ pub(crate) fn passes(source: &str) {
     assert!(text.ends_with("ok\n"), "{source}: {text}");
 }
 
-#[allow(dead_code, reason = "not every test has examples")]
 /// Builds an example and compares what it writes with the file beside it.
 pub(crate) fn example(name: &str) {
     let link = library("libsamara", "a");
