@@ -41,7 +41,7 @@ pub use face::cursor::{Cursor, GapError, Status, Writing};
 pub use face::iter::{Clip, Clipped, Holes, Iter, IterMut, Ranges, Values};
 pub use face::map::{CursorMut, Entry, ExtractIf, IntoIter, MapleTree, OccupiedEntry, VacantEntry};
 pub use face::snap::{CowMapleTree, SharedAlloc, Sharing};
-pub use face::sync::{Reader, SharedCursorMut, SyncIter, SyncMapleTree, Writer};
+pub use face::sync::{Look, Piece, Reader, Seat, SharedCursorMut, SyncIter, SyncMapleTree, Writer};
 #[cfg(not(samara_loom))]
 #[doc(hidden)]
 pub use face::words as raw;

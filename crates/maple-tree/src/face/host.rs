@@ -11,6 +11,7 @@ use crate::node::tree::RawTree;
 use crate::write::one_leaf::Quick;
 use crate::write::one_slot::SlotAt;
 use crate::write::plan::Plan;
+use crate::write::seat::Seat;
 
 /// A tree of values that its holder alone may write.
 pub(crate) trait Host<K: Key, V: Value, S: Shape> {
@@ -46,11 +47,41 @@ pub(crate) trait Host<K: Key, V: Value, S: Shape> {
         self.carry_out_quick(quick, |_, _, _| {})
     }
 
-    /// Makes the entry that a slot is a hole, if that takes no copy of a node; tells whether it has. The entry's word goes to `taken`, as for
-    /// [`carry_out`](Host::carry_out).
+    /// Makes the entry that a slot is a hole, if that takes no copy of a node, and, if it is to be `alone`, changes no other leaf; tells whether it has. The
+    /// entry's word goes to `taken`, as for [`carry_out`](Host::carry_out).
     #[inline(always)]
-    fn vacate(&mut self, at: SlotAt<K, S>, taken: impl FnMut(K, K, Word)) -> bool {
-        let _ = (at, taken);
+    fn vacate(&mut self, at: SlotAt<K, S>, alone: bool, taken: impl FnMut(K, K, Word)) -> bool {
+        let _ = (at, alone, taken);
+        false
+    }
+
+    /// Makes a range that starts in a slot, or in the one before in the same leaf, hold a word (NULL erases), if that takes no node, no copy of one, and no other leaf; tells whether it has.
+    /// The part above of an entry that goes on at both ends gets `twin`, which is NULL otherwise. The words of the
+    /// entries that are removed go to `taken`, as for [`carry_out`](Host::carry_out), but for `kept`.
+    #[inline(always)]
+    fn store_here(
+        &mut self,
+        seat: &Seat<K, S>,
+        range: (K, K),
+        (word, twin): (Word, Word),
+        kept: Word,
+        taken: impl FnMut(K, K, Word),
+    ) -> bool {
+        let _ = (seat, range, word, twin, kept, taken);
+        false
+    }
+
+    /// As [`store_here`](Host::store_here), of a range that goes on in the next leaf; nothing is within an entry then.
+    #[inline(always)]
+    fn store_spanning(
+        &mut self,
+        seat: &Seat<K, S>,
+        range: (K, K),
+        word: Word,
+        kept: Word,
+        taken: impl FnMut(K, K, Word),
+    ) -> bool {
+        let _ = (seat, range, word, kept, taken);
         false
     }
 

@@ -17,6 +17,7 @@ use crate::node::{NULL, Word};
 use crate::read::gap::Want;
 use crate::read::walk::Found;
 use crate::write::one_slot::SlotAt;
+use crate::write::seat::Seat;
 
 /// The value that a word stands for, back from a write that was not made.
 ///
@@ -230,7 +231,7 @@ fn store_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     at: SlotAt<K, S>,
     range: (K, K),
     raw: NonNull<()>,
-    taken: impl FnMut(K, K, Word),
+    mut taken: impl FnMut(K, K, Word),
 ) -> Result<(), StoreError<V>> {
     if at.found.word.is_null() && range.1 <= at.found.last {
         if host.fill_hole(at, range, raw) {
@@ -242,6 +243,11 @@ fn store_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
                 // SAFETY: the caller has just made the word; a write that fails stores nothing.
                 .map_err(|AllocError| StoreError::Alloc(unsafe { back(raw) }));
         }
+    }
+    if !at.is_within(range.0, range.1)
+        && in_place(host, &at, range, (raw.as_ptr(), NULL), &mut taken)
+    {
+        return Ok(());
     }
     match host.tree().try_store_at(at, range, raw.as_ptr()) {
         Some(quick) => host
@@ -450,8 +456,9 @@ pub(crate) fn erase<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     let (first, last) = range.ok_or(EraseError::EmptyRange)?;
     let at = host.tree().slot_at(first);
     if let Some(at) = at
-        && at.is_entry(first, last)
-        && host.vacate(at, &mut taken)
+        && (at.is_entry(first, last) && host.vacate(at, false, &mut taken)
+            || !at.is_within(first, last)
+                && in_place(host, &at, (first, last), (NULL, NULL), &mut taken))
     {
         return Ok(());
     }
@@ -492,7 +499,7 @@ enum Refused {
 fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     host: &mut H,
     (first, last): (K, K),
-    new: N,
+    mut new: N,
     split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     mut taken: impl FnMut(K, K, Word),
 ) -> Result<(), (Refused, N)> {
@@ -507,20 +514,32 @@ fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
                 let _ = ManuallyDrop::new(new);
                 return Ok(());
             }
-        } else if word.is_null() && at.is_entry(first, last) && host.vacate(at, &mut taken) {
-            return Ok(());
+        } else {
+            // It is the tree's from the write on, also if that panics: then it has been made.
+            let given = ManuallyDrop::new(new);
+            if word.is_null() && at.is_entry(first, last) && host.vacate(at, false, &mut taken)
+                || !at.is_within(first, last)
+                    && in_place(host, &at, (first, last), (word, NULL), &mut taken)
+            {
+                return Ok(());
+            }
+            new = ManuallyDrop::into_inner(given);
         }
     }
-    let quick = at.and_then(|at| host.tree().try_store_at(at, (first, last), word));
+    let within = at.filter(|at| at.is_within(first, last));
+    let quick = match within {
+        Some(_) => None,
+        None => at.and_then(|at| host.tree().try_store_at(at, (first, last), word)),
+    };
     if let Some(quick) = quick {
-        // It is the tree's from the write on, also if that panics: then it has been made.
+        // As above.
         let new = ManuallyDrop::new(new);
         return host
             .carry_out_quick(quick, taken)
             .map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(new)));
     }
-    if let Some(at) = at
-        && let Some(quick) = host.tree().try_split_at(at, (first, last), word)
+    if let Some(at) = within
+        && at.has_room_for_two()
     {
         let range = last.wrapping_add(K::ONE)..=at.found.last;
         // SAFETY: the word is in the tree, which is not changed while the closure has the view.
@@ -529,10 +548,20 @@ fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
             return Err((Refused::Splits, new));
         };
         let twin = Held::<V>::new(twin);
-        let word = twin.raw;
+        let above = twin.raw;
         // As above.
         let both = ManuallyDrop::new((new, twin));
-        return host.carry_out_split(quick, word).map_err(|AllocError| {
+        if host.store_here(
+            &Seat::of(&at),
+            (first, last),
+            (word, above.as_ptr()),
+            NULL,
+            taken,
+        ) {
+            return Ok(());
+        }
+        let quick = host.tree().split_at(at, (first, last), word);
+        return host.carry_out_split(quick, above).map_err(|AllocError| {
             let (new, twin) = ManuallyDrop::into_inner(both);
             drop(twin);
             (Refused::Alloc, new)
@@ -574,7 +603,7 @@ pub(crate) fn remove<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
         Some(at) if at.found.word.is_null() => return Ok(None),
         // What it was is known here: coming back through memory, in larger pieces than it was stored in, it would wait for all that the
         // write has stored.
-        Some(at) if host.vacate(at, |_, _, _| {}) || remove_at(host, at)? => at.found,
+        Some(at) if host.vacate(at, false, |_, _, _| {}) || remove_at(host, at)? => at.found,
         _ => match remove_planned(host, key)? {
             Some(found) => found,
             None => return Ok(None),
@@ -654,7 +683,7 @@ pub(crate) fn grow<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     key: K,
     range: Option<(K, K)>,
-    taken: impl FnMut(K, K, Word),
+    mut taken: impl FnMut(K, K, Word),
 ) -> Result<bool, AllocError> {
     let Some((first, last)) = range else {
         return Ok(false);
@@ -668,6 +697,17 @@ pub(crate) fn grow<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     if found.word.is_null() || found.first < first || last < found.last {
         return Ok(false);
     }
+    if let Some(at) = at
+        && in_place(
+            host,
+            &at,
+            (first, last),
+            (found.word, found.word),
+            &mut taken,
+        )
+    {
+        return Ok(true);
+    }
     let quick = at.and_then(|at| host.tree().try_store_at(at, (first, last), found.word));
     if let Some(quick) = quick {
         host.carry_out_quick_keeping(quick, found.first, taken)?;
@@ -676,4 +716,86 @@ pub(crate) fn grow<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     let plan = host.tree().plan_store(first, last, found.word);
     host.carry_out_keeping(plan, found.first, taken)?;
     Ok(true)
+}
+
+/// Makes a range, which starts in a slot, hold a word (NULL erases), where nobody reads, in the leaf of the slot, or in that and the next one; tells whether
+/// that could be done. If not, nothing has changed. It is not within an entry. For `kept` see [`Host::store_here`].
+#[inline(always)]
+fn in_place<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    at: &SlotAt<K, S>,
+    range: (K, K),
+    (word, kept): (Word, Word),
+    mut taken: impl FnMut(K, K, Word),
+) -> bool {
+    if host.tree().in_rcu() {
+        return false;
+    }
+    let seat = Seat::of(at);
+    if range.1 <= seat.max {
+        host.store_here(&seat, range, (word, NULL), kept, &mut taken)
+    } else {
+        host.store_spanning(&seat, range, word, kept, &mut taken)
+    }
+}
+
+/// Makes a range, which starts in a slot, hold a word (NULL erases), in the leaf of the slot alone; tells whether that could be done. If not, nothing
+/// has changed. Of an entry that is on both sides the upper part gets the word `twin`, which is NULL otherwise.
+///
+/// # Safety
+///
+/// The tree has not changed since `seat` was found.
+#[inline(always)]
+pub(crate) unsafe fn put_here<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    seat: &Seat<K, S>,
+    (first, last): (K, K),
+    (word, twin): (Word, Word),
+) -> bool {
+    let discard = |_, _, word| H::discard(word);
+    // SAFETY: the caller's promise.
+    let at = unsafe { seat.at() };
+    let hole = at.found.word.is_null();
+    // As elsewhere: these need less than to say what is left of the slots.
+    if let Some(word) = NonNull::new(word) {
+        if hole && last <= at.found.last && host.fill_hole(at, (first, last), word) {
+            return true;
+        }
+    } else if at.is_entry(first, last) && host.vacate(at, true, discard) {
+        return true;
+    }
+    host.store_here(seat, (first, last), (word, twin), NULL, discard)
+}
+
+/// Lets the entry at `key`, which is the first or the last one of a range, grow to it, in the leaf of a slot, which is that of an index of the range,
+/// alone; tells whether that could be done. If not, nothing has changed.
+///
+/// # Safety
+///
+/// The tree has not changed since `seat` was found.
+#[inline(always)]
+pub(crate) unsafe fn grow_here<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    seat: &Seat<K, S>,
+    key: K,
+    (first, last): (K, K),
+) -> bool {
+    if key < seat.min || seat.max < key {
+        return false;
+    }
+    // SAFETY: the caller's promise.
+    let (place, mut found) = unsafe { (seat.place(), seat.found()) };
+    if key < found.first && seat.slot() > 0 {
+        found = place.slot(seat.slot() - 1);
+    }
+    if key < found.first || found.last < key {
+        found = place.at(key);
+    }
+    if found.word.is_null() || found.first < first || last < found.last {
+        return false;
+    }
+    let words = (found.word, NULL);
+    host.store_here(seat, (first, last), words, found.word, |_, _, word| {
+        H::discard(word);
+    })
 }

@@ -501,14 +501,13 @@ impl WordTree {
         entry: *mut (),
     ) -> Option<InLeaf> {
         let SlotAt { spot, slot, found } = at.0;
-        let Place { leaf, min, max } = spot.place;
+        let leaf = spot.place.leaf;
         let slot = if at.0.is_entry(first, last) {
             if entry.is_null() {
-                let at_edge = (slot == 0 && min != 0) || (slot == leaf.end() && max != usize::MAX);
                 let joins = slot > 0 && leaf.slot(slot - 1).is_null();
-                // A hole that goes on in another leaf moves the bound between the two.
+                // A hole that goes on in another leaf would move the bound between the two.
                 // SAFETY: the caller's promise.
-                if at_edge || !unsafe { self.0.vacate(at.0) } {
+                if !unsafe { self.0.vacate(at.0, true) } {
                     return None;
                 }
                 slot - usize::from(joins)

@@ -5,6 +5,7 @@ use core::ptr::NonNull;
 use crate::base::atomic::Ordering;
 use crate::base::key::Key;
 use crate::base::shape::Shape;
+use crate::node::bits;
 use crate::node::cells::Cells;
 use crate::node::{END_MASK, Kind, NULL, Node, Word};
 
@@ -157,21 +158,41 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         let to = at - usize::from(left);
         debug_assert!(from <= end);
         if from != to {
-            self.slide(from, to, end + 1 - from);
-            self.set_used(end + 1 - (from - to), end + 1);
+            self.close_up(from, to, end);
         }
         self.set_slot(to, NULL);
     }
 
-    /// Makes the first `used` slots of a leaf all that are used, of which there were `before`.
-    #[inline]
-    pub(crate) fn set_used(self, used: usize, before: usize) {
-        let pivots = self.node.capacity() - 1;
-        for i in used..before {
-            self.set_slot(i, NULL);
+    /// Moves the slots of a leaf from `from` (one of its slots, or the next) to `end`, its last, with what bounds them above, down, so that the first is
+    /// `to`.
+    #[inline(never)]
+    pub(crate) fn close_up(self, from: usize, to: usize, end: usize) {
+        if from > to {
+            self.slide(from, to, end + 1 - from);
+            self.shorten(end + 1 - (from - to), end + 1);
         }
-        for i in used - 1..before.max(used).min(pivots) {
+    }
+
+    /// Makes the first `used` slots of a leaf all that are used, of which there were `before`.
+    #[inline(never)]
+    pub(crate) fn set_used(self, used: usize, before: usize) {
+        self.shorten(used, before);
+    }
+
+    /// As [`set_used`](Self::set_used), in line.
+    #[inline(always)]
+    fn shorten(self, used: usize, before: usize) {
+        let pivots = self.node.capacity() - 1;
+        // Mostly one or two. In loops that the compiler does not take for a call of `memset`, which would take longer.
+        let mut i = used;
+        while i < before {
+            self.set_slot(i, NULL);
+            i = bits::opaque(i + 1);
+        }
+        let mut i = used - 1;
+        while i < before.max(used).min(pivots) {
             self.set_pivot(i, K::MAX);
+            i = bits::opaque(i + 1);
         }
         self.set_end(used - 1);
     }

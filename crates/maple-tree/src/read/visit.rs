@@ -21,14 +21,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         loop {
             let root = match self.root() {
                 Root::Node(root) => root,
-                Root::Empty | Root::Single(_) => {
-                    let found = self.lookup(key);
-                    return if found.word.is_null() {
-                        ControlFlow::Continue(())
-                    } else {
-                        show(found)
-                    };
-                }
+                // Not by `show` itself, which is put in line where it is called once.
+                Root::Empty | Root::Single(_) => return self.visit_single(key, &mut show),
             };
             let place = descend(root, key);
             let end = place.leaf.end();
@@ -50,6 +44,20 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 Some(next) => key = next,
                 None => return ControlFlow::Continue(()),
             }
+        }
+    }
+    /// As [`visit_up`](Self::visit_up), in a tree without nodes.
+    #[cold]
+    fn visit_single<B>(
+        &self,
+        key: K,
+        show: &mut dyn FnMut(Found<K>) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
+        let found = self.lookup(key);
+        if found.word.is_null() {
+            ControlFlow::Continue(())
+        } else {
+            show(found)
         }
     }
 }

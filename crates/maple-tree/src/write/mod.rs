@@ -13,8 +13,10 @@
 //! |---|---|---|
 //! | [`one_slot`] | nobody reads; a part of a hole becomes an entry, or an entry a hole, in a leaf that has room and keeps enough | a fifth of an insertion, half of an erasure |
 //! | … `across` | the hole to be goes on in the next leaf | a sixth of an erasure |
+//! | [`one_leaf`], `here` | nobody reads, and all that changes is in one leaf, which has room and keeps enough: in one pass over the slots, without a plan | a fifth of a system call on an address space |
 //! | [`one_leaf`] | all that changes is in one leaf, which has room: in place, or in a copy beside readers | a third of an append |
 //! | [`two_leaves`] | the leaf has no room, or too few slots left, or the hole goes on in the next: in place, or in copies of both and the node above | a seventh of a pair of writes beside readers |
+//! | … `spanning` | nobody reads, and the range goes on in the next leaf, of the same parent: what is new goes to one of the two, and the bound between them moves | a tenth of a system call on an address space |
 //! | … `above` | nobody reads, and the node above has no room for one more leaf | a sixteenth of an insertion |
 //! | [`plan`], [`apply`] | all others: several leaves, an entry that is split, a root, nodes above that join | |
 //!
@@ -49,6 +51,7 @@ pub(crate) mod level;
 pub(crate) mod one_leaf;
 pub(crate) mod one_slot;
 pub(crate) mod plan;
+pub(crate) mod seat;
 pub(crate) mod spot;
 pub(crate) mod two_leaves;
 #[cfg(feature = "tracing")]

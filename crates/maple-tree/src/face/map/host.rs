@@ -15,9 +15,11 @@ use crate::node::tree::RawTree;
 use crate::node::{LAYOUT, Word};
 use crate::read::walk::Found;
 use crate::write::Sink;
+use crate::write::apply::Removed;
 use crate::write::one_leaf::Quick;
 use crate::write::one_slot::SlotAt;
 use crate::write::plan::Plan;
+use crate::write::seat::Seat;
 
 /// Frees nodes at once, and hands entries to a closure.
 pub(super) struct Immediate<'a, A, F> {
@@ -104,12 +106,53 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V,
     }
 
     #[inline(always)]
-    fn vacate(&mut self, at: SlotAt<K, S>, mut taken: impl FnMut(K, K, Word)) -> bool {
+    fn vacate(&mut self, at: SlotAt<K, S>, alone: bool, mut taken: impl FnMut(K, K, Word)) -> bool {
         let Found { first, last, word } = at.found;
         // SAFETY: as above.
-        let done = unsafe { self.raw.vacate(at) };
+        let done = unsafe { self.raw.vacate(at, alone) };
         if done {
             taken(first, last, word);
+        }
+        done
+    }
+
+    #[inline(always)]
+    fn store_here(
+        &mut self,
+        seat: &Seat<K, S>,
+        range: (K, K),
+        (word, twin): (Word, Word),
+        kept: Word,
+        taken: impl FnMut(K, K, Word),
+    ) -> bool {
+        let mut removed = Removed::but(kept);
+        // SAFETY: as in `fill_hole`; the words are values' or NULL.
+        let done = unsafe { self.raw.store_here(seat, range, word, twin, &mut removed) };
+        if done && !removed.is_empty() {
+            removed.give(&mut Immediate {
+                alloc: &self.alloc,
+                entry: taken,
+            });
+        }
+        done
+    }
+
+    fn store_spanning(
+        &mut self,
+        seat: &Seat<K, S>,
+        range: (K, K),
+        word: Word,
+        kept: Word,
+        taken: impl FnMut(K, K, Word),
+    ) -> bool {
+        let mut removed = Removed::but(kept);
+        // SAFETY: as in `fill_hole`; the word is a value's or NULL.
+        let done = unsafe { self.raw.store_spanning(seat, range, word, &mut removed) };
+        if done {
+            removed.give(&mut Immediate {
+                alloc: &self.alloc,
+                entry: taken,
+            });
         }
         done
     }

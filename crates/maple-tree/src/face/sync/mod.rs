@@ -26,7 +26,7 @@ use crate::reclaim::Reclaim;
 use apart::Apart;
 use limbo::Limbo;
 pub use reader::{Reader, SyncIter};
-pub use writer::{SharedCursorMut, Writer};
+pub use writer::{Look, Piece, Seat, SharedCursorMut, Writer};
 
 /// A map from ranges to values that is read while it is written.
 ///

@@ -6,7 +6,7 @@ use crate::base::key::Key;
 use crate::base::shape::Shape;
 use crate::base::unwind::each;
 use crate::node::tree::RawTree;
-use crate::node::{NodeMut, Word};
+use crate::node::{NULL, NodeMut, Word};
 use crate::read::walk::Found;
 use crate::write::holes::{largest_in_leaf, tell_ancestors};
 use crate::write::{Item, Items, Sink, Span};
@@ -16,17 +16,43 @@ const MOST: usize = 32;
 
 /// The entries that a change of one leaf in place removes. They are handed over when the tree is whole again: dropping a value
 /// may panic.
-pub(in crate::write) struct Removed<K> {
+pub(crate) struct Removed<K> {
     entries: [MaybeUninit<Found<K>>; MOST],
     count: usize,
+    /// The word of one that stays.
+    kept: Word,
 }
 
 impl<K: Key> Removed<K> {
+    /// How many there is room for.
+    pub(in crate::write) const MOST: usize = MOST;
+
+    #[inline(always)]
     pub(in crate::write) fn none() -> Self {
+        Self::but(NULL)
+    }
+
+    /// None so far; an entry with the word `kept` is not to be among those that [`removes`](Self::removes) notes.
+    #[inline(always)]
+    pub(crate) fn but(kept: Word) -> Self {
         Self {
             entries: [const { MaybeUninit::uninit() }; MOST],
             count: 0,
+            kept,
         }
+    }
+
+    /// Notes an entry, unless it stays.
+    #[inline(always)]
+    pub(in crate::write) fn removes(&mut self, found: Found<K>) {
+        if found.word != self.kept {
+            self.add(found.first, found.last, found.word);
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
     }
 
     /// Notes an entry.
@@ -51,7 +77,7 @@ impl<K: Key> Removed<K> {
     }
 
     /// Hands them over; if the sink panics, the others while the panic unwinds.
-    pub(in crate::write) fn give(&self, sink: &mut impl Sink<K>) {
+    pub(crate) fn give(&self, sink: &mut impl Sink<K>) {
         let entries = &self.entries[..self.count];
         each(0..entries.len(), |i| {
             // SAFETY: the first `count` were written by `add`.

@@ -22,7 +22,7 @@ pub(crate) use bury::bury;
 #[cfg(not(samara_loom))]
 pub(crate) use dismantle::dismantle;
 pub(crate) use fill::{Counts, Fill};
-pub(super) use leaf::Removed;
+pub(crate) use leaf::Removed;
 pub(crate) use leaf::splice;
 
 impl<K: Key, S: Shape> RawTree<K, S> {

@@ -5,6 +5,7 @@
 //! must be joined with another, a root) is left to the [`plan`](super::plan) of the general case.
 
 mod apply;
+mod here;
 
 use crate::base::key::Key;
 use crate::base::shape::Shape;
@@ -77,7 +78,6 @@ impl<K: Key, S: Shape> Quick<K, S> {
         (first, last): (K, K),
         word: Word,
         tree: &RawTree<K, S>,
-        splits: bool,
     ) -> Option<Self> {
         let Spot { place, parent, at } = spot;
         let Place { leaf, min, max } = place;
@@ -109,7 +109,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let least = Geometry::<K, S>::least(Kind::Leaf);
         let enough = total >= least || total >= used || (min == K::MIN && max == K::MAX);
         let empties = total == 1 && word.is_null();
-        if within != splits || empties {
+        if within || empties {
             return None;
         }
         quick.total = total;
@@ -245,22 +245,34 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         } else {
             spot.place.leaf.search(last)
         };
-        Quick::new(spot, (slot, to), (first, last), word, self, false)
+        Quick::new(spot, (slot, to), (first, last), word, self)
     }
 
-    /// As [`try_store_at`](Self::try_store_at), of a range within an entry, which is on both sides then, if the leaf has room.
+    /// The write of `word` to a range [within](SlotAt::is_within) an entry, which is on both sides then, in a leaf that has
+    /// [room](SlotAt::has_room_for_two).
     #[inline(always)]
-    pub(crate) fn try_split_at(
+    pub(crate) fn split_at(
         &self,
         at: SlotAt<K, S>,
-        range: (K, K),
+        (first, last): (K, K),
         word: Word,
-    ) -> Option<Quick<K, S>> {
-        let SlotAt { spot, slot, found } = at;
-        if range.1 >= found.last {
-            return None;
+    ) -> Quick<K, S> {
+        debug_assert!(at.is_within(first, last) && at.has_room_for_two());
+        let SlotAt { spot, slot, .. } = at;
+        let Spot { place, parent, at } = spot;
+        Quick {
+            place,
+            parent,
+            at,
+            from: slot,
+            to: slot,
+            head: true,
+            tail: true,
+            first,
+            last,
+            word,
+            total: place.leaf.used() + 2,
+            room: Room::Here,
         }
-        Quick::new(spot, (slot, slot), range, word, self, true)
-            .filter(|quick| quick.room == Room::Here)
     }
 }

@@ -203,14 +203,15 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         true
     }
 
-    /// Makes the entry that `at` is a hole, if enough is left in the leaf and nobody reads. Tells whether that is so.
+    /// Makes the entry that `at` is a hole, if enough is left in the leaf and nobody reads. Tells whether that is so. At the ends of the leaf that may concern
+    /// the next one, too, unless it is to be this leaf `alone`.
     ///
     /// # Safety
     ///
     /// * The caller is the only writer, and the tree has not changed since `at` was found.
     /// * Unless the tree is in RCU mode, nobody reads it meanwhile.
     #[inline(always)]
-    pub(crate) unsafe fn vacate(&self, at: SlotAt<K, S>) -> bool {
+    pub(crate) unsafe fn vacate(&self, at: SlotAt<K, S>, alone: bool) -> bool {
         let SlotAt { spot, slot, found } = at;
         let Place { leaf, min, max } = spot.place;
         let end = leaf.end();
@@ -224,6 +225,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             return false;
         }
         if (slot == 0 && min != K::MIN) || (slot == end && max != K::MAX) {
+            if alone {
+                return false;
+            }
             // SAFETY: the caller's promise; not in RCU mode.
             if let Some(done) = unsafe { across::vacate(at, left, right) } {
                 return done;

@@ -279,7 +279,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     ///
     /// As for [`spread`](Self::spread).
     #[inline(always)]
-    unsafe fn set_pair(parent: Node<K, S>, at: usize, (min, max): (K, K), last: K) {
+    pub(super) unsafe fn set_pair(parent: Node<K, S>, at: usize, (min, max): (K, K), last: K) {
         // SAFETY: nobody reads (the caller's promise).
         unsafe { parent.write() }.set_pivot(at, last);
         if parent.kind() != Kind::Gap {

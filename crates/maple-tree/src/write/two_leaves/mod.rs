@@ -12,6 +12,7 @@
 mod above;
 mod beside;
 mod in_place;
+mod spanning;
 
 use crate::base::key::Key;
 use crate::base::shape::Shape;

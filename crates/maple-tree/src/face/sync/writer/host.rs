@@ -13,16 +13,18 @@ use crate::base::value::{Ref, Value};
 use crate::face::host::Host;
 use crate::face::host::{Nodes, Reserved};
 use crate::face::look_ups::view;
-use crate::face::sync::retire::Deferred;
+use crate::face::sync::retire::{Alone, Deferred};
 use crate::face::sync::writer::Writer;
 use crate::node::Word;
 use crate::node::tree::RawTree;
 use crate::read::walk::Found;
 use crate::reclaim::Reclaim;
 use crate::write::Sink;
+use crate::write::apply::Removed;
 use crate::write::one_leaf::Quick;
 use crate::write::one_slot::SlotAt;
 use crate::write::plan::Plan;
+use crate::write::seat::Seat;
 
 impl<K, V, R, A, L, S> Writer<'_, K, V, R, A, L, S>
 where
@@ -144,16 +146,55 @@ where
     }
 
     #[inline(always)]
-    fn vacate(&mut self, at: SlotAt<K, S>, taken: impl FnMut(K, K, Word)) -> bool {
+    fn vacate(&mut self, at: SlotAt<K, S>, alone: bool, taken: impl FnMut(K, K, Word)) -> bool {
         if self.raw().in_rcu() {
             return false;
         }
         // SAFETY: as in `fill_hole`.
-        let done = unsafe { self.tree.raw.vacate(at) };
+        let done = unsafe { self.tree.raw.vacate(at, alone) };
         if done {
             let Found { first, last, word } = at.found;
-            // SAFETY: this is the only writer.
-            unsafe { Deferred::new(self.tree, None, taken) }.entry(first, last, word);
+            Alone::<V, _>::new(taken).entry(first, last, word);
+        }
+        done
+    }
+
+    #[inline(always)]
+    fn store_here(
+        &mut self,
+        seat: &Seat<K, S>,
+        range: (K, K),
+        (word, twin): (Word, Word),
+        kept: Word,
+        taken: impl FnMut(K, K, Word),
+    ) -> bool {
+        if self.raw().in_rcu() {
+            return false;
+        }
+        let raw = &self.tree.raw;
+        let mut removed = Removed::but(kept);
+        // SAFETY: as in `fill_hole`; the words are values' or NULL.
+        let done = unsafe { raw.store_here(seat, range, word, twin, &mut removed) };
+        if done && !removed.is_empty() {
+            removed.give(&mut Alone::<V, _>::new(taken));
+        }
+        done
+    }
+
+    fn store_spanning(
+        &mut self,
+        seat: &Seat<K, S>,
+        range: (K, K),
+        word: Word,
+        kept: Word,
+        taken: impl FnMut(K, K, Word),
+    ) -> bool {
+        let raw = &self.tree.raw;
+        let mut removed = Removed::but(kept);
+        // SAFETY: as in `fill_hole`; the word is a value's or NULL.
+        let done = unsafe { raw.store_spanning(seat, range, word, &mut removed) };
+        if done {
+            removed.give(&mut Alone::<V, _>::new(taken));
         }
         done
     }

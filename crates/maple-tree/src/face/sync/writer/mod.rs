@@ -2,6 +2,7 @@
 
 mod change;
 mod host;
+mod seat;
 mod whole;
 
 use core::marker::PhantomData;
@@ -20,6 +21,8 @@ use crate::face::look_ups::{checks, cursors, look_ups, surveys};
 use crate::face::sync::SyncMapleTree;
 use crate::node::tree::RawTree;
 use crate::reclaim::Reclaim;
+
+pub use seat::{Look, Piece, Seat};
 
 /// A position in a [`SyncMapleTree`] that changes it under its lock.
 pub type SharedCursorMut<'h, 't, K, V, R, A, L, S> =

@@ -1,0 +1,309 @@
+//! Looks that the next write, and the next look, go on from: the way down to the leaf is gone once for all of them.
+
+use core::marker::PhantomData;
+use core::ops::RangeInclusive;
+
+use lock_api::RawMutex;
+
+use crate::alloc::NodeAlloc;
+use crate::base::key::Key;
+use crate::base::shape::{Native, Shape};
+use crate::base::value::{Ref, Value};
+use crate::face::look_ups::view;
+use crate::face::store;
+use crate::face::sync::writer::Writer;
+use crate::node::tree::{RawTree, Root};
+use crate::node::{NULL, Node};
+use crate::read::walk::{Found, Place, descend};
+use crate::reclaim::Reclaim;
+use crate::write::seat;
+
+/// Where a key is in the map of a [`Writer`]: a slot of a leaf, and the way to it. It comes from a [look](Writer::look), for the write that follows.
+///
+/// It is data, and keeps nothing. It *holds* until the map is changed. A write that went on from it ([`store_here`](Writer::store_here) and its like,
+/// if they say that they have done it) changes nothing but the leaf: then the leaf is where it was, and the seat is [near](Writer::look)
+/// all keys in it.
+pub struct Seat<K, S = Native>(seat::Seat<K, S>);
+
+impl<K: Copy, S> Clone for Seat<K, S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Copy, S> Copy for Seat<K, S> {}
+
+impl<K, S> core::fmt::Debug for Seat<K, S> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Seat").finish_non_exhaustive()
+    }
+}
+
+/// Entries and holes from a key on, upwards. Made by [`Writer::look`].
+pub struct Look<'a, K: Key, V: Value, S: Shape = Native> {
+    tree: &'a RawTree<K, S>,
+    /// Where it began.
+    seat: seat::Seat<K, S>,
+    found: Found<K>,
+    /// The leaf in which it is, and its last index.
+    leaf: Node<K, S>,
+    max: K,
+    end: usize,
+    /// The slot that comes next, and where it begins.
+    slot: usize,
+    first: K,
+    marker: PhantomData<&'a V>,
+}
+
+/// An entry, or a hole, and its range.
+pub type Piece<'a, K, V> = (RangeInclusive<K>, Option<Ref<'a, V>>);
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> Look<'a, K, V, S> {
+    /// Where the look began.
+    #[inline(always)]
+    pub fn seat(&self) -> Seat<K, S> {
+        Seat(self.seat)
+    }
+
+    /// What is at the key.
+    #[inline(always)]
+    pub fn here(&self) -> Piece<'a, K, V> {
+        Self::piece(self.found)
+    }
+
+    /// What ends right below [that](Self::here); `None` at the lowest key. O(1) mostly, else O(log n).
+    #[inline(always)]
+    pub fn before(&self) -> Option<Piece<'a, K, V>> {
+        let first = self.found.first;
+        let found = match self.seat.slot().checked_sub(1) {
+            Some(before) => {
+                // SAFETY: the writer is borrowed: nobody changes the tree.
+                let Place { leaf, min, .. } = unsafe { self.seat.place() };
+                Found {
+                    first: leaf.first(before, min),
+                    last: first.wrapping_sub(K::ONE),
+                    word: leaf.slot(before),
+                }
+            }
+            None => lookup(self.tree, first.predecessor()?),
+        };
+        Some(Self::piece(found))
+    }
+
+    #[inline(always)]
+    fn piece(found: Found<K>) -> Piece<'a, K, V> {
+        // SAFETY: words in the tree are values, and the writer, who alone removes them, is borrowed.
+        (found.first..=found.last, unsafe { view::<V>(found.word) })
+    }
+}
+
+// Without `self`, so that what is in it need not be in memory.
+#[inline(never)]
+fn lookup<K: Key, S: Shape>(tree: &RawTree<K, S>, key: K) -> Found<K> {
+    tree.lookup(key)
+}
+
+#[inline(never)]
+fn place_at<K: Key, S: Shape>(tree: &RawTree<K, S>, key: K) -> Option<Place<K, S>> {
+    match tree.root() {
+        Root::Node(root) => Some(descend(root, key)),
+        Root::Empty | Root::Single(_) => None,
+    }
+}
+
+impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for Look<'a, K, V, S> {
+    type Item = Piece<'a, K, V>;
+
+    /// What comes next: first what is at the key.
+    #[inline(always)]
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.slot > self.end {
+            if self.max == K::MAX {
+                return None;
+            }
+            let place = place_at(self.tree, self.first)?;
+            self.leaf = place.leaf;
+            self.max = place.max;
+            self.end = place.leaf.end();
+            self.slot = 0;
+        }
+        let leaf = self.leaf.as_leaf();
+        let found = Found {
+            first: self.first,
+            last: leaf.last(self.slot, self.max),
+            word: leaf.slot(self.slot),
+        };
+        self.slot += 1;
+        self.first = found.last.wrapping_add(K::ONE);
+        Some(Self::piece(found))
+    }
+}
+
+impl<K: Key, V: Value, S: Shape> core::fmt::Debug for Look<'_, K, V, S> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Look").finish_non_exhaustive()
+    }
+}
+
+/// For clients that look before they write, and write often. What these calls do, others do without a seat; what these cannot do they leave to them.
+impl<K, V, R, A, L, S> Writer<'_, K, V, R, A, L, S>
+where
+    K: Key,
+    V: Value + Send + Sync + 'static,
+    R: Reclaim,
+    A: NodeAlloc + Clone + Send + 'static,
+    L: RawMutex,
+    S: Shape,
+{
+    /// Looks at what is at `key` and beside it: entries and holes, upwards, and the one before. `near` may be a seat of an earlier look: if
+    /// its leaf covers the key, the way down is saved. `None` in a map that is empty, or holds just one entry at index 0. O(log n).
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// // SAFETY: no seat.
+    /// let mut look = unsafe { writer.look(None, 20) }.ok_or("empty")?;
+    /// assert_eq!(look.before(), Some((10..=19, Some(1))));
+    /// assert_eq!(look.next(), Some((20..=29, Some(2))));
+    /// assert_eq!(look.next(), Some((30..=39, None)));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Safety
+    ///
+    /// The seat `near` came from a look at this map, not another one, and holds, or all writes since then went on from a seat in its leaf.
+    #[inline(always)]
+    pub unsafe fn look<'a>(
+        &'a self,
+        near: Option<&Seat<K, S>>,
+        key: K,
+    ) -> Option<Look<'a, K, V, S>> {
+        let tree = &self.tree.raw;
+        let (seat, found) = match near {
+            Some(Seat(near)) if near.min <= key && key <= near.max => {
+                // SAFETY: it is in the tree (the caller's promise).
+                let place = unsafe { near.place() };
+                let slot = place.leaf.search(key);
+                (near.with_slot(slot), place.slot(slot))
+            }
+            _ => {
+                let at = tree.slot_at(key)?;
+                (seat::Seat::of(&at), at.found)
+            }
+        };
+        // SAFETY: it is in the tree, which nobody changes while the writer is borrowed.
+        let Place { leaf, max, .. } = unsafe { seat.place() };
+        Some(Look {
+            tree,
+            seat,
+            found,
+            leaf,
+            max,
+            end: leaf.end(),
+            slot: seat.slot(),
+            first: found.first,
+            marker: PhantomData,
+        })
+    }
+
+    /// What is at the key that `seat` is of.
+    ///
+    /// # Safety
+    ///
+    /// The seat came from a look at this map, not another one, and holds.
+    #[inline(always)]
+    pub unsafe fn get_here(&self, seat: &Seat<K, S>) -> Option<Ref<'_, V>> {
+        // SAFETY: it is in the tree (the caller's promise), whose words are values, which only this writer, who is borrowed, removes.
+        unsafe { view::<V>(seat.0.found().word) }
+    }
+
+    /// As [`store_range_splitting`](Self::store_range_splitting), of `first..=last`, if nobody reads and just the leaf of `seat` changes, which is that of
+    /// `first`. If not, nothing has changed, and the values come back.
+    ///
+    /// If the range lies strictly within an entry, the part above gets the value `twin`. There is one then, and only then.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    /// let mut writer = map.write();
+    /// writer.try_extend([(10..20, 1), (20..30, 2)])?;
+    /// // SAFETY: no seat; and then the map has not been changed since.
+    /// let seat = unsafe { writer.look(None, 15) }.ok_or("empty")?.seat();
+    /// if let Err((value, _)) = unsafe { writer.store_here(&seat, (15, 39), 3, None) } {
+    ///     // A map that readers may share.
+    ///     writer.store_range(15..40, value)?;
+    /// }
+    /// assert_eq!(map.read().ranges().collect::<Vec<_>>(), [10..=14, 15..=39]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As said; also if there is a twin too many or too few.
+    ///
+    /// # Safety
+    ///
+    /// The seat came from a look at this map, not another one, at `first`, and holds. `first` is not above `last`.
+    #[inline(always)]
+    pub unsafe fn store_here(
+        &mut self,
+        seat: &Seat<K, S>,
+        (first, last): (K, K),
+        value: V,
+        twin: Option<V>,
+    ) -> Result<(), (V, Option<V>)> {
+        let word = value.into_raw();
+        let above = twin.map(V::into_raw);
+        let words = (word.as_ptr(), above.map_or(NULL, |raw| raw.as_ptr()));
+        // SAFETY: the caller's promise.
+        if unsafe { store::put_here(self, &seat.0, (first, last), words) } {
+            return Ok(());
+        }
+        // SAFETY: made just now, and not stored.
+        Err(unsafe { (V::from_raw(word), above.map(|raw| V::from_raw(raw))) })
+    }
+
+    /// As [`erase_range_splitting`](Self::erase_range_splitting), of `first..=last`, if nobody reads and just the leaf of `seat` changes, which is that of
+    /// `first`. If not, nothing has changed. For `twin` see [`store_here`](Self::store_here).
+    ///
+    /// # Errors
+    ///
+    /// As said; also if there is a twin too many or too few. It comes back.
+    ///
+    /// # Safety
+    ///
+    /// As for [`store_here`](Self::store_here).
+    #[inline(always)]
+    pub unsafe fn erase_here(
+        &mut self,
+        seat: &Seat<K, S>,
+        (first, last): (K, K),
+        twin: Option<V>,
+    ) -> Result<(), Option<V>> {
+        let above = twin.map(V::into_raw);
+        let words = (NULL, above.map_or(NULL, |raw| raw.as_ptr()));
+        // SAFETY: the caller's promise.
+        if unsafe { store::put_here(self, &seat.0, (first, last), words) } {
+            return Ok(());
+        }
+        // SAFETY: made just now, and not stored.
+        Err(above.map(|raw| unsafe { V::from_raw(raw) }))
+    }
+
+    /// As [`grow`](Self::grow) to `first..=last`, if nobody reads and just the leaf of `seat` changes. Tells whether that is so;
+    /// if not, nothing has changed. `seat` is that of an index of the range, in the slot where the range begins or in the next one.
+    ///
+    /// # Safety
+    ///
+    /// The seat came from a look at this map, not another one, at an index of the range, and holds.
+    #[inline(always)]
+    pub unsafe fn grow_here(&mut self, seat: &Seat<K, S>, key: K, (first, last): (K, K)) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { store::grow_here(self, &seat.0, key, (first, last)) }
+    }
+}

@@ -1,0 +1,126 @@
+//! A slot, and the way to it, in few words: what is kept between a look and the write that follows.
+
+use core::ptr::NonNull;
+
+use crate::base::key::Key;
+use crate::base::shape::Shape;
+use crate::node::{Kind, NULL, Node, Word};
+use crate::read::walk::{Found, Place};
+use crate::write::one_slot::SlotAt;
+use crate::write::spot::Spot;
+
+/// A slot of a leaf, the leaf's bounds, and its place in the node above. Unlike a [`SlotAt`] it tells nothing of the slot, and copies of it are cheap.
+pub(crate) struct Seat<K, S> {
+    leaf: NonNull<()>,
+    /// NULL above a leaf that is the root.
+    parent: Word,
+    pub(crate) min: K,
+    pub(crate) max: K,
+    pub(crate) at: u32,
+    slot: u32,
+    marker: core::marker::PhantomData<fn() -> S>,
+}
+
+impl<K: Copy, S> Clone for Seat<K, S> {
+    #[inline(always)]
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<K: Copy, S> Copy for Seat<K, S> {}
+
+// SAFETY: it is data; who reads the nodes that it names has the tree.
+unsafe impl<K: Send, S> Send for Seat<K, S> {}
+// SAFETY: as above.
+unsafe impl<K: Sync, S> Sync for Seat<K, S> {}
+
+impl<K: Key, S: Shape> Seat<K, S> {
+    #[inline(always)]
+    pub(crate) fn of(at: &SlotAt<K, S>) -> Self {
+        let spot = &at.spot;
+        Self {
+            // SAFETY: no node is at address 0.
+            leaf: unsafe { NonNull::new_unchecked(spot.place.leaf.as_leaf().word()) },
+            parent: spot.parent.map_or(NULL, Node::word),
+            min: spot.place.min,
+            max: spot.place.max,
+            at: spot.at as u32,
+            slot: at.slot as u32,
+            marker: core::marker::PhantomData,
+        }
+    }
+
+    /// The slot.
+    #[inline(always)]
+    pub(crate) fn slot(&self) -> usize {
+        self.slot as usize
+    }
+
+    /// The same way, to another slot.
+    #[inline(always)]
+    pub(crate) fn with_slot(self, slot: usize) -> Self {
+        Self {
+            slot: slot as u32,
+            ..self
+        }
+    }
+
+    /// The leaf.
+    ///
+    /// # Safety
+    ///
+    /// It is in the tree, and stays allocated while the handle is used.
+    #[inline(always)]
+    pub(crate) unsafe fn place(&self) -> Place<K, S> {
+        Place {
+            // SAFETY: the caller's promise.
+            leaf: unsafe { Node::of_kind(self.leaf.as_ptr(), Kind::Leaf) },
+            min: self.min,
+            max: self.max,
+        }
+    }
+
+    /// What the slot is.
+    ///
+    /// # Safety
+    ///
+    /// As for [`place`](Self::place).
+    #[inline(always)]
+    pub(crate) unsafe fn found(&self) -> Found<K> {
+        // SAFETY: the caller's promise.
+        unsafe { self.place() }.slot(self.slot())
+    }
+
+    /// The slot, the way to it, and what it is.
+    ///
+    /// # Safety
+    ///
+    /// As for [`place`](Self::place).
+    #[inline(always)]
+    pub(crate) unsafe fn at(&self) -> SlotAt<K, S> {
+        // SAFETY: the caller's promise.
+        let (place, parent) = unsafe { (self.place(), self.parent()) };
+        let slot = self.slot();
+        SlotAt {
+            spot: Spot {
+                place,
+                parent,
+                at: self.at as usize,
+            },
+            slot,
+            found: place.slot(slot),
+        }
+    }
+
+    /// The node above the leaf.
+    ///
+    /// # Safety
+    ///
+    /// As for [`place`](Self::place).
+    #[inline(always)]
+    pub(crate) unsafe fn parent(&self) -> Option<Node<K, S>> {
+        // SAFETY: the caller's promise.
+        (!self.parent.is_null()).then(|| unsafe { Node::from_word(self.parent) })
+    }
+}
