@@ -4,7 +4,8 @@ use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::pages::{Coming, Pages};
 use crate::space::AddressSpace;
-use crate::space::merge::Laying;
+use crate::space::areas::Span;
+use crate::space::merge::Union;
 use crate::space::vma::{Backing, Policy, Vma};
 use crate::space::vma_lock::VmaLock;
 
@@ -34,11 +35,11 @@ impl AddressSpace {
         }
         if addr <= self.layout.brk {
             // Something must be mapped between the two.
-            let over = self.areas.overlap(new, old);
-            if over.areas == 0 {
+            let span = self.areas.overlap(new, old);
+            if span.over.areas == 0 {
                 return Err(Errno::EINVAL);
             }
-            return self.unmap_overlap(new, old, &over, owner);
+            return self.unmap_span(&span, owner);
         }
         let task_size = self.config.task_size;
         if new < old || new > task_size {
@@ -49,8 +50,9 @@ impl AddressSpace {
             return Err(Errno::EAGAIN);
         }
         // A page, and the guard gap of a stack, must stay free above the heap.
-        let look = self.areas.look(old, new);
-        if let Some(above) = look.first.or(look.upper)
+        let mut span = Span::new(old, new);
+        let beside = self.areas.look_ahead(&mut span);
+        if let Some(above) = beside.first.or(beside.upper)
             && new + PAGE_SIZE > self.guarded_start(&above)
         {
             return Err(Errno::ENOMEM);
@@ -74,7 +76,7 @@ impl AddressSpace {
             uffd: None,
             name: None,
         };
-        let laying = Laying::new(&look, &vma);
+        let union = Union::new(&span, &beside, &vma);
         self.prepare(
             owner,
             Coming::Map {
@@ -82,7 +84,7 @@ impl AddressSpace {
                 end: new,
             },
         )?;
-        self.lay(&laying, vma)?;
+        self.lay(&span, union, vma)?;
         self.tell_map(owner, old, new)?;
         if flags.contains(VmFlags::LOCKED) {
             let _ = self.populate(old, new, owner);

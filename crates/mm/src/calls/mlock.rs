@@ -61,7 +61,7 @@ impl AddressSpace {
         }
         self.may_lock()?;
         if flags & abi::MCL_CURRENT != 0
-            && self.areas.pages().total > self.limits.memlock >> 12
+            && self.areas.pages().total() > self.limits.memlock >> 12
             && !self.config.capabilities.ipc_lock
         {
             return Err(Errno::ENOMEM);

@@ -8,7 +8,8 @@ use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
 use crate::heap::boxed::try_box;
 use crate::pages::{Coming, Object, Pages, Stretches};
 use crate::space::AddressSpace;
-use crate::space::merge::Laying;
+use crate::space::areas::Span;
+use crate::space::merge::Union;
 use crate::space::place::Huge;
 use crate::space::vma::{Backing, Policy, SharedObject, Vma};
 use crate::space::vma_lock::VmaLock;
@@ -297,18 +298,20 @@ impl AddressSpace {
         if accountable {
             vma.flags |= VmFlags::ACCOUNT;
         }
-        let look = self.areas.look(start, end);
-        let (over, laying) = (look.over, Laying::new(&look, &vma));
+        let mut span = Span::new(start, end);
+        let beside = self.areas.look(&mut span);
+        let union = Union::new(&span, &beside, &vma);
+        let over = &span.over;
         let replaced = over.areas > 0;
         if replaced {
-            self.check_unmap(start, &over)?;
+            self.check_unmap(start, over)?;
         }
         let pages = (end - start) >> 12;
         // A new shared object is charged as a whole.
         let charged = accountable
             || matches!(vma.backing, Backing::SharedAnonymous(_))
                 && !vma.flags.contains(VmFlags::NORESERVE);
-        if !self.may_expand(vma.flags, pages - over.pages.total)
+        if !self.may_expand(vma.flags, pages - over.pages.total())
             || charged && !self.may_commit(pages)
         {
             // What was to be replaced has been cut out already; it stays, and stays cut.
@@ -324,10 +327,10 @@ impl AddressSpace {
                 .is_some_and(|file| file.kind == FileKind::Regular)
         {
             // Only files in persistent memory can do this, says the file system, when what was there is gone.
-            self.unmap_overlap(start, end, &over, owner)?;
+            self.unmap_span(&span, owner)?;
             return Err(Errno::EOPNOTSUPP);
         }
-        let gone = Stretches::of(owner, &self.areas, (start, end), &over)?;
+        let gone = Stretches::of(owner, &self.areas, (start, end), over)?;
         if replaced {
             self.prepare(owner, Coming::Unmap { start, end })?;
         }
@@ -335,7 +338,7 @@ impl AddressSpace {
         if replaced {
             self.unguard(start, end)?;
         }
-        self.lay(&laying, vma)?;
+        self.lay(&span, union, vma)?;
         self.tell_unmap(owner, &gone)?;
         self.tell_map(owner, start, end)
     }

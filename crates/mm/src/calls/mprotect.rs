@@ -5,7 +5,8 @@ use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::pages::{Coming, Pages};
 use crate::space::AddressSpace;
-use crate::space::merge::Laying;
+use crate::space::areas::Span;
+use crate::space::merge::Union;
 
 impl AddressSpace {
     pub(crate) fn do_mprotect<P: Pages + ?Sized>(
@@ -78,9 +79,10 @@ impl AddressSpace {
             }
             Err(_) => None,
         };
-        let look = self.areas.look_at_part(start, end);
-        let end = look.end;
-        let Some(area) = look.first.filter(|area| area.start <= start) else {
+        let mut span = Span::new(start, end);
+        let beside = self.areas.look_at_part(&mut span);
+        let end = span.end;
+        let Some(area) = beside.first.filter(|area| area.start <= start) else {
             return Err(Errno::ENOMEM);
         };
         let old = area.vma.flags;
@@ -120,11 +122,15 @@ impl AddressSpace {
             // Nothing was written, so nothing has to stay committed.
             new -= VmFlags::ACCOUNT;
         }
-        let mut vma = area.vma.try_clone()?;
-        vma.flags = new;
-        let laying = Laying::altering(&look, &vma);
-        self.prepare(owner, Coming::Protect { start, end })?;
-        self.change(&laying, vma)?;
+        if let Some(union) = Union::altering(&span, &beside, area.vma, new) {
+            self.prepare(owner, Coming::Protect { start, end })?;
+            self.join(&span, &union, new)?;
+        } else {
+            let mut vma = area.vma.try_clone()?;
+            vma.flags = new;
+            self.prepare(owner, Coming::Protect { start, end })?;
+            self.cut_out(&span, vma)?;
+        }
         self.tell_protect(owner, start, end)?;
         let locked_private = VmFlags::WRITE | VmFlags::SHARED | VmFlags::LOCKED;
         if old & locked_private == VmFlags::LOCKED && new.contains(VmFlags::WRITE) {

@@ -9,7 +9,8 @@ use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::heap::boxed::try_box;
 use crate::pages::{Coming, Pages};
 use crate::space::AddressSpace;
-use crate::space::merge::Laying;
+use crate::space::areas::Span;
+use crate::space::merge::Union;
 use crate::space::place::Huge;
 use crate::space::vma::{Area, Backing, Vma};
 
@@ -344,8 +345,10 @@ impl AddressSpace {
             let (start, end) = (to + old_len, to + new_len);
             self.prepare(pages, Coming::Map { start, end })?;
         }
-        let laying = Laying::new(&self.areas.look(to, to + new_len), &copy);
-        self.lay(&laying, copy)?;
+        let mut span = Span::new(to, to + new_len);
+        let beside = self.areas.look(&mut span);
+        let union = Union::new(&span, &beside, &copy);
+        self.lay(&span, union, copy)?;
         let whole = start == old && end == old + old_len;
         if let Err(errno) = self.empty_source(request, to, whole, unlocked) {
             // No memory: the new place is mapped, and the old one still has the pages.
@@ -386,7 +389,7 @@ impl AddressSpace {
             return self.strip_source(old, whole, unlocked);
         }
         let gone = self.areas.overlap(old, old + old_len);
-        self.areas.clear(old, old + old_len, &gone)
+        self.areas.clear(&gone)
     }
 
     /// The source of `MREMAP_DONTUNMAP` stays, but unlocked, as the copy `unlocked` of a locked one; if the

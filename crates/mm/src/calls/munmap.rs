@@ -4,7 +4,7 @@ use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, page_align};
 use crate::pages::{Coming, Pages, Stretches};
 use crate::space::AddressSpace;
-use crate::space::areas::Overlap;
+use crate::space::areas::{Overlap, Span};
 
 impl AddressSpace {
     pub(crate) fn do_munmap<P: Pages + ?Sized>(
@@ -35,26 +35,25 @@ impl AddressSpace {
         end: u64,
         pages: &mut P,
     ) -> Result<(), Errno> {
-        let over = self.areas.overlap(start, end);
-        self.unmap_overlap(start, end, &over, pages)
+        let span = self.areas.overlap(start, end);
+        self.unmap_span(&span, pages)
     }
 
     /// As [`unmap`](Self::unmap), of what was found there.
-    pub(crate) fn unmap_overlap<P: Pages + ?Sized>(
+    pub(crate) fn unmap_span<P: Pages + ?Sized>(
         &mut self,
-        start: u64,
-        end: u64,
-        over: &Overlap,
+        span: &Span,
         pages: &mut P,
     ) -> Result<(), Errno> {
+        let (start, end, over) = (span.start, span.end, &span.over);
         self.check_unmap(start, over)?;
         let gone = Stretches::of(pages, &self.areas, (start, end), over)?;
         if over.areas > 0 {
             self.prepare(pages, Coming::Unmap { start, end })?;
         }
-        self.counters.splits += u64::from(over.divided);
+        self.counters.splits += u64::from(over.is_divided());
         self.unguard(start, end)?;
-        self.areas.clear(start, end, over)?;
+        self.areas.clear(span)?;
         self.tell_unmap(pages, &gone)
     }
 
@@ -65,7 +64,7 @@ impl AddressSpace {
     /// `ENOMEM` at the limit on the number of areas, `EPERM` if an area is sealed. If that is not the first one, the
     /// first has already been cut at `start` and stays so, as in Linux.
     pub(crate) fn check_unmap(&mut self, start: u64, over: &Overlap) -> Result<(), Errno> {
-        if over.divided && self.at_map_limit() {
+        if over.is_divided() && self.at_map_limit() {
             return Err(Errno::ENOMEM);
         }
         match over.sealed {

@@ -2,7 +2,8 @@
 
 use crate::errno::Errno;
 use crate::space::AddressSpace;
-use crate::space::merge::Laying;
+use crate::space::areas::Span;
+use crate::space::merge::Union;
 use crate::space::vma::Vma;
 
 impl AddressSpace {
@@ -46,15 +47,16 @@ impl AddressSpace {
     /// Alters the attributes of `[start, end)`, which lies in one area, and merges. Nothing happens if `alter` changes nothing.
     ///
     /// # Errors
-    /// As [`change`](Self::change).
+    /// As [`cut_out`](Self::cut_out).
     pub(crate) fn alter(
         &mut self,
         start: u64,
         end: u64,
         alter: impl FnOnce(&mut Vma),
     ) -> Result<(), Errno> {
-        let look = self.areas.look_at_part(start, end);
-        let Some(area) = look.first else {
+        let mut span = Span::new(start, end);
+        let beside = self.areas.look_at_part(&mut span);
+        let Some(area) = beside.first else {
             return Ok(());
         };
         let mut vma = area.vma.try_clone()?;
@@ -62,7 +64,9 @@ impl AddressSpace {
         if vma == *area.vma {
             return Ok(());
         }
-        let laying = Laying::altering(&look, &vma);
-        self.change(&laying, vma)
+        match Union::altering(&span, &beside, &vma, vma.flags) {
+            Some(union) => self.join(&span, &union, vma.flags),
+            None => self.cut_out(&span, vma),
+        }
     }
 }

@@ -30,7 +30,7 @@ impl Stretches {
         if over.areas == 0 || !pages.listens() {
             return Ok(Self::default());
         }
-        if over.pages.total == (end - start) >> 12 {
+        if over.pages.total() == (end - start) >> 12 {
             return Ok(Stretches {
                 first: Some((start, end)),
                 more: Vec::new(),

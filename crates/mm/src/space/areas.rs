@@ -23,58 +23,10 @@ use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::heap::boxed::try_box;
 use crate::heap::counted::Counted;
+use crate::space::counts::{Class, Counts, Tally};
 use crate::space::journal::Journal;
 use crate::space::vma::{AnonVma, Area, Vma};
 use crate::space::vma_lock::{Calls, VmaLock};
-
-/// Pages by kind, as `/proc/PID/status` counts them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PageCounts {
-    /// All pages (`VmSize`).
-    pub total: u64,
-    /// Private writable pages that are no stack (`VmData`).
-    pub data: u64,
-    /// Executable pages that are not writable (`VmExe` and `VmLib`).
-    pub exec: u64,
-    /// Pages of areas that grow downwards (`VmStk`).
-    pub stack: u64,
-    /// Locked pages (`VmLck`).
-    pub locked: u64,
-    /// Pages counted against the commit limit.
-    pub accounted: u64,
-}
-
-impl PageCounts {
-    fn of(flags: VmFlags, pages: u64) -> Self {
-        let if_set = |condition: bool| if condition { pages } else { 0 };
-        PageCounts {
-            total: pages,
-            data: if_set(flags.is_data()),
-            exec: if_set(flags.is_exec()),
-            stack: if_set(flags.is_stack()),
-            locked: if_set(flags.contains(VmFlags::LOCKED)),
-            accounted: if_set(flags.contains(VmFlags::ACCOUNT)),
-        }
-    }
-
-    fn add(&mut self, other: PageCounts) {
-        self.total += other.total;
-        self.data += other.data;
-        self.exec += other.exec;
-        self.stack += other.stack;
-        self.locked += other.locked;
-        self.accounted += other.accounted;
-    }
-
-    fn sub(&mut self, other: PageCounts) {
-        self.total -= other.total;
-        self.data -= other.data;
-        self.exec -= other.exec;
-        self.stack -= other.stack;
-        self.locked -= other.locked;
-        self.accounted -= other.accounted;
-    }
-}
 
 /// Areas by address.
 type Tree = SyncMapleTree<u64, Box<Vma>, Waiting>;
@@ -86,6 +38,9 @@ pub(crate) struct Shared {
     pub(crate) calls: Calls,
 }
 
+/// A place in the tree.
+type Seat = maple_tree::Seat<u64>;
+
 /// Areas by address, with their counts.
 pub(crate) struct Areas {
     /// The one writer of `tree`, which never leaves this place; dropping it would do nothing. Not as itself: it refers to what the last
@@ -93,6 +48,10 @@ pub(crate) struct Areas {
     /// outliving the function.
     writer: MaybeUninit<Writer<'static, u64, Box<Vma>, Waiting>>,
     shared: Counted<Shared>,
+    /// How many changes have begun: what was found before the last of them says nothing any more.
+    changes: u64,
+    /// Where the last change was made, if it changed just a leaf: the next look is often near.
+    near: Option<Seat>,
     /// The tree is in RCU mode, as it must be while there is another handle.
     concurrent: bool,
     /// That, or a journal is kept: a change is not to begin at once.
@@ -102,7 +61,7 @@ pub(crate) struct Areas {
     journal: Option<Box<Journal>>,
     count: usize,
     peak: usize,
-    pages: PageCounts,
+    pages: Counts,
     /// No area that keeps a gap below it free begins below this address.
     guarded_from: u64,
 }
@@ -120,12 +79,12 @@ impl Areas {
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self, Errno> {
         let empty = SyncMapleTree::with_gaps(Waiting::new());
-        Self::of(empty, 0, PageCounts::default(), u64::MAX)
+        Self::of(empty, 0, Counts::new(), u64::MAX)
     }
 
     /// # Errors
     /// `ENOMEM`; the tree is dropped.
-    fn of(tree: Tree, count: usize, pages: PageCounts, guarded_from: u64) -> Result<Self, Errno> {
+    fn of(tree: Tree, count: usize, pages: Counts, guarded_from: u64) -> Result<Self, Errno> {
         // SAFETY:
         // - nobody else has the tree yet;
         // - while RCU mode is off there is one handle (`share` switches it on before there is a second, `settle` off when
@@ -143,6 +102,8 @@ impl Areas {
         Ok(Areas {
             writer: MaybeUninit::new(writer),
             shared,
+            changes: 0,
+            near: None,
             concurrent: false,
             watched: false,
             closed: false,
@@ -169,20 +130,29 @@ impl Areas {
         start: u64,
         end: u64,
     ) -> Result<&mut Writer<'static, u64, Box<Vma>, Waiting>, Errno> {
+        self.note(start, end)?;
+        Ok(self.writer_now())
+    }
+
+    /// The tree, for a change that has been [noted](Self::note).
+    #[inline(always)]
+    fn writer_now(&mut self) -> &mut Writer<'static, u64, Box<Vma>, Waiting> {
+        self.changes += 1;
+        self.near = None;
+        // SAFETY: as in `writer`.
+        unsafe { self.writer.assume_init_mut() }
+    }
+
+    /// Comes before a change of a range and of the areas that reach into it, or of what changes in areas themselves.
+    ///
+    /// # Errors
+    /// `ENOMEM`, while a journal is kept; nothing has changed.
+    #[inline(always)]
+    pub(crate) fn note(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         if self.watched {
             self.settle(start, end)?;
         }
-        // SAFETY: as in `writer`.
-        Ok(unsafe { self.writer.assume_init_mut() })
-    }
-
-    /// As for a change of a range, of what changes in areas themselves.
-    ///
-    /// # Errors
-    /// `ENOMEM`, while a journal is kept.
-    #[inline(always)]
-    pub(crate) fn note(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        self.writer_mut(start, end).map(|_| ())
+        Ok(())
     }
 
     /// A handle for looking at the tree from anywhere.
@@ -279,8 +249,7 @@ impl Areas {
 
     /// Takes back what the journal has, last change first. Takes no memory but nodes that were set aside.
     pub(crate) fn put_back(&mut self, journal: &mut Journal, before: Figures) {
-        // SAFETY: as in `writer`.
-        let writer = unsafe { self.writer.assume_init_mut() };
+        let writer = self.writer_now();
         while let Some((change, areas)) = journal.pop() {
             // Upwards: what reaches into a range that is put back begins there, so that nothing is divided.
             let mut next = change.start;
@@ -345,8 +314,8 @@ impl Areas {
         self.peak
     }
 
-    pub(crate) fn pages(&self) -> PageCounts {
-        self.pages
+    pub(crate) fn pages(&self) -> &Counts {
+        &self.pages
     }
 
     /// No area that keeps a gap below it free ([`VmFlags::KEEPS_GAP`]) begins below this address.
@@ -354,78 +323,110 @@ impl Areas {
         self.guarded_from
     }
 
-    /// What lies at `[start, end)` and beside it, in one walk. O(log n) and the areas in it.
+    /// What lies in a range and directly beside it, in one walk. O(log n) and the areas in it.
     #[inline]
-    pub(crate) fn look(&self, start: u64, end: u64) -> Look<'_> {
-        self.look_around::<false>(start, end)
+    pub(crate) fn look(&self, span: &mut Span) -> Beside<'_> {
+        self.look_around::<false, false>(span)
     }
 
-    /// As [`look`](Self::look), at the part of `[start, end)` that lies in the first area there.
+    /// As [`look`](Self::look), and further up if nothing lies in the range.
     #[inline]
-    pub(crate) fn look_at_part(&self, start: u64, end: u64) -> Look<'_> {
-        self.look_around::<true>(start, end)
+    pub(crate) fn look_ahead(&self, span: &mut Span) -> Beside<'_> {
+        self.look_around::<false, true>(span)
     }
 
+    /// As [`look`](Self::look), at the part of the range that lies in the first area there, to which it is cut down.
+    #[inline]
+    pub(crate) fn look_at_part(&self, span: &mut Span) -> Beside<'_> {
+        self.look_around::<true, false>(span)
+    }
+
+    /// All that is found is written to where it stays at once: there is more of it than registers.
     #[inline(always)]
-    fn look_around<const PART: bool>(&self, start: u64, end: u64) -> Look<'_> {
-        // From the last address before: the area that ends at `start` is the first that is shown.
-        let below = start.saturating_sub(1);
-        let mut look = Look {
-            start,
-            end,
-            lower: None,
-            first: None,
-            upper: None,
-            over: Overlap::default(),
+    fn look_around<const PART: bool, const AHEAD: bool>(&self, span: &mut Span) -> Beside<'_> {
+        let mut beside = Beside::default();
+        let (start, mut end) = (span.start, span.end);
+        let Some(look) = self.look_from(start) else {
+            return beside;
         };
-        let show = |range, vma| {
+        span.seat = Some(look.seat());
+        span.changes = self.changes;
+        if *look.here().0.start() == start
+            && let Some((range, Some(vma))) = look.before()
+        {
+            beside.lower = Some(area((range, vma)));
+        }
+        for (range, vma) in look {
+            let Some(vma) = vma else {
+                if *range.end() >= end && !AHEAD {
+                    break;
+                }
+                continue;
+            };
             let area = area((range, vma));
-            if area.end <= start {
-                look.lower = Some(area);
-                return ControlFlow::Continue(());
-            }
-            if area.start < look.end {
-                if look.first.is_none() {
-                    look.first = Some(area);
+            if area.start < end {
+                if beside.first.is_none() {
+                    beside.first = Some(area);
                     if PART {
-                        look.start = start.max(area.start);
-                        look.end = end.min(area.end);
-                        look.lower = look.lower.filter(|lower| lower.end == look.start);
+                        if start < area.start {
+                            span.start = area.start;
+                            // It was looked at where there is nothing.
+                            span.seat = None;
+                            beside.lower = None;
+                        }
+                        end = end.min(area.end);
+                        span.end = end;
                     }
                     if area.start < start {
-                        look.lower = Some(area);
+                        beside.lower = Some(area);
                     }
                 }
-                look.over.add(&area, look.start, look.end);
+                let start = if PART { span.start } else { start };
+                span.over.add(&area, start, end);
             }
-            if area.end <= look.end {
-                return ControlFlow::Continue(());
+            if area.end > end {
+                beside.upper = Some(area);
+                break;
             }
-            look.upper = Some(area);
-            ControlFlow::Break(())
-        };
-        let _ = self.writer().visit_from(below, show);
-        look
+        }
+        beside
     }
 
     /// What a removal of `[start, end)` concerns. O(log n) and the areas in it.
     #[inline]
-    pub(crate) fn overlap(&self, start: u64, end: u64) -> Overlap {
-        let mut over = Overlap::default();
-        let show = |range, vma| {
-            let area = area((range, vma));
-            if area.start >= end {
-                return ControlFlow::Break(());
-            }
-            over.add(&area, start, end);
-            if area.end < end {
-                ControlFlow::Continue(())
-            } else {
-                ControlFlow::Break(())
-            }
+    pub(crate) fn overlap(&self, start: u64, end: u64) -> Span {
+        let mut span = Span::new(start, end);
+        let Some(look) = self.look_from(start) else {
+            return span;
         };
-        let _ = self.writer().visit_from(start, show);
-        over
+        span.seat = Some(look.seat());
+        span.changes = self.changes;
+        for (range, vma) in look {
+            if *range.start() >= end {
+                break;
+            }
+            let last = *range.end();
+            if let Some(vma) = vma {
+                span.over.add(&area((range, vma)), start, end);
+            }
+            if last >= end - 1 {
+                break;
+            }
+        }
+        span
+    }
+
+    /// Areas and holes from `address` on. `None` in an empty tree.
+    #[inline(always)]
+    fn look_from(&self, address: u64) -> Option<maple_tree::Look<'_, u64, Box<Vma>>> {
+        // SAFETY: `near` is forgotten by all changes but those that went on from it.
+        unsafe { self.writer().look(self.near.as_ref(), address) }
+    }
+
+    /// The seat of a span, if the tree has not been changed since.
+    #[inline(always)]
+    fn fresh<'s>(&self, span: &'s Span) -> Option<&'s Seat> {
+        span.seat.as_ref().filter(|_| span.changes == self.changes)
     }
 
     /// The first area that ends above `address`. O(log n).
@@ -456,70 +457,157 @@ impl Areas {
         self.writer().iter().map(area)
     }
 
-    /// Makes `[start, end)` one area with these attributes, over whatever is there: `over`. One change of the tree, so
+    /// Makes a range one area with these attributes, over whatever is there. One change of the tree, so
     /// that nobody sees a hole; areas that reach out of the range are trimmed.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
     #[inline]
-    pub(crate) fn put(
-        &mut self,
-        start: u64,
-        end: u64,
-        over: &Overlap,
-        mut vma: Vma,
-    ) -> Result<(), Errno> {
+    pub(crate) fn put(&mut self, span: &Span, mut vma: Vma) -> Result<(), Errno> {
+        let &Span { start, end, .. } = span;
+        let over = &span.over;
         self.close_new(&mut vma);
         let flags = vma.flags;
         let boxed = try_box(vma)?;
-        self.writer_mut(start, end)?
-            .store_range_splitting(start..=end - 1, boxed, |_, whole| copy(whole))
-            .map_err(|_| Errno::ENOMEM)?;
-        self.replace_counts(over, PageCounts::of(flags, (end - start) >> 12));
-        self.count = self.count + 1 + usize::from(over.divided) - over.covered;
+        self.note(start, end)?;
+        // Only now, so that its lock is closed, too.
+        let twin = self.twin(span)?;
+        self.discount(start, end, over);
+        let refused = match self.fresh(span) {
+            // SAFETY: a span is used with the areas that it comes from. What is fresh has been found there by a look at `start`, after which
+            // the tree has not been changed: `writer_now` counts.
+            Some(seat) => unsafe {
+                let done = self
+                    .writer_now()
+                    .store_here(seat, (start, end - 1), boxed, twin);
+                self.here(seat, done)
+            },
+            None => Err((boxed, twin)),
+        };
+        if let Err((boxed, twin)) = refused
+            && !self.put_far(start, end, boxed, twin)
+        {
+            return Err(self.refused(start, end, over));
+        }
+        self.pages.add(Class::of(flags), (end - start) >> 12);
+        self.count = self.count + 1 + over.kept as usize - over.areas as usize;
         self.grown(start, flags);
         Ok(())
     }
 
-    /// Lets the area at `keeper` take in all of a range: `over` and `flags` are what was and what is to be in the part of it that is laid down anew, `pages`
-    /// that part's length; the areas that it joins are like it, `joined` of them with itself. Allocates no area.
+    /// Lets the area at `keeper` take in all of `[start, end)`: the part of it that is laid down anew, `span`, which is to have these flags, and areas that
+    /// are like it, `joined` of them with itself. Allocates no area.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
+    #[inline]
     pub(crate) fn grow(
         &mut self,
         keeper: u64,
         (start, end): (u64, u64),
-        over: &Overlap,
+        span: &Span,
         joined: usize,
         flags: VmFlags,
-        pages: u64,
     ) -> Result<(), Errno> {
-        match self.writer_mut(start, end)?.grow(keeper, start..=end - 1) {
-            Ok(true) => {}
-            _ => return Err(Errno::ENOMEM),
+        let over = &span.over;
+        self.note(start, end)?;
+        self.discount(span.start, span.end, over);
+        let done = match self.fresh(span) {
+            // SAFETY: as in `put`; the range begins with `span`, or with the area that ends there.
+            Some(seat) => unsafe {
+                let done = self.writer_now().grow_here(seat, keeper, (start, end - 1));
+                self.here(seat, done.then_some(()).ok_or(())).is_ok()
+            },
+            None => false,
+        };
+        if !done && !self.grow_far(keeper, start, end) {
+            return Err(self.refused(span.start, span.end, over));
         }
-        self.replace_counts(over, PageCounts::of(flags, pages));
-        self.count = self.count + 1 - joined - over.covered;
+        self.pages
+            .add(Class::of(flags), (span.end - span.start) >> 12);
+        self.count = self.count + 1 - joined - over.covered();
         self.grown(start, flags);
         Ok(())
     }
 
-    /// Removes everything in `[start, end)`, which is `over`; areas that reach out of it are trimmed.
+    /// Removes everything in a range; areas that reach out of it are trimmed.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
-    pub(crate) fn clear(&mut self, start: u64, end: u64, over: &Overlap) -> Result<(), Errno> {
+    pub(crate) fn clear(&mut self, span: &Span) -> Result<(), Errno> {
+        let &Span { start, end, .. } = span;
+        let over = &span.over;
         if over.areas == 0 {
             return Ok(());
         }
-        self.writer_mut(start, end)?
-            .erase_range_splitting(start..=end - 1, |_, whole| copy(whole))
-            .map_err(|_| Errno::ENOMEM)?;
-        self.pages.sub(over.pages);
-        self.count = self.count + usize::from(over.divided) - over.covered;
+        self.note(start, end)?;
+        // Only now, so that its lock is closed, too.
+        let twin = self.twin(span)?;
+        self.discount(start, end, over);
+        let refused = match self.fresh(span) {
+            // SAFETY: as in `put`.
+            Some(seat) => unsafe {
+                let done = self.writer_now().erase_here(seat, (start, end - 1), twin);
+                self.here(seat, done)
+            },
+            None => Err(twin),
+        };
+        if let Err(twin) = refused
+            && !self.clear_far(start, end, twin)
+        {
+            return Err(self.refused(start, end, over));
+        }
+        self.count = self.count + over.kept as usize - over.areas as usize;
         self.peak = self.peak.max(self.count);
         Ok(())
+    }
+
+    /// After a change that went on from a seat: the next look may, too, if nothing but the leaf has changed.
+    #[inline(always)]
+    fn here<E>(&mut self, seat: &Seat, done: Result<(), E>) -> Result<(), E> {
+        if done.is_ok() {
+            self.near = Some(*seat);
+        }
+        done
+    }
+
+    /// The upper part of an area that a change of the span divides.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    #[inline(always)]
+    fn twin(&self, span: &Span) -> Result<Option<Box<Vma>>, Errno> {
+        if !span.over.is_divided() {
+            return Ok(None);
+        }
+        let around = match self.fresh(span) {
+            // SAFETY: as in `put`.
+            Some(seat) => unsafe { self.writer().get_here(seat) },
+            None => self.at(span.start).map(|area| area.vma),
+        };
+        around.map(|vma| try_box(vma.try_clone()?)).transpose()
+    }
+
+    /// As [`put`](Self::put), wherever it is. Tells whether there was memory.
+    #[cold]
+    fn put_far(&mut self, start: u64, end: u64, boxed: Box<Vma>, twin: Option<Box<Vma>>) -> bool {
+        self.writer_now()
+            .store_range_splitting(start..=end - 1, boxed, |_, _| twin)
+            .is_ok()
+    }
+
+    /// As [`grow`](Self::grow), wherever it is. Tells whether there was memory.
+    #[cold]
+    fn grow_far(&mut self, keeper: u64, start: u64, end: u64) -> bool {
+        self.writer_now().grow(keeper, start..=end - 1) == Ok(true)
+    }
+
+    /// As [`clear`](Self::clear), wherever it is. Tells whether there was memory.
+    #[cold]
+    fn clear_far(&mut self, start: u64, end: u64, twin: Option<Box<Vma>>) -> bool {
+        self.writer_now()
+            .erase_range_splitting(start..=end - 1, |_, _| twin)
+            .is_ok()
     }
 
     /// Makes `address` a boundary between areas; true if it was not one.
@@ -554,14 +642,14 @@ impl Areas {
             return Err(Errno::ENOMEM);
         };
         let pages = area.len() >> 12;
-        let old = PageCounts::of(area.vma.flags, pages);
+        let old = Class::of(area.vma.flags);
         let start = area.start;
         let flags = vma.flags;
         self.writer_mut(address, address + 1)?
             .replace(address, vma)
             .map_err(|_| Errno::ENOMEM)?;
-        self.pages.sub(old);
-        self.pages.add(PageCounts::of(flags, pages));
+        self.pages.sub(old, pages);
+        self.pages.add(Class::of(flags), pages);
         self.grown(start, flags);
         Ok(())
     }
@@ -598,7 +686,7 @@ impl Areas {
         &self,
         mut change: impl FnMut(&mut Vma) -> bool,
     ) -> Result<Areas, Errno> {
-        let mut pages = PageCounts::default();
+        let mut pages = Counts::new();
         let mut count = 0;
         let tree = self
             .writer()
@@ -609,10 +697,8 @@ impl Areas {
                 if !change(&mut vma) {
                     return Ok(None);
                 }
-                pages.add(PageCounts::of(
-                    vma.flags,
-                    (range.end() - range.start() + 1) >> 12,
-                ));
+                let len = range.end() - range.start() + 1;
+                pages.add(Class::of(vma.flags), len >> 12);
                 count += 1;
                 try_box(vma).map(Some)
             })
@@ -636,10 +722,10 @@ impl Areas {
     /// Checks the tree's structure and the counts. O(n).
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         self.writer().check().map_err(|_| "the tree is damaged")?;
-        let mut pages = PageCounts::default();
+        let mut pages = Counts::new();
         let mut count = 0;
         for area in self.iter() {
-            pages.add(PageCounts::of(area.vma.flags, area.len() >> 12));
+            pages.add(Class::of(area.vma.flags), area.len() >> 12);
             count += 1;
         }
         if count != self.count {
@@ -651,12 +737,44 @@ impl Areas {
         Ok(())
     }
 
-    #[inline]
-    fn replace_counts(&mut self, old: &Overlap, new: PageCounts) {
-        if old.areas > 0 {
-            self.pages.sub(old.pages);
+    /// Takes the pages in `[start, end)`, which is `over`, off the counts, before a write removes them.
+    #[inline(always)]
+    fn discount(&mut self, start: u64, end: u64, over: &Overlap) {
+        if !over
+            .pages
+            .classes(|class, pages| self.pages.sub(class, pages))
+        {
+            self.recount(start, end, Counts::sub);
         }
-        self.pages.add(new);
+    }
+
+    /// Puts them back, as the write has failed.
+    #[cold]
+    fn refused(&mut self, start: u64, end: u64, over: &Overlap) -> Errno {
+        if !over
+            .pages
+            .classes(|class, pages| self.pages.add(class, pages))
+        {
+            self.recount(start, end, Counts::add);
+        }
+        Errno::ENOMEM
+    }
+
+    /// Counts the pages in `[start, end)` one by one.
+    #[cold]
+    fn recount(&mut self, start: u64, end: u64, change: fn(&mut Counts, Class, u64)) {
+        let mut counts = self.pages;
+        let show = |range, vma| {
+            let area = area((range, vma));
+            if area.start >= end {
+                return ControlFlow::Break(());
+            }
+            let (low, high) = (area.start.max(start), area.end.min(end));
+            change(&mut counts, Class::of(area.vma.flags), (high - low) >> 12);
+            ControlFlow::Continue(())
+        };
+        let _ = self.writer().visit_from(start, show);
+        self.pages = counts;
     }
 
     /// An area with these properties begins at `start` now.
@@ -673,62 +791,90 @@ impl Areas {
 pub(crate) struct Figures {
     count: usize,
     peak: usize,
-    pages: PageCounts,
+    pages: Counts,
     guarded_from: u64,
 }
 
-/// A range, what lies in it, and its neighbours.
+/// A range that may be changed, as a look at these areas, and no others, has found it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Look<'a> {
+pub(crate) struct Span {
     /// First address.
     pub(crate) start: u64,
     /// First address beyond.
     pub(crate) end: u64,
+    /// All areas in it.
+    pub(crate) over: Overlap,
+    /// Where it begins in the tree,
+    seat: Option<Seat>,
+    /// after how many changes.
+    changes: u64,
+}
+
+impl Span {
+    /// A range at which nobody has looked.
+    #[inline(always)]
+    pub(crate) fn new(start: u64, end: u64) -> Self {
+        Span {
+            start,
+            end,
+            over: Overlap::default(),
+            seat: None,
+            changes: 0,
+        }
+    }
+}
+
+/// The areas in a range and beside it.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Beside<'a> {
     /// The area that begins below the range and ends where it begins, or in it, or above it.
     pub(crate) lower: Option<Area<'a>>,
     /// The first area in the range.
     pub(crate) first: Option<Area<'a>>,
-    /// The first area that ends above the range. It may begin anywhere.
+    /// The area that ends above the range and begins in it, or where it ends; after [`Areas::look_ahead`] it may also begin above.
     pub(crate) upper: Option<Area<'a>>,
-    /// All areas in the range.
-    pub(crate) over: Overlap,
 }
 
 /// What a change of a range replaces.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Overlap {
     /// The pages in the range.
-    pub(crate) pages: PageCounts,
+    pub(crate) pages: Tally,
     /// Areas that intersect it.
-    pub(crate) areas: usize,
-    /// Areas that lie within.
-    pub(crate) covered: usize,
-    /// One area reaches out on both sides.
-    pub(crate) divided: bool,
+    pub(crate) areas: u32,
+    /// Pieces of them that lie outside of it: of one area around both ends, two.
+    pub(crate) kept: u32,
     /// How many areas come before the first one that is sealed.
-    pub(crate) sealed: Option<usize>,
+    pub(crate) sealed: Option<u32>,
 }
 
 impl Overlap {
-    #[inline]
+    #[inline(always)]
     fn add(&mut self, area: &Area<'_>, start: u64, end: u64) {
         let (low, high) = (area.start.max(start), area.end.min(end));
         let flags = area.vma.flags;
-        self.pages.add(PageCounts::of(flags, (high - low) >> 12));
-        if flags.contains(VmFlags::SEALED) && self.sealed.is_none() {
-            self.sealed = Some(self.areas);
+        self.pages.add(Class::of(flags), (high - low) >> 12);
+        if flags.contains(VmFlags::SEALED) {
+            self.note_sealed();
         }
         self.areas += 1;
-        // An area covered completely goes; one around both ends becomes two.
-        let (head, tail) = (area.start < start, area.end > end);
-        self.covered += usize::from(!head && !tail);
-        self.divided |= head && tail;
+        self.kept += u32::from(area.start < start) + u32::from(area.end > end);
     }
-}
 
-/// The upper part of an area that is divided.
-fn copy(whole: &Vma) -> Option<Box<Vma>> {
-    try_box(whole.try_clone().ok()?).ok()
+    #[cold]
+    fn note_sealed(&mut self) {
+        self.sealed = self.sealed.or(Some(self.areas));
+    }
+
+    /// How many areas lie within the range.
+    pub(crate) fn covered(&self) -> usize {
+        self.areas.saturating_sub(self.kept) as usize
+    }
+
+    /// One area reaches out on both sides: it becomes two.
+    pub(crate) fn is_divided(&self) -> bool {
+        self.areas == 1 && self.kept == 2
+    }
 }
 
 impl fmt::Debug for Areas {

@@ -4,6 +4,7 @@ use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::pages::{NoPages, Pages};
 use crate::space::AddressSpace;
+use crate::space::areas::Span;
 use crate::space::vma::{AnonVma, Vma};
 
 impl AddressSpace {
@@ -80,13 +81,15 @@ impl AddressSpace {
         if area.vma.anon().is_some() {
             return;
         }
-        let look = self.areas.look(area.start, area.end);
-        let upper = look
+        let mut span = Span::new(area.start, area.end);
+        let beside = self.areas.look(&mut span);
+        let upper = beside
             .upper
             .filter(|upper| upper.start == area.end && could_share(area.vma, upper.vma))
             .and_then(|upper| lendable(upper.vma));
         let shared = upper.or_else(|| {
-            look.lower
+            beside
+                .lower
                 .filter(|lower| could_share(lower.vma, area.vma))
                 .and_then(|lower| lendable(lower.vma))
         });

@@ -23,6 +23,12 @@ impl Guards {
         }
     }
 
+    /// No page is marked. O(1).
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.marked.is_empty()
+    }
+
     /// The first marked address in `[start, end)`.
     pub(crate) fn first_in(&self, start: u64, end: u64) -> Option<u64> {
         if self.marked.is_empty() || start >= end {

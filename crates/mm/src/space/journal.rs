@@ -220,8 +220,16 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `ENOMEM`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn unguard(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        if self.guards.is_empty() {
+            return Ok(());
+        }
+        self.unguard_some(start, end)
+    }
+
+    #[cold]
+    fn unguard_some(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         if self.guards.first_in(start, end).is_none() {
             return Ok(());
         }

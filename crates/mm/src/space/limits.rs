@@ -19,13 +19,13 @@ impl AddressSpace {
     /// `RLIMIT_AS` and `RLIMIT_DATA` allow `pages` more with these flags, when `replaced` pages go.
     pub(crate) fn may_expand(&self, flags: VmFlags, pages: u64) -> bool {
         let counts = self.areas.pages();
-        if counts.total.saturating_add(pages) > self.limits.address_space >> 12 {
+        if counts.total().saturating_add(pages) > self.limits.address_space >> 12 {
             return false;
         }
         // A soft limit of 0 stands for the hard limit, which is taken to be none.
-        !flags.is_data()
-            || self.limits.data == 0
-            || counts.data.saturating_add(pages) <= self.limits.data >> 12
+        matches!(self.limits.data, 0 | u64::MAX)
+            || !flags.is_data()
+            || counts.kinds().data.saturating_add(pages) <= self.limits.data >> 12
     }
 
     /// The commit limit allows `pages` more.
@@ -34,7 +34,7 @@ impl AddressSpace {
             Overcommit::Always => true,
             Overcommit::Heuristic => pages <= self.config.total_pages,
             Overcommit::Never { limit_pages } => {
-                self.areas.pages().accounted.saturating_add(pages) <= limit_pages
+                self.areas.pages().kinds().accounted.saturating_add(pages) <= limit_pages
             }
         }
     }
@@ -58,6 +58,6 @@ impl AddressSpace {
 
     /// Pages counted as locked.
     pub(crate) fn locked_pages(&self) -> u64 {
-        self.areas.pages().locked + self.locked_leak
+        self.areas.pages().kinds().locked + self.locked_leak
     }
 }

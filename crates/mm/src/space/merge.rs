@@ -9,16 +9,23 @@
 use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::space::AddressSpace;
-use crate::space::areas::{Look, Overlap};
+use crate::space::areas::{Beside, Span};
 use crate::space::vma::{AnonVma, Area, Backing, Vma};
 
 /// Whether `upper` continues `lower` in all but the owner of private pages.
 pub(crate) fn continues(lower: &Vma, upper: &Vma) -> bool {
-    (lower.flags ^ upper.flags)
-        .difference(VmFlags::SOFTDIRTY)
-        .is_empty()
-        && !lower.flags.intersects(VmFlags::SPECIAL)
-        && lower.shift == upper.shift
+    flags_agree(lower.flags, upper.flags) && alike(lower, upper)
+}
+
+/// Whether areas with these flags may become one.
+#[inline]
+fn flags_agree(lower: VmFlags, upper: VmFlags) -> bool {
+    (lower ^ upper).difference(VmFlags::SOFTDIRTY).is_empty() && !lower.intersects(VmFlags::SPECIAL)
+}
+
+/// Whether two areas are the same in all but their flags and the owner of private pages.
+fn alike(lower: &Vma, upper: &Vma) -> bool {
+    lower.shift == upper.shift
         && lower.backing.same(&upper.backing)
         && lower.policy == upper.policy
         && lower.uffd == upper.uffd
@@ -34,19 +41,9 @@ pub(crate) fn owners_agree(a: Option<AnonVma>, b: Option<AnonVma>) -> bool {
     }
 }
 
-/// How an area is laid over a range: decided by a look, and without its borrow.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Laying {
-    start: u64,
-    end: u64,
-    over: Overlap,
-    /// What it becomes with its neighbours, if it joins any.
-    union: Option<Union>,
-}
-
 /// The area that a new one and its neighbours become.
 #[derive(Debug, Clone, Copy)]
-struct Union {
+pub(crate) struct Union {
     start: u64,
     end: u64,
     /// An address in the neighbour that stays.
@@ -59,64 +56,71 @@ struct Union {
     guarded: bool,
 }
 
-impl Laying {
-    /// A new area with attributes `vma` over the range.
-    pub(crate) fn new(look: &Look<'_>, vma: &Vma) -> Self {
-        Self::of(look, vma, false)
+impl Union {
+    /// Of a new area with attributes `vma` over a range, if it joins any.
+    #[inline]
+    pub(crate) fn new(span: &Span, beside: &Beside<'_>, vma: &Vma) -> Option<Self> {
+        Self::of(span, beside, vma, vma.flags, false)
     }
 
-    /// The attributes `vma` for the range, which lies in one area.
-    pub(crate) fn altering(look: &Look<'_>, vma: &Vma) -> Self {
-        Self::of(look, vma, look.over.covered == 1)
+    /// Of a range that lies in one area, and gets the attributes `vma` with other flags, if it joins any.
+    #[inline]
+    pub(crate) fn altering(
+        span: &Span,
+        beside: &Beside<'_>,
+        vma: &Vma,
+        flags: VmFlags,
+    ) -> Option<Self> {
+        Self::of(span, beside, vma, flags, span.over.covered() == 1)
     }
 
     /// `replaces` if a whole area that is there now would vanish in its neighbours.
-    #[inline]
-    fn of(look: &Look<'_>, vma: &Vma, replaces: bool) -> Self {
-        let &Look {
-            start, end, over, ..
-        } = look;
-        Laying {
-            start,
-            end,
-            over,
-            union: Union::of(look, vma, replaces),
+    #[inline(always)]
+    fn of(
+        span: &Span,
+        beside: &Beside<'_>,
+        vma: &Vma,
+        flags: VmFlags,
+        replaces: bool,
+    ) -> Option<Self> {
+        let lower = beside
+            .lower
+            .filter(|area| flags_agree(area.vma.flags, flags));
+        let upper = beside
+            .upper
+            .filter(|area| area.start <= span.end && flags_agree(area.vma.flags, flags));
+        if lower.is_none() && upper.is_none() {
+            return None;
         }
+        Self::with(span, (lower, upper), vma, replaces)
     }
 
-    /// The boundaries that it makes within areas.
-    fn cuts(&self) -> usize {
-        1 + usize::from(self.over.divided) - self.over.covered
-    }
-}
-
-impl Union {
-    #[inline]
-    fn of(look: &Look<'_>, vma: &Vma, replaces: bool) -> Option<Self> {
+    /// As [`of`](Self::of); the flags agree with those of the neighbours.
+    fn with(
+        span: &Span,
+        (lower, upper): (Option<Area<'_>>, Option<Area<'_>>),
+        vma: &Vma,
+        replaces: bool,
+    ) -> Option<Self> {
         // A counted attachment may grow and shrink, but not vanish in another.
         let counted = matches!(vma.backing, Backing::Shm { .. });
         if counted && replaces {
             return None;
         }
-        let &Look { start, end, .. } = look;
-        let lower = look
-            .lower
-            .filter(|area| continues(area.vma, vma) && owners_agree(area.vma.anon(), vma.anon()));
+        let &Span { start, end, .. } = span;
+        let anon = vma.anon();
+        let lower =
+            lower.filter(|area| owners_agree(area.vma.anon(), anon) && alike(area.vma, vma));
         let lower_owner = lower.and_then(|area| area.vma.anon());
-        let upper = look
-            .upper
-            .filter(|area| {
-                area.start <= end
-                    && continues(vma, area.vma)
-                    && owners_agree(vma.anon(), area.vma.anon())
-            })
+        let upper = upper
+            .filter(|area| owners_agree(anon, area.vma.anon()) && alike(vma, area.vma))
             .filter(|upper| {
                 let owner = upper.vma.anon();
                 !(counted && lower.is_some())
                     && (lower_owner.is_none() || owner.is_none() || lower_owner == owner)
             });
         let keeper = lower.or(upper)?;
-        let owner = vma.anon().or(lower_owner);
+        let owner = anon.or(lower_owner);
         let owner = owner.or(upper.and_then(|area| area.vma.anon()));
         let marked = |area: Option<Area<'_>>| area.is_some_and(|area| area.vma.guarded.get());
         let guarded = vma.guarded.get() || marked(lower) || marked(upper);
@@ -139,11 +143,11 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `ENOMEM` when an allocation fails; see [`Areas::put`](crate::space::areas::Areas::put).
-    #[inline]
-    pub(crate) fn lay(&mut self, laying: &Laying, vma: Vma) -> Result<(), Errno> {
-        match &laying.union {
-            Some(union) => self.join(laying, union, vma.flags),
-            None => self.areas.put(laying.start, laying.end, &laying.over, vma),
+    #[inline(always)]
+    pub(crate) fn lay(&mut self, span: &Span, union: Option<Union>, vma: Vma) -> Result<(), Errno> {
+        match union {
+            Some(union) => self.join(span, &union, vma.flags),
+            None => self.areas.put(span, vma),
         }
     }
 
@@ -152,13 +156,14 @@ impl AddressSpace {
     /// # Errors
     /// `ENOMEM` when an allocation fails, and nothing has changed.
     pub(crate) fn extend(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        let look = self.areas.look(start, end);
-        let Some(lower) = look.lower else {
+        let mut span = Span::new(start, end);
+        let beside = self.areas.look(&mut span);
+        let Some(lower) = beside.lower else {
             return Err(Errno::EFAULT);
         };
-        let mut laying = Laying::new(&look, lower.vma);
-        let union = laying.union.get_or_insert(Union {
-            // An area that never joins others may still grow.
+        let flags = lower.vma.flags;
+        // An area that never joins others may still grow.
+        let union = Union::new(&span, &beside, lower.vma).unwrap_or(Union {
             start: lower.start,
             end,
             keeper: start - 1,
@@ -167,40 +172,36 @@ impl AddressSpace {
             owner: None,
             guarded: false,
         });
-        let (union, flags) = (*union, lower.vma.flags);
-        self.join(&laying, &union, flags)
+        self.join(&span, &union, flags)
     }
 
-    /// Gives a range that lies in one area the attributes `vma`: joined with neighbours where that is
-    /// possible, cut out of its area where it is not. One change of the tree.
+    /// Gives a range that lies in one area, and [joins](Union::altering) no other, the attributes `vma`: it is cut out of its area. One change of the tree.
     ///
     /// # Errors
     /// `ENOMEM` when an allocation fails, and nothing has changed; or at the limit on the number of areas, and a first cut may
     /// then stay.
-    pub(crate) fn change(&mut self, laying: &Laying, vma: Vma) -> Result<(), Errno> {
-        if let Some(union) = &laying.union {
-            return self.join(laying, union, vma.flags);
-        }
-        let &Laying { start, end, .. } = laying;
-        let cuts = laying.cuts();
+    pub(crate) fn cut_out(&mut self, span: &Span, vma: Vma) -> Result<(), Errno> {
+        // The boundaries that it makes within its area.
+        let cuts = span.over.kept as usize;
         if self.areas.count() + cuts > self.config.max_map_count as usize {
             // One cut may be allowed where two are not.
-            self.cut(start)?;
-            self.cut(end)?;
+            self.cut(span.start)?;
+            self.cut(span.end)?;
         }
-        self.areas.put(start, end, &laying.over, vma)?;
+        self.areas.put(span, vma)?;
         self.counters.splits += cuts as u64;
         Ok(())
     }
 
     /// Lets a neighbour take in a range, and the other neighbour too if it joins. `flags` are those of all of them.
-    #[inline]
-    fn join(&mut self, laying: &Laying, union: &Union, flags: VmFlags) -> Result<(), Errno> {
-        let &Laying { start, end, .. } = laying;
-        let pages = (end - start) >> 12;
+    ///
+    /// # Errors
+    /// `ENOMEM` when an allocation fails, and nothing has changed.
+    pub(crate) fn join(&mut self, span: &Span, union: &Union, flags: VmFlags) -> Result<(), Errno> {
+        let start = span.start;
         let all = (union.start, union.end);
         self.areas
-            .grow(union.keeper, all, &laying.over, union.joined, flags, pages)?;
+            .grow(union.keeper, all, span, union.joined, flags)?;
         if union.owner.is_some() {
             self.areas.set_owner(start, union.owner);
         }

@@ -3,6 +3,7 @@
 //! | file | concept |
 //! |---|---|
 //! | `areas` | the areas by address, with their counts: the only one that changes the tree |
+//! | `counts` | pages by kind |
 //! | `vma`, `vma_lock` | one area, apart from where it lies; its lock |
 //! | `merge` | who may join whom; how areas are laid down and changed |
 //! | `place` | where a mapping goes |
@@ -16,6 +17,7 @@
 
 pub(crate) mod areas;
 pub(crate) mod check;
+pub(crate) mod counts;
 pub(crate) mod fault;
 mod fork;
 mod guards;
@@ -36,7 +38,8 @@ use crate::errno::Errno;
 use crate::file::File;
 use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::pages::Object;
-use crate::space::areas::{Areas, Overlap, PageCounts};
+use crate::space::areas::Areas;
+use crate::space::counts::PageCounts;
 use crate::space::guards::Guards;
 use crate::space::vma::{AnonVma, Area, Backing, Policy, SharedObject, Vma};
 use crate::space::vma_lock::VmaLock;
@@ -157,7 +160,8 @@ impl AddressSpace {
         if start >= end || !start.is_multiple_of(PAGE_SIZE) || !end.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }
-        if self.areas.find_in(start, end).is_some() {
+        let span = self.areas.overlap(start, end);
+        if span.over.areas > 0 {
             return Err(Errno::EEXIST);
         }
         let flags = seed.flags.unwrap_or_else(|| {
@@ -200,7 +204,7 @@ impl AddressSpace {
             uffd: None,
             name: None,
         };
-        let put = self.areas.put(start, end, &Overlap::default(), vma);
+        let put = self.areas.put(&span, vma);
         self.areas.reopen();
         put
     }
@@ -239,7 +243,7 @@ impl AddressSpace {
     pub fn page_counts(&self) -> PageCounts {
         PageCounts {
             locked: self.locked_pages(),
-            ..self.areas.pages()
+            ..self.areas.pages().kinds()
         }
     }
 

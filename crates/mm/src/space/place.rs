@@ -54,6 +54,7 @@ impl AddressSpace {
         Ok(address)
     }
 
+    #[inline(always)]
     fn choose(&self, hint: u64, len: u64, flags: u64, huge: Huge) -> Result<u64, Errno> {
         let aligned = self.config.transparent_huge_pages
             && match huge {
@@ -74,6 +75,7 @@ impl AddressSpace {
     }
 
     /// Looks for room for the mapping and a huge page more, and takes the place in it that lines up.
+    #[inline(never)]
     fn choose_aligned(&self, hint: u64, len: u64, flags: u64, offset: u64) -> Option<u64> {
         let padded = len.checked_add(PMD_SIZE)?;
         let found = self.choose_plain(hint, padded, flags).ok()?;
@@ -87,6 +89,7 @@ impl AddressSpace {
         Some(found + off)
     }
 
+    #[inline(always)]
     fn choose_plain(&self, hint: u64, len: u64, flags: u64) -> Result<u64, Errno> {
         let task_size = self.config.task_size;
         if len > task_size {
@@ -154,6 +157,7 @@ impl AddressSpace {
         self.areas.guarded_from().saturating_sub(gap) >= end
     }
 
+    #[inline(always)]
     fn gap_down(&self, low: u64, mut high: u64, len: u64) -> Option<u64> {
         loop {
             let address = self.areas.gap_down(low, high, len)?;

@@ -66,8 +66,8 @@ impl AddressSpace {
             Some(area) => area.vma.try_clone()?,
             None => return Err(Errno::EFAULT),
         };
-        let over = self.areas.overlap(start, end);
-        let grown = match self.areas.put(start, end, &over, vma) {
+        let span = self.areas.overlap(start, end);
+        let grown = match self.areas.put(&span, vma) {
             Ok(()) => self.tell_map(pages, start, old),
             Err(errno) => Err(errno),
         };
