@@ -42,7 +42,9 @@ pub(crate) enum Tier {
     Sanitize,
     /// A short run of each fuzz target over its committed corpus and beyond.
     Fuzz,
-    /// The tests that are too long for the ordinary run.
+    /// Every history of three operations, and of two on a grown tree, which take optimisation.
+    Exhaustive,
+    /// The tests that are too long for continuous integration.
     Proof,
     /// The benchmarks, which are a workspace of their own, built and tried on small data.
     Bench,
@@ -60,7 +62,7 @@ pub(crate) enum Tier {
 
 impl Tier {
     /// All tiers, in the order in which they run.
-    pub(crate) const ALL: [Tier; 15] = [
+    pub(crate) const ALL: [Tier; 16] = [
         Tier::Lint,
         Tier::Unit,
         Tier::Bare,
@@ -69,6 +71,7 @@ impl Tier {
         Tier::Miri,
         Tier::Sanitize,
         Tier::Fuzz,
+        Tier::Exhaustive,
         Tier::Proof,
         Tier::Bench,
         Tier::Gate,
@@ -91,6 +94,7 @@ impl Tier {
             Tier::Miri => "miri",
             Tier::Sanitize => "sanitize",
             Tier::Fuzz => "fuzz",
+            Tier::Exhaustive => "exhaustive",
             Tier::Proof => "proof",
             Tier::Bench => "bench",
             Tier::Gate => "gate",
@@ -116,6 +120,9 @@ impl Tier {
             Tier::Miri => "undefined behaviour: both borrow models, 32-bit and big-endian machines",
             Tier::Sanitize => "Address- and ThreadSanitizer over the concurrent and the C tests",
             Tier::Fuzz => "each fuzz target over its committed corpus and some seconds beyond",
+            Tier::Exhaustive => {
+                "every history of three operations on the maple tree, and of two on a grown one"
+            }
             Tier::Proof => "every history of four operations, and the longest traced program",
             Tier::Bench => "the benchmarks, linted and tried on small data",
             Tier::Gate => {
@@ -139,6 +146,7 @@ impl Tier {
             Tier::Miri => miri(shell),
             Tier::Sanitize => sanitize(shell),
             Tier::Fuzz => fuzz(shell),
+            Tier::Exhaustive => exhaustive(shell),
             Tier::Proof => proof(shell),
             Tier::Bench => bench(shell),
             Tier::Gate => gate::run(shell, false),
@@ -211,27 +219,12 @@ fn bare(shell: &Shell) -> Result<()> {
 
 /// Tests of the maple tree, and its examples, on a 32-bit machine: three minutes on one processor.
 fn maple_tree_on_32_bits(shell: &Shell) -> Result<()> {
-    const TESTS: [&str; 12] = [
-        "at_once",
-        "auto_traits",
-        "cursor",
-        "dump",
-        "dup",
-        "edges",
-        "faces",
-        "gaps",
-        "histories",
-        "iterate",
-        "snap",
-        "snap_hard",
-    ];
+    const TESTS: [&str; 4] = ["maps", "histories", "snap", "snap_hard"];
     let tests = TESTS.iter().flat_map(|test| ["--test", test]);
-    // Unoptimised: what compiling takes less, four minutes, is more than running takes longer, a minute and a half.
     cmd!(
         shell,
         "cargo test --locked -p maple-tree --features rcu --target {WIDTH_32} --lib {tests...} --examples"
     )
-    .env("CARGO_PROFILE_DEV_OPT_LEVEL", "0")
     .run()?;
     Ok(())
 }
@@ -322,9 +315,17 @@ fn miri(shell: &Shell) -> Result<()> {
 
 /// The maple tree's tests that reach most of its unsafe code in the least time: a minute under each of the borrow models.
 fn borrows(shell: &Shell) -> Result<()> {
-    const TESTS: [&str; 6] = ["aliasing", "at_once", "dup", "edges", "gaps", "iterate"];
-    let mut part = vec!["-p", "maple-tree", "--features", "rcu"];
-    part.extend(TESTS.iter().flat_map(|test| ["--test", test]));
+    const FILES: [&str; 6] = [
+        "aliasing::",
+        "at_once::",
+        "dup::",
+        "edges::",
+        "gaps::",
+        "iterate::",
+    ];
+    let mut part = vec!["-p", "maple-tree", "--features", "rcu", "--test", "maps"];
+    part.push("--");
+    part.extend(FILES);
     for flags in [STRICT, TREE] {
         interpret(shell, WIDTH_64, flags, &part)?;
     }
@@ -336,7 +337,7 @@ fn interpret(shell: &Shell, target: &str, flags: &str, part: &[&str]) -> Result<
     setup::components(shell, Some(NIGHTLY), &["miri", "rust-src"])?;
     cmd!(
         shell,
-        "cargo +nightly miri test --locked {part...} --target {target}"
+        "cargo +nightly miri test --locked --target {target} {part...}"
     )
     .env("MIRIFLAGS", flags)
     .env("CARGO_TARGET_DIR", "target/miri")
@@ -416,6 +417,15 @@ fn fuzz(shell: &Shell) -> Result<()> {
     for target in cmd!(shell, "cargo +nightly fuzz list").read()?.lines() {
         cmd!(shell, "cargo +nightly fuzz run {target} -- {FUZZ_SECONDS}").run()?;
     }
+    Ok(())
+}
+
+fn exhaustive(shell: &Shell) -> Result<()> {
+    cmd!(
+        shell,
+        "cargo test --locked --release -p maple-tree --test exhaustive -- --ignored two_ three_"
+    )
+    .run()?;
     Ok(())
 }
 

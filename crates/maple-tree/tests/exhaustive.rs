@@ -82,44 +82,23 @@ const fn step(under_miri: usize) -> usize {
     }
 }
 
-/// Every history of up to three operations over 8 keys (of some of them under a sanitizer, two operations of some under Miri): the lowest
+/// Every history of up to `depth` operations over 8 keys (of some of them under a sanitizer, two operations of some under Miri): the lowest
 /// ones and the highest ones. Each is performed straight on, with every allocation of its last operation refused once, and with its last
 /// operation on a duplicate.
-fn short_histories(mode: Mode) {
+fn short_histories(mode: Mode, depth: usize) {
     let bases = [0, u32::MAX - (KEYS as u32 - 1)];
     for base in bases.into_iter().skip(usize::from(cfg!(miri))) {
         let mut walk = Walk::new(mode, base);
         if cfg!(any(miri, sanitized)) {
             walk.ops = walk.ops.into_iter().skip(1).step_by(step(35)).collect();
         }
-        walk.explore(&mut Vec::new(), if cfg!(miri) { 2 } else { 3 });
+        walk.explore(&mut Vec::new(), if cfg!(miri) { 2 } else { depth });
         assert!(walk.counts.refused > 0 && walk.counts.refused_to_duplicates > 0);
     }
 }
 
-#[test]
-fn three_operations_exclusive() {
-    short_histories(MODES[0]);
-}
-
-#[test]
-fn three_operations_exclusive_gaps() {
-    short_histories(MODES[1]);
-}
-
-#[test]
-fn three_operations_shared() {
-    short_histories(MODES[2]);
-}
-
-#[test]
-fn three_operations_shared_gaps() {
-    short_histories(MODES[3]);
-}
-
 /// RCU mode on for every other operation.
-#[test]
-fn three_operations_switching() {
+fn switching_histories(depth: usize) {
     for mode in MODES.into_iter().step_by(if cfg!(miri) { 3 } else { 1 }) {
         let switching = Mode {
             switching: true,
@@ -127,8 +106,65 @@ fn three_operations_switching() {
         };
         let mut walk = Walk::new(switching, 0);
         walk.ops = walk.ops.into_iter().step_by(step(35)).collect();
-        walk.explore(&mut Vec::new(), if cfg!(miri) { 2 } else { 3 });
+        walk.explore(&mut Vec::new(), if cfg!(miri) { 2 } else { depth });
     }
+}
+
+#[test]
+#[cfg_attr(
+    any(miri, sanitized),
+    ignore = "longer ones of some operations are tried"
+)]
+fn two_operations() {
+    for mode in MODES {
+        short_histories(mode, 2);
+    }
+    switching_histories(2);
+}
+
+#[test]
+#[cfg_attr(
+    not(any(miri, sanitized)),
+    ignore = "a minute with optimisation; run by the tier of this name"
+)]
+fn three_operations_exclusive() {
+    short_histories(MODES[0], 3);
+}
+
+#[test]
+#[cfg_attr(
+    not(any(miri, sanitized)),
+    ignore = "a minute with optimisation; run by the tier of this name"
+)]
+fn three_operations_exclusive_gaps() {
+    short_histories(MODES[1], 3);
+}
+
+#[test]
+#[cfg_attr(
+    not(any(miri, sanitized)),
+    ignore = "a minute with optimisation; run by the tier of this name"
+)]
+fn three_operations_shared() {
+    short_histories(MODES[2], 3);
+}
+
+#[test]
+#[cfg_attr(
+    not(any(miri, sanitized)),
+    ignore = "a minute with optimisation; run by the tier of this name"
+)]
+fn three_operations_shared_gaps() {
+    short_histories(MODES[3], 3);
+}
+
+#[test]
+#[cfg_attr(
+    not(any(miri, sanitized)),
+    ignore = "a minute with optimisation; run by the tier of this name"
+)]
+fn three_operations_switching() {
+    switching_histories(3);
 }
 
 /// Every history of up to four operations over 8 keys, each performed in the three ways of `short_histories`. One test for each mode, so that
@@ -179,6 +215,10 @@ fn four_operations_shared_gaps() {
 
 /// Two operations over a tree with several levels: single entries with and without holes between, and ranges.
 #[test]
+#[cfg_attr(
+    not(any(miri, sanitized)),
+    ignore = "a minute with optimisation; run by the tier of this name"
+)]
 fn two_operations_on_a_grown_tree() {
     let n = if cfg!(miri) { 14 } else { 20 };
     let nodes = nodes();

@@ -1,14 +1,10 @@
 //! Iterators from both ends, over all bounds, at every fanout: what they yield, count and promise.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod support;
-
 use std::collections::VecDeque;
 
+use crate::support::{Number, Rng, add};
 use maple_tree::alloc::{Global, Pool};
 use maple_tree::{Fanout, Key, MapleTree, Native, Shape, Value};
-use support::{Number, Rng, add};
 
 /// First and last index, and the value.
 type Entry<K> = (K, K, Number);

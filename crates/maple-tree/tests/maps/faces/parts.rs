@@ -2,9 +2,9 @@
 
 use maple_tree::{EraseError, Fanout, Key, Native, Shape};
 
-use super::super::support::counting::twin;
-use super::super::support::{Model, Number, Rng};
 use super::{Face, World, contents, grown, insist, long, on, same, same_map, short, step};
+use crate::support::counting::twin;
+use crate::support::{Model, Number, Rng};
 
 fn try_split_off<K: Key, S: Shape>(world: &World, model: &Model<K>, at: usize) {
     let key = model.key(at);

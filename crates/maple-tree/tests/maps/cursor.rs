@@ -1,15 +1,11 @@
 //! Cursors: each move against the list of entries and holes, at both ends of the key space too; the states; changes on the way;
 //! nodes set aside.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod support;
-
 use std::sync::Arc;
 
+use crate::support::{Model, Number, Rng, Run};
 use maple_tree::alloc::{Counted, Global, Pool, SharedPool};
 use maple_tree::{Fanout, MapleTree, Native, Shape, Status, SyncMapleTree, Waiting};
-use support::{Model, Number, Rng, Run};
 
 const MAX: u64 = u64::MAX;
 

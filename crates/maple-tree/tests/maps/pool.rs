@@ -1,7 +1,5 @@
 //! The pools: what they hand out, what they cost, and that failures and leaks show through them.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
-
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::collections::HashSet;

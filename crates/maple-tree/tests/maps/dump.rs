@@ -1,7 +1,5 @@
 //! What dumps and figures say of a tree whose shape is known.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
-
 use maple_tree::alloc::Global;
 use maple_tree::{Fanout, Format, MapleTree};
 

@@ -1,15 +1,11 @@
 //! Maps made out of iterators: of every size, with holes and without, at every width, with allocations that fail at each place.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod support;
-
 use std::ops::RangeInclusive;
 
+use crate::support::counting::{Alive, Count, Countdown, number};
+use crate::support::{Model, Number, Rng, add, compare};
 use maple_tree::alloc::Global;
 use maple_tree::{Fanout, InsertError, Key, MapleTree, Native, Shape, SortedError};
-use support::counting::{Alive, Count, Countdown, number};
-use support::{Model, Number, Rng, add, compare};
 
 /// Ranges of `n` entries within `cells` cells, as a model: `holes` of three entries have a hole before them.
 fn model<K: Key>(base: K, n: usize, holes: usize, width: usize) -> Model<K> {

@@ -1,7 +1,5 @@
 //! The ends of the key space, ranges that hold nothing, and guards that are forgotten.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
-
 use std::mem::forget;
 use std::sync::Arc;
 

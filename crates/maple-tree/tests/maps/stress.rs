@@ -1,18 +1,14 @@
 //! Readers and one writer on real threads, over each way of reclaiming. Each entry's value tells its range and the time of the
 //! write that stored it; readers check every answer against that.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod support;
-
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicIsize, AtomicU64, Ordering};
 use std::thread;
 
+use crate::support::Rng;
 use maple_tree::alloc::{Counted, Global};
 use maple_tree::{Fanout, Native, Reclaim, Shape, SyncMapleTree, Waiting};
-use support::Rng;
 
 const WRITES: u64 = if cfg!(miri) {
     25

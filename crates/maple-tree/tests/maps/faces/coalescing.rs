@@ -2,9 +2,9 @@
 
 use maple_tree::{Fanout, InsertError, Key, Native, Shape, StoreError};
 
-use super::super::support::counting::{Alive, number};
-use super::super::support::{Model, Number, Rng};
 use super::{Face, World, contents, grown, insist, long, on, same, step};
+use crate::support::counting::{Alive, number};
+use crate::support::{Model, Number, Rng};
 
 /// Which entries of the model count as equal to `number`.
 fn alike(a: Number, b: Number) -> bool {

@@ -1,7 +1,5 @@
 //! Views that change values, held beside each other and across calls: small programs for Miri, under which every test of this crate runs.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
-
 use std::sync::Arc;
 
 use maple_tree::alloc::{Pool, SharedPool};

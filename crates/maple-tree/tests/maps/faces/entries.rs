@@ -4,9 +4,9 @@ use std::ops::RangeInclusive;
 
 use maple_tree::{Entry, Fanout, InsertError, Key, Native, Shape, SyncMapleTree, Waiting};
 
-use super::super::support::counting::number;
-use super::super::support::{Model, Number, Rng};
 use super::{Face, Shared, World, contents, grown, insist, long, on, same, short, step};
+use crate::support::counting::number;
+use crate::support::{Model, Number, Rng};
 
 /// Every set of entries kept, out of every short content.
 #[test]

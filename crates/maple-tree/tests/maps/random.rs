@@ -1,18 +1,14 @@
 //! Long random histories at the true fanouts of every key width, with failing allocations, gap searches in both directions,
 //! duplicates, and counts of what is left.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod support;
-
 use std::cell::RefCell;
 
+use crate::support::counting::{Alive, Count, Countdown};
+use crate::support::{Model, Number, Rng, add, compare};
 use maple_tree::alloc::Pool;
 use maple_tree::{
     CloneError, EraseError, Fanout, InsertError, Key, MapleTree, Native, Shape, StoreError,
 };
-use support::counting::{Alive, Count, Countdown};
-use support::{Model, Number, Rng, add, compare};
 
 /// Tries an operation with 0, 1, 2 … allocations allowed until it succeeds; after each failure the tree is as it was.
 fn insist<K: Key, S: Shape, T>(

@@ -2,16 +2,13 @@
 //! another.
 
 // The numbers in its maps are too wide to be stored in place on smaller machines.
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 #![allow(clippy::useless_conversion, reason = "numbers are narrower on 32 bits")]
-
-mod support;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
+use crate::support::{Number, Rng};
 use maple_tree::{Fanout, MapleTree, SyncMapleTree, Waiting, alloc::SharedPool};
-use support::{Number, Rng};
 
 type Shared = SyncMapleTree<u32, Number, Waiting, SharedPool, spin::Mutex<()>, Fanout<4>>;
 type Exclusive = MapleTree<u32, Number, SharedPool, Fanout<4>>;

@@ -1,21 +1,17 @@
 //! Readers that stay where they are while the writer changes the leaves about them: one write between two of their steps, at small fanouts, with
 //! every allocation of the write refused once.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod support;
-
 use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::thread;
 
+use crate::support::Rng;
+use crate::support::counting::Countdown;
 use maple_tree::{
     EraseError, Fanout, MapleTree, Reclaim, Shape, StoreError, SyncMapleTree, Waiting,
 };
-use support::Rng;
-use support::counting::Countdown;
 
 /// Keeps what is retired until it is dropped itself.
 #[derive(Default)]

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use maple_tree::{Fanout, MapleTree, Native};
 
-use super::super::support::counting::Alive;
-use super::super::support::{Number, Rng};
 use super::{Nodes, World, contents, grown, long, same_map, short, step};
+use crate::support::counting::Alive;
+use crate::support::{Number, Rng};
 
 /// Taken apart from both ends, in every order of up to six steps, and dropped with the rest in it.
 #[test]

@@ -1,17 +1,13 @@
 //! Maps written and read, and what is no map.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod support;
-
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use crate::support::counting::{Alive, Count, Countdown};
+use crate::support::{Model, Number, Rng, compare};
 use maple_tree::{Fanout, Key, MapleTree, Native, Shape, SyncMapleTree, Waiting};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
-use support::counting::{Alive, Count, Countdown};
-use support::{Model, Number, Rng, compare};
 
 fn round_trips<K: Key + Serialize + DeserializeOwned, S: Shape>(base: K) {
     let mut rng = Rng(3);

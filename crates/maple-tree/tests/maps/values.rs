@@ -1,7 +1,5 @@
 //! Kinds of values: those that borrow, in every call that takes a closure; those that are stored in place, changed there.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
-
 use std::cell::Cell;
 use std::fmt::Debug;
 use std::num::{NonZeroU16, NonZeroUsize};

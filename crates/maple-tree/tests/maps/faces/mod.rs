@@ -9,8 +9,8 @@ use std::sync::Arc;
 
 use maple_tree::{Key, MapleTree, Shape, SyncMapleTree, Waiting};
 
-use super::support::counting::{Alive, Count, Countdown, number};
-use super::support::{Model, Number, Rng};
+use crate::support::counting::{Alive, Count, Countdown, number};
+use crate::support::{Model, Number, Rng};
 
 type Nodes = Arc<Countdown>;
 type Exclusive<K, S> = MapleTree<K, Box<Alive>, Nodes, S>;

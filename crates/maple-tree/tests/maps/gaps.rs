@@ -1,12 +1,8 @@
 //! Searches for gaps of every size within all bounds, against the list of holes, at every fanout.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod support;
-
+use crate::support::{Number, Rng, add};
 use maple_tree::alloc::Global;
 use maple_tree::{Fanout, Key, MapleTree, Native, Shape};
-use support::{Number, Rng, add};
 
 /// Holes of one to four indices, and now and then a larger one.
 fn filled<K: Key, S: Shape>(

@@ -1,16 +1,12 @@
 //! Duplicates: with a failure at every allocation and at every entry, with entries left out, from pools and from single nodes, and
 //! counts of nodes and values that are left.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
-
-mod support;
-
 use std::ops::RangeInclusive;
 
+use crate::support::counting::{Alive, Count, Countdown};
+use crate::support::{Number, Rng, add};
 use maple_tree::alloc::{Fork, NodeAlloc, Pool};
 use maple_tree::{CloneError, Fanout, Key, MapleTree, Native, Shape, SyncMapleTree, Waiting};
-use support::counting::{Alive, Count, Countdown};
-use support::{Number, Rng, add};
 
 type Map<K, A, S> = MapleTree<K, Box<Alive>, A, S>;
 
