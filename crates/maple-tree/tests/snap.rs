@@ -386,11 +386,11 @@ fn gap_searches<K: Key, S: Shape>(
         let offset = add(K::MIN, rng.below(7)).min(align.wrapping_sub(K::ONE));
         for (align, offset) in [(K::ONE, K::MIN), (align, offset)] {
             assert_eq!(
-                map.gap_up_aligned(lo..=hi, size, align, offset),
+                map.gap_up_aligned(lo..=hi, size.number(), align.number(), offset.number()),
                 model.gap_up(lo, hi, size, align, offset),
             );
             assert_eq!(
-                map.gap_down_aligned(lo..=hi, size, align, offset),
+                map.gap_down_aligned(lo..=hi, size.number(), align.number(), offset.number()),
                 model.gap_down(lo, hi, size, align, offset),
             );
         }

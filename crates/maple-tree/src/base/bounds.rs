@@ -21,7 +21,7 @@ pub(crate) fn inclusive<K: Key>(range: &impl RangeBounds<K>) -> Option<(K, K)> {
 }
 
 /// Ranges without their end, for those who count as `BTreeMap` and page tables do.
-pub trait HalfOpen<K> {
+pub trait HalfOpen<K: Key> {
     /// The same indices as a range that does not hold its end; `None` if the last one is the largest that there is, so that nothing comes after it.
     ///
     /// ```
@@ -34,14 +34,14 @@ pub trait HalfOpen<K> {
     /// ```
     fn half_open(&self) -> Option<Range<K>>;
 
-    /// How many indices there are; [`Key::MAX`] for the whole of the key space, whose true size does not fit.
+    /// How many indices there are; the largest number for the whole of the key space, whose true size does not fit.
     ///
     /// ```
     /// use maple_tree::HalfOpen;
     ///
     /// assert_eq!((10..=19u32).span(), 10);
     /// ```
-    fn span(&self) -> K;
+    fn span(&self) -> K::Size;
 }
 
 impl<K: Key> HalfOpen<K> for RangeInclusive<K> {
@@ -51,10 +51,10 @@ impl<K: Key> HalfOpen<K> for RangeInclusive<K> {
     }
 
     #[inline]
-    fn span(&self) -> K {
+    fn span(&self) -> K::Size {
         match inclusive(self) {
-            Some((first, last)) => K::span(first, last),
-            None => K::MIN,
+            Some((first, last)) => K::span(first, last).number(),
+            None => K::Size::MIN,
         }
     }
 }

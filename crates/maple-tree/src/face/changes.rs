@@ -68,7 +68,7 @@ macro_rules! changes {
         pub fn alloc_range(
             &mut self,
             bounds: impl RangeBounds<K>,
-            size: K,
+            size: K::Size,
             value: V,
         ) -> Result<K, InsertError<V>> {
             store::allocate(self, inclusive(&bounds), size, Lowest::Lowest, value)
@@ -89,7 +89,7 @@ macro_rules! changes {
         pub fn alloc_rrange(
             &mut self,
             bounds: impl RangeBounds<K>,
-            size: K,
+            size: K::Size,
             value: V,
         ) -> Result<K, InsertError<V>> {
             store::allocate(self, inclusive(&bounds), size, Lowest::Highest, value)
@@ -111,7 +111,7 @@ macro_rules! changes {
         pub fn alloc_range_coalescing(
             &mut self,
             bounds: impl RangeBounds<K>,
-            size: K,
+            size: K::Size,
             value: V,
             same: impl FnMut($crate::Ref<'_, V>, $crate::Ref<'_, V>) -> bool,
         ) -> Result<(K, RangeInclusive<K>), InsertError<V>> {
@@ -135,7 +135,7 @@ macro_rules! changes {
         pub fn alloc_rrange_coalescing(
             &mut self,
             bounds: impl RangeBounds<K>,
-            size: K,
+            size: K::Size,
             value: V,
             same: impl FnMut($crate::Ref<'_, V>, $crate::Ref<'_, V>) -> bool,
         ) -> Result<(K, RangeInclusive<K>), InsertError<V>> {

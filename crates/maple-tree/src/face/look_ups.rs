@@ -427,8 +427,9 @@ macro_rules! surveys {
         /// assert_eq!(map.gap_up(5.., 10), Some(30));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn gap_up(&self, bounds: impl core::ops::RangeBounds<K>, size: K) -> Option<K> {
-            self.gap_up_aligned(bounds, size, K::ONE, K::MIN)
+        pub fn gap_up(&self, bounds: impl core::ops::RangeBounds<K>, size: K::Size) -> Option<K> {
+            let bounds = $crate::base::bounds::inclusive(&bounds)?;
+            self.raw().$up(&$crate::read::gap::Want::new(bounds, size)?)
         }
 
         /// The highest index at which `size` indices in a row are free, all of them within `bounds`.
@@ -440,8 +441,10 @@ macro_rules! surveys {
         /// assert_eq!(map.gap_down(..50, 4), Some(36));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn gap_down(&self, bounds: impl core::ops::RangeBounds<K>, size: K) -> Option<K> {
-            self.gap_down_aligned(bounds, size, K::ONE, K::MIN)
+        pub fn gap_down(&self, bounds: impl core::ops::RangeBounds<K>, size: K::Size) -> Option<K> {
+            let bounds = $crate::base::bounds::inclusive(&bounds)?;
+            self.raw()
+                .$down(&$crate::read::gap::Want::new(bounds, size)?)
         }
 
         /// As [`gap_up`](Self::gap_up), of the indices that are a multiple of `align` plus `offset`. `None` also if
@@ -458,13 +461,14 @@ macro_rules! surveys {
         pub fn gap_up_aligned(
             &self,
             bounds: impl core::ops::RangeBounds<K>,
-            size: K,
-            align: K,
-            offset: K,
+            size: K::Size,
+            align: K::Size,
+            offset: K::Size,
         ) -> Option<K> {
             let bounds = $crate::base::bounds::inclusive(&bounds)?;
-            self.raw()
-                .$up(&$crate::read::gap::Want::new(bounds, size, align, offset)?)
+            self.raw().$up(&$crate::read::gap::Want::aligned(
+                bounds, size, align, offset,
+            )?)
         }
 
         /// As [`gap_down`](Self::gap_down), of the indices that are a multiple of `align` plus `offset`. `None` also
@@ -481,13 +485,14 @@ macro_rules! surveys {
         pub fn gap_down_aligned(
             &self,
             bounds: impl core::ops::RangeBounds<K>,
-            size: K,
-            align: K,
-            offset: K,
+            size: K::Size,
+            align: K::Size,
+            offset: K::Size,
         ) -> Option<K> {
             let bounds = $crate::base::bounds::inclusive(&bounds)?;
-            self.raw()
-                .$down(&$crate::read::gap::Want::new(bounds, size, align, offset)?)
+            self.raw().$down(&$crate::read::gap::Want::aligned(
+                bounds, size, align, offset,
+            )?)
         }
 
         /// Whether the map keeps the sizes of its holes. O(1).

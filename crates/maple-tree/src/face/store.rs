@@ -109,18 +109,17 @@ type Refuse<V> = fn(V) -> InsertError<V>;
 fn place<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &H,
     bounds: Option<(K, K)>,
-    size: K,
+    size: K::Size,
     which: Lowest,
 ) -> Result<(K, K), Refuse<V>> {
     let bounds = bounds.ok_or(InsertError::EmptyRange as Refuse<V>)?;
-    let want =
-        Want::new(bounds, size, K::ONE, K::MIN).ok_or(InsertError::EmptyRange as Refuse<V>)?;
+    let want = Want::new(bounds, size).ok_or(InsertError::EmptyRange as Refuse<V>)?;
     let found = match which {
         Lowest::Lowest => host.tree().gap_up(&want),
         Lowest::Highest => host.tree().gap_down(&want),
     };
     let first = found.ok_or(InsertError::Occupied as Refuse<V>)?;
-    Ok((first, first.wrapping_add(size.wrapping_sub(K::ONE))))
+    Ok((first, want.last(first)))
 }
 
 /// As [`allocate`], with neighbours that touch the range and are the same joined to it. Gives the range, and that of the entry that is made
@@ -128,7 +127,7 @@ fn place<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
 pub(crate) fn allocate_coalescing<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     bounds: Option<(K, K)>,
-    size: K,
+    size: K::Size,
     which: Lowest,
     value: V,
     same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
@@ -147,7 +146,7 @@ pub(crate) fn allocate_coalescing<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
 pub(crate) fn allocate<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     bounds: Option<(K, K)>,
-    size: K,
+    size: K::Size,
     which: Lowest,
     value: V,
 ) -> Result<K, InsertError<V>> {
@@ -173,13 +172,13 @@ pub(crate) fn allocate_cyclic<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     };
     let from = (*next).max(lo);
     let ahead = (from <= hi)
-        .then(|| Want::new((from, hi), K::ONE, K::ONE, K::MIN))
+        .then(|| Want::new((from, hi), K::ONE.number()))
         .flatten()
         .and_then(|want| host.tree().gap_up(&want));
     let (key, wrapped) = match ahead {
         Some(key) => (key, false),
         None => {
-            let again = Want::new((lo, hi), K::ONE, K::ONE, K::MIN);
+            let again = Want::new((lo, hi), K::ONE.number());
             let Some(key) = again.and_then(|want| host.tree().gap_up(&want)) else {
                 return Err(InsertError::Occupied(value));
             };

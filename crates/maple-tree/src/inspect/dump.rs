@@ -26,7 +26,7 @@ pub struct Dump<'a, K: Key, S: Shape> {
     pub(crate) format: Format,
 }
 
-/// One index in the format's base.
+/// An index, or a number of them, in the format's base.
 struct Index<K>(K, Format);
 
 impl<K: Key> fmt::Display for Index<K> {
@@ -56,8 +56,8 @@ fn name(kind: Kind) -> &'static str {
 }
 
 impl<K: Key, S: Shape> Dump<'_, K, S> {
-    fn index(&self, key: K) -> Index<K> {
-        Index(key, self.format)
+    fn index<N>(&self, number: N) -> Index<N> {
+        Index(number, self.format)
     }
 
     fn text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -122,7 +122,12 @@ impl<K: Key, S: Shape> Dump<'_, K, S> {
                 }
             } else {
                 if node.kind() == Kind::Gap {
-                    writeln!(f, "{:indent$}largest hole {}", "", self.index(node.gap(i)))?;
+                    writeln!(
+                        f,
+                        "{:indent$}largest hole {}",
+                        "",
+                        self.index(node.gap(i).number())
+                    )?;
                 }
                 self.node(f, node.child(i), first, last, depth + 1)?;
             }
@@ -166,7 +171,7 @@ impl<K: Key, S: Shape> Dump<'_, K, S> {
                     write!(f, "\\n{word:p}")?;
                 }
             } else if node.kind() == Kind::Gap {
-                write!(f, "\\nhole {}", self.index(node.gap(i)))?;
+                write!(f, "\\nhole {}", self.index(node.gap(i).number()))?;
             }
         }
         f.write_str("\"];\n")?;

@@ -30,15 +30,30 @@ pub(crate) struct Want<K> {
 }
 
 impl<K: Key> Want<K> {
-    /// `None` if nothing can be like that.
-    pub(crate) fn new((lo, hi): (K, K), size: K, align: K, offset: K) -> Option<Self> {
-        (lo <= hi && size > K::MIN && offset < align).then_some(Self {
+    /// Multiples are those of the indices' numbers, counted from 0. `None` if nothing can be like that.
+    pub(crate) fn aligned(
+        (lo, hi): (K, K),
+        size: K::Size,
+        align: K::Size,
+        offset: K::Size,
+    ) -> Option<Self> {
+        (lo <= hi && size > K::Size::MIN && offset < align).then(|| Self {
             lo,
             hi,
-            size,
-            align,
-            offset,
+            size: K::at(size),
+            align: K::at(align),
+            offset: K::phase(align, offset),
         })
+    }
+
+    /// Without alignment.
+    pub(crate) fn new(bounds: (K, K), size: K::Size) -> Option<Self> {
+        Self::aligned(bounds, size, K::ONE.number(), K::MIN.number())
+    }
+
+    /// The last of the indices if `first` is the first of them.
+    pub(crate) fn last(&self, first: K) -> K {
+        first.wrapping_add(self.size.wrapping_sub(K::ONE))
     }
 
     /// The lowest place within the hole `first..=last`.

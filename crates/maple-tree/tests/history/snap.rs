@@ -581,13 +581,23 @@ impl<K: Key, S: Shape> Family<K, S> {
         );
         let backwards = map.range(bounds.0..=bounds.1).rev().map(slot);
         assert!(backwards.eq(within.iter().rev().copied()));
-        let (size, align, offset) = (bytes.small(40), bytes.small(17), bytes.small(17));
+        let (size, align, offset): (K, K, K) = (bytes.small(40), bytes.small(17), bytes.small(17));
         assert_eq!(
-            map.gap_up_aligned(bounds.0..=bounds.1, size, align, offset),
+            map.gap_up_aligned(
+                bounds.0..=bounds.1,
+                size.number(),
+                align.number(),
+                offset.number()
+            ),
             model.gap(bounds, size, align, offset, true)
         );
         assert_eq!(
-            map.gap_down_aligned(bounds.0..=bounds.1, size, align, offset),
+            map.gap_down_aligned(
+                bounds.0..=bounds.1,
+                size.number(),
+                align.number(),
+                offset.number()
+            ),
             model.gap(bounds, size, align, offset, false)
         );
     }

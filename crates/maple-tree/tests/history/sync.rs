@@ -358,7 +358,7 @@ impl<K: Key> Past<K> {
                 let bounds = bytes.range(self.middle);
                 let size = bytes.small(20);
                 let expected = self.model.gap(bounds, size, K::ONE, K::MIN, false);
-                match writer.alloc_rrange(bounds.0..=bounds.1, size, token) {
+                match writer.alloc_rrange(bounds.0..=bounds.1, size.number(), token) {
                     Ok(first) => {
                         assert_eq!(Some(first), expected);
                         let last = first.wrapping_add(size.wrapping_sub(K::ONE));

@@ -178,13 +178,13 @@ fn gap_searches<K: Key, S: Shape>(
         let plain = (K::ONE, K::MIN);
         for (align, offset) in [plain, (align, offset)] {
             assert_eq!(
-                tree.gap_up_aligned(lo..=hi, size, align, offset),
+                tree.gap_up_aligned(lo..=hi, size.number(), align.number(), offset.number()),
                 model.gap_up(lo, hi, size, align, offset),
                 "up: {}",
                 show()
             );
             assert_eq!(
-                tree.gap_down_aligned(lo..=hi, size, align, offset),
+                tree.gap_down_aligned(lo..=hi, size.number(), align.number(), offset.number()),
                 model.gap_down(lo, hi, size, align, offset),
                 "down: {}",
                 show()
@@ -268,6 +268,26 @@ fn keys_u128() {
 #[test]
 fn keys_usize() {
     history::<usize, Native>(7, 300, 2000, true, 4096);
+}
+
+/// Numbers with a sign, about 0 and at the ends of the key space.
+#[test]
+fn keys_signed() {
+    history::<i32, Native>(20, 400, 1500, true, -200);
+    history::<i64, Native>(21, 400, 1500, true, i64::MIN);
+    history::<isize, Native>(22, 300, 1000, false, isize::MAX - 299);
+    history::<i128, Native>(23, 300, 1000, true, -100);
+    history::<i64, Fanout<4>>(24, 200, 1500, true, -100);
+}
+
+/// Key spaces that the cells fill, or nearly.
+#[test]
+fn keys_narrow() {
+    history::<u8, Native>(25, 256, 1500, true, 0);
+    history::<i8, Native>(26, 256, 1500, true, i8::MIN);
+    history::<u16, Native>(27, 400, 1500, true, u16::MAX - 399);
+    history::<i16, Native>(28, 400, 1000, false, -200);
+    history::<i8, Fanout<4>>(29, 200, 1500, true, -100);
 }
 
 #[test]

@@ -45,6 +45,18 @@ pub fn add<K: Key>(base: K, mut n: usize) -> K {
     sum
 }
 
+/// Where in each run of `align` indices, the first of which begins at the smallest index, multiples of `align` plus `offset` are.
+fn phase<K: Key>(align: K, offset: K) -> K {
+    let zero = K::default();
+    let before = zero.wrapping_sub(zero.align_down(align));
+    let rest = align.wrapping_sub(before);
+    if offset < rest {
+        offset.wrapping_add(before)
+    } else {
+        offset.wrapping_sub(rest)
+    }
+}
+
 impl<K: Key> Model<K> {
     pub fn new(base: K, n: usize) -> Self {
         Self {
@@ -100,6 +112,7 @@ impl<K: Key> Model<K> {
 
     /// The lowest place for `size` indices within `lo..=hi`, aligned.
     pub fn gap_up(&self, lo: K, hi: K, size: K, align: K, offset: K) -> Option<K> {
+        let offset = phase(align, offset);
         self.runs()
             .iter()
             .filter(|r| r.value.is_none())
@@ -124,6 +137,7 @@ impl<K: Key> Model<K> {
 
     /// The highest place for `size` indices within `lo..=hi`, aligned.
     pub fn gap_down(&self, lo: K, hi: K, size: K, align: K, offset: K) -> Option<K> {
+        let offset = phase(align, offset);
         self.runs()
             .iter()
             .rev()

@@ -273,13 +273,16 @@ where
     /// # Errors
     ///
     /// If there are none; the cursor stays as it is.
-    pub fn empty_area(&mut self, bounds: impl RangeBounds<K>, size: K) -> Result<(), GapError> {
-        let want = inclusive(&bounds).and_then(|b| Want::new(b, size, K::ONE, K::MIN));
-        let first = want
-            .and_then(|want| self.tree().gap_up(&want))
+    pub fn empty_area(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+        size: K::Size,
+    ) -> Result<(), GapError> {
+        let want = inclusive(&bounds)
+            .and_then(|b| Want::new(b, size))
             .ok_or(GapError)?;
-        self.at
-            .set(first, first.wrapping_add(size.wrapping_sub(K::ONE)));
+        let first = self.tree().gap_up(&want).ok_or(GapError)?;
+        self.at.set(first, want.last(first));
         Ok(())
     }
 
@@ -288,13 +291,16 @@ where
     /// # Errors
     ///
     /// If there are none; the cursor stays as it is.
-    pub fn empty_area_rev(&mut self, bounds: impl RangeBounds<K>, size: K) -> Result<(), GapError> {
-        let want = inclusive(&bounds).and_then(|b| Want::new(b, size, K::ONE, K::MIN));
-        let first = want
-            .and_then(|want| self.tree().gap_down(&want))
+    pub fn empty_area_rev(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+        size: K::Size,
+    ) -> Result<(), GapError> {
+        let want = inclusive(&bounds)
+            .and_then(|b| Want::new(b, size))
             .ok_or(GapError)?;
-        self.at
-            .set(first, first.wrapping_add(size.wrapping_sub(K::ONE)));
+        let first = self.tree().gap_down(&want).ok_or(GapError)?;
+        self.at.set(first, want.last(first));
         Ok(())
     }
 

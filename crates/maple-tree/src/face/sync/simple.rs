@@ -202,7 +202,7 @@ where
     pub fn alloc_range(
         &self,
         bounds: impl RangeBounds<K>,
-        size: K,
+        size: K::Size,
         value: V,
     ) -> Result<K, InsertError<V>> {
         self.write().alloc_range(bounds, size, value)

@@ -11,9 +11,9 @@ impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
         let expected = self.model.gap(bounds, size, K::ONE, K::MIN, up);
         let range = bounds.0..=bounds.1;
         let done = if up {
-            self.tree.alloc_range(range, size, token)
+            self.tree.alloc_range(range, size.number(), token)
         } else {
-            self.tree.alloc_rrange(range, size, token)
+            self.tree.alloc_rrange(range, size.number(), token)
         };
         match done {
             Ok(first) => {
@@ -53,15 +53,21 @@ impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
 
     pub(super) fn gaps(&mut self, bytes: &mut Bytes<'_>) {
         let bounds = bytes.range(self.middle);
-        let size = bytes.small(40);
-        let (align, offset) = (bytes.small(17), bytes.small(17));
+        let size: K = bytes.small(40);
+        let (align, offset): (K, K) = (bytes.small(17), bytes.small(17));
         let range = bounds.0..=bounds.1;
         assert_eq!(
-            self.tree.gap_up_aligned(range.clone(), size, align, offset),
+            self.tree.gap_up_aligned(
+                range.clone(),
+                size.number(),
+                align.number(),
+                offset.number()
+            ),
             self.model.gap(bounds, size, align, offset, true)
         );
         assert_eq!(
-            self.tree.gap_down_aligned(range, size, align, offset),
+            self.tree
+                .gap_down_aligned(range, size.number(), align.number(), offset.number()),
             self.model.gap(bounds, size, align, offset, false)
         );
     }

@@ -160,9 +160,11 @@ impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
         let agree = |there: &Token, _: &Token| same(there.number);
         let range = bounds.0..=bounds.1;
         let done = if up {
-            self.tree.alloc_range_coalescing(range, size, token, agree)
+            self.tree
+                .alloc_range_coalescing(range, size.number(), token, agree)
         } else {
-            self.tree.alloc_rrange_coalescing(range, size, token, agree)
+            self.tree
+                .alloc_rrange_coalescing(range, size.number(), token, agree)
         };
         match done {
             Ok((first, whole)) => {
