@@ -66,7 +66,11 @@ impl World {
         }
         self.calls.end();
         for page in pages..2 {
-            assert_eq!(self.table[page].load(Ordering::Relaxed), 0, "a page of no area");
+            assert_eq!(
+                self.table[page].load(Ordering::Relaxed),
+                0,
+                "a page of no area"
+            );
         }
     }
 }
