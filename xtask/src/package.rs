@@ -1,5 +1,7 @@
 //! What is published: the packages, their interfaces since the last release, their dependencies.
 
+use std::path::PathBuf;
+
 use anyhow::{Result, bail};
 use xshell::{Shell, cmd};
 
@@ -34,6 +36,7 @@ pub(crate) fn publish(shell: &Shell) -> Result<()> {
             }
         }
     }
+    forget_packed(shell)?;
     cmd!(
         shell,
         "cargo publish --workspace --dry-run --locked --allow-dirty --all-features"
@@ -41,6 +44,30 @@ pub(crate) fn publish(shell: &Shell) -> Result<()> {
     // Whether it builds is asked, nothing else. (Packages do not have the workspace's profiles.)
     .env("CARGO_PROFILE_DEV_DEBUG", "false")
     .run()?;
+    Ok(())
+}
+
+/// Removes what earlier runs have unpacked. Cargo keeps the sources of the passing registry that it resolves in, and takes them for those of the
+/// same version that it has just packed.
+fn forget_packed(shell: &Shell) -> Result<()> {
+    let home = match (std::env::var_os("CARGO_HOME"), std::env::var_os("HOME")) {
+        (Some(home), _) => PathBuf::from(home),
+        (None, Some(home)) => PathBuf::from(home).join(".cargo"),
+        (None, None) => return Ok(()),
+    };
+    let sources = home.join("registry/src");
+    if !shell.path_exists(&sources) {
+        return Ok(());
+    }
+    for folder in shell.read_dir(&sources)? {
+        // A registry in a folder has no host, after which others are named.
+        let passing = folder
+            .file_name()
+            .is_some_and(|name| name.as_encoded_bytes().starts_with(b"-"));
+        if passing {
+            shell.remove_path(&folder)?;
+        }
+    }
     Ok(())
 }
 
