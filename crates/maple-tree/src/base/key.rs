@@ -15,7 +15,7 @@ use core::hash::Hash;
 /// degrees.store_range(0..100, &"water")?;
 /// assert_eq!(degrees.get(-40), Some(&"ice"));
 /// assert_eq!(degrees.gap_up(.., 10), Some(100));
-/// assert_eq!(degrees.last_range(), Some((0..=99, &"water")));
+/// assert_eq!(degrees.last(), Some((0..=99, &"water")));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Key:
