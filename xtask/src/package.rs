@@ -43,13 +43,18 @@ pub(crate) fn publish(shell: &Shell) -> Result<()> {
     )
     // Whether it builds is asked, nothing else. (Packages do not have the workspace's profiles.)
     .env("CARGO_PROFILE_DEV_DEBUG", "false")
+    .env("CARGO_TARGET_DIR", PACKED)
     .run()?;
     Ok(())
 }
 
-/// Removes what earlier runs have unpacked. Cargo keeps the sources of the passing registry that it resolves in, and takes them for those of the
-/// same version that it has just packed.
+/// Where it is built.
+const PACKED: &str = "target/packed";
+
+/// Removes what earlier runs have unpacked and built. Cargo keeps the sources of the passing registry that it resolves in, and takes them for those of
+/// the same version that it has just packed.
 fn forget_packed(shell: &Shell) -> Result<()> {
+    shell.remove_path(PACKED)?;
     let home = match (std::env::var_os("CARGO_HOME"), std::env::var_os("HOME")) {
         (Some(home), _) => PathBuf::from(home),
         (None, Some(home)) => PathBuf::from(home).join(".cargo"),
