@@ -146,6 +146,9 @@ static void many_trees(void)
 	nothing_is_left();
 }
 
+/* How many entries a leaf of 256 bytes holds: one word each, and one for each bound between two. */
+enum { FULL = 256 / (2 * sizeof(void *)) };
+
 /* Trees all of whose nodes are full have no place for a head: thousands of them, small and large. */
 static void full_trees(void)
 {
@@ -153,13 +156,13 @@ static void full_trees(void)
 	static struct maple_tree trees[TREES];
 
 	for (int i = 0; i < TREES; i++) {
-		int entries = i % 100 ? 15 : 16 * 16;
+		int entries = i % 100 ? FULL - 1 : FULL * FULL;
 
 		mt_init_flags(&trees[i], MT_FLAGS_USE_RCU);
 		for (int n = 0; n < entries; n++)
 			SAME(mtree_store_range(&trees[i], n, n == entries - 1 ? ULONG_MAX : (unsigned long)n, V(n), GFP_KERNEL), 0);
-		if (entries == 15)
-			SAME(mtree_store(&trees[i], 14, V(99), GFP_KERNEL), 0);
+		if (entries == FULL - 1)
+			SAME(mtree_store(&trees[i], FULL - 2, V(99), GFP_KERNEL), 0);
 		SAME(mt_validate(&trees[i]), 0);
 	}
 	barrier();
@@ -170,8 +173,8 @@ static void full_trees(void)
 	/* The same of some, for which there is no memory at all at the end. */
 	for (int i = 0; i < 1000; i++) {
 		mt_init_flags(&trees[i], MT_FLAGS_USE_RCU);
-		for (int n = 0; n < 16; n++)
-			SAME(mtree_store_range(&trees[i], n, n == 15 ? ULONG_MAX : (unsigned long)n, V(n), GFP_KERNEL), 0);
+		for (int n = 0; n < FULL; n++)
+			SAME(mtree_store_range(&trees[i], n, n == FULL - 1 ? ULONG_MAX : (unsigned long)n, V(n), GFP_KERNEL), 0);
 	}
 	barrier();
 	fail_from(1, 1);
@@ -188,11 +191,11 @@ static void full_leaves(void)
 		struct maple_tree tree = MTREE_INIT(tree, MT_FLAGS_USE_RCU);
 		unsigned long failed = 0;
 
-		for (unsigned long i = 0; i < 16; i++)
-			SAME(mtree_store_range(&tree, i * 100, i < 15 ? i * 100 + 99 : ULONG_MAX, V(i), GFP_KERNEL), 0);
+		for (unsigned long i = 0; i < FULL; i++)
+			SAME(mtree_store_range(&tree, i * 100, i < FULL - 1 ? i * 100 + 99 : ULONG_MAX, V(i), GFP_KERNEL), 0);
 		for (unsigned long i = 0; i < 12000; i++) {
 			/* The bound between two entries goes down by 5, and back. */
-			unsigned long bound = (i / 2 % 14 + 1) * 100;
+			unsigned long bound = (i / 2 % (FULL - 2) + 1) * 100;
 			unsigned long at = i % 2 ? bound - 100 : bound - 5;
 			unsigned long last = i % 2 ? bound - 1 : bound + 99;
 			void *before = mtree_load(&tree, at);
