@@ -1,0 +1,267 @@
+//! Changes of the tree. Each leaves the counts as they must be, or, if it is refused, all as it was.
+
+use alloc::boxed::Box;
+use core::ops::ControlFlow;
+
+use crate::errno::Errno;
+use crate::flags::VmFlags;
+use crate::heap::boxed::try_box;
+use crate::space::areas::look::{Overlap, Span};
+use crate::space::areas::{Areas, Seat, area};
+use crate::space::counts::{Class, Counts};
+use crate::space::vma::{AnonVma, Vma};
+
+impl Areas {
+    /// Makes a range one area with these attributes, over whatever is there. One change of the tree, so
+    /// that nobody sees a hole; areas that reach out of the range are trimmed.
+    ///
+    /// # Errors
+    /// `ENOMEM`, and nothing has changed.
+    #[inline]
+    pub(crate) fn put(&mut self, span: &Span, mut vma: Vma) -> Result<(), Errno> {
+        let &Span { start, end, .. } = span;
+        let over = &span.over;
+        self.close_new(&mut vma);
+        let flags = vma.flags;
+        let boxed = try_box(vma)?;
+        self.note(start, end)?;
+        // Only now, so that its lock is closed, too.
+        let twin = self.twin(span)?;
+        self.discount(start, end, over);
+        let refused = match self.fresh(span) {
+            // SAFETY: a span is used with the areas that it comes from. What is fresh has been found there by a look at `start`, after which
+            // the tree has not been changed: `writer_now` counts.
+            Some(seat) => unsafe {
+                let done = self
+                    .writer_now()
+                    .store_here(seat, (start, end - 1), boxed, twin);
+                self.here(seat, done)
+            },
+            None => Err((boxed, twin)),
+        };
+        if let Err((boxed, twin)) = refused
+            && !self.put_far(start, end, boxed, twin)
+        {
+            return Err(self.refused(start, end, over));
+        }
+        self.pages.add(Class::of(flags), (end - start) >> 12);
+        self.count = self.count + 1 + over.kept as usize - over.areas as usize;
+        self.grown(start, flags);
+        Ok(())
+    }
+
+    /// Lets the area at `keeper` take in all of `[start, end)`: the part of it that is laid down anew, `span`, which is to have these flags, and areas that
+    /// are like it, `joined` of them with itself. Allocates no area.
+    ///
+    /// # Errors
+    /// `ENOMEM`, and nothing has changed.
+    #[inline]
+    pub(crate) fn grow(
+        &mut self,
+        keeper: u64,
+        (start, end): (u64, u64),
+        span: &Span,
+        joined: usize,
+        flags: VmFlags,
+    ) -> Result<(), Errno> {
+        let over = &span.over;
+        self.note(start, end)?;
+        self.discount(span.start, span.end, over);
+        let done = match self.fresh(span) {
+            // SAFETY: as in `put`; the range begins with `span`, or with the area that ends there.
+            Some(seat) => unsafe {
+                let done = self.writer_now().grow_here(seat, keeper, (start, end - 1));
+                self.here(seat, done.then_some(()).ok_or(())).is_ok()
+            },
+            None => false,
+        };
+        if !done && !self.grow_far(keeper, start, end) {
+            return Err(self.refused(span.start, span.end, over));
+        }
+        self.pages
+            .add(Class::of(flags), (span.end - span.start) >> 12);
+        self.count = self.count + 1 - joined - over.covered();
+        self.grown(start, flags);
+        Ok(())
+    }
+
+    /// Removes everything in a range; areas that reach out of it are trimmed.
+    ///
+    /// # Errors
+    /// `ENOMEM`, and nothing has changed.
+    pub(crate) fn clear(&mut self, span: &Span) -> Result<(), Errno> {
+        let &Span { start, end, .. } = span;
+        let over = &span.over;
+        if over.areas == 0 {
+            return Ok(());
+        }
+        self.note(start, end)?;
+        // Only now, so that its lock is closed, too.
+        let twin = self.twin(span)?;
+        self.discount(start, end, over);
+        let refused = match self.fresh(span) {
+            // SAFETY: as in `put`.
+            Some(seat) => unsafe {
+                let done = self.writer_now().erase_here(seat, (start, end - 1), twin);
+                self.here(seat, done)
+            },
+            None => Err(twin),
+        };
+        if let Err(twin) = refused
+            && !self.clear_far(start, end, twin)
+        {
+            return Err(self.refused(start, end, over));
+        }
+        self.count = self.count + over.kept as usize - over.areas as usize;
+        self.peak = self.peak.max(self.count);
+        Ok(())
+    }
+
+    /// After a change that went on from a seat: the next look may, too, if nothing but the leaf has changed.
+    #[inline(always)]
+    fn here<E>(&mut self, seat: &Seat, done: Result<(), E>) -> Result<(), E> {
+        if done.is_ok() {
+            self.near = Some(*seat);
+        }
+        done
+    }
+
+    /// The upper part of an area that a change of the span divides.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    #[inline(always)]
+    fn twin(&self, span: &Span) -> Result<Option<Box<Vma>>, Errno> {
+        if !span.over.is_divided() {
+            return Ok(None);
+        }
+        let around = match self.fresh(span) {
+            // SAFETY: as in `put`.
+            Some(seat) => unsafe { self.writer().get_here(seat) },
+            None => self.at(span.start).map(|area| area.vma),
+        };
+        around.map(|vma| try_box(vma.try_clone()?)).transpose()
+    }
+
+    /// As [`put`](Self::put), wherever it is. Tells whether there was memory.
+    #[cold]
+    fn put_far(&mut self, start: u64, end: u64, boxed: Box<Vma>, twin: Option<Box<Vma>>) -> bool {
+        self.writer_now()
+            .store_range_splitting(start..=end - 1, boxed, |_, _| twin)
+            .is_ok()
+    }
+
+    /// As [`grow`](Self::grow), wherever it is. Tells whether there was memory.
+    #[cold]
+    fn grow_far(&mut self, keeper: u64, start: u64, end: u64) -> bool {
+        self.writer_now().grow(keeper, start..=end - 1) == Ok(true)
+    }
+
+    /// As [`clear`](Self::clear), wherever it is. Tells whether there was memory.
+    #[cold]
+    fn clear_far(&mut self, start: u64, end: u64, twin: Option<Box<Vma>>) -> bool {
+        self.writer_now()
+            .erase_range_splitting(start..=end - 1, |_, _| twin)
+            .is_ok()
+    }
+
+    /// Makes `address` a boundary between areas; true if it was not one.
+    ///
+    /// # Errors
+    /// `ENOMEM`, and nothing has changed.
+    pub(crate) fn split(&mut self, address: u64) -> Result<bool, Errno> {
+        let Some(whole) = self.at(address) else {
+            return Ok(false);
+        };
+        if whole.start == address {
+            return Ok(false);
+        }
+        let end = whole.end;
+        let mut upper = try_box(whole.vma.try_clone()?)?;
+        self.close_new(&mut upper);
+        self.writer_mut(address, end)?
+            .store_range(address..=end - 1, upper)
+            .map_err(|_| Errno::ENOMEM)?;
+        self.count += 1;
+        self.peak = self.peak.max(self.count);
+        Ok(true)
+    }
+
+    /// Gives the whole area that holds `address` other attributes, with one store. No merging.
+    ///
+    /// # Errors
+    /// `ENOMEM` if there is no area, and nothing has changed.
+    pub(crate) fn replace(&mut self, address: u64, mut vma: Box<Vma>) -> Result<(), Errno> {
+        self.close_new(&mut vma);
+        let Some(area) = self.at(address) else {
+            return Err(Errno::ENOMEM);
+        };
+        let pages = area.len() >> 12;
+        let old = Class::of(area.vma.flags);
+        let start = area.start;
+        let flags = vma.flags;
+        self.writer_mut(address, address + 1)?
+            .replace(address, vma)
+            .map_err(|_| Errno::ENOMEM)?;
+        self.pages.sub(old, pages);
+        self.pages.add(Class::of(flags), pages);
+        self.grown(start, flags);
+        Ok(())
+    }
+
+    /// Gives the whole area that holds `address`, if there is one, another owner of private pages. Allocates nothing. A journal is not kept of
+    /// it: see [`note`](Self::note).
+    pub(crate) fn set_owner(&mut self, address: u64, owner: Option<AnonVma>) {
+        if let Some(area) = self.at(address) {
+            area.vma.anon.set(owner);
+        }
+    }
+
+    /// Takes the pages in `[start, end)`, which is `over`, off the counts, before a write removes them.
+    #[inline(always)]
+    fn discount(&mut self, start: u64, end: u64, over: &Overlap) {
+        if !over
+            .pages
+            .classes(|class, pages| self.pages.sub(class, pages))
+        {
+            self.recount(start, end, Counts::sub);
+        }
+    }
+
+    /// Puts them back, as the write has failed.
+    #[cold]
+    fn refused(&mut self, start: u64, end: u64, over: &Overlap) -> Errno {
+        if !over
+            .pages
+            .classes(|class, pages| self.pages.add(class, pages))
+        {
+            self.recount(start, end, Counts::add);
+        }
+        Errno::ENOMEM
+    }
+
+    /// Counts the pages in `[start, end)` one by one.
+    #[cold]
+    fn recount(&mut self, start: u64, end: u64, change: fn(&mut Counts, Class, u64)) {
+        let mut counts = self.pages;
+        let show = |range, vma| {
+            let area = area((range, vma));
+            if area.start >= end {
+                return ControlFlow::Break(());
+            }
+            let (low, high) = (area.start.max(start), area.end.min(end));
+            change(&mut counts, Class::of(area.vma.flags), (high - low) >> 12);
+            ControlFlow::Continue(())
+        };
+        let _ = self.writer().visit_from(start, show);
+        self.pages = counts;
+    }
+
+    /// An area with these properties begins at `start` now.
+    fn grown(&mut self, start: u64, flags: VmFlags) {
+        self.peak = self.peak.max(self.count);
+        if flags.intersects(VmFlags::KEEPS_GAP) {
+            self.guarded_from = self.guarded_from.min(start);
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! The areas of an address space: the only room that changes the tree. (`shared.rs` looks into it from other threads.)
+//!
+//! | file | concept |
+//! |---|---|
+//! | `mod` | the tree with its one writer; finding areas and gaps |
+//! | `look` | what lies in a range and beside it, and where in the tree that is |
+//! | `change` | writes, and the counts that go with them |
+//! | `watched` | what comes before a write that somebody may see, or that may be undone |
+//!
+//! Ranges here are half-open and page-aligned, `start < end`. Counts of pages by kind are kept up with every
+//! change, so that limits can be checked without walking.
+//!
+//! # Readers beside the writer
+//!
+//! The tree is on the heap, counted, and there is one writer of it for all its life, which an exclusive borrow of [`Areas`] stands for.
+//! [`Areas::share`] hands out further handles; those only read. While there is one, the tree is in RCU mode: nodes and areas are replaced,
+//! not changed, and what they replace is freed after the readers that may see it have left; and the lock of each area is closed before it is changed (see
+//! `vma_lock`). The first
+//! change that finds no handle left switches RCU mode off, and changes are made in place again. An area's
+//! owner of private pages is all that ever changes in an area that is in the tree; it is an atomic word.
+
+mod change;
+mod look;
+mod watched;
+
+pub(crate) use look::{Beside, Overlap, Span};
+pub(crate) use watched::Figures;
+
+use alloc::boxed::Box;
+use core::fmt;
+use core::mem::MaybeUninit;
+use core::ops::RangeInclusive;
+
+use maple_tree::{CloneError, SyncMapleTree, Waiting, Writer};
+
+use crate::errno::Errno;
+use crate::heap::boxed::try_box;
+use crate::heap::counted::Counted;
+use crate::space::counts::{Class, Counts};
+use crate::space::journal::Journal;
+use crate::space::vma::{Area, Vma};
+use crate::space::vma_lock::{Calls, VmaLock};
+
+/// Areas by address.
+type Tree = SyncMapleTree<u64, Box<Vma>, Waiting>;
+
+/// What handles on the areas share.
+pub(crate) struct Shared {
+    pub(crate) tree: Tree,
+    /// Calls are counted only while there is another handle.
+    pub(crate) calls: Calls,
+}
+
+/// A place in the tree.
+type Seat = maple_tree::Seat<u64>;
+
+/// Areas by address, with their counts.
+pub(crate) struct Areas {
+    /// The one writer of `tree`, which never leaves this place; dropping it would do nothing. Not as itself: it refers to what the last
+    /// handle drops, and a function that is given a reference (this structure by value, say) may rely on its target's
+    /// outliving the function.
+    writer: MaybeUninit<Writer<'static, u64, Box<Vma>, Waiting>>,
+    shared: Counted<Shared>,
+    /// How many changes have begun: what was found before the last of them says nothing any more.
+    changes: u64,
+    /// Where the last change was made, if it changed just a leaf: the next look is often near.
+    near: Option<Seat>,
+    /// The tree is in RCU mode, as it must be while there is another handle.
+    concurrent: bool,
+    /// That, or a journal is kept: a change is not to begin at once.
+    watched: bool,
+    /// A lock was closed since the last call ended.
+    closed: bool,
+    journal: Option<Box<Journal>>,
+    count: usize,
+    peak: usize,
+    pages: Counts,
+    /// No area that keeps a gap below it free begins below this address.
+    guarded_from: u64,
+}
+
+pub(crate) fn area((range, vma): (RangeInclusive<u64>, &Vma)) -> Area<'_> {
+    Area {
+        start: *range.start(),
+        end: *range.end() + 1,
+        vma,
+    }
+}
+
+impl Areas {
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn new() -> Result<Self, Errno> {
+        let empty = SyncMapleTree::with_gaps(Waiting::new());
+        Self::of(empty, 0, Counts::new(), u64::MAX)
+    }
+
+    /// # Errors
+    /// `ENOMEM`; the tree is dropped.
+    fn of(tree: Tree, count: usize, pages: Counts, guarded_from: u64) -> Result<Self, Errno> {
+        // SAFETY:
+        // - nobody else has the tree yet;
+        // - while RCU mode is off there is one handle (`share` switches it on before there is a second, `settle` off when
+        //   there is none left), and whoever writes through that one borrows it exclusively.
+        unsafe { tree.set_in_rcu(false) };
+        let shared = Counted::try_new(Shared {
+            tree,
+            calls: Calls::new(),
+        })?;
+        // SAFETY:
+        // - the view goes into `writer`, which is not used after the handle has been dropped, as both are fields of one structure;
+        // - this is the only writer that is ever made of this tree: other handles are given to `SharedMap`, which
+        //   reads; and it writes only when it is borrowed exclusively.
+        let writer = unsafe { shared.detached().tree.write_locked() };
+        Ok(Areas {
+            writer: MaybeUninit::new(writer),
+            shared,
+            changes: 0,
+            near: None,
+            concurrent: false,
+            watched: false,
+            closed: false,
+            journal: None,
+            count,
+            peak: count,
+            pages,
+            guarded_from,
+        })
+    }
+
+    fn writer(&self) -> &Writer<'static, u64, Box<Vma>, Waiting> {
+        // SAFETY: it has been there from the start, and what it refers to lives as long as the handle.
+        unsafe { self.writer.assume_init_ref() }
+    }
+
+    /// The tree, for a change of a range and of the areas that reach into it.
+    ///
+    /// # Errors
+    /// `ENOMEM`, while a journal is kept; nothing has changed.
+    #[inline(always)]
+    fn writer_mut(
+        &mut self,
+        start: u64,
+        end: u64,
+    ) -> Result<&mut Writer<'static, u64, Box<Vma>, Waiting>, Errno> {
+        self.note(start, end)?;
+        Ok(self.writer_now())
+    }
+
+    /// The tree, for a change that has been [noted](Self::note).
+    #[inline(always)]
+    fn writer_now(&mut self) -> &mut Writer<'static, u64, Box<Vma>, Waiting> {
+        self.changes += 1;
+        self.near = None;
+        // SAFETY: as in `writer`.
+        unsafe { self.writer.assume_init_mut() }
+    }
+
+    /// Number of areas.
+    pub(crate) fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Largest number of areas that there ever was.
+    pub(crate) fn peak(&self) -> usize {
+        self.peak
+    }
+
+    pub(crate) fn pages(&self) -> &Counts {
+        &self.pages
+    }
+
+    /// No area that keeps a gap below it free ([`VmFlags::KEEPS_GAP`]) begins below this address.
+    pub(crate) fn guarded_from(&self) -> u64 {
+        self.guarded_from
+    }
+
+    /// The first area that ends above `address`. O(log n).
+    pub(crate) fn find(&self, address: u64) -> Option<Area<'_>> {
+        self.writer().find(address..).map(area)
+    }
+
+    /// The first area that intersects `[start, end)`. O(log n).
+    pub(crate) fn find_in(&self, start: u64, end: u64) -> Option<Area<'_>> {
+        if start >= end {
+            return None;
+        }
+        self.find(start).filter(|area| area.start < end)
+    }
+
+    /// The area that holds `address`. O(log n).
+    pub(crate) fn at(&self, address: u64) -> Option<Area<'_>> {
+        self.writer().get_range(address).map(area)
+    }
+
+    /// The last area that starts below `address`. O(log n).
+    pub(crate) fn before(&self, address: u64) -> Option<Area<'_>> {
+        self.writer().find_rev(..address).map(area)
+    }
+
+    /// All areas, upwards and downwards.
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = Area<'_>> {
+        self.writer().iter().map(area)
+    }
+
+    /// Lowest free range of `size` bytes within `[low, high)`. O(log n).
+    pub(crate) fn gap_up(&self, low: u64, high: u64, size: u64) -> Option<u64> {
+        if size == 0 || low >= high || high - low < size {
+            return None;
+        }
+        self.writer().gap_up(low..=high - 1, size)
+    }
+
+    /// Highest free range of `size` bytes within `[low, high)`. O(log n).
+    pub(crate) fn gap_down(&self, low: u64, high: u64, size: u64) -> Option<u64> {
+        if size == 0 || low >= high || high - low < size {
+            return None;
+        }
+        self.writer().gap_down(low..=high - 1, size)
+    }
+
+    /// A duplicate in which `change` has altered each area, or left it out by giving `false`.
+    ///
+    /// # Errors
+    /// `ENOMEM`, and nothing of the duplicate is left.
+    pub(crate) fn try_clone_with(
+        &self,
+        mut change: impl FnMut(&mut Vma) -> bool,
+    ) -> Result<Areas, Errno> {
+        let mut pages = Counts::new();
+        let mut count = 0;
+        let tree = self
+            .writer()
+            .try_clone_with(|range, vma| {
+                let mut vma = vma.try_clone()?;
+                // Of another tree, with calls of its own.
+                vma.lock = VmaLock::new();
+                if !change(&mut vma) {
+                    return Ok(None);
+                }
+                let len = range.end() - range.start() + 1;
+                pages.add(Class::of(vma.flags), len >> 12);
+                count += 1;
+                try_box(vma).map(Some)
+            })
+            .map_err(|error| match error {
+                CloneError::Alloc => Errno::ENOMEM,
+                CloneError::Entry(errno) => errno,
+            })?;
+        Self::of(
+            SyncMapleTree::from_exclusive(tree, Waiting::new()),
+            count,
+            pages,
+            self.guarded_from,
+        )
+    }
+
+    /// Figures of the tree. O(n).
+    pub(crate) fn tree_stats(&self) -> maple_tree::Stats {
+        self.writer().stats()
+    }
+
+    /// Checks the tree's structure and the counts. O(n).
+    pub(crate) fn check(&self) -> Result<(), &'static str> {
+        self.writer().check().map_err(|_| "the tree is damaged")?;
+        let mut pages = Counts::new();
+        let mut count = 0;
+        for area in self.iter() {
+            pages.add(Class::of(area.vma.flags), area.len() >> 12);
+            count += 1;
+        }
+        if count != self.count {
+            return Err("the number of areas is wrong");
+        }
+        if pages != self.pages {
+            return Err("a number of pages is wrong");
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Areas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Areas")
+            .field("tree", &self.shared.tree)
+            .field("pages", &self.pages)
+            .finish_non_exhaustive()
+    }
+}

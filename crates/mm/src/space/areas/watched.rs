@@ -1,0 +1,182 @@
+//! What comes before a change that other threads may see, or that may have to be undone: locks are closed, and a journal is kept.
+
+use alloc::boxed::Box;
+
+use crate::errno::Errno;
+use crate::heap::counted::Counted;
+use crate::space::areas::{Areas, Shared};
+use crate::space::counts::Counts;
+use crate::space::journal::Journal;
+use crate::space::vma::Vma;
+
+/// The numbers that are kept up with the areas.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Figures {
+    count: usize,
+    peak: usize,
+    pages: Counts,
+    guarded_from: u64,
+}
+
+impl Areas {
+    /// A handle for looking at the tree from anywhere.
+    pub(crate) fn share(&mut self) -> Counted<Shared> {
+        // SAFETY: no other writer; switching it on asks for nothing else.
+        unsafe { self.shared.tree.set_in_rcu(true) };
+        self.concurrent = true;
+        self.watched = true;
+        self.shared.clone()
+    }
+
+    /// Comes before a change of a range and of the areas that reach into it, or of what changes in areas themselves.
+    ///
+    /// # Errors
+    /// `ENOMEM`, while a journal is kept; nothing has changed.
+    #[inline(always)]
+    pub(crate) fn note(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        if self.watched {
+            self.settle(start, end)?;
+        }
+        Ok(())
+    }
+
+    /// Comes before every change: leaves RCU mode if nobody can look any more, closes the locks of the areas, and keeps the journal.
+    ///
+    /// # Errors
+    /// `ENOMEM`, while a journal is kept.
+    #[cold]
+    #[inline(never)]
+    fn settle(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        if self.concurrent && self.shared.is_alone() {
+            // SAFETY: this is the only handle, and stays it during the borrow: no reader is about and none can come.
+            // All that readers did happened before.
+            unsafe { self.shared.tree.set_in_rcu(false) };
+            self.concurrent = false;
+        }
+        self.close(start, end);
+        let Some(mut journal) = self.journal.take() else {
+            self.watched = self.concurrent;
+            return Ok(());
+        };
+        let copied = self.copy_before(&mut journal, start, end);
+        self.journal = Some(journal);
+        copied
+    }
+
+    /// Closes the locks of the areas that intersect `[start, end)`, and waits until no fault holds one. They stay closed until
+    /// [`reopen`](Self::reopen). Does nothing while there is no other handle, since then nobody can hold one.
+    #[inline(always)]
+    pub(crate) fn close(&mut self, start: u64, end: u64) {
+        if self.concurrent {
+            self.close_each(start, end);
+        }
+    }
+
+    #[cold]
+    fn close_each(&mut self, start: u64, end: u64) {
+        self.closed = true;
+        let number = self.shared.calls.now();
+        for (_, vma) in self.writer().range(start..=end - 1) {
+            vma.lock.close(number);
+        }
+    }
+
+    /// Closes the lock of an area that is about to be laid down.
+    #[inline(always)]
+    pub(super) fn close_new(&mut self, vma: &mut Vma) {
+        if self.concurrent {
+            self.closed = true;
+            vma.lock.close_new(self.shared.calls.now());
+        }
+    }
+
+    /// The call has ended: all locks are open.
+    #[inline]
+    pub(crate) fn reopen(&mut self) {
+        if self.closed {
+            self.closed = false;
+            self.shared.calls.end();
+        }
+    }
+
+    /// Keeps a journal from now on.
+    pub(crate) fn keep(&mut self, journal: Box<Journal>) {
+        self.journal = Some(journal);
+        self.watched = true;
+    }
+
+    /// The journal that is kept.
+    pub(crate) fn journal(&mut self) -> Option<&mut Journal> {
+        self.journal.as_deref_mut()
+    }
+
+    /// Keeps it no longer; its nodes can be had by writes now.
+    pub(crate) fn give_up(&mut self) -> Option<Box<Journal>> {
+        self.watched = self.concurrent;
+        let mut journal = self.journal.take()?;
+        // SAFETY: they came from this allocator, in `copy_before`.
+        unsafe { journal.spare.release(self.shared.tree.allocator()) };
+        Some(journal)
+    }
+
+    /// Copies what a change of a range concerns, and sets nodes aside to put it back.
+    #[cold]
+    fn copy_before(&self, journal: &mut Journal, start: u64, end: u64) -> Result<(), Errno> {
+        journal.begin(start, end)?;
+        let mut next = start;
+        while let Some(area) = self.find_in(next, end) {
+            journal.copy(&area)?;
+            next = area.end;
+        }
+        let nodes = self.nodes_for(journal.writes);
+        journal
+            .spare
+            .fill(nodes, self.shared.tree.allocator())
+            .map_err(|_| Errno::ENOMEM)
+    }
+
+    /// How many nodes more than now so many writes may take, one after the other.
+    fn nodes_for(&self, writes: usize) -> usize {
+        // At most three for each level, and two of a level more, which may come up meanwhile.
+        let a_write = 4 * (self.writer().height() + 2);
+        if self.concurrent {
+            // What a write replaces comes back when the readers have left, which need not be soon.
+            return writes * a_write;
+        }
+        // It comes back with the next batch. What stays: a write adds two slots to a leaf, so that it makes two of one at most; above, one where a
+        // node was full, which is less often.
+        const BATCHES: usize = 3 * 32;
+        writes * 2 + 2 * a_write + BATCHES
+    }
+
+    /// The numbers that are kept up with the tree.
+    pub(crate) fn figures(&self) -> Figures {
+        Figures {
+            count: self.count,
+            peak: self.peak,
+            pages: self.pages,
+            guarded_from: self.guarded_from,
+        }
+    }
+
+    /// Takes back what the journal has, last change first. Takes no memory but nodes that were set aside.
+    pub(crate) fn put_back(&mut self, journal: &mut Journal, before: Figures) {
+        let writer = self.writer_now();
+        while let Some((change, areas)) = journal.pop() {
+            // Upwards: what reaches into a range that is put back begins there, so that nothing is divided.
+            let mut next = change.start;
+            for (start, end, vma) in areas {
+                let cleared = next == start || writer.erase_range(next..=start - 1).is_ok();
+                let stored = writer.store_range(start..=end - 1, vma).is_ok();
+                debug_assert!(cleared && stored, "no nodes to put an area back");
+                next = end;
+            }
+            let cleared = next == change.end || writer.erase_range(next..=change.end - 1).is_ok();
+            debug_assert!(cleared, "no nodes to clear a range");
+        }
+        self.count = before.count;
+        self.peak = before.peak;
+        self.pages = before.pages;
+        self.guarded_from = before.guarded_from;
+    }
+}
