@@ -38,27 +38,29 @@ impl Drop for AtTheEnd {
 
 static NODES: LazyLock<Countdown> = LazyLock::new(Countdown::new);
 
-type Exclusive<S> = MapleTree<u32, u32, &'static Countdown, S>;
-type Shared<S> = SyncMapleTree<u32, u32, AtTheEnd, &'static Countdown, spin::Mutex<()>, S>;
-type Entry = (RangeInclusive<u32>, u32);
+/// What is stored: an integer that is an entry of itself on every machine.
+type Number = u16;
+type Exclusive<S> = MapleTree<u32, Number, &'static Countdown, S>;
+type Shared<S> = SyncMapleTree<u32, Number, AtTheEnd, &'static Countdown, spin::Mutex<()>, S>;
+type Entry = (RangeInclusive<u32>, Number);
 
 /// A store, or with number 0 an erasure.
 #[derive(Clone, Copy, Debug)]
 struct Op {
     first: u32,
     last: u32,
-    number: u32,
+    number: Number,
 }
 
 impl Op {
-    fn on(self, cells: &mut [u32], base: u32) {
+    fn on(self, cells: &mut [Number], base: u32) {
         let (first, last) = ((self.first - base) as usize, (self.last - base) as usize);
         cells[first..=last].fill(self.number);
     }
 }
 
 /// What the cells say. No number is stored twice, so that parts of an entry that touch are one.
-fn entries(cells: &[u32], base: u32) -> Vec<Entry> {
+fn entries(cells: &[Number], base: u32) -> Vec<Entry> {
     let mut all: Vec<Entry> = Vec::new();
     for (key, &number) in (base..=u32::MAX).zip(cells) {
         match all.last_mut() {
