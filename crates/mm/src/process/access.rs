@@ -124,6 +124,9 @@ fn piece(addr: u64, done: usize, len: usize) -> Option<(u64, usize)> {
 impl<P: Platform> Mm<P> {
     /// Whether the protection key of what is mapped at `addr` forbids what its entry in the tables allows.
     fn is_execute_only(&self, addr: u64) -> bool {
+        if !self.has_execute_only() {
+            return false;
+        }
         let space = self.space.read();
         space.config.pkeys
             && (space.areas.at(addr)).is_some_and(|area| space.is_execute_only(area.vma.flags))

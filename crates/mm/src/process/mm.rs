@@ -30,6 +30,8 @@ pub(super) struct Mm<P: Platform> {
     pub(super) machine: Machine<P>,
     /// Whether there may ever have been a huge page or a shared table: else nothing reaches across the ends of a range.
     divisible: AtomicBool,
+    /// Whether there may ever have been an area that can be executed only: else an entry of the tables says all that an access needs.
+    has_execute_only: AtomicBool,
 }
 
 impl<P: Platform> Mm<P> {
@@ -47,6 +49,19 @@ impl<P: Platform> Mm<P> {
     pub(super) fn set_divisible(&self) {
         if !self.divisible() {
             self.divisible.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Whether what an entry of the tables allows may be forbidden by the key of areas that can be executed only.
+    pub(super) fn has_execute_only(&self) -> bool {
+        // Acquire: with the store below. Who has seen a call return sees what it made of the areas.
+        self.has_execute_only.load(Ordering::Acquire)
+    }
+
+    /// Comes after a call, before it returns. An access beside the call may still go by the entry, as if it came first.
+    fn note_execute_only(&self, space: &AddressSpace) {
+        if space.execute_only != 0 && !self.has_execute_only.load(Ordering::Relaxed) {
+            self.has_execute_only.store(true, Ordering::Release);
         }
     }
 }
@@ -78,6 +93,7 @@ impl<P: Platform> Process<P> {
     /// # Errors
     /// `ENOMEM`.
     pub fn of(machine: &Machine<P>, space: AddressSpace) -> Result<Self, Errno> {
+        let has_execute_only = AtomicBool::new(space.execute_only != 0);
         let tables =
             PageTables::new(machine.clone(), machine.next_number()).map_err(|_| Errno::ENOMEM)?;
         let mm = Counted::try_new(Mm {
@@ -86,6 +102,7 @@ impl<P: Platform> Process<P> {
             space: RwLock::new(space),
             machine: machine.clone(),
             divisible: AtomicBool::new(false),
+            has_execute_only,
         })?;
         machine.enter(&mm)?;
         Ok(Process { mm })
@@ -107,7 +124,12 @@ impl<P: Platform> Process<P> {
     /// Linux's, as [`AddressSpace::perform`].
     pub fn perform(&self, call: &Call) -> Result<u64, Errno> {
         let mut owner = Owner::new(&self.mm);
-        let result = self.mm.space.write().perform_with(call, &mut owner);
+        let result = {
+            let mut space = self.mm.space.write();
+            let result = space.perform_with(call, &mut owner);
+            self.mm.note_execute_only(&space);
+            result
+        };
         owner.finish().and(result)
     }
 
@@ -121,6 +143,7 @@ impl<P: Platform> Process<P> {
         let result = {
             let mut space = self.mm.space.write();
             let result = space.perform_with(call, &mut both);
+            self.mm.note_execute_only(&space);
             both.tables.act(&space).and(result)
         };
         both.tables.finish().and(result)

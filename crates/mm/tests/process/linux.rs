@@ -2,10 +2,10 @@
 
 use samara_mm::abi::{
     MADV_POPULATE_READ, MAP_ANONYMOUS, MAP_FIXED, MAP_GROWSDOWN, MAP_PRIVATE, MREMAP_DONTUNMAP,
-    MREMAP_FIXED, MREMAP_MAYMOVE, PROT_NONE, PROT_READ, PROT_WRITE,
+    MREMAP_FIXED, MREMAP_MAYMOVE, PROT_EXEC, PROT_NONE, PROT_READ, PROT_WRITE,
 };
-use samara_mm::process::{Access, Fault, PageStatus};
-use samara_mm::{Call, Errno, FileArg, VmFlags};
+use samara_mm::process::{Access, Fault, ForkMode, PageStatus, Process};
+use samara_mm::{Call, Config, Errno, FileArg, Layout, Limits, VmFlags};
 
 use crate::world::{BASE, Disk, PAGE, anonymous, byte, machine, mapping, open, process};
 
@@ -143,4 +143,35 @@ fn a_stack_without_access_grows_before_it_refuses() {
     let below = OTHER - 3 * PAGE;
     assert_eq!(process.fault(below, Access::READ), Err(Fault::MAPERR));
     assert_eq!(start(below), OTHER);
+}
+
+#[test]
+fn what_can_be_executed_only_is_not_copied_although_its_page_is_present() {
+    let machine = machine(64);
+    let config = Config {
+        pkeys: true,
+        ..Config::default()
+    };
+    let process = Process::new(&machine, config, Limits::default(), Layout::default()).unwrap();
+    process.perform(&anonymous(BASE, 2, RW)).unwrap();
+    process.copy_in(BASE, b"x");
+    let protect = |prot| {
+        let call = Call::Mprotect {
+            addr: BASE,
+            len: PAGE,
+            prot,
+            pkey: -1,
+        };
+        process.perform(&call).unwrap();
+    };
+    protect(PROT_EXEC);
+    assert_eq!(byte(&process, BASE), None);
+    assert_eq!(process.fault(BASE, Access::READ), Err(Fault::PKUERR));
+    assert_eq!(process.fault(BASE, Access::EXEC), Ok(()));
+    assert_eq!(process.copy_in(BASE + PAGE, b"y"), 1);
+    let child = process.fork(ForkMode::Share).unwrap();
+    assert_eq!(byte(&child, BASE), None);
+    protect(PROT_READ);
+    assert_eq!(byte(&process, BASE), Some(b'x'));
+    assert_eq!(byte(&child, BASE), None);
 }
