@@ -29,9 +29,13 @@ unsafe impl Sync for World {}
 
 impl World {
     fn new() -> Arc<Self> {
+        Self::with(VmaLock::new())
+    }
+
+    fn with(lock: VmaLock) -> Arc<Self> {
         Arc::new(World {
             calls: Calls::new(),
-            lock: VmaLock::new(),
+            lock,
             pages: AtomicUsize::new(2),
             attributes: UnsafeCell::new(7),
             table: [AtomicUsize::new(0), AtomicUsize::new(0)],
@@ -104,6 +108,25 @@ fn a_fault_beside_two_calls() {
         world.trim(0);
         fault.join().unwrap();
         assert_eq!(world.table[0].load(Ordering::Relaxed), 0);
+    });
+}
+
+/// Numbers have wrapped around: the lock seems to be closed by the call already, while a fault holds it since before.
+#[test]
+fn a_fault_beside_the_call_whose_number_the_lock_carries() {
+    model(|| {
+        let calls = Calls::new();
+        calls.end();
+        let mut lock = VmaLock::new();
+        lock.close_new(calls.now());
+        let world = World::with(lock);
+        let other = world.clone();
+        let fault = thread::spawn(move || other.fault(1));
+        // A call that changes another area.
+        world.calls.end();
+        world.trim(1);
+        fault.join().unwrap();
+        assert_eq!(world.table[1].load(Ordering::Relaxed), 0);
     });
 }
 

@@ -104,7 +104,8 @@ mod config;
 mod errno;
 mod file;
 mod flags;
-mod heap;
+#[doc(hidden)]
+pub mod heap;
 mod pages;
 #[cfg(feature = "paging")]
 pub mod process;

@@ -135,19 +135,26 @@ fn a_failed_allocation_is_enomem_and_leaves_no_page_in_between() {
                 break;
             }
             failures += 1;
+            if matches!(call, Call::Mremap { .. }) {
+                // Nodes that are refused together may still come one by one.
+                if result == expected {
+                    assert_eq!(pages(&victim), done, "{call:?}");
+                } else {
+                    assert_eq!(result, Err(Errno::ENOMEM), "{call:?}");
+                    assert_eq!(pages(&victim), before, "{call:?}");
+                }
+                continue;
+            }
             assert_eq!(
                 result,
                 Err(Errno::ENOMEM),
                 "{call:?}, allocation {countdown}"
             );
-            // A move takes the destination away before it fills it.
-            if !matches!(call, Call::Mremap { .. }) {
-                for (page, now) in pages(&victim).into_iter().enumerate() {
-                    assert!(
-                        now == before[page] || now == done[page],
-                        "{call:?}, page {page}"
-                    );
-                }
+            for (page, now) in pages(&victim).into_iter().enumerate() {
+                assert!(
+                    now == before[page] || now == done[page],
+                    "{call:?}, page {page}"
+                );
             }
         }
         space = after;

@@ -48,10 +48,31 @@ impl AddressSpace {
         call: &Call,
         pages: &mut P,
     ) -> Result<u64, Errno> {
+        let result = self.perform_closed(call, pages);
+        self.end_call();
+        result
+    }
+
+    /// As [`perform_with`](Self::perform_with), for an owner that has something left to do before faults find the map as it is now:
+    /// [`end_call`](Self::end_call) follows.
+    ///
+    /// # Errors
+    /// As [`perform_with`](Self::perform_with).
+    pub(crate) fn perform_closed<P: Pages + ?Sized>(
+        &mut self,
+        call: &Call,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
         if pages.informed() {
             self.learn(call, None, pages);
         }
-        self.run_for(call, None, pages)
+        self.attempt(call, None, pages)
+    }
+
+    /// Opens the locks of all areas that a call has closed.
+    #[inline]
+    pub(crate) fn end_call(&mut self) {
+        self.areas.reopen();
     }
 
     /// As [`perform_with`](Self::perform_with), but a mapping whose place the kernel chooses goes to `address`: for following a kernel
@@ -68,21 +89,7 @@ impl AddressSpace {
         if pages.informed() {
             self.learn(call, Some(address), pages);
         }
-        self.run_for(call, Some(address), pages)
-    }
-
-    /// All or nothing, if the owner may refuse.
-    fn run_for<P: Pages + ?Sized>(
-        &mut self,
-        call: &Call,
-        forced: Option<u64>,
-        pages: &mut P,
-    ) -> Result<u64, Errno> {
-        if pages.refuses() && tells(call) {
-            self.refusable(pages, |space, pages| space.run(call, forced, pages))
-        } else {
-            self.run(call, forced, pages)
-        }
+        self.run(call, Some(address), pages)
     }
 
     fn run<P: Pages + ?Sized>(
@@ -91,9 +98,23 @@ impl AddressSpace {
         forced: Option<u64>,
         pages: &mut P,
     ) -> Result<u64, Errno> {
-        let result = self.dispatch(call, forced, pages);
-        self.areas.reopen();
+        let result = self.attempt(call, forced, pages);
+        self.end_call();
         result
+    }
+
+    /// All or nothing, if the owner may refuse. The locks of areas stay closed, so that no fault comes between a call and its being undone.
+    fn attempt<P: Pages + ?Sized>(
+        &mut self,
+        call: &Call,
+        forced: Option<u64>,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
+        if pages.refuses() && tells(call) {
+            self.refusable(pages, |space, pages| space.dispatch(call, forced, pages))
+        } else {
+            self.dispatch(call, forced, pages)
+        }
     }
 
     #[inline]

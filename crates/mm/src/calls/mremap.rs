@@ -46,10 +46,16 @@ impl AddressSpace {
         pages: &mut P,
     ) -> Result<u64, Errno> {
         let request = self.mremap_request(old, old_len, new_len, flags, new)?;
-        if request.has(abi::MREMAP_FIXED) && request.old_len == request.new_len {
-            return self.move_several(&request, pages);
+        if !request.has(abi::MREMAP_FIXED) {
+            return self.mremap_one(&request, forced, pages);
         }
-        self.mremap_one(&request, forced, pages)
+        self.unless_memory_runs_out(pages, |space, pages| {
+            if request.old_len == request.new_len {
+                space.move_several(&request, pages)
+            } else {
+                space.mremap_one(&request, forced, pages)
+            }
+        })
     }
 
     /// Where a move would go, if the call moves anything.
@@ -149,23 +155,25 @@ impl AddressSpace {
                 let (from, to, len) = (old, new, kept);
                 self.prepare(pages, Coming::Move { from, to, len })?;
             }
-            // The destination goes first, whatever comes of the move.
-            self.do_munmap(new, new_len, pages)?;
+            // The destination goes first, whatever comes of the move, but for want of memory.
+            self.munmap_prepared(new, new_len, pages)?;
             self.areas.at(old).ok_or(Errno::EFAULT)?;
             if old_len > new_len {
-                self.do_munmap(old + new_len, old_len - new_len, pages)?;
+                self.munmap_prepared(old + new_len, old_len - new_len, pages)?;
             }
             let kept = Request {
                 old_len: old_len.min(new_len),
                 ..*request
             };
             self.charge_copy(&kept)?;
-            let to = self.place(new, new_len, abi::MAP_FIXED, Huge::No)?;
+            let to = self.place(new, new_len, abi::MAP_FIXED, Huge::No);
+            let to = to.map_err(|errno| self.limited(errno))?;
             return self.relocate(&kept, to, pages);
         }
         if request.has(abi::MREMAP_DONTUNMAP) {
+            let place = self.move_place(request, &area);
             self.charge_copy(request)?;
-            let place = self.move_place(request, &area)?;
+            let place = place?;
             return self.relocate(request, forced.unwrap_or(place), pages);
         }
         if old_len >= new_len {
@@ -233,12 +241,12 @@ impl AddressSpace {
     }
 
     /// A copy that leaves its source in place needs room of its own.
-    fn charge_copy(&self, request: &Request) -> Result<(), Errno> {
+    fn charge_copy(&mut self, request: &Request) -> Result<(), Errno> {
         let area = self.areas.at(request.old).ok_or(Errno::EFAULT)?;
         if request.has(abi::MREMAP_DONTUNMAP)
             && !self.may_expand(area.vma.flags, request.old_len >> 12)
         {
-            return Err(Errno::ENOMEM);
+            return Err(self.limited(Errno::ENOMEM));
         }
         Ok(())
     }
@@ -315,7 +323,7 @@ impl AddressSpace {
             ..
         } = request;
         if self.areas.count() >= (self.config.max_map_count as usize).saturating_sub(SPARE_AREAS) {
-            return Err(Errno::ENOMEM);
+            return Err(self.limited(Errno::ENOMEM));
         }
         let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
         let (start, end, flags) = (area.start, area.end, area.vma.flags);
@@ -326,9 +334,10 @@ impl AddressSpace {
                 new_len.saturating_sub(old_len)
             };
             if !self.may_commit(charged >> 12) {
-                return Err(Errno::ENOMEM);
+                return Err(self.limited(Errno::ENOMEM));
             }
         }
+        let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
         let mut copy = area.vma.try_clone()?;
         copy.shift = moved_shift(&copy, old, to);
         // What stands in for the source when it stays and is unlocked: allocated while this can still fail.
@@ -337,7 +346,7 @@ impl AddressSpace {
         } else {
             None
         };
-        if old_len > 0 {
+        if old_len > 0 && !request.has(abi::MREMAP_FIXED) {
             let len = old_len;
             self.prepare(pages, Coming::Move { from: old, to, len })?;
         }
@@ -345,16 +354,14 @@ impl AddressSpace {
             let (start, end) = (to + old_len, to + new_len);
             self.prepare(pages, Coming::Map { start, end })?;
         }
-        let mut span = Span::new(to, to + new_len);
-        let beside = self.areas.look(&mut span);
-        let union = Union::new(&span, &beside, &copy);
-        self.lay(&span, union, copy)?;
         let whole = start == old && end == old + old_len;
-        if let Err(errno) = self.empty_source(request, to, whole, unlocked) {
-            // No memory: the new place is mapped, and the old one still has the pages.
-            let _ = self.tell_map(pages, to, to + new_len);
-            return Err(errno);
-        }
+        self.all_or_nothing(|space| {
+            let mut span = Span::new(to, to + new_len);
+            let beside = space.areas.look(&mut span);
+            let union = Union::new(&span, &beside, &copy);
+            space.lay(&span, union, copy)?;
+            space.empty_source(request, to, whole, unlocked)
+        })?;
         if old_len > 0 {
             self.tell_relocate(pages, old, to, old_len)?;
         }

@@ -13,6 +13,26 @@ impl AddressSpace {
         len: u64,
         pages: &mut P,
     ) -> Result<u64, Errno> {
+        self.munmap_call::<P, false>(addr, len, pages)
+    }
+
+    /// As a call of `munmap`, where the owner of the pages has been told that it is coming.
+    pub(crate) fn munmap_prepared<P: Pages + ?Sized>(
+        &mut self,
+        addr: u64,
+        len: u64,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
+        self.munmap_call::<P, true>(addr, len, pages)
+    }
+
+    #[inline(always)]
+    fn munmap_call<P: Pages + ?Sized, const PREPARED: bool>(
+        &mut self,
+        addr: u64,
+        len: u64,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
         let task_size = self.config.task_size;
         if !addr.is_multiple_of(PAGE_SIZE) || addr > task_size || len > task_size - addr {
             return Err(Errno::EINVAL);
@@ -21,7 +41,8 @@ impl AddressSpace {
         if len == 0 {
             return Err(Errno::EINVAL);
         }
-        self.unmap(addr, addr + len, pages)?;
+        let span = self.areas.overlap(addr, addr + len);
+        self.take_out::<P, PREPARED>(&span, pages)?;
         Ok(0)
     }
 
@@ -45,10 +66,19 @@ impl AddressSpace {
         span: &Span,
         pages: &mut P,
     ) -> Result<(), Errno> {
+        self.take_out::<P, false>(span, pages)
+    }
+
+    #[inline(always)]
+    fn take_out<P: Pages + ?Sized, const PREPARED: bool>(
+        &mut self,
+        span: &Span,
+        pages: &mut P,
+    ) -> Result<(), Errno> {
         let (start, end, over) = (span.start, span.end, &span.over);
         self.check_unmap(start, over)?;
         let gone = Stretches::of(pages, &self.areas, (start, end), over)?;
-        if over.areas > 0 {
+        if over.areas > 0 && !PREPARED {
             self.prepare(pages, Coming::Unmap { start, end })?;
         }
         self.counters.splits += u64::from(over.is_divided());
@@ -65,7 +95,7 @@ impl AddressSpace {
     /// first has already been cut at `start` and stays so, as in Linux.
     pub(crate) fn check_unmap(&mut self, start: u64, over: &Overlap) -> Result<(), Errno> {
         if over.is_divided() && self.at_map_limit() {
-            return Err(Errno::ENOMEM);
+            return Err(self.limited(Errno::ENOMEM));
         }
         match over.sealed {
             None => Ok(()),

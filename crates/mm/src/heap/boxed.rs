@@ -10,7 +10,7 @@ use crate::errno::Errno;
 ///
 /// # Errors
 /// `ENOMEM` when the allocator has nothing; the value is dropped.
-pub(crate) fn try_box<T>(value: T) -> Result<Box<T>, Errno> {
+pub fn try_box<T>(value: T) -> Result<Box<T>, Errno> {
     let layout = Layout::new::<T>();
     if layout.size() == 0 {
         // A box of a type without size does not allocate.
@@ -35,7 +35,7 @@ pub(crate) fn try_box<T>(value: T) -> Result<Box<T>, Errno> {
 ///
 /// # Errors
 /// `ENOMEM` when the allocator has nothing.
-pub(crate) fn try_str(text: &str) -> Result<Box<str>, Errno> {
+pub fn try_str(text: &str) -> Result<Box<str>, Errno> {
     let mut copy = String::new();
     copy.try_reserve_exact(text.len())
         .map_err(|_| Errno::ENOMEM)?;

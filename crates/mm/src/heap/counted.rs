@@ -18,7 +18,7 @@ struct Inner<T: ?Sized> {
 }
 
 /// A handle to a value that is dropped with its last handle, and does not move until then.
-pub(crate) struct Counted<T: ?Sized> {
+pub struct Counted<T: ?Sized> {
     inner: NonNull<Inner<T>>,
     marker: PhantomData<Inner<T>>,
 }
@@ -34,7 +34,7 @@ impl<T> Counted<T> {
     ///
     /// # Errors
     /// `ENOMEM` when the allocator has nothing; the value is dropped.
-    pub(crate) fn try_new(value: T) -> Result<Self, Errno> {
+    pub fn try_new(value: T) -> Result<Self, Errno> {
         let inner = try_box(Inner {
             handles: AtomicUsize::new(1),
             value,

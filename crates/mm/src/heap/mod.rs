@@ -1,4 +1,8 @@
-//! What the standard types do on the heap, with allocations that can fail.
+//! What the standard types do on the heap, with allocations that can fail. Public for the C interface, which has none that may abort either; no part of
+//! what this crate promises.
 
 pub(crate) mod boxed;
 pub(crate) mod counted;
+
+pub use boxed::{try_box, try_str};
+pub use counted::Counted;

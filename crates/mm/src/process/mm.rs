@@ -123,10 +123,12 @@ impl<P: Platform> Process<P> {
     /// # Errors
     /// Linux's, as [`AddressSpace::perform`].
     pub fn perform(&self, call: &Call) -> Result<u64, Errno> {
-        let mut owner = Owner::new(&self.mm);
+        let mut owner = Owner::new(&self.mm, call);
         let result = {
             let mut space = self.mm.space.write();
-            let result = space.perform_with(call, &mut owner);
+            let result = space.perform_closed(call, &mut owner);
+            let result = owner.act(&space).and(result);
+            space.end_call();
             self.mm.note_execute_only(&space);
             result
         };
@@ -139,12 +141,14 @@ impl<P: Platform> Process<P> {
     /// # Errors
     /// Linux's, and the second owner's.
     pub fn perform_with(&self, call: &Call, other: &mut dyn Pages) -> Result<u64, Errno> {
-        let mut both = Both::new(Owner::new(&self.mm), other);
+        let mut both = Both::new(Owner::new(&self.mm, call), other);
         let result = {
             let mut space = self.mm.space.write();
-            let result = space.perform_with(call, &mut both);
+            let result = space.perform_closed(call, &mut both);
+            let result = both.tables.act(&space).and(result);
+            space.end_call();
             self.mm.note_execute_only(&space);
-            both.tables.act(&space).and(result)
+            result
         };
         both.tables.finish().and(result)
     }

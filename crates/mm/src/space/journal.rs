@@ -1,4 +1,5 @@
-//! What a call has changed, for an owner of the pages that may refuse it.
+//! What a call has changed, where all of it may have to be undone: for an owner of the pages that may refuse it, and for calls of several changes
+//! that have changed nothing when memory runs out.
 //!
 //! A journal is kept while such a call runs, and only then. Before the tree changes, the areas that the change concerns are copied, whole, and nodes
 //! enough to put them back are set aside; that may fail, and is then a failure of the change. What was told is noted, too. So undoing
@@ -30,7 +31,10 @@ pub(crate) struct Journal {
     /// The marks, if they have been changed.
     guards: Option<Guards>,
     told: Vec<Told>,
+    /// Everything is to be undone.
     refused: bool,
+    /// The call fails as Linux's does, which leaves what was done before.
+    limited: bool,
     /// Writes that it takes to put back what is here.
     pub(crate) writes: usize,
     /// Nodes for these.
@@ -77,6 +81,7 @@ impl Journal {
             guards: None,
             told: Vec::new(),
             refused: false,
+            limited: false,
             writes: 0,
             spare: Spare::new(),
         }
@@ -139,6 +144,63 @@ impl AddressSpace {
         if journal.refused {
             self.put_back(&mut journal, before);
             self.tell_reverse(&journal.told, pages);
+        }
+        result
+    }
+
+    /// Runs a part of a call that has changed nothing when memory runs out, for owners that can be told the reverse or need not be told anything. Others
+    /// keep what they were told until then. Limits are not meant: see [`limited`](Self::limited).
+    pub(crate) fn unless_memory_runs_out<P: Pages + ?Sized>(
+        &mut self,
+        pages: &mut P,
+        run: impl FnOnce(&mut Self, &mut P) -> Result<u64, Errno>,
+    ) -> Result<u64, Errno> {
+        if pages.listens() && !pages.refuses() {
+            return run(self, pages);
+        }
+        let run = |space: &mut Self, pages: &mut P| {
+            let result = run(space, pages);
+            if let Some(journal) = space.areas.journal() {
+                journal.refused |= result == Err(Errno::ENOMEM) && !journal.limited;
+            }
+            result
+        };
+        if self.areas.journal().is_some() {
+            return run(self, pages);
+        }
+        self.refusable(pages, run)
+    }
+
+    /// An error that Linux gives, too (at a limit, say): what the call has done before stays.
+    pub(crate) fn limited(&mut self, errno: Errno) -> Errno {
+        if let Some(journal) = self.areas.journal() {
+            journal.limited = true;
+        }
+        errno
+    }
+
+    /// Several changes of the map, of which nobody has been told yet: a failure has changed nothing.
+    ///
+    /// # Errors
+    /// Those of `change`; `ENOMEM`.
+    pub(crate) fn all_or_nothing(
+        &mut self,
+        change: impl FnOnce(&mut Self) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        if self.areas.journal().is_some() {
+            let result = change(self);
+            if let Some(journal) = self.areas.journal() {
+                journal.refused |= result.is_err();
+            }
+            return result;
+        }
+        let before = self.numbers();
+        self.areas.keep(try_box(Journal::new())?);
+        let result = change(self);
+        if let Some(mut journal) = self.areas.give_up()
+            && result.is_err()
+        {
+            self.put_back(&mut journal, before);
         }
         result
     }

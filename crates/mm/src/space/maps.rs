@@ -126,7 +126,10 @@ fn name<'a>(area: Area<'a>, layout: &Layout) -> &'a str {
         Backing::Anonymous => {
             if area.start < layout.brk && area.end > layout.start_brk {
                 "[heap]"
-            } else if area.start <= layout.stack_top && area.end >= layout.stack_top {
+            } else if layout.stack_top != 0
+                && area.start <= layout.stack_top
+                && area.end >= layout.stack_top
+            {
                 "[stack]"
             } else {
                 given.unwrap_or("")

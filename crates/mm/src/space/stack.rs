@@ -23,11 +23,16 @@ impl AddressSpace {
         address: u64,
         pages: &mut P,
     ) -> Result<(), Errno> {
-        if !pages.refuses() {
-            return self.grow_down(address, pages);
-        }
-        let grow = |space: &mut Self, pages: &mut P| space.grow_down(address, pages).map(|()| 0);
-        self.refusable(pages, grow).map(|_| ())
+        let grown = if pages.refuses() {
+            let grow =
+                |space: &mut Self, pages: &mut P| space.grow_down(address, pages).map(|()| 0);
+            self.refusable(pages, grow).map(|_| ())
+        } else {
+            self.grow_down(address, pages)
+        };
+        // Only now: no fault is to hold what is undone.
+        self.end_call();
+        grown
     }
 
     fn grow_down<P: Pages + ?Sized>(&mut self, address: u64, pages: &mut P) -> Result<(), Errno> {
@@ -67,11 +72,7 @@ impl AddressSpace {
             None => return Err(Errno::EFAULT),
         };
         let span = self.areas.overlap(start, end);
-        let grown = match self.areas.put(&span, vma) {
-            Ok(()) => self.tell_map(pages, start, old),
-            Err(errno) => Err(errno),
-        };
-        self.areas.reopen();
-        grown
+        self.areas.put(&span, vma)?;
+        self.tell_map(pages, start, old)
     }
 }

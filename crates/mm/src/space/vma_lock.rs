@@ -27,7 +27,8 @@
 //! So the range that 2 found is the area's until the fault lets go, and the area is not freed: until 6 by RCU, and after 3 because no call that would remove it
 //! comes past B.
 //!
-//! Numbers wrap around: a lock that was closed 2^32 calls ago is taken for closed during one call, and its faults take the longer way.
+//! Numbers wrap around: a lock that was closed 2^32 calls ago is taken for closed during one call, and its faults take the longer way. Whoever holds it
+//! since before that call is waited for all the same.
 
 use core::fmt;
 
@@ -105,11 +106,11 @@ impl VmaLock {
 
     /// Steps A and B: closes the lock for the rest of a call, and waits until nobody holds it.
     pub(crate) fn close(&self, number: Number) {
-        if self.closed_in.load(Ordering::Relaxed) == number.0 {
-            return;
+        // Also one that carries this number already is waited for: it may be that of a call 2^32 ago.
+        if self.closed_in.load(Ordering::Relaxed) != number.0 {
+            self.closed_in.store(number.0, Ordering::SeqCst);
+            checkers_fence();
         }
-        self.closed_in.store(number.0, Ordering::SeqCst);
-        checkers_fence();
         // Faults hold locks while they copy a page at the most: what takes longer is done without.
         while self.holders.load(Ordering::SeqCst) != 0 {
             relax();

@@ -191,11 +191,8 @@ fn mremap_tells_of_each_of_its_forms() {
             "coming: unmap 22-24",
             "coming: unmap 2-6",
             "coming: 0 to 22, 2",
-            "coming: unmap 22-24",
             "unmap 22-24",
-            "coming: unmap 2-6",
             "unmap 2-6",
-            "coming: 0 to 22, 2",
             "0 to 22, 2"
         ]
     );

@@ -9,7 +9,7 @@ use samara_mm::abi::{
     MREMAP_FIXED, MREMAP_MAYMOVE,
 };
 use samara_mm::process::{Access, Fault, ForkMode};
-use samara_mm::{Call, File};
+use samara_mm::{Call, Errno, File, Pages, Vma};
 
 use crate::world::{
     BASE, Disk, Hosted, PAGE, anonymous, byte, free_frames, machine, mapping, open, process,
@@ -123,6 +123,80 @@ fn calls_and_forks_beside_faults() {
         machine.check().unwrap();
     }
     drop((parent, file));
+    machine.check().unwrap();
+    assert_eq!(free_frames(&machine), free);
+}
+
+/// Refuses every third thing that it is told.
+struct Moody(u64);
+
+impl Moody {
+    fn answer(&mut self) -> Result<(), Errno> {
+        self.0 += 1;
+        if self.0.is_multiple_of(3) {
+            Err(Errno::EBUSY)
+        } else {
+            Ok(())
+        }
+    }
+}
+
+impl Pages for Moody {
+    fn refuses(&self) -> bool {
+        true
+    }
+
+    fn map(&mut self, _: u64, _: u64, _: &Vma) -> Result<(), Errno> {
+        self.answer()
+    }
+
+    fn unmap(&mut self, _: u64, _: u64) -> Result<(), Errno> {
+        self.answer()
+    }
+
+    fn protect(&mut self, _: u64, _: u64, _: &Vma) -> Result<(), Errno> {
+        self.answer()
+    }
+
+    fn relocate(&mut self, _: u64, _: u64, _: u64) -> Result<(), Errno> {
+        self.answer()
+    }
+}
+
+/// Faults find an area only when its call can no longer be undone, and when its pages are what the call has made of them.
+#[test]
+fn calls_that_are_undone_beside_faults() {
+    let machine = machine(512);
+    let free = free_frames(&machine);
+    let file = open(&Disk::new(PAGES as usize * 4096, false));
+    let process = process(&machine);
+    process.perform(&anonymous(KEPT, KEPT_PAGES, 3)).unwrap();
+    process.expect_threads();
+    let mut random = Random(0xdead);
+    let mut moody = Moody(0);
+    for round in 0..ROUNDS {
+        let over = AtomicBool::new(false);
+        thread::scope(|s| {
+            let (process, over) = (&process, &over);
+            for n in 0..2 {
+                s.spawn(move || take_faults(process, round * 2 + n + 0x2000, over));
+            }
+            for _ in 0..CALLS {
+                let call = any_call(&mut random, &file);
+                match process.perform_with(&call, &mut moody) {
+                    Err(Errno::ENOMEM)
+                        if !matches!(call, Call::Mprotect { .. } | Call::Madvise { .. }) =>
+                    {
+                        panic!("{call:?}: there is memory")
+                    }
+                    _ => {}
+                }
+            }
+            over.store(true, Ordering::Relaxed);
+        });
+        machine.check().unwrap();
+    }
+    drop((process, file));
     machine.check().unwrap();
     assert_eq!(free_frames(&machine), free);
 }

@@ -69,11 +69,30 @@ fn any_step(state: &mut u64) -> (usize, Op) {
     (random(state, 3), op)
 }
 
-fn history(mode: ForkMode, seed: u64, refuse: impl Fn(&Machine<Hosted>, Option<u32>)) {
+fn histories(refuse: impl Fn(&Machine<Hosted>, Option<u32>)) {
+    let seeds = if cfg!(miri) { 1..2 } else { 1..6 };
+    for mode in [ForkMode::Copy, ForkMode::Share] {
+        for beside in [false, true] {
+            for seed in seeds.clone() {
+                history(mode, beside, seed, &refuse);
+            }
+        }
+    }
+}
+
+fn history(
+    mode: ForkMode,
+    beside: bool,
+    seed: u64,
+    refuse: &impl Fn(&Machine<Hosted>, Option<u32>),
+) {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let steps = if cfg!(miri) { 20 } else { 200 };
     let base = BASE - PAGE * PAGES as u64 / 2;
     let mut world = World::new(mode, 3, base, PAGES, 512);
+    if beside {
+        world.expect_threads();
+    }
     for _ in 0..steps {
         let (who, op) = any_step(&mut state);
         if !world.possible(who, op) {
@@ -94,23 +113,15 @@ fn history(mode: ForkMode, seed: u64, refuse: impl Fn(&Machine<Hosted>, Option<u
 
 #[test]
 fn frames() {
-    for mode in [ForkMode::Copy, ForkMode::Share] {
-        for seed in 1..6 {
-            history(mode, seed, |machine, left| {
-                let arena = machine.physical().backing();
-                arena.refuse_after(left.map(u64::from));
-            });
-        }
-    }
+    histories(|machine, left| {
+        let arena = machine.physical().backing();
+        arena.refuse_after(left.map(u64::from));
+    });
 }
 
 #[test]
 fn heap() {
-    for mode in [ForkMode::Copy, ForkMode::Share] {
-        for seed in 1..6 {
-            history(mode, seed, |_, left| LEFT.set(left));
-        }
-    }
+    histories(|_, left| LEFT.set(left));
 }
 
 /// With all processes gone, so are all frames.

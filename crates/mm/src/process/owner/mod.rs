@@ -17,7 +17,8 @@ use alloc::vec::Vec;
 
 use samara_paging::{Attrs, Change, Spare, Write};
 
-use crate::abi::SyncFlags;
+use crate::abi::{MREMAP_FIXED, SyncFlags};
+use crate::call::Call;
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 use crate::pages::{Coming, Discard, Object, Pages};
@@ -44,6 +45,8 @@ pub(super) struct Owner<'a, P: Platform> {
     spares: Vec<(u64, Spare<'a, Machine<P>>)>,
     /// Whether changes are gathered, since the call may still be undone.
     gathers: bool,
+    /// The call is being undone.
+    undoing: bool,
     acts: Vec<Act<'a, P>>,
     /// Ranges to be filled in after that, and whether for writing.
     fills: Vec<(u64, u64, bool)>,
@@ -51,18 +54,20 @@ pub(super) struct Owner<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Owner<'a, P> {
-    pub(super) fn new(mm: &'a Mm<P>) -> Self {
+    /// For one call. A move to a fixed place unmaps what is there before it can fail for want of memory: it gathers.
+    pub(super) fn new(mm: &'a Mm<P>, call: &Call) -> Self {
         Owner {
             mm,
             spares: Vec::new(),
-            gathers: false,
+            gathers: matches!(call, Call::Mremap { flags, .. } if flags & MREMAP_FIXED != 0),
+            undoing: false,
             acts: Vec::new(),
             fills: Vec::new(),
             later: Vec::new(),
         }
     }
 
-    /// Does what was gathered, with the address space still locked: this is its map.
+    /// Does what was gathered, with the address space still locked, and the areas that the call has changed: this is the map.
     ///
     /// # Errors
     /// `ENOMEM`, unless all was prepared.
@@ -108,14 +113,10 @@ impl<'a, P: Platform> Owner<'a, P> {
         result
     }
 
-    /// The call is undone: nothing of it is to be done.
-    fn forget(&mut self) {
-        self.acts.clear();
-        self.fills.clear();
-        self.later.clear();
-    }
-
     fn tell(&mut self, act: Act<'a, P>) -> Result<(), Errno> {
+        if self.undoing {
+            return Ok(());
+        }
         if !self.gathers {
             return self.mm.act(act);
         }
@@ -148,6 +149,10 @@ impl<'a, P: Platform> Owner<'a, P> {
 }
 
 impl<P: Platform> Pages for Owner<'_, P> {
+    fn refuses(&self) -> bool {
+        self.gathers
+    }
+
     fn prepare(&mut self, coming: Coming) -> Result<(), Errno> {
         if let Coming::Move { from, to, len } = coming
             && self.spares.iter().all(|(start, _)| *start != from)
@@ -233,5 +238,13 @@ impl<P: Platform> Pages for Owner<'_, P> {
 
     fn object(&mut self, pages: u64) -> Result<Object, Errno> {
         Inode::object(Zeroes { pages })
+    }
+
+    /// Nothing of the call is to be done.
+    fn undoing(&mut self) {
+        self.undoing = true;
+        self.acts.clear();
+        self.fills.clear();
+        self.later.clear();
     }
 }

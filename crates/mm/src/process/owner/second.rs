@@ -12,17 +12,12 @@ use crate::space::vma::{Area, Vma};
 pub(in crate::process) struct Both<'o, 'a, P: Platform> {
     pub(in crate::process) tables: Owner<'a, P>,
     other: &'o mut dyn Pages,
-    undoing: bool,
 }
 
 impl<'o, 'a, P: Platform> Both<'o, 'a, P> {
     pub(in crate::process) fn new(mut tables: Owner<'a, P>, other: &'o mut dyn Pages) -> Self {
-        tables.gathers = other.refuses();
-        Both {
-            tables,
-            other,
-            undoing: false,
-        }
+        tables.gathers |= other.refuses();
+        Both { tables, other }
     }
 
     fn then(
@@ -31,9 +26,6 @@ impl<'o, 'a, P: Platform> Both<'o, 'a, P> {
         tell: impl FnOnce(&mut Owner<'a, P>) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
         told?;
-        if self.undoing {
-            return Ok(());
-        }
         tell(&mut self.tables)
     }
 }
@@ -48,7 +40,7 @@ impl<P: Platform> Pages for Both<'_, '_, P> {
     }
 
     fn refuses(&self) -> bool {
-        self.other.refuses()
+        self.tables.gathers
     }
 
     fn prepare(&mut self, coming: Coming) -> Result<(), Errno> {
@@ -103,8 +95,7 @@ impl<P: Platform> Pages for Both<'_, '_, P> {
     }
 
     fn undoing(&mut self) {
-        self.undoing = true;
-        self.tables.forget();
+        self.tables.undoing();
         self.other.undoing();
     }
 }

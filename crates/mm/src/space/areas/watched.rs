@@ -58,7 +58,14 @@ impl Areas {
             self.watched = self.concurrent;
             return Ok(());
         };
-        let copied = self.copy_before(&mut journal, start, end);
+        let copied = journal.begin(start, end).and_then(|()| {
+            let copied = self.copy_before(&mut journal, start, end);
+            if copied.is_err() {
+                // The change does not come.
+                drop(journal.pop());
+            }
+            copied
+        });
         self.journal = Some(journal);
         copied
     }
@@ -119,10 +126,9 @@ impl Areas {
         Some(journal)
     }
 
-    /// Copies what a change of a range concerns, and sets nodes aside to put it back.
+    /// Copies what a change that was begun concerns, and sets nodes aside to put it back.
     #[cold]
     fn copy_before(&self, journal: &mut Journal, start: u64, end: u64) -> Result<(), Errno> {
-        journal.begin(start, end)?;
         let mut next = start;
         while let Some(area) = self.find_in(next, end) {
             journal.copy(&area)?;
