@@ -90,6 +90,8 @@ int mm_new(const struct mm_config *config, struct mm_phys *phys, const struct mm
 void mm_put(struct mm *mm);               /* exit: everything unmapped, every frame given back */
 enum { MM_FORK_COPY = 0, MM_FORK_SHARE = 1 /* last-level tables shared until one side changes them */ };
 int mm_fork(struct mm *parent, unsigned how, struct mm **child);
+/* The same, and the child has a backend (NULL: none, as after mm_fork), which is told of the child's calls, but not of what it inherits: mm_find tells. */
+int mm_fork_with(struct mm *parent, unsigned how, const struct mm_backend *backend, struct mm **child);
 
 /* the calls, as their manual pages; file NULL with MAP_ANONYMOUS */
 int64_t mm_mmap(struct mm *mm, uint64_t addr, uint64_t len, int prot, int flags, struct mm_file *file, uint64_t offset);

@@ -3,6 +3,7 @@
 use core::ffi::{CStr, c_char, c_int, c_uchar, c_uint, c_ulong};
 use core::slice;
 
+use samara_mm::heap::try_str;
 use samara_mm::{Call, Errno, FileArg, abi};
 
 use crate::mm::code;
@@ -48,7 +49,10 @@ macro_rules! calls {
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(mm: *mut Mm, $($arg: $ty),*) -> c_int {
             // SAFETY: the caller's duty.
-            number(perform(unsafe { &*mm }, &$call))
+            match unsafe { mm.as_ref() } {
+                Some(mm) => number(perform(mm, &$call)),
+                None => code(Errno::EINVAL),
+            }
         }
     )*};
 }
@@ -111,7 +115,9 @@ pub unsafe extern "C" fn mm_mmap(
         abi::MAP_SHARED | abi::MAP_SHARED_VALIDATE
     );
     // SAFETY: the caller's duty.
-    let (mm, file) = unsafe { (&*mm, file.as_ref()) };
+    let (Some(mm), file) = (unsafe { (mm.as_ref(), file.as_ref()) }) else {
+        return address(Err(Errno::EINVAL));
+    };
     let file = match file {
         _ if flags & abi::MAP_ANONYMOUS != 0 => FileArg::None,
         Some(file) => file.for_mapping(shared).map_or(FileArg::Bad, FileArg::File),
@@ -152,7 +158,10 @@ pub unsafe extern "C" fn mm_mremap(
         new_addr,
     };
     // SAFETY: the caller's duty.
-    address(perform(unsafe { &*mm }, &call))
+    match unsafe { mm.as_ref() } {
+        Some(mm) => address(perform(mm, &call)),
+        None => address(Err(Errno::EINVAL)),
+    }
 }
 
 /// `brk(2)`, as the system call: the program break afterwards, 0 without a heap.
@@ -163,10 +172,9 @@ pub unsafe extern "C" fn mm_mremap(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_brk(mm: *mut Mm, addr: u64) -> u64 {
     // SAFETY: the caller's duty.
-    let mm = unsafe { &*mm };
-    if !mm.heap {
+    let Some(mm) = (unsafe { mm.as_ref() }).filter(|mm| mm.heap) else {
         return 0;
-    }
+    };
     perform(mm, &Call::Brk { addr }).unwrap_or_else(|_| {
         // A refusal: the break is where it was.
         let mut brk = 0;
@@ -183,7 +191,9 @@ pub unsafe extern "C" fn mm_brk(mm: *mut Mm, addr: u64) -> u64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_mincore(mm: *mut Mm, addr: u64, len: u64, vec: *mut c_uchar) -> c_int {
     // SAFETY: the caller's duty.
-    let mm = unsafe { &*mm };
+    let Some(mm) = (unsafe { mm.as_ref() }) else {
+        return code(Errno::EINVAL);
+    };
     // First whether the range is good: then it is no larger than an address space.
     if let Err(error) = mm.space.perform(&Call::Mincore { addr, len }, None) {
         return code(error);
@@ -218,19 +228,17 @@ pub unsafe extern "C" fn mm_set_vma_name(
     len: u64,
     name: *const c_char,
 ) -> c_int {
+    // SAFETY: the caller's duty.
+    let Some(mm) = (unsafe { mm.as_ref() }) else {
+        return code(Errno::EINVAL);
+    };
     let name = if name.is_null() {
-        None
+        Ok(None)
     } else {
         // SAFETY: the caller's duty.
-        match unsafe { CStr::from_ptr(name) }.to_str() {
-            Ok(name) => Some(name.into()),
-            // No printable ASCII.
-            Err(_) => return code(Errno::EINVAL),
-        }
+        let name = unsafe { CStr::from_ptr(name) }.to_str();
+        // If it fails: no printable ASCII.
+        name.map_err(|_| Errno::EINVAL).and_then(try_str).map(Some)
     };
-    // SAFETY: the caller's duty.
-    number(perform(
-        unsafe { &*mm },
-        &Call::SetVmaName { addr, len, name },
-    ))
+    number(name.and_then(|name| perform(mm, &Call::SetVmaName { addr, len, name })))
 }

@@ -16,10 +16,12 @@
 //! inode's last one: that serves until the inode has written its dirty pages back.
 
 use core::ffi::{CStr, c_uint, c_void};
+use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 use parking_lot::Mutex;
+use samara_mm::heap::{Counted, try_box};
 use samara_mm::process::{Inode as Pages, PageSource};
 use samara_mm::{Errno, File, FileId, FileKind, Object};
 
@@ -27,7 +29,7 @@ use crate::mm::abi::{
     MM_FILE_APPEND, MM_FILE_NOEXEC, MM_FILE_READ, MM_FILE_SHMEM, MM_FILE_WRITE, MmFileInfo,
     MmFileOps,
 };
-use crate::mm::result;
+use crate::mm::code;
 
 /// `struct mm_file`.
 #[derive(Debug)]
@@ -59,7 +61,7 @@ pub(crate) fn open_of(file: &File) -> *mut MmFile {
     let open = file
         .object
         .get::<Kept>()
-        .map(|kept| Arc::as_ptr(&kept.open));
+        .map(|kept| core::ptr::from_ref::<MmFile>(&kept.open));
     open.unwrap_or(core::ptr::null()).cast_mut()
 }
 
@@ -92,19 +94,28 @@ impl Drop for Ops {
 #[derive(Debug, Default)]
 struct Server {
     /// Never empty once the first open is in it. The oldest is the first.
-    opens: Mutex<Vec<Arc<Ops>>>,
+    opens: Mutex<Vec<Counted<Ops>>>,
 }
 
 impl Server {
     /// Calls out without a lock; who has been released meanwhile is so only afterwards.
-    fn oldest(&self) -> Option<Arc<Ops>> {
+    fn oldest(&self) -> Option<Counted<Ops>> {
         self.opens.lock().first().cloned()
     }
 
+    /// The next open can be taken in.
+    fn make_room(&self) -> Result<(), Errno> {
+        let room = self.opens.lock().try_reserve(1);
+        room.map_err(|_| Errno::ENOMEM)
+    }
+
     /// An open has gone: it serves no more, unless it is the last.
-    fn leave(&self, ops: &Arc<Ops>) {
+    fn leave(&self, ops: &Counted<Ops>) {
         let mut opens = self.opens.lock();
-        let gone = match opens.iter().position(|other| Arc::ptr_eq(other, ops)) {
+        let gone = match opens
+            .iter()
+            .position(|other| core::ptr::eq::<Ops>(&**other, &**ops))
+        {
             Some(at) if opens.len() > 1 => Some(opens.remove(at)),
             _ => None,
         };
@@ -115,7 +126,7 @@ impl Server {
 
 /// The engine's way to the server; the inode has it, and drops it when its dirty pages have been written.
 struct Source {
-    server: Arc<Server>,
+    server: Counted<Server>,
     /// The first open said so.
     memory: bool,
 }
@@ -191,9 +202,9 @@ impl PageSource for Source {
 
 /// What goes with the last `File` of an open.
 struct Kept {
-    ops: Arc<Ops>,
-    server: Arc<Server>,
-    open: Arc<MmFile>,
+    ops: Counted<Ops>,
+    server: Counted<Server>,
+    open: Counted<MmFile>,
 }
 
 impl Drop for Kept {
@@ -202,7 +213,7 @@ impl Drop for Kept {
         // Another inode of this number may have come since: one whose opens this one is not among.
         let found = inodes
             .iter()
-            .position(|inode| Arc::ptr_eq(&inode.server, &self.server));
+            .position(|inode| core::ptr::eq::<Server>(&*inode.server, &*self.server));
         let mut last = None;
         if let Some(at) = found {
             inodes[at].opens -= 1;
@@ -222,7 +233,7 @@ impl Drop for Kept {
 struct Inode {
     id: FileId,
     object: Object,
-    server: Arc<Server>,
+    server: Counted<Server>,
     opens: usize,
 }
 
@@ -233,13 +244,22 @@ static INODES: Mutex<Vec<Inode>> = Mutex::new(Vec::new());
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// Takes an open in among those of its inode. If that fails, it has gone again.
-fn enter(id: FileId, memory: bool, ops: Arc<Ops>, open: &Arc<MmFile>) -> Result<Object, Errno> {
+fn enter(
+    id: FileId,
+    memory: bool,
+    ops: Counted<Ops>,
+    open: &Counted<MmFile>,
+) -> Result<Object, Errno> {
     let mut inodes = INODES.lock();
     let at = match inodes.iter().position(|inode| inode.id == id) {
-        Some(at) => at,
+        Some(at) => {
+            inodes[at].server.make_room()?;
+            at
+        }
         None => {
             inodes.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-            let server = Arc::<Server>::default();
+            let server = Counted::try_new(Server::default())?;
+            server.make_room()?;
             inodes.push(Inode {
                 id,
                 object: Pages::object(Source {
@@ -261,14 +281,43 @@ fn enter(id: FileId, memory: bool, ops: Arc<Ops>, open: &Arc<MmFile>) -> Result<
     first.with(Kept { ops, server, open })
 }
 
-fn open(info: &MmFileInfo, ops: MmFileOps, ctx: *mut c_void) -> Result<Arc<MmFile>, Errno> {
+/// A string of C's, with a sign of replacement for what is no UTF-8.
+///
+/// # Errors
+/// `ENOMEM`.
+fn text(bytes: &CStr) -> Result<Box<str>, Errno> {
+    const REPLACEMENT: &str = "\u{fffd}";
+    let pieces = || {
+        bytes.to_bytes().utf8_chunks().flat_map(|chunk| {
+            let replacement = Some(REPLACEMENT).filter(|_| !chunk.invalid().is_empty());
+            [Some(chunk.valid()), replacement].into_iter().flatten()
+        })
+    };
+    let mut text = String::new();
+    text.try_reserve_exact(pieces().map(str::len).sum())
+        .map_err(|_| Errno::ENOMEM)?;
+    text.extend(pieces());
+    Ok(text.into_boxed_str())
+}
+
+/// What areas have, on the heap. The standard library's counted box aborts where there is no memory for it: so it is seen first whether there is.
+///
+/// # Errors
+/// `ENOMEM`.
+fn counted(file: File) -> Result<Arc<File>, Errno> {
+    /// As large as what is about to be allocated: two counts and the file.
+    type Room = MaybeUninit<(usize, usize, File)>;
+    // The next to ask for so much finds it free.
+    drop(try_box(Room::uninit())?);
+    Ok(Arc::new(file))
+}
+
+fn open(info: &MmFileInfo, ops: MmFileOps, ctx: *mut c_void) -> Result<Counted<MmFile>, Errno> {
     let name = if info.name.is_null() {
-        String::new()
+        c""
     } else {
         // SAFETY: a string, as the header demands.
         unsafe { CStr::from_ptr(info.name) }
-            .to_string_lossy()
-            .into_owned()
     };
     let id = FileId {
         major: info.major,
@@ -276,35 +325,38 @@ fn open(info: &MmFileInfo, ops: MmFileOps, ctx: *mut c_void) -> Result<Arc<MmFil
         inode: info.inode,
     };
     let has = |flag: c_uint| info.flags & flag != 0;
-    let file = |object: Object, readable: bool| File {
-        id,
-        // Relaxed: only that numbers differ matters.
-        description: NEXT.fetch_add(1, Ordering::Relaxed),
-        name: name.as_str().into(),
-        readable,
-        writable: has(MM_FILE_WRITE),
-        noexec: has(MM_FILE_NOEXEC),
-        kind: if has(MM_FILE_SHMEM) {
-            FileKind::Shmem
-        } else {
-            FileKind::Regular
-        },
-        seals: 0,
-        object,
+    let file = |object: Object, readable: bool| {
+        counted(File {
+            id,
+            // Relaxed: only that numbers differ matters.
+            description: NEXT.fetch_add(1, Ordering::Relaxed),
+            name: text(name)?,
+            readable,
+            writable: has(MM_FILE_WRITE),
+            noexec: has(MM_FILE_NOEXEC),
+            kind: if has(MM_FILE_SHMEM) {
+                FileKind::Shmem
+            } else {
+                FileKind::Regular
+            },
+            seals: 0,
+            object,
+        })
     };
     let append_only = has(MM_FILE_APPEND) && has(MM_FILE_WRITE);
-    let made = Arc::new(MmFile {
+    let refusing = append_only.then(|| file(Object::none(), false));
+    let made = Counted::try_new(MmFile {
         own: Mutex::new(None),
         file: OnceLock::new(),
-        refusing: append_only.then(|| Arc::new(file(Object::none(), false))),
-    });
-    let ops = Arc::new(Ops {
+        refusing: refusing.transpose()?,
+    })?;
+    let ops = Counted::try_new(Ops {
         ops,
         ctx,
         taken: AtomicBool::new(false),
-    });
+    })?;
     let object = enter(id, has(MM_FILE_SHMEM), ops.clone(), &made)?;
-    let described = Arc::new(file(object, has(MM_FILE_READ)));
+    let described = file(object, has(MM_FILE_READ))?;
     // Nobody else has it yet, and so it is not set.
     let _ = made.file.set(Arc::downgrade(&described));
     *made.own.lock() = Some(described);
@@ -334,11 +386,18 @@ pub unsafe extern "C" fn mm_file_open(
         release: None,
     };
     // SAFETY: the caller's duties.
-    let (info, ops) = unsafe { (&*info, ops.as_ref().copied().unwrap_or(NONE)) };
-    // SAFETY: the caller's duty. The reference of `own` is the caller's; the pointer is good as long as a `File` is.
-    result(open(info, ops, ctx), |made| unsafe {
-        file.write(Arc::as_ptr(&made).cast_mut());
-    })
+    let (info, ops) = unsafe { (info.as_ref(), ops.as_ref().copied().unwrap_or(NONE)) };
+    let Some(info) = info.filter(|_| !file.is_null()) else {
+        return code(Errno::EINVAL);
+    };
+    match open(info, ops, ctx) {
+        Ok(made) => {
+            // SAFETY: the caller's duty. The reference of `own` is the caller's; the pointer is good as long as a `File` is.
+            unsafe { file.write(core::ptr::from_ref::<MmFile>(&made).cast_mut()) };
+            0
+        }
+        Err(error) => code(error),
+    }
 }
 
 /// Gives the caller's reference on a file up; mappings keep it as long as they are.

@@ -3,19 +3,20 @@
 use core::ffi::{c_int, c_uint};
 use core::fmt;
 
+use samara_mm::heap::try_box;
 use samara_mm::process::ForkMode;
 use samara_mm::{AddressSpace, Capabilities, Config, Errno, Layout, Limits, Overcommit};
 
 use crate::mm::abi::{MM_FORK_COPY, MM_FORK_SHARE, MmBackend, MmConfig};
 use crate::mm::backend::Backend;
 use crate::mm::phys::MmPhys;
-use crate::mm::result;
 use crate::mm::space::{MapOnly, Space};
+use crate::mm::{code, hand_over};
 
 /// `struct mm`.
 pub struct Mm {
     pub(crate) space: Box<dyn Space>,
-    /// A child has none: its parent's could not tell the two apart.
+    /// A child has its own, if any: its parent's could not tell the two apart.
     pub(crate) backend: Option<Backend>,
     /// Whether there is a heap.
     pub(crate) heap: bool,
@@ -96,7 +97,7 @@ fn new(config: &MmConfig, phys: Option<&MmPhys>, backend: Option<&MmBackend>) ->
     Ok(Mm {
         space: match phys {
             Some(phys) => phys.hardware.space(space)?,
-            None => Box::new(MapOnly::new(space)),
+            None => try_box(MapOnly::new(space))?,
         },
         backend: backend.copied().map(Backend),
         heap: config.start_brk != 0,
@@ -110,8 +111,10 @@ fn new(config: &MmConfig, phys: Option<&MmPhys>, backend: Option<&MmBackend>) ->
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_config_default(config: *mut MmConfig) {
-    // SAFETY: the caller's duty.
-    unsafe { config.write(MmConfig::default()) };
+    if !config.is_null() {
+        // SAFETY: the caller's duty.
+        unsafe { config.write(MmConfig::default()) };
+    }
 }
 
 /// Makes an address space without any mapping.
@@ -133,9 +136,7 @@ pub unsafe extern "C" fn mm_new(
         (config, phys.as_ref(), backend.as_ref())
     };
     // SAFETY: the caller's duty.
-    result(new(&config, phys, backend), |made| unsafe {
-        mm.write(Box::into_raw(Box::new(made)));
-    })
+    unsafe { hand_over(mm, || new(&config, phys, backend)) }
 }
 
 /// Exit: everything is unmapped, every frame given back.
@@ -159,22 +160,38 @@ pub unsafe extern "C" fn mm_put(mm: *mut Mm) {
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_fork(parent: *mut Mm, how: c_uint, child: *mut *mut Mm) -> c_int {
-    // SAFETY: the caller's duty.
-    let parent = unsafe { &*parent };
+    // SAFETY: no backend; the others are the caller's duties.
+    unsafe { mm_fork_with(parent, how, core::ptr::null(), child) }
+}
+
+/// As [`mm_fork`], and the child has a backend, which is told of its calls. Of what it inherits it is not told.
+///
+/// # Safety
+/// As [`mm_fork`]; `backend` points to functions that do what the header says or is NULL.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_fork_with(
+    parent: *mut Mm,
+    how: c_uint,
+    backend: *const MmBackend,
+    child: *mut *mut Mm,
+) -> c_int {
+    // SAFETY: the caller's duties.
+    let (Some(parent), backend) = (unsafe { (parent.as_ref(), backend.as_ref()) }) else {
+        return code(Errno::EINVAL);
+    };
     let mode = match how {
         MM_FORK_COPY => Ok(ForkMode::Copy),
         MM_FORK_SHARE => Ok(ForkMode::Share),
         _ => Err(Errno::EINVAL),
     };
-    let made = mode.and_then(|mode| {
+    let fork = || {
         Ok(Mm {
-            space: parent.space.fork(mode)?,
-            backend: None,
+            space: parent.space.fork(mode?)?,
+            backend: backend.copied().map(Backend),
             heap: parent.heap,
         })
-    });
+    };
     // SAFETY: the caller's duty.
-    result(made, |made| unsafe {
-        child.write(Box::into_raw(Box::new(made)));
-    })
+    unsafe { hand_over(child, fork) }
 }

@@ -79,7 +79,10 @@ fn area_of(line: &MapsLine<'_>) -> MmArea {
 pub unsafe extern "C" fn mm_find(mm: *mut Mm, addr: u64, area: *mut MmArea) -> bool {
     let mut found = None;
     // SAFETY: the caller's duty.
-    unsafe { &*mm }.space.with_map(&mut |map| {
+    let Some(mm) = (unsafe { mm.as_ref() }) else {
+        return false;
+    };
+    mm.space.with_map(&mut |map| {
         found = map
             .find(addr)
             .and_then(|area| map.area_at(area.start))
@@ -105,7 +108,10 @@ pub unsafe extern "C" fn mm_maps(mm: *mut Mm, text: *mut c_char, size: usize) ->
     // SAFETY: the caller's duty.
     let mut text = unsafe { Text::new(text, size) };
     // SAFETY: the caller's duty.
-    unsafe { &*mm }.space.with_map(&mut |map| {
+    let Some(mm) = (unsafe { mm.as_ref() }) else {
+        return text.end();
+    };
+    mm.space.with_map(&mut |map| {
         for line in map.maps() {
             // `Text` takes everything.
             let _ = writeln!(text, "{line}");
@@ -123,9 +129,11 @@ pub unsafe extern "C" fn mm_maps(mm: *mut Mm, text: *mut c_char, size: usize) ->
 pub unsafe extern "C" fn mm_smaps(mm: *mut Mm, text: *mut c_char, size: usize) -> usize {
     // SAFETY: the caller's duty.
     let mut text = unsafe { Text::new(text, size) };
-    // `Text` takes everything.
     // SAFETY: the caller's duty.
-    let _ = unsafe { &*mm }.space.smaps(&mut text);
+    if let Some(mm) = unsafe { mm.as_ref() } {
+        // `Text` takes everything.
+        let _ = mm.space.smaps(&mut text);
+    }
     text.end()
 }
 
@@ -137,7 +145,10 @@ pub unsafe extern "C" fn mm_smaps(mm: *mut Mm, text: *mut c_char, size: usize) -
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_check(mm: *mut Mm, why: *mut c_char, size: usize) -> c_int {
     // SAFETY: the caller's duty.
-    let checked = unsafe { &*mm }.space.check();
+    let checked = match unsafe { mm.as_ref() } {
+        Some(mm) => mm.space.check(),
+        None => Err("there is no address space".into()),
+    };
     let Err(reason) = checked else {
         return 0;
     };

@@ -17,7 +17,7 @@
 //! # Safety
 //!
 //! What each function asks of its caller, beside what its own text says: pointers are what the header says they are, and of this library; what has
-//! been put is not used any more, by any thread. Functions of the caller's may be called from any thread that calls the library. They do not
+//! been put is not used any more, by any thread. Where an object is needed and there is NULL, the answer is `-EINVAL`, or nothing. Functions of the caller's may be called from any thread that calls the library. They do not
 //! unwind.
 //!
 //! What the library itself finds wrong (a defect of its own) ends the program: no panic crosses the boundary.
@@ -35,13 +35,15 @@ mod phys;
 mod space;
 
 use core::ffi::c_int;
+use core::mem::MaybeUninit;
 
 use samara_mm::Errno;
+use samara_mm::heap::try_box;
 
 pub use abi::*;
 pub use calls::*;
 pub use file::{MmFile, mm_file_open, mm_file_put};
-pub use life::{Mm, mm_config_default, mm_fork, mm_new, mm_put};
+pub use life::{Mm, mm_config_default, mm_fork, mm_fork_with, mm_new, mm_put};
 pub use look::*;
 pub use pages::*;
 pub use phys::{MmPhys, mm_file_punch, mm_file_truncate, mm_phys_new, mm_phys_put, mm_phys_stats};
@@ -51,11 +53,22 @@ fn code(error: Errno) -> c_int {
     -error.0
 }
 
-/// 0 or an error; what was made is handed over by `give`.
-fn result<T>(made: Result<T, Errno>, give: impl FnOnce(T)) -> c_int {
+/// Makes something and hands it over: 0 or an error. The place for it is taken first, so that nothing that was made is lost.
+///
+/// # Safety
+/// `to` points to a pointer, or is NULL: `-EINVAL`.
+unsafe fn hand_over<T>(to: *mut *mut T, make: impl FnOnce() -> Result<T, Errno>) -> c_int {
+    if to.is_null() {
+        return code(Errno::EINVAL);
+    }
+    let made = try_box(MaybeUninit::uninit()).and_then(|mut place: Box<MaybeUninit<T>>| {
+        place.write(make()?);
+        Ok(Box::into_raw(place).cast::<T>())
+    });
     match made {
         Ok(made) => {
-            give(made);
+            // SAFETY: the caller's duty.
+            unsafe { to.write(made) };
             0
         }
         Err(error) => code(error),

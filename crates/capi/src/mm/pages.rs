@@ -23,7 +23,9 @@ pub unsafe extern "C" fn mm_fault(
     si_code: *mut c_int,
 ) -> c_int {
     // SAFETY: the caller's duty.
-    let mm = unsafe { &*mm };
+    let Some(mm) = (unsafe { mm.as_ref() }) else {
+        return code(Errno::EINVAL);
+    };
     let mut wanted = Access::empty();
     for (bit, one) in [
         (MM_READ, Access::READ),
@@ -91,11 +93,14 @@ fn pieces(
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_copy_out(mm: *mut Mm, addr: u64, to: *mut c_void, len: usize) -> usize {
-    if len == 0 {
+    // SAFETY: the caller's duty.
+    let Some(mm) = (unsafe { mm.as_ref() }).filter(|_| len > 0 && !to.is_null()) else {
         return 0;
-    }
-    // SAFETY: the caller's duties.
-    let (mm, to) = unsafe { (&*mm, slice::from_raw_parts_mut(to.cast::<u8>(), len)) };
+    };
+    // Nothing is longer.
+    let len = len.min(isize::MAX as usize);
+    // SAFETY: the caller's duty.
+    let to = unsafe { slice::from_raw_parts_mut(to.cast::<u8>(), len) };
     pieces(mm, addr, len, Access::READ, |at, range| {
         mm.space.copy_out(at, &mut to[range])
     })
@@ -113,11 +118,14 @@ pub unsafe extern "C" fn mm_copy_in(
     from: *const c_void,
     len: usize,
 ) -> usize {
-    if len == 0 {
+    // SAFETY: the caller's duty.
+    let Some(mm) = (unsafe { mm.as_ref() }).filter(|_| len > 0 && !from.is_null()) else {
         return 0;
-    }
-    // SAFETY: the caller's duties.
-    let (mm, from) = unsafe { (&*mm, slice::from_raw_parts(from.cast::<u8>(), len)) };
+    };
+    // Nothing is longer.
+    let len = len.min(isize::MAX as usize);
+    // SAFETY: the caller's duty.
+    let from = unsafe { slice::from_raw_parts(from.cast::<u8>(), len) };
     pieces(mm, addr, len, Access::WRITE, |at, range| {
         mm.space.copy_in(at, &from[range])
     })
@@ -136,7 +144,10 @@ pub unsafe extern "C" fn mm_translate(
     prot: *mut c_uint,
 ) -> c_int {
     // SAFETY: the caller's duty.
-    let Some((at, allowed)) = (unsafe { &*mm }).space.translate(addr) else {
+    let Some(mm) = (unsafe { mm.as_ref() }) else {
+        return code(Errno::EINVAL);
+    };
+    let Some((at, allowed)) = mm.space.translate(addr) else {
         return code(Errno::ENOENT);
     };
     let mut bits = 0;
@@ -169,7 +180,7 @@ pub unsafe extern "C" fn mm_translate(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_root(mm: *mut Mm) -> u64 {
     // SAFETY: the caller's duty.
-    unsafe { &*mm }.space.root()
+    unsafe { mm.as_ref() }.map_or(0, |mm| mm.space.root())
 }
 
 /// What `/proc/PID/pagemap` tells of the page at an address: `MM_PAGE_…`.
@@ -180,5 +191,5 @@ pub unsafe extern "C" fn mm_root(mm: *mut Mm) -> u64 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_page(mm: *mut Mm, addr: u64) -> c_uint {
     // SAFETY: the caller's duty.
-    unsafe { &*mm }.space.page(addr).bits()
+    unsafe { mm.as_ref() }.map_or(0, |mm| mm.space.page(addr).bits())
 }

@@ -1,8 +1,6 @@
 //! `mm_phys_…`: physical memory, with one of five formats behind one interface.
 
-use core::ptr;
-use std::sync::Arc;
-
+use samara_mm::heap::{Counted, try_box};
 use samara_mm::process::{Machine, Platform, Process};
 use samara_mm::{AddressSpace, Errno, Object};
 use samara_paging::{Arena, Grace, Physical, format};
@@ -13,8 +11,8 @@ use crate::mm::abi::{
 };
 use crate::mm::file::MmFile;
 use crate::mm::gate::Gate;
+use crate::mm::hand_over;
 use crate::mm::memory::{Ram, Theirs};
-use crate::mm::result;
 use crate::mm::space::{Paged, Space};
 
 /// Frames that are counted at most: more than the caller's can be numbered, since their addresses are not known beforehand. The counts are
@@ -49,14 +47,14 @@ pub(crate) trait Hardware: Send + Sync {
 /// A machine, and who is inside.
 struct Hosted<P: Platform> {
     machine: Machine<P>,
-    gate: Arc<Gate>,
+    gate: Counted<Gate>,
 }
 
 impl<P: Platform<Backing = Ram>> Hardware for Hosted<P> {
     fn space(&self, space: AddressSpace) -> Result<Box<dyn Space>, Errno> {
         let _inside = self.gate.enter();
         let process = Process::of(&self.machine, space)?;
-        Ok(Box::new(Paged::new(process, self.gate.clone())))
+        Ok(try_box(Paged::new(process, self.gate.clone()))?)
     }
 
     fn stats(&self) -> MmPhysStats {
@@ -108,10 +106,10 @@ platforms! {
 fn hardware<P: Platform<Backing = Ram, Reclaim = Grace, Tlb = ()>>(
     physical: Physical<Ram, Grace>,
 ) -> Result<Box<dyn Hardware>, Errno> {
-    Ok(Box::new(Hosted::<P> {
+    Ok(try_box(Hosted::<P> {
         machine: Machine::new(physical, ())?,
-        gate: Arc::default(),
-    }))
+        gate: Counted::try_new(Gate::default())?,
+    })?)
 }
 
 fn physical(ops: Option<&MmPhysOps>, frames: u64) -> Result<Physical<Ram, Grace>, Errno> {
@@ -164,9 +162,7 @@ pub unsafe extern "C" fn mm_phys_new(
     // SAFETY: NULL or valid, by the caller's duty.
     let ops = unsafe { ops.as_ref() };
     // SAFETY: the caller's duty.
-    result(new(format, ops, frames), |made| unsafe {
-        phys.write(Box::into_raw(Box::new(made)));
-    })
+    unsafe { hand_over(phys, || new(format, ops, frames)) }
 }
 
 /// Gives physical memory up; its address spaces and cached pages keep it as long as they are.
@@ -190,7 +186,10 @@ pub unsafe extern "C" fn mm_phys_put(phys: *mut MmPhys) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_phys_stats(phys: *mut MmPhys, stats: *mut MmPhysStats) {
     // SAFETY: the caller's duties.
-    unsafe { ptr::write(stats, (*phys).hardware.stats()) };
+    if let (Some(phys), false) = (unsafe { phys.as_ref() }, stats.is_null()) {
+        // SAFETY: as above.
+        unsafe { stats.write(phys.hardware.stats()) };
+    }
 }
 
 /// A file has become shorter.
@@ -201,7 +200,9 @@ pub unsafe extern "C" fn mm_phys_stats(phys: *mut MmPhys, stats: *mut MmPhysStat
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_file_truncate(phys: *mut MmPhys, file: *mut MmFile, size: u64) {
     // SAFETY: the caller's duties.
-    let (phys, file) = unsafe { (&*phys, &*file) };
+    let (Some(phys), Some(file)) = (unsafe { (phys.as_ref(), file.as_ref()) }) else {
+        return;
+    };
     if let Some(file) = file.file() {
         phys.hardware.truncate(&file.object, size);
     }
@@ -215,7 +216,9 @@ pub unsafe extern "C" fn mm_file_truncate(phys: *mut MmPhys, file: *mut MmFile, 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_file_punch(phys: *mut MmPhys, file: *mut MmFile, start: u64, end: u64) {
     // SAFETY: the caller's duties.
-    let (phys, file) = unsafe { (&*phys, &*file) };
+    let (Some(phys), Some(file)) = (unsafe { (phys.as_ref(), file.as_ref()) }) else {
+        return;
+    };
     if let Some(file) = file.file() {
         phys.hardware.punch(&file.object, start, end);
     }

@@ -2,9 +2,9 @@
 
 use core::fmt::Write;
 use std::string::{String, ToString};
-use std::sync::Arc;
 
 use parking_lot::RwLock;
+use samara_mm::heap::{Counted, try_box};
 use samara_mm::process::{Access, Fault, ForkMode, PageStatus, Platform, Process, Smaps};
 use samara_mm::{AddressSpace, Call, Errno, Pages, Prot, VmFlags};
 
@@ -36,11 +36,11 @@ pub(crate) trait Space: Send + Sync {
 /// With pages.
 pub(crate) struct Paged<P: Platform> {
     process: Process<P>,
-    gate: Arc<Gate>,
+    gate: Counted<Gate>,
 }
 
 impl<P: Platform> Paged<P> {
-    pub(crate) fn new(process: Process<P>, gate: Arc<Gate>) -> Self {
+    pub(crate) fn new(process: Process<P>, gate: Counted<Gate>) -> Self {
         Paged { process, gate }
     }
 
@@ -84,7 +84,7 @@ impl<P: Platform> Space for Paged<P> {
     fn fork(&self, mode: ForkMode) -> Result<Box<dyn Space>, Errno> {
         let (_inside, process) = self.enter();
         let child = process.fork(mode)?;
-        Ok(Box::new(Paged::new(child, self.gate.clone())))
+        Ok(try_box(Paged::new(child, self.gate.clone()))?)
     }
 
     fn mincore(&self, addr: u64, len: u64, vec: &mut [u8]) -> Result<(), Errno> {
@@ -189,7 +189,7 @@ impl Space for MapOnly {
 
     fn fork(&self, _: ForkMode) -> Result<Box<dyn Space>, Errno> {
         let child = self.0.write().fork()?;
-        Ok(Box::new(MapOnly::new(child)))
+        Ok(try_box(MapOnly::new(child))?)
     }
 
     fn mincore(&self, addr: u64, len: u64, vec: &mut [u8]) -> Result<(), Errno> {

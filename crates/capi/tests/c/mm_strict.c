@@ -63,7 +63,7 @@ int main(void)
 	wrong |= mm_pkey_alloc(mm, 1, 0) != -22;
 	wrong |= mm_fork(mm, MM_FORK_COPY, &child);
 	mm_put(child);
-	wrong |= mm_fork(mm, MM_FORK_SHARE, &child);
+	wrong |= mm_fork_with(mm, MM_FORK_SHARE, &backend, &child);
 	wrong |= !mm_find(mm, (uint64_t)at, &area) || area.start != (uint64_t)at || area.shared;
 	wrong |= mm_maps(mm, text, sizeof text) == 0 || mm_smaps(mm, text, sizeof text) == 0;
 	wrong |= mm_mremap(mm, (uint64_t)at, 8192, 4096, 0, 0) != at;
