@@ -109,8 +109,8 @@ impl VmaLock {
         // Also one that carries this number already is waited for: it may be that of a call 2^32 ago.
         if self.closed_in.load(Ordering::Relaxed) != number.0 {
             self.closed_in.store(number.0, Ordering::SeqCst);
-            checkers_fence();
         }
+        checkers_fence();
         // Faults hold locks while they copy a page at the most: what takes longer is done without.
         while self.holders.load(Ordering::SeqCst) != 0 {
             relax();
