@@ -30,12 +30,14 @@ struct Cli {
 enum Command {
     /// Run a program and perform each call on its memory on the engine too; compare results and maps with the kernel's.
     ///
-    /// Exit code: the program's own (128 + N if signal N killed it), 70 if engine and kernel disagreed, 2 for misuse. Processes that
-    /// outlive the program are followed until they end, too; Ctrl-C then asks them to.
+    /// Exit code: the program's own (128 + N if signal N killed it), 70 if engine and kernel disagreed, 69 if they agreed but processes could
+    /// not be followed or nothing was compared, 2 for misuse. Processes that outlive the program are followed until they end, too; Ctrl-C
+    /// then asks them to, and a second one ends them.
     Trace(trace::TraceOptions),
     /// Perform a recorded trace again, without the program.
     ///
-    /// Exit code: 0, 70 if engine and record disagree, 2 if the file is damaged or cannot be read.
+    /// Exit code: 0, 70 if engine and record disagree, 69 if the record has not all of the program, 2 if the file is damaged or cannot be
+    /// read.
     Replay(replay::ReplayOptions),
     /// Run the boot-time allocator from a firmware's memory map: what there is, what is taken, what is free.
     ///

@@ -1,13 +1,53 @@
 //! Exit codes, and how a refusal is told.
 
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
 /// Engine and kernel disagreed (`EX_SOFTWARE` of sysexits).
 pub(crate) const DISAGREED: i32 = 70;
+/// They agreed about what was compared, but something was not, or nothing was (`EX_UNAVAILABLE` of sysexits).
+pub(crate) const INCOMPLETE: i32 = 69;
 /// The command was used wrongly, or a file could not be read or written.
 pub(crate) const MISUSE: i32 = 2;
+
+/// Whether two paths name one file, which need not exist yet. Devices and pipes may be named twice.
+pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
+    if let (Ok(a), Ok(b)) = (fs::metadata(a), fs::metadata(b)) {
+        return a.is_file() && (a.dev(), a.ino()) == (b.dev(), b.ino());
+    }
+    let place = |path: &Path| {
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        Some((fs::canonicalize(folder).ok()?, path.file_name()?.to_owned()))
+    };
+    place(a).is_some_and(|a| place(b) == Some(a))
+}
 
 /// Says in one line what is wrong and what to do; the value is the exit code for it.
 pub(crate) fn complain(text: &str) -> i32 {
     use std::io::Write;
     let _ = writeln!(std::io::stderr().lock(), "samara: {text}");
     MISUSE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_file_has_many_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let (a, b) = (folder.path().join("a"), folder.path().join("b"));
+        assert!(same_file(&a, &folder.path().join(".").join("a")));
+        assert!(!same_file(&a, &b));
+        fs::write(&a, "").unwrap();
+        assert!(!same_file(&a, &b));
+        fs::hard_link(&a, &b).unwrap();
+        assert!(same_file(&a, &b));
+        let nowhere = Path::new("/dev/null");
+        assert!(!same_file(nowhere, nowhere));
+    }
 }

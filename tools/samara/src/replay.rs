@@ -9,11 +9,11 @@ use samara_mm::{Call, NoPages, Pages};
 use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Listed, Place, Verdict};
 use crate::maps::Map;
-use crate::outcome::{DISAGREED, complain};
+use crate::outcome::{complain, same_file};
 use crate::record::{MapChange, Reader, Reason, Record};
 use crate::report::{self, Replay, Subject};
 use crate::seed::Seed;
-use crate::tally::{Finding, FindingKind, Tally};
+use crate::tally::{Finding, FindingKind, Tally, Verdict as Outcome};
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayOptions {
@@ -28,7 +28,7 @@ pub(crate) struct ReplayOptions {
     #[arg(long)]
     check: bool,
 
-    /// Write the summary as JSON to this file.
+    /// Write the summary as JSON to this file (`-`: standard output).
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
@@ -40,21 +40,24 @@ pub(crate) struct ReplayOptions {
 /// Runs the command; the value is the exit code.
 pub(crate) fn run(options: &ReplayOptions) -> i32 {
     let shown = options.file.display();
+    if options
+        .json
+        .as_deref()
+        .is_some_and(|json| same_file(json, &options.file))
+    {
+        return complain("--json names the trace itself: give it another file");
+    }
     let json = match options.json.as_deref().map(report::create).transpose() {
         Ok(json) => json,
         Err(text) => return complain(&text),
     };
     let begun = Instant::now();
-    let read = Reader::open(&options.file).and_then(|reader| {
-        let records = reader.records()?;
-        Ok((reader, records))
-    });
-    let (reader, records) = match read {
-        Ok(read) => read,
+    let reader = match Reader::open(&options.file) {
+        Ok(reader) => reader,
         Err(damage) => return complain(&format!("`{shown}` {damage}")),
     };
     let reading = begun.elapsed();
-    let count = records.len();
+    let count = reader.records.len();
     let (begun, processor) = (Instant::now(), processor_time());
     let mut player = Player {
         maps: !options.no_maps,
@@ -63,7 +66,7 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
     };
     // The program itself; the others come by forks.
     player.tally.processes = 1;
-    for record in &records {
+    for record in &reader.records {
         player.play(record);
     }
     let performing = begun.elapsed();
@@ -91,7 +94,7 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
         recorded: None,
         replay: Some(Replay {
             records: count,
-            bytes: reader.len(),
+            bytes: reader.length,
             reading,
             performing,
             processor,
@@ -99,7 +102,7 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
             skipped: player.skipped,
         }),
     };
-    if !options.quiet || !player.tally.agreed() {
+    if !options.quiet || player.tally.verdict() != Outcome::Agreed {
         crate::trace::say(report::text(&subject, &player.tally).trim_end());
     }
     if let Some(file) = json
@@ -107,7 +110,7 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
     {
         return complain(&text);
     }
-    if player.tally.agreed() { 0 } else { DISAGREED }
+    player.tally.verdict().exit_code()
 }
 
 /// Processor time of this thread.
@@ -233,6 +236,15 @@ impl Player {
                     replayed.follower.retire(*main, &mut self.tally);
                 }
                 self.kernel[*space as usize] = Map::default();
+            }
+            Record::Totals {
+                processes,
+                threads,
+                not_followed,
+            } => {
+                self.tally.processes = *processes;
+                self.tally.threads = *threads;
+                self.tally.not_followed = not_followed.iter().cloned().collect();
             }
             Record::End { exit_code, signal } => self.exit = Some((*exit_code, *signal)),
         }

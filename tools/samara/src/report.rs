@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
-use std::io::Write as _;
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 
 use crate::describe::KINDS;
-use crate::tally::{FindingKind, SpaceFigures, Tally};
+use crate::tally::{FindingKind, SpaceFigures, Tally, Verdict};
 
 /// What the summary is about.
 #[derive(Debug, Clone)]
@@ -39,9 +40,17 @@ pub(crate) struct Replay {
     pub(crate) skipped: u64,
 }
 
-/// Creates the file for JSON.
+/// Creates the file for JSON; `-` is standard output.
 pub(crate) fn create(path: &Path) -> Result<fs::File, String> {
-    fs::File::create(path).map_err(|error| {
+    let created = if path == Path::new("-") {
+        io::stdout()
+            .as_fd()
+            .try_clone_to_owned()
+            .map(fs::File::from)
+    } else {
+        fs::File::create(path)
+    };
+    created.map_err(|error| {
         format!(
             "`{}` cannot be written: {error}; give --json another file",
             path.display()
@@ -255,18 +264,34 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
             let _ = writeln!(out, "  {line}");
         }
     }
-    if tally.agreed() {
-        let _ = writeln!(out, "Engine and kernel agree.");
-    } else {
-        let _ = writeln!(
+    let reasons = || {
+        tally
+            .not_followed
+            .iter()
+            .map(|(reason, count)| format!("{} × {reason}", grouped(*count)))
+            .collect::<Vec<_>>()
+            .join("; ")
+    };
+    let _ = match tally.verdict() {
+        Verdict::Agreed => writeln!(out, "Engine and kernel agree."),
+        Verdict::Disagreed => writeln!(
             out,
             "Engine and kernel DISAGREE: {} results, {} predictions, {} maps, {} invariants.",
             grouped(tally.wrong_results),
             grouped(tally.wrong_predictions),
             grouped(tally.wrong_maps),
             grouped(tally.broken_invariants)
-        );
-    }
+        ),
+        Verdict::NotAll => writeln!(
+            out,
+            "Engine and kernel agree as far as was compared. NOT COMPARED: {}.",
+            reasons()
+        ),
+        Verdict::Nothing if tally.not_followed.is_empty() => {
+            writeln!(out, "NOTHING WAS COMPARED: no call and no map was seen.")
+        }
+        Verdict::Nothing => writeln!(out, "NOTHING WAS COMPARED: {}.", reasons()),
+    };
     out
 }
 
@@ -346,7 +371,13 @@ pub(crate) fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
         "exit_code": subject.exit_code,
         "signal": subject.signal,
         "seconds": subject.elapsed.as_secs_f64(),
-        "agreed": tally.agreed(),
+        "agreed": tally.verdict() == Verdict::Agreed,
+        "verdict": match tally.verdict() {
+            Verdict::Agreed => "agree",
+            Verdict::Disagreed => "disagree",
+            Verdict::NotAll => "not all compared",
+            Verdict::Nothing => "nothing compared",
+        },
         "calls": calls,
         "calls_total": tally.all_calls(),
         "calls_failing": tally.failing,

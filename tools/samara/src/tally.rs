@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::describe::KINDS;
+use crate::outcome::{DISAGREED, INCOMPLETE};
 
 /// What kind of disagreement was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +33,27 @@ pub(crate) struct Finding {
 
 /// So many disagreements of each kind are kept.
 const KEPT: usize = 100;
+
+/// What a trace comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    Agreed,
+    Disagreed,
+    /// No disagreement, but there were processes that could not be followed.
+    NotAll,
+    /// Not one map or result was compared.
+    Nothing,
+}
+
+impl Verdict {
+    pub(crate) fn exit_code(self) -> i32 {
+        match self {
+            Verdict::Agreed => 0,
+            Verdict::Disagreed => DISAGREED,
+            Verdict::NotAll | Verdict::Nothing => INCOMPLETE,
+        }
+    }
+}
 
 /// Counters of one trace.
 #[derive(Debug, Clone, Default)]
@@ -68,6 +90,7 @@ pub(crate) struct Tally {
     pub(crate) execs: u64,
     pub(crate) processes: u64,
     pub(crate) threads: u64,
+    /// Processes that were not followed, or not to their end, by reason.
     pub(crate) not_followed: BTreeMap<Box<str>, u64>,
     pub(crate) ended_unseen: u64,
     pub(crate) spaces: SpaceTotals,
@@ -110,6 +133,19 @@ impl Tally {
     /// Did engine and kernel agree throughout?
     pub(crate) fn agreed(&self) -> bool {
         self.disagreements() == 0
+    }
+
+    /// What the trace comes to.
+    pub(crate) fn verdict(&self) -> Verdict {
+        if !self.agreed() {
+            Verdict::Disagreed
+        } else if self.results + self.maps == 0 {
+            Verdict::Nothing
+        } else if self.not_followed.is_empty() {
+            Verdict::Agreed
+        } else {
+            Verdict::NotAll
+        }
     }
 
     pub(crate) fn disagreements(&self) -> u64 {

@@ -8,9 +8,11 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::Stdio;
 
-use common::{agrees, agrees_ending, compiled, fresh, samara, scratch, trace_with};
+use common::{Traced, agrees, agrees_ending, compiled, fresh, samara, scratch, trace_with};
+use serde_json::Value;
 
 /// Exit code and standard error of a refused command.
 fn refused(arguments: &[&str]) -> String {
@@ -102,7 +104,11 @@ fn misuse_is_told_in_one_line() {
     assert!(refused(&["trace"]).contains("PROGRAM"));
     assert!(refused(&["trace", "--verify", "0", "true"]).contains("each"));
     assert!(refused(&["trace", "--verify", "often", "true"]).contains("each"));
-    assert!(refused(&["trace", "--nonsense", "true"]).contains("--nonsense"));
+    let mistyped = refused_in_a_line(&["trace", "--nonsense", "true"]);
+    assert!(mistyped.contains("unexpected argument '--nonsense'"));
+    let both = fresh("both").display().to_string();
+    let twice = refused_in_a_line(&["trace", "--json", &both, "--record", &both, "true"]);
+    assert!(twice.contains("one file") && !Path::new(&both).exists());
 }
 
 #[test]
@@ -113,13 +119,155 @@ fn programs_of_32_bits_are_refused() {
     assert!(refused_in_a_line(&["trace", &script]).contains("a 32-bit program"));
 }
 
+/// What was compared agreed, and why the rest was not compared is told.
+fn assert_not_all_compared(traced: &Traced, why: &str) {
+    assert_eq!(traced.output.status.code(), Some(69), "{}", traced.stderr());
+    assert_eq!(traced.summary["agreed"], false);
+    assert_eq!(traced.summary["verdict"], "not all compared");
+    assert_eq!(
+        traced.count("wrong_results") + traced.count("wrong_maps"),
+        0
+    );
+    let told = traced.stderr();
+    let last = told.lines().last().unwrap_or_default();
+    assert!(
+        last.contains("NOT COMPARED") && last.contains(why),
+        "{told}"
+    );
+}
+
+#[test]
+fn running_out_of_descriptors_is_no_agreement() {
+    let (json, record) = (fresh("few.json"), fresh("few"));
+    let script = "for n in 1 2 3 4 5 6; do sleep 1 & done; wait; ulimit -n";
+    let output = std::process::Command::new("sh")
+        .args([
+            "-c",
+            "ulimit -n 16; exec \"$@\"",
+            "sh",
+            env!("CARGO_BIN_EXE_samara"),
+            "trace",
+            "--json",
+        ])
+        .arg(&json)
+        .arg("--record")
+        .arg(&record)
+        .args(["--", "sh", "-c", script])
+        .output()
+        .unwrap();
+    let summary: Value = serde_json::from_str(&fs::read_to_string(json).unwrap()).unwrap();
+    let traced = Traced { output, summary };
+    assert_eq!(traced.stdout(), "16\n");
+    assert_not_all_compared(&traced, "Too many open files");
+    let replayed = samara().arg("replay").arg(&record).output().unwrap();
+    assert_eq!(replayed.status.code(), Some(69));
+}
+
+#[test]
+fn the_soft_limit_on_descriptors_is_the_programs_own() {
+    let output = std::process::Command::new("sh")
+        .args([
+            "-c",
+            "ulimit -Sn 16; exec \"$@\"",
+            "sh",
+            env!("CARGO_BIN_EXE_samara"),
+            "trace",
+            "--",
+        ])
+        .args([
+            "sh",
+            "-c",
+            "for n in 1 2 3 4 5 6; do sleep 1 & done; wait; ulimit -n",
+        ])
+        .output()
+        .unwrap();
+    assert!(output.status.success());
+    assert_eq!(output.stdout, b"16\n");
+}
+
+#[test]
+fn what_is_hidden_from_the_tracer_is_not_compared() {
+    use std::os::unix::process::CommandExt;
+    // SAFETY: asks for a number.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("skipped: only root can act as two others");
+        return;
+    }
+    // Executable for all, readable for none but its owner; in a place that all reach.
+    let folder = tempfile::Builder::new()
+        .permissions(fs::Permissions::from_mode(0o755))
+        .tempdir_in("/tmp")
+        .unwrap();
+    let hidden = folder.path().join("hidden");
+    fs::copy("/bin/true", &hidden).unwrap();
+    fs::set_permissions(&hidden, fs::Permissions::from_mode(0o111)).unwrap();
+    let own = folder.path().join("samara");
+    fs::copy(env!("CARGO_BIN_EXE_samara"), &own).unwrap();
+    let output = std::process::Command::new(&own)
+        .args(["trace", "--"])
+        .arg(&hidden)
+        .uid(65534)
+        .gid(65534)
+        .output()
+        .unwrap();
+    let told = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(69), "{told}");
+    assert!(
+        told.lines()
+            .last()
+            .unwrap_or_default()
+            .contains("NOTHING WAS COMPARED"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_child_that_asks_not_to_be_traced_keeps_its_calls() {
+    let Some(program) = compiled("untraced") else {
+        return;
+    };
+    let traced = agrees(&[program]);
+    assert_eq!(traced.stdout(), "0 wrong\n");
+    assert_eq!(traced.count("processes"), 4);
+    assert_eq!(traced.count("forks"), 2);
+}
+
+#[test]
+fn sigpipe_that_was_ignored_stays_ignored() {
+    let script = "trap '' PIPE; exec \"$@\" trace -q -- grep ^SigIgn /proc/self/status";
+    let output = std::process::Command::new("sh")
+        .args(["-c", script, "sh", env!("CARGO_BIN_EXE_samara")])
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let ignored = u64::from_str_radix(text.trim_start_matches("SigIgn:").trim(), 16).unwrap();
+    assert_eq!(ignored >> (libc::SIGPIPE - 1) & 1, 1);
+}
+
+#[test]
+fn json_goes_to_standard_output() {
+    let output = samara()
+        .args(["trace", "-q", "--json", "-", "true"])
+        .output()
+        .unwrap();
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary["verdict"], "agree");
+}
+
 #[test]
 fn a_32_bit_child_runs_on_and_is_named() {
     let program = program_of_32_bits();
-    let traced = agrees(&["sh", "-c", &format!("{program}; echo after $?")]);
+    let traced = trace_with(
+        &[],
+        &["sh", "-c", &format!("{program}; echo after $?")],
+        scratch(),
+    );
     // A machine without 32-bit emulation cannot start it: the shell says so, and nothing is to be named.
     if traced.stdout() == "after 0\n" {
         assert_eq!(traced.summary["not_followed"]["a 32-bit program"], 1);
+        assert_not_all_compared(&traced, "a 32-bit program");
+    } else {
+        traced.assert_agrees();
     }
 }
 

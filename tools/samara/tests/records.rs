@@ -5,10 +5,11 @@
 mod common;
 
 use std::fs;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Output, Stdio};
 
-use common::{fresh, samara, scratch, trace_with};
+use common::{compiled, fresh, samara, scratch, trace_with};
 use serde_json::Value;
 
 fn replay(file: &Path, options: &[&str]) -> (Output, Value) {
@@ -61,6 +62,9 @@ fn a_replay_agrees_as_the_trace_did() {
         "forks",
         "execs",
         "processes",
+        "threads",
+        "not_followed",
+        "verdict",
         "merges",
         "splits",
         "exit_code",
@@ -107,7 +111,7 @@ fn the_head_describes_the_file() {
     let length = u32::from_le_bytes(bytes[12..16].try_into().unwrap()) as usize;
     let description: Value = serde_json::from_slice(&bytes[20..20 + length]).unwrap();
     assert_eq!(description["format"], "samara trace");
-    assert_eq!(description["version"], 1);
+    assert_eq!(description["version"], 2);
     assert_eq!(description["program"][0], "sh");
     assert!(
         description["records"]["7"]
@@ -177,9 +181,69 @@ fn a_damaged_byte_is_told_by_position() {
 }
 
 #[test]
+fn a_file_without_end_is_refused() {
+    let (file, _) = recorded();
+    let mut endless = fs::File::open(&file)
+        .unwrap()
+        .chain(std::io::repeat(0))
+        .take(1 << 32);
+    let mut child = samara()
+        .args(["replay", "-"])
+        .stdin(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The pipe breaks as soon as the program has read enough.
+    let mut pipe = child.stdin.take().unwrap();
+    assert!(std::io::copy(&mut endless, &mut pipe).is_err());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(position(&output), fs::metadata(&file).unwrap().len());
+}
+
+#[test]
+fn the_summary_does_not_take_the_traces_place() {
+    let (file, _) = recorded();
+    let before = fs::read(&file).unwrap();
+    let output = samara()
+        .arg("replay")
+        .arg(&file)
+        .arg("--json")
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(fs::read(&file).unwrap(), before);
+}
+
+#[test]
+fn threads_and_processes_are_counted_alike() {
+    let Some(program) = compiled("untraced") else {
+        return;
+    };
+    let file = fresh("counted");
+    let options = ["--record", file.to_str().unwrap()];
+    let traced = trace_with(&options, &[program], scratch());
+    traced.assert_agrees();
+    let (_, replayed) = replay(&file, &[]);
+    for name in ["processes", "threads", "forks", "execs"] {
+        assert_eq!(replayed[name], traced.summary[name], "{name}");
+    }
+}
+
+#[test]
 fn other_files_are_refused() {
     let missing = fresh("missing");
-    assert_eq!(position(&replay(&missing, &[]).0), 0);
+    for (path, why) in [
+        (missing.as_path(), "cannot be read"),
+        (Path::new("/"), "is a directory"),
+    ] {
+        let (output, _) = replay(path, &[]);
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text.lines().count() == 1 && text.contains(why), "{text}");
+    }
+    // It has no end, and is refused at its start.
+    assert_eq!(position(&replay(Path::new("/dev/zero"), &[]).0), 0);
     let other = fresh("other");
     fs::write(&other, "something else entirely").unwrap();
     assert_eq!(position(&replay(&other, &[]).0), 0);

@@ -13,7 +13,9 @@ use crate::seed::Seed;
 /// First bytes of every file.
 pub(super) const MAGIC: &[u8; 8] = b"SAMARATR";
 /// Raised whenever the meaning of a byte changes.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
+/// The oldest that can be read: the second one added `totals`.
+pub(super) const OLDEST: u32 = 1;
 
 /// Names of the records and of their fields, for the description at the head of a file.
 pub(super) const SCHEMA: &[(u8, &str, &str)] = &[
@@ -41,6 +43,11 @@ pub(super) const SCHEMA: &[(u8, &str, &str)] = &[
     (10, "gone", "space main"),
     (11, "end", "exit_code signal"),
     (12, "settings", "space config"),
+    (
+        13,
+        "totals",
+        "processes threads reasons-not-to-follow (each with its number)",
+    ),
 ];
 
 /// Why an engine is started.
@@ -106,6 +113,12 @@ pub(crate) enum Record {
     Settings {
         space: u32,
         config: Box<Config>,
+    },
+    /// What no other record tells, since those who share an address space, or are not followed, have none of their own.
+    Totals {
+        processes: u64,
+        threads: u64,
+        not_followed: Vec<(Box<str>, u64)>,
     },
     End {
         exit_code: i32,
@@ -244,6 +257,13 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
         12 => Record::Settings {
             space: memory.known_space(fields)?,
             config: Box::new(config(fields)?),
+        },
+        13 => Record::Totals {
+            processes: fields.number()?,
+            threads: fields.number()?,
+            not_followed: (0..fields.count()?)
+                .map(|_| Some((fields.text()?.into(), fields.number()?)))
+                .collect::<Option<_>>()?,
         },
         11 => Record::End {
             exit_code: i32::try_from(fields.signed()?).ok()?,

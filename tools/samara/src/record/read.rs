@@ -1,12 +1,14 @@
 //! Reading a trace, with the position of whatever is wrong in it.
+//!
+//! What is read is looked at before more is: a file that is no trace, or that goes on for ever, is refused where it first makes no sense.
 
 use std::fmt;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::path::Path;
 
 use super::fields::Fields;
-use super::format::{self, MAGIC, Memory, Record, VERSION};
+use super::format::{self, MAGIC, Memory, OLDEST, Record, VERSION};
 
 /// A file that cannot be read as a trace: where in it, in bytes from its start, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -17,7 +19,11 @@ pub(crate) struct Damage {
 
 impl fmt::Display for Damage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at byte {}: {}", self.position, self.what)
+        write!(
+            f,
+            "is no whole trace: at byte {}: {}",
+            self.position, self.what
+        )
     }
 }
 
@@ -28,135 +34,180 @@ fn damage<T>(position: usize, what: impl Into<String>) -> Result<T, Damage> {
     })
 }
 
+/// The file ends at `position`, within `part`.
+fn cut<T>(position: usize, part: &str) -> Result<T, Damage> {
+    damage(position, format!("the file is cut short, {part}"))
+}
+
 /// A trace in memory.
 #[derive(Debug)]
 pub(crate) struct Reader {
-    bytes: Vec<u8>,
     /// The description from the head of the file.
     pub(crate) description: serde_json::Value,
-    body: usize,
+    pub(crate) records: Vec<Record>,
+    /// Size of the file in bytes.
+    pub(crate) length: usize,
 }
 
-fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    let bytes = bytes.get(at..at + 4)?;
-    Some(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+/// A file, and how far it was read.
+struct Source<R> {
+    from: R,
+    at: usize,
+}
+
+impl<R: Read> Source<R> {
+    /// The next `length` bytes, or fewer where the file ends.
+    fn take(&mut self, length: usize) -> Result<Vec<u8>, Damage> {
+        let mut bytes = Vec::new();
+        // The length may be damaged: memory is taken only for what is there.
+        let read = (&mut self.from).take(length as u64).read_to_end(&mut bytes);
+        self.at += bytes.len();
+        match read {
+            Ok(_) => Ok(bytes),
+            Err(error) => damage(self.at, format!("reading on failed: {error}")),
+        }
+    }
+
+    /// One little-endian word. `Ok(None)`: the file has ended before it, or in it.
+    fn word(&mut self) -> Result<Option<u32>, Damage> {
+        let bytes = self.take(4)?;
+        Ok(<[u8; 4]>::try_from(bytes.as_slice())
+            .ok()
+            .map(u32::from_le_bytes))
+    }
 }
 
 impl Reader {
-    /// Reads a file and looks at its head.
-    pub(crate) fn open(path: &Path) -> Result<Self, Damage> {
-        let mut bytes = Vec::new();
-        let read = fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes));
-        if let Err(error) = read {
-            return damage(bytes.len(), format!("the file cannot be read: {error}"));
+    /// Reads a file (`-`: standard input) and decodes all its records.
+    ///
+    /// # Errors
+    /// What follows the file's name in a complaint.
+    pub(crate) fn open(path: &Path) -> Result<Self, String> {
+        if path == Path::new("-") {
+            return Self::read(io::stdin().lock()).map_err(|damage| damage.to_string());
         }
-        Self::new(bytes)
+        let unreadable = |error| format!("cannot be read: {error}");
+        let file = fs::File::open(path).map_err(unreadable)?;
+        if file.metadata().map_err(unreadable)?.is_dir() {
+            return Err("is a directory: name a trace in it".to_owned());
+        }
+        Self::read(io::BufReader::with_capacity(1 << 16, file)).map_err(|damage| damage.to_string())
     }
 
-    fn new(bytes: Vec<u8>) -> Result<Self, Damage> {
-        if !bytes.starts_with(MAGIC) {
-            return damage(0, "not a trace recorded by `samara trace --record`");
+    fn read(from: impl Read) -> Result<Self, Damage> {
+        let mut source = Source { from, at: 0 };
+        let magic = source.take(MAGIC.len())?;
+        if !MAGIC.starts_with(&magic) {
+            return damage(0, "not recorded by `samara trace --record`");
         }
-        match word(&bytes, 8) {
-            Some(VERSION) => {}
+        let head = "within its head";
+        if magic.len() < MAGIC.len() {
+            return cut(source.at, head);
+        }
+        match source.word()? {
+            Some(OLDEST..=VERSION) => {}
             Some(version) => {
                 return damage(
                     8,
-                    format!("the trace has format version {version}, this program reads {VERSION}"),
-                );
-            }
-            None => return damage(8, "the file ends within its head"),
-        }
-        let (Some(length), Some(sum)) = (word(&bytes, 12), word(&bytes, 16)) else {
-            return damage(bytes.len(), "the file ends within its head");
-        };
-        let body = 20 + length as usize;
-        let Some(text) = bytes.get(20..body) else {
-            return damage(bytes.len(), "the file ends within its description");
-        };
-        if crc32fast::hash(text) != sum {
-            return damage(20, "the description is damaged (check sum)");
-        }
-        let Ok(description) = serde_json::from_slice(text) else {
-            return damage(20, "the description is not JSON");
-        };
-        Ok(Self {
-            bytes,
-            description,
-            body,
-        })
-    }
-
-    /// Size of the file in bytes.
-    pub(crate) fn len(&self) -> usize {
-        self.bytes.len()
-    }
-
-    /// Decodes all records.
-    pub(crate) fn records(&self) -> Result<Vec<Record>, Damage> {
-        let mut records = Vec::new();
-        let mut memory = Memory::default();
-        let mut at = self.body;
-        let mut number = 0;
-        let mut ended = false;
-        while at < self.bytes.len() {
-            let (Some(length), Some(sum)) = (word(&self.bytes, at), word(&self.bytes, at + 4))
-            else {
-                return damage(at, "the file is cut short within the head of a chunk");
-            };
-            let from = at + 8;
-            let Some(chunk) = self.bytes.get(from..from.saturating_add(length as usize)) else {
-                return damage(
-                    at,
                     format!(
-                        "the file is cut short: a chunk of {length} bytes starts here and {} are left",
-                        self.bytes.len() - from
+                        "the trace has format version {version}, this program reads {OLDEST} to {VERSION}"
                     ),
                 );
-            };
-            let mut hasher = crc32fast::Hasher::new_with_initial(number);
-            hasher.update(chunk);
-            if hasher.finalize() != sum {
-                return damage(
-                    at,
-                    format!("chunk {number} ({length} bytes) is damaged (check sum)"),
-                );
             }
-            let mut fields = Fields {
-                bytes: chunk,
-                at: 0,
-            };
-            while fields.at < chunk.len() {
-                let start = fields.at;
-                if ended {
-                    return damage(from + start, "records follow the last one");
-                }
-                match format::record(&mut fields, &mut memory) {
-                    Some(Some(record)) => {
-                        ended = matches!(record, Record::End { .. });
-                        records.push(record);
-                    }
-                    Some(None) => {}
-                    None => {
-                        return damage(
-                            from + start,
-                            format!(
-                                "a record of kind {} makes no sense",
-                                chunk.get(start).copied().unwrap_or(0)
-                            ),
-                        );
-                    }
-                }
-            }
-            at = from + chunk.len();
-            number += 1;
+            None => return cut(source.at, head),
         }
-        if !ended {
-            return damage(
+        let (Some(length), Some(sum)) = (source.word()?, source.word()?) else {
+            return cut(source.at, head);
+        };
+        let text = source.take(length as usize)?;
+        if text.len() < length as usize {
+            return cut(source.at, "within its description");
+        }
+        if crc32fast::hash(&text) != sum {
+            return damage(20, "the description is damaged (check sum)");
+        }
+        let Ok(description) = serde_json::from_slice(&text) else {
+            return damage(20, "the description is not JSON");
+        };
+        let records = records(&mut source)?;
+        Ok(Self {
+            description,
+            records,
+            length: source.at,
+        })
+    }
+}
+
+/// Decodes what follows the description.
+fn records(source: &mut Source<impl Read>) -> Result<Vec<Record>, Damage> {
+    let mut records = Vec::new();
+    let mut memory = Memory::default();
+    let mut number = 0;
+    let mut ended = false;
+    loop {
+        let at = source.at;
+        let length = source.word()?;
+        if source.at == at {
+            break;
+        }
+        let (Some(length), Some(sum)) = (length, source.word()?) else {
+            return cut(at, "within the head of a chunk");
+        };
+        if length == 0 {
+            return damage(at, format!("chunk {number} is empty"));
+        }
+        let from = source.at;
+        let chunk = source.take(length as usize)?;
+        if chunk.len() < length as usize {
+            return cut(
                 at,
-                "the file is cut short: its last record is missing (was the recording interrupted?)",
+                &format!(
+                    "within a chunk of {length} bytes that starts here: {} are left",
+                    chunk.len()
+                ),
             );
         }
-        Ok(records)
+        let mut hasher = crc32fast::Hasher::new_with_initial(number);
+        hasher.update(&chunk);
+        if hasher.finalize() != sum {
+            return damage(
+                at,
+                format!("chunk {number} ({length} bytes) is damaged (check sum)"),
+            );
+        }
+        let mut fields = Fields {
+            bytes: &chunk,
+            at: 0,
+        };
+        while fields.at < chunk.len() {
+            let start = fields.at;
+            if ended {
+                return damage(from + start, "records follow the last one");
+            }
+            match format::record(&mut fields, &mut memory) {
+                Some(Some(record)) => {
+                    ended = matches!(record, Record::End { .. });
+                    records.push(record);
+                }
+                Some(None) => {}
+                None => {
+                    return damage(
+                        from + start,
+                        format!(
+                            "a record of kind {} makes no sense",
+                            chunk.get(start).copied().unwrap_or(0)
+                        ),
+                    );
+                }
+            }
+        }
+        number += 1;
     }
+    if !ended {
+        return cut(
+            source.at,
+            "its last record is missing (was the recording interrupted?)",
+        );
+    }
+    Ok(records)
 }

@@ -11,6 +11,7 @@ use samara_mm::{Call, Config, File, Limits};
 use crate::follow::Evidence;
 use crate::maps::Map;
 use crate::seed::Seed;
+use crate::tally::Tally;
 
 use super::call::put_call;
 use super::fields::{put, put_signed, put_text};
@@ -235,8 +236,16 @@ impl Writer {
         self.flush_full();
     }
 
-    /// Writes the last record, and tells of the first error on the way or the file's length in bytes.
-    pub(crate) fn finish(mut self, exit_code: i32, signal: i32) -> io::Result<u64> {
+    /// Writes the last records, and tells of the first error on the way or the file's length in bytes.
+    pub(crate) fn finish(mut self, exit_code: i32, signal: i32, tally: &Tally) -> io::Result<u64> {
+        self.chunk.push(13);
+        put(&mut self.chunk, tally.processes);
+        put(&mut self.chunk, tally.threads);
+        put(&mut self.chunk, tally.not_followed.len() as u64);
+        for (reason, count) in &tally.not_followed {
+            put_text(&mut self.chunk, reason.as_bytes());
+            put(&mut self.chunk, *count);
+        }
         self.chunk.push(11);
         put_signed(&mut self.chunk, i64::from(exit_code));
         put_signed(&mut self.chunk, i64::from(signal));

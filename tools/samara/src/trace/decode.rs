@@ -142,9 +142,8 @@ pub(crate) fn decode(tid: Tid, entry: &Entry, files: &mut Files) -> Decoded {
             };
         }
         libc::SYS_fork => return Decoded::Fork,
-        libc::SYS_clone => return Decoded::Fork,
-        libc::SYS_clone3 => {
-            let flags = ptrace::read_word(tid, a).unwrap_or(0);
+        libc::SYS_clone | libc::SYS_clone3 => {
+            let flags = clone_flags(tid, entry);
             return if flags & libc::CLONE_VM as u64 != 0 {
                 Decoded::Ignore
             } else {
@@ -167,6 +166,21 @@ pub(crate) fn decode(tid: Tid, entry: &Entry, files: &mut Files) -> Decoded {
         libc::SYS_process_madvise => return Decoded::Unmodelled { changes_map: false },
         _ => return Decoded::Unmodelled { changes_map: true },
     })
+}
+
+/// The flags of `clone` or `clone3`.
+pub(crate) fn clone_flags(tid: Tid, entry: &Entry) -> u64 {
+    match entry.nr as i64 {
+        libc::SYS_clone => entry.args[0],
+        _ => ptrace::read_word(tid, entry.args[0]).unwrap_or(0),
+    }
+}
+
+/// Is this a `clone` of a child that is not to be traced?
+pub(crate) fn clones_untraced(tid: Tid, entry: &Entry) -> bool {
+    entry.mark == mark::NATIVE
+        && matches!(entry.nr as i64, libc::SYS_clone | libc::SYS_clone3)
+        && clone_flags(tid, entry) & libc::CLONE_UNTRACED as u64 != 0
 }
 
 /// `prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, addr, len, name)`.

@@ -28,6 +28,8 @@ use super::space::{Space, Who};
 enum Doing {
     Perform(Call),
     Fork,
+    /// A clone that shares the address space, or of a thread that is not followed: holds no order.
+    Thread,
     /// Holds no order: the process whose limits to take anew.
     Limits(Tid),
     /// Holds no order either: the caller's settings are to be taken anew.
@@ -56,6 +58,8 @@ struct Task {
     /// Index into the spaces; `None` if it is not followed, or has left its address space.
     space: Option<usize>,
     state: State,
+    /// Its clone asked for a child that is not traced: what was changed of that is to be put back.
+    untraced: bool,
 }
 
 /// How the program that was started ended.
@@ -82,6 +86,8 @@ pub(crate) struct Tracer<'s> {
     session: &'s mut Session,
     started: bool,
     ending: Option<Ending>,
+    /// Processes that outlived the program were asked to end.
+    asked: bool,
     progress: Progress,
 }
 
@@ -91,12 +97,19 @@ static PENDING: AtomicU32 = AtomicU32::new(0);
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
 
 /// Passes a signal on at once: between a look at a flag and the next wait, one could get lost.
-extern "C" fn on_signal(signal: libc::c_int) {
+extern "C" fn on_signal(
+    signal: libc::c_int,
+    information: *mut libc::siginfo_t,
+    _: *mut libc::c_void,
+) {
+    // SAFETY: the kernel gives a handler with SA_SIGINFO a valid description of the signal.
+    let from_terminal = unsafe { (*information).si_code } == libc::SI_KERNEL;
     match PROGRAM.load(Ordering::Relaxed) {
         0 => {
             PENDING.fetch_or(1 << signal, Ordering::Relaxed);
         }
-        _ if signal == libc::SIGINT || signal == libc::SIGQUIT => {}
+        // The program is in the same process group and has it already.
+        _ if from_terminal => {}
         program => {
             // SAFETY: `kill` is async-signal-safe; the program is our own child, not yet reaped.
             unsafe { libc::kill(program, signal) };
@@ -105,13 +118,14 @@ extern "C" fn on_signal(signal: libc::c_int) {
 }
 
 /// What the terminal sends goes to the program, which shares the process group; what else is sent to the tracer is passed on to
-/// `program`. Once that has ended, either asks the processes that outlive it to end.
+/// `program`. Once that has ended, either asks the processes that outlive it to end, and the second ends them.
 pub(crate) fn take_signals(program: Tid) {
     PROGRAM.store(program, Ordering::Relaxed);
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: all zeros is a valid `sigaction`: no flags, an empty mask.
+        // SAFETY: all zeros is a valid `sigaction`: an empty mask.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = on_signal as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
         // SAFETY: the handler uses atomics and `kill` only.
         unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
     }
@@ -126,6 +140,7 @@ impl<'s> Tracer<'s> {
                 process: main,
                 space: None,
                 state: State::Running,
+                untraced: false,
             },
         );
         session.tally.processes = 1;
@@ -136,6 +151,7 @@ impl<'s> Tracer<'s> {
             session,
             started: false,
             ending: None,
+            asked: false,
             progress: Progress::new(),
         }
     }
@@ -171,12 +187,18 @@ impl<'s> Tracer<'s> {
         if PENDING.swap(0, Ordering::Relaxed) == 0 {
             return;
         }
+        // Who ignored the first request gets one that cannot be ignored.
+        let signal = if std::mem::replace(&mut self.asked, true) {
+            libc::SIGKILL
+        } else {
+            libc::SIGTERM
+        };
         let mut processes: Vec<Tid> = self.tasks.values().map(|task| task.process).collect();
         processes.sort_unstable();
         processes.dedup();
         for process in processes {
             // SAFETY: sends a signal to our own tracees.
-            unsafe { libc::kill(process, libc::SIGTERM) };
+            unsafe { libc::kill(process, signal) };
         }
     }
 
@@ -215,13 +237,21 @@ impl<'s> Tracer<'s> {
 
     /// A call of interest begins.
     fn entry(&mut self, tid: Tid) {
-        let followed = self.tasks.get(&tid).and_then(|task| task.space);
-        let (Some(index), Ok(entry)) = (followed, ptrace::entry(tid)) else {
+        let Ok(entry) = ptrace::entry(tid) else {
             ptrace::resume(tid, 0);
             return;
         };
-        let Some(space) = &mut self.spaces[index] else {
-            ptrace::resume(tid, 0);
+        // Followed or not: a child without a tracer would get ENOSYS wherever the filter stops it.
+        if decode::clones_untraced(tid, &entry)
+            && ptrace::set_untraced(tid, false).is_ok()
+            && let Some(task) = self.tasks.get_mut(&tid)
+        {
+            task.untraced = true;
+        }
+        let followed = self.tasks.get(&tid).and_then(|task| task.space);
+        let space = followed.and_then(|index| Some((index, self.spaces[index].as_mut()?)));
+        let Some((index, space)) = space else {
+            self.run_to_clone(tid);
             return;
         };
         if space.holder.is_some() {
@@ -229,6 +259,21 @@ impl<'s> Tracer<'s> {
             self.set_state(tid, State::Held);
         } else {
             self.begin(tid, entry, index);
+        }
+    }
+
+    /// Lets a call run on that holds no order; one whose arguments were changed stops again.
+    fn run_to_clone(&mut self, tid: Tid) {
+        match self.tasks.get_mut(&tid) {
+            Some(task) if task.untraced => {
+                task.state = State::InCall(Doing::Thread);
+                ptrace::resume_to_exit(tid, 0);
+            }
+            Some(task) => {
+                task.state = State::Running;
+                ptrace::resume(tid, 0);
+            }
+            None => ptrace::resume(tid, 0),
         }
     }
 
@@ -275,8 +320,7 @@ impl<'s> Tracer<'s> {
                 return;
             }
             Decoded::Ignore => {
-                task.state = State::Running;
-                ptrace::resume(tid, 0);
+                self.run_to_clone(tid);
                 return;
             }
             Decoded::Unmodelled { changes_map } => Doing::Unmodelled {
@@ -299,6 +343,9 @@ impl<'s> Tracer<'s> {
             ptrace::resume(tid, 0);
             return;
         };
+        if std::mem::take(&mut task.untraced) {
+            let _ = ptrace::set_untraced(tid, true);
+        }
         let who = Who {
             tid,
             process: task.process,
@@ -319,6 +366,10 @@ impl<'s> Tracer<'s> {
                 return;
             }
         };
+        if let Doing::Thread = doing {
+            ptrace::resume(tid, 0);
+            return;
+        }
         if let Doing::Limits(target) = doing {
             if returned == 0 {
                 self.limits_changed(target);
@@ -349,7 +400,7 @@ impl<'s> Tracer<'s> {
                     space.finish_unmodelled(name, changes_map, who, returned, self.session);
                 }
                 // A fork that failed: its event would have come before.
-                Doing::Fork | Doing::Limits(_) | Doing::Settings => {}
+                Doing::Fork | Doing::Thread | Doing::Limits(_) | Doing::Settings => {}
             }
         }
         if !running {
@@ -400,12 +451,16 @@ impl<'s> Tracer<'s> {
         let flags = clone_flags(tid);
         let parent = self.tasks.get_mut(&tid).map(|task| {
             let forking = matches!(task.state, State::InCall(Doing::Fork));
-            if forking {
+            if forking || matches!(task.state, State::InCall(Doing::Thread)) {
                 task.state = State::Running;
             }
-            (task.process, task.space, forking)
+            let untraced = std::mem::take(&mut task.untraced);
+            (task.process, task.space, forking, untraced)
         });
-        let (process, space, forking) = parent.unwrap_or((tid, None, false));
+        let (process, space, forking, untraced) = parent.unwrap_or((tid, None, false, false));
+        if untraced {
+            let _ = ptrace::set_untraced(tid, true);
+        }
         let is_thread = flags & libc::CLONE_THREAD as u64 != 0;
         let shares = flags & libc::CLONE_VM as u64 != 0;
         let process = if is_thread { process } else { child };
@@ -441,9 +496,13 @@ impl<'s> Tracer<'s> {
                     } else {
                         State::Expected
                     },
+                    untraced: untraced && !known,
                 },
             );
             if known {
+                if untraced {
+                    let _ = ptrace::set_untraced(child, true);
+                }
                 ptrace::resume(child, 0);
             }
         }
@@ -463,9 +522,13 @@ impl<'s> Tracer<'s> {
                 self.spaces.push(Some(space));
                 Some(self.spaces.len() - 1)
             }
-            Err(_) => {
-                // The child was killed before it ran.
+            // The child was killed before it ran.
+            Err(error) if is_gone(&error) => {
                 self.session.tally.ended_unseen += 1;
+                None
+            }
+            Err(error) => {
+                self.not_followed(&error);
                 None
             }
         }
@@ -493,6 +556,7 @@ impl<'s> Tracer<'s> {
             process: tid,
             space: None,
             state: State::Running,
+            untraced: false,
         });
         task.state = State::Running;
         task.process = tid;
@@ -529,11 +593,14 @@ impl<'s> Tracer<'s> {
                     task.space = Some(index);
                 }
             }
-            Err(error) => {
-                let why = format!("process whose map could not be read: {error}");
-                crate::tally::count(&mut self.session.tally.not_followed, &why);
-            }
+            Err(error) if is_gone(&error) => self.session.tally.ended_unseen += 1,
+            Err(error) => self.not_followed(&error),
         }
+    }
+
+    fn not_followed(&mut self, error: &io::Error) {
+        let why = format!("process whose map could not be read: {error}");
+        crate::tally::count(&mut self.session.tally.not_followed, &why);
     }
 
     /// A thread's first stop, or the end of a group stop.
@@ -542,6 +609,9 @@ impl<'s> Tracer<'s> {
             Some(task) => {
                 if matches!(task.state, State::Expected) {
                     task.state = State::Running;
+                    if std::mem::take(&mut task.untraced) {
+                        let _ = ptrace::set_untraced(tid, true);
+                    }
                 }
                 if matches!(task.state, State::Unannounced) {
                     return;
@@ -555,6 +625,7 @@ impl<'s> Tracer<'s> {
                         process: tid,
                         space: None,
                         state: State::Unannounced,
+                        untraced: false,
                     },
                 );
                 self.adopt_orphans();
@@ -595,6 +666,7 @@ impl<'s> Tracer<'s> {
                         process,
                         space: mate,
                         state: State::Running,
+                        untraced: false,
                     };
                 }
                 ptrace::resume(tid, 0);
@@ -663,6 +735,11 @@ impl<'s> Tracer<'s> {
             PROGRAM.store(0, Ordering::Relaxed);
         }
     }
+}
+
+/// What `/proc` says of a process that was killed meanwhile.
+fn is_gone(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
 /// The kernel will make the thread call again (ERESTARTSYS and its kin): this time counts for nothing.

@@ -184,9 +184,12 @@ pub(crate) fn assemble() -> Vec<libc::sock_filter> {
     only_for(&mut program, libc::SYS_arch_prctl, 0, ARCH_PRCTL);
     only_for(&mut program, libc::SYS_ioctl, 1, IOCTL);
 
-    // A thread (CLONE_VM) shares the map and needs no order: its own event tells of it. A fork copies it.
-    program.push(jump(EQUAL, libc::SYS_clone as u32, 0, 4));
+    // A thread (CLONE_VM) shares the map and needs no order: its own event tells of it. A fork copies it. One that asks not to be
+    // traced would keep the filter, and get ENOSYS for every call that is to stop: it must be traced all the same.
+    program.push(jump(EQUAL, libc::SYS_clone as u32, 0, 6));
     program.push(statement(LOAD, low(0)));
+    program.push(jump(ANY_BIT, libc::CLONE_UNTRACED as u32, 0, 1));
+    program.push(trace(mark::NATIVE));
     program.push(jump(ANY_BIT, libc::CLONE_VM as u32, 0, 1));
     program.push(allow());
     program.push(trace(mark::NATIVE));
@@ -318,6 +321,7 @@ mod tests {
         assert!(!native(libc::SYS_ioctl, [3, 0x5401, 0, 0, 0, 0]));
         assert!(native(libc::SYS_clone, [17, 0, 0, 0, 0, 0]));
         assert!(!native(libc::SYS_clone, [0x3d0f00, 0, 0, 0, 0, 0]));
+        assert!(native(libc::SYS_clone, [0xbd0f00, 0, 0, 0, 0, 0]));
         assert!(native(libc::SYS_prlimit64, [0, 3, 1 << 40, 0, 0, 0]));
         assert!(native(libc::SYS_prlimit64, [0, 3, 0x1000, 0, 0, 0]));
         assert!(!native(libc::SYS_prlimit64, [0, 3, 0, 0x1000, 0, 0]));

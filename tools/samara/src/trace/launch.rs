@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use super::filter;
 use super::ptrace::{self, Tid};
+use super::streams;
 
 /// Why a program cannot be traced: one line that says what to do.
 #[derive(Debug)]
@@ -170,6 +171,8 @@ pub(crate) fn launch(
     let (argv, envp) = (pointers(&arguments), pointers(&environment));
     let program = filter::assemble();
     let no_new_privileges = !privileged();
+    let sigpipe = streams::sigpipe_at_start();
+    let descriptors = more_descriptors();
 
     let (mut go_read, mut go_write) = pipe()?;
     let (failure_read, mut failure_write) = pipe()?;
@@ -184,8 +187,13 @@ pub(crate) fn launch(
         if !matches!(go_read.read(&mut byte), Ok(1)) {
             exit_child();
         }
-        // SAFETY: restores what the Rust runtime changed at the start, with constant arguments.
-        unsafe { libc::signal(libc::SIGPIPE, libc::SIG_DFL) };
+        // SAFETY: restores what the Rust runtime changed at the start, and `more_descriptors`; both take constants and plain numbers.
+        unsafe {
+            libc::signal(libc::SIGPIPE, sigpipe);
+            if let Some(limit) = &descriptors {
+                libc::setrlimit(libc::RLIMIT_NOFILE, limit);
+            }
+        }
         for (stream, _) in closed.iter().enumerate().filter(|(_, closed)| **closed) {
             // SAFETY: the runtime opened this stream, which was closed; nobody in the child uses it.
             unsafe { libc::close(stream as libc::c_int) };
@@ -221,6 +229,24 @@ pub(crate) fn launch(
         failure: failure_read,
         no_new_privileges,
     })
+}
+
+/// Raises the soft limit on descriptors to the hard one: each address space takes two. The limit before, if there was one.
+fn more_descriptors() -> Option<libc::rlimit> {
+    let mut before = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: `before` is a valid place for the answer.
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut before) } != 0 {
+        return None;
+    }
+    let raised = libc::rlimit {
+        rlim_cur: before.rlim_max,
+        ..before
+    };
+    // SAFETY: reads `raised`.
+    (unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raised) } == 0).then_some(before)
 }
 
 fn exit_child() -> ! {

@@ -24,10 +24,12 @@ mod space;
 mod streams;
 
 use std::fs;
+use std::path::Path;
 
-use crate::outcome::{DISAGREED, MISUSE, complain};
+use crate::outcome::{MISUSE, complain, same_file};
 use crate::record::Writer;
 use crate::report::{self, Subject};
+use crate::tally::Verdict;
 
 use events::{Ending, Failure, Tracer};
 pub(crate) use options::TraceOptions;
@@ -48,11 +50,23 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
         .iter()
         .map(|word| word.to_string_lossy().into_owned())
         .collect();
+    if let (Some(json), Some(record)) = (&options.json, &options.record)
+        && same_file(json, record)
+    {
+        return complain("--json and --record name one file: give each its own");
+    }
     // Files that cannot be written are told before the program runs, not after.
     let json = match options.json.as_deref().map(report::create).transpose() {
         Ok(json) => json,
         Err(text) => return complain(&text),
     };
+    // Else the numbers of processes there would be others', and the maps of strangers be compared.
+    let own = fs::read_link("/proc/self").ok();
+    if own.as_deref() != Some(Path::new(&std::process::id().to_string())) {
+        return complain(
+            "/proc is missing, or shows another PID namespace: mount it with `mount -t proc proc /proc`",
+        );
+    }
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let record = match &options.record {
         None => None,
@@ -96,7 +110,7 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
     let mut misuse = false;
     let mut recorded = None;
     if let Some(record) = session.record.take() {
-        match record.finish(code, signal) {
+        match record.finish(code, signal, &session.tally) {
             Ok(bytes) => recorded = Some(bytes),
             Err(error) => {
                 complain(&format!("the record is incomplete: {error}"));
@@ -126,7 +140,7 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
         recorded,
         replay: None,
     };
-    if !options.quiet || !session.tally.agreed() {
+    if !options.quiet || session.tally.verdict() != Verdict::Agreed {
         say(report::text(&subject, &session.tally).trim_end());
     }
     if let Some(file) = json
@@ -135,12 +149,10 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
         complain(&text);
         misuse = true;
     }
-    if !session.tally.agreed() {
-        DISAGREED
-    } else if misuse {
-        MISUSE
-    } else {
-        code
+    match session.tally.verdict().exit_code() {
+        0 if misuse => MISUSE,
+        0 => code,
+        told => told,
     }
 }
 

@@ -37,7 +37,7 @@ pub(crate) struct TraceOptions {
     #[arg(long)]
     pub(crate) check: bool,
 
-    /// Write the summary as JSON to this file.
+    /// Write the summary as JSON to this file (`-`: standard output).
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,
 
@@ -57,7 +57,6 @@ pub(crate) struct TraceOptions {
     #[arg(
         required = true,
         trailing_var_arg = true,
-        allow_hyphen_values = true,
         value_name = "PROGRAM [ARGS]…"
     )]
     pub(crate) program: Vec<OsString>,

@@ -121,6 +121,32 @@ pub(crate) struct RawLimits {
 
 /// Reads a process's limits.
 pub(crate) fn limits(tid: Tid) -> io::Result<RawLimits> {
+    // The call is refused for another user's process without CAP_SYS_RESOURCE; the file is not.
+    asked_limits(tid)
+        .or_else(|_| listed_limits(&fs::read_to_string(format!("/proc/{tid}/limits"))?))
+}
+
+/// From `/proc/PID/limits`: a name of 26 columns, the soft limit, the hard one, the unit.
+fn listed_limits(text: &str) -> io::Result<RawLimits> {
+    let one = |name: &str| {
+        let line = text.lines().find_map(|line| line.strip_prefix(name));
+        match line.and_then(|line| line.split_ascii_whitespace().next()) {
+            Some("unlimited") => Ok(u64::MAX),
+            Some(number) => number
+                .parse()
+                .map_err(|_| io::Error::from(io::ErrorKind::InvalidData)),
+            None => Err(io::ErrorKind::InvalidData.into()),
+        }
+    };
+    Ok(RawLimits {
+        address_space: one("Max address space ")?,
+        data: one("Max data size ")?,
+        stack: one("Max stack size ")?,
+        memlock: one("Max locked memory ")?,
+    })
+}
+
+fn asked_limits(tid: Tid) -> io::Result<RawLimits> {
     let one = |resource| {
         let mut limit = libc::rlimit64 {
             rlim_cur: 0,
@@ -250,6 +276,8 @@ mod tests {
             assert_eq!(file.at(8).unwrap(), None);
         }
         assert!(!vm_flags(own).unwrap().is_empty());
+        let listed = fs::read_to_string("/proc/self/limits").unwrap();
+        assert_eq!(listed_limits(&listed).unwrap(), asked_limits(own).unwrap());
         assert_eq!(family(own).unwrap().0, own);
     }
 }

@@ -136,6 +136,31 @@ pub(crate) fn registers(tid: Tid) -> io::Result<libc::user_regs_struct> {
     Ok(registers)
 }
 
+/// Sets the flag `CLONE_UNTRACED` of the clone that a stopped thread is in, or takes it away. (`clone3` has it in memory, at the
+/// address that the register holds.)
+pub(crate) fn set_untraced(tid: Tid, on: bool) -> io::Result<()> {
+    const UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
+    let with = |flags: u64| {
+        if on {
+            flags | UNTRACED
+        } else {
+            flags & !UNTRACED
+        }
+    };
+    let mut registers = registers(tid)?;
+    if registers.orig_rax as i64 == libc::SYS_clone3 {
+        let flags = with(read_word(tid, registers.rdi)?);
+        return request(
+            libc::PTRACE_POKEDATA,
+            tid,
+            registers.rdi as usize,
+            flags as usize,
+        );
+    }
+    registers.rdi = with(registers.rdi);
+    request(libc::PTRACE_SETREGS, tid, 0, &raw const registers as usize)
+}
+
 /// A call at its entry.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {

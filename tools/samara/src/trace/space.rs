@@ -21,7 +21,7 @@ use super::proc::MapsFile;
 use super::ptrace::{Entry, Tid};
 use super::samples::{Known, Samples};
 use super::seeding;
-use super::session::{Session, say};
+use super::session::Session;
 
 const MAP_GROWSDOWN: u64 = 0x100;
 
@@ -506,9 +506,17 @@ impl Space {
         self.stale = None;
         self.calls_since_compare = 0;
         let mut layout = self.follower.engine().layout();
-        if self.maps.read(&mut session.map).is_err() || session.map.areas().is_empty() {
-            self.broken = true;
-            return;
+        match self.maps.read(&mut session.map) {
+            Ok(()) if !session.map.areas().is_empty() => {}
+            Err(error) if error.raw_os_error() != Some(libc::ESRCH) => {
+                return self.give_up(&error, session);
+            }
+            // The process was killed at this very moment.
+            _ => {
+                session.tally.ended_unseen += 1;
+                self.broken = true;
+                return;
+            }
         }
         if let Some(brk) = heap_end(&session.map, layout.start_brk)
             && brk != layout.brk.next_multiple_of(4096)
@@ -538,13 +546,16 @@ impl Space {
                 self.follower = Follower::new(engine, true);
             }
             Err(error) => {
-                say(&format!(
-                    "samara: process {} is no longer followed: {error}",
-                    who.process
-                ));
-                self.broken = true;
+                self.give_up(&error, session);
             }
         }
+    }
+
+    /// Nothing can be compared from here on.
+    fn give_up(&mut self, error: &io::Error, session: &mut Session) {
+        let why = format!("process followed no further: {error}");
+        crate::tally::count(&mut session.tally.not_followed, &why);
+        self.broken = true;
     }
 
     /// A thread was killed within its call.
