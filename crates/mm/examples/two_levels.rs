@@ -12,7 +12,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 
-use samara_mm::{AddressSpace, Config, FileId, FileKind, Layout, Limits, Object, SeedVma, Vma};
+use samara_mm::{AddressSpace, Config, FileId, Layout, Limits, SeedVma, Vma};
 
 const PAGE: u64 = 4096;
 /// Of what one table of each level spans, in address bits; the last has entries for pages.
@@ -60,21 +60,12 @@ fn engine(lines: &[Line]) -> Result<AddressSpace, Box<dyn Error>> {
     for line in lines {
         let file = (line.inode != 0).then(|| {
             files.entry(line.inode).or_insert_with(|| {
-                Arc::new(samara_mm::File {
-                    id: FileId {
-                        major: 8,
-                        minor: 1,
-                        inode: line.inode,
-                    },
-                    description: 0,
-                    name: line.name.as_str().into(),
-                    readable: true,
-                    writable: true,
-                    noexec: false,
-                    kind: FileKind::Regular,
-                    seals: 0,
-                    object: Object::none(),
-                })
+                let id = FileId {
+                    major: 8,
+                    minor: 1,
+                    inode: line.inode,
+                };
+                Arc::new(samara_mm::File::new(id, line.name.as_str().into()))
             })
         });
         let seed = SeedVma {

@@ -32,6 +32,32 @@ pub struct File {
     pub object: Object,
 }
 
+impl File {
+    /// A regular file that was opened for reading and writing. Everything else is said by setting fields:
+    ///
+    /// ```
+    /// use samara_mm::{File, FileId, FileKind};
+    ///
+    /// let id = FileId { major: 8, minor: 1, inode: 4711 };
+    /// let file = File { kind: FileKind::Shmem, writable: false, ..File::new(id, "/dev/shm/x".into()) };
+    /// assert!(file.readable);
+    /// ```
+    #[must_use]
+    pub fn new(id: FileId, name: Box<str>) -> Self {
+        File {
+            id,
+            description: 0,
+            name,
+            readable: true,
+            writable: true,
+            noexec: false,
+            kind: FileKind::Regular,
+            seals: 0,
+            object: Object::none(),
+        }
+    }
+}
+
 /// Device and inode, as printed in `/proc/PID/maps`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId {
