@@ -25,7 +25,7 @@ macro_rules! c_tests {
 }
 
 c_tests!(
-    backend, calls, faults, files, fork, hostile, look, phys, refused, threads
+    backend, beside, calls, faults, files, fork, hostile, look, phys, refused, threads
 );
 
 /// Random histories, beside real processes on the running kernel.

@@ -94,11 +94,15 @@ fn space(given: &MmConfig, pkeys: bool) -> Result<AddressSpace, Errno> {
 
 fn new(config: &MmConfig, phys: Option<&MmPhys>, backend: Option<&MmBackend>) -> Result<Mm, Errno> {
     let space = space(config, phys.is_none_or(|phys| phys.x86))?;
+    let space = match phys {
+        Some(phys) => phys.hardware.space(space)?,
+        None => try_box(MapOnly::new(space))?,
+    };
+    if backend.is_some() {
+        space.expect_hooks();
+    }
     Ok(Mm {
-        space: match phys {
-            Some(phys) => phys.hardware.space(space)?,
-            None => try_box(MapOnly::new(space))?,
-        },
+        space,
         backend: backend.copied().map(Backend),
         heap: config.start_brk != 0,
     })
@@ -186,8 +190,12 @@ pub unsafe extern "C" fn mm_fork_with(
         _ => Err(Errno::EINVAL),
     };
     let fork = || {
+        let space = parent.space.fork(mode?)?;
+        if backend.is_some() {
+            space.expect_hooks();
+        }
         Ok(Mm {
-            space: parent.space.fork(mode?)?,
+            space,
             backend: backend.copied().map(Backend),
             heap: parent.heap,
         })

@@ -53,7 +53,7 @@ impl Write for Text {
     }
 }
 
-fn area_of(line: &MapsLine<'_>) -> MmArea {
+pub(crate) fn area_of(line: &MapsLine<'_>) -> MmArea {
     let mut name = [0; 64];
     for (to, byte) in name[..63].iter_mut().zip(line.name.bytes()) {
         *to = byte as c_char;
@@ -77,17 +77,8 @@ fn area_of(line: &MapsLine<'_>) -> MmArea {
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_find(mm: *mut Mm, addr: u64, area: *mut MmArea) -> bool {
-    let mut found = None;
     // SAFETY: the caller's duty.
-    let Some(mm) = (unsafe { mm.as_ref() }) else {
-        return false;
-    };
-    mm.space.with_map(&mut |map| {
-        found = map
-            .find(addr)
-            .and_then(|area| map.area_at(area.start))
-            .map(|line| area_of(&line));
-    });
+    let found = unsafe { mm.as_ref() }.and_then(|mm| mm.space.find(addr));
     let Some(found) = found else {
         return false;
     };

@@ -8,7 +8,9 @@ use samara_mm::heap::{Counted, try_box};
 use samara_mm::process::{Access, Fault, ForkMode, PageStatus, Platform, Process, Smaps};
 use samara_mm::{AddressSpace, Call, Errno, Pages, Prot, VmFlags};
 
+use crate::mm::abi::MmArea;
 use crate::mm::gate::{Gate, Inside};
+use crate::mm::look::area_of;
 
 /// What the functions of the header need of an address space.
 pub(crate) trait Space: Send + Sync {
@@ -20,12 +22,16 @@ pub(crate) trait Space: Send + Sync {
     fn copy_out(&self, addr: u64, to: &mut [u8]) -> usize;
     fn copy_in(&self, addr: u64, from: &[u8]) -> usize;
     fn fork(&self, mode: ForkMode) -> Result<Box<dyn Space>, Errno>;
+    /// Functions of the caller's may take their time during calls: faults elsewhere are not to wait for them.
+    fn expect_hooks(&self);
     /// Which pages are in memory: a byte for each.
     fn mincore(&self, addr: u64, len: u64, vec: &mut [u8]) -> Result<(), Errno>;
     fn translate(&self, addr: u64) -> Option<(u64, Prot)>;
     fn root(&self) -> u64;
     fn page(&self, addr: u64) -> PageStatus;
     fn with_map(&self, look: &mut dyn FnMut(&AddressSpace));
+    /// The area that holds an address, or the first above it.
+    fn find(&self, addr: u64) -> Option<MmArea>;
     fn smaps(&self, out: &mut dyn Write) -> core::fmt::Result;
     /// Its invariants, and those of its memory if nothing else runs there.
     fn check(&self) -> Result<(), String>;
@@ -87,6 +93,10 @@ impl<P: Platform> Space for Paged<P> {
         Ok(try_box(Paged::new(child, self.gate.clone()))?)
     }
 
+    fn expect_hooks(&self) {
+        self.process.expect_threads();
+    }
+
     fn mincore(&self, addr: u64, len: u64, vec: &mut [u8]) -> Result<(), Errno> {
         let (_inside, process) = self.enter();
         process.mincore(addr, len, vec)
@@ -109,6 +119,11 @@ impl<P: Platform> Space for Paged<P> {
     fn with_map(&self, look: &mut dyn FnMut(&AddressSpace)) {
         let (_inside, process) = self.enter();
         process.with_space(look);
+    }
+
+    fn find(&self, addr: u64) -> Option<MmArea> {
+        let (_inside, process) = self.enter();
+        process.find(addr, area_of)
     }
 
     fn smaps(&self, out: &mut dyn Write) -> core::fmt::Result {
@@ -192,6 +207,8 @@ impl Space for MapOnly {
         Ok(try_box(MapOnly::new(child))?)
     }
 
+    fn expect_hooks(&self) {}
+
     fn mincore(&self, addr: u64, len: u64, vec: &mut [u8]) -> Result<(), Errno> {
         self.0.write().perform(&Call::Mincore { addr, len })?;
         vec.fill(0);
@@ -212,6 +229,12 @@ impl Space for MapOnly {
 
     fn with_map(&self, look: &mut dyn FnMut(&AddressSpace)) {
         look(&self.0.read());
+    }
+
+    fn find(&self, addr: u64) -> Option<MmArea> {
+        let space = self.0.read();
+        let start = space.find(addr)?.start;
+        space.area_at(start).map(|line| area_of(&line))
     }
 
     fn smaps(&self, out: &mut dyn Write) -> core::fmt::Result {

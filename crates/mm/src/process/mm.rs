@@ -1,7 +1,11 @@
 //! A process: its map and its tables.
 
 use core::fmt;
+#[cfg(target_has_atomic = "64")]
+use core::sync::atomic::AtomicU64;
 use core::sync::atomic::{AtomicBool, Ordering};
+#[cfg(not(target_has_atomic = "64"))]
+use portable_atomic::AtomicU64;
 
 use lock_api::RwLock;
 use samara_paging::{Asid, PageTables};
@@ -16,6 +20,7 @@ use crate::process::machine::Machine;
 use crate::process::owner::{Both, Owner};
 use crate::process::platform::Platform;
 use crate::space::AddressSpace;
+use crate::space::maps::{MapsLine, line};
 
 /// The tables of a process on its machine.
 pub(super) type Tables<P> = PageTables<<P as Platform>::Format, Machine<P>>;
@@ -32,6 +37,10 @@ pub(super) struct Mm<P: Platform> {
     divisible: AtomicBool,
     /// Whether there may ever have been an area that can be executed only: else an entry of the tables says all that an access needs.
     has_execute_only: AtomicBool,
+    /// The end of the heap when the last call ended, for those who look at areas without the lock.
+    brk: AtomicU64,
+    /// Where else heap and stack are, which does not change.
+    layout: Layout,
 }
 
 impl<P: Platform> Mm<P> {
@@ -58,11 +67,13 @@ impl<P: Platform> Mm<P> {
         self.has_execute_only.load(Ordering::Acquire)
     }
 
-    /// Comes after a call, before it returns. An access beside the call may still go by the entry, as if it came first.
-    fn note_execute_only(&self, space: &AddressSpace) {
+    /// Comes after a call, before it returns. An access or a look beside the call may still go by what was before, as if it came first.
+    fn note(&self, space: &AddressSpace) {
         if space.execute_only != 0 && !self.has_execute_only.load(Ordering::Relaxed) {
             self.has_execute_only.store(true, Ordering::Release);
         }
+        // Relaxed: it is looked at for a name.
+        self.brk.store(space.layout.brk, Ordering::Relaxed);
     }
 }
 
@@ -99,6 +110,8 @@ impl<P: Platform> Process<P> {
         let mm = Counted::try_new(Mm {
             tables,
             beside: Beside::new(),
+            brk: AtomicU64::new(space.layout.brk),
+            layout: space.layout,
             space: RwLock::new(space),
             machine: machine.clone(),
             divisible: AtomicBool::new(false),
@@ -118,6 +131,19 @@ impl<P: Platform> Process<P> {
         look(&self.mm.space.read())
     }
 
+    /// Looks at the area at `addr`, or the first one above it. Waits for no call, if faults do not ([`expect_threads`](Self::expect_threads)): then a
+    /// line is as it was at one moment, but for the name of the heap, which is that of before the call that is under way. `look` must not make a call.
+    pub fn find<R>(&self, addr: u64, look: impl FnOnce(&MapsLine<'_>) -> R) -> Option<R> {
+        let mm = &*self.mm;
+        if let Some(map) = mm.beside.map() {
+            let brk = mm.brk.load(Ordering::Relaxed);
+            let layout = Layout { brk, ..mm.layout };
+            return (map.read().find(addr)).map(|area| look(&line(area, &layout)));
+        }
+        let space = mm.space.read();
+        (space.areas.find(addr)).map(|area| look(&line(area, &space.layout)))
+    }
+
     /// Performs a system call on the map and on the pages.
     ///
     /// # Errors
@@ -128,8 +154,8 @@ impl<P: Platform> Process<P> {
             let mut space = self.mm.space.write();
             let result = space.perform_closed(call, &mut owner);
             let result = owner.act(&space).and(result);
+            self.mm.note(&space);
             space.end_call();
-            self.mm.note_execute_only(&space);
             result
         };
         owner.finish().and(result)
@@ -146,8 +172,8 @@ impl<P: Platform> Process<P> {
             let mut space = self.mm.space.write();
             let result = space.perform_closed(call, &mut both);
             let result = both.tables.act(&space).and(result);
+            self.mm.note(&space);
             space.end_call();
-            self.mm.note_execute_only(&space);
             result
         };
         both.tables.finish().and(result)

@@ -38,7 +38,7 @@ impl Beside {
     }
 
     #[inline]
-    fn map(&self) -> Option<&SharedMap> {
+    pub(in crate::process) fn map(&self) -> Option<&SharedMap> {
         // Acquire: pairs with the release in `begin`.
         if !self.ready.load(Ordering::Acquire) {
             return None;
