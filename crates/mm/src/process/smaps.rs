@@ -52,7 +52,8 @@ impl<'a> Smaps<'a> {
     fn add(&mut self, page: &PageInfo) {
         let Some(frame) = page.frame else { return };
         let dirty = page.attrs.contains(Attrs::DIRTY);
-        let mappings = u64::from(frame.mappings.max(1));
+        // The entry of a shared table is one mapping for each that uses it.
+        let mappings = u64::from(frame.mappings.max(1)) + u64::from(page.users.max(1)) - 1;
         let part = (PAGE_SIZE << 12) / mappings;
         self.rss += PAGE_SIZE;
         self.pss += part;

@@ -11,7 +11,7 @@ use samara_mm::{
 use samara_paging::{Arena, Grace, HeapBytes, Physical, format::X86_64};
 
 use crate::op::{FILE_PAGES, Op, PAGE, SLOTS, Step, base, pages};
-use crate::real::{Answer, Pages, Real, in_arena};
+use crate::real::{Answer, Pages, Real, in_arena, sums_in_arena};
 
 pub(crate) const MODES: [ForkMode; 2] = [ForkMode::Copy, ForkMode::Share];
 
@@ -280,6 +280,12 @@ impl Engine {
         })
     }
 
+    fn smaps(&self, who: usize) -> Vec<String> {
+        let mut text = String::new();
+        self.process(who).write_smaps(&mut text).unwrap();
+        sums_in_arena(&text)
+    }
+
     fn may_execute(&self, who: usize, addr: u64) -> bool {
         self.process(who).with_space(|space| {
             // What is there, or may grow down to it.
@@ -318,6 +324,9 @@ pub(crate) fn compare(history: &[Step], mode: ForkMode) -> Result<(), (usize, St
     let disk = history
         .iter()
         .any(|step| matches!(step.op, Op::Mmap { file: 2, .. }));
+    let files = history
+        .iter()
+        .any(|step| matches!(step.op, Op::Mmap { flags, file, .. } if file != 0 || flags & 1 != 0));
     for (number, step) in history.iter().copied().chain(reads).enumerate() {
         let Step { who, op } = step;
         let alive = (0..SLOTS).filter(|&who| real.lives(who)).count();
@@ -349,6 +358,17 @@ pub(crate) fn compare(history: &[Step], mode: ForkMode) -> Result<(), (usize, St
                 return differs(format!(
                     "maps of {other}:\nkernel {expected:#?}\nengine {found:#?}"
                 ));
+            }
+            // Where pages may be present on one side only, so are sums.
+            if !disk && (mode == ForkMode::Copy || !files) {
+                let (expected, found) = (real.smaps(other), engine.smaps(other));
+                for (expected, found) in expected.iter().zip(&found) {
+                    if expected != found {
+                        return differs(format!(
+                            "smaps of {other}:\nkernel {expected}\nengine {found}"
+                        ));
+                    }
+                }
             }
             let (expected, found) = (real.pages(other), engine.pages(other));
             // The pages of shared mappings may be in a child that shares tables from the start, and so count as had by two; and where no fault is

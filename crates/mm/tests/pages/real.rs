@@ -252,6 +252,12 @@ impl Real {
         text.unwrap().lines().filter_map(in_arena).collect()
     }
 
+    /// The areas of smaps in the arena, each with what it is compared in.
+    pub(crate) fn smaps(&self, who: usize) -> Vec<String> {
+        let text = std::fs::read_to_string(format!("/proc/{}/smaps", self.pids[who].unwrap()));
+        sums_in_arena(&text.unwrap())
+    }
+
     fn work(&mut self, mut who: usize) -> ! {
         // SAFETY: system calls on memory and descriptors of ours; operations come from our parent.
         unsafe {
@@ -347,6 +353,41 @@ pub(crate) fn in_arena(line: &str) -> Option<String> {
     let (range, perms, offset) = (words.next()?, words.next()?, words.next()?);
     let start = u64::from_str_radix(range.split('-').next()?, 16).ok()?;
     in_range(start).then(|| format!("{range} {perms} {offset}"))
+}
+
+/// The areas of a text like smaps, if they lie in the arena: the line of maps, and what is summed up. What is referenced is left out: the kernel forgets it at
+/// its leisure. Of files' and shared pages the kernel remembers that they were written, beside their entries: there clean and dirty ones are added up.
+pub(crate) fn sums_in_arena(smaps: &str) -> Vec<String> {
+    let lines: Vec<&str> = smaps.lines().collect();
+    let starts = |line: &&str| !line.split(' ').next().unwrap_or("").ends_with(':');
+    let areas = lines.chunk_by(|_, next| !starts(next));
+    areas.filter_map(sums).collect()
+}
+
+fn sums(lines: &[&str]) -> Option<String> {
+    let mut area = in_arena(lines[0])?;
+    let number = |label: &str| -> u64 {
+        let line = lines.iter().find(|line| line.starts_with(label)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    for label in ["Rss:", "Pss:", "Anonymous:", "AnonHugePages:", "Locked:"] {
+        area += &format!(" {label} {}", number(label));
+    }
+    let parts = [
+        "Shared_Clean:",
+        "Shared_Dirty:",
+        "Private_Clean:",
+        "Private_Dirty:",
+    ];
+    let [sc, sd, pc, pd] = parts.map(number);
+    if number("Anonymous:") == number("Rss:") {
+        let dirty = number("Pss_Dirty:");
+        area += &format!(" shared {sc}+{sd} private {pc}+{pd} dirty {dirty}");
+    } else {
+        area += &format!(" shared {} private {}", sc + sd, pc + pd);
+    }
+    let flags = lines.iter().find(|line| line.starts_with("VmFlags:"))?;
+    Some(area + " " + flags.trim_end())
 }
 
 fn in_range(addr: u64) -> bool {
