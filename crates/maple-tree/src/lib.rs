@@ -31,17 +31,19 @@ mod reclaim;
 mod write;
 
 pub use alloc::reserve::AllocError;
-pub use base::bounds::HalfOpen;
-pub use base::error::{EraseError, InsertError, SortedError, StoreError};
-pub use base::key::Key;
-pub use base::shape::{Fanout, Native, Shape};
-pub use base::value::{ArcRef, Duplicate, Mut, RcRef, Ref, Value, View};
+pub use base::{
+    ArcRef, Duplicate, EraseError, Fanout, HalfOpen, InsertError, Key, Mut, Native, RcRef, Ref,
+    Shape, SortedError, StoreError, Value, View,
+};
 pub use face::between::Between;
 pub use face::cursor::{Cursor, GapError, Status, Writing};
 pub use face::iter::{Clip, Clipped, Holes, Iter, IterMut, Ranges, Values};
 pub use face::map::{CursorMut, Entry, ExtractIf, IntoIter, MapleTree, OccupiedEntry, VacantEntry};
 pub use face::snap::{CowMapleTree, SharedAlloc, Sharing};
-pub use face::sync::{Look, Piece, Reader, Seat, SharedCursorMut, SyncIter, SyncMapleTree, Writer};
+pub use face::sync::{
+    Look, Piece, Reader, Seat, SharedCursorMut, SyncAlloc, SyncIter, SyncMapleTree, SyncValue,
+    Writer,
+};
 #[cfg(not(samara_loom))]
 #[doc(hidden)]
 pub use face::words as raw;

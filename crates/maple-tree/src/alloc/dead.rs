@@ -3,8 +3,7 @@
 use core::ptr::{self, NonNull};
 
 use crate::alloc::NodeAlloc;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 use crate::node::{LAYOUT, Node};
 
 /// A list of dead nodes, linked through their first words: plain data, one pointer wide. Dropping it leaks.

@@ -15,6 +15,7 @@ use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 pub use pool::Pool;
+pub(crate) use reserve::{AllocError, Reserve};
 pub use shared::SharedPool;
 pub use spare::Spare;
 

@@ -3,8 +3,7 @@
 use core::ptr::{self, NonNull};
 
 use crate::alloc::NodeAlloc;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 use crate::node::{Kind, LAYOUT, Node, NodeMut};
 
 /// There was no memory for the nodes that a change needs. Nothing was changed.

@@ -2,7 +2,7 @@
 
 use core::ops::{Bound, Range, RangeBounds, RangeInclusive};
 
-use crate::base::key::Key;
+use crate::base::Key;
 
 /// `first..=last` of a range, or `None` if it holds no index.
 #[inline]

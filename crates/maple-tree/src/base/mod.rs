@@ -12,3 +12,11 @@ pub(crate) mod key;
 pub(crate) mod shape;
 pub(crate) mod unwind;
 pub(crate) mod value;
+
+pub use bounds::HalfOpen;
+pub(crate) use bounds::inclusive;
+pub use error::{EraseError, InsertError, SortedError, StoreError};
+pub use key::Key;
+pub use shape::{Fanout, Native, Shape};
+pub(crate) use unwind::{Finally, each};
+pub use value::{ArcRef, Duplicate, Mut, RcRef, Ref, Value, View};

@@ -4,12 +4,10 @@ use core::fmt;
 use core::marker::PhantomData;
 use core::ops::{Bound, RangeInclusive};
 
-use crate::base::key::Key;
-use crate::base::shape::{Native, Shape};
-use crate::base::value::{Ref, Value};
+use crate::base::{Key, Native, Ref, Shape, Value};
 use crate::face::look_ups::entry;
-use crate::node::tree::RawTree;
-use crate::read::walk::Found;
+use crate::node::RawTree;
+use crate::read::Found;
 
 /// A place between two entries, or before the first, or after the last. Made by [`lower_bound`](crate::MapleTree::lower_bound) and
 /// [`upper_bound`](crate::MapleTree::upper_bound).

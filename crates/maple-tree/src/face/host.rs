@@ -2,16 +2,10 @@
 
 use core::ptr::NonNull;
 
-use crate::alloc::reserve::{AllocError, Reserve};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::Value;
-use crate::node::Word;
-use crate::node::tree::RawTree;
-use crate::write::one_leaf::Quick;
-use crate::write::one_slot::SlotAt;
-use crate::write::plan::Plan;
-use crate::write::seat::Seat;
+use crate::alloc::{AllocError, Reserve};
+use crate::base::{Key, Shape, Value};
+use crate::node::{RawTree, Word};
+use crate::write::{Plan, Quick, Seat, SlotAt};
 
 /// A tree of values that its holder alone may write.
 pub(crate) trait Host<K: Key, V: Value, S: Shape> {

@@ -6,12 +6,10 @@ use core::marker::PhantomData;
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
-use crate::base::key::Key;
-use crate::base::shape::{Native, Shape};
-use crate::base::value::{Mut, Ref, Value};
-use crate::node::tree::{RawTree, Root};
+use crate::base::{Key, Mut, Native, Ref, Shape, Value};
+use crate::node::{RawTree, Root};
 use crate::read::iterate::by_leaf::Scan;
-use crate::read::walk::{Found, Place, descend};
+use crate::read::{Found, Place, descend};
 
 /// Entries in order, with their ranges. Made by [`MapleTree::range`](crate::MapleTree::range) and
 /// [`MapleTree::iter`](crate::MapleTree::iter).
@@ -297,18 +295,13 @@ impl<K: Key, I: DoubleEndedIterator<Item: Clip<K>>> DoubleEndedIterator for Clip
 impl<K: Key, I: FusedIterator<Item: Clip<K>>> FusedIterator for Clipped<I, K> {}
 
 /// Holes in order, with their whole ranges. Made by [`MapleTree::holes`](crate::MapleTree::holes).
+#[derive(Clone)]
 pub struct Holes<'a, K: Key, S: Shape = Native> {
     tree: &'a RawTree<K, S>,
     /// What is still to be looked at.
     left: Option<(K, K)>,
     /// The leaf that the last look was in.
     place: Option<Place<K, S>>,
-}
-
-impl<K: Key, S: Shape> Clone for Holes<'_, K, S> {
-    fn clone(&self) -> Self {
-        Self { ..*self }
-    }
 }
 
 impl<K: Key, S: Shape> fmt::Debug for Holes<'_, K, S> {

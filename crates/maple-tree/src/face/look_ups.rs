@@ -8,10 +8,9 @@
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
-use crate::base::key::Key;
-use crate::base::value::{Ref, Value};
+use crate::base::{Key, Ref, Value};
 use crate::node::Word;
-use crate::read::walk::Found;
+use crate::read::Found;
 
 /// The view of a stored word.
 ///

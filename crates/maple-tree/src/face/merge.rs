@@ -7,17 +7,12 @@ use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 use std_alloc::vec::Vec;
 
-use crate::alloc::NodeAlloc;
-use crate::alloc::reserve::{AllocError, Reserve};
-use crate::base::error::EraseError;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::{Ref, Value};
+use crate::alloc::{AllocError, NodeAlloc, Reserve};
+use crate::base::{EraseError, Key, Ref, Shape, Value};
 use crate::face::look_ups::view;
-use crate::node::Word;
-use crate::node::tree::RawTree;
+use crate::node::{RawTree, Word};
+use crate::read::Found;
 use crate::read::iterate::by_entry::Traverse;
-use crate::read::walk::Found;
 use crate::write::build::{Builder, Refused};
 
 /// Values that were made on the way, dropped again unless the whole succeeds.

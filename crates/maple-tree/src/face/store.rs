@@ -5,19 +5,13 @@ use core::mem::ManuallyDrop;
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
-use crate::alloc::reserve::AllocError;
-use crate::base::error::{EraseError, InsertError, StoreError};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::{Ref, Value};
+use crate::alloc::AllocError;
+use crate::base::{EraseError, InsertError, Key, Ref, Shape, StoreError, Value};
 use crate::face::host::Host;
 use crate::face::look_ups::view;
-use crate::node::tree::RawTree;
-use crate::node::{NULL, Word};
-use crate::read::gap::Want;
-use crate::read::walk::Found;
-use crate::write::one_slot::SlotAt;
-use crate::write::seat::Seat;
+use crate::node::{NULL, RawTree, Word};
+use crate::read::{Found, Want};
+use crate::write::{Seat, SlotAt};
 
 /// The value that a word stands for, back from a write that was not made.
 ///

@@ -6,15 +6,13 @@ use core::panic::{RefUnwindSafe, UnwindSafe};
 use lock_api::RawMutex;
 
 use crate::alloc::NodeAlloc;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::Value;
+use crate::base::{Key, Shape, Value};
 use crate::face::cursor::{Cursor, Writing};
 use crate::face::host::Nodes;
 use crate::face::iter::{Holes, Iter, IterMut};
 use crate::face::map::{MapleTree, OccupiedEntry};
 use crate::face::snap::{CowMapleTree, SharedAlloc};
-use crate::face::sync::{SyncIter, SyncMapleTree};
+use crate::face::sync::{SyncAlloc, SyncIter, SyncMapleTree};
 use crate::reclaim::Reclaim;
 
 /// Handles by which values are viewed, as by a `&MapleTree`.
@@ -54,23 +52,13 @@ unsafe impl<K: Key, V: Value + Sync, A: NodeAlloc + Sync, S: Shape> Sync
 
 // SAFETY: it is an exclusive reference to its host, which may be sent, with pointers to nodes of that, and nodes that came from its allocator and
 // that nobody else has.
-unsafe impl<K, V, S, A, H> Send for Writing<'_, K, V, S, A, H>
-where
-    K: Key,
-    V: Value + Send,
-    S: Shape,
-    A: NodeAlloc + Send,
-    H: Nodes<A> + Send,
+unsafe impl<K: Key, V: Value + Send, S: Shape, A: NodeAlloc + Send, H: Nodes<A> + Send> Send
+    for Writing<'_, K, V, S, A, H>
 {
 }
 // SAFETY: a shared one only tells where it is.
-unsafe impl<K, V, S, A, H> Sync for Writing<'_, K, V, S, A, H>
-where
-    K: Key,
-    V: Value + Sync,
-    S: Shape,
-    A: NodeAlloc + Sync,
-    H: Nodes<A> + Sync,
+unsafe impl<K: Key, V: Value + Sync, S: Shape, A: NodeAlloc + Sync, H: Nodes<A> + Sync> Sync
+    for Writing<'_, K, V, S, A, H>
 {
 }
 
@@ -91,23 +79,23 @@ impl<K: Key, V: Value + RefUnwindSafe, A: SharedAlloc, S: Shape> RefUnwindSafe
     for CowMapleTree<K, V, A, S>
 {
 }
-impl<K, V, R, A, L, S> UnwindSafe for SyncMapleTree<K, V, R, A, L, S>
-where
+impl<
     K: Key,
     V: Value + RefUnwindSafe + Send + Sync + 'static,
     R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
+    A: SyncAlloc,
     L: RawMutex,
     S: Shape,
+> UnwindSafe for SyncMapleTree<K, V, R, A, L, S>
 {
 }
-impl<K, V, R, A, L, S> RefUnwindSafe for SyncMapleTree<K, V, R, A, L, S>
-where
+impl<
     K: Key,
     V: Value + RefUnwindSafe + Send + Sync + 'static,
     R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
+    A: SyncAlloc,
     L: RawMutex,
     S: Shape,
+> RefUnwindSafe for SyncMapleTree<K, V, R, A, L, S>
 {
 }

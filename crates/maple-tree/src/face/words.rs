@@ -7,21 +7,15 @@
 use core::alloc::Layout;
 use core::ptr::NonNull;
 
-use crate::alloc::NodeAlloc;
-use crate::alloc::reserve::{AllocError, Reserve};
-use crate::base::shape::Native;
+use crate::alloc::{AllocError, NodeAlloc, Reserve};
+use crate::base::Native;
 use crate::inspect::dump::{Dump, Format};
-use crate::node::tree::{RawTree, Root};
-use crate::node::{Kind, Node, NodeMut, Word, is_node};
-use crate::read::gap::Want;
-use crate::read::walk::{Found, Place, descend, descend_ahead};
-use crate::write::Sink;
+use crate::node::{Kind, Node, NodeMut, RawTree, Root, Word, is_node};
+use crate::read::{Found, Place, Want, descend, descend_ahead};
 use crate::write::apply::{bury, dismantle};
 use crate::write::duplicate::{CloneError, Verbatim};
-use crate::write::one_leaf::Quick;
-use crate::write::one_slot::SlotAt;
-use crate::write::plan::{Action, Plan};
-use crate::write::two_leaves::Room;
+use crate::write::plan::Action;
+use crate::write::{Plan, Quick, Room, Sink, SlotAt};
 
 /// What the memory of each node is like.
 pub const NODE_LAYOUT: Layout = crate::node::LAYOUT;

@@ -2,10 +2,8 @@
 
 use core::fmt;
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::tree::{RawTree, Root};
-use crate::node::{Geometry, Kind, Node};
+use crate::base::{Key, Shape};
+use crate::node::{Geometry, Kind, Node, RawTree, Root};
 
 /// What [`check`](crate::MapleTree::check) found wrong with a tree, and the first index of the node
 /// concerned. Only a defect of this crate, or memory that somebody overwrote, leads to one.

@@ -5,10 +5,9 @@
 use core::mem::ManuallyDrop;
 
 use crate::alloc::Global;
-use crate::base::shape::Fanout;
+use crate::base::Fanout;
 use crate::face::map::MapleTree;
-use crate::node::tree::Root;
-use crate::node::{NULL, Node};
+use crate::node::{NULL, Node, Root};
 
 type Map = MapleTree<u32, u16, Global, Fanout<4>>;
 type At = Node<u32, Fanout<4>>;

@@ -2,10 +2,8 @@
 
 use core::fmt::{self, Write};
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::tree::{RawTree, Root};
-use crate::node::{Kind, Node};
+use crate::base::{Key, Shape};
+use crate::node::{Kind, Node, RawTree, Root};
 
 /// How [`MapleTree::dump`](crate::MapleTree::dump) writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -1,9 +1,7 @@
 //! Figures about a tree's nodes.
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::tree::{RawTree, Root};
-use crate::node::{Geometry, Kind, NODE_BYTES, Node};
+use crate::base::{Key, Shape};
+use crate::node::{Geometry, Kind, NODE_BYTES, Node, RawTree, Root};
 
 /// Figures about a tree; from [`MapleTree::stats`](crate::MapleTree::stats).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,8 +3,7 @@
 //! Where the target has SSE2 (every x86-64 that has vector registers at all; kernels may be built without), words are made
 //! narrower with saturation, sixteen of them to a byte each: what is not NULL stays different from 0.
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 use crate::node::cells::Cells;
 use crate::node::{Geometry, Kind};
 

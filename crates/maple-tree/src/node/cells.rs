@@ -9,8 +9,7 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
 use crate::base::atomic::AtomicPtr;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, NODE_BYTES, NULL, Word};
 
 /// A key in a node: aligned as a pointer is, so that keys wider than pointers pack without padding.
@@ -20,19 +19,11 @@ use crate::node::{Geometry, Kind, NODE_BYTES, NULL, Word};
 struct Packed<K: Copy>(K);
 
 /// The memory of one node, which is allocated for as long as this is used.
+#[derive(Clone, Copy)]
 pub(super) struct Cells<K, S> {
     base: NonNull<u8>,
     marker: PhantomData<fn() -> (K, S)>,
 }
-
-impl<K, S> Clone for Cells<K, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K, S> Copy for Cells<K, S> {}
 
 impl<K: Key, S: Shape> Cells<K, S> {
     /// # Safety

@@ -7,8 +7,7 @@ use core::ptr::NonNull;
 use loom::cell::UnsafeCell;
 
 use crate::base::atomic::{AtomicPtr, Ordering};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, NULL, Word};
 
 /// Models run at small fanouts.
@@ -22,18 +21,11 @@ struct Words<K> {
 }
 
 /// The memory of one node, which is allocated for as long as this is used.
+#[derive(Clone, Copy)]
 pub(super) struct Cells<K, S> {
     base: NonNull<u8>,
     marker: PhantomData<fn() -> (K, S)>,
 }
-
-impl<K, S> Clone for Cells<K, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K, S> Copy for Cells<K, S> {}
 
 impl<K: Key, S: Shape> Cells<K, S> {
     pub(super) unsafe fn new(base: NonNull<u8>) -> Self {

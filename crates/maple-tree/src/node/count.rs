@@ -30,8 +30,7 @@ use core::ptr::{self, NonNull};
 #[cfg(not(samara_loom))]
 use crate::base::atomic::AtomicUsize;
 use crate::base::atomic::{AtomicPtr, Ordering};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 #[cfg(samara_loom)]
 use crate::node::Kind;
 use crate::node::{END_MASK, NODE_BYTES, Node, NodeMut, Word};

@@ -44,10 +44,10 @@ use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
 use crate::base::atomic::{Ordering, Slot, memory_of};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 use cells::Cells;
 
+pub(crate) use tree::{RawTree, Root};
 pub(crate) use write::NodeMut;
 
 /// What a slot or a root holds: an entry, or a tagged pointer to a node.
@@ -179,19 +179,11 @@ pub(crate) fn is_leaf_word(word: Word) -> bool {
 }
 
 /// A node that may be read: it stays allocated for as long as the handle is used.
+#[derive(Clone, Copy)]
 pub(crate) struct Node<K, S> {
     cells: Cells<K, S>,
     kind: Kind,
 }
-
-impl<K, S> Clone for Node<K, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K, S> Copy for Node<K, S> {}
 
 impl<K: Key, S: Shape> PartialEq for Node<K, S> {
     #[inline(always)]

@@ -2,8 +2,7 @@
 
 use core::marker::PhantomData;
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, Node, bits};
 
 /// How far apart the pivots are that the first stage of a search looks at.

@@ -3,8 +3,7 @@
 use core::marker::PhantomData;
 
 use crate::base::atomic::{AtomicPtr, AtomicU32, Ordering, Slot, memory_of};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, NULL, Node, Word, is_node};
 
 /// Bits of the flags word. They are those of Linux's `ma_flags`.

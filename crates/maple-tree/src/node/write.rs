@@ -3,25 +3,16 @@
 use core::ptr::NonNull;
 
 use crate::base::atomic::Ordering;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 use crate::node::bits;
 use crate::node::cells::Cells;
 use crate::node::{END_MASK, Kind, NULL, Node, Word};
 
 /// A node that no reader can reach: everything in it may be changed.
+#[derive(Clone, Copy)]
 pub(crate) struct NodeMut<K, S> {
     node: Node<K, S>,
 }
-
-impl<K, S> Clone for NodeMut<K, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K, S> Copy for NodeMut<K, S> {}
 
 impl<K: Key, S: Shape> NodeMut<K, S> {
     /// # Safety

@@ -6,12 +6,9 @@
 //!
 //! Both searches are one, which goes `UP` or down: what comes first on the way is the lowest, or the highest.
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::prefetch;
-use crate::node::tree::{RawTree, Root};
-use crate::node::{Kind, Node, is_leaf_word};
-use crate::read::walk::{lower_bound, upper_bound};
+use crate::base::{Key, Shape};
+use crate::node::{Kind, Node, RawTree, Root, is_leaf_word, prefetch};
+use crate::read::{lower_bound, upper_bound};
 
 /// What is looked for: `size` free indices, the first a multiple of `align` plus `offset`, all
 /// within `lo..=hi`. Neither `size` nor `align` is 0, and `offset` is below `align`.

@@ -7,3 +7,8 @@ pub(crate) mod gap;
 pub(crate) mod iterate;
 pub(crate) mod visit;
 pub(crate) mod walk;
+
+pub(crate) use gap::Want;
+pub(crate) use walk::{
+    Found, Place, descend, descend_ahead, lower_bound, next_node, prev_node, upper_bound,
+};

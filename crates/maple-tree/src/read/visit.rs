@@ -2,10 +2,9 @@
 
 use core::ops::ControlFlow;
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::tree::{RawTree, Root};
-use crate::read::walk::{Found, descend};
+use crate::base::{Key, Shape};
+use crate::node::{RawTree, Root};
+use crate::read::{Found, descend};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Shows the entry at `key`, if there is one, and those after it, upwards, until `show` breaks.

@@ -1,26 +1,16 @@
 //! The read path: down to a leaf, and from leaf to leaf. Nothing here writes.
 
 use crate::base::atomic::Slot;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::prefetch;
-use crate::node::tree::{RawTree, Root};
-use crate::node::{Kind, NULL, Node, Word, is_leaf_word};
+use crate::base::{Key, Shape};
+use crate::node::{Kind, NULL, Node, RawTree, Root, Word, is_leaf_word, prefetch};
 
 /// A leaf and the indices that it covers.
+#[derive(Clone, Copy)]
 pub(crate) struct Place<K, S> {
     pub(crate) leaf: Node<K, S>,
     pub(crate) min: K,
     pub(crate) max: K,
 }
-
-impl<K: Copy, S> Clone for Place<K, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Copy, S> Copy for Place<K, S> {}
 
 /// A slot of a leaf, with the range that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use core::alloc::Layout;
 use core::ptr::NonNull;
 
 use crate::base::atomic::{AtomicUsize, Ordering, fence};
-use crate::base::unwind::{Finally, each};
+use crate::base::{Finally, each};
 use crate::reclaim::Reclaim;
 
 /// How often a writer looks whether a reader has left before it goes on without: some tens of microseconds. The model checker's writers

@@ -16,13 +16,9 @@ use core::hint::select_unpredictable;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
-use crate::alloc::NodeAlloc;
-use crate::alloc::reserve::{AllocError, Reserve};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::prefetch;
-use crate::node::tree::RawTree;
-use crate::node::{Geometry, Kind, LAYOUT, NULL, Node, NodeMut, Word, is_node};
+use crate::alloc::{AllocError, NodeAlloc, Reserve};
+use crate::base::{Key, Shape};
+use crate::node::{Geometry, Kind, LAYOUT, NULL, Node, NodeMut, RawTree, Word, is_node, prefetch};
 use crate::write::Sink;
 use crate::write::apply::bury;
 use crate::write::last::{link, nodes_above, tell_above};

@@ -7,10 +7,8 @@
 //!
 //! With readers about, nodes are not changed but copied: one leaf for each store, and for each new node the one above it.
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::tree::RawTree;
-use crate::node::{Geometry, Kind};
+use crate::base::{Key, Shape};
+use crate::node::{Geometry, Kind, RawTree};
 
 /// A tree without nodes has up to two slots: a single entry, and the hole behind it.
 const SLOTS_WITHOUT_NODES: usize = 2;

@@ -2,10 +2,9 @@
 
 use core::hint::select_unpredictable;
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, Node};
-use crate::read::walk::Place;
+use crate::read::Place;
 
 /// The size of the largest hole in a leaf that covers `min..=max`, with more than one slot or less than all indices.
 #[inline]

@@ -1,8 +1,7 @@
 //! A new node after the last one of its level: what ascending stores and builders do.
 
-use crate::alloc::reserve::Reserve;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::alloc::Reserve;
+use crate::base::{Key, Shape};
 use crate::node::{Kind, Node, NodeMut};
 use crate::write::holes::largest_below;
 

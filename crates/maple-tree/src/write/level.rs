@@ -1,9 +1,8 @@
 //! One level of a change: how many nodes replace the touched ones.
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, Node};
-use crate::read::walk::{lower_bound, next_node, prev_node, upper_bound};
+use crate::read::{lower_bound, next_node, prev_node, upper_bound};
 use crate::write::Span;
 
 /// What happens to one level. Computed from the tree as it is, by the plan to count nodes and again

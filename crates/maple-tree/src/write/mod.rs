@@ -57,6 +57,14 @@ pub(crate) mod two_leaves;
 #[cfg(feature = "tracing")]
 mod watch;
 
+pub(crate) use apply::Removed;
+pub(crate) use one_leaf::Quick;
+pub(crate) use one_slot::SlotAt;
+pub(crate) use plan::Plan;
+pub(crate) use seat::Seat;
+pub(crate) use spot::Spot;
+pub(crate) use two_leaves::Room;
+
 use core::ptr::NonNull;
 
 use crate::node::{NULL, Node, Word};
@@ -84,19 +92,12 @@ pub enum StoreType {
 }
 
 /// A slot to be: what it holds, its last index, and the largest hole below (in inner nodes).
+#[derive(Clone, Copy)]
 pub(crate) struct Item<K> {
     pub(crate) word: Word,
     pub(crate) last: K,
     pub(crate) gap: K,
 }
-
-impl<K: Copy> Clone for Item<K> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Copy> Copy for Item<K> {}
 
 /// Three of a write into nodes, four of one into a tree without.
 const MOST_ITEMS: usize = 4;
@@ -140,6 +141,7 @@ impl<K: crate::base::key::Key> Items<K> {
 
 /// Neighbouring slots of one level that are to be replaced: those from `from` of the node `left` to `to`
 /// of the node `right`, which may be the same node, the next one, or one further on.
+#[derive(Clone, Copy)]
 pub(crate) struct Span<K, S> {
     pub(crate) left: Node<K, S>,
     pub(crate) from: usize,
@@ -150,14 +152,6 @@ pub(crate) struct Span<K, S> {
     /// Last index of `right`.
     pub(crate) max: K,
 }
-
-impl<K: Copy, S> Clone for Span<K, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Copy, S> Copy for Span<K, S> {}
 
 /// Takes what a write removes from the tree, after the tree has become what it should be.
 pub(crate) trait Sink<K> {

@@ -1,10 +1,8 @@
 //! What a write will do, and with how many nodes. Changes nothing.
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::tree::{RawTree, Root};
-use crate::node::{NULL, Node, Word, is_node};
-use crate::read::walk::{Found, Place, descend};
+use crate::base::{Key, Shape};
+use crate::node::{NULL, Node, RawTree, Root, Word, is_node};
+use crate::read::{Found, Place, descend};
 use crate::write::level::Level;
 use crate::write::{Item, Items, Span, StoreType};
 

@@ -2,12 +2,10 @@
 
 use core::ptr::NonNull;
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 use crate::node::{Kind, NULL, Node, Word};
-use crate::read::walk::{Found, Place};
-use crate::write::one_slot::SlotAt;
-use crate::write::spot::Spot;
+use crate::read::{Found, Place};
+use crate::write::{SlotAt, Spot};
 
 /// A slot of a leaf, the leaf's bounds, and its place in the node above. Unlike a [`SlotAt`] it tells nothing of the slot, and copies of it are cheap.
 pub(crate) struct Seat<K, S> {

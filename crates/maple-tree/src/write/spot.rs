@@ -1,12 +1,11 @@
 //! The way down of a write: to a leaf, with its bounds, and its place in the node above.
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::prefetch;
-use crate::node::{Kind, Node, is_leaf_word};
-use crate::read::walk::Place;
+use crate::base::{Key, Shape};
+use crate::node::{Kind, Node, is_leaf_word, prefetch};
+use crate::read::Place;
 
 /// A leaf, and where it is.
+#[derive(Clone, Copy)]
 pub(crate) struct Spot<K, S> {
     pub(crate) place: Place<K, S>,
     /// `None` above a leaf that is the root.
@@ -14,15 +13,6 @@ pub(crate) struct Spot<K, S> {
     /// The leaf's slot in its parent.
     pub(crate) at: usize,
 }
-
-impl<K: Copy, S> Clone for Spot<K, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Copy, S> Copy for Spot<K, S> {}
 
 /// The leaf that covers `key`.
 #[inline(always)]

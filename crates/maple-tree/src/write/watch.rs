@@ -1,12 +1,8 @@
 //! Watches one write, for `tracing`. Without the feature this module is not there.
 
-use crate::base::events;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::tree::RawTree;
-use crate::write::StoreType;
-use crate::write::one_leaf::Quick;
-use crate::write::plan::Plan;
+use crate::base::{Key, Shape, events};
+use crate::node::RawTree;
+use crate::write::{Plan, Quick, StoreType};
 
 /// What a write will do, from before it is made.
 pub(crate) struct Watch<K> {

@@ -9,13 +9,9 @@ mod write;
 use core::marker::PhantomData;
 use core::ops::{RangeBounds, RangeInclusive};
 
-use crate::base::bounds::inclusive;
-use crate::base::key::Key;
-use crate::base::shape::{Native, Shape};
-use crate::base::value::{Ref, Value};
+use crate::base::{Key, Native, Ref, Shape, Value, inclusive};
 use crate::face::look_ups::view;
-use crate::node::Word;
-use crate::node::tree::RawTree;
+use crate::node::{RawTree, Word};
 
 use state::State;
 pub use state::Status;

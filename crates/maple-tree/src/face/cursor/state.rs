@@ -2,13 +2,10 @@
 //!
 //! Within its leaf a cursor goes from slot to slot: where the one that it stands on ends as the cursor does, the next one is beside it.
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::tree::{RawTree, Root};
-use crate::node::{NULL, Node, Word};
-use crate::read::walk::{Found, Place, descend, descend_ahead};
-use crate::write::one_slot::SlotAt;
-use crate::write::spot::Spot;
+use crate::base::{Key, Shape};
+use crate::node::{NULL, Node, RawTree, Root, Word};
+use crate::read::{Found, Place, descend, descend_ahead};
+use crate::write::{SlotAt, Spot};
 
 /// What a cursor's range stands for; the names are Linux's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

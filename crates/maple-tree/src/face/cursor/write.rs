@@ -5,25 +5,15 @@ use core::marker::PhantomData;
 use core::ops::{RangeBounds, RangeInclusive};
 use core::ptr::NonNull;
 
-use crate::alloc::NodeAlloc;
-use crate::alloc::reserve::{AllocError, Reserve};
-use crate::base::bounds::inclusive;
-use crate::base::error::StoreError;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::{Ref, Value};
+use crate::alloc::{AllocError, NodeAlloc, Reserve};
+use crate::base::{Key, Ref, Shape, StoreError, Value, inclusive};
 use crate::face::cursor::state::State;
 use crate::face::cursor::{Status, lower, moves, upper};
 use crate::face::host::{Nodes, Reserved};
 use crate::face::look_ups::view;
-use crate::node::tree::RawTree;
-use crate::node::{NULL, Word};
-use crate::read::gap::Want;
-use crate::read::walk::Found;
-use crate::write::one_leaf::Quick;
-use crate::write::one_slot::SlotAt;
-use crate::write::plan::Plan;
-use crate::write::two_leaves::Room;
+use crate::node::{NULL, RawTree, Word};
+use crate::read::{Found, Want};
+use crate::write::{Plan, Quick, Room, SlotAt};
 
 /// No gap of the size is within the bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,13 +43,8 @@ impl<K: Key, V: Value, S: Shape, A: NodeAlloc, H: Nodes<A>> Drop for Writing<'_,
 }
 
 #[expect(private_bounds, reason = "only the two maps of this crate are hosts")]
-impl<'h, K, V, S, A, H> Writing<'h, K, V, S, A, H>
-where
-    K: Key,
-    V: Value,
-    S: Shape,
-    A: NodeAlloc,
-    H: Reserved<K, V, S> + Nodes<A>,
+impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Reserved<K, V, S> + Nodes<A>>
+    Writing<'h, K, V, S, A, H>
 {
     pub(crate) fn new(host: &'h mut H, range: Option<(K, K)>) -> Self {
         let (first, last) = range.unwrap_or((K::MIN, K::MIN));
@@ -307,13 +292,8 @@ where
     moves!('_);
 }
 
-impl<K, V, S, A, H> fmt::Debug for Writing<'_, K, V, S, A, H>
-where
-    K: Key,
-    V: Value,
-    S: Shape,
-    A: NodeAlloc,
-    H: Nodes<A>,
+impl<K: Key, V: Value, S: Shape, A: NodeAlloc, H: Nodes<A>> fmt::Debug
+    for Writing<'_, K, V, S, A, H>
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CursorMut")

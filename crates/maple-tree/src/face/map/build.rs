@@ -4,11 +4,7 @@ use core::ops::RangeBounds;
 use core::ptr::NonNull;
 
 use crate::alloc::{NodeAlloc, Pool};
-use crate::base::bounds::inclusive;
-use crate::base::error::{InsertError, SortedError, StoreError};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::{Duplicate, Value};
+use crate::base::{Duplicate, InsertError, Key, Shape, SortedError, StoreError, Value, inclusive};
 use crate::face::host::Host;
 use crate::face::map::MapleTree;
 use crate::node::LAYOUT;
@@ -258,13 +254,8 @@ impl<K: Key, V: Duplicate, A: NodeAlloc, S: Shape, R: RangeBounds<K>> Extend<(R,
 /// let map: MapleTree<u64, u32> = (0..5).map(|i| (10 * i..10 * i + 5, i as u32)).collect();
 /// assert_eq!(map.get(32), Some(3));
 /// ```
-impl<K, V, A, S, R> FromIterator<(R, V)> for MapleTree<K, V, A, S>
-where
-    K: Key,
-    V: Duplicate,
-    A: NodeAlloc + Default,
-    S: Shape,
-    R: RangeBounds<K>,
+impl<K: Key, V: Duplicate, A: NodeAlloc + Default, S: Shape, R: RangeBounds<K>> FromIterator<(R, V)>
+    for MapleTree<K, V, A, S>
 {
     fn from_iter<I: IntoIterator<Item = (R, V)>>(entries: I) -> Self {
         let mut map = Self::default();

@@ -2,17 +2,13 @@
 
 use core::ops::{RangeBounds, RangeInclusive};
 
-use crate::alloc::NodeAlloc;
-use crate::alloc::reserve::AllocError;
-use crate::base::bounds::inclusive;
-use crate::base::error::{EraseError, InsertError, StoreError};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::Value;
+use crate::alloc::{AllocError, NodeAlloc};
+use crate::base::{EraseError, InsertError, Key, Shape, StoreError, Value, inclusive};
 use crate::face::changes::changes;
 use crate::face::host::Host;
 use crate::face::map::MapleTree;
-use crate::face::store::{self, Lowest};
+use crate::face::store;
+use crate::face::store::Lowest;
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     changes!(

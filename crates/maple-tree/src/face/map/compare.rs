@@ -7,9 +7,7 @@ use core::ops::{Index, RangeInclusive};
 use std_alloc::boxed::Box;
 
 use crate::alloc::NodeAlloc;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::{Ref, Value};
+use crate::base::{Key, Ref, Shape, Value};
 use crate::face::map::MapleTree;
 use crate::inspect::dump::Format;
 

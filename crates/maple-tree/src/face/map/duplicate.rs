@@ -3,14 +3,12 @@
 use core::marker::PhantomData;
 use core::ops::RangeInclusive;
 
-use crate::alloc::reserve::AllocError;
-use crate::alloc::{Fork, NodeAlloc};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::{Duplicate, Ref, Value};
+use crate::alloc::{AllocError, Fork, NodeAlloc};
+use crate::base::{Duplicate, Key, Ref, Shape, Value};
 use crate::face::map::MapleTree;
 use crate::face::map::build::no_memory;
-use crate::node::tree::{RawTree, flags};
+use crate::node::RawTree;
+use crate::node::tree::flags;
 use crate::write::duplicate::{CloneError, CopyWith, Verbatim};
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {

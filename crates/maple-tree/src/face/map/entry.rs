@@ -3,18 +3,13 @@
 use core::fmt;
 use core::ops::{RangeBounds, RangeInclusive};
 
-use crate::alloc::reserve::AllocError;
-use crate::alloc::{NodeAlloc, Pool};
+use crate::alloc::{AllocError, NodeAlloc, Pool};
 use crate::base::atomic::Slot;
-use crate::base::bounds::inclusive;
-use crate::base::error::InsertError;
-use crate::base::key::Key;
-use crate::base::shape::{Native, Shape};
-use crate::base::value::{Mut, Ref, Value};
+use crate::base::{InsertError, Key, Mut, Native, Ref, Shape, Value, inclusive};
 use crate::face::map::MapleTree;
 use crate::face::store;
+use crate::read::Found;
 use crate::read::iterate::by_entry::Traverse;
-use crate::read::walk::Found;
 
 /// What is at a range of a map: made by [`entry`](MapleTree::entry) and [`entry_range`](MapleTree::entry_range).
 ///

@@ -4,12 +4,8 @@ use core::fmt;
 use core::iter::FusedIterator;
 use core::ops::{RangeBounds, RangeInclusive};
 
-use crate::alloc::reserve::AllocError;
-use crate::alloc::{NodeAlloc, Pool};
-use crate::base::bounds::inclusive;
-use crate::base::key::Key;
-use crate::base::shape::{Native, Shape};
-use crate::base::value::{Mut, Value};
+use crate::alloc::{AllocError, NodeAlloc, Pool};
+use crate::base::{Key, Mut, Native, Shape, Value, inclusive};
 use crate::face::map::MapleTree;
 use crate::read::iterate::by_entry::Traverse;
 
@@ -60,13 +56,9 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     }
 }
 
-impl<K, V, F, A, S> Iterator for ExtractIf<'_, K, V, F, A, S>
+impl<K: Key, V: Value, F, A: NodeAlloc, S: Shape> Iterator for ExtractIf<'_, K, V, F, A, S>
 where
-    K: Key,
-    V: Value,
     F: FnMut(RangeInclusive<K>, Mut<'_, V>) -> bool,
-    A: NodeAlloc,
-    S: Shape,
 {
     type Item = Result<(RangeInclusive<K>, V), AllocError>;
 
@@ -91,13 +83,8 @@ where
     }
 }
 
-impl<K, V, F, A, S> FusedIterator for ExtractIf<'_, K, V, F, A, S>
-where
-    K: Key,
-    V: Value,
-    F: FnMut(RangeInclusive<K>, Mut<'_, V>) -> bool,
-    A: NodeAlloc,
-    S: Shape,
+impl<K: Key, V: Value, F, A: NodeAlloc, S: Shape> FusedIterator for ExtractIf<'_, K, V, F, A, S> where
+    F: FnMut(RangeInclusive<K>, Mut<'_, V>) -> bool
 {
 }
 

@@ -3,23 +3,13 @@
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
-use crate::alloc::NodeAlloc;
-use crate::alloc::reserve::{AllocError, Reserve};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::Value;
-use crate::face::host::Host;
-use crate::face::host::{Nodes, Reserved};
+use crate::alloc::{AllocError, NodeAlloc, Reserve};
+use crate::base::{Key, Shape, Value};
+use crate::face::host::{Host, Nodes, Reserved};
 use crate::face::map::MapleTree;
-use crate::node::tree::RawTree;
-use crate::node::{LAYOUT, Word};
-use crate::read::walk::Found;
-use crate::write::Sink;
-use crate::write::apply::Removed;
-use crate::write::one_leaf::Quick;
-use crate::write::one_slot::SlotAt;
-use crate::write::plan::Plan;
-use crate::write::seat::Seat;
+use crate::node::{LAYOUT, RawTree, Word};
+use crate::read::Found;
+use crate::write::{Plan, Quick, Removed, Seat, Sink, SlotAt};
 
 /// Frees nodes at once, and hands entries to a closure.
 pub(super) struct Immediate<'a, A, F> {

@@ -7,9 +7,7 @@ use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use crate::alloc::{NodeAlloc, Pool};
-use crate::base::key::Key;
-use crate::base::shape::{Native, Shape};
-use crate::base::value::Value;
+use crate::base::{Key, Native, Shape, Value};
 use crate::face::iter::{Ranges, Values};
 use crate::face::map::MapleTree;
 use crate::read::iterate::by_entry::Traverse;

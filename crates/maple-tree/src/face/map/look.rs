@@ -3,14 +3,10 @@
 use core::ops::{RangeBounds, RangeInclusive};
 
 use crate::alloc::NodeAlloc;
-use crate::base::bounds::inclusive;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::{Mut, Value};
+use crate::base::{Key, Mut, Shape, Value, inclusive};
 use crate::face::iter::{Iter, IterMut, Values};
 use crate::face::look_ups::{checks, cursors, look_ups, surveys};
-use crate::face::map::CursorMut;
-use crate::face::map::MapleTree;
+use crate::face::map::{CursorMut, MapleTree};
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     look_ups!(

@@ -21,10 +21,9 @@ use core::mem::ManuallyDrop;
 use core::ptr;
 
 use crate::alloc::{NodeAlloc, Pool};
-use crate::base::key::Key;
-use crate::base::shape::{Native, Shape};
-use crate::base::value::Value;
-use crate::node::tree::{RawTree, flags};
+use crate::base::{Key, Native, Shape, Value};
+use crate::node::RawTree;
+use crate::node::tree::flags;
 
 pub use cursor::CursorMut;
 pub use entry::{Entry, OccupiedEntry, VacantEntry};

@@ -9,12 +9,10 @@ use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 use crate::alloc::NodeAlloc;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::{ArcRef, Ref, Value};
+use crate::base::{ArcRef, Key, Ref, Shape, Value};
 use crate::face::map::MapleTree;
 use crate::face::map::build::Filled;
-use crate::face::sync::SyncMapleTree;
+use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
 use crate::reclaim::Reclaim;
 
 /// As a sequence of `(first, last, value)`, whose length is told beforehand. O(n).
@@ -40,10 +38,10 @@ where
 impl<K, V, R, A, L, S> Serialize for SyncMapleTree<K, V, R, A, L, S>
 where
     K: Key + Serialize,
-    V: Value + Send + Sync + 'static,
+    V: SyncValue,
     for<'a> Ref<'a, V>: Serialize,
     R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
+    A: SyncAlloc,
     L: RawMutex,
     S: Shape,
 {
@@ -77,12 +75,8 @@ impl<T: Serialize> Serialize for ArcRef<'_, T> {
 /// assert!(serde_json::from_str::<MapleTree<u32, u32>>("[[0, 9, 7], [9, 12, 8]]").is_err());
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-impl<'de, K, V, A, S> Deserialize<'de> for MapleTree<K, V, A, S>
-where
-    K: Key + Deserialize<'de>,
-    V: Value + Deserialize<'de>,
-    A: NodeAlloc + Default,
-    S: Shape,
+impl<'de, K: Key + Deserialize<'de>, V: Value + Deserialize<'de>, A: NodeAlloc + Default, S: Shape>
+    Deserialize<'de> for MapleTree<K, V, A, S>
 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let mut map = Self::default();
@@ -92,14 +86,15 @@ where
 }
 
 /// As for [`MapleTree`].
-impl<'de, K, V, R, A, L, S> Deserialize<'de> for SyncMapleTree<K, V, R, A, L, S>
-where
+impl<
+    'de,
     K: Key + Deserialize<'de>,
     V: Value + Deserialize<'de> + Send + Sync + 'static,
     R: Reclaim + Default,
     A: NodeAlloc + Default + Clone + Send + 'static,
     L: RawMutex,
     S: Shape,
+> Deserialize<'de> for SyncMapleTree<K, V, R, A, L, S>
 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let map = MapleTree::deserialize(deserializer)?;
@@ -143,12 +138,8 @@ struct Into<'m, K: Key, V: Value, A: NodeAlloc, S: Shape> {
     map: &'m mut MapleTree<K, V, A, S>,
 }
 
-impl<'de, K, V, A, S> Visitor<'de> for Into<'_, K, V, A, S>
-where
-    K: Key + Deserialize<'de>,
-    V: Value + Deserialize<'de>,
-    A: NodeAlloc,
-    S: Shape,
+impl<'de, K: Key + Deserialize<'de>, V: Value + Deserialize<'de>, A: NodeAlloc, S: Shape>
+    Visitor<'de> for Into<'_, K, V, A, S>
 {
     type Value = ();
 
@@ -186,11 +177,8 @@ struct Entries<'de, T: SeqAccess<'de>, K, V> {
     marker: PhantomData<(K, V)>,
 }
 
-impl<'de, T, K, V> Iterator for Entries<'de, T, K, V>
-where
-    T: SeqAccess<'de>,
-    K: Deserialize<'de>,
-    V: Deserialize<'de>,
+impl<'de, T: SeqAccess<'de>, K: Deserialize<'de>, V: Deserialize<'de>> Iterator
+    for Entries<'de, T, K, V>
 {
     type Item = (RangeInclusive<K>, V);
 

@@ -3,20 +3,13 @@
 use core::mem::needs_drop;
 use core::ops::RangeInclusive;
 
-use crate::alloc::reserve::AllocError;
-use crate::alloc::{Fork, NodeAlloc};
-use crate::base::error::EraseError;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::unwind::each;
-use crate::base::value::{Mut, Ref, Value};
-use crate::face::host::Host;
-use crate::face::host::Reserved;
+use crate::alloc::{AllocError, Fork, NodeAlloc};
+use crate::base::{EraseError, Key, Mut, Ref, Shape, Value, each};
+use crate::face::host::{Host, Reserved};
 use crate::face::map::MapleTree;
 use crate::face::map::host::Immediate;
 use crate::face::merge::{Set, merge, upper_part};
-use crate::node::tree::{RawTree, Root};
-use crate::node::{NULL, Node};
+use crate::node::{NULL, Node, RawTree, Root};
 use crate::read::iterate::by_entry::Traverse;
 use crate::write::apply::bury;
 

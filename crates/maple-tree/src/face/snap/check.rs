@@ -3,13 +3,10 @@
 use core::mem::swap;
 use std_alloc::vec::Vec;
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::Value;
+use crate::base::{Key, Shape, Value};
 use crate::face::snap::{CowMapleTree, SharedAlloc};
 use crate::inspect::check::Damage;
-use crate::node::Node;
-use crate::node::tree::Root;
+use crate::node::{Node, Root};
 
 /// How many of a map's nodes are its own. Made by [`CowMapleTree::sharing`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,15 +3,12 @@
 use core::mem::ManuallyDrop;
 use core::ptr;
 
-use crate::alloc::reserve::{AllocError, Reserve};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::{Duplicate, Value};
+use crate::alloc::{AllocError, Reserve};
+use crate::base::{Duplicate, Key, Shape, Value};
 use crate::face::map::MapleTree;
 use crate::face::snap::release::release;
 use crate::face::snap::{CowMapleTree, SharedAlloc};
-use crate::node::tree::{RawTree, Root};
-use crate::node::{Kind, NULL, Node, NodeMut, Word};
+use crate::node::{Kind, NULL, Node, NodeMut, RawTree, Root, Word};
 use crate::write::apply::Fill;
 use crate::write::{Item, Items};
 

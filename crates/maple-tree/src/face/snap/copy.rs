@@ -5,17 +5,13 @@
 
 use core::marker::PhantomData;
 
-use crate::alloc::NodeAlloc;
-use crate::alloc::reserve::AllocError;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::{Duplicate, Value};
+use crate::alloc::{AllocError, NodeAlloc};
+use crate::base::{Duplicate, Key, Shape, Value};
 use crate::face::snap::path::Path;
 use crate::face::snap::prepare::Ready;
 use crate::face::snap::release::release;
 use crate::face::snap::rewrite::Rewrite;
-use crate::node::prefetch;
-use crate::node::{NULL, Node};
+use crate::node::{NULL, Node, prefetch};
 
 /// A node that a path led to before it was copied, and the count of it that the tree owned. Given up when it is dropped: when the tree is as it
 /// should be, since others may have given up the node meanwhile, and dropping its values may panic.

@@ -3,9 +3,7 @@
 use core::ptr::NonNull;
 
 use crate::alloc::NodeAlloc;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::Duplicate;
+use crate::base::{Duplicate, Key, Shape};
 use crate::face::snap::level::tell_ancestors;
 use crate::face::snap::path::Path;
 use crate::face::snap::release::Removed;

@@ -2,8 +2,7 @@
 
 use core::ops::Range;
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 use crate::face::snap::path::{Path, Step};
 use crate::node::{Geometry, Kind, Node};
 

@@ -43,13 +43,11 @@ use core::fmt;
 use core::marker::PhantomData;
 
 use crate::alloc::Global;
-use crate::base::key::Key;
-use crate::base::shape::{Native, Shape};
-use crate::base::value::{Ref, Value};
+use crate::base::{Key, Native, Ref, Shape, Value};
 use crate::face::iter::Iter;
 use crate::face::look_ups::{look_ups, surveys};
-use crate::node::NULL;
-use crate::node::tree::{RawTree, Root, flags};
+use crate::node::tree::flags;
+use crate::node::{NULL, RawTree, Root};
 
 pub use alloc::SharedAlloc;
 pub use check::Sharing;
@@ -111,21 +109,13 @@ pub struct CowMapleTree<K: Key, V: Value, A: SharedAlloc = Global, S: Shape = Na
 
 // SAFETY: snapshots on several threads view the same values (`V: Sync`), and the last one drops them (`V: Send`); nodes are counted
 // by atomics, and given back to a clone of the allocator.
-unsafe impl<K, V, A, S> Send for CowMapleTree<K, V, A, S>
-where
-    K: Key,
-    V: Value + Send + Sync,
-    A: SharedAlloc + Send,
-    S: Shape,
+unsafe impl<K: Key, V: Value + Send + Sync, A: SharedAlloc + Send, S: Shape> Send
+    for CowMapleTree<K, V, A, S>
 {
 }
 // SAFETY: as above; a snapshot can be made, and with it a clone of the allocator, through a shared reference.
-unsafe impl<K, V, A, S> Sync for CowMapleTree<K, V, A, S>
-where
-    K: Key,
-    V: Value + Send + Sync,
-    A: SharedAlloc + Send + Sync,
-    S: Shape,
+unsafe impl<K: Key, V: Value + Send + Sync, A: SharedAlloc + Send + Sync, S: Shape> Sync
+    for CowMapleTree<K, V, A, S>
 {
 }
 

@@ -1,6 +1,6 @@
 //! What a write puts at its range, as types: a write that is refused gives back what it was given, so that nobody has to ask what that was.
 
-use crate::base::value::Value;
+use crate::base::Value;
 use crate::node::{NULL, Word};
 
 /// What a write puts at its range.

@@ -3,8 +3,7 @@
 
 use core::mem::MaybeUninit;
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 use crate::node::Node;
 use crate::node::tree::flags;
 
@@ -13,6 +12,7 @@ use crate::node::tree::flags;
 pub(super) const MOST_LEVELS: usize = (flags::HEIGHT_MASK >> flags::HEIGHT_SHIFT) as usize;
 
 /// A node on the way, and the slot that the way goes through.
+#[derive(Clone, Copy)]
 pub(super) struct Step<K, S> {
     pub(super) node: Node<K, S>,
     pub(super) slot: usize,
@@ -22,15 +22,6 @@ pub(super) struct Step<K, S> {
     /// The node and all above it are led to once: nobody else sees them.
     pub(super) owned: bool,
 }
-
-impl<K: Copy, S> Clone for Step<K, S> {
-    #[inline]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Copy, S> Copy for Step<K, S> {}
 
 impl<K: Key, S: Shape> Step<K, S> {
     /// Further down through slot `i`.

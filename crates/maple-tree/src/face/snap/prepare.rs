@@ -4,12 +4,8 @@ use core::marker::PhantomData;
 use core::mem::MaybeUninit;
 use core::ptr::NonNull;
 
-use crate::alloc::NodeAlloc;
-use crate::alloc::reserve::{AllocError, Reserve};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::unwind::each;
-use crate::base::value::Duplicate;
+use crate::alloc::{AllocError, NodeAlloc, Reserve};
+use crate::base::{Duplicate, Key, Shape, each};
 use crate::face::snap::level::{Kept, Level};
 use crate::face::snap::release::MOST;
 use crate::node::{NULL, Word};

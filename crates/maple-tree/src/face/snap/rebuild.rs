@@ -10,20 +10,15 @@
 
 use core::ptr::NonNull;
 
-use crate::alloc::NodeAlloc;
-use crate::alloc::reserve::{AllocError, Reserve};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::Duplicate;
+use crate::alloc::{AllocError, NodeAlloc, Reserve};
+use crate::base::{Duplicate, Key, Shape};
 use crate::face::snap::level::{Kept, Level, count_nodes, tell_ancestors};
 use crate::face::snap::new::{Failure, New};
 use crate::face::snap::path::{Path, Step};
 use crate::face::snap::prepare::Ready;
 use crate::face::snap::release::Removed;
 use crate::face::snap::rewrite::{Edit, Rewrite};
-use crate::node::prefetch;
-use crate::node::tree::Root;
-use crate::node::{Kind, NULL, Word};
+use crate::node::{Kind, NULL, Root, Word, prefetch};
 use crate::write::apply::{Counts, Fill, splice};
 use crate::write::holes::largest_below;
 use crate::write::{Item, Items};

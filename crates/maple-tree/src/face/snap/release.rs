@@ -5,9 +5,7 @@ use core::mem::needs_drop;
 use core::ptr::NonNull;
 
 use crate::alloc::NodeAlloc;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::Value;
+use crate::base::{Key, Shape, Value};
 use crate::node::{LAYOUT, NULL, Node, Word, is_node};
 
 /// Gives up one count of a node, and, if it was the last, the values in it and the counts of the nodes below. Slots that are NULL,

@@ -7,17 +7,13 @@
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
-use crate::alloc::NodeAlloc;
-use crate::alloc::reserve::Reserve;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::{Duplicate, Ref};
+use crate::alloc::{NodeAlloc, Reserve};
+use crate::base::{Duplicate, Key, Ref, Shape};
 use crate::face::snap::level::too_few;
 use crate::face::snap::new::{Failure, New};
 use crate::face::snap::path::{Path, Step};
 use crate::face::snap::release::release;
-use crate::node::tree::{RawTree, Root};
-use crate::node::{Kind, NULL, Node, Word};
+use crate::node::{Kind, NULL, Node, RawTree, Root, Word};
 use crate::write::apply::Fill;
 use crate::write::{Item, Items};
 

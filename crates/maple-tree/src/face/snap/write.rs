@@ -3,17 +3,15 @@
 use core::ops::{RangeBounds, RangeInclusive};
 use core::ptr::NonNull;
 
-use crate::alloc::reserve::AllocError;
-use crate::base::bounds::inclusive;
-use crate::base::error::{EraseError, InsertError, StoreError};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::{Duplicate, Mut, Ref};
+use crate::alloc::AllocError;
+use crate::base::{
+    Duplicate, EraseError, InsertError, Key, Mut, Ref, Shape, StoreError, inclusive,
+};
 use crate::face::snap::new::{Failure, Hole, New, Stored};
 use crate::face::snap::path::{Path, Step};
 use crate::face::snap::rewrite::Rewrite;
 use crate::face::snap::{CowMapleTree, SharedAlloc};
-use crate::node::tree::Root;
+use crate::node::Root;
 
 /// The slot of an entry, and its value's word.
 type Place<K, S> = (Step<K, S>, NonNull<()>);

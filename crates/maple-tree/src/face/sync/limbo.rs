@@ -16,11 +16,10 @@ use core::marker::PhantomData;
 use core::mem::take;
 use core::ptr::NonNull;
 
-use crate::alloc::NodeAlloc;
 use crate::alloc::dead::DeadNodes;
-use crate::alloc::reserve::{AllocError, Reserve};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::alloc::{AllocError, NodeAlloc, Reserve};
+use crate::base::{Key, Shape};
+use crate::face::sync::SyncAlloc;
 use crate::reclaim::Reclaim;
 
 /// A map of one level collects so many nodes, each two levels more eight times as many, up to [`Reclaim::BATCH`]: a small part of the nodes that it
@@ -81,7 +80,7 @@ impl<K: Key, S: Shape> Limbo<K, S> {
     pub(super) unsafe fn settle<R, A>(&mut self, height: u32, reclaim: &R, alloc: &A)
     where
         R: Reclaim,
-        A: NodeAlloc + Clone + Send + 'static,
+        A: SyncAlloc,
     {
         if self.count >= self.limit {
             // SAFETY: the caller's promise.
@@ -96,7 +95,7 @@ impl<K: Key, S: Shape> Limbo<K, S> {
     unsafe fn turn<R, A>(&mut self, height: u32, reclaim: &R, alloc: &A)
     where
         R: Reclaim,
-        A: NodeAlloc + Clone + Send + 'static,
+        A: SyncAlloc,
     {
         let batch = R::BATCH.min(BATCH_OF_A_LEAF << (3 * height.saturating_sub(1) / 2).min(16));
         if !self.waiting.is_empty() {

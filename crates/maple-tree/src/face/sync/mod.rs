@@ -16,17 +16,28 @@ use core::ptr;
 use lock_api::RawMutex;
 
 use crate::alloc::{NodeAlloc, SharedPool};
-use crate::base::key::Key;
-use crate::base::shape::{Native, Shape};
-use crate::base::value::{Ref, Value};
+use crate::base::{Key, Native, Ref, Shape, Value};
 use crate::face::map::{MapleTree, demolish};
-use crate::node::tree::{RawTree, flags};
+use crate::node::RawTree;
+use crate::node::tree::flags;
 use crate::reclaim::Reclaim;
 
 use apart::Apart;
 use limbo::Limbo;
 pub use reader::{Reader, SyncIter};
 pub use writer::{Look, Piece, Seat, SharedCursorMut, Writer};
+
+/// What a [`SyncMapleTree`] can hold: every [`Value`] that may be viewed on any thread and dropped on another one, whenever the last reader
+/// has left.
+pub trait SyncValue: Value + Send + Sync + 'static {}
+
+impl<V: Value + Send + Sync + 'static> SyncValue for V {}
+
+/// Where the nodes of a [`SyncMapleTree`] may come from: every [`NodeAlloc`] to a clone of which they may be given back on another thread, whenever
+/// the last reader has left.
+pub trait SyncAlloc: NodeAlloc + Clone + Send + 'static {}
+
+impl<A: NodeAlloc + Clone + Send + 'static> SyncAlloc for A {}
 
 /// A map from ranges to values that is read while it is written.
 ///
@@ -65,9 +76,9 @@ pub use writer::{Look, Piece, Seat, SharedCursorMut, Writer};
 pub struct SyncMapleTree<K, V, R, A = SharedPool, L = spin::Mutex<()>, S = Native>
 where
     K: Key,
-    V: Value + Send + Sync + 'static,
+    V: SyncValue,
     R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
+    A: SyncAlloc,
     L: RawMutex,
     S: Shape,
 {
@@ -98,36 +109,25 @@ impl<K: Key, A, L: RawMutex, S: Shape> Own<K, A, L, S> {
 }
 
 // SAFETY: the map owns its values, which may be moved, and its nodes, those in limbo included.
-unsafe impl<K, V, R, A, L, S> Send for SyncMapleTree<K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim + Send,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex + Send,
-    S: Shape,
+unsafe impl<K: Key, V: SyncValue, R: Reclaim + Send, A: SyncAlloc, L: RawMutex + Send, S: Shape>
+    Send for SyncMapleTree<K, V, R, A, L, S>
 {
 }
 
 // SAFETY: values may be viewed and dropped on any thread; one writer at a time, who alone uses what is in limbo, is made sure of by the
 // lock, and readers beside it by RCU mode.
-unsafe impl<K, V, R, A, L, S> Sync for SyncMapleTree<K, V, R, A, L, S>
-where
+unsafe impl<
     K: Key,
-    V: Value + Send + Sync + 'static,
+    V: SyncValue,
     R: Reclaim + Sync,
-    A: NodeAlloc + Clone + Send + Sync + 'static,
+    A: SyncAlloc + Sync,
     L: RawMutex + Sync,
     S: Shape,
+> Sync for SyncMapleTree<K, V, R, A, L, S>
 {
 }
 
-impl<K, V, R> SyncMapleTree<K, V, R>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-{
+impl<K: Key, V: SyncValue, R: Reclaim> SyncMapleTree<K, V, R> {
     const_unless_loom! {
         /// An empty map. Allocates nothing.
         ///
@@ -156,14 +156,8 @@ where
     }
 }
 
-impl<K, V, R, A, L, S> SyncMapleTree<K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
+impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
+    SyncMapleTree<K, V, R, A, L, S>
 {
     const_unless_loom! {
         /// An empty map whose nodes come from `alloc`. Allocates nothing.
@@ -301,14 +295,8 @@ where
     }
 }
 
-impl<K, V, R, A, L, S> Drop for SyncMapleTree<K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
+impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape> Drop
+    for SyncMapleTree<K, V, R, A, L, S>
 {
     fn drop(&mut self) {
         let Own { alloc, limbo, .. } = &mut *self.own;
@@ -323,10 +311,10 @@ where
 impl<K, V, R, A, L, S> fmt::Debug for SyncMapleTree<K, V, R, A, L, S>
 where
     K: Key,
-    V: Value + Send + Sync + 'static,
+    V: SyncValue,
     for<'a> Ref<'a, V>: fmt::Debug,
     R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
+    A: SyncAlloc,
     L: RawMutex,
     S: Shape,
 {

@@ -8,13 +8,11 @@ use core::ptr::NonNull;
 
 use lock_api::RawMutex;
 
-use crate::alloc::{NodeAlloc, SharedPool};
-use crate::base::key::Key;
-use crate::base::shape::{Native, Shape};
-use crate::base::value::{Ref, Value};
+use crate::alloc::SharedPool;
+use crate::base::{Key, Native, Ref, Shape, Value};
 use crate::face::look_ups::{cursors, look_ups};
-use crate::face::sync::SyncMapleTree;
-use crate::node::tree::RawTree;
+use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
+use crate::node::RawTree;
 use crate::read::iterate::by_entry::Traverse;
 use crate::reclaim::Reclaim;
 
@@ -42,9 +40,9 @@ use crate::reclaim::Reclaim;
 pub struct Reader<'t, K, V, R, A = SharedPool, L = spin::Mutex<()>, S = Native>
 where
     K: Key,
-    V: Value + Send + Sync + 'static,
+    V: SyncValue,
     R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
+    A: SyncAlloc,
     L: RawMutex,
     S: Shape,
 {
@@ -53,14 +51,8 @@ where
     pub(super) guard: R::Guard<'t>,
 }
 
-impl<K, V, R, A, L, S> Reader<'_, K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
+impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
+    Reader<'_, K, V, R, A, L, S>
 {
     /// The tree; what is found in it under the guard lives as long as the guard.
     #[inline]

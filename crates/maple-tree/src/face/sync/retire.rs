@@ -6,15 +6,10 @@ use core::ptr::NonNull;
 
 use lock_api::RawMutex;
 
-use crate::alloc::NodeAlloc;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::unwind::Finally;
-use crate::base::value::Value;
-use crate::face::sync::SyncMapleTree;
+use crate::base::{Finally, Key, Shape, Value};
 use crate::face::sync::limbo::Limbo;
-use crate::node::Word;
-use crate::node::tree::RawTree;
+use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
+use crate::node::{RawTree, Word};
 use crate::reclaim::Reclaim;
 use crate::write::Sink;
 
@@ -38,15 +33,7 @@ impl<V: Value> Retired<V> {
 }
 
 /// Shows removed entries to a closure, and retires them and the nodes.
-pub(super) struct Deferred<
-    'a,
-    K: Key,
-    V,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    S: Shape,
-    F,
-> {
+pub(super) struct Deferred<'a, K: Key, V, R: Reclaim, A: SyncAlloc, S: Shape, F> {
     tree: &'a RawTree<K, S>,
     reclaim: &'a R,
     alloc: &'a A,
@@ -58,9 +45,7 @@ pub(super) struct Deferred<
     marker: PhantomData<V>,
 }
 
-impl<'a, K: Key, V, R: Reclaim, A: NodeAlloc + Clone + Send + 'static, S: Shape, F>
-    Deferred<'a, K, V, R, A, S, F>
-{
+impl<'a, K: Key, V, R: Reclaim, A: SyncAlloc, S: Shape, F> Deferred<'a, K, V, R, A, S, F> {
     /// # Safety
     ///
     /// The caller is the writer of `map`, and makes no other of these meanwhile.
@@ -71,7 +56,7 @@ impl<'a, K: Key, V, R: Reclaim, A: NodeAlloc + Clone + Send + 'static, S: Shape,
         displaced: F,
     ) -> Self
     where
-        V: Value + Send + Sync + 'static,
+        V: SyncValue,
     {
         Self {
             tree: &map.raw,
@@ -87,14 +72,8 @@ impl<'a, K: Key, V, R: Reclaim, A: NodeAlloc + Clone + Send + 'static, S: Shape,
     }
 }
 
-impl<K, V, R, A, S, F> Sink<K> for Deferred<'_, K, V, R, A, S, F>
-where
-    K: Key,
-    S: Shape,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    F: FnMut(K, K, Word),
+impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, S: Shape, F: FnMut(K, K, Word)> Sink<K>
+    for Deferred<'_, K, V, R, A, S, F>
 {
     fn entry(&mut self, first: K, last: K, word: Word) {
         if self.kept == Some(first) {
@@ -167,9 +146,7 @@ impl<K: Key, V: Value, F: FnMut(K, K, Word)> Sink<K> for Alone<V, F> {
     }
 }
 
-impl<K: Key, V, R: Reclaim, A: NodeAlloc + Clone + Send + 'static, S: Shape, F> Drop
-    for Deferred<'_, K, V, R, A, S, F>
-{
+impl<K: Key, V, R: Reclaim, A: SyncAlloc, S: Shape, F> Drop for Deferred<'_, K, V, R, A, S, F> {
     #[inline]
     fn drop(&mut self) {
         // SAFETY: this is the map's writer, and the tree no longer leads to the nodes that it has handed over.

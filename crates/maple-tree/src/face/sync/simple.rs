@@ -4,25 +4,15 @@ use core::ops::{RangeBounds, RangeInclusive};
 
 use lock_api::RawMutex;
 
-use crate::alloc::NodeAlloc;
-use crate::alloc::reserve::AllocError;
-use crate::base::error::{EraseError, InsertError, StoreError};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::{Ref, Value};
-use crate::face::sync::SyncMapleTree;
+use crate::alloc::AllocError;
+use crate::base::{EraseError, InsertError, Key, Ref, Shape, StoreError};
+use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
 use crate::reclaim::Reclaim;
 
 /// Each of these takes the lock, or enters as a reader, for its own duration. To do several things as one, ask for a
 /// [writer](SyncMapleTree::write) or a [reader](SyncMapleTree::read).
-impl<K, V, R, A, L, S> SyncMapleTree<K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
+impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
+    SyncMapleTree<K, V, R, A, L, S>
 {
     /// What `look` makes of the entry at `key`; `None` if there is none. Takes no lock. O(log n).
     ///

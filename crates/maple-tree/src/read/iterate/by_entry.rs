@@ -1,14 +1,13 @@
 //! Going through a tree entry by entry, from both ends.
 
 use crate::base::atomic::Slot;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::Node;
-use crate::node::tree::{RawTree, Root};
-use crate::read::walk::Found;
+use crate::base::{Key, Shape};
+use crate::node::{Node, RawTree, Root};
+use crate::read::Found;
 
 /// A leaf in the course of a traversal, and where its parent has it, so that most moves to the next
 /// leaf take one step up and one down.
+#[derive(Clone)]
 struct At<K, S> {
     leaf: Node<K, S>,
     min: K,
@@ -18,13 +17,8 @@ struct At<K, S> {
     up: Option<Up<K, S>>,
 }
 
-impl<K: Copy, S> Clone for At<K, S> {
-    fn clone(&self) -> Self {
-        Self { ..*self }
-    }
-}
-
 /// A parent, the slot in it that the traversal is below, and its bounds.
+#[derive(Clone, Copy)]
 struct Up<K, S> {
     node: Node<K, S>,
     slot: usize,
@@ -32,38 +26,19 @@ struct Up<K, S> {
     max: K,
 }
 
-impl<K: Copy, S> Clone for Up<K, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Copy, S> Copy for Up<K, S> {}
-
 /// The entries that intersect `lo..=hi`, in order. Each end moves its bound, so that none comes twice.
 ///
 /// `SHARED` is for readers beside a writer. A node's bounds and its pivots never change while it is in the tree, so that
 /// what has been noted here stays true until the node is dead; each step looks whether it is, and finds its way anew from
 /// the root if so. What a step yields was therefore in the tree when the step began, or later. An entry that has been stored
 /// meanwhile may begin before the one yielded last ended.
+#[derive(Clone)]
 pub(crate) struct Traverse<K, S> {
     lo: K,
     hi: K,
     done: bool,
     front: Option<At<K, S>>,
     back: Option<At<K, S>>,
-}
-
-impl<K: Copy, S> Clone for Traverse<K, S> {
-    fn clone(&self) -> Self {
-        Self {
-            lo: self.lo,
-            hi: self.hi,
-            done: self.done,
-            front: self.front.clone(),
-            back: self.back.clone(),
-        }
-    }
 }
 
 impl<K: Key, S: Shape> Traverse<K, S> {

@@ -10,18 +10,16 @@
 use core::marker::PhantomData;
 
 use crate::base::atomic::Slot;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::prefetch;
-use crate::node::tree::{RawTree, Root};
-use crate::node::{Kind, NULL, Node, Word};
+use crate::base::{Key, Shape};
+use crate::node::{Kind, NULL, Node, RawTree, Root, Word, prefetch};
 use crate::read::iterate::by_window;
-use crate::read::walk::{Found, Place};
+use crate::read::{Found, Place};
 
 /// How many leaves ahead memory is asked for.
 const AHEAD: usize = 2;
 
 /// One end of a scan: a leaf, and which of its entries are still to come.
+#[derive(Clone, Copy)]
 struct End<K, S> {
     /// Bit `i` stands for the entry in slot `i`. Zero as long as there is no leaf.
     left: u32,
@@ -43,6 +41,7 @@ struct End<K, S> {
 /// The entries that intersect `lo..=hi`, in order, from both ends.
 ///
 /// When the ends meet in a leaf, the bits of what is left there are the front's, and the back takes from them.
+#[derive(Clone, Copy)]
 pub(crate) struct Scan<K, S> {
     front: End<K, S>,
     back: End<K, S>,
@@ -53,22 +52,6 @@ pub(crate) struct Scan<K, S> {
     /// There is nothing left but what the ends' bits say.
     done: bool,
 }
-
-impl<K: Copy, S> Clone for End<K, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Copy, S> Copy for End<K, S> {}
-
-impl<K: Copy, S> Clone for Scan<K, S> {
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Copy, S> Copy for Scan<K, S> {}
 
 impl<K: Key, S: Shape> End<K, S> {
     const NOWHERE: Self = Self {

@@ -7,12 +7,9 @@
 
 use core::mem::MaybeUninit;
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::prefetch;
-use crate::node::tree::{RawTree, Root};
-use crate::node::{Geometry, Kind, Node, Word, is_leaf_word};
-use crate::read::walk::{Found, Place};
+use crate::base::{Key, Shape};
+use crate::node::{Geometry, Kind, Node, RawTree, Root, Word, is_leaf_word, prefetch};
+use crate::read::{Found, Place};
 
 /// How many leaves ahead memory is asked for.
 const AHEAD: usize = 4;

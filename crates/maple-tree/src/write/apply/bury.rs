@@ -2,8 +2,7 @@
 
 use core::mem::forget;
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 use crate::node::Node;
 use crate::write::Sink;
 

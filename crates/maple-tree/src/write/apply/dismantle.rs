@@ -2,8 +2,7 @@
 
 use core::ptr::NonNull;
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 use crate::node::{Kind, Node, is_leaf_word};
 
 /// Hands `node` and all nodes below it over, each after those below it, for a tree that nobody reads and whose entries nobody wants: no leaf

@@ -1,10 +1,8 @@
 //! The range of the write is that of a slot: one store, visible to readers at once.
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::Word;
-use crate::node::tree::RawTree;
-use crate::read::walk::Place;
+use crate::base::{Key, Shape};
+use crate::node::{RawTree, Word};
+use crate::read::Place;
 use crate::write::Sink;
 use crate::write::holes::{largest_in_leaf, tell_ancestors};
 

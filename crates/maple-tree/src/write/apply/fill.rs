@@ -2,9 +2,8 @@
 
 use core::marker::PhantomData;
 
-use crate::alloc::reserve::Reserve;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::alloc::Reserve;
+use crate::base::{Key, Shape};
 use crate::node::{Kind, Node, NodeMut};
 use crate::write::{Item, Items};
 

@@ -2,12 +2,9 @@
 
 use core::mem::MaybeUninit;
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::unwind::each;
-use crate::node::tree::RawTree;
-use crate::node::{NULL, NodeMut, Word};
-use crate::read::walk::Found;
+use crate::base::{Key, Shape, each};
+use crate::node::{NULL, NodeMut, RawTree, Word};
+use crate::read::Found;
 use crate::write::holes::{largest_in_leaf, tell_ancestors};
 use crate::write::{Item, Items, Sink, Span};
 

@@ -10,13 +10,11 @@ mod leaf;
 mod rebuild;
 mod root;
 
-use crate::alloc::reserve::Reserve;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::NULL;
-use crate::node::tree::RawTree;
-use crate::write::Sink;
-use crate::write::plan::{Action, Plan};
+use crate::alloc::Reserve;
+use crate::base::{Key, Shape};
+use crate::node::{NULL, RawTree};
+use crate::write::plan::Action;
+use crate::write::{Plan, Sink};
 
 pub(crate) use bury::bury;
 #[cfg(not(samara_loom))]

@@ -3,12 +3,9 @@
 
 use core::mem::MaybeUninit;
 
-use crate::alloc::reserve::Reserve;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::unwind::each;
-use crate::node::tree::{RawTree, Root};
-use crate::node::{Geometry, Kind, Node, Word};
+use crate::alloc::Reserve;
+use crate::base::{Key, Shape, each};
+use crate::node::{Geometry, Kind, Node, RawTree, Root, Word};
 use crate::write::apply::bury;
 use crate::write::apply::fill::Fill;
 use crate::write::apply::leaf::splice;

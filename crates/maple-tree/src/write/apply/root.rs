@@ -1,10 +1,8 @@
 //! Writes into a tree without nodes.
 
-use crate::alloc::reserve::Reserve;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::tree::{RawTree, Root};
-use crate::node::{Kind, Word};
+use crate::alloc::Reserve;
+use crate::base::{Key, Shape};
+use crate::node::{Kind, RawTree, Root, Word};
 use crate::write::apply::fill::Fill;
 use crate::write::{Items, Sink};
 

@@ -2,20 +2,15 @@
 
 use core::ops::Range;
 
-use crate::alloc::reserve::Reserve;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::unwind::each;
-use crate::node::tree::RawTree;
-use crate::node::{Kind, Node, NodeMut, Word};
-use crate::read::walk::Place;
-use crate::write::Sink;
+use crate::alloc::Reserve;
+use crate::base::{Key, Shape, each};
+use crate::node::{Kind, Node, NodeMut, RawTree, Word};
+use crate::read::Place;
 use crate::write::apply::Removed;
 use crate::write::holes::{largest_in_leaf, tell_from, tell_last, tell_shrunk};
-use crate::write::one_leaf::Quick;
-use crate::write::two_leaves::Room;
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
+use crate::write::{Quick, Room, Sink};
 
 /// What a write does to the holes of a leaf.
 pub(in crate::write) struct Holes<K> {

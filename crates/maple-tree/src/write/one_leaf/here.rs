@@ -2,11 +2,9 @@
 //!
 //! It makes the writes for which the leaf has room and keeps enough. What concerns more is left as it is, for the ways that plan.
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::tree::RawTree;
-use crate::node::{Geometry, Kind, Word};
-use crate::read::walk::{Found, Place};
+use crate::base::{Key, Shape};
+use crate::node::{Geometry, Kind, RawTree, Word};
+use crate::read::{Found, Place};
 use crate::write::apply::Removed;
 use crate::write::holes::{tell_from, tell_last, tell_shrunk};
 use crate::write::one_slot::SlotAt;

@@ -7,20 +7,17 @@
 mod apply;
 mod here;
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::tree::RawTree;
-use crate::node::{Geometry, Kind, Node, Word};
-use crate::read::walk::Place;
-use crate::write::one_slot::SlotAt;
-use crate::write::spot::Spot;
-use crate::write::two_leaves::Room;
+use crate::base::{Key, Shape};
+use crate::node::{Geometry, Kind, Node, RawTree, Word};
+use crate::read::Place;
+use crate::write::{Room, SlotAt, Spot};
 
 pub(super) use apply::Holes;
 
 /// A write into one leaf, which has been looked at.
 ///
 /// The slots `from..=to` become: what is left of slot `from`, if `head`; the new slot; what is left of slot `to`, if `tail`.
+#[derive(Clone, Copy)]
 pub(crate) struct Quick<K, S> {
     pub(crate) place: Place<K, S>,
     /// The node above the leaf, and the leaf's slot in it.
@@ -39,16 +36,6 @@ pub(crate) struct Quick<K, S> {
     pub(crate) total: usize,
     pub(crate) room: Room,
 }
-
-// Passed by value, so that none of it need be in memory.
-impl<K: Copy, S> Clone for Quick<K, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Copy, S> Copy for Quick<K, S> {}
 
 impl<K: Key, S: Shape> Quick<K, S> {
     /// Whether the range is that of a slot, so that just the word is exchanged.

@@ -1,12 +1,11 @@
 //! A hole that goes on in the next leaf, or in the one before. It is to be one slot of one of the two: the other gives its part up, and the
 //! bound between them moves.
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
+use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, Node};
-use crate::read::walk::{Place, lower_bound, next_node, prev_node, upper_bound};
+use crate::read::{Place, lower_bound, next_node, prev_node, upper_bound};
+use crate::write::SlotAt;
 use crate::write::holes::{largest_in_leaf, tell_from};
-use crate::write::one_slot::SlotAt;
 
 /// Makes the first or the last entry of a leaf a hole, if the leaf before or after goes on with a hole; `None` if none does. `left` and `right` tell
 /// whether the slots beside it, in the leaf, are holes. Tells whether it is done: both leaves must keep enough slots.

@@ -7,30 +7,20 @@ mod across;
 
 use core::hint::select_unpredictable;
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::tree::{RawTree, Root};
-use crate::node::{Geometry, Kind, NodeMut, Word};
-use crate::read::walk::{Found, Place};
+use crate::base::{Key, Shape};
+use crate::node::{Geometry, Kind, NodeMut, RawTree, Root, Word};
+use crate::read::{Found, Place};
 use crate::write::holes::{largest_of, tell_from, tell_last};
-use crate::write::spot::{self, Spot};
+use crate::write::{Spot, spot};
 
 /// A slot, and the way to it.
+#[derive(Clone, Copy)]
 pub(crate) struct SlotAt<K, S> {
     pub(crate) spot: Spot<K, S>,
     pub(crate) slot: usize,
     /// What it covers, and the word that it holds.
     pub(crate) found: Found<K>,
 }
-
-impl<K: Copy, S> Clone for SlotAt<K, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Copy, S> Copy for SlotAt<K, S> {}
 
 impl<K: Key, S> SlotAt<K, S> {
     /// Whether it is an entry with just this range.

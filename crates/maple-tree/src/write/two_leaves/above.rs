@@ -1,11 +1,9 @@
 //! Room for one more child in an inner node that has none, where nobody reads: it shares its children with a neighbour that has room, as leaves
 //! do, or is split, after the node above it has got room.
 
-use crate::alloc::reserve::Reserve;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::tree::RawTree;
-use crate::node::{Kind, Node};
+use crate::alloc::Reserve;
+use crate::base::{Key, Shape};
+use crate::node::{Kind, Node, RawTree};
 use crate::write::holes::largest_below;
 
 /// What making room in a node takes.

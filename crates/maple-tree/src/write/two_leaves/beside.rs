@@ -2,16 +2,12 @@
 //!
 //! Readers find the old leaves or the new ones, never one of each: the way to both kinds leads through one slot, that of the node above.
 
-use crate::alloc::reserve::Reserve;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::unwind::each;
-use crate::node::tree::RawTree;
-use crate::node::{Node, NodeMut};
-use crate::read::walk::Place;
-use crate::write::Sink;
-use crate::write::one_leaf::Quick;
-use crate::write::two_leaves::{Given, Room, Taker};
+use crate::alloc::Reserve;
+use crate::base::{Key, Shape, each};
+use crate::node::{Node, NodeMut, RawTree};
+use crate::read::Place;
+use crate::write::two_leaves::{Given, Taker};
+use crate::write::{Quick, Room, Sink};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Carries out a quick write that concerns two leaves, and hands what it removed to `sink`. The caller is the only writer, and

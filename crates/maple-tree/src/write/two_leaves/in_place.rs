@@ -2,19 +2,18 @@
 
 use core::hint::select_unpredictable;
 
-use crate::alloc::reserve::Reserve;
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::tree::RawTree;
-use crate::node::{Geometry, Kind, NULL, Node, Word};
-use crate::read::walk::{Place, lower_bound, upper_bound};
+use crate::alloc::Reserve;
+use crate::base::{Key, Shape};
+use crate::node::{Geometry, Kind, NULL, Node, RawTree, Word};
+use crate::read::{Place, lower_bound, upper_bound};
 use crate::write::holes::{largest_in_leaf, largest_of, tell_change};
 use crate::write::last::{link, tell_above};
-use crate::write::one_leaf::{Holes, Quick};
+use crate::write::one_leaf::Holes;
 use crate::write::two_leaves::above::add_leaf;
-use crate::write::two_leaves::{Given, Room, Taker};
+use crate::write::two_leaves::{Given, Taker};
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
+use crate::write::{Quick, Room};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Carries out a write that makes a part of a hole an entry, where nobody reads: as [`apply_quick`](Self::apply_quick) does, but by code that

@@ -14,16 +14,13 @@ mod beside;
 mod in_place;
 mod spanning;
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::prefetch;
-use crate::node::tree::RawTree;
-use crate::node::{Geometry, Kind, Node};
-use crate::read::walk::Place;
+use crate::base::{Key, Shape};
+use crate::node::{Geometry, Kind, Node, RawTree, prefetch};
+use crate::read::Place;
+use crate::write::Spot;
 #[cfg(feature = "tracing")]
 use crate::write::StoreType;
 use crate::write::last::nodes_above;
-use crate::write::spot::Spot;
 use above::Above;
 
 /// Where the slots of a leaf go.

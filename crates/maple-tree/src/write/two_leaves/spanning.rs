@@ -1,10 +1,8 @@
 //! A range that begins in one leaf and ends in the next, where nobody reads: what is new goes to one of the two, and the bound between them moves.
 
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::node::tree::RawTree;
-use crate::node::{Geometry, Kind, Node, Word};
-use crate::read::walk::{Found, Place, upper_bound};
+use crate::base::{Key, Shape};
+use crate::node::{Geometry, Kind, Node, RawTree, Word};
+use crate::read::{Found, Place, upper_bound};
 use crate::write::apply::Removed;
 use crate::write::one_leaf::Quick;
 use crate::write::seat::Seat;

@@ -4,27 +4,18 @@ use core::ops::{RangeBounds, RangeInclusive};
 
 use lock_api::RawMutex;
 
-use crate::alloc::NodeAlloc;
-use crate::alloc::reserve::AllocError;
-use crate::base::bounds::inclusive;
-use crate::base::error::{EraseError, InsertError, StoreError};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::{Ref, Value};
+use crate::alloc::AllocError;
+use crate::base::{EraseError, InsertError, Key, Ref, Shape, StoreError, inclusive};
 use crate::face::changes::changes;
 use crate::face::host::Host;
-use crate::face::store::{self, Lowest};
+use crate::face::store;
+use crate::face::store::Lowest;
 use crate::face::sync::writer::Writer;
+use crate::face::sync::{SyncAlloc, SyncValue};
 use crate::reclaim::Reclaim;
 
-impl<K, V, R, A, L, S> Writer<'_, K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
+impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
+    Writer<'_, K, V, R, A, L, S>
 {
     changes!(
         Ref<'_, V>,

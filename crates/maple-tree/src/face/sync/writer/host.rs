@@ -5,35 +5,20 @@ use core::ptr::NonNull;
 
 use lock_api::RawMutex;
 
-use crate::alloc::NodeAlloc;
-use crate::alloc::reserve::{AllocError, Reserve};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::value::{Ref, Value};
-use crate::face::host::Host;
-use crate::face::host::{Nodes, Reserved};
+use crate::alloc::{AllocError, Reserve};
+use crate::base::{Key, Ref, Shape};
+use crate::face::host::{Host, Nodes, Reserved};
 use crate::face::look_ups::view;
 use crate::face::sync::retire::{Alone, Deferred};
 use crate::face::sync::writer::Writer;
-use crate::node::Word;
-use crate::node::tree::RawTree;
-use crate::read::walk::Found;
+use crate::face::sync::{SyncAlloc, SyncValue};
+use crate::node::{RawTree, Word};
+use crate::read::Found;
 use crate::reclaim::Reclaim;
-use crate::write::Sink;
-use crate::write::apply::Removed;
-use crate::write::one_leaf::Quick;
-use crate::write::one_slot::SlotAt;
-use crate::write::plan::Plan;
-use crate::write::seat::Seat;
+use crate::write::{Plan, Quick, Removed, Seat, Sink, SlotAt};
 
-impl<K, V, R, A, L, S> Writer<'_, K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
+impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
+    Writer<'_, K, V, R, A, L, S>
 {
     /// So many nodes.
     #[inline]
@@ -65,14 +50,8 @@ where
     }
 }
 
-impl<K, V, R, A, L, S> Host<K, V, S> for Writer<'_, K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
+impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape> Host<K, V, S>
+    for Writer<'_, K, V, R, A, L, S>
 {
     fn tree(&self) -> &RawTree<K, S> {
         &self.tree.raw
@@ -219,14 +198,8 @@ where
     }
 }
 
-impl<K, V, R, A, L, S> Nodes<A> for Writer<'_, K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
+impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape> Nodes<A>
+    for Writer<'_, K, V, R, A, L, S>
 {
     fn nodes(&self) -> &A {
         &self.tree.own.alloc
@@ -240,14 +213,8 @@ where
     }
 }
 
-impl<K, V, R, A, L, S> Reserved<K, V, S> for Writer<'_, K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
+impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape> Reserved<K, V, S>
+    for Writer<'_, K, V, R, A, L, S>
 {
     fn carry_out_with(
         &mut self,

@@ -10,16 +10,13 @@ use core::ops::RangeBounds;
 
 use lock_api::RawMutex;
 
-use crate::alloc::{NodeAlloc, SharedPool};
-use crate::base::bounds::inclusive;
-use crate::base::key::Key;
-use crate::base::shape::{Native, Shape};
-use crate::base::value::Value;
+use crate::alloc::SharedPool;
+use crate::base::{Key, Native, Shape, inclusive};
 use crate::face::cursor::Writing;
 use crate::face::iter::Iter;
 use crate::face::look_ups::{checks, cursors, look_ups, surveys};
-use crate::face::sync::SyncMapleTree;
-use crate::node::tree::RawTree;
+use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
+use crate::node::RawTree;
 use crate::reclaim::Reclaim;
 
 pub use seat::{Look, Piece, Seat};
@@ -50,9 +47,9 @@ pub type SharedCursorMut<'h, 't, K, V, R, A, L, S> =
 pub struct Writer<'t, K, V, R, A = SharedPool, L = spin::Mutex<()>, S = Native>
 where
     K: Key,
-    V: Value + Send + Sync + 'static,
+    V: SyncValue,
     R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
+    A: SyncAlloc,
     L: RawMutex,
     S: Shape,
 {
@@ -63,14 +60,8 @@ where
     pub(in crate::face::sync) marker: PhantomData<L::GuardMarker>,
 }
 
-impl<K, V, R, A, L, S> Drop for Writer<'_, K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
+impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape> Drop
+    for Writer<'_, K, V, R, A, L, S>
 {
     fn drop(&mut self) {
         if self.locked {
@@ -80,14 +71,8 @@ where
     }
 }
 
-impl<'t, K, V, R, A, L, S> Writer<'t, K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
+impl<'t, K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
+    Writer<'t, K, V, R, A, L, S>
 {
     /// The tree, which only this writer changes.
     fn raw(&self) -> &RawTree<K, S> {

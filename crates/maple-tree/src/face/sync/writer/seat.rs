@@ -5,16 +5,13 @@ use core::ops::RangeInclusive;
 
 use lock_api::RawMutex;
 
-use crate::alloc::NodeAlloc;
-use crate::base::key::Key;
-use crate::base::shape::{Native, Shape};
-use crate::base::value::{Ref, Value};
+use crate::base::{Key, Native, Ref, Shape, Value};
 use crate::face::look_ups::view;
 use crate::face::store;
 use crate::face::sync::writer::Writer;
-use crate::node::tree::{RawTree, Root};
-use crate::node::{NULL, Node};
-use crate::read::walk::{Found, Place, descend};
+use crate::face::sync::{SyncAlloc, SyncValue};
+use crate::node::{NULL, Node, RawTree, Root};
+use crate::read::{Found, Place, descend};
 use crate::reclaim::Reclaim;
 use crate::write::seat;
 
@@ -147,14 +144,8 @@ impl<K: Key, V: Value, S: Shape> core::fmt::Debug for Look<'_, K, V, S> {
 }
 
 /// For clients that look before they write, and write often. What these calls do, others do without a seat; what these cannot do they leave to them.
-impl<K, V, R, A, L, S> Writer<'_, K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
+impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
+    Writer<'_, K, V, R, A, L, S>
 {
     /// Looks at what is at `key` and beside it: entries and holes, upwards, and the one before. `near` may be a seat of an earlier look: if
     /// its leaf covers the key, the way down is saved. `None` in a map that is empty, or holds just one entry at index 0. O(log n).

@@ -5,35 +5,24 @@ use core::ptr::NonNull;
 
 use lock_api::RawMutex;
 
-use crate::alloc::reserve::AllocError;
-use crate::alloc::{Fork, NodeAlloc};
-use crate::base::error::{EraseError, InsertError};
-use crate::base::key::Key;
-use crate::base::shape::Shape;
-use crate::base::unwind::each;
-use crate::base::value::{Ref, Value};
-use crate::face::host::Host;
-use crate::face::host::Reserved;
+use crate::alloc::{AllocError, Fork};
+use crate::base::{EraseError, InsertError, Key, Ref, Shape, each};
+use crate::face::host::{Host, Reserved};
 use crate::face::map::MapleTree;
 use crate::face::merge::{Set, merge, upper_copies};
 use crate::face::sync::retire::Deferred;
 use crate::face::sync::writer::Writer;
-use crate::node::NULL;
-use crate::node::tree::{RawTree, Root, flags};
+use crate::face::sync::{SyncAlloc, SyncValue};
+use crate::node::tree::flags;
+use crate::node::{NULL, RawTree, Root};
 use crate::read::iterate::by_entry::Traverse;
 use crate::reclaim::Reclaim;
 use crate::write::Sink;
 use crate::write::apply::bury;
 use crate::write::duplicate::{CloneError, CopyWith};
 
-impl<K, V, R, A, L, S> Writer<'_, K, V, R, A, L, S>
-where
-    K: Key,
-    V: Value + Send + Sync + 'static,
-    R: Reclaim,
-    A: NodeAlloc + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
+impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
+    Writer<'_, K, V, R, A, L, S>
 {
     /// Inserts entries until one cannot be inserted. O(log n) for each. Readers see one after the other come.
     ///
