@@ -77,7 +77,7 @@ impl<'a, K: Key, V: Value, S: Shape> Between<'a, K, V, S> {
     }
 
     fn found_next(&self) -> Option<Found<K>> {
-        self.tree.find_up((self.at?, K::MAX))
+        self.tree.find::<true>((self.at?, K::MAX))
     }
 
     fn found_prev(&self) -> Option<Found<K>> {
@@ -85,7 +85,7 @@ impl<'a, K: Key, V: Value, S: Shape> Between<'a, K, V, S> {
             Some(at) => at.predecessor()?,
             None => K::MAX,
         };
-        self.tree.find_down((K::MIN, last))
+        self.tree.find::<false>((K::MIN, last))
     }
 
     /// The entry after the place.

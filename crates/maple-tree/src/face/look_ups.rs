@@ -154,7 +154,7 @@ macro_rules! look_ups {
         ) -> Option<(core::ops::RangeInclusive<K>, $crate::Ref<'_, V>)> {
             let bounds = $crate::base::bounds::inclusive(&bounds)?;
             // SAFETY: as in `get`.
-            unsafe { $crate::face::look_ups::entry::<K, V>(self.raw().find_up(bounds)?) }
+            unsafe { $crate::face::look_ups::entry::<K, V>(self.raw().find::<true>(bounds)?) }
         }
 
         /// The last entry that intersects `bounds`, with its whole range. O(log n).
@@ -171,7 +171,7 @@ macro_rules! look_ups {
         ) -> Option<(core::ops::RangeInclusive<K>, $crate::Ref<'_, V>)> {
             let bounds = $crate::base::bounds::inclusive(&bounds)?;
             // SAFETY: as in `get`.
-            unsafe { $crate::face::look_ups::entry::<K, V>(self.raw().find_down(bounds)?) }
+            unsafe { $crate::face::look_ups::entry::<K, V>(self.raw().find::<false>(bounds)?) }
         }
 
         /// Shows the entry at `key`, or else the first one above it, and those that follow, upwards, with their whole ranges, until `show`

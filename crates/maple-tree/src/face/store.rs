@@ -43,6 +43,10 @@ pub(crate) fn insert_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
         return Err(InsertError::EmptyRange(unsafe { back(raw) }));
     };
     let Some(at) = host.tree().slot_at(first) else {
+        if !host.tree().load(first).is_null() {
+            // SAFETY: as above.
+            return Err(InsertError::Occupied(unsafe { back(raw) }));
+        }
         return insert_planned(host, (first, last), raw);
     };
     if !at.found.word.is_null() || last > at.found.last {
@@ -72,21 +76,17 @@ fn insert_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     }
 }
 
-/// As [`insert_raw`], by a plan.
+/// As [`insert_raw`], into a hole, by a plan.
 #[cold]
 fn insert_planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     (first, last): (K, K),
     raw: NonNull<()>,
 ) -> Result<(), InsertError<V>> {
-    // SAFETY: the caller has just made the word; a write that fails stores nothing.
-    let back = || unsafe { back(raw) };
-    match host.tree().plan_insert(first, last, raw.as_ptr()) {
-        Some(plan) => host
-            .carry_out(plan, |_, _, _| {})
-            .map_err(|AllocError| InsertError::Alloc(back())),
-        None => Err(InsertError::Occupied(back())),
-    }
+    let plan = host.tree().plan_store(first, last, raw.as_ptr());
+    host.carry_out(plan, |_, _, _| {})
+        // SAFETY: the caller has just made the word; a write that fails stores nothing.
+        .map_err(|AllocError| InsertError::Alloc(unsafe { back(raw) }))
 }
 
 /// Which of the gaps that are large enough.

@@ -325,17 +325,19 @@ impl WordTree {
 
     #[inline(always)]
     fn seek_with(&self, key: usize, below: impl FnOnce(Node<usize, Native>) -> Slot) -> Slot {
-        let (home, first, last, entry) = match self.0.root() {
-            Root::Node(root) => return below(root),
-            Root::Empty => (Home::Empty, 0, usize::MAX, core::ptr::null_mut()),
-            Root::Single(entry) if key == 0 => (Home::Root, 0, 0, entry),
-            Root::Single(_) => (Home::Root, 1, usize::MAX, core::ptr::null_mut()),
+        let Found { first, last, word } = match self.0.root().at(key) {
+            Ok(root) => return below(root),
+            Err(found) => found,
         };
         Slot {
-            home,
+            home: if first == 0 && last == usize::MAX {
+                Home::Empty
+            } else {
+                Home::Root
+            },
             first,
             last,
-            entry,
+            entry: word,
             leaf: core::ptr::null_mut(),
             min: 0,
             max: usize::MAX,
@@ -393,7 +395,7 @@ impl WordTree {
     ) -> Option<Beside> {
         // SAFETY: the caller's promise.
         let place = unsafe { place(leaf, 0, max) };
-        let found = place.after(usize::from(offset), last)?;
+        let found = place.beside::<true>(usize::from(offset), last)?;
         // After the reads, as in `seek_in`.
         (!place.leaf.is_dead()).then(|| found.into())
     }
@@ -413,7 +415,7 @@ impl WordTree {
     ) -> Option<Beside> {
         // SAFETY: the caller's promise.
         let place = unsafe { place(leaf, min, usize::MAX) };
-        let found = place.before(usize::from(offset), first)?;
+        let found = place.beside::<false>(usize::from(offset), first)?;
         // As above.
         (!place.leaf.is_dead()).then(|| found.into())
     }

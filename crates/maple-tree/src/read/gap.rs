@@ -8,7 +8,6 @@
 
 use crate::base::{Key, Shape};
 use crate::node::{Kind, Node, RawTree, Root, is_leaf_word, prefetch};
-use crate::read::{lower_bound, upper_bound};
 
 /// What is looked for: `size` free indices, the first a multiple of `align` plus `offset`, all
 /// within `lo..=hi`. Neither `size` nor `align` is 0, and `offset` is below `align`.
@@ -135,10 +134,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 
     #[inline(always)]
     fn gap_from_above<const UP: bool>(&self, want: &Want<K>) -> Option<K> {
-        match self.root() {
-            Root::Empty => want.place::<UP>(K::MIN, K::MAX),
-            Root::Single(_) => want.place::<UP>(K::ONE, K::MAX),
-            Root::Node(root) => below::<UP, K, S>(root, K::MIN, K::MAX, want),
+        match self.root().at(K::MAX) {
+            Ok(root) => below::<UP, K, S>(root, K::MIN, K::MAX, want),
+            Err(hole) => want.place::<UP>(hole.first, hole.last),
         }
     }
 }
@@ -257,14 +255,14 @@ fn hole<const UP: bool, K: Key, S: Shape>(leaf: Node<K, S>, i: usize, key: K) ->
         let last = if i < leaf.end() {
             leaf.pivot(i)
         } else {
-            upper_bound(leaf, key, Kind::Gap)
+            leaf.bound::<true>(key, Kind::Gap)
         };
         (leaf.first(i, key), last)
     } else {
         let first = if i > 0 {
             leaf.first(i, key)
         } else {
-            lower_bound(leaf, key, Kind::Gap)
+            leaf.bound::<false>(key, Kind::Gap)
         };
         (first, leaf.last(i, key))
     }

@@ -9,6 +9,4 @@ pub(crate) mod visit;
 pub(crate) mod walk;
 
 pub(crate) use gap::Want;
-pub(crate) use walk::{
-    Found, Place, descend, descend_ahead, lower_bound, next_node, prev_node, upper_bound,
-};
+pub(crate) use walk::{Found, Place, descend, descend_ahead};

@@ -3,7 +3,7 @@
 use core::ops::ControlFlow;
 
 use crate::base::{Key, Shape};
-use crate::node::{RawTree, Root};
+use crate::node::RawTree;
 use crate::read::{Found, descend};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
@@ -18,10 +18,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     ) -> ControlFlow<B> {
         let mut key = key;
         loop {
-            let root = match self.root() {
-                Root::Node(root) => root,
+            let Ok(root) = self.root().at(key) else {
                 // Not by `show` itself, which is put in line where it is called once.
-                Root::Empty | Root::Single(_) => return self.visit_single(key, &mut show),
+                return self.visit_single(key, &mut show);
             };
             let place = descend(root, key);
             let end = place.leaf.end();
@@ -45,6 +44,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             }
         }
     }
+
     /// As [`visit_up`](Self::visit_up), in a tree without nodes.
     #[cold]
     fn visit_single<B>(

@@ -23,49 +23,55 @@ pub(crate) struct Found<K> {
     pub(crate) word: Word,
 }
 
+impl<K: Key, S: Shape> Root<K, S> {
+    /// The topmost node, or the slot at `key` of a tree without nodes: the single entry, or the hole above it, or the one that an empty tree is.
+    #[inline(always)]
+    pub(crate) fn at(self, key: K) -> Result<Node<K, S>, Found<K>> {
+        let (first, last, word) = match self {
+            Root::Node(root) => return Ok(root),
+            Root::Empty => (K::MIN, K::MAX, NULL),
+            Root::Single(word) if key == K::MIN => (K::MIN, K::MIN, word),
+            Root::Single(_) => (K::ONE, K::MAX, NULL),
+        };
+        Err(Found { first, last, word })
+    }
+}
+
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// The entry at `key`, or NULL.
     #[inline]
     pub(crate) fn load(&self, key: K) -> Word {
-        match self.root() {
-            Root::Empty => NULL,
-            Root::Single(word) => {
-                if key == K::MIN {
-                    word
-                } else {
-                    NULL
-                }
-            }
-            Root::Node(root) => {
+        match self.root().at(key) {
+            Ok(root) => {
                 let leaf = leaf_at(root, key);
                 leaf.slot(leaf.search(key))
             }
+            Err(found) => found.word,
         }
     }
 
-    /// Where the word of the entry at `key` is. Only for who has the tree for himself.
+    /// Where the word of the entry at `key` is, if there is one. Only for who has the tree for himself.
     #[inline]
     pub(crate) fn slot_memory(&self, key: K) -> Option<Slot> {
-        match self.root() {
-            Root::Single(_) if key == K::MIN => Some(self.root_memory()),
-            Root::Empty | Root::Single(_) => None,
-            Root::Node(root) => {
+        match self.root().at(key) {
+            Ok(root) => {
                 let leaf = leaf_at(root, key);
                 let i = leaf.search(key);
                 (!leaf.slot(i).is_null()).then(|| leaf.slot_memory(i))
             }
+            Err(found) => (!found.word.is_null()).then(|| self.root_memory()),
         }
     }
 
     /// As [`slot_memory`](Self::slot_memory), at a key where an entry is.
     #[inline]
     pub(crate) fn entry_memory(&self, key: K) -> Slot {
-        match self.root() {
-            Root::Empty | Root::Single(_) => self.root_memory(),
-            Root::Node(root) => {
+        match self.root().at(key) {
+            Ok(root) => {
                 let leaf = leaf_at(root, key);
                 leaf.slot_memory(leaf.search(key))
             }
+            Err(_) => self.root_memory(),
         }
     }
 
@@ -87,125 +93,104 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     /// The range of the entry or hole at `key`.
     #[inline]
     pub(crate) fn lookup(&self, key: K) -> Found<K> {
-        match self.root() {
-            Root::Empty => Found {
-                first: K::MIN,
-                last: K::MAX,
-                word: NULL,
-            },
-            Root::Single(word) => {
-                if key == K::MIN {
-                    Found {
-                        first: K::MIN,
-                        last: K::MIN,
-                        word,
-                    }
-                } else {
-                    Found {
-                        first: K::ONE,
-                        last: K::MAX,
-                        word: NULL,
-                    }
-                }
-            }
-            Root::Node(root) => descend(root, key).at(key),
+        match self.root().at(key) {
+            Ok(root) => descend(root, key).at(key),
+            Err(found) => found,
         }
     }
 
-    /// The first entry that intersects `lo..=hi`: at `lo`, or the one that ends the hole there.
+    /// The first entry on the way `UP` (or down) that intersects `lo..=hi`: at the bound where the way begins, or the one that ends the hole there.
     ///
     /// One walk, and another if the hole goes on to the end of its leaf. Beside a writer more holes may follow: each look
-    /// is at what the tree holds then, and goes on above what the one before has seen.
-    pub(crate) fn find_up(&self, (lo, hi): (K, K)) -> Option<Found<K>> {
-        let mut key = lo;
+    /// is at what the tree holds then, and goes on beyond what the one before has seen.
+    #[inline]
+    pub(crate) fn find<const UP: bool>(&self, (lo, hi): (K, K)) -> Option<Found<K>> {
+        let mut key = if UP { lo } else { hi };
         loop {
-            let found = match self.root() {
-                Root::Node(root) => {
+            let reaches = |found: &Found<K>| {
+                if UP {
+                    found.last >= hi
+                } else {
+                    found.first <= lo
+                }
+            };
+            let found = match self.root().at(key) {
+                Ok(root) => {
                     let place = descend(root, key);
                     let i = place.leaf.search(key);
                     let found = place.slot(i);
-                    if found.word.is_null() && found.last < hi && i < place.leaf.end() {
-                        place.slot(i + 1)
-                    } else {
+                    let edge = if UP { place.leaf.end() } else { 0 };
+                    if !found.word.is_null() || reaches(&found) || i == edge {
                         found
+                    } else {
+                        place.slot(if UP { i + 1 } else { i - 1 })
                     }
                 }
-                Root::Empty | Root::Single(_) => self.lookup(key),
+                Err(found) => found,
             };
             if !found.word.is_null() {
-                return (found.first <= hi).then_some(found);
+                let within = if UP {
+                    found.first <= hi
+                } else {
+                    found.last >= lo
+                };
+                return within.then_some(found);
             }
-            if found.last >= hi {
+            if reaches(&found) {
                 return None;
             }
-            key = found.last.successor()?;
+            key = found.beyond::<UP>()?;
         }
     }
+}
 
-    /// The last entry that intersects `lo..=hi`, as [`find_up`](Self::find_up).
-    pub(crate) fn find_down(&self, (lo, hi): (K, K)) -> Option<Found<K>> {
-        let mut key = hi;
-        loop {
-            let found = match self.root() {
-                Root::Node(root) => {
-                    let place = descend(root, key);
-                    let i = place.leaf.search(key);
-                    let found = place.slot(i);
-                    if found.word.is_null() && found.first > lo && i > 0 {
-                        place.slot(i - 1)
-                    } else {
-                        found
-                    }
-                }
-                Root::Empty | Root::Single(_) => self.lookup(key),
-            };
-            if !found.word.is_null() {
-                return (found.last >= lo).then_some(found);
-            }
-            if found.first <= lo {
-                return None;
-            }
-            key = found.first.predecessor()?;
+impl<K: Key> Found<K> {
+    /// The first index on the way `UP` (or down) that is not the slot's.
+    #[inline(always)]
+    pub(crate) fn beyond<const UP: bool>(&self) -> Option<K> {
+        if UP {
+            self.last.successor()
+        } else {
+            self.first.predecessor()
         }
     }
 }
 
 impl<K: Key, S: Shape> Place<K, S> {
+    /// Whether it covers `key`.
+    #[inline(always)]
+    pub(crate) fn covers(&self, key: K) -> bool {
+        self.min <= key && key <= self.max
+    }
+
     /// The slot at `key`, which is in this leaf.
     #[inline]
     pub(crate) fn at(&self, key: K) -> Found<K> {
         self.slot(self.leaf.search(key))
     }
 
-    /// The slot after slot `i` of a leaf, if that still ends at `last`, and is not the leaf's last one: one comparison, where a search would take
-    /// a dozen. Whoever remembers `i` from a look before need not know what has become of the leaf since, as long as its bounds are these: pivots
-    /// rise, so that no other slot ends there, and those after the last slot are the largest key.
+    /// The slot after slot `i` of a leaf (or before it, unless `UP`), if slot `i` still ends (or begins) at `edge`, and is not the leaf's last (or
+    /// first) one: one comparison, where a search would take a dozen. Whoever remembers `i` from a look before need not know what has become of the
+    /// leaf since, as long as its bounds are these: pivots rise, so that no other slot ends there, and those after the last slot are the
+    /// largest key.
     #[inline(always)]
-    pub(crate) fn after(&self, i: usize, last: K) -> Option<Found<K>> {
+    pub(crate) fn beside<const UP: bool>(&self, i: usize, edge: K) -> Option<Found<K>> {
         let leaf = self.leaf.as_leaf();
-        let pivots = leaf.capacity() - 1;
-        if i >= pivots || last >= self.max || leaf.pivot(i) != last {
-            return None;
+        if UP {
+            if i + 1 >= leaf.capacity() || edge >= self.max || leaf.pivot(i) != edge {
+                return None;
+            }
+            return Some(Found {
+                first: edge.wrapping_add(K::ONE),
+                last: leaf.last(i + 1, self.max),
+                word: leaf.slot(i + 1),
+            });
         }
-        Some(Found {
-            first: last.wrapping_add(K::ONE),
-            last: leaf.last(i + 1, self.max),
-            word: leaf.slot(i + 1),
-        })
-    }
-
-    /// The slot before slot `i` of a leaf, if that still begins at `first`, and is not the leaf's first one. As [`after`](Self::after).
-    #[inline(always)]
-    pub(crate) fn before(&self, i: usize, first: K) -> Option<Found<K>> {
-        let leaf = self.leaf.as_leaf();
-        if i == 0 || i >= leaf.capacity() || first <= self.min {
+        if i == 0 || i >= leaf.capacity() || edge <= self.min {
             return None;
         }
         let last = leaf.pivot(i - 1);
-        if last.wrapping_add(K::ONE) != first {
-            return None;
-        }
-        Some(Found {
+        (last.wrapping_add(K::ONE) == edge).then(|| Found {
             first: leaf.first(i - 1, self.min),
             last,
             word: leaf.slot(i - 1),
@@ -372,73 +357,39 @@ fn place_below<K: Key, S: Shape>(
     }
 }
 
-/// The first index that `node` covers; `key` is one of them. Climbs until a pivot bounds it. Only
-/// for the writer.
-pub(crate) fn lower_bound<K: Key, S: Shape>(node: Node<K, S>, key: K, inner: Kind) -> K {
-    let mut node = node;
-    while let Some(parent) = node.parent(inner) {
-        let i = parent.search(key);
-        if i > 0 {
-            return parent.pivot(i - 1).wrapping_add(K::ONE);
+/// Ways from a node to others, by way of its parents. Only for the writer.
+impl<K: Key, S: Shape> Node<K, S> {
+    /// The last index that the node covers, or the first unless `UP`; `key` is one of them. Climbs until a pivot bounds it. `inner` is the kind
+    /// of inner nodes in this tree.
+    pub(crate) fn bound<const UP: bool>(self, key: K, inner: Kind) -> K {
+        let mut node = self;
+        while let Some(parent) = node.parent(inner) {
+            let i = parent.search(key);
+            if UP && i < parent.end() {
+                return parent.pivot(i);
+            }
+            if !UP && i > 0 {
+                return parent.pivot(i - 1).wrapping_add(K::ONE);
+            }
+            node = parent;
         }
-        node = parent;
+        if UP { K::MAX } else { K::MIN }
     }
-    K::MIN
-}
 
-/// The last index that `node` covers; `key` is one of them. Only for the writer.
-pub(crate) fn upper_bound<K: Key, S: Shape>(node: Node<K, S>, key: K, inner: Kind) -> K {
-    let mut node = node;
-    while let Some(parent) = node.parent(inner) {
-        let i = parent.search(key);
-        if i < parent.end() {
-            return parent.pivot(i);
+    /// The next node on the level of this one (or the one before, unless `UP`), or `None` if it is the last; `key` is one of its indices.
+    pub(crate) fn neighbour<const UP: bool>(self, key: K, inner: Kind) -> Option<Self> {
+        let mut at = self.parent(inner)?;
+        let mut down = 0;
+        let mut i = at.search(key);
+        while i == if UP { at.end() } else { 0 } {
+            at = at.parent(inner)?;
+            i = at.search(key);
+            down += 1;
         }
-        node = parent;
+        at = at.child(if UP { i + 1 } else { i - 1 });
+        for _ in 0..down {
+            at = at.child(if UP { 0 } else { at.end() });
+        }
+        Some(at)
     }
-    K::MAX
-}
-
-/// The next node on the level of `node`, or `None` if it is the last; `key` is an index of `node`.
-/// Only for the writer.
-pub(crate) fn next_node<K: Key, S: Shape>(
-    node: Node<K, S>,
-    key: K,
-    inner: Kind,
-) -> Option<Node<K, S>> {
-    let mut at = node.parent(inner)?;
-    let mut down = 0;
-    let mut i = at.search(key);
-    while i == at.end() {
-        at = at.parent(inner)?;
-        i = at.search(key);
-        down += 1;
-    }
-    at = at.child(i + 1);
-    for _ in 0..down {
-        at = at.child(0);
-    }
-    Some(at)
-}
-
-/// The node before `node` on its level, or `None` if it is the first; `key` is an index of `node`.
-/// Only for the writer.
-pub(crate) fn prev_node<K: Key, S: Shape>(
-    node: Node<K, S>,
-    key: K,
-    inner: Kind,
-) -> Option<Node<K, S>> {
-    let mut at = node.parent(inner)?;
-    let mut down = 0;
-    let mut i = at.search(key);
-    while i == 0 {
-        at = at.parent(inner)?;
-        i = at.search(key);
-        down += 1;
-    }
-    at = at.child(i - 1);
-    for _ in 0..down {
-        at = at.child(at.end());
-    }
-    Some(at)
 }

@@ -2,7 +2,6 @@
 
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, Node};
-use crate::read::{lower_bound, next_node, prev_node, upper_bound};
 use crate::write::Span;
 
 /// What happens to one level. Computed from the tree as it is, by the plan to count nodes and again
@@ -69,19 +68,20 @@ impl<K: Key, S: Shape> Level<K, S> {
         let right = has_right(span.right, span.max)
             || (!has_left(span.left, span.min) && span.max != K::MAX);
         if right {
-            if let (Some(node), Some(key)) =
-                (next_node(span.right, span.max, inner), span.max.successor())
-            {
+            if let (Some(node), Some(key)) = (
+                span.right.neighbour::<true>(span.max, inner),
+                span.max.successor(),
+            ) {
                 self.total += node.used();
-                self.max = upper_bound(node, key, inner);
+                self.max = node.bound::<true>(key, inner);
                 self.after = Some(node);
             }
         } else if let (Some(node), Some(key)) = (
-            prev_node(span.left, span.min, inner),
+            span.left.neighbour::<false>(span.min, inner),
             span.min.predecessor(),
         ) {
             self.total += node.used();
-            self.min = lower_bound(node, key, inner);
+            self.min = node.bound::<false>(key, inner);
             self.before = Some(node);
         }
         self.whole = self.min == K::MIN && self.max == K::MAX;
@@ -116,8 +116,8 @@ impl<K: Key, S: Shape> Level<K, S> {
             from: left.search(self.min),
             right,
             to: right.search(self.max),
-            min: lower_bound(left, self.min, inner),
-            max: upper_bound(right, self.max, inner),
+            min: left.bound::<false>(self.min, inner),
+            max: right.bound::<true>(self.max, inner),
         })
     }
 

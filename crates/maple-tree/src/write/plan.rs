@@ -60,45 +60,10 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
-    /// As [`plan_store`](Self::plan_store), if the range is in a hole; `None` if an entry is in the way.
-    pub(crate) fn plan_insert(&self, first: K, last: K, word: Word) -> Option<Plan<K, S>> {
-        match self.root() {
-            Root::Empty => Some(self.plan_root(NULL, first, last, word)),
-            Root::Single(entry) => {
-                (first > K::MIN).then(|| self.plan_root(entry, first, last, word))
-            }
-            Root::Node(root) => {
-                let place = descend(root, first);
-                let found = place.at(first);
-                (found.word.is_null() && last <= found.last)
-                    .then(|| self.plan_nodes(root, place, first, last, word))
-            }
-        }
-    }
-
     /// Plans to exchange the whole entry at `key` for `word` (NULL erases it); gives the entry too, or `None` if there is none.
     pub(crate) fn plan_exchange(&self, key: K, word: Word) -> Option<(Found<K>, Plan<K, S>)> {
-        match self.root() {
-            Root::Empty => None,
-            Root::Single(entry) => (key == K::MIN).then(|| {
-                let found = Found {
-                    first: K::MIN,
-                    last: K::MIN,
-                    word: entry,
-                };
-                (found, self.plan_root(entry, K::MIN, K::MIN, word))
-            }),
-            Root::Node(root) => {
-                let place = descend(root, key);
-                let found = place.at(key);
-                (!found.word.is_null()).then(|| {
-                    (
-                        found,
-                        self.plan_nodes(root, place, found.first, found.last, word),
-                    )
-                })
-            }
-        }
+        let found = self.lookup(key);
+        (!found.word.is_null()).then(|| (found, self.plan_store(found.first, found.last, word)))
     }
 
     /// Plans a write into a tree that has no nodes; `entry` is what index 0 holds.

@@ -105,50 +105,54 @@ macro_rules! moves {
         /// To the first entry at or after the index; from an entry found before, to the next one. It starts within `limit`, of which only the
         /// end counts.
         pub fn find(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
-            let word = self.at.find(self.host.tree(), upper(&limit), false);
+            let word = self.at.find::<true>(self.host.tree(), upper(&limit), false);
             self.show(word)
         }
 
         /// As [`find`](Self::find), but stops at holes as well (and gives `None`; the range is the hole's).
         pub fn find_range(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
-            let word = self.at.find(self.host.tree(), upper(&limit), true);
+            let word = self.at.find::<true>(self.host.tree(), upper(&limit), true);
             self.show(word)
         }
 
         /// To the last entry at or before the index; from an entry found before, to the one before. It ends within `limit`, of which only the
         /// start counts.
         pub fn find_rev(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
-            let word = self.at.find_rev(self.host.tree(), lower(&limit), false);
+            let word = self
+                .at
+                .find::<false>(self.host.tree(), lower(&limit), false);
             self.show(word)
         }
 
         /// As [`find_rev`](Self::find_rev), but stops at holes as well.
         pub fn find_range_rev(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
-            let word = self.at.find_rev(self.host.tree(), lower(&limit), true);
+            let word = self.at.find::<false>(self.host.tree(), lower(&limit), true);
             self.show(word)
         }
 
         /// To the next entry after what is at the index, which is skipped. It starts within `limit`, of which only the end counts.
         pub fn next(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
-            let word = self.at.next(self.host.tree(), upper(&limit), false);
+            let word = self.at.step::<true>(self.host.tree(), upper(&limit), false);
             self.show(word)
         }
 
         /// As [`next`](Self::next), but stops at holes as well.
         pub fn next_range(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
-            let word = self.at.next(self.host.tree(), upper(&limit), true);
+            let word = self.at.step::<true>(self.host.tree(), upper(&limit), true);
             self.show(word)
         }
 
         /// To the entry before what is at the index, which is skipped. It ends within `limit`, of which only the start counts.
         pub fn prev(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
-            let word = self.at.prev(self.host.tree(), lower(&limit), false);
+            let word = self
+                .at
+                .step::<false>(self.host.tree(), lower(&limit), false);
             self.show(word)
         }
 
         /// As [`prev`](Self::prev), but stops at holes as well.
         pub fn prev_range(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
-            let word = self.at.prev(self.host.tree(), lower(&limit), true);
+            let word = self.at.step::<false>(self.host.tree(), lower(&limit), true);
             self.show(word)
         }
     };

@@ -3,9 +3,9 @@
 //! Within its leaf a cursor goes from slot to slot: where the one that it stands on ends as the cursor does, the next one is beside it.
 
 use crate::base::{Key, Shape};
-use crate::node::{NULL, Node, RawTree, Root, Word};
-use crate::read::{Found, Place, descend, descend_ahead};
-use crate::write::{SlotAt, Spot};
+use crate::node::{NULL, RawTree, Word};
+use crate::read::{Found, Place};
+use crate::write::{SlotAt, Spot, spot};
 
 /// What a cursor's range stands for; the names are Linux's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -32,7 +32,7 @@ pub(super) struct State<K, S> {
     pub(super) index: K,
     pub(super) last: K,
     pub(super) status: Status,
-    place: Option<Place<K, S>>,
+    spot: Option<Spot<K, S>>,
     /// The slot of the leaf that the last look found, or a write has left there. Another write may have made it another.
     slot: usize,
 }
@@ -43,7 +43,7 @@ impl<K: Key, S: Shape> State<K, S> {
             index,
             last,
             status: Status::Start,
-            place: None,
+            spot: None,
             slot: 0,
         }
     }
@@ -56,45 +56,28 @@ impl<K: Key, S: Shape> State<K, S> {
     /// Forgets the leaf: it may be changed or gone.
     pub(super) fn pause(&mut self) {
         self.status = Status::Pause;
-        self.place = None;
+        self.spot = None;
     }
 
-    /// Stands on a range that is just being written; the leaf that it is in then is not known.
-    pub(super) fn wrote(&mut self, index: K, last: K) {
+    /// Stands on a range that is just being written. `at` is the leaf that it is in then, and its slot there, if that is known: the leaf
+    /// stays where it is.
+    pub(super) fn wrote(&mut self, (index, last): (K, K), at: Option<(Spot<K, S>, usize)>) {
+        let (spot, slot) = at.unzip();
         *self = Self {
             index,
             last,
             status: Status::Active,
-            place: None,
-            slot: 0,
+            spot,
+            slot: slot.unwrap_or(0),
         };
     }
 
-    /// As [`wrote`](Self::wrote), where the leaf stays, and the range is in its slot `slot` then.
-    pub(super) fn wrote_in(&mut self, (index, last): (K, K), place: Place<K, S>, slot: usize) {
-        *self = Self {
-            index,
-            last,
-            status: Status::Active,
-            place: Some(place),
-            slot,
-        };
-    }
-
-    /// The slot that the cursor stands on, if it is an entry with just the cursor's range: what a store there takes the place of. Of the nodes
-    /// above the leaf nothing is told. Only for the writer, through whom alone the tree has changed since the leaf was looked up.
+    /// The slot that the cursor stands on, if it is an entry with just the cursor's range: what a store there takes the place of. Only for the
+    /// writer, through whom alone the tree has changed since the leaf was looked up.
     #[inline(always)]
     pub(super) fn own_entry(&self) -> Option<SlotAt<K, S>> {
-        let place = self.place?;
-        let (spot, slot) = (
-            Spot {
-                place,
-                parent: None,
-                at: 0,
-            },
-            self.slot,
-        );
-        let found = place.slot(slot);
+        let (spot, slot) = (self.spot?, self.slot);
+        let found = spot.place.slot(slot);
         let at = SlotAt { spot, slot, found };
         at.is_entry(self.index, self.last).then_some(at)
     }
@@ -102,109 +85,109 @@ impl<K: Key, S: Shape> State<K, S> {
     /// The slot at `index`, and the way to it; `None` in a tree without nodes. As for [`own_entry`](Self::own_entry).
     #[inline]
     pub(super) fn spot(&self, tree: &RawTree<K, S>) -> Option<SlotAt<K, S>> {
-        match self.place {
-            Some(place) if place.min <= self.index && self.index <= place.max => {
-                Some(tree.slot_in(place, self.slot, self.index))
+        match self.spot {
+            Some(spot) if spot.place.covers(self.index) => {
+                Some(spot.slot_at(self.slot, self.index))
             }
             _ => tree.slot_at(self.index),
         }
     }
 
-    /// The slot at `key`, by way of the leaf that the last look was in if that still stands, else `by` another that is found from the root.
-    #[inline(always)]
-    fn look(
-        &mut self,
-        tree: &RawTree<K, S>,
-        key: K,
-        by: impl FnOnce(Node<K, S>) -> (Place<K, S>, usize),
-    ) -> (Found<K>, Status) {
-        if let Some(place) = self.place
-            && place.min <= key
-            && key <= place.max
-            && !place.leaf.is_dead()
-        {
-            self.slot = place.leaf.search(key);
-            return (place.slot(self.slot), Status::Active);
-        }
-        self.place = None;
-        match tree.root() {
-            Root::Empty => (
-                Found {
-                    first: K::MIN,
-                    last: K::MAX,
-                    word: NULL,
-                },
-                Status::None,
-            ),
-            Root::Single(word) if key == K::MIN => (
-                Found {
-                    first: K::MIN,
-                    last: K::MIN,
-                    word,
-                },
-                Status::Root,
-            ),
-            Root::Single(_) => (
-                Found {
-                    first: K::ONE,
-                    last: K::MAX,
-                    word: NULL,
-                },
-                Status::None,
-            ),
-            Root::Node(root) => {
-                let (place, slot) = by(root);
-                self.place = Some(place);
-                self.slot = slot;
-                (place.slot(slot), Status::Active)
-            }
-        }
-    }
-
-    /// To the slot at `key`.
+    /// To the slot at `key`, by way of the leaf that the last look was in if that still stands, else from the root.
     fn go(&mut self, tree: &RawTree<K, S>, key: K) -> Word {
-        let found = self.look(tree, key, |root| {
-            let place = descend(root, key);
-            (place, place.leaf.search(key))
-        });
-        self.stand_on(found)
+        let spot = match self.spot {
+            Some(spot) if spot.place.covers(key) && !spot.place.leaf.is_dead() => spot,
+            _ => match tree.root().at(key) {
+                Ok(root) => spot::find(root, key),
+                Err(found) => {
+                    self.spot = None;
+                    let status = if found.word.is_null() {
+                        Status::None
+                    } else {
+                        Status::Root
+                    };
+                    return self.stand_on(found, status);
+                }
+            },
+        };
+        self.spot = Some(spot);
+        self.slot = spot.place.leaf.search(key);
+        self.stand_on(spot.place.slot(self.slot), Status::Active)
     }
 
-    /// To the slot at `key`, which follows the one that the cursor stands on, `UP` or down. Whoever goes on to the next leaf will most
-    /// likely go on to those after it.
+    /// To the slot at `key`, which follows the one that the cursor stands on, `UP` or down: mostly the first one of the next leaf below the same
+    /// node. Whoever goes there will most likely go on to those after it.
+    #[inline(always)]
     fn go_on<const UP: bool>(&mut self, tree: &RawTree<K, S>, key: K) -> Word {
-        let found = self.look(tree, key, |root| descend_ahead::<UP, K, S>(root, key));
-        self.stand_on(found)
+        let Some(spot) = self.spot.and_then(|spot| spot.next_leaf::<UP>(key)) else {
+            return self.go(tree, key);
+        };
+        let Place { leaf, min, max } = spot.place;
+        let leaf = leaf.as_leaf();
+        self.spot = Some(spot);
+        let (first, last);
+        if UP {
+            self.slot = 0;
+            (first, last) = (key, leaf.last(0, max));
+        } else {
+            self.slot = leaf.end();
+            (first, last) = (leaf.first(self.slot, min), key);
+        }
+        let word = leaf.slot(self.slot);
+        self.stand_on(Found { first, last, word }, Status::Active)
     }
 
     #[inline(always)]
-    fn stand_on(&mut self, (found, status): (Found<K>, Status)) -> Word {
+    fn stand_on(&mut self, found: Found<K>, status: Status) -> Word {
         self.index = found.first;
         self.last = found.last;
         self.status = status;
         found.word
     }
 
-    /// Within its leaf, from the slot that the cursor stands on, and that ends below `max`, on as in [`onwards`](Self::onwards). `None` if that
+    /// The key beyond the range, `UP` or down, unless the range reaches `limit`.
+    #[inline(always)]
+    fn beyond<const UP: bool>(&self, limit: K) -> Option<K> {
+        if UP {
+            (self.last < limit).then(|| self.last.wrapping_add(K::ONE))
+        } else {
+            (limit < self.index).then(|| self.index.wrapping_sub(K::ONE))
+        }
+    }
+
+    /// The end of the way: nothing was found before the limit.
+    #[inline(always)]
+    fn ended<const UP: bool>(&mut self) -> Word {
+        self.status = if UP {
+            Status::Overflow
+        } else {
+            Status::Underflow
+        };
+        NULL
+    }
+
+    /// Within its leaf, from the slot that the cursor stands on, and that ends before `limit`, on as in [`onwards`](Self::onwards). `None` if that
     /// cannot be told from the leaf: the cursor stands on the last slot that could be.
     #[inline(always)]
-    fn onwards_here(&mut self, max: K, holes: bool) -> Option<Word> {
-        let place = self.place?;
-        let mut next = place.after(self.slot, self.last)?;
-        let mut passed = 1;
+    fn onwards_here<const UP: bool>(&mut self, limit: K, holes: bool) -> Option<Word> {
+        let place = self.spot.as_ref()?.place;
+        let further = |slot: usize, by: usize| if UP { slot + by } else { slot - by };
+        let edge = if UP { self.last } else { self.index };
+        let mut next = place.beside::<UP>(self.slot, edge)?;
+        let mut slot = further(self.slot, 1);
         let mut found = Some(next.word);
         let mut over = false;
         if next.word.is_null() && !holes {
-            over = next.last >= max;
+            let edge = if UP { next.last } else { next.first };
+            over = if UP { edge >= limit } else { edge <= limit };
             if !over {
                 // No hole follows a hole in its leaf.
-                let behind = place.after(self.slot + 1, next.last);
-                match behind.filter(|behind| !behind.word.is_null()) {
-                    Some(behind) => {
-                        (next, passed) = (behind, 2);
-                        found = Some(behind.word);
-                    }
-                    None => found = None,
+                found = None;
+                if let Some(behind) = place.beside::<UP>(slot, edge)
+                    && !behind.word.is_null()
+                {
+                    (next, slot) = (behind, further(slot, 1));
+                    found = Some(behind.word);
                 }
             }
         }
@@ -214,62 +197,37 @@ impl<K: Key, S: Shape> State<K, S> {
         }
         self.index = next.first;
         self.last = next.last;
-        self.slot += passed;
+        self.slot = slot;
         if over {
-            self.status = Status::Overflow;
+            self.ended::<UP>();
         }
         found
     }
 
-    /// As [`onwards_here`](Self::onwards_here), from a slot that starts above `min`, back as in [`backwards`](Self::backwards).
+    /// On to what comes beyond the range, up to `limit`; `holes` stops at holes too.
     #[inline(always)]
-    fn backwards_here(&mut self, min: K, holes: bool) -> Option<Word> {
-        let place = self.place?;
-        let mut before = place.before(self.slot, self.index)?;
-        let mut passed = 1;
-        let mut found = Some(before.word);
-        let mut under = false;
-        if before.word.is_null() && !holes {
-            under = before.first <= min;
-            if !under {
-                // No hole comes before a hole in its leaf.
-                let next = place.before(self.slot - 1, before.first);
-                match next.filter(|next| !next.word.is_null()) {
-                    Some(next) => {
-                        (before, passed) = (next, 2);
-                        found = Some(next.word);
-                    }
-                    None => found = None,
-                }
+    fn onwards<const UP: bool>(&mut self, tree: &RawTree<K, S>, limit: K, holes: bool) -> Word {
+        while self.beyond::<UP>(limit).is_some() {
+            self.status = Status::Active;
+            if let Some(word) = self.onwards_here::<UP>(limit, holes) {
+                return word;
+            }
+            // It may have gone on to a hole.
+            let Some(key) = self.beyond::<UP>(limit) else {
+                break;
+            };
+            let word = self.go_on::<UP>(tree, key);
+            if !word.is_null() || holes {
+                return word;
             }
         }
-        // As above.
-        if place.leaf.is_dead() {
-            return None;
-        }
-        self.index = before.first;
-        self.last = before.last;
-        self.slot -= passed;
-        if under {
-            self.status = Status::Underflow;
-        }
-        found
-    }
-
-    fn over(&mut self) -> Word {
-        self.status = Status::Overflow;
-        NULL
-    }
-
-    fn under(&mut self) -> Word {
-        self.status = Status::Underflow;
-        NULL
+        self.ended::<UP>()
     }
 
     /// To the entry or hole at `index`.
     pub(super) fn walk(&mut self, tree: &RawTree<K, S>) -> Word {
         if self.status == Status::Active
-            && let Some(place) = self.place
+            && let Some(Spot { place, .. }) = self.spot
         {
             // Most likely it stands there already: its range is that of its slot unless something has been written.
             let found = place.slot(self.slot);
@@ -280,51 +238,29 @@ impl<K: Key, S: Shape> State<K, S> {
         self.go(tree, self.index)
     }
 
-    /// On to what comes after the range, up to `max`; `holes` stops at holes too.
-    fn onwards(&mut self, tree: &RawTree<K, S>, max: K, holes: bool) -> Word {
-        loop {
-            match self.last.successor() {
-                Some(next) if self.last < max => {
-                    let word = self.go_on::<true>(tree, next);
-                    if !word.is_null() || holes {
-                        return word;
-                    }
-                }
-                _ => return self.over(),
-            }
-        }
-    }
-
-    /// Back to what comes before the range, down to `min`; `holes` stops at holes too.
-    fn backwards(&mut self, tree: &RawTree<K, S>, min: K, holes: bool) -> Word {
-        loop {
-            match self.index.predecessor() {
-                Some(before) if min < self.index => {
-                    let word = self.go_on::<false>(tree, before);
-                    if !word.is_null() || holes {
-                        return word;
-                    }
-                }
-                _ => return self.under(),
-            }
-        }
-    }
-
-    /// To the next entry after the one at `index`, which starts no later than `max`.
+    /// To the next entry after the one at `index` (or before it, unless `UP`), which starts no later than `limit` (or ends no earlier).
     #[inline]
-    pub(super) fn next(&mut self, tree: &RawTree<K, S>, max: K, holes: bool) -> Word {
+    pub(super) fn step<const UP: bool>(
+        &mut self,
+        tree: &RawTree<K, S>,
+        limit: K,
+        holes: bool,
+    ) -> Word {
         if self.status == Status::Active
-            && self.last < max
-            && let Some(word) = self.onwards_here(max, holes)
+            && self.beyond::<UP>(limit).is_some()
+            && let Some(word) = self.onwards_here::<UP>(limit, holes)
         {
             return word;
         }
-        self.next_anew(tree, max, holes)
+        self.step_anew::<UP>(tree, limit, holes)
     }
 
-    /// [`next`](Self::next) from any status.
+    /// [`step`](Self::step) from any status.
     #[inline(never)]
-    fn next_anew(&mut self, tree: &RawTree<K, S>, max: K, holes: bool) -> Word {
+    fn step_anew<const UP: bool>(&mut self, tree: &RawTree<K, S>, limit: K, holes: bool) -> Word {
+        if !UP && self.index <= limit {
+            return self.ended::<UP>();
+        }
         match self.status {
             Status::Active | Status::Overflow | Status::Underflow => {}
             Status::Start | Status::Pause | Status::None | Status::Root => {
@@ -335,139 +271,79 @@ impl<K: Key, S: Shape> State<K, S> {
                         self.go(tree, K::ONE);
                         return NULL;
                     }
-                    Status::None => return NULL,
+                    Status::None => return self.single::<UP>(tree, limit),
                     _ => {}
                 }
             }
         }
-        self.onwards(tree, max, holes)
+        self.onwards::<UP>(tree, limit, holes)
     }
 
-    /// To the entry before the one at `index`, which ends no earlier than `min`.
-    #[inline]
-    pub(super) fn prev(&mut self, tree: &RawTree<K, S>, min: K, holes: bool) -> Word {
-        if self.status == Status::Active
-            && min < self.index
-            && let Some(word) = self.backwards_here(min, holes)
-        {
-            return word;
-        }
-        self.prev_anew(tree, min, holes)
-    }
-
-    /// [`prev`](Self::prev) from any status.
-    #[inline(never)]
-    fn prev_anew(&mut self, tree: &RawTree<K, S>, min: K, holes: bool) -> Word {
-        if self.index <= min {
-            return self.under();
-        }
-        match self.status {
-            Status::Active | Status::Overflow | Status::Underflow => {}
-            Status::Start | Status::Pause | Status::None | Status::Root => {
-                self.go(tree, self.index);
-                if self.status == Status::None {
-                    return self.single_below(tree, min);
-                }
-            }
-        }
-        self.backwards(tree, min, holes)
-    }
-
-    /// From the hole of a tree without nodes to the entry below it, if there is one.
-    fn single_below(&mut self, tree: &RawTree<K, S>, min: K) -> Word {
-        if self.index == K::MIN || min > K::MIN {
+    /// From the hole of a tree without nodes to the entry below it, if that is on the way, and there is one.
+    fn single<const UP: bool>(&mut self, tree: &RawTree<K, S>, limit: K) -> Word {
+        if UP || self.index == K::MIN || limit > K::MIN {
             return NULL;
         }
         self.go(tree, K::MIN)
     }
 
-    /// To the first entry at or after `index`; if the cursor is at one already, to the next.
+    /// To the first entry at or after `index` (or the last at or before it, unless `UP`); if the cursor is at one already, to the next.
     #[inline]
-    pub(super) fn find(&mut self, tree: &RawTree<K, S>, max: K, holes: bool) -> Word {
+    pub(super) fn find<const UP: bool>(
+        &mut self,
+        tree: &RawTree<K, S>,
+        limit: K,
+        holes: bool,
+    ) -> Word {
         if self.status == Status::Active
-            && self.last < max
-            && let Some(word) = self.onwards_here(max, holes)
+            && self.beyond::<UP>(limit).is_some()
+            && let Some(word) = self.onwards_here::<UP>(limit, holes)
         {
             return word;
         }
-        self.find_anew(tree, max, holes)
+        self.find_anew::<UP>(tree, limit, holes)
     }
 
     /// [`find`](Self::find) from any status.
     #[inline(never)]
-    fn find_anew(&mut self, tree: &RawTree<K, S>, max: K, holes: bool) -> Word {
-        let goes_on = self.status == Status::Active;
-        match self.status {
-            Status::Start | Status::Underflow => {}
-            Status::Root => {
+    fn find_anew<const UP: bool>(&mut self, tree: &RawTree<K, S>, limit: K, holes: bool) -> Word {
+        let starts = match self.status {
+            Status::Start => true,
+            // Where a move the other way has ended.
+            Status::Underflow => UP,
+            Status::Overflow => !UP,
+            Status::Root if UP => {
                 self.go(tree, K::ONE);
                 return NULL;
             }
-            Status::Active | Status::Overflow | Status::Pause | Status::None => {
-                match self.last.successor() {
-                    Some(next) if self.last < max => self.index = next,
-                    _ if self.status == Status::None => return NULL,
-                    _ => return self.over(),
-                }
-            }
-        }
-        if self.index > max {
-            return self.over();
-        }
-        let word = if goes_on {
-            self.go_on::<true>(tree, self.index)
-        } else {
-            self.go(tree, self.index)
-        };
-        if !word.is_null() || holes || self.status == Status::None {
-            return word;
-        }
-        self.onwards(tree, max, holes)
-    }
-
-    /// To the last entry at or before `index`; if the cursor is at one already, to the one before.
-    #[inline]
-    pub(super) fn find_rev(&mut self, tree: &RawTree<K, S>, min: K, holes: bool) -> Word {
-        if self.status == Status::Active
-            && min < self.index
-            && let Some(word) = self.backwards_here(min, holes)
-        {
-            return word;
-        }
-        self.find_rev_anew(tree, min, holes)
-    }
-
-    /// [`find_rev`](Self::find_rev) from any status.
-    #[inline(never)]
-    fn find_rev_anew(&mut self, tree: &RawTree<K, S>, min: K, holes: bool) -> Word {
-        let goes_on = self.status == Status::Active;
-        match self.status {
-            Status::Start | Status::Overflow => {}
-            Status::Root | Status::None if self.index <= min => {
+            Status::Root | Status::None if !UP && self.index <= limit => {
                 self.status = Status::None;
                 return NULL;
             }
-            Status::Active | Status::Underflow | Status::Pause | Status::Root | Status::None => {
-                match self.index.predecessor() {
-                    Some(before) if min < self.index => self.index = before,
-                    _ => return self.under(),
-                }
-            }
-        }
-        if self.index < min {
-            return self.under();
-        }
-        let word = if goes_on {
-            self.go_on::<false>(tree, self.index)
+            Status::None if UP && self.last >= limit => return NULL,
+            Status::Active | Status::Pause | Status::Root | Status::None => false,
+        };
+        let next = if !starts {
+            self.beyond::<UP>(limit)
+        } else if UP {
+            (self.index <= limit).then_some(self.index)
         } else {
-            self.go(tree, self.index)
+            (self.index >= limit).then_some(self.index)
+        };
+        let Some(key) = next else {
+            return self.ended::<UP>();
+        };
+        let word = if starts {
+            self.go(tree, key)
+        } else {
+            self.go_on::<UP>(tree, key)
         };
         if !word.is_null() || holes {
             return word;
         }
         if self.status == Status::None {
-            return self.single_below(tree, min);
+            return self.single::<UP>(tree, limit);
         }
-        self.backwards(tree, min, holes)
+        self.onwards::<UP>(tree, limit, holes)
     }
 }

@@ -74,7 +74,7 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Reserved<K, V, S> + Nodes<
         let (first, last) = (plan.first, plan.last);
         self.host.fill(&mut self.reserve, plan.nodes)?;
         // Before dropping a value panics: the leaf that was looked at may be gone by then.
-        self.at.wrote(first, last);
+        self.at.wrote((first, last), None);
         self.host.carry_out_with(plan, &mut self.reserve, taken);
         Ok(())
     }
@@ -91,7 +91,7 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Reserved<K, V, S> + Nodes<
     fn exchange(&mut self, at: SlotAt<K, S>, raw: NonNull<()>) {
         let Found { first, last, .. } = at.found;
         // As in `carry_out`.
-        self.at.wrote_in((first, last), at.spot.place, at.slot);
+        self.at.wrote((first, last), Some((at.spot, at.slot)));
         self.host.exchange(at, raw, |_, _, word| H::discard(word));
     }
 
@@ -107,12 +107,10 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Reserved<K, V, S> + Nodes<
         self.host.fill(&mut self.reserve, nodes)?;
         let before = self.reserve.count();
         // As above.
-        if quick.room == Room::Here && (!in_rcu || quick.is_exact()) {
-            let slot = quick.from + usize::from(quick.head);
-            self.at.wrote_in((first, last), quick.place, slot);
-        } else {
-            self.at.wrote(first, last);
-        }
+        let stays = quick.room == Room::Here && (!in_rcu || quick.is_exact());
+        let slot = quick.from + usize::from(quick.head);
+        self.at
+            .wrote((first, last), stays.then(|| (quick.spot(), slot)));
         self.host
             .carry_out_quick_with(quick, &mut self.reserve, taken);
         assert!(
@@ -157,7 +155,7 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Reserved<K, V, S> + Nodes<
             } = at.found;
             if word.is_null() && last <= to && self.host.fill_hole(at, (first, last), raw) {
                 let slot = at.slot + usize::from(from < first);
-                self.at.wrote_in((first, last), at.spot.place, slot);
+                self.at.wrote((first, last), Some((at.spot, slot)));
                 return Ok(());
             }
         }

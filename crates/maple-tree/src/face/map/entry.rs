@@ -102,7 +102,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// assert_eq!(map.first(), Some((0..=9, 6)));
     /// ```
     pub fn first_entry(&mut self) -> Option<OccupiedEntry<'_, K, V, A, S>> {
-        let found = self.raw.find_up((K::MIN, K::MAX))?;
+        let found = self.raw.find::<true>((K::MIN, K::MAX))?;
         Some(OccupiedEntry::at(self, found))
     }
 
@@ -119,7 +119,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// # Ok::<(), maple_tree::AllocError>(())
     /// ```
     pub fn last_entry(&mut self) -> Option<OccupiedEntry<'_, K, V, A, S>> {
-        let found = self.raw.find_down((K::MIN, K::MAX))?;
+        let found = self.raw.find::<false>((K::MIN, K::MAX))?;
         Some(OccupiedEntry::at(self, found))
     }
 }

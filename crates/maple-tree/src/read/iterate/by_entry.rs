@@ -2,7 +2,7 @@
 
 use crate::base::atomic::Slot;
 use crate::base::{Key, Shape};
-use crate::node::{Node, RawTree, Root};
+use crate::node::{Node, RawTree};
 use crate::read::Found;
 
 /// A leaf in the course of a traversal, and where its parent has it, so that most moves to the next
@@ -117,22 +117,14 @@ impl<K: Key, S: Shape> Traverse<K, S> {
         let end = if UP { &mut self.front } else { &mut self.back };
         loop {
             let Some(at) = end else {
-                match tree.root() {
-                    Root::Node(root) => {
+                match tree.root().at(self.lo) {
+                    Ok(root) => {
                         *end = Some(Self::seek(root, if UP { self.lo } else { self.hi }));
                         continue;
                     }
-                    Root::Single(word) => {
+                    Err(found) => {
                         self.done = true;
-                        return (self.lo == K::MIN).then_some(Found {
-                            first: K::MIN,
-                            last: K::MIN,
-                            word,
-                        });
-                    }
-                    Root::Empty => {
-                        self.done = true;
-                        return None;
+                        return (!found.word.is_null()).then_some(found);
                     }
                 }
             };

@@ -11,7 +11,7 @@ use core::marker::PhantomData;
 
 use crate::base::atomic::Slot;
 use crate::base::{Key, Shape};
-use crate::node::{Kind, NULL, Node, RawTree, Root, Word, prefetch};
+use crate::node::{Kind, NULL, Node, RawTree, Word, prefetch};
 use crate::read::iterate::by_window;
 use crate::read::{Found, Place};
 
@@ -379,21 +379,10 @@ impl<K: Key, S: Shape> Scan<K, S> {
 
     /// The root node, or `None` at the end of a tree without nodes, with its entry if there is one that has not been given.
     fn root(&mut self, tree: &RawTree<K, S>) -> Result<Node<K, S>, Option<Found<K>>> {
-        match tree.root() {
-            Root::Node(root) => Ok(root),
-            Root::Single(word) => {
-                self.done = true;
-                Err((self.lo == K::MIN).then_some(Found {
-                    first: K::MIN,
-                    last: K::MIN,
-                    word,
-                }))
-            }
-            Root::Empty => {
-                self.done = true;
-                Err(None)
-            }
-        }
+        tree.root().at(self.lo).map_err(|found| {
+            self.done = true;
+            (!found.word.is_null()).then_some(found)
+        })
     }
 }
 

@@ -8,7 +8,7 @@
 use core::mem::MaybeUninit;
 
 use crate::base::{Key, Shape};
-use crate::node::{Geometry, Kind, Node, RawTree, Root, Word, is_leaf_word, prefetch};
+use crate::node::{Geometry, Kind, Node, RawTree, Word, is_leaf_word, prefetch};
 use crate::read::{Found, Place};
 
 /// How many leaves ahead memory is asked for.
@@ -109,18 +109,10 @@ pub(crate) unsafe fn between<K: Key, S: Shape, B>(
     init: B,
     show: &mut impl FnMut(B, Found<K>) -> B,
 ) -> B {
-    let root = match tree.root() {
-        Root::Empty => return init,
-        Root::Single(word) if lo == K::MIN => {
-            let found = Found {
-                first: K::MIN,
-                last: K::MIN,
-                word,
-            };
-            return show(init, found);
-        }
-        Root::Single(_) => return init,
-        Root::Node(root) => root,
+    let root = match tree.root().at(lo) {
+        Ok(root) => root,
+        Err(found) if found.word.is_null() => return init,
+        Err(found) => return show(init, found),
     };
     let mut fold = Fold {
         window: Window::new(),

@@ -44,6 +44,15 @@ impl<K: Key, S: Shape> Quick<K, S> {
         self.from == self.to && !self.head && !self.tail && matches!(self.room, Room::Here)
     }
 
+    /// The leaf, and where it is.
+    #[inline(always)]
+    pub(crate) fn spot(self) -> Spot<K, S> {
+        let Self {
+            place, parent, at, ..
+        } = self;
+        Spot { place, parent, at }
+    }
+
     /// How many nodes it takes.
     #[inline(always)]
     pub(crate) fn nodes(self, in_rcu: bool) -> usize {

@@ -3,7 +3,7 @@
 
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, Node};
-use crate::read::{Place, lower_bound, next_node, prev_node, upper_bound};
+use crate::read::Place;
 use crate::write::SlotAt;
 use crate::write::holes::{largest_in_leaf, tell_from};
 
@@ -25,13 +25,13 @@ pub(super) unsafe fn vacate<K: Key, S: Shape>(
     let inner = parent.kind();
     let before = match spot.at {
         _ if slot > 0 || min == K::MIN => None,
-        0 => prev_node(leaf, min, inner),
+        0 => leaf.neighbour::<false>(min, inner),
         i => Some(parent.child(i - 1)),
     }
     .filter(|node| node.slot(node.end()).is_null());
     let after = match spot.at {
         _ if slot < leaf.end() || max == K::MAX => None,
-        i if i == parent.end() => next_node(leaf, max, inner),
+        i if i == parent.end() => leaf.neighbour::<true>(max, inner),
         i => Some(parent.child(i + 1)),
     }
     .filter(|node| node.slot(0).is_null());
@@ -90,7 +90,7 @@ unsafe fn into_before<K: Key, S: Shape>(
         if inner == Kind::Gap {
             let gone = K::span(first, min.wrapping_sub(K::ONE));
             tell_less(before, key, gone, || {
-                largest_in_leaf(before, lower_bound(before, key, inner), key)
+                largest_in_leaf(before, before.bound::<false>(key, inner), key)
             });
             tell_more(leaf, found.last, made);
         }
@@ -151,7 +151,7 @@ unsafe fn into_after<K: Key, S: Shape>(
         if inner == Kind::Gap {
             let gone = last.wrapping_sub(max);
             tell_less(after, key, gone, || {
-                largest_in_leaf(after, key, upper_bound(after, key, inner))
+                largest_in_leaf(after, key, after.bound::<true>(key, inner))
             });
             tell_more(leaf, found.first, made);
         }

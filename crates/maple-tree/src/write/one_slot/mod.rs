@@ -114,6 +114,25 @@ impl<K: Key> Part<K> {
     }
 }
 
+impl<K: Key, S: Shape> Spot<K, S> {
+    /// The slot that covers `key`, which the leaf does; if nothing else is the case, it is slot `guess`. Only for the writer.
+    #[inline(always)]
+    pub(crate) fn slot_at(self, guess: usize, key: K) -> SlotAt<K, S> {
+        let (spot, Place { leaf, .. }) = (self, self.place);
+        if guess < leaf.capacity() {
+            let found = self.place.slot(guess);
+            // A slot after the last one, of a leaf that has been changed since, may seem to cover all that is left.
+            if found.first <= key && key <= found.last && guess <= leaf.end() {
+                let slot = guess;
+                return SlotAt { spot, slot, found };
+            }
+        }
+        let slot = leaf.search(key);
+        let found = self.place.slot(slot);
+        SlotAt { spot, slot, found }
+    }
+}
+
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// The slot that covers `key`; `None` in a tree without nodes.
     #[inline(always)]
@@ -131,21 +150,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     /// is slot `guess`. Only for the writer.
     #[inline(always)]
     pub(crate) fn slot_in(&self, place: Place<K, S>, guess: usize, key: K) -> SlotAt<K, S> {
-        let leaf = place.leaf;
-        let parent = leaf.parent(self.inner_kind());
+        let parent = place.leaf.parent(self.inner_kind());
         let at = parent.map_or(0, |parent| parent.search(place.min));
-        let spot = Spot { place, parent, at };
-        if guess < leaf.capacity() {
-            let found = place.slot(guess);
-            // A slot after the last one, of a leaf that has been changed since, may seem to cover all that is left.
-            if found.first <= key && key <= found.last && guess <= leaf.end() {
-                let slot = guess;
-                return SlotAt { spot, slot, found };
-            }
-        }
-        let slot = leaf.search(key);
-        let found = place.slot(slot);
-        SlotAt { spot, slot, found }
+        Spot { place, parent, at }.slot_at(guess, key)
     }
 
     /// Puts a word at `first..=last`, which are within the hole that `at` is, if there is room in the leaf and nobody reads. Tells whether that is so.

@@ -5,7 +5,7 @@ use core::hint::select_unpredictable;
 use crate::alloc::Reserve;
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, NULL, Node, RawTree, Word};
-use crate::read::{Place, lower_bound, upper_bound};
+use crate::read::Place;
 use crate::write::holes::{largest_in_leaf, largest_of, tell_change};
 use crate::write::last::{link, tell_above};
 use crate::write::one_leaf::Holes;
@@ -260,14 +260,14 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let Place { min, max, .. } = self.place;
         if self.at > at {
             let min = match at {
-                0 => lower_bound(parent, min, parent.kind()),
+                0 => parent.bound::<false>(min, parent.kind()),
                 _ => parent.first(at, min),
             };
             (min, max)
         } else if at + 1 < parent.end() {
             (min, parent.pivot(at + 1))
         } else {
-            (min, upper_bound(parent, min, parent.kind()))
+            (min, parent.bound::<true>(min, parent.kind()))
         }
     }
 

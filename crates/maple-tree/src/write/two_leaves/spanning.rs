@@ -2,7 +2,7 @@
 
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, Node, RawTree, Word};
-use crate::read::{Found, Place, upper_bound};
+use crate::read::{Found, Place};
 use crate::write::apply::Removed;
 use crate::write::one_leaf::Quick;
 use crate::write::seat::Seat;
@@ -46,7 +46,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             max: if at + 1 < parent.end() {
                 parent.pivot(at + 1)
             } else {
-                upper_bound(parent, place.max, parent.kind())
+                parent.bound::<true>(place.max, parent.kind())
             },
         };
         if last > next.max {
