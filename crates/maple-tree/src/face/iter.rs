@@ -35,7 +35,7 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for Iter<'a, K, V, S> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         // SAFETY: nobody writes the tree while it is borrowed for `'a`.
-        let found = unsafe { self.scan.next(self.tree) }?;
+        let found = unsafe { self.scan.next::<true>(self.tree) }?;
         let raw = NonNull::new(found.word)?;
         // SAFETY: words in the tree are values, and the tree is borrowed for `'a`.
         Some((found.first..=found.last, unsafe { V::borrow(raw) }))
@@ -88,7 +88,7 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> DoubleEndedIterator for Iter<'a, K, V,
     #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
         // SAFETY: as in `next`.
-        let found = unsafe { self.scan.next_back(self.tree) }?;
+        let found = unsafe { self.scan.next::<false>(self.tree) }?;
         let raw = NonNull::new(found.word)?;
         // SAFETY: as in `next`.
         Some((found.first..=found.last, unsafe { V::borrow(raw) }))
@@ -122,7 +122,7 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for IterMut<'a, K, V, S> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         // SAFETY: nobody else uses the tree while it is exclusively borrowed for `'a`.
-        let (found, slot) = unsafe { self.scan.next_mut(self.tree) }?;
+        let (found, slot) = unsafe { self.scan.next_mut::<true>(self.tree) }?;
         // SAFETY: words in the tree are values, the tree is exclusively borrowed for `'a`, and a scan yields each entry once and does
         // not read its slot again.
         Some((found.first..=found.last, unsafe { V::borrow_mut(slot) }))
@@ -150,7 +150,7 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> DoubleEndedIterator for IterMut<'a, K,
     #[inline]
     fn next_back(&mut self) -> Option<Self::Item> {
         // SAFETY: as in `next`.
-        let (found, slot) = unsafe { self.scan.next_back_mut(self.tree) }?;
+        let (found, slot) = unsafe { self.scan.next_mut::<false>(self.tree) }?;
         // SAFETY: as in `next`.
         Some((found.first..=found.last, unsafe { V::borrow_mut(slot) }))
     }

@@ -5,9 +5,10 @@
 //! the scan are looked at when an end comes to a leaf in which one lies.
 //!
 //! There are three ways on, each a tenth as frequent as the one before: the next bit; the next leaf of the same parent, if
-//! neither a bound nor the other end is in it ([`sibling`]); all else ([`refill_front`], [`refill_back`]).
+//! neither a bound nor the other end is in it ([`sibling`]); all else ([`refill`]).
 
 use core::marker::PhantomData;
+use core::mem::take;
 
 use crate::base::atomic::Slot;
 use crate::base::{Key, Shape};
@@ -85,31 +86,24 @@ impl<K: Key, S: Shape> End<K, S> {
         unsafe { Node::from_word(self.parent) }
     }
 
-    /// The slot of the lowest entry that is still to come; there is one.
+    /// The slot of the lowest entry that is still to come, or of the highest unless `UP`; there is one.
     #[inline(always)]
-    fn lowest(&mut self) -> usize {
-        let i = self.left.trailing_zeros();
-        self.left &= self.left - 1;
-        i as usize
+    fn take_slot<const UP: bool>(&mut self) -> usize {
+        if UP {
+            let i = self.left.trailing_zeros();
+            self.left &= self.left - 1;
+            i as usize
+        } else {
+            let i = self.left.ilog2();
+            self.left ^= 1 << i;
+            i as usize
+        }
     }
 
-    /// The slot of the highest entry that is still to come; there is one.
+    /// The entry there.
     #[inline(always)]
-    fn highest(&mut self) -> usize {
-        let i = self.left.ilog2();
-        self.left ^= 1 << i;
-        i as usize
-    }
-
-    #[inline(always)]
-    fn take_lowest(&mut self) -> Found<K> {
-        let i = self.lowest();
-        self.place().slot(i)
-    }
-
-    #[inline(always)]
-    fn take_highest(&mut self) -> Found<K> {
-        let i = self.highest();
+    fn take<const UP: bool>(&mut self) -> Found<K> {
+        let i = self.take_slot::<UP>();
         self.place().slot(i)
     }
 
@@ -134,22 +128,28 @@ impl<K: Key, S: Shape> End<K, S> {
         above
     }
 
-    /// To the leaf in the next slot of the parent.
+    /// Whether the next leaf below the parent, `UP` or down, is free of bounds and of the other end.
     #[inline(always)]
-    fn step_up(&mut self) {
-        self.slot += 1;
-        (self.leaf, self.left) = sibling::<K, S, true>(self.parent, self.slot);
-        self.min = self.max.wrapping_add(K::ONE);
-        self.max = self.parent().last(self.slot, self.edge);
+    fn has_sibling<const UP: bool>(&self) -> bool {
+        if UP {
+            self.slot < self.stop
+        } else {
+            self.slot > self.stop
+        }
     }
 
-    /// To the leaf in the slot of the parent before.
+    /// To the leaf in the next slot of the parent.
     #[inline(always)]
-    fn step_down(&mut self) {
-        self.slot -= 1;
-        (self.leaf, self.left) = sibling::<K, S, false>(self.parent, self.slot);
-        self.max = self.min.wrapping_sub(K::ONE);
-        self.min = self.parent().first(self.slot, self.edge);
+    fn step<const UP: bool>(&mut self) {
+        self.slot = if UP { self.slot + 1 } else { self.slot - 1 };
+        (self.leaf, self.left) = sibling::<K, S, UP>(self.parent, self.slot);
+        if UP {
+            self.min = self.max.wrapping_add(K::ONE);
+            self.max = self.parent().last(self.slot, self.edge);
+        } else {
+            self.max = self.min.wrapping_sub(K::ONE);
+            self.min = self.parent().first(self.slot, self.edge);
+        }
     }
 }
 
@@ -185,16 +185,22 @@ impl<K: Key, S: Shape> Scan<K, S> {
         }
     }
 
-    /// The lowest entry left.
+    /// The end that goes `UP`, or the one that goes down.
+    #[inline(always)]
+    fn end<const UP: bool>(&mut self) -> &mut End<K, S> {
+        if UP { &mut self.front } else { &mut self.back }
+    }
+
+    /// The lowest entry left, or the highest unless `UP`.
     ///
     /// # Safety
     ///
     /// All calls are for the same tree, and nobody writes it between the first and the last.
     #[inline(always)]
-    pub(crate) unsafe fn next(&mut self, tree: &RawTree<K, S>) -> Option<Found<K>> {
-        match self.come_up(tree) {
-            Ok(()) => Some(self.front.take_lowest()),
-            Err(single) => single,
+    pub(crate) unsafe fn next<const UP: bool>(&mut self, tree: &RawTree<K, S>) -> Option<Found<K>> {
+        match self.come::<UP>(tree) {
+            Ok(()) => Some(self.end::<UP>().take::<UP>()),
+            Err(last) => last,
         }
     }
 
@@ -204,81 +210,35 @@ impl<K: Key, S: Shape> Scan<K, S> {
     ///
     /// As for [`next`](Self::next), and the caller has the tree for himself.
     #[inline(always)]
-    pub(crate) unsafe fn next_mut(&mut self, tree: &RawTree<K, S>) -> Option<(Found<K>, Slot)> {
-        match self.come_up(tree) {
-            Ok(()) => {
-                let i = self.front.lowest();
-                let place = self.front.place();
-                Some((place.slot(i), place.leaf.slot_memory(i)))
-            }
-            Err(single) => single.map(|found| (found, tree.root_memory())),
-        }
-    }
-
-    /// Sees to it that the front has entries to come; if there are none, gives the entry of a tree without nodes.
-    #[inline(always)]
-    fn come_up(&mut self, tree: &RawTree<K, S>) -> Result<(), Option<Found<K>>> {
-        if self.front.left == 0 {
-            if self.front.slot < self.front.stop {
-                self.front.step_up();
-            }
-            if self.front.left == 0 {
-                // By value, there and back: nothing refers to the scan itself, so that in a loop it lives in registers.
-                let (scan, single) = refill_front(tree, *self);
-                *self = scan;
-                if self.front.left == 0 {
-                    return Err(single);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// The highest entry left.
-    ///
-    /// # Safety
-    ///
-    /// As for [`next`](Self::next).
-    #[inline(always)]
-    pub(crate) unsafe fn next_back(&mut self, tree: &RawTree<K, S>) -> Option<Found<K>> {
-        match self.come_down(tree) {
-            Ok(()) => Some(self.back.take_highest()),
-            Err(last) => last,
-        }
-    }
-
-    /// As [`next_back`](Self::next_back), with the place of the entry's word. What was given before is not looked at again.
-    ///
-    /// # Safety
-    ///
-    /// As for [`next_mut`](Self::next_mut).
-    #[inline(always)]
-    pub(crate) unsafe fn next_back_mut(
+    pub(crate) unsafe fn next_mut<const UP: bool>(
         &mut self,
         tree: &RawTree<K, S>,
     ) -> Option<(Found<K>, Slot)> {
-        match self.come_down(tree) {
+        match self.come::<UP>(tree) {
             Ok(()) => {
-                let i = self.back.highest();
-                let place = self.back.place();
+                let end = self.end::<UP>();
+                let i = end.take_slot::<UP>();
+                let place = end.place();
                 Some((place.slot(i), place.leaf.slot_memory(i)))
             }
-            // That of a tree without nodes, or one of the leaf in which the ends have met.
             Err(last) => last.map(|found| (found, tree.entry_memory(found.first))),
         }
     }
 
-    /// As [`come_up`](Self::come_up), from the back. Where the ends have met, gives the last entry left.
+    /// Sees to it that an end has entries to come; if there are none, gives the last entry left: that of a tree without nodes, or, to the back,
+    /// one of the leaf in which the ends have met.
     #[inline(always)]
-    fn come_down(&mut self, tree: &RawTree<K, S>) -> Result<(), Option<Found<K>>> {
-        if self.back.left == 0 {
-            if self.back.slot > self.back.stop {
-                self.back.step_down();
+    fn come<const UP: bool>(&mut self, tree: &RawTree<K, S>) -> Result<(), Option<Found<K>>> {
+        let end = self.end::<UP>();
+        if end.left == 0 {
+            if end.has_sibling::<UP>() {
+                end.step::<UP>();
             }
-            if self.back.left == 0 {
-                let (scan, last) = refill_back(tree, *self);
+            if end.left == 0 {
+                // By value, there and back: nothing refers to the scan itself, so that in a loop it lives in registers.
+                let (scan, last) = refill::<UP, K, S>(tree, *self);
                 *self = scan;
-                if self.back.left == 0 {
+                if self.end::<UP>().left == 0 {
                     return Err(last);
                 }
             }
@@ -300,14 +260,14 @@ impl<K: Key, S: Shape> Scan<K, S> {
     ) -> B {
         let mut folded = init;
         while self.front.left != 0 {
-            folded = show(folded, self.front.take_lowest());
+            folded = show(folded, self.front.take::<true>());
         }
         if let Some(bounds) = self.between() {
             // SAFETY: nobody writes the tree (the caller's promise).
             folded = unsafe { by_window::between(tree, bounds, folded, &mut show) };
         }
         while self.back.left != 0 {
-            folded = show(folded, self.back.take_lowest());
+            folded = show(folded, self.back.take::<true>());
         }
         folded
     }
@@ -337,11 +297,11 @@ impl<K: Key, S: Shape> Scan<K, S> {
         loop {
             count += self.front.left.count_ones() as usize;
             self.front.left = 0;
-            if self.front.slot < self.front.stop {
-                self.front.step_up();
+            if self.front.has_sibling::<true>() {
+                self.front.step::<true>();
                 continue;
             }
-            let (scan, single) = refill_front(tree, self);
+            let (scan, single) = refill::<true, K, S>(tree, self);
             self = scan;
             if self.front.left == 0 {
                 return count + usize::from(single.is_some());
@@ -386,70 +346,20 @@ impl<K: Key, S: Shape> Scan<K, S> {
     }
 }
 
-/// Finds the next leaf from the front in which entries are left. If there is none, gives the entry of a tree without nodes.
+/// Finds the next leaf from one end in which entries are left. If there is none, gives the last entry left, as [`Scan::come`].
 #[inline(never)]
-fn refill_front<K: Key, S: Shape>(
+fn refill<const UP: bool, K: Key, S: Shape>(
     tree: &RawTree<K, S>,
     mut scan: Scan<K, S>,
 ) -> (Scan<K, S>, Option<Found<K>>) {
-    while scan.front.left == 0 && !scan.done {
+    while scan.end::<UP>().left == 0 {
         if scan.met {
-            scan.done = true;
-            break;
-        }
-        let root = match scan.root(tree) {
-            Ok(root) => root,
-            Err(single) => return (scan, single),
-        };
-        let (lo, hi) = (scan.lo, scan.hi);
-        let (front, back) = (&mut scan.front, &mut scan.back);
-        let above = if front.leaf.is_null() {
-            front.enter(root, lo)
-        } else if hi <= front.max {
-            scan.done = true;
-            break;
-        } else {
-            front.enter(root, front.max.wrapping_add(K::ONE))
-        };
-        front.edge = above.1;
-        front.stop = front.slot;
-        if !front.parent.is_null() && front.parent != back.parent {
-            let parent = front.parent();
-            front.stop = if hi <= above.1 {
-                // The leaf in which the bound is, is not one of those.
-                parent.search(hi).saturating_sub(1)
-            } else {
-                parent.end()
-            };
-        } else {
-            // Leaf by leaf, from both sides.
-            back.stop = back.slot;
-        }
-        if back.leaf == front.leaf {
-            // What the back has left. It took the bounds off already.
-            front.left = back.left;
-            back.left = 0;
-            scan.met = true;
-        } else {
-            scan.front.left = scan.bits(scan.front.place());
-        }
-    }
-    (scan, None)
-}
-
-/// As [`refill_front`], from the back. Where the ends have met, gives the last entry left.
-#[inline(never)]
-fn refill_back<K: Key, S: Shape>(
-    tree: &RawTree<K, S>,
-    mut scan: Scan<K, S>,
-) -> (Scan<K, S>, Option<Found<K>>) {
-    while scan.back.left == 0 {
-        if scan.met {
-            if scan.front.left == 0 {
+            // What is left in the leaf is the front's, and the back takes from that.
+            if UP || scan.front.left == 0 {
                 scan.done = true;
                 break;
             }
-            let found = scan.front.take_highest();
+            let found = scan.front.take::<false>();
             return (scan, Some(found));
         }
         if scan.done {
@@ -460,31 +370,50 @@ fn refill_back<K: Key, S: Shape>(
             Err(single) => return (scan, single),
         };
         let (lo, hi) = (scan.lo, scan.hi);
-        let (front, back) = (&mut scan.front, &mut scan.back);
-        let above = if back.leaf.is_null() {
-            back.enter(root, hi)
-        } else if back.min <= lo {
+        let (end, other) = if UP {
+            (&mut scan.front, &mut scan.back)
+        } else {
+            (&mut scan.back, &mut scan.front)
+        };
+        let reaches = if UP { hi <= end.max } else { end.min <= lo };
+        let key = if end.leaf.is_null() {
+            if UP { lo } else { hi }
+        } else if reaches {
             scan.done = true;
             break;
+        } else if UP {
+            end.max.wrapping_add(K::ONE)
         } else {
-            back.enter(root, back.min.wrapping_sub(K::ONE))
+            end.min.wrapping_sub(K::ONE)
         };
-        back.edge = above.0;
-        back.stop = back.slot;
-        if !back.parent.is_null() && back.parent != front.parent {
-            let parent = back.parent();
-            back.stop = if above.0 <= lo {
-                (parent.search(lo) + 1).min(back.slot)
+        let above = end.enter(root, key);
+        end.edge = if UP { above.1 } else { above.0 };
+        end.stop = end.slot;
+        if end.parent.is_null() || end.parent == other.parent {
+            // Leaf by leaf, from both sides.
+            other.stop = other.slot;
+        } else {
+            // The leaf in which the bound is, is not one of those before it.
+            let parent = end.parent();
+            end.stop = if UP && hi <= above.1 {
+                parent.search(hi).saturating_sub(1)
+            } else if UP {
+                parent.end()
+            } else if above.0 <= lo {
+                (parent.search(lo) + 1).min(end.slot)
             } else {
                 0
             };
-        } else {
-            front.stop = front.slot;
         }
-        if front.leaf == back.leaf {
+        if end.leaf == other.leaf {
+            if UP {
+                // What the back has left. It took the bounds off already.
+                end.left = take(&mut other.left);
+            }
             scan.met = true;
         } else {
-            scan.back.left = scan.bits(scan.back.place());
+            let place = end.place();
+            scan.end::<UP>().left = scan.bits(place);
         }
     }
     (scan, None)

@@ -39,8 +39,8 @@ pub(super) unsafe fn vacate<K: Key, S: Shape>(
     unsafe {
         match (before, after) {
             (None, None) => None,
-            (Some(before), None) => Some(into_before(at, parent, before.as_leaf(), right)),
-            (None, Some(after)) => Some(into_after(at, parent, after.as_leaf(), left)),
+            (Some(before), None) => Some(join::<false, K, S>(at, parent, before.as_leaf(), right)),
+            (None, Some(after)) => Some(join::<true, K, S>(at, parent, after.as_leaf(), left)),
             // The leaf has one entry, and nothing would be left of it.
             (Some(_), Some(_)) => Some(false),
         }
@@ -52,157 +52,112 @@ fn enough<K: Key, S: Shape>(used: usize) -> bool {
     used >= Geometry::<K, S>::least(Kind::Leaf)
 }
 
-/// The leaf before ends in a hole.
+/// The leaf after starts with a hole; or the one before ends in one, unless `UP`. `joins` tells whether the slot on the other side is a hole.
 ///
 /// # Safety
 ///
 /// As for [`vacate`].
-unsafe fn into_before<K: Key, S: Shape>(
+unsafe fn join<const UP: bool, K: Key, S: Shape>(
     at: SlotAt<K, S>,
     parent: Node<K, S>,
-    before: Node<K, S>,
-    right: bool,
+    neighbour: Node<K, S>,
+    joins: bool,
 ) -> bool {
     let SlotAt { spot, slot, found } = at;
     let Place { leaf, min, max } = spot.place;
     let inner = parent.kind();
-    let (used, used_before) = (leaf.used(), before.used());
-    if used_before < 2 {
+    let gaps = inner == Kind::Gap;
+    let (used, used_there) = (leaf.used(), neighbour.used());
+    if used_there < 2 {
         return false;
     }
-    let first = before.first(used_before - 1, min);
-    let last = if right {
-        leaf.last(slot + 1, max)
-    } else {
-        found.last
+    let joined = usize::from(joins);
+    let (first, last) = match (UP, joins) {
+        (true, true) => (leaf.first(slot - 1, min), neighbour.pivot(0)),
+        (true, false) => (found.first, neighbour.pivot(0)),
+        (false, true) => (
+            neighbour.first(used_there - 1, min),
+            leaf.last(slot + 1, max),
+        ),
+        (false, false) => (neighbour.first(used_there - 1, min), found.last),
     };
-    // The last index of the entry before the hole.
-    let key = first.wrapping_sub(K::ONE);
-    let joined = usize::from(right);
     let made = K::span(first, last);
-    // SAFETY: nobody reads (the caller's promise).
-    let (node, node_before) = unsafe { (leaf.write(), before.write()) };
-    if enough::<K, S>(used_before - 1) && (joined == 0 || enough::<K, S>(used - joined)) {
-        // SAFETY: nobody reads (the caller's promise).
-        unsafe { set_lower_bound(leaf, min, inner, key) };
-        node_before.set_used(used_before - 1, used_before);
-        node.close(slot, false, right, used - 1);
-        if inner == Kind::Gap {
-            let gone = K::span(first, min.wrapping_sub(K::ONE));
-            tell_less(before, key, gone, || {
-                largest_in_leaf(before, before.bound::<false>(key, inner), key)
-            });
-            tell_more(leaf, found.last, made);
-        }
-        return true;
-    }
-    if enough::<K, S>(used - joined - 1) {
-        // SAFETY: nobody reads (the caller's promise).
-        unsafe { set_lower_bound(leaf, min, inner, last) };
-        node.shift(slot + joined + 1, 0);
-        if inner == Kind::Gap {
-            if right {
-                let gone = last.wrapping_sub(found.last);
-                let next = last.wrapping_add(K::ONE);
-                tell_less(leaf, max, gone, || largest_in_leaf(leaf, next, max));
-            }
-            tell_more(before, key, made);
-        }
-        return true;
-    }
-    false
-}
-
-/// The leaf after starts with a hole.
-///
-/// # Safety
-///
-/// As for [`vacate`].
-unsafe fn into_after<K: Key, S: Shape>(
-    at: SlotAt<K, S>,
-    parent: Node<K, S>,
-    after: Node<K, S>,
-    left: bool,
-) -> bool {
-    let SlotAt { spot, slot, found } = at;
-    let Place { leaf, min, max } = spot.place;
-    let inner = parent.kind();
-    let (used, used_after) = (leaf.used(), after.used());
-    if used_after < 2 {
-        return false;
-    }
-    let first = if left {
-        leaf.first(slot - 1, min)
+    // What the hole ends before: an index of the neighbour, and one of the leaf unless nothing stays in it.
+    let (there, here) = if UP {
+        (last.wrapping_add(K::ONE), first.wrapping_sub(K::ONE))
     } else {
-        found.first
+        (first.wrapping_sub(K::ONE), last.wrapping_add(K::ONE))
     };
-    let last = after.pivot(0);
-    // The first index of the entry after the hole.
-    let key = last.wrapping_add(K::ONE);
-    let joined = usize::from(left);
-    let made = K::span(first, last);
     // SAFETY: nobody reads (the caller's promise).
-    let (node, node_after) = unsafe { (leaf.write(), after.write()) };
-    if enough::<K, S>(used_after - 1) && (joined == 0 || enough::<K, S>(used - joined)) {
+    let (node, node_there) = unsafe { (leaf.write(), neighbour.write()) };
+    let edge = if UP { max } else { min };
+    if enough::<K, S>(used_there - 1) && (joined == 0 || enough::<K, S>(used - joined)) {
         // SAFETY: nobody reads (the caller's promise).
-        unsafe { set_upper_bound(leaf, max, inner, last) };
-        node_after.shift(1, 0);
-        node.close(slot, left, false, used - 1);
-        if inner == Kind::Gap {
-            let gone = last.wrapping_sub(max);
-            tell_less(after, key, gone, || {
-                largest_in_leaf(after, key, after.bound::<true>(key, inner))
+        unsafe { set_bound::<UP, K, S>(leaf, edge, inner, if UP { last } else { there }) };
+        if UP {
+            node_there.shift(1, 0);
+        } else {
+            node_there.set_used(used_there - 1, used_there);
+        }
+        node.close(slot, UP && joins, !UP && joins, used - 1);
+        if gaps {
+            let gone = if UP {
+                last.wrapping_sub(max)
+            } else {
+                min.wrapping_sub(first)
+            };
+            tell_less(neighbour, there, gone, || {
+                let far = neighbour.bound::<UP>(there, inner);
+                largest_in_leaf(neighbour, there.min(far), there.max(far))
             });
             tell_more(leaf, found.first, made);
         }
         return true;
     }
     if enough::<K, S>(used - joined - 1) {
-        // What is left ends before the hole.
-        let end = first.wrapping_sub(K::ONE);
         // SAFETY: nobody reads (the caller's promise).
-        unsafe { set_upper_bound(leaf, max, inner, end) };
-        node.set_used(used - joined - 1, used);
-        if inner == Kind::Gap {
-            if left {
-                let gone = found.first.wrapping_sub(first);
-                tell_less(leaf, min, gone, || largest_in_leaf(leaf, min, end));
+        unsafe { set_bound::<UP, K, S>(leaf, edge, inner, if UP { here } else { last }) };
+        if UP {
+            node.set_used(used - joined - 1, used);
+        } else {
+            node.shift(slot + joined + 1, 0);
+        }
+        if gaps {
+            if joins {
+                let gone = if UP {
+                    found.first.wrapping_sub(first)
+                } else {
+                    last.wrapping_sub(found.last)
+                };
+                let far = if UP { min } else { max };
+                tell_less(leaf, far, gone, || {
+                    largest_in_leaf(leaf, here.min(far), here.max(far))
+                });
             }
-            tell_more(after, key, made);
+            tell_more(neighbour, there, made);
         }
         return true;
     }
     false
 }
 
-/// Lets a leaf, which starts at `min` and is not the first, start after `bound`; the one before ends there.
+/// Lets a leaf, which ends at `edge` and is not the last, end at `bound`, and the one after start behind it; or, unless `UP`, a leaf that starts at
+/// `edge` and is not the first, start after `bound`, and the one before end there.
 ///
 /// # Safety
 ///
 /// As for [`vacate`].
-unsafe fn set_lower_bound<K: Key, S: Shape>(leaf: Node<K, S>, min: K, inner: Kind, bound: K) {
+unsafe fn set_bound<const UP: bool, K: Key, S: Shape>(
+    leaf: Node<K, S>,
+    edge: K,
+    inner: Kind,
+    bound: K,
+) {
     let mut node = leaf;
     while let Some(parent) = node.parent(inner) {
-        let at = parent.search(min);
-        if at > 0 {
-            // SAFETY: nobody reads (the caller's promise).
-            unsafe { parent.write() }.set_pivot(at - 1, bound);
-            return;
-        }
-        node = parent;
-    }
-}
-
-/// Lets a leaf, which ends at `max` and is not the last, end at `bound`; the one after starts behind it.
-///
-/// # Safety
-///
-/// As for [`vacate`].
-unsafe fn set_upper_bound<K: Key, S: Shape>(leaf: Node<K, S>, max: K, inner: Kind, bound: K) {
-    let mut node = leaf;
-    while let Some(parent) = node.parent(inner) {
-        let at = parent.search(max);
-        if at < parent.end() {
+        let at = parent.search(edge);
+        if at != if UP { parent.end() } else { 0 } {
+            let at = if UP { at } else { at - 1 };
             // SAFETY: nobody reads (the caller's promise).
             unsafe { parent.write() }.set_pivot(at, bound);
             return;
