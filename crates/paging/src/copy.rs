@@ -164,7 +164,7 @@ fn copy_usual<F: Format, W: Way, const FRESH: bool>(
     if W::protects(true) {
         for (old, new) in old.iter().zip(new) {
             let raw = old.load(Ordering::Relaxed);
-            if !F::plain(raw) || !F::settled(raw) || !counts.twice(F::phys(raw)) {
+            if !F::usual(raw) || !counts.twice(F::phys(raw)) {
                 break;
             }
             let guarded = F::write_protected(raw);

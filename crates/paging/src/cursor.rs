@@ -22,35 +22,45 @@ pub(crate) struct Stop {
 
 pub(crate) struct Cursor<'a, F: Format, M: Memory> {
     pub(crate) space: &'a PageTables<F, M>,
-    path: [Table<'a>; MAX_LEVELS],
-    /// The lowest level whose table on the way to `at` is in `path`.
+    path: [u64; MAX_LEVELS],
+    /// The lowest level whose table on the way to `at` is in `path`, by its physical address.
     known: usize,
     at: u64,
     /// Whether the table that was locked last is shared: it may be read, not changed.
     pub(crate) shared: bool,
-    _section: <M::Reclaim as Reclaim>::Section<'a>,
+    /// There, except while [`outside`](Self::outside) runs.
+    section: Option<<M::Reclaim as Reclaim>::Section<'a>>,
 }
 
 impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
     const TOP: usize = PageTables::<F, M>::TOP;
 
+    #[inline]
     pub(crate) fn new(
         space: &'a PageTables<F, M>,
         section: <M::Reclaim as Reclaim>::Section<'a>,
     ) -> Self {
-        let root = space.physical().table(space.root);
         Self {
             space,
-            path: [root; MAX_LEVELS],
+            path: [space.root; MAX_LEVELS],
             known: Self::TOP,
             at: 0,
             shared: false,
-            _section: section,
+            section: Some(section),
         }
     }
 
     pub(crate) fn memory(&self) -> &'a Physical<M::Backing, M::Reclaim> {
         self.space.physical()
+    }
+
+    /// Runs `work` outside of the section, and enters it anew: what is found before says nothing after.
+    pub(crate) fn outside<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        self.section = None;
+        let result = work();
+        self.section = Some(self.memory().grace().enter(self.at));
+        self.forget();
+        result
     }
 
     /// Forgets the way: tables on it may have left the tree.
@@ -67,7 +77,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         }
         self.at = addr;
         while self.known > level {
-            let raw = self.path[self.known].read(index(addr, self.known));
+            let raw = self.read(addr, self.known);
             if !F::is_table(raw) {
                 return Err(Stop {
                     level: self.known,
@@ -75,9 +85,15 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
                 });
             }
             self.known -= 1;
-            self.path[self.known] = self.memory().table(F::phys(raw));
+            self.path[self.known] = F::phys(raw);
         }
-        Ok(self.path[level])
+        Ok(self.memory().table(self.path[level]))
+    }
+
+    /// The entry for an address of a table on the way.
+    #[inline]
+    fn read(&self, addr: u64, level: usize) -> u64 {
+        self.memory().read(self.path[level], index(addr, level))
     }
 
     /// The same, anew from the root: what is found was there after this call began.
@@ -88,7 +104,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
 
     /// The entry of the table one above this level.
     pub(crate) fn above(&self, level: usize) -> u64 {
-        self.path[level + 1].read(index(self.at, level + 1))
+        self.read(self.at, level + 1)
     }
 
     /// Locks the table of this level on the way to `addr`; it is still on the way, and stays so until it is unlocked.

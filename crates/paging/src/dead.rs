@@ -80,6 +80,12 @@ impl Dead {
         Some(start..start + len)
     }
 
+    /// Whether there are none.
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0 && self.others == NO_FRAME
+    }
+
     /// Gives all of them back: single frames many at a time, blocks when all of their frames are dead.
     pub(crate) fn free(&mut self, frames: &Frames, backing: &impl FrameAllocator) {
         let mut singles = Singles {

@@ -2,16 +2,15 @@
 //!
 //! A fault has seen something without a lock. Each of these calls locks the page's table, and looks whether that is still so.
 
-use crate::cursor::{Cursor, Stop, remembered};
-use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index, tag};
+use crate::cursor::{Cursor, Stop};
+use crate::entry::{Attrs, Entry, PAGE_SIZE, index, tag};
 use crate::error::Error;
 use crate::format::Format;
-use crate::invalidate::{Changed, Gather, Invalidate};
+use crate::invalidate::{Gather, Invalidate};
 use crate::map::Source;
 use crate::phys::{FrameAllocator, Memory, PhysMem, Physical};
 use crate::reclaim::Reclaim;
 use crate::reserve::Reserve;
-use crate::share::forget_leaf;
 use crate::space::PageTables;
 use crate::table::Locked;
 
@@ -60,29 +59,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         attrs: Attrs,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        Self::pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
-        if !source.phys().is_multiple_of(PAGE_SIZE) {
-            return Err(Error::Misaligned);
-        }
-        let memory = self.physical();
-        let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(memory);
-        let mut cursor = self.cursor(addr);
-        let (table, level) = cursor.lock_page(addr, old, &mut reserve, &mut gather)?;
-        if level > 0 {
-            return Err(Error::NotMapped);
-        }
-        let slot = index(addr, 0);
-        let raw = table.load(slot);
-        source.count(memory.frames())?;
-        let was = table.update::<F>(slot, raw, hidden::<F>);
-        if remembered(was) {
-            // No processor may use the old frame while another uses the new one.
-            gather.tell_now(addr, addr + PAGE_SIZE, Changed::PAGES);
-        }
-        table.store(slot, F::leaf(source.phys(), source.attrs(attrs), 0));
-        forget_leaf::<F, M>(memory, was, 0, gather.dead());
-        Ok(())
+        self.spot(addr, tlb).exchange(old, source, attrs)
     }
 
     /// Lets a program write to a page of private memory that it has alone, the short way of copy-on-write: adds [`Attrs::WRITE`],
@@ -93,29 +70,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///
     /// [`Error::NotMapped`] if no page on this frame is mapped there (any more); [`Error::NoMemory`], [`Error::Misaligned`].
     pub fn write_alone(&self, addr: u64, phys: u64, tlb: &dyn Invalidate) -> Result<bool, Error> {
-        Self::pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
-        let memory = self.physical();
-        let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(memory);
-        let mut cursor = self.cursor(addr);
-        let (mut table, mut level) = cursor.lock_page(addr, phys, &mut reserve, &mut gather)?;
-        // The place in a table that was copied just now is given up only after the processors know: until then the frame counts as had by two.
-        if gather.waits() {
-            drop(table);
-            gather.finish();
-            (table, level) = cursor.lock_page(addr, phys, &mut reserve, &mut gather)?;
-        }
-        let slot = index(addr, level);
-        let raw = table.load(slot);
-        let frames = memory.frames();
-        let order = PageSize::of(level).order();
-        if F::special(raw) || !frames.is_anon(phys) || !frames.all_single(phys, order) {
-            return Ok(false);
-        }
-        let add = Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED | Attrs::SOFT_DIRTY;
-        table.update::<F>(slot, raw, |raw| F::leaf(phys, F::attrs(raw) | add, level));
-        // A processor that remembers the page as read-only takes a fault, which finds it writable: no other must be told.
-        Ok(true)
+        self.spot(addr, tlb).write_alone(phys)
     }
 
     /// Adds attributes to a page, if it is still on this frame, the first of its entry: the end of a fault on a shared page that its file has been told of,
@@ -155,14 +110,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// [`Error::NotMapped`]: a fault would be taken; [`Error::TooMany`]: the frame has 1,023 references. (An example is at
     /// [`exchange`](Self::exchange).)
     pub fn pin(&self, addr: u64, need: Attrs) -> Result<Pin, Error> {
-        let mut cursor = self.cursor(addr);
-        let (_table, _, raw, phys) = cursor.lock_for(addr, need).map_err(|_| Error::NotMapped)?;
-        let phys = phys & !(PAGE_SIZE - 1);
-        let counted = !F::special(raw);
-        if counted {
-            self.physical().get(phys)?;
-        }
-        Ok(Pin { phys, counted })
+        self.spot(addr, &()).pin(need)
     }
 
     /// Does what a processor does: looks whether it may do at `addr` what `need` says, notes that in the accessed bit, and with [`Attrs::WRITE`] in the
@@ -223,8 +171,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the frame is kept until the reference is put"]
 pub struct Pin {
-    phys: u64,
-    counted: bool,
+    pub(crate) phys: u64,
+    pub(crate) counted: bool,
 }
 
 impl Pin {
@@ -248,7 +196,8 @@ impl Pin {
 
 impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
     /// Locks the table of the page on this frame, which is this address space's own; its level.
-    fn lock_page(
+    #[inline]
+    pub(crate) fn lock_page(
         &mut self,
         addr: u64,
         phys: u64,
@@ -269,6 +218,7 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
     }
 
     /// Locks the table of the page at an address, whatever its size; its level, and the entry. Otherwise what is there instead.
+    #[inline]
     fn lock_leaf(&mut self, addr: u64) -> Result<(Locked<'a>, usize, u64), Entry> {
         let mut level = 0;
         loop {
@@ -291,7 +241,11 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
     }
 
     /// Locks the table of a page where a processor could do what `need` says; its level, the entry, and the byte's physical address.
-    fn lock_for(&mut self, addr: u64, need: Attrs) -> Result<(Locked<'a>, usize, u64, u64), Entry> {
+    pub(crate) fn lock_for(
+        &mut self,
+        addr: u64,
+        need: Attrs,
+    ) -> Result<(Locked<'a>, usize, u64, u64), Entry> {
         if !F::canonical(addr) {
             return Err(Entry::Empty);
         }
@@ -307,9 +261,4 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         }
         Err(entry)
     }
-}
-
-/// A small page as it stands while processors forget it: nobody has access.
-fn hidden<F: Format>(raw: u64) -> u64 {
-    F::leaf(F::phys(raw), F::attrs(raw) - Attrs::ACCESS, 0)
 }

@@ -5,6 +5,7 @@
 //! their first entries.
 
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use core::ops::Range;
 
 use bitflags::bitflags;
@@ -91,12 +92,14 @@ pub(crate) struct Gather<'a, F: Format, M: Memory> {
     changed: Changed,
     dead: Dead,
     tables: Retired,
-    shared: [u64; SHARED_AT_ONCE],
+    /// The first `shared_len` are there. Most calls have none: the others are not written for nothing.
+    shared: [MaybeUninit<u64>; SHARED_AT_ONCE],
     shared_len: usize,
     format: PhantomData<F>,
 }
 
 impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
+    #[inline]
     pub(crate) fn new(memory: &'a M, tlb: &'a dyn Invalidate, asid: Asid) -> Self {
         Self {
             memory: memory.physical(),
@@ -107,7 +110,7 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
             changed: Changed::empty(),
             dead: Dead::new(),
             tables: Retired::new(),
-            shared: [0; SHARED_AT_ONCE],
+            shared: [const { MaybeUninit::uninit() }; SHARED_AT_ONCE],
             shared_len: 0,
             format: PhantomData,
         }
@@ -186,7 +189,7 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
 
     /// A place in a shared table, which this address space does not use any more; true: hand over soon.
     pub(crate) fn shared(&mut self, phys: u64) -> bool {
-        self.shared[self.shared_len] = phys;
+        self.shared[self.shared_len].write(phys);
         self.shared_len += 1;
         self.shared_len == SHARED_AT_ONCE
     }
@@ -198,8 +201,21 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
             .invalidate(self.asid, core::slice::from_ref(&range), changed);
     }
 
+    /// Whether tables, or places in them, wait for walks that are under way.
+    #[inline]
+    pub(crate) fn retires(&self) -> bool {
+        self.shared_len > 0 || !self.tables.is_empty()
+    }
+
     /// Tells the processors, then gives up what waited for that. No lock is held.
+    #[inline]
     pub(crate) fn finish(&mut self) {
+        if self.len > 0 || self.retires() || !self.dead.is_empty() {
+            self.finish_all();
+        }
+    }
+
+    fn finish_all(&mut self) {
         if self.len > 0 {
             self.tlb
                 .invalidate(self.asid, &self.ranges[..self.len], self.changed);
@@ -207,7 +223,9 @@ impl<'a, F: Format, M: Memory> Gather<'a, F, M> {
             self.changed = Changed::empty();
         }
         for i in 0..self.shared_len {
-            let (memory, phys) = (self.memory, self.shared[i]);
+            let memory = self.memory;
+            // SAFETY: written by `shared`, which counts them.
+            let phys = unsafe { self.shared[i].assume_init() };
             self.with_dead(|dead| let_go::<F, M>(memory, phys, dead), phys);
         }
         self.shared_len = 0;

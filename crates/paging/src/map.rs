@@ -96,7 +96,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
         if size == PageSize::Small {
-            return self.map_with(addr, 1, attrs, tlb, |_| source);
+            return self.spot(addr, tlb).map(source, attrs);
         }
         Self::pages(&(addr..addr.saturating_add(size.bytes())))?;
         if !(addr | source.phys()).is_multiple_of(size.bytes()) {

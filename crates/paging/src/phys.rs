@@ -261,6 +261,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
     }
 
     /// The entries of a table.
+    #[inline]
     pub(crate) fn table(&self, phys: u64) -> Table<'_> {
         let entries = self.to_virt(phys).cast();
         // SAFETY: tables are frames that this allocator has given out, so that the pointer is valid for `ENTRIES` words of eight bytes;

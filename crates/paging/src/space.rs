@@ -81,11 +81,13 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         self.memory.physical()
     }
 
+    #[inline]
     pub(crate) fn cursor(&self, near: u64) -> Cursor<'_, F, M> {
         let section = self.physical().grace().enter(near);
         Cursor::new(self, section)
     }
 
+    #[inline]
     pub(crate) fn gather<'a>(&'a self, tlb: &'a dyn Invalidate) -> Gather<'a, F, M> {
         Gather::new(&self.memory, tlb, self.asid)
     }

@@ -180,7 +180,8 @@ fn seen_entry<F: Format>(
 }
 
 /// An entry as the processor sees it, behind an entry above that may forbid stores.
-fn behind(mut entry: Entry, guarded: bool) -> Entry {
+#[inline]
+pub(crate) fn behind(mut entry: Entry, guarded: bool) -> Entry {
     if let Entry::Page { attrs, .. } = &mut entry
         && guarded
     {
@@ -191,7 +192,8 @@ fn behind(mut entry: Entry, guarded: bool) -> Entry {
 
 impl<F: Format, M: Memory> Cursor<'_, F, M> {
     /// Whether the entry above the last-level table just found forbids stores.
-    fn guarded(&self) -> bool {
+    #[inline]
+    pub(crate) fn guarded(&self) -> bool {
         F::GUARDS_TABLES && F::is_shared(self.above(0))
     }
 }

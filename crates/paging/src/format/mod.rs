@@ -37,6 +37,12 @@ macro_rules! bit_for_bit {
             let written = raw & $dirty != 0 || raw & $write == 0;
             raw & tag::VALID == 0 || raw & $accessed != 0 && written
         }
+
+        #[inline(always)]
+        fn usual(raw: u64) -> bool {
+            const SET: u64 = tag::VALID | $accessed | $dirty;
+            raw & (SET | $special) == SET
+        }
     };
 }
 
@@ -104,6 +110,11 @@ pub trait Format: Copy + Send + Sync + 'static {
     }
     /// Whether the processor has nothing left to write into this entry by itself, so that software that holds the table's lock may store.
     fn settled(raw: u64) -> bool;
+    /// Whether the leaf is [plain](Self::plain) and [settled](Self::settled): those that were written are. May say no of others that are, too.
+    #[inline(always)]
+    fn usual(raw: u64) -> bool {
+        Self::plain(raw) && Self::settled(raw)
+    }
 
     /// What an entry says.
     fn decode(raw: u64, level: usize) -> Entry {
@@ -169,6 +180,7 @@ mod tests {
                 if attrs.contains(Attrs::ACCESSED | Attrs::DIRTY) {
                     assert!(F::settled(raw));
                 }
+                assert!(!F::usual(raw) || F::plain(raw) && F::settled(raw));
                 assert_eq!(F::settled(raw) || access.is_empty(), {
                     access.is_empty()
                         || attrs.contains(Attrs::ACCESSED)

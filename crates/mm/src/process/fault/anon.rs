@@ -1,15 +1,18 @@
 //! Private memory: zeroes at first, a page at the first write, a copy when somebody else has the page, too.
 
-use samara_paging::{Attrs, Entry, Error, Kind, PageSize, Source};
+use samara_paging::{Attrs, Error, Kind, PageSize, Source, Spot};
 
 use super::{Step, readable, written};
 use crate::flags::{PMD_SIZE, VmFlags};
 use crate::process::bytes;
-use crate::process::machine::HUGE_ORDER;
+use crate::process::machine::{HUGE_ORDER, Machine};
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::process::signal::Fault;
 use crate::space::vma::{Area, Vma};
+
+/// The place of a page in the tables of a process.
+pub(super) type PageSpot<'a, P> = Spot<'a, <P as Platform>::Format, Machine<P>>;
 
 impl<P: Platform> Mm<P> {
     /// Nothing is mapped at `page` of an anonymous area.
@@ -18,6 +21,7 @@ impl<P: Platform> Mm<P> {
         area: &Area<'_>,
         page: u64,
         write: bool,
+        spot: &mut PageSpot<'_, P>,
     ) -> Result<Step, Fault> {
         let vma = area.vma;
         if !write {
@@ -28,7 +32,7 @@ impl<P: Platform> Mm<P> {
                 return Ok(Step::Done);
             }
             let zero = Source::Special(self.machine.physical().zero_page());
-            return self.map(page, zero, readable(vma.flags));
+            return mapped(spot.map(zero, readable(vma.flags)));
         }
         if let Some(start) = huge_place(area, page)
             && let Some(block) = self.new_huge()
@@ -38,20 +42,21 @@ impl<P: Platform> Mm<P> {
             }
             self.machine.physical().put_block(block, HUGE_ORDER);
         }
-        let frame = self.new_frame()?;
+        let frame = self.frame_at(spot)?;
         // SAFETY: a new frame.
         unsafe { bytes::clear_page(self.machine.physical().to_virt(frame.phys)) };
-        self.map_new(page, frame, written(vma.flags))
+        let source = Source::Owned(frame.phys);
+        let step = mapped(spot.map(source, written(vma.flags)))?;
+        if matches!(step, Step::Done) {
+            frame.keep();
+        }
+        Ok(step)
     }
 
     /// Maps a page where nothing is.
     pub(super) fn map(&self, page: u64, source: Source, attrs: Attrs) -> Result<Step, Fault> {
         let tlb = self.machine.tlb();
-        match self.tables.map(page, PageSize::Small, source, attrs, tlb) {
-            Ok(()) => Ok(Step::Done),
-            Err(Error::Exists) => Ok(Step::Again),
-            Err(error) => Err(error.into()),
-        }
+        mapped(self.tables.map(page, PageSize::Small, source, attrs, tlb))
     }
 
     /// Maps a new frame where nothing is.
@@ -110,61 +115,70 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// A write to a page of a private area that is mapped without permission to write.
-    pub(super) fn copy_on_write(&self, vma: &Vma, page: u64) -> Result<Step, Fault> {
-        let tlb = self.machine.tlb();
-        let Entry::Page { attrs, size, phys } = self.tables.entry(page) else {
-            return Ok(Step::Again);
-        };
-        let zero = attrs.contains(Attrs::SPECIAL);
-        if !zero {
-            match self.tables.write_alone(page, phys, tlb) {
-                Ok(true) => return Ok(Step::Done),
-                Ok(false) => {}
-                Err(Error::NotMapped) => return Ok(Step::Again),
-                Err(error) => return Err(error.into()),
-            }
+    /// A write to a page of a private area that is mapped without permission to write: the page on this frame.
+    pub(super) fn copy_on_write(
+        &self,
+        vma: &Vma,
+        page: u64,
+        spot: &mut PageSpot<'_, P>,
+        phys: u64,
+        size: PageSize,
+    ) -> Result<Step, Fault> {
+        match spot.write_alone(phys) {
+            Ok(true) => return Ok(Step::Done),
+            Ok(false) => {}
+            Err(Error::NotMapped) => return Ok(Step::Again),
+            Err(error) => return Err(error.into()),
         }
         if size != PageSize::Small {
-            return if zero {
-                self.write_huge_zero(vma, page)
-            } else {
-                self.divide(page)
-            };
+            return self.divide(page);
         }
         let physical = self.machine.physical();
-        let frame = self.new_frame()?;
+        let frame = self.frame_at(spot)?;
         let to = physical.to_virt(frame.phys);
-        if zero {
-            // SAFETY: a new frame.
-            unsafe { bytes::clear_page(to) };
+        let Ok(old) = spot.pin(Attrs::empty()) else {
+            return Ok(Step::Again);
+        };
+        let from = physical.to_virt(old.phys());
+        let info = physical.frames().info(old.phys());
+        if info.is_some_and(|info| info.kind == Kind::Anon) {
+            // SAFETY: a new frame; the old one is held, and private memory that several have is written by none.
+            unsafe { bytes::copy_still_page(from, to) };
         } else {
-            let Ok(old) = self.tables.pin(page, Attrs::empty()) else {
-                return Ok(Step::Again);
-            };
-            let from = physical.to_virt(old.phys());
-            let info = physical.frames().info(old.phys());
-            if info.is_some_and(|info| info.kind == Kind::Anon) {
-                // SAFETY: a new frame; the old one is held, and private memory that several have is written by none.
-                unsafe { bytes::copy_still_page(from, to) };
-            } else {
-                // SAFETY: as above, but for a file's page, which programs change by atomic stores.
-                unsafe { bytes::copy_page(from, to) };
-            }
-            let same = old.phys() == phys;
-            old.put(physical);
-            if !same {
-                return Ok(Step::Again);
-            }
+            // SAFETY: as above, but for a file's page, which programs change by atomic stores.
+            unsafe { bytes::copy_page(from, to) };
         }
-        let (source, attrs) = (Source::Owned(frame.phys), written(vma.flags));
-        match self.tables.exchange(page, phys, source, attrs, tlb) {
-            Ok(()) => {
-                frame.keep();
-                Ok(Step::Done)
-            }
-            Err(Error::NotMapped) => Ok(Step::Again),
-            Err(error) => Err(error.into()),
+        let same = old.phys() == phys;
+        old.put(physical);
+        if !same {
+            return Ok(Step::Again);
+        }
+        replaced(spot, phys, frame, vma)
+    }
+
+    /// The same where that is the page of zeroes.
+    pub(super) fn write_zero(
+        &self,
+        vma: &Vma,
+        page: u64,
+        spot: &mut PageSpot<'_, P>,
+        phys: u64,
+        size: PageSize,
+    ) -> Result<Step, Fault> {
+        if size != PageSize::Small {
+            return self.write_huge_zero(vma, page);
+        }
+        let frame = self.frame_at(spot)?;
+        // SAFETY: a new frame.
+        unsafe { bytes::clear_page(self.machine.physical().to_virt(frame.phys)) };
+        replaced(spot, phys, frame, vma)
+    }
+
+    /// A frame for what is to be at the spot, which may keep tables from being freed that could serve.
+    fn frame_at(&self, spot: &mut PageSpot<'_, P>) -> Result<NewFrame<'_, P>, Fault> {
+        match self.new_frame() {
+            Ok(frame) => Ok(frame),
+            Err(_) => spot.outside(|| self.new_frame()),
         }
     }
 
@@ -191,6 +205,32 @@ impl<P: Platform> NewFrame<'_, P> {
 impl<P: Platform> Drop for NewFrame<'_, P> {
     fn drop(&mut self) {
         self.mm.machine.physical().put(self.phys);
+    }
+}
+
+/// What mapping came to.
+fn mapped(result: Result<(), Error>) -> Result<Step, Fault> {
+    match result {
+        Ok(()) => Ok(Step::Done),
+        Err(Error::Exists) => Ok(Step::Again),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The new frame takes the place of the old one, if that is still there.
+fn replaced<P: Platform>(
+    spot: &mut PageSpot<'_, P>,
+    old: u64,
+    frame: NewFrame<'_, P>,
+    vma: &Vma,
+) -> Result<Step, Fault> {
+    match spot.exchange(old, Source::Owned(frame.phys), written(vma.flags)) {
+        Ok(()) => {
+            frame.keep();
+            Ok(Step::Done)
+        }
+        Err(Error::NotMapped) => Ok(Step::Again),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -168,18 +168,22 @@ impl<P: Platform> Mm<P> {
     ) -> Result<Step, Fault> {
         let vma = area.vma;
         let write = access.contains(Access::WRITE);
-        let entry = self.tables.entry(page);
+        let mut spot = self.tables.spot(page, self.machine.tlb());
+        let entry = spot.entry();
         let guarded = matches!(entry, Entry::Marker(_));
         if write && !guarded && vma.is_private() && vma.anon().is_none() {
             return Ok(Step::Exclusive);
         }
         match entry {
-            Entry::Page { attrs, phys, .. } if write && !attrs.contains(Attrs::WRITE) => {
-                if vma.is_private() {
-                    self.copy_on_write(vma, page)
-                } else {
-                    self.write_shared(vma, page, phys)
+            Entry::Page { attrs, size, phys } if write && !attrs.contains(Attrs::WRITE) => {
+                if !vma.is_private() {
+                    drop(spot);
+                    return self.write_shared(vma, page, phys);
                 }
+                if attrs.contains(Attrs::SPECIAL) {
+                    return self.write_zero(vma, page, &mut spot, phys, size);
+                }
+                self.copy_on_write(vma, page, &mut spot, phys, size)
             }
             Entry::Page { attrs, .. }
                 if access.contains(Access::EXEC) && !attrs.contains(Attrs::EXEC) =>
@@ -187,16 +191,21 @@ impl<P: Platform> Mm<P> {
                 if !vma.flags.contains(VmFlags::EXEC) {
                     return Err(Fault::ACCERR);
                 }
+                drop(spot);
                 self.renew(vma, page)
             }
-            Entry::Page { attrs, .. } if !attrs.intersects(Attrs::ACCESS) => self.renew(vma, page),
+            Entry::Page { attrs, .. } if !attrs.intersects(Attrs::ACCESS) => {
+                drop(spot);
+                self.renew(vma, page)
+            }
             Entry::Page { .. } => Ok(Step::Done),
             // A guard.
             Entry::Marker(_) => Err(Fault::MAPERR),
             Entry::Empty => {
                 let step = if vma.is_anonymous() {
-                    self.missing_anon(area, page, write)?
+                    self.missing_anon(area, page, write, &mut spot)?
                 } else {
+                    drop(spot);
                     self.missing_file(area, page, write, patience)?
                 };
                 // What was asked for a fetch may still be forbidden.

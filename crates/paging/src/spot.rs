@@ -1,0 +1,229 @@
+//! The place of one small page: found once for all that a fault does there.
+//!
+//! A fault looks, and then maps, copies or allows what it has found missing. Each of these would enter a section and go down from the root; a spot does so
+//! once. What it has found may be gone when it goes on: each step locks the table, and looks again.
+
+use crate::cursor::{Cursor, Stop, remembered};
+use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index};
+use crate::error::Error;
+use crate::fault::Pin;
+use crate::format::Format;
+use crate::invalidate::{Changed, Gather, Invalidate};
+use crate::map::Source;
+use crate::phys::Memory;
+use crate::reserve::Reserve;
+use crate::share::forget_leaf;
+use crate::space::PageTables;
+use crate::walk::behind;
+
+/// One page of an address space, found once: see [`PageTables::spot`].
+///
+/// While it lives, tables that others take out of the tree are not freed, as with a [`View`](crate::View).
+#[must_use]
+pub struct Spot<'a, F: Format, M: Memory> {
+    cursor: Cursor<'a, F, M>,
+    addr: u64,
+    tlb: &'a dyn Invalidate,
+}
+
+impl<F: Format, M: Memory> PageTables<F, M> {
+    /// The place of the page at `addr`, for looking and then changing, in one [section](crate::Reclaim::Section) and by one way down. `tlb` is told what
+    /// processors must forget.
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Attrs, Entry, Grace, Kind, PageTables, Physical, Source, format::X86_64};
+    /// # let memory = Physical::new(Arena::on_heap(64)?, Grace::new(), 1 << 30, 64)?;
+    /// let space = PageTables::<X86_64, _>::new(&memory, 1)?;
+    /// let mut spot = space.spot(0x1000, &());
+    /// if spot.entry() == Entry::Empty {
+    ///     let page = memory.alloc_page(Kind::Anon)?;
+    ///     spot.map(Source::Owned(page), Attrs::READ | Attrs::USER)?;
+    ///     assert!(spot.write_alone(page)?);
+    /// }
+    /// # Ok::<(), samara_paging::Error>(())
+    /// ```
+    #[inline]
+    pub fn spot<'a>(&'a self, addr: u64, tlb: &'a dyn Invalidate) -> Spot<'a, F, M> {
+        Spot {
+            cursor: self.cursor(addr),
+            addr,
+            tlb,
+        }
+    }
+}
+
+impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
+    /// As [`PageTables::entry`].
+    #[inline]
+    pub fn entry(&mut self) -> Entry {
+        if !F::canonical(self.addr) {
+            return Entry::Empty;
+        }
+        let space = self.cursor.space;
+        loop {
+            let before = space.generation();
+            let (raw, level, guarded) = match self.cursor.descend_anew(self.addr, 0) {
+                Ok(table) => (table.read(index(self.addr, 0)), 0, self.cursor.guarded()),
+                Err(Stop { level, raw }) => (raw, level, false),
+            };
+            if space.generation() == before {
+                return behind(F::decode(raw, level), guarded);
+            }
+        }
+    }
+
+    /// As [`PageTables::map`], of a small page.
+    ///
+    /// # Errors
+    ///
+    /// As there. Nothing has changed then.
+    pub fn map(&mut self, source: Source, attrs: Attrs) -> Result<(), Error> {
+        self.aligned()?;
+        if !source.phys().is_multiple_of(PAGE_SIZE) {
+            return Err(Error::Misaligned);
+        }
+        let space = self.cursor.space;
+        let mut gather = space.gather(self.tlb);
+        let mut reserve = Reserve::none(space.physical());
+        let locked = self.cursor.lock_own(self.addr, &mut reserve, &mut gather);
+        let result = locked.and_then(|mut table| {
+            let slot = index(self.addr, 0);
+            if table.load(slot) != 0 {
+                return Err(Error::Exists);
+            }
+            source.count(space.physical().frames())?;
+            table.store(slot, F::leaf(source.phys(), source.attrs(attrs), 0));
+            table.add_used(1);
+            Ok(())
+        });
+        if result.is_err() {
+            // Tables that were made for nothing.
+            self.cursor.prune(self.addr, &mut gather);
+        }
+        self.finish(gather);
+        result
+    }
+
+    /// As [`PageTables::exchange`].
+    ///
+    /// # Errors
+    ///
+    /// As there. Nothing has changed then.
+    pub fn exchange(&mut self, old: u64, source: Source, attrs: Attrs) -> Result<(), Error> {
+        self.aligned()?;
+        if !source.phys().is_multiple_of(PAGE_SIZE) {
+            return Err(Error::Misaligned);
+        }
+        let mut gather = self.cursor.space.gather(self.tlb);
+        let result = self.exchange_with(old, source, attrs, &mut gather);
+        self.finish(gather);
+        result
+    }
+
+    fn exchange_with(
+        &mut self,
+        old: u64,
+        source: Source,
+        attrs: Attrs,
+        gather: &mut Gather<'a, F, M>,
+    ) -> Result<(), Error> {
+        let addr = self.addr;
+        let memory = self.cursor.memory();
+        let mut reserve = Reserve::none(memory);
+        let (table, level) = self.cursor.lock_page(addr, old, &mut reserve, gather)?;
+        if level > 0 {
+            return Err(Error::NotMapped);
+        }
+        let slot = index(addr, 0);
+        let raw = table.load(slot);
+        source.count(memory.frames())?;
+        let was = table.update::<F>(slot, raw, hidden::<F>);
+        if remembered(was) {
+            // No processor may use the old frame while another uses the new one.
+            gather.tell_now(addr, addr + PAGE_SIZE, Changed::PAGES);
+        }
+        table.store(slot, F::leaf(source.phys(), source.attrs(attrs), 0));
+        forget_leaf::<F, M>(memory, was, 0, gather.dead());
+        Ok(())
+    }
+
+    /// As [`PageTables::write_alone`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn write_alone(&mut self, phys: u64) -> Result<bool, Error> {
+        self.aligned()?;
+        let mut gather = self.cursor.space.gather(self.tlb);
+        let result = self.write_alone_with(phys, &mut gather);
+        self.finish(gather);
+        result
+    }
+
+    fn write_alone_with(
+        &mut self,
+        phys: u64,
+        gather: &mut Gather<'a, F, M>,
+    ) -> Result<bool, Error> {
+        let addr = self.addr;
+        let memory = self.cursor.memory();
+        let mut reserve = Reserve::none(memory);
+        let (mut table, mut level) = self.cursor.lock_page(addr, phys, &mut reserve, gather)?;
+        // The place in a table that was copied just now is given up only after the processors know: until then the frame counts as had by two.
+        if gather.waits() {
+            drop(table);
+            self.cursor.outside(|| gather.finish());
+            (table, level) = self.cursor.lock_page(addr, phys, &mut reserve, gather)?;
+        }
+        let slot = index(addr, level);
+        let raw = table.load(slot);
+        let frames = memory.frames();
+        let order = PageSize::of(level).order();
+        if F::special(raw) || !frames.is_anon(phys) || !frames.all_single(phys, order) {
+            return Ok(false);
+        }
+        let add = Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED | Attrs::SOFT_DIRTY;
+        table.update::<F>(slot, raw, |raw| F::leaf(phys, F::attrs(raw) | add, level));
+        // A processor that remembers the page as read-only takes a fault, which finds it writable: no other must be told.
+        Ok(true)
+    }
+
+    /// As [`PageTables::pin`].
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub fn pin(&mut self, need: Attrs) -> Result<Pin, Error> {
+        let found = self.cursor.lock_for(self.addr, need);
+        let (_table, _, raw, phys) = found.map_err(|_| Error::NotMapped)?;
+        let phys = phys & !(PAGE_SIZE - 1);
+        let counted = !F::special(raw);
+        if counted {
+            self.cursor.memory().get(phys)?;
+        }
+        Ok(Pin { phys, counted })
+    }
+
+    /// Runs `work` outside of the section: what waits for walks does not wait for this one. What is found before says nothing after.
+    pub fn outside<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        self.cursor.outside(work)
+    }
+
+    #[inline]
+    fn aligned(&self) -> Result<(), Error> {
+        PageTables::<F, M>::pages(&(self.addr..self.addr.saturating_add(PAGE_SIZE)))
+    }
+
+    /// Tables that wait for walks do not wait for this one.
+    #[inline]
+    fn finish(&mut self, mut gather: Gather<'a, F, M>) {
+        if gather.retires() {
+            self.cursor.outside(|| gather.finish());
+        }
+    }
+}
+
+/// A small page as it stands while processors forget it: nobody has access.
+fn hidden<F: Format>(raw: u64) -> u64 {
+    F::leaf(F::phys(raw), F::attrs(raw) - Attrs::ACCESS, 0)
+}
