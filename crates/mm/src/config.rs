@@ -1,6 +1,7 @@
 //! What is decided outside the address space: the kernel's build and settings, limits, the layout at exec.
 
 use crate::flags::PAGE_SIZE;
+use crate::kernel::KernelVersion;
 
 /// Settings of the kernel that the address space imitates, and the privileges of its owner.
 ///
@@ -14,6 +15,8 @@ use crate::flags::PAGE_SIZE;
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Config {
+    /// The version whose rules hold.
+    pub kernel: KernelVersion,
     /// First address above user space (exclusive).
     pub task_size: u64,
     /// Hints below this address are raised to it. The kernel takes the larger of the sysctl
@@ -83,6 +86,7 @@ pub enum Overcommit {
 impl Default for Config {
     fn default() -> Self {
         Config {
+            kernel: KernelVersion::NEWEST,
             task_size: 0x7fff_ffff_f000,
             mmap_min_addr: 0x1_0000,
             fixed_min_addr: 0x1000,

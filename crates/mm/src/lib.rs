@@ -106,6 +106,7 @@ mod file;
 mod flags;
 #[doc(hidden)]
 pub mod heap;
+pub mod kernel;
 mod pages;
 #[cfg(feature = "paging")]
 pub mod process;
@@ -120,6 +121,7 @@ pub use config::{Capabilities, Config, Layout, Limits, Overcommit};
 pub use errno::Errno;
 pub use file::{File, FileArg, FileId, FileKind};
 pub use flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
+pub use kernel::KernelVersion;
 pub use pages::{Coming, Discard, NoPages, Object, Pages};
 pub use space::check::Broken;
 pub use space::counts::PageCounts;

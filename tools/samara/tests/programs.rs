@@ -7,7 +7,7 @@ mod common;
 use std::fmt::Write as _;
 use std::fs;
 
-use common::{agrees, compiled, fresh, has, source};
+use common::{agrees, compiled, compiled_with, fresh, has, source};
 
 /// The interpreter itself, not a shell script that looks for one.
 fn python() -> Option<String> {
@@ -215,6 +215,40 @@ fn recursion_eight_mebibytes_deep() {
     };
     let traced = agrees(&[program]);
     assert!(traced.count("grown") >= 1);
+}
+
+#[test]
+fn special_areas_are_not_cut() {
+    let Some(program) = compiled("special_areas") else {
+        return;
+    };
+    for seed in ["a", "b", "c", "d", "e", "f"] {
+        let traced = agrees(&[program.to_str().unwrap(), seed]);
+        assert_eq!(traced.stdout(), "done\n");
+        assert!(traced.count("calls_failing") > 0);
+    }
+}
+
+/// A program's places without a random part, from below upwards, and both: for each a program with a loader, a static one
+/// and a script's interpreter.
+#[test]
+fn other_layouts() {
+    if !has("setarch") {
+        return;
+    }
+    let mut programs = vec![vec!["ls".to_owned(), "/".to_owned()]];
+    programs.extend(python().map(|python| vec![python, "-c".to_owned(), "import json".to_owned()]));
+    for options in [&["-static"][..], &["-static-pie"], &["-no-pie"]] {
+        let program = compiled_with("first_break", options);
+        programs.extend(program.map(|program| vec![program.display().to_string()]));
+    }
+    for option in ["-R", "-L", "-RL"] {
+        for program in &programs {
+            let mut words = vec!["setarch".to_owned(), option.to_owned()];
+            words.extend(program.iter().cloned());
+            agrees(&words);
+        }
+    }
 }
 
 #[test]

@@ -51,7 +51,7 @@ impl AddressSpace {
         }
         // A page, and the guard gap of a stack, must stay free above the heap.
         let mut span = Span::new(old, new);
-        let beside = self.areas.look_ahead(&mut span);
+        let mut beside = self.areas.look_ahead(&mut span);
         if let Some(above) = beside.first.or(beside.upper)
             && new + PAGE_SIZE > self.guarded_start(&above)
         {
@@ -76,7 +76,10 @@ impl AddressSpace {
             uffd: None,
             name: None,
         };
-        let union = Union::new(&span, &beside, &vma);
+        // What lies below the heap's start it never joins, though it may border on it.
+        let heap = self.layout.start_brk;
+        beside.lower = beside.lower.filter(|area| area.end > heap);
+        let union = Union::new(&span, &beside, &vma, self.config.kernel);
         self.prepare(
             owner,
             Coming::Map {

@@ -4,6 +4,7 @@ use crate::abi;
 use crate::errno::Errno;
 use crate::file::FileKind;
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
+use crate::kernel::Rule;
 use crate::pages::{Discard, Pages};
 use crate::space::AddressSpace;
 use crate::space::vma::{Backing, Vma};
@@ -28,7 +29,14 @@ impl AddressSpace {
             return Ok(0);
         }
         if advice == abi::MADV_POPULATE_READ || advice == abi::MADV_POPULATE_WRITE {
-            return self.populate_by_advice(addr, end, advice == abi::MADV_POPULATE_WRITE, pages);
+            let write = advice == abi::MADV_POPULATE_WRITE;
+            if self.config.kernel.has(Rule::PopulateStopsAtHoles) {
+                return self.populate_by_advice(addr, end, write, pages);
+            }
+            let whole = self.for_parts(addr, end, |space, from, to| {
+                space.populate_by_advice(from, to, write, pages).map(|_| ())
+            })?;
+            return if whole { Ok(0) } else { Err(Errno::ENOMEM) };
         }
         let whole = self.for_parts(addr, end, |space, from, to| {
             space.advise(from, to, advice, pages)
@@ -40,9 +48,10 @@ impl AddressSpace {
         match advice {
             abi::MADV_NORMAL..=abi::MADV_DONTNEED
             | abi::MADV_FREE..=abi::MADV_DOFORK
-            | abi::MADV_DONTDUMP..=abi::MADV_DONTNEED_LOCKED
-            | abi::MADV_GUARD_INSTALL
-            | abi::MADV_GUARD_REMOVE => true,
+            | abi::MADV_DONTDUMP..=abi::MADV_DONTNEED_LOCKED => true,
+            abi::MADV_GUARD_INSTALL | abi::MADV_GUARD_REMOVE => {
+                self.config.kernel.has(Rule::GuardMarkers)
+            }
             abi::MADV_MERGEABLE | abi::MADV_UNMERGEABLE => self.config.ksm,
             abi::MADV_HUGEPAGE | abi::MADV_NOHUGEPAGE | abi::MADV_COLLAPSE => {
                 self.config.transparent_huge_pages
@@ -134,10 +143,11 @@ impl AddressSpace {
                 true
             }
             abi::MADV_GUARD_INSTALL => {
-                let possible =
-                    !flags.intersects(VmFlags::SPECIAL | VmFlags::HUGETLB | VmFlags::LOCKED);
+                let anonymous = vma.is_anonymous();
+                let possible = !flags
+                    .intersects(VmFlags::SPECIAL | VmFlags::HUGETLB | VmFlags::LOCKED)
+                    && (anonymous || self.config.kernel.has(Rule::FileGuardMarkers));
                 if possible {
-                    let anonymous = vma.is_anonymous();
                     self.mark_guarded(start, anonymous)?;
                     self.guards_mut()?.install(start, end)?;
                 }
@@ -145,7 +155,8 @@ impl AddressSpace {
             }
             abi::MADV_COLLAPSE => may_hold_huge_page(start_of, end_of, vma),
             abi::MADV_GUARD_REMOVE => {
-                let possible = !flags.intersects(VmFlags::SPECIAL | VmFlags::HUGETLB);
+                let possible = !flags.intersects(VmFlags::SPECIAL | VmFlags::HUGETLB)
+                    && (vma.is_anonymous() || self.config.kernel.has(Rule::FileGuardMarkers));
                 if possible {
                     self.unguard(start, end)?;
                 }

@@ -6,6 +6,7 @@ use crate::errno::Errno;
 use crate::file::{FileArg, FileKind};
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
 use crate::heap::boxed::try_box;
+use crate::kernel::Rule;
 use crate::pages::{Coming, Object, Pages, Stretches};
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
@@ -155,7 +156,10 @@ impl AddressSpace {
                 area_flags |= given;
             }
         }
-        if flags & abi::MAP_STACK != 0 && self.config.transparent_huge_pages {
+        if flags & abi::MAP_STACK != 0
+            && self.config.transparent_huge_pages
+            && self.config.kernel.has(Rule::StackHasNoHugePages)
+        {
             area_flags |= VmFlags::NOHUGEPAGE;
         }
         if !self.may_lock_new(area_flags, len) {
@@ -221,7 +225,7 @@ impl AddressSpace {
                     (shared_object(len, pages)?, 0u64.wrapping_sub(page))
                 }
                 abi::MAP_PRIVATE => (Backing::Anonymous, 0),
-                abi::MAP_DROPPABLE => {
+                abi::MAP_DROPPABLE if self.config.kernel.has(Rule::Droppable) => {
                     if flags & (abi::MAP_LOCKED | abi::MAP_GROWSDOWN) != 0 {
                         return Err(Errno::EINVAL);
                     }
@@ -300,7 +304,7 @@ impl AddressSpace {
         }
         let mut span = Span::new(start, end);
         let beside = self.areas.look(&mut span);
-        let union = Union::new(&span, &beside, &vma);
+        let union = Union::new(&span, &beside, &vma, self.config.kernel);
         let over = &span.over;
         let replaced = over.areas > 0;
         if replaced {

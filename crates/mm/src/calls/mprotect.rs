@@ -3,6 +3,7 @@
 use crate::abi;
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
+use crate::kernel::Rule;
 use crate::pages::{Coming, Pages};
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
@@ -118,11 +119,14 @@ impl AddressSpace {
                 }
                 new |= VmFlags::ACCOUNT;
             }
-        } else if area.vma.is_anonymous() && area.vma.anon().is_none() {
+        } else if area.vma.is_anonymous()
+            && area.vma.anon().is_none()
+            && self.config.kernel.has(Rule::ReadOnlyIsUncharged)
+        {
             // Nothing was written, so nothing has to stay committed.
             new -= VmFlags::ACCOUNT;
         }
-        if let Some(union) = Union::altering(&span, &beside, area.vma, new) {
+        if let Some(union) = Union::altering(&span, &beside, area.vma, new, self.config.kernel) {
             self.prepare(owner, Coming::Protect { start, end })?;
             self.join(&span, &union, new)?;
         } else {

@@ -7,6 +7,7 @@ use crate::errno::Errno;
 use crate::file::FileKind;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::heap::boxed::try_box;
+use crate::kernel::Rule;
 use crate::pages::{Coming, Pages};
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
@@ -50,7 +51,9 @@ impl AddressSpace {
             return self.mremap_one(&request, forced, pages);
         }
         self.unless_memory_runs_out(pages, |space, pages| {
-            if request.old_len == request.new_len {
+            if request.old_len == request.new_len
+                && space.config.kernel.has(Rule::MremapMovesSeveral)
+            {
                 space.move_several(&request, pages)
             } else {
                 space.mremap_one(&request, forced, pages)
@@ -105,14 +108,25 @@ impl AddressSpace {
         {
             return Err(Errno::EINVAL);
         }
-        if !request.has(abi::MREMAP_FIXED | abi::MREMAP_DONTUNMAP) {
+        let fixed = request.has(abi::MREMAP_FIXED | abi::MREMAP_DONTUNMAP);
+        let checks_first = self.config.kernel.has(Rule::MremapChecksFirst);
+        let same_len = if checks_first {
+            request.old_len == request.new_len
+        } else {
+            old_len == new_len
+        };
+        let odd = fixed && !request.has(abi::MREMAP_MAYMOVE)
+            || request.has(abi::MREMAP_DONTUNMAP) && !same_len;
+        if odd {
+            return Err(Errno::EINVAL);
+        }
+        if !checks_first && self.areas.at(old).is_none() {
+            return Err(Errno::EFAULT);
+        }
+        if !fixed {
             return Ok(request);
         }
-        if request.new > task_size - request.new_len
-            || !new.is_multiple_of(PAGE_SIZE)
-            || !request.has(abi::MREMAP_MAYMOVE)
-            || request.has(abi::MREMAP_DONTUNMAP) && request.old_len != request.new_len
-        {
+        if request.new > task_size - request.new_len || !new.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }
         let overlap = old.wrapping_add(request.old_len) > new && new + request.new_len > old;
@@ -142,7 +156,10 @@ impl AddressSpace {
             ..
         } = request;
         let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
-        self.check_source(request, &area)?;
+        let checks_first = self.config.kernel.has(Rule::MremapChecksFirst);
+        if checks_first || !request.has(abi::MREMAP_FIXED) {
+            self.check_source(request, &area)?;
+        }
         if request.has(abi::MREMAP_FIXED) {
             // All that needs memory first: what is at the destination does not come back.
             let (end, kept) = (new + new_len, old_len.min(new_len));
@@ -165,6 +182,11 @@ impl AddressSpace {
                 old_len: old_len.min(new_len),
                 ..*request
             };
+            if !checks_first {
+                let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
+                let checked = self.check_source(&kept, &area);
+                checked.map_err(|errno| self.limited(errno))?;
+            }
             self.charge_copy(&kept)?;
             let to = self.place(new, new_len, abi::MAP_FIXED, Huge::No);
             let to = to.map_err(|errno| self.limited(errno))?;
@@ -327,6 +349,9 @@ impl AddressSpace {
         }
         let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
         let (start, end, flags) = (area.start, area.end, area.vma.flags);
+        if area.vma.is_whole() && (start, end) != (old, old + old_len) {
+            return Err(Errno::EINVAL);
+        }
         if flags.contains(VmFlags::ACCOUNT) {
             let charged = if request.has(abi::MREMAP_DONTUNMAP) {
                 new_len
@@ -358,7 +383,7 @@ impl AddressSpace {
         self.all_or_nothing(|space| {
             let mut span = Span::new(to, to + new_len);
             let beside = space.areas.look(&mut span);
-            let union = Union::new(&span, &beside, &copy);
+            let union = Union::new(&span, &beside, &copy, space.config.kernel);
             space.lay(&span, union, copy)?;
             space.empty_source(request, to, whole, unlocked)
         })?;
@@ -482,7 +507,7 @@ fn moved_shift(vma: &Vma, from: u64, to: u64) -> u64 {
 fn may_move_with_others(vma: &Vma) -> bool {
     match &vma.backing {
         Backing::File(file) => !matches!(file.kind, FileKind::DevZero | FileKind::Device),
-        Backing::Shm { .. } | Backing::Special(_) => false,
+        Backing::Shm { .. } => false,
         _ => true,
     }
 }

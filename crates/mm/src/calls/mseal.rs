@@ -2,10 +2,14 @@
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
+use crate::kernel::Rule;
 use crate::space::AddressSpace;
 
 impl AddressSpace {
     pub(crate) fn do_mseal(&mut self, addr: u64, len: u64, flags: u64) -> Result<u64, Errno> {
+        if !self.config.kernel.has(Rule::Mseal) {
+            return Err(Errno::ENOSYS);
+        }
         if flags != 0 || !addr.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }

@@ -91,21 +91,22 @@ impl AddressSpace {
     /// appears in the middle of one.
     ///
     /// # Errors
-    /// `ENOMEM` at the limit on the number of areas, `EPERM` if an area is sealed. If that is not the first one, the
-    /// first has already been cut at `start` and stays so, as in Linux.
+    /// `ENOMEM` at the limit on the number of areas, `EPERM` if an area is sealed, `EINVAL` if one would be cut that may not be. If that is
+    /// not the first one, the first has already been cut at `start` and stays so, as in Linux.
     pub(crate) fn check_unmap(&mut self, start: u64, over: &Overlap) -> Result<(), Errno> {
         if over.is_divided() && self.at_map_limit() {
             return Err(self.limited(Errno::ENOMEM));
         }
         match over.sealed {
-            None => Ok(()),
-            Some(before) => {
-                if before > 0 {
-                    self.cut_for_unmap(start)?;
-                }
-                Err(Errno::EPERM)
-            }
+            Some(0) => return Err(Errno::EPERM),
+            _ if over.whole.0 => return Err(Errno::EINVAL),
+            None if !over.whole.1 => return Ok(()),
+            _ => self.cut_for_unmap(start)?,
         }
+        Err(match over.sealed {
+            Some(_) => Errno::EPERM,
+            None => Errno::EINVAL,
+        })
     }
 
     /// Cuts at the end of a range to be removed, which is not subject to the limit.

@@ -64,7 +64,7 @@ impl AddressSpace {
         if vma == *area.vma {
             return Ok(());
         }
-        match Union::altering(&span, &beside, &vma, vma.flags) {
+        match Union::altering(&span, &beside, &vma, vma.flags, self.config.kernel) {
             Some(union) => self.join(&span, &union, vma.flags),
             None => self.cut_out(&span, vma),
         }

@@ -8,6 +8,7 @@
 
 use crate::errno::Errno;
 use crate::flags::VmFlags;
+use crate::kernel::{KernelVersion, Rule};
 use crate::space::AddressSpace;
 use crate::space::areas::{Beside, Span};
 use crate::space::vma::{AnonVma, Area, Backing, Vma};
@@ -41,6 +42,12 @@ pub(crate) fn owners_agree(a: Option<AnonVma>, b: Option<AnonVma>) -> bool {
     }
 }
 
+/// Whether a neighbour with this owner of private pages may take in a piece with that one.
+fn takes_in(neighbour: Option<AnonVma>, piece: Option<AnonVma>, kernel: KernelVersion) -> bool {
+    owners_agree(neighbour, piece)
+        && (neighbour.is_some() || piece.is_none() || kernel.has(Rule::UntouchedTakesTouched))
+}
+
 /// The area that a new one and its neighbours become.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Union {
@@ -59,8 +66,13 @@ pub(crate) struct Union {
 impl Union {
     /// Of a new area with attributes `vma` over a range, if it joins any.
     #[inline]
-    pub(crate) fn new(span: &Span, beside: &Beside<'_>, vma: &Vma) -> Option<Self> {
-        Self::of(span, beside, vma, vma.flags, false)
+    pub(crate) fn new(
+        span: &Span,
+        beside: &Beside<'_>,
+        vma: &Vma,
+        kernel: KernelVersion,
+    ) -> Option<Self> {
+        Self::of(span, beside, vma, vma.flags, false, kernel)
     }
 
     /// Of a range that lies in one area, and gets the attributes `vma` with other flags, if it joins any.
@@ -70,8 +82,9 @@ impl Union {
         beside: &Beside<'_>,
         vma: &Vma,
         flags: VmFlags,
+        kernel: KernelVersion,
     ) -> Option<Self> {
-        Self::of(span, beside, vma, flags, span.over.covered() == 1)
+        Self::of(span, beside, vma, flags, span.over.covered() == 1, kernel)
     }
 
     /// `replaces` if a whole area that is there now would vanish in its neighbours.
@@ -82,6 +95,7 @@ impl Union {
         vma: &Vma,
         flags: VmFlags,
         replaces: bool,
+        kernel: KernelVersion,
     ) -> Option<Self> {
         let lower = beside
             .lower
@@ -92,7 +106,7 @@ impl Union {
         if lower.is_none() && upper.is_none() {
             return None;
         }
-        Self::with(span, (lower, upper), vma, replaces)
+        Self::with(span, (lower, upper), vma, replaces, kernel)
     }
 
     /// As [`of`](Self::of); the flags agree with those of the neighbours.
@@ -101,6 +115,7 @@ impl Union {
         (lower, upper): (Option<Area<'_>>, Option<Area<'_>>),
         vma: &Vma,
         replaces: bool,
+        kernel: KernelVersion,
     ) -> Option<Self> {
         // A counted attachment may grow and shrink, but not vanish in another.
         let counted = matches!(vma.backing, Backing::Shm { .. });
@@ -110,10 +125,10 @@ impl Union {
         let &Span { start, end, .. } = span;
         let anon = vma.anon();
         let lower =
-            lower.filter(|area| owners_agree(area.vma.anon(), anon) && alike(area.vma, vma));
+            lower.filter(|area| takes_in(area.vma.anon(), anon, kernel) && alike(area.vma, vma));
         let lower_owner = lower.and_then(|area| area.vma.anon());
         let upper = upper
-            .filter(|area| owners_agree(anon, area.vma.anon()) && alike(vma, area.vma))
+            .filter(|area| takes_in(area.vma.anon(), anon, kernel) && alike(vma, area.vma))
             .filter(|upper| {
                 let owner = upper.vma.anon();
                 !(counted && lower.is_some())
@@ -163,7 +178,7 @@ impl AddressSpace {
         };
         let flags = lower.vma.flags;
         // An area that never joins others may still grow.
-        let union = Union::new(&span, &beside, lower.vma).unwrap_or(Union {
+        let union = Union::new(&span, &beside, lower.vma, self.config.kernel).unwrap_or(Union {
             start: lower.start,
             end,
             keeper: start - 1,
@@ -178,9 +193,12 @@ impl AddressSpace {
     /// Gives a range that lies in one area, and [joins](Union::altering) no other, the attributes `vma`: it is cut out of its area. One change of the tree.
     ///
     /// # Errors
-    /// `ENOMEM` when an allocation fails, and nothing has changed; or at the limit on the number of areas, and a first cut may
-    /// then stay.
+    /// `ENOMEM` when an allocation fails, `EINVAL` if the area may not be cut, and nothing has changed; or `ENOMEM` at the limit on the number
+    /// of areas, and a first cut may then stay.
     pub(crate) fn cut_out(&mut self, span: &Span, vma: Vma) -> Result<(), Errno> {
+        if span.over.cuts_whole() {
+            return Err(Errno::EINVAL);
+        }
         // The boundaries that it makes within its area.
         let cuts = span.over.kept as usize;
         if self.areas.count() + cuts > self.config.max_map_count as usize {

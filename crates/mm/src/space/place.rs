@@ -7,6 +7,7 @@
 use crate::abi;
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
+use crate::kernel::Rule;
 use crate::space::AddressSpace;
 use crate::space::vma::Area;
 
@@ -59,7 +60,11 @@ impl AddressSpace {
         let aligned = self.config.transparent_huge_pages
             && match huge {
                 Huge::No => false,
-                Huge::Anonymous => hint == 0 && len.is_multiple_of(PMD_SIZE),
+                Huge::Anonymous => {
+                    hint == 0
+                        && len.is_multiple_of(PMD_SIZE)
+                        && self.config.kernel.has(Rule::AnonymousIsAligned)
+                }
                 Huge::File(offset) => covers_huge_page(offset, len),
             };
         if aligned {

@@ -231,6 +231,11 @@ pub struct Policy {
 }
 
 impl Vma {
+    /// Whether it may not be cut, as what the kernel installs at exec: `[vdso]`, `[vvar]` …
+    pub(crate) fn is_whole(&self) -> bool {
+        matches!(self.backing, Backing::Special(_))
+    }
+
     /// A copy, for a split or for a child.
     ///
     /// # Errors

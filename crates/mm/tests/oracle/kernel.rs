@@ -52,6 +52,10 @@ struct Shared {
     smaps: usize,
     /// Look at the pages too.
     facts: bool,
+    /// The kernel is older than `PROCMAP_QUERY` (6.11): its maps are read as text.
+    text: bool,
+    /// The kernel is older than `PAGEMAP_SCAN` (6.7): words are read. The frame of the zero page, or 0.
+    zero: u64,
     /// What operations refer to by number: here, because the heap may go.
     start_brk: u64,
     files: [i32; 16],
@@ -115,13 +119,17 @@ pub(crate) struct Kernel {
 }
 
 fn map_shared(bytes: usize) -> *mut u8 {
+    map_shared_or_private(libc::MAP_SHARED, bytes)
+}
+
+fn map_shared_or_private(kind: i32, bytes: usize) -> *mut u8 {
     // SAFETY: a new mapping at a place of the kernel's choice.
     let p = unsafe {
         libc::mmap(
             std::ptr::null_mut(),
             bytes,
             libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+            kind | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
             -1,
             0,
         )
@@ -139,6 +147,26 @@ impl Kernel {
         // written before it is read.
         unsafe {
             (*shared).start_brk = objects.start_brk;
+            let (maps, pages) = (open_maps(), open_pagemap());
+            let mut query = Query {
+                size: size_of::<Query>() as u64,
+                query_flags: COVERING_OR_NEXT,
+                ..Query::default()
+            };
+            let ask = |file: i32, request: u64, argument: u64| {
+                raw(libc::SYS_ioctl, [file as u64, request, argument, 0, 0, 0])
+            };
+            (*shared).text = ask(maps, PROCMAP_QUERY, (&raw mut query) as u64) != 0;
+            let argument = Scan {
+                size: size_of::<Scan>() as u64,
+                ..Scan::default()
+            };
+            (*shared).zero = match ask(pages, PAGEMAP_SCAN, (&raw const argument) as u64) {
+                0 => 0,
+                _ => zero_frame(pages),
+            };
+            libc::close(maps);
+            libc::close(pages);
             (*shared).files = [-1; 16];
             for (n, file) in objects.files.iter().enumerate() {
                 (*shared).files[n] = file.0;
@@ -313,6 +341,124 @@ fn scan(pagemap: i32) -> u64 {
         }
     }
     bits
+}
+
+const FRAME: u64 = (1 << 55) - 1;
+
+/// The frame number of the page that reads of untouched memory find.
+fn zero_frame(pagemap: i32) -> u64 {
+    let page = map_shared_or_private(libc::MAP_PRIVATE, PAGE as usize);
+    let mut word = 0u64;
+    // SAFETY: the page is new and readable; the word is ours.
+    unsafe {
+        page.read_volatile();
+        let at = page as i64 / PAGE as i64 * 8;
+        assert_eq!(
+            libc::pread(pagemap, (&raw mut word).cast(), 8, at),
+            8,
+            "pagemap cannot be read"
+        );
+        libc::munmap(page.cast(), PAGE as usize);
+    }
+    assert_ne!(
+        word & FRAME,
+        0,
+        "on kernels before 6.7 only root can tell what was written"
+    );
+    word & FRAME
+}
+
+/// As [`scan`], from one word for each page: bit 63 present, 62 swapped, 61 file or shared.
+fn scan_words(pagemap: i32, zero: u64) -> u64 {
+    let mut words = [0u64; 64];
+    let at = ARENA / PAGE * 8;
+    raw(
+        libc::SYS_pread64,
+        [
+            pagemap as u64,
+            (&raw mut words) as u64,
+            size_of_val(&words) as u64,
+            at,
+            0,
+            0,
+        ],
+    );
+    let mut bits = 0;
+    for (page, word) in words.iter().enumerate() {
+        let own = word >> 62 != 0 && word >> 61 & 1 == 0;
+        if own && (word >> 63 == 0 || word & FRAME != zero) {
+            bits |= 1 << page;
+        }
+    }
+    bits
+}
+
+/// Reads `/proc/self/maps` as text, without allocating, and writes its areas; how many there are.
+///
+/// # Safety
+/// `log` is the shared log, of which `areas` is a part with room for all areas before its last megabytes.
+unsafe fn read_text(maps: i32, log: *mut u8, areas: *mut KArea) -> u64 {
+    const ROOM: usize = 4 << 20;
+    // SAFETY: the end of the log is kept free for this.
+    let text = unsafe { log.add(LOG_BYTES - ROOM) };
+    let mut length = 0;
+    loop {
+        let place = (text as usize + length) as u64;
+        let room = (ROOM - length) as u64;
+        let read = raw(
+            libc::SYS_pread64,
+            [maps as u64, place, room, length as u64, 0, 0],
+        );
+        match usize::try_from(read) {
+            Ok(read) if read > 0 => length += read,
+            _ => break,
+        }
+    }
+    // SAFETY: so many bytes were read into it.
+    let text = unsafe { std::slice::from_raw_parts(text, length) };
+    let mut count = 0;
+    for line in text.split(|byte| *byte == b'\n') {
+        let Some(blank) = line.iter().position(|byte| *byte == b' ') else {
+            continue;
+        };
+        // Four letters, of which some may be dashes, part the two addresses from the rest.
+        let (range, letters, rest) = (
+            &line[..blank],
+            &line[blank + 1..blank + 5],
+            &line[blank + 6..],
+        );
+        let mut fields = range
+            .split(|byte| *byte == b'-')
+            .chain(rest.split(|byte| matches!(byte, b' ' | b':')));
+        let mut number = |base| {
+            let digits = fields.next().unwrap_or_default().iter();
+            digits.fold(0u64, |number, digit| {
+                number * u64::from(base) + u64::from((*digit as char).to_digit(base).unwrap_or(0))
+            })
+        };
+        let (start, end, offset) = (number(16), number(16), number(16));
+        let (major, minor, inode) = (number(16), number(16), number(10));
+        // [vsyscall] is no area.
+        if start >> 47 != 0 {
+            continue;
+        }
+        let bit = |at: usize, letter: u8, value: u64| {
+            if letters[at] == letter { value } else { 0 }
+        };
+        // SAFETY: there is room, as the caller says.
+        unsafe {
+            areas.add(count as usize).write(KArea {
+                start,
+                end,
+                perms: bit(0, b'r', 1) | bit(1, b'w', 2) | bit(2, b'x', 4) | bit(3, b's', 8),
+                offset,
+                inode,
+                dev: (major as u32, minor as u32),
+            });
+        }
+        count += 1;
+    }
+    count
 }
 
 fn open_maps() -> i32 {
@@ -528,37 +674,45 @@ unsafe fn record(shared: &mut Shared, log: *mut u8, maps: i32, pages: i32, resul
         head.cast::<i64>().write(result);
         let mut count = 0u64;
         let mut query = Query::default();
-        loop {
-            query.size = size_of::<Query>() as u64;
-            query.query_flags = COVERING_OR_NEXT;
-            query.name_size = 0;
-            query.build_id_size = 0;
-            if raw(
-                libc::SYS_ioctl,
-                [maps as u64, PROCMAP_QUERY, (&raw mut query) as u64, 0, 0, 0],
-            ) != 0
-            {
-                break;
+        if shared.text {
+            count = read_text(maps, log, head.add(24).cast());
+        } else {
+            loop {
+                query.size = size_of::<Query>() as u64;
+                query.query_flags = COVERING_OR_NEXT;
+                query.name_size = 0;
+                query.build_id_size = 0;
+                if raw(
+                    libc::SYS_ioctl,
+                    [maps as u64, PROCMAP_QUERY, (&raw mut query) as u64, 0, 0, 0],
+                ) != 0
+                {
+                    break;
+                }
+                head.add(24)
+                    .cast::<KArea>()
+                    .add(count as usize)
+                    .write(KArea {
+                        start: query.start,
+                        end: query.end,
+                        perms: query.flags & 15,
+                        offset: query.offset,
+                        inode: query.inode,
+                        dev: (query.dev_major, query.dev_minor),
+                    });
+                count += 1;
+                query.query_addr = query.end;
             }
-            head.add(24)
-                .cast::<KArea>()
-                .add(count as usize)
-                .write(KArea {
-                    start: query.start,
-                    end: query.end,
-                    perms: query.flags & 15,
-                    offset: query.offset,
-                    inode: query.inode,
-                    dev: (query.dev_major, query.dev_minor),
-                });
-            count += 1;
-            query.query_addr = query.end;
         }
         head.add(8).cast::<u64>().write(count);
-        let written = if shared.facts { scan(pages) } else { 0 };
+        let written = match (shared.facts, shared.zero) {
+            (false, _) => 0,
+            (true, 0) => scan(pages),
+            (true, zero) => scan_words(pages, zero),
+        };
         head.add(16).cast::<u64>().write(written);
         shared.used += 24 + count as usize * size_of::<KArea>();
-        if shared.used > LOG_BYTES - (4 << 20) {
+        if shared.used > LOG_BYTES - (8 << 20) {
             libc::_exit(9);
         }
         shared.done += 1;

@@ -194,6 +194,25 @@ fn shows_guarded() -> bool {
     })
 }
 
+/// Does the kernel show which pages are locked when they are faulted in? (It has such for longer.)
+fn shows_lock_on_fault() -> bool {
+    static SHOWS: OnceLock<bool> = OnceLock::new();
+    *SHOWS.get_or_init(|| {
+        // SAFETY: a new mapping of this process that nobody else knows, removed again.
+        unsafe {
+            let (anywhere, length) = (std::ptr::null_mut(), PAGE as usize);
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let page = libc::mmap(anywhere, length, libc::PROT_NONE, flags, -1, 0);
+            libc::syscall(libc::SYS_mlock2, page, length, libc::MLOCK_ONFAULT);
+            let text = fs::read_to_string("/proc/self/smaps").unwrap();
+            libc::munmap(page, length);
+            parse_smaps(&text)
+                .iter()
+                .any(|area| area.flags.contains(VmFlags::LOCKONFAULT))
+        }
+    })
+}
+
 pub(crate) fn parse_smaps(text: &str) -> Vec<SmapsArea> {
     let mut areas: Vec<SmapsArea> = Vec::new();
     for line in text.lines() {
@@ -298,7 +317,9 @@ fn seed(objects: &mut Objects, pid: i32) -> AddressSpace {
                 l.trim().trim_end_matches(" kB").trim().parse().unwrap()
             })
     };
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let config = Config {
+        kernel: release.parse().unwrap(),
         max_map_count: number("/proc/sys/vm/max_map_count") as u32,
         total_pages: (kib("MemTotal:") + kib("SwapTotal:")) / 4,
         capabilities: Capabilities {
@@ -437,9 +458,11 @@ impl World {
                 let Some(line) = space.area_at(area.start) else {
                     continue;
                 };
-                let mut unseen = VmFlags::PKEY;
+                // Kernels that track writes mark areas for it, whatever is done with them.
+                let mut unseen = VmFlags::PKEY | VmFlags::SOFTDIRTY;
                 unseen.set(VmFlags::GUARDED, !shows_guarded());
-                if line.flags - unseen != area.flags {
+                unseen.set(VmFlags::LOCKONFAULT, !shows_lock_on_fault());
+                if line.flags - unseen != area.flags - VmFlags::SOFTDIRTY {
                     let kernel: Vec<_> = area.flags.smaps_names().collect();
                     let engine: Vec<_> = line.flags.smaps_names().collect();
                     return Some(Difference {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use samara_mm::{Call, Config, File, Limits};
+use samara_mm::{Call, Config, File, KernelVersion, Limits};
 
 use super::call::call;
 use super::fields::Fields;
@@ -130,6 +130,8 @@ pub(crate) enum Record {
 #[derive(Debug, Default)]
 pub(super) struct Memory {
     pub(super) files: Vec<Arc<File>>,
+    /// Of the whole trace.
+    pub(super) kernel: KernelVersion,
     /// How many areas the last map of each space has. Spaces are numbered from 0 in order.
     lengths: Vec<usize>,
 }
@@ -167,7 +169,11 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
                 2 => Reason::Adopted,
                 _ => return None,
             };
-            let (config, limits, layout) = (config(fields)?, limits(fields)?, layout(fields)?);
+            let (config, limits, layout) = (
+                config(fields, memory.kernel)?,
+                limits(fields)?,
+                layout(fields)?,
+            );
             let areas = (0..fields.count()?)
                 .map(|_| seed_area(fields, &memory.files))
                 .collect::<Option<Vec<_>>>()?;
@@ -256,7 +262,7 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
         }
         12 => Record::Settings {
             space: memory.known_space(fields)?,
-            config: Box::new(config(fields)?),
+            config: Box::new(config(fields, memory.kernel)?),
         },
         13 => Record::Totals {
             processes: fields.number()?,

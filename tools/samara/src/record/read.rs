@@ -7,6 +7,8 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
+use samara_mm::KernelVersion;
+
 use super::fields::Fields;
 use super::format::{self, MAGIC, Memory, OLDEST, Record, VERSION};
 
@@ -126,10 +128,11 @@ impl Reader {
         if crc32fast::hash(&text) != sum {
             return damage(20, "the description is damaged (check sum)");
         }
-        let Ok(description) = serde_json::from_slice(&text) else {
+        let Ok(description) = serde_json::from_slice::<serde_json::Value>(&text) else {
             return damage(20, "the description is not JSON");
         };
-        let records = records(&mut source)?;
+        let release = description["kernel"].as_str().unwrap_or_default();
+        let records = records(&mut source, release.parse().unwrap_or_default())?;
         Ok(Self {
             description,
             records,
@@ -139,9 +142,10 @@ impl Reader {
 }
 
 /// Decodes what follows the description.
-fn records(source: &mut Source<impl Read>) -> Result<Vec<Record>, Damage> {
+fn records(source: &mut Source<impl Read>, kernel: KernelVersion) -> Result<Vec<Record>, Damage> {
     let mut records = Vec::new();
     let mut memory = Memory::default();
+    memory.kernel = kernel;
     let mut number = 0;
     let mut ended = false;
     loop {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use samara_mm::{
-    Capabilities, Config, File, FileId, FileKind, Layout, Limits, Object, Overcommit, SeedVma,
-    VmFlags,
+    Capabilities, Config, File, FileId, FileKind, KernelVersion, Layout, Limits, Object,
+    Overcommit, SeedVma, VmFlags,
 };
 
 use super::fields::{Fields, put, put_text};
@@ -100,8 +100,10 @@ pub(super) fn put_config(out: &mut Vec<u8>, config: &Config) {
     put(out, u64::from(config.numa_nodes));
 }
 
-pub(super) fn config(fields: &mut Fields<'_>) -> Option<Config> {
+/// The version of the kernel is told once for the whole trace, in its description.
+pub(super) fn config(fields: &mut Fields<'_>, kernel: KernelVersion) -> Option<Config> {
     let mut config = Config {
+        kernel,
         task_size: fields.number()?,
         mmap_min_addr: fields.number()?,
         fixed_min_addr: fields.number()?,

@@ -6,7 +6,9 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::sync::OnceLock;
 
+use super::proc;
 use super::ptrace::Tid;
 
 /// `struct pm_scan_arg` of the `PAGEMAP_SCAN` ioctl (Documentation/admin-guide/mm/pagemap.rst).
@@ -46,11 +48,17 @@ const HUGE: u64 = 1 << 6;
 const GUARD: u64 = 1 << 8;
 const PAGE: u64 = 4096;
 const REGIONS: usize = 64;
+/// The frame number in a word of `/proc/PID/pagemap`.
+const FRAME: u64 = (1 << 55) - 1;
+/// So many bytes are looked through word by word.
+const LARGE: u64 = 1 << 30;
 
 /// The page tables of one address space, open for questions. Outlives the program's `execve`, then answers "none".
 #[derive(Debug)]
 pub(crate) struct Pagemap {
     file: File,
+    /// One that uses the address space.
+    tid: Tid,
     /// What the kernel can tell of a page, [`GUARD`] among it or not.
     tells: u64,
     /// The kernel is older than `PAGEMAP_SCAN` (6.7): its table of words is read instead.
@@ -61,6 +69,7 @@ impl Pagemap {
     pub(crate) fn open(tid: Tid) -> io::Result<Self> {
         Ok(Self {
             file: File::open(format!("/proc/{tid}/pagemap"))?,
+            tid,
             tells: PFNZERO | HUGE | GUARD,
             words: false,
         })
@@ -85,7 +94,7 @@ impl Pagemap {
         visit: &mut dyn FnMut(u64, u64) -> bool,
     ) -> io::Result<()> {
         if self.words {
-            return self.each_word(start, end, visit);
+            return self.each_among_words(start, end, visit);
         }
         let mut regions = [Region::default(); REGIONS];
         let mut from = start;
@@ -115,7 +124,7 @@ impl Pagemap {
                     }
                     Some(libc::ENOTTY | libc::EINVAL) => {
                         self.words = true;
-                        return self.each_word(from, end, visit);
+                        return self.each_among_words(from, end, visit);
                     }
                     // No process has this address space any more.
                     Some(libc::ESRCH) => return Ok(()),
@@ -137,7 +146,39 @@ impl Pagemap {
         Ok(())
     }
 
-    /// The same from the words of `/proc/PID/pagemap`: bit 63 present, 62 swapped, 61 file or shared anonymous, 58 a guard marker.
+    /// The same where only words can be read, of which there is one for each page, mapped or not: in a large range, only those of areas
+    /// that have such pages are looked at. An area that is too large itself counts as a whole.
+    fn each_among_words(
+        &mut self,
+        start: u64,
+        end: u64,
+        visit: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> io::Result<()> {
+        if end - start <= LARGE {
+            return self.each_word(start, end, visit);
+        }
+        for (low, high) in proc::with_own_pages(self.tid)? {
+            let (low, high) = (low.max(start), high.min(end));
+            if low >= high {
+                continue;
+            }
+            let mut more = true;
+            if high - low > LARGE {
+                more = visit(low, high);
+            } else {
+                self.each_word(low, high, &mut |from, to| {
+                    more = visit(from, to);
+                    more
+                })?;
+            }
+            if !more {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// From the words of `/proc/PID/pagemap`: bit 63 present, 62 swapped, 61 file or shared anonymous, 58 a guard marker.
     /// The zero page can only be told by its frame number, which root sees; others count it as written.
     fn each_word(
         &mut self,
@@ -158,7 +199,10 @@ impl Pagemap {
                 let mut bytes = [0; 8];
                 bytes.copy_from_slice(chunk);
                 let word = u64::from_ne_bytes(bytes);
-                let anonymous = word >> 62 != 0 && word >> 61 & 1 == 0 && word >> 58 & 1 == 0;
+                let anonymous = word >> 62 != 0
+                    && word >> 61 & 1 == 0
+                    && word >> 58 & 1 == 0
+                    && (word >> 63 == 0 || !is_zero_page(word & FRAME));
                 if anonymous && !visit(page * PAGE, (page + 1) * PAGE) {
                     return Ok(());
                 }
@@ -167,6 +211,38 @@ impl Pagemap {
         }
         Ok(())
     }
+}
+
+/// Is this the frame of the page that reads of untouched memory find? Frame numbers are hidden from all but root.
+fn is_zero_page(frame: u64) -> bool {
+    static ZERO: OnceLock<u64> = OnceLock::new();
+    frame != 0 && frame == *ZERO.get_or_init(|| zero_frame().unwrap_or(0))
+}
+
+/// Its frame number, found with a page of our own.
+fn zero_frame() -> io::Result<u64> {
+    // SAFETY: a new mapping of one page, placed by the kernel, which is read once and removed again.
+    let word = unsafe {
+        let page = libc::mmap(
+            std::ptr::null_mut(),
+            PAGE as usize,
+            libc::PROT_READ,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
+            -1,
+            0,
+        );
+        if page == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        page.cast::<u8>().read_volatile();
+        let mut word = [0; 8];
+        let read = File::open("/proc/self/pagemap")
+            .and_then(|file| file.read_exact_at(&mut word, page as u64 / PAGE * 8));
+        libc::munmap(page, PAGE as usize);
+        read?;
+        word
+    };
+    Ok(u64::from_ne_bytes(word) & FRAME)
 }
 
 #[cfg(test)]
@@ -233,5 +309,34 @@ mod tests {
             // The marker cannot be told from a page.
             assert!(matches!(pages[..], [2, 3, 7] | [2, 3, 7, 12]), "{pages:?}");
         }
+    }
+
+    #[test]
+    fn older_kernels_are_asked_word_by_word() {
+        let (pages, _) = runs(true);
+        let told: Vec<u64> = pages
+            .into_iter()
+            // Who is not root cannot tell the page that was only read.
+            .filter(|page| *page != 9 && *page != 12)
+            .collect();
+        assert_eq!(told, [2, 3, 7]);
+    }
+
+    #[test]
+    fn a_whole_address_space_is_looked_through_soon() {
+        let (base, length) = arena(&[5]);
+        let mut pagemap = Pagemap::open(std::process::id() as Tid).unwrap();
+        pagemap.words = true;
+        let mut found = false;
+        let page = base as u64 + 5 * PAGE;
+        pagemap
+            .each_written(0, 0x7fff_ffff_f000, &mut |from, to| {
+                found |= (from..to).contains(&page);
+                true
+            })
+            .unwrap();
+        assert!(found);
+        // SAFETY: the mapping of this test alone.
+        unsafe { libc::munmap(base.cast(), length) };
     }
 }

@@ -26,6 +26,8 @@ mod streams;
 use std::fs;
 use std::path::Path;
 
+use samara_mm::KernelVersion;
+
 use crate::outcome::{MISUSE, complain, same_file};
 use crate::record::Writer;
 use crate::report::{self, Subject};
@@ -68,6 +70,14 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
         );
     }
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let version = kernel.parse().unwrap_or_default();
+    if !KernelVersion::is_known(version) {
+        say(&format!(
+            "samara: the engine was never compared with Linux {version} (but with {} to {}): it follows the nearest rules",
+            KernelVersion::OLDEST,
+            KernelVersion::NEWEST
+        ));
+    }
     let record = match &options.record {
         None => None,
         Some(file) => match Writer::create(file, &words, kernel.trim()) {
@@ -86,7 +96,7 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
         Err(error) => return complain(&format!("`{}` cannot be traced: {error}", path.display())),
     };
     events::take_signals(launched.tid);
-    let mut session = Session::new(options.verify, options.check, options.calls, record);
+    let mut session = Session::new(options, version, record);
     let begun = std::time::Instant::now();
     let ending = match Tracer::new(launched.tid, &mut session).run() {
         Ok(ending) => ending,

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 
-use crate::maps::{BadLine, Map};
+use crate::maps::{Area, BadLine, Map};
 
 use super::ptrace::Tid;
 
@@ -59,8 +59,30 @@ impl MapsFile {
         })
     }
 
-    /// The area that covers `address`, or `None`. An `Err` also means that the kernel does not know the question.
-    pub(crate) fn at(&self, address: u64) -> io::Result<Option<AreaInfo>> {
+    /// The area that covers `address`, or `None`.
+    pub(crate) fn at(&mut self, address: u64) -> io::Result<Option<AreaInfo>> {
+        match self.query(address) {
+            // The kernel does not know the question.
+            Err(error) if error.raw_os_error() == Some(libc::ENOTTY) => self.look_through(address),
+            answer => answer,
+        }
+    }
+
+    /// The same from the whole map.
+    fn look_through(&mut self, address: u64) -> io::Result<Option<AreaInfo>> {
+        let mut map = Map::default();
+        self.read(&mut map)?;
+        let covering = |area: &&Area| (area.start..area.end).contains(&address);
+        Ok(map.areas().iter().find(covering).map(|area| AreaInfo {
+            start: area.start,
+            end: area.end,
+            major: area.major,
+            minor: area.minor,
+            inode: area.inode,
+        }))
+    }
+
+    fn query(&self, address: u64) -> io::Result<Option<AreaInfo>> {
         let mut query = Query {
             size: size_of::<Query>() as u64,
             query_addr: address,
@@ -108,6 +130,34 @@ pub(crate) fn vm_flags(tid: Tid) -> io::Result<Vec<(u64, String)>> {
         }
     }
     Ok(flags)
+}
+
+/// The private areas that have pages of their own, present or swapped out, by smaps: their ranges, ascending.
+pub(crate) fn with_own_pages(tid: Tid) -> io::Result<Vec<(u64, u64)>> {
+    let text = fs::read(format!("/proc/{tid}/smaps"))?;
+    let text = String::from_utf8_lossy(&text);
+    let hex = |number| u64::from_str_radix(number, 16).ok();
+    let mut areas: Vec<(u64, u64)> = Vec::new();
+    let (mut current, mut private) = ((0, 0), false);
+    for line in text.lines() {
+        let (first, rest) = line.split_once(' ').unwrap_or((line, ""));
+        match first {
+            "Anonymous:" | "Swap:" => {
+                if rest.trim() != "0 kB" && private && areas.last() != Some(&current) {
+                    areas.push(current);
+                }
+            }
+            _ => {
+                if let Some((start, end)) = first.split_once('-')
+                    && let (Some(start), Some(end)) = (hex(start), hex(end))
+                {
+                    current = (start, end);
+                    private = rest.as_bytes().get(3) == Some(&b'p');
+                }
+            }
+        }
+    }
+    Ok(areas)
 }
 
 /// Soft resource limits that bear on memory, in bytes; `u64::MAX` is no limit.
@@ -270,11 +320,11 @@ mod tests {
             .find(|area| (area.start..area.end).contains(&stack))
             .unwrap();
         assert_eq!(map.name(area), b"[stack]");
-        if let Ok(info) = file.at(stack) {
-            let info = info.unwrap();
-            assert_eq!(info.end, area.end);
-            assert_eq!(file.at(8).unwrap(), None);
-        }
+        let info = file.at(stack).unwrap().unwrap();
+        assert_eq!(info.end, area.end);
+        assert_eq!(file.at(8).unwrap(), None);
+        assert_eq!(file.look_through(stack).unwrap(), Some(info));
+        assert_eq!(file.look_through(8).unwrap(), None);
         assert!(!vm_flags(own).unwrap().is_empty());
         let listed = fs::read_to_string("/proc/self/limits").unwrap();
         assert_eq!(listed_limits(&listed).unwrap(), asked_limits(own).unwrap());

@@ -6,8 +6,8 @@ use std::io;
 use std::sync::Arc;
 
 use samara_mm::{
-    Capabilities, Config, File, FileId, FileKind, Layout, Limits, Object, Overcommit, SeedVma,
-    VmFlags,
+    Capabilities, Config, File, FileId, FileKind, KernelVersion, Layout, Limits, Object,
+    Overcommit, SeedVma, VmFlags,
 };
 
 use crate::maps::{Area, Map};
@@ -28,7 +28,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) fn look() -> Self {
+    pub(crate) fn look(kernel: KernelVersion) -> Self {
         // Security modules raise the minimum for hints to 64 KiB whatever the sysctl says.
         let minimum = proc::sysctl("vm/mmap_min_addr", 0x1000);
         let huge = "/sys/kernel/mm/transparent_hugepage";
@@ -37,6 +37,7 @@ impl Machine {
         // SAFETY: every processor of this architecture has the instruction.
         let leaf = unsafe { std::arch::x86_64::__cpuid_count(7, 0) };
         let config = Config {
+            kernel,
             fixed_min_addr: minimum,
             mmap_min_addr: minimum.max(0x1_0000),
             max_map_count: proc::sysctl("vm/max_map_count", 65530) as u32,
@@ -120,13 +121,21 @@ pub(crate) fn seed(
     let layout = match known {
         Some(layout) => layout,
         None => {
-            let mmap_base = infer_base(tid, map).unwrap_or(Layout::default().mmap_base);
-            let mut layout = Layout::default();
-            layout.legacy_base = layout
-                .legacy_base
-                .wrapping_add(layout.mmap_base.wrapping_sub(mmap_base));
-            layout.mmap_base = mmap_base;
-            layout.bottom_up = machine.legacy_layout || personality & ADDR_COMPAT_LAYOUT != 0;
+            let mut layout = Layout {
+                bottom_up: machine.legacy_layout || personality & ADDR_COMPAT_LAYOUT != 0,
+                ..Layout::default()
+            };
+            let first = first_placed(tid, map);
+            if layout.bottom_up {
+                layout.legacy_base = first.map_or(layout.legacy_base, |(start, _)| start);
+            } else {
+                let mmap_base = first.map_or(layout.mmap_base, |(_, end)| end);
+                // Both bases are moved by the same random number.
+                layout.legacy_base = layout
+                    .legacy_base
+                    .wrapping_add(layout.mmap_base.wrapping_sub(mmap_base));
+                layout.mmap_base = mmap_base;
+            }
             layout.start_brk = numbers.start_brk;
             layout.brk = numbers.start_brk;
             layout.data_size = numbers.data_size;
@@ -241,9 +250,9 @@ fn kind(name: &str) -> FileKind {
     }
 }
 
-/// Where top-down placement begins: what the kernel itself put there first. With a dynamic loader that is the end of the
-/// loader, else the end of the vdso.
-fn infer_base(tid: Tid, map: &Map) -> Option<u64> {
+/// What the kernel itself placed first, where placement begins: start and end of the dynamic loader, or, without one, of the vdso and what
+/// belongs to it.
+fn first_placed(tid: Tid, map: &Map) -> Option<(u64, u64)> {
     const AT_BASE: u64 = 7;
     const AT_SYSINFO_EHDR: u64 = 33;
     let loader = proc::auxiliary(tid, AT_BASE).unwrap_or(0);
@@ -255,6 +264,7 @@ fn infer_base(tid: Tid, map: &Map) -> Option<u64> {
     if loader != 0 {
         let first = index(loader)?;
         let inode = map.areas()[first].inode;
+        let start = map.areas()[first].start;
         let mut last = &map.areas()[first];
         for area in &map.areas()[first + 1..] {
             if area.start != last.end || !belongs(area, map, inode) {
@@ -262,10 +272,19 @@ fn infer_base(tid: Tid, map: &Map) -> Option<u64> {
             }
             last = area;
         }
-        return Some(last.end);
+        return Some((start, last.end));
     }
     let vdso = proc::auxiliary(tid, AT_SYSINFO_EHDR)?;
-    index(vdso).map(|index| map.areas()[index].end)
+    let vdso = index(vdso)?;
+    let areas = map.areas();
+    let mut first = &areas[vdso];
+    for area in areas[..vdso].iter().rev() {
+        if area.end != first.start || !map.name(area).starts_with(b"[vvar") {
+            break;
+        }
+        first = area;
+    }
+    Some((first.start, areas[vdso].end))
 }
 
 /// Is the area a part of the file, or of its zeroed data behind it?

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use samara_mm::Call;
+use samara_mm::{Call, KernelVersion};
 
 use crate::describe::{Described, Returned};
 use crate::maps::Map;
@@ -10,7 +10,7 @@ use crate::record::Writer;
 use crate::tally::Tally;
 
 use super::files::Files;
-use super::options::Verify;
+use super::options::{TraceOptions, Verify};
 use super::ptrace::Tid;
 use super::seeding::Machine;
 
@@ -30,12 +30,16 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    pub(crate) fn new(verify: Verify, check: bool, calls: bool, record: Option<Writer>) -> Self {
+    pub(crate) fn new(
+        options: &TraceOptions,
+        kernel: KernelVersion,
+        record: Option<Writer>,
+    ) -> Self {
         Self {
-            verify,
-            check,
-            calls,
-            machine: Machine::look(),
+            verify: options.verify,
+            check: options.check,
+            calls: options.calls,
+            machine: Machine::look(kernel),
             files: Files::default(),
             tally: Tally::default(),
             record,

@@ -54,12 +54,19 @@ pub(crate) fn source(name: &str) -> PathBuf {
 
 /// Compiles a C program of `tests/programs`; `None` (told) without a compiler.
 pub(crate) fn compiled(name: &str) -> Option<PathBuf> {
+    compiled_with(name, &[])
+}
+
+/// The same with options for the compiler.
+pub(crate) fn compiled_with(name: &str, options: &[&str]) -> Option<PathBuf> {
     if !has("cc") {
         return None;
     }
     let out = fresh(name);
     let done = Command::new("cc")
-        .args(["-O1", "-w", "-pthread", "-o"])
+        .args(["-O1", "-w", "-pthread"])
+        .args(options)
+        .arg("-o")
         .arg(&out)
         .arg(source(&format!("{name}.c")))
         .output()

@@ -58,6 +58,8 @@ pub(crate) struct Overlap {
     pub(crate) kept: u32,
     /// How many areas come before the first one that is sealed.
     pub(crate) sealed: Option<u32>,
+    /// Of the pieces outside, those of areas that may not be cut: below the range, and above it.
+    pub(crate) whole: (bool, bool),
 }
 
 impl Overlap {
@@ -66,16 +68,28 @@ impl Overlap {
         let (low, high) = (area.start.max(start), area.end.min(end));
         let flags = area.vma.flags;
         self.pages.add(Class::of(flags), (high - low) >> 12);
-        if flags.contains(VmFlags::SEALED) {
-            self.note_sealed();
+        // What may not be cut is never without the second.
+        if flags.intersects(VmFlags::SEALED | VmFlags::DONTEXPAND) {
+            self.note(area, start, end);
         }
         self.areas += 1;
         self.kept += u32::from(area.start < start) + u32::from(area.end > end);
     }
 
     #[cold]
-    fn note_sealed(&mut self) {
-        self.sealed = self.sealed.or(Some(self.areas));
+    fn note(&mut self, area: &Area<'_>, start: u64, end: u64) {
+        if area.vma.flags.contains(VmFlags::SEALED) {
+            self.sealed = self.sealed.or(Some(self.areas));
+        }
+        if area.vma.is_whole() {
+            self.whole.0 |= area.start < start;
+            self.whole.1 |= area.end > end;
+        }
+    }
+
+    /// Whether what is to be cut at an end of the range may not be.
+    pub(crate) fn cuts_whole(&self) -> bool {
+        self.whole.0 || self.whole.1
     }
 
     /// How many areas lie within the range.

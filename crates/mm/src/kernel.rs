@@ -1,0 +1,183 @@
+//! Which Linux is imitated: its version, and what changed from one to the next.
+//!
+//! The rules that are not the same in all versions stand in one table, [`RULES`], which `docs/kernels.md` prints for people. Wherever the
+//! engine follows one of them it asks [`KernelVersion::has`].
+
+use core::fmt;
+
+/// A version of Linux, without its patch level.
+///
+/// ```
+/// use samara_mm::{Config, KernelVersion};
+///
+/// let debian: KernelVersion = "6.1.0-50-cloud-amd64".parse().unwrap();
+/// assert_eq!(debian, KernelVersion::new(6, 1));
+/// assert!(debian < KernelVersion::NEWEST);
+/// let config = Config { kernel: debian, ..Config::default() };
+/// assert!(config.kernel.is_known());
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KernelVersion {
+    /// The first number.
+    pub major: u16,
+    /// The second one.
+    pub minor: u16,
+}
+
+impl KernelVersion {
+    /// The oldest with which the engine was compared.
+    pub const OLDEST: Self = Self::new(6, 1);
+    /// The newest one, and the default.
+    pub const NEWEST: Self = Self::new(6, 18);
+
+    /// The version `major.minor`.
+    pub const fn new(major: u16, minor: u16) -> Self {
+        KernelVersion { major, minor }
+    }
+
+    /// Whether it lies between the oldest and the newest with which the engine was compared. For others the rules of the nearest one are
+    /// followed.
+    pub fn is_known(self) -> bool {
+        (Self::OLDEST..=Self::NEWEST).contains(&self)
+    }
+
+    /// Whether a rule holds in this version.
+    #[inline]
+    pub(crate) const fn has(self, rule: Rule) -> bool {
+        let since = rule.since();
+        self.major > since.major || self.major == since.major && self.minor >= since.minor
+    }
+}
+
+impl Default for KernelVersion {
+    fn default() -> Self {
+        Self::NEWEST
+    }
+}
+
+impl fmt::Display for KernelVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// No version of Linux at the start of a text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NoVersion;
+
+impl fmt::Display for NoVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("no version of Linux")
+    }
+}
+
+impl core::error::Error for NoVersion {}
+
+impl core::str::FromStr for KernelVersion {
+    type Err = NoVersion;
+
+    /// From a release as `uname -r` prints it: `6.12.94+deb13-amd64`.
+    fn from_str(release: &str) -> Result<Self, NoVersion> {
+        let mut parts = release.split(|c: char| !c.is_ascii_digit());
+        let mut number = || parts.next()?.parse().ok();
+        match (number(), number()) {
+            (Some(major), Some(minor)) => Ok(Self::new(major, minor)),
+            _ => Err(NoVersion),
+        }
+    }
+}
+
+macro_rules! rules {
+    ($($name:ident ($major:literal, $minor:literal) $text:literal)*) => {
+        /// What is not the same in all versions.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        pub(crate) enum Rule {
+            $(#[doc = $text] $name,)*
+        }
+
+        impl Rule {
+            /// The first version in which the rule holds.
+            const fn since(self) -> KernelVersion {
+                match self {
+                    $(Rule::$name => KernelVersion::new($major, $minor),)*
+                }
+            }
+        }
+
+        /// Each rule that is not the same in all known versions: the first one that has it, and what it says.
+        pub const RULES: &[(KernelVersion, &str)] = &[
+            $((KernelVersion::new($major, $minor), $text),)*
+        ];
+    };
+}
+
+rules! {
+    ReadOnlyIsUncharged (6, 5)
+        "memory of which nothing was written is no longer charged when `mprotect` makes it read-only"
+    StackHasNoHugePages (6, 7)
+        "`MAP_STACK` marks an area as not wanting huge pages, so that it joins no plain neighbour"
+    AnonymousIsAligned (6, 7)
+        "a private anonymous mapping of whole huge pages is aligned to one"
+    PopulateStopsAtHoles (6, 9)
+        "`MADV_POPULATE_READ` and `MADV_POPULATE_WRITE` end at a hole; before, they went on behind it"
+    Mseal (6, 10)
+        "`mseal` is known"
+    Droppable (6, 11)
+        "`MAP_DROPPABLE` is known"
+    GuardMarkers (6, 13)
+        "`MADV_GUARD_INSTALL` and `MADV_GUARD_REMOVE` are known"
+    FileGuardMarkers (6, 15)
+        "`MADV_GUARD_INSTALL` works on files, too"
+    UntouchedTakesTouched (6, 16)
+        "an area without private pages takes in a neighbour's piece that has some"
+    MremapChecksFirst (6, 17)
+        "`mremap` checks its arguments before it looks for the area (where there is none, an overlap is `EINVAL`, not `EFAULT`), and the area before it clears the destination"
+    MremapMovesSeveral (6, 17)
+        "`mremap` to a fixed place moves several areas where no length changes"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+    use alloc::string::String;
+
+    #[test]
+    fn releases_are_read() {
+        for (release, version) in [
+            ("6.18.44-fc-v669", Some((6, 18))),
+            ("6.1.0-50-cloud-amd64", Some((6, 1))),
+            ("6.12.94+deb13-cloud-amd64", Some((6, 12))),
+            ("7.0-rc1", Some((7, 0))),
+            ("6", None),
+            ("", None),
+            ("six.one", None),
+            ("6.99999", None),
+        ] {
+            let expected = version.map(|(major, minor)| KernelVersion::new(major, minor));
+            assert_eq!(release.parse().ok(), expected, "{release}");
+        }
+    }
+
+    #[test]
+    fn rules_hold_from_their_version_on() {
+        let rule = Rule::Mseal;
+        assert!(!KernelVersion::new(6, 9).has(rule) && KernelVersion::new(6, 10).has(rule));
+        assert!(KernelVersion::new(7, 0).has(rule) && !KernelVersion::new(5, 19).has(rule));
+        assert!(KernelVersion::NEWEST.is_known() && !KernelVersion::new(7, 0).is_known());
+    }
+
+    /// The page for people lists the table, row by row.
+    #[test]
+    fn the_page_lists_every_rule() {
+        let mut table = String::from("| since | rule |\n|---|---|\n");
+        for (version, text) in RULES {
+            table += &format!("| {version} | {text} |\n");
+        }
+        let page = include_str!("../docs/kernels.md");
+        assert!(
+            page.contains(&table),
+            "docs/kernels.md should have:\n{table}"
+        );
+    }
+}
