@@ -112,6 +112,8 @@ macro_rules! rules {
 }
 
 rules! {
+    AttachmentsGrow (6, 4)
+        "an attached System V segment joins a neighbour of the same attachment, if neither vanishes"
     ReadOnlyIsUncharged (6, 5)
         "memory of which nothing was written is no longer charged when `mprotect` makes it read-only"
     StackHasNoHugePages (6, 7)
@@ -124,12 +126,18 @@ rules! {
         "`mseal` is known"
     Droppable (6, 11)
         "`MAP_DROPPABLE` is known"
+    RefusedStaysCut (6, 12)
+        "what `MAP_FIXED` was to replace is cut at the ends of the range, though a limit refuses the mapping; before, a limit on sizes changed nothing, and one on commitments came when it was gone"
     GuardMarkers (6, 13)
         "`MADV_GUARD_INSTALL` and `MADV_GUARD_REMOVE` are known"
     FileGuardMarkers (6, 15)
         "`MADV_GUARD_INSTALL` works on files, too"
+    ZeroIsAligned (6, 15)
+        "a private mapping of `/dev/zero` is aligned to huge pages"
     UntouchedTakesTouched (6, 16)
         "an area without private pages takes in a neighbour's piece that has some"
+    SealedZeroIsKept (6, 17)
+        "advice that would discard pages is refused for sealed private mappings of `/dev/zero`, as for other anonymous memory"
     MremapChecksFirst (6, 17)
         "`mremap` checks its arguments before it looks for the area (where there is none, an overlap is `EINVAL`, not `EFAULT`), and the area before it clears the destination"
     MremapMovesSeveral (6, 17)

@@ -73,7 +73,7 @@ impl AddressSpace {
         };
         let vma = area.vma;
         let old = vma.flags;
-        if old.contains(VmFlags::SEALED) && discards(advice) && !may_discard(vma) {
+        if old.contains(VmFlags::SEALED) && discards(advice) && !self.may_discard(vma) {
             return Err(Errno::EPERM);
         }
         let new = match advice {
@@ -109,6 +109,13 @@ impl AddressSpace {
             return Ok(());
         }
         self.alter(start, end, |vma| vma.flags = new)
+    }
+
+    /// What a sealed area may lose: what its owner could overwrite anyway, and what is not its own.
+    fn may_discard(&self, vma: &Vma) -> bool {
+        let own = vma.is_anonymous()
+            && (vma.file().is_none() || self.config.kernel.has(Rule::SealedZeroIsKept));
+        vma.flags.contains(VmFlags::WRITE) || !own
     }
 
     /// Advice about pages, which leaves the areas as they are.
@@ -239,11 +246,6 @@ fn discards(advice: i32) -> bool {
             | abi::MADV_WIPEONFORK
             | abi::MADV_GUARD_INSTALL
     )
-}
-
-/// What a sealed area may lose: what its owner could overwrite anyway, and what is not its own.
-fn may_discard(vma: &Vma) -> bool {
-    vma.flags.contains(VmFlags::WRITE) || !vma.is_anonymous()
 }
 
 /// Whether pages of the area may be merged with equal ones.

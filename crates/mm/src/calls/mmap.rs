@@ -57,7 +57,9 @@ impl AddressSpace {
         let huge = match file {
             FileArg::File(file) if file.kind.aligns_huge() => Huge::File(offset),
             FileArg::File(file)
-                if file.kind == FileKind::DevZero && flags & abi::MAP_TYPE == abi::MAP_PRIVATE =>
+                if file.kind == FileKind::DevZero
+                    && flags & abi::MAP_TYPE == abi::MAP_PRIVATE
+                    && self.config.kernel.has(Rule::ZeroIsAligned) =>
             {
                 Huge::File(offset)
             }
@@ -315,11 +317,14 @@ impl AddressSpace {
         let charged = accountable
             || matches!(vma.backing, Backing::SharedAnonymous(_))
                 && !vma.flags.contains(VmFlags::NORESERVE);
-        if !self.may_expand(vma.flags, pages - over.pages.total())
-            || charged && !self.may_commit(pages)
-        {
-            // What was to be replaced has been cut out already; it stays, and stays cut.
-            if replaced {
+        let fits = self.may_expand(vma.flags, pages - over.pages.total());
+        if !fits || charged && !self.may_commit(pages) {
+            if !self.config.kernel.has(Rule::RefusedStaysCut) {
+                if fits {
+                    self.unmap_span(&span, owner)?;
+                }
+            } else if replaced {
+                // What was to be replaced has been cut out already; it stays, and stays cut.
                 self.cut_for_unmap(start)?;
                 self.cut_for_unmap(end)?;
             }

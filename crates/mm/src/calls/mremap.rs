@@ -101,15 +101,15 @@ impl AddressSpace {
             new,
         };
         let task_size = self.config.task_size;
+        let checks_first = self.config.kernel.has(Rule::MremapChecksFirst);
         if flags & !(abi::MREMAP_MAYMOVE | abi::MREMAP_FIXED | abi::MREMAP_DONTUNMAP) != 0
             || !old.is_multiple_of(PAGE_SIZE)
             || request.new_len == 0
-            || request.new_len > task_size
+            || checks_first && request.new_len > task_size
         {
             return Err(Errno::EINVAL);
         }
         let fixed = request.has(abi::MREMAP_FIXED | abi::MREMAP_DONTUNMAP);
-        let checks_first = self.config.kernel.has(Rule::MremapChecksFirst);
         let same_len = if checks_first {
             request.old_len == request.new_len
         } else {
@@ -126,7 +126,10 @@ impl AddressSpace {
         if !fixed {
             return Ok(request);
         }
-        if request.new > task_size - request.new_len || !new.is_multiple_of(PAGE_SIZE) {
+        if request.new_len > task_size
+            || request.new > task_size - request.new_len
+            || !new.is_multiple_of(PAGE_SIZE)
+        {
             return Err(Errno::EINVAL);
         }
         let overlap = old.wrapping_add(request.old_len) > new && new + request.new_len > old;
@@ -277,7 +280,10 @@ impl AddressSpace {
     fn move_place(&self, request: &Request, area: &Area<'_>) -> Result<u64, Errno> {
         let offset = area.vma.page_offset(request.old) << 12;
         let huge = match &area.vma.backing {
-            Backing::File(file) if file.kind.aligns_huge() || area.vma.is_anonymous() => {
+            Backing::File(file)
+                if file.kind.aligns_huge()
+                    || area.vma.is_anonymous() && self.config.kernel.has(Rule::ZeroIsAligned) =>
+            {
                 Huge::File(offset)
             }
             Backing::File(file) if file.kind == FileKind::Shmem && self.config.shmem_huge => {

@@ -119,7 +119,7 @@ impl Union {
     ) -> Option<Self> {
         // A counted attachment may grow and shrink, but not vanish in another.
         let counted = matches!(vma.backing, Backing::Shm { .. });
-        if counted && replaces {
+        if counted && (replaces || !kernel.has(Rule::AttachmentsGrow)) {
             return None;
         }
         let &Span { start, end, .. } = span;

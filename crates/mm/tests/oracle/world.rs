@@ -82,11 +82,28 @@ fn file(
     })
 }
 
+/// Does a file lie in tmpfs, whose mappings are not aligned for huge pages unless it is told to use such?
+fn in_memory(path: &std::path::Path) -> bool {
+    const TMPFS: i64 = 0x0102_1994;
+    let path = std::ffi::CString::new(path.to_str().unwrap()).unwrap();
+    // SAFETY: the path ends with a zero byte; zeroes are valid for the structure, which is ours.
+    unsafe {
+        let mut system: libc::statfs = std::mem::zeroed();
+        assert_eq!(libc::statfs(path.as_ptr(), &raw mut system), 0);
+        system.f_type == TMPFS
+    }
+}
+
 fn objects() -> Objects {
     let dir = std::env::temp_dir().join(format!("samara-oracle-{}", std::process::id()));
     fs::create_dir_all(&dir).unwrap();
     let path = dir.join("file");
     StdFile::create(&path).unwrap().set_len(64 << 20).unwrap();
+    let kind = if in_memory(&path) {
+        FileKind::Shmem
+    } else {
+        FileKind::Regular
+    };
     let mut files = Vec::new();
     let open = |read, write| {
         StdFile::options()
@@ -100,9 +117,9 @@ fn objects() -> Objects {
         let file = file(&f, number, "file", kind, access);
         files.push((f.into_raw_fd(), file));
     };
-    add(open(true, true), FileKind::Regular, (true, true));
-    add(open(true, false), FileKind::Regular, (true, false));
-    add(open(false, true), FileKind::Regular, (false, true));
+    add(open(true, true), kind, (true, true));
+    add(open(true, false), kind, (true, false));
+    add(open(false, true), kind, (false, true));
     // SAFETY: a constant name; the descriptor is new.
     let memfd = unsafe {
         use std::os::fd::FromRawFd;
