@@ -1,0 +1,173 @@
+//! Values whose words are all that there is to them: a copy of the word is another value.
+
+use core::num::{NonZeroI8, NonZeroI16, NonZeroIsize, NonZeroU8, NonZeroU16, NonZeroUsize};
+#[cfg(target_pointer_width = "64")]
+use core::num::{NonZeroI32, NonZeroI64, NonZeroU32, NonZeroU64};
+#[cfg(target_pointer_width = "32")]
+use core::num::{NonZeroI32, NonZeroU32};
+use core::ptr::NonNull;
+
+use crate::base::value::{Duplicate, Mut, Value, View};
+
+/// Makes a type a value: with the exclusive view of it, its word, the value that a word stands for, and the exclusive view of what is in a slot.
+macro_rules! plain {
+    (
+        [$($generic:tt)*] $t:ty, $mutable:ty,
+        $value:ident => $into:expr, $raw:ident => $from:expr, $slot:ident => $within:expr
+    ) => {
+        impl<$($generic)*> Duplicate for $t {
+            fn duplicate(view: Self) -> Option<Self> {
+                Some(view)
+            }
+        }
+
+        impl<'a, $($generic)*> View<'a> for $t {
+            type Ref = Self;
+            type Mut = $mutable;
+        }
+
+        // SAFETY: the word is not NULL, and stands for the value; a copy of it is another one. Beside each use of this is why.
+        unsafe impl<$($generic)*> Value for $t {
+            const PLAIN: bool = true;
+
+            #[inline]
+            fn into_raw(self) -> NonNull<()> {
+                let $value = self;
+                $into
+            }
+
+            #[inline]
+            unsafe fn from_raw($raw: NonNull<()>) -> Self {
+                $from
+            }
+
+            #[inline]
+            unsafe fn borrow<'a>(raw: NonNull<()>) -> Self
+            where
+                Self: 'a,
+            {
+                // SAFETY: the caller's promise; the word is copied.
+                unsafe { Self::from_raw(raw) }
+            }
+
+            #[inline]
+            unsafe fn borrow_mut<'a>($slot: NonNull<NonNull<()>>) -> Mut<'a, Self>
+            where
+                Self: 'a,
+            {
+                $within
+            }
+        }
+    };
+}
+
+// A reference is a pointer that is not NULL and is valid for as long as its type is.
+plain!(
+    ['r, T] &'r T, &'r T,
+    value => NonNull::from(value).cast(),
+    // SAFETY: the caller promises that it came from `into_raw`.
+    raw => unsafe { raw.cast().as_ref() },
+    // SAFETY: as above.
+    slot => unsafe { slot.read().cast().as_ref() }
+);
+
+// The word is the pointer itself, which is not NULL.
+plain!(
+    [T] NonNull<T>, &'a Self,
+    value => value.cast(),
+    raw => raw.cast(),
+    // SAFETY: the caller promises that the slot can be read for `'a`; it holds a pointer.
+    slot => unsafe { slot.cast().as_ref() }
+);
+
+// The word says that an entry is there, which is all that there is to say.
+plain!(
+    [] (), &'a mut (),
+    _value => NonNull::dangling().with_addr(NonZeroUsize::MIN),
+    _raw => (),
+    // SAFETY: it has no bytes.
+    slot => unsafe { slot.cast().as_mut() }
+);
+
+/// Numbers that take the whole word, which is the number itself and not 0.
+macro_rules! whole_word {
+    ($($t:ty),*) => {$(
+        const _: () = assert!(size_of::<$t>() == size_of::<usize>());
+
+        plain!(
+            [] $t, &'a Self,
+            value => {
+                // SAFETY: the number is not 0.
+                let word = unsafe { NonZeroUsize::new_unchecked(value.get() as usize) };
+                NonNull::dangling().with_addr(word)
+            },
+            // SAFETY: the word is not 0.
+            raw => unsafe { Self::new_unchecked(raw.addr().get() as _) },
+            // SAFETY: the caller promises that the slot can be read for `'a`; it holds such a number, which is no pointer.
+            slot => unsafe { slot.cast().as_ref() }
+        );
+    )*};
+}
+
+whole_word!(NonZeroUsize, NonZeroIsize);
+#[cfg(target_pointer_width = "64")]
+whole_word!(NonZeroU64, NonZeroI64);
+#[cfg(target_pointer_width = "32")]
+whole_word!(NonZeroU32, NonZeroI32);
+
+/// What is narrower than a word: in its upper bytes, where it can be referred to; the lowest bit of the word is set. So the word is never 0, nor
+/// is it ever taken for a node. Changing the value where it is leaves the lowest bits alone.
+macro_rules! in_place {
+    ($($t:ty as $bits:ty),*) => {$(
+        const _: () = assert!(
+            size_of::<$t>() < size_of::<usize>() && size_of::<$t>() == size_of::<$bits>()
+        );
+
+        plain!(
+            [] $t, &'a mut Self,
+            value => {
+                // SAFETY: it has as many bytes, none of them padding.
+                let bits = unsafe { (&raw const value).cast::<$bits>().read() };
+                let word = (bits as usize) << (usize::BITS - <$bits>::BITS);
+                NonNull::dangling().with_addr(NonZeroUsize::MIN | word)
+            },
+            raw => {
+                let bits = (raw.addr().get() >> (usize::BITS - <$bits>::BITS)) as $bits;
+                // SAFETY: these are the bits of a value (the caller's promise).
+                unsafe { (&raw const bits).cast::<Self>().read() }
+            },
+            slot => {
+                /// Where the upper bytes are.
+                const AT: usize = if cfg!(target_endian = "little") {
+                    size_of::<usize>() - size_of::<$t>()
+                } else {
+                    0
+                };
+                // SAFETY: within the word, aligned as its offset is a multiple of the size; nobody else uses the slot for `'a` (the
+                // caller's promise). The word is no pointer, so that nothing is lost if some of its bytes are written.
+                unsafe { slot.byte_add(AT).cast().as_mut() }
+            }
+        );
+    )*};
+}
+
+in_place!(
+    u8 as u8,
+    i8 as u8,
+    u16 as u16,
+    i16 as u16,
+    bool as u8,
+    NonZeroU8 as u8,
+    NonZeroI8 as u8,
+    NonZeroU16 as u16,
+    NonZeroI16 as u16
+);
+#[cfg(target_pointer_width = "64")]
+in_place!(
+    u32 as u32,
+    i32 as u32,
+    f32 as u32,
+    char as u32,
+    NonZeroU32 as u32,
+    NonZeroI32 as u32
+);

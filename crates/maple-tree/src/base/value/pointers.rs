@@ -1,0 +1,279 @@
+//! Values that are pointers to what is elsewhere, and own it.
+
+use core::alloc::Layout;
+use core::marker::PhantomData;
+use core::mem::ManuallyDrop;
+use core::ops::Deref;
+use core::pin::Pin;
+use core::ptr::{self, NonNull};
+use std_alloc::boxed::Box;
+use std_alloc::rc::Rc;
+use std_alloc::sync::Arc;
+
+use crate::base::value::{Duplicate, Value, View};
+
+impl<T: Clone> Duplicate for Box<T> {
+    /// A clone of what is in the box, in a box of its own. (What `T::clone` itself allocates is its own affair.)
+    fn duplicate(view: &T) -> Option<Self> {
+        let layout = Layout::new::<T>();
+        if layout.size() == 0 {
+            return Some(Box::new(view.clone()));
+        }
+        // SAFETY: the layout is not of size zero.
+        let block = NonNull::new(unsafe { std_alloc::alloc::alloc(layout) })?.cast::<T>();
+        let guard = Unfilled(block);
+        let value = view.clone();
+        core::mem::forget(guard);
+        // SAFETY: the block is fresh, and has the layout of a `T`; a box of one is made like this.
+        unsafe {
+            block.write(value);
+            Some(Box::from_raw(block.as_ptr()))
+        }
+    }
+}
+
+/// Memory for a `T` that is not there yet, and may never be: cloning may panic.
+struct Unfilled<T>(NonNull<T>);
+
+impl<T> Drop for Unfilled<T> {
+    fn drop(&mut self) {
+        // SAFETY: it was allocated with this layout, and holds nothing.
+        unsafe { std_alloc::alloc::dealloc(self.0.as_ptr().cast(), Layout::new::<T>()) }
+    }
+}
+
+impl<T: Clone> Duplicate for Pin<Box<T>> {
+    /// As for `Box<T>`.
+    fn duplicate(view: Pin<&T>) -> Option<Self> {
+        Box::duplicate(view.get_ref()).map(Box::into_pin)
+    }
+}
+
+impl<'a, T> View<'a> for Box<T> {
+    type Ref = &'a T;
+    type Mut = &'a mut T;
+}
+
+// SAFETY: a box is a unique, non-null pointer; the conversions are those of `Box`.
+unsafe impl<T> Value for Box<T> {
+    #[inline]
+    fn into_raw(self) -> NonNull<()> {
+        // SAFETY: a box is never NULL.
+        unsafe { NonNull::new_unchecked(Box::into_raw(self)).cast() }
+    }
+
+    #[inline]
+    unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        // SAFETY: the caller promises that it came from `into_raw`, and that this is its last use.
+        unsafe { Box::from_raw(raw.cast().as_ptr()) }
+    }
+
+    #[inline]
+    unsafe fn borrow<'a>(raw: NonNull<()>) -> &'a T
+    where
+        Self: 'a,
+    {
+        // SAFETY: the caller promises that the box lives and is only shared for `'a`.
+        unsafe { raw.cast().as_ref() }
+    }
+
+    #[inline]
+    unsafe fn borrow_mut<'a>(slot: NonNull<NonNull<()>>) -> &'a mut T
+    where
+        Self: 'a,
+    {
+        // SAFETY: the caller promises that the box lives and is not otherwise used for `'a`.
+        unsafe { slot.read().cast().as_mut() }
+    }
+}
+
+impl<'a, T> View<'a> for Pin<Box<T>> {
+    type Ref = Pin<&'a T>;
+    type Mut = Pin<&'a mut T>;
+}
+
+// SAFETY: as for `Box`; what is pinned is not moved, as the tree moves the pointer only.
+unsafe impl<T> Value for Pin<Box<T>> {
+    #[inline]
+    fn into_raw(self) -> NonNull<()> {
+        // SAFETY: what is pinned stays where it is until `from_raw` pins it again.
+        <Box<T> as Value>::into_raw(unsafe { Pin::into_inner_unchecked(self) })
+    }
+
+    #[inline]
+    unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        // SAFETY: the caller promises that it came from `into_raw`, and that this is its last use.
+        Box::into_pin(unsafe { <Box<T> as Value>::from_raw(raw) })
+    }
+
+    #[inline]
+    unsafe fn borrow<'a>(raw: NonNull<()>) -> Pin<&'a T>
+    where
+        Self: 'a,
+    {
+        // SAFETY: the caller's promise; it was pinned when it was stored.
+        unsafe { Pin::new_unchecked(<Box<T> as Value>::borrow(raw)) }
+    }
+
+    #[inline]
+    unsafe fn borrow_mut<'a>(slot: NonNull<NonNull<()>>) -> Pin<&'a mut T>
+    where
+        Self: 'a,
+    {
+        // SAFETY: as in `borrow`.
+        unsafe { Pin::new_unchecked(<Box<T> as Value>::borrow_mut(slot)) }
+    }
+}
+
+/// Counted pointers: the tree has a count, and views have none.
+macro_rules! counted {
+    ($pointer:ident, $view:ident, $name:literal) => {
+        #[doc = concat!("A view of an [`", $name, "`] in a tree: an `&", $name, "<T>` in effect, so that it can be cloned from.")]
+        pub struct $view<'a, T> {
+            pointer: ManuallyDrop<$pointer<T>>,
+            marker: PhantomData<&'a T>,
+        }
+
+        impl<T> Clone for $view<'_, T> {
+            fn clone(&self) -> Self {
+                // SAFETY: the copy is not dropped as a pointer with a count either, and lives no longer than the tree's
+                // (the lifetime is the same).
+                let pointer = unsafe { ptr::read(&raw const self.pointer) };
+                Self {
+                    pointer,
+                    marker: PhantomData,
+                }
+            }
+        }
+
+        impl<T> Deref for $view<'_, T> {
+            type Target = $pointer<T>;
+
+            #[inline]
+            fn deref(&self) -> &$pointer<T> {
+                &self.pointer
+            }
+        }
+
+        impl<T: core::fmt::Debug> core::fmt::Debug for $view<'_, T> {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                (**self).fmt(f)
+            }
+        }
+
+        impl<T: PartialEq> PartialEq for $view<'_, T> {
+            fn eq(&self, other: &Self) -> bool {
+                **self == **other
+            }
+        }
+
+        impl<T: Eq> Eq for $view<'_, T> {}
+
+        impl<T: PartialOrd> PartialOrd for $view<'_, T> {
+            fn partial_cmp(&self, other: &Self) -> Option<core::cmp::Ordering> {
+                (**self).partial_cmp(&**other)
+            }
+        }
+
+        impl<T: Ord> Ord for $view<'_, T> {
+            fn cmp(&self, other: &Self) -> core::cmp::Ordering {
+                (**self).cmp(&**other)
+            }
+        }
+
+        impl<T: core::hash::Hash> core::hash::Hash for $view<'_, T> {
+            fn hash<H: core::hash::Hasher>(&self, state: &mut H) {
+                (**self).hash(state);
+            }
+        }
+
+        impl<T> Duplicate for $pointer<T> {
+            /// One count more.
+            fn duplicate(view: $view<'_, T>) -> Option<Self> {
+                Some($pointer::clone(&view))
+            }
+        }
+
+        impl<'a, T> View<'a> for $pointer<T> {
+            type Ref = $view<'a, T>;
+            type Mut = $view<'a, T>;
+        }
+
+        // SAFETY: the conversions are those of the pointer, which is not NULL; a view does not own a count.
+        unsafe impl<T> Value for $pointer<T> {
+            #[inline]
+            fn into_raw(self) -> NonNull<()> {
+                // SAFETY: such a pointer is never NULL.
+                unsafe { NonNull::new_unchecked($pointer::into_raw(self).cast_mut()).cast() }
+            }
+
+            #[inline]
+            unsafe fn from_raw(raw: NonNull<()>) -> Self {
+                // SAFETY: the caller promises that it came from `into_raw`, and that this is its last use.
+                unsafe { $pointer::from_raw(raw.cast().as_ptr()) }
+            }
+
+            #[inline]
+            unsafe fn borrow<'a>(raw: NonNull<()>) -> $view<'a, T>
+            where
+                Self: 'a,
+            {
+                // SAFETY: the caller promises that the tree's count lives for `'a`; this one is not dropped.
+                let pointer = unsafe { $pointer::from_raw(raw.cast().as_ptr()) };
+                $view {
+                    pointer: ManuallyDrop::new(pointer),
+                    marker: PhantomData,
+                }
+            }
+
+            #[inline]
+            unsafe fn borrow_mut<'a>(slot: NonNull<NonNull<()>>) -> $view<'a, T>
+            where
+                Self: 'a,
+            {
+                // SAFETY: the caller's promise includes that of `borrow`.
+                unsafe { Self::borrow(slot.read()) }
+            }
+        }
+    };
+}
+
+counted!(Arc, ArcRef, "Arc");
+counted!(Rc, RcRef, "Rc");
+
+impl<'a, T> View<'a> for &'static mut T {
+    type Ref = &'a T;
+    type Mut = &'a mut T;
+}
+
+// SAFETY: a reference is a pointer that is not NULL and, being `'static`, always valid; the tree has the only one.
+unsafe impl<T> Value for &'static mut T {
+    #[inline]
+    fn into_raw(self) -> NonNull<()> {
+        NonNull::from(self).cast()
+    }
+
+    #[inline]
+    unsafe fn from_raw(raw: NonNull<()>) -> Self {
+        // SAFETY: the caller promises that it came from `into_raw`, and that this is its last use.
+        unsafe { raw.cast().as_mut() }
+    }
+
+    #[inline]
+    unsafe fn borrow<'a>(raw: NonNull<()>) -> &'a T
+    where
+        Self: 'a,
+    {
+        // SAFETY: the caller promises that it is only shared for `'a`.
+        unsafe { raw.cast().as_ref() }
+    }
+
+    #[inline]
+    unsafe fn borrow_mut<'a>(slot: NonNull<NonNull<()>>) -> &'a mut T
+    where
+        Self: 'a,
+    {
+        // SAFETY: the caller promises that it is not otherwise used for `'a`.
+        unsafe { slot.read().cast().as_mut() }
+    }
+}
