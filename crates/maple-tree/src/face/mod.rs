@@ -8,7 +8,7 @@
 //! | [`cursor`] | positions in any of them |
 //! | [`words`] | the tree of words itself, for shells in other languages |
 //!
-//! What the faces have in common is written once: [`host`] says what a map is to a write, [`store`] takes values to words and through plan, reserve and apply; [`look_ups`] and
+//! What the faces have in common is written once: [`host`] says what a map is to a write, [`store`] takes values to words and through plan, reserve and apply; [`look_ups`], [`surveys`] and
 //! [`changes`] are the methods that every face has; [`iter`] holds the iterators; [`merge`] makes one map of two and two of one; `threads` says
 //! what may go to other threads.
 //!
@@ -24,6 +24,7 @@ pub(crate) mod map;
 pub(crate) mod merge;
 pub(crate) mod snap;
 pub(crate) mod store;
+pub(crate) mod surveys;
 pub(crate) mod sync;
 mod threads;
 #[cfg(not(samara_loom))]

@@ -33,6 +33,7 @@ mod bits;
 #[cfg_attr(samara_loom, path = "cells_loom.rs")]
 mod cells;
 mod count;
+mod geometry;
 pub(crate) mod prefetch;
 mod search;
 pub(crate) mod tree;
@@ -40,13 +41,13 @@ mod write;
 
 use core::alloc::Layout;
 use core::hint::select_unpredictable;
-use core::marker::PhantomData;
 use core::ptr::{self, NonNull};
 
 use crate::base::atomic::{Ordering, Slot, memory_of};
 use crate::base::{Key, Shape};
 use cells::Cells;
 
+pub(crate) use geometry::Geometry;
 pub(crate) use tree::{RawTree, Root};
 pub(crate) use write::NodeMut;
 
@@ -96,66 +97,6 @@ impl Kind {
     #[inline]
     pub(crate) fn is_leaf(self) -> bool {
         matches!(self, Kind::Leaf)
-    }
-}
-
-/// The layout of nodes for keys `K` and slot limit `S`.
-pub(crate) struct Geometry<K, S>(PhantomData<fn() -> (K, S)>);
-
-const fn align_to_word(n: usize) -> usize {
-    n.next_multiple_of(WORD)
-}
-
-const fn min(a: usize, b: usize) -> usize {
-    if a < b { a } else { b }
-}
-
-impl<K: Key, S: Shape> Geometry<K, S> {
-    const KEY: usize = size_of::<K>();
-
-    /// The most slots that fit beside one pivot fewer, the first word, and `gap_bytes` a slot.
-    const fn fit(gap_bytes: usize) -> usize {
-        let mut n = 1;
-        loop {
-            let next = n + 1;
-            let bytes =
-                align_to_word(WORD + (next - 1) * Self::KEY) + next * WORD + next * gap_bytes;
-            // Five bits hold the end.
-            if bytes > NODE_BYTES || next > END_MASK + 1 {
-                return n;
-            }
-            n = next;
-        }
-    }
-
-    /// Slots in leaf and range nodes.
-    pub(crate) const SLOTS: usize = min(Self::fit(0), S::LIMIT);
-    /// Slots in gap nodes.
-    pub(crate) const GAP_SLOTS: usize = min(Self::fit(Self::KEY), S::LIMIT);
-
-    const PIVOT_AT: usize = WORD;
-    const SLOT_AT: usize = align_to_word(Self::PIVOT_AT + (Self::SLOTS - 1) * Self::KEY);
-    const GAP_SLOT_AT: usize = align_to_word(Self::PIVOT_AT + (Self::GAP_SLOTS - 1) * Self::KEY);
-    /// At the very end: in a line of its own but for the first few, so that a writer that changes a gap leaves alone what
-    /// readers read.
-    const GAP_AT: usize = NODE_BYTES - Self::GAP_SLOTS * Self::KEY;
-
-    /// Slots in a node of a kind.
-    #[inline(always)]
-    pub(crate) const fn slots(kind: Kind) -> usize {
-        match kind {
-            Kind::Leaf | Kind::Range => Self::SLOTS,
-            Kind::Gap => Self::GAP_SLOTS,
-        }
-    }
-
-    /// The fewest used slots in a node of a kind, except the root and the last node of each
-    /// level. Three eighths full: low enough that neither half of a split, nor of a rebalanced
-    /// pair, is near it.
-    #[inline(always)]
-    pub(crate) const fn least(kind: Kind) -> usize {
-        let n = Self::slots(kind) * 3 / 8;
-        if n < 2 { 2 } else { n }
     }
 }
 
@@ -521,28 +462,5 @@ impl<K: Key, S: Shape> Node<K, S> {
     pub(crate) unsafe fn write(self) -> NodeMut<K, S> {
         // SAFETY: the caller's promise.
         unsafe { NodeMut::new(self) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::shape::{Fanout, Native};
-
-    #[test]
-    fn fanouts_fill_256_bytes() {
-        if cfg!(target_pointer_width = "64") {
-            assert_eq!(Geometry::<u64, Native>::SLOTS, 16);
-            assert_eq!(Geometry::<u64, Native>::GAP_SLOTS, 10);
-            assert_eq!(Geometry::<u32, Native>::SLOTS, 21);
-            assert_eq!(Geometry::<u32, Native>::GAP_SLOTS, 15);
-            assert_eq!(Geometry::<u128, Native>::SLOTS, 11);
-            assert_eq!(Geometry::<u128, Native>::GAP_SLOTS, 6);
-        } else {
-            assert_eq!(Geometry::<u32, Native>::SLOTS, 32);
-            assert_eq!(Geometry::<u32, Native>::GAP_SLOTS, 21);
-        }
-        assert_eq!(Geometry::<u64, Fanout<4>>::SLOTS, 4);
-        assert_eq!(Geometry::<u64, Fanout<4>>::GAP_SLOTS, 4);
     }
 }

@@ -5,7 +5,8 @@ use core::ops::{RangeBounds, RangeInclusive};
 use crate::alloc::NodeAlloc;
 use crate::base::{Key, Mut, Shape, Value, inclusive};
 use crate::face::iter::{Iter, IterMut, Values};
-use crate::face::look_ups::{checks, cursors, look_ups, surveys};
+use crate::face::look_ups::{cursors, look_ups};
+use crate::face::surveys::{checks, surveys};
 use crate::face::map::{CursorMut, MapleTree};
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {

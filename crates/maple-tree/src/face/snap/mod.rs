@@ -45,7 +45,8 @@ use core::marker::PhantomData;
 use crate::alloc::Global;
 use crate::base::{Key, Native, Ref, Shape, Value};
 use crate::face::iter::Iter;
-use crate::face::look_ups::{look_ups, surveys};
+use crate::face::look_ups::look_ups;
+use crate::face::surveys::surveys;
 use crate::node::tree::flags;
 use crate::node::{NULL, RawTree, Root};
 

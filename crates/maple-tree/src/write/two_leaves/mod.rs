@@ -11,6 +11,7 @@
 
 mod above;
 mod beside;
+mod cut;
 mod in_place;
 mod spanning;
 

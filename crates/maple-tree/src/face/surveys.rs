@@ -1,0 +1,128 @@
+//! What writers ask beside look-ups, once for all faces: gaps, and the structure.
+//!
+//! The macros write the methods into each face, as those of [`look_ups`](crate::face::look_ups) do.
+
+/// What only the holder of the right to write may ask: gaps, which writers change in place, and the structure. `$setup` as in
+/// [`look_ups`](crate::face::look_ups), of a map that tracks gaps; `$up` and `$down` are the searches.
+macro_rules! surveys {
+    ($setup:literal) => {
+        $crate::face::surveys::surveys!(gap_up, gap_down, $setup);
+    };
+    ($up:ident, $down:ident, $setup:literal) => {
+        /// The lowest index at which `size` indices in a row are free, all of them within `bounds`.
+        /// O(log n) if the map [tracks gaps](Self::tracks_gaps), else O(n). `None` also if `size` is 0.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.gap_up(5.., 10), Some(30));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn gap_up(&self, bounds: impl core::ops::RangeBounds<K>, size: K::Size) -> Option<K> {
+            let bounds = $crate::base::bounds::inclusive(&bounds)?;
+            self.raw().$up(&$crate::read::gap::Want::new(bounds, size)?)
+        }
+
+        /// The highest index at which `size` indices in a row are free, all of them within `bounds`.
+        /// O(log n) if the map [tracks gaps](Self::tracks_gaps), else O(n). `None` also if `size` is 0.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.gap_down(..50, 4), Some(36));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn gap_down(&self, bounds: impl core::ops::RangeBounds<K>, size: K::Size) -> Option<K> {
+            let bounds = $crate::base::bounds::inclusive(&bounds)?;
+            self.raw()
+                .$down(&$crate::read::gap::Want::new(bounds, size)?)
+        }
+
+        /// As [`gap_up`](Self::gap_up), of the indices that are a multiple of `align` plus `offset`. `None` also if
+        /// `align` is 0 or `offset` not below it.
+        ///
+        /// Gaps that are large enough and not aligned are looked at one by one.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.gap_up_aligned(5.., 4, 16, 0), Some(32));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn gap_up_aligned(
+            &self,
+            bounds: impl core::ops::RangeBounds<K>,
+            size: K::Size,
+            align: K::Size,
+            offset: K::Size,
+        ) -> Option<K> {
+            let bounds = $crate::base::bounds::inclusive(&bounds)?;
+            self.raw().$up(&$crate::read::gap::Want::aligned(
+                bounds, size, align, offset,
+            )?)
+        }
+
+        /// As [`gap_down`](Self::gap_down), of the indices that are a multiple of `align` plus `offset`. `None` also
+        /// if `align` is 0 or `offset` not below it.
+        ///
+        /// Gaps that are large enough and not aligned are looked at one by one.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        /// assert_eq!(map.gap_down_aligned(..40, 4, 16, 1), Some(33));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn gap_down_aligned(
+            &self,
+            bounds: impl core::ops::RangeBounds<K>,
+            size: K::Size,
+            align: K::Size,
+            offset: K::Size,
+        ) -> Option<K> {
+            let bounds = $crate::base::bounds::inclusive(&bounds)?;
+            self.raw().$down(&$crate::read::gap::Want::aligned(
+                bounds, size, align, offset,
+            )?)
+        }
+
+        /// Whether the map keeps the sizes of its holes. O(1).
+        pub fn tracks_gaps(&self) -> bool {
+            self.raw().tracks_gaps()
+        }
+
+        /// Levels of nodes: 0 for an empty map, and for one whose only entry covers just index 0. O(1).
+        pub fn height(&self) -> usize {
+            self.raw().height() as usize
+        }
+
+        /// Figures about the nodes. O(n).
+        pub fn stats(&self) -> $crate::Stats {
+            self.raw().stats()
+        }
+
+        /// The nodes, to be shown as text or as a graph. O(n).
+        pub fn dump(&self, format: $crate::Format) -> $crate::Dump<'_, K, S> {
+            $crate::Dump {
+                tree: self.raw(),
+                format,
+            }
+        }
+    };
+}
+
+/// The check of trees whose nodes know their parents.
+macro_rules! checks {
+    () => {
+        /// Checks every rule of the structure. O(n). Meant for tests.
+        ///
+        /// # Errors
+        ///
+        /// The first rule that does not hold.
+        pub fn check(&self) -> Result<(), $crate::Damage<K>> {
+            self.raw().check()
+        }
+    };
+}
+
+pub(crate) use {checks, surveys};
