@@ -1,0 +1,172 @@
+//! The tree of words, for shells in other languages: the same core that [`MapleTree`](crate::MapleTree) is a shell of, with
+//! its duties left to the caller. Not part of the crate's stable interface.
+//!
+//! Whoever uses it brings what the safe faces bring: exclusion of writers, protection of readers, ownership of
+//! entries, and the fate of replaced nodes.
+
+mod read;
+mod reserve;
+mod retired;
+mod write;
+
+use core::alloc::Layout;
+
+use crate::base::Native;
+use crate::node::{Kind, Node, RawTree, Root, is_node};
+use crate::read::{Found, Place};
+use crate::write::SlotAt;
+
+pub use reserve::NodeReserve;
+pub use retired::{chain, chained, idle_words, node_with, retired};
+pub use write::Write;
+
+/// What the memory of each node is like.
+pub const NODE_LAYOUT: Layout = crate::node::LAYOUT;
+
+/// A tree over `usize` whose entries are words: flags, then the root, laid out as in C.
+#[repr(transparent)]
+pub struct WordTree(RawTree<usize, Native>);
+
+/// A slot that was looked up, and where it is.
+#[derive(Clone, Copy, Debug)]
+pub struct Slot {
+    /// What kind of tree the slot is in.
+    pub home: Home,
+    /// The range of the slot, ends included.
+    pub first: usize,
+    /// The last index of the slot.
+    pub last: usize,
+    /// The entry, or NULL for a hole.
+    pub entry: *mut (),
+    /// The leaf; NULL unless `home` is [`Home::Leaf`].
+    pub leaf: *mut (),
+    /// What the leaf covers, ends included.
+    pub min: usize,
+    /// The last index that the leaf covers.
+    pub max: usize,
+    /// The slot's place in the leaf.
+    pub offset: u8,
+    /// The last used slot of the leaf.
+    pub end: u8,
+}
+
+/// The slot that a write begins in, and the way to it. It holds for as long as the tree is not changed.
+#[derive(Clone, Copy)]
+pub struct At(SlotAt<usize, Native>);
+
+impl At {
+    /// The last index of the slot.
+    #[inline(always)]
+    pub fn last(&self) -> usize {
+        self.0.found.last
+    }
+
+    /// The entry, or NULL for a hole.
+    #[inline(always)]
+    pub fn entry(&self) -> *mut () {
+        self.0.found.word
+    }
+}
+
+/// A slot in its leaf.
+#[derive(Clone, Copy, Debug)]
+pub struct InLeaf {
+    /// The leaf.
+    pub leaf: *mut (),
+    /// What the leaf covers, ends included.
+    pub min: usize,
+    /// The last index that the leaf covers.
+    pub max: usize,
+    /// The slot's place in the leaf.
+    pub offset: u8,
+}
+
+impl InLeaf {
+    #[inline(always)]
+    fn new(place: Place<usize, Native>, slot: usize) -> Self {
+        Self {
+            leaf: place.leaf.word(),
+            min: place.min,
+            max: place.max,
+            // A node has at most 32 slots.
+            offset: slot as u8,
+        }
+    }
+}
+
+/// A slot beside one that was looked up before, in the same leaf.
+#[derive(Clone, Copy, Debug)]
+pub struct Beside {
+    /// The first index of the slot.
+    pub first: usize,
+    /// The last index of the slot.
+    pub last: usize,
+    /// The entry, or NULL for a hole.
+    pub entry: *mut (),
+}
+
+impl From<Found<usize>> for Beside {
+    #[inline(always)]
+    fn from(found: Found<usize>) -> Self {
+        let Found { first, last, word } = found;
+        Self {
+            first,
+            last,
+            entry: word,
+        }
+    }
+}
+
+/// What kind of tree a slot is in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Home {
+    /// A tree without entries: one hole.
+    Empty,
+    /// A tree with a single entry at index 0 in its root word: that slot, and the hole above.
+    Root,
+    /// A leaf.
+    Leaf,
+}
+
+impl WordTree {
+    /// An empty tree with these modes.
+    pub const fn new(flags: u32) -> Self {
+        Self(RawTree::new(flags))
+    }
+
+    /// The flags: Linux's `ma_flags`. Bits that the core does not know are kept as they are.
+    #[inline]
+    pub fn flags(&self) -> u32 {
+        self.0.flags()
+    }
+
+    /// Changes the flags in `mask` to those of `value`. Only for the writer.
+    pub fn set_flags(&self, mask: u32, value: u32) {
+        self.0.set_flags(mask, value);
+    }
+
+    /// Whether nothing is stored.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        matches!(self.0.root(), Root::Empty)
+    }
+
+    /// Levels of nodes.
+    #[inline]
+    pub fn height(&self) -> u32 {
+        self.0.height()
+    }
+}
+
+/// A leaf that was looked up before.
+///
+/// # Safety
+///
+/// As for [`WordTree::seek_in`].
+#[inline(always)]
+unsafe fn place(leaf: *mut (), min: usize, max: usize) -> Place<usize, Native> {
+    debug_assert!(is_node(leaf));
+    // SAFETY: the caller's promise.
+    let leaf = unsafe { Node::of_kind(leaf, Kind::Leaf) };
+    Place { leaf, min, max }
+}

@@ -1,0 +1,286 @@
+//! Writing: in one slot, or planned, reserved for and carried out.
+
+use crate::alloc::{AllocError, NodeAlloc};
+use crate::base::Native;
+use crate::face::words::{At, InLeaf, NodeReserve, WordTree, place};
+use crate::node::{Root, Word};
+use crate::write::apply::{bury, dismantle};
+use crate::write::duplicate::{CloneError, Verbatim};
+use crate::write::plan::Action;
+use crate::write::{Plan, Quick, Room, Sink, SlotAt};
+use core::ptr::NonNull;
+
+/// A planned write. It holds for as long as the tree is not changed.
+pub struct Write {
+    way: Way,
+    nodes: usize,
+    moves_leaves: bool,
+}
+
+/// How to carry it out.
+enum Way {
+    Quick(Quick<usize, Native>),
+    General(Plan<usize, Native>),
+}
+
+impl Write {
+    /// How many nodes must be reserved.
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Whether a node that the write replaces is known to have [idle words](idle_words), or it replaces none.
+    #[inline]
+    pub fn leaves_idle_words(&self) -> bool {
+        match &self.way {
+            Way::Quick(quick) => {
+                quick.is_exact()
+                    || quick.place.leaf.idle().is_some()
+                    || quick.room != Room::Here
+                        && quick.parent.is_some_and(|above| above.idle().is_some())
+            }
+            Way::General(plan) => match &plan.action {
+                Action::Nothing | Action::RootWord(_) | Action::RootLeaf | Action::Exact { .. } => {
+                    true
+                }
+                Action::Clear(root) => root.idle().is_some(),
+                Action::Leaf(span) | Action::Rebuild(span) => {
+                    span.left.idle().is_some() || span.right.idle().is_some()
+                }
+            },
+        }
+    }
+
+    /// Whether leaves come, go, or get other bounds. If not, what was remembered of a leaf stays true.
+    pub fn moves_leaves(&self) -> bool {
+        self.moves_leaves
+    }
+}
+
+/// Takes the nodes that a write replaced.
+struct Nodes<F>(F);
+
+impl<F: FnMut(NonNull<u8>)> Sink<usize> for Nodes<F> {
+    const ENTRIES: bool = false;
+
+    #[inline]
+    fn entry(&mut self, _: usize, _: usize, _: Word) {}
+
+    #[inline]
+    fn node(&mut self, block: NonNull<u8>) {
+        (self.0)(block);
+    }
+}
+
+impl WordTree {
+    /// The slot that covers `key`, for a write; `None` in a tree without nodes.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer.
+    #[inline]
+    pub unsafe fn at(&self, key: usize) -> Option<At> {
+        self.0.slot_at(key).map(At)
+    }
+
+    /// As [`at`](WordTree::at), in a leaf that was looked up before.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer; since `slot` came from a lookup in this tree no leaf has been moved; its leaf covers `key`.
+    #[inline]
+    pub unsafe fn at_in(&self, slot: InLeaf, key: usize) -> At {
+        let InLeaf {
+            leaf,
+            min,
+            max,
+            offset,
+        } = slot;
+        debug_assert!((min..=max).contains(&key));
+        // SAFETY: the leaf is in the tree (the caller's promise).
+        At(self
+            .0
+            .slot_in(unsafe { place(leaf, min, max) }, usize::from(offset), key))
+    }
+
+    /// Exchanges the entry in a slot that was looked up before for another, if the slot is an entry at just `first..=last`; gives the one that was
+    /// there. `entry` is not NULL.
+    ///
+    /// # Safety
+    ///
+    /// As for [`at_in`](WordTree::at_in).
+    #[inline(always)]
+    pub unsafe fn exchange(
+        &self,
+        slot: InLeaf,
+        (first, last): (usize, usize),
+        entry: *mut (),
+    ) -> Option<*mut ()> {
+        debug_assert!(!entry.is_null());
+        // SAFETY: the leaf is in the tree (the caller's promise).
+        let place = unsafe { place(slot.leaf, slot.min, slot.max) };
+        let offset = usize::from(slot.offset);
+        if offset >= place.leaf.capacity() {
+            return None;
+        }
+        // A slot after the leaf's last one seems to cover something at most if that is all that there is; but it is NULL.
+        let found = place.slot(offset);
+        if found.first != first
+            || found.last != last
+            || found.word.is_null()
+            || place.leaf.is_dead()
+        {
+            return None;
+        }
+        place.leaf.publish(offset, entry);
+        Some(found.word)
+    }
+
+    /// Makes `first..=last`, which begin in `at`, hold `entry` (NULL erases), if that takes no node and moves no leaf; tells which slot it has
+    /// become then.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer, the tree has not changed since `at` was found, and outside RCU mode there are no readers.
+    #[inline]
+    pub unsafe fn put(
+        &self,
+        at: At,
+        (first, last): (usize, usize),
+        entry: *mut (),
+    ) -> Option<InLeaf> {
+        let SlotAt { spot, slot, found } = at.0;
+        let leaf = spot.place.leaf;
+        let slot = if at.0.is_entry(first, last) {
+            if entry.is_null() {
+                let joins = slot > 0 && leaf.slot(slot - 1).is_null();
+                // A hole that goes on in another leaf would move the bound between the two.
+                // SAFETY: the caller's promise.
+                if !unsafe { self.0.vacate(at.0, true) } {
+                    return None;
+                }
+                slot - usize::from(joins)
+            } else {
+                leaf.publish(slot, entry);
+                slot
+            }
+        } else {
+            let fits = found.word.is_null() && last <= found.last && !entry.is_null();
+            // SAFETY: the caller's promise; an entry of a caller's may stand in a tree of words.
+            if !fits || !unsafe { self.0.fill_hole(at.0, (first, last), entry) } {
+                return None;
+            }
+            slot + usize::from(found.first < first)
+        };
+        Some(InLeaf::new(spot.place, slot))
+    }
+
+    /// Plans to make `first..=last` hold `entry`; NULL erases. `first` is not above `last`, and in the slot `at`, if the tree has nodes.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer, and the tree has not changed since `at` was found.
+    pub unsafe fn plan(&self, at: Option<At>, first: usize, last: usize, entry: *mut ()) -> Write {
+        let quick = at.and_then(|At(at)| {
+            if at.found.word.is_null() && last <= at.found.last && !entry.is_null() {
+                self.0.try_fill_at(at, (first, last), entry)
+            } else {
+                self.0.try_store_at(at, (first, last), entry)
+            }
+        });
+        if let Some(quick) = quick {
+            let rcu = self.0.in_rcu();
+            return Write {
+                nodes: quick.nodes(rcu),
+                moves_leaves: !quick.is_exact() && (rcu || quick.room != Room::Here),
+                way: Way::Quick(quick),
+            };
+        }
+        let plan = self.0.plan_store(first, last, entry);
+        Write {
+            nodes: plan.nodes,
+            moves_leaves: !matches!(
+                plan.action,
+                Action::Nothing | Action::Exact { .. } | Action::Leaf(_)
+            ),
+            way: Way::General(plan),
+        }
+    }
+
+    /// How many nodes `entries` stores in ascending order, behind all that is there, take at most.
+    pub fn bulk_nodes(&self, entries: usize) -> usize {
+        self.0.bulk_nodes(entries)
+    }
+
+    /// Carries a write out, and hands the nodes that it replaced to `retire`: readers may still be in them. Tells which slot the range has become,
+    /// or is in, if that is known without another look.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer, the tree has not changed since the plan was made, `reserve` holds
+    /// as many nodes as it needs, and outside RCU mode there are no readers.
+    pub unsafe fn write(
+        &self,
+        write: Write,
+        reserve: &mut NodeReserve,
+        retire: impl FnMut(NonNull<u8>),
+    ) -> Option<InLeaf> {
+        let before = reserve.count();
+        let stands = match write.way {
+            Way::Quick(quick) if !write.moves_leaves => {
+                let slot = quick.from + usize::from(quick.head);
+                Some(InLeaf::new(quick.place, slot))
+            }
+            _ => None,
+        };
+        let (reserved, mut retired) = (&mut reserve.0, Nodes(retire));
+        // SAFETY: the caller's promise.
+        unsafe {
+            match write.way {
+                Way::Quick(quick) => self.0.apply_quick(quick, reserved, &mut retired),
+                Way::General(plan) => self.0.apply(plan, reserved, &mut retired),
+            }
+        }
+        assert!(
+            before - reserve.count() == write.nodes,
+            "a write used another number of nodes than was counted"
+        );
+        stands
+    }
+
+    /// Fills `new` with the entries of this tree.
+    ///
+    /// # Errors
+    ///
+    /// There was no memory; `new` is empty again.
+    ///
+    /// # Safety
+    ///
+    /// Nobody writes this tree; `new` is empty, tracks gaps if this one does, and has no other users.
+    pub unsafe fn duplicate<A: NodeAlloc>(&self, new: &Self, alloc: &A) -> Result<(), AllocError> {
+        // SAFETY: the caller's promise; the words may stand in this tree, as they do.
+        match unsafe { self.0.dup_into(&new.0, &mut &*alloc, &mut Verbatim) } {
+            Ok(()) => Ok(()),
+            Err(CloneError::Alloc) => Err(AllocError),
+            Err(CloneError::Entry(never)) => match never {},
+        }
+    }
+
+    /// Empties the tree and hands its nodes to `retire`, each after those below it. In RCU mode they are marked as dead; otherwise leaves are
+    /// not even looked at, and a node may be freed at once.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the only writer, and outside RCU mode there are no readers.
+    pub unsafe fn clear(&self, mut retire: impl FnMut(NonNull<u8>)) {
+        let root = self.0.root();
+        self.0.publish_root(core::ptr::null_mut(), 0);
+        let Root::Node(node) = root else { return };
+        if self.0.in_rcu() {
+            bury(node, 0, usize::MAX, (0, usize::MAX), &mut Nodes(retire));
+        } else {
+            // SAFETY: nothing leads to the nodes any more, and nobody reads or writes them (the caller's promise).
+            unsafe { dismantle(node, &mut retire) };
+        }
+    }
+}
