@@ -1,0 +1,91 @@
+//! Stores that make one entry with the neighbours that are the same.
+
+use core::ops::RangeInclusive;
+
+use crate::base::{InsertError, Key, Ref, Shape, StoreError, Value};
+use crate::face::host::Host;
+use crate::face::look_ups::view;
+use crate::face::store::split::{Held, store_held};
+use crate::face::store::store_raw;
+use crate::node::{RawTree, Word};
+
+/// Stores over what is there, and over the neighbours that touch the range and are the same: one entry is made of all, by one write.
+/// Gives its range.
+pub(crate) fn store_coalescing<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: Option<(K, K)>,
+    value: V,
+    same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
+    taken: impl FnMut(K, K, Word),
+) -> Result<RangeInclusive<K>, StoreError<V>> {
+    let Some(range) = range else {
+        return Err(StoreError::EmptyRange(value));
+    };
+    let held = Held::<V>::new(value);
+    let (first, last) = coalesced(host.tree(), range, &held, same);
+    store_raw(host, (first, last), held.into_raw(), taken)?;
+    Ok(first..=last)
+}
+
+/// As [`store_coalescing`], into a hole.
+pub(crate) fn insert_coalescing<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: Option<(K, K)>,
+    value: V,
+    same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
+    taken: impl FnMut(K, K, Word),
+) -> Result<RangeInclusive<K>, InsertError<V>> {
+    let Some((first, last)) = range else {
+        return Err(InsertError::EmptyRange(value));
+    };
+    let hole = host.tree().lookup(first);
+    if !hole.word.is_null() || hole.last < last {
+        return Err(InsertError::Occupied(value));
+    }
+    store_coalescing(host, range, value, same, taken).map_err(|error| match error {
+        StoreError::Alloc(value) => InsertError::Alloc(value),
+        // Neighbours are taken in whole, so that none is split.
+        StoreError::Splits(value) => InsertError::Occupied(value),
+        StoreError::EmptyRange(value) => InsertError::EmptyRange(value),
+    })
+}
+
+/// The range, and whole entries that touch it, or reach into it from outside, and are the same as `value`.
+fn coalesced<K: Key, V: Value, S: Shape>(
+    tree: &RawTree<K, S>,
+    (first, last): (K, K),
+    value: &Held<V>,
+    mut same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
+) -> (K, K) {
+    let mut same_at = |key: Option<K>| {
+        let found = tree.lookup(key?);
+        // SAFETY: words in the tree are values, and the tree is not changed meanwhile.
+        let there = unsafe { view::<V>(found.word) }?;
+        same(there, value.view()).then_some(found)
+    };
+    let before = same_at(first.predecessor());
+    let after = same_at(last.successor());
+    (
+        before.map_or(first, |found| found.first),
+        after.map_or(last, |found| found.last),
+    )
+}
+
+/// As [`store_splitting`], over the neighbours that touch the range and are the same, too, as [`store_coalescing`] does. Gives the range of the
+/// entry that is made of all.
+pub(crate) fn store_coalescing_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: Option<(K, K)>,
+    value: V,
+    same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
+    split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+    taken: impl FnMut(K, K, Word),
+) -> Result<RangeInclusive<K>, StoreError<V>> {
+    let Some(range) = range else {
+        return Err(StoreError::EmptyRange(value));
+    };
+    let held = Held::<V>::new(value);
+    let (first, last) = coalesced(host.tree(), range, &held, same);
+    store_held(host, (first, last), held, split, taken)?;
+    Ok(first..=last)
+}
