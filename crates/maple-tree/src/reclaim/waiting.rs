@@ -7,6 +7,12 @@ use std_alloc::vec::Vec;
 
 use core::alloc::Layout;
 use core::ptr::NonNull;
+#[cfg(all(
+    not(miri),
+    not(samara_loom),
+    any(target_arch = "x86", target_arch = "x86_64")
+))]
+use core::sync::atomic::compiler_fence;
 
 use crate::base::atomic::{AtomicUsize, Ordering, fence};
 use crate::base::{Finally, each};
@@ -179,6 +185,32 @@ impl fmt::Debug for Waiting {
     }
 }
 
+/// Adds a reader, and is a fence between that and all that the reader loads.
+#[cfg(any(
+    miri,
+    samara_loom,
+    not(any(target_arch = "x86", target_arch = "x86_64"))
+))]
+#[inline]
+fn arrive(counter: &AtomicUsize) {
+    counter.fetch_add(1, Ordering::Relaxed);
+    fence(Ordering::SeqCst);
+}
+
+/// Adds a reader, and is a fence between that and all that the reader loads. On this machine the addition is one already: an instruction with the lock prefix
+/// waits for the stores before it, its own among them, and nothing after it begins before. So just the compiler is to be told; the instruction
+/// that a fence is made of would wait once more, for longer than the addition takes.
+#[cfg(all(
+    not(miri),
+    not(samara_loom),
+    any(target_arch = "x86", target_arch = "x86_64")
+))]
+#[inline]
+fn arrive(counter: &AtomicUsize) {
+    counter.fetch_add(1, Ordering::SeqCst);
+    compiler_fence(Ordering::SeqCst);
+}
+
 /// A reader's presence with [`Waiting`].
 #[derive(Debug)]
 pub struct WaitingGuard<'a>(&'a AtomicUsize);
@@ -191,7 +223,7 @@ impl Drop for WaitingGuard<'_> {
 }
 
 // SAFETY: `pass` gives `true` after both counters have been seen at zero since its fence. A reader adds itself to one of them, then
-// comes its fence.
+// comes its fence (`arrive`).
 // * If the reader's fence comes first in the order of all fences, the writer's loads see the addition, or what came
 //   after it; zero means that the reader has left, and reading it with acquire puts the reader's accesses before.
 // * If the writer's fence comes first, the reader's later loads see what was published before that fence.
@@ -203,8 +235,7 @@ unsafe impl Reclaim for Waiting {
 
     fn enter(&self) -> WaitingGuard<'_> {
         let counter = &self.readers[self.phase.load(Ordering::Relaxed)];
-        counter.fetch_add(1, Ordering::Relaxed);
-        fence(Ordering::SeqCst);
+        arrive(counter);
         WaitingGuard(counter)
     }
 
