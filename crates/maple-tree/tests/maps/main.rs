@@ -20,6 +20,7 @@ mod gaps;
 mod iterate;
 mod pool;
 mod random;
+mod seats;
 #[cfg(feature = "serde")]
 mod serde;
 mod staying;
