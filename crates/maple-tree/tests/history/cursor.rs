@@ -1,47 +1,49 @@
 //! Histories of a cursor that moves, stores, erases and sets nodes aside, on a `MapleTree` and under the lock of a `SyncMapleTree`, beside a
 //! position in the list.
 
-use maple_tree::{Fanout, MapleTree, Native, Shape, Status, StoreError, SyncMapleTree, Waiting};
+use maple_tree::{
+    Fanout, Key, MapleTree, Native, Shape, Status, StoreError, SyncMapleTree, Waiting,
+};
 
-use super::{Bytes, Countdown, Model, Nodes};
-
-const MIDDLE: u64 = 1 << 40;
+use super::{Bytes, Countdown, Model, Nodes, small};
 
 /// Numbers that are stored in place on machines of any width.
 type Number = u16;
 
-type Map<S> = MapleTree<u64, Number, Nodes, S>;
-type Shared<S> = SyncMapleTree<u64, Number, Waiting, Nodes, spin::Mutex<()>, S>;
+type Map<K, S> = MapleTree<K, Number, Nodes, S>;
+type Shared<K, S> = SyncMapleTree<K, Number, Waiting, Nodes, spin::Mutex<()>, S>;
 
 /// Where the cursor should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
-    index: u64,
-    last: u64,
+struct Place<K> {
+    index: K,
+    last: K,
     status: Status,
 }
 
 /// The list, and a position in it: the documented states.
-struct Moves {
-    model: Model<u64>,
-    at: Place,
+struct Moves<K> {
+    model: Model<K>,
+    at: Place<K>,
+    middle: K,
     number: Number,
 }
 
-impl Moves {
-    fn new() -> Self {
+impl<K: Key> Moves<K> {
+    fn new(middle: K) -> Self {
         Self {
             model: Model::new(),
             at: Place {
-                index: 0,
-                last: 0,
+                index: K::MIN,
+                last: K::MIN,
                 status: Status::Start,
             },
+            middle,
             number: 0,
         }
     }
 
-    fn stand(&mut self, index: u64, last: u64, status: Status) {
+    fn stand(&mut self, index: K, last: K, status: Status) {
         self.at = Place {
             index,
             last,
@@ -49,7 +51,7 @@ impl Moves {
         };
     }
 
-    fn go(&mut self, key: u64) -> Option<u32> {
+    fn go(&mut self, key: K) -> Option<u32> {
         let slot = self.model.at(key);
         self.stand(slot.first, slot.last, Status::Active);
         slot.number
@@ -60,9 +62,9 @@ impl Moves {
         None
     }
 
-    fn onwards(&mut self, max: u64, holes: bool) -> Option<u32> {
+    fn onwards(&mut self, max: K, holes: bool) -> Option<u32> {
         while self.at.last < max {
-            let number = self.go(self.at.last + 1);
+            let number = self.go(self.at.last.wrapping_add(K::ONE));
             if number.is_some() || holes {
                 return number;
             }
@@ -70,9 +72,9 @@ impl Moves {
         self.end(Status::Overflow)
     }
 
-    fn backwards(&mut self, min: u64, holes: bool) -> Option<u32> {
+    fn backwards(&mut self, min: K, holes: bool) -> Option<u32> {
         while self.at.index > min {
-            let number = self.go(self.at.index - 1);
+            let number = self.go(self.at.index.wrapping_sub(K::ONE));
             if number.is_some() || holes {
                 return number;
             }
@@ -87,14 +89,14 @@ impl Moves {
         )
     }
 
-    fn next(&mut self, max: u64, holes: bool) -> Option<u32> {
+    fn next(&mut self, max: K, holes: bool) -> Option<u32> {
         if !self.is_somewhere() {
             self.go(self.at.index);
         }
         self.onwards(max, holes)
     }
 
-    fn prev(&mut self, min: u64, holes: bool) -> Option<u32> {
+    fn prev(&mut self, min: K, holes: bool) -> Option<u32> {
         if self.at.index <= min {
             return self.end(Status::Underflow);
         }
@@ -104,12 +106,12 @@ impl Moves {
         self.backwards(min, holes)
     }
 
-    fn find(&mut self, max: u64, holes: bool) -> Option<u32> {
+    fn find(&mut self, max: K, holes: bool) -> Option<u32> {
         if !matches!(self.at.status, Status::Start | Status::Underflow) {
             if self.at.last >= max {
                 return self.end(Status::Overflow);
             }
-            self.at.index = self.at.last + 1;
+            self.at.index = self.at.last.wrapping_add(K::ONE);
         }
         if self.at.index > max {
             return self.end(Status::Overflow);
@@ -120,12 +122,12 @@ impl Moves {
         }
     }
 
-    fn find_rev(&mut self, min: u64, holes: bool) -> Option<u32> {
+    fn find_rev(&mut self, min: K, holes: bool) -> Option<u32> {
         if !matches!(self.at.status, Status::Start | Status::Overflow) {
             if self.at.index <= min {
                 return self.end(Status::Underflow);
             }
-            self.at.index -= 1;
+            self.at.index = self.at.index.wrapping_sub(K::ONE);
         }
         if self.at.index < min {
             return self.end(Status::Underflow);
@@ -144,32 +146,34 @@ impl Moves {
 
     /// Whether the tree may be one without nodes, whose cursors have states of their own.
     fn is_small(&self) -> bool {
-        self.model.entries().all(|slot| slot.last == 0)
+        self.model.entries().all(|slot| slot.last == K::MIN)
     }
 }
 
-/// Performs a history on the kind of map that has the most nodes for its entries.
+/// Performs a history on the kind of map that has the most nodes for its entries, or on one whose keys have a sign.
 ///
 /// # Panics
 ///
 /// If a move gives something else than the list has, a store damages the structure, or nodes are left at the end.
 pub fn play(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
-    bytes.byte();
-    run::<Fanout<4>>(bytes);
+    match bytes.byte() % 4 {
+        0 => run::<i32, Fanout<4>>(bytes, -3),
+        _ => run::<u64, Fanout<4>>(bytes, 1 << 40),
+    }
 }
 
-/// Performs a history on one of two kinds of maps.
+/// Performs a history on one of several kinds of maps.
 ///
 /// # Panics
 ///
 /// As [`play`].
 pub fn play_any(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
-    if bytes.byte() & 1 == 0 {
-        run::<Fanout<4>>(bytes);
-    } else {
-        run::<Native>(bytes);
+    match bytes.byte() % 3 {
+        0 => run::<u64, Fanout<4>>(bytes, 1 << 40),
+        1 => run::<u64, Native>(bytes, 1 << 40),
+        _ => run::<i32, Fanout<4>>(bytes, -3),
     }
 }
 
@@ -177,7 +181,7 @@ pub fn play_any(bytes: &[u8]) {
 macro_rules! moves {
     ($cursor:ident, $bytes:ident, $moves:ident, $nodes:ident) => {{
         let mut cursor = $cursor;
-        $moves.stand(0, 0, Status::Start);
+        $moves.stand(K::MIN, K::MIN, Status::Start);
         while !$bytes.is_empty() {
             let code = $bytes.byte();
             if code >= 0xf8 {
@@ -190,7 +194,7 @@ macro_rules! moves {
             let before = $moves.at.status;
             let (is, should) = match code % 20 {
                 0 => {
-                    let (first, last) = $bytes.range(MIDDLE);
+                    let (first, last) = $bytes.range($moves.middle);
                     cursor.set_range(first..=last);
                     $moves.stand(first, last, Status::Start);
                     (None::<u32>, None)
@@ -206,34 +210,34 @@ macro_rules! moves {
                     (None::<u32>, None)
                 }
                 3 => {
-                    let key = $bytes.key(MIDDLE);
+                    let key = $bytes.key($moves.middle);
                     cursor.set(key);
                     $moves.stand(key, key, Status::Start);
                     (cursor.walk().map(u32::from), $moves.go(key))
                 }
                 4 | 5 => {
-                    let max = $bytes.key(MIDDLE);
+                    let max = $bytes.key($moves.middle);
                     let is = if holes { cursor.next_range(..=max) } else { cursor.next(..=max) };
                     (is.map(u32::from), $moves.next(max, holes))
                 }
                 6 | 7 => {
-                    let min = $bytes.key(MIDDLE);
+                    let min = $bytes.key($moves.middle);
                     let is = if holes { cursor.prev_range(min..) } else { cursor.prev(min..) };
                     (is.map(u32::from), $moves.prev(min, holes))
                 }
                 8 | 9 => {
-                    let max = $bytes.key(MIDDLE);
+                    let max = $bytes.key($moves.middle);
                     let is = if holes { cursor.find_range(..=max) } else { cursor.find(..=max) };
                     (is.map(u32::from), $moves.find(max, holes))
                 }
                 10 | 11 => {
-                    let min = $bytes.key(MIDDLE);
+                    let min = $bytes.key($moves.middle);
                     let is = if holes { cursor.find_range_rev(min..) } else { cursor.find_rev(min..) };
                     (is.map(u32::from), $moves.find_rev(min, holes))
                 }
                 12..=14 => {
                     if code & 0x10 != 0 {
-                        let (first, last) = $bytes.range(MIDDLE);
+                        let (first, last) = $bytes.range($moves.middle);
                         cursor.set_range(first..=last);
                         $moves.stand(first, last, Status::Start);
                     }
@@ -286,7 +290,7 @@ macro_rules! moves {
                 }
                 17 => {
                     // A store after `preallocate` takes no memory.
-                    let (first, last) = $bytes.range(MIDDLE);
+                    let (first, last) = $bytes.range($moves.middle);
                     cursor.set_range(first..=last);
                     $moves.stand(first, last, Status::Start);
                     if cursor.preallocate().is_ok() {
@@ -306,32 +310,33 @@ macro_rules! moves {
                     (None::<u32>, None)
                 }
                 18 => {
-                    let ((lo, hi), size) = ($bytes.range(MIDDLE), $bytes.small(20));
-                    let found = $moves.model.gap((lo, hi), size, 1, 0, !holes);
+                    let ((lo, hi), size) = ($bytes.range($moves.middle), $bytes.small::<K>(20));
+                    let found = $moves.model.gap((lo, hi), size, K::ONE, K::MIN, !holes);
                     let done = if holes {
-                        cursor.empty_area_rev(lo..=hi, size)
+                        cursor.empty_area_rev(lo..=hi, size.number())
                     } else {
-                        cursor.empty_area(lo..=hi, size)
+                        cursor.empty_area(lo..=hi, size.number())
                     };
                     assert_eq!(done.is_ok(), found.is_some());
                     if let Some(first) = found {
-                        $moves.stand(first, first + (size - 1), Status::Start);
+                        let last = first.wrapping_add(size.wrapping_sub(K::ONE));
+                        $moves.stand(first, last, Status::Start);
                     }
                     (None::<u32>, None)
                 }
                 _ => {
                     // So many entries in ascending order, behind all that is there, take no memory either.
                     let (count, shape) = ($bytes.byte(), $bytes.byte());
-                    let behind = $moves.model.entries().next_back().map_or(0, |slot| slot.last);
+                    let behind = $moves.model.entries().next_back().map_or(K::MIN, |slot| slot.last);
                     if cursor.expected_entries(usize::from(count)).is_ok() {
                         let allocated = $nodes.allocated();
                         let mut at = behind;
                         for i in 0..count {
-                            let room = u64::from(shape >> (i & 3) & 3);
-                            let Some(first) = at.checked_add(room).and_then(|at| at.checked_add(1)) else {
+                            let room = small::<K>(shape >> (i & 3) & 3);
+                            let Some(first) = at.checked_add(room).and_then(|at| at.checked_add(K::ONE)) else {
                                 break;
                             };
-                            let Some(last) = first.checked_add(u64::from(shape >> 4)) else { break };
+                            let Some(last) = first.checked_add(small::<K>(shape >> 4)) else { break };
                             cursor.set_range(first..=last);
                             $moves.stand(first, last, Status::Start);
                             $moves.number = $moves.number.wrapping_add(1);
@@ -368,30 +373,30 @@ macro_rules! moves {
     }};
 }
 
-fn run<S: Shape>(mut bytes: Bytes<'_>) {
+fn run<K: Key, S: Shape>(mut bytes: Bytes<'_>, middle: K) {
     let nodes = Countdown::new();
-    let mut moves = Moves::new();
+    let mut moves = Moves::new(middle);
     let modes = bytes.byte();
     if modes & 1 == 0 {
-        let mut map: Map<S> = if modes & 2 == 0 {
+        let mut map: Map<K, S> = if modes & 2 == 0 {
             MapleTree::new_in(nodes.clone())
         } else {
             MapleTree::with_gaps_in(nodes.clone())
         };
         while !bytes.is_empty() {
-            let cursor = map.cursor_mut(0..=0);
+            let cursor = map.cursor_mut(K::MIN..=K::MIN);
             moves!(cursor, bytes, moves, nodes);
             compare(&map, &moves.model, &nodes);
         }
     } else {
-        let tree: Shared<S> = if modes & 2 == 0 {
+        let tree: Shared<K, S> = if modes & 2 == 0 {
             SyncMapleTree::new_in(Waiting::new(), nodes.clone())
         } else {
             SyncMapleTree::with_gaps_in(Waiting::new(), nodes.clone())
         };
         while !bytes.is_empty() {
             let mut writer = tree.write();
-            let cursor = writer.cursor_mut(0..=0);
+            let cursor = writer.cursor_mut(K::MIN..=K::MIN);
             moves!(cursor, bytes, moves, nodes);
             writer.check().unwrap();
         }
@@ -400,7 +405,7 @@ fn run<S: Shape>(mut bytes: Bytes<'_>) {
     assert_eq!(nodes.live(), 0, "nodes are left");
 }
 
-fn compare<S: Shape>(map: &Map<S>, model: &Model<u64>, nodes: &Nodes) {
+fn compare<K: Key, S: Shape>(map: &Map<K, S>, model: &Model<K>, nodes: &Nodes) {
     map.check().unwrap();
     let is = map
         .iter()

@@ -275,6 +275,15 @@ impl<K: Key> Model<K> {
         if size == K::MIN || offset >= align {
             return None;
         }
+        // The multiples of `align` are counted from 0, which need not be the smallest index.
+        let zero = K::default();
+        let before = zero.wrapping_sub(zero.align_down(align));
+        let rest = align.wrapping_sub(before);
+        let offset = if offset < rest {
+            offset.wrapping_add(before)
+        } else {
+            offset.wrapping_sub(rest)
+        };
         let place = |slot: &Slot<K>| {
             let (first, last) = (slot.first.max(lo), slot.last.min(hi));
             if slot.number.is_some() || first > last {

@@ -107,7 +107,7 @@ impl Frail {
     }
 }
 
-/// Performs a history on the kind of maps that has the most nodes for its entries, or on one with all slots.
+/// Performs a history on the kind of maps that has the most nodes for its entries, on one whose keys have a sign, or on one with all slots.
 ///
 /// # Panics
 ///
@@ -115,7 +115,8 @@ impl Frail {
 pub fn play(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
     match bytes.byte() % 6 {
-        0..4 => run::<u64, Fanout<4>>(bytes, 1 << 40),
+        0..3 => run::<u64, Fanout<4>>(bytes, 1 << 40),
+        3 => run::<i64, Fanout<4>>(bytes, -3),
         _ => run::<u128, Native>(bytes, 1 << 100),
     }
 }
@@ -132,7 +133,7 @@ pub fn play_any(bytes: &[u8]) {
         1 => run::<u32, Fanout<5>>(bytes, 1 << 30),
         2 => run::<usize, Fanout<4>>(bytes, 1 << (usize::BITS - 24)),
         3 => run::<u64, Native>(bytes, 1 << 40),
-        4 => run::<u32, Native>(bytes, 1 << 30),
+        4 => run::<i32, Native>(bytes, -3),
         _ => run::<u128, Native>(bytes, 1 << 100),
     }
 }

@@ -53,15 +53,17 @@ unsafe impl Reclaim for Parked {
 type Wr<'t, K, S> = Writer<'t, K, Box<Token>, Parked, Nodes, spin::Mutex<()>, S>;
 type Tree<K, S> = SyncMapleTree<K, Box<Token>, Parked, Nodes, spin::Mutex<()>, S>;
 
-/// Performs a history on the kind of map that has the most nodes for its entries.
+/// Performs a history on the kind of map that has the most nodes for its entries, or on one whose keys have a sign.
 ///
 /// # Panics
 ///
 /// If a call gives something else than the list has, leaves the structure damaged, or something is left at the end.
 pub fn play(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
-    bytes.byte();
-    run::<u64, Fanout<4>>(bytes, 1 << 40);
+    match bytes.byte() % 4 {
+        0 => run::<i32, Fanout<4>>(bytes, -3),
+        _ => run::<u64, Fanout<4>>(bytes, 1 << 40),
+    }
 }
 
 /// Performs a history on one of several kinds of maps.
@@ -71,10 +73,11 @@ pub fn play(bytes: &[u8]) {
 /// As [`play`].
 pub fn play_any(bytes: &[u8]) {
     let mut bytes = Bytes::new(bytes);
-    match bytes.byte() % 4 {
+    match bytes.byte() % 5 {
         0 => run::<u64, Fanout<4>>(bytes, 1 << 40),
         1 => run::<u32, Fanout<4>>(bytes, 1 << 30),
         2 => run::<u128, Fanout<5>>(bytes, 1 << 100),
+        3 => run::<i32, Fanout<4>>(bytes, -3),
         _ => run::<u64, Native>(bytes, 1 << 40),
     }
 }
