@@ -627,3 +627,41 @@ fn sides_are_written_and_read_at_once() {
     assert_eq!(nodes.live(), 0, "nodes leaked");
     assert_eq!(count.load(Ordering::Relaxed), 0, "values leaked");
 }
+
+/// Equal, ordered and hashed as the lists of their entries are.
+#[test]
+fn as_values() {
+    fn hash(value: &impl std::hash::Hash) -> u64 {
+        use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+        BuildHasherDefault::<DefaultHasher>::default().hash_one(value)
+    }
+    let (mut rng, count) = (Rng(7), if cfg!(miri) { 6 } else { 50 });
+    let mut maps = vec![CowMapleTree::<u64, Number>::new()];
+    while maps.len() < count {
+        let mut next = maps[rng.below(maps.len())].snapshot();
+        for _ in 0..rng.below(4) {
+            let first = rng.below(60) as u64;
+            let last = first + rng.below(5) as u64;
+            let value = rng.below(2) as Number;
+            if next.store_range(first..=last, value).is_err() {
+                next.erase_range(..first).unwrap();
+            }
+        }
+        maps.push(next);
+    }
+    let entries = |map: &CowMapleTree<u64, Number>| -> Vec<_> {
+        let flat = |(range, value): (std::ops::RangeInclusive<u64>, _)| {
+            (*range.start(), *range.end(), value)
+        };
+        map.iter().map(flat).collect()
+    };
+    for one in &maps {
+        for other in &maps {
+            let (ones, others) = (entries(one), entries(other));
+            assert_eq!(one == other, ones == others);
+            assert_eq!(one.cmp(other), ones.cmp(&others));
+            assert_eq!(one.partial_cmp(other), Some(ones.cmp(&others)));
+            assert!(one != other || hash(one) == hash(other));
+        }
+    }
+}

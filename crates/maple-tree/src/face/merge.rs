@@ -16,7 +16,7 @@ use crate::read::iterate::by_entry::Traverse;
 use crate::write::build::{Builder, Refused};
 
 /// Values that were made on the way, dropped again unless the whole succeeds.
-struct Made<V: Value>(Vec<Twin<V>>);
+pub(crate) struct Made<V: Value>(Vec<Twin<V>>);
 
 /// One of them, as its word.
 struct Twin<V: Value> {
@@ -32,12 +32,12 @@ impl<V: Value> Drop for Twin<V> {
 }
 
 impl<V: Value> Made<V> {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Vec::new())
     }
 
     /// Takes a value, and gives its word, which is not to be stored unless these are [kept](Made::keep).
-    fn take(&mut self, value: V) -> Result<Word, EraseError> {
+    pub(crate) fn take(&mut self, value: V) -> Result<Word, EraseError> {
         self.0.try_reserve(1).map_err(|_| EraseError::Alloc)?;
         let raw = value.into_raw();
         self.0.push(Twin {
@@ -48,20 +48,20 @@ impl<V: Value> Made<V> {
     }
 
     /// The words have been stored: the tree owns the values.
-    fn keep(mut self) {
+    pub(crate) fn keep(mut self) {
         self.0.drain(..).for_each(mem::forget);
     }
 }
 
-/// The outcome of [`merge`]: a root and its height, and what is left over.
+/// The outcome of [`merge`] or [`unite`]: a root and its height, and what is left over.
 pub(crate) struct Merged<K> {
     pub(crate) root: Word,
     pub(crate) height: u32,
-    /// Entries of the lower tree of which nothing is left.
+    /// Entries of the old trees of which nothing is left.
     pub(crate) covered: Vec<Found<K>>,
 }
 
-/// What is left of an entry of the lower tree.
+/// What is left of an entry of an old tree.
 struct Piece<K> {
     first: K,
     last: K,
@@ -151,6 +151,148 @@ pub(crate) unsafe fn merge<K: Key, V: Value, S: Shape, A: NodeAlloc>(
         height,
         covered,
     })
+}
+
+/// The entries of a tree that is merged, in order.
+struct Side<'a, K, S> {
+    tree: &'a RawTree<K, S>,
+    entries: Traverse<K, S>,
+    /// The lowest of which something is left.
+    piece: Option<Piece<K>>,
+}
+
+impl<'a, K: Key, S: Shape> Side<'a, K, S> {
+    fn new(tree: &'a RawTree<K, S>) -> Self {
+        let mut side = Self {
+            tree,
+            entries: Traverse::new(Some((K::MIN, K::MAX))),
+            piece: None,
+        };
+        side.piece = side.entries.next(tree).map(Piece::whole);
+        side
+    }
+
+    fn first(&self) -> Option<K> {
+        self.piece.as_ref().map(|piece| piece.first)
+    }
+
+    /// Goes on above `last`, which the piece reaches. An entry of which nothing has been used is `covered`.
+    fn pass(&mut self, last: K, covered: &mut Vec<Found<K>>) -> Result<(), EraseError> {
+        let Some(piece) = &mut self.piece else {
+            return Ok(());
+        };
+        if last < piece.last {
+            piece.first = last.wrapping_add(K::ONE);
+            return Ok(());
+        }
+        if !piece.used {
+            covered.try_reserve(1).map_err(|_| EraseError::Alloc)?;
+            covered.push(piece.of);
+        }
+        self.piece = self.entries.next(self.tree).map(Piece::whole);
+        Ok(())
+    }
+}
+
+/// A tree of the entries of both, with what `resolve` makes of two where they meet. An entry that others cut into several parts is given to `split` with
+/// the range of each part but the first that is left, for another value.
+///
+/// On success all words of both trees are in the new one or in `covered`; on failure in none.
+///
+/// # Safety
+///
+/// As for [`merge`].
+pub(crate) unsafe fn unite<K: Key, V: Value, S: Shape, A: NodeAlloc>(
+    [one, two]: [&RawTree<K, S>; 2],
+    alloc: &A,
+    mut resolve: impl FnMut(RangeInclusive<K>, Ref<'_, V>, Ref<'_, V>) -> Option<V>,
+    mut split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+) -> Result<Merged<K>, EraseError> {
+    let mut covered = Vec::new();
+    let mut made = Made::<V>::new();
+    // What the builder gives up belongs to the old trees, or is `made`.
+    let mut builder = Builder::<K, S, A, _>::new(one.inner_kind(), alloc, |_| {});
+    let (mut one, mut two) = (Side::new(one), Side::new(two));
+    loop {
+        // The one whose piece begins lower, if they do not begin together.
+        let (side, other) = match (one.first(), two.first()) {
+            (None, None) => break,
+            (Some(a), Some(b)) if a == b => {
+                let (Some(ours), Some(theirs)) = (&one.piece, &two.piece) else {
+                    break;
+                };
+                let last = ours.last.min(theirs.last);
+                // SAFETY: words in the trees are values, and nobody writes them (the caller's promise).
+                let views = unsafe { (view::<V>(ours.of.word), view::<V>(theirs.of.word)) };
+                let value = match views {
+                    (Some(ours), Some(theirs)) => resolve(a..=last, ours, theirs),
+                    _ => None,
+                };
+                let word = made.take(value.ok_or(EraseError::Splits)?)?;
+                push(&mut builder, a, last, word)?;
+                one.pass(last, &mut covered)?;
+                two.pass(last, &mut covered)?;
+                continue;
+            }
+            (Some(a), Some(b)) if b < a => (&mut two, a.predecessor()),
+            (Some(_), b) => (&mut one, b.and_then(K::predecessor)),
+            (None, Some(_)) => (&mut two, None),
+        };
+        let Some(piece) = &mut side.piece else { break };
+        // Up to where the other begins.
+        let (first, last) = (
+            piece.first,
+            other.map_or(piece.last, |end| piece.last.min(end)),
+        );
+        let word = if piece.used {
+            // SAFETY: as above.
+            let value = unsafe { view::<V>(piece.of.word) }.ok_or(EraseError::Splits)?;
+            made.take(split(first..=last, value).ok_or(EraseError::Splits)?)?
+        } else {
+            piece.of.word
+        };
+        push(&mut builder, first, last, word)?;
+        piece.used = true;
+        side.pass(last, &mut covered)?;
+    }
+    let (root, height) = builder.root();
+    made.keep();
+    Ok(Merged {
+        root,
+        height,
+        covered,
+    })
+}
+
+/// A root of what of the entries of `tree` is within `first..=last`, and its height. An entry that reaches beyond is given to `split`, with the range of
+/// its part within, for another value, which is `made`.
+///
+/// On success the words of the entries that are within are in both trees.
+///
+/// # Safety
+///
+/// Nobody writes the tree meanwhile, and its words are values of `V`.
+pub(crate) unsafe fn part_within<K: Key, V: Value, S: Shape, A: NodeAlloc>(
+    tree: &RawTree<K, S>,
+    (first, last): (K, K),
+    alloc: &A,
+    made: &mut Made<V>,
+    mut split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+) -> Result<(Word, u32), EraseError> {
+    let mut builder = Builder::<K, S, A, _>::new(tree.inner_kind(), alloc, |_| {});
+    let mut entries = Traverse::<K, S>::new(Some((first, last)));
+    while let Some(found) = entries.next(tree) {
+        let range = (found.first.max(first), found.last.min(last));
+        let word = if range == (found.first, found.last) {
+            found.word
+        } else {
+            // SAFETY: words in the tree are values, and nobody writes it (the caller's promise).
+            let value = unsafe { view::<V>(found.word) }.ok_or(EraseError::Splits)?;
+            made.take(split(range.0..=range.1, value).ok_or(EraseError::Splits)?)?
+        };
+        push(&mut builder, range.0, range.1, word)?;
+    }
+    Ok(builder.root())
 }
 
 /// A root of the entries of `tree` from `key` on, and its height. An entry that begins before `key` is given to `split`, with the range of its

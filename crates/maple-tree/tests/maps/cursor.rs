@@ -499,3 +499,38 @@ fn a_readers_cursor() {
     let seen: Vec<_> = std::iter::from_fn(|| cursor.find(..)).collect();
     assert_eq!(seen[..3], [0, 77, 4]);
 }
+
+#[test]
+fn clones_move_by_themselves() {
+    let mut map: MapleTree<u64, Number, _, Fanout<4>> = MapleTree::new_in(Pool::<Global>::new());
+    for i in 0..60 {
+        map.insert_range(i * 10..i * 10 + 10 - i % 3, i as Number)
+            .unwrap();
+    }
+    let mut rng = Rng(3);
+    let mut cursor = map.cursor(300..=300);
+    for _ in 0..400 {
+        let mut twin = cursor.clone();
+        let way = rng.below(6);
+        let [one, other] = [&mut twin, &mut cursor].map(|cursor| {
+            let found = match way {
+                0 => cursor.next(..),
+                1 => cursor.prev(..),
+                2 => cursor.next_range(..),
+                3 => cursor.prev_range(..),
+                4 => cursor.find(..),
+                _ => cursor.find_rev(..),
+            };
+            (found, cursor.range(), cursor.status())
+        });
+        assert_eq!(one, other);
+        // One that is left behind stays where it is.
+        let mut ahead = twin.clone();
+        ahead.next(..);
+        ahead.set(7);
+        assert_eq!(
+            (twin.range(), twin.status()),
+            (cursor.range(), cursor.status())
+        );
+    }
+}

@@ -300,6 +300,39 @@ fn whole_changes<A: Source>() -> Vec<(&'static str, Step<A>)> {
                 Some(ledger.bomb(bomb.number))
             }));
         }),
+        ("cut", |map, ledger| {
+            let cut = map.cut(103..205, |_, bomb| {
+                tick();
+                Some(ledger.bomb(bomb.number))
+            });
+            if let Ok(cut) = cut {
+                whole(&cut, ledger, "what was cut");
+            }
+        }),
+        ("cut within one", |map, ledger| {
+            drop(map.cut(202..204, |_, bomb| {
+                tick();
+                Some(ledger.bomb(bomb.number))
+            }));
+        }),
+        ("merge", |map, ledger| {
+            let mut other = other(map, ledger);
+            for i in 0..6 {
+                let _ = other.erase_range(11 + 10 * i..13 + 10 * i);
+            }
+            let _ = map.merge(
+                &mut other,
+                |_, ours, _| {
+                    tick();
+                    Some(ledger.bomb(ours.number))
+                },
+                |_, bomb| {
+                    tick();
+                    Some(ledger.bomb(bomb.number))
+                },
+            );
+            whole(&other, ledger, "the other");
+        }),
         ("append, refused", |map, ledger| {
             let mut small = other(map, ledger);
             let _ = small.erase_range(..);

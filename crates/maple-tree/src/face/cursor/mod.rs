@@ -176,3 +176,21 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Cursor<'a, K, V, S> {
 
     moves!('a);
 }
+
+impl<K: Key, V: Value, S: Shape> Clone for Cursor<'_, K, V, S> {
+    /// Another one at the same place, which moves by itself.
+    ///
+    /// ```
+    /// use maple_tree::MapleTree;
+    ///
+    /// let map = MapleTree::from([(10..20u32, 1u32), (30..40, 2)]);
+    /// let mut cursor = map.cursor(..);
+    /// cursor.find(..);
+    /// let mut ahead = cursor.clone();
+    /// assert_eq!(ahead.next(..), Some(2));
+    /// assert_eq!((cursor.range(), ahead.range()), (10..=19, 30..=39));
+    /// ```
+    fn clone(&self) -> Self {
+        Self { ..*self }
+    }
+}

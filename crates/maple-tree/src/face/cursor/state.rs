@@ -28,6 +28,7 @@ pub enum Status {
 }
 
 /// A range, what it stands for, and the leaf that it is in, if one has been looked up.
+#[derive(Clone, Copy)]
 pub(super) struct State<K, S> {
     pub(super) index: K,
     pub(super) last: K,

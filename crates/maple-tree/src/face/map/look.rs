@@ -6,8 +6,8 @@ use crate::alloc::NodeAlloc;
 use crate::base::{Key, Mut, Shape, Value, inclusive};
 use crate::face::iter::{Iter, IterMut, Values};
 use crate::face::look_ups::{cursors, look_ups};
-use crate::face::surveys::{checks, surveys};
 use crate::face::map::{CursorMut, MapleTree};
+use crate::face::surveys::{checks, surveys};
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     look_ups!(

@@ -2,7 +2,6 @@
 
 mod build;
 mod change;
-mod compare;
 mod cursor;
 mod duplicate;
 mod entry;

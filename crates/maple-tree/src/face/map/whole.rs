@@ -1,14 +1,15 @@
 //! Changes of the map as a whole.
 
 use core::mem::needs_drop;
-use core::ops::RangeInclusive;
+use core::ops::{RangeBounds, RangeInclusive};
 
 use crate::alloc::{AllocError, Fork, NodeAlloc};
-use crate::base::{EraseError, Key, Mut, Ref, Shape, Value, each};
+use crate::base::{EraseError, Key, Mut, Ref, Shape, Value, each, inclusive};
 use crate::face::host::{Host, Reserved};
+use crate::face::look_ups::view;
 use crate::face::map::MapleTree;
 use crate::face::map::host::Immediate;
-use crate::face::merge::{Set, merge, upper_part};
+use crate::face::merge::{Made, Merged, Set, merge, part_within, unite, upper_part};
 use crate::node::{NULL, Node, RawTree, Root};
 use crate::read::iterate::by_entry::Traverse;
 use crate::write::apply::bury;
@@ -144,6 +145,57 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         Ok(high)
     }
 
+    /// Takes what is within `range` out of the map, and gives it as a map with the same modes and a [fork](Fork) of the allocator: an erase that hands
+    /// over what it removes, with the pieces of entries that reach beyond an end. These keep what is outside, and their piece within has the value
+    /// that `split` makes from the entry and the range of the piece. Of an entry that goes on at both ends `split` makes also the value for what is above,
+    /// and first. O(log n), and O(m) in what is taken.
+    ///
+    /// ```
+    /// use maple_tree::{EraseError, MapleTree};
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::from([(0..10, 1), (10..20, 2), (20..30, 3)]);
+    /// let cut = map.cut(5..25, |_, value| Some(value))?;
+    /// assert_eq!(cut.iter().collect::<Vec<_>>(), [(5..=9, 1), (10..=19, 2), (20..=24, 3)]);
+    /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=4, 1), (25..=29, 3)]);
+    /// # Ok::<(), EraseError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory, if the range is empty, or (as [`EraseError::Splits`]) if `split` gives `None`. The map is as it was then; what `split` had
+    /// made has been dropped.
+    pub fn cut(
+        &mut self,
+        range: impl RangeBounds<K>,
+        mut split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+    ) -> Result<Self, EraseError>
+    where
+        A: Fork,
+    {
+        let (first, last) = inclusive(&range).ok_or(EraseError::EmptyRange)?;
+        let cut = self.empty_like();
+        let mut made = Made::new();
+        let mut plan = self.raw.plan_store(first, last, NULL);
+        if plan.splits
+            && let Some(above) = plan.items.last_mut()
+        {
+            // SAFETY: the word is in the tree, which is exclusively borrowed.
+            let value = unsafe { view::<V>(above.word) }.ok_or(EraseError::Splits)?;
+            let twin = split(last.wrapping_add(K::ONE)..=above.last, value);
+            above.word = made.take(twin.ok_or(EraseError::Splits)?)?;
+        }
+        let nodes = Set::aside(plan.nodes, &self.alloc).map_err(|AllocError| EraseError::Alloc)?;
+        // SAFETY: the map is exclusively borrowed, and words in it are values.
+        let (root, height) =
+            unsafe { part_within(&self.raw, (first, last), &cut.alloc, &mut made, split) }?;
+        made.keep();
+        let mut nodes = nodes.take();
+        cut.raw.publish_root(root, height);
+        // The values are in the other map now.
+        self.carry_out_with(plan, &mut nodes, |_, _, _| {});
+        Ok(cut)
+    }
+
     /// Moves all entries of `other` into this map. Where they meet entries of this one, those of `other` prevail, as with `BTreeMap`: what they
     /// cover is dropped, what overlaps one end of them keeps what is outside. O(n + m): the map is built anew, with full leaves; the nodes of both maps are
     /// freed when that has succeeded.
@@ -195,6 +247,49 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         }
         // SAFETY: both maps are exclusively borrowed, and words in them are values.
         let merged = unsafe { merge::<K, V, S, A>(&self.raw, &other.raw, &self.alloc, split) }?;
+        self.take_over(other, merged);
+        Ok(())
+    }
+
+    /// Moves all entries of `other` into this map. Where one meets an entry of this map, the part that both cover gets the value that `resolve` makes of
+    /// its range and the two, this map's first. Of an entry that others cut into several parts, each part but the lowest that is left gets the value
+    /// that `split` makes from that entry and the range of the part; an entry of which nothing is left is dropped. O(n + m), as for
+    /// [`append`](MapleTree::append).
+    ///
+    /// ```
+    /// use maple_tree::{EraseError, MapleTree};
+    ///
+    /// let mut map: MapleTree<u32, u32> = MapleTree::from([(0..10, 1), (10..20, 2)]);
+    /// let mut other = MapleTree::from([(5..12, 10), (30..40, 20)]);
+    /// map.merge(&mut other, |_, ours, theirs| Some(ours + theirs), |_, value| Some(value))?;
+    /// let entries: Vec<_> = map.iter().collect();
+    /// assert_eq!(entries, [(0..=4, 1), (5..=9, 11), (10..=11, 12), (12..=19, 2), (30..=39, 20)]);
+    /// assert!(other.is_empty());
+    /// # Ok::<(), EraseError>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory, or (as [`EraseError::Splits`]) if `resolve` or `split` gives `None`. Both maps are as they were then; what the closures had
+    /// made has been dropped.
+    pub fn merge(
+        &mut self,
+        other: &mut Self,
+        resolve: impl FnMut(RangeInclusive<K>, Ref<'_, V>, Ref<'_, V>) -> Option<V>,
+        split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+    ) -> Result<(), EraseError> {
+        if other.is_empty() {
+            return Ok(());
+        }
+        let trees = [&self.raw, &other.raw];
+        // SAFETY: both maps are exclusively borrowed, and words in them are values.
+        let merged = unsafe { unite::<K, V, S, A>(trees, &self.alloc, resolve, split) }?;
+        self.take_over(other, merged);
+        Ok(())
+    }
+
+    /// Puts what two maps were merged to in the place of this one, and empties the other.
+    fn take_over(&mut self, other: &mut Self, merged: Merged<K>) {
         other.free_nodes();
         let old = self.raw.root();
         self.raw.publish_root(merged.root, merged.height);
@@ -203,7 +298,6 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         }
         let covered = merged.covered;
         each(0..covered.len(), |i| Self::discard(covered[i].word));
-        Ok(())
     }
 
     /// Drops all entries and nodes. Never fails. The map keeps its mode. O(n).

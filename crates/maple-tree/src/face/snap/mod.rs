@@ -39,7 +39,6 @@ mod release;
 mod rewrite;
 mod write;
 
-use core::fmt;
 use core::marker::PhantomData;
 
 use crate::alloc::Global;
@@ -283,15 +282,6 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> Drop for CowMapleTree<K, V, A, 
 impl<K: Key, V: Value, A: SharedAlloc + Default, S: Shape> Default for CowMapleTree<K, V, A, S> {
     fn default() -> Self {
         Self::new_in(A::default())
-    }
-}
-
-impl<K: Key, V: Value, A: SharedAlloc, S: Shape> fmt::Debug for CowMapleTree<K, V, A, S>
-where
-    for<'a> Ref<'a, V>: fmt::Debug,
-{
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter()).finish()
     }
 }
 

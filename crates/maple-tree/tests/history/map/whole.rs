@@ -2,7 +2,7 @@
 
 use maple_tree::{CloneError, EraseError, InsertError, Key, Shape};
 
-use super::super::{Bytes, Model, small};
+use super::super::{Bytes, Model, Slot, small};
 use super::{Map, Run, Source, slot};
 
 impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
@@ -101,10 +101,51 @@ impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
         }
     }
 
-    /// Another map comes over this one.
-    pub(super) fn append(&mut self, bytes: &mut Bytes<'_>) {
+    /// A range goes, with pieces of the entries at its ends, and is looked at.
+    pub(super) fn cut(&mut self, (first, last): (K, K), split: bool) {
+        let (low, high) = (self.model.at(first), self.model.at(last));
+        let below = low.number.is_some() && low.first < first;
+        let above = high.number.is_some() && last < high.last;
+        let mut expected = Vec::new();
+        if below && above && low.first == high.first {
+            expected.push(last.wrapping_add(K::ONE)..=high.last);
+            expected.push(first..=last);
+        } else {
+            if below {
+                expected.push(first..=low.last.min(last));
+            }
+            if above {
+                expected.push(high.first.max(first)..=last);
+            }
+        }
+        let (mint, mut asked) = (&self.mint, Vec::new());
+        let done = self.tree.cut(first..=last, |range, token| {
+            asked.push(range);
+            split.then(|| Box::new(mint.copy(token.number)))
+        });
+        match done {
+            Ok(cut) => {
+                assert_eq!(asked, expected);
+                let pieces = self.model.entries().filter_map(|slot| {
+                    let (first, last) = (slot.first.max(first), slot.last.min(last));
+                    (first <= last).then_some(Slot {
+                        first,
+                        last,
+                        ..slot
+                    })
+                });
+                assert!(cut.iter().map(slot).eq(pieces));
+                cut.check().unwrap();
+                self.model.store(first, last, None);
+            }
+            Err(EraseError::Splits) => assert!(!expected.is_empty() && !split),
+            Err(_) => assert!(self.nodes.is_dry()),
+        }
+    }
+
+    /// Another map, of which `bytes` say what it holds, and a list of that.
+    fn other(&mut self, count: u8, bytes: &mut Bytes<'_>) -> (Map<K, S, A>, Model<K>) {
         let mut upper = Model::new();
-        let (count, may_split) = (bytes.byte() % 12, bytes.byte() & 1 == 0);
         self.nodes.allow(usize::MAX);
         let mut other = Map::<K, S, A>::new_in(A::over(self.nodes.clone()));
         for _ in 0..count {
@@ -118,6 +159,74 @@ impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
             few @ ..16 => usize::from(few),
             _ => usize::MAX,
         });
+        (other, upper)
+    }
+
+    /// Another map joins this one, and where they meet something is made of both.
+    pub(super) fn merge(&mut self, bytes: &mut Bytes<'_>) {
+        let (count, may) = (bytes.byte() % 12, bytes.byte());
+        let (may_split, may_resolve) = (may & 1 == 0, may & 6 != 0);
+        let (mut other, upper) = self.other(count, bytes);
+        let both = |ours: u32, theirs: u32| ours.wrapping_mul(31).wrapping_add(theirs);
+        let mut expected = self.model.clone();
+        for slot in upper.entries() {
+            let mut first = slot.first;
+            loop {
+                let there = self.model.at(first);
+                let last = there.last.min(slot.last);
+                let number = match (there.number, slot.number) {
+                    (Some(ours), Some(theirs)) => Some(both(ours, theirs)),
+                    (_, theirs) => theirs,
+                };
+                expected.store(first, last, number);
+                if last == slot.last {
+                    break;
+                }
+                first = last.wrapping_add(K::ONE);
+            }
+        }
+        let mint = &self.mint;
+        let (mut refused, mut met) = (false, Vec::new());
+        let done = self.tree.merge(
+            &mut other,
+            |range, ours, theirs| {
+                let number = both(ours.number, theirs.number);
+                met.push((range, number));
+                refused |= !may_resolve;
+                may_resolve.then(|| Box::new(mint.copy(number)))
+            },
+            |_, token| may_split.then(|| Box::new(mint.copy(token.number))),
+        );
+        for (range, number) in met {
+            assert_eq!(
+                expected.at(*range.start()),
+                Slot {
+                    first: *range.start(),
+                    last: *range.end(),
+                    number: Some(number)
+                }
+            );
+        }
+        match done {
+            Ok(()) => {
+                assert!(!refused && other.is_empty());
+                self.model = expected;
+            }
+            Err(error) => {
+                assert!(match error {
+                    EraseError::Splits => refused || !may_split,
+                    _ => self.nodes.is_dry(),
+                });
+                assert!(other.iter().map(slot).eq(upper.entries()));
+            }
+        }
+        other.check().unwrap();
+    }
+
+    /// Another map comes over this one.
+    pub(super) fn append(&mut self, bytes: &mut Bytes<'_>) {
+        let (count, may_split) = (bytes.byte() % 12, bytes.byte() & 1 == 0);
+        let (mut other, upper) = self.other(count, bytes);
         let mint = &self.mint;
         let mut splits = false;
         let done = self.tree.append_splitting(&mut other, |_, token| {
