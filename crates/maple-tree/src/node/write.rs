@@ -108,6 +108,14 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         }
     }
 
+    /// As [`Node::as_leaf`].
+    #[inline(always)]
+    fn as_leaf(self) -> Self {
+        Self {
+            node: self.node.as_leaf(),
+        }
+    }
+
     /// Moves `count` slots of a leaf from `from` on, with what bounds them above, to slot `to` and on. Leaves the end as it is, and where they
     /// were, what was there.
     #[inline]
@@ -158,19 +166,21 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
     /// `to`.
     #[inline(never)]
     pub(crate) fn close_up(self, from: usize, to: usize, end: usize) {
+        // A call that is not in line does not know otherwise.
+        let leaf = self.as_leaf();
         if from > to {
-            self.slide(from, to, end + 1 - from);
-            self.shorten(end + 1 - (from - to), end + 1);
+            leaf.slide(from, to, end + 1 - from);
+            leaf.shorten(end + 1 - (from - to), end + 1);
         }
     }
 
     /// Makes the first `used` slots of a leaf all that are used, of which there were `before`.
     #[inline(never)]
     pub(crate) fn set_used(self, used: usize, before: usize) {
-        self.shorten(used, before);
+        self.as_leaf().shorten(used, before.max(used));
     }
 
-    /// As [`set_used`](Self::set_used), in line.
+    /// As [`set_used`](Self::set_used), in line, and not to more.
     #[inline(always)]
     fn shorten(self, used: usize, before: usize) {
         let pivots = self.node.capacity() - 1;
@@ -181,7 +191,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
             i = bits::opaque(i + 1);
         }
         let mut i = used - 1;
-        while i < before.max(used).min(pivots) {
+        while i < before.min(pivots) {
             self.set_pivot(i, K::MAX);
             i = bits::opaque(i + 1);
         }
