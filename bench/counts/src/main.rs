@@ -11,6 +11,7 @@ mod cursor;
 mod memblock;
 mod mm;
 mod operations;
+mod process;
 mod rival;
 
 use std::process::ExitCode;
@@ -40,6 +41,7 @@ fn main() -> ExitCode {
             .chain(c::ALL)
             .chain(mm::ALL)
             .chain(memblock::ALL)
+            .chain(process::ALL)
         {
             println!("{name}");
         }
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         .chain(c::ALL)
         .chain(mm::ALL)
         .chain(memblock::ALL)
+        .chain(process::ALL)
         .chain(rival::ALL)
         .find(|(known, _)| *known == name)
     else {

@@ -1,0 +1,219 @@
+//! `mmap` and `munmap` of a page, where tables follow; and ranges beside `page_table_multiarch` with `memory_set`.
+
+use std::hint::black_box;
+use std::sync::OnceLock;
+
+use memory_addr::{PhysAddr, VirtAddr};
+use memory_set::{MappingBackend, MemoryArea, MemorySet};
+use page_table_multiarch::x86_64::X64PageTable;
+use page_table_multiarch::{MappingFlags, PageSize, PagingHandler};
+use samara_mm::abi::MapFlags;
+use samara_mm::{MmapOptions, Prot};
+use samara_pages::Row;
+use samara_paging::{Arena, FrameAllocator, HostMemory, PhysMem};
+
+use crate::kernel::{self, Kernel};
+use crate::world::{BASE, Engine, PAGE, System, What, machine, process, read_write, time};
+use crate::{Cli, collect};
+
+pub(crate) fn pairs(cli: &Cli) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (count, limit) in [(24, 300.0), (60_000, 450.0)] {
+        let machine = machine(1 << 12);
+        let engine = Engine::new(&machine, count);
+        let kernel = Kernel::new(PAGE);
+        // The program itself has some.
+        let (addr, len) = kernel::areas(if count > 1_000 { count } else { 2 });
+        let mut figures = vec![vec![Vec::new(); 2]; 2];
+        for run in 0..=cli.runs {
+            for (figures, touch) in figures.iter_mut().zip([false, true]) {
+                collect(run, figures, [pair(&engine, touch), pair(&kernel, touch)]);
+            }
+        }
+        kernel::unmap(addr, len);
+        for (figures, what) in figures
+            .iter()
+            .zip(["mmap + munmap of a page", "mmap + write + munmap of a page"])
+        {
+            let row = Row::new(
+                &format!("{what}, {count} areas"),
+                "ns",
+                &["samara", "kernel"],
+                figures,
+            );
+            rows.push(if what.contains("write") {
+                row
+            } else {
+                row.limit(limit)
+            });
+        }
+    }
+    rows
+}
+
+fn pair(system: &impl System, touch: bool) -> f64 {
+    const PAIRS: u32 = 5_000;
+    let all = time(|| {
+        for _ in 0..PAIRS {
+            let addr = system.map(What::Anonymous, PAGE);
+            if touch {
+                system.touch(addr);
+            }
+            system.unmap(addr, PAGE);
+        }
+    });
+    all / f64::from(PAIRS)
+}
+
+// ---- beside other crates ----
+
+struct Frames;
+
+fn arena() -> &'static Arena<HostMemory> {
+    static ARENA: OnceLock<Arena<HostMemory>> = OnceLock::new();
+    ARENA.get_or_init(|| Arena::hosted(1 << 15).expect("address space"))
+}
+
+impl PagingHandler for Frames {
+    fn alloc_frames(count: usize, _align: usize) -> Option<PhysAddr> {
+        (count == 1)
+            .then(|| arena().alloc(0))
+            .flatten()
+            .map(|phys| (phys as usize).into())
+    }
+
+    fn dealloc_frames(phys: PhysAddr, _count: usize) {
+        // SAFETY: the rival gives back what it was given.
+        unsafe { arena().free(phys.as_usize() as u64, 0) };
+    }
+
+    fn phys_to_virt(phys: PhysAddr) -> VirtAddr {
+        (arena().to_virt(phys.as_usize() as u64).as_ptr() as usize).into()
+    }
+}
+
+/// Pages that are there from the start, zeroed.
+#[derive(Clone)]
+struct Populated;
+
+type Table = X64PageTable<Frames>;
+
+fn pages(start: VirtAddr, size: usize) -> impl Iterator<Item = VirtAddr> {
+    (0..size / 4096).map(move |i| start + i * 4096)
+}
+
+impl MappingBackend for Populated {
+    type Addr = VirtAddr;
+    type Flags = MappingFlags;
+    type PageTable = Table;
+
+    fn map(&self, start: VirtAddr, size: usize, flags: MappingFlags, table: &mut Table) -> bool {
+        let mut cursor = table.cursor();
+        pages(start, size).all(|page| {
+            let Some(frame) = Frames::alloc_frames(1, 4096) else {
+                return false;
+            };
+            // SAFETY: a new frame.
+            unsafe {
+                Frames::phys_to_virt(frame)
+                    .as_mut_ptr()
+                    .write_bytes(0, 4096)
+            };
+            cursor.map(page, frame, PageSize::Size4K, flags).is_ok()
+        })
+    }
+
+    fn unmap(&self, start: VirtAddr, size: usize, table: &mut Table) -> bool {
+        let mut cursor = table.cursor();
+        pages(start, size).all(|page| {
+            let unmapped = cursor
+                .unmap(page)
+                .map(|(frame, ..)| Frames::dealloc_frames(frame, 1));
+            unmapped.is_ok()
+        })
+    }
+
+    fn protect(
+        &self,
+        start: VirtAddr,
+        size: usize,
+        flags: MappingFlags,
+        table: &mut Table,
+    ) -> bool {
+        table.cursor().protect_region(start, size, flags).is_ok()
+    }
+}
+
+const STEPS: [&str; 4] = ["map", "walk", "protect", "unmap"];
+/// Pages of a range, and how many ranges.
+const RANGE: u64 = 64;
+const RANGES: u64 = 128;
+
+/// The same ranges in both: mapped with pages, looked at page by page, protected, unmapped.
+pub(crate) fn rivals(cli: &Cli) -> Vec<Row> {
+    let machine = machine(1 << 15);
+    let mut figures = vec![vec![Vec::new(); 2]; STEPS.len()];
+    for run in 0..=cli.runs {
+        let both = [ours(&machine), theirs()];
+        for (step, figures) in figures.iter_mut().enumerate() {
+            collect(run, figures, [both[0][step], both[1][step]]);
+        }
+    }
+    let subjects = ["samara", "page_table_multiarch + memory_set"];
+    let rows = STEPS.iter().zip(&figures).map(|(step, figures)| {
+        let name = format!("{step}: {RANGES} ranges of {RANGE} pages, a page");
+        Row::new(&name, "ns", &subjects, figures).beside(subjects[1], 0.7)
+    });
+    rows.collect()
+}
+
+/// Nanoseconds a page.
+fn step(mut work: impl FnMut(u64)) -> f64 {
+    let addr = |i| BASE + i * 2 * RANGE * PAGE;
+    time(|| (0..RANGES).for_each(|i| work(addr(i)))) / (RANGE * RANGES) as f64
+}
+
+fn ours(machine: &samara_mm::process::Machine<crate::world::Hosted>) -> [f64; 4] {
+    let process = process(machine, 0);
+    let len = RANGE * PAGE;
+    let area = MmapOptions::anonymous(len)
+        .prot(read_write())
+        .flags(MapFlags::POPULATE);
+    let mut sum = 0;
+    [
+        step(|addr| _ = process.mmap(&area.clone().fixed(addr))),
+        step(|addr| {
+            for page in (addr..addr + len).step_by(PAGE as usize) {
+                sum += black_box(process.translate(page)).map_or(0, |(phys, _)| phys);
+            }
+        }),
+        step(|addr| _ = process.mprotect(addr, len, Prot::READ)),
+        step(|addr| _ = process.munmap(addr, len)),
+    ]
+}
+
+fn theirs() -> [f64; 4] {
+    let mut table = Table::try_new().expect("a frame");
+    let mut set = MemorySet::new();
+    let len = (RANGE * PAGE) as usize;
+    let read = MappingFlags::READ | MappingFlags::USER;
+    let flags = read | MappingFlags::WRITE;
+    let mut sum = 0;
+    let at = |addr: u64| VirtAddr::from(addr as usize);
+    [
+        step(|addr| {
+            let area = MemoryArea::new(at(addr), len, flags, Populated);
+            set.map(area, &mut table, true).expect("room");
+        }),
+        step(|addr| {
+            for page in pages(at(addr), len) {
+                sum += black_box(table.query(page)).map_or(0, |(phys, ..)| phys.as_usize());
+            }
+        }),
+        step(|addr| {
+            set.protect(at(addr), len, |_| Some(read), &mut table)
+                .expect("mapped")
+        }),
+        step(|addr| set.unmap(at(addr), len, &mut table).expect("mapped")),
+    ]
+}

@@ -1,0 +1,140 @@
+//! The figures as they are written down: for this benchmark's table, and for the pictures and texts that are made of them.
+
+use serde::{Deserialize, Serialize};
+
+/// What one run has measured.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct Figures {
+    /// A row for each operation.
+    pub rows: Vec<Row>,
+    /// How far each would go on more processors, from a model.
+    pub projections: Vec<Projection>,
+    /// Nanoseconds in which a line of the cache goes from one processor to another.
+    pub line: f64,
+    /// How many programs wanted to run meanwhile, this one included. With more than there are processors, rows of several threads say nothing.
+    pub load: f64,
+}
+
+/// One operation: ours and the others.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Row {
+    /// The operation and its data.
+    pub name: String,
+    /// The unit of the figures.
+    pub unit: String,
+    /// Whether larger figures are better.
+    pub more: bool,
+    /// The first one is ours.
+    pub samples: Vec<Sample>,
+    /// What is to be reached.
+    pub target: Option<Target>,
+}
+
+/// The figures of one subject over the runs.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Sample {
+    /// Who was measured.
+    pub subject: String,
+    /// The median of the runs.
+    pub median: f64,
+    /// The best of them.
+    pub best: f64,
+    /// Median over the runs of ours divided by this one's in the same run.
+    pub ratio: f64,
+}
+
+/// What a row is to reach.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Target {
+    /// The limit: of the figure, or of ours divided by that of `beside`.
+    pub limit: f64,
+    /// Whose figure it is relative to.
+    pub beside: Option<String>,
+}
+
+/// One operation on more and more processors.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Projection {
+    /// The operation.
+    pub name: String,
+    /// Nanoseconds of one operation on one processor.
+    pub alone: f64,
+    /// Nanoseconds of it that no two processors can spend at once.
+    pub serial: f64,
+    /// Times that it takes over a line which all processors write to.
+    pub lines: f64,
+    /// The most often that it takes over one and the same of these.
+    pub busiest: f64,
+    /// Processors, and operations a second in millions.
+    pub points: Vec<(u32, f64)>,
+    /// The same as measured here.
+    pub measured: Vec<(u32, f64)>,
+}
+
+impl Row {
+    /// A row out of the figures run by run: `figures[s][r]` is subject `s` in run `r`.
+    pub fn new(name: &str, unit: &str, subjects: &[&str], figures: &[Vec<f64>]) -> Self {
+        let samples = subjects.iter().zip(figures).map(|(subject, runs)| {
+            let ratios: Vec<f64> = figures[0].iter().zip(runs).map(|(a, b)| a / b).collect();
+            Sample {
+                subject: (*subject).to_owned(),
+                median: median(runs),
+                best: runs.iter().copied().fold(f64::INFINITY, f64::min),
+                ratio: median(&ratios),
+            }
+        });
+        Row {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            more: false,
+            samples: samples.collect(),
+            target: None,
+        }
+    }
+
+    /// Larger figures are better.
+    #[must_use]
+    pub fn more(mut self, figures: &[Vec<f64>]) -> Self {
+        self.more = true;
+        for (sample, runs) in self.samples.iter_mut().zip(figures) {
+            sample.best = runs.iter().copied().fold(0.0, f64::max);
+        }
+        self
+    }
+
+    /// The median is to be at most (or at least) this.
+    #[must_use]
+    pub fn limit(mut self, limit: f64) -> Self {
+        let beside = None;
+        self.target = Some(Target { limit, beside });
+        self
+    }
+
+    /// Ours divided by that of another is to be at most (or at least) this.
+    #[must_use]
+    pub fn beside(mut self, beside: &str, limit: f64) -> Self {
+        let beside = Some(beside.to_owned());
+        self.target = Some(Target { limit, beside });
+        self
+    }
+
+    /// Whether the target is met.
+    pub fn met(&self) -> Option<bool> {
+        let target = self.target.as_ref()?;
+        let figure = match &target.beside {
+            None => self.samples.first()?.median,
+            Some(beside) => self.samples.iter().find(|s| s.subject == *beside)?.ratio,
+        };
+        Some(if self.more {
+            figure >= target.limit
+        } else {
+            figure <= target.limit
+        })
+    }
+}
+
+fn median(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}

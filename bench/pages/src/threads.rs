@@ -1,0 +1,382 @@
+//! Several threads in one process: faults beside faults and calls, and the operations that will-it-scale is known for.
+
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use parking_lot::RwLock;
+use samara_pages::{Projection, Row};
+
+use crate::kernel::Kernel;
+use crate::world::{Behind, Engine, PAGE, System, What, machine, time};
+use crate::{Cli, collect};
+
+/// Pages that each thread faults in.
+const PAGES: u64 = 8_192;
+
+/// Puts the calling thread on one of two processors.
+fn pin(thread: usize) {
+    // SAFETY: a set of processors in memory of its own.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(thread % 2, &mut set);
+        libc::sched_setaffinity(0, size_of_val(&set), &set);
+    }
+}
+
+/// Millions of faults a second of so many threads, each in an area of its own; with another one that maps and unmaps.
+fn faults(system: &impl System, threads: usize, beside: bool) -> f64 {
+    let areas: Vec<u64> = (0..threads)
+        .map(|_| system.map(What::Anonymous, PAGES * PAGE))
+        .collect();
+    // Each has its owner of private pages.
+    areas.iter().for_each(|&area| system.touch(area));
+    let (start, stop) = (
+        Barrier::new(threads + 1 + usize::from(beside)),
+        AtomicBool::new(false),
+    );
+    let mut took = Duration::ZERO;
+    thread::scope(|scope| {
+        let (start, stop) = (&start, &stop);
+        let workers: Vec<_> = areas
+            .iter()
+            .enumerate()
+            .map(|(i, &area)| {
+                scope.spawn(move || {
+                    pin(i);
+                    start.wait();
+                    (1..PAGES).for_each(|page| system.touch(area + page * PAGE));
+                })
+            })
+            .collect();
+        if beside {
+            scope.spawn(move || {
+                start.wait();
+                while !stop.load(Ordering::Relaxed) {
+                    let addr = system.map(What::Anonymous, 4 * PAGE);
+                    system.touch(addr);
+                    system.unmap(addr, 4 * PAGE);
+                }
+            });
+        }
+        start.wait();
+        let began = Instant::now();
+        for worker in workers {
+            worker.join().expect("no panic");
+        }
+        took = began.elapsed();
+        stop.store(true, Ordering::Relaxed);
+    });
+    areas
+        .iter()
+        .for_each(|&area| system.unmap(area, PAGES * PAGE));
+    threads as f64 * (PAGES - 1) as f64 / took.as_secs_f64() / 1e6
+}
+
+pub(crate) fn beside_each_other(cli: &Cli) -> Vec<Row> {
+    let machine = machine(4 * PAGES + 4096);
+    let ours = Engine::new(&machine, 1_000);
+    ours.process.expect_threads();
+    let behind = Behind(RwLock::new(Engine::new(&machine, 1_000)));
+    let kernel = Kernel::new(PAGE);
+    let mut figures = vec![vec![Vec::new(); 5]; 2];
+    for run in 0..=cli.runs {
+        let one = faults(&ours, 1, false);
+        let one_kernel = faults(&kernel, 1, false);
+        for (figures, beside) in figures.iter_mut().zip([false, true]) {
+            let two = faults(&ours, 2, beside);
+            let two_behind = faults(&behind, 2, beside);
+            let two_kernel = faults(&kernel, 2, beside);
+            collect(run, figures, [two, one, two_behind, two_kernel, one_kernel]);
+        }
+    }
+    let subjects = [
+        "samara",
+        "samara, one thread",
+        "behind one RwLock",
+        "kernel",
+        "kernel, one thread",
+    ];
+    let [alone, beside] = &figures[..] else {
+        unreachable!()
+    };
+    let row =
+        |name: &str, figures: &[Vec<f64>]| Row::new(name, "M/s", &subjects, figures).more(figures);
+    let two = row("faults of two threads", alone);
+    let three = row(
+        "faults of two threads beside a third that maps and unmaps",
+        beside,
+    );
+    vec![
+        two.beside(subjects[1], 1.8),
+        three.clone().beside(subjects[1], 1.5),
+        Row {
+            name: format!("{}, and a lock", three.name),
+            ..three
+        }
+        .beside(subjects[2], 2.0),
+    ]
+}
+
+// ---- will-it-scale ----
+
+/// Bytes of most mappings.
+const LARGE: u64 = 128 << 20;
+/// Bytes of mappings that are touched.
+const TOUCHED: u64 = 8 << 20;
+
+/// An operation of thread `i`; how many that was.
+struct Operation<S> {
+    name: &'static str,
+    run: fn(&S, u64) -> u64,
+    /// Whether all of it is done with the address space locked.
+    call: bool,
+    /// Lines that all processors write to: see [`project`].
+    lines: f64,
+}
+
+fn map_and_unmap<S: System>(system: &S, what: What) -> u64 {
+    let addr = system.map(what, LARGE);
+    system.unmap(addr, LARGE);
+    1
+}
+
+fn faulted<S: System>(system: &S, what: What) -> u64 {
+    let addr = system.map(what, TOUCHED);
+    (0..TOUCHED / PAGE).for_each(|page| system.touch(addr + page * PAGE));
+    system.unmap(addr, TOUCHED);
+    TOUCHED / PAGE
+}
+
+/// By the names that will-it-scale has for them; written anew from what they are said to do.
+fn operations<S: System>() -> [Operation<S>; 8] {
+    let of = |name, run, call, lines| Operation {
+        name,
+        run,
+        call,
+        lines,
+    };
+    [
+        of(
+            "brk1",
+            |system: &S, i| {
+                system.brk(1 + i);
+                system.brk(0);
+                1
+            },
+            true,
+            2.0,
+        ),
+        of(
+            "malloc1",
+            |system, _| {
+                let addr = system.map(What::Anonymous, LARGE);
+                system.touch(addr);
+                system.unmap(addr, LARGE);
+                1
+            },
+            true,
+            2.0,
+        ),
+        of(
+            "mmap1",
+            |system, _| map_and_unmap(system, What::Anonymous),
+            true,
+            2.0,
+        ),
+        of(
+            "mmap2",
+            |system, _| map_and_unmap(system, What::SharedFile),
+            true,
+            2.0,
+        ),
+        of(
+            "page_fault1",
+            |system, _| faulted(system, What::Anonymous),
+            false,
+            4.0,
+        ),
+        of(
+            "page_fault2",
+            |system, _| faulted(system, What::PrivateFile),
+            false,
+            6.0,
+        ),
+        of(
+            "page_fault3",
+            |system, _| faulted(system, What::SharedFile),
+            false,
+            4.0,
+        ),
+        of(
+            "fork1",
+            |system, _| {
+                system.fork();
+                1
+            },
+            true,
+            1.0,
+        ),
+    ]
+}
+
+/// Millions of operations a second of so many threads.
+fn rate<S: System>(system: &S, threads: usize, run: fn(&S, u64) -> u64) -> f64 {
+    const LONG: Duration = Duration::from_millis(60);
+    let (start, total) = (Barrier::new(threads), AtomicU64::new(0));
+    thread::scope(|scope| {
+        for i in 0..threads {
+            let (start, total) = (&start, &total);
+            scope.spawn(move || {
+                pin(i);
+                start.wait();
+                let began = Instant::now();
+                let mut done = 0;
+                while began.elapsed() < LONG {
+                    done += run(system, i as u64);
+                }
+                let each = done as f64 / began.elapsed().as_secs_f64();
+                total.fetch_add(each as u64, Ordering::Relaxed);
+            });
+        }
+    });
+    total.into_inner() as f64 / 1e6
+}
+
+/// A row for one thread and one for two of each; the projections.
+pub(crate) fn will_it_scale(cli: &Cli, line: f64) -> (Vec<Row>, Vec<Projection>) {
+    let machine = machine(1 << 15);
+    let ours = Engine::new(&machine, 24);
+    ours.process.expect_threads();
+    let kernel = Kernel::new(LARGE);
+    let (mut rows, mut projections) = (Vec::new(), Vec::new());
+    let alloc = allocation(&machine);
+    let subjects = ["samara", "kernel"];
+    for (mine, theirs) in operations::<Engine>().iter().zip(&operations::<Kernel>()) {
+        let mut rates = Vec::new();
+        for threads in [1, 2] {
+            let mut figures = vec![Vec::new(); 2];
+            for run in 0..=cli.runs {
+                let both = [
+                    rate(&ours, threads, mine.run),
+                    rate(&kernel, threads, theirs.run),
+                ];
+                collect(run, &mut figures, both);
+            }
+            let name = format!(
+                "{}, {threads} thread{}",
+                mine.name,
+                if threads == 1 { "" } else { "s" }
+            );
+            let row = Row::new(&name, "M/s", &subjects, &figures).more(&figures);
+            rates.push((threads as u32, row.samples[0].median));
+            rows.push(row);
+        }
+        let ns = 1e3 / rates[0].1;
+        let serial = if mine.call { ns } else { alloc };
+        projections.push(project(mine.name, ns, serial, mine.lines, line, rates));
+    }
+    let mut rates = Vec::new();
+    for threads in [1, 2] {
+        let mut figures = vec![Vec::new(); 2];
+        for run in 0..=cli.runs {
+            collect(
+                run,
+                &mut figures,
+                [
+                    faults(&ours, threads, false),
+                    faults(&kernel, threads, false),
+                ],
+            );
+        }
+        let name = format!(
+            "pft, {threads} thread{}",
+            if threads == 1 { "" } else { "s" }
+        );
+        let row = Row::new(&name, "M/s", &subjects, &figures).more(&figures);
+        rates.push((threads as u32, row.samples[0].median));
+        rows.push(row);
+    }
+    projections.push(project("pft", 1e3 / rates[0].1, alloc, 4.0, line, rates));
+    (rows, projections)
+}
+
+/// Nanoseconds that the allocator of frames is locked for one page.
+fn allocation(machine: &samara_mm::process::Machine<crate::world::Hosted>) -> f64 {
+    const TIMES: u32 = 20_000;
+    let physical = machine.physical();
+    let all = time(|| {
+        for _ in 0..TIMES {
+            let page = physical
+                .alloc_page(samara_paging::Kind::Anon)
+                .expect("a frame");
+            physical.put(page);
+        }
+    });
+    all / f64::from(TIMES) / 2.0
+}
+
+/// The model. An operation takes `alone` on one processor. Of that, `serial` is spent under a lock that all need, and it takes `lines` times over lines of
+/// the cache that all processors write to, each of which comes from another one in `line` nanoseconds. On `n` processors an operation takes
+/// `alone + lines · line`; and all together finish no more than one in the time that the lock is held and its line, or the busiest one, is taken over.
+fn project(
+    name: &str,
+    alone: f64,
+    serial: f64,
+    lines: f64,
+    line: f64,
+    measured: Vec<(u32, f64)>,
+) -> Projection {
+    let busiest = lines.min(2.0);
+    let points = [1, 2, 4, 8, 16, 32, 64, 144].map(|n: u32| {
+        let all = if n == 1 {
+            alone
+        } else {
+            ((alone + lines * line) / f64::from(n)).max(serial + busiest * line)
+        };
+        (n, 1e3 / all)
+    });
+    Projection {
+        name: name.to_owned(),
+        alone,
+        serial,
+        lines,
+        busiest,
+        points: points.to_vec(),
+        measured,
+    }
+}
+
+/// Nanoseconds in which a line goes from one processor to the other: two threads hand a number to and fro.
+pub(crate) fn line() -> f64 {
+    let (word, start) = (AtomicU64::new(0), Barrier::new(2));
+    let mut best = f64::INFINITY;
+    // Many short ones: in some of them both threads run.
+    for _ in 0..200 {
+        word.store(0, Ordering::SeqCst);
+        let took = thread::scope(|scope| {
+            let other = scope.spawn(|| hand_over(&word, &start, 1));
+            let took = hand_over(&word, &start, 0);
+            other.join().expect("no panic").max(took)
+        });
+        best = best.min(took);
+    }
+    best
+}
+
+/// Nanoseconds a turn of thread `i`, which takes the turns of its parity.
+fn hand_over(word: &AtomicU64, start: &Barrier, i: u64) -> f64 {
+    const TURNS: u64 = 1_000;
+    pin(i as usize);
+    start.wait();
+    let all = time(|| {
+        for turn in (i..TURNS).step_by(2) {
+            while word.load(Ordering::Acquire) != turn {
+                std::hint::spin_loop();
+            }
+            word.store(turn + 1, Ordering::Release);
+        }
+    });
+    all / TURNS as f64
+}

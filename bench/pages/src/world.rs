@@ -1,0 +1,209 @@
+//! A machine over memory of the host, and who takes calls: a process of ours, or the kernel.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use parking_lot::RwLock;
+use samara_mm::process::{
+    Access, ForkMode, Inode, Machine, PAGE_BYTES, PageSource, Platform, Process,
+};
+use samara_mm::{Config, Errno, File, FileId, FileKind, Layout, Limits, MmapOptions, Prot};
+use samara_paging::format::X86_64;
+use samara_paging::{Arena, Grace, HostMemory, Physical};
+
+pub(crate) const PAGE: u64 = 4096;
+/// The first of many areas, upwards.
+pub(crate) const OTHERS: u64 = 0x2_0000_0000;
+/// Where the pages are that are measured.
+pub(crate) const BASE: u64 = 0x10_0000_0000;
+
+pub(crate) struct Hosted;
+
+impl Platform for Hosted {
+    type Format = X86_64;
+    type Backing = Arena<HostMemory>;
+    type Reclaim = Grace;
+    type Tlb = ();
+    type Mutex = parking_lot::RawMutex;
+    type RwLock = parking_lot::RawRwLock;
+}
+
+pub(crate) fn machine(frames: u64) -> Machine<Hosted> {
+    let arena = Arena::hosted(frames as usize).expect("address space");
+    let base = Arena::<HostMemory>::BASE;
+    let physical = Physical::new(arena, Grace::new(), base, frames).expect("memory for counts");
+    Machine::new(physical, ()).expect("memory")
+}
+
+pub(crate) fn read_write() -> Prot {
+    Prot::READ | Prot::WRITE
+}
+
+/// A process with so many areas of four pages, every second one only for reading.
+pub(crate) fn process(machine: &Machine<Hosted>, areas: u64) -> Process<Hosted> {
+    let (config, limits, layout) = (Config::default(), Limits::default(), Layout::default());
+    let process = Process::new(machine, config, limits, layout).expect("memory");
+    for i in 0..areas {
+        let prot = if i % 2 == 0 { read_write() } else { Prot::READ };
+        let area = MmapOptions::anonymous(4 * PAGE).prot(prot);
+        let _ = process.mmap(&area.fixed(OTHERS + 6 * PAGE * i));
+    }
+    process
+}
+
+/// An area of so many pages at an address, with its owner of private pages.
+pub(crate) fn map_at(process: &Process<Hosted>, addr: u64, pages: u64) {
+    let area = MmapOptions::anonymous(pages * PAGE).prot(read_write());
+    process.mmap(&area.fixed(addr)).expect("room");
+    write(process, addr);
+}
+
+#[inline]
+pub(crate) fn write(process: &Process<Hosted>, addr: u64) {
+    process.fault(addr, Access::WRITE).expect("a page");
+}
+
+/// Nanoseconds that `work` takes.
+pub(crate) fn time(work: impl FnOnce()) -> f64 {
+    let start = Instant::now();
+    work();
+    start.elapsed().as_nanos() as f64
+}
+
+/// Zeroes, to which programs may write.
+struct Zeroes;
+
+impl PageSource for Zeroes {
+    fn read_page(&self, _: u64, into: &mut [u8; PAGE_BYTES]) -> Result<(), Errno> {
+        into.fill(0);
+        Ok(())
+    }
+
+    fn write_page(&self, _: u64, _: &[u8; PAGE_BYTES]) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn punch(&self, _: u64, _: u64) -> Result<(), Errno> {
+        Ok(())
+    }
+
+    fn size(&self) -> u64 {
+        1 << 40
+    }
+}
+
+fn file() -> Arc<File> {
+    Arc::new(File {
+        id: FileId {
+            major: 1,
+            minor: 2,
+            inode: 3,
+        },
+        description: 0,
+        name: "/file".into(),
+        readable: true,
+        writable: true,
+        noexec: false,
+        kind: FileKind::Unaligned,
+        seals: 0,
+        object: Inode::object(Zeroes).expect("memory"),
+    })
+}
+
+/// What is mapped.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum What {
+    Anonymous,
+    PrivateFile,
+    SharedFile,
+}
+
+/// Who takes calls and faults; several threads use it at once.
+pub(crate) trait System: Sync {
+    fn map(&self, what: What, len: u64) -> u64;
+    fn unmap(&self, addr: u64, len: u64);
+    /// Moves the end of the heap to so many pages above where it was at first.
+    fn brk(&self, pages: u64);
+    /// Writes to a page.
+    fn touch(&self, addr: u64);
+    /// A child, which exits at once.
+    fn fork(&self);
+}
+
+pub(crate) struct Engine {
+    pub(crate) process: Process<Hosted>,
+    file: Arc<File>,
+    heap: u64,
+}
+
+impl Engine {
+    pub(crate) fn new(machine: &Machine<Hosted>, areas: u64) -> Self {
+        let process = process(machine, areas);
+        let heap = process.brk(0);
+        // What every program has: pages at the top, where new mappings go.
+        let area = MmapOptions::anonymous(16 * PAGE).prot(Prot::READ | Prot::WRITE | Prot::EXEC);
+        let top = process.mmap(&area).expect("room");
+        write(&process, top);
+        Engine {
+            process,
+            file: file(),
+            heap,
+        }
+    }
+
+    fn options(&self, what: What, len: u64) -> MmapOptions {
+        let options = match what {
+            What::Anonymous => MmapOptions::anonymous(len),
+            What::PrivateFile => MmapOptions::file(self.file.clone(), 0, len),
+            What::SharedFile => MmapOptions::file(self.file.clone(), 0, len).shared(),
+        };
+        options.prot(read_write())
+    }
+}
+
+impl System for Engine {
+    fn map(&self, what: What, len: u64) -> u64 {
+        self.process.mmap(&self.options(what, len)).expect("room")
+    }
+
+    fn unmap(&self, addr: u64, len: u64) {
+        self.process.munmap(addr, len).expect("mapped");
+    }
+
+    fn brk(&self, pages: u64) {
+        self.process.brk(self.heap + pages * PAGE);
+    }
+
+    fn touch(&self, addr: u64) {
+        write(&self.process, addr);
+    }
+
+    fn fork(&self) {
+        drop(self.process.fork(ForkMode::Copy).expect("memory"));
+    }
+}
+
+/// The same engine behind one lock: faults read, calls write.
+pub(crate) struct Behind(pub(crate) RwLock<Engine>);
+
+impl System for Behind {
+    fn map(&self, what: What, len: u64) -> u64 {
+        self.0.write().map(what, len)
+    }
+
+    fn unmap(&self, addr: u64, len: u64) {
+        self.0.write().unmap(addr, len);
+    }
+
+    fn brk(&self, pages: u64) {
+        self.0.write().brk(pages);
+    }
+
+    fn touch(&self, addr: u64) {
+        self.0.read().touch(addr);
+    }
+
+    fn fork(&self) {
+        self.0.write().fork();
+    }
+}
