@@ -37,6 +37,19 @@ pub(crate) fn run(shell: &Shell, quick: bool, only: Option<&str>, draw_only: boo
             .read()?;
             shell.write_file(format!("{FOLDER}/{name}.json"), json + "\n")?;
         }
+        if only.is_none_or(|only| only == "pages") {
+            let small: &[&str] = if quick {
+                &["--runs", "1", "--pages", "65536"]
+            } else {
+                &[]
+            };
+            let json = cmd!(
+                shell,
+                "cargo run {manifest...} -p samara-pages -- --json {small...}"
+            )
+            .read()?;
+            shell.write_file(format!("{FOLDER}/pages.json"), json + "\n")?;
+        }
     }
     cmd!(shell, "cargo run {manifest...} --bin figures").run()?;
     Ok(())

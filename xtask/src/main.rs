@@ -46,13 +46,13 @@ enum Command {
         #[arg(long)]
         bless: bool,
     },
-    /// Run the maple tree's benchmarks, draw their pictures and fill the tables of README and docs/benchmarks.md.
+    /// Run the benchmarks of the maple tree and of processes with pages, draw their pictures and fill the tables of README and docs/benchmarks.md.
     Figures {
         /// Small data and few calls, to see that all works.
         #[arg(long)]
         quick: bool,
-        /// Only `table`, `growth`, `readers` or `c` (the C interface); the others' figures of the last time are drawn again.
-        #[arg(long, value_parser = ["table", "growth", "readers", "c"])]
+        /// Only `table`, `growth`, `readers`, `c` (the C interface) or `pages` (processes beside the kernel); the others' figures of the last time are drawn again.
+        #[arg(long, value_parser = ["table", "growth", "readers", "c", "pages"])]
         only: Option<String>,
         /// Draw and fill from the figures of the last time.
         #[arg(long, conflicts_with_all = ["quick", "only"])]

@@ -3,6 +3,7 @@
 
 mod c;
 mod full;
+mod pages;
 mod pictures;
 mod short;
 
@@ -12,6 +13,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use samara_bench::{Report, Row};
+use serde::de::DeserializeOwned;
 
 /// The map that everything is compared with.
 const STANDARD: [&str; 2] = ["BTreeMap", "RwLock<BTreeMap>"];
@@ -19,7 +21,7 @@ const STANDARD: [&str; 2] = ["BTreeMap", "RwLock<BTreeMap>"];
 #[derive(Parser)]
 #[command(about = "Pictures and tables out of the benchmarks' figures")]
 struct Cli {
-    /// The folder with `table.json`, `growth.json`, `readers.json` and `c.json`, into which the pictures go.
+    /// The folder with `table.json`, `growth.json`, `readers.json`, `c.json` and `pages.json`, into which the pictures go.
     #[arg(long, default_value = "docs/figures")]
     folder: PathBuf,
     /// The file with the short table. Tables stand between `<!-- figures:NAME -->` and `<!-- /figures:NAME -->`.
@@ -41,21 +43,25 @@ fn main() {
 }
 
 fn run(cli: &Cli) -> Outcome<()> {
-    let table = read(&cli.folder.join("table.json"))?;
-    let growth = read(&cli.folder.join("growth.json"))?;
-    let readers = read(&cli.folder.join("readers.json"))?;
-    let c = read(&cli.folder.join("c.json"))?;
+    let table: Report = read(&cli.folder.join("table.json"))?;
+    let growth: Report = read(&cli.folder.join("growth.json"))?;
+    let readers: Report = read(&cli.folder.join("readers.json"))?;
+    let c: Report = read(&cli.folder.join("c.json"))?;
+    let pages: samara_pages::Figures = read(&cli.folder.join("pages.json"))?;
     pictures::overview(&table, &cli.folder.join("overview.svg"))?;
     pictures::growth(&growth, &cli.folder.join("growth.svg"))?;
     pictures::readers(&readers, &cli.folder.join("readers.svg"))?;
+    pages::projection(&pages, &cli.folder.join("projection.svg"))?;
     fill(&cli.readme, "short", &short::table(&table))?;
     fill(&cli.readme, "c", &c::table(&c))?;
     fill(&cli.benchmarks, "table", &full::operations(&table))?;
     fill(&cli.benchmarks, "c", &c::operations(&c))?;
+    fill(&cli.benchmarks, "pages", &pages::operations(&pages))?;
+    fill(&cli.benchmarks, "model", &pages::model(&pages))?;
     Ok(())
 }
 
-fn read(path: &Path) -> Outcome<Report> {
+fn read<T: DeserializeOwned>(path: &Path) -> Outcome<T> {
     let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(serde_json::from_str(&text)?)
 }
