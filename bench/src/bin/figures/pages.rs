@@ -109,7 +109,7 @@ pub(crate) fn projection(figures: &Figures, path: &Path) -> Outcome<()> {
         chart.draw_series(
             measured.map(|&(n, rate)| Circle::new((f64::from(n), rate), 4, colour.filled())),
         )?;
-        if let Some(last) = points().last() {
+        if let Some(last) = points().next_back() {
             let name = Text::new(
                 projection.name.clone(),
                 last,
