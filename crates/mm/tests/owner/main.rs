@@ -16,6 +16,7 @@
 #[path = "../oracle/generate.rs"]
 #[allow(dead_code, reason = "the suites that ask are for the kernel")]
 mod generate;
+mod held;
 mod mirror;
 #[path = "../oracle/op.rs"]
 mod op;
