@@ -6,6 +6,7 @@
 
 mod figures;
 mod gate;
+mod guests;
 mod package;
 mod setup;
 mod tiers;
@@ -58,6 +59,18 @@ enum Command {
         #[arg(long, conflicts_with_all = ["quick", "only"])]
         draw_only: bool,
     },
+    /// Run the oracle and traced programs on Debian's kernels 6.1 and 6.12, in QEMU with software emulation. Minutes for each.
+    Guests {
+        /// Only this version.
+        #[arg(long, value_parser = ["6.1", "6.12"])]
+        only: Option<String>,
+        /// Random calls in each suite.
+        #[arg(long, default_value_t = 1000)]
+        calls: u32,
+        /// Seed of the first history.
+        #[arg(long, default_value_t = 1)]
+        seed: u32,
+    },
     /// Show the tiers and what each one does.
     Tiers,
 }
@@ -96,6 +109,7 @@ fn run(cli: Cli) -> Result<()> {
             only,
             draw_only,
         } => figures::run(&shell, quick, only.as_deref(), draw_only),
+        Command::Guests { only, calls, seed } => guests::run(&shell, only.as_deref(), calls, seed),
         Command::Gate { bless } => gate::run(&shell, bless),
         Command::Tiers => {
             for tier in Tier::ALL {

@@ -120,6 +120,8 @@ rules! {
         "`MAP_STACK` marks an area as not wanting huge pages, so that it joins no plain neighbour"
     AnonymousIsAligned (6, 7)
         "a private anonymous mapping of whole huge pages is aligned to one"
+    WeightedInterleave (6, 9)
+        "`mbind` knows `MPOL_WEIGHTED_INTERLEAVE`"
     PopulateStopsAtHoles (6, 9)
         "`MADV_POPULATE_READ` and `MADV_POPULATE_WRITE` end at a hole; before, they went on behind it"
     Mseal (6, 10)

@@ -2,13 +2,15 @@
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, page_align};
+use crate::kernel::Rule;
 use crate::space::AddressSpace;
 use crate::space::vma::Policy;
 
 const DEFAULT: u64 = 0;
 const PREFERRED: u64 = 1;
 const LOCAL: u64 = 4;
-const LAST: u64 = 6;
+const WEIGHTED_INTERLEAVE: u64 = 6;
+const LAST: u64 = WEIGHTED_INTERLEAVE;
 const STATIC_NODES: u64 = 1 << 15;
 const RELATIVE_NODES: u64 = 1 << 14;
 const NUMA_BALANCING: u64 = 1 << 13;
@@ -28,6 +30,7 @@ impl AddressSpace {
         let mode_flags = mode & (STATIC_NODES | RELATIVE_NODES | NUMA_BALANCING);
         let plain = mode & !mode_flags;
         if plain > LAST
+            || plain == WEIGHTED_INTERLEAVE && !self.config.kernel.has(Rule::WeightedInterleave)
             || mode_flags & (STATIC_NODES | RELATIVE_NODES) == STATIC_NODES | RELATIVE_NODES
             || mode_flags & NUMA_BALANCING != 0 && plain != 2 && plain != 5
             || flags & !(MF_STRICT | MF_MOVE | MF_MOVE_ALL) != 0

@@ -120,8 +120,11 @@ impl AddressSpace {
         if odd {
             return Err(Errno::EINVAL);
         }
-        if !checks_first && self.areas.at(old).is_none() {
-            return Err(Errno::EFAULT);
+        if !checks_first {
+            let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
+            if area.vma.flags.contains(VmFlags::SEALED) {
+                return Err(Errno::EPERM);
+            }
         }
         if !fixed {
             return Ok(request);

@@ -1,0 +1,131 @@
+//! Other kernels: Debian's, in QEMU with software emulation, running the oracle and traced programs.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, ensure};
+use xshell::{Shell, cmd};
+
+use crate::setup;
+
+/// The versions, and the releases of Debian that have them.
+const KERNELS: [(&str, &str); 2] = [("6.1", "bookworm"), ("6.12", "trixie")];
+/// Emulated machines stop after so many seconds.
+const PATIENCE: &str = "3600";
+
+/// Boots each kernel, or one, with so many random calls in each suite from a seed on.
+pub(crate) fn run(shell: &Shell, only: Option<&str>, calls: u32, seed: u32) -> Result<()> {
+    setup::debian(shell, "qemu-system-x86_64", "qemu-system-x86")?;
+    setup::debian(shell, "cpio", "cpio")?;
+    setup::debian(shell, "busybox", "busybox-static")?;
+    let folder = shell.current_dir().join("target/guests");
+    shell.create_dir(&folder)?;
+    let root = image(shell, &folder)?;
+    for (version, suite) in KERNELS {
+        if only.is_none_or(|only| only == version) {
+            let kernel = kernel(shell, &folder, version, suite)?;
+            boot(shell, &kernel, &root, calls, seed)
+                .with_context(|| format!("Linux {version} and the engine do not agree"))?;
+        }
+    }
+    Ok(())
+}
+
+/// What the guests run, as an archive that the kernel unpacks.
+fn image(shell: &Shell, folder: &Path) -> Result<PathBuf> {
+    cmd!(shell, "cargo build --locked -p samara").run()?;
+    let built = cmd!(
+        shell,
+        "cargo test --locked -p samara-mm --test oracle --no-run"
+    )
+    .read_stderr()?;
+    let oracle = built
+        .rsplit_once("(")
+        .and_then(|(_, rest)| rest.split_once(')'))
+        .context("cargo does not say where the oracle is")?
+        .0;
+    let (here, root) = (shell.current_dir(), folder.join("root"));
+    let (samara, oracle) = (here.join("target/debug/samara"), here.join(oracle));
+    cmd!(shell, "sh xtask/guests/root.sh {root} {samara} {oracle}").run()?;
+    // By its name in the guest: cargo's has a number.
+    let name = oracle.file_name().context("the oracle has no name")?;
+    cmd!(shell, "mv {root}/bin/{name} {root}/bin/oracle").run()?;
+    let archive = folder.join("root.cpio.gz");
+    let script = "cd $1 && find . | cpio -o -H newc --quiet | gzip -1 >$2";
+    cmd!(shell, "sh -c {script} sh {root} {archive}").run()?;
+    Ok(archive)
+}
+
+/// The newest cloud kernel of a version, fetched from Debian unless it is there, without touching the machine's own packages.
+fn kernel(shell: &Shell, folder: &Path, version: &str, suite: &str) -> Result<PathBuf> {
+    let place = folder.join(format!("linux-{version}"));
+    let found = |shell: &Shell| -> Option<PathBuf> {
+        let files = shell.read_dir(place.join("boot")).ok()?;
+        files
+            .into_iter()
+            .find(|file| file.to_string_lossy().contains("vmlinuz"))
+    };
+    if let Some(kernel) = found(shell) {
+        return Ok(kernel);
+    }
+    shell.create_dir(place.join("lists/partial"))?;
+    shell.create_dir(place.join("cache/archives/partial"))?;
+    let (sources, state) = (place.join("sources.list"), place.join("lists"));
+    let keyring = "/usr/share/keyrings/debian-archive-keyring.gpg";
+    shell.write_file(
+        &sources,
+        format!("deb [signed-by={keyring}] http://deb.debian.org/debian {suite} main\n"),
+    )?;
+    let cache = place.join("cache");
+    let options = [
+        format!("-oDir::Etc::sourcelist={}", sources.display()),
+        "-oDir::Etc::sourceparts=-".to_owned(),
+        format!("-oDir::State::lists={}", state.display()),
+        format!("-oDir::Cache={}", cache.display()),
+    ];
+    let options = &options;
+    cmd!(shell, "apt-get {options...} -q update").run()?;
+    let pattern = format!(
+        r"^linux-image-{}\..*cloud-amd64$",
+        version.replace('.', r"\.")
+    );
+    let listed = cmd!(
+        shell,
+        "apt-cache {options...} search --names-only {pattern}"
+    )
+    .read()?;
+    let names = listed.lines().filter_map(|line| line.split(' ').next());
+    let package = names
+        .max()
+        .with_context(|| format!("Debian's {suite} has no kernel {version}"))?;
+    let _folder = shell.push_dir(&place);
+    cmd!(shell, "apt-get {options...} -q download {package}").run()?;
+    let script = "dpkg-deb --fsys-tarfile ./*.deb | tar -x --wildcards './boot/vmlinuz*'";
+    cmd!(shell, "sh -c {script}").run()?;
+    found(shell).with_context(|| format!("{package} has no kernel in it"))
+}
+
+/// Runs one guest to its end.
+fn boot(shell: &Shell, kernel: &Path, root: &Path, calls: u32, seed: u32) -> Result<()> {
+    // Without cx16: QEMU 7.2 emulates that instruction wrongly. Without la57: user space is to have 47 bits.
+    let append = format!(
+        "console=ttyS0 quiet panic=-1 SAMARA_ORACLE_CALLS={calls} SAMARA_ORACLE_SEED={seed}"
+    );
+    let machine =
+        "-M q35 -accel tcg -cpu max,-cx16,-la57 -smp 2 -m 2048 -nographic -no-reboot -net none";
+    let machine = machine.split(' ');
+    let told = cmd!(
+        shell,
+        "timeout {PATIENCE} qemu-system-x86_64 {machine...} -kernel {kernel} -initrd {root} -append {append}"
+    )
+    .ignore_status()
+    .read()?;
+    for line in told.lines().filter(|line| !line.contains('\u{1b}')) {
+        println!("{}", line.trim_end());
+    }
+    ensure!(
+        told.lines()
+            .any(|line| line.trim_end() == "guest: all agree"),
+        "the guest did not end with \"all agree\""
+    );
+    Ok(())
+}
