@@ -116,6 +116,8 @@ rules! {
         "an attached System V segment joins a neighbour of the same attachment, if neither vanishes"
     ReadOnlyIsUncharged (6, 5)
         "memory of which nothing was written is no longer charged when `mprotect` makes it read-only"
+    HeapIsWithin (6, 7)
+        "an area that only borders on the heap is not called `[heap]`"
     StackHasNoHugePages (6, 7)
         "`MAP_STACK` marks an area as not wanting huge pages, so that it joins no plain neighbour"
     AnonymousIsAligned (6, 7)

@@ -118,7 +118,8 @@ impl Side {
             let compared = match &self.shared {
                 Some(shared) => {
                     let view = shared.read();
-                    compare::compare(view.maps(self.engine.layout()), kernel, alike, renamed)
+                    let layout = self.engine.shown_layout();
+                    compare::compare(view.maps(layout), kernel, alike, renamed)
                 }
                 None => compare::compare(self.engine.maps(), kernel, alike, renamed),
             };

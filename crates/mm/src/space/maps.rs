@@ -5,6 +5,7 @@ use core::fmt;
 use crate::config::Layout;
 use crate::file::FileId;
 use crate::flags::VmFlags;
+use crate::kernel::Rule;
 use crate::space::AddressSpace;
 use crate::space::vma::{Area, Backing};
 
@@ -65,12 +66,26 @@ impl fmt::Display for MapsLine<'_> {
 impl AddressSpace {
     /// The whole map, upwards, as `/proc/PID/maps` lists it.
     pub fn maps(&self) -> impl DoubleEndedIterator<Item = MapsLine<'_>> {
-        self.areas.iter().map(|area| line(area, &self.layout))
+        let layout = self.shown_layout();
+        self.areas.iter().map(move |area| line(area, &layout))
     }
 
     /// The line for the area that holds `address`. O(log n).
     pub fn area_at(&self, address: u64) -> Option<MapsLine<'_>> {
-        self.areas.at(address).map(|area| line(area, &self.layout))
+        self.areas
+            .at(address)
+            .map(|area| line(area, &self.shown_layout()))
+    }
+
+    /// The layout by which lines of the map name the heap, for [`MapView::maps`](crate::MapView::maps): on kernels that count what borders on
+    /// it as the heap, too, it reaches that far.
+    pub fn shown_layout(&self) -> Layout {
+        let mut layout = self.layout;
+        if !self.config.kernel.has(Rule::HeapIsWithin) {
+            layout.start_brk = layout.start_brk.saturating_sub(1);
+            layout.brk = layout.brk.saturating_add(1);
+        }
+        layout
     }
 }
 
