@@ -1,7 +1,7 @@
 //! Which Linux is imitated: its version, and what changed from one to the next.
 //!
 //! The rules that are not the same in all versions stand in one table, [`RULES`], which `docs/kernels.md` prints for people. Wherever the
-//! engine follows one of them it asks [`KernelVersion::has`].
+//! engine follows one of them it asks `KernelVersion::has`.
 
 use core::fmt;
 
