@@ -83,6 +83,12 @@ impl<'a> Table<'a> {
         (self.word.load(Ordering::Relaxed) & USERS) >> USERS_SHIFT
     }
 
+    /// Whether it holds anything: exact only under the lock.
+    #[inline]
+    pub(crate) fn seems_used(&self) -> bool {
+        self.word.load(Ordering::Relaxed) & USED != 0
+    }
+
     /// Of a table that is in no tree: the next of its list (0: none).
     pub(crate) fn link(&self) -> u64 {
         self.load(0) & !0xfff & !tag::LINK

@@ -104,9 +104,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         seen: &mut impl FnMut(u64, Entry),
     ) -> Result<(), Error> {
         Self::pages(&range)?;
+        let mut cursor = self.cursor(range.start);
+        if cursor.finds_nothing(&range) {
+            return Ok(());
+        }
         let mut gather = self.gather(tlb);
         let mut reserve = Reserve::none(self.physical());
-        let mut cursor = self.cursor(range.start);
         reserve.ensure(cursor.needed(&range, take != Take::All))?;
         let mut at = range.start;
         while at < range.end {
@@ -200,7 +203,31 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 }
 
+/// How many entries are looked at before the table is locked.
+const FEW: usize = 16;
+
 impl<F: Format, M: Memory> Cursor<'_, F, M> {
+    /// Whether a short range is seen to hold nothing, without any lock: memory that nobody has touched is often unmapped again. What another thread maps in the meantime
+    /// may be missed, as if it came after; what was mapped before this began is seen, since the way goes down from the root. A table in which nothing is at all is not
+    /// passed over: it is to go.
+    #[inline]
+    fn finds_nothing(&mut self, range: &Range<u64>) -> bool {
+        if range.is_empty() || stretch_end(range.start, range.end) < range.end {
+            return false;
+        }
+        let part = indices(range.start, range.end);
+        if part.len() > FEW {
+            return false;
+        }
+        match self.descend(range.start, 0) {
+            Ok(table) => {
+                let entries = table.entries(part);
+                table.seems_used() && entries.iter().all(|slot| slot.load(Ordering::SeqCst) == 0)
+            }
+            Err(Stop { raw, .. }) => raw == 0,
+        }
+    }
+
     /// Takes out a huge page, if it is still there.
     fn unmap_leaf(
         &mut self,

@@ -71,7 +71,16 @@ impl<'a, P: Platform> Owner<'a, P> {
     ///
     /// # Errors
     /// `ENOMEM`, unless all was prepared.
+    #[inline]
     pub(super) fn act(&mut self, space: &AddressSpace) -> Result<(), Errno> {
+        if self.acts.is_empty() && self.fills.is_empty() {
+            return Ok(());
+        }
+        self.act_each(space)
+    }
+
+    #[cold]
+    fn act_each(&mut self, space: &AddressSpace) -> Result<(), Errno> {
         let mut result = Ok(());
         for act in self.acts.drain(..) {
             result = result.and(self.mm.act(act));
@@ -105,9 +114,18 @@ impl<'a, P: Platform> Owner<'a, P> {
     ///
     /// # Errors
     /// The call's.
-    pub(super) fn finish(self) -> Result<(), Errno> {
+    #[inline]
+    pub(super) fn finish(mut self) -> Result<(), Errno> {
+        if self.later.is_empty() {
+            return Ok(());
+        }
+        self.change_files()
+    }
+
+    #[cold]
+    fn change_files(&mut self) -> Result<(), Errno> {
         let mut result = Ok(());
-        for later in self.later {
+        for later in self.later.drain(..) {
             result = result.and(later.perform(&self.mm.machine));
         }
         result
