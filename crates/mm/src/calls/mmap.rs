@@ -9,10 +9,10 @@ use crate::heap::boxed::try_box;
 use crate::kernel::Rule;
 use crate::pages::{Coming, Object, Pages, Stretches};
 use crate::space::AddressSpace;
-use crate::space::areas::Span;
+use crate::space::areas::{Beside, Span};
 use crate::space::merge::Union;
 use crate::space::place::Huge;
-use crate::space::vma::{Backing, Policy, SharedObject, Vma};
+use crate::space::vma::{Area, Backing, Policy, SharedObject, Vma};
 use crate::space::vma_lock::VmaLock;
 
 /// Flags that `MAP_SHARED_VALIDATE` knows for every file.
@@ -305,8 +305,19 @@ impl AddressSpace {
             vma.flags |= VmFlags::ACCOUNT;
         }
         let mut span = Span::new(start, end);
-        let beside = self.areas.look(&mut span);
-        let union = Union::new(&span, &beside, &vma, self.config.kernel);
+        let mut beside = self.areas.look(&mut span);
+        let kernel = self.config.kernel;
+        let owned = |area: Option<Area<'_>>| area.is_some_and(|area| area.vma.anon().is_some());
+        if !kernel.has(Rule::NewJoinsBoth) && owned(beside.upper) && !owned(beside.lower) {
+            let above = Beside {
+                lower: None,
+                ..beside
+            };
+            if Union::new(&span, &above, &vma, kernel).is_some() {
+                beside = above;
+            }
+        }
+        let union = Union::new(&span, &beside, &vma, kernel);
         let over = &span.over;
         let replaced = over.areas > 0;
         if replaced {

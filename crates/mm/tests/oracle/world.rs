@@ -338,6 +338,7 @@ fn seed(objects: &mut Objects, pid: i32) -> AddressSpace {
     let config = Config {
         kernel: release.parse().unwrap(),
         max_map_count: number("/proc/sys/vm/max_map_count") as u32,
+        fixed_min_addr: number("/proc/sys/vm/mmap_min_addr"),
         total_pages: (kib("MemTotal:") + kib("SwapTotal:")) / 4,
         capabilities: Capabilities {
             ipc_lock: caps >> 14 & 1 != 0,
