@@ -131,7 +131,7 @@ rules! {
     Droppable (6, 11)
         "`MAP_DROPPABLE` is known"
     NewJoinsBoth (6, 12)
-        "a new mapping joins an area below without private pages and one above that has some; before, only the upper one"
+        "a new mapping between areas whose private pages have not the same owner joins the lower one, and both if the lower has none; before, only the upper one if that has some"
     RefusedStaysCut (6, 12)
         "what `MAP_FIXED` was to replace is cut at the ends of the range, though a limit refuses the mapping; before, a limit on sizes changed nothing, and one on commitments came when it was gone"
     GuardMarkers (6, 13)

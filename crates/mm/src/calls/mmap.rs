@@ -307,8 +307,9 @@ impl AddressSpace {
         let mut span = Span::new(start, end);
         let mut beside = self.areas.look(&mut span);
         let kernel = self.config.kernel;
-        let owned = |area: Option<Area<'_>>| area.is_some_and(|area| area.vma.anon().is_some());
-        if !kernel.has(Rule::NewJoinsBoth) && owned(beside.upper) && !owned(beside.lower) {
+        let anon_of = |area: Option<Area<'_>>| area.and_then(|area| area.vma.anon());
+        let upper = anon_of(beside.upper);
+        if !kernel.has(Rule::NewJoinsBoth) && upper.is_some() && anon_of(beside.lower) != upper {
             let above = Beside {
                 lower: None,
                 ..beside
