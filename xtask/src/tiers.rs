@@ -353,7 +353,7 @@ fn sanitize(shell: &Shell) -> Result<()> {
     for sanitizer in ["address", "thread"] {
         cmd!(
             shell,
-            "cargo +nightly test {OPTIMISED...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p maple-tree -p samara-memblock --features maple-tree/rcu --tests"
+            "cargo +nightly test {OPTIMISED...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p maple-tree -p samara-memblock --features maple-tree/rcu --lib --test maps --test waiting --test histories --test snap --test snap_hard"
         )
         .env("RUSTFLAGS", sanitizing(sanitizer))
         .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))

@@ -4,24 +4,37 @@
 //! use the same kinds. A file of its own next to this folder is a program that needs its process for itself, or kinds that no other has.
 //!
 //! `cargo test -p maple-tree --test maps gaps::` runs the tests of one file.
+//!
+//! Sanitizers get the files that have threads, or memory that goes in several ways. Compiling the others for them takes ten minutes; Miri, which sees more, runs
+//! them all.
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 mod aliasing;
 mod at_once;
+#[cfg(not(sanitized))]
 mod auto_traits;
+#[cfg(not(sanitized))]
 mod build;
+#[cfg(not(sanitized))]
 mod cursor;
+#[cfg(not(sanitized))]
 mod dump;
 mod dup;
+#[cfg(not(sanitized))]
 mod edges;
+#[cfg(not(sanitized))]
 mod faces;
+#[cfg(not(sanitized))]
 mod gaps;
+#[cfg(not(sanitized))]
 mod iterate;
 mod pool;
+#[cfg(not(sanitized))]
 mod random;
+#[cfg(not(sanitized))]
 mod seats;
-#[cfg(feature = "serde")]
+#[cfg(all(feature = "serde", not(sanitized)))]
 mod serde;
 mod staying;
 mod stress;

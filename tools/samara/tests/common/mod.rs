@@ -8,6 +8,7 @@
 )]
 
 use std::ffi::OsStr;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
@@ -29,9 +30,18 @@ pub(crate) fn fresh(name: &str) -> PathBuf {
     scratch().join(format!("{number}-{name}"))
 }
 
-/// The command line under test.
+/// The command line under test, as a terminal starts it: what a shell starts in the background ignores interrupts, and so would the programs that
+/// are traced.
 pub(crate) fn samara() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_samara"))
+    let mut command = Command::new(env!("CARGO_BIN_EXE_samara"));
+    // SAFETY: between fork and exec nothing is called but `signal`, which may be.
+    unsafe {
+        command.pre_exec(|| {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        });
+    }
+    command
 }
 
 /// Is there such a program? If not, says that the test is skipped.
