@@ -11,7 +11,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Stdio;
 
-use common::{Traced, agrees, agrees_ending, compiled, fresh, samara, scratch, trace_with};
+use common::{
+    Traced, agrees, agrees_ending, compiled, fresh, samara, samara_in_front, scratch, trace_with,
+};
 use serde_json::Value;
 
 /// Exit code and standard error of a refused command.
@@ -353,7 +355,7 @@ fn the_signal_dispositions_are_the_shells() {
 #[test]
 fn interrupt_goes_to_the_program_and_the_tracer_reports() {
     let json = fresh("json");
-    let mut child = samara()
+    let mut child = samara_in_front()
         .args([
             "trace",
             "-q",

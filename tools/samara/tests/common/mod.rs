@@ -30,10 +30,14 @@ pub(crate) fn fresh(name: &str) -> PathBuf {
     scratch().join(format!("{number}-{name}"))
 }
 
-/// The command line under test, as a terminal starts it: what a shell starts in the background ignores interrupts, and so would the programs that
-/// are traced.
+/// The command line under test.
 pub(crate) fn samara() -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_samara"));
+    Command::new(env!("CARGO_BIN_EXE_samara"))
+}
+
+/// The same as a terminal starts it: what a shell starts in the background ignores interrupts, and so would the programs that are traced.
+pub(crate) fn samara_in_front() -> Command {
+    let mut command = samara();
     // SAFETY: between fork and exec nothing is called but `signal`, which may be.
     unsafe {
         command.pre_exec(|| {
