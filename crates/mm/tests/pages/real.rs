@@ -253,9 +253,9 @@ impl Real {
     }
 
     /// The areas of smaps in the arena, each with what it is compared in.
-    pub(crate) fn smaps(&self, who: usize) -> Vec<String> {
+    pub(crate) fn smaps(&self, who: usize, freed: bool) -> Vec<String> {
         let text = std::fs::read_to_string(format!("/proc/{}/smaps", self.pids[who].unwrap()));
-        sums_in_arena(&text.unwrap())
+        sums_in_arena(&text.unwrap(), freed)
     }
 
     fn work(&mut self, mut who: usize) -> ! {
@@ -356,15 +356,16 @@ pub(crate) fn in_arena(line: &str) -> Option<String> {
 }
 
 /// The areas of a text like smaps, if they lie in the arena: the line of maps, and what is summed up. What is referenced is left out: the kernel forgets it at
-/// its leisure. Of files' and shared pages the kernel remembers that they were written, beside their entries: there clean and dirty ones are added up.
-pub(crate) fn sums_in_arena(smaps: &str) -> Vec<String> {
+/// its leisure. Of files' and shared pages the kernel remembers that they were written, beside their entries: there clean and dirty ones are added up. So they are where pages were
+/// `freed`: `MADV_FREE` makes them clean, which the engine does not follow.
+pub(crate) fn sums_in_arena(smaps: &str, freed: bool) -> Vec<String> {
     let lines: Vec<&str> = smaps.lines().collect();
     let starts = |line: &&str| !line.split(' ').next().unwrap_or("").ends_with(':');
     let areas = lines.chunk_by(|_, next| !starts(next));
-    areas.filter_map(sums).collect()
+    areas.filter_map(|lines| sums(lines, freed)).collect()
 }
 
-fn sums(lines: &[&str]) -> Option<String> {
+fn sums(lines: &[&str], freed: bool) -> Option<String> {
     let mut area = in_arena(lines[0])?;
     let number = |label: &str| -> u64 {
         let line = lines.iter().find(|line| line.starts_with(label)).unwrap();
@@ -380,7 +381,7 @@ fn sums(lines: &[&str]) -> Option<String> {
         "Private_Dirty:",
     ];
     let [sc, sd, pc, pd] = parts.map(number);
-    if number("Anonymous:") == number("Rss:") {
+    if number("Anonymous:") == number("Rss:") && !freed {
         let dirty = number("Pss_Dirty:");
         area += &format!(" shared {sc}+{sd} private {pc}+{pd} dirty {dirty}");
     } else {
