@@ -104,12 +104,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         seen: &mut impl FnMut(u64, Entry),
     ) -> Result<(), Error> {
         Self::pages(&range)?;
+        // Dropped in the opposite order: what has been gathered is freed when the cursor's section is over.
+        let (mut gather, mut reserve);
         let mut cursor = self.cursor(range.start);
         if cursor.finds_nothing(&range) {
             return Ok(());
         }
-        let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(self.physical());
+        gather = self.gather(tlb);
+        reserve = Reserve::none(self.physical());
         reserve.ensure(cursor.needed(&range, take != Take::All))?;
         let mut at = range.start;
         while at < range.end {
