@@ -358,6 +358,13 @@ fn sanitize(shell: &Shell) -> Result<()> {
         .env("RUSTFLAGS", sanitizing(sanitizer))
         .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))
         .run()?;
+        cmd!(
+            shell,
+            "cargo +nightly test {OPTIMISED...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p samara-paging --features samara-paging/hosted --tests"
+        )
+        .env("RUSTFLAGS", sanitizing(sanitizer))
+        .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))
+        .run()?;
         sanitize_c(shell, sanitizer)?;
     }
     Ok(())
