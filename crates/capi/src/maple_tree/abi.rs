@@ -131,7 +131,7 @@ pub struct MaState {
     pub alloc: *mut (),
     /// Where the state is.
     pub status: Status,
-    /// Unused: a state looks down from the root when it leaves its leaf.
+    /// The place that the leaf had in the node above when the state came to it from another leaf. It is compared before it is used.
     pub depth: u8,
     /// The slot in the leaf; how many nodes were missing, if the status is an error.
     pub offset: u8,

@@ -255,8 +255,12 @@ impl MaState {
                 self.last == self.max && self.remembers(tree) && !WordTree::is_replaced(self.node);
             let next = if ends_here && self.last < limit {
                 // The slot is the last one of its leaf. Whoever goes on to the next leaf will most likely go on to those after it.
-                let next = tree.words.seek_ahead(self.last + 1);
+                let next = tree
+                    .words
+                    .next_leaf::<true>(self.node, (self.min, self.max), self.depth)
+                    .unwrap_or_else(|| tree.words.seek_ahead(self.last + 1));
                 self.remember(&next, self.store_type);
+                self.depth = next.at;
                 self.stand_on(&next);
                 if holes || !next.entry.is_null() {
                     return next.entry;
@@ -326,8 +330,12 @@ impl MaState {
                 self.index == self.min && self.remembers(tree) && !WordTree::is_replaced(self.node);
             let before = if begins_here && self.index > limit {
                 // As in `advance_from_here`.
-                let before = tree.words.seek_back(self.index - 1);
+                let before = tree
+                    .words
+                    .next_leaf::<false>(self.node, (self.min, self.max), self.depth)
+                    .unwrap_or_else(|| tree.words.seek_back(self.index - 1));
                 self.remember(&before, self.store_type);
+                self.depth = before.at;
                 self.stand_on(&before);
                 if holes || !before.entry.is_null() {
                     return before.entry;

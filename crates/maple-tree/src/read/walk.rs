@@ -298,14 +298,16 @@ pub(crate) fn descend<K: Key, S: Shape>(root: Node<K, S>, key: K) -> Place<K, S>
     }
 }
 
-/// The leaf that covers `key`, and the slot, for whoever goes from leaf to leaf, `UP` or down: the memory of the next two is asked for. Most
-/// likely `key` is the first index of its leaf on the way.
+/// The leaf that covers `key`, its place in the node above (0 if there is none), and the slot, for whoever goes from leaf to leaf, `UP` or down: the
+/// memory of the next two is asked for. Most likely `key` is the first index of its leaf on the way.
 #[inline]
 pub(crate) fn descend_ahead<const UP: bool, K: Key, S: Shape>(
     root: Node<K, S>,
     key: K,
-) -> (Place<K, S>, usize) {
+) -> (Place<K, S>, usize, usize) {
+    let mut at = 0;
     let ahead = |node: Node<K, S>, i: usize| {
+        at = i;
         let end = node.end();
         for step in 1..=2 {
             let i = if UP {
@@ -326,7 +328,7 @@ pub(crate) fn descend_ahead<const UP: bool, K: Key, S: Shape>(
         false if key == place.max => place.leaf.end(),
         _ => place.leaf.search(key),
     };
-    (place, slot)
+    (place, at, slot)
 }
 
 /// As [`leaf_below`], with the leaf's bounds. `above` is shown the node above the leaf, and the leaf's slot there.

@@ -48,6 +48,8 @@ pub struct Slot {
     pub offset: u8,
     /// The last used slot of the leaf.
     pub end: u8,
+    /// The leaf's place in the node above, if the look came by it to stay: for [`WordTree::next_leaf`].
+    pub at: u8,
 }
 
 /// The slot that a write begins in, and the way to it. It holds for as long as the tree is not changed.

@@ -5,6 +5,7 @@ use crate::face::words::{Beside, Home, Slot, WordTree, place};
 use crate::inspect::dump::{Dump, Format};
 use crate::node::Node;
 use crate::read::{Found, Place, Want, descend, descend_ahead};
+use crate::write::spot::Spot;
 
 impl WordTree {
     /// The entry at `key`, or NULL.
@@ -35,8 +36,8 @@ impl WordTree {
     #[inline]
     pub unsafe fn seek_ahead(&self, key: usize) -> Slot {
         self.seek_with(key, |root| {
-            let (place, offset) = descend_ahead::<true, _, _>(root, key);
-            slot_of(place, offset)
+            let (place, at, offset) = descend_ahead::<true, _, _>(root, key);
+            slot_of(place, at, offset)
         })
     }
 
@@ -48,8 +49,8 @@ impl WordTree {
     #[inline]
     pub unsafe fn seek_back(&self, key: usize) -> Slot {
         self.seek_with(key, |root| {
-            let (place, offset) = descend_ahead::<false, _, _>(root, key);
-            slot_of(place, offset)
+            let (place, at, offset) = descend_ahead::<false, _, _>(root, key);
+            slot_of(place, at, offset)
         })
     }
 
@@ -73,7 +74,46 @@ impl WordTree {
             max: usize::MAX,
             offset: 0,
             end: 0,
+            at: 0,
         }
+    }
+
+    /// The first slot of the next leaf, `UP`, or the last one of the leaf before, by way of the node above both: `at` is the place there of the leaf
+    /// that was looked up. `None` if it is at another place, if one of the two is the first or the last one below that node, and in RCU mode, where only
+    /// the writer may go up.
+    ///
+    /// # Safety
+    ///
+    /// The caller is the writer, or nobody writes; since `leaf`, `min` and `max` came from a lookup in this tree no leaf has been moved.
+    #[inline(always)]
+    pub unsafe fn next_leaf<const UP: bool>(
+        &self,
+        leaf: *mut (),
+        (min, max): (usize, usize),
+        at: u8,
+    ) -> Option<Slot> {
+        if self.0.in_rcu() {
+            return None;
+        }
+        // SAFETY: the caller's promise.
+        let place = unsafe { place(leaf, min, max) };
+        let parent = place.leaf.parent(self.0.inner_kind())?;
+        let at = usize::from(at);
+        if at > parent.end() || parent.slot(at) != leaf {
+            return None;
+        }
+        let spot = Spot {
+            place,
+            parent: Some(parent),
+            at,
+        };
+        let key = if UP {
+            max.wrapping_add(1)
+        } else {
+            min.wrapping_sub(1)
+        };
+        let Spot { place, at, .. } = spot.next_leaf::<UP>(key)?;
+        Some(slot_of(place, at, if UP { 0 } else { place.leaf.end() }))
     }
 
     /// The slot that covers `key` in a leaf that was looked up before, or `None` if that leaf has been replaced.
@@ -207,11 +247,11 @@ fn want(min: usize, max: usize, size: usize) -> Option<Want<usize>> {
 
 #[inline]
 fn slot(place: Place<usize, Native>, key: usize) -> Slot {
-    slot_of(place, place.leaf.search(key))
+    slot_of(place, 0, place.leaf.search(key))
 }
 
 #[inline]
-fn slot_of(place: Place<usize, Native>, offset: usize) -> Slot {
+fn slot_of(place: Place<usize, Native>, at: usize, offset: usize) -> Slot {
     let found = place.slot(offset);
     // A node has at most 32 slots.
     Slot {
@@ -224,5 +264,6 @@ fn slot_of(place: Place<usize, Native>, offset: usize) -> Slot {
         max: place.max,
         offset: offset as u8,
         end: place.leaf.end() as u8,
+        at: at as u8,
     }
 }
