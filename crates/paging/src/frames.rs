@@ -372,6 +372,13 @@ impl Frames {
         (0..1 << order).all(|i| self.at(first + i).load(Ordering::Acquire) & COUNTS == 1)
     }
 
+    /// Whether one entry maps each frame of a page, and no other; whoever else refers to it.
+    #[inline]
+    pub(crate) fn all_mapped_once(&self, phys: u64, order: u32) -> bool {
+        let first = self.index(phys);
+        (0..1 << order).all(|i| self.at(first + i).load(Ordering::Acquire) & MAPPINGS == 1)
+    }
+
     // ---- dead frames ----
 
     /// The mappings of a leaf have gone: notes which frames are dead now. The caller holds the lock of the leaf's table.

@@ -51,7 +51,7 @@ pub use hosted::HostMemory;
 pub use invalidate::{Asid, Changed, Invalidate, SHARED_AT_ONCE};
 pub use map::Source;
 pub use phys::{FrameAllocator, Memory, PhysMem, Physical};
-pub use protect::{Change, Write};
+pub use protect::{Among, Change, Write};
 pub use reclaim::{Exclusive, Grace, GraceSection, Reclaim};
 pub use space::PageTables;
 pub use spare::Spare;

@@ -6,6 +6,7 @@ use crate::cursor::{Cursor, Stop, indices, remembered, stretch_end};
 use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index, next, span, tag};
 use crate::error::Error;
 use crate::format::Format;
+use crate::frames::Frames;
 use crate::invalidate::{Changed, Invalidate};
 use crate::phys::{Memory, Physical};
 use crate::reserve::Reserve;
@@ -22,9 +23,22 @@ pub enum Write {
     Always,
 }
 
+/// Which pages change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Among {
+    /// All.
+    All,
+    /// Small pages, and huge pages that no other entry maps: `MADV_FREE`. Others are not divided.
+    NoSharedHuge,
+    /// Pages that no other entry maps, in tables that no other address space uses: `MADV_COLD`.
+    Alone,
+}
+
 /// What becomes of each page's attributes.
 #[derive(Clone, Copy, Debug)]
 pub struct Change {
+    /// Of which pages.
+    pub among: Among,
     /// Taken away first.
     pub clear: Attrs,
     /// Added then, but for [`Attrs::WRITE`], which `write` decides on.
@@ -38,6 +52,7 @@ impl Change {
     pub const fn access(access: Attrs, write: Write) -> Self {
         let clear = Attrs::ACCESS.union(Attrs::PKEY);
         Self {
+            among: Among::All,
             clear,
             set: access.union(Attrs::USER),
             write,
@@ -47,9 +62,28 @@ impl Change {
     /// These bits less: for trackers of use and of writes, and `MADV_COLD`.
     pub const fn without(clear: Attrs) -> Self {
         Self {
+            among: Among::All,
             clear,
             set: Attrs::empty(),
             write: Write::Never,
+        }
+    }
+
+    /// The same change of these pages alone.
+    pub const fn among(self, among: Among) -> Self {
+        Self { among, ..self }
+    }
+
+    /// Whether a leaf is left as it is, for others map its frame, too.
+    #[inline]
+    fn leaves<F: Format>(&self, frames: &Frames, raw: u64, level: usize) -> bool {
+        match self.among {
+            Among::All => false,
+            Among::NoSharedHuge if level == 0 => false,
+            _ => {
+                F::special(raw)
+                    || !frames.all_mapped_once(F::phys(raw), PageSize::of(level).order())
+            }
         }
     }
 
@@ -163,13 +197,20 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let (mut like, mut plain, mut writable) = (0, 0, 0);
         let each = change.write == Write::Alone && change.set.contains(Attrs::WRITE);
         let always = change.write == Write::Always && change.set.contains(Attrs::WRITE);
+        let only = change.among == Among::Alone;
+        let frames = memory.frames();
         let mut at = range.start;
         while at < range.end {
             at = match cursor.lock(at, 0) {
                 Ok(table) => {
                     let end = stretch_end(at, range.end);
                     if cursor.shared {
+                        let others = table.users() > 1;
                         drop(table);
+                        if change.among == Among::Alone && others {
+                            at = end;
+                            continue;
+                        }
                         cursor.unshare(at, &mut reserve, &mut gather)?;
                         if each && gather.waits() {
                             // Until the place in the shared table is given up, no page counts as had alone.
@@ -180,7 +221,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     let (mut first, mut last) = (u64::MAX, 0);
                     for i in indices(at, end) {
                         let raw = table.load(i);
-                        if !tag::holds(raw) {
+                        if !tag::holds(raw) || only && change.leaves::<F>(frames, raw, 0) {
                             continue;
                         }
                         let rest = F::rest(raw);
@@ -215,9 +256,13 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     end
                 }
                 Err(Stop { level, raw: 0 }) => next(at, level),
-                Err(Stop { level, .. }) => {
+                Err(Stop { level, raw }) => {
                     let start = at & !(span(level) - 1);
                     let end = next(at, level);
+                    if !F::is_table(raw) && change.leaves::<F>(frames, raw, level) {
+                        at = end;
+                        continue;
+                    }
                     if start < range.start || end > range.end {
                         cursor.split(at, level, &mut reserve, &mut gather)?;
                         continue;

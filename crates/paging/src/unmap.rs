@@ -4,7 +4,7 @@ use crate::atomic::Ordering;
 use core::ops::Range;
 
 use crate::cursor::{Cursor, Stop, indices, remembered, stretch_end};
-use crate::entry::{ENTRIES, Entry, PAGE_SIZE, index, next, span, tag};
+use crate::entry::{ENTRIES, Entry, PAGE_SIZE, PageSize, index, next, span, tag};
 use crate::error::Error;
 use crate::format::Format;
 use crate::frames::Frames;
@@ -24,16 +24,25 @@ pub enum Take {
     Pages,
     /// Pages of files and of shared memory; markers, private memory and what is not counted stay: a hole is punched into a file.
     FilePages,
+    /// Pages that can be dropped, or read again, and that no other entry maps: private memory that is clean, and pages of files and of shared memory,
+    /// which their caches have; for `MADV_PAGEOUT` without a place to swap to. What is dirty in a file's page is the caller's to note.
+    Idle,
 }
 
 impl Take {
     /// Whether this entry goes.
     #[inline(always)]
-    fn takes<F: Format>(self, frames: &Frames, raw: u64) -> bool {
+    fn takes<F: Format>(self, frames: &Frames, raw: u64, level: usize) -> bool {
         match self {
             Self::All => raw != 0,
             Self::Pages => tag::holds(raw),
             Self::FilePages => tag::holds(raw) && !F::special(raw) && !frames.is_anon(F::phys(raw)),
+            Self::Idle => {
+                tag::holds(raw)
+                    && !F::special(raw)
+                    && (F::clean(raw) == raw || !frames.is_anon(F::phys(raw)))
+                    && frames.all_mapped_once(F::phys(raw), PageSize::of(level).order())
+            }
         }
     }
 }
@@ -63,7 +72,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///
     /// # Errors
     ///
-    /// As [`unmap`](Self::unmap); with [`Take::Pages`] and [`Take::FilePages`] also [`Error::NoMemory`] if tables in the range are shared. Nothing has
+    /// As [`unmap`](Self::unmap); with others than [`Take::All`] also [`Error::NoMemory`] if tables in the range are shared. Nothing has
     /// changed then.
     ///
     /// ```
@@ -121,10 +130,12 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     let frames = self.physical().frames();
                     let kept = |i: usize| {
                         let raw = table.load(i);
-                        raw != 0 && !take.takes::<F>(frames, raw)
+                        raw != 0 && !take.takes::<F>(frames, raw, 0)
                     };
                     let whole = end - at == span(1) && !(0..ENTRIES).any(kept);
-                    let nothing = !indices(at, end).any(|i| take.takes::<F>(frames, table.load(i)));
+                    let others = take == Take::Idle && table.users() > 1;
+                    let nothing = others
+                        || !indices(at, end).any(|i| take.takes::<F>(frames, table.load(i), 0));
                     drop(table);
                     if nothing {
                         at = end;
@@ -149,7 +160,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 Err(Stop { level, raw }) => {
                     let start = at & !(span(level) - 1);
                     let end = next(at, level);
-                    if !F::is_table(raw) && !take.takes::<F>(self.physical().frames(), raw) {
+                    if !F::is_table(raw) && !take.takes::<F>(self.physical().frames(), raw, level) {
                         at = end;
                     } else if start < range.start || end > range.end {
                         cursor.split(at, level, &mut reserve, &mut gather)?;
@@ -183,7 +194,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let part = indices(at, end);
         for (i, slot) in (part.start..).zip(table.table.entries(part.clone())) {
             let raw = slot.load(Ordering::Relaxed);
-            if raw == 0 || !take.takes::<F>(frames, raw) {
+            if raw == 0 || !take.takes::<F>(frames, raw, 0) {
                 continue;
             }
             let old = table.update::<F>(i, raw, |_| 0);

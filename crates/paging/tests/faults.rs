@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use samara_paging::format::{Aarch64, Sv39, Sv48, X86_64, X86_64La57};
 use samara_paging::{
-    Arena, Attrs, Change, Copy, Entry, Error, Format, Grace, HeapBytes, Kind, Mapping, PAGE_SIZE,
-    PageSize, PageTables, Physical, Source, Take, Write, check,
+    Among, Arena, Attrs, Change, Copy, Entry, Error, Format, Grace, HeapBytes, Kind, Mapping,
+    PAGE_SIZE, PageSize, PageTables, Physical, Source, Take, Write, check,
 };
 
 type Memory = Arc<Physical<Arena<HeapBytes>, Grace>>;
@@ -78,6 +78,8 @@ every_format! {
     nothing_is_stored_through_a_shared_table
     a_hole_leaves_private_copies_and_markers
     markers_survive_a_discard
+    only_what_nobody_misses_is_dropped
+    only_pages_that_are_had_alone_become_cold
     a_page_is_allowed_only_where_it_still_is
     a_pinned_page_is_not_alone
     an_access_notes_what_a_processor_notes
@@ -177,6 +179,67 @@ mod in_format {
             assert_eq!(told(&space, Take::All).len(), 1);
             check(&[&space, &child]).unwrap();
         }
+    }
+
+    pub(super) fn only_what_nobody_misses_is_dropped<F: Format>() {
+        let memory = memory();
+        let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
+        let clean = Change::without(Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED);
+        let page = |n: u64| AT + n * PAGE_SIZE;
+        for n in 0..3 {
+            map_anon(&space, &memory, page(n));
+        }
+        map_file(&space, &memory, page(3), RW);
+        let zero = Source::Special(memory.zero_page());
+        space
+            .map(page(4), PageSize::Small, zero, CLEAN, &())
+            .unwrap();
+        space.mark(page(5), Some(7), &()).unwrap();
+        space.protect(page(0)..page(2), clean, &()).unwrap();
+        // A page that is written again is missed.
+        let second = space.translate(page(1)).unwrap().0;
+        assert!(space.access(page(1), Attrs::WRITE, |_| ()).is_err());
+        assert!(space.write_alone(page(1), second, &()).unwrap());
+        // Who shares the table, too, has all pages of it.
+        space.share_range(&child, STRETCH, &()).unwrap();
+        let tables = memory.table_frames();
+        assert_eq!(told(&space, Take::Idle), []);
+        assert_eq!(memory.table_frames(), tables);
+        child.unmap(STRETCH, &()).unwrap();
+        let gone: Vec<u64> = told(&space, Take::Idle).iter().map(|told| told.0).collect();
+        assert_eq!(gone, [page(0), page(3)]);
+        // So has who copied it.
+        space.protect(page(1)..page(3), clean, &()).unwrap();
+        space
+            .copy_range(&child, STRETCH, Mapping::Private, Copy::All, &())
+            .unwrap();
+        assert_eq!(told(&space, Take::Idle), []);
+        child.unmap(page(1)..page(2), &()).unwrap();
+        assert_eq!(told(&space, Take::Idle).len(), 1);
+        check(&[&space, &child]).unwrap();
+    }
+
+    pub(super) fn only_pages_that_are_had_alone_become_cold<F: Format>() {
+        let memory = memory();
+        let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
+        let cold = Change::without(Attrs::ACCESSED).among(Among::Alone);
+        let used = |addr| {
+            let (_, attrs) = space.translate(addr).unwrap();
+            attrs.contains(Attrs::ACCESSED)
+        };
+        map_anon(&space, &memory, AT);
+        map_anon(&space, &memory, AT + PAGE_SIZE);
+        space.share_range(&child, STRETCH, &()).unwrap();
+        space.protect(STRETCH, cold, &()).unwrap();
+        assert!(used(AT));
+        assert_eq!(memory.shared_tables(), 1);
+        child.unmap(STRETCH, &()).unwrap();
+        space
+            .copy_range(&child, AT..AT + PAGE_SIZE, Mapping::Private, Copy::All, &())
+            .unwrap();
+        space.protect(STRETCH, cold, &()).unwrap();
+        assert!(used(AT) && !used(AT + PAGE_SIZE));
+        check(&[&space, &child]).unwrap();
     }
 
     pub(super) fn a_page_is_allowed_only_where_it_still_is<F: Format>() {

@@ -263,7 +263,8 @@ fn may_be_merged_by_content(vma: &Vma) -> bool {
 fn may_hold_huge_page(start: u64, end: u64, vma: &Vma) -> bool {
     let never = VmFlags::SPECIAL | VmFlags::HUGETLB | VmFlags::NOHUGEPAGE;
     let aligned = match &vma.backing {
-        Backing::Anonymous => true,
+        // What was never written has nothing to put there.
+        Backing::Anonymous => vma.anon().is_some(),
         Backing::SharedAnonymous(_) | Backing::Shm { .. } => {
             vma.shift.is_multiple_of(PMD_SIZE >> 12)
         }

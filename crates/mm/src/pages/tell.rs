@@ -184,9 +184,14 @@ impl AddressSpace {
         end: u64,
         how: Discard,
     ) -> Result<(), Errno> {
-        if pages.listens()
-            && let Some(area) = self.areas.at(start)
-        {
+        if !pages.listens() {
+            return Ok(());
+        }
+        if how == Discard::Collapse {
+            // No fault maps a page that is being copied.
+            self.areas.close(start, end);
+        }
+        if let Some(area) = self.areas.at(start) {
             let answer = pages.discard(start, end, area.vma, how);
             return self.answered(pages, answer);
         }

@@ -24,6 +24,8 @@ pub struct Smaps<'a> {
     private: [u64; 2],
     referenced: u64,
     anonymous: u64,
+    /// Clean private memory.
+    free: u64,
     huge: u64,
     huge_file: u64,
     /// Whether the line that tells of the protection key is there.
@@ -42,6 +44,7 @@ impl<'a> Smaps<'a> {
             private: [0; 2],
             referenced: 0,
             anonymous: 0,
+            free: 0,
             huge: 0,
             huge_file: 0,
             pkeys,
@@ -72,6 +75,10 @@ impl<'a> Smaps<'a> {
         let anonymous = frame.kind == Kind::Anon;
         if anonymous {
             self.anonymous += PAGE_SIZE;
+            // It becomes clean by `MADV_FREE` alone.
+            if !dirty {
+                self.free += PAGE_SIZE;
+            }
         }
         if page.size != PageSize::Small {
             *(if anonymous {
@@ -114,7 +121,7 @@ impl fmt::Display for Smaps<'_> {
             ("Referenced:", self.referenced),
             ("Anonymous:", self.anonymous),
             ("KSM:", 0),
-            ("LazyFree:", 0),
+            ("LazyFree:", self.free),
             ("AnonHugePages:", self.huge),
             ("ShmemPmdMapped:", 0),
             ("FilePmdMapped:", self.huge_file),

@@ -280,10 +280,10 @@ impl Engine {
         })
     }
 
-    fn smaps(&self, who: usize, freed: bool) -> Vec<String> {
+    fn smaps(&self, who: usize) -> Vec<String> {
         let mut text = String::new();
         self.process(who).write_smaps(&mut text).unwrap();
-        sums_in_arena(&text, freed)
+        sums_in_arena(&text)
     }
 
     fn may_execute(&self, who: usize, addr: u64) -> bool {
@@ -324,9 +324,6 @@ pub(crate) fn compare(history: &[Step], mode: ForkMode) -> Result<(), (usize, St
     let disk = history
         .iter()
         .any(|step| matches!(step.op, Op::Mmap { file: 2, .. }));
-    let freed = history
-        .iter()
-        .any(|step| matches!(step.op, Op::Madvise { advice, .. } if advice == libc::MADV_FREE));
     let files = history
         .iter()
         .any(|step| matches!(step.op, Op::Mmap { flags, file, .. } if file != 0 || flags & 1 != 0));
@@ -364,7 +361,7 @@ pub(crate) fn compare(history: &[Step], mode: ForkMode) -> Result<(), (usize, St
             }
             // Where pages may be present on one side only, so are sums.
             if !disk && (mode == ForkMode::Copy || !files) {
-                let (expected, found) = (real.smaps(other, freed), engine.smaps(other, freed));
+                let (expected, found) = (real.smaps(other), engine.smaps(other));
                 for (expected, found) in expected.iter().zip(&found) {
                     if expected != found {
                         return differs(format!(

@@ -35,6 +35,7 @@ fn main() {
         println!("pages: skipped, needs root");
         return;
     }
+    real::stay();
     let filter = arguments.iter().find(|a| !a.starts_with('-'));
     let number = |name: &str, or: u64| {
         let value = std::env::var(name).ok();

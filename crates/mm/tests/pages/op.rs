@@ -90,8 +90,10 @@ pub(crate) struct Mix {
 }
 
 pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
-    const ANON: &[i32] = &[4, 8, 10, 11, 18, 19, 22, 23, 24, 102, 103];
-    const FILE: &[i32] = &[4, 9, 10, 11, 22, 23, 24, 102, 103];
+    const ANON: &[i32] = &[
+        4, 8, 8, 8, 10, 11, 18, 19, 20, 21, 21, 22, 23, 24, 25, 102, 103,
+    ];
+    const FILE: &[i32] = &[4, 8, 9, 10, 11, 20, 21, 22, 23, 24, 102, 103];
     let mix = |files, shared, forks, advice| Mix {
         files,
         shared,
@@ -110,7 +112,7 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
             "huge",
             Mix {
                 unit: TABLE,
-                ..mix(&[0], 0, true, &[14, 14, 14, 15])
+                ..mix(&[0], 0, true, &[14, 14, 14, 15, 25, 25])
             },
         ),
     ]

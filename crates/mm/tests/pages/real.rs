@@ -44,6 +44,27 @@ fn pipe() -> Pipe {
     }
 }
 
+/// A page that nobody uses.
+#[repr(align(4096))]
+struct Nothing(#[expect(dead_code, reason = "as large as it is")] [u8; PAGE as usize]);
+
+static NOTHING: Nothing = Nothing([0; PAGE as usize]);
+
+/// All that follows happens on one processor: the kernel keeps lists for each.
+pub(crate) fn stay() {
+    // SAFETY: a set of processors that is written before it is used.
+    unsafe {
+        let mut all: libc::cpu_set_t = std::mem::zeroed();
+        libc::sched_getaffinity(0, size_of_val(&all), &raw mut all);
+        let mut one: libc::cpu_set_t = std::mem::zeroed();
+        if let Some(first) = (0..libc::CPU_SETSIZE as usize).find(|&cpu| libc::CPU_ISSET(cpu, &all))
+        {
+            libc::CPU_SET(first, &mut one);
+            libc::sched_setaffinity(0, size_of_val(&one), &raw const one);
+        }
+    }
+}
+
 /// The real side.
 pub(crate) struct Real {
     down: Vec<Pipe>,
@@ -253,9 +274,9 @@ impl Real {
     }
 
     /// The areas of smaps in the arena, each with what it is compared in.
-    pub(crate) fn smaps(&self, who: usize, freed: bool) -> Vec<String> {
+    pub(crate) fn smaps(&self, who: usize) -> Vec<String> {
         let text = std::fs::read_to_string(format!("/proc/{}/smaps", self.pids[who].unwrap()));
-        sums_in_arena(&text.unwrap(), freed)
+        sums_in_arena(&text.unwrap())
     }
 
     fn work(&mut self, mut who: usize) -> ! {
@@ -299,7 +320,12 @@ impl Real {
                         new,
                     } => call(libc::SYS_mremap, &[old, old_len, new_len, flags, new]),
                     Op::Madvise { addr, len, advice } => {
-                        call(libc::SYS_madvise, &[addr, len, advice as u64])
+                        // Other advice has the kernel finish first what it puts off for each processor: which pages may go.
+                        let aside = &raw const NOTHING as u64;
+                        call(libc::SYS_madvise, &[aside, PAGE, libc::MADV_COLD as u64]);
+                        let result = call(libc::SYS_madvise, &[addr, len, advice as u64]);
+                        call(libc::SYS_madvise, &[aside, PAGE, libc::MADV_COLD as u64]);
+                        result
                     }
                     Op::Mlock { addr, len, flags } => call(libc::SYS_mlock2, &[addr, len, flags]),
                     Op::Munlock { addr, len } => call(libc::SYS_munlock, &[addr, len]),
@@ -356,22 +382,28 @@ pub(crate) fn in_arena(line: &str) -> Option<String> {
 }
 
 /// The areas of a text like smaps, if they lie in the arena: the line of maps, and what is summed up. What is referenced is left out: the kernel forgets it at
-/// its leisure. Of files' and shared pages the kernel remembers that they were written, beside their entries: there clean and dirty ones are added up. So they are where pages were
-/// `freed`: `MADV_FREE` makes them clean, which the engine does not follow.
-pub(crate) fn sums_in_arena(smaps: &str, freed: bool) -> Vec<String> {
+/// its leisure. Of files' and shared pages the kernel remembers that they were written, beside their entries: there clean and dirty ones are added up.
+pub(crate) fn sums_in_arena(smaps: &str) -> Vec<String> {
     let lines: Vec<&str> = smaps.lines().collect();
     let starts = |line: &&str| !line.split(' ').next().unwrap_or("").ends_with(':');
     let areas = lines.chunk_by(|_, next| !starts(next));
-    areas.filter_map(|lines| sums(lines, freed)).collect()
+    areas.filter_map(sums).collect()
 }
 
-fn sums(lines: &[&str], freed: bool) -> Option<String> {
+fn sums(lines: &[&str]) -> Option<String> {
     let mut area = in_arena(lines[0])?;
     let number = |label: &str| -> u64 {
         let line = lines.iter().find(|line| line.starts_with(label)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     };
-    for label in ["Rss:", "Pss:", "Anonymous:", "AnonHugePages:", "Locked:"] {
+    for label in [
+        "Rss:",
+        "Pss:",
+        "Anonymous:",
+        "LazyFree:",
+        "AnonHugePages:",
+        "Locked:",
+    ] {
         area += &format!(" {label} {}", number(label));
     }
     let parts = [
@@ -381,7 +413,7 @@ fn sums(lines: &[&str], freed: bool) -> Option<String> {
         "Private_Dirty:",
     ];
     let [sc, sd, pc, pd] = parts.map(number);
-    if number("Anonymous:") == number("Rss:") && !freed {
+    if number("Anonymous:") == number("Rss:") {
         let dirty = number("Pss_Dirty:");
         area += &format!(" shared {sc}+{sd} private {pc}+{pd} dirty {dirty}");
     } else {

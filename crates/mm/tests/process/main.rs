@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+mod advice;
 mod anon;
 mod beside;
 mod calls;

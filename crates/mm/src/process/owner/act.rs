@@ -21,6 +21,10 @@ pub(super) enum Act<'a, P: Platform> {
     Mark(Range<u64>, Option<u32>),
     /// Pages allow something else.
     Change(Range<u64>, Change),
+    /// Pages are marked as not used, or not needed. Where that takes memory which there is not, they stay as they are.
+    Advise(Range<u64>, Change),
+    /// Pages go that are not needed, or are had elsewhere. The same.
+    Drop(Range<u64>),
     /// Pages move: from, to, bytes, and tables for them.
     Move(u64, u64, u64, Option<Spare<'a, Machine<P>>>),
 }
@@ -35,6 +39,14 @@ impl<P: Platform> Mm<P> {
             Act::Empty(range) => tables.unmap_with(range, Take::Pages, tlb, |_, _| {}),
             Act::Mark(range, marker) => self.mark(range, marker),
             Act::Change(range, change) => tables.protect(range, change, tlb),
+            Act::Advise(range, change) => {
+                let _ = tables.protect(range, change, tlb);
+                Ok(())
+            }
+            Act::Drop(range) => {
+                let _ = tables.unmap_with(range, Take::Idle, tlb, |_, _| {});
+                Ok(())
+            }
             Act::Move(from, to, len, None) => tables.move_range(from, to, len, tlb),
             Act::Move(from, to, len, Some(mut spare)) => {
                 tables.move_range_with(from, to, len, &mut spare, tlb)

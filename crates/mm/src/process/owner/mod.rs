@@ -6,21 +6,23 @@
 //! | file | concept |
 //! |---|---|
 //! | `act` | what is done to the tables |
+//! | `collapse` | huge pages in the place of small ones |
 //! | `later` | what is done to files after the call |
 //! | `second` | another owner, which is told, too |
 
 mod act;
+mod collapse;
 mod later;
 mod second;
 
 use alloc::vec::Vec;
 
-use samara_paging::{Attrs, Change, Spare, Write};
+use samara_paging::{Among, Attrs, Change, PageSize, Spare, Write};
 
 use crate::abi::{MREMAP_FIXED, SyncFlags};
 use crate::call::Call;
 use crate::errno::Errno;
-use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
+use crate::flags::{PAGE_MASK, PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
 use crate::pages::{Coming, Discard, Object, Pages};
 use crate::process::fault::{allowed, is_memory};
 use crate::process::file::{Inode, Zeroes};
@@ -45,6 +47,8 @@ pub(super) struct Owner<'a, P: Platform> {
     spares: Vec<(u64, Spare<'a, Machine<P>>)>,
     /// Whether changes are gathered, since the call may still be undone.
     gathers: bool,
+    /// Where the call may divide areas without telling, if huge pages may be divided with them.
+    cuts: Option<[u64; 2]>,
     /// The call is being undone.
     undoing: bool,
     acts: Vec<Act<'a, P>>,
@@ -60,6 +64,7 @@ impl<'a, P: Platform> Owner<'a, P> {
             mm,
             spares: Vec::new(),
             gathers: matches!(call, Call::Mremap { flags, .. } if flags & MREMAP_FIXED != 0),
+            cuts: if mm.divisible() { cuts(call) } else { None },
             undoing: false,
             acts: Vec::new(),
             fills: Vec::new(),
@@ -73,7 +78,7 @@ impl<'a, P: Platform> Owner<'a, P> {
     /// `ENOMEM`, unless all was prepared.
     #[inline]
     pub(super) fn act(&mut self, space: &AddressSpace) -> Result<(), Errno> {
-        if self.acts.is_empty() && self.fills.is_empty() {
+        if self.acts.is_empty() && self.fills.is_empty() && self.cuts.is_none() {
             return Ok(());
         }
         self.act_each(space)
@@ -91,6 +96,17 @@ impl<'a, P: Platform> Owner<'a, P> {
                 next = area.end;
                 // What cannot be filled in stays empty.
                 let _ = self.fault_in(area.start.max(start), area.end.min(end), &area, write);
+            }
+        }
+        for addr in self.cuts.take().into_iter().flatten() {
+            let cut = !addr.is_multiple_of(PMD_SIZE)
+                && space.areas.at(addr).is_some_and(|area| area.start == addr);
+            if cut {
+                // One that is left whole, for want of memory, is right for both areas.
+                let _ = self
+                    .mm
+                    .tables
+                    .split(addr, PageSize::Small, self.mm.machine.tlb());
             }
         }
         result
@@ -166,6 +182,23 @@ impl<'a, P: Platform> Owner<'a, P> {
     }
 }
 
+/// The ends of what a call may make an area of its own, of whose pages it tells nothing. Linux divides a huge page where its area is divided.
+fn cuts(call: &Call) -> Option<[u64; 2]> {
+    match *call {
+        Call::Madvise { addr, len, .. }
+        | Call::Mlock { addr, len, .. }
+        | Call::Munlock { addr, len }
+        | Call::Mbind { addr, len, .. }
+        | Call::Mseal { addr, len, .. }
+        | Call::SetVmaName { addr, len, .. } => {
+            // Of a length that wraps around, nothing has come.
+            let end = addr.wrapping_add(page_align(len));
+            Some([addr & PAGE_MASK, end])
+        }
+        _ => None,
+    }
+}
+
 impl<P: Platform> Pages for Owner<'_, P> {
     fn refuses(&self) -> bool {
         self.gathers
@@ -225,7 +258,20 @@ impl<P: Platform> Pages for Owner<'_, P> {
             }
             Discard::GuardRemove => self.tell(Act::Mark(start..end, None)),
             Discard::Remove => self.note(Later::of(start, end, vma, What::Punch)),
-            // Pages that may go at leisure stay, and a write cancels what was said of them.
+            Discard::Free => {
+                // Clean private memory may be dropped. The next write takes a fault, which makes the page dirty again: who runs programs over the tables need not
+                // keep dirty bits.
+                let change = Change::without(Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED);
+                self.tell(Act::Advise(start..end, change.among(Among::NoSharedHuge)))
+            }
+            Discard::Cold => {
+                let change = Change::without(Attrs::ACCESSED);
+                self.tell(Act::Advise(start..end, change.among(Among::Alone)))
+            }
+            // There is nowhere to swap to.
+            Discard::PageOut => self.tell(Act::Drop(start..end)),
+            // No byte changes: it need not be undone.
+            Discard::Collapse => self.mm.collapse(start, end, vma),
             _ => Ok(()),
         }
     }

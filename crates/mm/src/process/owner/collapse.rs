@@ -1,0 +1,87 @@
+//! `MADV_COLLAPSE`: huge pages in the place of small ones.
+
+use samara_paging::{Attrs, Change, Entry, Kind, PageSize, Source};
+
+use crate::errno::Errno;
+use crate::flags::{PAGE_SIZE, PMD_SIZE};
+use crate::process::bytes;
+use crate::process::fault::allowed;
+use crate::process::machine::HUGE_ORDER;
+use crate::process::mm::Mm;
+use crate::process::platform::Platform;
+use crate::space::vma::Vma;
+
+impl<P: Platform> Mm<P> {
+    /// Each whole 2 MiB of the range gets a huge page, if private memory is there. The caller holds the address space's lock, and the area is closed to faults.
+    ///
+    /// # Errors
+    /// Of the last 2 MiB that got none: `EINVAL`, nothing is there but zeroes, or a guard is. `ENOMEM` at the first for which there is no block of memory.
+    pub(super) fn collapse(&self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
+        if !vma.is_anonymous() {
+            // Whether a file's pages lie together in memory is seen by nobody.
+            return Ok(());
+        }
+        let mut result = Ok(());
+        let mut at = start.next_multiple_of(PMD_SIZE);
+        while at.checked_add(PMD_SIZE).is_some_and(|next| next <= end) {
+            match self.collapse_one(at, vma) {
+                Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
+                Err(error) => result = Err(error),
+                Ok(()) => {}
+            }
+            at += PMD_SIZE;
+        }
+        result
+    }
+
+    fn collapse_one(&self, start: u64, vma: &Vma) -> Result<(), Errno> {
+        let (tables, tlb) = (&self.tables, self.machine.tlb());
+        let physical = self.machine.physical();
+        let range = start..start + PMD_SIZE;
+        let (mut huge, mut guarded, mut counted) = (false, false, 0);
+        tables.walk(range.clone(), |_, entry| match entry {
+            Entry::Page { attrs, size, .. } if !attrs.contains(Attrs::SPECIAL) => {
+                huge |= size != PageSize::Small;
+                counted += 1;
+            }
+            Entry::Marker(_) => guarded = true,
+            _ => {}
+        });
+        if huge {
+            return Ok(());
+        }
+        if guarded || counted == 0 {
+            return Err(Errno::EINVAL);
+        }
+        self.set_divisible();
+        // Nobody stores to the pages while they are copied, and the table is this address space's own. After that a fault finds what it may do again.
+        let still = Change::without(Attrs::WRITE);
+        tables
+            .protect(range, still, tlb)
+            .map_err(|_| Errno::ENOMEM)?;
+        let block = physical
+            .alloc_block(HUGE_ORDER, Kind::Anon)
+            .map_err(|_| Errno::ENOMEM)?;
+        for page in (0..PMD_SIZE).step_by(PAGE_SIZE as usize) {
+            let to = physical.to_virt(block + page);
+            match tables.entry(start + page) {
+                Entry::Page { phys, .. } => {
+                    // SAFETY: a new frame, and one that the table keeps: entries of this area are taken out by calls, which wait for this one, and
+                    // by changes of files, of which it has none. It is private memory that nobody stores to.
+                    unsafe { bytes::copy_still_page(physical.to_virt(phys), to) };
+                }
+                // SAFETY: a new frame.
+                _ => unsafe { bytes::clear_page(to) },
+            }
+        }
+        let attrs = allowed(vma.flags) | Attrs::USER | Attrs::ACCESSED | Attrs::DIRTY;
+        let attrs = attrs | Attrs::SOFT_DIRTY;
+        let source = Source::Owned(block);
+        let collapsed = tables.collapse(start, PageSize::Large, source, attrs, tlb);
+        if collapsed.is_err() {
+            physical.put_block(block, HUGE_ORDER);
+            return Err(Errno::EINVAL);
+        }
+        Ok(())
+    }
+}
