@@ -27,6 +27,8 @@
 //! So the range that 2 found is the area's until the fault lets go, and the area is not freed: until 6 by RCU, and after 3 because no call that would remove it
 //! comes past B.
 //!
+//! `loom/protocol` has all of this as a state machine, with areas that split, join, move and are freed, and shows what fails without each step.
+//!
 //! Numbers wrap around: a lock that was closed 2^32 calls ago is taken for closed during one call, and its faults take the longer way. Whoever holds it
 //! since before that call is waited for all the same.
 
