@@ -27,6 +27,8 @@ macro_rules! plain {
         }
 
         // SAFETY: the word is not NULL, and stands for the value; a copy of it is another one. Beside each use of this is why.
+        // For a pointer to what has no size the compiler is to say what can be stored, rather than that the size is not known.
+        #[diagnostic::do_not_recommend]
         unsafe impl<$($generic)*> Value for $t {
             const PLAIN: bool = true;
 

@@ -1,4 +1,7 @@
 //! Values that are pointers to what is elsewhere, and own it.
+//!
+//! Each is of a type with a size: a pointer to a `str` is two words wide. For those the compiler is to say what can be stored instead
+//! (`do_not_recommend`), rather than that a size is not known.
 
 use core::alloc::Layout;
 use core::marker::PhantomData;
@@ -55,6 +58,7 @@ impl<'a, T> View<'a> for Box<T> {
 }
 
 // SAFETY: a box is a unique, non-null pointer; the conversions are those of `Box`.
+#[diagnostic::do_not_recommend]
 unsafe impl<T> Value for Box<T> {
     #[inline]
     fn into_raw(self) -> NonNull<()> {
@@ -93,6 +97,7 @@ impl<'a, T> View<'a> for Pin<Box<T>> {
 }
 
 // SAFETY: as for `Box`; what is pinned is not moved, as the tree moves the pointer only.
+#[diagnostic::do_not_recommend]
 unsafe impl<T> Value for Pin<Box<T>> {
     #[inline]
     fn into_raw(self) -> NonNull<()> {
@@ -200,6 +205,7 @@ macro_rules! counted {
         }
 
         // SAFETY: the conversions are those of the pointer, which is not NULL; a view does not own a count.
+        #[diagnostic::do_not_recommend]
         unsafe impl<T> Value for $pointer<T> {
             #[inline]
             fn into_raw(self) -> NonNull<()> {
@@ -247,6 +253,7 @@ impl<'a, T> View<'a> for &'static mut T {
 }
 
 // SAFETY: a reference is a pointer that is not NULL and, being `'static`, always valid; the tree has the only one.
+#[diagnostic::do_not_recommend]
 unsafe impl<T> Value for &'static mut T {
     #[inline]
     fn into_raw(self) -> NonNull<()> {
