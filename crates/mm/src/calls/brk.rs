@@ -35,7 +35,8 @@ impl AddressSpace {
         }
         if addr <= self.layout.brk {
             // Something must be mapped between the two.
-            let span = self.areas.overlap(new, old);
+            let mut span = Span::new(new, old);
+            self.areas.overlap(&mut span);
             if span.over.areas == 0 {
                 return Err(Errno::EINVAL);
             }

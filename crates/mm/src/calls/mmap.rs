@@ -309,7 +309,7 @@ impl AddressSpace {
         let kernel = self.config.kernel;
         let anon_of = |area: Option<Area<'_>>| area.and_then(|area| area.vma.anon());
         let upper = anon_of(beside.upper);
-        if !kernel.has(Rule::NewJoinsBoth) && upper.is_some() && anon_of(beside.lower) != upper {
+        if upper.is_some() && !kernel.has(Rule::NewJoinsBoth) && anon_of(beside.lower) != upper {
             let above = Beside {
                 lower: None,
                 ..beside

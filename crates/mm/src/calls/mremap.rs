@@ -429,7 +429,8 @@ impl AddressSpace {
         if request.has(abi::MREMAP_DONTUNMAP) {
             return self.strip_source(old, whole, unlocked);
         }
-        let gone = self.areas.overlap(old, old + old_len);
+        let mut gone = Span::new(old, old + old_len);
+        self.areas.overlap(&mut gone);
         self.areas.clear(&gone)
     }
 

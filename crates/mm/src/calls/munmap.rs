@@ -41,7 +41,8 @@ impl AddressSpace {
         if len == 0 {
             return Err(Errno::EINVAL);
         }
-        let span = self.areas.overlap(addr, addr + len);
+        let mut span = Span::new(addr, addr + len);
+        self.areas.overlap(&mut span);
         self.take_out::<P, PREPARED>(&span, pages)?;
         Ok(0)
     }
@@ -56,7 +57,8 @@ impl AddressSpace {
         end: u64,
         pages: &mut P,
     ) -> Result<(), Errno> {
-        let span = self.areas.overlap(start, end);
+        let mut span = Span::new(start, end);
+        self.areas.overlap(&mut span);
         self.unmap_span(&span, pages)
     }
 

@@ -38,7 +38,7 @@ use crate::errno::Errno;
 use crate::file::File;
 use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::pages::Object;
-use crate::space::areas::Areas;
+use crate::space::areas::{Areas, Span};
 use crate::space::counts::PageCounts;
 use crate::space::guards::Guards;
 use crate::space::vma::{AnonVma, Area, Backing, Policy, SharedObject, Vma};
@@ -160,7 +160,8 @@ impl AddressSpace {
         if start >= end || !start.is_multiple_of(PAGE_SIZE) || !end.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }
-        let span = self.areas.overlap(start, end);
+        let mut span = Span::new(start, end);
+        self.areas.overlap(&mut span);
         if span.over.areas > 0 {
             return Err(Errno::EEXIST);
         }

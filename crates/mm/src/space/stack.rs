@@ -4,6 +4,7 @@ use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, VmFlags};
 use crate::pages::{Coming, NoPages, Pages};
 use crate::space::AddressSpace;
+use crate::space::areas::Span;
 
 impl AddressSpace {
     /// Grows the area above `address` down to it, as a fault there does.
@@ -71,7 +72,8 @@ impl AddressSpace {
             Some(area) => area.vma.try_clone()?,
             None => return Err(Errno::EFAULT),
         };
-        let span = self.areas.overlap(start, end);
+        let mut span = Span::new(start, end);
+        self.areas.overlap(&mut span);
         self.areas.put(&span, vma)?;
         self.tell_map(pages, start, old)
     }

@@ -18,13 +18,12 @@ impl Areas {
     /// # Errors
     /// `ENOMEM`, and nothing has changed.
     #[inline]
-    pub(crate) fn put(&mut self, span: &Span, mut vma: Vma) -> Result<(), Errno> {
+    pub(crate) fn put(&mut self, span: &Span, vma: Vma) -> Result<(), Errno> {
         let &Span { start, end, .. } = span;
         let over = &span.over;
-        self.close_new(&mut vma);
         let flags = vma.flags;
-        let boxed = try_box(vma)?;
-        self.note(start, end)?;
+        let mut boxed = try_box(vma)?;
+        self.note_new(start, end, &mut boxed)?;
         // Only now, so that its lock is closed, too.
         let twin = self.twin(span)?;
         self.discount(start, end, over);

@@ -173,12 +173,12 @@ impl Areas {
         beside
     }
 
-    /// What a removal of `[start, end)` concerns. O(log n) and the areas in it.
+    /// What a removal of a range concerns, in one walk. O(log n) and the areas in it.
     #[inline]
-    pub(crate) fn overlap(&self, start: u64, end: u64) -> Span {
-        let mut span = Span::new(start, end);
+    pub(crate) fn overlap(&self, span: &mut Span) {
+        let (start, end) = (span.start, span.end);
         let Some(look) = self.look_from(start) else {
-            return span;
+            return;
         };
         span.seat = Some(look.seat());
         span.changes = self.changes;
@@ -194,7 +194,6 @@ impl Areas {
                 break;
             }
         }
-        span
     }
 
     /// Areas and holes from `address` on. `None` in an empty tree.

@@ -40,6 +40,19 @@ impl Areas {
         Ok(())
     }
 
+    /// As [`note`](Self::note), where an area is about to be laid down: its lock is closed, too.
+    ///
+    /// # Errors
+    /// As [`note`](Self::note).
+    #[inline(always)]
+    pub(super) fn note_new(&mut self, start: u64, end: u64, vma: &mut Vma) -> Result<(), Errno> {
+        if self.watched {
+            self.close_new(vma);
+            self.settle(start, end)?;
+        }
+        Ok(())
+    }
+
     /// Comes before every change: leaves RCU mode if nobody can look any more, closes the locks of the areas, and keeps the journal.
     ///
     /// # Errors
