@@ -3,6 +3,7 @@
 //! A cursor remembers the tables on its way. To go to another address it goes up only as far as both have their tables in common, so that a
 //! range costs one descent for each last-level table, and most of that is one entry of the table above.
 
+use crate::atomic::{AtomicU64, Ordering};
 use crate::entry::{index, next, span, tag};
 use crate::error::Error;
 use crate::format::{Format, MAX_LEVELS};
@@ -76,18 +77,21 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
             self.known += 1;
         }
         self.at = addr;
-        while self.known > level {
-            let raw = self.read(addr, self.known);
+        let memory = self.memory();
+        let mut known = self.known;
+        let mut table = self.path[known.max(level)];
+        while known > level {
+            let raw = memory.read(table, index(addr, known));
             if !F::is_table(raw) {
-                return Err(Stop {
-                    level: self.known,
-                    raw,
-                });
+                self.known = known;
+                return Err(Stop { level: known, raw });
             }
-            self.known -= 1;
-            self.path[self.known] = F::phys(raw);
+            known -= 1;
+            table = F::phys(raw);
+            self.path[known] = table;
         }
-        Ok(self.memory().table(self.path[level]))
+        self.known = known;
+        Ok(memory.table(table))
     }
 
     /// The entry for an address of a table on the way.
@@ -105,6 +109,31 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
     /// The entry of the table one above this level.
     pub(crate) fn above(&self, level: usize) -> u64 {
         self.read(self.at, level + 1)
+    }
+
+    /// Nothing is below the entry of this level at `addr`, where the way down has just ended: the first address after it, up to `end`, at which an entry of
+    /// the same table has something, or else the end of what the table stands for. Linear in the entries passed over, each of which is read once.
+    ///
+    /// What was mapped before the call began is found. The table was in the tree after that, so that each place of its range had what it had by way
+    /// of this table. If the table has left since then, it was empty first, and what had been there is gone. (A link in its first entry, put there since,
+    /// is something.) What another thread maps in the meantime may be missed, as if it came after.
+    #[inline]
+    pub(crate) fn after_hole(&self, addr: u64, level: usize, end: u64) -> u64 {
+        let first = next(addr, level);
+        let last = end.min(next(addr, level + 1));
+        if first >= last {
+            return last;
+        }
+        let shift = span(level).trailing_zeros();
+        let from = index(first, level);
+        let part = from..from + (((last - 1) >> shift) - (first >> shift) + 1) as usize;
+        let table = self.memory().table(self.path[level]);
+        // Sequentially consistent, as in `Table::read`.
+        let found = |slot: &AtomicU64| slot.load(Ordering::SeqCst) != 0;
+        match table.entries(part).iter().position(found) {
+            Some(passed) => first + ((passed as u64) << shift),
+            None => last,
+        }
     }
 
     /// Locks the table of this level on the way to `addr`; it is still on the way, and stays so until it is unlocked.

@@ -255,7 +255,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     }
                     end
                 }
-                Err(Stop { level, raw: 0 }) => next(at, level),
+                Err(Stop { level, raw: 0 }) => cursor.after_hole(at, level, range.end),
                 Err(Stop { level, raw }) => {
                     let start = at & !(span(level) - 1);
                     let end = next(at, level);

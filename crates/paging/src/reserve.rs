@@ -216,6 +216,10 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         while at < range.end {
             let (level, shared) = match self.descend(at, 0) {
                 Ok(_) => (1, F::is_shared(self.above(0))),
+                Err(Stop { level, raw: 0 }) => {
+                    at = self.after_hole(at, level, range.end);
+                    continue;
+                }
                 Err(Stop { level, raw }) => {
                     let start = at & !(span(level) - 1);
                     let whole = start >= range.start && next(at, level) <= range.end;

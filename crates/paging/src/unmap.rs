@@ -1,6 +1,6 @@
 //! Pages go.
 
-use crate::atomic::Ordering;
+use crate::atomic::{AtomicU64, Ordering};
 use core::ops::Range;
 
 use crate::cursor::{Cursor, Stop, indices, remembered, stretch_end};
@@ -156,7 +156,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     }
                     end
                 }
-                Err(Stop { level, raw: 0 }) => next(at, level),
+                Err(Stop { level, raw: 0 }) => cursor.after_hole(at, level, range.end),
                 Err(Stop { level, raw }) => {
                     let start = at & !(span(level) - 1);
                     let end = next(at, level);
@@ -192,22 +192,28 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let (mut first, mut last) = (u64::MAX, 0);
         let counts = frames.counts();
         let part = indices(at, end);
-        for (i, slot) in (part.start..).zip(table.table.entries(part.clone())) {
-            let raw = slot.load(Ordering::Relaxed);
-            if raw == 0 || !take.takes::<F>(frames, raw, 0) {
+        let entries = table.table.entries(part.clone());
+        for (some, from) in entries.chunks(LINE).zip(part.step_by(LINE)) {
+            if are_empty(some) {
                 continue;
             }
-            let old = table.update::<F>(i, raw, |_| 0);
-            gone += 1;
-            let addr = base + i as u64 * PAGE_SIZE;
-            if remembered(old) {
-                first = first.min(addr);
-                last = addr + PAGE_SIZE;
+            for (i, slot) in (from..).zip(some) {
+                let raw = slot.load(Ordering::Relaxed);
+                if raw == 0 || !take.takes::<F>(frames, raw, 0) {
+                    continue;
+                }
+                let old = table.update::<F>(i, raw, |_| 0);
+                gone += 1;
+                let addr = base + i as u64 * PAGE_SIZE;
+                if remembered(old) {
+                    first = first.min(addr);
+                    last = addr + PAGE_SIZE;
+                }
+                if TOLD {
+                    seen(addr, F::decode(old, 0));
+                }
+                forget_page::<F, M>(memory, counts, old, gather.dead());
             }
-            if TOLD {
-                seen(addr, F::decode(old, 0));
-            }
-            forget_page::<F, M>(memory, counts, old, gather.dead());
         }
         if last > 0 {
             gather.range(first, last, Changed::PAGES);
@@ -216,28 +222,44 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 }
 
+/// Entries in a line of the cache.
+const LINE: usize = 8;
+
+/// Whether all of these are empty; true is not told of a part of a line.
+#[inline]
+fn are_empty(entries: &[AtomicU64]) -> bool {
+    <&[AtomicU64; LINE]>::try_from(entries).is_ok_and(|line| {
+        let raw = |slot: &AtomicU64| slot.load(Ordering::Relaxed);
+        line.iter().fold(0, |all, slot| all | raw(slot)) == 0
+    })
+}
+
 /// How many entries are looked at before the table is locked.
 const FEW: usize = 16;
 
 impl<F: Format, M: Memory> Cursor<'_, F, M> {
-    /// Whether a short range is seen to hold nothing, without any lock: memory that nobody has touched is often unmapped again. What another thread maps in the meantime
-    /// may be missed, as if it came after; what was mapped before this began is seen, since the way goes down from the root. A table in which nothing is at all is not
+    /// Whether a range is seen to hold nothing, without any lock: memory that nobody has touched is often unmapped again. Seen are ranges without
+    /// any table below one of an upper level, and short ones in one last-level table. What another thread maps in the meantime may be missed, as if it
+    /// came after; what was mapped before this began is seen, since the way goes down from the root. A table in which nothing is at all is not
     /// passed over: it is to go.
     #[inline]
     fn finds_nothing(&mut self, range: &Range<u64>) -> bool {
-        if range.is_empty() || stretch_end(range.start, range.end) < range.end {
+        if range.is_empty() {
             return false;
         }
-        let part = indices(range.start, range.end);
-        if part.len() > FEW {
-            return false;
-        }
+        let end = stretch_end(range.start, range.end);
         match self.descend(range.start, 0) {
             Ok(table) => {
-                let entries = table.entries(part);
-                table.seems_used() && entries.iter().all(|slot| slot.load(Ordering::SeqCst) == 0)
+                let part = indices(range.start, end);
+                end == range.end && part.len() <= FEW && table.seems_used() && {
+                    let entries = table.entries(part);
+                    entries.iter().all(|slot| slot.load(Ordering::SeqCst) == 0)
+                }
             }
-            Err(Stop { raw, .. }) => raw == 0,
+            Err(Stop { level, raw: 0 }) => {
+                self.after_hole(range.start, level, range.end) == range.end
+            }
+            Err(_) => false,
         }
     }
 
