@@ -156,11 +156,10 @@ impl State {
             *left = left.checked_sub(1)?;
         }
         if order == 0 {
-            let counts = &self.counts;
-            let piece = (self.hint..counts.len())
-                .chain(0..self.hint)
-                .find(|&piece| counts[piece] > 0)?;
-            self.hint = piece;
+            let piece = match self.counts.get(self.hint) {
+                Some(1..) => self.hint,
+                _ => self.next_piece()?,
+            };
             let bits = &mut self.free[piece];
             let word = bits.iter().position(|&word| word != 0)?;
             let bit = bits[word].trailing_zeros() as usize;
@@ -185,6 +184,15 @@ impl State {
         }
         self.total -= pieces * PIECE;
         Some(from * PIECE)
+    }
+
+    /// The first piece that has a frame, from the hint on, where there is none.
+    #[cold]
+    fn next_piece(&mut self) -> Option<usize> {
+        let counts = &self.counts;
+        let mut pieces = (self.hint..counts.len()).chain(0..self.hint);
+        self.hint = pieces.find(|&piece| counts[piece] > 0)?;
+        Some(self.hint)
     }
 
     /// A frame of the highest piece that has one. One table's neighbours are sixteen frames away, so that the words of tables that are made one after

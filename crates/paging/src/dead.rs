@@ -87,7 +87,23 @@ impl Dead {
     }
 
     /// Gives all of them back: single frames many at a time, blocks when all of their frames are dead.
+    #[inline]
     pub(crate) fn free(&mut self, frames: &Frames, backing: &impl FrameAllocator) {
+        if self.len == 1 && self.others == NO_FRAME {
+            self.len = 0;
+            match frames.bury(self.start..self.start + 1) {
+                // SAFETY: a single frame, which was allocated alone, and which nothing has any more.
+                Buried::Singles => unsafe { backing.free(frames.phys(self.start), 0) },
+                Buried::Part => {}
+                // SAFETY: as below.
+                Buried::Block(phys, order) => unsafe { backing.free(phys, order) },
+            }
+            return;
+        }
+        self.free_all(frames, backing);
+    }
+
+    fn free_all(&mut self, frames: &Frames, backing: &impl FrameAllocator) {
         let mut singles = Singles {
             backing,
             runs: [const { 0..0 }; RUNS],

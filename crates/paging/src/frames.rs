@@ -246,6 +246,7 @@ impl Frames {
     }
 
     /// Frames from the allocator: one reference each.
+    #[inline]
     pub(crate) fn claim(&self, phys: u64, order: u32, kind: Kind) {
         let first = self.index(phys);
         self.widen(first, 1 << order);

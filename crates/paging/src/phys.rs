@@ -163,8 +163,11 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
     /// # Errors
     ///
     /// [`Error::NoMemory`].
+    #[inline]
     pub fn alloc_page(&self, kind: Kind) -> Result<u64, Error> {
-        self.alloc_block(0, kind)
+        let phys = self.frames_or_reclaimed(|backing| backing.alloc(0))?;
+        self.frames.claim(phys, 0, kind);
+        Ok(phys)
     }
 
     /// 2^`order` frames (0, 9 or 18) with one reference each.
@@ -182,10 +185,16 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
     }
 
     /// Frames from the allocator; if it refuses, it is asked once more, after tables have been freed that no walk can hold any more.
+    #[inline]
     fn frames_or_reclaimed(&self, alloc: impl Fn(&B) -> Option<u64>) -> Result<u64, Error> {
-        if let Some(phys) = alloc(&self.backing) {
-            return Ok(phys);
+        match alloc(&self.backing) {
+            Some(phys) => Ok(phys),
+            None => self.reclaimed(alloc),
         }
+    }
+
+    #[cold]
+    fn reclaimed(&self, alloc: impl Fn(&B) -> Option<u64>) -> Result<u64, Error> {
         self.reclaim();
         alloc(&self.backing).ok_or(Error::NoMemory)
     }
@@ -216,6 +225,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
     }
 
     /// Frees frames whose last mapping or reference has gone, and of which the processors know nothing.
+    #[inline]
     pub(crate) fn free_dead(&self, dead: &mut Dead) {
         dead.free(&self.frames, &self.backing);
     }

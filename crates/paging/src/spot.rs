@@ -3,8 +3,11 @@
 //! A fault looks, and then maps, copies or allows what it has found missing. Each of these would enter a section and go down from the root; a spot does so
 //! once. What it has found may be gone when it goes on: each step locks the table, and looks again.
 
+use core::slice;
+
 use crate::cursor::{Cursor, Stop, remembered};
-use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index};
+use crate::dead::Dead;
+use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index, span, tag};
 use crate::error::Error;
 use crate::fault::Pin;
 use crate::format::Format;
@@ -14,6 +17,7 @@ use crate::phys::Memory;
 use crate::reserve::Reserve;
 use crate::share::forget_leaf;
 use crate::space::PageTables;
+use crate::table::Locked;
 use crate::walk::behind;
 
 /// One page of an address space, found once: see [`PageTables::spot`].
@@ -82,25 +86,39 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         if !source.phys().is_multiple_of(PAGE_SIZE) {
             return Err(Error::Misaligned);
         }
+        match self.cursor.lock(self.addr, 0) {
+            Ok(table) if !self.cursor.shared => self.map_in(table, source, attrs),
+            found => {
+                drop(found);
+                self.map_anew(source, attrs)
+            }
+        }
+    }
+
+    fn map_in(&self, mut table: Locked<'_>, source: Source, attrs: Attrs) -> Result<(), Error> {
+        let slot = index(self.addr, 0);
+        if table.load(slot) != 0 {
+            return Err(Error::Exists);
+        }
+        source.count(self.cursor.memory().frames())?;
+        table.store(slot, F::leaf(source.phys(), source.attrs(attrs), 0));
+        table.add_used(1);
+        Ok(())
+    }
+
+    /// The same where a table must be made first, or is shared.
+    #[cold]
+    fn map_anew(&mut self, source: Source, attrs: Attrs) -> Result<(), Error> {
         let space = self.cursor.space;
         let mut gather = space.gather(self.tlb);
         let mut reserve = Reserve::none(space.physical());
         let locked = self.cursor.lock_own(self.addr, &mut reserve, &mut gather);
-        let result = locked.and_then(|mut table| {
-            let slot = index(self.addr, 0);
-            if table.load(slot) != 0 {
-                return Err(Error::Exists);
-            }
-            source.count(space.physical().frames())?;
-            table.store(slot, F::leaf(source.phys(), source.attrs(attrs), 0));
-            table.add_used(1);
-            Ok(())
-        });
+        let result = locked.and_then(|table| self.map_in(table, source, attrs));
         if result.is_err() {
             // Tables that were made for nothing.
             self.cursor.prune(self.addr, &mut gather);
         }
-        self.finish(gather);
+        self.finish(&mut gather);
         result
     }
 
@@ -114,37 +132,61 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         if !source.phys().is_multiple_of(PAGE_SIZE) {
             return Err(Error::Misaligned);
         }
-        let mut gather = self.cursor.space.gather(self.tlb);
-        let result = self.exchange_with(old, source, attrs, &mut gather);
-        self.finish(gather);
+        let mut dead = Dead::new();
+        let result = match self.cursor.lock(self.addr, 0) {
+            Ok(table) if !self.cursor.shared => {
+                let raw = table.load(index(self.addr, 0));
+                if !tag::holds(raw) || F::phys(raw) != old {
+                    return Err(Error::NotMapped);
+                }
+                self.exchange_in(table, source, attrs, &mut dead)
+            }
+            found => {
+                drop(found);
+                return self.exchange_anew(old, source, attrs);
+            }
+        };
+        if !dead.is_empty() {
+            self.cursor.memory().free_dead(&mut dead);
+        }
         result
     }
 
-    fn exchange_with(
-        &mut self,
-        old: u64,
+    fn exchange_in(
+        &self,
+        table: Locked<'_>,
         source: Source,
         attrs: Attrs,
-        gather: &mut Gather<'a, F, M>,
+        dead: &mut Dead,
     ) -> Result<(), Error> {
-        let addr = self.addr;
-        let memory = self.cursor.memory();
-        let mut reserve = Reserve::none(memory);
-        let (table, level) = self.cursor.lock_page(addr, old, &mut reserve, gather)?;
-        if level > 0 {
-            return Err(Error::NotMapped);
-        }
+        let (addr, memory) = (self.addr, self.cursor.memory());
         let slot = index(addr, 0);
-        let raw = table.load(slot);
         source.count(memory.frames())?;
-        let was = table.update::<F>(slot, raw, hidden::<F>);
+        let was = table.update::<F>(slot, table.load(slot), hidden::<F>);
         if remembered(was) {
             // No processor may use the old frame while another uses the new one.
-            gather.tell_now(addr, addr + PAGE_SIZE, Changed::PAGES);
+            let (asid, range) = (self.cursor.space.asid(), addr..addr + PAGE_SIZE);
+            self.tlb
+                .invalidate(asid, slice::from_ref(&range), Changed::PAGES);
         }
         table.store(slot, F::leaf(source.phys(), source.attrs(attrs), 0));
-        forget_leaf::<F, M>(memory, was, 0, gather.dead());
+        forget_leaf::<F, M>(memory, was, 0, dead);
         Ok(())
+    }
+
+    /// The same where the table may be shared, or a huge page is there.
+    #[cold]
+    fn exchange_anew(&mut self, old: u64, source: Source, attrs: Attrs) -> Result<(), Error> {
+        let mut gather = self.cursor.space.gather(self.tlb);
+        let mut reserve = Reserve::none(self.cursor.memory());
+        let locked = (self.cursor).lock_page(self.addr, old, &mut reserve, &mut gather);
+        let result = match locked {
+            Ok((table, 0)) => self.exchange_in(table, source, attrs, gather.dead()),
+            Ok(_) => Err(Error::NotMapped),
+            Err(error) => Err(error),
+        };
+        self.finish(&mut gather);
+        result
     }
 
     /// As [`PageTables::write_alone`].
@@ -153,21 +195,83 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
     ///
     /// As there.
     pub fn write_alone(&mut self, phys: u64) -> Result<bool, Error> {
+        Ok(self.alone::<false>(phys)?.is_ok())
+    }
+
+    /// What a write to a page of private memory begins with: allows it if this address space has the page alone, as [`write_alone`](Self::write_alone) does
+    /// (`None`). Otherwise it takes a reference on the frame of 4 KiB, so that the page can be copied, as [`pin`](Self::pin) does.
+    ///
+    /// # Errors
+    ///
+    /// As [`PageTables::write_alone`]; [`Error::TooMany`]: the frame has 1,023 references.
+    pub fn write_or_pin(&mut self, phys: u64) -> Result<Option<Pin>, Error> {
+        Ok(self.alone::<true>(phys)?.err().flatten())
+    }
+
+    /// Allows a write, or says that others have the page, too, with a reference if one is to be taken.
+    #[inline]
+    fn alone<const PIN: bool>(&mut self, phys: u64) -> Result<Result<(), Option<Pin>>, Error> {
         self.aligned()?;
+        match self.cursor.lock(self.addr, 0) {
+            Ok(table) if !self.cursor.shared => {
+                let raw = table.load(index(self.addr, 0));
+                if !tag::holds(raw) || F::phys(raw) != phys {
+                    return Err(Error::NotMapped);
+                }
+                self.alone_in::<PIN>(&table, 0, phys)
+            }
+            found => {
+                drop(found);
+                self.alone_anew::<PIN>(phys)
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn alone_in<const PIN: bool>(
+        &self,
+        table: &Locked<'_>,
+        level: usize,
+        phys: u64,
+    ) -> Result<Result<(), Option<Pin>>, Error> {
+        let frames = self.cursor.memory().frames();
+        let slot = index(self.addr, level);
+        let raw = table.load(slot);
+        let single = || match level {
+            0 => frames.is_single(phys),
+            _ => frames.all_single(phys, PageSize::of(level).order()),
+        };
+        let special = F::special(raw);
+        if special || !frames.is_anon(phys) || !single() {
+            let own = phys + (self.addr & (span(level) - 1));
+            return Ok(Err(if PIN {
+                Some(self.take(own, !special)?)
+            } else {
+                None
+            }));
+        }
+        let add = Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED | Attrs::SOFT_DIRTY;
+        table.update::<F>(slot, raw, |raw| F::leaf(phys, F::attrs(raw) | add, level));
+        // A processor that remembers the page as read-only takes a fault, which finds it writable: no other must be told.
+        Ok(Ok(()))
+    }
+
+    /// The same where the table may be shared, or a huge page is there.
+    #[cold]
+    fn alone_anew<const PIN: bool>(&mut self, phys: u64) -> Result<Result<(), Option<Pin>>, Error> {
         let mut gather = self.cursor.space.gather(self.tlb);
-        let result = self.write_alone_with(phys, &mut gather);
-        self.finish(gather);
+        let result = self.alone_with::<PIN>(phys, &mut gather);
+        self.finish(&mut gather);
         result
     }
 
-    fn write_alone_with(
+    fn alone_with<const PIN: bool>(
         &mut self,
         phys: u64,
         gather: &mut Gather<'a, F, M>,
-    ) -> Result<bool, Error> {
+    ) -> Result<Result<(), Option<Pin>>, Error> {
         let addr = self.addr;
-        let memory = self.cursor.memory();
-        let mut reserve = Reserve::none(memory);
+        let mut reserve = Reserve::none(self.cursor.memory());
         let (mut table, mut level) = self.cursor.lock_page(addr, phys, &mut reserve, gather)?;
         // The place in a table that was copied just now is given up only after the processors know: until then the frame counts as had by two.
         if gather.waits() {
@@ -175,17 +279,16 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
             self.cursor.outside(|| gather.finish());
             (table, level) = self.cursor.lock_page(addr, phys, &mut reserve, gather)?;
         }
-        let slot = index(addr, level);
-        let raw = table.load(slot);
-        let frames = memory.frames();
-        let order = PageSize::of(level).order();
-        if F::special(raw) || !frames.is_anon(phys) || !frames.all_single(phys, order) {
-            return Ok(false);
+        self.alone_in::<PIN>(&table, level, phys)
+    }
+
+    /// A reference on a frame that is mapped, in a table whose lock is held.
+    #[inline]
+    fn take(&self, phys: u64, counted: bool) -> Result<Pin, Error> {
+        if counted {
+            self.cursor.memory().get(phys)?;
         }
-        let add = Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED | Attrs::SOFT_DIRTY;
-        table.update::<F>(slot, raw, |raw| F::leaf(phys, F::attrs(raw) | add, level));
-        // A processor that remembers the page as read-only takes a fault, which finds it writable: no other must be told.
-        Ok(true)
+        Ok(Pin { phys, counted })
     }
 
     /// As [`PageTables::pin`].
@@ -196,12 +299,7 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
     pub fn pin(&mut self, need: Attrs) -> Result<Pin, Error> {
         let found = self.cursor.lock_for(self.addr, need);
         let (_table, _, raw, phys) = found.map_err(|_| Error::NotMapped)?;
-        let phys = phys & !(PAGE_SIZE - 1);
-        let counted = !F::special(raw);
-        if counted {
-            self.cursor.memory().get(phys)?;
-        }
-        Ok(Pin { phys, counted })
+        self.take(phys & !(PAGE_SIZE - 1), !F::special(raw))
     }
 
     /// Runs `work` outside of the section: what waits for walks does not wait for this one. What is found before says nothing after.
@@ -216,7 +314,7 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
 
     /// Tables that wait for walks do not wait for this one.
     #[inline]
-    fn finish(&mut self, mut gather: Gather<'a, F, M>) {
+    fn finish(&mut self, gather: &mut Gather<'a, F, M>) {
         if gather.retires() {
             self.cursor.outside(|| gather.finish());
         }

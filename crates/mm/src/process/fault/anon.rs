@@ -1,9 +1,9 @@
 //! Private memory: zeroes at first, a page at the first write, a copy when somebody else has the page, too.
 
-use samara_paging::{Attrs, Error, Kind, PageSize, Source, Spot};
+use samara_paging::{Attrs, Error, Kind, PageSize, Physical, Pin, Source, Spot};
 
 use super::{Step, readable, written};
-use crate::flags::{PMD_SIZE, VmFlags};
+use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 use crate::process::bytes;
 use crate::process::machine::{HUGE_ORDER, Machine};
 use crate::process::mm::Mm;
@@ -53,6 +53,35 @@ impl<P: Platform> Mm<P> {
         Ok(step)
     }
 
+    /// Fills in the first pages of `[start, end)`, a part of an area, many with one way to their table: where the area is private, anonymous memory that may be
+    /// written to, and nothing but new pages is to come. Where that ends: from there on each page has its own fault, which also finds out why.
+    pub(in crate::process) fn fill_anon(&self, area: &Area<'_>, start: u64, end: u64) -> u64 {
+        let vma = area.vma;
+        let plain = vma.is_private() && vma.is_anonymous() && vma.anon().is_some();
+        if !plain || !vma.flags.contains(VmFlags::WRITE) || vma.flags.contains(VmFlags::HUGEPAGE) {
+            return start;
+        }
+        let mut stock: Stock<'_, P> = Stock {
+            physical: self.machine.physical(),
+            frames: [0; FILLED_AT_ONCE],
+            len: 0,
+        };
+        let mut at = start;
+        while at < end {
+            let wanted = ((end - at) / PAGE_SIZE).min(FILLED_AT_ONCE as u64);
+            let count = stock.fill(wanted as usize);
+            let upto = at + count as u64 * PAGE_SIZE;
+            let tlb = self.machine.tlb();
+            let next = |_| Ok(stock.pop().map(Source::Owned));
+            let mapped = (self.tables).fill(at..upto, written(vma.flags), tlb, next);
+            if count == 0 || mapped != Ok(count) {
+                break;
+            }
+            at = upto;
+        }
+        at
+    }
+
     /// Maps a page where nothing is.
     pub(super) fn map(&self, page: u64, source: Source, attrs: Attrs) -> Result<Step, Fault> {
         let tlb = self.machine.tlb();
@@ -74,6 +103,7 @@ impl<P: Platform> Mm<P> {
     }
 
     /// A huge page of zeroes, if there is such a block of memory.
+    #[inline(never)]
     fn new_huge(&self) -> Option<u64> {
         let physical = self.machine.physical();
         let block = physical.alloc_block(HUGE_ORDER, Kind::Anon).ok()?;
@@ -83,6 +113,7 @@ impl<P: Platform> Mm<P> {
     }
 
     /// Maps a huge page at `start`; false: something is there already, or there is no memory for tables.
+    #[inline(never)]
     fn map_huge(&self, start: u64, source: Source, attrs: Attrs) -> bool {
         self.set_divisible();
         let tlb = self.machine.tlb();
@@ -92,6 +123,7 @@ impl<P: Platform> Mm<P> {
     }
 
     /// A write to the huge page of zeroes: a huge page takes its place, or else it is divided.
+    #[inline(never)]
     fn write_huge_zero(&self, vma: &Vma, page: u64) -> Result<Step, Fault> {
         let start = page & !(PMD_SIZE - 1);
         let tlb = self.machine.tlb();
@@ -108,6 +140,7 @@ impl<P: Platform> Mm<P> {
     }
 
     /// Divides a huge page.
+    #[inline(never)]
     fn divide(&self, page: u64) -> Result<Step, Fault> {
         match self.tables.split(page, PageSize::Small, self.machine.tlb()) {
             Ok(()) | Err(Error::NotMapped) => Ok(Step::Again),
@@ -124,23 +157,24 @@ impl<P: Platform> Mm<P> {
         phys: u64,
         size: PageSize,
     ) -> Result<Step, Fault> {
-        match spot.write_alone(phys) {
-            Ok(true) => return Ok(Step::Done),
-            Ok(false) => {}
-            Err(Error::NotMapped) => return Ok(Step::Again),
-            Err(error) => return Err(error.into()),
-        }
         if size != PageSize::Small {
-            return self.divide(page);
+            return match spot.write_alone(phys) {
+                Ok(true) => Ok(Step::Done),
+                Ok(false) => self.divide(page),
+                Err(Error::NotMapped) => Ok(Step::Again),
+                Err(error) => Err(error.into()),
+            };
         }
         let physical = self.machine.physical();
-        let frame = self.frame_at(spot)?;
-        let to = physical.to_virt(frame.phys);
-        let Ok(old) = spot.pin(Attrs::empty()) else {
-            return Ok(Step::Again);
+        let old: Held<'_, P> = match spot.write_or_pin(phys) {
+            Ok(None) => return Ok(Step::Done),
+            Ok(Some(pin)) => Held { physical, pin },
+            Err(Error::NotMapped) => return Ok(Step::Again),
+            Err(error) => return Err(error.into()),
         };
-        let from = physical.to_virt(old.phys());
-        let info = physical.frames().info(old.phys());
+        let frame = self.frame_at(spot)?;
+        let (from, to) = (physical.to_virt(phys), physical.to_virt(frame.phys));
+        let info = physical.frames().info(phys);
         if info.is_some_and(|info| info.kind == Kind::Anon) {
             // SAFETY: a new frame; the old one is held, and private memory that several have is written by none.
             unsafe { bytes::copy_still_page(from, to) };
@@ -148,15 +182,12 @@ impl<P: Platform> Mm<P> {
             // SAFETY: as above, but for a file's page, which programs change by atomic stores.
             unsafe { bytes::copy_page(from, to) };
         }
-        let same = old.phys() == phys;
-        old.put(physical);
-        if !same {
-            return Ok(Step::Again);
-        }
+        drop(old);
         replaced(spot, phys, frame, vma)
     }
 
     /// The same where that is the page of zeroes.
+    #[inline(never)]
     pub(super) fn write_zero(
         &self,
         vma: &Vma,
@@ -186,6 +217,60 @@ impl<P: Platform> Mm<P> {
     pub(super) fn new_frame(&self) -> Result<NewFrame<'_, P>, Fault> {
         let phys = self.machine.physical().alloc_page(Kind::Anon)?;
         Ok(NewFrame { mm: self, phys })
+    }
+}
+
+/// How many pages are cleared before their table is locked for all of them.
+const FILLED_AT_ONCE: usize = 32;
+
+/// Frames with zeroes that nobody else knows.
+struct Stock<'a, P: Platform> {
+    physical: &'a Physical<P::Backing, P::Reclaim>,
+    frames: [u64; FILLED_AT_ONCE],
+    len: usize,
+}
+
+impl<P: Platform> Stock<'_, P> {
+    /// Gets so many, or as many as there is memory for; it is empty.
+    fn fill(&mut self, count: usize) -> usize {
+        while self.len < count
+            && let Ok(phys) = self.physical.alloc_page(Kind::Anon)
+        {
+            // SAFETY: a new frame.
+            unsafe { bytes::clear_page(self.physical.to_virt(phys)) };
+            self.frames[self.len] = phys;
+            self.len += 1;
+        }
+        // The first comes out first.
+        self.frames[..self.len].reverse();
+        self.len
+    }
+
+    fn pop(&mut self) -> Option<u64> {
+        self.len = self.len.checked_sub(1)?;
+        Some(self.frames[self.len])
+    }
+}
+
+impl<P: Platform> Drop for Stock<'_, P> {
+    fn drop(&mut self) {
+        while let Some(phys) = self.pop() {
+            self.physical.put(phys);
+        }
+    }
+}
+
+/// A reference on a frame that is copied.
+struct Held<'a, P: Platform> {
+    physical: &'a Physical<P::Backing, P::Reclaim>,
+    pin: Pin,
+}
+
+impl<P: Platform> Drop for Held<'_, P> {
+    fn drop(&mut self) {
+        if self.pin.counted() {
+            self.physical.put(self.pin.phys());
+        }
     }
 }
 

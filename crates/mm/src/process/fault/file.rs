@@ -16,6 +16,7 @@ const AROUND: u64 = 16 * PAGE_SIZE;
 
 impl<P: Platform> Mm<P> {
     /// Nothing is mapped at `page` of an area that maps a file.
+    #[inline(never)]
     pub(super) fn missing_file(
         &self,
         area: &Area<'_>,
@@ -80,6 +81,7 @@ impl<P: Platform> Mm<P> {
     }
 
     /// The first write to a page of a shared mapping since it was mapped or written back.
+    #[inline(never)]
     pub(super) fn write_shared(&self, vma: &Vma, page: u64, phys: u64) -> Result<Step, Fault> {
         let inode = Inode::of(vma).ok_or(Fault::ADRERR)?;
         let cache = inode.cache(&self.machine).map_err(|_| Fault::NoMemory)?;

@@ -218,6 +218,7 @@ impl<P: Platform> Mm<P> {
     }
 
     /// The page allows less than its area does, other than writing.
+    #[inline(never)]
     fn renew(&self, vma: &Vma, page: u64) -> Result<Step, Fault> {
         let change = Change::access(allowed(vma.flags), Write::Alone);
         self.tables

@@ -114,6 +114,9 @@ impl<'a, P: Platform> Owner<'a, P> {
 
     fn fault_in(&self, start: u64, end: u64, area: &Area<'_>, write: bool) -> Result<(), Errno> {
         let mut page = start;
+        if write {
+            page = self.mm.fill_anon(area, start, end);
+        }
         while page < end {
             self.mm
                 .fault_in(area, page, write)
@@ -131,15 +134,20 @@ impl<'a, P: Platform> Owner<'a, P> {
     /// # Errors
     /// The call's.
     #[inline]
-    pub(super) fn finish(mut self) -> Result<(), Errno> {
+    pub(super) fn finish(self) -> Result<(), Errno> {
         if self.later.is_empty() {
+            let gathered = self.acts.capacity() | self.fills.capacity() | self.later.capacity();
+            if self.spares.capacity() | gathered == 0 {
+                // Most calls: there is nothing to drop, which is seen here at once.
+                core::mem::forget(self);
+            }
             return Ok(());
         }
         self.change_files()
     }
 
     #[cold]
-    fn change_files(&mut self) -> Result<(), Errno> {
+    fn change_files(mut self) -> Result<(), Errno> {
         let mut result = Ok(());
         for later in self.later.drain(..) {
             result = result.and(later.perform(&self.mm.machine));
@@ -156,6 +164,17 @@ impl<'a, P: Platform> Owner<'a, P> {
         }
         self.acts.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         self.acts.push(act);
+        Ok(())
+    }
+
+    /// Tables for a move, unless they are there already.
+    #[cold]
+    fn set_aside(&mut self, from: u64, to: u64, len: u64) -> Result<(), Errno> {
+        if self.spares.iter().all(|(start, _)| *start != from) {
+            self.spares.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            let spare = self.mm.tables.spare(from, to, len);
+            self.spares.push((from, spare.map_err(|_| Errno::ENOMEM)?));
+        }
         Ok(())
     }
 
@@ -205,12 +224,8 @@ impl<P: Platform> Pages for Owner<'_, P> {
     }
 
     fn prepare(&mut self, coming: Coming) -> Result<(), Errno> {
-        if let Coming::Move { from, to, len } = coming
-            && self.spares.iter().all(|(start, _)| *start != from)
-        {
-            self.spares.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-            let spare = self.mm.tables.spare(from, to, len);
-            self.spares.push((from, spare.map_err(|_| Errno::ENOMEM)?));
+        if let Coming::Move { from, to, len } = coming {
+            self.set_aside(from, to, len)?;
         }
         if !self.mm.divisible() {
             return Ok(());
