@@ -255,8 +255,20 @@ impl<F: Format, M: Memory> Fork<'_, F, M> {
         // How many tables have two users now, and what processors may remember as writable.
         let (mut shared, mut guarded) = (0, end..start);
         let mut result = Ok(());
+        // Up to where it has been looked which tables are used.
+        let mut seen = index(at, 1);
         while end - at >= span(1) {
             let slot = index(at, 1);
+            if slot >= seen {
+                // The words of tables lie far apart, so that each comes from memory. Locked instructions wait for one such word after the other;
+                // plain loads, some ahead, for several at once.
+                seen = (slot + AHEAD).min(ENTRIES);
+                let ahead = parent.table.entries(slot..seen).iter();
+                let tables = ahead
+                    .map(|raw| raw.load(Ordering::Relaxed))
+                    .filter(|&raw| F::is_table(raw));
+                tables.for_each(|raw| _ = memory.table(F::phys(raw)).seems_used());
+            }
             let raw = parent.load(slot);
             if raw == 0 {
                 at += span(1);
@@ -320,6 +332,9 @@ impl<F: Format, M: Memory> Fork<'_, F, M> {
         (at, result)
     }
 }
+
+/// Tables that a fork looks at before it locks the first of them.
+const AHEAD: usize = 16;
 
 /// Where the entry above cannot forbid stores, the pages themselves do: also those that all may write to. So nothing is ever stored through a table that
 /// is shared, and no page in it becomes dirty after its users have looked.
