@@ -1,44 +1,11 @@
 //! Every allocation is refused once, of frames and of the heap: the step fails and has changed nothing that a program can tell, or it succeeds.
 
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::cell::Cell;
-
 use samara_mm::abi::{PROT_NONE, PROT_READ, PROT_WRITE};
 use samara_mm::process::{ForkMode, Machine};
 
+use crate::countdown::LEFT;
 use crate::model::{Op, World};
 use crate::world::{BASE, Hosted, PAGE, free_frames};
-
-/// Refuses one allocation of this thread when its countdown reaches 0.
-struct Countdown;
-
-thread_local! {
-    static LEFT: Cell<Option<u32>> = const { Cell::new(None) };
-}
-
-// SAFETY: everything is passed on to the system's allocator, or refused.
-unsafe impl GlobalAlloc for Countdown {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        match LEFT.get() {
-            Some(0) => {
-                LEFT.set(None);
-                return std::ptr::null_mut();
-            }
-            Some(left) => LEFT.set(Some(left - 1)),
-            None => {}
-        }
-        // SAFETY: the caller's duties are the system allocator's.
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        // SAFETY: as above.
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Countdown = Countdown;
 
 const PAGES: usize = 8;
 

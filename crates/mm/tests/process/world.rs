@@ -7,6 +7,8 @@ use samara_mm::process::{Inode, Machine, PAGE_BYTES, PageSource, Platform, Proce
 use samara_mm::{Call, Config, Errno, File, FileArg, FileId, FileKind, Layout, Limits};
 use samara_paging::{Arena, Grace, HeapBytes, Physical, format::X86_64};
 
+use crate::countdown::spared;
+
 pub(crate) const PAGE: u64 = 4096;
 /// Where tests map: a boundary of last-level tables.
 pub(crate) const BASE: u64 = 0x1_0000_0000;
@@ -85,7 +87,7 @@ pub(crate) struct Source(pub(crate) Arc<Disk>);
 
 impl PageSource for Source {
     fn read_page(&self, page: u64, into: &mut [u8; PAGE_BYTES]) -> Result<(), Errno> {
-        self.0.reads.lock().unwrap().push(page);
+        spared(|| self.0.reads.lock().unwrap().push(page));
         let bytes = self.0.bytes.lock().unwrap();
         // It may have become shorter meanwhile.
         let start = bytes.len().min((page * PAGE) as usize);
@@ -95,7 +97,7 @@ impl PageSource for Source {
     }
 
     fn write_page(&self, page: u64, from: &[u8; PAGE_BYTES]) -> Result<(), Errno> {
-        self.0.writes.lock().unwrap().push(page);
+        spared(|| self.0.writes.lock().unwrap().push(page));
         let mut bytes = self.0.bytes.lock().unwrap();
         // It may have become shorter meanwhile.
         let start = bytes.len().min((page * PAGE) as usize);
