@@ -18,9 +18,13 @@
 )]
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod child;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod generate;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod kernel;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod look;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod op;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]

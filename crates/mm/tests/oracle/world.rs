@@ -11,7 +11,8 @@ use samara_mm::{
 };
 
 use crate::generate::{ARENA, PAGE};
-use crate::kernel::{KArea, Kernel, Step};
+use crate::kernel::{Kernel, Step};
+use crate::look::KArea;
 use crate::op::{Objects, Op};
 
 pub(crate) struct World {

@@ -12,6 +12,7 @@ mod events;
 mod facts;
 mod files;
 mod filter;
+mod interrupts;
 mod launch;
 mod options;
 mod proc;
@@ -95,7 +96,7 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
         Ok(launched) => launched,
         Err(error) => return complain(&format!("`{}` cannot be traced: {error}", path.display())),
     };
-    events::take_signals(launched.tid);
+    interrupts::take_signals(launched.tid);
     let mut session = Session::new(options, version, record);
     let begun = std::time::Instant::now();
     let ending = match Tracer::new(launched.tid, &mut session).run() {

@@ -1,0 +1,343 @@
+//! What the kernel shows of a process: its areas and its pages. Asked by a process that must not allocate, of itself.
+
+use crate::generate::{ARENA, PAGE};
+use crate::kernel::{LOG_BYTES, map_new};
+
+/// One area as the kernel reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct KArea {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// Read 1, write 2, execute 4, shared 8.
+    pub(crate) perms: u64,
+    pub(crate) offset: u64,
+    pub(crate) inode: u64,
+    pub(crate) dev: (u32, u32),
+}
+
+/// How this kernel can be asked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ways {
+    /// It is older than `PROCMAP_QUERY` (6.11): its maps are read as text.
+    text: bool,
+    /// It is older than `PAGEMAP_SCAN` (6.7): words are read. The frame of the zero page, or 0.
+    zero: u64,
+}
+
+impl Ways {
+    pub(crate) fn find() -> Self {
+        let eyes = Eyes::open();
+        let query = Query {
+            size: size_of::<Query>() as u64,
+            query_flags: COVERING_OR_NEXT,
+            ..Query::default()
+        };
+        let scan = Scan {
+            size: size_of::<Scan>() as u64,
+            ..Scan::default()
+        };
+        let ask = |file: i32, request: u64, argument: u64| {
+            raw(libc::SYS_ioctl, [file as u64, request, argument, 0, 0, 0])
+        };
+        let text = ask(eyes.maps, PROCMAP_QUERY, (&raw const query) as u64) != 0;
+        let zero = match ask(eyes.pages, PAGEMAP_SCAN, (&raw const scan) as u64) {
+            0 => 0,
+            _ => zero_frame(eyes.pages),
+        };
+        eyes.close();
+        Ways { text, zero }
+    }
+}
+
+/// Open files through which a process looks at itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Eyes {
+    maps: i32,
+    pages: i32,
+}
+
+impl Eyes {
+    /// Those of the process that calls this: a child of a fork must open its own.
+    pub(crate) fn open() -> Self {
+        // SAFETY: constant paths.
+        unsafe {
+            Eyes {
+                maps: libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY),
+                pages: libc::open(c"/proc/self/pagemap".as_ptr(), libc::O_RDONLY),
+            }
+        }
+    }
+
+    pub(crate) fn close(self) {
+        // SAFETY: descriptors that nobody else uses.
+        unsafe {
+            libc::close(self.maps);
+            libc::close(self.pages);
+        }
+    }
+
+    /// Writes down all areas; how many there are.
+    ///
+    /// # Safety
+    /// `log` is the shared log, of which `areas` is a part with room for all areas before its last megabytes.
+    pub(crate) unsafe fn areas(self, ways: Ways, log: *mut u8, areas: *mut KArea) -> u64 {
+        if ways.text {
+            // SAFETY: as the caller says.
+            return unsafe { read_text(self.maps, log, areas) };
+        }
+        let mut count = 0;
+        let mut query = Query::default();
+        loop {
+            query.size = size_of::<Query>() as u64;
+            query.query_flags = COVERING_OR_NEXT;
+            query.name_size = 0;
+            query.build_id_size = 0;
+            let argument = (&raw mut query) as u64;
+            if raw(
+                libc::SYS_ioctl,
+                [self.maps as u64, PROCMAP_QUERY, argument, 0, 0, 0],
+            ) != 0
+            {
+                return count;
+            }
+            // SAFETY: there is room, as the caller says.
+            unsafe {
+                areas.add(count as usize).write(KArea {
+                    start: query.start,
+                    end: query.end,
+                    perms: query.flags & 15,
+                    offset: query.offset,
+                    inode: query.inode,
+                    dev: (query.dev_major, query.dev_minor),
+                });
+            }
+            count += 1;
+            query.query_addr = query.end;
+        }
+    }
+
+    /// Which pages of the arena hold private anonymous memory, bit by bit.
+    pub(crate) fn written(self, ways: Ways) -> u64 {
+        match ways.zero {
+            0 => scan(self.pages),
+            zero => scan_words(self.pages, zero),
+        }
+    }
+}
+
+/// Argument of `ioctl(PAGEMAP_SCAN)`.
+#[repr(C)]
+#[derive(Default)]
+struct Scan {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+const PAGEMAP_SCAN: u64 = 0xc060_6610;
+const IS_FILE: u64 = 4;
+const IS_PRESENT: u64 = 8;
+const IS_SWAPPED: u64 = 16;
+const IS_PFNZERO: u64 = 32;
+
+#[repr(C)]
+#[derive(Default)]
+struct Query {
+    size: u64,
+    query_flags: u64,
+    query_addr: u64,
+    start: u64,
+    end: u64,
+    flags: u64,
+    page_size: u64,
+    offset: u64,
+    inode: u64,
+    dev_major: u32,
+    dev_minor: u32,
+    name_size: u32,
+    build_id_size: u32,
+    name_addr: u64,
+    build_id_addr: u64,
+}
+
+const PROCMAP_QUERY: u64 = 0xc068_6611;
+const COVERING_OR_NEXT: u64 = 0x10;
+
+/// Which pages of the arena hold private anonymous memory.
+fn scan(pagemap: i32) -> u64 {
+    let mut found = [[0u64; 3]; 64];
+    let scan = Scan {
+        size: size_of::<Scan>() as u64,
+        start: ARENA,
+        end: ARENA + 64 * PAGE,
+        vec: found.as_mut_ptr() as u64,
+        vec_len: found.len() as u64,
+        category_inverted: IS_FILE | IS_PFNZERO,
+        category_mask: IS_FILE | IS_PFNZERO,
+        category_anyof_mask: IS_PRESENT | IS_SWAPPED,
+        return_mask: IS_PRESENT,
+        ..Scan::default()
+    };
+    let count = raw(
+        libc::SYS_ioctl,
+        [
+            pagemap as u64,
+            PAGEMAP_SCAN,
+            (&raw const scan) as u64,
+            0,
+            0,
+            0,
+        ],
+    );
+    let mut bits = 0;
+    for region in &found[..usize::try_from(count).unwrap_or(0)] {
+        for page in (region[0] - ARENA) / PAGE..(region[1] - ARENA) / PAGE {
+            bits |= 1 << page;
+        }
+    }
+    bits
+}
+
+const FRAME: u64 = (1 << 55) - 1;
+
+/// The frame number of the page that reads of untouched memory find.
+fn zero_frame(pagemap: i32) -> u64 {
+    let page = map_new(libc::MAP_PRIVATE, PAGE as usize);
+    let mut word = 0u64;
+    // SAFETY: the page is new and readable; the word is ours.
+    unsafe {
+        page.read_volatile();
+        let at = page as i64 / PAGE as i64 * 8;
+        assert_eq!(
+            libc::pread(pagemap, (&raw mut word).cast(), 8, at),
+            8,
+            "pagemap cannot be read"
+        );
+        libc::munmap(page.cast(), PAGE as usize);
+    }
+    assert_ne!(
+        word & FRAME,
+        0,
+        "on kernels before 6.7 only root can tell what was written"
+    );
+    word & FRAME
+}
+
+/// As [`scan`], from one word for each page: bit 63 present, 62 swapped, 61 file or shared.
+fn scan_words(pagemap: i32, zero: u64) -> u64 {
+    let mut words = [0u64; 64];
+    let at = ARENA / PAGE * 8;
+    raw(
+        libc::SYS_pread64,
+        [
+            pagemap as u64,
+            (&raw mut words) as u64,
+            size_of_val(&words) as u64,
+            at,
+            0,
+            0,
+        ],
+    );
+    let mut bits = 0;
+    for (page, word) in words.iter().enumerate() {
+        let own = word >> 62 != 0 && word >> 61 & 1 == 0;
+        if own && (word >> 63 == 0 || word & FRAME != zero) {
+            bits |= 1 << page;
+        }
+    }
+    bits
+}
+
+/// Reads `/proc/self/maps` as text, without allocating, and writes its areas; how many there are.
+///
+/// # Safety
+/// `log` is the shared log, of which `areas` is a part with room for all areas before its last megabytes.
+unsafe fn read_text(maps: i32, log: *mut u8, areas: *mut KArea) -> u64 {
+    const ROOM: usize = 4 << 20;
+    // SAFETY: the end of the log is kept free for this.
+    let text = unsafe { log.add(LOG_BYTES - ROOM) };
+    let mut length = 0;
+    loop {
+        let place = (text as usize + length) as u64;
+        let room = (ROOM - length) as u64;
+        let read = raw(
+            libc::SYS_pread64,
+            [maps as u64, place, room, length as u64, 0, 0],
+        );
+        match usize::try_from(read) {
+            Ok(read) if read > 0 => length += read,
+            _ => break,
+        }
+    }
+    // SAFETY: so many bytes were read into it.
+    let text = unsafe { std::slice::from_raw_parts(text, length) };
+    let mut count = 0;
+    for line in text.split(|byte| *byte == b'\n') {
+        let Some(blank) = line.iter().position(|byte| *byte == b' ') else {
+            continue;
+        };
+        // Four letters, of which some may be dashes, part the two addresses from the rest.
+        let (range, letters, rest) = (
+            &line[..blank],
+            &line[blank + 1..blank + 5],
+            &line[blank + 6..],
+        );
+        let mut fields = range
+            .split(|byte| *byte == b'-')
+            .chain(rest.split(|byte| matches!(byte, b' ' | b':')));
+        let mut number = |base| {
+            let digits = fields.next().unwrap_or_default().iter();
+            digits.fold(0u64, |number, digit| {
+                number * u64::from(base) + u64::from((*digit as char).to_digit(base).unwrap_or(0))
+            })
+        };
+        let (start, end, offset) = (number(16), number(16), number(16));
+        let (major, minor, inode) = (number(16), number(16), number(10));
+        // [vsyscall] is no area.
+        if start >> 47 != 0 {
+            continue;
+        }
+        let bit = |at: usize, letter: u8, value: u64| {
+            if letters[at] == letter { value } else { 0 }
+        };
+        // SAFETY: there is room, as the caller says.
+        unsafe {
+            areas.add(count as usize).write(KArea {
+                start,
+                end,
+                perms: bit(0, b'r', 1) | bit(1, b'w', 2) | bit(2, b'x', 4) | bit(3, b's', 8),
+                offset,
+                inode,
+                dev: (major as u32, minor as u32),
+            });
+        }
+        count += 1;
+    }
+    count
+}
+
+/// A system call.
+pub(crate) fn raw(number: i64, a: [u64; 6]) -> i64 {
+    // SAFETY: the generator keeps the operations away from the memory that this process lives in.
+    unsafe {
+        let result: i64;
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") number => result,
+            in("rdi") a[0], in("rsi") a[1], in("rdx") a[2],
+            in("r10") a[3], in("r8") a[4], in("r9") a[5],
+            lateout("rcx") _, lateout("r11") _,
+        );
+        result
+    }
+}
