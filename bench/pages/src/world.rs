@@ -7,7 +7,9 @@ use parking_lot::RwLock;
 use samara_mm::process::{
     Access, ForkMode, Inode, Machine, PAGE_BYTES, PageSource, Platform, Process,
 };
-use samara_mm::{Config, Errno, File, FileId, FileKind, Layout, Limits, MmapOptions, Prot};
+use samara_mm::{
+    Config, DriverFlags, Errno, File, FileId, FileKind, Layout, Limits, MmapOptions, Prot,
+};
 use samara_paging::format::X86_64;
 use samara_paging::{Arena, Grace, HostMemory, Physical};
 
@@ -106,6 +108,7 @@ fn file() -> Arc<File> {
         noexec: false,
         kind: FileKind::Unaligned,
         seals: 0,
+        driver: DriverFlags::default(),
         object: Inode::object(Zeroes).expect("memory"),
     })
 }

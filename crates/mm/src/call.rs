@@ -114,6 +114,14 @@ pub enum Call {
     PkeyFree {
         pkey: i32,
     },
+    /// `prctl(PR_SET_MDWE, bits, 0, 0, 0)`.
+    SetMdwe {
+        bits: u64,
+    },
+    /// `prctl(PR_SET_MEMORY_MERGE, on, 0, 0, 0)`.
+    SetMemoryMerge {
+        on: u64,
+    },
 }
 
 /// A System V shared memory segment.

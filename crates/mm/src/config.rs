@@ -44,6 +44,10 @@ pub struct Config {
     pub stack_guard_gap: u64,
     /// Personality `READ_IMPLIES_EXEC`.
     pub read_implies_exec: bool,
+    /// Memory may not be both written and executed (`PR_SET_MDWE(2const)`).
+    pub mdwe: Mdwe,
+    /// Pages of all areas may be merged by their contents (`PR_SET_MEMORY_MERGE`): new areas are marked so.
+    pub merge_any: bool,
     /// Pages of memory and swap in the machine: a single larger request fails in the heuristic
     /// overcommit mode. `u64::MAX` when unknown.
     pub total_pages: u64,
@@ -83,6 +87,29 @@ pub enum Overcommit {
     },
 }
 
+/// Whether executable memory may come to be that is or was writable (`PR_SET_MDWE(2const)`). Once on, it stays as it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Mdwe {
+    /// It may.
+    #[default]
+    Off,
+    /// It may not, nor in children.
+    On,
+    /// It may not, but in children.
+    NotInherited,
+}
+
+impl Mdwe {
+    /// What a child of a fork, and a program that is started, has of it.
+    #[must_use]
+    pub fn inherited(self) -> Self {
+        match self {
+            Mdwe::NotInherited => Mdwe::Off,
+            kept => kept,
+        }
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Config {
@@ -100,6 +127,8 @@ impl Default for Config {
             pkeys: false,
             stack_guard_gap: 256 * PAGE_SIZE,
             read_implies_exec: false,
+            mdwe: Mdwe::Off,
+            merge_any: false,
             total_pages: u64::MAX,
             numa_nodes: 1,
             capabilities: Capabilities::default(),

@@ -3,6 +3,7 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
 
+use crate::flags::VmFlags;
 use crate::pages::Object;
 
 /// An open file description as `mmap(2)` sees it: the object's identity and what the opener may do.
@@ -28,6 +29,8 @@ pub struct File {
     pub kind: FileKind,
     /// `F_SEAL_*` bits of a memfd (`fcntl(2)`), zero elsewhere.
     pub seals: u32,
+    /// For a device: what its driver makes of the properties of a mapping.
+    pub driver: DriverFlags,
     /// What the owner of the pages keeps with the object: lives as long as this description and what maps it.
     pub object: Object,
 }
@@ -53,9 +56,20 @@ impl File {
             noexec: false,
             kind: FileKind::Regular,
             seals: 0,
+            driver: DriverFlags::default(),
             object: Object::none(),
         }
     }
+}
+
+/// What a driver changes about an area when the device is mapped: a ring of `io_uring` is neither copied by fork nor can it grow, a
+/// `memfd_secret` is locked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct DriverFlags {
+    /// Properties that the area gets.
+    pub adds: VmFlags,
+    /// Properties that it loses.
+    pub removes: VmFlags,
 }
 
 /// Device and inode, as printed in `/proc/PID/maps`.

@@ -117,9 +117,9 @@ pub use abi::{
 };
 pub use call::{Call, ShmSegment};
 pub use calls::typed::{MmapOptions, MremapOptions, WithPages};
-pub use config::{Capabilities, Config, Layout, Limits, Overcommit};
+pub use config::{Capabilities, Config, Layout, Limits, Mdwe, Overcommit};
 pub use errno::Errno;
-pub use file::{File, FileArg, FileId, FileKind};
+pub use file::{DriverFlags, File, FileArg, FileId, FileKind};
 pub use flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 pub use kernel::KernelVersion;
 pub use pages::{Coming, Discard, NoPages, Object, Pages};

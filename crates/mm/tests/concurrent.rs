@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use samara_mm::{
-    AddressSpace, Area, Call, Config, File, FileArg, FileId, FileKind, Layout, Limits, MapView,
-    Object, SharedMap, VmFlags,
+    AddressSpace, Area, Call, Config, DriverFlags, File, FileArg, FileId, FileKind, Layout, Limits,
+    MapView, Object, SharedMap, VmFlags,
 };
 
 const PAGE: u64 = 4096;
@@ -58,6 +58,7 @@ fn files() -> Vec<Arc<File>> {
             noexec: false,
             kind: FileKind::Regular,
             seals: 0,
+            driver: DriverFlags::default(),
             object: Object::none(),
         })
     };

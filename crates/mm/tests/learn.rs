@@ -5,7 +5,8 @@
 use std::sync::Arc;
 
 use samara_mm::{
-    AddressSpace, Call, Config, File, FileArg, FileId, FileKind, Layout, Limits, Object, ShmSegment,
+    AddressSpace, Call, Config, DriverFlags, File, FileArg, FileId, FileKind, Layout, Limits,
+    Object, ShmSegment,
 };
 
 const PRIVATE_FIXED: u64 = 0x32;
@@ -56,6 +57,7 @@ fn shmat_asks_for_what_it_replaces() {
         noexec: false,
         kind: FileKind::Shmem,
         seals: 0,
+        driver: DriverFlags::default(),
         object: Object::none(),
         description: 1,
     });

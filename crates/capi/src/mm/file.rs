@@ -23,7 +23,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use parking_lot::Mutex;
 use samara_mm::heap::{Counted, try_box};
 use samara_mm::process::{Inode as Pages, PageSource};
-use samara_mm::{Errno, File, FileId, FileKind, Object};
+use samara_mm::{DriverFlags, Errno, File, FileId, FileKind, Object};
 
 use crate::mm::abi::{
     MM_FILE_APPEND, MM_FILE_NOEXEC, MM_FILE_READ, MM_FILE_SHMEM, MM_FILE_WRITE, MmFileInfo,
@@ -340,6 +340,7 @@ fn open(info: &MmFileInfo, ops: MmFileOps, ctx: *mut c_void) -> Result<Counted<M
                 FileKind::Regular
             },
             seals: 0,
+            driver: DriverFlags::default(),
             object,
         })
     };

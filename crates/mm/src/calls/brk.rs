@@ -66,6 +66,7 @@ impl AddressSpace {
         if self.config.read_implies_exec {
             flags |= VmFlags::EXEC;
         }
+        flags.set(VmFlags::MERGEABLE, self.config.merge_any);
         let vma = Vma {
             flags,
             shift: 0,

@@ -1,6 +1,7 @@
 //! `madvise(2)`.
 
 use crate::abi;
+use crate::calls::prctl::may_be_merged_by_content;
 use crate::errno::Errno;
 use crate::file::FileKind;
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
@@ -84,7 +85,8 @@ impl AddressSpace {
             abi::MADV_DOFORK if old.contains(VmFlags::IO) => return Err(Errno::EINVAL),
             abi::MADV_DOFORK => old - VmFlags::DONTCOPY,
             abi::MADV_WIPEONFORK
-                if !matches!(vma.backing, Backing::Anonymous) || old.contains(VmFlags::SHARED) =>
+                if !matches!(vma.backing, Backing::Anonymous | Backing::Special(_))
+                    || old.contains(VmFlags::SHARED) =>
             {
                 return Err(Errno::EINVAL);
             }
@@ -141,7 +143,8 @@ impl AddressSpace {
             abi::MADV_DONTNEED_LOCKED => !flags.contains(VmFlags::PFNMAP),
             abi::MADV_COLD | abi::MADV_PAGEOUT => !flags.intersects(pinned),
             abi::MADV_REMOVE => {
-                if flags.contains(VmFlags::LOCKED) || vma.is_anonymous() && vma.file().is_none() {
+                let has_object = !vma.is_whole() && !matches!(vma.backing, Backing::Anonymous);
+                if flags.contains(VmFlags::LOCKED) || !has_object {
                     return Err(Errno::EINVAL);
                 }
                 if !flags.contains(VmFlags::SHARED | VmFlags::MAYWRITE) {
@@ -245,17 +248,6 @@ fn discards(advice: i32) -> bool {
             | abi::MADV_DONTFORK
             | abi::MADV_WIPEONFORK
             | abi::MADV_GUARD_INSTALL
-    )
-}
-
-/// Whether pages of the area may be merged with equal ones.
-fn may_be_merged_by_content(vma: &Vma) -> bool {
-    !vma.flags.intersects(
-        VmFlags::SHARED
-            | VmFlags::MAYSHARE
-            | VmFlags::SPECIAL
-            | VmFlags::HUGETLB
-            | VmFlags::DROPPABLE,
     )
 }
 

@@ -1,6 +1,7 @@
 //! `mmap(2)`.
 
 use crate::abi;
+use crate::calls::prctl::may_be_merged_by_content;
 use crate::config::Overcommit;
 use crate::errno::Errno;
 use crate::file::{FileArg, FileKind};
@@ -33,6 +34,9 @@ const LEGACY_FLAGS: u64 = abi::MAP_SHARED
     | abi::MAP_32BIT
     | abi::MAP_ABOVE4G
     | (abi::MAP_HUGE_MASK << abi::MAP_HUGE_SHIFT);
+
+/// `F_SEAL_WRITE` and `F_SEAL_FUTURE_WRITE` (`F_ADD_SEALS(2const)`).
+const WRITE_SEALS: u32 = 0x8 | 0x10;
 
 impl AddressSpace {
     /// The place that `mmap` with these arguments would get, or its error.
@@ -120,6 +124,20 @@ impl AddressSpace {
         if self.over_map_limit() {
             return Err(Errno::ENOMEM);
         }
+        let protection = if self.config.read_implies_exec
+            && protection & abi::PROT_READ != 0
+            && !matches!(file, FileArg::File(file) if file.noexec)
+        {
+            protection | abi::PROT_EXEC
+        } else {
+            protection
+        };
+        // Set aside even if the mapping is refused below.
+        let key = if protection & abi::PROT_ACCESS == abi::PROT_EXEC {
+            self.execute_only_key()
+        } else {
+            0
+        };
         let place = self.mmap_place(addr, len, flags, file, offset)?;
         let fixed = flags & (abi::MAP_FIXED | abi::MAP_FIXED_NOREPLACE) != 0;
         let start = if fixed {
@@ -134,19 +152,6 @@ impl AddressSpace {
         if flags & abi::MAP_LOCKED != 0 {
             self.may_lock()?;
         }
-        let protection = if self.config.read_implies_exec
-            && protection & abi::PROT_READ != 0
-            && !matches!(file, FileArg::File(file) if file.noexec)
-        {
-            protection | abi::PROT_EXEC
-        } else {
-            protection
-        };
-        let key = if protection & abi::PROT_ACCESS == abi::PROT_EXEC {
-            self.execute_only_key()
-        } else {
-            0
-        };
         let mut area_flags =
             VmFlags::from_prot(protection).with_pkey(key) | VmFlags::MAY_ALL | self.future_locked;
         for (flag, given) in [
@@ -211,6 +216,13 @@ impl AddressSpace {
                 if flags & abi::MAP_GROWSDOWN != 0 {
                     return Err(Errno::EINVAL);
                 }
+                if area_flags.contains(VmFlags::SHARED) && file.seals & WRITE_SEALS != 0 {
+                    if area_flags.contains(VmFlags::WRITE) {
+                        return Err(Errno::EPERM);
+                    }
+                    area_flags -= VmFlags::MAYWRITE;
+                }
+                area_flags = (area_flags | file.driver.adds) - file.driver.removes;
                 let backing = if file.kind == FileKind::DevZero && kind != abi::MAP_PRIVATE {
                     shared_object(len, pages)?
                 } else {
@@ -300,6 +312,12 @@ impl AddressSpace {
         mut vma: Vma,
         owner: &mut P,
     ) -> Result<(), Errno> {
+        if !self.may_execute(None, vma.flags) {
+            return Err(Errno::EACCES);
+        }
+        if self.config.merge_any && may_be_merged_by_content(&vma) {
+            vma.flags |= VmFlags::MERGEABLE;
+        }
         let accountable = vma.flags.is_accountable();
         if accountable {
             vma.flags |= VmFlags::ACCOUNT;

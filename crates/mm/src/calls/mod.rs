@@ -19,6 +19,7 @@ mod munmap;
 mod name;
 mod parts;
 mod pkeys;
+mod prctl;
 mod remap_file_pages;
 mod shm;
 pub(crate) mod typed;
@@ -181,6 +182,8 @@ impl AddressSpace {
             } => self.mbind(*addr, *len, *mode, *nodes, *flags),
             Call::PkeyAlloc { flags, rights } => self.pkey_alloc(*flags, *rights),
             Call::PkeyFree { pkey } => self.pkey_free(*pkey),
+            Call::SetMdwe { bits } => self.set_mdwe(*bits),
+            Call::SetMemoryMerge { on } => self.set_memory_merge(*on != 0),
         }
     }
 }

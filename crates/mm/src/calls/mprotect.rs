@@ -99,6 +99,9 @@ impl AddressSpace {
                 return Err(Errno::EACCES);
             }
         }
+        if !self.may_execute(Some(old), new) {
+            return Err(Errno::EACCES);
+        }
         if old.contains(VmFlags::SEALED) {
             return Err(Errno::EPERM);
         }

@@ -14,7 +14,8 @@ impl AddressSpace {
         if flags != 0 || rights & !RIGHTS != 0 {
             return Err(Errno::EINVAL);
         }
-        let free = (1..KEYS).find(|key| self.pkeys & (1 << key) == 0);
+        // The key of all memory is one like the others, once it has been given back.
+        let free = (0..KEYS).find(|key| self.pkeys & (1 << key) == 0);
         match free {
             Some(key) if self.config.pkeys => {
                 self.pkeys |= 1 << key;

@@ -1,5 +1,6 @@
 //! The map of a child.
 
+use crate::config::Config;
 use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::space::guards::Guards;
@@ -33,7 +34,10 @@ impl AddressSpace {
         Ok(AddressSpace {
             areas,
             guards: self.forked_guards()?,
-            config: self.config.clone(),
+            config: Config {
+                mdwe: self.config.mdwe.inherited(),
+                ..self.config.clone()
+            },
             limits: self.limits,
             layout: self.layout,
             future_locked: VmFlags::empty(),

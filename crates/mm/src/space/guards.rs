@@ -69,6 +69,20 @@ impl Guards {
         self.remove(from, from + len)
     }
 
+    /// Marks in `[start, end)` what is marked there in `other`.
+    pub(crate) fn copy(&mut self, other: &Guards, start: u64, end: u64) -> Result<(), Errno> {
+        let mut next = start;
+        while let Some(first) = other.first_in(next, end) {
+            let last = match other.marked.get_range(first) {
+                Some((range, _)) => (*range.end()).min(end - 1),
+                None => return Ok(()),
+            };
+            self.install(first, last + 1)?;
+            next = last + 1;
+        }
+        Ok(())
+    }
+
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn try_clone(&self) -> Result<Self, Errno> {

@@ -11,6 +11,7 @@
 //! | `fault`, `stack` | what a page fault changes; areas that grow downwards |
 //! | `guards` | pages that fault whatever their area allows |
 //! | `fork` | the map of a child |
+//! | `take_over` | what no map shows, taken over from a former model |
 //! | `journal` | what a call has changed, for an owner of the pages that refuses it |
 //! | `shared` | looking from other threads |
 //! | `maps`, `check` | the map as text; its invariants |
@@ -28,6 +29,7 @@ pub(crate) mod merge;
 pub(crate) mod place;
 pub(crate) mod shared;
 mod stack;
+mod take_over;
 pub(crate) mod vma;
 pub(crate) mod vma_lock;
 
@@ -37,6 +39,7 @@ use crate::config::{Config, Layout, Limits};
 use crate::errno::Errno;
 use crate::file::File;
 use crate::flags::{PAGE_SIZE, VmFlags};
+use crate::heap::boxed::try_str;
 use crate::pages::Object;
 use crate::space::areas::{Areas, Span};
 use crate::space::counts::PageCounts;
@@ -92,7 +95,8 @@ pub struct SeedVma {
     pub file: Option<Arc<File>>,
     /// The `VmFlags:` of smaps; guessed from the rest when `None`.
     pub flags: Option<VmFlags>,
-    /// A name in brackets that the kernel gave at exec, such as `[vdso]`; not `[heap]` and `[stack]`, which are computed.
+    /// A name in brackets that the kernel gave at exec, such as `[vdso]`, or that was given by `PR_SET_VMA_ANON_NAME` (`[anon:…]`); not
+    /// `[heap]` and `[stack]`, which are computed.
     pub name: Option<Arc<str>>,
     /// It has private pages.
     pub touched: bool,
@@ -118,6 +122,14 @@ pub struct Stats {
     pub tree_bytes: usize,
     /// Pages by kind.
     pub pages: PageCounts,
+}
+
+/// What the program itself called an area, from the name in a line of its map.
+fn given_name(shown: &str) -> Option<&str> {
+    let name = shown
+        .strip_prefix("[anon:")
+        .or_else(|| shown.strip_prefix("[anon_shmem:"))?;
+    name.strip_suffix(']')
 }
 
 impl AddressSpace {
@@ -185,13 +197,15 @@ impl AddressSpace {
         } else {
             (seed.offset >> 12).wrapping_sub(start >> 12)
         };
+        let given = seed.name.as_deref().and_then(given_name);
+        let name = given.map(try_str).transpose()?;
         let backing = match (seed.name, seed.file) {
-            (Some(name), _) => Backing::Special(name),
-            (None, Some(file)) => Backing::File(file),
-            (None, None) if anonymous_object => {
+            (Some(special), _) if name.is_none() => Backing::Special(special),
+            (_, Some(file)) => Backing::File(file),
+            (_, None) if anonymous_object => {
                 Backing::SharedAnonymous(SharedObject::try_new(u64::MAX, Object::none())?)
             }
-            (None, None) => Backing::Anonymous,
+            (_, None) => Backing::Anonymous,
         };
         let anon = seed.touched.then(|| self.new_anon());
         let vma = Vma {
@@ -203,7 +217,7 @@ impl AddressSpace {
             lock: VmaLock::new(),
             policy: Policy::default(),
             uffd: None,
-            name: None,
+            name,
         };
         let put = self.areas.put(&span, vma);
         self.areas.reopen();

@@ -174,6 +174,19 @@ pub(crate) unsafe fn main(shared: &mut Shared, log: *mut u8) {
                         [which as u64, (&raw const limit) as u64, 0, 0, 0, 0],
                     )
                 }
+                Op::PkeyAlloc { rights } => raw(libc::SYS_pkey_alloc, [0, rights, 0, 0, 0, 0]),
+                Op::PkeyFree { pkey } => raw(libc::SYS_pkey_free, [pkey as u64, 0, 0, 0, 0, 0]),
+                Op::PkeyMprotect {
+                    addr,
+                    len,
+                    prot,
+                    pkey,
+                } => raw(
+                    libc::SYS_pkey_mprotect,
+                    [addr, len, prot, pkey as u64, 0, 0],
+                ),
+                Op::SetMdwe { bits } => raw(libc::SYS_prctl, [65, bits, 0, 0, 0, 0]),
+                Op::SetMemoryMerge { on } => raw(libc::SYS_prctl, [67, on, 0, 0, 0, 0]),
                 Op::DropCaps => {
                     let header = [0x2008_0522u32, 0];
                     let data = [0u32; 6];
@@ -184,18 +197,6 @@ pub(crate) unsafe fn main(shared: &mut Shared, log: *mut u8) {
                 }
             };
             record(shared, log, eyes, result);
-        }
-        if shared.smaps != 0 {
-            let fd = libc::open(c"/proc/self/smaps".as_ptr(), libc::O_RDONLY);
-            let mut length = 0;
-            loop {
-                let got = libc::read(fd, log.add(shared.used + length).cast(), 1 << 20);
-                if got <= 0 {
-                    break;
-                }
-                length += got as usize;
-            }
-            shared.smaps = length;
         }
     }
 }
@@ -208,6 +209,9 @@ unsafe fn record(shared: &mut Shared, log: *mut u8, eyes: Eyes, result: i64) {
         let head = log.add(shared.used);
         head.cast::<i64>().write(result);
         let count = eyes.areas(shared.ways, log, head.add(24).cast());
+        if shared.reads_flags(shared.done) {
+            eyes.flags(log, head.add(24).cast(), count);
+        }
         head.add(8).cast::<u64>().write(count);
         let written = match shared.facts {
             true => eyes.written(shared.ways),

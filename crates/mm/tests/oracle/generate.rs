@@ -54,7 +54,16 @@ pub(crate) struct Mix {
     pub(crate) limits: bool,
     /// Arguments that make no sense.
     pub(crate) wrong: bool,
+    /// Protection keys, and what is set for a whole address space.
+    pub(crate) modes: bool,
+    /// Ranges far from each other.
+    pub(crate) sparse: bool,
+    /// Ranges among the areas that the kernel installs at exec: where these begin and end.
+    pub(crate) special: Option<(u64, u64)>,
 }
+
+/// A range among special areas.
+const SOMEWHERE: Option<(u64, u64)> = Some((0, 0));
 
 /// Every suite, by name.
 pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
@@ -74,6 +83,18 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
         remap: true,
         odd: true,
         ..files
+    };
+    let mixed = Mix {
+        seals: true,
+        shm: true,
+        brk: true,
+        policies: true,
+        places: true,
+        limits: true,
+        wrong: true,
+        modes: true,
+        special: SOMEWHERE,
+        ..all
     };
     vec![
         ("plain", plain),
@@ -191,6 +212,23 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
                 ..all
             },
         ),
+        ("modes", Mix { modes: true, ..all }),
+        (
+            "special areas",
+            Mix {
+                special: SOMEWHERE,
+                wrong: true,
+                ..all
+            },
+        ),
+        ("mixed", mixed),
+        (
+            "mixed and sparse",
+            Mix {
+                sparse: true,
+                ..mixed
+            },
+        ),
     ]
 }
 
@@ -225,6 +263,21 @@ pub(crate) fn asked_suites() -> Vec<(&'static str, Mix)> {
 }
 
 fn range(rng: &mut Rng, mix: &Mix) -> (u64, u64) {
+    if let Some((low, high)) = mix.special
+        && rng.chance(10)
+    {
+        let pages = (high - low) / PAGE;
+        let start = rng.below(pages);
+        let len = 1 + rng.below(pages - start);
+        return (low + start * PAGE, len * PAGE);
+    }
+    if mix.sparse {
+        const STRIDE: u64 = 0x1_0040_0000;
+        let start = rng.below(mix.pages) * STRIDE + rng.below(4) * PAGE;
+        let most = if rng.chance(80) { 6 } else { 600 };
+        let len = 1 + rng.below(most);
+        return (ARENA + start, len * PAGE);
+    }
     let start = rng.below(mix.pages);
     let most = (mix.pages - start).min(if rng.chance(80) { 8 } else { mix.pages });
     let len = 1 + rng.below(most);
@@ -236,6 +289,14 @@ fn protection(rng: &mut Rng) -> u64 {
 }
 
 pub(crate) fn op(rng: &mut Rng, mix: &Mix) -> Op {
+    match any_op(rng, mix) {
+        // What is there may be clocks of machines that this one is not.
+        Op::Read { addr } | Op::Write { addr } if addr > ARENA << 12 => Op::Read { addr: ARENA },
+        op => op,
+    }
+}
+
+fn any_op(rng: &mut Rng, mix: &Mix) -> Op {
     let (addr, len) = range(rng, mix);
     if mix.wrong && rng.chance(35) {
         return wrong(rng, mix);
@@ -264,13 +325,16 @@ pub(crate) fn op(rng: &mut Rng, mix: &Mix) -> Op {
         let delta = rng.below(64) as i64 * 4096 + rng.pick(&[0, 0, 1, 17, -1, -4096]);
         return Op::Brk { delta };
     }
+    if mix.modes && rng.chance(12) {
+        return modes(rng, addr, len);
+    }
     if mix.policies && rng.chance(15) {
         return match rng.below(4) {
             0 => Op::RemapFilePages {
                 addr,
                 len,
                 prot: 0,
-                pgoff: (addr - ARENA) / PAGE + rng.below(2),
+                pgoff: addr.wrapping_sub(ARENA) / PAGE + rng.below(2),
                 flags: 0,
             },
             1 => Op::SetName {
@@ -293,7 +357,7 @@ pub(crate) fn op(rng: &mut Rng, mix: &Mix) -> Op {
     match rng.below(100) {
         0..25 => {
             let file = if mix.files && rng.chance(40) {
-                1 + rng.below(5) as usize
+                rng.pick(&[1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 7, 8, 9])
             } else {
                 0
             };
@@ -311,8 +375,9 @@ pub(crate) fn op(rng: &mut Rng, mix: &Mix) -> Op {
                 flags |= rng.pick(&[0x4000, 0x2_0000, 0x100, 0x8000, 0x2000]);
             }
             // Mostly so that neighbours continue each other.
+            // Within the files, whose ends the engine does not know.
             let offset = if rng.chance(70) {
-                addr - ARENA
+                addr.wrapping_sub(ARENA) % (32 << 20)
             } else {
                 rng.below(64) * PAGE
             };
@@ -379,6 +444,29 @@ pub(crate) fn op(rng: &mut Rng, mix: &Mix) -> Op {
             len,
             prot: protection(rng),
         },
+    }
+}
+
+fn modes(rng: &mut Rng, addr: u64, len: u64) -> Op {
+    let pkey = rng.pick(&[-1, 0, 1, 1, 2, 2, 3, 15, 16]);
+    match rng.below(20) {
+        0..4 => Op::PkeyAlloc {
+            rights: rng.pick(&[0, 0, 0, 4]),
+        },
+        // Whoever frees key 0 ends at the next page that is only executable: the kernel takes it for that.
+        4..6 => Op::PkeyFree {
+            pkey: if pkey == 0 { 4 } else { pkey },
+        },
+        6..16 => Op::PkeyMprotect {
+            addr,
+            len,
+            prot: protection(rng),
+            pkey,
+        },
+        16 => Op::SetMdwe {
+            bits: rng.pick(&[0, 0, 0, 0, 1, 2, 3, 4]),
+        },
+        _ => Op::SetMemoryMerge { on: rng.below(2) },
     }
 }
 
@@ -610,7 +698,7 @@ fn placed(rng: &mut Rng, mix: &Mix) -> Op {
         },
         _ => {
             let file = if rng.chance(40) {
-                1 + rng.below(5) as usize
+                rng.pick(&[1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 7, 8, 9])
             } else {
                 0
             };
@@ -632,7 +720,12 @@ fn placed(rng: &mut Rng, mix: &Mix) -> Op {
     }
 }
 
-pub(crate) fn history(seed: u64, mix: &Mix, length: usize) -> Vec<Op> {
+/// A history of so many operations; `special` is where the areas are that the kernel installs at exec, if there are.
+pub(crate) fn history(seed: u64, mix: &Mix, special: Option<(u64, u64)>, length: usize) -> Vec<Op> {
     let mut rng = Rng::new(seed);
-    (0..length).map(|_| op(&mut rng, mix)).collect()
+    let mix = Mix {
+        special: mix.special.and(special),
+        ..*mix
+    };
+    (0..length).map(|_| op(&mut rng, &mix)).collect()
 }

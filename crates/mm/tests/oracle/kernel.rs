@@ -27,6 +27,14 @@ pub(crate) struct Step {
     pub(crate) written: u64,
 }
 
+/// When the flags of areas are read. That takes ten times as long as all else.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Flags {
+    Never,
+    Last,
+    Each,
+}
+
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Shared {
@@ -36,8 +44,7 @@ pub(crate) struct Shared {
     pub(crate) used: usize,
     /// Operations finished.
     pub(crate) done: usize,
-    /// Read smaps at the end into the log, after `used`; its length.
-    pub(crate) smaps: usize,
+    pub(crate) flags: Flags,
     /// Look at the pages too.
     pub(crate) facts: bool,
     pub(crate) ways: Ways,
@@ -75,6 +82,17 @@ pub(crate) fn map_new(kind: i32, bytes: usize) -> *mut u8 {
     };
     assert_ne!(p, libc::MAP_FAILED);
     p.cast()
+}
+
+impl Shared {
+    /// Whether flags are read after this step.
+    pub(crate) fn reads_flags(&self, step: usize) -> bool {
+        match self.flags {
+            Flags::Never => false,
+            Flags::Last => step + 1 == self.count,
+            Flags::Each => true,
+        }
+    }
 }
 
 impl Kernel {
@@ -132,12 +150,12 @@ impl Kernel {
             from,
         };
         // A first, empty history: the zygote's stack is as deep as it will be.
-        kernel.run(&[], false, false);
+        kernel.run(&[], Flags::Never, false);
         kernel
     }
 
-    /// Executes a history in a new child; the steps that were finished, and the text of smaps at its end.
-    pub(crate) fn run(&mut self, ops: &[Op], smaps: bool, facts: bool) -> (Vec<Step>, String) {
+    /// Executes a history in a new child; the steps that were finished.
+    pub(crate) fn run(&mut self, ops: &[Op], flags: Flags, facts: bool) -> Vec<Step> {
         assert!(ops.len() <= MAX_OPS);
         // SAFETY: no child runs at this time, so the shared memory is ours.
         unsafe {
@@ -146,7 +164,7 @@ impl Kernel {
             shared.ops[..ops.len()].copy_from_slice(ops);
             shared.used = 0;
             shared.done = 0;
-            shared.smaps = usize::from(smaps);
+            shared.flags = flags;
             shared.facts = facts;
         }
         self.to.write_all(&[1]).unwrap();
@@ -172,14 +190,7 @@ impl Kernel {
                 at += 24 + count * size_of::<KArea>();
             }
         }
-        let text = if smaps && shared.done == ops.len() {
-            // SAFETY: the child wrote this many bytes of text there.
-            let bytes = unsafe { std::slice::from_raw_parts(self.log.add(at), shared.smaps) };
-            String::from_utf8_lossy(bytes).into_owned()
-        } else {
-            String::new()
-        };
-        (steps, text)
+        steps
     }
 }
 

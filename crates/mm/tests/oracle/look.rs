@@ -1,5 +1,9 @@
 //! What the kernel shows of a process: its areas and its pages. Asked by a process that must not allocate, of itself.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use samara_mm::VmFlags;
+
 use crate::generate::{ARENA, PAGE};
 use crate::kernel::{LOG_BYTES, map_new};
 
@@ -7,6 +11,8 @@ use crate::kernel::{LOG_BYTES, map_new};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct KArea {
+    /// As smaps shows them, with the protection key.
+    pub(crate) flags: u64,
     pub(crate) start: u64,
     pub(crate) end: u64,
     /// Read 1, write 2, execute 4, shared 8.
@@ -27,6 +33,7 @@ pub(crate) struct Ways {
 
 impl Ways {
     pub(crate) fn find() -> Self {
+        learn_letters();
         let eyes = Eyes::open();
         let query = Query {
             size: size_of::<Query>() as u64,
@@ -50,11 +57,24 @@ impl Ways {
     }
 }
 
+/// What the letters of `VmFlags:` mean, by both of them. Not on the heap, which histories may take away.
+static LETTERS: [AtomicU64; 26 * 26] = [const { AtomicU64::new(0) }; 26 * 26];
+
+fn learn_letters() {
+    for (index, meaning) in LETTERS.iter().enumerate() {
+        let letter = |number: usize| b'a' + number as u8;
+        let word = [letter(index / 26), letter(index % 26)];
+        let flags = VmFlags::from_smaps(std::str::from_utf8(&word).unwrap());
+        meaning.store(flags.bits(), Ordering::Relaxed);
+    }
+}
+
 /// Open files through which a process looks at itself.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Eyes {
     maps: i32,
     pages: i32,
+    smaps: i32,
 }
 
 impl Eyes {
@@ -65,6 +85,7 @@ impl Eyes {
             Eyes {
                 maps: libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY),
                 pages: libc::open(c"/proc/self/pagemap".as_ptr(), libc::O_RDONLY),
+                smaps: libc::open(c"/proc/self/smaps".as_ptr(), libc::O_RDONLY),
             }
         }
     }
@@ -74,6 +95,39 @@ impl Eyes {
         unsafe {
             libc::close(self.maps);
             libc::close(self.pages);
+            libc::close(self.smaps);
+        }
+    }
+
+    /// Adds the flags to areas that have just been written down, `count` of them.
+    ///
+    /// # Safety
+    /// As of [`areas`](Self::areas), which has written them.
+    pub(crate) unsafe fn flags(self, log: *mut u8, areas: *mut KArea, count: u64) {
+        // SAFETY: as the caller says.
+        let text = unsafe { read_whole(self.smaps, log) };
+        let (mut index, mut key) = (0, 0);
+        for line in text.split(|byte| *byte == b'\n') {
+            if let Some(number) = line.strip_prefix(b"ProtectionKey:") {
+                key = number
+                    .iter()
+                    .filter(|byte| byte.is_ascii_digit())
+                    .fold(0, |key, digit| key * 10 + u64::from(digit - b'0'));
+            } else if let Some(words) = line.strip_prefix(b"VmFlags:") {
+                let mut flags = key << VmFlags::PKEY.bits().trailing_zeros();
+                key = 0;
+                for word in words.split(|byte| *byte == b' ') {
+                    if let [a @ b'a'..=b'z', b @ b'a'..=b'z'] = word {
+                        let index = usize::from(a - b'a') * 26 + usize::from(b - b'a');
+                        flags |= LETTERS[index].load(Ordering::Relaxed);
+                    }
+                }
+                if index < count as usize {
+                    // SAFETY: there are so many.
+                    unsafe { (*areas.add(index)).flags = flags };
+                }
+                index += 1;
+            }
         }
     }
 
@@ -104,6 +158,7 @@ impl Eyes {
             // SAFETY: there is room, as the caller says.
             unsafe {
                 areas.add(count as usize).write(KArea {
+                    flags: 0,
                     start: query.start,
                     end: query.end,
                     perms: query.flags & 15,
@@ -258,11 +313,11 @@ fn scan_words(pagemap: i32, zero: u64) -> u64 {
     bits
 }
 
-/// Reads `/proc/self/maps` as text, without allocating, and writes its areas; how many there are.
+/// Reads a file of `/proc` into the end of the log, without allocating.
 ///
 /// # Safety
-/// `log` is the shared log, of which `areas` is a part with room for all areas before its last megabytes.
-unsafe fn read_text(maps: i32, log: *mut u8, areas: *mut KArea) -> u64 {
+/// `log` is the shared log, of which the last megabytes are free; what was read there before is gone.
+unsafe fn read_whole<'a>(file: i32, log: *mut u8) -> &'a [u8] {
     const ROOM: usize = 4 << 20;
     // SAFETY: the end of the log is kept free for this.
     let text = unsafe { log.add(LOG_BYTES - ROOM) };
@@ -272,7 +327,7 @@ unsafe fn read_text(maps: i32, log: *mut u8, areas: *mut KArea) -> u64 {
         let room = (ROOM - length) as u64;
         let read = raw(
             libc::SYS_pread64,
-            [maps as u64, place, room, length as u64, 0, 0],
+            [file as u64, place, room, length as u64, 0, 0],
         );
         match usize::try_from(read) {
             Ok(read) if read > 0 => length += read,
@@ -280,7 +335,16 @@ unsafe fn read_text(maps: i32, log: *mut u8, areas: *mut KArea) -> u64 {
         }
     }
     // SAFETY: so many bytes were read into it.
-    let text = unsafe { std::slice::from_raw_parts(text, length) };
+    unsafe { std::slice::from_raw_parts(text, length) }
+}
+
+/// Reads `/proc/self/maps` as text, without allocating, and writes its areas; how many there are.
+///
+/// # Safety
+/// `log` is the shared log, of which `areas` is a part with room for all areas before its last megabytes.
+unsafe fn read_text(maps: i32, log: *mut u8, areas: *mut KArea) -> u64 {
+    // SAFETY: as the caller says.
+    let text = unsafe { read_whole(maps, log) };
     let mut count = 0;
     for line in text.split(|byte| *byte == b'\n') {
         let Some(blank) = line.iter().position(|byte| *byte == b' ') else {
@@ -313,6 +377,7 @@ unsafe fn read_text(maps: i32, log: *mut u8, areas: *mut KArea) -> u64 {
         // SAFETY: there is room, as the caller says.
         unsafe {
             areas.add(count as usize).write(KArea {
+                flags: 0,
                 start,
                 end,
                 perms: bit(0, b'r', 1) | bit(1, b'w', 2) | bit(2, b'x', 4) | bit(3, b's', 8),

@@ -2,7 +2,9 @@
 //! after every step.
 //!
 //! `SAMARA_ORACLE_SEED=n` starts the random suites at seed n; `SAMARA_ORACLE_CALLS=n` sets the calls in each. An argument
-//! selects the suites whose names contain it.
+//! selects the suites whose names contain it. Such a run prints at its end what it has covered: each call with each of its flags and each
+//! error. With `SAMARA_ORACLE_FLAGS=1` the flags of all areas (`VmFlags:` of smaps) are compared after each call, not only in every eighth
+//! history and at the end of the others. A difference is told with the shortest history that shows it.
 //!
 //! Every other history is performed while other threads might look (they do not), and compared through their handle.
 //!
@@ -19,6 +21,8 @@
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod child;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod coverage;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod generate;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -53,6 +57,7 @@ fn main() {
             .unwrap_or(or)
     };
     let seed = number("SAMARA_ORACLE_SEED", 1);
+    let flags = number("SAMARA_ORACLE_FLAGS", 0) > 0;
     // Histories that go wrong must not take the machine's memory with them.
     let cap = libc::rlimit {
         rlim_cur: 64 << 30,
@@ -78,7 +83,8 @@ fn main() {
         for number in 0..calls / LENGTH as u64 {
             let seed = seed + number;
             world.shared = number % 2 == 1;
-            let ops = history(seed, &mix, LENGTH);
+            world.flags_after_each = number % 8 == 0 || flags;
+            let ops = history(seed, &mix, Some(world.special), LENGTH);
             if world.compare(&ops, way).is_some() {
                 let (shortest, difference) = world.shrink(&ops, way);
                 let mut text = format!(
@@ -86,11 +92,14 @@ fn main() {
                     shortest.len()
                 );
                 for op in &shortest {
-                    text += &format!("  {op:x?}\n");
+                    text += &format!("    Op::{},\n", format!("{op:x?}").replace(": ", ": 0x"));
                 }
                 kernel::fail(&format!("{text}{}", difference.what));
             }
         }
         println!("{name}: {calls} calls agree ({:.1?})", began.elapsed());
+    }
+    if number("SAMARA_ORACLE_CALLS", 0) > 0 {
+        print!("{}", world.coverage);
     }
 }

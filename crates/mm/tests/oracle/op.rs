@@ -115,6 +115,24 @@ pub(crate) enum Op {
     },
     /// Gives up every privilege.
     DropCaps,
+    PkeyAlloc {
+        rights: u64,
+    },
+    PkeyFree {
+        pkey: i32,
+    },
+    PkeyMprotect {
+        addr: u64,
+        len: u64,
+        prot: u64,
+        pkey: i32,
+    },
+    SetMdwe {
+        bits: u64,
+    },
+    SetMemoryMerge {
+        on: u64,
+    },
 }
 
 pub(crate) const NAMES: [Option<&str>; 3] = [None, Some("one"), Some("two words")];
@@ -226,6 +244,21 @@ impl Op {
                 nodes,
                 flags,
             },
+            Op::PkeyAlloc { rights } => Call::PkeyAlloc { flags: 0, rights },
+            Op::PkeyFree { pkey } => Call::PkeyFree { pkey },
+            Op::PkeyMprotect {
+                addr,
+                len,
+                prot,
+                pkey,
+            } => Call::Mprotect {
+                addr,
+                len,
+                prot,
+                pkey,
+            },
+            Op::SetMdwe { bits } => Call::SetMdwe { bits },
+            Op::SetMemoryMerge { on } => Call::SetMemoryMerge { on },
             _ => return None,
         })
     }

@@ -6,12 +6,13 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::{Arc, OnceLock};
 
 use samara_mm::{
-    AddressSpace, Capabilities, Config, File, FileId, FileKind, Layout, Limits, MapsLine, Object,
-    Pages, SeedVma, SharedMap, ShmSegment, VmFlags,
+    AddressSpace, Capabilities, Config, DriverFlags, File, FileId, FileKind, Layout, Limits,
+    MapsLine, Object, Pages, SeedVma, SharedMap, ShmSegment, VmFlags,
 };
 
+use crate::coverage::Coverage;
 use crate::generate::{ARENA, PAGE};
-use crate::kernel::{Kernel, Step};
+use crate::kernel::{Flags, Kernel, Step};
 use crate::look::KArea;
 use crate::op::{Objects, Op};
 
@@ -20,8 +21,14 @@ pub(crate) struct World {
     pub(crate) objects: Objects,
     /// The zygote's address space.
     base: AddressSpace,
+    /// From the first to the last of its areas that the kernel installed at exec.
+    pub(crate) special: (u64, u64),
     /// Histories are performed while there is a handle for other threads, through which maps are then compared.
     pub(crate) shared: bool,
+    /// The flags of all areas are compared after each step, and not only at the end.
+    pub(crate) flags_after_each: bool,
+    /// What the histories have done.
+    pub(crate) coverage: Coverage,
 }
 
 /// How the engine learns of pages.
@@ -79,6 +86,7 @@ fn file(
         noexec: kind == FileKind::Unmappable,
         kind,
         seals: 0,
+        driver: DriverFlags::default(),
         object: Object::none(),
     })
 }
@@ -139,12 +147,29 @@ fn objects() -> Objects {
         FileKind::Unmappable,
         (true, false),
     );
+    // Opened once more, and the first one by another descriptor.
+    add(open(true, true), kind, (true, true));
+    // SAFETY: a constant name and integers; the descriptor is new.
+    let sealed = unsafe {
+        use std::os::fd::FromRawFd;
+        let sealed = libc::memfd_create(c"sealed".as_ptr(), libc::MFD_ALLOW_SEALING);
+        libc::ftruncate(sealed, 64 << 20);
+        libc::fcntl(sealed, libc::F_ADD_SEALS, libc::F_SEAL_WRITE);
+        StdFile::from_raw_fd(sealed)
+    };
+    add(sealed, FileKind::Shmem, (true, true));
+    if let Some(sealed) = files.last_mut().map(|file| &mut file.1) {
+        Arc::make_mut(sealed).seals = libc::F_SEAL_WRITE as u32;
+    }
+    let first = files[0].clone();
+    // SAFETY: a descriptor of ours.
+    files.push((unsafe { libc::dup(first.0) }, first.1));
     fs::remove_dir_all(&dir).unwrap();
     let mut segments = Vec::new();
     for size in [3 * 4096, 0x5123] {
         // SAFETY: plain system calls; the segment is removed as soon as it is attached no more.
         unsafe {
-            let id = libc::shmget(libc::IPC_PRIVATE, size, 0o600);
+            let id = libc::shmget(libc::IPC_PRIVATE, size, 0o700);
             assert!(id >= 0);
             let meta = (0, 1);
             segments.push((
@@ -163,6 +188,7 @@ fn objects() -> Objects {
                         noexec: false,
                         kind: FileKind::Shmem,
                         seals: 0,
+                        driver: DriverFlags::default(),
                         object: Object::none(),
                     }),
                     size: size as u64,
@@ -264,7 +290,8 @@ pub(crate) fn parse_smaps(text: &str) -> Vec<SmapsArea> {
     areas
 }
 
-fn seed(objects: &mut Objects, pid: i32) -> AddressSpace {
+/// The address space of a process, and from where to where it has areas that the kernel installed at exec.
+fn seed(objects: &mut Objects, pid: i32) -> (AddressSpace, (u64, u64)) {
     let smaps = fs::read_to_string(format!("/proc/{pid}/smaps")).unwrap();
     let pagemap = StdFile::open(format!("/proc/{pid}/pagemap")).unwrap();
     // Field 47 is start_brk, counted from 1; the name in brackets holds no blank.
@@ -354,6 +381,11 @@ fn seed(objects: &mut Objects, pid: i32) -> AddressSpace {
         ..Config::default()
     };
     let mut space = AddressSpace::new(config, limits, layout).unwrap();
+    let special = |area: &&SmapsArea| area.name.starts_with("[v") && area.name != "[vsyscall]";
+    let around_special = (
+        areas.iter().find(special).map_or(0, |area| area.start),
+        areas.iter().rfind(special).map_or(0, |area| area.end),
+    );
     for area in &areas {
         if area.name == "[vsyscall]" {
             continue;
@@ -385,6 +417,7 @@ fn seed(objects: &mut Objects, pid: i32) -> AddressSpace {
                 noexec: false,
                 kind: FileKind::Regular,
                 seals: 0,
+                driver: DriverFlags::default(),
                 object: Object::none(),
             })
         });
@@ -410,7 +443,7 @@ fn seed(objects: &mut Objects, pid: i32) -> AddressSpace {
             .unwrap();
     }
     let _ = pagemap.as_raw_fd();
-    space
+    (space, around_special)
 }
 
 impl World {
@@ -424,19 +457,27 @@ impl World {
             .parse()
             .unwrap();
         let kernel = Kernel::start(&objects);
-        let base = seed(&mut objects, kernel.zygote);
+        let (base, special) = seed(&mut objects, kernel.zygote);
         World {
             kernel,
             objects,
             base,
+            special,
             shared: false,
+            flags_after_each: true,
+            coverage: Coverage::default(),
         }
     }
 
     /// Executes the history on both sides; the first difference.
     pub(crate) fn compare(&mut self, ops: &[Op], way: Way) -> Option<Difference> {
-        let smaps = way == Way::Told;
-        let (steps, text) = self.kernel.run(ops, smaps, !smaps);
+        let told = way == Way::Told;
+        let flags = match (told, self.flags_after_each) {
+            (false, _) => Flags::Never,
+            (true, false) => Flags::Last,
+            (true, true) => Flags::Each,
+        };
+        let steps = self.kernel.run(ops, flags, !told);
         let mut facts = match way {
             Way::Told => None,
             Way::Asked => Some(0),
@@ -461,38 +502,20 @@ impl World {
                     show(engine)
                 ));
             }
-            if let Some(what) = compare_maps(&space, shared.as_ref(), kernel) {
+            let compared = compare_maps(&space, shared.as_ref(), kernel).or_else(|| {
+                let read = flags == Flags::Each || flags == Flags::Last && step + 1 == ops.len();
+                compare_flags(&space, kernel).filter(|_| read)
+            });
+            if let Some(what) = compared {
                 return difference(format!("{op:x?} = {}: {what}", show(engine)));
             }
+            self.coverage.add(op, kernel.result);
         }
         if steps.len() != ops.len() {
             return Some(Difference {
                 step: steps.len(),
                 what: format!("{:x?}: the child died", ops[steps.len()]),
             });
-        }
-        if smaps {
-            let areas = parse_smaps(&text);
-            for area in areas.iter().filter(|a| a.name != "[vsyscall]") {
-                let Some(line) = space.area_at(area.start) else {
-                    continue;
-                };
-                // Kernels that track writes mark areas for it, whatever is done with them.
-                let mut unseen = VmFlags::PKEY | VmFlags::SOFTDIRTY;
-                unseen.set(VmFlags::GUARDED, !shows_guarded());
-                unseen.set(VmFlags::LOCKONFAULT, !shows_lock_on_fault());
-                if line.flags - unseen != area.flags - VmFlags::SOFTDIRTY {
-                    let kernel: Vec<_> = area.flags.smaps_names().collect();
-                    let engine: Vec<_> = line.flags.smaps_names().collect();
-                    return Some(Difference {
-                        step: ops.len() - 1,
-                        what: format!(
-                            "flags of {:x}-{:x}: kernel {kernel:?}, engine {engine:?}",
-                            area.start, area.end
-                        ),
-                    });
-                }
-            }
         }
         None
     }
@@ -559,6 +582,7 @@ impl World {
 
     /// The shortest history found that still shows a difference: drops runs of operations, then single ones.
     pub(crate) fn shrink(&mut self, ops: &[Op], way: Way) -> (Vec<Op>, Difference) {
+        self.flags_after_each = true;
         let mut best = ops.to_vec();
         let mut difference = self.compare(&best, way).unwrap();
         best.truncate(difference.step + 1);
@@ -634,6 +658,29 @@ fn compare_maps(space: &AddressSpace, shared: Option<&SharedMap>, kernel: &Step)
             ));
         }
     }
+}
+
+fn compare_flags(space: &AddressSpace, kernel: &Step) -> Option<String> {
+    // Kernels that track writes mark areas for it, whatever is done with them.
+    let mut unseen = VmFlags::SOFTDIRTY;
+    unseen.set(VmFlags::GUARDED, !shows_guarded());
+    unseen.set(VmFlags::LOCKONFAULT, !shows_lock_on_fault());
+    space.maps().zip(&kernel.areas).find_map(|(line, area)| {
+        let theirs = VmFlags::from_bits_retain(area.flags);
+        if line.flags - unseen == theirs - VmFlags::SOFTDIRTY {
+            return None;
+        }
+        let names = |flags: VmFlags| flags.smaps_names().collect::<Vec<_>>().join(" ");
+        Some(format!(
+            "flags of {:x}-{:x}: kernel {} (key {}), engine {} (key {})",
+            area.start,
+            area.end,
+            names(theirs),
+            theirs.pkey(),
+            names(line.flags),
+            line.flags.pkey(),
+        ))
+    })
 }
 
 fn side_by_side(space: &AddressSpace, kernel: &[KArea]) -> String {

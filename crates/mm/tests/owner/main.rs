@@ -75,7 +75,7 @@ const LENGTH: usize = if cfg!(miri) { 30 } else { 250 };
 fn each_history(seeds: u64, mut each: impl FnMut(&str, u64, &[Op])) {
     for (name, mix) in suites() {
         for seed in 0..seeds {
-            each(name, seed, &history(seed + 1, &mix, LENGTH));
+            each(name, seed, &history(seed + 1, &mix, None, LENGTH));
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use samara_mm::{
-    AddressSpace, Capabilities, Config, Errno, File, FileId, FileKind, Layout, Limits, Object,
-    ShmSegment,
+    AddressSpace, Capabilities, Config, DriverFlags, Errno, File, FileId, FileKind, Layout, Limits,
+    Object, ShmSegment,
 };
 
 use crate::mirror::Mirror;
@@ -24,6 +24,7 @@ fn file(inode: u64, kind: FileKind, readable: bool, writable: bool) -> Arc<File>
         noexec: kind == FileKind::Unmappable,
         kind,
         seals: 0,
+        driver: DriverFlags::default(),
         object: Object::none(),
     })
 }

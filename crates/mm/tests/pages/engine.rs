@@ -6,7 +6,8 @@ use samara_mm::process::{
     Access, Fault, ForkMode, Inode, Machine, PAGE_BYTES, PageSource, PageStatus, Platform, Process,
 };
 use samara_mm::{
-    Call, Capabilities, Config, Errno, File, FileArg, FileId, FileKind, Layout, Limits, VmFlags,
+    Call, Capabilities, Config, DriverFlags, Errno, File, FileArg, FileId, FileKind, Layout,
+    Limits, VmFlags,
 };
 use samara_paging::{Arena, Grace, HeapBytes, Physical, format::X86_64};
 
@@ -125,6 +126,7 @@ impl Engine {
                     FileKind::Unaligned
                 },
                 seals: 0,
+                driver: DriverFlags::default(),
                 object: Inode::object(Source(disk.clone())).unwrap(),
             })
         };

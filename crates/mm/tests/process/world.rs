@@ -4,7 +4,9 @@ use std::sync::{Arc, Mutex};
 
 use samara_mm::abi::{MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE};
 use samara_mm::process::{Inode, Machine, PAGE_BYTES, PageSource, Platform, Process};
-use samara_mm::{Call, Config, Errno, File, FileArg, FileId, FileKind, Layout, Limits};
+use samara_mm::{
+    Call, Config, DriverFlags, Errno, File, FileArg, FileId, FileKind, Layout, Limits,
+};
 use samara_paging::{Arena, Grace, HeapBytes, Physical, format::X86_64};
 
 use crate::countdown::spared;
@@ -141,6 +143,7 @@ pub(crate) fn open(disk: &Arc<Disk>) -> Arc<File> {
             FileKind::Unaligned
         },
         seals: 0,
+        driver: DriverFlags::default(),
         object: Inode::object(Source(disk.clone())).unwrap(),
     })
 }

@@ -1,0 +1,77 @@
+//! `prctl(2)` for a whole address space: `PR_SET_MDWE` and `PR_SET_MEMORY_MERGE`.
+
+use alloc::vec::Vec;
+
+use crate::config::Mdwe;
+use crate::errno::Errno;
+use crate::flags::VmFlags;
+use crate::heap::boxed::try_box;
+use crate::space::AddressSpace;
+use crate::space::vma::{Area, Vma};
+
+/// `PR_MDWE_REFUSE_EXEC_GAIN`.
+const REFUSE_EXEC_GAIN: u64 = 1;
+/// `PR_MDWE_NO_INHERIT`.
+const NO_INHERIT: u64 = 2;
+
+impl AddressSpace {
+    pub(crate) fn set_mdwe(&mut self, bits: u64) -> Result<u64, Errno> {
+        let wanted = match bits {
+            0 => Mdwe::Off,
+            REFUSE_EXEC_GAIN => Mdwe::On,
+            _ if bits == REFUSE_EXEC_GAIN | NO_INHERIT => Mdwe::NotInherited,
+            _ => return Err(Errno::EINVAL),
+        };
+        if self.config.mdwe != Mdwe::Off && self.config.mdwe != wanted {
+            return Err(Errno::EPERM);
+        }
+        self.config.mdwe = wanted;
+        Ok(0)
+    }
+
+    /// Whether an area with properties `old`, if there was one, may get the properties `new`.
+    pub(crate) fn may_execute(&self, old: Option<VmFlags>, new: VmFlags) -> bool {
+        let gains = |old: VmFlags| !old.contains(VmFlags::EXEC) && new.contains(VmFlags::EXEC);
+        self.config.mdwe == Mdwe::Off
+            || !new.contains(VmFlags::WRITE | VmFlags::EXEC) && !old.is_some_and(gains)
+    }
+
+    /// All areas that can be are marked, or no longer marked; none is joined for it.
+    pub(crate) fn set_memory_merge(&mut self, on: bool) -> Result<u64, Errno> {
+        if !self.config.ksm {
+            return Err(Errno::EINVAL);
+        }
+        if on == self.config.merge_any {
+            return Ok(0);
+        }
+        // What takes memory comes first.
+        let other = |area: &Area<'_>| {
+            may_be_merged_by_content(area.vma) && area.vma.flags.contains(VmFlags::MERGEABLE) != on
+        };
+        let mut changed = Vec::new();
+        changed
+            .try_reserve_exact(self.areas.iter().filter(other).count())
+            .map_err(|_| Errno::ENOMEM)?;
+        for area in self.areas.iter().filter(other) {
+            let mut vma = try_box(area.vma.try_clone()?)?;
+            vma.flags.set(VmFlags::MERGEABLE, on);
+            changed.push((area.start, vma));
+        }
+        for (start, vma) in changed {
+            self.areas.replace(start, vma)?;
+        }
+        self.config.merge_any = on;
+        Ok(0)
+    }
+}
+
+/// Whether pages of the area may be merged with equal ones.
+pub(crate) fn may_be_merged_by_content(vma: &Vma) -> bool {
+    !vma.flags.intersects(
+        VmFlags::SHARED
+            | VmFlags::MAYSHARE
+            | VmFlags::SPECIAL
+            | VmFlags::HUGETLB
+            | VmFlags::DROPPABLE,
+    )
+}

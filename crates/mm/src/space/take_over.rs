@@ -1,0 +1,101 @@
+//! What no map shows, taken over from the model that was followed before.
+//!
+//! A model that has parted from the process is built anew from the process's map. That shows neither who owns private pages nor which open
+//! file is mapped, not what was attached, set aside or promised to areas to come: all of it is in the former model.
+
+use crate::errno::Errno;
+use crate::flags::VmFlags;
+use crate::heap::boxed::try_box;
+use crate::space::AddressSpace;
+use crate::space::guards::Guards;
+use crate::space::merge::continues;
+use crate::space::vma::{AnonVma, Area, Backing, Vma};
+
+impl AddressSpace {
+    /// Takes over from `before`, an earlier model of the same process, what a map does not show: owners of private pages, open file
+    /// descriptions, attachments, policies, protection keys, guard markers, and what holds for areas to come. The map stays as it is: where
+    /// it has something else than `before` had there, nothing is taken over. O(n log n).
+    ///
+    /// # Errors
+    /// `ENOMEM` when an allocation fails; some areas may have been done then.
+    pub fn take_over(&mut self, before: &AddressSpace) -> Result<(), Errno> {
+        self.future_locked = before.future_locked;
+        self.pkeys = before.pkeys;
+        self.execute_only = before.execute_only;
+        self.locked_leak = before.locked_leak;
+        self.config.mdwe = before.config.mdwe;
+        self.next_anon = self.next_anon.max(before.next_anon);
+        let mut guards = Guards::new();
+        let mut next = 0;
+        // Where the last area ends, and where that began from which it took over.
+        let mut last = None;
+        while let Some(area) = self.areas.find(next) {
+            let (start, end) = (area.start, area.end);
+            next = end;
+            let old = before
+                .areas
+                .find_in(start, end)
+                .filter(|old| is_same(old.vma, area.vma));
+            let mut vma = try_box(area.vma.try_clone()?)?;
+            let touched = vma.anon().is_some();
+            let mut owner = old.and_then(|old| old.vma.anon());
+            if let Some(old) = old {
+                inherit(&mut vma, old.vma)?;
+                guards.copy(&before.guards, start, end)?;
+                // One area there, two here: what kept them apart is most likely the owner.
+                let divided =
+                    last == Some((start, old.start)) && self.kept_apart(start, owner, &vma);
+                if divided {
+                    owner = None;
+                }
+                last = Some((end, old.start));
+            }
+            if touched && owner.is_none() {
+                owner = Some(AnonVma::next(&mut self.next_anon));
+            }
+            vma.anon.set(owner);
+            self.areas.replace(start, vma)?;
+        }
+        self.guards = guards;
+        self.areas.reopen();
+        Ok(())
+    }
+
+    /// Whether the area that ends at `start` would continue in one with these attributes if they had one owner.
+    fn kept_apart(&self, start: u64, owner: Option<AnonVma>, vma: &Vma) -> bool {
+        let lower: Option<Area<'_>> = self.areas.before(start);
+        owner.is_some()
+            && lower.is_some_and(|lower| {
+                lower.end == start && lower.vma.anon() == owner && continues(lower.vma, vma)
+            })
+    }
+}
+
+/// Whether an area of the map can be what the former model had there.
+fn is_same(old: &Vma, new: &Vma) -> bool {
+    let object = match (&old.backing, &new.backing) {
+        (Backing::Anonymous, Backing::Anonymous) => return true,
+        (Backing::File(a), Backing::File(b)) => a.id == b.id,
+        (Backing::Shm { segment, .. }, Backing::File(b)) => segment.file.id == b.id,
+        (Backing::SharedAnonymous(_), Backing::SharedAnonymous(_)) => true,
+        (Backing::Special(a), Backing::Special(b)) => a == b,
+        _ => false,
+    };
+    object
+        && old.shift == new.shift
+        && old.flags.contains(VmFlags::MAYSHARE) == new.flags.contains(VmFlags::MAYSHARE)
+}
+
+/// Gives an area of the map what the former model knew of it.
+fn inherit(new: &mut Vma, old: &Vma) -> Result<(), Errno> {
+    new.backing = old.backing.clone();
+    new.shift = old.shift;
+    new.policy = old.policy;
+    if new.flags.pkey() == 0 {
+        new.flags = new.flags.with_pkey(old.flags.pkey());
+    }
+    if new.flags.intersects(VmFlags::UFFD) {
+        new.uffd = old.uffd;
+    }
+    Ok(())
+}
