@@ -323,13 +323,15 @@ impl fmt::Display for Described<'_> {
             ),
             Call::PkeyAlloc { flags, rights } => write!(f, "pkey_alloc({flags:#x}, {rights:#x})"),
             Call::PkeyFree { pkey } => write!(f, "pkey_free({pkey})"),
+            Call::SetMdwe { bits } => write!(f, "prctl(PR_SET_MDWE, {bits:#x})"),
+            Call::SetMemoryMerge { on } => write!(f, "prctl(PR_SET_MEMORY_MERGE, {on})"),
             other => write!(f, "{other:?}"),
         }
     }
 }
 
 /// Kinds of calls, in the order in which they are listed.
-pub(crate) const KINDS: [&str; 23] = [
+pub(crate) const KINDS: [&str; 25] = [
     "mmap",
     "munmap",
     "mprotect",
@@ -352,6 +354,8 @@ pub(crate) const KINDS: [&str; 23] = [
     "pkey_free",
     "pkey_mprotect",
     "mlock2",
+    "prctl(PR_SET_MDWE)",
+    "prctl(PR_SET_MEMORY_MERGE)",
     "another",
 ];
 
@@ -380,7 +384,9 @@ pub(crate) fn kind(call: &Call) -> usize {
         Call::Mbind { .. } => 17,
         Call::PkeyAlloc { .. } => 18,
         Call::PkeyFree { .. } => 19,
-        _ => 22,
+        Call::SetMdwe { .. } => 22,
+        Call::SetMemoryMerge { .. } => 23,
+        _ => 24,
     }
 }
 

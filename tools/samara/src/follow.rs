@@ -92,6 +92,18 @@ impl Follower {
         }
     }
 
+    /// Goes on with an engine that was built from the kernel's map: what no map shows is taken over from the one that had parted.
+    pub(crate) fn start_anew(
+        &mut self,
+        mut engine: AddressSpace,
+        tally: &mut Tally,
+    ) -> Result<(), Errno> {
+        engine.take_over(&self.side.engine)?;
+        self.retire(false, tally);
+        *self = Self::new(engine, self.side.is_shared());
+        Ok(())
+    }
+
     /// The engine under the assumption that is held for the likeliest.
     pub(crate) fn engine(&self) -> &AddressSpace {
         &self.side.engine

@@ -97,6 +97,12 @@ impl Map {
         &self.areas
     }
 
+    /// The area that holds `address`.
+    pub(crate) fn at(&self, address: u64) -> Option<&Area> {
+        let behind = self.areas.partition_point(|area| area.end <= address);
+        self.areas.get(behind).filter(|area| area.start <= address)
+    }
+
     /// The name of one of this map's areas, as printed (empty for none).
     pub(crate) fn name(&self, area: &Area) -> &[u8] {
         self.text

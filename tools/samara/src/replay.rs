@@ -129,6 +129,8 @@ struct Replayed {
     follower: Follower,
     /// The last call.
     last: Option<Call>,
+    /// Engine and kernel have: nothing is compared until the record's next seed of this space, which takes over from the engine.
+    parted: bool,
 }
 
 /// Performs records.
@@ -181,6 +183,7 @@ impl Player {
                 let forked = forked.map(|follower| Replayed {
                     follower,
                     last: None,
+                    parted: false,
                 });
                 self.put(*child, forked);
                 if self.maps {
@@ -256,12 +259,23 @@ impl Player {
             Reason::Adopted => self.tally.processes += 1,
             Reason::Resync => *self.tally.resyncs.entry("as recorded").or_default() += 1,
         }
+        if reason == Reason::Resync
+            && let Some(replayed) = self.spaces.get_mut(space as usize).and_then(Option::as_mut)
+            && let Ok(engine) = seed.build()
+        {
+            replayed.parted = replayed
+                .follower
+                .start_anew(engine, &mut self.tally)
+                .is_err();
+            return;
+        }
         match seed.build() {
             Ok(engine) => self.put(
                 space,
                 Some(Replayed {
                     follower: Follower::new(engine, false),
                     last: None,
+                    parted: false,
                 }),
             ),
             Err(errno) => {
@@ -289,7 +303,8 @@ impl Player {
         returned: i64,
         evidence: Evidence<'_>,
     ) {
-        let Some(replayed) = self.spaces.get_mut(space as usize).and_then(Option::as_mut) else {
+        let followed = self.spaces.get_mut(space as usize).and_then(Option::as_mut);
+        let Some(replayed) = followed.filter(|replayed| !replayed.parted) else {
             self.skipped += 1;
             return;
         };
@@ -323,15 +338,15 @@ impl Player {
         }
         let both_failed = own < 0 && (-4095..0).contains(&returned);
         if !matches!(verdict, Verdict::Agrees | Verdict::Outside) && !both_failed {
-            // The record's next seed of this space, if any, is where it can go on.
-            self.put(space, None);
+            replayed.parted = true;
         }
     }
 
     fn map(&mut self, space: u32, change: &MapChange) {
         let kernel = &mut self.kernel[space as usize];
         kernel.replace(change.front, change.behind, &change.areas);
-        let Some(replayed) = self.spaces.get_mut(space as usize).and_then(Option::as_mut) else {
+        let followed = self.spaces.get_mut(space as usize).and_then(Option::as_mut);
+        let Some(replayed) = followed.filter(|replayed| !replayed.parted) else {
             self.skipped += 1;
             return;
         };
@@ -354,7 +369,7 @@ impl Player {
             .follower
             .map_finding(kernel, &difference, place, last);
         self.tally.find(FindingKind::Map, || finding);
-        self.put(space, None);
+        replayed.parted = true;
     }
 
     fn finish(&mut self) {

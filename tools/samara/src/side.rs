@@ -43,6 +43,11 @@ impl Side {
         }
     }
 
+    /// Are calls performed as while other threads may look?
+    pub(crate) fn is_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
     pub(crate) fn fork(&mut self) -> Result<Self, Errno> {
         Ok(Self {
             alike: self.alike.clone(),
@@ -66,10 +71,10 @@ impl Side {
         facts: &mut dyn Pages,
     ) -> (Verdict, i64) {
         let populating = populates(call);
-        if (populating || matches!(call, Call::Mmap { .. }))
+        if (populating || matches!(call, Call::Mmap { .. } | Call::Shmat { .. }))
             && outside(&self.engine, call, returned)
         {
-            // The driver or the file system may have refused: the engine must not go on alone.
+            // The driver, the file system or the owner of the segment may have refused: the engine must not go on alone.
             let Ok(mut trial) = self.engine.try_clone() else {
                 return (Verdict::Outside, 0);
             };

@@ -85,6 +85,8 @@ pub(super) fn put_call(out: &mut Vec<u8>, call: &Call, file: &mut dyn FnMut(&Arc
         } => numbers(18, &[*addr, *len, *mode, *nodes, *flags]),
         Call::PkeyAlloc { flags, rights } => numbers(19, &[*flags, *rights]),
         Call::PkeyFree { pkey } => numbers(20, &[*pkey as u32 as u64]),
+        Call::SetMdwe { bits } => numbers(21, &[*bits]),
+        Call::SetMemoryMerge { on } => numbers(22, &[*on]),
         // A call that this version of the format cannot carry; the reader refuses it by its kind.
         _ => numbers(u8::MAX, &[]),
     }
@@ -201,6 +203,8 @@ pub(super) fn call(fields: &mut Fields<'_>, files: &[Arc<File>]) -> Option<Call>
         20 => Call::PkeyFree {
             pkey: f.small()? as i32,
         },
+        21 => Call::SetMdwe { bits: f.number()? },
+        22 => Call::SetMemoryMerge { on: f.number()? },
         _ => return None,
     })
 }

@@ -13,8 +13,8 @@ use crate::seed::Seed;
 /// First bytes of every file.
 pub(super) const MAGIC: &[u8; 8] = b"SAMARATR";
 /// Raised whenever the meaning of a byte changes.
-pub(super) const VERSION: u32 = 2;
-/// The oldest that can be read: the second one added `totals`.
+pub(super) const VERSION: u32 = 3;
+/// The oldest that can be read: the second one added `totals`, the third one what drivers do to flags.
 pub(super) const OLDEST: u32 = 1;
 
 /// Names of the records and of their fields, for the description at the head of a file.
@@ -22,7 +22,7 @@ pub(super) const SCHEMA: &[(u8, &str, &str)] = &[
     (
         1,
         "file",
-        "major minor inode name readable writable noexec kind huge_page_size seals description (numbered from 0 in order)",
+        "major minor inode name readable writable noexec kind huge_page_size seals description flags-added flags-removed (numbered from 0 in order)",
     ),
     (2, "seed", "space reason config limits layout areas"),
     (3, "fork", "parent child"),
@@ -132,8 +132,10 @@ pub(super) struct Memory {
     pub(super) files: Vec<Arc<File>>,
     /// Of the whole trace.
     pub(super) kernel: KernelVersion,
+    /// The format that it has.
+    pub(super) version: u32,
     /// How many areas the last map of each space has. Spaces are numbered from 0 in order.
-    lengths: Vec<usize>,
+    pub(super) lengths: Vec<usize>,
 }
 
 impl Memory {
@@ -157,7 +159,7 @@ impl Memory {
 pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Option<Record>> {
     Some(Some(match fields.byte()? {
         1 => {
-            let file = file(fields)?;
+            let file = file(fields, memory.version)?;
             memory.files.push(Arc::new(file));
             return Some(None);
         }

@@ -7,8 +7,6 @@ use std::fs;
 use std::io::{self, Read};
 use std::path::Path;
 
-use samara_mm::KernelVersion;
-
 use super::fields::Fields;
 use super::format::{self, MAGIC, Memory, OLDEST, Record, VERSION};
 
@@ -106,8 +104,8 @@ impl Reader {
         if magic.len() < MAGIC.len() {
             return cut(source.at, head);
         }
-        match source.word()? {
-            Some(OLDEST..=VERSION) => {}
+        let version = match source.word()? {
+            Some(version @ OLDEST..=VERSION) => version,
             Some(version) => {
                 return damage(
                     8,
@@ -117,7 +115,7 @@ impl Reader {
                 );
             }
             None => return cut(source.at, head),
-        }
+        };
         let (Some(length), Some(sum)) = (source.word()?, source.word()?) else {
             return cut(source.at, head);
         };
@@ -132,7 +130,12 @@ impl Reader {
             return damage(20, "the description is not JSON");
         };
         let release = description["kernel"].as_str().unwrap_or_default();
-        let records = records(&mut source, release.parse().unwrap_or_default())?;
+        let memory = Memory {
+            kernel: release.parse().unwrap_or_default(),
+            version,
+            ..Memory::default()
+        };
+        let records = records(&mut source, memory)?;
         Ok(Self {
             description,
             records,
@@ -142,10 +145,8 @@ impl Reader {
 }
 
 /// Decodes what follows the description.
-fn records(source: &mut Source<impl Read>, kernel: KernelVersion) -> Result<Vec<Record>, Damage> {
+fn records(source: &mut Source<impl Read>, mut memory: Memory) -> Result<Vec<Record>, Damage> {
     let mut records = Vec::new();
-    let mut memory = Memory::default();
-    memory.kernel = kernel;
     let mut number = 0;
     let mut ended = false;
     loop {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use samara_mm::{
-    Capabilities, Config, File, FileId, FileKind, KernelVersion, Layout, Limits, Object,
-    Overcommit, SeedVma, VmFlags,
+    Capabilities, Config, DriverFlags, File, FileId, FileKind, KernelVersion, Layout, Limits, Mdwe,
+    Object, Overcommit, SeedVma, VmFlags,
 };
 
 use super::fields::{Fields, put, put_text};
@@ -30,9 +30,23 @@ pub(super) fn put_file(out: &mut Vec<u8>, file: &File) {
     put(out, size);
     put(out, u64::from(file.seals));
     put(out, file.description);
+    put(out, file.driver.adds.bits());
+    put(out, file.driver.removes.bits());
 }
 
-pub(super) fn file(fields: &mut Fields<'_>) -> Option<File> {
+/// Before the third version of the format, drivers were said to do nothing.
+pub(super) fn file(fields: &mut Fields<'_>, version: u32) -> Option<File> {
+    let mut file = described_file(fields)?;
+    if version >= 3 {
+        file.driver = DriverFlags {
+            adds: VmFlags::from_bits_retain(fields.number()?),
+            removes: VmFlags::from_bits_retain(fields.number()?),
+        };
+    }
+    Some(file)
+}
+
+fn described_file(fields: &mut Fields<'_>) -> Option<File> {
     Some(File {
         id: FileId {
             major: fields.small()?,
@@ -58,6 +72,7 @@ pub(super) fn file(fields: &mut Fields<'_>) -> Option<File> {
             }
         },
         seals: fields.small()?,
+        driver: DriverFlags::default(),
         object: Object::none(),
         description: fields.number()?,
     })
@@ -88,6 +103,9 @@ pub(super) fn put_config(out: &mut Vec<u8>, config: &Config) {
         config.capabilities.sys_nice,
         config.capabilities.sys_rawio,
         config.capabilities.sys_resource,
+        config.mdwe != Mdwe::Off,
+        config.mdwe == Mdwe::NotInherited,
+        config.merge_any,
     ];
     let bits = switches
         .iter()
@@ -133,6 +151,12 @@ pub(super) fn config(fields: &mut Fields<'_>, kernel: KernelVersion) -> Option<C
         sys_rawio: on(9),
         sys_resource: on(10),
     };
+    config.mdwe = match (on(11), on(12)) {
+        (false, _) => Mdwe::Off,
+        (true, false) => Mdwe::On,
+        (true, true) => Mdwe::NotInherited,
+    };
+    config.merge_any = on(13);
     config.stack_guard_gap = fields.number()?;
     config.total_pages = fields.number()?;
     config.numa_nodes = fields.small()?;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
 use samara_mm::{Call, Config, File, Limits};
 
@@ -28,9 +28,9 @@ pub(crate) struct Writer {
     file: fs::File,
     chunk: Vec<u8>,
     chunks: u32,
-    /// Numbers of files, by address: each is kept alive by `held`.
+    /// Numbers of files, by address: `seen` keeps each from being used again, but not the file.
     files: HashMap<*const File, u64>,
-    held: Vec<Arc<File>>,
+    seen: Vec<Weak<File>>,
     maps: HashMap<u32, Map>,
     error: Option<io::Error>,
     /// Bytes written, headers included.
@@ -66,7 +66,7 @@ impl Writer {
             chunk: Vec::with_capacity(CHUNK * 2),
             chunks: 0,
             files: HashMap::new(),
-            held: Vec::new(),
+            seen: Vec::new(),
             maps: HashMap::new(),
             error: None,
             length: head.len() as u64,
@@ -77,11 +77,11 @@ impl Writer {
         if let Some(&number) = self.files.get(&Arc::as_ptr(file)) {
             return number;
         }
-        let number = self.held.len() as u64;
+        let number = self.seen.len() as u64;
         self.chunk.push(1);
         put_file(&mut self.chunk, file);
         self.files.insert(Arc::as_ptr(file), number);
-        self.held.push(Arc::clone(file));
+        self.seen.push(Arc::downgrade(file));
         number
     }
 

@@ -17,8 +17,12 @@ pub(crate) enum Decoded {
     Exec,
     /// Changes a limit: take all of them anew from the process (0: the caller's own).
     Limits(Tid),
-    /// Changes what the process may do: look at its personality and privileges anew.
+    /// Changes what the thread may do: look at its personality and privileges anew.
     Settings,
+    /// Would leave the thread nothing but `read`, `write`, `exit` and `rt_sigreturn`. The kernel refuses this to a thread with a filter.
+    Strict,
+    /// Installs a filter by which another process decides about calls, which nobody else sees.
+    Listener,
     /// The engine does not know it.
     Unmodelled {
         /// May it have changed the map?
@@ -109,7 +113,7 @@ pub(crate) fn decode(tid: Tid, entry: &Entry, files: &mut Files) -> Decoded {
             flags: e,
         },
         libc::SYS_shmat => Call::Shmat {
-            segment: files::segment(i64::from(a as i32)),
+            segment: files::segment(tid, i64::from(a as i32)),
             addr: b,
             flags: u64::from(c as u32),
         },
@@ -132,15 +136,8 @@ pub(crate) fn decode(tid: Tid, entry: &Entry, files: &mut Files) -> Decoded {
             rights: b,
         },
         libc::SYS_pkey_free => Call::PkeyFree { pkey: a as i32 },
-        libc::SYS_prctl if a as u32 == filter::PR_SET_VMA => {
-            return vma_name(tid, b, c, d, e);
-        }
-        libc::SYS_prctl => {
-            return Decoded::Unmodelled {
-                changes_map: matches!(a as u32, filter::PR_SET_MEMORY_MERGE)
-                    || a as i32 == libc::PR_SET_MM,
-            };
-        }
+        libc::SYS_prctl => return prctl(tid, entry),
+        libc::SYS_seccomp => return seccomp(tid, entry),
         libc::SYS_fork => return Decoded::Fork,
         libc::SYS_clone | libc::SYS_clone3 => {
             let flags = clone_flags(tid, entry);
@@ -151,21 +148,75 @@ pub(crate) fn decode(tid: Tid, entry: &Entry, files: &mut Files) -> Decoded {
             };
         }
         libc::SYS_execve | libc::SYS_execveat => return Decoded::Exec,
-        libc::SYS_setrlimit => return Decoded::Limits(0),
-        libc::SYS_prlimit64 => return Decoded::Limits(a as Tid),
+        libc::SYS_setrlimit | libc::SYS_prlimit64 => {
+            return Decoded::Limits(limits_of(entry).unwrap_or(0));
+        }
         libc::SYS_personality
         | libc::SYS_capset
         | libc::SYS_setuid
         | libc::SYS_setreuid
         | libc::SYS_setresuid
-        | libc::SYS_setfsuid => return Decoded::Settings,
+        | libc::SYS_setfsuid
+        | libc::SYS_setns
+        | libc::SYS_unshare => return Decoded::Settings,
         // The policy of a task is not that of an area.
         libc::SYS_set_mempolicy => {
             return Decoded::Unmodelled { changes_map: false };
         }
-        libc::SYS_process_madvise => return Decoded::Unmodelled { changes_map: false },
         _ => return Decoded::Unmodelled { changes_map: true },
     })
+}
+
+/// The process whose limits a call may change; 0 is the caller's own.
+pub(crate) fn limits_of(entry: &Entry) -> Option<Tid> {
+    match entry.nr as i64 {
+        _ if entry.mark != mark::NATIVE => None,
+        libc::SYS_setrlimit => Some(0),
+        libc::SYS_prlimit64 => Some(entry.args[0] as Tid),
+        _ => None,
+    }
+}
+
+fn prctl(tid: Tid, entry: &Entry) -> Decoded {
+    const STRICT: u64 = libc::SECCOMP_MODE_STRICT as u64;
+    let [operation, b, c, d, e, _] = entry.args;
+    let alone = c | d | e == 0;
+    match operation as u32 {
+        filter::PR_SET_VMA => vma_name(tid, b, c, d, e),
+        // With more arguments both are refused before anything is looked at.
+        filter::PR_SET_MDWE if alone => Decoded::Perform(Call::SetMdwe { bits: b }),
+        filter::PR_SET_MEMORY_MERGE if alone => Decoded::Perform(Call::SetMemoryMerge { on: b }),
+        filter::PR_SET_MDWE | filter::PR_SET_MEMORY_MERGE => Decoded::Ignore,
+        _ => match operation as i32 {
+            libc::PR_SET_SECCOMP if b == STRICT && has_no_filter(tid) => Decoded::Strict,
+            libc::PR_SET_SECCOMP => Decoded::Ignore,
+            libc::PR_SET_MM => Decoded::Unmodelled { changes_map: true },
+            _ => Decoded::Unmodelled { changes_map: false },
+        },
+    }
+}
+
+fn seccomp(tid: Tid, entry: &Entry) -> Decoded {
+    const STRICT: u32 = libc::SECCOMP_SET_MODE_STRICT;
+    let [operation, flags, argument, ..] = entry.args;
+    if operation as u32 == STRICT {
+        let refused = flags != 0 || argument != 0 || !has_no_filter(tid);
+        return if refused {
+            Decoded::Ignore
+        } else {
+            Decoded::Strict
+        };
+    }
+    if flags & u64::from(libc::SECCOMP_FILTER_FLAG_NEW_LISTENER as u32) != 0 {
+        Decoded::Listener
+    } else {
+        Decoded::Ignore
+    }
+}
+
+/// Has the thread no filter but this tracer's? (Linux 5.9 and later tell.)
+fn has_no_filter(tid: Tid) -> bool {
+    super::proc::filters(tid).is_ok_and(|filters| filters <= 1)
 }
 
 /// The flags of `clone` or `clone3`.
@@ -279,8 +330,6 @@ pub(crate) fn name(entry: &Entry) -> &'static str {
         },
         libc::SYS_prctl => match entry.args[0] as u32 {
             filter::PR_SET_VMA => "prctl(PR_SET_VMA)",
-            filter::PR_SET_MDWE => "prctl(PR_SET_MDWE)",
-            filter::PR_SET_MEMORY_MERGE => "prctl(PR_SET_MEMORY_MERGE)",
             _ if entry.args[0] as i32 == libc::PR_SET_MM => "prctl(PR_SET_MM)",
             _ => "prctl(PR_SET_THP_DISABLE)",
         },

@@ -12,9 +12,11 @@ use std::io;
 use samara_mm::Call;
 
 use super::decode::{self, Decoded};
+use super::filter;
 use super::interrupts;
 use super::progress::Progress;
 use super::ptrace::{self, Entry, Stop, Tid};
+use super::seeding::Standing;
 use super::session::Session;
 use super::space::{Space, Who};
 
@@ -25,10 +27,17 @@ enum Doing {
     Fork,
     /// A clone that shares the address space, or of a thread that is not followed: holds no order.
     Thread,
-    /// Holds no order: the process whose limits to take anew.
-    Limits(Tid),
-    /// Holds no order either: the caller's settings are to be taken anew.
+    /// The process whose limits to take anew, and the address space that it uses: holds the order of that one.
+    Limits {
+        target: Tid,
+        index: usize,
+    },
+    /// Holds no order: what the caller may do is to be looked at anew.
     Settings,
+    /// Was passed over, and holds no order: the thread has nothing left but four calls.
+    Strict,
+    /// Holds no order either: a filter decides about calls that nobody else sees.
+    Listener,
     Unmodelled {
         name: &'static str,
         changes_map: bool,
@@ -55,6 +64,26 @@ struct Task {
     state: State,
     /// Its clone asked for a child that is not traced: what was changed of that is to be put back.
     untraced: bool,
+    /// What the kernel looks at when it calls; `None` if that may have changed.
+    standing: Option<Standing>,
+    /// It has left itself `read`, `write`, `exit` and `rt_sigreturn`, as of `SECCOMP_SET_MODE_STRICT`.
+    strict: bool,
+    /// A filter may let its calls pass unseen: no address space that it uses is followed.
+    unseen: bool,
+}
+
+impl Task {
+    fn new(process: Tid, state: State) -> Self {
+        Self {
+            process,
+            space: None,
+            state,
+            untraced: false,
+            standing: None,
+            strict: false,
+            unseen: false,
+        }
+    }
 }
 
 /// How the program that was started ended.
@@ -89,15 +118,7 @@ pub(crate) struct Tracer<'s> {
 impl<'s> Tracer<'s> {
     pub(crate) fn new(main: Tid, session: &'s mut Session) -> Self {
         let mut tasks = HashMap::new();
-        tasks.insert(
-            main,
-            Task {
-                process: main,
-                space: None,
-                state: State::Running,
-                untraced: false,
-            },
-        );
+        tasks.insert(main, Task::new(main, State::Running));
         session.tally.processes = 1;
         Self {
             main,
@@ -160,6 +181,9 @@ impl<'s> Tracer<'s> {
     fn stop(&mut self, tid: Tid, stop: Stop) -> Result<(), Failure> {
         match stop {
             Stop::Seccomp => self.entry(tid),
+            Stop::SyscallExit if self.tasks.get(&tid).is_some_and(|task| task.strict) => {
+                self.strict_call(tid);
+            }
             Stop::SyscallExit => self.call_returned(tid),
             Stop::Fork | Stop::Vfork | Stop::Clone => self.new_thread(tid),
             Stop::Exec => self.exec(tid)?,
@@ -184,10 +208,29 @@ impl<'s> Tracer<'s> {
     }
 
     fn resume(&mut self, tid: Tid, signal: i32) {
-        match self.tasks.get(&tid).map(|task| &task.state) {
-            Some(State::InCall(_)) => ptrace::resume_to_exit(tid, signal),
+        match self.tasks.get(&tid) {
+            Some(task) if task.strict || matches!(task.state, State::InCall(_)) => {
+                ptrace::resume_to_exit(tid, signal);
+            }
             _ => ptrace::resume(tid, signal),
         }
+    }
+
+    /// A thread in strict mode begins a call, or one returns. The kernel ends it for any but four, as it would without a tracer.
+    fn strict_call(&mut self, tid: Tid) {
+        const ALLOWED: [i64; 4] = [
+            libc::SYS_read,
+            libc::SYS_write,
+            libc::SYS_exit,
+            libc::SYS_rt_sigreturn,
+        ];
+        if let Ok(Some(number)) = ptrace::entered(tid)
+            && !ALLOWED.contains(&(number as i64))
+        {
+            // SAFETY: ends our own tracee.
+            unsafe { libc::kill(tid, libc::SIGKILL) };
+        }
+        ptrace::resume_to_exit(tid, 0);
     }
 
     /// A call of interest begins.
@@ -196,6 +239,12 @@ impl<'s> Tracer<'s> {
             ptrace::resume(tid, 0);
             return;
         };
+        // Stopped by a filter of the program's own. Without a tracer of its own, it would get this.
+        if !filter::mark::is_own(entry.mark) {
+            let _ = ptrace::pass_over(tid, -i64::from(libc::ENOSYS));
+            self.resume(tid, 0);
+            return;
+        }
         // Followed or not: a child without a tracer would get ENOSYS wherever the filter stops it.
         if decode::clones_untraced(tid, &entry)
             && ptrace::set_untraced(tid, false).is_ok()
@@ -203,7 +252,7 @@ impl<'s> Tracer<'s> {
         {
             task.untraced = true;
         }
-        let followed = self.tasks.get(&tid).and_then(|task| task.space);
+        let followed = self.order_of(tid, &entry);
         let space = followed.and_then(|index| Some((index, self.spaces[index].as_mut()?)));
         let Some((index, space)) = space else {
             self.run_to_clone(tid);
@@ -215,6 +264,26 @@ impl<'s> Tracer<'s> {
         } else {
             self.begin(tid, entry, index);
         }
+    }
+
+    /// The address space in whose order a call comes: the caller's own, or that of the process whose limits it changes.
+    fn order_of(&self, tid: Tid, entry: &Entry) -> Option<usize> {
+        let own = self.tasks.get(&tid)?.space;
+        match decode::limits_of(entry) {
+            Some(target) if target != 0 && target != tid => self
+                .user(target)
+                .map(|(_, task)| task.space)
+                .or(Some(own))?,
+            _ => own,
+        }
+    }
+
+    /// A thread of `process`, or the thread of that number.
+    fn user(&self, process: Tid) -> Option<(Tid, &Task)> {
+        self.tasks
+            .iter()
+            .find(|(tid, task)| **tid == process || task.process == process)
+            .map(|(tid, task)| (*tid, task))
     }
 
     /// Lets a call run on that holds no order; one whose arguments were changed stops again.
@@ -253,20 +322,20 @@ impl<'s> Tracer<'s> {
         };
         let doing = match decode::decode(tid, &entry, &mut self.session.files) {
             Decoded::Perform(call) => {
-                space.prepare(&call, who, self.session);
+                let standing = task.standing.get_or_insert_with(|| Standing::of(tid));
+                space.prepare(&call, who, standing, self.session);
                 Doing::Perform(call)
             }
             Decoded::Fork => Doing::Fork,
             Decoded::Limits(target) => {
                 let target = if target == 0 { task.process } else { target };
-                task.state = State::InCall(Doing::Limits(target));
-                ptrace::resume_to_exit(tid, 0);
-                return;
+                Doing::Limits { target, index }
             }
-            Decoded::Settings => {
-                task.state = State::InCall(Doing::Settings);
-                ptrace::resume_to_exit(tid, 0);
-                return;
+            Decoded::Settings => return self.aside(tid, Doing::Settings),
+            Decoded::Listener => return self.aside(tid, Doing::Listener),
+            Decoded::Strict => {
+                let _ = ptrace::pass_over(tid, 0);
+                return self.aside(tid, Doing::Strict);
             }
             Decoded::Exec => {
                 space.compare_changed(who, self.session, "the calls before exec");
@@ -285,6 +354,12 @@ impl<'s> Tracer<'s> {
         };
         space.holder = Some(tid);
         task.state = State::InCall(doing);
+        ptrace::resume_to_exit(tid, 0);
+    }
+
+    /// Lets a call run that holds no order, until it returns.
+    fn aside(&mut self, tid: Tid, doing: Doing) {
+        self.set_state(tid, State::InCall(doing));
         ptrace::resume_to_exit(tid, 0);
     }
 
@@ -321,23 +396,30 @@ impl<'s> Tracer<'s> {
                 return;
             }
         };
-        if let Doing::Thread = doing {
-            ptrace::resume(tid, 0);
-            return;
-        }
-        if let Doing::Limits(target) = doing {
-            if returned == 0 {
-                self.limits_changed(target);
+        match doing {
+            Doing::Thread => return ptrace::resume(tid, 0),
+            Doing::Settings => {
+                task.standing = None;
+                return ptrace::resume(tid, 0);
             }
-            ptrace::resume(tid, 0);
-            return;
-        }
-        if let Doing::Settings = doing {
-            if let Some(space) = &mut self.spaces[index] {
-                space.settings_changed(who, self.session);
+            Doing::Strict => {
+                task.strict = true;
+                return ptrace::resume_to_exit(tid, 0);
             }
-            ptrace::resume(tid, 0);
-            return;
+            Doing::Listener => {
+                if returned >= 0 {
+                    self.lose_sight(tid, index);
+                }
+                return ptrace::resume(tid, 0);
+            }
+            Doing::Limits { target, index } => {
+                if returned == 0 {
+                    self.limits_changed(target);
+                }
+                ptrace::resume(tid, 0);
+                return self.release(index, tid);
+            }
+            _ => {}
         }
         let mut running = false;
         if let Some(space) = &mut self.spaces[index]
@@ -345,7 +427,7 @@ impl<'s> Tracer<'s> {
         {
             match doing {
                 Doing::Perform(mut call) => {
-                    running = space.look_at_return(&mut call, returned, self.session);
+                    running = space.look_at_return(&mut call, who, returned, self.session);
                     if running {
                         ptrace::resume(tid, 0);
                     }
@@ -354,14 +436,25 @@ impl<'s> Tracer<'s> {
                 Doing::Unmodelled { name, changes_map } => {
                     space.finish_unmodelled(name, changes_map, who, returned, self.session);
                 }
-                // A fork that failed: its event would have come before.
-                Doing::Fork | Doing::Thread | Doing::Limits(_) | Doing::Settings => {}
+                // A fork that failed: its event would have come before. The others are done with.
+                _ => {}
             }
         }
+        self.session.files.release();
         if !running {
             ptrace::resume(tid, 0);
         }
         self.release(index, tid);
+    }
+
+    /// From now on, calls of a thread may pass unseen.
+    fn lose_sight(&mut self, tid: Tid, index: usize) {
+        if let Some(task) = self.tasks.get_mut(&tid) {
+            task.unseen = true;
+        }
+        if let Some(space) = &mut self.spaces[index] {
+            space.give_up(&io::Error::other(UNSEEN), self.session);
+        }
     }
 
     /// Ends the turn of a thread, and starts the next that waits.
@@ -385,10 +478,8 @@ impl<'s> Tracer<'s> {
 
     fn limits_changed(&mut self, target: Tid) {
         let found = self
-            .tasks
-            .iter()
-            .find(|(tid, task)| **tid == target || task.process == target)
-            .and_then(|(tid, task)| Some((*tid, task.process, task.space?)));
+            .user(target)
+            .and_then(|(tid, task)| Some((tid, task.process, task.space?)));
         if let Some((tid, process, index)) = found
             && let Some(space) = &mut self.spaces[index]
         {
@@ -396,6 +487,10 @@ impl<'s> Tracer<'s> {
         }
     }
 }
+
+/// Why a process is not followed.
+const UNSEEN: &str =
+    "a filter with a listener decides about its calls, and may let them pass unseen";
 
 /// The kernel will make the thread call again (ERESTARTSYS and its kin): this time counts for nothing.
 fn to_be_restarted(returned: i64) -> bool {

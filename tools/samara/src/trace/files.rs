@@ -2,18 +2,24 @@
 //!
 //! Looked up at the entry of `mmap`, because another thread may close the descriptor while the call runs. What the
 //! descriptor says costs two system calls; everything else is remembered by identity.
+//!
+//! # Which open file
+//! Areas of one file continue each other only if they were mapped through the same open file description (see `opened`).
 
 use std::collections::HashMap;
 use std::ffi::CStr;
 use std::fs;
 use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
-use samara_mm::{File, FileArg, FileId, FileKind, Object, ShmSegment};
+use samara_mm::{DriverFlags, File, FileArg, FileId, FileKind, Object, ShmSegment, VmFlags};
 
+use super::opened::Opened;
 use super::ptrace::Tid;
 
-/// What makes two look-ups the same.
+/// What two look-ups of one open file description have in common.
 #[derive(Debug, PartialEq, Eq, Hash, Clone)]
 struct Key {
     device: u64,
@@ -21,26 +27,45 @@ struct Key {
     /// Size and change times are left out: only what `mmap` looks at counts.
     readable: bool,
     writable: bool,
-    /// Stands for the open file description, which nothing that can be asked tells: areas of one file through
-    /// different descriptions do not merge, and one number rarely stands for two of one file that continue each other.
-    descriptor: i32,
     name: Box<[u8]>,
 }
 
 /// Files seen so far, over all traced processes.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
-    known: HashMap<Key, Known>,
+    /// Numbers in `list`.
+    known: HashMap<Key, Vec<usize>>,
+    list: Vec<Known>,
+    /// Those of which a descriptor is held.
+    held: Vec<usize>,
     /// The last number given to an open file description.
     pub(crate) descriptions: u64,
     path: Vec<u8>,
 }
 
+/// One open file description, or one after the other of the same file.
 #[derive(Debug)]
 struct Known {
+    /// As it was seen last, and before: areas may still have it from then.
     file: Arc<File>,
+    former: Vec<Arc<File>>,
+    opened: Opened,
     /// The kernel's map has shown this file under the same device and inode.
     confirmed: bool,
+}
+
+impl Known {
+    /// Does no engine have an area of it, and no call name it that is under way?
+    fn is_idle(&mut self) -> bool {
+        let idle = |file: &Arc<File>| Arc::strong_count(file) == 1;
+        self.former.retain(|file| !idle(file));
+        self.former.is_empty() && idle(&self.file)
+    }
+
+    fn set(&mut self, file: Arc<File>) {
+        let before = std::mem::replace(&mut self.file, file);
+        self.former.push(before);
+    }
 }
 
 fn stat(path: &CStr, follow: bool) -> io::Result<libc::stat64> {
@@ -60,11 +85,18 @@ impl Files {
         if descriptor < 0 {
             return FileArg::Bad;
         }
-        self.path.clear();
-        let _ = write!(self.path, "/proc/{tid}/fd/{descriptor}\0");
-        let Ok(path) = CStr::from_bytes_with_nul(&self.path) else {
-            return FileArg::Bad;
+        let mut text = std::mem::take(&mut self.path);
+        text.clear();
+        let _ = write!(text, "/proc/{tid}/fd/{descriptor}\0");
+        let file = match CStr::from_bytes_with_nul(&text) {
+            Ok(path) => self.resolve_link(tid, descriptor, path),
+            Err(_) => FileArg::Bad,
         };
+        self.path = text;
+        file
+    }
+
+    fn resolve_link(&mut self, tid: Tid, descriptor: i32, path: &CStr) -> FileArg {
         // The link's permission bits say how the file was opened; O_PATH is neither for reading nor for writing.
         let Ok(link) = stat(path, false) else {
             return FileArg::Bad;
@@ -77,100 +109,190 @@ impl Files {
         let Ok(object) = stat(path, true) else {
             return FileArg::Bad;
         };
-        let mut name = vec![0; 512];
-        loop {
-            // SAFETY: `path` ends with a zero byte; the buffer and its length belong together.
-            let length =
-                unsafe { libc::readlink(path.as_ptr(), name.as_mut_ptr().cast(), name.len()) };
-            let Ok(length) = usize::try_from(length) else {
-                return FileArg::Bad;
-            };
-            if length < name.len() {
-                name.truncate(length);
-                break;
-            }
-            name.resize(name.len() * 2, 0);
-        }
+        let Some(name) = link_target(path) else {
+            return FileArg::Bad;
+        };
         let key = Key {
             device: object.st_dev,
             inode: object.st_ino,
             readable,
             writable,
-            descriptor,
-            name: name.into(),
+            name,
         };
-        if let Some(known) = self.known.get(&key) {
-            // Seals of a memfd may be added at any time: such files are looked at anew.
-            if known.file.kind != FileKind::Shmem {
-                return FileArg::File(Arc::clone(&known.file));
+        let index = self.opened(tid, descriptor, &key, path, &object);
+        let known = &mut self.list[index];
+        // Seals of a memfd may be added at any time: such files are looked at anew.
+        if known.file.kind == FileKind::Shmem {
+            let seals = seals(path, &key.name);
+            if seals != known.file.seals {
+                let file = File {
+                    seals,
+                    ..(*known.file).clone()
+                };
+                known.set(Arc::new(file));
             }
         }
-        let kind = kind(&object, path);
-        let description = match self.known.get(&key) {
-            Some(known) => known.file.description,
-            None => {
-                self.descriptions += 1;
-                self.descriptions
+        FileArg::File(Arc::clone(&known.file))
+    }
+
+    /// The number in the list of the open file description that a descriptor stands for.
+    fn opened(
+        &mut self,
+        tid: Tid,
+        descriptor: i32,
+        key: &Key,
+        path: &CStr,
+        object: &libc::stat64,
+    ) -> usize {
+        let (mut free, mut numbered) = (None, None);
+        for &index in self.known.get(key).into_iter().flatten() {
+            let known = &mut self.list[index];
+            match known.opened.is(tid, descriptor) {
+                Some(true) => return index,
+                Some(false) => {}
+                // Nobody has an area of the one that it was: it can as well be this one.
+                None if known.is_idle() => free = Some(index),
+                None if known.opened.number() == descriptor => numbered = Some(index),
+                None => {}
             }
-        };
-        let file = Arc::new(File {
-            description,
-            id: FileId {
-                major: libc::major(object.st_dev),
-                minor: libc::minor(object.st_dev),
-                inode: object.st_ino,
-            },
-            name: printed_name(&key.name),
-            readable,
-            writable,
-            noexec: mounted_noexec(path),
-            kind,
-            seals: if kind == FileKind::Shmem {
-                seals(tid, descriptor)
-            } else {
-                0
-            },
-            object: Object::none(),
-        });
-        let file = match self.known.get_mut(&key) {
-            Some(known) if *known.file == *file => Arc::clone(&known.file),
+        }
+        let opened = Opened::of(tid, descriptor, self.held.len() < Opened::MOST);
+        let held = opened.is_held();
+        if !held && let Some(index) = numbered {
+            return index;
+        }
+        let index = match free {
+            Some(index) => {
+                self.list[index].opened = opened;
+                index
+            }
             _ => {
-                self.known.insert(
-                    key,
-                    Known {
-                        file: Arc::clone(&file),
-                        confirmed: false,
-                    },
-                );
-                file
+                let kind = kind(object, path);
+                self.descriptions += 1;
+                self.list.push(Known {
+                    file: Arc::new(File {
+                        description: self.descriptions,
+                        id: FileId {
+                            major: libc::major(object.st_dev),
+                            minor: libc::minor(object.st_dev),
+                            inode: object.st_ino,
+                        },
+                        name: printed_name(&key.name),
+                        readable: key.readable,
+                        writable: key.writable,
+                        noexec: mounted_noexec(path),
+                        kind,
+                        seals: 0,
+                        driver: DriverFlags::default(),
+                        object: Object::none(),
+                    }),
+                    former: Vec::new(),
+                    opened,
+                    confirmed: false,
+                });
+                let index = self.list.len() - 1;
+                self.known.entry(key.clone()).or_default().push(index);
+                index
             }
         };
-        FileArg::File(file)
+        if held {
+            self.held.push(index);
+        }
+        index
+    }
+
+    /// Lets go the descriptors of what is mapped no more.
+    pub(crate) fn release(&mut self) {
+        let list = &mut self.list;
+        self.held.retain(|&index| {
+            let mapped = !list[index].is_idle();
+            if !mapped {
+                list[index].opened.release();
+            }
+            mapped
+        });
     }
 
     /// Has the kernel's map not yet been seen to show `file` under the identity that `fstat` gave?
     /// (Some file systems show another device in the map.)
     pub(crate) fn unconfirmed(&mut self, file: &Arc<File>) -> bool {
-        self.known
-            .values()
+        self.list
+            .iter()
+            .rev()
             .any(|known| !known.confirmed && Arc::ptr_eq(&known.file, file))
     }
 
-    /// Notes what the kernel's map shows for `file`, and returns the file with that identity.
-    pub(crate) fn confirm(&mut self, file: &Arc<File>, id: FileId) -> Arc<File> {
-        for known in self.known.values_mut() {
-            if Arc::ptr_eq(&known.file, file) {
-                if known.file.id != id {
-                    known.file = Arc::new(File {
-                        id,
-                        ..(**file).clone()
-                    });
-                }
-                known.confirmed = true;
-                return Arc::clone(&known.file);
-            }
+    /// Notes what the kernel's map shows for `file`, and returns the file with that identity and name.
+    pub(crate) fn confirm(
+        &mut self,
+        file: &Arc<File>,
+        id: FileId,
+        name: Option<&[u8]>,
+    ) -> Arc<File> {
+        let changed = File {
+            id,
+            name: name.map_or_else(
+                || file.name.clone(),
+                |name| String::from_utf8_lossy(name).into(),
+            ),
+            ..(**file).clone()
+        };
+        self.replace(file, changed, true)
+    }
+
+    /// The same file, of which the driver has made an area with these flags.
+    pub(crate) fn driven(&mut self, file: &Arc<File>, flags: VmFlags) -> Arc<File> {
+        /// What drivers decide about.
+        const ADDED: VmFlags = VmFlags::SPECIAL
+            .union(VmFlags::DONTCOPY)
+            .union(VmFlags::DONTDUMP)
+            .union(VmFlags::LOCKED)
+            .union(VmFlags::WIPEONFORK)
+            .union(VmFlags::HUGEPAGE)
+            .union(VmFlags::NOHUGEPAGE);
+        let driver = DriverFlags {
+            adds: flags & ADDED,
+            removes: VmFlags::MAY_ALL - flags,
+        };
+        let changed = File {
+            driver,
+            ..(**file).clone()
+        };
+        self.replace(file, changed, false)
+    }
+
+    fn replace(&mut self, file: &Arc<File>, changed: File, confirmed: bool) -> Arc<File> {
+        let known = self
+            .list
+            .iter_mut()
+            .rev()
+            .find(|known| Arc::ptr_eq(&known.file, file));
+        let Some(known) = known else {
+            return Arc::clone(file);
+        };
+        known.confirmed |= confirmed;
+        if *known.file != changed {
+            known.set(Arc::new(changed));
         }
-        Arc::clone(file)
+        Arc::clone(&known.file)
+    }
+}
+
+/// Where a link of `/proc` leads; empty for a path that is longer than the kernel can tell in this way.
+fn link_target(path: &CStr) -> Option<Box<[u8]>> {
+    let mut name = vec![0; 512];
+    loop {
+        // SAFETY: `path` ends with a zero byte; the buffer and its length belong together.
+        let length = unsafe { libc::readlink(path.as_ptr(), name.as_mut_ptr().cast(), name.len()) };
+        let Ok(length) = usize::try_from(length) else {
+            let error = io::Error::last_os_error().raw_os_error();
+            return (error == Some(libc::ENAMETOOLONG)).then(Box::default);
+        };
+        if length < name.len() {
+            name.truncate(length);
+            return Some(name.into());
+        }
+        name.resize(name.len() * 2, 0);
     }
 }
 
@@ -208,12 +330,15 @@ fn kind(object: &libc::stat64, path: &CStr) -> FileKind {
     const HUGETLBFS: i64 = 0x9584_58f6_u32 as i64;
     /// ext4, xfs, btrfs.
     const ALIGNING: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
+    /// Files with mappings of their own: secretmem, sysfs, procfs, debugfs, tracefs.
+    const DRIVEN: [i64; 5] = [0x5345_434d, 0x6265_6572, 0x9fa0, 0x6462_6720, 0x7472_6163];
     const DEV_ZERO: u64 = libc::makedev(1, 5);
     match object.st_mode & libc::S_IFMT {
         libc::S_IFREG => match file_system(path) {
             Some(system) if system.f_type == TMPFS => FileKind::Shmem,
             Some(system) if system.f_type == HUGETLBFS => FileKind::HugeTlb(system.f_bsize as u64),
             Some(system) if ALIGNING.contains(&system.f_type) => FileKind::Regular,
+            Some(system) if DRIVEN.contains(&system.f_type) => FileKind::Device,
             _ => FileKind::Unaligned,
         },
         libc::S_IFCHR if object.st_rdev == DEV_ZERO => FileKind::DevZero,
@@ -224,29 +349,31 @@ fn kind(object: &libc::stat64, path: &CStr) -> FileKind {
     }
 }
 
-/// `F_GET_SEALS` needs a descriptor of our own; no seals where the kernel gives none (5.6 and later can).
-fn seals(tid: Tid, descriptor: i32) -> u32 {
-    // pidfd_open wants the process, not one of its threads.
-    let process = super::proc::family(tid).map_or(tid, |(process, _)| process);
-    // SAFETY: calls with integers only; both descriptors are closed here.
-    unsafe {
-        let pidfd = libc::syscall(libc::SYS_pidfd_open, process, 0) as i32;
-        if pidfd < 0 {
-            return 0;
-        }
-        let copy = libc::syscall(libc::SYS_pidfd_getfd, pidfd, descriptor, 0) as i32;
-        libc::close(pidfd);
-        if copy < 0 {
-            return 0;
-        }
-        let seals = libc::fcntl(copy, libc::F_GET_SEALS);
-        libc::close(copy);
-        u32::try_from(seals).unwrap_or(0)
+/// The seals of a file in memory; only memfds have any that can be added. They are the file's, whoever has it open.
+fn seals(path: &CStr, name: &[u8]) -> u32 {
+    if !name.starts_with(b"/memfd:") {
+        return 0;
     }
+    let Ok(path) = path.to_str() else { return 0 };
+    let Ok(file) = fs::File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+    else {
+        return 0;
+    };
+    // SAFETY: asks a descriptor of our own, which `file` keeps open.
+    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+    u32::try_from(seals).unwrap_or(0)
 }
 
-/// The System V segment with this identifier, as `/proc/sysvipc/shm` lists it.
-pub(crate) fn segment(identifier: i64) -> Option<Arc<ShmSegment>> {
+/// The System V segment with this identifier, as `/proc/sysvipc/shm` lists it: that is of our own namespace. What others have, their maps
+/// tell.
+pub(crate) fn segment(tid: Tid, identifier: i64) -> Option<Arc<ShmSegment>> {
+    let own = fs::read_link("/proc/self/ns/ipc").ok()?;
+    if fs::read_link(format!("/proc/{tid}/ns/ipc")).ok()? != own {
+        return None;
+    }
     let table = fs::read_to_string("/proc/sysvipc/shm").ok()?;
     let mut lines = table.lines();
     let columns: Vec<&str> = lines.next()?.split_whitespace().collect();
@@ -258,33 +385,32 @@ pub(crate) fn segment(identifier: i64) -> Option<Arc<ShmSegment>> {
             continue;
         }
         let key: i64 = fields.get(key)?.parse().ok()?;
-        let file = File {
-            id: FileId {
-                major: 0,
-                minor: 1,
-                inode: identifier as u64,
-            },
-            name: format!("/SYSV{:08x} (deleted)", key as u32).into_boxed_str(),
-            readable: true,
-            writable: true,
-            noexec: false,
-            kind: FileKind::Shmem,
-            seals: 0,
-            object: Object::none(),
-            description: 0,
+        let id = FileId {
+            major: 0,
+            minor: 1,
+            inode: identifier as u64,
         };
-        return Some(Arc::new(ShmSegment {
-            file: Arc::new(file),
-            size: fields.get(size)?.parse().ok()?,
-        }));
+        let name = format!("/SYSV{:08x} (deleted)", key as u32);
+        return Some(segment_of(id, &name, fields.get(size)?.parse().ok()?));
     }
     None
+}
+
+/// A segment with this identity, name and size in bytes.
+pub(crate) fn segment_of(id: FileId, name: &str, size: u64) -> Arc<ShmSegment> {
+    let file = File {
+        kind: FileKind::Shmem,
+        ..File::new(id, name.into())
+    };
+    Arc::new(ShmSegment {
+        file: Arc::new(file),
+        size,
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::fd::AsRawFd;
 
     fn own() -> Tid {
         std::process::id() as Tid

@@ -6,14 +6,20 @@
 
 use std::io;
 
-/// What a stop is for: the data of `SECCOMP_RET_TRACE`, which the tracer reads back.
+/// What a stop is for: the data of `SECCOMP_RET_TRACE`, which the tracer reads back. Unlike what a filter of the program's own is likely
+/// to say: of two filters that both want a tracer, the one that was added last is heard.
 pub(crate) mod mark {
     /// A native 64-bit call.
-    pub(crate) const NATIVE: u32 = 1;
+    pub(crate) const NATIVE: u32 = 0x5a01;
     /// An `int 0x80` call of i386 made by a traced program.
-    pub(crate) const I386: u32 = 2;
+    pub(crate) const I386: u32 = 0x5a02;
     /// A call of the x32 table.
-    pub(crate) const X32: u32 = 3;
+    pub(crate) const X32: u32 = 0x5a03;
+
+    /// Is it this tracer's filter that stopped the call?
+    pub(crate) fn is_own(mark: u32) -> bool {
+        matches!(mark, NATIVE | I386 | X32)
+    }
 }
 
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
@@ -62,6 +68,7 @@ pub(crate) const ALWAYS: &[i64] = &[
     libc::SYS_setreuid,
     libc::SYS_setresuid,
     libc::SYS_setfsuid,
+    libc::SYS_setns,
     libc::SYS_fork,
     libc::SYS_clone3,
     libc::SYS_execve,
@@ -100,7 +107,11 @@ const PRCTL: &[u32] = &[
     libc::PR_SET_THP_DISABLE as u32,
     PR_SET_MDWE,
     PR_SET_MEMORY_MERGE,
+    libc::PR_SET_SECCOMP as u32,
 ];
+
+/// `seccomp` operations that do not only ask: strict mode, and filters.
+const SECCOMP: &[u32] = &[0, 1];
 
 /// `arch_prctl` operations that do: mapping a vdso, shadow stacks.
 const ARCH_PRCTL: &[u32] = &[0x2001, 0x2002, 0x2003, 0x5001, 0x5002];
@@ -183,6 +194,14 @@ pub(crate) fn assemble() -> Vec<libc::sock_filter> {
     only_for(&mut program, libc::SYS_prctl, 0, PRCTL);
     only_for(&mut program, libc::SYS_arch_prctl, 0, ARCH_PRCTL);
     only_for(&mut program, libc::SYS_ioctl, 1, IOCTL);
+    only_for(&mut program, libc::SYS_seccomp, 0, SECCOMP);
+
+    // A user namespace has privileges of its own.
+    program.push(jump(EQUAL, libc::SYS_unshare as u32, 0, 4));
+    program.push(statement(LOAD, low(0)));
+    program.push(jump(ANY_BIT, libc::CLONE_NEWUSER as u32, 0, 1));
+    program.push(trace(mark::NATIVE));
+    program.push(allow());
 
     // A thread (CLONE_VM) shares the map and needs no order: its own event tells of it. A fork copies it. One that asks not to be
     // traced would keep the filter, and get ENOSYS for every call that is to stop: it must be traced all the same.
@@ -301,6 +320,8 @@ mod tests {
             libc::SYS_clone,
             libc::SYS_personality,
             libc::SYS_prlimit64,
+            libc::SYS_seccomp,
+            libc::SYS_unshare,
         ];
         for nr in (0..600).filter(|nr| !by_argument.contains(nr)) {
             assert_eq!(native(nr, [7; 6]), ALWAYS.contains(&nr), "call {nr}");
@@ -325,6 +346,10 @@ mod tests {
         assert!(native(libc::SYS_prlimit64, [0, 3, 1 << 40, 0, 0, 0]));
         assert!(native(libc::SYS_prlimit64, [0, 3, 0x1000, 0, 0, 0]));
         assert!(!native(libc::SYS_prlimit64, [0, 3, 0, 0x1000, 0, 0]));
+        assert!(native(libc::SYS_unshare, [0x1400_0000, 0, 0, 0, 0, 0]));
+        assert!(!native(libc::SYS_unshare, [0x0400_0000, 0, 0, 0, 0, 0]));
+        assert!(native(libc::SYS_seccomp, [1, 8, 0, 0, 0, 0]));
+        assert!(!native(libc::SYS_seccomp, [2, 0, 0, 0, 0, 0]));
         assert!(native(libc::SYS_personality, [0x0040000, 0, 0, 0, 0, 0]));
         assert!(!native(libc::SYS_personality, [0xffff_ffff, 0, 0, 0, 0, 0]));
     }

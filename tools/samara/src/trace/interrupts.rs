@@ -10,6 +10,8 @@ static PENDING: AtomicU32 = AtomicU32::new(0);
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
 
 /// Passes a signal on at once: between a look at a flag and the next wait, one could get lost.
+extern "C" fn on_alarm(_: libc::c_int) {}
+
 extern "C" fn on_signal(
     signal: libc::c_int,
     information: *mut libc::siginfo_t,
@@ -20,6 +22,9 @@ extern "C" fn on_signal(
     match PROGRAM.load(Ordering::Relaxed) {
         0 => {
             PENDING.fetch_or(1 << signal, Ordering::Relaxed);
+            // If the wait has not begun yet, it is interrupted once more.
+            // SAFETY: `alarm` is async-signal-safe, and nothing else here uses it.
+            unsafe { libc::alarm(1) };
         }
         // The program is in the same process group and has it already.
         _ if from_terminal => {}
@@ -34,6 +39,8 @@ extern "C" fn on_signal(
 /// `program`. Once that has ended, either asks the processes that outlive it to end, and the second ends them.
 pub(crate) fn take_signals(program: Tid) {
     PROGRAM.store(program, Ordering::Relaxed);
+    // SAFETY: a handler that does nothing but interrupt a wait.
+    unsafe { libc::signal(libc::SIGALRM, on_alarm as *const () as libc::sighandler_t) };
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: all zeros is a valid `sigaction`: an empty mask.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };

@@ -3,7 +3,7 @@
 //! ```text
 //! launch ─→ events ─→ space ─→ follow (engine) ─→ compare
 //!             │         ├─→ facts, proc, seeding (what only the kernel knows)
-//!             ├─→ decode ─→ files
+//!             ├─→ decode ─→ files ─→ opened
 //!             └─→ ptrace, filter
 //! ```
 
@@ -14,6 +14,7 @@ mod files;
 mod filter;
 mod interrupts;
 mod launch;
+mod opened;
 mod options;
 mod proc;
 mod progress;

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 
+use samara_mm::VmFlags;
+
 use crate::maps::{Area, BadLine, Map};
 
 use super::ptrace::Tid;
@@ -113,15 +115,20 @@ impl From<BadLine> for io::Error {
     }
 }
 
-/// The `VmFlags:` lines of smaps: the two letters of each flag, by the start of their area.
-pub(crate) fn vm_flags(tid: Tid) -> io::Result<Vec<(u64, String)>> {
+/// The flags that smaps shows, by the start of their area. The protection key, which has a line of its own, is among them.
+pub(crate) fn vm_flags(tid: Tid) -> io::Result<Vec<(u64, VmFlags)>> {
     let text = fs::read(format!("/proc/{tid}/smaps"))?;
     let text = String::from_utf8_lossy(&text);
     let mut flags = Vec::new();
-    let mut start = 0;
+    let (mut start, mut key) = (0, VmFlags::empty());
     for line in text.lines() {
         if let Some(list) = line.strip_prefix("VmFlags:") {
-            flags.push((start, list.trim().to_owned()));
+            flags.push((start, VmFlags::from_smaps(list) | key));
+            key = VmFlags::empty();
+        } else if let Some(number) = line.strip_prefix("ProtectionKey:") {
+            let number: u64 = number.trim().parse().unwrap_or(0);
+            key = VmFlags::from_bits_retain(number << VmFlags::PKEY.bits().trailing_zeros())
+                & VmFlags::PKEY;
         } else if let Some((first, _)) = line.split_once('-')
             && let Ok(address) = u64::from_str_radix(first, 16)
             && line.starts_with(|c: char| c.is_ascii_digit() || c.is_ascii_lowercase())
@@ -269,6 +276,27 @@ pub(crate) fn capabilities(tid: Tid) -> io::Result<u64> {
     Ok(status_field(&status, "CapEff:")
         .and_then(|value| u64::from_str_radix(value, 16).ok())
         .unwrap_or(0))
+}
+
+/// How many seccomp filters a thread has.
+pub(crate) fn filters(tid: Tid) -> io::Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status"))?;
+    status_field(&status, "Seccomp_filters:")
+        .and_then(|value| value.parse().ok())
+        .ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Are pages of all areas merged by their contents (`PR_SET_MEMORY_MERGE`)? Older kernels do not tell.
+pub(crate) fn merges_any(tid: Tid) -> bool {
+    fs::read_to_string(format!("/proc/{tid}/ksm_stat"))
+        .is_ok_and(|text| text.contains("ksm_merge_any: yes"))
+}
+
+/// Is the thread in the user namespace that was there first? Only there do privileges bear on memory.
+pub(crate) fn in_first_user_namespace(tid: Tid) -> bool {
+    // The kernel gives this one a number of its own.
+    const FIRST: &str = "user:[4026531837]";
+    fs::read_link(format!("/proc/{tid}/ns/user")).map_or(true, |link| link.as_os_str() == FIRST)
 }
 
 /// The process that a thread belongs to, and that process's parent.

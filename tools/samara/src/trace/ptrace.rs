@@ -136,6 +136,24 @@ pub(crate) fn registers(tid: Tid) -> io::Result<libc::user_regs_struct> {
     Ok(registers)
 }
 
+/// Lets a thread that is stopped at the entry of a call pass it over: the call returns `result`.
+pub(crate) fn pass_over(tid: Tid, result: i64) -> io::Result<()> {
+    let mut registers = registers(tid)?;
+    registers.orig_rax = u64::MAX;
+    registers.rax = result as u64;
+    request(libc::PTRACE_SETREGS, tid, 0, &raw const registers as usize)
+}
+
+/// The number of the call at whose entry a thread is stopped by [`resume_to_exit`]; `None` at its return.
+pub(crate) fn entered(tid: Tid) -> io::Result<Option<u64>> {
+    let information = information(tid)?;
+    if information.op != libc::PTRACE_SYSCALL_INFO_ENTRY {
+        return Ok(None);
+    }
+    // SAFETY: `op` says which member of the union the kernel filled.
+    Ok(Some(unsafe { information.u.entry }.nr))
+}
+
 /// Sets the flag `CLONE_UNTRACED` of the clone that a stopped thread is in, or takes it away. (`clone3` has it in memory, at the
 /// address that the register holds.)
 pub(crate) fn set_untraced(tid: Tid, on: bool) -> io::Result<()> {

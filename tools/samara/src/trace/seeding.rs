@@ -6,8 +6,8 @@ use std::io;
 use std::sync::Arc;
 
 use samara_mm::{
-    Capabilities, Config, File, FileId, FileKind, KernelVersion, Layout, Limits, Object,
-    Overcommit, SeedVma, VmFlags,
+    Capabilities, Config, DriverFlags, File, FileId, FileKind, KernelVersion, Layout, Limits, Mdwe,
+    Object, Overcommit, SeedVma, VmFlags,
 };
 
 use crate::maps::{Area, Map};
@@ -68,6 +68,16 @@ impl Machine {
         Self {
             config,
             legacy_layout: proc::sysctl("vm/legacy_va_layout", 0) != 0,
+        }
+    }
+
+    /// What a program that is started from here may make executable.
+    pub(crate) fn mdwe(&self) -> Mdwe {
+        const PR_GET_MDWE: i32 = 66;
+        // SAFETY: asks for a number.
+        match unsafe { libc::prctl(PR_GET_MDWE, 0, 0, 0, 0) } {
+            1 => Mdwe::On,
+            _ => Mdwe::Off,
         }
     }
 }
@@ -144,7 +154,7 @@ pub(crate) fn seed(
         }
     };
 
-    let flags: HashMap<u64, String> = proc::vm_flags(tid)?.into_iter().collect();
+    let flags: HashMap<u64, VmFlags> = proc::vm_flags(tid)?.into_iter().collect();
     let mut files: HashMap<(FileId, String), Arc<File>> = HashMap::new();
     let mut areas = Vec::with_capacity(map.areas().len());
     for area in map.areas() {
@@ -174,6 +184,7 @@ pub(crate) fn seed(
                     noexec: false,
                     kind: kind(&name),
                     seals: 0,
+                    driver: DriverFlags::default(),
                     object: Object::none(),
                     description,
                 })
@@ -192,7 +203,7 @@ pub(crate) fn seed(
             shared: area.perms[3] == b's',
             offset: area.offset,
             file,
-            flags: flags.get(&area.start).map(|text| VmFlags::from_smaps(text)),
+            flags: flags.get(&area.start).copied(),
             name: (special && !plain).then(|| name.into()),
             touched,
         });
@@ -205,21 +216,54 @@ pub(crate) fn seed(
     })
 }
 
+/// What the kernel keeps for each thread, and looks at when that thread calls.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Standing {
+    capabilities: Capabilities,
+    read_implies_exec: bool,
+}
+
+impl Standing {
+    pub(crate) fn of(tid: Tid) -> Self {
+        const READ_IMPLIES_EXEC: u64 = 0x040_0000;
+        let personality = proc::personality(tid).unwrap_or(0);
+        let capabilities = match proc::capabilities(tid) {
+            Ok(bits) if proc::in_first_user_namespace(tid) => bits,
+            _ => 0,
+        };
+        let has = |bit: u32| capabilities >> bit & 1 == 1;
+        Self {
+            capabilities: Capabilities {
+                ipc_lock: has(14),
+                sys_admin: has(21),
+                sys_nice: has(23),
+                sys_rawio: has(17),
+                sys_resource: has(24),
+            },
+            read_implies_exec: personality & READ_IMPLIES_EXEC != 0,
+        }
+    }
+
+    /// Does `config` say the same?
+    pub(crate) fn is_in(&self, config: &Config) -> bool {
+        (config.capabilities, config.read_implies_exec)
+            == (self.capabilities, self.read_implies_exec)
+    }
+
+    /// The settings with those of this thread.
+    pub(crate) fn applied_to(&self, config: &Config) -> Config {
+        Config {
+            capabilities: self.capabilities,
+            read_implies_exec: self.read_implies_exec,
+            ..config.clone()
+        }
+    }
+}
+
 /// The settings for one process.
-pub(crate) fn config(tid: Tid, machine: &Machine) -> Config {
-    const READ_IMPLIES_EXEC: u64 = 0x040_0000;
-    let personality = proc::personality(tid).unwrap_or(0);
-    let capabilities = proc::capabilities(tid).unwrap_or(0);
-    let mut config = machine.config.clone();
-    config.read_implies_exec = personality & READ_IMPLIES_EXEC != 0;
-    let has = |bit: u32| capabilities >> bit & 1 == 1;
-    config.capabilities = Capabilities {
-        ipc_lock: has(14),
-        sys_admin: has(21),
-        sys_nice: has(23),
-        sys_rawio: has(17),
-        sys_resource: has(24),
-    };
+fn config(tid: Tid, machine: &Machine) -> Config {
+    let mut config = Standing::of(tid).applied_to(&machine.config);
+    config.merge_any = proc::merges_any(tid);
     config
 }
 

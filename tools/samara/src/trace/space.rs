@@ -6,24 +6,32 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
 
-use samara_mm::{Call, FileArg, FileId, Limits, NoPages, Pages, VmFlags};
+use samara_mm::{
+    Call, Config, File, FileArg, FileId, FileKind, Limits, Mdwe, NoPages, Pages, VmFlags,
+};
 
 use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Place, Verdict};
+use crate::maps;
 use crate::record::Reason;
 use crate::side::placed_at_random;
 use crate::tally::{Finding, FindingKind};
 
 use super::facts::Pagemap;
+use super::files;
 use super::options::Verify;
-use super::proc::MapsFile;
+use super::proc::{self, MapsFile};
 use super::ptrace::{Entry, Tid};
 use super::samples::{Known, Samples};
-use super::seeding;
+use super::seeding::{self, Standing};
 use super::session::Session;
 
 const MAP_GROWSDOWN: u64 = 0x100;
+
+/// No process has this number.
+const NOBODY: Tid = 0;
 
 /// Who acts: a thread, by which `/proc` is asked (the first thread of a process may have ended before the others), and its process.
 #[derive(Debug, Clone, Copy)]
@@ -106,16 +114,8 @@ impl Space {
     }
 
     /// The child's address space at the fork event, when the child has not run yet.
-    pub(crate) fn fork(
-        &mut self,
-        parent: Tid,
-        child: Tid,
-        session: &mut Session,
-    ) -> io::Result<Self> {
-        let who = Who {
-            tid: parent,
-            process: parent,
-        };
+    pub(crate) fn fork(&mut self, who: Who, child: Tid, session: &mut Session) -> io::Result<Self> {
+        let parent = who.tid;
         self.catch_up(who, session);
         self.sync_growth(session);
         let maps = MapsFile::open(child)?;
@@ -150,7 +150,12 @@ impl Space {
             waiting: VecDeque::new(),
             samples: Samples::default(),
             growing: self.growing,
-            limits_of: child,
+            // Those of its parent, if the engine has these.
+            limits_of: if self.limits_of == who.process {
+                child
+            } else {
+                NOBODY
+            },
             calls_since_compare: 0,
             interrupted: false,
             ambiguous: false,
@@ -169,8 +174,18 @@ impl Space {
     }
 
     /// At the entry of a call: looks at the pages on which its outcome depends.
-    pub(crate) fn prepare(&mut self, call: &Call, who: Who, session: &mut Session) {
+    pub(crate) fn prepare(
+        &mut self,
+        call: &Call,
+        who: Who,
+        standing: &Standing,
+        session: &mut Session,
+    ) {
         self.catch_up(who, session);
+        if !standing.is_in(self.follower.engine().config()) {
+            let config = standing.applied_to(self.follower.engine().config());
+            self.set_config(&config, session);
+        }
         if self.limits_of != who.process {
             self.limits_changed(who, session);
         }
@@ -186,10 +201,11 @@ impl Space {
     pub(crate) fn look_at_return(
         &mut self,
         call: &mut Call,
+        who: Who,
         returned: i64,
         session: &mut Session,
     ) -> bool {
-        self.confirm_file(call, returned, session);
+        self.confirm_object(call, who, returned, session);
         self.ambiguous = self.users > 1 && self.samples.look_again(&mut self.pagemap);
         let due = match session.verify {
             Verify::Each => true,
@@ -317,14 +333,26 @@ impl Space {
         }
     }
 
-    /// The personality or the privileges of a process may have changed.
-    pub(crate) fn settings_changed(&mut self, who: Who, session: &mut Session) {
-        let config = seeding::config(who.tid, &session.machine);
-        if config != *self.follower.engine().config() {
-            if let Some(record) = &mut session.record {
-                record.settings(self.number, &config);
-            }
-            self.follower.set_config(&config);
+    fn set_config(&mut self, config: &Config, session: &mut Session) {
+        if let Some(record) = &mut session.record {
+            record.settings(self.number, config);
+        }
+        self.follower.set_config(config);
+    }
+
+    /// Whether executable memory may come to be in a program that is started from here.
+    pub(crate) fn mdwe_at_exec(&self) -> Mdwe {
+        self.follower.engine().config().mdwe.inherited()
+    }
+
+    /// The former program of the process had set it.
+    pub(crate) fn set_mdwe(&mut self, mdwe: Mdwe, session: &mut Session) {
+        if mdwe != self.follower.engine().config().mdwe {
+            let config = Config {
+                mdwe,
+                ..self.follower.engine().config().clone()
+            };
+            self.set_config(&config, session);
         }
     }
 
@@ -335,26 +363,64 @@ impl Space {
         }
     }
 
-    /// Where file systems show another device in maps than `fstat` tells, the map is right: asked once for each file.
-    fn confirm_file(&mut self, call: &mut Call, returned: i64, session: &mut Session) {
-        if let Call::Mmap {
-            file: FileArg::File(file),
-            ..
-        } = call
-            && returned > 0
-            && session.files.unconfirmed(file)
-            && let Ok(Some(info)) = self.maps.at(returned as u64)
-        {
+    /// What only the map shows of the object that was mapped.
+    fn confirm_object(&mut self, call: &mut Call, who: Who, returned: i64, session: &mut Session) {
+        if (-4095..=0).contains(&returned) {
+            return;
+        }
+        match call {
+            Call::Mmap {
+                file: FileArg::File(file),
+                ..
+            } => {
+                self.confirm_file(file, returned as u64, session);
+                if file.kind == FileKind::Device
+                    && let Ok(flags) = proc::vm_flags(who.tid)
+                    && let Some((_, flags)) =
+                        flags.iter().rfind(|(start, _)| *start <= returned as u64)
+                {
+                    *file = session.files.driven(file, *flags);
+                }
+            }
+            // It is of a namespace that is not ours.
+            Call::Shmat { segment, .. } if segment.is_none() => {
+                if self.maps.read(&mut session.map).is_ok()
+                    && let Some(area) = session.map.at(returned as u64)
+                {
+                    let name = String::from_utf8_lossy(session.map.name(area));
+                    let id = id_of(area);
+                    *segment = Some(files::segment_of(id, &name, area.end - area.start));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Where file systems show another device in maps than `fstat` tells, the map is right: asked once for each file. So it is where a name
+    /// is too long for a link.
+    fn confirm_file(&mut self, file: &mut Arc<File>, address: u64, session: &mut Session) {
+        if !session.files.unconfirmed(file) {
+            return;
+        }
+        let unnamed = file.name.is_empty();
+        if unnamed {
+            if self.maps.read(&mut session.map).is_ok()
+                && let Some(area) = session.map.at(address)
+            {
+                let name = session.map.name(area);
+                *file = session.files.confirm(file, id_of(area), Some(name));
+            }
+        } else if let Ok(Some(info)) = self.maps.at(address) {
             let id = FileId {
                 major: info.major,
                 minor: info.minor,
                 inode: info.inode,
             };
             // A mapping of /dev/zero has another object, or none, behind it.
-            if file.kind == samara_mm::FileKind::DevZero || id.inode == 0 {
+            if file.kind == FileKind::DevZero || id.inode == 0 {
                 return;
             }
-            *file = session.files.confirm(file, id);
+            *file = session.files.confirm(file, id, None);
         }
     }
 
@@ -532,27 +598,21 @@ impl Space {
             &mut session.files.descriptions,
         );
         let built = seed.and_then(|seed| {
-            let engine = seed.build().map_err(|errno| {
-                io::Error::other(format!("the engine refuses the map: {errno}"))
-            })?;
-            Ok((seed, engine))
+            if let Some(record) = &mut session.record {
+                record.seed(self.number, Reason::Resync, &seed);
+            }
+            self.limits_of = who.process;
+            seed.build()
+                .and_then(|engine| self.follower.start_anew(engine, &mut session.tally))
+                .map_err(|errno| io::Error::other(format!("the engine refuses the map: {errno}")))
         });
-        match built {
-            Ok((seed, engine)) => {
-                if let Some(record) = &mut session.record {
-                    record.seed(self.number, Reason::Resync, &seed);
-                }
-                self.follower.retire(false, &mut session.tally);
-                self.follower = Follower::new(engine, true);
-            }
-            Err(error) => {
-                self.give_up(&error, session);
-            }
+        if let Err(error) = built {
+            self.give_up(&error, session);
         }
     }
 
     /// Nothing can be compared from here on.
-    fn give_up(&mut self, error: &io::Error, session: &mut Session) {
+    pub(crate) fn give_up(&mut self, error: &io::Error, session: &mut Session) {
         let why = format!("process followed no further: {error}");
         crate::tally::count(&mut session.tally.not_followed, &why);
         self.broken = true;
@@ -570,6 +630,14 @@ impl Space {
         if let Some(record) = &mut session.record {
             record.gone(self.number, self.main);
         }
+    }
+}
+
+fn id_of(area: &maps::Area) -> FileId {
+    FileId {
+        major: area.major,
+        minor: area.minor,
+        inode: area.inode,
     }
 }
 

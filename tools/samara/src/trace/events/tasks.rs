@@ -13,7 +13,7 @@ use crate::trace::ptrace::{self, Tid};
 use crate::trace::space::{Space, Who};
 use crate::trace::{interrupts, launch, proc};
 
-use super::{Doing, Ending, Failure, State, Task, Tracer};
+use super::{Doing, Ending, Failure, State, Task, Tracer, UNSEEN};
 
 impl Tracer<'_> {
     /// A thread has made another.
@@ -30,15 +30,26 @@ impl Tracer<'_> {
                 task.state = State::Running;
             }
             let untraced = std::mem::take(&mut task.untraced);
-            (task.process, task.space, forking, untraced)
+            let new_namespace = flags & libc::CLONE_NEWUSER as u64 != 0;
+            let standing = task.standing.filter(|_| !new_namespace);
+            let unseen = task.unseen;
+            (
+                task.process,
+                task.space,
+                forking,
+                untraced,
+                standing,
+                unseen,
+            )
         });
-        let (process, space, forking, untraced) = parent.unwrap_or((tid, None, false, false));
+        let (parent_process, space, forking, untraced, standing, unseen) =
+            parent.unwrap_or((tid, None, false, false, None, false));
         if untraced {
             let _ = ptrace::set_untraced(tid, true);
         }
         let is_thread = flags & libc::CLONE_THREAD as u64 != 0;
         let shares = flags & libc::CLONE_VM as u64 != 0;
-        let process = if is_thread { process } else { child };
+        let process = if is_thread { parent_process } else { child };
         // One that had to be taken over without its parent's event is left as it is.
         let adopted = self
             .tasks
@@ -47,7 +58,13 @@ impl Tracer<'_> {
         if !adopted {
             let space = match space {
                 Some(index) if shares => Some(index),
-                Some(index) => self.forked(index, tid, child),
+                Some(index) => {
+                    let who = Who {
+                        tid,
+                        process: parent_process,
+                    };
+                    self.forked(index, who, child)
+                }
                 None => None,
             };
             if let Some(index) = space
@@ -64,14 +81,18 @@ impl Tracer<'_> {
             self.tasks.insert(
                 child,
                 Task {
-                    process,
                     space,
-                    state: if known {
-                        State::Running
-                    } else {
-                        State::Expected
-                    },
                     untraced: untraced && !known,
+                    standing,
+                    unseen,
+                    ..Task::new(
+                        process,
+                        if known {
+                            State::Running
+                        } else {
+                            State::Expected
+                        },
+                    )
                 },
             );
             if known {
@@ -87,12 +108,12 @@ impl Tracer<'_> {
         }
     }
 
-    fn forked(&mut self, index: usize, parent: Tid, child: Tid) -> Option<usize> {
+    fn forked(&mut self, index: usize, who: Who, child: Tid) -> Option<usize> {
         self.session.tally.forks += 1;
         let space = self.spaces[index].as_mut()?;
         self.session
-            .print_event(parent, &format!("fork() = {child}"));
-        match space.fork(parent, child, self.session) {
+            .print_event(who.tid, &format!("fork() = {child}"));
+        match space.fork(who, child, self.session) {
             Ok(space) => {
                 self.spaces.push(Some(space));
                 Some(self.spaces.len() - 1)
@@ -113,6 +134,11 @@ impl Tracer<'_> {
     pub(super) fn exec(&mut self, tid: Tid) -> Result<(), Failure> {
         self.session.tally.execs += 1;
         let former = ptrace::event_message(tid).map_or(tid, |former| former as Tid);
+        let caller = self.tasks.get(&former);
+        let unseen = caller.is_some_and(|task| task.unseen);
+        let mdwe = caller
+            .and_then(|task| self.spaces[task.space?].as_ref())
+            .map_or(self.session.machine.mdwe(), Space::mdwe_at_exec);
         let others: Vec<Tid> = self
             .tasks
             .iter()
@@ -127,15 +153,14 @@ impl Tracer<'_> {
             self.tasks.remove(&other);
         }
         self.leave(tid, false);
-        let task = self.tasks.entry(tid).or_insert(Task {
-            process: tid,
-            space: None,
-            state: State::Running,
-            untraced: false,
-        });
-        task.state = State::Running;
-        task.process = tid;
-        task.space = None;
+        let task = self
+            .tasks
+            .entry(tid)
+            .or_insert_with(|| Task::new(tid, State::Running));
+        *task = Task {
+            unseen,
+            ..Task::new(tid, State::Running)
+        };
 
         let mut head = [0; 20];
         let refused =
@@ -149,6 +174,15 @@ impl Tracer<'_> {
             crate::tally::count(&mut self.session.tally.not_followed, what);
         } else {
             self.start_space(tid, Reason::Exec);
+            let task = self.tasks.get(&tid);
+            if let Some(index) = task.and_then(|task| task.space)
+                && let Some(space) = &mut self.spaces[index]
+            {
+                space.set_mdwe(mdwe, self.session);
+                if unseen {
+                    space.give_up(&io::Error::other(UNSEEN), self.session);
+                }
+            }
         }
         self.started = true;
         self.session.print_event(tid, "exec");
@@ -194,15 +228,7 @@ impl Tracer<'_> {
                 self.resume(tid, 0);
             }
             None => {
-                self.tasks.insert(
-                    tid,
-                    Task {
-                        process: tid,
-                        space: None,
-                        state: State::Unannounced,
-                        untraced: false,
-                    },
-                );
+                self.tasks.insert(tid, Task::new(tid, State::Unannounced));
                 self.adopt_orphans();
             }
         }
@@ -238,10 +264,8 @@ impl Tracer<'_> {
                 self.session.tally.threads += 1;
                 if let Some(task) = self.tasks.get_mut(&tid) {
                     *task = Task {
-                        process,
                         space: mate,
-                        state: State::Running,
-                        untraced: false,
+                        ..Task::new(process, State::Running)
                     };
                 }
                 ptrace::resume(tid, 0);
@@ -267,13 +291,13 @@ impl Tracer<'_> {
             process: task.process,
         };
         let state = std::mem::replace(&mut task.state, State::Running);
+        if matches!(state, State::Held | State::InCall(Doing::Limits { .. })) {
+            self.leave_orders(tid, index);
+        }
         let Some(space) = &mut self.spaces[index] else {
             return;
         };
         space.users -= 1;
-        if matches!(state, State::Held) {
-            space.waiting.retain(|(waiting, _)| *waiting != tid);
-        }
         let in_call = space.holder == Some(tid);
         if in_call {
             space.interrupt();
@@ -284,8 +308,22 @@ impl Tracer<'_> {
             }
             space.end(self.session);
             self.spaces[index] = None;
+            self.session.files.release();
         } else if in_call {
             self.release(index, tid);
+        }
+    }
+
+    /// A thread waits no longer for its turn, and has none where it changed the limits of others. (Its turn in `own` is looked after by who calls.)
+    fn leave_orders(&mut self, tid: Tid, own: usize) {
+        for index in 0..self.spaces.len() {
+            let Some(space) = &mut self.spaces[index] else {
+                continue;
+            };
+            space.waiting.retain(|(waiting, _)| *waiting != tid);
+            if index != own && space.holder == Some(tid) {
+                self.release(index, tid);
+            }
         }
     }
 

@@ -1,0 +1,82 @@
+//! Which open file description a descriptor of a traced program stands for.
+//!
+//! What `dup(2)` makes is the same; a file that is closed and opened again at the same number is another. `kcmp(2)` tells, but only of
+//! descriptors that are there: so one of our own is held of each that is mapped. A mapping keeps the description anyway, so that nothing ends
+//! later for it (locks, leases, space on disk); it is let go with the last mapping.
+
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
+use super::ptrace::Tid;
+
+/// An open file description.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    held: Option<OwnedFd>,
+    /// The descriptor's number stands for it where none is held.
+    number: i32,
+}
+
+impl Opened {
+    /// At most so many are held at a time.
+    pub(crate) const MOST: usize = 64;
+
+    /// The one behind a descriptor of a stopped thread; held if there is `room`, and if it may be.
+    pub(crate) fn of(tid: Tid, descriptor: i32, room: bool) -> Self {
+        Self {
+            held: if room { copy(tid, descriptor) } else { None },
+            number: descriptor,
+        }
+    }
+
+    pub(crate) fn is_held(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// The number that stood for it first.
+    pub(crate) fn number(&self) -> i32 {
+        self.number
+    }
+
+    pub(crate) fn release(&mut self) {
+        self.held = None;
+    }
+
+    /// Is it the one behind this descriptor of a stopped thread? `None` if none is held.
+    pub(crate) fn is(&self, tid: Tid, descriptor: i32) -> Option<bool> {
+        const KCMP_FILE: libc::c_int = 0;
+        let held = self.held.as_ref()?;
+        // SAFETY: takes integers only.
+        let compared = unsafe {
+            libc::syscall(
+                libc::SYS_kcmp,
+                libc::getpid(),
+                tid,
+                KCMP_FILE,
+                held.as_raw_fd(),
+                descriptor,
+            )
+        };
+        match compared {
+            // The kernel was built without it.
+            -1 => Some(self.number == descriptor),
+            order => Some(order == 0),
+        }
+    }
+}
+
+/// A descriptor of our own for the same open file description.
+fn copy(tid: Tid, descriptor: i32) -> Option<OwnedFd> {
+    const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
+    // SAFETY: takes integers only; the descriptor is ours alone.
+    let open = |flags: libc::c_int| unsafe {
+        let pidfd = libc::syscall(libc::SYS_pidfd_open, tid, flags) as i32;
+        (pidfd >= 0).then(|| OwnedFd::from_raw_fd(pidfd))
+    };
+    // Before Linux 6.9 only the first thread of a process can be named.
+    let pidfd = open(PIDFD_THREAD).or_else(|| open(0))?;
+    // SAFETY: takes integers only; the descriptor is ours alone.
+    unsafe {
+        let copy = libc::syscall(libc::SYS_pidfd_getfd, pidfd.as_raw_fd(), descriptor, 0) as i32;
+        (copy >= 0).then(|| OwnedFd::from_raw_fd(copy))
+    }
+}

@@ -1,0 +1,108 @@
+//! What the kernel keeps for threads, processes, open files and whole address spaces, which no map shows.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod common;
+
+use std::io::Read;
+use std::process::Stdio;
+
+use common::{agrees, compiled, fresh, samara, samara_in_front, scratch, trace_with};
+
+/// Root can give up what it has; others have nothing to give up.
+fn is_root() -> bool {
+    // SAFETY: asks for a number.
+    let root = unsafe { libc::geteuid() } == 0;
+    if !root {
+        eprintln!("skipped: only root has privileges to lose");
+    }
+    root
+}
+
+#[test]
+fn privileges_limits_and_namespaces_are_not_the_memorys() {
+    let Some(program) = compiled("privileges").filter(|_| is_root()) else {
+        return;
+    };
+    let traced = agrees(&[program]);
+    let expected = "locks 1, stripped child 0, still 1\n\
+        stripped thread 0, still 1\n\
+        limited child fails 1, parent 0\n\
+        in a new user namespace 0, born in one 0\n\
+        segments of another namespace 0\n";
+    assert_eq!(traced.stdout(), expected);
+}
+
+#[test]
+fn open_files_are_told_apart_and_drivers_decide_about_flags() {
+    let Some(program) = compiled("open_files") else {
+        return;
+    };
+    let traced = agrees(&[program]);
+    assert_eq!(traced.stdout(), "lock 0\ndeep 0\n");
+}
+
+#[test]
+fn modes_of_address_spaces_and_filters_are_followed() {
+    let Some(program) = compiled("modes").filter(|_| is_root()) else {
+        return;
+    };
+    let traced = agrees(&[program]);
+    let expected = "strict\nstrict\nstrict\nstrict 5 1009 1009\ntraced 0 0\nrefused 1\n";
+    assert_eq!(traced.stdout(), expected);
+}
+
+#[test]
+fn what_a_listener_may_let_pass_is_not_compared() {
+    let Some(program) = compiled("modes") else {
+        return;
+    };
+    let program = [program.to_str().unwrap(), "listen"];
+    let traced = trace_with(&["--verify", "each"], &program, scratch());
+    assert_eq!(traced.output.status.code(), Some(69), "{}", traced.stderr());
+    assert_eq!(traced.summary["verdict"], "not all compared");
+    assert!(traced.stderr().contains("listener"), "{}", traced.stderr());
+}
+
+#[test]
+fn an_engine_that_starts_anew_knows_what_it_knew() {
+    let Some(program) = compiled("anew") else {
+        return;
+    };
+    let record = fresh("anew.trace");
+    let options = ["--verify", "each", "--record", record.to_str().unwrap()];
+    let traced = trace_with(&options, &[program], scratch());
+    traced.assert_agrees();
+    assert!(
+        traced.summary["started_anew"]
+            .to_string()
+            .contains("not modelled")
+    );
+    let replayed = samara().arg("replay").arg(record).output().unwrap();
+    let told = String::from_utf8(replayed.stderr).unwrap();
+    assert_eq!(replayed.status.code(), Some(0), "{told}");
+}
+
+#[test]
+fn survivors_that_ignore_termination_are_ended_by_a_second_request() {
+    let script = "sh -c 'trap \"\" TERM INT; echo ready; while :; do sleep 1; done' & exit 0";
+    let mut child = samara_in_front()
+        .args(["trace", "-q", "--", "sh", "-c", script])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut ready = [0; 6];
+    child
+        .stdout
+        .as_mut()
+        .unwrap()
+        .read_exact(&mut ready)
+        .unwrap();
+    // The program may not have ended at the first: it is then the one that is asked.
+    while child.try_wait().unwrap().is_none() {
+        // SAFETY: a signal to a child of our own that has not been waited for.
+        unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+}
