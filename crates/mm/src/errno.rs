@@ -33,6 +33,7 @@ errnos! {
     ESRCH = 3, "No such process";
     EINTR = 4, "Interrupted system call";
     EIO = 5, "Input/output error";
+    E2BIG = 7, "Argument list too long";
     ENOEXEC = 8, "Exec format error";
     EBADF = 9, "Bad file descriptor";
     EAGAIN = 11, "Resource temporarily unavailable";
@@ -46,8 +47,11 @@ errnos! {
     ENFILE = 23, "Too many open files in system";
     ETXTBSY = 26, "Text file busy";
     ENOSPC = 28, "No space left on device";
+    ENAMETOOLONG = 36, "File name too long";
     ENOSYS = 38, "Function not implemented";
+    ELOOP = 40, "Too many levels of symbolic links";
     EOVERFLOW = 75, "Value too large for defined data type";
+    ELIBBAD = 80, "Accessing a corrupted shared library";
     EOPNOTSUPP = 95, "Operation not supported";
 }
 

@@ -117,6 +117,8 @@ macro_rules! rules {
 }
 
 rules! {
+    RestartableSequences (6, 3)
+        "the auxiliary vector of a new program tells of restartable sequences"
     AttachmentsGrow (6, 4)
         "an attached System V segment joins a neighbour of the same attachment, if neither vanishes"
     ReadOnlyIsUncharged (6, 5)
@@ -139,6 +141,8 @@ rules! {
         "a new mapping between areas whose private pages have not the same owner joins the lower one, and both if the lower has none; before, only the upper one if that has some"
     RefusedStaysCut (6, 12)
         "what `MAP_FIXED` was to replace is cut at the ends of the range, though a limit refuses the mapping; before, a limit on sizes changed nothing, and one on commitments came when it was gone"
+    PageZeroIsSealed (6, 12)
+        "the page at address 0 that `MMAP_PAGE_ZERO` gives to a new program is sealed"
     GuardMarkers (6, 13)
         "`MADV_GUARD_INSTALL` and `MADV_GUARD_REMOVE` are known"
     FileGuardMarkers (6, 15)

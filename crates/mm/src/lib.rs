@@ -69,6 +69,11 @@
 //!
 //! An owner that cannot do what it is told may refuse it ([`Pages::refuses`]): then nothing of the call has happened, neither in the map nor with the owner.
 //!
+//! # New programs
+//!
+//! The feature `exec` adds the module `exec`: the address space that `execve(2)` makes of an ELF file, its interpreter and its strings, by the bytes of
+//! the files. It is a feature because only this reads ELF files, with the crate `object`; whoever loads programs by other means need not build that.
+//!
 //! # Threads
 //!
 //! Calls that change the map borrow the [`AddressSpace`] exclusively: one at a time, by a lock of the caller's. Look-ups need no lock: a
@@ -102,6 +107,8 @@ mod call;
 mod calls;
 mod config;
 mod errno;
+#[cfg(feature = "exec")]
+pub mod exec;
 mod file;
 mod flags;
 #[doc(hidden)]

@@ -13,6 +13,8 @@ use crate::space::vma::Area;
 
 /// First and last-exclusive address for `MAP_32BIT`.
 const LOW_32BIT: (u64, u64) = (0x4000_0000, 0x8000_0000);
+/// First address beyond a 32-bit space, in which there is no room for alignment.
+const END_OF_32BIT: u64 = 1 << 32;
 /// First address beyond a 47-bit space: hints above ask for the 57-bit one where there is one.
 const DEFAULT_WINDOW: u64 = 0x7fff_ffff_f000;
 
@@ -58,6 +60,7 @@ impl AddressSpace {
     #[inline(always)]
     fn choose(&self, hint: u64, len: u64, flags: u64, huge: Huge) -> Result<u64, Errno> {
         let aligned = self.config.transparent_huge_pages
+            && self.config.task_size > END_OF_32BIT
             && match huge {
                 Huge::No => false,
                 Huge::Anonymous => {
@@ -107,7 +110,7 @@ impl AddressSpace {
         let (mut low, mut high) = (self.layout.legacy_base, task_size.min(DEFAULT_WINDOW));
         if !bottom_up {
             let extra = if hint > DEFAULT_WINDOW {
-                task_size - DEFAULT_WINDOW
+                task_size.saturating_sub(DEFAULT_WINDOW)
             } else {
                 0
             };

@@ -1,0 +1,391 @@
+//! New programs: the address space that `execve(2)` makes.
+//!
+//! [`AddressSpace::exec`] reads the headers of a program and of its interpreter, and makes the map that the program finds at its first
+//! instruction: where the segments lie, what is zeroed memory, the stack with its strings and its room, the vdso, where the heap begins and where
+//! mappings will go. Errors are those of the call. What Linux draws by lot it asks of a [`Random`], one number for each [`Base`]; everything else
+//! follows.
+//!
+//! ```
+//! use std::sync::Arc;
+//! use samara_mm::exec::{Choice, Exec, Personality, Program, SetId, Settings};
+//! use samara_mm::{AddressSpace, Config, Errno, File, FileId, Limits};
+//!
+//! // The smallest program: an ELF header and one segment, which the header lies in.
+//! let mut program = [0; 120];
+//! program[..8].copy_from_slice(b"\x7fELF\x02\x01\x01\0");
+//! let mut put = |at: usize, bytes: &[u8]| program[at..at + bytes.len()].copy_from_slice(bytes);
+//! put(16, &[2, 0, 62, 0, 1]); // ET_EXEC for x86-64
+//! put(24, &0x40_0078u64.to_le_bytes()); // where it starts
+//! put(32, &64u64.to_le_bytes()); // program headers: where,
+//! put(54, &[56, 0, 1]); //           how long each, how many
+//! put(64, &[1, 0, 0, 0, 5]); // PT_LOAD, read and execute
+//! put(80, &0x40_0000u64.to_le_bytes()); // its address
+//! put(96, &120u64.to_le_bytes()); // its length in the file
+//! put(104, &120u64.to_le_bytes()); // and in memory
+//!
+//! let id = FileId { major: 8, minor: 1, inode: 7 };
+//! let file = Arc::new(File::new(id, "/bin/small".into()));
+//! let mut files = |path: &[u8]| match path {
+//!     b"/bin/small" => Ok(Program { file: file.clone(), image: &program[..], set_id: SetId::No }),
+//!     _ => Err(Errno::ENOENT),
+//! };
+//! // In the middle of everything that is left to chance.
+//! let mut random = |choice: &Choice| choice.count / 2;
+//!
+//! let started = AddressSpace::exec(
+//!     &Exec {
+//!         path: b"/bin/small",
+//!         arguments: &[b"small", b"--help"],
+//!         environment: &[b"HOME=/root"],
+//!         config: &Config::default(),
+//!         limits: Limits::default(),
+//!         personality: Personality::empty(),
+//!         settings: &Settings::default(),
+//!     },
+//!     &mut files,
+//!     &mut random,
+//! )?;
+//! assert_eq!(started.entry, 0x40_0078);
+//! let names: Vec<String> = started.space.maps().map(|line| line.to_string()).collect();
+//! assert!(names[0].starts_with("00400000-00401000 r-xp 00000000 08:01 7"));
+//! assert!(names[1].ends_with("[stack]"));
+//! # Ok::<(), samara_mm::exec::ExecError>(())
+//! ```
+//!
+//! # How sure the rules are
+//!
+//! They were learned from Linux 6.18, which the tests ask: some 200 programs of the machine, and files made by hand and at random, each started in a real child.
+//! Of what older kernels do otherwise only [a few rules](crate::kernel::RULES) are known.
+//!
+//! # What it does not do
+//!
+//! The bytes of pages are their owner's: the strings and vectors on the stack, and what [`Started::zeroed`] names. Whether the caller may execute a
+//! file is for [`Files`] to say. Formats that `binfmt_misc` registers are unknown.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `headers` | what is read of an ELF file |
+//! | `image` | files, as bytes and by path |
+//! | `layout` | the bases of placement |
+//! | `random` | what is left to chance |
+//! | `script` | the first line of a script |
+//! | `segments` | what of a file is mapped where |
+//! | `settings` | what kernel and process bring |
+//! | `special` | the vdso; the page at address 0 |
+//! | `stack` | strings, room and vectors |
+
+mod headers;
+mod image;
+mod layout;
+mod random;
+mod script;
+mod segments;
+mod settings;
+mod special;
+mod stack;
+
+use alloc::vec::Vec;
+use core::fmt;
+
+use crate::config::{Config, Layout, Limits};
+use crate::errno::Errno;
+use crate::flags::{PAGE_SIZE, page_align};
+use crate::space::AddressSpace;
+
+pub use headers::Class;
+pub use image::{Files, Image, Program, SetId};
+pub use random::{Base, Choice, Random};
+pub use settings::{Personality, Randomize, Settings, SpecialArea};
+
+use headers::Headers;
+use layout::Frame;
+use script::Script;
+use segments::{Check, Place};
+use stack::{Strings, Vectors};
+
+/// The arguments of `execve(2)`, and what the kernel knows of the process that calls it.
+#[derive(Debug, Clone, Copy)]
+pub struct Exec<'a> {
+    /// The file, as the caller names it.
+    pub path: &'a [u8],
+    /// Without zero bytes at their ends.
+    pub arguments: &'a [&'a [u8]],
+    /// Likewise.
+    pub environment: &'a [&'a [u8]],
+    /// For the new address space. Its [`task_size`](Config::task_size) is that of programs with 64-bit addresses;
+    /// [`read_implies_exec`](Config::read_implies_exec) is decided anew.
+    pub config: &'a Config,
+    /// In force when exec is called.
+    pub limits: Limits,
+    /// Of the process that calls exec.
+    pub personality: Personality,
+    /// Everything else.
+    pub settings: &'a Settings,
+}
+
+/// A program at its first instruction.
+#[derive(Debug)]
+pub struct Started {
+    /// Its address space.
+    pub space: AddressSpace,
+    /// How wide its addresses are.
+    pub class: Class,
+    /// Where it starts: in the interpreter, if there is one.
+    pub start: u64,
+    /// Where the program itself starts (`AT_ENTRY`).
+    pub entry: u64,
+    /// What was added to the addresses in the interpreter's file (`AT_BASE`); 0 without one.
+    pub interpreter: u64,
+    /// Where its program headers are (`AT_PHDR`), if a segment has them.
+    pub headers: u64,
+    /// Where the code of the vdso begins (`AT_SYSINFO_EHDR`).
+    pub vdso: Option<u64>,
+    /// The stack pointer: the number of arguments is there, and above it what `AT_*` tell.
+    pub stack_pointer: u64,
+    /// End of the stack (exclusive). The last word is zero, below it are the path, the environment and the arguments.
+    pub stack_end: u64,
+    /// Personality from now on.
+    pub personality: Personality,
+    /// Ranges in pages of files that are zero, because memory follows there that the file does not have.
+    pub zeroed: Vec<(u64, u64)>,
+}
+
+/// Why there is no new program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ExecError {
+    /// The call fails with this error, and the old program goes on.
+    Refused(Errno),
+    /// The old program was gone already: the process is killed with `SIGSEGV`. The error is what went wrong.
+    Killed(Errno),
+}
+
+impl fmt::Display for ExecError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            ExecError::Refused(errno) => write!(f, "{errno}: {}", errno.description()),
+            ExecError::Killed(errno) => write!(f, "killed while the program was loaded: {errno}"),
+        }
+    }
+}
+
+impl core::error::Error for ExecError {}
+
+/// The limit of the stack that programs get at most when they run as somebody else: what the kernel calls the usual one.
+const SAFE_STACK: u64 = 8 << 20;
+
+/// What was opened and read before the old program goes.
+struct Found<I> {
+    program: Program<I>,
+    headers: Headers,
+    interpreter: Option<(Program<I>, Headers)>,
+    strings: Strings,
+    vectors: Vectors,
+}
+
+impl AddressSpace {
+    /// The address space of a new program.
+    ///
+    /// It costs some reads of each file, for the headers, and O(log n) for each of the n segments. [The module](crate::exec) has an example.
+    ///
+    /// # Errors
+    /// [`Refused`](ExecError::Refused) with those of `execve(2)`: `E2BIG` for arguments and environment that are too long, what [`Files::open`] and
+    /// [`Image::read_at`] give, `ENOEXEC` for a file in no known format, `ELOOP` for scripts of scripts, `ELIBBAD` for an interpreter that is no ELF
+    /// file of the same kind, `EIO` for a file that ends too early, `EINVAL` for offsets beyond the largest file, and `ENOMEM` when an allocation fails.
+    /// [`Killed`](ExecError::Killed) for what shows later: segments that are in each other's way or have no place, and limits.
+    pub fn exec<F, R>(exec: &Exec<'_>, files: &mut F, random: &mut R) -> Result<Started, ExecError>
+    where
+        F: Files + ?Sized,
+        R: Random + ?Sized,
+    {
+        let found = find(exec, files).map_err(ExecError::Refused)?;
+        start(exec, &found, random).map_err(ExecError::Killed)
+    }
+}
+
+/// Opens an interpreter. One without a name cannot be executed, say all kernels.
+fn open<F: Files + ?Sized>(files: &mut F, path: &[u8]) -> Result<Program<F::Image>, Errno> {
+    if path.is_empty() {
+        return Err(Errno::EACCES);
+    }
+    files.open(path)
+}
+
+/// All that may fail while the old program is still there.
+fn find<F: Files + ?Sized>(exec: &Exec<'_>, files: &mut F) -> Result<Found<F::Image>, Errno> {
+    let mut program = files.open(exec.path)?;
+    let mut strings = Strings::new(exec.arguments.len(), exec.environment.len(), &exec.limits)?;
+    strings.push(exec.path)?;
+    for text in exec.environment.iter().rev() {
+        strings.push(text)?;
+    }
+    for text in exec.arguments.iter().rev() {
+        strings.push(text)?;
+    }
+    let mut vectors = Vectors {
+        arguments: exec.arguments.len(),
+        variables: exec.environment.len(),
+    };
+    if exec.arguments.is_empty() {
+        // No program starts without a name.
+        strings.push(b"")?;
+        vectors.arguments = 1;
+    }
+    let mut head = [0; script::HEAD];
+    let mut first = exec.arguments.first().copied().unwrap_or_default().len();
+    let mut name_len = exec.path.len();
+    let mut depth = 0;
+    loop {
+        let there = program.image.read_at(0, &mut head)?;
+        let Some(script) = Script::read(&head[..there])? else {
+            break;
+        };
+        if depth == script::DEPTH {
+            return Err(Errno::ELOOP);
+        }
+        depth += 1;
+        // The interpreter, its argument and the script take the place of the first argument.
+        strings.pop(first);
+        strings.push_len(name_len)?;
+        if let Some(argument) = script.argument {
+            strings.push(argument)?;
+            vectors.arguments += 1;
+        }
+        strings.push(script.interpreter)?;
+        vectors.arguments += 1;
+        first = script.interpreter.len();
+        name_len = first;
+        program = open(files, script.interpreter)?;
+    }
+    let headers = Headers::read(&program.image)?;
+    let interpreter = match headers.interpreter_path(&program.image)? {
+        None => None,
+        Some(path) => {
+            let interpreter = open(files, &path)?;
+            let read = headers.read_interpreter(&interpreter.image)?;
+            Some((interpreter, read))
+        }
+    };
+    Ok(Found {
+        program,
+        headers,
+        interpreter,
+        strings,
+        vectors,
+    })
+}
+
+/// The new address space. The old one is gone, so that what fails here kills.
+fn start<I: Image, R: Random + ?Sized>(
+    exec: &Exec<'_>,
+    found: &Found<I>,
+    random: &mut R,
+) -> Result<Started, Errno> {
+    let settings = exec.settings;
+    let (mut personality, mut limits) = (exec.personality, exec.limits);
+    if found.program.set_id != SetId::No {
+        personality -= Personality::UNSAFE;
+    }
+    if found.program.set_id == SetId::Other {
+        limits.stack = limits.stack.min(SAFE_STACK);
+    }
+    let headers = &found.headers;
+    let class = headers.class;
+    let frame = Frame::new(class, exec.config, settings, personality);
+    let old = class == Class::Elf32 && headers.stack.is_none();
+    let executable = headers.stack.unwrap_or(old);
+    // A program with 64-bit addresses does not inherit it.
+    let inherited = personality.contains(Personality::READ_IMPLIES_EXEC);
+    let read_implies_exec = old || class == Class::Elf32 && inherited;
+    let (mmap_base, legacy_base) = frame.mmap_bases(exec.config, &limits, random);
+    let config = Config {
+        task_size: frame.task_size,
+        // Programs that do not say what their stack needs are from before that was told apart.
+        read_implies_exec,
+        ..exec.config.clone()
+    };
+    let layout = Layout {
+        mmap_base,
+        legacy_base,
+        bottom_up: frame.is_legacy,
+        start_brk: 0,
+        brk: 0,
+        data_size: 0,
+        stack_top: 0,
+    };
+    let mut space = AddressSpace::new(config, exec.limits, layout)?;
+    let stack_end = stack::map(&mut space, frame, &found.strings, executable, random)?;
+
+    let mut zeroed = Vec::new();
+    let alone = headers.moves && found.interpreter.is_none();
+    let to = match headers.moves {
+        false => Place::At(None),
+        true if alone => Place::Anywhere(headers.alignment()),
+        true => Place::At(Some(frame.program_place(headers.alignment(), random))),
+    };
+    let loaded = segments::load(
+        &mut space,
+        &found.program,
+        headers,
+        (to, Check::InFile),
+        &mut zeroed,
+    )?;
+    // A program that lies among the mappings has its heap where it would lie itself, if it had an interpreter.
+    let heap = if alone {
+        frame.heap_place(page_align(frame.program_base()), 0, random)
+    } else {
+        frame.heap_place(page_align(loaded.end), PAGE_SIZE, random)
+    };
+    space.layout.start_brk = heap;
+    space.layout.brk = heap;
+    space.layout.data_size = loaded.data.1.saturating_sub(loaded.data.0);
+
+    let entry = loaded.bias.wrapping_add(headers.entry);
+    let (start, base) = match &found.interpreter {
+        None => (entry, 0),
+        Some((interpreter, headers)) => {
+            let to = match headers.moves {
+                false => Place::Over,
+                // The kernel takes a program that was not moved for one that had no say in this.
+                true if loaded.bias == 0 => Place::Hinted,
+                true => Place::Anywhere(PAGE_SIZE),
+            };
+            let to = (to, Check::InMemory);
+            let loaded = segments::load(&mut space, interpreter, headers, to, &mut zeroed)?;
+            (loaded.bias.wrapping_add(headers.entry), loaded.bias)
+        }
+    };
+    if start >= frame.task_size {
+        return Err(Errno::EINVAL);
+    }
+    let special = match class {
+        Class::Elf64 => &settings.special,
+        Class::Elf32 => &settings.special_32,
+    };
+    let vdso = special::map(&mut space, special)?;
+    let stack_pointer = stack::lay_vectors(
+        &mut space,
+        frame,
+        stack_end,
+        &found.strings,
+        &found.vectors,
+        random,
+    )?;
+    space.layout.stack_top = stack_pointer;
+    if personality.contains(Personality::MMAP_PAGE_ZERO) {
+        special::map_page_zero(&mut space);
+    }
+    personality.set(Personality::READ_IMPLIES_EXEC, read_implies_exec);
+    Ok(Started {
+        headers: headers.address(loaded.bias),
+        space,
+        class,
+        start,
+        entry: class.wrap(entry),
+        interpreter: class.wrap(base),
+        vdso,
+        stack_pointer,
+        stack_end,
+        personality,
+        zeroed,
+    })
+}

@@ -1,0 +1,308 @@
+//! Segments: what of a file is mapped where, and what is zeroed behind it.
+
+use alloc::vec::Vec;
+
+use crate::abi;
+use crate::errno::Errno;
+use crate::file::FileArg;
+use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
+use crate::pages::NoPages;
+use crate::space::AddressSpace;
+use crate::space::areas::{Beside, Span};
+use crate::space::merge::Union;
+use crate::space::vma::{Backing, Policy, Vma};
+use crate::space::vma_lock::VmaLock;
+
+use super::headers::{Headers, Segment};
+use super::image::{Image, Program};
+
+/// Where the first segment of a file goes; the others follow from it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// At its own address, or at this one; nothing may be there.
+    At(Option<u64>),
+    /// At its own address, over whatever is there.
+    Over,
+    /// Where there is room, at a multiple of this.
+    Anywhere(u64),
+    /// At its own address, if that is free, or where there is room.
+    Hinted,
+}
+
+/// Which address of a segment must be one of user space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Check {
+    /// The one in the file, says the kernel of programs.
+    InFile,
+    /// The one at which it is mapped, says the kernel of interpreters.
+    InMemory,
+}
+
+/// What has become of a file.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Loaded {
+    /// What is added to the addresses in the file.
+    pub(super) bias: u64,
+    /// Where the first segment lies.
+    pub(super) start: u64,
+    /// The end of the highest segment.
+    pub(super) end: u64,
+    /// Where the segment with the highest address begins, and the end of what is from the file.
+    pub(super) data: (u64, u64),
+}
+
+/// Maps the segments of a file.
+///
+/// Ranges that were zeroed in pages of the file, behind its part, are added to `zeroed`.
+///
+/// # Errors
+/// Those of `mmap(2)`; `EINVAL` for segments that make no sense, `EFAULT` where a page cannot be zeroed.
+pub(super) fn load<I: Image>(
+    space: &mut AddressSpace,
+    program: &Program<I>,
+    headers: &Headers,
+    (place, check): (Place, Check),
+    zeroed: &mut Vec<(u64, u64)>,
+) -> Result<Loaded, Errno> {
+    let mut loaded = Loaded::default();
+    let extent = headers.extent();
+    // Room for all segments is found with the first one; an interpreter takes it even where that is decided.
+    let takes_all = headers.moves || check == Check::InMemory;
+    for (number, segment) in headers.segments.iter().enumerate() {
+        let first = number == 0;
+        if first && takes_all && extent == 0 {
+            return Err(Errno::EINVAL);
+        }
+        let to = match place {
+            Place::At(Some(address)) if first => {
+                loaded.bias = address.wrapping_sub(segment.address) & PAGE_MASK;
+                To::Free
+            }
+            Place::At(None) if first => To::Free,
+            Place::Hinted if first => To::Anywhere,
+            Place::Anywhere(align) if first => {
+                // A segment without bytes in the file finds no room, and goes to the lowest address.
+                let found = if align > PAGE_SIZE && segment.in_file != 0 {
+                    To::Free
+                } else {
+                    To::Anywhere
+                };
+                let at = match found {
+                    To::Free => probe(space, program, segment, extent)? & !(align - 1),
+                    _ => 0,
+                };
+                loaded.bias = at.wrapping_sub(segment.address);
+                if check == Check::InFile {
+                    loaded.bias &= PAGE_MASK;
+                }
+                found
+            }
+            _ => To::Over,
+        };
+        let whole = (first && takes_all).then_some(extent);
+        let address = loaded.bias.wrapping_add(segment.address);
+        let at = map(space, program, segment, address, to, whole, zeroed)?;
+        if at >= space.config.task_size {
+            // Of an interpreter the kernel takes such an address for that of the whole, and is done, unless it looks like an error.
+            if check == Check::InFile || at.wrapping_neg() < PAGE_SIZE {
+                return Err(Errno::EINVAL);
+            }
+            loaded.bias = at;
+            return Ok(loaded);
+        }
+        if first {
+            loaded.bias = match check {
+                Check::InFile => loaded
+                    .bias
+                    .wrapping_add(at.wrapping_sub(address & PAGE_MASK)),
+                Check::InMemory => at.wrapping_sub(segment.address & PAGE_MASK),
+            };
+            loaded.start = at;
+        }
+        let address = loaded.bias.wrapping_add(segment.address);
+        let task_size = space.config.task_size;
+        let checked = match check {
+            Check::InFile => segment.address,
+            Check::InMemory => address,
+        };
+        if checked >= task_size
+            || segment.in_file > segment.in_memory
+            || segment.in_memory > task_size
+            || checked > task_size - segment.in_memory
+        {
+            return Err(Errno::EINVAL);
+        }
+        let address = headers.class.wrap(address);
+        loaded.end = loaded.end.max(address.wrapping_add(segment.in_memory));
+        loaded.data.0 = loaded.data.0.max(address);
+        loaded.data.1 = loaded.data.1.max(address.wrapping_add(segment.in_file));
+    }
+    Ok(loaded)
+}
+
+/// How the place of one segment is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum To {
+    Free,
+    Over,
+    Anywhere,
+}
+
+/// Where there is room for all segments.
+fn probe<I>(
+    space: &AddressSpace,
+    program: &Program<I>,
+    segment: &Segment,
+    extent: u64,
+) -> Result<u64, Errno> {
+    let file = FileArg::File(program.file.clone());
+    let offset = segment.offset.wrapping_sub(segment.address & !PAGE_MASK);
+    space.mmap_place(0, page_align(extent), abi::MAP_PRIVATE, &file, offset)
+}
+
+/// Maps one segment; `address` is where it begins. The result is the address of its first page.
+fn map<I: Image>(
+    space: &mut AddressSpace,
+    program: &Program<I>,
+    segment: &Segment,
+    address: u64,
+    to: To,
+    whole: Option<u64>,
+    zeroed: &mut Vec<(u64, u64)>,
+) -> Result<u64, Errno> {
+    let within = segment.address & !PAGE_MASK;
+    let mut start = address & PAGE_MASK;
+    let behind = if segment.in_file == 0 {
+        start
+    } else {
+        let offset = segment.offset.wrapping_sub(within);
+        let len = page_align(segment.in_file.wrapping_add(within));
+        start = map_file(space, program, segment, (start, offset, len), to, whole)?;
+        start.wrapping_add(within).wrapping_add(segment.in_file)
+    };
+    if segment.in_file != 0 {
+        let end = start.saturating_add(page_align(
+            whole
+                .unwrap_or(0)
+                .max(segment.in_file.saturating_add(within)),
+        ));
+        zeroed.retain(|range| range.1 <= start || range.0 >= end);
+    }
+    if segment.in_memory <= segment.in_file {
+        return Ok(start);
+    }
+    let end = start.wrapping_add(within).wrapping_add(segment.in_memory);
+    if segment.in_file != 0 && !behind.is_multiple_of(PAGE_SIZE) {
+        zero(space, program, segment, behind, zeroed)?;
+    }
+    let (from, to) = (page_align(behind), page_align(end));
+    if from != to {
+        map_zeroes(space, from, to, segment.protection & abi::PROT_EXEC != 0)?;
+        zeroed.retain(|range| range.1 <= from || range.0 >= to);
+    }
+    Ok(start)
+}
+
+/// Maps what a segment has of the file.
+fn map_file<I>(
+    space: &mut AddressSpace,
+    program: &Program<I>,
+    segment: &Segment,
+    (start, offset, len): (u64, u64, u64),
+    to: To,
+    whole: Option<u64>,
+) -> Result<u64, Errno> {
+    let file = FileArg::File(program.file.clone());
+    let flags = abi::MAP_PRIVATE
+        | match to {
+            To::Free => abi::MAP_FIXED_NOREPLACE,
+            To::Over => abi::MAP_FIXED,
+            To::Anywhere => 0,
+        };
+    let mut mmap = |at: u64, len: u64, flags: u64| {
+        let protection = segment.protection;
+        space.do_mmap(
+            at,
+            len,
+            protection,
+            flags,
+            &file,
+            offset,
+            None,
+            &mut NoPages,
+        )
+    };
+    let Some(whole) = whole else {
+        return mmap(start, len, flags);
+    };
+    // What the other segments do not take is free again.
+    let whole = page_align(whole);
+    let at = mmap(start, whole, flags)?;
+    if whole > len {
+        space.unmap(at + len, at + whole, &mut NoPages)?;
+    }
+    Ok(at)
+}
+
+/// Zeroes the last page of the file's part from `behind` on.
+fn zero<I: Image>(
+    space: &mut AddressSpace,
+    program: &Program<I>,
+    segment: &Segment,
+    behind: u64,
+    zeroed: &mut Vec<(u64, u64)>,
+) -> Result<(), Errno> {
+    let page = behind & PAGE_MASK;
+    let offset = segment.offset.wrapping_add(segment.in_file) & PAGE_MASK;
+    let writable = segment.protection & abi::PROT_WRITE != 0;
+    // Pages that cannot be written are left as they are.
+    if !writable {
+        return Ok(());
+    }
+    if offset >= program.image.len() {
+        return Err(Errno::EFAULT);
+    }
+    zeroed.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+    zeroed.push((behind, page + PAGE_SIZE));
+    space.touch(page);
+    Ok(())
+}
+
+/// Maps zeroed memory, over whatever is there, as `brk(2)` does: it joins what is below, never what is above.
+fn map_zeroes(
+    space: &mut AddressSpace,
+    start: u64,
+    end: u64,
+    executable: bool,
+) -> Result<(), Errno> {
+    if start > end || end > space.config.task_size {
+        return Err(Errno::ENOMEM);
+    }
+    let mut flags = VmFlags::READ | VmFlags::WRITE | VmFlags::MAY_ALL;
+    if executable || space.config.read_implies_exec {
+        flags |= VmFlags::EXEC;
+    }
+    space.unmap(start, end, &mut NoPages)?;
+    let pages = (end - start) >> 12;
+    if !space.may_expand(flags, pages) || space.over_map_limit() || !space.may_commit(pages) {
+        return Err(Errno::ENOMEM);
+    }
+    let vma = Vma {
+        flags: flags | VmFlags::ACCOUNT,
+        shift: 0,
+        backing: Backing::Anonymous,
+        anon: None.into(),
+        guarded: false.into(),
+        lock: VmaLock::new(),
+        policy: Policy::default(),
+        uffd: None,
+        name: None,
+    };
+    let mut span = Span::new(start, end);
+    let below = Beside {
+        upper: None,
+        ..space.areas.look(&mut span)
+    };
+    let union = Union::new(&span, &below, &vma, space.config.kernel);
+    space.lay(&span, union, vma)
+}

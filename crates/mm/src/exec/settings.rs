@@ -1,0 +1,112 @@
+//! What the kernel and the process bring to an exec, besides the files.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use bitflags::bitflags;
+
+use crate::flags::VmFlags;
+
+bitflags! {
+    /// Bits of `personality(2)` that say where things go.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub struct Personality: u64 {
+        /// Nothing is drawn by lot (`setarch -R`, and what debuggers start).
+        const ADDR_NO_RANDOMIZE = 0x004_0000;
+        /// A page is mapped at address 0.
+        const MMAP_PAGE_ZERO = 0x010_0000;
+        /// Placement goes upwards (`setarch -L`).
+        const ADDR_COMPAT_LAYOUT = 0x020_0000;
+        /// What may be read may be executed. Exec decides it anew.
+        const READ_IMPLIES_EXEC = 0x040_0000;
+        /// Programs with 32-bit addresses have 3 GiB, not 4.
+        const ADDR_LIMIT_3GB = 0x800_0000;
+    }
+}
+
+impl Personality {
+    /// What a program does not inherit that changes the user or the group.
+    pub(super) const UNSAFE: Self = Self::ADDR_NO_RANDOMIZE
+        .union(Self::MMAP_PAGE_ZERO)
+        .union(Self::ADDR_COMPAT_LAYOUT)
+        .union(Self::READ_IMPLIES_EXEC);
+}
+
+/// What is drawn by lot, unless the personality forbids it: `kernel.randomize_va_space` (`proc_sys_kernel(5)`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Randomize {
+    /// 0: nothing.
+    Nothing,
+    /// 1: all but the heap.
+    AllButHeap,
+    /// 2: everything.
+    #[default]
+    Everything,
+}
+
+/// An area that the kernel itself provides: the vdso and its data.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SpecialArea {
+    /// In brackets, as `/proc/PID/maps` prints it.
+    pub name: Arc<str>,
+    /// Its length.
+    pub pages: u64,
+    /// Its properties.
+    pub flags: VmFlags,
+}
+
+impl SpecialArea {
+    /// Properties of code: `[vdso]`.
+    pub const CODE: VmFlags = VmFlags::READ
+        .union(VmFlags::EXEC)
+        .union(VmFlags::MAY_ALL)
+        .union(VmFlags::DONTEXPAND);
+    /// Properties of data: `[vvar]` and its like.
+    pub const DATA: VmFlags = VmFlags::READ
+        .union(VmFlags::MAYREAD)
+        .union(VmFlags::PFNMAP)
+        .union(VmFlags::IO)
+        .union(VmFlags::DONTEXPAND)
+        .union(VmFlags::DONTDUMP);
+}
+
+/// The kernel's settings, and the areas that it provides.
+///
+/// The default is Linux on x86-64 as distributions ship it, without special areas: their sizes belong to one build of a kernel.
+///
+/// ```
+/// use samara_mm::exec::{Settings, SpecialArea};
+///
+/// let data = SpecialArea { name: "[vvar]".into(), pages: 4, flags: SpecialArea::DATA };
+/// let code = SpecialArea { name: "[vdso]".into(), pages: 2, flags: SpecialArea::CODE };
+/// let settings = Settings { special: vec![data, code], ..Settings::default() };
+/// assert_eq!(settings.random_bits, 28);
+/// ```
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Settings {
+    /// `kernel.randomize_va_space`.
+    pub randomize: Randomize,
+    /// `vm.legacy_va_layout`: the legacy layout whatever the personality says.
+    pub legacy_layout: bool,
+    /// `vm.mmap_rnd_bits`: how many pages apart, as a power of two, the lowest and the highest base are.
+    pub random_bits: u32,
+    /// `vm.mmap_rnd_compat_bits`: the same for programs with 32-bit addresses.
+    pub random_bits_32: u32,
+    /// What the kernel maps into each program, in ascending order, without gaps.
+    pub special: Vec<SpecialArea>,
+    /// The same for programs with 32-bit addresses.
+    pub special_32: Vec<SpecialArea>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            randomize: Randomize::default(),
+            legacy_layout: false,
+            random_bits: 28,
+            random_bits_32: 8,
+            special: Vec::new(),
+            special_32: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,229 @@
+//! The stack of a new program: the strings of arguments and environment, the room to grow, the vectors.
+
+use crate::config::Limits;
+use crate::errno::Errno;
+use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
+use crate::kernel::Rule;
+use crate::space::AddressSpace;
+use crate::space::areas::Span;
+use crate::space::vma::{Backing, Policy, Vma};
+use crate::space::vma_lock::VmaLock;
+
+use super::headers::Class;
+use super::layout::Frame;
+use super::random::{Base, Choice, Random, place};
+
+/// Longest string, with its zero byte (`MAX_ARG_STRLEN` in `execve(2)`).
+const LONGEST: u64 = 32 * PAGE_SIZE;
+/// What strings and pointers may always have together (`ARG_MAX`), and never more than.
+const LEAST: u64 = 128 << 10;
+const MOST: u64 = 6 << 20;
+/// What the stack gets below the strings, if its limit allows it.
+const ROOM: u64 = 128 << 10;
+/// Sizes of what is between the strings and the vectors: bytes drawn by lot for `AT_RANDOM`; the alignment of vectors.
+const SEED: u64 = 16;
+const ALIGN: u64 = 16;
+/// By how much the place of the vectors may be lowered by lot (exclusive).
+const SHUFFLE: u64 = 8192;
+
+/// The strings while they are put below the end of the stack, wherever that will be.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Strings {
+    /// Bytes from the end of the stack down to the lowest string.
+    used: u64,
+    /// The most that ever were in use: pages stay, though a script's name replaces another.
+    deepest: u64,
+    /// Bytes that may be used.
+    limit: u64,
+    /// Bytes that the stack may have.
+    stack_limit: u64,
+}
+
+impl Strings {
+    /// For so many arguments and variables of the environment. Their pointers, of the caller's class, count against the limit.
+    ///
+    /// # Errors
+    /// `E2BIG` if the pointers alone are too many.
+    pub(super) fn new(arguments: usize, variables: usize, limits: &Limits) -> Result<Self, Errno> {
+        let pointers = (arguments.max(1) as u64)
+            .saturating_add(variables as u64)
+            .saturating_mul(Class::Elf64.word());
+        let all = (limits.stack / 4).clamp(LEAST, MOST);
+        if all <= pointers {
+            return Err(Errno::E2BIG);
+        }
+        // The last word of the stack stays zero.
+        let used = Class::Elf64.word();
+        Ok(Strings {
+            used,
+            deepest: used,
+            limit: used + all - pointers,
+            stack_limit: limits.stack,
+        })
+    }
+
+    /// Puts a string, without its zero byte, below the others.
+    ///
+    /// # Errors
+    /// `E2BIG`.
+    pub(super) fn push(&mut self, text: &[u8]) -> Result<(), Errno> {
+        self.push_len(text.len())
+    }
+
+    /// As [`push`](Self::push), a string of so many bytes.
+    ///
+    /// # Errors
+    /// `E2BIG`.
+    pub(super) fn push_len(&mut self, len: usize) -> Result<(), Errno> {
+        let len = (len as u64).saturating_add(1);
+        if len > LONGEST {
+            return Err(Errno::E2BIG);
+        }
+        self.used = self.used.saturating_add(len);
+        self.deepest = self.deepest.max(self.used);
+        // The first page is there whatever the limit says.
+        let stack = page_align(self.used);
+        if self.used > self.limit || stack > PAGE_SIZE && stack > self.stack_limit {
+            return Err(Errno::E2BIG);
+        }
+        Ok(())
+    }
+
+    /// Takes the lowest string away, which has so many bytes.
+    pub(super) fn pop(&mut self, len: usize) {
+        self.used = self.used.saturating_sub(len as u64 + 1);
+    }
+}
+
+/// What decides how long the vectors are.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Vectors {
+    pub(super) arguments: usize,
+    pub(super) variables: usize,
+}
+
+/// Maps the stack with its strings and room.
+///
+/// Its end is drawn by lot; the strings move with it. Says where it ends.
+///
+/// # Errors
+/// `ENOMEM` where a limit forbids it or an allocation fails.
+pub(super) fn map<R: Random + ?Sized>(
+    space: &mut AddressSpace,
+    frame: Frame,
+    strings: &Strings,
+    executable: bool,
+    random: &mut R,
+) -> Result<u64, Errno> {
+    let end = if frame.is_random {
+        let lowest = frame.task_size - (frame.stack_pages() + 1) * PAGE_SIZE;
+        let choice = Choice {
+            base: Base::Stack,
+            lowest,
+            step: PAGE_SIZE,
+            count: frame.stack_pages() + 2,
+        };
+        place(random, &choice)
+    } else {
+        frame.task_size
+    };
+    let len = page_align(strings.deepest).max(PAGE_SIZE);
+    let wanted = (len + ROOM).min(space.limits.stack & PAGE_MASK);
+    let start = end.checked_sub(len).ok_or(Errno::ENOMEM)?;
+    let mut flags =
+        VmFlags::READ | VmFlags::WRITE | VmFlags::MAY_ALL | VmFlags::GROWSDOWN | VmFlags::ACCOUNT;
+    if executable {
+        flags |= VmFlags::EXEC;
+    }
+    if !space.may_expand(flags, len >> 12) || !space.may_commit(len >> 12) {
+        return Err(Errno::ENOMEM);
+    }
+    // It was made and written at the end of the address space, and keeps the page offsets that it had there.
+    let top = match frame.class {
+        Class::Elf64 => frame.task_size,
+        Class::Elf32 => space.config.task_size,
+    };
+    let anon = space.new_anon();
+    let vma = Vma {
+        flags,
+        shift: top.wrapping_sub(end) >> 12,
+        backing: Backing::Anonymous,
+        anon: Some(anon).into(),
+        guarded: false.into(),
+        lock: VmaLock::new(),
+        policy: Policy::default(),
+        uffd: None,
+        name: None,
+    };
+    let mut span = Span::new(start, end);
+    space.areas.overlap(&mut span);
+    space.areas.put(&span, vma)?;
+    space.areas.reopen();
+    if wanted > len {
+        space.grow_stack(end - wanted)?;
+    }
+    Ok(end)
+}
+
+/// Where the vectors begin: the stack pointer of the new program.
+///
+/// From the strings down: the name of the platform, 16 bytes of randomness, and, aligned, the auxiliary vector, the environment, the
+/// arguments and their number.
+///
+/// # Errors
+/// `EFAULT` if the stack cannot grow that far.
+pub(super) fn lay_vectors<R: Random + ?Sized>(
+    space: &mut AddressSpace,
+    frame: Frame,
+    end: u64,
+    strings: &Strings,
+    vectors: &Vectors,
+    random: &mut R,
+) -> Result<u64, Errno> {
+    let lowest_string = end.saturating_sub(strings.used);
+    let highest = lowest_string & !(ALIGN - 1);
+    let below = if frame.is_random {
+        let lowest = lowest_string.saturating_sub(SHUFFLE - 1) & !(ALIGN - 1);
+        let choice = Choice {
+            base: Base::Vectors,
+            lowest,
+            step: ALIGN,
+            count: (highest - lowest) / ALIGN + 1,
+        };
+        place(random, &choice)
+    } else {
+        highest
+    };
+    let (platform, mut entries) = match frame.class {
+        Class::Elf64 => ("x86_64", 20),
+        // There is one more: where system calls are entered.
+        Class::Elf32 => ("i686", 21),
+    };
+    if space.config.kernel.has(Rule::RestartableSequences) {
+        entries += 2;
+    }
+    entries += 1;
+    let words = 2 * entries + vectors.arguments as u64 + 1 + vectors.variables as u64 + 1 + 1;
+    let pointer = below
+        .checked_sub(platform.len() as u64 + 1)
+        .and_then(|at| at.checked_sub(SEED))
+        .and_then(|at| at.checked_sub(words.saturating_mul(frame.class.word())))
+        .map(|at| at & !(ALIGN - 1))
+        .ok_or(Errno::EFAULT)?;
+    let area = space.areas.find(pointer).ok_or(Errno::EFAULT)?;
+    if area.start > pointer {
+        space.grow_stack(pointer).map_err(|_| Errno::EFAULT)?;
+    }
+    // Segments may lie where the stack was.
+    let mut next = pointer;
+    while next < below {
+        let area = space.areas.at(next).ok_or(Errno::EFAULT)?;
+        if !area.vma.flags.contains(VmFlags::WRITE) {
+            return Err(Errno::EFAULT);
+        }
+        let end = area.end;
+        space.touch(next);
+        next = end;
+    }
+    Ok(pointer)
+}

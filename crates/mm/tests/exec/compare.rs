@@ -1,0 +1,240 @@
+//! The prediction beside the kernel's program.
+
+use std::fmt::Write;
+
+use samara_mm::exec::{Base, Choice, Class, Exec, ExecError, Personality, Started};
+use samara_mm::{AddressSpace, VmFlags};
+
+use crate::kernel::{self, Area, Outcome, State, Subject};
+use crate::machine::{self, Machine};
+
+const AT_PHDR: u64 = 3;
+const AT_BASE: u64 = 7;
+const AT_ENTRY: u64 = 9;
+const AT_PLATFORM: u64 = 15;
+const AT_SYSINFO_EHDR: u64 = 33;
+
+/// How many places are tried for the base of mappings.
+const RETRIES: u64 = 12;
+
+/// Where the kernel put what it draws by lot. `started` is what comes of the lowest places; the base of
+/// mappings is sought in one way after the other.
+fn drawn(state: &State, choice: &Choice, started: &Started, way: u64) -> Option<u64> {
+    let last = choice.lowest + (choice.count - 1) * choice.step;
+    let within = |at: &u64| (choice.lowest..=last).contains(at);
+    let (platform, bottom_up) = match started.class {
+        Class::Elf32 => ("i686\0", started.space.layout().bottom_up),
+        Class::Elf64 => ("x86_64\0", started.space.layout().bottom_up),
+    };
+    let is_stack = |area: &&Area| area.flags.contains(VmFlags::GROWSDOWN);
+    let others = || state.areas.iter().filter(|area| !is_stack(area));
+    match choice.base {
+        Base::Stack => state.areas.iter().find(is_stack).map(|area| area.end),
+        Base::Vectors => Some(state.auxiliary(AT_PLATFORM) + platform.len() as u64),
+        Base::Mmap => {
+            let ends = others().map(|area| area.end).filter(within);
+            let starts = others().map(|area| area.start).filter(within);
+            let special = |area: &&Area| area.line.contains(" [v");
+            let special = state.areas.iter().filter(special);
+            match (way, bottom_up) {
+                (0, _) => None,
+                // As far as the program is from where it would be.
+                (2, _) => {
+                    let entry = state.auxiliary(AT_ENTRY);
+                    Some(
+                        choice
+                            .lowest
+                            .wrapping_add(entry.wrapping_sub(started.entry)),
+                    )
+                }
+                (1, true) => special.map(|area| area.start).min(),
+                (1, false) => special.map(|area| area.end).max(),
+                (_, true) => starts.min(),
+                (_, false) => ends.max().map(|at| at + (way - 3) * 0x1000),
+            }
+        }
+        Base::Program => {
+            let entry = state.auxiliary(AT_ENTRY);
+            let at = choice
+                .lowest
+                .wrapping_add(entry.wrapping_sub(started.entry));
+            // The alignment of the program hides where it would have been.
+            Some(at.min(last))
+        }
+        Base::Heap => Some(state.start_brk),
+        _ => None,
+    }
+}
+
+/// What the engine makes of the subject, with the kernel's numbers; without them the vectors are as high or as `low` as they can be.
+pub(crate) fn predict(
+    subject: &Subject,
+    machine: &Machine,
+    state: Option<&State>,
+    low: bool,
+) -> Result<Started, ExecError> {
+    let limits = machine.limits(subject);
+    let arguments: Vec<&[u8]> = subject.arguments.iter().map(Vec::as_slice).collect();
+    let environment: Vec<&[u8]> = subject.environment.iter().map(Vec::as_slice).collect();
+    let exec = Exec {
+        path: subject.path.as_bytes(),
+        arguments: &arguments,
+        environment: &environment,
+        config: &machine.config,
+        limits,
+        personality: Personality::from_bits_truncate(subject.personality),
+        settings: &machine.settings,
+    };
+    // Nothing is lowered: the highest place for vectors, the lowest one for all else.
+    let mut without = |choice: &Choice| match choice.base {
+        Base::Vectors if !low => choice.count - 1,
+        _ => 0,
+    };
+    let first = AddressSpace::exec(&exec, &mut machine::open, &mut without);
+    let (Ok(started), Some(state)) = (&first, state) else {
+        return first;
+    };
+    let mut own = None;
+    // The base of mappings does not show where the first one was aligned.
+    for way in (3..RETRIES).chain(0..3) {
+        let mut random = |choice: &Choice| {
+            let address = drawn(state, choice, started, way);
+            address.and_then(|at| choice.number(at)).unwrap_or(0)
+        };
+        let tried = AddressSpace::exec(&exec, &mut machine::open, &mut random);
+        let agrees = tried
+            .as_ref()
+            .is_ok_and(|started| differences(started, state, false).is_ok());
+        if agrees || own.is_none() {
+            own = Some(tried);
+        }
+        if agrees || subject.personality & Personality::ADDR_NO_RANDOMIZE.bits() != 0 {
+            break;
+        }
+    }
+    own.unwrap_or(first)
+}
+
+/// Executes the subject on both sides: what differs, if anything. `strict` if no segment lies over another.
+pub(crate) fn compare(
+    subject: &Subject,
+    machine: &Machine,
+    strict: bool,
+) -> Result<Outcome, String> {
+    let outcome = kernel::execute(subject);
+    let state = match &outcome {
+        Outcome::Started(state) => Some(&**state),
+        _ => None,
+    };
+    let mut own = predict(subject, machine, state, false);
+    if state.is_none() && own.is_ok() {
+        // Where the vectors would have been, nobody knows.
+        own = predict(subject, machine, state, true);
+    }
+    match (&outcome, own) {
+        (Outcome::Refused(theirs), Err(ExecError::Refused(own))) if own.0 == *theirs => {}
+        (Outcome::Killed(libc::SIGSEGV), Err(ExecError::Killed(_))) => {}
+        (Outcome::Started(state), Ok(started)) => differences(&started, state, strict)?,
+        (outcome, own) => {
+            let own = own.map(|started| {
+                started
+                    .space
+                    .maps()
+                    .map(|line| format!("\n  {line}"))
+                    .collect::<String>()
+            });
+            let theirs = match outcome {
+                Outcome::Started(state) => lines(state),
+                other => format!("{other:?}"),
+            };
+            return Err(match own {
+                Ok(map) => format!("engine: started{map}\nkernel: {theirs}"),
+                Err(error) => format!("engine: {error:?}\nkernel: {theirs}"),
+            });
+        }
+    }
+    Ok(outcome)
+}
+
+fn lines(state: &State) -> String {
+    let all = state.areas.iter().map(|area| format!("\n  {}", area.line));
+    all.collect()
+}
+
+fn differences(started: &Started, state: &State, strict: bool) -> Result<(), String> {
+    let mut text = String::new();
+    let mut note = |what: &str, own: u64, theirs: u64| {
+        if own != theirs {
+            let _ = writeln!(text, "{what}: engine {own:x}, kernel {theirs:x}");
+        }
+    };
+    let layout = started.space.layout();
+    note("stack pointer", started.stack_pointer, state.stack_pointer);
+    note("start of the stack", layout.stack_top, state.start_stack);
+    note("start", started.start, state.instruction);
+    note("entry", started.entry, state.auxiliary(AT_ENTRY));
+    note("interpreter", started.interpreter, state.auxiliary(AT_BASE));
+    note("headers", started.headers, state.auxiliary(AT_PHDR));
+    note(
+        "vdso",
+        started.vdso.unwrap_or(0),
+        state.auxiliary(AT_SYSINFO_EHDR),
+    );
+    note("start of the heap", layout.start_brk, state.start_brk);
+    note("size of the data", layout.data_size, state.data_size);
+    let known = Personality::all().bits();
+    note(
+        "personality",
+        started.personality.bits(),
+        state.personality & known,
+    );
+    let own: Vec<String> = started
+        .space
+        .maps()
+        .map(|line| {
+            let text = line.to_string();
+            let words: Vec<&str> = text.split_whitespace().collect();
+            words.join(" ")
+        })
+        .collect();
+    let agree =
+        own.len() == state.areas.len() && own.iter().zip(&state.areas).all(|(a, b)| *a == b.line);
+    if !agree {
+        let _ = writeln!(
+            text,
+            "engine:\n  {}\nkernel:{}",
+            own.join("\n  "),
+            lines(state)
+        );
+    } else {
+        for (line, area) in started.space.maps().zip(&state.areas) {
+            let ignored = VmFlags::SOFTDIRTY;
+            if line.flags - ignored != area.flags - ignored {
+                let names = |flags: VmFlags| flags.smaps_names().collect::<Vec<_>>().join(" ");
+                let _ = writeln!(
+                    text,
+                    "{}: engine {}, kernel {}",
+                    area.line,
+                    names(line.flags),
+                    names(area.flags)
+                );
+            }
+            let owned = started
+                .space
+                .lookup(area.start)
+                .is_some_and(|area| area.vma.anon().is_some());
+            // Of areas with one over another, a part may be left without the page that was written.
+            if owned != area.written && (strict || area.written) {
+                let _ = writeln!(
+                    text,
+                    "{}: written {}, says the kernel",
+                    area.line, area.written
+                );
+            }
+        }
+    }
+    if let Err(broken) = started.space.check() {
+        let _ = writeln!(text, "the map is broken: {broken:?}");
+    }
+    if text.is_empty() { Ok(()) } else { Err(text) }
+}

@@ -1,0 +1,181 @@
+//! Starts programs in real children, stopped before their first instruction, and reads what the kernel made of them.
+
+use std::ffi::CString;
+use std::fs;
+
+use samara_mm::VmFlags;
+
+/// What is executed, and by whom.
+#[derive(Debug, Clone)]
+pub(crate) struct Subject {
+    pub(crate) path: String,
+    pub(crate) arguments: Vec<Vec<u8>>,
+    pub(crate) environment: Vec<Vec<u8>>,
+    pub(crate) personality: u64,
+    /// Soft limits: number and value.
+    pub(crate) limits: Vec<(u32, u64)>,
+}
+
+/// One area of the new program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Area {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    /// The line of maps, with single spaces.
+    pub(crate) line: String,
+    pub(crate) flags: VmFlags,
+    /// It has private pages.
+    pub(crate) written: bool,
+}
+
+/// A program at its first instruction.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct State {
+    pub(crate) areas: Vec<Area>,
+    pub(crate) start_stack: u64,
+    pub(crate) data_size: u64,
+    pub(crate) start_brk: u64,
+    pub(crate) auxiliary: Vec<(u64, u64)>,
+    pub(crate) instruction: u64,
+    pub(crate) stack_pointer: u64,
+    pub(crate) personality: u64,
+}
+
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// The call failed with this error.
+    Refused(i32),
+    /// This signal came instead of a program.
+    Killed(i32),
+    Started(Box<State>),
+}
+
+/// Executes the subject.
+pub(crate) fn execute(subject: &Subject) -> Outcome {
+    let strings = |list: &[Vec<u8>]| -> Vec<CString> {
+        list.iter()
+            .map(|text| CString::new(text.as_slice()).unwrap())
+            .collect()
+    };
+    let path = CString::new(subject.path.as_str()).unwrap();
+    let (arguments, environment) = (strings(&subject.arguments), strings(&subject.environment));
+    let pointers = |list: &[CString]| -> Vec<*const libc::c_char> {
+        let all = list.iter().map(|text| text.as_ptr());
+        all.chain([std::ptr::null()]).collect()
+    };
+    let (argv, envp) = (pointers(&arguments), pointers(&environment));
+    // SAFETY: this process has one thread, and the child makes plain system calls only.
+    let child = unsafe { libc::fork() };
+    assert!(child >= 0, "fork failed");
+    if child == 0 {
+        // SAFETY: plain system calls on what was prepared before the fork; strings and arrays are terminated by zeros.
+        unsafe {
+            for &(number, value) in &subject.limits {
+                let mut limit = libc::rlimit {
+                    rlim_cur: 0,
+                    rlim_max: 0,
+                };
+                libc::getrlimit(number, &raw mut limit);
+                limit.rlim_cur = value;
+                libc::setrlimit(number, &raw const limit);
+            }
+            libc::personality(subject.personality);
+            libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0);
+            libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr());
+            libc::_exit(*libc::__errno_location());
+        }
+    }
+    let mut status = 0;
+    // SAFETY: waits for our own child.
+    unsafe { libc::waitpid(child, &raw mut status, 0) };
+    if libc::WIFEXITED(status) {
+        return Outcome::Refused(libc::WEXITSTATUS(status));
+    }
+    if libc::WIFSIGNALED(status) {
+        return Outcome::Killed(libc::WTERMSIG(status));
+    }
+    let outcome = match libc::WSTOPSIG(status) {
+        libc::SIGTRAP => Outcome::Started(Box::new(read(child))),
+        signal => Outcome::Killed(signal),
+    };
+    // SAFETY: ends our own child, and waits for it.
+    unsafe {
+        libc::kill(child, libc::SIGKILL);
+        libc::waitpid(child, &raw mut status, 0);
+    }
+    outcome
+}
+
+fn read(child: i32) -> State {
+    let mut state = State::default();
+    let text = fs::read(format!("/proc/{child}/smaps")).unwrap();
+    let text = String::from_utf8_lossy(&text);
+    for line in text.lines() {
+        let first = line.split(' ').next().unwrap_or("");
+        if let Some(list) = line.strip_prefix("VmFlags:") {
+            if let Some(area) = state.areas.last_mut() {
+                area.flags = VmFlags::from_smaps(list);
+            }
+        } else if let Some(size) = line.strip_prefix("Anonymous:") {
+            if let Some(area) = state.areas.last_mut() {
+                area.written = size.trim() != "0 kB";
+            }
+        } else if let Some((start, end)) = first.split_once('-')
+            && let (Ok(start), Ok(end)) =
+                (u64::from_str_radix(start, 16), u64::from_str_radix(end, 16))
+        {
+            state.areas.push(Area {
+                start,
+                end,
+                line: line.split_whitespace().collect::<Vec<_>>().join(" "),
+                flags: VmFlags::empty(),
+                written: false,
+            });
+        }
+    }
+    // The page of old system calls belongs to no address space.
+    state.areas.retain(|area| area.start < 1 << 63);
+
+    let text = fs::read_to_string(format!("/proc/{child}/stat")).unwrap();
+    let fields: Vec<&str> = text
+        .rsplit_once(')')
+        .unwrap()
+        .1
+        .split_whitespace()
+        .collect();
+    let field = |number: usize| fields[number - 3].parse::<u64>().unwrap();
+    state.start_stack = field(28);
+    state.data_size = field(46) - field(45);
+    state.start_brk = field(47);
+    let text = fs::read_to_string(format!("/proc/{child}/personality")).unwrap();
+    state.personality = u64::from_str_radix(text.trim(), 16).unwrap();
+
+    // SAFETY: numbers of registers, all of them valid as zero.
+    let mut registers: libc::user_regs_struct = unsafe { std::mem::zeroed() };
+    // SAFETY: the child is stopped, and `registers` has room for its registers.
+    unsafe { libc::ptrace(libc::PTRACE_GETREGS, child, 0, &raw mut registers) };
+    state.instruction = registers.rip;
+    state.stack_pointer = registers.rsp;
+
+    const CODE_64: u64 = 0x33;
+    let bytes = fs::read(format!("/proc/{child}/auxv")).unwrap();
+    let words: Vec<u64> = if registers.cs == CODE_64 {
+        let word = |chunk: &[u8]| u64::from_le_bytes(chunk.try_into().unwrap());
+        bytes.chunks_exact(8).map(word).collect()
+    } else {
+        let word = |chunk: &[u8]| u32::from_le_bytes(chunk.try_into().unwrap()).into();
+        bytes.chunks_exact(4).map(word).collect()
+    };
+    state.auxiliary = words
+        .chunks_exact(2)
+        .map(|pair| (pair[0], pair[1]))
+        .collect();
+    state
+}
+
+impl State {
+    pub(crate) fn auxiliary(&self, kind: u64) -> u64 {
+        let found = self.auxiliary.iter().find(|(key, _)| *key == kind);
+        found.map_or(0, |(_, value)| *value)
+    }
+}
