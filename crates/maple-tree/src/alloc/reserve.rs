@@ -155,12 +155,12 @@ impl Reserve {
         unsafe { NodeMut::copy(block, node) }
     }
 
-    /// As [`take_copy`](Self::take_copy), of a node that is counted: the copy's count is 1.
+    /// As [`take_copy`](Self::take_copy), of a node that others may share: the copy has no parent.
     #[inline]
-    pub(crate) fn take_counted<K: Key, S: Shape>(&mut self, node: Node<K, S>) -> NodeMut<K, S> {
+    pub(crate) fn take_unshared<K: Key, S: Shape>(&mut self, node: Node<K, S>) -> NodeMut<K, S> {
         let block = self.pop();
         // SAFETY: the block is the reserve's own.
-        unsafe { NodeMut::copy_counted(block, node) }
+        unsafe { NodeMut::copy_shared(block, node) }
     }
 
     /// Makes sure that a write has used all that was reserved for it: fewer would leak, and show that it was counted wrongly.

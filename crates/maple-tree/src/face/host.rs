@@ -83,20 +83,34 @@ pub(crate) trait Host<K: Key, V: Value, S: Shape> {
     fn carry_out_split(&mut self, quick: Quick<K, S>, twin: NonNull<()>) -> Result<(), AllocError>;
 
     /// As [`carry_out_keeping`](Host::carry_out_keeping), for a write that stays within one leaf.
+    #[inline]
     fn carry_out_quick_keeping(
         &mut self,
         quick: Quick<K, S>,
         kept: K,
-        taken: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError>;
+        mut taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        self.carry_out_quick(quick, |first, last, word| {
+            if first != kept {
+                taken(first, last, word);
+            }
+        })
+    }
 
     /// As [`carry_out`](Host::carry_out), for an entry that is stored over itself: the one that began at `kept` stays.
     fn carry_out_keeping(
         &mut self,
         plan: Plan<K, S>,
         kept: K,
-        taken: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError>;
+        mut taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        self.carry_out(plan, |first, last, word| {
+            // The entry itself is covered by its own range.
+            if first != kept {
+                taken(first, last, word);
+            }
+        })
+    }
 
     /// What to do with a removed word that nobody wants: drop the value, or nothing, if it is retired.
     fn discard(word: Word);

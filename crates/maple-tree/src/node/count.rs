@@ -1,8 +1,10 @@
-//! How many lead to a node, for trees that share nodes: the first word's upper bits count them, where the nodes of other trees
-//! name their parent. `end` is in the low bits as ever, so that reading a shared node is reading any node.
+//! How many lead to a node, for trees that share nodes. A node that has never been shared names its parent, as in any other tree, and is led to
+//! once. When it is shared first it becomes *counted*: the upper bits of its first word count those that lead to it, and a flag says so. `end`
+//! is in the low bits as ever, so that reading a shared node is reading any node.
 //!
-//! Whoever leads to a node (a slot of an inner node, or the root of a tree) owns one count of it. A node whose count is 1 is
-//! led to once; if that is from a node that is exclusively owned itself, up to the root, it is exclusively owned, and may be changed.
+//! Whoever leads to a node (a slot of an inner node, or the root of a tree) owns one count of it. A node that is not counted, or whose count is 1, is
+//! led to once; if that is from a node that is exclusively owned itself, up to the root, it is exclusively owned, and may be changed: it is then
+//! told its parent again.
 //!
 //! # Ordering
 //!
@@ -18,6 +20,10 @@
 //!
 //! Nobody can raise a count that is 1 but its one owner. So 1 stays 1 until the owner himself changes it, and needs no second look.
 //!
+//! A node that is not counted is led to from the node that it names alone. Whoever raises it has that one, perhaps beside others, who may raise it
+//! at the same time, each for a copy of the parent: the first of them makes it counted, by an exchange that fails for the others, who then
+//! find a count. The owner looks at the parent first: if that is his alone, all that others have done to the child comes before.
+//!
 //! # Overflow
 //!
 //! A count that has reached half of what the bits can hold ([`PINNED`]: 2⁵⁵, or 2²³ on 32-bit machines) stays about there: the node is
@@ -31,9 +37,9 @@ use core::ptr::{self, NonNull};
 use crate::base::atomic::AtomicUsize;
 use crate::base::atomic::{AtomicPtr, Ordering};
 use crate::base::{Key, Shape};
-#[cfg(samara_loom)]
-use crate::node::Kind;
-use crate::node::{END_MASK, NODE_BYTES, Node, NodeMut, Word};
+#[cfg(not(samara_loom))]
+use crate::node::Word;
+use crate::node::{COUNTED, END_MASK, Kind, NODE_BYTES, Node, NodeMut};
 
 /// One, where the count is in the first word.
 const ONE: usize = NODE_BYTES;
@@ -43,6 +49,12 @@ const PINNED: usize = 1 << (usize::BITS - 1);
 
 /// Where the counts that have got so far are put: at three quarters.
 const MIDDLE: usize = PINNED | (PINNED >> 1);
+
+/// Whether a first word is that of a node that is led to once.
+#[inline(always)]
+fn is_sole(word: usize) -> bool {
+    word & COUNTED == 0 || word & !END_MASK == ONE | COUNTED
+}
 
 /// The word as the number that it is: what leads to a node is counted here, and nothing is pointed to. (`AtomicPtr` has these
 /// operations itself from Rust 1.91 on.)
@@ -88,36 +100,58 @@ fn subtract(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
 }
 
 impl<K: Key, S: Shape> Node<K, S> {
-    /// Makes the count 1: of a new node, or of one that was in a tree of another kind.
-    #[inline]
-    pub(crate) fn count_one(self) {
-        let cell = self.cells.first_word();
-        let end = cell.load(Ordering::Relaxed).addr() & END_MASK;
-        let word: Word = ptr::without_provenance_mut(ONE | end);
-        cell.store(word, Ordering::Relaxed);
+    /// Whether the node has been shared since it was last told its parent.
+    #[inline(always)]
+    pub(crate) fn is_counted(self) -> bool {
+        self.cells.first_word().load(Ordering::Relaxed).addr() & COUNTED != 0
     }
 
-    /// Whether whoever asks, and owns a count, is the only one. If so, all that others did with the node is before what comes.
+    /// Whether whoever asks, and leads here, is the only one. If so, all that others did with the node is before what comes.
     #[inline(always)]
     pub(crate) fn is_sole(self) -> bool {
-        self.cells.first_word().load(Ordering::Acquire).addr() & !END_MASK == ONE
+        is_sole(self.cells.first_word().load(Ordering::Acquire).addr())
+    }
+
+    /// Whether the nodes above know that this one, and they themselves, are led to once: then it is its tree's own, and all of them name
+    /// their parents. `inner` is the kind of inner nodes.
+    pub(crate) fn is_linked(self, inner: Kind) -> bool {
+        let mut node = self;
+        while !node.is_counted() {
+            match node.parent(inner) {
+                Some(parent) => node = parent,
+                None => return true,
+            }
+        }
+        false
     }
 
     /// How many lead here, if that has not become too many to count.
     pub(crate) fn count(self) -> Option<usize> {
         let word = self.cells.first_word().load(Ordering::Relaxed).addr();
+        if word & COUNTED == 0 {
+            return Some(1);
+        }
         (word & PINNED == 0).then_some(word / ONE)
     }
 
-    /// One more leads here. The caller owns a count, or what does.
+    /// One more leads here. The caller leads here, or owns what does.
     #[inline]
     pub(crate) fn raise(self) {
         let cell = self.cells.first_word();
+        let mut word = cell.load(Ordering::Relaxed);
+        while word.addr() & COUNTED == 0 {
+            let two = (2 * ONE) | COUNTED | (word.addr() & END_MASK);
+            let two = ptr::without_provenance_mut(two);
+            match cell.compare_exchange(word, two, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
         let old = add(cell, ONE, Ordering::Relaxed);
         if old.wrapping_add(ONE) & PINNED != 0 {
             // The caller's own count keeps the node here; the end of a node that is led to twice does not change.
             cell.store(
-                ptr::without_provenance_mut(MIDDLE | (old & END_MASK)),
+                ptr::without_provenance_mut(MIDDLE | COUNTED | (old & END_MASK)),
                 Ordering::Relaxed,
             );
         }
@@ -131,14 +165,14 @@ impl<K: Key, S: Shape> Node<K, S> {
         let cell = self.cells.first_word();
         // One look is enough for both.
         let word = cell.load(Ordering::Acquire).addr();
-        if word & !END_MASK == ONE {
+        if is_sole(word) {
             // Nobody is there who could raise it, or see that it has not been lowered.
             return true;
         }
         if word & PINNED != 0 {
             return false;
         }
-        if subtract(cell, ONE, Ordering::Release) & !END_MASK != ONE {
+        if !is_sole(subtract(cell, ONE, Ordering::Release)) {
             return false;
         }
         // Another thread lowered it after we looked. A load rather than a fence, which thread sanitizers do not understand.
@@ -148,13 +182,13 @@ impl<K: Key, S: Shape> Node<K, S> {
 }
 
 impl<K: Key, S: Shape> NodeMut<K, S> {
-    /// Makes a copy of a node out of fresh memory, whose count is 1. What it leads to is not counted again.
+    /// Makes a copy of a node out of fresh memory, without a parent. What it leads to is not counted again.
     ///
     /// # Safety
     ///
     /// `block` is memory of [`LAYOUT`] that nobody else uses; nobody writes the old node meanwhile, but for its count.
     #[inline]
-    pub(crate) unsafe fn copy_counted(block: NonNull<u8>, old: Node<K, S>) -> Self {
+    pub(crate) unsafe fn copy_shared(block: NonNull<u8>, old: Node<K, S>) -> Self {
         #[cfg(not(samara_loom))]
         // SAFETY: both are whole nodes, and different ones (the caller's promise). The first word, which others may be writing, is
         // left out.
@@ -162,7 +196,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
             let first = size_of::<Word>();
             let (from, to) = (old.block().add(first), block.add(first));
             ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), NODE_BYTES - first);
-            let word = ptr::without_provenance_mut(ONE | old.end());
+            let word = ptr::without_provenance_mut(old.end());
             block.cast::<Word>().write(word);
             let tag = old.word().addr() & crate::node::TAG_BITS;
             Node::from_word(block.as_ptr().map_addr(|a| a | tag).cast()).write()
@@ -181,7 +215,6 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
                 }
             }
             new.set_end(old.end());
-            new.node().count_one();
             new
         }
     }
@@ -203,9 +236,8 @@ mod tests {
         // SAFETY: the memory has the layout of a node, and nobody else uses it.
         let new = unsafe { NodeMut::<u64, Native>::init(block, Kind::Leaf) };
         let node = new.node();
-        node.count_one();
         new.set_end(7);
-        assert!(node.is_sole());
+        assert!(node.is_sole() && node.count() == Some(1) && !node.is_counted());
         node.raise();
         assert_eq!(
             (node.count(), node.is_sole(), node.end()),
@@ -215,7 +247,7 @@ mod tests {
         assert!(node.is_sole() && node.lower());
 
         // The last count that is counted, and those after it.
-        let almost: Word = ptr::without_provenance_mut((PINNED - ONE) | 7);
+        let almost: Word = ptr::without_provenance_mut((PINNED - ONE) | COUNTED | 7);
         node.cells.first_word().store(almost, Ordering::Relaxed);
         assert_eq!(node.count(), Some(PINNED / ONE - 1));
         for _ in 0..5 {

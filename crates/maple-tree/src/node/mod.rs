@@ -16,7 +16,8 @@
 //! * The first word is the parent's address, 0 for the root; its low five bits are `end`, the next says
 //!   that the node has been replaced: it is *dead*. The address then leads to the next dead node instead, so
 //!   that dead nodes form a list without any other memory, and without a change to what
-//!   readers that are still in them read.
+//!   readers that are still in them read. A third bit says that the node is [counted](count): it may be led to from
+//!   several trees, and the count stands where the address would.
 //!
 //! # Who may touch what
 //!
@@ -72,6 +73,8 @@ const IDLE_AT: usize = NODE_BYTES - IDLE;
 const END_MASK: usize = 0x1f;
 /// The bit of a node's first word that says that the node is dead.
 const DEAD: usize = 0x20;
+/// The bit of a node's first word that says that it [counts](count) what leads to the node, and does not name the parent.
+const COUNTED: usize = 0x40;
 /// Low bits of a word that points to a node, beside the kind.
 const NODE_TAG: usize = 0b10;
 const NODE_TAG_MASK: usize = 0b11;
@@ -362,14 +365,15 @@ impl<K: Key, S: Shape> Node<K, S> {
     /// Whether `other` is this node's parent.
     #[inline(always)]
     pub(crate) fn is_child_of(self, other: Self) -> bool {
-        self.link().addr() == other.block().addr().get() && !self.is_dead()
+        let word = self.cells.first_word().load(Ordering::Acquire).addr();
+        word & !END_MASK == other.block().addr().get()
     }
 
     /// The parent, or `None` for the root. `inner` is the kind of inner nodes in this tree. The
     /// node is not dead.
     #[inline(always)]
     pub(crate) fn parent(self, inner: Kind) -> Option<Self> {
-        debug_assert!(!self.is_dead());
+        debug_assert!(!self.is_dead() && !self.is_counted());
         let base = NonNull::new(self.link())?;
         // SAFETY: parents live as long as their children are in the tree; only the writer asks.
         let cells = unsafe { Cells::new(base) };
@@ -384,6 +388,14 @@ impl<K: Key, S: Shape> Node<K, S> {
         // Readers look at the other bits only, which stay what they were.
         let end = cell.load(Ordering::Relaxed).addr() & END_MASK;
         cell.store(parent.map_addr(|a| a | end).cast(), Ordering::Relaxed);
+    }
+
+    /// Tells the node, which has been moved to another one, that this is its parent now. One that is counted need not know.
+    #[inline(always)]
+    pub(crate) fn move_to(self, parent: Self) {
+        if !self.is_counted() {
+            self.set_parent(Some(parent));
+        }
     }
 
     /// A node that is only to be marked and chained.

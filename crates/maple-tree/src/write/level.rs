@@ -20,6 +20,8 @@ pub(crate) struct Level<K, S> {
     /// A neighbour that takes part because too little would be left without it.
     pub(crate) before: Option<Node<K, S>>,
     pub(crate) after: Option<Node<K, S>>,
+    /// One of the indices of a neighbour that should take part and that other trees may share: the rest is not known then.
+    pub(crate) shared: Option<K>,
     /// What all nodes that take part cover.
     pub(crate) min: K,
     pub(crate) max: K,
@@ -41,6 +43,7 @@ impl<K: Key, S: Shape> Level<K, S> {
             append: span.max == K::MAX && kept_after == 0,
             before: None,
             after: None,
+            shared: None,
             min: span.min,
             max: span.max,
         };
@@ -51,7 +54,7 @@ impl<K: Key, S: Shape> Level<K, S> {
         let alone = level.before.is_none() && level.after.is_none();
         level.append &= alone;
         level.parts = level.total.div_ceil(capacity);
-        if level.parts == 1 && one && alone && !cow {
+        if level.parts == 1 && one && alone && !cow && level.shared.is_none() {
             level.parts = 0;
             level.in_place = true;
         }
@@ -72,6 +75,10 @@ impl<K: Key, S: Shape> Level<K, S> {
                 span.right.neighbour::<true>(span.max, inner),
                 span.max.successor(),
             ) {
+                if !node.is_linked(inner) {
+                    self.shared = Some(key);
+                    return;
+                }
                 self.total += node.used();
                 self.max = node.bound::<true>(key, inner);
                 self.after = Some(node);
@@ -80,6 +87,10 @@ impl<K: Key, S: Shape> Level<K, S> {
             span.left.neighbour::<false>(span.min, inner),
             span.min.predecessor(),
         ) {
+            if !node.is_linked(inner) {
+                self.shared = Some(key);
+                return;
+            }
             self.total += node.used();
             self.min = node.bound::<false>(key, inner);
             self.before = Some(node);

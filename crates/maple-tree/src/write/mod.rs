@@ -20,8 +20,8 @@
 //! | … `above` | nobody reads, and the node above has no room for one more leaf | a sixteenth of an insertion |
 //! | [`plan`], [`apply`] | all others: several leaves, an entry that is split, a root, nodes above that join | |
 //!
-//! Trees that share nodes have a way of their own, since there a node does not name its parent: `face::snap`. It has the geometry, the filling of
-//! nodes and the upkeep of holes from here.
+//! In trees that share nodes, what a write touches is first made the tree's own, so that it names its parents (`face::snap`); then the write is made as in any
+//! other. What is found to be touched only by planning, a neighbour that joins or shares, [stops the plan](Plan::shared) until it is owned.
 //!
 //! # The shape of every change
 //!
@@ -162,4 +162,8 @@ pub(crate) trait Sink<K> {
     /// The memory of a node that has been replaced. Readers that were about before may still be in it: keep it in a
     /// [`DeadNodes`](crate::alloc::dead::DeadNodes) list, which marks it as dead, until they have left.
     fn node(&mut self, block: NonNull<u8>);
+    /// A counted node that the tree does not lead to any more. Only trees that share nodes have such.
+    fn shared(&mut self, node: Word) {
+        debug_assert!(false, "{node:?} is shared, in a tree that shares nothing");
+    }
 }

@@ -14,12 +14,24 @@ pub(crate) struct Plan<K, S> {
     pub(crate) nodes: usize,
     /// The range lies strictly within a stored entry, so that this entry ends up on both sides of it.
     pub(crate) splits: bool,
+    /// A node takes part that other trees may share: one of its indices, and its level above the leaves. To be made the tree's own, and
+    /// then [planned again](RawTree::plan_again); such a plan is not to be carried out.
+    pub(crate) shared: Option<(K, u32)>,
     pub(crate) action: Action<K, S>,
     /// The slots to be, if `action` places any.
     pub(crate) items: Items<K>,
     /// The range as asked for: entries within it are removed.
     pub(crate) first: K,
     pub(crate) last: K,
+}
+
+impl<K, S> Plan<K, S> {
+    /// Has a leaf made for an entry that would stand in the root by itself, where it could not be shared.
+    pub(crate) fn leave_root_to_nodes(&mut self) {
+        if let Action::RootWord(_) = self.action {
+            (self.action, self.nodes) = (Action::RootLeaf, 1);
+        }
+    }
 }
 
 /// How to carry a plan out.
@@ -72,6 +84,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             kind: StoreType::Root,
             nodes: 0,
             splits: false,
+            shared: None,
             action: Action::Nothing,
             items: Items::new(),
             first,
@@ -139,6 +152,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             kind: StoreType::Nothing,
             nodes: 0,
             splits: false,
+            shared: None,
             action: Action::Nothing,
             items: Items::new(),
             first,
@@ -239,6 +253,17 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         plan
     }
 
+    /// Goes on with a plan that a [shared](Plan::shared) node has stopped, which is the tree's own now.
+    pub(crate) fn plan_again(&self, plan: &mut Plan<K, S>) {
+        let (Root::Node(root), Action::Rebuild(span)) = (self.root(), &plan.action) else {
+            debug_assert!(false, "only nodes are shared");
+            return;
+        };
+        let span = *span;
+        (plan.nodes, plan.shared) = (0, None);
+        self.plan_levels(plan, root, span);
+    }
+
     /// Counts the nodes of a change that starts with `span` of the leaves.
     fn plan_levels(&self, plan: &mut Plan<K, S>, root: Node<K, S>, span: Span<K, S>) {
         let inner = self.inner_kind();
@@ -276,7 +301,12 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
         plan.action = Action::Rebuild(span);
         let mut level = level;
+        let mut height = 0;
         loop {
+            if let Some(key) = level.shared {
+                plan.shared = Some((key, height));
+                return;
+            }
             plan.nodes += level.parts;
             if level.in_place || level.is_one_for_one(&at) {
                 return;
@@ -292,6 +322,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             };
             items = level.parts;
             at = above;
+            height += 1;
             level = Level::of(&at, items, inner, cow);
         }
     }

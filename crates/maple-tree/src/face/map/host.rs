@@ -166,35 +166,6 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V,
         Ok(())
     }
 
-    #[inline]
-    fn carry_out_quick_keeping(
-        &mut self,
-        quick: Quick<K, S>,
-        kept: K,
-        mut entry: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError> {
-        self.carry_out_quick(quick, |first, last, word| {
-            // As in `carry_out_keeping`.
-            if first != kept {
-                entry(first, last, word);
-            }
-        })
-    }
-
-    fn carry_out_keeping(
-        &mut self,
-        plan: Plan<K, S>,
-        kept: K,
-        mut entry: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError> {
-        self.carry_out(plan, |first, last, word| {
-            // The entry itself is covered by its own range, and stays.
-            if first != kept {
-                entry(first, last, word);
-            }
-        })
-    }
-
     fn discard(word: Word) {
         if let Some(raw) = NonNull::new(word) {
             // SAFETY: the word has been removed from the tree, which owned the value.

@@ -28,9 +28,13 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         if let Root::Single(_) = self.raw.root() {
             return Err(Damage::new("an entry stands in the root", K::MIN));
         }
-        self.raw.check_with(|node, _| {
-            let lost = node.count() == Some(0);
-            lost.then_some("a node that is not counted is reachable")
+        self.raw.check_with(|node, above| {
+            let lost = match above {
+                _ if node.is_counted() => node.count() == Some(0),
+                Some(above) => !node.is_child_of(above),
+                None => node.parent(self.raw.inner_kind()).is_some(),
+            };
+            lost.then_some("a node is reachable that is not counted, nor names what leads to it")
         })
     }
 

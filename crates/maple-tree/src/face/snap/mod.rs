@@ -3,21 +3,19 @@
 //!
 //! # Why a type of its own
 //!
-//! In the other trees a node names its parent, and writes climb. A node that several trees lead to has several parents, so
-//! here the first word holds a [count](crate::node) instead, and writes keep the [path](path) that they came down on. What is the same is shared:
-//! the layout of nodes, the search in them, look-ups, iterators and the search for gaps, none of which look at the first word but for
-//! `end`. A tree that is never snapshotted pays nothing for those that are. (Copying the path that a write takes and then writing with parents as ever
-//! was the other choice: but children that stay shared would have to be told their new parent, and there is only one word.)
+//! In the other trees a node names its parent, and writes climb. A node that several trees lead to has several parents: it is *counted* instead, by
+//! the same [word](crate::node). So writes [make what they touch their tree's own](own) first, which copies what is counted; then they are
+//! made as in the other trees. Look-ups, iterators and the search for gaps look at nothing of the first word but `end`. A tree that is never snapshotted
+//! pays a look at the first words on the way down.
 //!
 //! # Who may write what
 //!
-//! A node is *owned* if its count is 1 and so is that of every node above it: only this tree leads to it, and `&mut self` says that nobody is
+//! A node is *owned* if it is led to once and so is every node above it: only this tree leads to it, and `&mut self` says that nobody is
 //! looking through this tree. Owned nodes are changed in place, others are never written but for their count. Trees that share nodes
 //! may therefore be read and written at the same time, on different threads, without a lock. Why one load is enough to know that
 //! a node is owned, and how the counts are ordered, is argued in `node/count.rs`.
 //!
-//! A write counts and reserves its nodes first, and [duplicates](crate::Duplicate) the values of a leaf that it has to copy; it then applies the
-//! change, which cannot fail. The nodes counted and those used are compared.
+//! A node that a snapshot shares leads to nodes that are not counted: they are led to once, from there. Only a copy of it has them counted.
 //!
 //! # The structure
 //!
@@ -28,15 +26,9 @@
 mod alloc;
 mod check;
 mod convert;
-mod copy;
-mod leaf;
-mod level;
-mod new;
-mod path;
-mod prepare;
-mod rebuild;
+mod host;
+mod own;
 mod release;
-mod rewrite;
 mod write;
 
 use core::marker::PhantomData;

@@ -6,10 +6,9 @@ use core::ptr::NonNull;
 
 use crate::alloc::NodeAlloc;
 use crate::base::{Key, Shape, Value};
-use crate::node::{LAYOUT, NULL, Node, Word, is_node};
+use crate::node::{LAYOUT, Node, Word, is_node};
 
-/// Gives up one count of a node, and, if it was the last, the values in it and the counts of the nodes below. Slots that are NULL,
-/// because their contents have moved elsewhere, are passed over. If dropping a value panics, the others are dropped all the same.
+/// Gives up one count of a node, and, if it was the last, the values in it and the counts of the nodes below. If dropping a value panics, the others are dropped all the same.
 ///
 /// # Safety
 ///
@@ -81,81 +80,5 @@ unsafe fn release_word<K: Key, V: Value, S: Shape, A: NodeAlloc>(
         debug_assert!(is_node(word));
         // SAFETY: slots of inner nodes hold nodes, of which they own a count (now the caller's).
         unsafe { release::<K, V, S, A>(Node::from_word(word), alloc) };
-    }
-}
-
-/// No node has more slots.
-pub(super) const MOST: usize = 32;
-
-/// The words that a change of one node in place takes out of it. They are given up when the tree is whole again: dropping a
-/// value may panic.
-pub(super) struct Removed {
-    words: [Word; MOST],
-    count: usize,
-}
-
-impl Removed {
-    pub(super) fn new() -> Self {
-        Self {
-            words: [NULL; MOST],
-            count: 0,
-        }
-    }
-
-    /// Adds what a slot held, if that was anything.
-    #[inline]
-    pub(super) fn push(&mut self, word: Word) {
-        if !word.is_null() {
-            self.words[self.count] = word;
-            self.count += 1;
-        }
-    }
-
-    /// Gives them up. If dropping a value panics, the others are dropped all the same.
-    ///
-    /// # Safety
-    ///
-    /// They have been in slots of leaves (or, if not `of_leaf`, of inner nodes) of a tree with this `K`, `S` and `V`, and are not there
-    /// any more. The tree's nodes are given back to `alloc`.
-    #[inline]
-    pub(super) unsafe fn release<K: Key, V: Value, S: Shape, A: NodeAlloc>(
-        self,
-        of_leaf: bool,
-        alloc: &A,
-    ) {
-        let mut rest = Rest::<K, V, S, A> {
-            removed: self,
-            of_leaf,
-            alloc,
-            marker: PhantomData,
-        };
-        rest.give_up();
-    }
-}
-
-/// Removed words that are being given up, from the last one on.
-struct Rest<'a, K: Key, V: Value, S: Shape, A: NodeAlloc> {
-    removed: Removed,
-    of_leaf: bool,
-    alloc: &'a A,
-    marker: PhantomData<(K, V, S)>,
-}
-
-impl<K: Key, V: Value, S: Shape, A: NodeAlloc> Rest<'_, K, V, S, A> {
-    #[inline]
-    fn give_up(&mut self) {
-        while let Some(left) = self.removed.count.checked_sub(1) {
-            self.removed.count = left;
-            let word = self.removed.words[left];
-            // SAFETY: what `Removed::release` was promised; each word is given up once.
-            unsafe { release_word::<K, V, S, A>(word, self.of_leaf, self.alloc) };
-        }
-    }
-}
-
-impl<K: Key, V: Value, S: Shape, A: NodeAlloc> Drop for Rest<'_, K, V, S, A> {
-    #[inline]
-    fn drop(&mut self) {
-        self.give_up();
     }
 }

@@ -7,72 +7,46 @@ use crate::alloc::AllocError;
 use crate::base::{
     Duplicate, EraseError, InsertError, Key, Mut, Ref, Shape, StoreError, inclusive,
 };
-use crate::face::snap::new::{Failure, Hole, New, Stored};
-use crate::face::snap::path::{Path, Step};
-use crate::face::snap::rewrite::Rewrite;
+use crate::face::host::Host;
+use crate::face::snap::own::{At, Owning};
 use crate::face::snap::{CowMapleTree, SharedAlloc};
-use crate::node::Root;
-
-/// The slot of an entry, and its value's word.
-type Place<K, S> = (Step<K, S>, NonNull<()>);
+use crate::face::store;
+use crate::node::Word;
 
 impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
-    fn rewrite(&mut self) -> Rewrite<'_, K, S, A> {
-        Rewrite {
-            raw: &self.raw,
-            alloc: &self.alloc,
-        }
-    }
-
-    /// The path down to `key`, or `None` if there are no nodes.
-    #[inline(always)]
-    fn path(&self, key: K) -> Option<Path<K, S>> {
-        match self.raw.root() {
-            Root::Node(root) => Some(Path::down(root, self.raw.height() as usize, key)),
-            Root::Empty | Root::Single(_) => None,
-        }
-    }
-
-    /// The path down to the entry at `key`, and its value's word.
-    #[inline(always)]
-    fn entry(&self, key: K) -> Option<(Path<K, S>, NonNull<()>)> {
-        let path = self.path(key)?;
-        let step = path.at(0);
-        let raw = NonNull::new(step.node.slot(step.slot))?;
-        Some((path, raw))
-    }
-
-    fn put<N: New<V>>(
-        &mut self,
-        first: K,
-        last: K,
-        new: N,
-        split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
-    ) -> Result<(), (Failure, N)> {
-        let Some(mut path) = self.path(first) else {
-            return self.rewrite().first_leaf(first, last, new);
-        };
-        // SAFETY: the map is exclusively borrowed; its words are values.
-        let put = unsafe {
-            self.rewrite()
-                .put(&mut path, (first, last), new, false, split)
-        };
-        put.map(|_| ())
-    }
-
-    /// The slot of the entry at `key`, in a leaf that is now owned, and its value's word.
+    /// Lets `make` make a write to `range`, what it touches being the map's own. It gets `new`; without memory that goes to `refuse`.
     #[inline]
-    fn own_entry(&mut self, key: K) -> Result<Option<Place<K, S>>, AllocError> {
-        let Some((mut path, raw)) = self.entry(key) else {
-            return Ok(None);
+    fn change<N, T, E>(
+        &mut self,
+        range: Option<(K, K)>,
+        erases: bool,
+        new: N,
+        make: impl FnOnce(&mut Owning<'_, K, V, S, A>, N) -> Result<T, E>,
+        refuse: impl FnOnce(N) -> E,
+    ) -> Result<T, E> {
+        // SAFETY: the map is exclusively borrowed; its words are values, its nodes are given back to its allocator.
+        let mut tree = unsafe { Owning::new(&self.raw, &self.alloc) };
+        let done = match range.map_or(Ok(()), |range| tree.range(range, erases)) {
+            Ok(()) => make(&mut tree, new),
+            Err(AllocError) => Err(refuse(new)),
         };
-        if path.at(0).owned {
-            return Ok(Some((*path.at(0), raw)));
+        // Here, and not on return: if it panics, what is to be given back is dropped.
+        drop(tree);
+        done
+    }
+
+    /// The slot of the entry at `key`, if there is one, in a leaf that is now the map's own.
+    #[inline]
+    fn own_slot(&mut self, key: K) -> Result<Option<At<K, S>>, AllocError> {
+        // Nothing is copied in vain.
+        if self.raw.load(key).is_null() {
+            return Ok(None);
         }
-        // SAFETY: the map is exclusively borrowed; its words are values.
-        drop(unsafe { self.rewrite().copy_path::<V>(&mut path, |_| true) }?);
-        let step = *path.at(0);
-        Ok(NonNull::new(step.node.slot(step.slot)).map(|raw| (step, raw)))
+        // SAFETY: as in `change`.
+        let mut tree = unsafe { Owning::<K, V, S, A>::new(&self.raw, &self.alloc) };
+        let place = tree.path(key, 0)?;
+        tree.made = true;
+        Ok(place.map(|place| (place.leaf, place.leaf.search(key))))
     }
 
     /// Stores `value` at `range` if that is a hole, or part of one. O(log n).
@@ -93,26 +67,21 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         range: impl RangeBounds<K>,
         value: V,
     ) -> Result<(), InsertError<V>> {
-        let Some((first, last)) = inclusive(&range) else {
-            return Err(InsertError::EmptyRange(value));
-        };
-        let Some(mut path) = self.path(first) else {
-            return self.store_range(range, value).map_err(|error| match error {
-                StoreError::EmptyRange(value) => InsertError::EmptyRange(value),
-                StoreError::Alloc(value) | StoreError::Splits(value) => InsertError::Alloc(value),
-            });
-        };
-        let step = path.at_mut(0);
-        if !step.node.slot(step.slot).is_null() || step.last() < last {
-            return Err(InsertError::Occupied(value));
+        let range = inclusive(&range);
+        if let Some((first, last)) = range {
+            // Nothing is copied in vain.
+            let found = self.raw.lookup(first);
+            if !found.word.is_null() || found.last < last {
+                return Err(InsertError::Occupied(value));
+            }
         }
-        // SAFETY: the map is exclusively borrowed; its words are values.
-        let put = unsafe {
-            self.rewrite()
-                .put(&mut path, (first, last), Stored(value), false, |_, _| None)
-        };
-        put.map(|_| ())
-            .map_err(|(_, Stored(value))| InsertError::Alloc(value))
+        self.change(
+            range,
+            false,
+            value,
+            |tree, value| store::insert(tree, range, value),
+            InsertError::Alloc,
+        )
     }
 
     /// Stores `value` at the one index `key`, if that is in a hole. O(log n).
@@ -182,14 +151,13 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         value: V,
         split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<(), StoreError<V>> {
-        let Some((first, last)) = inclusive(&range) else {
-            return Err(StoreError::EmptyRange(value));
-        };
-        self.put(first, last, Stored(value), split).map_err(
-            |(failure, Stored(value))| match failure {
-                Failure::Alloc => StoreError::Alloc(value),
-                Failure::Splits => StoreError::Splits(value),
-            },
+        let range = inclusive(&range);
+        self.change(
+            range,
+            false,
+            value,
+            |tree, value| store::store_splitting(tree, range, value, split, discard::<K, V, S, A>),
+            StoreError::Alloc,
         )
     }
 
@@ -237,12 +205,14 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         range: impl RangeBounds<K>,
         split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<(), EraseError> {
-        let (first, last) = inclusive(&range).ok_or(EraseError::EmptyRange)?;
-        self.put(first, last, Hole, split)
-            .map_err(|(failure, Hole)| match failure {
-                Failure::Alloc => EraseError::Alloc,
-                Failure::Splits => EraseError::Splits,
-            })
+        let range = inclusive(&range);
+        self.change(
+            range,
+            true,
+            (),
+            |tree, ()| store::erase_splitting(tree, range, split, discard::<K, V, S, A>),
+            |()| EraseError::Alloc,
+        )
     }
 
     /// Removes the whole entry at `key`, and gives its range and its value (another one of it, if a snapshot holds it too). O(log n).
@@ -262,18 +232,22 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     ///
     /// If there is no memory; the entry is still there then.
     pub fn remove(&mut self, key: K) -> Result<Option<(RangeInclusive<K>, V)>, AllocError> {
-        let Some((mut path, _)) = self.entry(key) else {
+        let found = self.raw.lookup(key);
+        if found.word.is_null() {
             return Ok(None);
-        };
-        let (first, last) = (path.at(0).first(), path.at(0).last());
-        // SAFETY: the map is exclusively borrowed; its words are values; the range is that of an entry.
-        let taken = unsafe {
-            self.rewrite()
-                .put(&mut path, (first, last), Hole, true, |_, _| None)
-        };
-        taken
-            .map(|value| value.map(|value| (first..=last, value)))
-            .map_err(|_| AllocError)
+        }
+        let range = Some((found.first, found.last));
+        self.change(
+            range,
+            true,
+            (),
+            |tree, ()| {
+                let removed = store::remove(tree, key)?;
+                // SAFETY: the entry has been removed from the tree, which owned its value.
+                Ok(removed.map(|(range, raw)| (range, unsafe { V::from_raw(raw) })))
+            },
+            |()| AllocError,
+        )
     }
 
     /// Exchanges the value of the entry at `key`, whose range stays as it is, and gives the old one (another one of it, if a snapshot holds it
@@ -294,16 +268,15 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     ///
     /// The value comes back if there is no entry, or no memory to copy what is shared.
     pub fn replace(&mut self, key: K, value: V) -> Result<V, V> {
-        let Ok(Some((step, old))) = self.own_entry(key) else {
+        let Ok(Some((leaf, slot))) = self.own_slot(key) else {
             return Err(value);
         };
-        // SAFETY: the leaf is owned: nobody else sees it. The old value is no longer in it.
-        unsafe {
-            step.node
-                .write()
-                .set_slot(step.slot, value.into_raw().as_ptr());
-            Ok(V::from_raw(old))
-        }
+        let Some(old) = NonNull::new(leaf.slot(slot)) else {
+            return Err(value);
+        };
+        leaf.publish(slot, value.into_raw().as_ptr());
+        // SAFETY: the value is no longer in the map.
+        Ok(unsafe { V::from_raw(old) })
     }
 
     /// The value at `key`, to be changed; snapshots keep what they have. O(log n).
@@ -324,9 +297,9 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     ///
     /// If there is no memory to copy what is shared.
     pub fn get_mut(&mut self, key: K) -> Result<Option<Mut<'_, V>>, AllocError> {
-        let found = self.own_entry(key)?;
+        let found = self.own_slot(key)?;
         // SAFETY: words in the tree are values; the leaf is owned now, and the map exclusively borrowed for the view.
-        Ok(found.map(|(at, _)| unsafe { V::borrow_mut(at.node.slot_memory(at.slot)) }))
+        Ok(found.map(|(leaf, slot)| unsafe { V::borrow_mut(leaf.slot_memory(slot)) }))
     }
 
     /// Inserts entries until one cannot be inserted. O(log n) each.
@@ -353,4 +326,9 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         }
         Ok(())
     }
+}
+
+/// Drops the value of an entry that a write has removed.
+fn discard<K: Key, V: Duplicate, S: Shape, A: SharedAlloc>(_: K, _: K, word: Word) {
+    Owning::<K, V, S, A>::discard(word);
 }

@@ -11,7 +11,8 @@ use crate::write::Sink;
 /// panic unwinds.
 ///
 /// A child that lives on under a new parent was told so when that parent was filled; one that still
-/// names this node as its parent went with it.
+/// names this node as its parent went with it. One that is counted, which is told nothing, went if it is within `gone`: others may lead to it, so that
+/// it is the sink's.
 pub(crate) fn bury<K: Key, S: Shape>(
     node: Node<K, S>,
     min: K,
@@ -19,7 +20,11 @@ pub(crate) fn bury<K: Key, S: Shape>(
     gone: (K, K),
     sink: &mut impl Sink<K>,
 ) {
-    bury_from(node, (0, min), max, gone, sink);
+    if node.is_counted() {
+        sink.shared(node.word());
+    } else {
+        bury_from(node, (0, min), max, gone, sink);
+    }
 }
 
 /// As [`bury`], without the slots before `from`, which begins at the index beside it.
@@ -55,7 +60,7 @@ fn bury_from<K: Key, S: Shape, T: Sink<K>>(
             }
         } else {
             let child = node.child(i);
-            if child.is_child_of(node) {
+            if child.is_child_of(node) || child.is_counted() && gone.0 <= first && last <= gone.1 {
                 bury(child, first, last, gone, burial.sink);
             }
         }

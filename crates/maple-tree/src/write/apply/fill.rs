@@ -1,48 +1,12 @@
 //! Filling new nodes with the slots that they take over and the items between.
 
-use core::marker::PhantomData;
-
 use crate::alloc::Reserve;
 use crate::base::{Key, Shape};
 use crate::node::{Kind, Node, NodeMut};
 use crate::write::{Item, Items};
 
-/// What the first words of a tree's nodes hold beside their ends.
-pub(crate) trait FirstWord<K, S> {
-    /// A node is about to be filled.
-    fn begin(node: Node<K, S>);
-    /// A node has got a child.
-    fn adopt(node: Node<K, S>, child: Node<K, S>);
-}
-
-/// Each node names its parent.
-pub(crate) struct Parents;
-
-impl<K: Key, S: Shape> FirstWord<K, S> for Parents {
-    #[inline(always)]
-    fn begin(_: Node<K, S>) {}
-
-    #[inline(always)]
-    fn adopt(node: Node<K, S>, child: Node<K, S>) {
-        child.set_parent(Some(node));
-    }
-}
-
-/// Each node counts who leads to it: for a new one that is 1, for what is going to lead to it. A child's count moves with its slot.
-pub(crate) struct Counts;
-
-impl<K: Key, S: Shape> FirstWord<K, S> for Counts {
-    #[inline(always)]
-    fn begin(node: Node<K, S>) {
-        node.count_one();
-    }
-
-    #[inline(always)]
-    fn adopt(_: Node<K, S>, _: Node<K, S>) {}
-}
-
 /// Up to three new nodes of one level, being filled from the left.
-pub(crate) struct Fill<'r, K, S, W = Parents> {
+pub(super) struct Fill<'r, K, S> {
     reserve: &'r mut Reserve,
     kind: Kind,
     sizes: [usize; 3],
@@ -54,26 +18,11 @@ pub(crate) struct Fill<'r, K, S, W = Parents> {
     /// Largest hole so far in the node being filled.
     largest: K,
     done: Items<K>,
-    marker: PhantomData<W>,
 }
 
 impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
     /// Fills nodes of a kind with `sizes` slots each (0: no such node); they start at `min`. The reserve has them.
     pub(super) fn new(kind: Kind, sizes: [usize; 3], min: K, reserve: &'r mut Reserve) -> Self {
-        Self::empty(kind, sizes, min, reserve)
-    }
-}
-
-impl<'r, K: Key, S: Shape> Fill<'r, K, S, Counts> {
-    /// As [`new`](Fill::new), for nodes that are counted.
-    pub(crate) fn counted(kind: Kind, sizes: [usize; 3], min: K, reserve: &'r mut Reserve) -> Self {
-        Self::empty(kind, sizes, min, reserve)
-    }
-}
-
-impl<'r, K: Key, S: Shape, W: FirstWord<K, S>> Fill<'r, K, S, W> {
-    #[inline(always)]
-    fn empty(kind: Kind, sizes: [usize; 3], min: K, reserve: &'r mut Reserve) -> Self {
         Self {
             reserve,
             kind,
@@ -83,7 +32,6 @@ impl<'r, K: Key, S: Shape, W: FirstWord<K, S>> Fill<'r, K, S, W> {
             first: min,
             largest: K::MIN,
             done: Items::new(),
-            marker: PhantomData,
         }
     }
 
@@ -93,11 +41,7 @@ impl<'r, K: Key, S: Shape, W: FirstWord<K, S>> Fill<'r, K, S, W> {
         let size = self.sizes[self.done.as_slice().len()];
         let node = match self.node {
             Some(node) => node,
-            None => {
-                let new = self.reserve.take(self.kind);
-                W::begin(new.node());
-                *self.node.insert(new)
-            }
+            None => *self.node.insert(self.reserve.take(self.kind)),
         };
         (node, size)
     }
@@ -122,7 +66,7 @@ impl<'r, K: Key, S: Shape, W: FirstWord<K, S>> Fill<'r, K, S, W> {
 
     /// Adds one slot.
     #[inline]
-    pub(crate) fn push(&mut self, item: Item<K>) {
+    pub(super) fn push(&mut self, item: Item<K>) {
         let (node, size) = self.current();
         let i = self.used;
         node.set_slot(i, item.word);
@@ -142,7 +86,7 @@ impl<'r, K: Key, S: Shape, W: FirstWord<K, S>> Fill<'r, K, S, W> {
             Kind::Range => {}
         }
         if !self.kind.is_leaf() {
-            W::adopt(node.node(), node.node().child(i));
+            node.node().child(i).move_to(node.node());
         }
         self.advance(node, 1, size, item.last);
     }
@@ -220,13 +164,13 @@ impl<'r, K: Key, S: Shape, W: FirstWord<K, S>> Fill<'r, K, S, W> {
                 node.node().set_gap(at + n, gap);
                 self.largest = self.largest.max(gap);
             }
-            W::adopt(node.node(), node.node().child(at + n));
+            node.node().child(at + n).move_to(node.node());
         }
         last
     }
 
     /// The new nodes, as slots of the level above.
-    pub(crate) fn finish(self) -> Items<K> {
+    pub(super) fn finish(self) -> Items<K> {
         debug_assert!(self.node.is_none(), "fewer slots than planned");
         self.done
     }

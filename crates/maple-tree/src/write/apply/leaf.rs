@@ -111,7 +111,7 @@ pub(super) unsafe fn apply<K: Key, S: Shape>(
 }
 
 /// Replaces the slots `from..=to` of a node by the items, with their gaps if it keeps those.
-pub(crate) fn splice<K: Key, S: Shape>(
+pub(super) fn splice<K: Key, S: Shape>(
     node: NodeMut<K, S>,
     from: usize,
     to: usize,

@@ -19,9 +19,7 @@ use crate::write::{Plan, Sink};
 pub(crate) use bury::bury;
 #[cfg(not(samara_loom))]
 pub(crate) use dismantle::dismantle;
-pub(crate) use fill::{Counts, Fill};
 pub(crate) use leaf::Removed;
-pub(crate) use leaf::splice;
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Carries out a plan, and hands what it removed to `sink`.
