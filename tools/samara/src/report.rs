@@ -140,11 +140,12 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
     row(
         "processes",
         format!(
-            "{} · {} more threads · {} forks · {} execs",
+            "{} · {} more threads · {} forks · {} execs, {} of them predicted",
             grouped(tally.processes),
             grouped(tally.threads),
             grouped(tally.forks),
-            grouped(tally.execs)
+            grouped(tally.execs),
+            grouped(tally.execs_predicted)
         ),
     );
     let figures = |of: &SpaceFigures| {
@@ -413,6 +414,8 @@ pub(crate) fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
         "findings": findings,
         "record_bytes": subject.recorded,
     });
+    // The macro takes only so many at once.
+    value["execs_predicted"] = json!(tally.execs_predicted);
     if let (Some(replay), Value::Object(object)) = (&subject.replay, &mut value) {
         object.insert(
             "replay".to_owned(),

@@ -88,6 +88,8 @@ pub(crate) struct Tally {
     pub(crate) grown: u64,
     pub(crate) forks: u64,
     pub(crate) execs: u64,
+    /// Those whose map was predicted from the files, and compared.
+    pub(crate) execs_predicted: u64,
     pub(crate) processes: u64,
     pub(crate) threads: u64,
     /// Processes that were not followed, or not to their end, by reason.

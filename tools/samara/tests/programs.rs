@@ -301,6 +301,22 @@ fn processes_killed_within_calls() {
     assert_eq!(traced.count("processes"), 31);
 }
 
+/// The map of each new program follows from its files, in each layout.
+#[test]
+fn execs_are_predicted() {
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let mut numbers = release.split('.').map(|n| n.parse().unwrap_or(0));
+    let version: (u32, u32) = (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0));
+    if version < (6, 18) || !has("setarch") {
+        println!("skipped: the rules of this kernel's exec are not known, or setarch is missing");
+        return;
+    }
+    let script = "ls /; setarch -R ls /; setarch -L ls /; setarch -R -L ls /; env -i ls /; true";
+    let traced = agrees(&["sh", "-c", script]);
+    assert!(traced.count("execs") >= 9);
+    assert_eq!(traced.count("execs_predicted"), traced.count("execs"));
+}
+
 #[test]
 fn tree_of_forks_and_execs() {
     let Some(program) = compiled("fork_tree") else {

@@ -349,6 +349,15 @@ fn kind(object: &libc::stat64, path: &CStr) -> FileKind {
     }
 }
 
+/// The kind of a regular file at a path.
+pub(super) fn regular_kind(path: &CStr) -> Option<FileKind> {
+    // SAFETY: all zeros is a valid value of this struct of integers.
+    let mut object: libc::stat64 = unsafe { std::mem::zeroed() };
+    // SAFETY: `path` ends with a zero byte and `object` is a valid place for the answer.
+    let found = unsafe { libc::stat64(path.as_ptr(), &mut object) } == 0;
+    found.then(|| kind(&object, path))
+}
+
 /// The seals of a file in memory; only memfds have any that can be added. They are the file's, whoever has it open.
 fn seals(path: &CStr, name: &[u8]) -> u32 {
     if !name.starts_with(b"/memfd:") {

@@ -9,6 +9,7 @@
 
 mod decode;
 mod events;
+mod exec;
 mod facts;
 mod files;
 mod filter;

@@ -258,16 +258,19 @@ pub(crate) fn layout(tid: Tid) -> io::Result<ProgramLayout> {
 
 /// An entry of the auxiliary vector (getauxval(3)).
 pub(crate) fn auxiliary(tid: Tid, kind: u64) -> Option<u64> {
-    let bytes = fs::read(format!("/proc/{tid}/auxv")).ok()?;
-    let mut words = bytes
-        .chunks_exact(8)
-        .map(|word| word.try_into().map_or(0, u64::from_ne_bytes));
-    while let (Some(key), Some(value)) = (words.next(), words.next()) {
-        if key == kind {
-            return Some(value);
-        }
-    }
-    None
+    let vector = auxiliary_vector(tid).ok()?;
+    let found = vector.iter().find(|(key, _)| *key == kind)?;
+    Some(found.1)
+}
+
+/// The whole auxiliary vector: keys and values.
+pub(crate) fn auxiliary_vector(tid: Tid) -> io::Result<Vec<(u64, u64)>> {
+    let bytes = fs::read(format!("/proc/{tid}/auxv"))?;
+    let word = |word: &[u8]| word.try_into().map_or(0, u64::from_ne_bytes);
+    let entries = bytes.chunks_exact(16);
+    Ok(entries
+        .map(|entry| (word(&entry[..8]), word(&entry[8..])))
+        .collect())
 }
 
 /// Effective capabilities, as a bit set (capabilities(7)).

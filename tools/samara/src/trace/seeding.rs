@@ -13,6 +13,7 @@ use samara_mm::{
 use crate::maps::{Area, Map};
 use crate::seed::Seed;
 
+use super::exec::Settled;
 use super::facts::Pagemap;
 use super::proc;
 use super::ptrace::Tid;
@@ -25,6 +26,7 @@ const ADDR_COMPAT_LAYOUT: u64 = 0x020_0000;
 pub(crate) struct Machine {
     config: Config,
     legacy_layout: bool,
+    pub(crate) exec: Settled,
 }
 
 impl Machine {
@@ -68,6 +70,7 @@ impl Machine {
         Self {
             config,
             legacy_layout: proc::sysctl("vm/legacy_va_layout", 0) != 0,
+            exec: Settled::look(kernel),
         }
     }
 

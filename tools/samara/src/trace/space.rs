@@ -16,9 +16,11 @@ use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Place, Verdict};
 use crate::maps;
 use crate::record::Reason;
+use crate::seed::Seed;
 use crate::side::placed_at_random;
 use crate::tally::{Finding, FindingKind};
 
+use super::exec::{self, Predicted};
 use super::facts::Pagemap;
 use super::files;
 use super::options::Verify;
@@ -75,7 +77,7 @@ impl Space {
         let mut maps = MapsFile::open(tid)?;
         let mut pagemap = Pagemap::open(tid)?;
         maps.read(&mut session.map)?;
-        let seed = seeding::seed(
+        let mut seed = seeding::seed(
             tid,
             &session.machine,
             &session.map,
@@ -83,6 +85,9 @@ impl Space {
             None,
             &mut session.files.descriptions,
         )?;
+        if reason == Reason::Exec {
+            foretell(tid, &mut seed, session);
+        }
         let engine = seed
             .build()
             .map_err(|errno| io::Error::other(format!("the engine refuses the map: {errno}")))?;
@@ -638,6 +643,28 @@ fn id_of(area: &maps::Area) -> FileId {
         major: area.major,
         minor: area.minor,
         inode: area.inode,
+    }
+}
+
+/// Compares the map that exec made with what the engine makes of the same files.
+fn foretell(tid: Tid, seed: &mut Seed, session: &mut Session) {
+    match exec::predict(tid, &session.machine.exec, seed, &session.map) {
+        Predicted::Agrees(layout) => {
+            session.tally.execs_predicted += 1;
+            seed.layout = layout;
+        }
+        Predicted::Differs(detail) => {
+            session.tally.execs_predicted += 1;
+            let call_number = session.call_number;
+            session.tally.find(FindingKind::Map, || Finding {
+                kind: FindingKind::Map,
+                call_number,
+                process: tid,
+                call: "execve, predicted from the files".to_owned(),
+                detail,
+            });
+        }
+        Predicted::Unknown => {}
     }
 }
 

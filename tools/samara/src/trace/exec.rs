@@ -1,0 +1,360 @@
+//! A new program: the engine makes its address space from its files, and the kernel's is compared with that.
+//!
+//! What the kernel drew by lot is read off its map, one number for each base. The files, their identities and the strings are those of
+//! the stopped process. All else must follow.
+
+use std::ffi::CString;
+use std::fs::{self, File as DiskFile};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use samara_mm::exec::{
+    Base, Choice, Exec, Image, Personality, Program, Randomize, SetId, Settings, SpecialArea,
+    Started,
+};
+use samara_mm::{
+    AddressSpace, Errno, File, FileId, FileKind, KernelVersion, Layout, SeedVma, VmFlags,
+};
+
+use crate::compare::{self, Alike};
+use crate::maps::{Area, Map};
+use crate::seed::Seed;
+
+use super::files;
+use super::proc;
+use super::ptrace::Tid;
+
+const PAGE: u64 = 4096;
+const AT_BASE: u64 = 7;
+const AT_ENTRY: u64 = 9;
+const AT_PLATFORM: u64 = 15;
+const AT_SECURE: u64 = 23;
+const AT_EXECFN: u64 = 31;
+
+/// What the machine brings to every exec, looked up once.
+#[derive(Debug)]
+pub(crate) struct Settled {
+    /// `None` on kernels whose rules of exec are not known.
+    settings: Option<Settings>,
+}
+
+impl Settled {
+    pub(crate) fn look(kernel: KernelVersion) -> Self {
+        let settings = (kernel >= KernelVersion::NEWEST).then(|| Settings {
+            randomize: match proc::sysctl("kernel/randomize_va_space", 2) {
+                0 => Randomize::Nothing,
+                1 => Randomize::AllButHeap,
+                _ => Randomize::Everything,
+            },
+            legacy_layout: proc::sysctl("vm/legacy_va_layout", 0) != 0,
+            random_bits: proc::sysctl("vm/mmap_rnd_bits", 28) as u32,
+            random_bits_32: proc::sysctl("vm/mmap_rnd_compat_bits", 8) as u32,
+            special: special_areas().unwrap_or_default(),
+            ..Settings::default()
+        });
+        Self { settings }
+    }
+}
+
+/// The vdso and what belongs to it, which are the same in each process: those of this one.
+fn special_areas() -> io::Result<Vec<SpecialArea>> {
+    let own = std::process::id() as Tid;
+    let mut map = Map::default();
+    proc::MapsFile::open(own)?.read(&mut map)?;
+    let flags = proc::vm_flags(own)?;
+    let special = map.areas().iter().filter_map(|area| {
+        let name = std::str::from_utf8(map.name(area)).ok()?;
+        let listed = flags.iter().find(|(start, _)| *start == area.start)?;
+        name.starts_with("[v").then(|| SpecialArea {
+            name: name.into(),
+            pages: (area.end - area.start) / PAGE,
+            flags: listed.1,
+        })
+    });
+    Ok(special.collect())
+}
+
+/// What came of a prediction.
+#[derive(Debug)]
+pub(crate) enum Predicted {
+    /// The kernel made the same; here placement goes on from.
+    Agrees(Layout),
+    /// What differs, in lines.
+    Differs(String),
+    /// The files or the strings could not be read, or the rules are not known.
+    Unknown,
+}
+
+/// Predicts the address space of a process stopped right after exec. `seed` is what the kernel shows of it, `map` its map.
+pub(crate) fn predict(tid: Tid, settled: &Settled, seed: &Seed, map: &Map) -> Predicted {
+    let Some(settings) = &settled.settings else {
+        return Predicted::Unknown;
+    };
+    match Shown::read(tid, seed, map) {
+        Ok(shown) => shown.judge(settings).unwrap_or(Predicted::Unknown),
+        Err(_) => Predicted::Unknown,
+    }
+}
+
+/// What the kernel shows of the new program.
+struct Shown<'a> {
+    tid: Tid,
+    seed: &'a Seed,
+    map: &'a Map,
+    auxiliary: Vec<(u64, u64)>,
+    path: Vec<u8>,
+    arguments: Vec<Vec<u8>>,
+    environment: Vec<Vec<u8>>,
+    personality: Personality,
+}
+
+impl<'a> Shown<'a> {
+    fn read(tid: Tid, seed: &'a Seed, map: &'a Map) -> io::Result<Self> {
+        let strings = |name: &str| -> io::Result<Vec<Vec<u8>>> {
+            let text = fs::read(format!("/proc/{tid}/{name}"))?;
+            // Each has a zero byte at its end.
+            let text = text.strip_suffix(&[0]).map(<[u8]>::to_vec).unwrap_or(text);
+            if text.is_empty() && name == "environ" {
+                return Ok(Vec::new());
+            }
+            Ok(text.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect())
+        };
+        let auxiliary = proc::auxiliary_vector(tid)?;
+        let mut shown = Shown {
+            tid,
+            seed,
+            map,
+            auxiliary,
+            path: Vec::new(),
+            arguments: strings("cmdline")?,
+            environment: strings("environ")?,
+            personality: Personality::from_bits_truncate(proc::personality(tid)?),
+        };
+        let name = shown.auxiliary(AT_EXECFN).ok_or(io::ErrorKind::NotFound)?;
+        shown.path = read_string(tid, name)?;
+        Ok(shown)
+    }
+
+    fn auxiliary(&self, kind: u64) -> Option<u64> {
+        let found = self.auxiliary.iter().find(|(key, _)| *key == kind)?;
+        Some(found.1)
+    }
+
+    /// The prediction beside the kernel's map; `None` if something could not be read.
+    fn judge(&self, settings: &Settings) -> Option<Predicted> {
+        // The base of mappings does not show where the first one was aligned. Several places for it come into question.
+        const WAYS: u64 = 12;
+        let lowest = self.exec(settings, &mut |choice: &Choice| match choice.base {
+            Base::Vectors => choice.count - 1,
+            _ => 0,
+        })?;
+        let mut first = None;
+        for way in 0..WAYS {
+            let mut drawn = |choice: &Choice| {
+                let address = self.drawn(choice, &lowest, way);
+                address.and_then(|at| choice.number(at)).unwrap_or(0)
+            };
+            let started = self.exec(settings, &mut drawn)?;
+            match self.difference(&started) {
+                None => return Some(Predicted::Agrees(started.space.layout())),
+                Some(difference) => first = first.or(Some(difference)),
+            }
+        }
+        first.map(Predicted::Differs)
+    }
+
+    /// One prediction. Programs that the engine would not have started are none: that the kernel did says the map beside it.
+    fn exec(&self, settings: &Settings, random: &mut dyn FnMut(&Choice) -> u64) -> Option<Started> {
+        let arguments: Vec<&[u8]> = self.arguments.iter().map(Vec::as_slice).collect();
+        let environment: Vec<&[u8]> = self.environment.iter().map(Vec::as_slice).collect();
+        let mut config = self.seed.config.clone();
+        config.read_implies_exec = false;
+        let exec = Exec {
+            path: &self.path,
+            arguments: &arguments,
+            environment: &environment,
+            config: &config,
+            limits: self.seed.limits,
+            personality: self.personality,
+            settings,
+        };
+        // The program is there already; its interpreter is the only other file.
+        let mut opened = 0;
+        let mut files = |path: &[u8]| {
+            opened += 1;
+            if opened == 1 {
+                self.open(Path::new(&format!("/proc/{}/exe", self.tid)), AT_ENTRY)
+            } else {
+                self.open(&self.path_of(path), AT_BASE)
+            }
+        };
+        let mut random = |choice: &Choice| random(choice);
+        AddressSpace::exec(&exec, &mut files, &mut random).ok()
+    }
+
+    /// Where the process finds a path.
+    fn path_of(&self, path: &[u8]) -> PathBuf {
+        let path = Path::new(std::ffi::OsStr::from_bytes(path));
+        match path.strip_prefix("/") {
+            Ok(below) => PathBuf::from(format!("/proc/{}/root", self.tid)).join(below),
+            Err(_) => PathBuf::from(format!("/proc/{}/cwd", self.tid)).join(path),
+        }
+    }
+
+    /// A program, with the identity that the map shows at the address that the auxiliary vector has.
+    fn open(&self, path: &Path, kind: u64) -> Result<Program<OnDisk>, Errno> {
+        let errno = |error: io::Error| Errno(error.raw_os_error().unwrap_or(libc::EIO));
+        let file = DiskFile::open(path).map_err(errno)?;
+        let length = file.metadata().map_err(errno)?.len();
+        let at = self.auxiliary(kind).ok_or(Errno::ENOENT)?;
+        let area = self
+            .map
+            .areas()
+            .iter()
+            .find(|area| (area.start..area.end).contains(&at))
+            .ok_or(Errno::ENOENT)?;
+        let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno::ENOENT)?;
+        let id = FileId {
+            major: area.major,
+            minor: area.minor,
+            inode: area.inode,
+        };
+        let name = String::from_utf8_lossy(self.map.name(area));
+        let described = File {
+            // One number for each of the two.
+            description: kind,
+            kind: files::regular_kind(&c_path).unwrap_or(FileKind::Unaligned),
+            ..File::new(id, name.into())
+        };
+        // Whatever the file says, what was done to the personality is known.
+        let secure = self.auxiliary(AT_SECURE) == Some(1);
+        Ok(Program {
+            file: Arc::new(described),
+            image: OnDisk(file, length),
+            set_id: if secure { SetId::Other } else { SetId::No },
+        })
+    }
+
+    /// Where the kernel put what it draws by lot. `lowest` is what comes of the lowest places.
+    fn drawn(&self, choice: &Choice, lowest: &Started, way: u64) -> Option<u64> {
+        const PLATFORM: u64 = "x86_64\0".len() as u64;
+        let last = choice.lowest + (choice.count - 1) * choice.step;
+        let within = |at: &u64| (choice.lowest..=last).contains(at);
+        let stack = lowest_stack(self.seed);
+        let others = || {
+            let areas = self.map.areas().iter();
+            areas.filter(move |area| Some(area.start) != stack.map(|stack| stack.start))
+        };
+        let special = || others().filter(|area| self.map.name(area).starts_with(b"[v"));
+        let start = |area: &Area| area.start;
+        let end = |area: &Area| area.end;
+        let moved = || {
+            let entry = self.auxiliary(AT_ENTRY)?;
+            Some(choice.lowest.wrapping_add(entry.wrapping_sub(lowest.entry)))
+        };
+        match choice.base {
+            Base::Stack => stack.map(|stack| stack.end),
+            Base::Vectors => self.auxiliary(AT_PLATFORM).map(|at| at + PLATFORM),
+            Base::Program => moved().map(|at| at.min(last)),
+            Base::Heap => Some(self.seed.layout.start_brk),
+            Base::Mmap => match (way, lowest.space.layout().bottom_up) {
+                (9, _) => moved(),
+                (10, true) => special().map(start).min(),
+                (10, false) => special().map(end).max(),
+                (11, _) => None,
+                (_, true) => others().map(start).filter(within).min(),
+                (_, false) => {
+                    let highest = others().map(end).filter(within).max();
+                    highest.map(|at| at + way * PAGE)
+                }
+            },
+            _ => None,
+        }
+    }
+
+    /// What is not as predicted.
+    fn difference(&self, started: &Started) -> Option<String> {
+        let mut renamed = 0;
+        let compared = compare::compare(
+            started.space.maps(),
+            self.map,
+            &mut Alike::default(),
+            &mut renamed,
+        );
+        if let Err(difference) = compared {
+            return Some(compare::side_by_side(&started.space, self.map, &difference));
+        }
+        let layout = started.space.layout();
+        let shown = self.seed.layout;
+        for (what, own, kernel) in [
+            ("start of the heap", layout.start_brk, shown.start_brk),
+            ("stack pointer", layout.stack_top, shown.stack_top),
+            ("size of the data", layout.data_size, shown.data_size),
+        ] {
+            if own != kernel {
+                return Some(format!("{what}: engine {own:x}, kernel {kernel:x}\n"));
+            }
+        }
+        let lines = started.space.maps().zip(&self.seed.areas);
+        for (line, seed) in lines {
+            let ignored = VmFlags::SOFTDIRTY;
+            if let Some(flags) = seed.flags
+                && line.flags - ignored != flags - ignored
+            {
+                let names = |flags: VmFlags| flags.smaps_names().collect::<Vec<_>>().join(" ");
+                let (own, kernel) = (names(line.flags), names(flags));
+                return Some(format!("{line}\nengine: {own}\nkernel: {kernel}\n"));
+            }
+            let area = started.space.lookup(seed.start);
+            if seed.touched && area.is_some_and(|area| area.vma.anon().is_none()) {
+                return Some(format!("{line}\nwritten, says the kernel\n"));
+            }
+        }
+        None
+    }
+}
+
+/// The area that is the stack.
+fn lowest_stack(seed: &Seed) -> Option<&SeedVma> {
+    let grows = |area: &&SeedVma| {
+        area.flags
+            .is_some_and(|flags| flags.contains(VmFlags::GROWSDOWN))
+    };
+    seed.areas.iter().find(grows)
+}
+
+/// A string in the memory of a stopped process.
+fn read_string(tid: Tid, address: u64) -> io::Result<Vec<u8>> {
+    let memory = DiskFile::open(format!("/proc/{tid}/mem"))?;
+    let mut text = Vec::new();
+    let mut piece = [0; 256];
+    loop {
+        let read = memory.read_at(&mut piece, address + text.len() as u64)?;
+        let piece = &piece[..read];
+        match piece.iter().position(|&byte| byte == 0) {
+            Some(end) => {
+                text.extend_from_slice(&piece[..end]);
+                return Ok(text);
+            }
+            None if read == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+            None => text.extend_from_slice(piece),
+        }
+    }
+}
+
+/// A file of the machine.
+struct OnDisk(DiskFile, u64);
+
+impl Image for OnDisk {
+    fn len(&self) -> u64 {
+        self.1
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        let errno = |error: io::Error| Errno(error.raw_os_error().unwrap_or(libc::EIO));
+        self.0.read_at(into, offset).map_err(errno)
+    }
+}
