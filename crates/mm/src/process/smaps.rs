@@ -11,7 +11,8 @@ use crate::space::maps::{MapsLine, line};
 
 /// An area of `/proc/PID/smaps`, summed up page by page (`proc_pid_smaps(5)`). Its `Display` are the lines, the last with its line feed.
 ///
-/// What there is not, pages that were swapped out or merged, is 0. A page is dirty or referenced if the entry that maps it says so.
+/// What there is not, pages that were swapped out or merged, is 0. A page is dirty or referenced if the entry that maps it says so. Of who has a page by a table
+/// that several share ([`ForkMode::Share`](crate::process::ForkMode::Share)), others count one: the proportional sums may be above Linux's.
 #[derive(Clone, Copy, Debug)]
 pub struct Smaps<'a> {
     line: MapsLine<'a>,
