@@ -58,6 +58,9 @@ impl AddressSpace {
         }
         let (old, end, flags) = (area.start, area.end, area.vma.flags);
         let grown = old - start;
+        // It has an owner from now on, even if a limit keeps it from growing.
+        self.areas.note(old, old + 1)?;
+        self.touch(old);
         if !self.may_expand(flags, grown >> 12)
             || end - start > self.limits.stack
             || !self.may_lock_new(flags, grown)
@@ -66,8 +69,6 @@ impl AddressSpace {
             return Err(Errno::ENOMEM);
         }
         self.prepare(pages, Coming::Map { start, end: old })?;
-        self.areas.note(old, old + 1)?;
-        self.touch(old);
         let vma = match self.areas.at(old) {
             Some(area) => area.vma.try_clone()?,
             None => return Err(Errno::EFAULT),
