@@ -336,7 +336,13 @@ impl AddressSpace {
                 beside = above;
             }
         }
-        let union = Union::new(&span, &beside, &vma, kernel);
+        let mut union = Union::new(&span, &beside, &vma, kernel);
+        // A piece of an attachment over its own middle joins what is below it, and not what is above.
+        let within =
+            |lower: &Area<'_>| beside.upper.is_some_and(|upper| upper.start == lower.start);
+        let divides = union.is_some()
+            && matches!(vma.backing, Backing::Shm { .. })
+            && beside.lower.as_ref().is_some_and(within);
         let over = &span.over;
         let replaced = over.areas > 0;
         if replaced {
@@ -376,6 +382,11 @@ impl AddressSpace {
         self.prepare(owner, Coming::Map { start, end })?;
         if replaced {
             self.unguard(start, end)?;
+        }
+        if divides && self.areas.split(end)? {
+            span = Span::new(start, end);
+            let beside = self.areas.look(&mut span);
+            union = Union::new(&span, &beside, &vma, kernel);
         }
         self.lay(&span, union, vma)?;
         self.tell_unmap(owner, &gone)?;
