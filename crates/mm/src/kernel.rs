@@ -119,10 +119,16 @@ macro_rules! rules {
 rules! {
     RestartableSequences (6, 3)
         "the auxiliary vector of a new program tells of restartable sequences"
+    Mdwe (6, 3)
+        "`PR_SET_MDWE` is known"
     AttachmentsGrow (6, 4)
         "an attached System V segment joins a neighbour of the same attachment, if neither vanishes"
+    MemoryMerge (6, 4)
+        "`PR_SET_MEMORY_MERGE` is known"
     ReadOnlyIsUncharged (6, 5)
         "memory of which nothing was written is no longer charged when `mprotect` makes it read-only"
+    MdweIsKept (6, 6)
+        "`PR_SET_MDWE` knows `PR_MDWE_NO_INHERIT`"
     HeapIsWithin (6, 7)
         "an area that only borders on the heap is not called `[heap]`"
     StackHasNoHugePages (6, 7)

@@ -6,6 +6,7 @@ use crate::config::Mdwe;
 use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::heap::boxed::try_box;
+use crate::kernel::Rule;
 use crate::space::AddressSpace;
 use crate::space::vma::{Area, Vma};
 
@@ -16,10 +17,14 @@ const NO_INHERIT: u64 = 2;
 
 impl AddressSpace {
     pub(crate) fn set_mdwe(&mut self, bits: u64) -> Result<u64, Errno> {
+        let kernel = self.config.kernel;
         let wanted = match bits {
+            _ if !kernel.has(Rule::Mdwe) => return Err(Errno::EINVAL),
             0 => Mdwe::Off,
             REFUSE_EXEC_GAIN => Mdwe::On,
-            _ if bits == REFUSE_EXEC_GAIN | NO_INHERIT => Mdwe::NotInherited,
+            _ if bits == REFUSE_EXEC_GAIN | NO_INHERIT && kernel.has(Rule::MdweIsKept) => {
+                Mdwe::NotInherited
+            }
             _ => return Err(Errno::EINVAL),
         };
         if self.config.mdwe != Mdwe::Off && self.config.mdwe != wanted {
@@ -38,7 +43,7 @@ impl AddressSpace {
 
     /// All areas that can be are marked, or no longer marked; none is joined for it.
     pub(crate) fn set_memory_merge(&mut self, on: bool) -> Result<u64, Errno> {
-        if !self.config.ksm {
+        if !self.config.ksm || !self.config.kernel.has(Rule::MemoryMerge) {
             return Err(Errno::EINVAL);
         }
         if on == self.config.merge_any {

@@ -60,6 +60,8 @@ pub(crate) struct Mix {
     pub(crate) sparse: bool,
     /// Ranges among the areas that the kernel installs at exec: where these begin and end.
     pub(crate) special: Option<(u64, u64)>,
+    /// The kernel is older than the newest one: only what was compared with it.
+    pub(crate) older: bool,
 }
 
 /// A range among special areas.
@@ -284,6 +286,15 @@ fn range(rng: &mut Rng, mix: &Mix) -> (u64, u64) {
     (ARENA + start * PAGE, len * PAGE)
 }
 
+/// One that can be mapped.
+fn file(rng: &mut Rng, mix: &Mix) -> usize {
+    if mix.older || rng.chance(75) {
+        1 + rng.below(5) as usize
+    } else {
+        rng.pick(&[7, 8, 9])
+    }
+}
+
 fn protection(rng: &mut Rng) -> u64 {
     rng.pick(&[0, 1, 3, 3, 3, 1, 5, 7, 3, 2, 4, 6])
 }
@@ -357,7 +368,7 @@ fn any_op(rng: &mut Rng, mix: &Mix) -> Op {
     match rng.below(100) {
         0..25 => {
             let file = if mix.files && rng.chance(40) {
-                rng.pick(&[1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 7, 8, 9])
+                file(rng, mix)
             } else {
                 0
             };
@@ -542,7 +553,8 @@ fn wrong(rng: &mut Rng, mix: &Mix) -> Op {
     // A length that reaches over memory of the process itself must fail for another reason.
     let safe = |addr: u64, len: u64| {
         let end = addr.checked_add(len);
-        if addr < 1 << 46 && end.is_some_and(|end| end > ARENA + (1 << 32)) {
+        let among_own = (1 << 46..TASK - PAGE).contains(&addr);
+        if among_own || addr < 1 << 46 && end.is_some_and(|end| end > ARENA + (1 << 32)) {
             PAGE
         } else {
             len
@@ -552,7 +564,7 @@ fn wrong(rng: &mut Rng, mix: &Mix) -> Op {
     let len = length(rng);
     match rng.below(14) {
         0..4 => {
-            let file = rng.pick(&[0, 0, 1, 2, 3, 4, 6, 7]);
+            let file = rng.pick(&[0, 0, 1, 2, 3, 4, 6, 10]);
             let kind = rng.pick(&[0, 1, 2, 2, 3, 4, 8, 15]);
             let more = rng.pick(&[
                 0, 0, 0x10, 0x10, 0x10_0000, 0x10_0010, 0x8_0010, 0x40, 0x100, 0x110, 0x2000,
@@ -697,11 +709,7 @@ fn placed(rng: &mut Rng, mix: &Mix) -> Op {
             offset: 0,
         },
         _ => {
-            let file = if rng.chance(40) {
-                rng.pick(&[1, 2, 3, 4, 5, 1, 2, 3, 4, 5, 7, 8, 9])
-            } else {
-                0
-            };
+            let file = if rng.chance(40) { file(rng, mix) } else { 0 };
             let mut flags = rng.pick(&[1, 2, 2, 2]);
             if file == 0 {
                 flags |= 0x20;

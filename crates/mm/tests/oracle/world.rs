@@ -6,8 +6,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::{Arc, OnceLock};
 
 use samara_mm::{
-    AddressSpace, Capabilities, Config, DriverFlags, File, FileId, FileKind, Layout, Limits,
-    MapsLine, Object, Pages, SeedVma, SharedMap, ShmSegment, VmFlags,
+    AddressSpace, Capabilities, Config, DriverFlags, File, FileId, FileKind, KernelVersion, Layout,
+    Limits, MapsLine, Object, Pages, SeedVma, SharedMap, ShmSegment, VmFlags,
 };
 
 use crate::coverage::Coverage;
@@ -467,6 +467,11 @@ impl World {
             flags_after_each: true,
             coverage: Coverage::default(),
         }
+    }
+
+    /// Is the kernel the newest with which the engine was compared?
+    pub(crate) fn is_newest(&self) -> bool {
+        self.base.config().kernel >= KernelVersion::NEWEST
     }
 
     /// Executes the history on both sides; the first difference.

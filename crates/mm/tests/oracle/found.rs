@@ -1,0 +1,168 @@
+//! Short histories that once ended differently, as the random ones had found them.
+
+use crate::generate::{ARENA, PAGE};
+use crate::op::Op;
+
+/// Private anonymous memory at a fixed place.
+const ANONYMOUS: u64 = 0x32;
+const SHARED: u64 = 0x11;
+
+fn at(page: u64) -> u64 {
+    ARENA + page * PAGE
+}
+
+fn mmap(page: u64, pages: u64, prot: u64, flags: u64, file: usize) -> Op {
+    Op::Mmap {
+        addr: at(page),
+        len: pages * PAGE,
+        prot,
+        flags,
+        file,
+        offset: if file == 0 { 0 } else { page * PAGE },
+    }
+}
+
+fn mprotect(page: u64, pages: u64, prot: u64) -> Op {
+    Op::Mprotect {
+        addr: at(page),
+        len: pages * PAGE,
+        prot,
+    }
+}
+
+/// By what they show. `special` is where the areas are that the kernel installs at exec.
+pub(crate) fn histories(special: (u64, u64)) -> Vec<(&'static str, Vec<Op>)> {
+    let on_special = |advice| Op::Madvise {
+        addr: special.0,
+        len: special.1 - special.0,
+        advice,
+    };
+    let attach = |segment| Op::Shmat {
+        segment,
+        addr: at(0),
+        flags: 0o40000,
+    };
+    vec![
+        (
+            "key 0 can be given away again once it was freed",
+            vec![Op::PkeyFree { pkey: 0 }, Op::PkeyAlloc { rights: 0 }],
+        ),
+        (
+            "a key is set aside although the mapping is refused",
+            vec![
+                Op::Mmap {
+                    addr: ARENA + 1,
+                    len: PAGE,
+                    prot: 4,
+                    flags: ANONYMOUS,
+                    file: 0,
+                    offset: 0,
+                },
+                Op::PkeyAlloc { rights: 0 },
+            ],
+        ),
+        (
+            "special areas have no file to remove from",
+            vec![on_special(9)],
+        ),
+        (
+            "special areas can be wiped on fork",
+            vec![on_special(18), Op::ForkInto],
+        ),
+        (
+            "a sealed part of an attachment stays",
+            vec![
+                attach(2),
+                Op::Mseal {
+                    addr: at(1),
+                    len: PAGE,
+                    flags: 0,
+                },
+                Op::Shmdt { addr: at(0) },
+            ],
+        ),
+        (
+            "the middle of an attachment over itself",
+            vec![
+                attach(2),
+                Op::RemapFilePages {
+                    addr: at(4),
+                    len: PAGE,
+                    prot: 0,
+                    pgoff: 4,
+                    flags: 0,
+                },
+                Op::Shmdt { addr: at(0) },
+            ],
+        ),
+        (
+            "a stack that a limit keeps from growing has an owner",
+            vec![
+                mmap(40, 4, 3, ANONYMOUS | 0x100, 0),
+                Op::Limit {
+                    which: libc::RLIMIT_STACK as i32,
+                    value: 4 * PAGE,
+                },
+                Op::Write { addr: at(30) },
+                mprotect(40, 2, 1),
+            ],
+        ),
+        (
+            "a write seal refuses shared writing, now and later",
+            vec![
+                mmap(0, 1, 3, SHARED, 8),
+                mmap(0, 1, 1, SHARED, 8),
+                mprotect(0, 1, 3),
+                mmap(1, 1, 3, 0x12, 8),
+            ],
+        ),
+        (
+            "what dup makes is the same open file, and another open is not",
+            vec![
+                mmap(0, 1, 1, SHARED, 1),
+                mmap(1, 1, 1, SHARED, 9),
+                mmap(2, 1, 1, SHARED, 7),
+                mmap(3, 1, 1, SHARED, 1),
+            ],
+        ),
+        (
+            "memory does not become executable",
+            vec![
+                mmap(0, 2, 3, ANONYMOUS, 0),
+                mmap(4, 2, 7, ANONYMOUS, 0),
+                mmap(8, 1, 1, ANONYMOUS, 0),
+                Op::SetMdwe { bits: 2 },
+                Op::SetMdwe { bits: 3 },
+                Op::SetMdwe { bits: 1 },
+                mprotect(0, 1, 5),
+                mprotect(8, 1, 5),
+                mprotect(4, 1, 7),
+                mprotect(4, 1, 5),
+                mmap(10, 1, 7, ANONYMOUS, 0),
+                Op::ForkInto,
+                mmap(10, 1, 7, ANONYMOUS, 0),
+            ],
+        ),
+        (
+            "all areas are merged by their contents",
+            vec![
+                mmap(0, 1, 3, ANONYMOUS, 0),
+                mmap(2, 1, 3, 0x12, 1),
+                mmap(4, 1, 3, SHARED, 1),
+                Op::SetMemoryMerge { on: 1 },
+                mmap(1, 1, 3, ANONYMOUS, 0),
+                Op::Madvise {
+                    addr: at(1),
+                    len: PAGE,
+                    advice: 13,
+                },
+                Op::SetMemoryMerge { on: 1 },
+                Op::Brk { delta: 1 << 20 },
+                Op::ForkInto,
+                mmap(6, 1, 1, 0x12, 4),
+                Op::SetMemoryMerge { on: 0 },
+                mmap(7, 1, 1, ANONYMOUS, 0),
+            ],
+        ),
+    ]
+}
