@@ -37,6 +37,17 @@ impl Reserve {
         }
     }
 
+    /// So many nodes.
+    #[inline]
+    pub(crate) fn of<A: NodeAlloc>(count: usize, alloc: &A) -> Result<Self, AllocError> {
+        let mut reserve = Self::new();
+        if let Err(error) = reserve.fill(count, alloc) {
+            reserve.release(alloc);
+            return Err(error);
+        }
+        Ok(reserve)
+    }
+
     /// The reserve as a pointer: NULL if it is empty.
     #[inline]
     pub(crate) fn into_raw(self) -> *mut () {

@@ -47,6 +47,22 @@ impl<V: Value> Made<V> {
         Ok(raw.as_ptr())
     }
 
+    /// Takes what `make` makes of the value of a word and a range. Gives its word, which is not to be stored either.
+    ///
+    /// # Safety
+    ///
+    /// The word is that of a value, which nobody removes meanwhile.
+    pub(crate) unsafe fn remake<K>(
+        &mut self,
+        word: Word,
+        range: RangeInclusive<K>,
+        make: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+    ) -> Result<Word, EraseError> {
+        // SAFETY: the caller's promise.
+        let value = unsafe { view::<V>(word) }.ok_or(EraseError::Splits)?;
+        self.take(make(range, value).ok_or(EraseError::Splits)?)
+    }
+
     /// The words have been stored: the tree owns the values.
     pub(crate) fn keep(mut self) {
         self.0.drain(..).for_each(mem::forget);
@@ -71,88 +87,6 @@ struct Piece<K> {
     used: bool,
 }
 
-impl<K: Key> Piece<K> {
-    fn whole(of: Found<K>) -> Self {
-        Self {
-            first: of.first,
-            last: of.last,
-            of,
-            used: false,
-        }
-    }
-}
-
-/// A tree of the entries of `lower` with those of `upper` over them. An entry that ends up on several sides of others is given to `split` with
-/// the range of each part but the first, for another value.
-///
-/// On success all words of both trees are in the new one or in `covered`; on failure in none.
-///
-/// # Safety
-///
-/// Nobody writes the trees meanwhile, and their words are values of `V`.
-pub(crate) unsafe fn merge<K: Key, V: Value, S: Shape, A: NodeAlloc>(
-    lower: &RawTree<K, S>,
-    upper: &RawTree<K, S>,
-    alloc: &A,
-    mut split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
-) -> Result<Merged<K>, EraseError> {
-    let mut covered = Vec::new();
-    let mut made = Made::<V>::new();
-    // What the builder gives up belongs to the old trees, or is `made`.
-    let mut builder = Builder::<K, S, A, _>::new(lower.inner_kind(), alloc, |_| {});
-    let mut below = Traverse::<K, S>::new(Some((K::MIN, K::MAX)));
-    let mut above = Traverse::<K, S>::new(Some((K::MIN, K::MAX)));
-    let mut piece = below.next(lower).map(Piece::whole);
-    loop {
-        let over = above.next(upper);
-        // What lies below `over`, or all that is left.
-        while let Some(at) = &mut piece {
-            let last = match over.and_then(|over| over.first.predecessor()) {
-                _ if over.is_none() => at.last,
-                Some(before) if at.first <= before => at.last.min(before),
-                _ => break,
-            };
-            let word = if at.used {
-                // SAFETY: words in the tree are values, and nobody writes it (the caller's promise).
-                let value = unsafe { view::<V>(at.of.word) }.ok_or(EraseError::Splits)?;
-                made.take(split(at.first..=last, value).ok_or(EraseError::Splits)?)?
-            } else {
-                at.of.word
-            };
-            push(&mut builder, at.first, last, word)?;
-            at.used = true;
-            if last < at.last {
-                at.first = last.wrapping_add(K::ONE);
-                break;
-            }
-            piece = below.next(lower).map(Piece::whole);
-        }
-        let Some(over) = over else { break };
-        // What `over` covers.
-        while let Some(at) = &mut piece
-            && at.first <= over.last
-        {
-            if over.last < at.last {
-                at.first = over.last.wrapping_add(K::ONE);
-                break;
-            }
-            if !at.used {
-                covered.try_reserve(1).map_err(|_| EraseError::Alloc)?;
-                covered.push(at.of);
-            }
-            piece = below.next(lower).map(Piece::whole);
-        }
-        push(&mut builder, over.first, over.last, over.word)?;
-    }
-    let (root, height) = builder.root();
-    made.keep();
-    Ok(Merged {
-        root,
-        height,
-        covered,
-    })
-}
-
 /// The entries of a tree that is merged, in order.
 struct Side<'a, K, S> {
     tree: &'a RawTree<K, S>,
@@ -168,8 +102,17 @@ impl<'a, K: Key, S: Shape> Side<'a, K, S> {
             entries: Traverse::new(Some((K::MIN, K::MAX))),
             piece: None,
         };
-        side.piece = side.entries.next(tree).map(Piece::whole);
+        side.go_on();
         side
+    }
+
+    fn go_on(&mut self) {
+        self.piece = self.entries.next(self.tree).map(|of| Piece {
+            first: of.first,
+            last: of.last,
+            of,
+            used: false,
+        });
     }
 
     fn first(&self) -> Option<K> {
@@ -189,9 +132,105 @@ impl<'a, K: Key, S: Shape> Side<'a, K, S> {
             covered.try_reserve(1).map_err(|_| EraseError::Alloc)?;
             covered.push(piece.of);
         }
-        self.piece = self.entries.next(self.tree).map(Piece::whole);
+        self.go_on();
         Ok(())
     }
+}
+
+/// Two trees, and the one that is made of them.
+struct Merging<'a, K: Key, V: Value, S: Shape, A: NodeAlloc> {
+    builder: Builder<'a, K, S, A, fn(Word)>,
+    made: Made<V>,
+    covered: Vec<Found<K>>,
+}
+
+impl<'a, K: Key, V: Value, S: Shape, A: NodeAlloc> Merging<'a, K, V, S, A> {
+    fn new(tree: &RawTree<K, S>, alloc: &'a A) -> Self {
+        Self {
+            // What the builder gives up belongs to the old trees, or is `made`.
+            builder: Builder::new(tree.inner_kind(), alloc, |_| {}),
+            made: Made::new(),
+            covered: Vec::new(),
+        }
+    }
+
+    /// Takes the piece of a side, up to below `end`. If its entry has been used, `split` makes another value.
+    ///
+    /// # Safety
+    ///
+    /// As for [`merge`].
+    unsafe fn give(
+        &mut self,
+        side: &mut Side<'_, K, S>,
+        end: Option<K>,
+        split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+    ) -> Result<(), EraseError> {
+        let Some(piece) = &mut side.piece else {
+            return Ok(());
+        };
+        let before = end.and_then(K::predecessor);
+        let (first, last) = (
+            piece.first,
+            before.map_or(piece.last, |end| piece.last.min(end)),
+        );
+        let word = if piece.used {
+            // SAFETY: words in the trees are values, and nobody writes them (the caller's promise).
+            unsafe { self.made.remake(piece.of.word, first..=last, split) }?
+        } else {
+            piece.of.word
+        };
+        push(&mut self.builder, first, last, word)?;
+        piece.used = true;
+        side.pass(last, &mut self.covered)
+    }
+
+    fn done(mut self) -> Merged<K> {
+        let (root, height) = self.builder.root();
+        self.made.keep();
+        Merged {
+            root,
+            height,
+            covered: self.covered,
+        }
+    }
+}
+
+/// A tree of the entries of `lower` with those of `upper` over them. An entry that ends up on several sides of others is given to `split` with
+/// the range of each part but the first, for another value.
+///
+/// On success all words of both trees are in the new one or in `covered`; on failure in none.
+///
+/// # Safety
+///
+/// Nobody writes the trees meanwhile, and their words are values of `V`.
+pub(crate) unsafe fn merge<K: Key, V: Value, S: Shape, A: NodeAlloc>(
+    lower: &RawTree<K, S>,
+    upper: &RawTree<K, S>,
+    alloc: &A,
+    mut split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+) -> Result<Merged<K>, EraseError> {
+    let mut merging = Merging::new(lower, alloc);
+    let (mut below, mut above) = (Side::new(lower), Side::new(upper));
+    loop {
+        let over = above.first();
+        if below
+            .first()
+            .is_some_and(|at| over.is_none_or(|over| at < over))
+        {
+            // SAFETY: the caller's promise.
+            unsafe { merging.give(&mut below, over, &mut split) }?;
+            continue;
+        }
+        let Some(over) = above.piece.as_ref().map(|piece| piece.of) else {
+            break;
+        };
+        // SAFETY: the caller's promise. It is taken whole, so that nothing is split.
+        unsafe { merging.give(&mut above, None, |_, _| None) }?;
+        while below.first().is_some_and(|at| at <= over.last) {
+            below.pass(over.last, &mut merging.covered)?;
+        }
+    }
+    Ok(merging.done())
 }
 
 /// A tree of the entries of both, with what `resolve` makes of two where they meet. An entry that others cut into several parts is given to `split` with
@@ -208,10 +247,7 @@ pub(crate) unsafe fn unite<K: Key, V: Value, S: Shape, A: NodeAlloc>(
     mut resolve: impl FnMut(RangeInclusive<K>, Ref<'_, V>, Ref<'_, V>) -> Option<V>,
     mut split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
 ) -> Result<Merged<K>, EraseError> {
-    let mut covered = Vec::new();
-    let mut made = Made::<V>::new();
-    // What the builder gives up belongs to the old trees, or is `made`.
-    let mut builder = Builder::<K, S, A, _>::new(one.inner_kind(), alloc, |_| {});
+    let mut merging = Merging::new(one, alloc);
     let (mut one, mut two) = (Side::new(one), Side::new(two));
     loop {
         // The one whose piece begins lower, if they do not begin together.
@@ -223,45 +259,24 @@ pub(crate) unsafe fn unite<K: Key, V: Value, S: Shape, A: NodeAlloc>(
                 };
                 let last = ours.last.min(theirs.last);
                 // SAFETY: words in the trees are values, and nobody writes them (the caller's promise).
-                let views = unsafe { (view::<V>(ours.of.word), view::<V>(theirs.of.word)) };
-                let value = match views {
-                    (Some(ours), Some(theirs)) => resolve(a..=last, ours, theirs),
-                    _ => None,
-                };
-                let word = made.take(value.ok_or(EraseError::Splits)?)?;
-                push(&mut builder, a, last, word)?;
-                one.pass(last, &mut covered)?;
-                two.pass(last, &mut covered)?;
+                let word = unsafe {
+                    let theirs = view::<V>(theirs.of.word).ok_or(EraseError::Splits)?;
+                    let both = |range, ours: Ref<'_, V>| resolve(range, ours, theirs);
+                    merging.made.remake(ours.of.word, a..=last, both)
+                }?;
+                push(&mut merging.builder, a, last, word)?;
+                one.pass(last, &mut merging.covered)?;
+                two.pass(last, &mut merging.covered)?;
                 continue;
             }
-            (Some(a), Some(b)) if b < a => (&mut two, a.predecessor()),
-            (Some(_), b) => (&mut one, b.and_then(K::predecessor)),
+            (Some(a), Some(b)) if b < a => (&mut two, Some(a)),
+            (Some(_), b) => (&mut one, b),
             (None, Some(_)) => (&mut two, None),
         };
-        let Some(piece) = &mut side.piece else { break };
-        // Up to where the other begins.
-        let (first, last) = (
-            piece.first,
-            other.map_or(piece.last, |end| piece.last.min(end)),
-        );
-        let word = if piece.used {
-            // SAFETY: as above.
-            let value = unsafe { view::<V>(piece.of.word) }.ok_or(EraseError::Splits)?;
-            made.take(split(first..=last, value).ok_or(EraseError::Splits)?)?
-        } else {
-            piece.of.word
-        };
-        push(&mut builder, first, last, word)?;
-        piece.used = true;
-        side.pass(last, &mut covered)?;
+        // SAFETY: the caller's promise.
+        unsafe { merging.give(side, other, &mut split) }?;
     }
-    let (root, height) = builder.root();
-    made.keep();
-    Ok(Merged {
-        root,
-        height,
-        covered,
-    })
+    Ok(merging.done())
 }
 
 /// A root of what of the entries of `tree` is within `first..=last`, and its height. An entry that reaches beyond is given to `split`, with the range of
@@ -274,101 +289,54 @@ pub(crate) unsafe fn unite<K: Key, V: Value, S: Shape, A: NodeAlloc>(
 /// Nobody writes the tree meanwhile, and its words are values of `V`.
 pub(crate) unsafe fn part_within<K: Key, V: Value, S: Shape, A: NodeAlloc>(
     tree: &RawTree<K, S>,
-    (first, last): (K, K),
+    bounds: (K, K),
     alloc: &A,
     made: &mut Made<V>,
     mut split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
 ) -> Result<(Word, u32), EraseError> {
-    let mut builder = Builder::<K, S, A, _>::new(tree.inner_kind(), alloc, |_| {});
-    let mut entries = Traverse::<K, S>::new(Some((first, last)));
-    while let Some(found) = entries.next(tree) {
-        let range = (found.first.max(first), found.last.min(last));
-        let word = if range == (found.first, found.last) {
-            found.word
-        } else {
-            // SAFETY: words in the tree are values, and nobody writes it (the caller's promise).
-            let value = unsafe { view::<V>(found.word) }.ok_or(EraseError::Splits)?;
-            made.take(split(range.0..=range.1, value).ok_or(EraseError::Splits)?)?
-        };
-        push(&mut builder, range.0, range.1, word)?;
-    }
-    Ok(builder.root())
+    part(tree, bounds, alloc, |found, range| {
+        if range == (found.first..=found.last) {
+            return Ok(found.word);
+        }
+        // SAFETY: words in the tree are values, and nobody writes it (the caller's promise).
+        unsafe { made.remake(found.word, range, &mut split) }
+    })
 }
 
-/// A root of the entries of `tree` from `key` on, and its height. An entry that begins before `key` is given to `split`, with the range of its
-/// part from `key` on, for another value.
-///
-/// On success the words of the entries that begin at `key` or later are in both trees.
+/// As [`part_within`], from `key` on, with values that `copy` makes of all entries, so that no word is in both trees.
 ///
 /// # Safety
 ///
-/// Nobody writes the tree meanwhile, and its words are values of `V`.
-pub(crate) unsafe fn upper_part<K: Key, V: Value, S: Shape, A: NodeAlloc>(
-    tree: &RawTree<K, S>,
-    key: K,
-    alloc: &A,
-    split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
-) -> Result<(Word, u32), EraseError> {
-    // Only the first entry can begin before `key`.
-    let mut split = Some(split);
-    // SAFETY: nobody writes the tree, and words in it are values (the caller's promise).
-    unsafe {
-        part(tree, key, alloc, |found, made: &mut Made<V>| {
-            if found.first >= key {
-                return Ok(found.word);
-            }
-            let value = view::<V>(found.word);
-            let twin = split
-                .take()
-                .zip(value)
-                .and_then(|(split, value)| split(key..=found.last, value));
-            made.take(twin.ok_or(EraseError::Splits)?)
-        })
-    }
-}
-
-/// As [`upper_part`], with values that `copy` makes of all entries, so that no word is in both trees.
-///
-/// # Safety
-///
-/// As for [`upper_part`].
+/// As for [`part_within`].
 pub(crate) unsafe fn upper_copies<K: Key, V: Value, S: Shape, A: NodeAlloc>(
     tree: &RawTree<K, S>,
     key: K,
     alloc: &A,
     mut copy: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
 ) -> Result<(Word, u32), EraseError> {
-    // SAFETY: nobody writes the tree, and words in it are values (the caller's promise).
-    unsafe {
-        part(tree, key, alloc, |found, made: &mut Made<V>| {
-            let value = view::<V>(found.word).ok_or(EraseError::Splits)?;
-            let range = found.first.max(key)..=found.last;
-            made.take(copy(range, value).ok_or(EraseError::Splits)?)
-        })
-    }
-}
-
-/// A root of what `word` makes of the entries from `key` on.
-///
-/// # Safety
-///
-/// Nobody writes the tree meanwhile.
-unsafe fn part<K: Key, V: Value, S: Shape, A: NodeAlloc>(
-    tree: &RawTree<K, S>,
-    key: K,
-    alloc: &A,
-    mut word: impl FnMut(Found<K>, &mut Made<V>) -> Result<Word, EraseError>,
-) -> Result<(Word, u32), EraseError> {
     let mut made = Made::<V>::new();
-    let mut builder = Builder::<K, S, A, _>::new(tree.inner_kind(), alloc, |_| {});
-    let mut entries = Traverse::<K, S>::new(Some((key, K::MAX)));
-    while let Some(found) = entries.next(tree) {
-        let word = word(found, &mut made)?;
-        push(&mut builder, found.first.max(key), found.last, word)?;
-    }
-    let root = builder.root();
+    let root = part(tree, (key, K::MAX), alloc, |found, range| {
+        // SAFETY: as in `part_within`.
+        unsafe { made.remake(found.word, range, &mut copy) }
+    })?;
     made.keep();
     Ok(root)
+}
+
+/// A root of what `word` makes of the entries that intersect bounds, and of their ranges within.
+fn part<K: Key, S: Shape, A: NodeAlloc>(
+    tree: &RawTree<K, S>,
+    (first, last): (K, K),
+    alloc: &A,
+    mut word: impl FnMut(Found<K>, RangeInclusive<K>) -> Result<Word, EraseError>,
+) -> Result<(Word, u32), EraseError> {
+    let mut builder = Builder::<K, S, A, _>::new(tree.inner_kind(), alloc, |_| {});
+    let mut entries = Traverse::<K, S>::new(Some((first, last)));
+    while let Some(found) = entries.next(tree) {
+        let (first, last) = (found.first.max(first), found.last.min(last));
+        push(&mut builder, first, last, word(found, first..=last)?)?;
+    }
+    Ok(builder.root())
 }
 
 /// Adds an entry, which comes in order.
@@ -398,12 +366,8 @@ pub(crate) struct Set<'a, A: NodeAlloc> {
 impl<'a, A: NodeAlloc> Set<'a, A> {
     /// Reserves `nodes` nodes.
     pub(crate) fn aside(nodes: usize, alloc: &'a A) -> Result<Self, AllocError> {
-        let mut set = Self {
-            reserve: Reserve::new(),
-            alloc,
-        };
-        set.reserve.fill(nodes, alloc)?;
-        Ok(set)
+        let reserve = Reserve::of(nodes, alloc)?;
+        Ok(Self { reserve, alloc })
     }
 
     /// The nodes, for the write.

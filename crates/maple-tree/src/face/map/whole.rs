@@ -6,10 +6,9 @@ use core::ops::{RangeBounds, RangeInclusive};
 use crate::alloc::{AllocError, Fork, NodeAlloc};
 use crate::base::{EraseError, Key, Mut, Ref, Shape, Value, each, inclusive};
 use crate::face::host::{Host, Reserved};
-use crate::face::look_ups::view;
 use crate::face::map::MapleTree;
 use crate::face::map::host::Immediate;
-use crate::face::merge::{Made, Merged, Set, merge, part_within, unite, upper_part};
+use crate::face::merge::{Made, Merged, Set, merge, part_within, unite};
 use crate::node::{NULL, Node, RawTree, Root};
 use crate::read::iterate::by_entry::Traverse;
 use crate::write::apply::bury;
@@ -132,17 +131,9 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     where
         A: Fork,
     {
-        let high = self.empty_like();
-        let plan = self.raw.plan_store(key, K::MAX, NULL);
-        let nodes = Set::aside(plan.nodes, &self.alloc).map_err(|AllocError| EraseError::Alloc)?;
-        // SAFETY: the map is exclusively borrowed, and words in it are values.
-        let (root, height) =
-            unsafe { upper_part::<K, V, S, A>(&self.raw, key, &high.alloc, split) }?;
-        let mut nodes = nodes.take();
-        high.raw.publish_root(root, height);
-        // The values are in the other map now.
-        self.carry_out_with(plan, &mut nodes, |_, _, _| {});
-        Ok(high)
+        // Only one entry can begin before `key`.
+        let mut split = Some(split);
+        self.cut(key.., |range, value| split.take()?(range, value))
     }
 
     /// Takes what is within `range` out of the map, and gives it as a map with the same modes and a [fork](Fork) of the allocator: an erase that hands
@@ -174,15 +165,19 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     {
         let (first, last) = inclusive(&range).ok_or(EraseError::EmptyRange)?;
         let cut = self.empty_like();
-        let mut made = Made::new();
+        let mut made = Made::<V>::new();
         let mut plan = self.raw.plan_store(first, last, NULL);
         if plan.splits
             && let Some(above) = plan.items.last_mut()
         {
             // SAFETY: the word is in the tree, which is exclusively borrowed.
-            let value = unsafe { view::<V>(above.word) }.ok_or(EraseError::Splits)?;
-            let twin = split(last.wrapping_add(K::ONE)..=above.last, value);
-            above.word = made.take(twin.ok_or(EraseError::Splits)?)?;
+            above.word = unsafe {
+                made.remake(
+                    above.word,
+                    last.wrapping_add(K::ONE)..=above.last,
+                    &mut split,
+                )
+            }?;
         }
         let nodes = Set::aside(plan.nodes, &self.alloc).map_err(|AllocError| EraseError::Alloc)?;
         // SAFETY: the map is exclusively borrowed, and words in it are values.
