@@ -133,8 +133,33 @@ impl Row {
     }
 }
 
+/// A ratio with two decimals, and with more where only zeroes would be seen.
+pub fn ratio(ratio: f64) -> String {
+    let decimals = (-ratio.log10()).ceil().clamp(2.0, 9.0) as usize;
+    format!("× {ratio:.decimals$}")
+}
+
 fn median(figures: &[f64]) -> f64 {
     let mut sorted = figures.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn small_ratios_are_seen() {
+        for (figure, text) in [
+            (0.000_52, "× 0.0005"),
+            (0.004_7, "× 0.005"),
+            (0.01, "× 0.01"),
+            (0.163, "× 0.16"),
+            (1.0, "× 1.00"),
+            (417.5, "× 417.50"),
+        ] {
+            assert_eq!(ratio(figure), text);
+        }
+    }
 }

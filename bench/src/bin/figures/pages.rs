@@ -44,7 +44,7 @@ pub(crate) fn operations(figures: &Figures) -> String {
 /// Bold where ours loses.
 fn ratio(row: &Row, ratio: f64) -> String {
     let loses = if row.more { ratio < 1.0 } else { ratio > 1.0 };
-    let text = format!("× {ratio:.2}");
+    let text = samara_pages::ratio(ratio);
     if loses { format!("**{text}**") } else { text }
 }
 

@@ -1,12 +1,15 @@
 //! What the tables say, and what `/proc` tells of it.
 
+use core::fmt;
+
 use bitflags::bitflags;
-use samara_paging::{Attrs, Entry, Kind, PageSize};
+use samara_paging::{Attrs, Entry, Kind, PageSize, View};
 
 use crate::abi::Prot;
 use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
 use crate::process::file::Inode;
+use crate::process::machine::Machine;
 use crate::process::mm::Process;
 use crate::process::platform::Platform;
 
@@ -38,18 +41,30 @@ impl<P: Platform> Process<P> {
     /// What the processor would find in the tables now: where the byte at `addr` is, and which accesses would succeed without a fault. `None` also for a
     /// page that is there without any access. Takes no lock.
     pub fn translate(&self, addr: u64) -> Option<(u64, Prot)> {
-        let (phys, attrs) = self.mm.tables.translate(addr)?;
-        let mut prot = Prot::empty();
-        for (attr, bit) in [
-            (Attrs::READ, Prot::READ),
-            (Attrs::WRITE, Prot::WRITE),
-            (Attrs::EXEC, Prot::EXEC),
-        ] {
-            if attrs.contains(attr) {
-                prot |= bit;
-            }
+        self.view(addr).translate(addr)
+    }
+
+    /// For look-ups one after the other, `near` being the first of them: one near the look-up before reads one entry of a table. Each finds what is there
+    /// at that moment. Takes no lock; while it lives, tables that calls take out of use are not freed, so that it is not for keeping.
+    ///
+    /// ```
+    /// # use samara_mm::process::{Machine, Platform, Process};
+    /// # use samara_mm::{Config, Errno, Layout, Limits, MmapOptions, Prot, abi::MapFlags};
+    /// # fn pages<P: Platform>(machine: &Machine<P>) -> Result<(), Errno> {
+    /// let process = Process::new(machine, Config::default(), Limits::default(), Layout::default())?;
+    /// let memory = MmapOptions::anonymous(0x4000).prot(Prot::READ | Prot::WRITE);
+    /// let start = process.mmap(&memory.flags(MapFlags::POPULATE))?;
+    /// let mut view = process.view(start);
+    /// let there = (start..start + 0x8000).step_by(0x1000).filter(|&page| view.translate(page).is_some());
+    /// assert_eq!(there.count(), 4);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[inline]
+    pub fn view(&self, near: u64) -> PageView<'_, P> {
+        PageView {
+            view: self.mm.tables.view(near),
         }
-        Some((phys, prot))
     }
 
     /// What `/proc/PID/pagemap` tells of the page at `addr`. Takes no lock.
@@ -112,5 +127,36 @@ impl<P: Platform> Process<P> {
             *byte = u8::from(present || cached().is_some());
         }
         Ok(())
+    }
+}
+
+/// Look-ups in the tables of a process, one after the other: see [`Process::view`].
+#[must_use]
+pub struct PageView<'a, P: Platform> {
+    view: View<'a, P::Format, Machine<P>>,
+}
+
+impl<P: Platform> PageView<'_, P> {
+    /// As [`Process::translate`].
+    #[inline]
+    pub fn translate(&mut self, addr: u64) -> Option<(u64, Prot)> {
+        let (phys, attrs) = self.view.translate(addr)?;
+        let mut prot = Prot::empty();
+        for (attr, bit) in [
+            (Attrs::READ, Prot::READ),
+            (Attrs::WRITE, Prot::WRITE),
+            (Attrs::EXEC, Prot::EXEC),
+        ] {
+            if attrs.contains(attr) {
+                prot |= bit;
+            }
+        }
+        Some((phys, prot))
+    }
+}
+
+impl<P: Platform> fmt::Debug for PageView<'_, P> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.view.fmt(f)
     }
 }

@@ -69,7 +69,7 @@ mod typed;
 
 pub use file::{Inode, PAGE_BYTES, PageSource};
 pub use fork::ForkMode;
-pub use look::PageStatus;
+pub use look::{PageStatus, PageView};
 pub use machine::{Machine, MachineStats};
 pub use mm::Process;
 pub use platform::Platform;
