@@ -159,7 +159,8 @@ fn copy_usual<F: Format, W: Way, const FRESH: bool>(
     part: Range<usize>,
 ) -> Usual {
     let (old, new) = (from.table.entries(part.clone()), to.entries(part));
-    let mut changed = 0;
+    // All bits of what was copied.
+    let mut any = 0;
     let mut count = 0;
     if W::protects(true) {
         for (old, new) in old.iter().zip(new) {
@@ -171,15 +172,15 @@ fn copy_usual<F: Format, W: Way, const FRESH: bool>(
             if guarded != raw {
                 // As in `Locked::update`, of which this is the settled case.
                 old.store(guarded, Ordering::Release);
-                changed |= guarded ^ raw;
             }
+            any |= raw;
             new.store(W::copy::<F>(guarded), order::<FRESH>());
             count += 1;
         }
     }
     Usual {
         count,
-        protected: changed != 0,
+        protected: F::writable(any),
     }
 }
 

@@ -93,7 +93,8 @@ pub trait Format: Copy + Send + Sync + 'static {
     /// What a leaf allows.
     fn attrs(raw: u64) -> Attrs;
 
-    /// Whether stores succeed, perhaps after the processor has set the dirty bit.
+    /// Whether stores succeed, perhaps after the processor has set the dirty bit. A bit says so that is set: of all bits of several leaves, it tells whether
+    /// one is.
     fn writable(raw: u64) -> bool;
     /// The leaf without permission to store; a dirty page stays dirty.
     fn write_protected(raw: u64) -> u64;
