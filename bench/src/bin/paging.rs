@@ -267,7 +267,7 @@ fn forks(cli: &Cli) -> Report {
                         let Entry::Page { phys, .. } = other.entry(addr) else {
                             unreachable!()
                         };
-                        assert!(!other.write_alone(addr, phys, &()).expect("a frame"));
+                        assert!(!other.spot(addr, &()).write_alone(phys).expect("a frame"));
                     }
                 });
                 drop(other);

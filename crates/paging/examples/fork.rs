@@ -51,14 +51,16 @@ fn main() -> Result<(), Box<dyn Error>> {
             return Err("nothing was copied".into());
         };
         assert!(!now.contains(Attrs::WRITE));
-        if !child.write_alone(START, phys, &())? {
+        if !child.spot(START, &()).write_alone(phys)? {
             let copy = memory.alloc_page(Kind::Anon)?;
             // SAFETY: two frames of 4 KiB, the second of which nobody else has.
             unsafe {
                 let (from, to) = (memory.to_virt(phys), memory.to_virt(copy));
                 from.copy_to_nonoverlapping(to, 4096);
             }
-            child.exchange(START, phys, Source::Owned(copy), attrs, &())?;
+            child
+                .spot(START, &())
+                .exchange(phys, Source::Owned(copy), attrs)?;
         }
         assert_ne!(child.translate(START), parent.translate(START));
     }

@@ -7,7 +7,6 @@ use crate::entry::{Attrs, Entry, PAGE_SIZE, index, tag};
 use crate::error::Error;
 use crate::format::Format;
 use crate::invalidate::{Gather, Invalidate};
-use crate::map::Source;
 use crate::phys::{FrameAllocator, Memory, PhysMem, Physical};
 use crate::reclaim::Reclaim;
 use crate::reserve::Reserve;
@@ -15,64 +14,6 @@ use crate::space::PageTables;
 use crate::table::Locked;
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Puts another frame in the place of `old`, the second half of copy-on-write: the mapping of `old` goes once the processors
-    /// have been told.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotMapped`] if no small page on the frame `old` is mapped there (any more); [`Error::NoMemory`], [`Error::Misaligned`],
-    /// [`Error::TooMany`]. Nothing has changed then.
-    ///
-    /// ```
-    /// # use samara_paging::{Arena, Attrs, Copy, Error, Exclusive, Kind, Mapping, PageSize, PageTables, Physical, Source, format::X86_64};
-    /// # // SAFETY: one thread uses the tables.
-    /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
-    /// let parent = PageTables::<X86_64, _>::new(&memory, 1)?;
-    /// let rw = Attrs::READ | Attrs::WRITE | Attrs::USER | Attrs::ACCESSED | Attrs::DIRTY;
-    /// parent.map(0x1000, PageSize::Small, Source::Owned(memory.alloc_page(Kind::Anon)?), rw, &())?;
-    /// let child = PageTables::<X86_64, _>::new(&memory, 2)?;
-    /// parent.copy_range(&child, 0..0x10000, Mapping::Private, Copy::All, &())?;
-    ///
-    /// // The child writes: the page is not its alone, so it gets a copy.
-    /// let old = child.page(0x1000).unwrap().phys;
-    /// assert!(!child.write_alone(0x1000, old, &())?);
-    /// let held = child.pin(0x1000, Attrs::READ)?; // so that the old page is not freed while it is copied
-    /// let new = memory.alloc_page(Kind::Anon)?;
-    /// // SAFETY: two frames, one held and not written to while it is shared, one not yet known to anybody.
-    /// unsafe { memory.to_virt(new).copy_from(memory.to_virt(old), 4096) };
-    /// match child.exchange(0x1000, old, Source::Owned(new), rw, &()) {
-    ///     Ok(()) => {}
-    ///     Err(Error::NotMapped) => memory.put(new), // another thread was faster
-    ///     Err(error) => return Err(error),
-    /// }
-    /// held.put(&memory);
-    ///
-    /// // The parent writes: nobody else has its page any more.
-    /// assert!(parent.write_alone(0x1000, old, &())?);
-    /// # Ok::<(), Error>(())
-    /// ```
-    pub fn exchange(
-        &self,
-        addr: u64,
-        old: u64,
-        source: Source,
-        attrs: Attrs,
-        tlb: &dyn Invalidate,
-    ) -> Result<(), Error> {
-        self.spot(addr, tlb).exchange(old, source, attrs)
-    }
-
-    /// Lets a program write to a page of private memory that it has alone, the short way of copy-on-write: adds [`Attrs::WRITE`],
-    /// [`Attrs::DIRTY`], [`Attrs::ACCESSED`] and [`Attrs::SOFT_DIRTY`]. `phys` is the first frame of the entry, which may be a huge page's. False: others
-    /// have it (or one of its frames), too, or it is not private memory.
-    ///
-    /// # Errors
-    ///
-    /// [`Error::NotMapped`] if no page on this frame is mapped there (any more); [`Error::NoMemory`], [`Error::Misaligned`].
-    pub fn write_alone(&self, addr: u64, phys: u64, tlb: &dyn Invalidate) -> Result<bool, Error> {
-        self.spot(addr, tlb).write_alone(phys)
-    }
-
     /// Adds attributes to a page, if it is still on this frame, the first of its entry: the end of a fault on a shared page that its file has been told of,
     /// and accessed and dirty bits where processors leave them to software.
     ///
@@ -103,14 +44,15 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// Takes a reference on the frame of 4 KiB at an address, if a processor could do there what `need` says without a fault. It keeps the frame, not the
     /// mapping: [`put`](Pin::put) gives it up.
     ///
-    /// While it lasts, [`write_alone`](Self::write_alone) says no for this frame.
+    /// While it lasts, [`Spot::write_alone`](crate::Spot::write_alone) says no for this frame.
     ///
     /// # Errors
     ///
-    /// [`Error::NotMapped`]: a fault would be taken; [`Error::TooMany`]: the frame has 1,023 references. (An example is at
-    /// [`exchange`](Self::exchange).)
+    /// [`Error::NotMapped`]: a fault would be taken; [`Error::TooMany`]: the frame has 1,023 references.
     pub fn pin(&self, addr: u64, need: Attrs) -> Result<Pin, Error> {
-        self.spot(addr, &()).pin(need)
+        let found = self.cursor(addr).lock_for(addr, need);
+        let (_table, _, raw, phys) = found.map_err(|_| Error::NotMapped)?;
+        Pin::of(self.physical(), phys & !(PAGE_SIZE - 1), !F::special(raw))
     }
 
     /// Does what a processor does: looks whether it may do at `addr` what `need` says, notes that in the accessed bit, and with [`Attrs::WRITE`] in the
@@ -171,11 +113,24 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 #[derive(Debug, PartialEq, Eq)]
 #[must_use = "the frame is kept until the reference is put"]
 pub struct Pin {
-    pub(crate) phys: u64,
-    pub(crate) counted: bool,
+    phys: u64,
+    counted: bool,
 }
 
 impl Pin {
+    /// A reference on a frame that is mapped, in a table whose lock is held.
+    #[inline]
+    pub(crate) fn of<B: FrameAllocator + PhysMem, R: Reclaim>(
+        memory: &Physical<B, R>,
+        phys: u64,
+        counted: bool,
+    ) -> Result<Self, Error> {
+        if counted {
+            memory.get(phys)?;
+        }
+        Ok(Pin { phys, counted })
+    }
+
     /// The frame.
     pub fn phys(&self) -> u64 {
         self.phys

@@ -37,7 +37,7 @@ bitflags! {
 /// every [`SHARED_AT_ONCE`] of them.
 ///
 /// It is called without any lock, with one exception: where a processor must find nothing between the old entry and the new
-/// ([`exchange`](crate::PageTables::exchange), and on AArch64 huge pages that are divided or put together), the locks of the tables are held. Processors that wait
+/// ([`exchange`](crate::Spot::exchange), and on AArch64 huge pages that are divided or put together), the locks of the tables are held. Processors that wait
 /// for such a lock must therefore still take the interrupts that this needs.
 pub trait Invalidate {
     /// Forget these ranges (each start inclusive, end exclusive, in bytes, at most eight, ascending) of this address space.

@@ -122,11 +122,42 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         result
     }
 
-    /// As [`PageTables::exchange`].
+    /// Puts another frame in the place of `old`, the second half of copy-on-write: the mapping of `old` goes once the processors
+    /// have been told.
     ///
     /// # Errors
     ///
-    /// As there. Nothing has changed then.
+    /// [`Error::NotMapped`] if no small page on the frame `old` is mapped there (any more); [`Error::NoMemory`], [`Error::Misaligned`],
+    /// [`Error::TooMany`]. Nothing has changed then.
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Attrs, Copy, Error, Exclusive, Kind, Mapping, PageSize, PageTables, Physical, Source, format::X86_64};
+    /// # // SAFETY: one thread uses the tables.
+    /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
+    /// let parent = PageTables::<X86_64, _>::new(&memory, 1)?;
+    /// let rw = Attrs::READ | Attrs::WRITE | Attrs::USER | Attrs::ACCESSED | Attrs::DIRTY;
+    /// parent.map(0x1000, PageSize::Small, Source::Owned(memory.alloc_page(Kind::Anon)?), rw, &())?;
+    /// let child = PageTables::<X86_64, _>::new(&memory, 2)?;
+    /// parent.copy_range(&child, 0..0x10000, Mapping::Private, Copy::All, &())?;
+    ///
+    /// // The child writes: the page is not its alone, so it gets a copy.
+    /// let old = child.page(0x1000).unwrap().phys;
+    /// let mut spot = child.spot(0x1000, &());
+    /// let Some(held) = spot.write_or_pin(old)? else { unreachable!() }; // so that the old page is not freed while it is copied
+    /// let new = memory.alloc_page(Kind::Anon)?;
+    /// // SAFETY: two frames, one held and not written to while it is shared, one not yet known to anybody.
+    /// unsafe { memory.to_virt(new).copy_from(memory.to_virt(old), 4096) };
+    /// match spot.exchange(old, Source::Owned(new), rw) {
+    ///     Ok(()) => {}
+    ///     Err(Error::NotMapped) => memory.put(new), // another thread was faster
+    ///     Err(error) => return Err(error),
+    /// }
+    /// held.put(&memory);
+    ///
+    /// // The parent writes: nobody else has its page any more.
+    /// assert!(parent.spot(0x1000, &()).write_alone(old)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     pub fn exchange(&mut self, old: u64, source: Source, attrs: Attrs) -> Result<(), Error> {
         self.aligned()?;
         if !source.phys().is_multiple_of(PAGE_SIZE) {
@@ -189,21 +220,24 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         result
     }
 
-    /// As [`PageTables::write_alone`].
+    /// Lets a program write to a page of private memory that it has alone, the short way of copy-on-write: adds [`Attrs::WRITE`],
+    /// [`Attrs::DIRTY`], [`Attrs::ACCESSED`] and [`Attrs::SOFT_DIRTY`]. `phys` is the first frame of the entry, which may be a huge page's. False: others
+    /// have it (or one of its frames), too, or it is not private memory.
     ///
     /// # Errors
     ///
-    /// As there.
+    /// [`Error::NotMapped`] if no page on this frame is mapped there (any more); [`Error::NoMemory`], [`Error::Misaligned`].
     pub fn write_alone(&mut self, phys: u64) -> Result<bool, Error> {
         Ok(self.alone::<false>(phys)?.is_ok())
     }
 
     /// What a write to a page of private memory begins with: allows it if this address space has the page alone, as [`write_alone`](Self::write_alone) does
-    /// (`None`). Otherwise it takes a reference on the frame of 4 KiB, so that the page can be copied, as [`pin`](Self::pin) does.
+    /// (`None`). Otherwise it takes a reference on the frame of 4 KiB, so that the page can be copied, as
+    /// [`PageTables::pin`] does.
     ///
     /// # Errors
     ///
-    /// As [`PageTables::write_alone`]; [`Error::TooMany`]: the frame has 1,023 references.
+    /// As [`write_alone`](Self::write_alone); [`Error::TooMany`]: the frame has 1,023 references.
     pub fn write_or_pin(&mut self, phys: u64) -> Result<Option<Pin>, Error> {
         Ok(self.alone::<true>(phys)?.err().flatten())
     }
@@ -245,7 +279,7 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         if special || !frames.is_anon(phys) || !single() {
             let own = phys + (self.addr & (span(level) - 1));
             return Ok(Err(if PIN {
-                Some(self.take(own, !special)?)
+                Some(Pin::of(self.cursor.memory(), own, !special)?)
             } else {
                 None
             }));
@@ -282,26 +316,6 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         self.alone_in::<PIN>(&table, level, phys)
     }
 
-    /// A reference on a frame that is mapped, in a table whose lock is held.
-    #[inline]
-    fn take(&self, phys: u64, counted: bool) -> Result<Pin, Error> {
-        if counted {
-            self.cursor.memory().get(phys)?;
-        }
-        Ok(Pin { phys, counted })
-    }
-
-    /// As [`PageTables::pin`].
-    ///
-    /// # Errors
-    ///
-    /// As there.
-    pub fn pin(&mut self, need: Attrs) -> Result<Pin, Error> {
-        let found = self.cursor.lock_for(self.addr, need);
-        let (_table, _, raw, phys) = found.map_err(|_| Error::NotMapped)?;
-        self.take(phys & !(PAGE_SIZE - 1), !F::special(raw))
-    }
-
     /// Runs `work` outside of the section: what waits for walks does not wait for this one. What is found before says nothing after.
     pub fn outside<T>(&mut self, work: impl FnOnce() -> T) -> T {
         self.cursor.outside(work)
@@ -309,7 +323,12 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
 
     #[inline]
     fn aligned(&self) -> Result<(), Error> {
-        PageTables::<F, M>::pages(&(self.addr..self.addr.saturating_add(PAGE_SIZE)))
+        // As `PageTables::pages` says of the range from here to the next page, which there must be.
+        let last = PAGE_SIZE.wrapping_neg();
+        let page = self.addr.is_multiple_of(PAGE_SIZE) && self.addr != last;
+        (page && F::canonical(self.addr))
+            .then_some(())
+            .ok_or(Error::Misaligned)
     }
 
     /// Tables that wait for walks do not wait for this one.

@@ -199,7 +199,7 @@ mod in_format {
         // A page that is written again is missed.
         let second = space.translate(page(1)).unwrap().0;
         assert!(space.access(page(1), Attrs::WRITE, |_| ()).is_err());
-        assert!(space.write_alone(page(1), second, &()).unwrap());
+        assert!(space.spot(page(1), &()).write_alone(second).unwrap());
         // Who shares the table, too, has all pages of it.
         space.share_range(&child, STRETCH, &()).unwrap();
         let tables = memory.table_frames();
@@ -263,7 +263,7 @@ mod in_format {
         assert_eq!(space.pin(AT, Attrs::WRITE), Err(Error::NotMapped));
         let pin = space.pin(AT + 5, Attrs::READ).unwrap();
         assert!(pin.phys() == page && pin.counted());
-        assert_eq!(space.write_alone(AT, page, &()), Ok(false));
+        assert_eq!(space.spot(AT, &()).write_alone(page), Ok(false));
         // It outlives the mapping.
         space.unmap(STRETCH, &()).unwrap();
         assert_eq!(memory.frames().info(page).unwrap().references, 1);
@@ -391,18 +391,18 @@ mod in_format {
         space
             .copy_range(&child, STRETCH, Mapping::Private, Copy::All, &())
             .unwrap();
-        assert_eq!(space.write_alone(AT, block, &()), Ok(false));
+        assert_eq!(space.spot(AT, &()).write_alone(block), Ok(false));
         // One of its frames is still the child's.
         child
             .unmap(STRETCH.start..STRETCH.end - PAGE_SIZE, &())
             .unwrap();
-        assert_eq!(space.write_alone(AT, block, &()), Ok(false));
+        assert_eq!(space.spot(AT, &()).write_alone(block), Ok(false));
         drop(child);
         assert_eq!(
-            space.write_alone(AT, block + PAGE_SIZE, &()),
+            space.spot(AT, &()).write_alone(block + PAGE_SIZE),
             Err(Error::NotMapped)
         );
-        assert_eq!(space.write_alone(AT, block, &()), Ok(true));
+        assert_eq!(space.spot(AT, &()).write_alone(block), Ok(true));
         let page = space.page(AT).unwrap();
         assert!(page.size == PageSize::Large && page.attrs.contains(Attrs::WRITE));
         check(&[&space]).unwrap();
@@ -486,7 +486,7 @@ mod in_format {
             if leaves {
                 child.unmap(STRETCH, &()).unwrap();
             }
-            assert_eq!(space.write_alone(AT, page, &()), Ok(true));
+            assert_eq!(space.spot(AT, &()).write_alone(page), Ok(true));
             assert!(view.translate(AT).unwrap().1.contains(Attrs::WRITE));
         }
         // It goes, and a huge page comes, which is divided.

@@ -310,7 +310,7 @@ mod in_format {
         assert_eq!((child.entry(AT), memory.shared_tables()), (Entry::Empty, 0));
         // The copy that ends the sharing fails, too.
         space.share_range(&child, AT..AT + LARGE, &()).unwrap();
-        let alone = child.write_alone(AT, after.phys(), &());
+        let alone = child.spot(AT, &()).write_alone(after.phys());
         assert_eq!(alone, Err(Error::TooMany));
         assert_eq!(child.page(AT).unwrap().users, 2);
         check(&[&space, &child]).unwrap();

@@ -90,12 +90,12 @@ fn store<F: Format>(memory: &Memory, space: &PageTables<F, Memory>, addr: u64) {
                 }
             }
             Entry::Page { attrs, .. } if attrs.contains(Attrs::WRITE) => return,
-            Entry::Page { phys, .. } => match again(|| space.write_alone(addr, phys, &())) {
+            Entry::Page { phys, .. } => match again(|| space.spot(addr, &()).write_alone(phys)) {
                 Ok(true) => return,
                 Ok(false) => {
                     let new = page(memory, addr);
                     let source = Source::Owned(new);
-                    if again(|| space.exchange(addr, phys, source, RW, &())).is_ok() {
+                    if again(|| space.spot(addr, &()).exchange(phys, source, RW)).is_ok() {
                         return;
                     }
                     memory.put(new);

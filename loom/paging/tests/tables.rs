@@ -215,14 +215,16 @@ fn store(memory: &Memory, space: &Space, addr: u64) -> u64 {
         if attrs.contains(Attrs::WRITE) {
             return phys;
         }
-        match space.write_alone(addr, phys, &()) {
+        let alone = space.spot(addr, &()).write_alone(phys);
+        match alone {
             Ok(true) => return phys,
             Ok(false) => {}
             Err(Error::NotMapped) => continue,
             Err(error) => panic!("{error}"),
         }
         let new = memory.alloc_page(Kind::Anon).unwrap();
-        match space.exchange(addr, phys, Source::Owned(new), RW, &()) {
+        let exchanged = space.spot(addr, &()).exchange(phys, Source::Owned(new), RW);
+        match exchanged {
             Ok(()) => return new,
             Err(Error::NotMapped) => memory.put(new),
             Err(error) => panic!("{error}"),

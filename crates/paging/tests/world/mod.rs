@@ -463,11 +463,11 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
                 if size != PageSize::Small {
                     self.call(|| space.split(at, PageSize::Small, &tlb))?;
                 }
-                if !self.call(|| space.write_alone(at, phys, &tlb))? {
+                if !self.call(|| space.spot(at, &tlb).write_alone(phys))? {
                     let new = self.memory.alloc_page(Kind::Anon)?;
                     self.store(new, self.load(phys));
                     let source = Source::Owned(new);
-                    let done = self.call(|| space.exchange(at, phys, source, RW, &tlb));
+                    let done = self.call(|| space.spot(at, &tlb).exchange(phys, source, RW));
                     if let Err(error) = done {
                         self.memory.put(new);
                         return Err(error);
