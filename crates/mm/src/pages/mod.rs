@@ -66,6 +66,12 @@ pub trait Pages {
         true
     }
 
+    /// Whether it is to be told of what is [mapped](Self::map), too. `true` unless said otherwise; `false`
+    /// saves a look-up, unless it may refuse.
+    fn listens_to_maps(&self) -> bool {
+        true
+    }
+
     /// Whether it may refuse what it is told. Then each call keeps a journal, O(log n) and the areas that it changes; and after a refusal the map, its counts
     /// and everything else are as before the call, the owner has been told the reverse of what it had been told, last first, and the
     /// call returns the error of the refusal.

@@ -107,7 +107,7 @@ impl AddressSpace {
         start: u64,
         end: u64,
     ) -> Result<(), Errno> {
-        if !pages.listens() {
+        if !pages.listens() || !pages.listens_to_maps() && !pages.refuses() {
             return Ok(());
         }
         self.tell(

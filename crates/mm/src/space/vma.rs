@@ -240,6 +240,7 @@ impl Vma {
     ///
     /// # Errors
     /// `ENOMEM` when the name cannot be copied.
+    #[inline]
     pub(crate) fn try_clone(&self) -> Result<Vma, Errno> {
         let name = match &self.name {
             Some(name) => Some(try_str(name)?),

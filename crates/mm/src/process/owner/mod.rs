@@ -219,6 +219,11 @@ fn cuts(call: &Call) -> Option<[u64; 2]> {
 }
 
 impl<P: Platform> Pages for Owner<'_, P> {
+    /// Tables have nothing to do with what is mapped: faults bring it in.
+    fn listens_to_maps(&self) -> bool {
+        false
+    }
+
     fn refuses(&self) -> bool {
         self.gathers
     }

@@ -39,6 +39,10 @@ impl<P: Platform> Pages for Both<'_, '_, P> {
         self.other.written(start, end)
     }
 
+    fn listens_to_maps(&self) -> bool {
+        self.other.listens_to_maps()
+    }
+
     fn refuses(&self) -> bool {
         self.tables.gathers
     }
