@@ -4,10 +4,9 @@
 
 use std::hint::black_box;
 
-use samara_mm::process::{Access, ForkMode, Machine, Platform, Process};
+use samara_mm::process::{Access, ForkMode, Hosted, Machine, Process};
 use samara_mm::{Config, Layout, Limits, MmapOptions, Prot};
-use samara_paging::format::X86_64;
-use samara_paging::{Arena, Grace, HeapBytes, Physical};
+use samara_paging::Arena;
 
 use crate::measured;
 use crate::operations::Operation;
@@ -35,17 +34,6 @@ pub(crate) const ALL: &[(&str, Operation)] = &[
     ("page-written-60000", || map_and_unmap(60_000, true, false)),
 ];
 
-struct Heap;
-
-impl Platform for Heap {
-    type Format = X86_64;
-    type Backing = Arena<HeapBytes>;
-    type Reclaim = Grace;
-    type Tlb = ();
-    type Mutex = parking_lot::RawMutex;
-    type RwLock = parking_lot::RawRwLock;
-}
-
 const PAGE: u64 = 4096;
 const STRETCH: u64 = 512 * PAGE;
 /// Where the pages are that are counted.
@@ -59,18 +47,15 @@ const PAGES: u64 = 2_048;
 /// Pages of a process that forks.
 const TOUCHED: u64 = 16 * 512;
 
-fn machine(frames: u64) -> Machine<Heap> {
-    let arena = Arena::on_heap(frames as usize);
-    let physical = arena
-        .and_then(|arena| Physical::new(arena, Grace::new(), Arena::<HeapBytes>::BASE, frames));
-    match physical.map(|physical| Machine::new(physical, ())) {
+fn machine(frames: u64) -> Machine<Hosted> {
+    match Arena::on_heap(frames as usize).map(Machine::over) {
         Ok(Ok(machine)) => machine,
         _ => panic!("no memory"),
     }
 }
 
 /// A process with so many areas of four pages, and one of `pages` at [`BASE`].
-fn process(machine: &Machine<Heap>, areas: u64, pages: u64) -> Process<Heap> {
+fn process(machine: &Machine<Hosted>, areas: u64, pages: u64) -> Process<Hosted> {
     let process = Process::new(
         machine,
         Config::default(),
@@ -98,7 +83,7 @@ fn process(machine: &Machine<Heap>, areas: u64, pages: u64) -> Process<Heap> {
     process
 }
 
-fn write(process: &Process<Heap>, page: u64) {
+fn write(process: &Process<Hosted>, page: u64) {
     let _ = black_box(process.fault(BASE + page * PAGE, Access::WRITE));
 }
 

@@ -4,14 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::RwLock;
-use samara_mm::process::{
-    Access, ForkMode, Inode, Machine, PAGE_BYTES, PageSource, Platform, Process,
-};
+use samara_mm::process::{Access, ForkMode, Inode, Machine, PAGE_BYTES, PageSource, Process};
 use samara_mm::{
     Config, DriverFlags, Errno, File, FileId, FileKind, Layout, Limits, MmapOptions, Prot,
 };
-use samara_paging::format::X86_64;
-use samara_paging::{Arena, Grace, HostMemory, Physical};
+use samara_paging::{Arena, HostMemory};
 
 pub(crate) const PAGE: u64 = 4096;
 /// The first of many areas, upwards.
@@ -19,22 +16,11 @@ pub(crate) const OTHERS: u64 = 0x2_0000_0000;
 /// Where the pages are that are measured.
 pub(crate) const BASE: u64 = 0x10_0000_0000;
 
-pub(crate) struct Hosted;
-
-impl Platform for Hosted {
-    type Format = X86_64;
-    type Backing = Arena<HostMemory>;
-    type Reclaim = Grace;
-    type Tlb = ();
-    type Mutex = parking_lot::RawMutex;
-    type RwLock = parking_lot::RawRwLock;
-}
+pub(crate) type Hosted = samara_mm::process::Hosted<HostMemory>;
 
 pub(crate) fn machine(frames: u64) -> Machine<Hosted> {
     let arena = Arena::hosted(frames as usize).expect("address space");
-    let base = Arena::<HostMemory>::BASE;
-    let physical = Physical::new(arena, Grace::new(), base, frames).expect("memory for counts");
-    Machine::new(physical, ()).expect("memory")
+    Machine::over(arena).expect("memory")
 }
 
 pub(crate) fn read_write() -> Prot {

@@ -1,7 +1,7 @@
 //! A key-value store takes a snapshot of itself while it is written to, as databases do with `fork`: its memory belongs to a process of the engine, a child
 //! is forked, and another thread reads the child to the end. What a `put` takes is told before, during and after, as a histogram.
 //!
-//! `cargo run --release -p samara-mm --features paging --example snapshot [MIB [share|copy]]`: by default, 1,024 MiB, of which a fork
+//! `cargo run --release -p samara-mm --features hosted --example snapshot [MIB [share|copy]]`: by default, 1,024 MiB, of which a fork
 //! [shares](ForkMode::Share) the page tables. The machine has twice as much memory, since each page may be written to while both use it.
 
 use std::error::Error;
@@ -10,20 +10,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use std::{env, thread};
 
-use samara_mm::process::{ForkMode, Machine, Platform, Process};
+use samara_mm::process::{ForkMode, Hosted, Machine, Process};
 use samara_mm::{Config, Errno, Layout, Limits, MmapOptions, Prot};
-use samara_paging::{Arena, Grace, HeapBytes, Physical, format::X86_64};
-
-struct Hosted;
-
-impl Platform for Hosted {
-    type Format = X86_64;
-    type Backing = Arena<HeapBytes>;
-    type Reclaim = Grace;
-    type Tlb = ();
-    type Mutex = parking_lot::RawMutex;
-    type RwLock = parking_lot::RawRwLock;
-}
+use samara_paging::Arena;
 
 const PAGE: u64 = 4096;
 /// A key, a version, and what there is of a value.
@@ -115,13 +104,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let pages = (mib << 20) / PAGE;
     // Each page twice, and tables for both.
     let frames = (2 * pages + pages / 128 + 64) as usize;
-    let physical = Physical::new(
-        Arena::on_heap(frames)?,
-        Grace::new(),
-        Arena::<HeapBytes>::BASE,
-        frames as u64,
-    )?;
-    let machine: Machine<Hosted> = Machine::new(physical, ()).map_err(text)?;
+    let machine = Machine::over(Arena::on_heap(frames)?).map_err(text)?;
     let parent = Process::new(
         &machine,
         Config::default(),

@@ -5,25 +5,16 @@
 //! and tells.
 //!
 //! ```
-//! use samara_mm::process::{Access, Fault, Machine, Platform, Process};
-//! use samara_mm::{Config, Layout, Limits, MmapOptions, Prot};
-//! use samara_paging::{Arena, Grace, HeapBytes, Physical, format::X86_64};
-//!
-//! struct Hosted;
-//!
-//! impl Platform for Hosted {
-//!     type Format = X86_64;
-//!     type Backing = Arena<HeapBytes>;
-//!     type Reclaim = Grace;
-//!     type Tlb = ();
-//!     type Mutex = parking_lot::RawMutex;
-//!     type RwLock = parking_lot::RawRwLock;
-//! }
-//!
+//! # #[cfg(not(feature = "hosted"))]
+//! # fn main() {}
+//! # #[cfg(feature = "hosted")]
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! let memory = Arena::on_heap(1024)?;
-//! let physical = Physical::new(memory, Grace::new(), Arena::<HeapBytes>::BASE, 1024)?;
-//! let machine: Machine<Hosted> = Machine::new(physical, ()).map_err(|e| e.to_string())?;
+//! use samara_mm::process::{Access, Fault, Machine, Process};
+//! use samara_mm::{Config, Layout, Limits, MmapOptions, Prot};
+//! use samara_paging::Arena;
+//!
+//! // With the feature `hosted`: a machine of a program. Others choose each part, see `Platform`.
+//! let machine = Machine::over(Arena::on_heap(1024)?).map_err(|e| e.to_string())?;
 //! let process = Process::new(&machine, Config::default(), Limits::default(), Layout::default())
 //!     .map_err(|e| e.to_string())?;
 //!
@@ -58,6 +49,8 @@ mod check;
 mod fault;
 mod file;
 mod fork;
+#[cfg(feature = "hosted")]
+mod hosted;
 mod look;
 mod machine;
 mod mm;
@@ -69,6 +62,8 @@ mod typed;
 
 pub use file::{Inode, PAGE_BYTES, PageSource};
 pub use fork::ForkMode;
+#[cfg(feature = "hosted")]
+pub use hosted::Hosted;
 pub use look::{PageStatus, PageView};
 pub use machine::{Machine, MachineStats};
 pub use mm::Process;

@@ -3,29 +3,18 @@
 use std::sync::{Arc, Mutex};
 
 use samara_mm::process::{
-    Access, Fault, ForkMode, Inode, Machine, PAGE_BYTES, PageSource, PageStatus, Platform, Process,
+    Access, Fault, ForkMode, Hosted, Inode, Machine, PAGE_BYTES, PageSource, PageStatus, Process,
 };
 use samara_mm::{
     Call, Capabilities, Config, DriverFlags, Errno, File, FileArg, FileId, FileKind, Layout,
     Limits, VmFlags,
 };
-use samara_paging::{Arena, Grace, HeapBytes, Physical, format::X86_64};
+use samara_paging::Arena;
 
 use crate::op::{FILE_PAGES, Op, PAGE, SLOTS, Step, base, pages};
 use crate::real::{Answer, Pages, Real, in_arena, sums_in_arena};
 
 pub(crate) const MODES: [ForkMode; 2] = [ForkMode::Copy, ForkMode::Share];
-
-struct Hosted;
-
-impl Platform for Hosted {
-    type Format = X86_64;
-    type Backing = Arena<HeapBytes>;
-    type Reclaim = Grace;
-    type Tlb = ();
-    type Mutex = parking_lot::RawMutex;
-    type RwLock = parking_lot::RawRwLock;
-}
 
 /// A file in memory.
 struct Disk {
@@ -96,10 +85,7 @@ fn new_process(machine: &Machine<Hosted>) -> Process<Hosted> {
 impl Engine {
     fn start(mode: ForkMode) -> Engine {
         const FRAMES: usize = 1 << 13;
-        let arena = Arena::on_heap(FRAMES).unwrap();
-        let start = Arena::<HeapBytes>::BASE;
-        let physical = Physical::new(arena, Grace::new(), start, FRAMES as u64).unwrap();
-        let machine = Machine::new(physical, ()).unwrap();
+        let machine = Machine::over(Arena::on_heap(FRAMES).unwrap()).unwrap();
         let disk = |memory| {
             let bytes = (0..FILE_PAGES * PAGE).map(|i| (i / PAGE + 1) as u8);
             Arc::new(Disk {

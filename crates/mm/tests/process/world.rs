@@ -3,11 +3,11 @@
 use std::sync::{Arc, Mutex};
 
 use samara_mm::abi::{MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE};
-use samara_mm::process::{Inode, Machine, PAGE_BYTES, PageSource, Platform, Process};
+use samara_mm::process::{Inode, Machine, PAGE_BYTES, PageSource, Process};
 use samara_mm::{
     Call, Config, DriverFlags, Errno, File, FileArg, FileId, FileKind, Layout, Limits,
 };
-use samara_paging::{Arena, Grace, HeapBytes, Physical, format::X86_64};
+use samara_paging::Arena;
 
 use crate::countdown::spared;
 
@@ -15,21 +15,10 @@ pub(crate) const PAGE: u64 = 4096;
 /// Where tests map: a boundary of last-level tables.
 pub(crate) const BASE: u64 = 0x1_0000_0000;
 
-pub(crate) struct Hosted;
-
-impl Platform for Hosted {
-    type Format = X86_64;
-    type Backing = Arena<HeapBytes>;
-    type Reclaim = Grace;
-    type Tlb = ();
-    type Mutex = parking_lot::RawMutex;
-    type RwLock = parking_lot::RawRwLock;
-}
+pub(crate) use samara_mm::process::Hosted;
 
 pub(crate) fn machine(frames: usize) -> Machine<Hosted> {
-    let arena = Arena::on_heap(frames).unwrap();
-    let physical = Physical::new(arena, Grace::new(), Arena::<HeapBytes>::BASE, frames as u64);
-    Machine::new(physical.unwrap(), ()).unwrap()
+    Machine::over(Arena::on_heap(frames).unwrap()).unwrap()
 }
 
 pub(crate) fn process(machine: &Machine<Hosted>) -> Process<Hosted> {
