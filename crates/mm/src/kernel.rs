@@ -96,6 +96,7 @@ macro_rules! rules {
     ($($name:ident ($major:literal, $minor:literal) $text:literal)*) => {
         /// What is not the same in all versions.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[cfg_attr(not(feature = "exec"), allow(dead_code, reason = "some concern only how programs begin"))]
         pub(crate) enum Rule {
             $(#[doc = $text] $name,)*
         }
