@@ -265,8 +265,8 @@ fn may_hold_huge_page(start: u64, end: u64, vma: &Vma) -> bool {
         }
         Backing::Special(_) => false,
     };
-    let fits = start
-        .checked_next_multiple_of(PMD_SIZE)
-        .is_some_and(|first| first < end && end - first >= PMD_SIZE);
+    // The kernel looks for the last one in the area. Of one that ends in the lowest 2 MiB it looks beyond the end of all numbers, and finds it.
+    let last = end.wrapping_sub(PMD_SIZE) & !(PMD_SIZE - 1);
+    let fits = last >= start && last.wrapping_add(PMD_SIZE) <= end;
     fits && aligned && !vma.flags.intersects(never)
 }

@@ -66,6 +66,24 @@ pub(crate) fn histories(special: (u64, u64)) -> Vec<(&'static str, Vec<Op>)> {
             vec![on_special(9)],
         ),
         (
+            "a huge page seems to fit into an area at the lowest addresses",
+            vec![
+                Op::Mmap {
+                    addr: 0,
+                    len: PAGE,
+                    prot: 0,
+                    flags: 0x10_0002,
+                    file: 4,
+                    offset: 0,
+                },
+                Op::Madvise {
+                    addr: 0,
+                    len: PAGE,
+                    advice: 25,
+                },
+            ],
+        ),
+        (
             "special areas can be wiped on fork",
             vec![on_special(18), Op::ForkInto],
         ),
