@@ -163,7 +163,15 @@ impl AddressSpace {
                 }
                 possible
             }
-            abi::MADV_COLLAPSE => may_hold_huge_page(start_of, end_of, vma),
+            abi::MADV_COLLAPSE => {
+                // Both ends within one huge page are refused, though not if one of them is its edge.
+                let first = start.checked_next_multiple_of(PMD_SIZE);
+                let last = end & !(PMD_SIZE - 1);
+                let written = !matches!(vma.backing, Backing::Anonymous) || vma.anon().is_some();
+                written
+                    && may_hold_huge_page(start_of, end_of, vma)
+                    && first.is_some_and(|first| first <= last)
+            }
             abi::MADV_GUARD_REMOVE => {
                 let possible = !flags.intersects(VmFlags::SPECIAL | VmFlags::HUGETLB)
                     && (vma.is_anonymous() || self.config.kernel.has(Rule::FileGuardMarkers));

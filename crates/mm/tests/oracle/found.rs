@@ -84,6 +84,27 @@ pub(crate) fn histories(special: (u64, u64)) -> Vec<(&'static str, Vec<Op>)> {
             ],
         ),
         (
+            "what lies within a huge page is not made one, nor what was never written",
+            {
+                // 8 MiB, of which the first is aligned.
+                let collapse = |page: u64, pages: u64| Op::Madvise {
+                    addr: at(0x4_0000 + page),
+                    len: pages * PAGE,
+                    advice: 25,
+                };
+                vec![
+                    mmap(0x4_0000, 2048, 3, ANONYMOUS, 0),
+                    collapse(0, 1),
+                    Op::Write { addr: at(0x4_0000) },
+                    collapse(0, 1),
+                    collapse(1, 1),
+                    collapse(511, 1),
+                    collapse(511, 2),
+                    collapse(513, 3),
+                ]
+            },
+        ),
+        (
             "special areas can be wiped on fork",
             vec![on_special(18), Op::ForkInto],
         ),
