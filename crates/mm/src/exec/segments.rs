@@ -278,6 +278,9 @@ fn map_zeroes(
     if start > end || end > space.config.task_size {
         return Err(Errno::ENOMEM);
     }
+    if start < space.config.fixed_min_addr && !space.config.capabilities.sys_rawio {
+        return Err(Errno::EPERM);
+    }
     let mut flags = VmFlags::READ | VmFlags::WRITE | VmFlags::MAY_ALL;
     if executable || space.config.read_implies_exec {
         flags |= VmFlags::EXEC;

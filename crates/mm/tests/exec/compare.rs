@@ -15,7 +15,7 @@ const AT_PLATFORM: u64 = 15;
 const AT_SYSINFO_EHDR: u64 = 33;
 
 /// How many places are tried for the base of mappings.
-const RETRIES: u64 = 12;
+const RETRIES: u64 = 14;
 
 /// Where the kernel put what it draws by lot. `started` is what comes of the lowest places; the base of
 /// mappings is sought in one way after the other.
@@ -46,6 +46,20 @@ fn drawn(state: &State, choice: &Choice, started: &Started, way: u64) -> Option<
                             .lowest
                             .wrapping_add(entry.wrapping_sub(started.entry)),
                     )
+                }
+                // Upwards, with a hole before the area below the special ones that is too small for them.
+                (12 | 13, true) => {
+                    let first = special.clone().map(|area| area.start).min()?;
+                    let len: u64 = special.map(|area| area.end - area.start).sum();
+                    let below = others().filter(|area| area.end <= first);
+                    let below = below.max_by_key(|area| area.end)?;
+                    // Alignment may have put the program below the lowest place.
+                    let lowest = if way == 12 {
+                        starts.min()?
+                    } else {
+                        choice.lowest
+                    };
+                    Some((below.start + 0x1000 - len).max(lowest))
                 }
                 (1, true) => special.map(|area| area.start).min(),
                 (1, false) => special.map(|area| area.end).max(),

@@ -146,7 +146,7 @@ impl<'a> Shown<'a> {
     /// The prediction beside the kernel's map; `None` if something could not be read.
     fn judge(&self, settings: &Settings) -> Option<Predicted> {
         // The base of mappings does not show where the first one was aligned. Several places for it come into question.
-        const WAYS: u64 = 12;
+        const WAYS: u64 = 14;
         let lowest = self.exec(settings, &mut |choice: &Choice| match choice.base {
             Base::Vectors => choice.count - 1,
             _ => 0,
@@ -265,6 +265,20 @@ impl<'a> Shown<'a> {
                 (10, true) => special().map(start).min(),
                 (10, false) => special().map(end).max(),
                 (11, _) => None,
+                // Upwards, with a hole before the area below the special ones that is too small for them.
+                (12 | 13, true) => {
+                    let first = special().map(start).min()?;
+                    let pages = special().map(|area| area.end - area.start).sum::<u64>() / PAGE;
+                    let below = others()
+                        .filter(|area| area.end <= first)
+                        .max_by_key(|area| area.end)?;
+                    // Alignment may have put the program below the lowest place.
+                    let lowest = match way {
+                        12 => others().map(start).filter(within).min()?,
+                        _ => choice.lowest,
+                    };
+                    Some((below.start - (pages - 1) * PAGE).max(lowest))
+                }
                 (_, true) => others().map(start).filter(within).min(),
                 (_, false) => {
                     let highest = others().map(end).filter(within).max();
