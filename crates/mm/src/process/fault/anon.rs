@@ -182,7 +182,6 @@ impl<P: Platform> Mm<P> {
             // SAFETY: as above, but for a file's page, which programs change by atomic stores.
             unsafe { bytes::copy_page(from, to) };
         }
-        drop(old);
         replaced(spot, phys, frame, vma)
     }
 
