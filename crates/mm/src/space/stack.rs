@@ -64,7 +64,8 @@ impl AddressSpace {
         if !self.may_expand(flags, grown >> 12)
             || end - start > self.limits.stack
             || !self.may_lock_new(flags, grown)
-            || flags.contains(VmFlags::ACCOUNT) && !self.may_commit(grown >> 12)
+            // Whether the area is charged or not.
+            || !self.may_commit(grown >> 12)
         {
             return Err(Errno::ENOMEM);
         }

@@ -203,5 +203,24 @@ pub(crate) fn histories(special: (u64, u64)) -> Vec<(&'static str, Vec<Op>)> {
                 mmap(7, 1, 1, ANONYMOUS, 0),
             ],
         ),
+        (
+            "a stack that is not charged grows by no more than there is memory",
+            {
+                // Just within the limit of these tests, beyond the memory of most machines.
+                let stack = 0x4_0000_0000;
+                let below = |bytes: u64| Op::Read {
+                    addr: at(stack) - bytes,
+                };
+                vec![
+                    Op::Limit {
+                        which: 3,
+                        value: u64::MAX,
+                    },
+                    mmap(stack, 1, 1, ANONYMOUS | 0x100, 0),
+                    below(60 << 30),
+                    below(1 << 20),
+                ]
+            },
+        ),
     ]
 }
