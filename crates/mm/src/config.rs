@@ -194,7 +194,7 @@ impl Default for Layout {
     fn default() -> Self {
         Layout {
             mmap_base: 0x7fff_f7ff_f000,
-            legacy_base: 0x2aaa_aaaa_a000,
+            legacy_base: 0x2aaa_aaaa_b000,
             bottom_up: false,
             start_brk: 0x5555_5555_9000,
             brk: 0x5555_5555_9000,

@@ -331,7 +331,7 @@ fn seed(objects: &mut Objects, pid: i32) -> (AddressSpace, (u64, u64)) {
         .map(|a| a.end)
         .next_back()
         .unwrap_or(layout.mmap_base);
-    layout.legacy_base = 0x2aaa_aaaa_a000;
+    layout.legacy_base = 0x2aaa_aaaa_b000;
     let get = |which| {
         let mut limit = libc::rlimit {
             rlim_cur: 0,
