@@ -290,8 +290,10 @@ fn map_zeroes(
     if !space.may_expand(flags, pages) || space.over_map_limit() || !space.may_commit(pages) {
         return Err(Errno::ENOMEM);
     }
+    flags |= VmFlags::ACCOUNT;
+    flags.set(VmFlags::MERGEABLE, space.config.merge_any);
     let vma = Vma {
-        flags: flags | VmFlags::ACCOUNT,
+        flags,
         shift: 0,
         backing: Backing::Anonymous,
         anon: None.into(),
