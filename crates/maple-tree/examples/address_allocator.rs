@@ -158,3 +158,8 @@ fn against_a_bitmap(steps: u32) -> Result<(), Error> {
     );
     Ok(())
 }
+
+#[test]
+fn runs() {
+    assert_eq!(main(), Ok(()));
+}
