@@ -116,13 +116,17 @@ impl<K: Key, S: Shape> Node<K, S> {
     /// their parents. `inner` is the kind of inner nodes.
     pub(crate) fn is_linked(self, inner: Kind) -> bool {
         let mut node = self;
-        while !node.is_counted() {
-            match node.parent(inner) {
+        loop {
+            // One look tells both: below a node that others lead to, too, they may begin to count this one at any time.
+            let word = node.cells.first_word().load(Ordering::Acquire);
+            if word.addr() & COUNTED != 0 {
+                return false;
+            }
+            match node.named_by(word, inner) {
                 Some(parent) => node = parent,
                 None => return true,
             }
         }
-        false
     }
 
     /// How many lead here, if that has not become too many to count.

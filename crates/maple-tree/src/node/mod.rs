@@ -358,8 +358,12 @@ impl<K: Key, S: Shape> Node<K, S> {
     /// The address in the first word: the parent's, or the next dead node's.
     #[inline(always)]
     fn link(self) -> *mut u8 {
-        let word = self.cells.first_word().load(Ordering::Relaxed);
-        word.cast::<u8>().map_addr(|a| a & !TAG_BITS)
+        Self::address_in(self.cells.first_word().load(Ordering::Relaxed))
+    }
+
+    #[inline(always)]
+    fn address_in(first_word: Word) -> *mut u8 {
+        first_word.cast::<u8>().map_addr(|a| a & !TAG_BITS)
     }
 
     /// Whether `other` is this node's parent.
@@ -369,12 +373,27 @@ impl<K: Key, S: Shape> Node<K, S> {
         word & !END_MASK == other.block().addr().get()
     }
 
+    /// Whether this node's parent is `above`, or, if that is `None`, it has none.
+    pub(crate) fn names(self, above: Option<Self>) -> bool {
+        match above {
+            Some(above) => self.is_child_of(above),
+            None => self.link().is_null(),
+        }
+    }
+
     /// The parent, or `None` for the root. `inner` is the kind of inner nodes in this tree. The
     /// node is not dead.
     #[inline(always)]
     pub(crate) fn parent(self, inner: Kind) -> Option<Self> {
-        debug_assert!(!self.is_dead() && !self.is_counted());
-        let base = NonNull::new(self.link())?;
+        let word = self.cells.first_word().load(Ordering::Relaxed);
+        self.named_by(word, inner)
+    }
+
+    /// The parent that a first word of this node names: one that was read while the node was neither dead nor counted.
+    #[inline(always)]
+    fn named_by(self, first_word: Word, inner: Kind) -> Option<Self> {
+        debug_assert!(!self.is_dead() && first_word.addr() & COUNTED == 0);
+        let base = NonNull::new(Self::address_in(first_word))?;
         // SAFETY: parents live as long as their children are in the tree; only the writer asks.
         let cells = unsafe { Cells::new(base) };
         Some(Self { cells, kind: inner })

@@ -29,10 +29,13 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
             return Err(Damage::new("an entry stands in the root", K::MIN));
         }
         self.raw.check_with(|node, above| {
-            let lost = match above {
-                _ if node.is_counted() => node.count() == Some(0),
-                Some(above) => !node.is_child_of(above),
-                None => node.parent(self.raw.inner_kind()).is_some(),
+            // Looked at in this order: others who lead to a node may begin to count it at any time, and never cease to while this tree leads there.
+            let named = node.names(above);
+            let counted = node.is_counted();
+            let lost = if counted {
+                node.count() == Some(0)
+            } else {
+                !named
             };
             lost.then_some("a node is reachable that is not counted, nor names what leads to it")
         })

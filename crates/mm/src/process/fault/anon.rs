@@ -182,7 +182,10 @@ impl<P: Platform> Mm<P> {
             // SAFETY: as above, but for a file's page, which programs change by atomic stores.
             unsafe { bytes::copy_page(from, to) };
         }
-        replaced(spot, phys, frame, vma)
+        let done = replaced(spot, phys, frame, vma);
+        // Until here nobody could free it, and get it back for the same place.
+        drop(old);
+        done
     }
 
     /// The same where that is the page of zeroes.
