@@ -14,8 +14,12 @@ impl AddressSpace {
     /// Areas that have been written must have been noted before.
     ///
     /// # Errors
-    /// `ENOMEM` when an allocation fails; nothing of the child is left.
+    /// `ENOMEM` when an allocation fails, or when the machine has less memory and swap than one area that is charged would take; nothing of the
+    /// child is left.
     pub fn fork(&mut self) -> Result<AddressSpace, Errno> {
+        if !self.may_commit_copies() {
+            return Err(Errno::ENOMEM);
+        }
         let mut next_anon = self.next_anon;
         let areas = self.areas.try_clone_with(|vma| {
             if vma.flags.contains(VmFlags::DONTCOPY) {

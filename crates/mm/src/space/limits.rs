@@ -39,6 +39,20 @@ impl AddressSpace {
         }
     }
 
+    /// Whether the areas of a child may be charged: each is asked for by itself, as if there were no others.
+    pub(crate) fn may_commit_copies(&self) -> bool {
+        if !matches!(self.config.overcommit, Overcommit::Heuristic) {
+            return true;
+        }
+        // Mostly not even all of them together are too many.
+        self.may_commit(self.areas.pages().kinds().accounted)
+            || self.areas.iter().all(|area| {
+                !area.vma.flags.contains(VmFlags::ACCOUNT)
+                    || area.vma.flags.contains(VmFlags::DONTCOPY)
+                    || self.may_commit((area.end - area.start) >> 12)
+            })
+    }
+
     /// Whether the caller may lock anything at all.
     pub(crate) fn may_lock(&self) -> Result<(), Errno> {
         if self.limits.memlock != 0 || self.config.capabilities.ipc_lock {

@@ -222,5 +222,17 @@ pub(crate) fn histories(special: (u64, u64)) -> Vec<(&'static str, Vec<Op>)> {
                 ]
             },
         ),
+        (
+            "two areas that have become one are too large for a child",
+            {
+                // Less each than many machines have, and more together.
+                const HALF: u64 = 20 << 30;
+                vec![
+                    mmap(0, HALF / PAGE, 3, ANONYMOUS, 0),
+                    mmap(HALF / PAGE, HALF / PAGE, 3, ANONYMOUS, 0),
+                    Op::ForkInto,
+                ]
+            },
+        ),
     ]
 }
