@@ -45,7 +45,7 @@ impl AddressSpace {
             return true;
         }
         // Mostly not even all of them together are too many.
-        self.may_commit(self.areas.pages().kinds().accounted)
+        self.may_commit(self.areas.pages().total())
             || self.areas.iter().all(|area| {
                 !area.vma.flags.contains(VmFlags::ACCOUNT)
                     || area.vma.flags.contains(VmFlags::DONTCOPY)
