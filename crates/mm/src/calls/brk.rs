@@ -6,10 +6,17 @@ use crate::pages::{Coming, Pages};
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
 use crate::space::merge::Union;
-use crate::space::vma::{Backing, Policy, Vma};
-use crate::space::vma_lock::VmaLock;
+use crate::space::vma::{Backing, Vma};
 
 impl AddressSpace {
+    /// The area that `brk(2)` lays down, and exec for a program's bss: zeroes, which are charged.
+    #[inline(always)]
+    pub(crate) fn zeroed_memory(&self, flags: VmFlags) -> Vma {
+        let mut flags = flags | VmFlags::ACCOUNT;
+        flags.set(VmFlags::MERGEABLE, self.config.merge_any);
+        Vma::new(flags, 0, Backing::Anonymous)
+    }
+
     /// Moves the program break; the result is the break afterwards, which is the old one on failure.
     pub(crate) fn do_brk<P: Pages + ?Sized>(&mut self, addr: u64, pages: &mut P) -> u64 {
         if self.try_brk(addr, pages).is_ok() {
@@ -62,22 +69,11 @@ impl AddressSpace {
         if !self.may_expand(flags, pages) || self.over_map_limit() || !self.may_commit(pages) {
             return Err(Errno::ENOMEM);
         }
-        let mut flags = flags | VmFlags::ACCOUNT;
+        let mut flags = flags;
         if self.config.read_implies_exec {
             flags |= VmFlags::EXEC;
         }
-        flags.set(VmFlags::MERGEABLE, self.config.merge_any);
-        let vma = Vma {
-            flags,
-            shift: 0,
-            backing: Backing::Anonymous,
-            anon: None.into(),
-            guarded: false.into(),
-            lock: VmaLock::new(),
-            policy: Policy::default(),
-            uffd: None,
-            name: None,
-        };
+        let vma = self.zeroed_memory(flags);
         // What lies below the heap's start it never joins, though it may border on it.
         let heap = self.layout.start_brk;
         beside.lower = beside.lower.filter(|area| area.end > heap);

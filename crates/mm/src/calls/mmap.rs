@@ -13,8 +13,7 @@ use crate::space::AddressSpace;
 use crate::space::areas::{Beside, Span};
 use crate::space::merge::Union;
 use crate::space::place::Huge;
-use crate::space::vma::{Area, Backing, Policy, SharedObject, Vma};
-use crate::space::vma_lock::VmaLock;
+use crate::space::vma::{Area, Backing, SharedObject, Vma};
 
 /// Flags that `MAP_SHARED_VALIDATE` knows for every file.
 const LEGACY_FLAGS: u64 = abi::MAP_SHARED
@@ -257,17 +256,7 @@ impl AddressSpace {
         {
             area_flags |= VmFlags::NORESERVE;
         }
-        let vma = Vma {
-            flags: area_flags,
-            shift,
-            backing,
-            anon: None.into(),
-            guarded: false.into(),
-            lock: VmaLock::new(),
-            policy: Policy::default(),
-            uffd: None,
-            name: None,
-        };
+        let vma = Vma::new(area_flags, shift, backing);
         let droppable = VmFlags::DROPPABLE | VmFlags::LOCKED;
         let unlocked = if area_flags.contains(droppable) {
             Some(try_box(vma.try_clone()?)?)

@@ -9,8 +9,7 @@ use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::pages::Pages;
 use crate::space::AddressSpace;
 use crate::space::place::Huge;
-use crate::space::vma::{Backing, Policy, Vma, new_object};
-use crate::space::vma_lock::VmaLock;
+use crate::space::vma::{Backing, Vma, new_object};
 
 impl AddressSpace {
     pub(crate) fn do_shmat<P: Pages + ?Sized>(
@@ -72,20 +71,11 @@ impl AddressSpace {
         if !self.may_lock_new(area_flags, len) {
             return Err(Errno::EAGAIN);
         }
-        let vma = Vma {
-            flags: area_flags,
-            shift: 0u64.wrapping_sub(start >> 12),
-            backing: Backing::Shm {
-                segment: segment.clone(),
-                attachment: new_object(),
-            },
-            anon: None.into(),
-            guarded: false.into(),
-            lock: VmaLock::new(),
-            policy: Policy::default(),
-            uffd: None,
-            name: None,
+        let backing = Backing::Shm {
+            segment: segment.clone(),
+            attachment: new_object(),
         };
+        let vma = Vma::new(area_flags, 0u64.wrapping_sub(start >> 12), backing);
         self.map_region(start, start + len, vma, pages)?;
         if area_flags.contains(VmFlags::LOCKED) {
             let _ = self.populate(start, start + len, pages);

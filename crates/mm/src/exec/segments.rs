@@ -10,8 +10,6 @@ use crate::pages::NoPages;
 use crate::space::AddressSpace;
 use crate::space::areas::{Beside, Span};
 use crate::space::merge::Union;
-use crate::space::vma::{Backing, Policy, Vma};
-use crate::space::vma_lock::VmaLock;
 
 use super::headers::{Headers, Segment};
 use super::image::{Image, Program};
@@ -290,19 +288,7 @@ fn map_zeroes(
     if !space.may_expand(flags, pages) || space.over_map_limit() || !space.may_commit(pages) {
         return Err(Errno::ENOMEM);
     }
-    flags |= VmFlags::ACCOUNT;
-    flags.set(VmFlags::MERGEABLE, space.config.merge_any);
-    let vma = Vma {
-        flags,
-        shift: 0,
-        backing: Backing::Anonymous,
-        anon: None.into(),
-        guarded: false.into(),
-        lock: VmaLock::new(),
-        policy: Policy::default(),
-        uffd: None,
-        name: None,
-    };
+    let vma = space.zeroed_memory(flags);
     let mut span = Span::new(start, end);
     let below = Beside {
         upper: None,

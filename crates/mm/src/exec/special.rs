@@ -9,8 +9,7 @@ use crate::pages::NoPages;
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
 use crate::space::place::Huge;
-use crate::space::vma::{Backing, Policy, Vma};
-use crate::space::vma_lock::VmaLock;
+use crate::space::vma::{Backing, Vma};
 
 use super::settings::SpecialArea;
 
@@ -32,17 +31,8 @@ pub(super) fn map(space: &mut AddressSpace, areas: &[SpecialArea]) -> Result<Opt
     let mut last = None;
     for area in areas.iter().filter(|area| area.pages > 0) {
         let (start, end) = (next, next + area.pages * PAGE_SIZE);
-        let vma = Vma {
-            flags: area.flags,
-            shift: 0u64.wrapping_sub(start >> 12),
-            backing: Backing::Special(area.name.clone()),
-            anon: None.into(),
-            guarded: false.into(),
-            lock: VmaLock::new(),
-            policy: Policy::default(),
-            uffd: None,
-            name: None,
-        };
+        let shift = 0u64.wrapping_sub(start >> 12);
+        let vma = Vma::new(area.flags, shift, Backing::Special(area.name.clone()));
         let mut span = Span::new(start, end);
         space.areas.overlap(&mut span);
         space.areas.put(&span, vma)?;

@@ -6,8 +6,7 @@ use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
 use crate::kernel::Rule;
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
-use crate::space::vma::{Backing, Policy, Vma};
-use crate::space::vma_lock::VmaLock;
+use crate::space::vma::{Backing, Vma};
 
 use super::headers::Class;
 use super::layout::Frame;
@@ -145,15 +144,8 @@ pub(super) fn map<R: Random + ?Sized>(
     };
     let anon = space.new_anon();
     let vma = Vma {
-        flags,
-        shift: top.wrapping_sub(end) >> 12,
-        backing: Backing::Anonymous,
         anon: Some(anon).into(),
-        guarded: false.into(),
-        lock: VmaLock::new(),
-        policy: Policy::default(),
-        uffd: None,
-        name: None,
+        ..Vma::new(flags, top.wrapping_sub(end) >> 12, Backing::Anonymous)
     };
     let mut span = Span::new(start, end);
     space.areas.overlap(&mut span);

@@ -44,8 +44,7 @@ use crate::pages::Object;
 use crate::space::areas::{Areas, Span};
 use crate::space::counts::PageCounts;
 use crate::space::guards::Guards;
-use crate::space::vma::{AnonVma, Area, Backing, Policy, SharedObject, Vma};
-use crate::space::vma_lock::VmaLock;
+use crate::space::vma::{AnonVma, Area, Backing, SharedObject, Vma};
 
 /// The memory map of one process.
 ///
@@ -209,15 +208,10 @@ impl AddressSpace {
         };
         let anon = seed.touched.then(|| self.new_anon());
         let vma = Vma {
-            flags: flags - VmFlags::GUARDED,
-            shift,
-            backing,
             anon: anon.into(),
             guarded: flags.contains(VmFlags::GUARDED).into(),
-            lock: VmaLock::new(),
-            policy: Policy::default(),
-            uffd: None,
             name,
+            ..Vma::new(flags - VmFlags::GUARDED, shift, backing)
         };
         let put = self.areas.put(&span, vma);
         self.areas.reopen();

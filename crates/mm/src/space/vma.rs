@@ -231,6 +231,22 @@ pub struct Policy {
 }
 
 impl Vma {
+    /// An area as it is when it is laid down: nobody owns private pages of it, nor has anybody said more of it.
+    #[inline(always)]
+    pub(crate) fn new(flags: VmFlags, shift: u64, backing: Backing) -> Self {
+        Self {
+            flags,
+            shift,
+            backing,
+            anon: None.into(),
+            guarded: false.into(),
+            lock: VmaLock::new(),
+            policy: Policy::default(),
+            uffd: None,
+            name: None,
+        }
+    }
+
     /// Whether it may not be cut, as what the kernel installs at exec: `[vdso]`, `[vvar]` …
     pub(crate) fn is_whole(&self) -> bool {
         matches!(self.backing, Backing::Special(_))
