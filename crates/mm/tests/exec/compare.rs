@@ -80,12 +80,40 @@ fn drawn(state: &State, choice: &Choice, started: &Started, way: u64) -> Option<
     }
 }
 
-/// What the engine makes of the subject, with the kernel's numbers; without them the vectors are as high or as `low` as they can be.
-pub(crate) fn predict(
+/// Places of the stack that are tried, spread over all, for programs that may have been killed for it.
+const STACKS: u64 = 4096;
+
+/// Where the stack and the vectors are if the kernel's places are not known: 0 is the lowest, [`STACKS`] the highest one.
+#[derive(Clone, Copy)]
+struct Unseen {
+    stack: u64,
+    vectors: u64,
+}
+
+impl Unseen {
+    /// The usual one: nothing is lowered, which is the highest place for vectors and the lowest one for all else.
+    const USUAL: Unseen = Unseen {
+        stack: 0,
+        vectors: STACKS,
+    };
+
+    fn draw(self, choice: &Choice) -> u64 {
+        let at = match choice.base {
+            Base::Vectors => self.vectors,
+            Base::Stack => self.stack,
+            _ => 0,
+        };
+        let number = u128::from(choice.count - 1) * u128::from(at) / u128::from(STACKS);
+        number as u64
+    }
+}
+
+/// What the engine makes of the subject, with the kernel's numbers, or else with those of `unseen`.
+fn predict(
     subject: &Subject,
     machine: &Machine,
     state: Option<&State>,
-    low: bool,
+    unseen: Unseen,
 ) -> Result<Started, ExecError> {
     let limits = machine.limits(subject);
     let arguments: Vec<&[u8]> = subject.arguments.iter().map(Vec::as_slice).collect();
@@ -99,11 +127,7 @@ pub(crate) fn predict(
         personality: Personality::from_bits_truncate(subject.personality),
         settings: &machine.settings,
     };
-    // Nothing is lowered: the highest place for vectors, the lowest one for all else.
-    let mut without = |choice: &Choice| match choice.base {
-        Base::Vectors if !low => choice.count - 1,
-        _ => 0,
-    };
+    let mut without = |choice: &Choice| unseen.draw(choice);
     let first = AddressSpace::exec(&exec, &mut machine::open, &mut without);
     let (Ok(started), Some(state)) = (&first, state) else {
         return first;
@@ -140,10 +164,23 @@ pub(crate) fn compare(
         Outcome::Started(state) => Some(&**state),
         _ => None,
     };
-    let mut own = predict(subject, machine, state, false);
+    let mut own = predict(subject, machine, state, Unseen::USUAL);
     if state.is_none() && own.is_ok() {
-        // Where the vectors would have been, nobody knows.
-        own = predict(subject, machine, state, true);
+        // Where the vectors would have been, nobody knows; nor where the stack was, which a segment may have to keep off.
+        let vectors = [Unseen {
+            stack: 0,
+            vectors: 0,
+        }]
+        .into_iter();
+        let stacks = (1..=STACKS).map(|stack| Unseen {
+            stack,
+            ..Unseen::USUAL
+        });
+        let refused = vectors
+            .chain(stacks)
+            .map(|unseen| predict(subject, machine, state, unseen))
+            .find(Result::is_err);
+        own = refused.unwrap_or(own);
     }
     match (&outcome, own) {
         (Outcome::Refused(theirs), Err(ExecError::Refused(own))) if own.0 == *theirs => {}
