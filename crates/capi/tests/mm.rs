@@ -25,7 +25,7 @@ macro_rules! c_tests {
 }
 
 c_tests!(
-    backend, beside, calls, faults, files, fork, hostile, look, phys, refused, threads
+    backend, beside, calls, exec, faults, files, fork, hostile, look, phys, refused, threads
 );
 
 /// Random histories, beside real processes on the running kernel.
@@ -96,6 +96,45 @@ fn layout() -> BTreeMap<String, usize> {
         seed
     );
     of!(MmBackend, "mm_backend", ctx, map, unmap, protect, r#move);
+    of!(MmProgram, "mm_program", file, size, set_id, ctx);
+    of!(MmSpecial, "mm_special", name, pages, code);
+    of!(
+        MmExec,
+        "mm_exec",
+        path,
+        argv,
+        envp,
+        config,
+        personality,
+        special,
+        specials,
+        ctx,
+        open,
+        read,
+        hwcap,
+        hwcap2,
+        clktck,
+        minsigstksz,
+        uid,
+        euid,
+        gid,
+        egid,
+        secure,
+        random
+    );
+    of!(
+        MmStarted,
+        "mm_started",
+        start,
+        stack_pointer,
+        entry,
+        interpreter,
+        headers,
+        vdso,
+        stack_end,
+        bits,
+        personality
+    );
     of!(
         MmArea, "mm_area", start, end, offset, prot, shared, inode, vm_flags, name
     );
@@ -113,6 +152,7 @@ fn layout() -> BTreeMap<String, usize> {
         MM_FILE_APPEND,
         MM_FILE_SHMEM
     );
+    values!(MM_SETID_NO, MM_SETID_SAME, MM_SETID_OTHER);
     values!(MM_FORK_COPY, MM_FORK_SHARE, MM_READ, MM_WRITE, MM_EXEC);
     values!(
         MM_PAGE_PRESENT,

@@ -93,6 +93,42 @@ int mm_fork(struct mm *parent, unsigned how, struct mm **child);
 /* The same, and the child has a backend (NULL: none, as after mm_fork), which is told of the child's calls, but not of what it inherits: mm_find tells. */
 int mm_fork_with(struct mm *parent, unsigned how, const struct mm_backend *backend, struct mm **child);
 
+/* ---- programs: execve ---- */
+enum { MM_SETID_NO = 0, MM_SETID_SAME, MM_SETID_OTHER }; /* set-ID bits of the file: none; for who the process is already; for somebody else */
+struct mm_program {
+	struct mm_file *file;             /* opened for this program; the library puts it */
+	uint64_t size;                    /* of the file in bytes */
+	int set_id;                       /* MM_SETID_... */
+	void *ctx;                        /* for read */
+};
+struct mm_special { const char *name; uint64_t pages; bool code; }; /* what a kernel maps into each program: [vvar], [vdso] (code) */
+struct mm_exec {                          /* start from zeroes */
+	const char *path;
+	const char *const *argv, *const *envp; /* ended by NULL; NULL: none */
+	const struct mm_config *config;   /* limits and the rest; its layout is not looked at. NULL: the default */
+	unsigned long personality;        /* personality(2) of the process; with config->seed 0 nothing is random in any case */
+	const struct mm_special *special; /* upwards, the code last */
+	size_t specials;
+	void *ctx;                        /* for open */
+	int (*open)(void *ctx, const char *path, struct mm_program *program); /* the program, its interpreter, a script's: 0, or -errno as execve(2) has it */
+	int64_t (*read)(void *ctx, uint64_t offset, void *to, size_t len);    /* of headers: bytes, fewer than len only at the end; or -errno */
+	/* what the auxiliary vector tells besides addresses (getauxval(3)); 0 for clktck and minsigstksz: 100 and 2048 */
+	uint64_t hwcap, hwcap2, clktck, minsigstksz;
+	uint32_t uid, euid, gid, egid;
+	bool secure;
+	unsigned char random[16];
+};
+struct mm_started {
+	uint64_t start;                   /* the first instruction, in the interpreter if there is one */
+	uint64_t stack_pointer;           /* the number of arguments is there */
+	uint64_t entry, interpreter, headers, vdso, stack_end; /* AT_ENTRY, AT_BASE, AT_PHDR, AT_SYSINFO_EHDR (0: none); end of the stack */
+	unsigned bits;                    /* 32 or 64: how wide its addresses are */
+	unsigned long personality;        /* from now on */
+};
+/* A new address space with an ELF program for x86-64 or i386 in it, laid out as Linux does; with phys strings and vectors are on the stack. The backend is as in
+ * mm_fork_with. 0; -errno as execve(2): the old program goes on; SIGSEGV: the old one is killed. `exec` and what it points to are not kept. */
+int mm_exec(const struct mm_exec *exec, struct mm_phys *phys, const struct mm_backend *backend, struct mm **mm, struct mm_started *started);
+
 /* the calls, as their manual pages; file NULL with MAP_ANONYMOUS */
 int64_t mm_mmap(struct mm *mm, uint64_t addr, uint64_t len, int prot, int flags, struct mm_file *file, uint64_t offset);
 int mm_munmap(struct mm *mm, uint64_t addr, uint64_t len);

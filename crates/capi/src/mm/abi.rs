@@ -1,6 +1,6 @@
 //! The structures of `samara/mm.h`, field by field, and its numbers.
 
-use core::ffi::{c_char, c_int, c_uint, c_void};
+use core::ffi::{c_char, c_int, c_uchar, c_uint, c_ulong, c_void};
 
 use crate::mm::file::MmFile;
 
@@ -120,7 +120,7 @@ pub struct MmConfig {
     pub overcommit: c_int,
     /// `CAP_IPC_LOCK`.
     pub ipc_lock: bool,
-    /// For what the kernel draws at random; no call that there is today draws anything.
+    /// For what exec draws at random; 0: nothing is random.
     pub seed: u64,
 }
 
@@ -140,6 +140,109 @@ pub struct MmBackend {
     pub protect: Option<unsafe extern "C" fn(*mut c_void, u64, u64, c_int) -> c_int>,
     /// What was at one place is at another now.
     pub r#move: Option<unsafe extern "C" fn(*mut c_void, u64, u64, u64) -> c_int>,
+}
+
+/// Neither set-user-ID nor set-group-ID.
+pub const MM_SETID_NO: c_int = 0;
+/// For who the process is already.
+pub const MM_SETID_SAME: c_int = 1;
+/// For somebody else.
+pub const MM_SETID_OTHER: c_int = 2;
+
+/// `struct mm_program`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MmProgram {
+    /// Opened for this program; the library puts it.
+    pub file: *mut MmFile,
+    /// Of the file in bytes.
+    pub size: u64,
+    /// `MM_SETID_…`.
+    pub set_id: c_int,
+    /// For `read`.
+    pub ctx: *mut c_void,
+}
+
+/// `struct mm_special`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MmSpecial {
+    /// In brackets.
+    pub name: *const c_char,
+    /// Its length.
+    pub pages: u64,
+    /// The vdso, as opposed to its data.
+    pub code: bool,
+}
+
+/// `struct mm_exec`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct MmExec {
+    /// The file, as the caller names it.
+    pub path: *const c_char,
+    /// Ended by NULL.
+    pub argv: *const *const c_char,
+    /// Likewise.
+    pub envp: *const *const c_char,
+    /// Limits and the rest, but for the layout.
+    pub config: *const MmConfig,
+    /// `personality(2)` of the process.
+    pub personality: c_ulong,
+    /// What a kernel maps into each program.
+    pub special: *const MmSpecial,
+    /// How many there are.
+    pub specials: usize,
+    /// For `open`.
+    pub ctx: *mut c_void,
+    /// Opens a program.
+    pub open: Option<unsafe extern "C" fn(*mut c_void, *const c_char, *mut MmProgram) -> c_int>,
+    /// Reads of one.
+    pub read: Option<unsafe extern "C" fn(*mut c_void, u64, *mut c_void, usize) -> i64>,
+    /// `AT_HWCAP`.
+    pub hwcap: u64,
+    /// `AT_HWCAP2`.
+    pub hwcap2: u64,
+    /// `AT_CLKTCK`; 0 is 100.
+    pub clktck: u64,
+    /// `AT_MINSIGSTKSZ`; 0 is 2048.
+    pub minsigstksz: u64,
+    /// `AT_UID`.
+    pub uid: u32,
+    /// `AT_EUID`.
+    pub euid: u32,
+    /// `AT_GID`.
+    pub gid: u32,
+    /// `AT_EGID`.
+    pub egid: u32,
+    /// `AT_SECURE`.
+    pub secure: bool,
+    /// What `AT_RANDOM` points to.
+    pub random: [c_uchar; 16],
+}
+
+/// `struct mm_started`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MmStarted {
+    /// The first instruction.
+    pub start: u64,
+    /// The number of arguments is there.
+    pub stack_pointer: u64,
+    /// `AT_ENTRY`.
+    pub entry: u64,
+    /// `AT_BASE`.
+    pub interpreter: u64,
+    /// `AT_PHDR`.
+    pub headers: u64,
+    /// `AT_SYSINFO_EHDR`; 0: none.
+    pub vdso: u64,
+    /// End of the stack (exclusive).
+    pub stack_end: u64,
+    /// 32 or 64.
+    pub bits: c_uint,
+    /// From now on.
+    pub personality: c_ulong,
 }
 
 /// Last-level tables are copied.

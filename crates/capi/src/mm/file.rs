@@ -47,6 +47,11 @@ impl MmFile {
         self.file.get()?.upgrade()
     }
 
+    /// Takes the caller's reference.
+    pub(crate) fn take(&self) -> Option<Arc<File>> {
+        self.own.lock().take()
+    }
+
     /// What a mapping with these flags gets.
     pub(crate) fn for_mapping(&self, shared: bool) -> Option<Arc<File>> {
         match &self.refusing {
@@ -410,7 +415,7 @@ pub unsafe extern "C" fn mm_file_open(
 pub unsafe extern "C" fn mm_file_put(file: *mut MmFile) {
     if !file.is_null() {
         // SAFETY: good until its last `File` has gone, and that is dropped only at the end of this statement.
-        let own = unsafe { (*file).own.lock().take() };
+        let own = unsafe { (*file).take() };
         drop(own);
     }
 }

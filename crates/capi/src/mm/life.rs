@@ -51,7 +51,8 @@ impl Default for MmConfig {
     }
 }
 
-fn space(given: &MmConfig, pkeys: bool) -> Result<AddressSpace, Errno> {
+/// The configuration and the limits of an address space; its layout is not among them.
+pub(super) fn rules(given: &MmConfig, pkeys: bool) -> Result<(Config, Limits), Errno> {
     let defaults = Config::default();
     let config = Config {
         task_size: given.task_size,
@@ -81,6 +82,11 @@ fn space(given: &MmConfig, pkeys: bool) -> Result<AddressSpace, Errno> {
         stack: given.rlim_stack,
         memlock: given.rlim_memlock,
     };
+    Ok((config, limits))
+}
+
+fn space(given: &MmConfig, pkeys: bool) -> Result<AddressSpace, Errno> {
+    let (config, limits) = rules(given, pkeys)?;
     let layout = Layout {
         mmap_base: given.mmap_base,
         legacy_base: given.legacy_base,
@@ -92,15 +98,25 @@ fn space(given: &MmConfig, pkeys: bool) -> Result<AddressSpace, Errno> {
     AddressSpace::new(config, limits, layout)
 }
 
-fn new(config: &MmConfig, phys: Option<&MmPhys>, backend: Option<&MmBackend>) -> Result<Mm, Errno> {
-    let space = space(config, phys.is_none_or(|phys| phys.x86))?;
-    let space = match phys {
-        Some(phys) => phys.hardware.space(space)?,
-        None => try_box(MapOnly::new(space))?,
+/// An address space with this map, on `phys` if there is one.
+pub(super) fn with_map(
+    map: AddressSpace,
+    phys: Option<&MmPhys>,
+    backend: Option<&MmBackend>,
+) -> Result<Box<dyn Space>, Errno> {
+    let space: Box<dyn Space> = match phys {
+        Some(phys) => phys.hardware.space(map)?,
+        None => try_box(MapOnly::new(map))?,
     };
     if backend.is_some() {
         space.expect_hooks();
     }
+    Ok(space)
+}
+
+fn new(config: &MmConfig, phys: Option<&MmPhys>, backend: Option<&MmBackend>) -> Result<Mm, Errno> {
+    let map = space(config, phys.is_none_or(|phys| phys.x86))?;
+    let space = with_map(map, phys, backend)?;
     Ok(Mm {
         space,
         backend: backend.copied().map(Backend),

@@ -9,6 +9,7 @@
 //! | `space` | an address space, with pages in one of the formats or without any, behind one interface |
 //! | `backend` | who is told what a call does |
 //! | `life` | `mm_new`, `mm_fork`, `mm_put`, the configuration |
+//! | `exec` | `mm_exec`: programs |
 //! | `calls` | the system calls |
 //! | `pages` | faults, copies, what is told of pages |
 //! | `look` | areas, maps, smaps, checks |
@@ -25,6 +26,7 @@
 mod abi;
 mod backend;
 mod calls;
+mod exec;
 mod file;
 mod gate;
 mod life;
@@ -42,6 +44,7 @@ use samara_mm::heap::try_box;
 
 pub use abi::*;
 pub use calls::*;
+pub use exec::mm_exec;
 pub use file::{MmFile, mm_file_open, mm_file_put};
 pub use life::{Mm, mm_config_default, mm_fork, mm_fork_with, mm_new, mm_put};
 pub use look::*;

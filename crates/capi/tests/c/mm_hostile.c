@@ -1,5 +1,5 @@
 /* The C library's own allocations, refused one after the other, in every function; and arguments that are none. */
-#include "mm_check.h"
+#include "mm_program.h"
 #include <stdint.h>
 
 /* ---- malloc, which refuses ---- */
@@ -113,13 +113,44 @@ static const struct mm_backend backend = {NULL, tell_map, tell4, tell_protect, t
 enum {
 	PHYS, NEW, NEW_MAP, MMAP, MMAP_FILE, MMAP_SHARED, MMAP_OVER, MMAP_AMONG, UNMAP, UNMAP_HOLES, PROTECT, PROTECT_MANY, GROW, MOVE, MOVE_FIXED,
 	MOVE_SEVERAL, MOVE_SHRINKING, MOVE_KEEP, DUP, BRK, GUARD, UNGUARD, FREE, DISCARD, REMOVE, POPULATE, LOCK, LOCK_ALL, UNLOCK, SYNC, INCORE, SEAL, NAME, POLICY, REMAP,
-	FORK_COPY, FORK_SHARE, FORK_WITH, WRITE_FAULT, READ_FAULT, STACK, STORE, LOAD, TRUNCATE, PUNCH, LOOK, KINDS
+	FORK_COPY, FORK_SHARE, FORK_WITH, WRITE_FAULT, READ_FAULT, STACK, STORE, LOAD, TRUNCATE, PUNCH, LOOK, EXEC, KINDS
 };
 
 /* What has changed nothing when memory runs out. */
 static int is_whole(int kind)
 {
-	return (kind >= PHYS && kind <= MMAP_AMONG) || (kind >= GROW && kind <= DUP) || (kind >= FORK_COPY && kind <= FORK_WITH);
+	return (kind >= PHYS && kind <= MMAP_AMONG) || (kind >= GROW && kind <= DUP) || (kind >= FORK_COPY && kind <= FORK_WITH) || kind == EXEC;
+}
+
+static struct disk program;
+
+/* What the program itself allocates is not refused. */
+static int open_program(void *ctx, const char *path, struct mm_program *opened)
+{
+	long before = left;
+
+	(void)ctx, (void)path;
+	left = -1;
+	opened->file = disk_open(&program, 70, MM_FILE_READ);
+	opened->size = program.size;
+	opened->ctx = &program;
+	left = before;
+	return 0;
+}
+
+static int64_t execute(void)
+{
+	static const char *const arguments[] = {"name", NULL};
+	struct mm_exec exec;
+	int result;
+
+	memset(&exec, 0, sizeof exec);
+	exec.path = "/program";
+	exec.argv = arguments;
+	exec.open = open_program;
+	exec.read = program_read;
+	result = mm_exec(&exec, phys, &backend, &child, NULL);
+	return result == SIGSEGV ? -ENOMEM : result;
 }
 
 static int64_t perform(int kind)
@@ -181,6 +212,7 @@ static int64_t perform(int kind)
 	case TRUNCATE: mm_file_truncate(phys, file, 6 * PG); return 0;
 	case PUNCH: mm_file_punch(phys, file, 0, 2 * PG); return 0;
 	case LOOK: mm_maps(mm, text, sizeof text); mm_smaps(mm, text, sizeof text); return 0;
+	case EXEC: return execute();
 	}
 	return 0;
 }
@@ -260,6 +292,7 @@ static void refusals(int with_backend)
 	long n;
 
 	phys = phys_new(MM_X86_64, 4096);
+	program_new(&program);
 	for (kind = 0; kind < KINDS; kind++) {
 		disk_new(&disk, 20 * PG);
 		file = disk_open(&disk, 7, MM_FILE_READ | MM_FILE_WRITE);

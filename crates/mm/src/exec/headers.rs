@@ -30,6 +30,14 @@ impl Class {
         }
     }
 
+    /// The name of the platform, with its zero byte.
+    pub(super) const fn platform(self) -> &'static [u8] {
+        match self {
+            Class::Elf32 => b"i686\0",
+            Class::Elf64 => b"x86_64\0",
+        }
+    }
+
     /// An address as the program sees it.
     pub(super) const fn wrap(self, address: u64) -> u64 {
         match self {
@@ -60,6 +68,8 @@ pub(super) struct Headers {
     pub(super) entry: u64,
     /// Where in the file the program headers are.
     pub(super) table: u64,
+    /// How many there are.
+    pub(super) count: u16,
     pub(super) segments: Vec<Segment>,
     /// `PT_INTERP`: where in the file the path is, and its length with the zero byte.
     pub(super) interpreter: Option<(u64, u64)>,
@@ -132,6 +142,7 @@ impl Headers {
             moves,
             entry: header.e_entry(endian).into(),
             table: start,
+            count,
             segments: Vec::new(),
             interpreter: None,
             stack: None,

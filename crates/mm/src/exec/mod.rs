@@ -59,11 +59,12 @@
 //!
 //! # What it does not do
 //!
-//! The bytes of pages are their owner's: the strings and vectors on the stack, and what [`Started::zeroed`] names. Whether the caller may execute a
+//! The bytes of pages are their owner's: [`Started::write`] tells those that exec writes. Whether the caller may execute a
 //! file is for [`Files`] to say. Formats that `binfmt_misc` registers are unknown.
 //!
 //! | file | concept |
 //! |---|---|
+//! | `bytes` | strings, vectors and the auxiliary vector, byte by byte |
 //! | `headers` | what is read of an ELF file |
 //! | `image` | files, as bytes and by path |
 //! | `layout` | the bases of placement |
@@ -74,6 +75,7 @@
 //! | `special` | the vdso; the page at address 0 |
 //! | `stack` | strings, room and vectors |
 
+mod bytes;
 mod headers;
 mod image;
 mod layout;
@@ -92,11 +94,13 @@ use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, page_align};
 use crate::space::AddressSpace;
 
+pub use bytes::Auxiliary;
 pub use headers::Class;
 pub use image::{Files, Image, Program, SetId};
 pub use random::{Base, Choice, Random};
 pub use settings::{Personality, Randomize, Settings, SpecialArea};
 
+use bytes::Leading;
 use headers::Headers;
 use layout::Frame;
 use script::Script;
@@ -125,9 +129,9 @@ pub struct Exec<'a> {
 
 /// A program at its first instruction.
 #[derive(Debug)]
-pub struct Started {
-    /// Its address space.
-    pub space: AddressSpace,
+pub struct Started<S = AddressSpace> {
+    /// Its address space: the map, or a process with pages.
+    pub space: S,
     /// How wide its addresses are.
     pub class: Class,
     /// Where it starts: in the interpreter, if there is one.
@@ -138,16 +142,49 @@ pub struct Started {
     pub interpreter: u64,
     /// Where its program headers are (`AT_PHDR`), if a segment has them.
     pub headers: u64,
+    /// How many there are (`AT_PHNUM`).
+    pub header_count: u16,
     /// Where the code of the vdso begins (`AT_SYSINFO_EHDR`).
     pub vdso: Option<u64>,
     /// The stack pointer: the number of arguments is there, and above it what `AT_*` tell.
     pub stack_pointer: u64,
+    /// Where the platform's name is (`AT_PLATFORM`), below it the random bytes (`AT_RANDOM`).
+    pub platform: u64,
     /// End of the stack (exclusive). The last word is zero, below it are the path, the environment and the arguments.
     pub stack_end: u64,
     /// Personality from now on.
     pub personality: Personality,
     /// Ranges in pages of files that are zero, because memory follows there that the file does not have.
     pub zeroed: Vec<(u64, u64)>,
+    leading: Leading,
+    /// Whether the auxiliary vector has the entries of restartable sequences.
+    tells_rseq: bool,
+}
+
+impl<S> Started<S> {
+    /// The same program with what `make` makes of its address space.
+    ///
+    /// # Errors
+    /// Those of `make`; the program is dropped.
+    pub fn try_map<T, E>(self, make: impl FnOnce(S) -> Result<T, E>) -> Result<Started<T>, E> {
+        Ok(Started {
+            space: make(self.space)?,
+            class: self.class,
+            start: self.start,
+            entry: self.entry,
+            interpreter: self.interpreter,
+            headers: self.headers,
+            header_count: self.header_count,
+            vdso: self.vdso,
+            stack_pointer: self.stack_pointer,
+            platform: self.platform,
+            stack_end: self.stack_end,
+            personality: self.personality,
+            zeroed: self.zeroed,
+            leading: self.leading,
+            tells_rseq: self.tells_rseq,
+        })
+    }
 }
 
 /// Why there is no new program.
@@ -180,6 +217,7 @@ struct Found<I> {
     interpreter: Option<(Program<I>, Headers)>,
     strings: Strings,
     vectors: Vectors,
+    leading: Leading,
 }
 
 impl AddressSpace {
@@ -198,7 +236,7 @@ impl AddressSpace {
         R: Random + ?Sized,
     {
         let found = find(exec, files).map_err(ExecError::Refused)?;
-        start(exec, &found, random).map_err(ExecError::Killed)
+        start(exec, found, random).map_err(ExecError::Killed)
     }
 }
 
@@ -225,14 +263,15 @@ fn find<F: Files + ?Sized>(exec: &Exec<'_>, files: &mut F) -> Result<Found<F::Im
         arguments: exec.arguments.len(),
         variables: exec.environment.len(),
     };
+    let mut leading = Leading::default();
     if exec.arguments.is_empty() {
         // No program starts without a name.
         strings.push(b"")?;
+        leading.push(b"")?;
         vectors.arguments = 1;
     }
     let mut head = [0; script::HEAD];
     let mut first = exec.arguments.first().copied().unwrap_or_default().len();
-    let mut name_len = exec.path.len();
     let mut depth = 0;
     loop {
         let there = program.image.read_at(0, &mut head)?;
@@ -245,15 +284,19 @@ fn find<F: Files + ?Sized>(exec: &Exec<'_>, files: &mut F) -> Result<Found<F::Im
         depth += 1;
         // The interpreter, its argument and the script take the place of the first argument.
         strings.pop(first);
-        strings.push_len(name_len)?;
-        if let Some(argument) = script.argument {
+        let replaced = leading.pop();
+        let name = match &replaced {
+            Some(path) if depth > 1 => path,
+            _ => exec.path,
+        };
+        vectors.arguments -= 1;
+        let last_first = [Some(name), script.argument, Some(script.interpreter)];
+        for argument in last_first.into_iter().flatten() {
             strings.push(argument)?;
+            leading.push(argument)?;
             vectors.arguments += 1;
         }
-        strings.push(script.interpreter)?;
-        vectors.arguments += 1;
         first = script.interpreter.len();
-        name_len = first;
         program = open(files, script.interpreter)?;
     }
     let headers = Headers::read(&program.image)?;
@@ -271,13 +314,14 @@ fn find<F: Files + ?Sized>(exec: &Exec<'_>, files: &mut F) -> Result<Found<F::Im
         interpreter,
         strings,
         vectors,
+        leading,
     })
 }
 
 /// The new address space. The old one is gone, so that what fails here kills.
 fn start<I: Image, R: Random + ?Sized>(
     exec: &Exec<'_>,
-    found: &Found<I>,
+    found: Found<I>,
     random: &mut R,
 ) -> Result<Started, Errno> {
     let settings = exec.settings;
@@ -362,7 +406,7 @@ fn start<I: Image, R: Random + ?Sized>(
         Class::Elf32 => &settings.special_32,
     };
     let vdso = special::map(&mut space, special)?;
-    let stack_pointer = stack::lay_vectors(
+    let (stack_pointer, platform) = stack::lay_vectors(
         &mut space,
         frame,
         stack_end,
@@ -377,6 +421,10 @@ fn start<I: Image, R: Random + ?Sized>(
     personality.set(Personality::READ_IMPLIES_EXEC, read_implies_exec);
     Ok(Started {
         headers: headers.address(loaded.bias),
+        header_count: headers.count,
+        tells_rseq: stack::tells_rseq(&space),
+        leading: found.leading,
+        platform,
         space,
         class,
         start,

@@ -20,7 +20,7 @@ const MOST: u64 = 6 << 20;
 /// What the stack gets below the strings, if its limit allows it.
 const ROOM: u64 = 128 << 10;
 /// Sizes of what is between the strings and the vectors: bytes drawn by lot for `AT_RANDOM`; the alignment of vectors.
-const SEED: u64 = 16;
+pub(super) const SEED: u64 = 16;
 const ALIGN: u64 = 16;
 /// By how much the place of the vectors may be lowered by lot (exclusive).
 const SHUFFLE: u64 = 8192;
@@ -66,15 +66,7 @@ impl Strings {
     /// # Errors
     /// `E2BIG`.
     pub(super) fn push(&mut self, text: &[u8]) -> Result<(), Errno> {
-        self.push_len(text.len())
-    }
-
-    /// As [`push`](Self::push), a string of so many bytes.
-    ///
-    /// # Errors
-    /// `E2BIG`.
-    pub(super) fn push_len(&mut self, len: usize) -> Result<(), Errno> {
-        let len = (len as u64).saturating_add(1);
+        let len = (text.len() as u64).saturating_add(1);
         if len > LONGEST {
             return Err(Errno::E2BIG);
         }
@@ -157,7 +149,7 @@ pub(super) fn map<R: Random + ?Sized>(
     Ok(end)
 }
 
-/// Where the vectors begin: the stack pointer of the new program.
+/// Where the vectors begin: the stack pointer of the new program. And where the platform's name is.
 ///
 /// From the strings down: the name of the platform, 16 bytes of randomness, and, aligned, the auxiliary vector, the environment, the
 /// arguments and their number.
@@ -171,7 +163,7 @@ pub(super) fn lay_vectors<R: Random + ?Sized>(
     strings: &Strings,
     vectors: &Vectors,
     random: &mut R,
-) -> Result<u64, Errno> {
+) -> Result<(u64, u64), Errno> {
     let lowest_string = end.saturating_sub(strings.used);
     let highest = lowest_string & !(ALIGN - 1);
     let below = if frame.is_random {
@@ -186,19 +178,21 @@ pub(super) fn lay_vectors<R: Random + ?Sized>(
     } else {
         highest
     };
-    let (platform, mut entries) = match frame.class {
-        Class::Elf64 => ("x86_64", 20),
+    let mut entries = match frame.class {
+        Class::Elf64 => 20,
         // There is one more: where system calls are entered.
-        Class::Elf32 => ("i686", 21),
+        Class::Elf32 => 21,
     };
-    if space.config.kernel.has(Rule::RestartableSequences) {
+    if tells_rseq(space) {
         entries += 2;
     }
     entries += 1;
     let words = 2 * entries + vectors.arguments as u64 + 1 + vectors.variables as u64 + 1 + 1;
-    let pointer = below
-        .checked_sub(platform.len() as u64 + 1)
-        .and_then(|at| at.checked_sub(SEED))
+    let platform = below
+        .checked_sub(frame.class.platform().len() as u64)
+        .ok_or(Errno::EFAULT)?;
+    let pointer = platform
+        .checked_sub(SEED)
         .and_then(|at| at.checked_sub(words.saturating_mul(frame.class.word())))
         .map(|at| at & !(ALIGN - 1))
         .ok_or(Errno::EFAULT)?;
@@ -217,5 +211,10 @@ pub(super) fn lay_vectors<R: Random + ?Sized>(
         space.touch(next);
         next = end;
     }
-    Ok(pointer)
+    Ok((pointer, platform))
+}
+
+/// Whether programs are told of restartable sequences.
+pub(super) fn tells_rseq(space: &AddressSpace) -> bool {
+    space.config.kernel.has(Rule::RestartableSequences)
 }

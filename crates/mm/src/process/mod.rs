@@ -46,6 +46,8 @@
 mod access;
 mod bytes;
 mod check;
+#[cfg(feature = "exec")]
+mod exec;
 mod fault;
 mod file;
 mod fork;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use samara_mm::exec::{Base, Choice, Class, Exec, ExecError, Personality, Started};
+use samara_mm::exec::{Auxiliary, Base, Choice, Class, Exec, ExecError, Personality, Started};
 use samara_mm::{AddressSpace, VmFlags};
 
 use crate::kernel::{self, Area, Outcome, State, Subject};
@@ -12,6 +12,7 @@ const AT_PHDR: u64 = 3;
 const AT_BASE: u64 = 7;
 const AT_ENTRY: u64 = 9;
 const AT_PLATFORM: u64 = 15;
+const AT_RANDOM: u64 = 25;
 const AT_SYSINFO_EHDR: u64 = 33;
 
 /// How many places are tried for the base of mappings.
@@ -109,26 +110,9 @@ impl Unseen {
 }
 
 /// What the engine makes of the subject, with the kernel's numbers, or else with those of `unseen`.
-fn predict(
-    subject: &Subject,
-    machine: &Machine,
-    state: Option<&State>,
-    unseen: Unseen,
-) -> Result<Started, ExecError> {
-    let limits = machine.limits(subject);
-    let arguments: Vec<&[u8]> = subject.arguments.iter().map(Vec::as_slice).collect();
-    let environment: Vec<&[u8]> = subject.environment.iter().map(Vec::as_slice).collect();
-    let exec = Exec {
-        path: subject.path.as_bytes(),
-        arguments: &arguments,
-        environment: &environment,
-        config: &machine.config,
-        limits,
-        personality: Personality::from_bits_truncate(subject.personality),
-        settings: &machine.settings,
-    };
+fn predict(exec: &Exec<'_>, state: Option<&State>, unseen: Unseen) -> Result<Started, ExecError> {
     let mut without = |choice: &Choice| unseen.draw(choice);
-    let first = AddressSpace::exec(&exec, &mut machine::open, &mut without);
+    let first = AddressSpace::exec(exec, &mut machine::open, &mut without);
     let (Ok(started), Some(state)) = (&first, state) else {
         return first;
     };
@@ -139,14 +123,14 @@ fn predict(
             let address = drawn(state, choice, started, way);
             address.and_then(|at| choice.number(at)).unwrap_or(0)
         };
-        let tried = AddressSpace::exec(&exec, &mut machine::open, &mut random);
+        let tried = AddressSpace::exec(exec, &mut machine::open, &mut random);
         let agrees = tried
             .as_ref()
             .is_ok_and(|started| differences(started, state, false).is_ok());
         if agrees || own.is_none() {
             own = Some(tried);
         }
-        if agrees || subject.personality & Personality::ADDR_NO_RANDOMIZE.bits() != 0 {
+        if agrees || exec.personality.contains(Personality::ADDR_NO_RANDOMIZE) {
             break;
         }
     }
@@ -164,7 +148,18 @@ pub(crate) fn compare(
         Outcome::Started(state) => Some(&**state),
         _ => None,
     };
-    let mut own = predict(subject, machine, state, Unseen::USUAL);
+    let arguments: Vec<&[u8]> = subject.arguments.iter().map(Vec::as_slice).collect();
+    let environment: Vec<&[u8]> = subject.environment.iter().map(Vec::as_slice).collect();
+    let exec = Exec {
+        path: subject.path.as_bytes(),
+        arguments: &arguments,
+        environment: &environment,
+        config: &machine.config,
+        limits: machine.limits(subject),
+        personality: Personality::from_bits_truncate(subject.personality),
+        settings: &machine.settings,
+    };
+    let mut own = predict(&exec, state, Unseen::USUAL);
     if state.is_none() && own.is_ok() {
         // Where the vectors would have been, nobody knows; nor where the stack was, which a segment may have to keep off.
         let vectors = [Unseen {
@@ -178,14 +173,20 @@ pub(crate) fn compare(
         });
         let refused = vectors
             .chain(stacks)
-            .map(|unseen| predict(subject, machine, state, unseen))
+            .map(|unseen| predict(&exec, state, unseen))
             .find(Result::is_err);
         own = refused.unwrap_or(own);
     }
     match (&outcome, own) {
         (Outcome::Refused(theirs), Err(ExecError::Refused(own))) if own.0 == *theirs => {}
         (Outcome::Killed(libc::SIGSEGV), Err(ExecError::Killed(_))) => {}
-        (Outcome::Started(state), Ok(started)) => differences(&started, state, strict)?,
+        (Outcome::Started(state), Ok(started)) => {
+            differences(&started, state, strict)?;
+            // Segments may lie where the stack was.
+            if strict {
+                same_stack(&stack(&started, &exec, state), &state.stack)?;
+            }
+        }
         (outcome, own) => {
             let own = own.map(|started| {
                 started
@@ -205,6 +206,62 @@ pub(crate) fn compare(
         }
     }
     Ok(outcome)
+}
+
+/// The bytes of the stack, the first of which is at the stack pointer. Between them the kernel's are taken if the program is a script: there may be bytes of
+/// the argument that was replaced.
+fn stack(started: &Started, exec: &Exec<'_>, state: &State) -> Vec<u8> {
+    let value = |kind| state.auxiliary(kind);
+    let start = started.stack_pointer;
+    let mut random = [0; 16];
+    let at = value(AT_RANDOM).wrapping_sub(start) as usize;
+    if let Some(bytes) = state.stack.get(at..).and_then(|bytes| bytes.get(..16)) {
+        random.copy_from_slice(bytes);
+    }
+    let auxiliary = Auxiliary {
+        hwcap: value(16),
+        hwcap2: value(26),
+        clock_ticks: value(17),
+        signal_stack: value(51),
+        user: (value(11) as u32, value(12) as u32),
+        group: (value(13) as u32, value(14) as u32),
+        secure: value(23) != 0,
+        random,
+        rseq: (value(27), value(28)),
+        system_call: value(32),
+    };
+    let is_script = !started.arguments(exec).eq(exec.arguments.iter().copied());
+    let len = (started.stack_end - start) as usize;
+    let mut bytes = vec![0; len];
+    if is_script && !exec.arguments.is_empty() && state.stack.len() == len {
+        bytes.copy_from_slice(&state.stack);
+    }
+    let put = |at: u64, piece: &[u8]| {
+        let at = (at - start) as usize;
+        bytes[at..at + piece.len()].copy_from_slice(piece);
+        Ok::<(), ()>(())
+    };
+    let _ = started.write_stack(exec, &auxiliary, put);
+    bytes
+}
+
+fn same_stack(own: &[u8], theirs: &[u8]) -> Result<(), String> {
+    if own == theirs {
+        return Ok(());
+    }
+    let first = own.iter().zip(theirs).position(|(a, b)| a != b);
+    let at = first.unwrap_or(own.len().min(theirs.len()));
+    let show = |bytes: &[u8]| {
+        let bytes = bytes.get(at & !15..).unwrap_or_default();
+        format!("{:02x?}", &bytes[..bytes.len().min(64)])
+    };
+    Err(format!(
+        "stack: byte {at} of {} (engine) and {} (kernel)\nengine: {}\nkernel: {}",
+        own.len(),
+        theirs.len(),
+        show(own),
+        show(theirs)
+    ))
 }
 
 fn lines(state: &State) -> String {

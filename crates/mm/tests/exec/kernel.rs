@@ -2,6 +2,7 @@
 
 use std::ffi::CString;
 use std::fs;
+use std::os::unix::fs::FileExt;
 
 use samara_mm::VmFlags;
 
@@ -39,6 +40,8 @@ pub(crate) struct State {
     pub(crate) instruction: u64,
     pub(crate) stack_pointer: u64,
     pub(crate) personality: u64,
+    /// From the stack pointer to the end of its area.
+    pub(crate) stack: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -170,6 +173,19 @@ fn read(child: i32) -> State {
         .chunks_exact(2)
         .map(|pair| (pair[0], pair[1]))
         .collect();
+    let memory = fs::File::open(format!("/proc/{child}/mem")).unwrap();
+    let start = state.stack_pointer;
+    let area = state
+        .areas
+        .iter()
+        .find(|area| (area.start..area.end).contains(&start));
+    if let Some(area) = area {
+        state.stack = vec![0; (area.end - start) as usize];
+        // Of a file behind whose end the stack lies there is nothing to read.
+        if memory.read_exact_at(&mut state.stack, start).is_err() {
+            state.stack.clear();
+        }
+    }
     state
 }
 

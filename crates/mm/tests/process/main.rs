@@ -15,6 +15,8 @@ mod history;
 mod huge;
 mod linux;
 mod model;
+#[cfg(feature = "exec")]
+mod program;
 mod refused;
 mod second;
 mod threads;
