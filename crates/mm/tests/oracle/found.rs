@@ -30,12 +30,20 @@ fn mprotect(page: u64, pages: u64, prot: u64) -> Op {
     }
 }
 
-/// By what they show. `special` is where the areas are that the kernel installs at exec.
-pub(crate) fn histories(special: (u64, u64)) -> Vec<(&'static str, Vec<Op>)> {
+/// By what they show. `special` are the areas that the kernel installs at exec, ascending.
+pub(crate) fn histories(special: &[(u64, u64)]) -> Vec<(&'static str, Vec<Op>)> {
+    let whole = (
+        special.first().map_or(0, |area| area.0),
+        special.last().map_or(0, |area| area.1),
+    );
     let on_special = |advice| Op::Madvise {
-        addr: special.0,
-        len: special.1 - special.0,
+        addr: whole.0,
+        len: whole.1 - whole.0,
         advice,
+    };
+    let read_all = |(start, end): (u64, u64)| {
+        let pages = (start..end).step_by(PAGE as usize);
+        pages.map(|addr| Op::Read { addr }).collect::<Vec<_>>()
     };
     let attach = |segment| Op::Shmat {
         segment,
@@ -102,6 +110,24 @@ pub(crate) fn histories(special: (u64, u64)) -> Vec<(&'static str, Vec<Op>)> {
                     collapse(511, 2),
                     collapse(513, 3),
                 ]
+            },
+        ),
+        (
+            "what a special area has no page for cannot be read, wherever the area is",
+            {
+                let mut ops = read_all(whole);
+                for (number, &(start, end)) in special.iter().enumerate() {
+                    let to = at(0x100 * number as u64);
+                    ops.push(Op::Mremap {
+                        old: start,
+                        old_len: end - start,
+                        new_len: end - start,
+                        flags: 3,
+                        new: to,
+                    });
+                    ops.extend(read_all((to, to + (end - start))));
+                }
+                ops
             },
         ),
         (

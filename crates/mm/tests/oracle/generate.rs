@@ -300,14 +300,6 @@ fn protection(rng: &mut Rng) -> u64 {
 }
 
 pub(crate) fn op(rng: &mut Rng, mix: &Mix) -> Op {
-    match any_op(rng, mix) {
-        // What is there may be clocks of machines that this one is not.
-        Op::Read { addr } | Op::Write { addr } if addr > ARENA << 12 => Op::Read { addr: ARENA },
-        op => op,
-    }
-}
-
-fn any_op(rng: &mut Rng, mix: &Mix) -> Op {
     let (addr, len) = range(rng, mix);
     if mix.wrong && rng.chance(35) {
         return wrong(rng, mix);

@@ -77,7 +77,7 @@ fn main() {
     let suites = told.chain(asked);
     const LENGTH: usize = 250;
     let older = !world.is_newest();
-    let found = found::histories(world.special);
+    let found = found::histories(&world.special_areas());
     for (name, ops) in found.iter().filter(|_| !older && filter.is_none()) {
         if let Some(difference) = world.compare(ops, Way::Told) {
             kernel::fail(&format!("{name}: {}", difference.what));

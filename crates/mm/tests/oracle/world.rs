@@ -1,19 +1,21 @@
 //! Prepares what histories refer to, takes the zygote's map over into the engine, and compares the two sides.
 
+use std::collections::HashSet;
 use std::fs::{self, File as StdFile};
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::sync::{Arc, OnceLock};
 
 use samara_mm::{
-    AddressSpace, Capabilities, Config, DriverFlags, File, FileId, FileKind, KernelVersion, Layout,
-    Limits, MapsLine, Object, Pages, SeedVma, SharedMap, ShmSegment, VmFlags,
+    AddressSpace, Backing, Capabilities, Config, DriverFlags, Errno, File, FileId, FileKind,
+    KernelVersion, Layout, Limits, MapsLine, Object, Pages, SeedVma, SharedMap, ShmSegment,
+    VmFlags,
 };
 
 use crate::coverage::Coverage;
 use crate::generate::{ARENA, PAGE};
 use crate::kernel::{Flags, Kernel, Step};
-use crate::look::KArea;
+use crate::look::{KArea, raw};
 use crate::op::{Objects, Op};
 
 pub(crate) struct World {
@@ -23,6 +25,8 @@ pub(crate) struct World {
     base: AddressSpace,
     /// From the first to the last of its areas that the kernel installed at exec.
     pub(crate) special: (u64, u64),
+    /// Pages of these areas that the kernel does not back: who reads one gets SIGBUS. By name of the area and number in it.
+    unbacked: HashSet<(Box<str>, u64)>,
     /// Histories are performed while there is a handle for other threads, through which maps are then compared.
     pub(crate) shared: bool,
     /// The flags of all areas are compared after each step, and not only at the end.
@@ -446,6 +450,38 @@ fn seed(objects: &mut Objects, pid: i32) -> (AddressSpace, (u64, u64)) {
     (space, around_special)
 }
 
+/// Which pages of the areas that the kernel installed cannot be read, asked of the kernel: clocks of machines that this one is not,
+/// and those of a time namespace in which the process is not.
+fn unbacked(base: &AddressSpace, special: (u64, u64)) -> HashSet<(Box<str>, u64)> {
+    let mut ends = [0; 2];
+    // SAFETY: two descriptors for the array, of which both are closed below.
+    assert_eq!(unsafe { libc::pipe(ends.as_mut_ptr()) }, 0);
+    let readable = |addr: u64| {
+        let written = raw(libc::SYS_write, [ends[1] as u64, addr, 1, 0, 0, 0]);
+        let mut byte = 0u8;
+        if written == 1 {
+            // SAFETY: one byte lies in the pipe, and there is room for it.
+            unsafe { libc::read(ends[0], (&raw mut byte).cast(), 1) };
+        }
+        written == 1
+    };
+    let mut found = HashSet::new();
+    for area in base.areas() {
+        if let Backing::Special(name) = &area.vma.backing
+            && (special.0..special.1).contains(&area.start)
+        {
+            let pages = (area.start..area.end).step_by(PAGE as usize);
+            let refused = pages.filter(|page| !readable(*page));
+            found.extend(refused.map(|page| ((**name).into(), (page - area.start) / PAGE)));
+        }
+    }
+    for end in ends {
+        // SAFETY: a descriptor of ours.
+        unsafe { libc::close(end) };
+    }
+    found
+}
+
 impl World {
     pub(crate) fn new() -> World {
         let mut objects = objects();
@@ -458,15 +494,24 @@ impl World {
             .unwrap();
         let kernel = Kernel::start(&objects);
         let (base, special) = seed(&mut objects, kernel.zygote);
+        let unbacked = unbacked(&base, special);
         World {
             kernel,
             objects,
             base,
             special,
+            unbacked,
             shared: false,
             flags_after_each: true,
             coverage: Coverage::default(),
         }
+    }
+
+    /// The areas that the kernel installed at exec, ascending.
+    pub(crate) fn special_areas(&self) -> Vec<(u64, u64)> {
+        let within = self.special.0..self.special.1;
+        let areas = self.base.areas().map(|area| (area.start, area.end));
+        areas.filter(|area| within.contains(&area.0)).collect()
     }
 
     /// Is the kernel the newest with which the engine was compared?
@@ -525,6 +570,21 @@ impl World {
         None
     }
 
+    /// Has the page at `addr`, which is mapped, something behind it? An area that the kernel installed is never cut, and so the page's number in
+    /// it is the same wherever it was moved to.
+    fn is_backed(&self, space: &AddressSpace, addr: u64) -> bool {
+        let Some(area) = space.lookup(addr) else {
+            return true;
+        };
+        match &area.vma.backing {
+            Backing::Special(name) => {
+                let page = (addr - area.start) / PAGE;
+                !self.unbacked.contains(&((**name).into(), page))
+            }
+            _ => true,
+        }
+    }
+
     fn step(&self, space: &mut AddressSpace, op: &Op, kernel: &Step, bits: Option<u64>) -> i64 {
         let mut facts = Written(bits);
         let facts = &mut facts;
@@ -536,7 +596,13 @@ impl World {
                 return kernel.result;
             }
             Op::Write { addr } => space.fault(addr, true).map(|()| 0),
-            Op::Read { addr } => space.fault(addr, false).map(|()| 0),
+            Op::Read { addr } => {
+                let readable = space.fault(addr, false);
+                readable.and_then(|()| match self.is_backed(space, addr) {
+                    true => Ok(0),
+                    false => Err(Errno::EFAULT),
+                })
+            }
             Op::ForkInto | Op::ForkAside | Op::ForkKeep if bits.is_some_and(|bits| bits != 0) => {
                 for page in 0..64 {
                     if bits.is_some_and(|bits| bits >> page & 1 != 0) {
