@@ -28,7 +28,8 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run a program and perform each call on its memory on the engine too; compare results and maps with the kernel's.
+    /// Run a program, or attach to one that runs (`-p PID`), and perform each call on its memory on the engine too; compare results and maps
+    /// with the kernel's.
     ///
     /// Exit code: the program's own (128 + N if signal N killed it), 70 if engine and kernel disagreed, 69 if they agreed but processes could
     /// not be followed or nothing was compared, 2 for misuse. Processes that outlive the program are followed until they end, too; Ctrl-C

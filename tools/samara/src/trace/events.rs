@@ -4,6 +4,7 @@
 //! - Every stop is answered exactly once: resumed, held for the order of calls, or left to a group stop.
 //! - Calls on one address space happen one at a time, in the order in which their threads came to it.
 
+mod attached;
 mod tasks;
 
 use std::collections::HashMap;
@@ -12,10 +13,10 @@ use std::io;
 use samara_mm::Call;
 
 use super::decode::{self, Decoded};
-use super::filter;
+use super::filter::{self, Filter};
 use super::interrupts;
 use super::progress::Progress;
-use super::ptrace::{self, Entry, Stop, Tid};
+use super::ptrace::{self, Entry, Pace, Stop, Tid};
 use super::seeding::Standing;
 use super::session::Session;
 use super::space::{Space, Who};
@@ -90,7 +91,12 @@ impl Task {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Ending {
     Code(i32),
-    Signal { number: i32, core: bool },
+    Signal {
+        number: i32,
+        core: bool,
+    },
+    /// Not at all: it was let go, and runs on.
+    LetGo,
 }
 
 /// Why tracing stopped early.
@@ -105,6 +111,8 @@ pub(crate) enum Failure {
 
 pub(crate) struct Tracer<'s> {
     main: Tid,
+    pace: Pace,
+    filter: Filter,
     tasks: HashMap<Tid, Task>,
     spaces: Vec<Option<Space>>,
     session: &'s mut Session,
@@ -116,13 +124,20 @@ pub(crate) struct Tracer<'s> {
 }
 
 impl<'s> Tracer<'s> {
+    /// For a program that was started under the filter.
     pub(crate) fn new(main: Tid, session: &'s mut Session) -> Self {
-        let mut tasks = HashMap::new();
-        tasks.insert(main, Task::new(main, State::Running));
+        let mut tracer = Self::with_pace(main, Pace::Filtered, session);
+        tracer.tasks.insert(main, Task::new(main, State::Running));
+        tracer
+    }
+
+    fn with_pace(main: Tid, pace: Pace, session: &'s mut Session) -> Self {
         session.tally.processes = 1;
         Self {
             main,
-            tasks,
+            pace,
+            filter: Filter::new(),
+            tasks: HashMap::new(),
             spaces: Vec::new(),
             session,
             started: false,
@@ -137,10 +152,12 @@ impl<'s> Tracer<'s> {
         loop {
             match ptrace::wait(-1, false) {
                 Ok(Some((tid, stop))) => self.stop(tid, stop)?,
-                Ok(None) => self.own_signals(),
+                Ok(None) => {}
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) => break,
                 Err(error) => return Err(Failure::Kernel(error)),
             }
+            // Where there is always a stop to report, no wait is interrupted.
+            self.own_signals();
             self.progress.tick(&self.session.tally, self.tasks.len());
             if self.tasks.is_empty() {
                 break;
@@ -149,7 +166,7 @@ impl<'s> Tracer<'s> {
         self.progress.finish();
         for space in self.spaces.iter_mut().filter_map(Option::take) {
             let mut space = space;
-            self.session.tally.ended_unseen += 1;
+            self.session.tally.ended_unseen += u64::from(self.ending != Some(Ending::LetGo));
             space.end(self.session);
         }
         if !self.started {
@@ -158,10 +175,13 @@ impl<'s> Tracer<'s> {
         self.ending.ok_or(Failure::NotStarted)
     }
 
-    /// The program has ended, and a signal asks that others that it started end too.
+    /// The program has ended, and a signal asks that others that it started end too. A process that ran before is let go.
     fn own_signals(&mut self) {
         if !interrupts::arrived() {
             return;
+        }
+        if self.pace == Pace::EveryCall {
+            return self.let_go();
         }
         // Who ignored the first request gets one that cannot be ignored.
         let signal = if std::mem::replace(&mut self.asked, true) {
@@ -180,16 +200,24 @@ impl<'s> Tracer<'s> {
 
     fn stop(&mut self, tid: Tid, stop: Stop) -> Result<(), Failure> {
         match stop {
-            Stop::Seccomp => self.entry(tid),
-            Stop::SyscallExit if self.tasks.get(&tid).is_some_and(|task| task.strict) => {
+            Stop::Seccomp => match ptrace::entry(tid) {
+                Ok(entry) => self.entry(tid, entry),
+                Err(_) => self.pace.go(tid, 0),
+            },
+            Stop::Call if self.tasks.get(&tid).is_some_and(|task| task.strict) => {
                 self.strict_call(tid);
             }
-            Stop::SyscallExit => self.call_returned(tid),
+            Stop::Call if self.pace == Pace::Filtered => self.call_returned(tid),
+            Stop::Call => match ptrace::entered(tid, &self.filter) {
+                Ok(Some((entry, true))) => self.entry(tid, entry),
+                Ok(Some((_, false))) => self.pace.go(tid, 0),
+                _ => self.call_returned(tid),
+            },
             Stop::Fork | Stop::Vfork | Stop::Clone => self.new_thread(tid),
             Stop::Exec => self.exec(tid)?,
             Stop::Exiting => {
                 self.leave(tid, true);
-                ptrace::resume(tid, 0);
+                self.pace.go(tid, 0);
             }
             Stop::Attached => self.attached(tid),
             Stop::Group(_) => ptrace::listen(tid),
@@ -212,7 +240,7 @@ impl<'s> Tracer<'s> {
             Some(task) if task.strict || matches!(task.state, State::InCall(_)) => {
                 ptrace::resume_to_exit(tid, signal);
             }
-            _ => ptrace::resume(tid, signal),
+            _ => self.pace.go(tid, signal),
         }
     }
 
@@ -224,8 +252,8 @@ impl<'s> Tracer<'s> {
             libc::SYS_exit,
             libc::SYS_rt_sigreturn,
         ];
-        if let Ok(Some(number)) = ptrace::entered(tid)
-            && !ALLOWED.contains(&(number as i64))
+        if let Ok(Some((entry, _))) = ptrace::entered(tid, &self.filter)
+            && !ALLOWED.contains(&(entry.nr as i64))
         {
             // SAFETY: ends our own tracee.
             unsafe { libc::kill(tid, libc::SIGKILL) };
@@ -234,11 +262,7 @@ impl<'s> Tracer<'s> {
     }
 
     /// A call of interest begins.
-    fn entry(&mut self, tid: Tid) {
-        let Ok(entry) = ptrace::entry(tid) else {
-            ptrace::resume(tid, 0);
-            return;
-        };
+    fn entry(&mut self, tid: Tid, entry: Entry) {
         // Stopped by a filter of the program's own. Without a tracer of its own, it would get this.
         if !filter::mark::is_own(entry.mark) {
             let _ = ptrace::pass_over(tid, -i64::from(libc::ENOSYS));
@@ -295,9 +319,9 @@ impl<'s> Tracer<'s> {
             }
             Some(task) => {
                 task.state = State::Running;
-                ptrace::resume(tid, 0);
+                self.pace.go(tid, 0);
             }
-            None => ptrace::resume(tid, 0),
+            None => self.pace.go(tid, 0),
         }
     }
 
@@ -313,7 +337,7 @@ impl<'s> Tracer<'s> {
             return;
         };
         let Some(space) = &mut self.spaces[index] else {
-            ptrace::resume(tid, 0);
+            self.pace.go(tid, 0);
             return;
         };
         let who = Who {
@@ -333,6 +357,8 @@ impl<'s> Tracer<'s> {
             }
             Decoded::Settings => return self.aside(tid, Doing::Settings),
             Decoded::Listener => return self.aside(tid, Doing::Listener),
+            // Without this tracer's filter the kernel accepts it, if nothing else forbids it.
+            Decoded::Strict if self.pace != Pace::Filtered => return self.run_to_clone(tid),
             Decoded::Strict => {
                 let _ = ptrace::pass_over(tid, 0);
                 return self.aside(tid, Doing::Strict);
@@ -340,7 +366,7 @@ impl<'s> Tracer<'s> {
             Decoded::Exec => {
                 space.compare_changed(who, self.session, "the calls before exec");
                 task.state = State::Running;
-                ptrace::resume(tid, 0);
+                self.pace.go(tid, 0);
                 return;
             }
             Decoded::Ignore => {
@@ -366,11 +392,11 @@ impl<'s> Tracer<'s> {
     /// A call returns.
     fn call_returned(&mut self, tid: Tid) {
         let Some(task) = self.tasks.get_mut(&tid) else {
-            ptrace::resume(tid, 0);
+            self.pace.go(tid, 0);
             return;
         };
         let State::InCall(doing) = std::mem::replace(&mut task.state, State::Running) else {
-            ptrace::resume(tid, 0);
+            self.pace.go(tid, 0);
             return;
         };
         if std::mem::take(&mut task.untraced) {
@@ -381,7 +407,7 @@ impl<'s> Tracer<'s> {
             process: task.process,
         };
         let Some(index) = task.space else {
-            ptrace::resume(tid, 0);
+            self.pace.go(tid, 0);
             return;
         };
         let returned = match ptrace::result(tid) {
@@ -391,16 +417,16 @@ impl<'s> Tracer<'s> {
                 if let Some(space) = &mut self.spaces[index] {
                     space.interrupt();
                 }
-                ptrace::resume(tid, 0);
+                self.pace.go(tid, 0);
                 self.release(index, tid);
                 return;
             }
         };
         match doing {
-            Doing::Thread => return ptrace::resume(tid, 0),
+            Doing::Thread => return self.pace.go(tid, 0),
             Doing::Settings => {
                 task.standing = None;
-                return ptrace::resume(tid, 0);
+                return self.pace.go(tid, 0);
             }
             Doing::Strict => {
                 task.strict = true;
@@ -410,13 +436,13 @@ impl<'s> Tracer<'s> {
                 if returned >= 0 {
                     self.lose_sight(tid, index);
                 }
-                return ptrace::resume(tid, 0);
+                return self.pace.go(tid, 0);
             }
             Doing::Limits { target, index } => {
                 if returned == 0 {
                     self.limits_changed(target);
                 }
-                ptrace::resume(tid, 0);
+                self.pace.go(tid, 0);
                 return self.release(index, tid);
             }
             _ => {}
@@ -429,7 +455,7 @@ impl<'s> Tracer<'s> {
                 Doing::Perform(mut call) => {
                     running = space.look_at_return(&mut call, who, returned, self.session);
                     if running {
-                        ptrace::resume(tid, 0);
+                        self.pace.go(tid, 0);
                     }
                     space.finish(call, who, returned, running, self.session);
                 }
@@ -442,7 +468,7 @@ impl<'s> Tracer<'s> {
         }
         self.session.files.release();
         if !running {
-            ptrace::resume(tid, 0);
+            self.pace.go(tid, 0);
         }
         self.release(index, tid);
     }

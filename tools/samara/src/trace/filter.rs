@@ -166,8 +166,52 @@ fn only_for(program: &mut Vec<libc::sock_filter>, number: i64, argument: u32, va
     program.push(allow());
 }
 
+/// The program, for a kernel that runs it or for a tracer that stops every call.
+#[derive(Debug, Clone)]
+pub(crate) struct Filter(Vec<libc::sock_filter>);
+
+impl Filter {
+    pub(crate) fn new() -> Self {
+        Self(assemble())
+    }
+
+    /// What the kernel would say of a call: the mark of its stop, or `None` where it runs on.
+    pub(crate) fn decide(&self, arch: u32, nr: u32, args: &[u64; 6]) -> Option<u32> {
+        let mut data = [0u32; 16];
+        data[NR as usize / 4] = nr;
+        data[ARCH as usize / 4] = arch;
+        for (index, argument) in args.iter().enumerate() {
+            data[4 + 2 * index] = *argument as u32;
+            data[5 + 2 * index] = (argument >> 32) as u32;
+        }
+        let (mut at, mut accumulator) = (0usize, 0u32);
+        loop {
+            let instruction = self.0.get(at)?;
+            at += 1;
+            let holds = match u32::from(instruction.code) {
+                LOAD => {
+                    accumulator = data[instruction.k as usize / 4];
+                    continue;
+                }
+                RETURN => {
+                    let stops = instruction.k & !libc::SECCOMP_RET_DATA == libc::SECCOMP_RET_TRACE;
+                    return stops.then_some(instruction.k & libc::SECCOMP_RET_DATA);
+                }
+                EQUAL => accumulator == instruction.k,
+                AT_LEAST => accumulator >= instruction.k,
+                _ => accumulator & instruction.k != 0,
+            };
+            at += usize::from(if holds {
+                instruction.jt
+            } else {
+                instruction.jf
+            });
+        }
+    }
+}
+
 /// The whole program.
-pub(crate) fn assemble() -> Vec<libc::sock_filter> {
+fn assemble() -> Vec<libc::sock_filter> {
     let mut program = vec![
         statement(LOAD, ARCH),
         jump(
@@ -236,7 +280,7 @@ pub(crate) fn assemble() -> Vec<libc::sock_filter> {
 /// Puts the filter on the calling thread and what it will start. Async-signal-safe: for use between fork and exec.
 ///
 /// With `no_new_privileges` false the caller needs `CAP_SYS_ADMIN`, and set-user-ID programs keep working.
-pub(crate) fn install(program: &[libc::sock_filter], no_new_privileges: bool) -> io::Result<()> {
+pub(crate) fn install(filter: &Filter, no_new_privileges: bool) -> io::Result<()> {
     if no_new_privileges {
         // SAFETY: PR_SET_NO_NEW_PRIVS takes integers only.
         if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
@@ -244,10 +288,10 @@ pub(crate) fn install(program: &[libc::sock_filter], no_new_privileges: bool) ->
         }
     }
     let argument = libc::sock_fprog {
-        len: program.len() as u16,
-        filter: program.as_ptr().cast_mut(),
+        len: filter.0.len() as u16,
+        filter: filter.0.as_ptr().cast_mut(),
     };
-    // SAFETY: `argument` describes `program`, which outlives the call; the kernel copies and does not write it.
+    // SAFETY: `argument` describes the program, which outlives the call; the kernel copies and does not write it.
     let result = unsafe {
         libc::syscall(
             libc::SYS_seccomp,
@@ -266,46 +310,11 @@ pub(crate) fn install(program: &[libc::sock_filter], no_new_privileges: bool) ->
 mod tests {
     use super::*;
 
-    /// Runs the program on one call, as the kernel would.
-    fn run(nr: u32, arch: u32, args: [u64; 6]) -> u32 {
-        let mut data = [0u32; 16];
-        data[0] = nr;
-        data[1] = arch;
-        for (index, argument) in args.iter().enumerate() {
-            data[4 + 2 * index] = *argument as u32;
-            data[5 + 2 * index] = (argument >> 32) as u32;
-        }
-        let program = assemble();
-        let (mut at, mut accumulator) = (0usize, 0u32);
-        loop {
-            let instruction = &program[at];
-            at += 1;
-            let code = u32::from(instruction.code);
-            if code == LOAD {
-                accumulator = data[instruction.k as usize / 4];
-            } else if code == RETURN {
-                return instruction.k;
-            } else {
-                let holds = match code {
-                    EQUAL => accumulator == instruction.k,
-                    AT_LEAST => accumulator >= instruction.k,
-                    ANY_BIT => accumulator & instruction.k != 0,
-                    other => panic!("unknown instruction {other:#x}"),
-                };
-                at += usize::from(if holds {
-                    instruction.jt
-                } else {
-                    instruction.jf
-                });
-            }
-        }
-    }
-
     fn native(nr: i64, args: [u64; 6]) -> bool {
-        match run(nr as u32, AUDIT_ARCH_X86_64, args) {
-            libc::SECCOMP_RET_ALLOW => false,
-            other => {
-                assert_eq!(other, libc::SECCOMP_RET_TRACE | mark::NATIVE);
+        match Filter::new().decide(AUDIT_ARCH_X86_64, nr as u32, &args) {
+            None => false,
+            Some(mark) => {
+                assert_eq!(mark, mark::NATIVE);
                 true
             }
         }
@@ -356,14 +365,9 @@ mod tests {
 
     #[test]
     fn other_tables_are_marked() {
-        assert_eq!(
-            run(192, 0x4000_0003, [0; 6]),
-            libc::SECCOMP_RET_TRACE | mark::I386
-        );
-        assert_eq!(run(4, 0x4000_0003, [0; 6]), libc::SECCOMP_RET_ALLOW);
-        assert_eq!(
-            run(X32_BIT | 9, AUDIT_ARCH_X86_64, [0; 6]),
-            libc::SECCOMP_RET_TRACE | mark::X32
-        );
+        let of = |nr, arch| Filter::new().decide(arch, nr, &[0; 6]);
+        assert_eq!(of(192, 0x4000_0003), Some(mark::I386));
+        assert_eq!(of(4, 0x4000_0003), None);
+        assert_eq!(of(X32_BIT | 9, AUDIT_ARCH_X86_64), Some(mark::X32));
     }
 }

@@ -9,6 +9,9 @@ static PENDING: AtomicU32 = AtomicU32::new(0);
 /// The program, as long as it runs; then 0.
 static PROGRAM: AtomicI32 = AtomicI32::new(0);
 
+/// No program that signals are passed on to: each is taken as after the program's end.
+pub(crate) const NOBODY: Tid = 0;
+
 /// Passes a signal on at once: between a look at a flag and the next wait, one could get lost.
 extern "C" fn on_alarm(_: libc::c_int) {}
 
@@ -20,7 +23,7 @@ extern "C" fn on_signal(
     // SAFETY: the kernel gives a handler with SA_SIGINFO a valid description of the signal.
     let from_terminal = unsafe { (*information).si_code } == libc::SI_KERNEL;
     match PROGRAM.load(Ordering::Relaxed) {
-        0 => {
+        NOBODY => {
             PENDING.fetch_or(1 << signal, Ordering::Relaxed);
             // If the wait has not begun yet, it is interrupted once more.
             // SAFETY: `alarm` is async-signal-safe, and nothing else here uses it.
@@ -39,16 +42,20 @@ extern "C" fn on_signal(
 /// `program`. Once that has ended, either asks the processes that outlive it to end, and the second ends them.
 pub(crate) fn take_signals(program: Tid) {
     PROGRAM.store(program, Ordering::Relaxed);
-    // SAFETY: a handler that does nothing but interrupt a wait.
-    unsafe { libc::signal(libc::SIGALRM, on_alarm as *const () as libc::sighandler_t) };
+    // `signal` would have waits begin anew after the handler, and so interrupt none.
+    install(libc::SIGALRM, on_alarm as *const () as usize, 0);
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
-        // SAFETY: all zeros is a valid `sigaction`: an empty mask.
-        let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
-        action.sa_sigaction = on_signal as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO;
-        // SAFETY: the handler uses atomics and `kill` only.
-        unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
+        install(signal, on_signal as *const () as usize, libc::SA_SIGINFO);
     }
+}
+
+fn install(signal: libc::c_int, handler: libc::sighandler_t, flags: libc::c_int) {
+    // SAFETY: all zeros is a valid `sigaction`: an empty mask.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = handler;
+    action.sa_flags = flags;
+    // SAFETY: both handlers are as `flags` say, and use atomics, `alarm` and `kill` only.
+    unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
 }
 
 /// The program has ended: what arrives from now on is for those that outlive it.
@@ -58,5 +65,5 @@ pub(crate) fn program_ended() {
 
 /// Did a signal arrive since the last look, after the program had ended?
 pub(crate) fn arrived() -> bool {
-    PENDING.swap(0, Ordering::Relaxed) != 0
+    PENDING.load(Ordering::Relaxed) != 0 && PENDING.swap(0, Ordering::Relaxed) != 0
 }

@@ -11,8 +11,8 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::filter;
-use super::ptrace::{self, Tid};
+use super::filter::{self, Filter};
+use super::ptrace::{self, Pace, Tid};
 use super::streams;
 
 /// Why a program cannot be traced: one line that says what to do.
@@ -131,6 +131,14 @@ pub(crate) fn refuse_other_machines(head: &[u8]) -> Result<(), &'static str> {
     }
 }
 
+/// The first bytes of the program that a process runs.
+pub(crate) fn read_head(tid: Tid, head: &mut [u8; 20]) -> Option<()> {
+    File::open(format!("/proc/{tid}/exe"))
+        .ok()?
+        .read_exact(head)
+        .ok()
+}
+
 fn pipe() -> io::Result<(File, File)> {
     let mut ends = [0; 2];
     // SAFETY: `ends` has room for the two descriptors.
@@ -169,7 +177,7 @@ pub(crate) fn launch(
         strings.iter().map(|s| s.as_ptr()).chain(ended).collect()
     };
     let (argv, envp) = (pointers(&arguments), pointers(&environment));
-    let program = filter::assemble();
+    let program = Filter::new();
     let no_new_privileges = !privileged();
     let sigpipe = streams::sigpipe_at_start();
     let descriptors = more_descriptors();
@@ -211,7 +219,7 @@ pub(crate) fn launch(
         exit_child();
     }
     drop((go_read, failure_write));
-    if let Err(error) = ptrace::seize(child) {
+    if let Err(error) = ptrace::seize(child, Pace::Filtered) {
         // SAFETY: `child` is our own child, which waits for the byte that never comes.
         unsafe { libc::kill(child, libc::SIGKILL) };
         let _ = ptrace::wait(child, false);
@@ -232,7 +240,7 @@ pub(crate) fn launch(
 }
 
 /// Raises the soft limit on descriptors to the hard one: each address space takes two. The limit before, if there was one.
-fn more_descriptors() -> Option<libc::rlimit> {
+pub(crate) fn more_descriptors() -> Option<libc::rlimit> {
     let mut before = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,

@@ -1,12 +1,13 @@
 //! `samara trace`: a real program runs, and every call on its memory is performed on the engine too.
 //!
 //! ```text
-//! launch ─→ events ─→ space ─→ follow (engine) ─→ compare
-//!             │         ├─→ facts, proc, seeding (what only the kernel knows)
+//! launch ─┬→ events ─→ space ─→ follow (engine) ─→ compare
+//! attach ─┘   │         ├─→ facts, proc, seeding (what only the kernel knows)
 //!             ├─→ decode ─→ files ─→ opened
 //!             └─→ ptrace, filter
 //! ```
 
+mod attach;
 mod decode;
 mod events;
 mod exec;
@@ -27,7 +28,8 @@ mod space;
 mod streams;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use samara_mm::KernelVersion;
 
@@ -37,24 +39,35 @@ use crate::report::{self, Subject};
 use crate::tally::Verdict;
 
 use events::{Ending, Failure, Tracer};
+use launch::Refusal;
 pub(crate) use options::TraceOptions;
+use ptrace::Tid;
 use session::Session;
 pub(crate) use session::say;
 
+/// Whom to trace.
+enum Source {
+    Program(PathBuf),
+    Process(Tid),
+}
+
+/// What was traced, and how it ended.
+struct Traced {
+    words: Vec<String>,
+    ending: Ending,
+    elapsed: Duration,
+}
+
 /// Runs the command; the value is the exit code.
 pub(crate) fn run(options: &TraceOptions) -> i32 {
-    let Some(name) = options.program.first() else {
-        return complain("no program given; name one after `--`");
+    let source = match (options.pid, options.program.first()) {
+        (Some(process), _) => Source::Process(process),
+        (None, None) => return complain("no program given; name one after `--`"),
+        (None, Some(name)) => match launch::find(name) {
+            Ok(path) => Source::Program(path),
+            Err(refusal) => return complain(&refusal.0),
+        },
     };
-    let path = match launch::find(name) {
-        Ok(path) => path,
-        Err(refusal) => return complain(&refusal.0),
-    };
-    let words: Vec<String> = options
-        .program
-        .iter()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
     if let (Some(json), Some(record)) = (&options.json, &options.record)
         && same_file(json, record)
     {
@@ -81,6 +94,14 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
             KernelVersion::NEWEST
         ));
     }
+    let words: Vec<String> = match &source {
+        Source::Program(_) => options
+            .program
+            .iter()
+            .map(|word| word.to_string_lossy().into_owned())
+            .collect(),
+        Source::Process(process) => attach::words(*process),
+    };
     let record = match &options.record {
         None => None,
         Some(file) => match Writer::create(file, &words, kernel.trim()) {
@@ -93,44 +114,39 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
             }
         },
     };
-
-    let mut launched = match launch::launch(&path, &options.program, streams::closed_at_start()) {
-        Ok(launched) => launched,
-        Err(error) => return complain(&format!("`{}` cannot be traced: {error}", path.display())),
-    };
-    interrupts::take_signals(launched.tid);
     let mut session = Session::new(options, version, record);
-    let begun = std::time::Instant::now();
-    let ending = match Tracer::new(launched.tid, &mut session).run() {
+    let traced = match &source {
+        Source::Program(path) => trace_program(path, options, words, &mut session),
+        Source::Process(process) => trace_process(*process, options, words, &mut session),
+    };
+    match traced {
+        Ok(traced) => tell(&traced, &source, kernel.trim(), session, json, options),
+        Err(refusal) => complain(&refusal.0),
+    }
+}
+
+fn trace_program(
+    path: &Path,
+    options: &TraceOptions,
+    words: Vec<String>,
+    session: &mut Session,
+) -> Result<Traced, Refusal> {
+    let mut launched = launch::launch(path, &options.program, streams::closed_at_start())
+        .map_err(|error| Refusal(format!("`{}` cannot be traced: {error}", path.display())))?;
+    interrupts::take_signals(launched.tid);
+    let begun = Instant::now();
+    let ending = match Tracer::new(launched.tid, session).run() {
         Ok(ending) => ending,
-        Err(Failure::NotStarted) => return complain(&launched.failure(&path).0),
+        Err(Failure::NotStarted) => return Err(launched.failure(path)),
         Err(Failure::OtherMachine(what)) => {
-            return complain(&format!(
+            return Err(Refusal(format!(
                 "`{}` starts {what}: only 64-bit x86-64 programs can be traced; use a 64-bit build of it",
                 path.display()
-            ));
+            )));
         }
-        Err(Failure::Kernel(error)) => {
-            return complain(&format!("waiting for traced processes failed: {error}"));
-        }
+        Err(failure) => return Err(failed(&failure)),
     };
     let elapsed = begun.elapsed();
-
-    let (code, signal) = match ending {
-        Ending::Code(code) => (code, 0),
-        Ending::Signal { number, .. } => (128 + number, number),
-    };
-    let mut misuse = false;
-    let mut recorded = None;
-    if let Some(record) = session.record.take() {
-        match record.finish(code, signal, &session.tally) {
-            Ok(bytes) => recorded = Some(bytes),
-            Err(error) => {
-                complain(&format!("the record is incomplete: {error}"));
-                misuse = true;
-            }
-        }
-    }
     if let Ending::Signal { number, core } = ending {
         let dumped = if core { ", and dumped its core" } else { "" };
         say(&format!(
@@ -144,12 +160,79 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
             "samara: without CAP_SYS_ADMIN, set-user-ID programs run without their privileges (no_new_privs)",
         );
     }
-    let subject = Subject {
-        words: &words,
-        kernel: kernel.trim(),
-        exit_code: Some(code),
-        signal: (signal != 0).then_some(signal),
+    Ok(Traced {
+        words,
+        ending,
         elapsed,
+    })
+}
+
+fn trace_process(
+    process: Tid,
+    options: &TraceOptions,
+    words: Vec<String>,
+    session: &mut Session,
+) -> Result<Traced, Refusal> {
+    launch::more_descriptors();
+    interrupts::take_signals(interrupts::NOBODY);
+    let begun = Instant::now();
+    let attached = attach::attach(process)?;
+    let tracer = Tracer::attached_to(&attached, session);
+    if !options.quiet {
+        let threads = match attached.threads.len() {
+            1 => "1 thread".to_owned(),
+            number => format!("{number} threads"),
+        };
+        say(&format!(
+            "samara: attached to process {process} with {threads}; Ctrl-C lets it go"
+        ));
+    }
+    let ending = tracer.run().map_err(|failure| failed(&failure))?;
+    Ok(Traced {
+        words,
+        ending,
+        elapsed: begun.elapsed(),
+    })
+}
+
+fn failed(failure: &Failure) -> Refusal {
+    Refusal(match failure {
+        Failure::Kernel(error) => format!("waiting for traced processes failed: {error}"),
+        Failure::NotStarted | Failure::OtherMachine(_) => "nothing was traced".to_owned(),
+    })
+}
+
+/// Ends the record and prints the summary; the value is the exit code.
+fn tell(
+    traced: &Traced,
+    source: &Source,
+    kernel: &str,
+    mut session: Session,
+    json: Option<fs::File>,
+    options: &TraceOptions,
+) -> i32 {
+    let (code, signal) = match traced.ending {
+        Ending::Code(code) => (Some(code), 0),
+        Ending::Signal { number, .. } => (Some(128 + number), number),
+        Ending::LetGo => (None, 0),
+    };
+    let mut misuse = false;
+    let mut recorded = None;
+    if let Some(record) = session.record.take() {
+        match record.finish(code.unwrap_or(0), signal, &session.tally) {
+            Ok(bytes) => recorded = Some(bytes),
+            Err(error) => {
+                complain(&format!("the record is incomplete: {error}"));
+                misuse = true;
+            }
+        }
+    }
+    let subject = Subject {
+        words: &traced.words,
+        kernel,
+        exit_code: code,
+        signal: (signal != 0).then_some(signal),
+        elapsed: traced.elapsed,
         recorded,
         replay: None,
     };
@@ -164,7 +247,11 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
     }
     match session.tally.verdict().exit_code() {
         0 if misuse => MISUSE,
-        0 => code,
+        0 => match source {
+            Source::Program(_) => code.unwrap_or(0),
+            // How it ended is not this program's affair.
+            Source::Process(_) => 0,
+        },
         told => told,
     }
 }

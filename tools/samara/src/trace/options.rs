@@ -53,9 +53,23 @@ pub(crate) struct TraceOptions {
     #[arg(long, short)]
     pub(crate) quiet: bool,
 
+    /// Attach to the process of this number, which runs already, instead of starting a program. Ctrl-C lets it go, and it runs on.
+    ///
+    /// All its threads and the children that it will have are followed, slower than from the start: no filter can be put on it, so that every
+    /// system call stops. What no map shows of the time before (who owns private pages, which open files are mapped, what was promised to
+    /// areas to come) is not known. Exit code: 0, 70 and 69 as else, 2 if it cannot be attached to.
+    #[arg(
+        long,
+        short,
+        value_name = "PID",
+        conflicts_with = "program",
+        value_parser = clap::value_parser!(i32).range(1..)
+    )]
+    pub(crate) pid: Option<i32>,
+
     /// The program, and its arguments.
     #[arg(
-        required = true,
+        required_unless_present = "pid",
         trailing_var_arg = true,
         value_name = "PROGRAM [ARGS]…"
     )]

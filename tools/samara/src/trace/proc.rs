@@ -313,6 +313,45 @@ pub(crate) fn family(tid: Tid) -> io::Result<(Tid, Tid)> {
     Ok((number("Tgid:"), number("PPid:")))
 }
 
+/// The threads of a process.
+pub(crate) fn threads(process: Tid) -> io::Result<Vec<Tid>> {
+    let mut threads = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{process}/task"))? {
+        threads.extend(
+            entry?
+                .file_name()
+                .to_str()
+                .and_then(|tid| tid.parse::<Tid>().ok()),
+        );
+    }
+    Ok(threads)
+}
+
+/// Who traces a thread (0: nobody), to which process it belongs, its real user, and the letter of its state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Condition {
+    pub(crate) tracer: Tid,
+    pub(crate) process: Tid,
+    pub(crate) user: u32,
+    pub(crate) state: char,
+}
+
+pub(crate) fn condition(tid: Tid) -> io::Result<Condition> {
+    let status = fs::read_to_string(format!("/proc/{tid}/status"))?;
+    let number = |name| {
+        let field = status_field(&status, name)?;
+        field.split_ascii_whitespace().next()?.parse::<u32>().ok()
+    };
+    Ok(Condition {
+        tracer: number("TracerPid:").unwrap_or(0) as Tid,
+        process: number("Tgid:").unwrap_or(0) as Tid,
+        user: number("Uid:").unwrap_or(0),
+        state: status_field(&status, "State:")
+            .and_then(|text| text.chars().next())
+            .unwrap_or('?'),
+    })
+}
+
 fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
     status
         .lines()

@@ -4,6 +4,8 @@ use std::io;
 use std::mem;
 use std::ptr;
 
+use super::filter::Filter;
+
 /// A thread, by the kernel's number of it.
 pub(crate) type Tid = libc::pid_t;
 
@@ -12,8 +14,8 @@ pub(crate) type Tid = libc::pid_t;
 pub(crate) enum Stop {
     /// The filter stopped a call at its entry.
     Seccomp,
-    /// A call returns (asked for by [`resume_to_exit`]).
-    SyscallExit,
+    /// A call returns, or begins (asked for by [`resume_to_exit`]).
+    Call,
     Fork,
     Vfork,
     Clone,
@@ -35,6 +37,16 @@ pub(crate) enum Stop {
     },
     /// An event of no interest.
     Other,
+}
+
+impl Stop {
+    /// The signal that the thread would get if nobody traced it; 0: none.
+    pub(crate) fn signal(self) -> i32 {
+        match self {
+            Stop::Signal(signal) => signal,
+            _ => 0,
+        }
+    }
 }
 
 /// Waits for any tracee. `Ok(None)`: a signal arrived for the tracer itself.
@@ -68,7 +80,7 @@ fn decode(status: i32) -> Stop {
     }
     let signal = libc::WSTOPSIG(status);
     match status >> 16 {
-        0 if signal == libc::SIGTRAP | 0x80 => Stop::SyscallExit,
+        0 if signal == libc::SIGTRAP | 0x80 => Stop::Call,
         0 => Stop::Signal(signal),
         libc::PTRACE_EVENT_SECCOMP => Stop::Seccomp,
         libc::PTRACE_EVENT_FORK => Stop::Fork,
@@ -91,24 +103,55 @@ fn request(request: libc::c_uint, tid: Tid, address: usize, data: usize) -> io::
     Ok(())
 }
 
-/// Attaches to a running thread, without stopping it, and to all that it will start.
-pub(crate) fn seize(tid: Tid) -> io::Result<()> {
-    let options = libc::PTRACE_O_TRACESECCOMP
-        | libc::PTRACE_O_TRACESYSGOOD
+/// How the calls of interest of a traced thread are made to stop.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Pace {
+    /// A filter stops them; everything else runs at full speed.
+    Filtered,
+    /// Every call stops, at its entry and at its return: no filter can be put on a process from outside.
+    EveryCall,
+    /// Whoever stops stays so: the tracer is about to leave.
+    Hold,
+}
+
+impl Pace {
+    /// Lets a thread run on, delivering `signal` (0: none).
+    ///
+    /// A thread that has been killed in the meantime is no error: its end will be reported by [`wait`].
+    pub(crate) fn go(self, tid: Tid, signal: i32) {
+        match self {
+            Pace::Filtered => {
+                let _ = request(libc::PTRACE_CONT, tid, 0, signal as usize);
+            }
+            Pace::EveryCall => resume_to_exit(tid, signal),
+            Pace::Hold => {}
+        }
+    }
+}
+
+/// Attaches to a running thread, without stopping it, and to all that it will start. A program that was started for this ends
+/// with the tracer; a process that ran before does not.
+pub(crate) fn seize(tid: Tid, pace: Pace) -> io::Result<()> {
+    let mut options = libc::PTRACE_O_TRACESYSGOOD
         | libc::PTRACE_O_TRACEFORK
         | libc::PTRACE_O_TRACEVFORK
         | libc::PTRACE_O_TRACECLONE
         | libc::PTRACE_O_TRACEEXEC
-        | libc::PTRACE_O_TRACEEXIT
-        | libc::PTRACE_O_EXITKILL;
+        | libc::PTRACE_O_TRACEEXIT;
+    if pace == Pace::Filtered {
+        options |= libc::PTRACE_O_TRACESECCOMP | libc::PTRACE_O_EXITKILL;
+    }
     request(libc::PTRACE_SEIZE, tid, 0, options as usize)
 }
 
-/// Lets a thread run on, delivering `signal` (0: none).
-///
-/// A thread that has been killed in the meantime is no error: its end will be reported by [`wait`].
-pub(crate) fn resume(tid: Tid, signal: i32) {
-    let _ = request(libc::PTRACE_CONT, tid, 0, signal as usize);
+/// Asks a seized thread to stop, whatever it does: [`wait`] will report it. A call that it sleeps in begins anew afterwards.
+pub(crate) fn interrupt(tid: Tid) -> io::Result<()> {
+    request(libc::PTRACE_INTERRUPT, tid, 0, 0)
+}
+
+/// Lets go of a stopped thread, which runs on by itself, delivering `signal` (0: none).
+pub(crate) fn detach(tid: Tid, signal: i32) {
+    let _ = request(libc::PTRACE_DETACH, tid, 0, signal as usize);
 }
 
 /// Lets a thread run on into its call, to stop when the call returns; delivers `signal` (0: none).
@@ -144,14 +187,21 @@ pub(crate) fn pass_over(tid: Tid, result: i64) -> io::Result<()> {
     request(libc::PTRACE_SETREGS, tid, 0, &raw const registers as usize)
 }
 
-/// The number of the call at whose entry a thread is stopped by [`resume_to_exit`]; `None` at its return.
-pub(crate) fn entered(tid: Tid) -> io::Result<Option<u64>> {
+/// The call at whose entry a thread is stopped by [`resume_to_exit`], and what a filter would say to it; `None` at its return.
+pub(crate) fn entered(tid: Tid, filter: &Filter) -> io::Result<Option<(Entry, bool)>> {
     let information = information(tid)?;
     if information.op != libc::PTRACE_SYSCALL_INFO_ENTRY {
         return Ok(None);
     }
     // SAFETY: `op` says which member of the union the kernel filled.
-    Ok(Some(unsafe { information.u.entry }.nr))
+    let call = unsafe { information.u.entry };
+    let mark = filter.decide(information.arch, call.nr as u32, &call.args);
+    let entry = Entry {
+        nr: call.nr,
+        args: call.args,
+        mark: mark.unwrap_or(0),
+    };
+    Ok(Some((entry, mark.is_some())))
 }
 
 /// Sets the flag `CLONE_UNTRACED` of the clone that a stopped thread is in, or takes it away. (`clone3` has it in memory, at the

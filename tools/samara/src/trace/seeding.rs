@@ -118,22 +118,33 @@ fn anonymous_names() -> bool {
     }
 }
 
-/// Reads the whole state of a stopped process. `known` is the layout, or `None` right after exec, when it can be inferred.
+/// When the state of a process is read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Moment {
+    /// Right after exec: the layout can be inferred, and the kernel has opened each file once.
+    Exec,
+    /// While it runs, for the first time: the layout can be inferred as long as nothing lies where it began.
+    Found,
+    /// While it runs, with the layout that is known.
+    Again(Layout),
+}
+
+/// Reads the whole state of a stopped process.
 pub(crate) fn seed(
     tid: Tid,
     machine: &Machine,
     map: &Map,
     pagemap: &mut Pagemap,
-    known: Option<Layout>,
+    moment: Moment,
     descriptions: &mut u64,
 ) -> io::Result<Seed> {
     let numbers = proc::layout(tid)?;
     let limits = limits(tid)?;
     let personality = proc::personality(tid).unwrap_or(0);
     let config = config(tid, machine);
-    let layout = match known {
-        Some(layout) => layout,
-        None => {
+    let mut layout = match moment {
+        Moment::Again(layout) => layout,
+        Moment::Exec | Moment::Found => {
             let mut layout = Layout {
                 bottom_up: machine.legacy_layout || personality & ADDR_COMPAT_LAYOUT != 0,
                 ..Layout::default()
@@ -156,6 +167,12 @@ pub(crate) fn seed(
             layout
         }
     };
+    if !matches!(moment, Moment::Exec)
+        && let Some(brk) = heap_end(map, layout.start_brk)
+        && brk != layout.brk.next_multiple_of(PAGE)
+    {
+        layout.brk = brk;
+    }
 
     let flags: HashMap<u64, VmFlags> = proc::vm_flags(tid)?.into_iter().collect();
     let mut files: HashMap<(FileId, String), Arc<File>> = HashMap::new();
@@ -173,7 +190,7 @@ pub(crate) fn seed(
             let entry = files.entry((id, name.clone()));
             Arc::clone(entry.or_insert_with(|| {
                 // At exec each file was opened once, by the kernel; later nobody can tell.
-                let description = if known.is_none() {
+                let description = if matches!(moment, Moment::Exec) {
                     *descriptions += 1;
                     *descriptions
                 } else {
@@ -332,6 +349,16 @@ fn first_placed(tid: Tid, map: &Map) -> Option<(u64, u64)> {
         first = area;
     }
     Some((first.start, areas[vdso].end))
+}
+
+/// Where the heap ends in the kernel's map.
+fn heap_end(map: &Map, start_brk: u64) -> Option<u64> {
+    map.areas()
+        .iter()
+        .filter(|area| map.name(area) == b"[heap]")
+        .map(|area| area.end)
+        .max()
+        .filter(|end| *end >= start_brk)
 }
 
 /// Is the area a part of the file, or of its zeroed data behind it?

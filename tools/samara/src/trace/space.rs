@@ -27,7 +27,7 @@ use super::options::Verify;
 use super::proc::{self, MapsFile};
 use super::ptrace::{Entry, Tid};
 use super::samples::{Known, Samples};
-use super::seeding::{self, Standing};
+use super::seeding::{self, Moment, Standing};
 use super::session::Session;
 
 const MAP_GROWSDOWN: u64 = 0x100;
@@ -77,12 +77,16 @@ impl Space {
         let mut maps = MapsFile::open(tid)?;
         let mut pagemap = Pagemap::open(tid)?;
         maps.read(&mut session.map)?;
+        let moment = match reason {
+            Reason::Exec => Moment::Exec,
+            Reason::Resync | Reason::Adopted => Moment::Found,
+        };
         let mut seed = seeding::seed(
             tid,
             &session.machine,
             &session.map,
             &mut pagemap,
-            None,
+            moment,
             &mut session.files.descriptions,
         )?;
         if reason == Reason::Exec {
@@ -576,7 +580,7 @@ impl Space {
         self.interrupted = false;
         self.stale = None;
         self.calls_since_compare = 0;
-        let mut layout = self.follower.engine().layout();
+        let layout = self.follower.engine().layout();
         match self.maps.read(&mut session.map) {
             Ok(()) if !session.map.areas().is_empty() => {}
             Err(error) if error.raw_os_error() != Some(libc::ESRCH) => {
@@ -589,17 +593,12 @@ impl Space {
                 return;
             }
         }
-        if let Some(brk) = heap_end(&session.map, layout.start_brk)
-            && brk != layout.brk.next_multiple_of(4096)
-        {
-            layout.brk = brk;
-        }
         let seed = seeding::seed(
             who.tid,
             &session.machine,
             &session.map,
             &mut self.pagemap,
-            Some(layout),
+            Moment::Again(layout),
             &mut session.files.descriptions,
         );
         let built = seed.and_then(|seed| {
@@ -670,13 +669,3 @@ fn foretell(tid: Tid, seed: &mut Seed, session: &mut Session) {
 
 /// Above all user addresses.
 const TOP: u64 = 0x7fff_ffff_f000;
-
-/// Where the heap ends in the kernel's map.
-fn heap_end(map: &crate::maps::Map, start_brk: u64) -> Option<u64> {
-    map.areas()
-        .iter()
-        .filter(|area| map.name(area) == b"[heap]")
-        .map(|area| area.end)
-        .max()
-        .filter(|end| *end >= start_brk)
-}

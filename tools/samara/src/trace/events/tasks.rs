@@ -19,7 +19,7 @@ impl Tracer<'_> {
     /// A thread has made another.
     pub(super) fn new_thread(&mut self, tid: Tid) {
         let Ok(child) = ptrace::event_message(tid) else {
-            ptrace::resume(tid, 0);
+            self.pace.go(tid, 0);
             return;
         };
         let child = child as Tid;
@@ -99,10 +99,10 @@ impl Tracer<'_> {
                 if untraced {
                     let _ = ptrace::set_untraced(child, true);
                 }
-                ptrace::resume(child, 0);
+                self.pace.go(child, 0);
             }
         }
-        ptrace::resume(tid, 0);
+        self.pace.go(tid, 0);
         if forking && let Some(index) = space {
             self.release(index, tid);
         }
@@ -163,8 +163,8 @@ impl Tracer<'_> {
         };
 
         let mut head = [0; 20];
-        let refused =
-            read_head(tid, &mut head).and_then(|()| launch::refuse_other_machines(&head).err());
+        let refused = launch::read_head(tid, &mut head)
+            .and_then(|()| launch::refuse_other_machines(&head).err());
         if let Some(what) = refused {
             if !self.started {
                 // SAFETY: ends our own child, of which nothing has run yet.
@@ -186,12 +186,12 @@ impl Tracer<'_> {
         }
         self.started = true;
         self.session.print_event(tid, "exec");
-        ptrace::resume(tid, 0);
+        self.pace.go(tid, 0);
         Ok(())
     }
 
     /// Gives a process an address space read from the kernel.
-    fn start_space(&mut self, tid: Tid, reason: Reason) {
+    pub(super) fn start_space(&mut self, tid: Tid, reason: Reason) {
         match Space::begin(tid, reason, self.session) {
             Ok(mut space) => {
                 space.users = 1;
@@ -268,12 +268,12 @@ impl Tracer<'_> {
                         ..Task::new(process, State::Running)
                     };
                 }
-                ptrace::resume(tid, 0);
+                self.pace.go(tid, 0);
             } else if !self.tasks.values().any(|task| announced(task, parent)) {
                 self.session.tally.processes += 1;
                 self.set_state(tid, State::Running);
                 self.start_space(tid, Reason::Adopted);
-                ptrace::resume(tid, 0);
+                self.pace.go(tid, 0);
             }
         }
     }
@@ -356,7 +356,7 @@ fn is_gone(error: &io::Error) -> bool {
 }
 
 /// The flags of the clone that a thread is in the event of.
-fn clone_flags(tid: Tid) -> u64 {
+pub(super) fn clone_flags(tid: Tid) -> u64 {
     const SHARING: u64 = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
     let Ok(registers) = ptrace::registers(tid) else {
         return 0;
@@ -367,13 +367,4 @@ fn clone_flags(tid: Tid) -> u64 {
         libc::SYS_vfork => SHARING,
         _ => 0,
     }
-}
-
-/// The first bytes of the program that a process runs.
-fn read_head(tid: Tid, head: &mut [u8; 20]) -> Option<()> {
-    use std::io::Read;
-    std::fs::File::open(format!("/proc/{tid}/exe"))
-        .ok()?
-        .read_exact(head)
-        .ok()
 }

@@ -1,0 +1,173 @@
+//! Attaching to a process that runs already: all its threads are stopped at one moment, and held until its address space has been read.
+
+use std::fs;
+use std::io;
+
+use super::interrupts;
+use super::launch::{self, Refusal};
+use super::proc;
+use super::ptrace::{self, Pace, Stop, Tid};
+
+/// A process of which all threads are stopped.
+pub(crate) struct Attached {
+    pub(crate) process: Tid,
+    /// Each thread, and what it was stopped for: that is still to be answered.
+    pub(crate) threads: Vec<(Tid, Stop)>,
+}
+
+/// What came of one thread.
+enum Caught {
+    Stopped(Stop),
+    /// It has ended.
+    Gone,
+    /// It cannot be attached to, for this reason.
+    Refused(io::Error),
+    /// A signal asks this program to end.
+    Interrupted,
+}
+
+/// Attaches to all threads of a process.
+pub(crate) fn attach(process: Tid) -> Result<Attached, Refusal> {
+    examine(process)?;
+    let mut threads: Vec<(Tid, Stop)> = Vec::new();
+    let mut gone: Vec<Tid> = Vec::new();
+    // Those that were not stopped yet may have made more.
+    loop {
+        let listed = proc::threads(process).unwrap_or_default();
+        let known = |tid: &Tid| gone.contains(tid) || threads.iter().any(|held| held.0 == *tid);
+        let fresh: Vec<Tid> = listed.into_iter().filter(|tid| !known(tid)).collect();
+        if fresh.is_empty() {
+            break;
+        }
+        for tid in fresh {
+            let refusal = match catch(tid) {
+                Caught::Stopped(stop) => {
+                    threads.push((tid, stop));
+                    continue;
+                }
+                Caught::Gone => {
+                    gone.push(tid);
+                    continue;
+                }
+                Caught::Refused(error) => refused(process, &error),
+                Caught::Interrupted => Refusal("interrupted before anything was traced".into()),
+            };
+            for (tid, stop) in threads {
+                ptrace::detach(tid, stop.signal());
+            }
+            return Err(refusal);
+        }
+    }
+    if threads.is_empty() {
+        return Err(no_such(process));
+    }
+    Ok(Attached { process, threads })
+}
+
+/// Attaches to a thread and stops it.
+fn catch(tid: Tid) -> Caught {
+    if let Err(error) = ptrace::seize(tid, Pace::EveryCall) {
+        match proc::condition(tid) {
+            // A thread that one of those attached to has made since.
+            Ok(condition) if condition.tracer == std::process::id() as Tid => {}
+            Ok(condition) if !matches!(condition.state, 'Z' | 'X') => {
+                return Caught::Refused(error);
+            }
+            _ => return Caught::Gone,
+        }
+    }
+    if ptrace::interrupt(tid).is_err() && ptrace::wait(tid, true).is_err() {
+        return Caught::Gone;
+    }
+    loop {
+        match ptrace::wait(tid, false) {
+            Ok(Some((_, Stop::Exited(_) | Stop::Killed { .. }))) | Err(_) => return Caught::Gone,
+            Ok(Some((_, stop))) => return Caught::Stopped(stop),
+            Ok(None) if interrupts::arrived() => return Caught::Interrupted,
+            Ok(None) => {}
+        }
+    }
+}
+
+fn no_such(process: Tid) -> Refusal {
+    Refusal(format!(
+        "there is no process {process}: `ps` lists those that run"
+    ))
+}
+
+/// Refuses what could not be traced, in words.
+fn examine(process: Tid) -> Result<(), Refusal> {
+    let condition = proc::condition(process).map_err(|_| no_such(process))?;
+    if process == std::process::id() as Tid {
+        return Err(Refusal(format!(
+            "{process} is this very process: name another"
+        )));
+    }
+    if condition.process != process {
+        return Err(Refusal(format!(
+            "{process} is a thread of process {0}: attach to {0}",
+            condition.process
+        )));
+    }
+    if matches!(condition.state, 'Z' | 'X') {
+        return Err(Refusal(format!(
+            "process {process} has ended, and its parent has not asked how: there is nothing to trace"
+        )));
+    }
+    if condition.tracer != 0 {
+        return Err(Refusal(format!(
+            "process {process} is traced already, by process {}: only one can",
+            condition.tracer
+        )));
+    }
+    let program = format!("/proc/{process}/exe");
+    match fs::read_link(&program) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            return Err(Refusal(format!(
+                "process {process} is a thread of the kernel: it has no memory to trace"
+            )));
+        }
+        _ => {}
+    }
+    let mut head = [0; 20];
+    if launch::read_head(process, &mut head).is_some() {
+        launch::refuse_other_machines(&head).map_err(|what| {
+            Refusal(format!(
+                "process {process} runs {what}: only 64-bit x86-64 programs can be traced"
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+/// Why the kernel did not let this process attach.
+fn refused(process: Tid, error: &io::Error) -> Refusal {
+    if error.raw_os_error() == Some(libc::ESRCH) {
+        return no_such(process);
+    }
+    let user = proc::condition(process).map_or(0, |condition| condition.user);
+    // SAFETY: asks for a number.
+    let own = unsafe { libc::geteuid() };
+    let why = if own != 0 && user != own {
+        "it belongs to another user: run this as that user, or as root".to_owned()
+    } else {
+        match proc::sysctl("kernel/yama/ptrace_scope", 0) {
+            1 if own != 0 => "/proc/sys/kernel/yama/ptrace_scope is 1, so that only descendants may be traced: set it to 0, or run this as root".to_owned(),
+            2 if own != 0 => "/proc/sys/kernel/yama/ptrace_scope is 2: run this as root".to_owned(),
+            3 => "/proc/sys/kernel/yama/ptrace_scope is 3: nothing can be attached to until the next boot".to_owned(),
+            _ => "it may have privileges that this one lacks: run this as root, with CAP_SYS_PTRACE".to_owned(),
+        }
+    };
+    Refusal(format!(
+        "process {process} cannot be attached to ({error}): {why}"
+    ))
+}
+
+/// The program and the arguments of a process.
+pub(crate) fn words(process: Tid) -> Vec<String> {
+    let text = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let text = text.strip_suffix(b"\0").unwrap_or(&text);
+    text.split(|byte| *byte == 0)
+        .map(|word| String::from_utf8_lossy(word).into_owned())
+        .collect()
+}

@@ -1,0 +1,273 @@
+//! `samara trace -p PID`: processes that ran before are followed, and go on unharmed.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use common::{compiled, fresh, samara, samara_in_front};
+use serde_json::Value;
+
+/// A process that works until it is told to end.
+struct Worker {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Worker {
+    fn start() -> Option<Self> {
+        let mut child = Command::new(compiled("attached_to")?)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let input = child.stdin.take();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        let mut worker = Self {
+            child,
+            input,
+            output,
+        };
+        assert_eq!(worker.answer(), "ready\n");
+        Some(worker)
+    }
+
+    fn pid(&self) -> String {
+        self.child.id().to_string()
+    }
+
+    fn answer(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).unwrap();
+        line
+    }
+
+    /// Waits until it has done so much more.
+    fn more(&mut self, rounds: u32) {
+        writeln!(self.input.as_mut().unwrap(), "more {rounds}").unwrap();
+        assert_eq!(self.answer(), "done\n");
+    }
+
+    /// Tells it to end, which it does without having noticed anything.
+    fn quit(&mut self) {
+        drop(self.input.take());
+        assert_eq!(self.answer(), "errors 0\n");
+        assert_eq!(self.child.wait().unwrap().code(), Some(0));
+    }
+}
+
+impl Drop for Worker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A tracer that has attached.
+struct Attached {
+    child: Child,
+    errors: BufReader<std::process::ChildStderr>,
+    json: std::path::PathBuf,
+}
+
+impl Attached {
+    fn to(pid: &str, options: &[&str]) -> Self {
+        let json = fresh("summary.json");
+        let mut child = samara_in_front()
+            .arg("trace")
+            .args(options)
+            .arg("--json")
+            .arg(&json)
+            .args(["-p", pid])
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut errors = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        errors.read_line(&mut line).unwrap();
+        assert!(
+            line.starts_with(&format!("samara: attached to process {pid} with ")),
+            "{line}"
+        );
+        Self {
+            child,
+            errors,
+            json,
+        }
+    }
+
+    fn signal(&self, signal: i32) {
+        // SAFETY: a process of ours that has not been waited for.
+        assert_eq!(unsafe { libc::kill(self.child.id() as i32, signal) }, 0);
+    }
+
+    /// Its end; what it has compared.
+    fn agrees(mut self) -> Value {
+        let mut text = String::new();
+        self.errors.read_to_string(&mut text).unwrap();
+        assert_eq!(self.child.wait().unwrap().code(), Some(0), "{text}");
+        let summary: Value = serde_json::from_str(&fs::read_to_string(self.json).unwrap()).unwrap();
+        assert_eq!(summary["agreed"], true, "{text}");
+        summary
+    }
+}
+
+fn tracer_of(pid: &str) -> String {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|l| l.strip_prefix("TracerPid:"));
+    line.unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_running_process_is_followed_and_let_go_unharmed() {
+    let Some(mut worker) = Worker::start() else {
+        return;
+    };
+    worker.more(50);
+    for signal in [libc::SIGINT, libc::SIGTERM] {
+        let attached = Attached::to(&worker.pid(), &["--verify", "each"]);
+        worker.more(300);
+        attached.signal(signal);
+        let summary = attached.agrees();
+        assert!(
+            summary["results_compared"].as_u64() > Some(600),
+            "{summary}"
+        );
+        assert!(summary["execs"].as_u64() > Some(0), "{summary}");
+        assert_eq!(summary["exit_code"], Value::Null);
+        assert_eq!(tracer_of(&worker.pid()), "0");
+        worker.more(50);
+    }
+    worker.quit();
+}
+
+#[test]
+fn a_process_that_ends_while_it_is_followed_ends_the_trace() {
+    let Some(mut worker) = Worker::start() else {
+        return;
+    };
+    let record = fresh("record");
+    let attached = Attached::to(&worker.pid(), &["--record", record.to_str().unwrap()]);
+    worker.more(100);
+    worker.quit();
+    let summary = attached.agrees();
+    assert_eq!(summary["exit_code"], 0);
+    let replayed = samara().arg("replay").arg(&record).output().unwrap();
+    let told = String::from_utf8_lossy(&replayed.stderr);
+    assert_eq!(replayed.status.code(), Some(0), "{told}");
+}
+
+#[test]
+fn a_tracer_that_is_killed_leaves_the_process_alone() {
+    let Some(mut worker) = Worker::start() else {
+        return;
+    };
+    let mut attached = Attached::to(&worker.pid(), &[]);
+    worker.more(20);
+    attached.signal(libc::SIGKILL);
+    attached.child.wait().unwrap();
+    worker.more(50);
+    worker.quit();
+}
+
+#[test]
+fn a_process_that_is_stopped_stays_so() {
+    let Some(mut worker) = Worker::start() else {
+        return;
+    };
+    let state = |worker: &Worker| {
+        let status = fs::read_to_string(format!("/proc/{}/status", worker.pid())).unwrap();
+        let line = status.lines().find(|l| l.starts_with("State:")).unwrap();
+        line.chars().nth(7).unwrap()
+    };
+    let send = |worker: &Worker, signal| {
+        // SAFETY: a process of ours that has not been waited for.
+        assert_eq!(unsafe { libc::kill(worker.child.id() as i32, signal) }, 0);
+    };
+    send(&worker, libc::SIGSTOP);
+    while state(&worker) != 'T' {
+        std::thread::yield_now();
+    }
+    let attached = Attached::to(&worker.pid(), &[]);
+    attached.signal(libc::SIGINT);
+    // Nothing has run: the map is compared once, as it was found.
+    attached.agrees();
+    assert_eq!(state(&worker), 'T');
+    send(&worker, libc::SIGCONT);
+    worker.more(20);
+    worker.quit();
+}
+
+/// The one line with which it is refused, by exit code 2.
+fn refused(mut command: Command, pid: &str) -> String {
+    let output = command.args(["trace", "-p", pid]).output().unwrap();
+    let text = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.starts_with("samara: "), "{text}");
+    text
+}
+
+#[test]
+fn what_cannot_be_attached_to_is_told_in_one_line() {
+    let text = refused(samara(), "2147483647");
+    assert!(text.contains("there is no process 2147483647"), "{text}");
+    for wrong in ["0", "-1", "x"] {
+        let output = samara().args(["trace", "-p", wrong]).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+    }
+    let both = ["trace", "-p", "1", "--", "true"];
+    assert_eq!(samara().args(both).output().unwrap().status.code(), Some(2));
+    if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name == "kthreadd\n") {
+        let text = refused(samara(), "2");
+        assert!(text.contains("a thread of the kernel"), "{text}");
+    }
+
+    let Some(mut worker) = Worker::start() else {
+        return;
+    };
+    let threads = fs::read_dir(format!("/proc/{}/task", worker.pid())).unwrap();
+    let mut threads = threads.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let thread = threads.find(|tid| *tid != worker.pid()).unwrap();
+    let text = refused(samara(), &thread);
+    assert!(text.contains("is a thread of process"), "{text}");
+
+    let attached = Attached::to(&worker.pid(), &[]);
+    let text = refused(samara(), &worker.pid());
+    assert!(text.contains("is traced already, by process"), "{text}");
+    attached.signal(libc::SIGINT);
+    attached.agrees();
+
+    // SAFETY: asks for a number.
+    if unsafe { libc::geteuid() } == 0 {
+        let folder = tempfile::tempdir().unwrap();
+        let open = |path: &Path| {
+            fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+        };
+        open(folder.path());
+        let copy = folder.path().join("samara");
+        fs::copy(env!("CARGO_BIN_EXE_samara"), &copy).unwrap();
+        open(&copy);
+        let mut other = Command::new(&copy);
+        other.uid(65534).gid(65534).current_dir("/");
+        let text = refused(other, &worker.pid());
+        assert!(text.contains("belongs to another user"), "{text}");
+    }
+    worker.quit();
+
+    let mut dead = Command::new("true").stdout(Stdio::null()).spawn().unwrap();
+    let status = format!("/proc/{}/status", dead.id());
+    while !fs::read_to_string(&status).unwrap().contains("State:\tZ") {
+        std::thread::yield_now();
+    }
+    let text = refused(samara(), &dead.id().to_string());
+    assert!(text.contains("has ended"), "{text}");
+    dead.wait().unwrap();
+}
