@@ -133,6 +133,7 @@ pub use pages::{Coming, Discard, NoPages, Object, Pages};
 pub use space::check::Broken;
 pub use space::counts::PageCounts;
 pub use space::maps::MapsLine;
+pub use space::obstacles::Obstacles;
 pub use space::shared::{HeldArea, MapView, SharedMap};
 pub use space::vma::{AnonVma, Area, Backing, Policy, SharedObject, Vma};
 pub use space::{AddressSpace, SeedVma, Stats};

@@ -109,6 +109,11 @@ impl Follower {
         &self.side.engine
     }
 
+    /// As [`engine`](Self::engine), when nothing is followed any more.
+    pub(crate) fn into_engine(self) -> AddressSpace {
+        self.side.engine
+    }
+
     fn sides(&mut self) -> impl Iterator<Item = &mut Side> {
         std::iter::once(&mut self.side).chain(&mut self.others)
     }

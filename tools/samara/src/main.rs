@@ -11,6 +11,7 @@ mod record;
 mod replay;
 mod report;
 mod seed;
+mod show;
 mod side;
 mod tally;
 mod trace;
@@ -45,6 +46,11 @@ enum Command {
     /// Without a map it takes the running machine's own. Exit code: 0, 1 if an allocation found no memory, 2 for misuse or a file
     /// that cannot be read.
     Boot(boot::BootOptions),
+    /// Show the memory of a live process, or of a recording at a call: what it holds, gaps, neighbours that do not merge, what a fork costs.
+    ///
+    /// A second one is compared with the first. Exit code: 0, 2 for misuse, or if there is no such process, it may not be looked at or has no
+    /// memory, or the file is damaged.
+    Show(show::ShowOptions),
 }
 
 fn main() {
@@ -52,6 +58,7 @@ fn main() {
         Command::Trace(options) => trace::run(&options),
         Command::Replay(options) => replay::run(&options),
         Command::Boot(options) => boot::run(&options),
+        Command::Show(options) => show::run(&options),
     };
     std::process::exit(code);
 }

@@ -71,6 +71,19 @@ impl Map {
         self.areas.push(area);
     }
 
+    /// Appends the area that a line of the text tells of; `None` if it is no such line.
+    pub(crate) fn push_line(&mut self, line: &[u8]) -> Option<()> {
+        let area = parse(line, 0)?;
+        let name = line.get(area.name.start as usize..area.name.end as usize)?;
+        self.push(area, name);
+        Some(())
+    }
+
+    /// Takes the last area away again if it is the page of old system calls, and tells whether it was.
+    pub(crate) fn drop_vsyscall(&mut self) -> bool {
+        self.areas.pop_if(|area| area.start >= VSYSCALL).is_some()
+    }
+
     /// Keeps `front` areas in front and `behind` behind, and puts others between them.
     pub(crate) fn replace(&mut self, front: usize, behind: usize, areas: &Map) {
         let front = front.min(self.areas.len());

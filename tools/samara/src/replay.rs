@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use clap::Args;
-use samara_mm::{Call, NoPages, Pages};
+use samara_mm::{AddressSpace, Call, NoPages, Pages};
 
 use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Listed, Place, Verdict};
@@ -111,6 +111,40 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
         return complain(&text);
     }
     player.tally.verdict().exit_code()
+}
+
+/// The address space that performed call number `call`, counted over all of them, as it was after that and before the next call. After call 0 is the start of
+/// the program.
+///
+/// # Errors
+/// How many calls there are, if they are fewer.
+pub(crate) fn after(reader: &Reader, call: u64) -> Result<AddressSpace, u64> {
+    let mut player = Player {
+        maps: true,
+        ..Player::default()
+    };
+    let mut of = 0;
+    let mut found = false;
+    for record in &reader.records {
+        match record {
+            Record::Call { .. } | Record::Unmodelled { .. } | Record::Gone { .. } if found => break,
+            Record::Fork { .. } | Record::Seed { .. } if found && call > 0 => break,
+            _ => {}
+        }
+        let before = player.calls;
+        player.play(record);
+        if let Record::Call { space, .. } = record
+            && player.calls > before
+        {
+            of = *space;
+        }
+        found = player.calls == call && (call > 0 || !player.spaces.is_empty());
+    }
+    let replayed = player.spaces.get_mut(of as usize).and_then(Option::take);
+    match replayed.filter(|_| found) {
+        Some(replayed) => Ok(replayed.follower.into_engine()),
+        None => Err(player.calls),
+    }
 }
 
 /// Processor time of this thread.

@@ -58,7 +58,7 @@ pub(crate) fn create(path: &Path) -> Result<fs::File, String> {
     })
 }
 
-fn grouped(number: u64) -> String {
+pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();
     for (index, digit) in digits.chars().enumerate() {
@@ -70,7 +70,7 @@ fn grouped(number: u64) -> String {
     out
 }
 
-fn bytes(number: u64) -> String {
+pub(crate) fn bytes(number: u64) -> String {
     let mut value = number as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {
         if value < 1024.0 {

@@ -1,7 +1,15 @@
 //! Everything that an engine needs to start at the point where a program's address space is: at exec, or anew after the
 //! two have parted.
 
-use samara_mm::{AddressSpace, Config, Errno, Layout, Limits, SeedVma};
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use samara_mm::{
+    AddressSpace, Config, DriverFlags, Errno, File, FileId, FileKind, Layout, Limits, Object,
+    SeedVma, VmFlags,
+};
+
+use crate::maps::Area;
 
 /// The start of an address space, as plain data that can be recorded.
 #[derive(Debug, Clone)]
@@ -21,5 +29,80 @@ impl Seed {
             space.seed(area.clone())?;
         }
         Ok(space)
+    }
+}
+
+/// The files that the lines of a map name, each once.
+#[derive(Debug, Default)]
+pub(crate) struct Files {
+    known: HashMap<(FileId, Box<str>), Arc<File>>,
+}
+
+impl Files {
+    /// A line of the kernel's map as the engine takes it over. `description` numbers the open file of one that was not named before; `written`
+    /// tells, of an area that may have private pages, whether it has any.
+    pub(crate) fn area(
+        &mut self,
+        area: &Area,
+        name: &[u8],
+        flags: Option<VmFlags>,
+        description: impl FnOnce() -> u64,
+        written: impl FnOnce() -> bool,
+    ) -> SeedVma {
+        let name = String::from_utf8_lossy(name);
+        let special = area.inode == 0 && name.starts_with('[');
+        let plain = matches!(&*name, "[heap]" | "[stack]");
+        let id = FileId {
+            major: area.major,
+            minor: area.minor,
+            inode: area.inode,
+        };
+        let file = (area.inode != 0 || name.starts_with('/')).then(|| {
+            let entry = self.known.entry((id, (&*name).into()));
+            Arc::clone(entry.or_insert_with(|| {
+                Arc::new(File {
+                    id,
+                    name: (&*name).into(),
+                    readable: true,
+                    writable: true,
+                    noexec: false,
+                    kind: kind(&name),
+                    seals: 0,
+                    driver: DriverFlags::default(),
+                    object: Object::none(),
+                    description: description(),
+                })
+            }))
+        });
+        let private = area.perms[3] == b'p';
+        SeedVma {
+            start: area.start,
+            end: area.end,
+            prot: u64::from(area.perms[0] == b'r')
+                | u64::from(area.perms[1] == b'w') << 1
+                | u64::from(area.perms[2] == b'x') << 2,
+            shared: area.perms[3] == b's',
+            offset: area.offset,
+            file,
+            flags,
+            name: (special && !plain).then(|| (&*name).into()),
+            touched: private && (!special || plain) && written(),
+        }
+    }
+}
+
+fn kind(name: &str) -> FileKind {
+    if name == "/dev/zero" {
+        FileKind::DevZero
+    } else if name == "/dev/zero (deleted)"
+        || name.starts_with("/memfd:")
+        || name.starts_with("/SYSV")
+        || name.starts_with("/dev/shm/")
+    {
+        FileKind::Shmem
+    } else if name.starts_with("/dev/") {
+        FileKind::Device
+    } else {
+        FileKind::Regular
     }
 }

@@ -11,6 +11,7 @@ use crate::flags::VmFlags;
 use crate::kernel::{KernelVersion, Rule};
 use crate::space::AddressSpace;
 use crate::space::areas::{Beside, Span};
+use crate::space::obstacles::Obstacles;
 use crate::space::vma::{AnonVma, Area, Backing, Vma};
 
 /// Whether `upper` continues `lower` in all but the owner of private pages.
@@ -21,16 +22,50 @@ pub(crate) fn continues(lower: &Vma, upper: &Vma) -> bool {
 /// Whether areas with these flags may become one.
 #[inline]
 fn flags_agree(lower: VmFlags, upper: VmFlags) -> bool {
-    (lower ^ upper).difference(VmFlags::SOFTDIRTY).is_empty() && !lower.intersects(VmFlags::SPECIAL)
+    each_flag_obstacle(lower, upper, |_| false)
 }
 
 /// Whether two areas are the same in all but their flags and the owner of private pages.
 fn alike(lower: &Vma, upper: &Vma) -> bool {
-    lower.shift == upper.shift
-        && lower.backing.same(&upper.backing)
-        && lower.policy == upper.policy
-        && lower.uffd == upper.uffd
-        && lower.name == upper.name
+    each_unlikeness(lower, upper, |_| false)
+}
+
+/// Tells `found` what in two areas' flags keeps them apart, until it answers false: the rule, for those who ask whether and those who ask why.
+#[inline(always)]
+fn each_flag_obstacle(
+    lower: VmFlags,
+    upper: VmFlags,
+    mut found: impl FnMut(Obstacles) -> bool,
+) -> bool {
+    let differ = !(lower ^ upper).difference(VmFlags::SOFTDIRTY).is_empty();
+    (!differ || found(Obstacles::FLAGS))
+        && (!lower.intersects(VmFlags::SPECIAL) || found(Obstacles::SPECIAL))
+}
+
+/// Tells `found` what else but flags and owners keeps two areas apart, until it answers false.
+#[inline(always)]
+fn each_unlikeness(lower: &Vma, upper: &Vma, mut found: impl FnMut(Obstacles) -> bool) -> bool {
+    (lower.shift == upper.shift || found(Obstacles::OFFSET))
+        && (lower.backing.same(&upper.backing) || found(Obstacles::OBJECT))
+        && (lower.policy == upper.policy || found(Obstacles::POLICY))
+        && (lower.uffd == upper.uffd || found(Obstacles::UFFD))
+        && (lower.name == upper.name || found(Obstacles::NAME))
+}
+
+/// All that keeps two adjacent areas apart.
+pub(crate) fn obstacles(lower: &Vma, upper: &Vma) -> Obstacles {
+    let mut all = Obstacles::empty();
+    let mut note = |obstacle| {
+        all |= obstacle;
+        true
+    };
+    each_flag_obstacle(lower.flags, upper.flags, &mut note);
+    each_flag_obstacle(upper.flags, upper.flags, &mut note);
+    each_unlikeness(lower, upper, &mut note);
+    if !owners_agree(lower.anon(), upper.anon()) {
+        all |= Obstacles::OWNER;
+    }
+    all
 }
 
 /// Whether areas with these owners of private pages may become one.

@@ -6,6 +6,7 @@
 //! | `counts` | pages by kind |
 //! | `vma`, `vma_lock` | one area, apart from where it lies; its lock |
 //! | `merge` | who may join whom; how areas are laid down and changed |
+//! | `obstacles` | why two neighbours are two |
 //! | `place` | where a mapping goes |
 //! | `limits` | what may still be mapped, locked and committed |
 //! | `fault`, `stack` | what a page fault changes; areas that grow downwards |
@@ -26,6 +27,7 @@ pub(crate) mod journal;
 mod limits;
 pub(crate) mod maps;
 pub(crate) mod merge;
+pub(crate) mod obstacles;
 pub(crate) mod place;
 pub(crate) mod shared;
 mod stack;
@@ -290,6 +292,19 @@ impl AddressSpace {
     /// All areas, upwards and downwards.
     pub fn areas(&self) -> impl DoubleEndedIterator<Item = Area<'_>> {
         self.areas.iter()
+    }
+
+    /// The tree that holds the areas, node by node, with the indices in hexadecimal: for people. O(n).
+    ///
+    /// ```
+    /// # use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions};
+    /// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+    /// space.mmap(&MmapOptions::anonymous(0x1000))?;
+    /// assert!(space.tree().to_string().contains("0x7ffff7ffe000-0x7ffff7ffefff"));
+    /// # Ok::<(), samara_mm::Errno>(())
+    /// ```
+    pub fn tree(&self) -> impl core::fmt::Display {
+        self.areas.dump()
     }
 
     /// Figures. O(n), for the gaps.

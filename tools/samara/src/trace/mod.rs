@@ -18,7 +18,7 @@ mod interrupts;
 mod launch;
 mod opened;
 mod options;
-mod proc;
+pub(crate) mod proc;
 mod progress;
 mod ptrace;
 mod samples;

@@ -3,15 +3,11 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
-use std::sync::Arc;
 
-use samara_mm::{
-    Capabilities, Config, DriverFlags, File, FileId, FileKind, KernelVersion, Layout, Limits, Mdwe,
-    Object, Overcommit, SeedVma, VmFlags,
-};
+use samara_mm::{Capabilities, Config, KernelVersion, Layout, Limits, Mdwe, Overcommit, VmFlags};
 
 use crate::maps::{Area, Map};
-use crate::seed::Seed;
+use crate::seed::{Files, Seed};
 
 use super::exec::Settled;
 use super::facts::Pagemap;
@@ -175,58 +171,20 @@ pub(crate) fn seed(
     }
 
     let flags: HashMap<u64, VmFlags> = proc::vm_flags(tid)?.into_iter().collect();
-    let mut files: HashMap<(FileId, String), Arc<File>> = HashMap::new();
+    let mut files = Files::default();
     let mut areas = Vec::with_capacity(map.areas().len());
     for area in map.areas() {
-        let name = String::from_utf8_lossy(map.name(area)).into_owned();
-        let special = area.inode == 0 && name.starts_with('[');
-        let plain = matches!(name.as_str(), "[heap]" | "[stack]");
-        let id = FileId {
-            major: area.major,
-            minor: area.minor,
-            inode: area.inode,
+        // At exec each file was opened once, by the kernel; later nobody can tell.
+        let description = || {
+            if !matches!(moment, Moment::Exec) {
+                return 0;
+            }
+            *descriptions += 1;
+            *descriptions
         };
-        let file = (area.inode != 0 || name.starts_with('/')).then(|| {
-            let entry = files.entry((id, name.clone()));
-            Arc::clone(entry.or_insert_with(|| {
-                // At exec each file was opened once, by the kernel; later nobody can tell.
-                let description = if matches!(moment, Moment::Exec) {
-                    *descriptions += 1;
-                    *descriptions
-                } else {
-                    0
-                };
-                Arc::new(File {
-                    id,
-                    name: name.as_str().into(),
-                    readable: true,
-                    writable: true,
-                    noexec: false,
-                    kind: kind(&name),
-                    seals: 0,
-                    driver: DriverFlags::default(),
-                    object: Object::none(),
-                    description,
-                })
-            }))
-        });
-        let private = area.perms[3] == b'p';
-        let touched = private
-            && (!special || plain)
-            && pagemap.written(area.start, area.end).unwrap_or(false);
-        areas.push(SeedVma {
-            start: area.start,
-            end: area.end,
-            prot: u64::from(area.perms[0] == b'r')
-                | u64::from(area.perms[1] == b'w') << 1
-                | u64::from(area.perms[2] == b'x') << 2,
-            shared: area.perms[3] == b's',
-            offset: area.offset,
-            file,
-            flags: flags.get(&area.start).copied(),
-            name: (special && !plain).then(|| name.into()),
-            touched,
-        });
+        let written = || pagemap.written(area.start, area.end).unwrap_or(false);
+        let flags = flags.get(&area.start).copied();
+        areas.push(files.area(area, map.name(area), flags, description, written));
     }
     Ok(Seed {
         config,
@@ -296,22 +254,6 @@ pub(crate) fn limits(tid: Tid) -> io::Result<Limits> {
         stack: raw.stack,
         memlock: raw.memlock,
     })
-}
-
-fn kind(name: &str) -> FileKind {
-    if name == "/dev/zero" {
-        FileKind::DevZero
-    } else if name == "/dev/zero (deleted)"
-        || name.starts_with("/memfd:")
-        || name.starts_with("/SYSV")
-        || name.starts_with("/dev/shm/")
-    {
-        FileKind::Shmem
-    } else if name.starts_with("/dev/") {
-        FileKind::Device
-    } else {
-        FileKind::Regular
-    }
 }
 
 /// What the kernel itself placed first, where placement begins: start and end of the dynamic loader, or, without one, of the vdso and what

@@ -260,6 +260,11 @@ impl Areas {
         self.writer().stats()
     }
 
+    /// The tree's nodes, to be shown. O(n).
+    pub(crate) fn dump(&self) -> impl fmt::Display {
+        self.writer().dump(maple_tree::Format::Hexadecimal)
+    }
+
     /// Checks the tree's structure and the counts. O(n).
     pub(crate) fn check(&self) -> Result<(), &'static str> {
         self.writer().check().map_err(|_| "the tree is damaged")?;

@@ -1,0 +1,164 @@
+//! A live process, as `/proc` shows it.
+
+use std::fs::{self, File};
+use std::io;
+
+use samara_mm::{AddressSpace, Config, KernelVersion, Layout, Limits};
+
+use super::kind::{self, Hints};
+use super::smaps::{Figures, Smaps, Trouble};
+use super::snapshot::Snapshot;
+use crate::maps::Map;
+use crate::seed::Files;
+use crate::trace::proc;
+
+/// A map that changes while it is read is read again so many times.
+const TRIES: u32 = 5;
+/// Of so many threads the stack pointers are asked for.
+const THREADS: usize = 10_000;
+
+/// Looks at a process.
+///
+/// # Errors
+/// What is wrong, in a line.
+pub(super) fn look(pid: i32) -> Result<Snapshot, String> {
+    let name = fs::read_to_string(format!("/proc/{pid}/comm"))
+        .map_err(|error| refusal(pid, &error))?
+        .trim_end()
+        .to_owned();
+    let mut tries = 0;
+    let smaps = loop {
+        let file =
+            File::open(format!("/proc/{pid}/smaps")).map_err(|error| refusal(pid, &error))?;
+        match Smaps::read(file) {
+            Ok(smaps) => break smaps,
+            Err(Trouble::Line(..)) if tries < TRIES => tries += 1,
+            Err(Trouble::Reading(error)) => return Err(refusal(pid, &error)),
+            Err(trouble) => {
+                return Err(format!(
+                    "the map of process {pid} cannot be read: {trouble}; stop the process first (kill -STOP {pid})"
+                ));
+            }
+        }
+    };
+    if smaps.told.is_empty() {
+        return Err(without_memory(pid, &name));
+    }
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let limits = proc::limits(pid).ok();
+    let numbers = proc::layout(pid).unwrap_or_default();
+    let hints = Hints {
+        program: fs::read_link(format!("/proc/{pid}/exe"))
+            .ok()
+            .map(|path| std::os::unix::ffi::OsStringExt::into_vec(path.into_os_string())),
+        start_brk: numbers.start_brk,
+        stack_pointers: stack_pointers(pid),
+        stack_size: limits
+            .map(|limits| limits.stack)
+            .filter(|&size| size != u64::MAX)
+            .unwrap_or(8 << 20),
+    };
+    let kinds = kind::kinds(&smaps.map, &smaps.told, &hints);
+    let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let config = Config {
+        kernel: release.parse().unwrap_or(KernelVersion::NEWEST),
+        max_map_count: proc::sysctl("vm/max_map_count", 65_530) as u32,
+        ..Config::default()
+    };
+    let layout = Layout {
+        start_brk: numbers.start_brk,
+        brk: heap_end(&smaps.map).unwrap_or(numbers.start_brk),
+        stack_top: numbers.start_stack,
+        ..Layout::default()
+    };
+    let threads = number(&status, "Threads:").unwrap_or(1);
+    Ok(Snapshot {
+        title: format!("{name} ({pid})"),
+        threads: Some(threads),
+        table_bytes: number(&status, "VmPTE:").map(|kib| kib << 10),
+        engine: engine(&smaps, config, layout)?,
+        figures: Some(smaps.told.iter().map(|(_, figures)| *figures).collect()),
+        map: smaps.map,
+        kinds,
+    })
+}
+
+/// The engine's model of the same map, which knows who merges with whom and holds the areas in the tree.
+fn engine(smaps: &Smaps, config: Config, layout: Layout) -> Result<AddressSpace, String> {
+    let refused = |errno| format!("the engine refuses the map: {errno}");
+    let mut space = AddressSpace::new(config, Limits::UNLIMITED, layout).map_err(refused)?;
+    let mut files = Files::default();
+    for (area, (flags, figures)) in smaps.map.areas().iter().zip(&smaps.told) {
+        let name = smaps.map.name(area);
+        let seed = files.area(area, name, Some(*flags), || 0, || has_own_pages(figures));
+        space.seed(seed).map_err(refused)?;
+    }
+    Ok(space)
+}
+
+/// Private pages of an area's own, in memory or swapped out.
+pub(super) fn has_own_pages(figures: &Figures) -> bool {
+    figures.anonymous != 0 || figures.swapped != 0
+}
+
+fn heap_end(map: &Map) -> Option<u64> {
+    let heap = |area: &&crate::maps::Area| map.name(area) == b"[heap]";
+    map.areas().iter().rev().find(heap).map(|area| area.end)
+}
+
+/// Where the stacks of threads are, of those that wait in the kernel: others are running, and nobody can tell.
+fn stack_pointers(pid: i32) -> Vec<u64> {
+    let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+        return Vec::new();
+    };
+    let pointer = |text: String| {
+        let text = text.split_ascii_whitespace().rev().nth(1)?;
+        u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+    };
+    tasks
+        .flatten()
+        .take(THREADS)
+        .filter_map(|task| fs::read_to_string(task.path().join("syscall")).ok())
+        .filter_map(pointer)
+        .collect()
+}
+
+/// A number of `/proc/PID/status`.
+fn number(status: &str, label: &str) -> Option<u64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(label))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
+}
+
+fn refusal(pid: i32, error: &io::Error) -> String {
+    match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ESRCH) => {
+            format!("there is no process {pid}: `ps -e` lists those that there are")
+        }
+        Some(libc::EACCES | libc::EPERM) => format!(
+            "process {pid} may not be looked at: be its user, or root, and mind ptrace(2)'s other rules"
+        ),
+        _ => format!("process {pid} cannot be looked at: {error}"),
+    }
+}
+
+/// Why a process has no map.
+fn without_memory(pid: i32, name: &str) -> String {
+    const PF_KTHREAD: u64 = 0x0020_0000;
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let mut fields = stat
+        .rsplit_once(')')
+        .map_or("", |(_, rest)| rest)
+        .split_ascii_whitespace();
+    let state = fields.next().unwrap_or("X");
+    let flags: u64 = fields
+        .nth(5)
+        .and_then(|text| text.parse().ok())
+        .unwrap_or(0);
+    if flags & PF_KTHREAD != 0 {
+        format!("process {pid} ({name}) is a thread of the kernel: it has no memory of its own")
+    } else if matches!(state, "Z" | "X") {
+        format!("process {pid} ({name}) has ended: it has no memory any more")
+    } else {
+        format!("process {pid} ({name}) has no memory")
+    }
+}

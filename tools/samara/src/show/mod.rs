@@ -1,0 +1,135 @@
+//! `samara show`: the memory of a process, as a person would want to see it.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `live`, `recorded` | where an address space comes from: a process, a recording at a call |
+//! | `smaps` | the kernel's text as numbers |
+//! | `kind` | what an area is to a person |
+//! | `snapshot` | an address space at one moment, and what follows from it |
+//! | `fork` | what a fork costs, estimated |
+//! | `difference` | two of them |
+//! | `text`, `json`, `grid` | what is printed |
+
+mod difference;
+mod fork;
+mod grid;
+mod json;
+mod kind;
+mod live;
+mod recorded;
+mod smaps;
+mod snapshot;
+mod text;
+
+use std::io::Write;
+
+use clap::Args;
+
+use crate::outcome::complain;
+use grid::Paper;
+use snapshot::Snapshot;
+
+#[derive(Debug, Args)]
+pub(crate) struct ShowOptions {
+    /// A process by its number, or a recording of `samara trace --record` as FILE@CALL (after that call; FILE@0 is its start).
+    subject: String,
+
+    /// A second one, of which the difference to the first is shown.
+    other: Option<String>,
+
+    /// List the areas, each with what keeps it apart from the one below it.
+    #[arg(long)]
+    maps: bool,
+
+    /// List the areas, each with what is in memory of it.
+    #[arg(long)]
+    smaps: bool,
+
+    /// List the free ranges between areas.
+    #[arg(long)]
+    gaps: bool,
+
+    /// Show the tree that holds the areas, node by node.
+    #[arg(long, conflicts_with = "other")]
+    tree: bool,
+
+    /// Tell what a fork would do, and what that costs now and with shared page tables (estimates).
+    #[arg(long, conflicts_with = "other")]
+    fork: bool,
+
+    /// Print everything as JSON.
+    #[arg(long, conflicts_with_all = ["maps", "smaps", "gaps", "tree", "fork"])]
+    json: bool,
+}
+
+/// Runs the command; the value is the exit code.
+pub(crate) fn run(options: &ShowOptions) -> i32 {
+    match carry_out(options) {
+        Ok(text) => {
+            // Whoever reads may have seen enough and closed the pipe.
+            let _ = std::io::stdout().write_all(text.as_bytes());
+            0
+        }
+        Err(text) => complain(&text),
+    }
+}
+
+fn carry_out(options: &ShowOptions) -> Result<String, String> {
+    let first = look(&options.subject)?;
+    let paper = Paper::stdout();
+    if let Some(other) = &options.other {
+        let second = look(other)?;
+        return if options.json {
+            pretty(&difference::json(&first, &second))
+        } else {
+            Ok(difference::text(&first, &second, options, paper))
+        };
+    }
+    if options.json {
+        return pretty(&json::snapshot(&first));
+    }
+    let mut text = text::title(&first);
+    let sections = [
+        (options.maps, text::maps as fn(&Snapshot, Paper) -> String),
+        (options.smaps, text::smaps),
+        (options.gaps, text::gaps),
+        (options.tree, |snapshot, _| text::tree(snapshot)),
+        (options.fork, |snapshot, _| text::fork(snapshot)),
+    ];
+    let mut chosen = sections.iter().filter(|(wanted, _)| *wanted).peekable();
+    if chosen.peek().is_none() {
+        text += &text::summary(&first, paper);
+    }
+    for (number, (_, section)) in chosen.enumerate() {
+        if number > 0 {
+            text.push('\n');
+        }
+        text += &section(&first, paper);
+    }
+    Ok(text)
+}
+
+fn pretty(value: &serde_json::Value) -> Result<String, String> {
+    let text = serde_json::to_string_pretty(value)
+        .map_err(|error| format!("cannot write JSON: {error}"))?;
+    Ok(text + "\n")
+}
+
+/// What a subject names.
+fn look(subject: &str) -> Result<Snapshot, String> {
+    if let Ok(pid) = subject.parse::<i32>() {
+        if pid <= 0 {
+            return Err(format!("`{subject}` is no number of a process"));
+        }
+        return live::look(pid);
+    }
+    let call = |text: &str| text.parse::<u64>().ok();
+    match subject.rsplit_once('@') {
+        Some((file, number)) if call(number).is_some() => {
+            recorded::look(file.as_ref(), call(number).unwrap_or(0))
+        }
+        _ => Err(format!(
+            "`{subject}` is neither the number of a process nor a recording and a call: give PID or FILE@CALL"
+        )),
+    }
+}

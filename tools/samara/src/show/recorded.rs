@@ -1,0 +1,57 @@
+//! A recording at a call.
+
+use std::path::Path;
+
+use samara_mm::{AddressSpace, VmFlags};
+
+use super::kind::{self, Hints};
+use super::smaps::Figures;
+use super::snapshot::Snapshot;
+use crate::maps::{Area, Map};
+use crate::record::Reader;
+use crate::replay;
+
+/// The address space that performed call number `call`, after it: calls are counted over all processes, as `samara replay` counts them. After call 0 is
+/// the start of the program.
+///
+/// # Errors
+/// What is wrong, in a line.
+pub(super) fn look(file: &Path, call: u64) -> Result<Snapshot, String> {
+    let shown = file.display();
+    let reader = Reader::open(file).map_err(|damage| format!("`{shown}` {damage}"))?;
+    let engine = replay::after(&reader, call).map_err(|calls| {
+        format!("`{shown}` has {calls} calls that can be performed: give a number up to that behind the @")
+    })?;
+    let map = map(&engine);
+    let flags: Vec<(VmFlags, Figures)> = engine
+        .areas()
+        .map(|area| (area.vma.flags, Figures::default()))
+        .collect();
+    let hints = Hints {
+        start_brk: engine.layout().start_brk,
+        stack_size: Some(engine.limits().stack)
+            .filter(|&size| size != u64::MAX)
+            .unwrap_or(8 << 20),
+        ..Hints::default()
+    };
+    Ok(Snapshot {
+        title: format!("{shown} after call {call}"),
+        kinds: kind::kinds(&map, &flags, &hints),
+        map,
+        figures: None,
+        threads: None,
+        table_bytes: None,
+        engine,
+    })
+}
+
+/// The engine's map as the kernel would print it.
+fn map(engine: &AddressSpace) -> Map {
+    let mut map = Map::default();
+    for line in engine.maps() {
+        let id = (line.id.major, line.id.minor, line.id.inode);
+        let area = Area::new(line.start, line.end, line.perms, line.offset, id);
+        map.push(area, line.name.as_bytes());
+    }
+    map
+}

@@ -1,0 +1,186 @@
+//! An address space at one moment, with all that is shown of it.
+
+use std::collections::BTreeMap;
+
+use samara_mm::{AddressSpace, Obstacles, VmFlags};
+
+use super::kind::Kind;
+use super::smaps::Figures;
+use crate::maps::{Area, Map};
+
+/// An address space at one moment.
+#[derive(Debug)]
+pub(crate) struct Snapshot {
+    /// What it is of, in a few words.
+    pub(crate) title: String,
+    pub(crate) map: Map,
+    /// Of each area.
+    pub(crate) kinds: Vec<Kind>,
+    /// Of each area; of a recording nothing is known.
+    pub(crate) figures: Option<Vec<Figures>>,
+    /// The same map in the engine.
+    pub(crate) engine: AddressSpace,
+    pub(crate) threads: Option<u64>,
+    /// Bytes in page tables.
+    pub(crate) table_bytes: Option<u64>,
+}
+
+/// Areas added up.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sum {
+    pub(crate) areas: u64,
+    pub(crate) bytes: u64,
+    pub(crate) figures: Figures,
+}
+
+impl Sum {
+    pub(crate) fn add(&mut self, area: &Area, figures: Option<&Figures>) {
+        self.areas += 1;
+        self.bytes += area.end - area.start;
+        if let Some(figures) = figures {
+            self.figures.add(figures);
+        }
+    }
+}
+
+/// A free range.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gap {
+    pub(crate) start: u64,
+    /// The first address beyond.
+    pub(crate) end: u64,
+}
+
+impl Gap {
+    pub(crate) fn bytes(self) -> u64 {
+        self.end - self.start
+    }
+}
+
+/// Why neighbours that touch are two.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Border {
+    Special,
+    Object,
+    Permissions,
+    Flags,
+    Offset,
+    Name,
+    Policy,
+    Watched,
+    Owner,
+    Nothing,
+}
+
+impl Border {
+    /// The most telling of what keeps two areas apart.
+    fn of(obstacles: Obstacles, differing: VmFlags) -> Self {
+        let has = |obstacle| obstacles.contains(obstacle);
+        if has(Obstacles::SPECIAL) {
+            Border::Special
+        } else if has(Obstacles::OBJECT) {
+            Border::Object
+        } else if has(Obstacles::FLAGS) && differing.intersects(VmFlags::ACCESS) {
+            Border::Permissions
+        } else if has(Obstacles::FLAGS) {
+            Border::Flags
+        } else if has(Obstacles::OFFSET) {
+            Border::Offset
+        } else if has(Obstacles::NAME) {
+            Border::Name
+        } else if has(Obstacles::POLICY) {
+            Border::Policy
+        } else if has(Obstacles::UFFD) {
+            Border::Watched
+        } else if has(Obstacles::OWNER) {
+            Border::Owner
+        } else {
+            Border::Nothing
+        }
+    }
+
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Border::Special => "a driver's or the kernel's own",
+            Border::Object => "another object",
+            Border::Permissions => "other permissions",
+            Border::Flags => "other flags",
+            Border::Offset => "the file does not go on",
+            Border::Name => "another name",
+            Border::Policy => "another policy",
+            Border::Watched => "another userfaultfd",
+            Border::Owner => "both have pages of their own",
+            Border::Nothing => "nothing that shows",
+        }
+    }
+}
+
+impl Snapshot {
+    /// All areas with their kinds and figures.
+    pub(crate) fn areas(&self) -> impl Iterator<Item = (&Area, Kind, Option<&Figures>)> {
+        self.map.areas().iter().enumerate().map(|(i, area)| {
+            let figures = self.figures.as_ref().and_then(|all| all.get(i));
+            (area, self.kinds[i], figures)
+        })
+    }
+
+    /// Each kind that there is, and all.
+    pub(crate) fn sums(&self) -> (BTreeMap<Kind, Sum>, Sum) {
+        let (mut kinds, mut all) = (BTreeMap::<Kind, Sum>::new(), Sum::default());
+        for (area, kind, figures) in self.areas() {
+            kinds.entry(kind).or_default().add(area, figures);
+            all.add(area, figures);
+        }
+        (kinds, all)
+    }
+
+    /// The free ranges where a program can map something, ascending.
+    pub(crate) fn gaps(&self) -> Vec<Gap> {
+        let config = self.engine.config();
+        let mut end = config.mmap_min_addr;
+        let mut gaps = Vec::new();
+        let ends = std::iter::once((config.task_size, config.task_size));
+        for (start, next) in self
+            .map
+            .areas()
+            .iter()
+            .map(|a| (a.start, a.end))
+            .chain(ends)
+        {
+            if start > end {
+                gaps.push(Gap {
+                    start: end,
+                    end: start,
+                });
+            }
+            end = end.max(next);
+        }
+        gaps
+    }
+
+    /// For each area but the first that borders on the one below it: why they are two, by the engine's rule. `None` for others.
+    pub(crate) fn borders(&self) -> Vec<Option<Border>> {
+        let mut borders = Vec::with_capacity(self.map.areas().len());
+        let mut before = None;
+        for area in self.engine.areas() {
+            let border = before.and_then(|lower: samara_mm::Area<'_>| {
+                let obstacles = lower.obstacles(&area);
+                let differing = lower.vma.flags ^ area.vma.flags;
+                let touch = !obstacles.contains(Obstacles::APART);
+                touch.then(|| Border::of(obstacles, differing))
+            });
+            borders.push(border);
+            before = Some(area);
+        }
+        borders
+    }
+
+    /// How many borders there are of each sort.
+    pub(crate) fn border_counts(&self) -> BTreeMap<Border, u64> {
+        let mut counts = BTreeMap::new();
+        for border in self.borders().into_iter().flatten() {
+            *counts.entry(border).or_default() += 1;
+        }
+        counts
+    }
+}

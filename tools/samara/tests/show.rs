@@ -1,0 +1,451 @@
+//! Live processes and recordings are shown: the figures are the kernel's, and what cannot be shown is told in a line.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Output, Stdio};
+
+use common::{compiled, fresh, has, samara, scratch, trace_with};
+use serde_json::Value;
+
+const NOBODY: u32 = 65534;
+
+fn show(words: &[&str]) -> Output {
+    samara().arg("show").args(words).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(output.stderr.is_empty());
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn json(words: &[&str]) -> Value {
+    let mut all = words.to_vec();
+    all.push("--json");
+    serde_json::from_str(&text(&show(&all))).unwrap()
+}
+
+/// Refused with exit code 2 and one line that holds `what`.
+fn refused(output: &Output, what: &str) {
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(output.stdout.is_empty());
+    assert_eq!(told.lines().count(), 1, "{told}");
+    assert!(
+        told.starts_with("samara: ") && told.contains(what),
+        "{told}"
+    );
+}
+
+/// A program that waits; ended with the test.
+struct Waiting(Child);
+
+impl Waiting {
+    fn start(command: &mut Command) -> Self {
+        let child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        Waiting(child)
+    }
+
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    /// What it says when it is ready.
+    fn line(&mut self) -> Vec<u64> {
+        let mut line = String::new();
+        let out = self.0.stdout.as_mut().unwrap();
+        BufReader::new(out).read_line(&mut line).unwrap();
+        line.split_whitespace()
+            .map(|word| u64::from_str_radix(word, 16).unwrap())
+            .collect()
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// `cat` that has begun to wait.
+fn cat() -> Waiting {
+    let waiting = Waiting::start(&mut Command::new("cat"));
+    settle(waiting.0.id());
+    waiting
+}
+
+/// Waits until a process sleeps in a read: its memory stays as it is.
+fn settle(pid: u32) {
+    loop {
+        let text = fs::read_to_string(format!("/proc/{pid}/syscall")).unwrap_or_default();
+        if text.starts_with("0 0x0 ") {
+            return;
+        }
+        std::thread::yield_now();
+    }
+}
+
+fn areas_program(more: u32) -> Option<(Waiting, Vec<u64>)> {
+    let program = compiled("areas")?;
+    let mut waiting = Waiting::start(Command::new(program).arg(more.to_string()));
+    let addresses = waiting.line();
+    settle(waiting.0.id());
+    Some((waiting, addresses))
+}
+
+fn area_at(shown: &Value, address: u64) -> Value {
+    let number = |value: &Value| {
+        u64::from_str_radix(value.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+    };
+    let areas = shown["areas"].as_array().unwrap();
+    let found = areas
+        .iter()
+        .find(|area| (number(&area["start"])..number(&area["end"])).contains(&address));
+    found.unwrap().clone()
+}
+
+#[test]
+fn sums_are_the_kernels() {
+    let cat = cat();
+    let shown = json(&[&cat.pid()]);
+    let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", cat.pid())).unwrap();
+    let kernel = |label: &str| -> u64 {
+        let line = rollup.lines().find(|line| line.starts_with(label)).unwrap();
+        line.split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+            << 10
+    };
+    let memory = &shown["all"]["memory"];
+    for (label, name) in [
+        ("Rss:", "resident"),
+        ("Shared_Clean:", "shared_clean"),
+        ("Private_Dirty:", "private_dirty"),
+        ("Anonymous:", "anonymous"),
+        ("Swap:", "swapped"),
+    ] {
+        assert_eq!(memory[name].as_u64().unwrap(), kernel(label), "{name}");
+    }
+    let maps = fs::read_to_string(format!("/proc/{}/maps", cat.pid())).unwrap();
+    let lines = maps.lines().filter(|line| !line.contains("[vsyscall]"));
+    assert_eq!(shown["areas"].as_array().unwrap().len(), lines.count());
+    let kinds = shown["kinds"].as_object().unwrap();
+    for kind in ["program", "libraries", "heap", "stacks", "special"] {
+        assert!(kinds.contains_key(kind), "no {kind}");
+    }
+    let parts: u64 = kinds
+        .values()
+        .map(|kind| kind["bytes"].as_u64().unwrap())
+        .sum();
+    assert_eq!(parts, shown["all"]["bytes"].as_u64().unwrap());
+    assert!(shown["fork_estimate"]["now_us"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn areas_are_told_for_what_they_are() {
+    let Some((program, addresses)) = areas_program(0) else {
+        return;
+    };
+    let [room, jit, shared, row, heap] = addresses[..] else {
+        panic!("five addresses");
+    };
+    let shown = json(&[&program.pid()]);
+    for (address, kind) in [
+        (room, "reserved"),
+        (jit, "jit"),
+        (shared, "shared"),
+        (row, "anonymous"),
+        (heap, "heap"),
+    ] {
+        assert_eq!(area_at(&shown, address)["kind"], kind, "{address:x}");
+    }
+    assert_eq!(
+        area_at(&shown, row + 3 * 4096)["apart"],
+        "other permissions"
+    );
+    assert_eq!(
+        area_at(&shown, row + 6 * 4096)["apart"],
+        "other permissions"
+    );
+    assert_eq!(shown["threads"], 2);
+    // The main one, and the thread's with its guard.
+    let stacks = shown["kinds"]["stacks"]["areas"].as_u64().unwrap();
+    assert!((2..=3).contains(&stacks), "{stacks}");
+    let jit_memory = &area_at(&shown, jit)["memory"];
+    assert_eq!(jit_memory["private_dirty"], 2 * 4096);
+}
+
+#[test]
+fn every_section_is_printed() {
+    let cat = cat();
+    let pid = cat.pid();
+    let summary = text(&show(&[&pid]));
+    for part in [
+        "── samara ── cat (",
+        "libraries",
+        "limit ",
+        "gaps ",
+        "borders ",
+        "fork ",
+    ] {
+        assert!(summary.contains(part), "{summary}");
+    }
+    assert!(!summary.contains('\u{1b}'), "no colours in a pipe");
+    let areas = json(&[&pid])["areas"].as_array().unwrap().len();
+    // The title, the heading and a line for each area; smaps has a sum, too.
+    assert_eq!(text(&show(&[&pid, "--maps"])).lines().count(), areas + 2);
+    assert_eq!(text(&show(&[&pid, "--smaps"])).lines().count(), areas + 3);
+    let gaps = text(&show(&[&pid, "--gaps"]));
+    assert!(
+        gaps.contains("[stack]") && gaps.contains("[heap]"),
+        "{gaps}"
+    );
+    let tree = text(&show(&[&pid, "--tree"]));
+    assert!(tree.contains(" leaf, ") && tree.contains("libc"), "{tree}");
+    assert!(tree.contains("[heap]") && tree.contains("hole"), "{tree}");
+    let fork = text(&show(&[&pid, "--fork"]));
+    assert!(fork.contains("Estimates"), "{fork}");
+    let both = text(&show(&[&pid, "--gaps", "--fork"]));
+    assert!(
+        both.contains("free") && both.contains("Estimates"),
+        "{both}"
+    );
+}
+
+#[test]
+fn two_processes_differ_by_what_they_have() {
+    let (one, two) = (cat(), cat());
+    let same = text(&show(&[&one.pid(), &two.pid()]));
+    assert!(same.contains(" → cat ("), "{same}");
+    let itself = text(&show(&[&one.pid(), &one.pid()]));
+    assert!(itself.contains("no area differs"), "{itself}");
+    let itself = json(&[&one.pid(), &one.pid()]);
+    assert_eq!(itself["differences"].as_array().unwrap().len(), 0);
+    assert_eq!(itself["related"], true);
+    let Some((program, _)) = areas_program(0) else {
+        return;
+    };
+    let other = text(&show(&[&one.pid(), &program.pid()]));
+    assert!(other.contains("areas") && other.contains("+"), "{other}");
+}
+
+#[test]
+fn thousands_of_areas() {
+    let Some((program, _)) = areas_program(20_000) else {
+        return;
+    };
+    let shown = json(&[&program.pid()]);
+    assert!(shown["areas"].as_array().unwrap().len() > 20_000);
+    assert!(shown["borders"]["other permissions"].as_u64().unwrap() > 19_000);
+    assert!(shown["tree"]["levels"].as_u64().unwrap() >= 3);
+    let summary = text(&show(&[&program.pid()]));
+    assert!(
+        summary.lines().all(|line| line.chars().count() < 400),
+        "{summary}"
+    );
+}
+
+#[test]
+fn a_recording_at_its_calls() {
+    let file = fresh("trace");
+    let file = file.to_str().unwrap();
+    let options = ["--verify", "each", "--record", file];
+    let traced = trace_with(&options, &["true"], scratch());
+    traced.assert_agrees();
+    let at = |call: u64| format!("{file}@{call}");
+    let start = json(&[&at(0)]);
+    assert!(start["all"]["memory"].is_null() && start["fork_estimate"].is_null());
+    let calls = traced.count("calls_total");
+    let end = json(&[&at(calls)]);
+    assert_ne!(start["areas"], end["areas"]);
+    let difference = text(&show(&[&at(0), &at(calls)]));
+    assert!(difference.contains("libc"), "{difference}");
+    let one = json(&[&at(calls - 1), &at(calls)]);
+    assert_eq!(one["related"], true);
+    refused(&show(&[&at(calls + 1)]), &format!("has {calls} calls"));
+    // Cut short anywhere, it is told where.
+    let bytes = fs::read(file).unwrap();
+    for length in [0, 7, 30, bytes.len() / 2, bytes.len() - 1] {
+        let cut = fresh("cut");
+        fs::write(&cut, &bytes[..length]).unwrap();
+        refused(&show(&[&format!("{}@1", cut.display())]), "at byte ");
+    }
+}
+
+#[test]
+fn what_cannot_be_shown_is_told() {
+    refused(&show(&["999999999"]), "there is no process 999999999");
+    refused(&show(&["0"]), "no number of a process");
+    refused(&show(&["nonsense"]), "give PID or FILE@CALL");
+    refused(&show(&["/nowhere@1"]), "cannot be read");
+    // Other tests' processes are no kernel threads, wherever this runs.
+    if fs::read_to_string("/proc/2/comm").is_ok_and(|name| name.trim() == "kthreadd") {
+        refused(&show(&["2"]), "thread of the kernel");
+    }
+    let mut zombie = Command::new("true").stdout(Stdio::piped()).spawn().unwrap();
+    let mut nothing = String::new();
+    zombie
+        .stdout
+        .take()
+        .unwrap()
+        .read_to_string(&mut nothing)
+        .unwrap();
+    let pid = zombie.id().to_string();
+    while !fs::read_to_string(format!("/proc/{pid}/stat"))
+        .unwrap()
+        .contains(") Z ")
+    {
+        std::thread::yield_now();
+    }
+    refused(&show(&[&pid]), "has ended");
+    zombie.wait().unwrap();
+}
+
+/// The command, where anybody may run it.
+fn public_samara() -> std::path::PathBuf {
+    let folder = scratch().join("public");
+    let _ = fs::create_dir(&folder);
+    for folder in [scratch(), &folder] {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let copy = folder.join(format!("samara-{:?}", std::thread::current().id()));
+    fs::copy(env!("CARGO_BIN_EXE_samara"), &copy).unwrap();
+    fs::set_permissions(&copy, fs::Permissions::from_mode(0o755)).unwrap();
+    copy
+}
+
+#[test]
+fn nobody_sees_its_own_processes() {
+    // SAFETY: asks only.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("skipped: only root can become nobody");
+        return;
+    }
+    let program = public_samara();
+    let as_nobody = |pid: &str| {
+        Command::new(&program)
+            .args(["show", pid])
+            .uid(NOBODY)
+            .gid(NOBODY)
+            .current_dir("/")
+            .output()
+            .unwrap()
+    };
+    let roots = cat();
+    refused(&as_nobody(&roots.pid()), "may not be looked at");
+    let own = Waiting::start(Command::new("cat").uid(NOBODY).gid(NOBODY).current_dir("/"));
+    settle(own.0.id());
+    let shown = text(&as_nobody(&own.pid()));
+    assert!(
+        shown.contains("libraries") && shown.contains("stacks"),
+        "{shown}"
+    );
+}
+
+/// The master and the slave of a terminal with so many columns.
+fn terminal(columns: u16) -> (OwnedFd, OwnedFd) {
+    let (mut master, mut slave) = (0, 0);
+    let size = libc::winsize {
+        ws_row: 24,
+        ws_col: columns,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    // SAFETY: places for two descriptors, which are new, and a size.
+    unsafe {
+        let null = std::ptr::null_mut();
+        let done = libc::openpty(
+            &raw mut master,
+            &raw mut slave,
+            null,
+            null.cast(),
+            (&raw const size).cast_mut(),
+        );
+        assert_eq!(done, 0);
+        (OwnedFd::from_raw_fd(master), OwnedFd::from_raw_fd(slave))
+    }
+}
+
+#[test]
+fn a_narrow_terminal_gets_narrow_tables() {
+    let cat = cat();
+    for (columns, colours) in [(40, false), (60, true), (200, true)] {
+        let (master, slave) = terminal(columns);
+        let mut command = samara();
+        command
+            .args(["show", &cat.pid(), "--maps"])
+            .env("TERM", "xterm");
+        if colours {
+            command.env_remove("NO_COLOR");
+        } else {
+            command.env("NO_COLOR", "1");
+        }
+        let mut child = command.stdout(Stdio::from(slave)).spawn().unwrap();
+        // Our own copy of the slave's end is in the command.
+        drop(command);
+        let mut bytes = Vec::new();
+        let mut master = fs::File::from(master);
+        // Reading fails when the last one who may write has gone.
+        let mut buffer = [0; 4096];
+        while let Ok(read @ 1..) = master.read(&mut buffer) {
+            bytes.extend_from_slice(&buffer[..read]);
+        }
+        assert!(child.wait().unwrap().success());
+        let text = String::from_utf8(bytes).unwrap();
+        assert_eq!(text.contains('\u{1b}'), colours, "{text}");
+        assert!(text.contains("[heap]"), "{text}");
+        let mut plain = String::new();
+        let mut skip = false;
+        for c in text.chars() {
+            match c {
+                '\u{1b}' => skip = true,
+                'm' if skip => skip = false,
+                _ if !skip => plain.push(c),
+                _ => {}
+            }
+        }
+        for line in plain.lines() {
+            let width = line.trim_end_matches('\r').chars().count();
+            assert!(width <= usize::from(columns), "{columns}: {line}");
+        }
+    }
+}
+
+#[test]
+fn a_reader_may_have_seen_enough() {
+    if !has("sh") {
+        return;
+    }
+    let cat = cat();
+    let line = format!(
+        "{} show --maps {} | true",
+        env!("CARGO_BIN_EXE_samara"),
+        cat.pid()
+    );
+    let output = Command::new("sh").args(["-c", &line]).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty());
+}
