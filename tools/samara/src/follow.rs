@@ -182,6 +182,14 @@ impl Follower {
         self.side.engine.grow_stack(start).is_ok()
     }
 
+    /// The page at `address` was written to.
+    pub(crate) fn touch(&mut self, address: u64) {
+        for side in self.sides() {
+            // Where the engine finds that impossible, the maps will differ.
+            let _ = side.engine.fault(address, true);
+        }
+    }
+
     pub(crate) fn set_limits(&mut self, limits: Limits) {
         for side in self.sides() {
             side.engine.set_limits(limits);

@@ -9,6 +9,7 @@ use samara_mm::{AddressSpace, Call, NoPages, Pages};
 use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Listed, Place, Verdict};
 use crate::maps::Map;
+use crate::minimise::minimise;
 use crate::outcome::{complain, same_file};
 use crate::record::{MapChange, Reader, Reason, Record};
 use crate::report::{self, Replay, Subject};
@@ -27,6 +28,11 @@ pub(crate) struct ReplayOptions {
     /// Check every invariant of the engine after each call. Slow.
     #[arg(long)]
     check: bool,
+
+    /// If engine and record differ: find the shortest history that still does on this machine's kernel, and write it to PREFIX.rs (a test) and
+    /// PREFIX.c (a program that shows what the kernel answers).
+    #[arg(long, value_name = "PREFIX")]
+    minimise: Option<PathBuf>,
 
     /// Write the summary as JSON to this file (`-`: standard output).
     #[arg(long, value_name = "FILE")]
@@ -66,8 +72,15 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
     };
     // The program itself; the others come by forks.
     player.tally.processes = 1;
-    for record in &reader.records {
+    let mut differing: Vec<(usize, u32)> = Vec::new();
+    for (index, record) in reader.records.iter().enumerate() {
+        let before = player.tally.disagreements();
         player.play(record);
+        if player.tally.disagreements() > before
+            && let Record::Call { space, .. } | Record::Map { space, .. } = record
+        {
+            differing.push((index, *space));
+        }
     }
     let performing = begun.elapsed();
     let processor = processor_time().saturating_sub(processor);
@@ -109,6 +122,24 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
         && let Err(text) = report::write_json(file, &subject, &player.tally)
     {
         return complain(&text);
+    }
+    if let Some(prefix) = &options.minimise {
+        if differing.is_empty() {
+            crate::trace::say(
+                "samara: engine and record do not differ: there is nothing to minimise",
+            );
+        } else {
+            match minimise(&reader.records, &differing, prefix) {
+                Ok(found) => crate::trace::say(&format!(
+                    "samara: {} of {} steps suffice: `{}` and `{}`",
+                    found.steps,
+                    found.of,
+                    found.files[0].display(),
+                    found.files[1].display()
+                )),
+                Err(text) => crate::trace::say(&format!("samara: {text}")),
+            }
+        }
     }
     player.tally.verdict().exit_code()
 }

@@ -34,6 +34,9 @@ mod look;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod op;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../../../../tools/samara/src/shortest.rs"]
+mod shortest;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod world;
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
@@ -99,8 +102,10 @@ fn main() {
             world.shared = number % 2 == 1;
             world.flags_after_each = number % 8 == 0 || flags;
             let ops = history(seed, &mix, Some(world.special), LENGTH);
-            if world.compare(&ops, way).is_some() {
-                let (shortest, difference) = world.shrink(&ops, way);
+            if let Some(found) = world.compare(&ops, way) {
+                let shrunk = world.shrink(&ops, way);
+                // One that does not show again is told whole.
+                let (shortest, difference) = shrunk.unwrap_or((ops, found));
                 let mut text = format!(
                     "suite {name}, seed {seed}: {} steps suffice:\n",
                     shortest.len()

@@ -17,6 +17,7 @@ use crate::generate::{ARENA, PAGE};
 use crate::kernel::{Flags, Kernel, Step};
 use crate::look::{KArea, raw};
 use crate::op::{Objects, Op};
+use crate::shortest::shortest;
 
 pub(crate) struct World {
     pub(crate) kernel: Kernel,
@@ -651,34 +652,13 @@ impl World {
         }
     }
 
-    /// The shortest history found that still shows a difference: drops runs of operations, then single ones.
-    pub(crate) fn shrink(&mut self, ops: &[Op], way: Way) -> (Vec<Op>, Difference) {
+    /// The shortest history found that still shows a difference. None if this one does not.
+    pub(crate) fn shrink(&mut self, ops: &[Op], way: Way) -> Option<(Vec<Op>, Difference)> {
         self.flags_after_each = true;
-        let mut best = ops.to_vec();
-        let mut difference = self.compare(&best, way).unwrap();
-        best.truncate(difference.step + 1);
-        let mut chunk = best.len().div_ceil(2);
-        loop {
-            let mut at = 0;
-            let mut progress = false;
-            while at < best.len() {
-                let mut shorter = best.clone();
-                shorter.drain(at..(at + chunk).min(best.len()));
-                match self.compare(&shorter, way) {
-                    Some(found) if !shorter.is_empty() => {
-                        shorter.truncate(found.step + 1);
-                        best = shorter;
-                        difference = found;
-                        progress = true;
-                    }
-                    _ => at += chunk,
-                }
-            }
-            if chunk == 1 && !progress {
-                return (best, difference);
-            }
-            chunk = chunk.div_ceil(2).min(best.len()).max(1);
-        }
+        shortest(ops, |ops| {
+            let found = self.compare(ops, way)?;
+            Some((found.step, found))
+        })
     }
 }
 

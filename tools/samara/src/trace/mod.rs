@@ -28,20 +28,26 @@ mod space;
 mod streams;
 
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use samara_mm::KernelVersion;
 
+use crate::maps::Map;
 use crate::outcome::{MISUSE, complain, same_file};
 use crate::record::Writer;
 use crate::report::{self, Subject};
+use crate::seed::Seed;
 use crate::tally::Verdict;
 
 use events::{Ending, Failure, Tracer};
 use launch::Refusal;
+pub(crate) use launch::more_descriptors;
 pub(crate) use options::TraceOptions;
-use ptrace::Tid;
+pub(crate) use ptrace::Tid;
+pub(crate) use seeding::Machine;
+use seeding::Moment;
 use session::Session;
 pub(crate) use session::say;
 
@@ -254,6 +260,24 @@ fn tell(
         },
         told => told,
     }
+}
+
+/// The map of a process.
+pub(crate) fn read_map(process: Tid, map: &mut Map) -> io::Result<()> {
+    proc::MapsFile::open(process)?.read(map)
+}
+
+/// The state of a process that waits.
+pub(crate) fn seed_of(process: Tid, machine: &Machine) -> io::Result<Seed> {
+    let mut map = Map::default();
+    read_map(process, &mut map)?;
+    let mut pagemap = facts::Pagemap::open(process)?;
+    seeding::seed(process, machine, &map, &mut pagemap, Moment::Found, &mut 0)
+}
+
+/// Where the heap of a process starts.
+pub(crate) fn start_of_heap(process: Tid) -> io::Result<u64> {
+    Ok(proc::layout(process)?.start_brk)
 }
 
 /// `signal 11 (SIGSEGV)`.

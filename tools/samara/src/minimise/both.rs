@@ -1,0 +1,298 @@
+//! A history on the kernel and on the engine, until they differ.
+
+use std::collections::HashMap;
+use std::fs::File as DiskFile;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::MetadataExt;
+use std::sync::Arc;
+
+use samara_mm::{Call, Config, DriverFlags, File, FileId, FileKind, NoPages, Object};
+
+use crate::follow::{Evidence, Follower, Verdict};
+use crate::maps::Map;
+use crate::seed::Seed;
+use crate::trace;
+
+use super::child::Child;
+use super::history::{Action, Place, Step, addresses, mapped};
+
+/// Files that stand for those of the record, which this machine may not have: each is as large as any mapping needs.
+#[derive(Default)]
+pub(super) struct Files(HashMap<(FileId, u64), (OwnedFd, Arc<File>)>);
+
+/// So many descriptors are used for them.
+const MOST_FILES: usize = 512;
+const FILE_SIZE: i64 = 1 << 40;
+
+impl Files {
+    /// The file that stands for one of the record, opened as that was.
+    pub(super) fn like(&mut self, file: &File) -> Option<Arc<File>> {
+        let key = (file.id, file.description);
+        if let Some((_, own)) = self.0.get(&key) {
+            return Some(Arc::clone(own));
+        }
+        if self.0.len() >= MOST_FILES {
+            return None;
+        }
+        // SAFETY: a constant name; the descriptor is new.
+        let fd = unsafe { libc::memfd_create(c"samara".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return None;
+        }
+        // SAFETY: the descriptor is new, and ours.
+        let disk = unsafe { DiskFile::from_raw_fd(fd) };
+        // SAFETY: a descriptor of ours and a number.
+        unsafe { libc::ftruncate(fd, FILE_SIZE) };
+        let disk = if file.readable && file.writable {
+            disk
+        } else {
+            DiskFile::options()
+                .read(file.readable)
+                .write(file.writable)
+                .open(format!("/proc/self/fd/{}", disk.as_raw_fd()))
+                .ok()?
+        };
+        let meta = disk.metadata().ok()?;
+        let own = Arc::new(File {
+            id: FileId {
+                major: libc::major(meta.dev()),
+                minor: libc::minor(meta.dev()),
+                inode: meta.ino(),
+            },
+            description: self.0.len() as u64 + 1,
+            name: "/memfd:samara (deleted)".into(),
+            readable: file.readable,
+            writable: file.writable,
+            noexec: false,
+            kind: FileKind::Shmem,
+            seals: 0,
+            driver: DriverFlags::default(),
+            object: Object::none(),
+        });
+        self.0.insert(key, (disk.into(), Arc::clone(&own)));
+        Some(own)
+    }
+
+    pub(super) fn descriptor(&self, file: &File) -> Option<RawFd> {
+        let own = self.0.values().find(|(_, own)| **own == *file)?;
+        Some(own.0.as_raw_fd())
+    }
+
+    /// How a file is opened, and its number among those that are used here.
+    pub(super) fn number(&self, file: &File) -> u64 {
+        file.description
+    }
+}
+
+/// An area as both sides tell it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) start: u64,
+    pub(super) end: u64,
+    pub(super) perms: String,
+}
+
+/// In what they differ.
+#[derive(Debug, Clone)]
+pub(super) enum What {
+    Answer {
+        kernel: i64,
+        engine: i64,
+    },
+    /// The areas where the history has been active.
+    Map {
+        kernel: Vec<Line>,
+        engine: Vec<Line>,
+    },
+}
+
+/// The first difference.
+#[derive(Debug, Clone)]
+pub(super) struct Found {
+    /// Which of the steps shows it.
+    pub(super) step: usize,
+    pub(super) what: What,
+    /// What the kernel answered to each step that was performed, by its number, and the step as it was performed.
+    pub(super) results: HashMap<usize, (i64, Action)>,
+    pub(super) start_brk: u64,
+    /// See [`Child`].
+    pub(super) fence: u64,
+}
+
+pub(super) struct Both {
+    pub(super) files: Files,
+    /// The settings of the record.
+    pub(super) config: Option<Config>,
+    machine: trace::Machine,
+}
+
+impl Both {
+    pub(super) fn new() -> io::Result<Self> {
+        trace::more_descriptors();
+        Child::start()?;
+        Ok(Self {
+            files: Files::default(),
+            config: None,
+            machine: trace::Machine::look(Config::default().kernel),
+        })
+    }
+
+    /// Performs the steps on both sides, each in a process made anew; the first difference. Steps that refer to one that is not among them are passed
+    /// over, as are those that would harm the process itself.
+    pub(super) fn differs(&self, steps: &[Step]) -> Option<Found> {
+        let mut child = Child::start().ok()?;
+        let mut seed: Seed = trace::seed_of(child.process(), &self.machine).ok()?;
+        if let Some(recorded) = &self.config {
+            // What the machine is belongs to the record, what this process may do does not.
+            seed.config.kernel = recorded.kernel;
+        }
+        let start_brk = seed.layout.start_brk;
+        let fence = child.fence;
+        let own: Vec<(u64, u64)> = seed
+            .areas
+            .iter()
+            .map(|area| (area.start, area.end))
+            .collect();
+        let engine = seed.build().and_then(|mut engine| engine.fork()).ok()?;
+        let mut follower = Follower::new(engine, false);
+        let mut results: HashMap<usize, (i64, Action)> = HashMap::new();
+        let mut windows: Vec<(u64, u64)> = Vec::new();
+        for (at, step) in steps.iter().enumerate() {
+            let Some(action) = placed(step, &results, start_brk) else {
+                continue;
+            };
+            if harms(&action, &own) {
+                continue;
+            }
+            let Ok(answer) = child.perform(&action, &self.files) else {
+                return None;
+            };
+            let Some(kernel) = answer else { continue };
+            results.insert(step.id, (kernel, action.clone()));
+            windows.extend(mapped(&action, kernel));
+            let found = |what, results| {
+                Some(Found {
+                    step: at,
+                    what,
+                    results,
+                    start_brk,
+                    fence,
+                })
+            };
+            match &action {
+                Action::Touch(addr) => {
+                    if kernel == 0 {
+                        follower.touch(*addr);
+                    }
+                }
+                Action::ForkInto | Action::ForkAside => {
+                    let forked = follower.fork().ok()?;
+                    if matches!(action, Action::ForkInto) {
+                        follower = forked;
+                    }
+                }
+                Action::Call(call) => {
+                    let nothing = Evidence {
+                        before: &[],
+                        after: None,
+                    };
+                    let (verdict, engine) = follower.perform(call, kernel, nothing, &mut NoPages);
+                    if verdict == Verdict::Differs {
+                        return found(What::Answer { kernel, engine }, results);
+                    }
+                }
+            }
+            let mut map = Map::default();
+            trace::read_map(child.process(), &mut map).ok()?;
+            let compared = follower.compare(&map, &mut Vec::new(), &mut 0);
+            if compared.is_err() {
+                let (kernel, engine) = (lines(&map, &windows), own_lines(&follower, &windows));
+                if kernel != engine {
+                    return found(What::Map { kernel, engine }, results);
+                }
+                // They differ elsewhere, and so for another reason.
+                return None;
+            }
+        }
+        None
+    }
+}
+
+/// A step with its addresses here. `None` if it refers to one that was not performed or that failed.
+fn placed(step: &Step, results: &HashMap<usize, (i64, Action)>, start_brk: u64) -> Option<Action> {
+    let mut action = step.action.clone();
+    for (addr, place) in addresses(&mut action).into_iter().zip(step.places) {
+        let Some(addr) = addr else { continue };
+        match place {
+            Place::Absolute => {}
+            Place::Heap(offset) => *addr = start_brk.wrapping_add_signed(offset),
+            Place::Behind { step, offset } => {
+                let base = results.get(&step)?.0;
+                if base <= 0 {
+                    return None;
+                }
+                *addr = (base as u64).wrapping_add_signed(offset);
+            }
+        }
+    }
+    Some(action)
+}
+
+/// Would the step change what the process had from the start?
+fn harms(action: &Action, own: &[(u64, u64)]) -> bool {
+    let meets = |addr: u64, len: u64| {
+        let end = addr.saturating_add(len);
+        own.iter().any(|&(from, to)| addr < to && from < end)
+    };
+    match *action {
+        Action::Touch(addr) => meets(addr, 1),
+        Action::Call(ref call) => match *call {
+            Call::Mmap {
+                addr, len, flags, ..
+            } => flags & 0x10 != 0 && meets(addr, len),
+            Call::Munmap { addr, len }
+            | Call::Mprotect { addr, len, .. }
+            | Call::Mseal { addr, len, .. }
+            | Call::RemapFilePages { addr, len, .. }
+            | Call::Madvise { addr, len, .. } => meets(addr, len),
+            Call::Mremap {
+                old_addr,
+                old_len,
+                new_len,
+                new_addr,
+                flags,
+            } => meets(old_addr, old_len) || flags & 2 != 0 && meets(new_addr, new_len),
+            _ => false,
+        },
+        _ => false,
+    }
+}
+
+fn within(start: u64, end: u64, windows: &[(u64, u64)]) -> bool {
+    windows.iter().any(|&(from, to)| start < to && from < end)
+}
+
+fn lines(map: &Map, windows: &[(u64, u64)]) -> Vec<Line> {
+    let areas = map.areas().iter();
+    areas
+        .filter(|area| within(area.start, area.end, windows))
+        .map(|area| Line {
+            start: area.start,
+            end: area.end,
+            perms: String::from_utf8_lossy(&area.perms).into_owned(),
+        })
+        .collect()
+}
+
+fn own_lines(follower: &Follower, windows: &[(u64, u64)]) -> Vec<Line> {
+    let areas = follower.engine().maps();
+    areas
+        .filter(|area| within(area.start, area.end, windows))
+        .map(|area| Line {
+            start: area.start,
+            end: area.end,
+            perms: String::from_utf8_lossy(&area.perms).into_owned(),
+        })
+        .collect()
+}

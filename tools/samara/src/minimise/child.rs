@@ -1,0 +1,373 @@
+//! The kernel's side: a process that performs one step after the other as it is told, and allocates nothing.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
+
+use samara_mm::{Call, FileArg};
+
+use crate::maps::Map;
+use crate::trace::Tid;
+
+use super::both::Files;
+use super::history::Action;
+
+const TOUCH: i64 = -1;
+const FORK_INTO: i64 = -2;
+const FORK_ASIDE: i64 = -3;
+
+/// Room for what arguments point to: names, masks, what `mincore` writes.
+const ROOM: usize = 1 << 20;
+
+/// What both processes look at, one at a time: whoever has written tells the other by a pipe. Only by pointers, since the compiler knows nothing of
+/// the other.
+#[repr(C)]
+struct Shared {
+    number: i64,
+    arguments: [u64; 6],
+    result: i64,
+    /// The process that performs the steps.
+    process: Tid,
+    /// A pipe of its own, through which a page is written to without a signal.
+    scratch: [i32; 2],
+    room: [u8; ROOM],
+}
+
+pub(super) struct Child {
+    shared: *mut Shared,
+    first: Tid,
+    to: File,
+    from: File,
+    /// Below here is the room in which the history's mappings are placed: a multiple of [`WIDE`].
+    pub(super) fence: u64,
+}
+
+/// Gaps of this size take any mapping.
+pub(super) const WIDE: u64 = 1 << 30;
+
+fn pipe() -> io::Result<[i32; 2]> {
+    let mut ends = [0; 2];
+    // SAFETY: room for two descriptors.
+    match unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } {
+        0 => Ok(ends),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn close(end: i32) {
+    // SAFETY: a descriptor of ours that nobody uses any more.
+    unsafe { libc::close(end) };
+}
+
+impl Child {
+    /// Forks a process that waits for its first step, without a heap.
+    pub(super) fn start() -> io::Result<Self> {
+        // SAFETY: a new mapping at a place of the kernel's choice.
+        let shared = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                size_of::<Shared>(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED | libc::MAP_ANONYMOUS,
+                -1,
+                0,
+            )
+        };
+        if shared == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let shared = shared.cast::<Shared>();
+        let (down, up, scratch) = (pipe()?, pipe()?, pipe()?);
+        // SAFETY: nobody else uses the new mapping.
+        unsafe { (&raw mut (*shared).scratch).write_volatile(scratch) };
+        // SAFETY: one thread, and the child calls nothing that allocates or locks.
+        let first = unsafe { libc::syscall(libc::SYS_fork) } as Tid;
+        if first == 0 {
+            close(down[1]);
+            close(up[0]);
+            // SAFETY: both ends and the mapping are open.
+            unsafe { serve(shared, down[0], up[1]) }
+        }
+        for end in [down[0], up[1], scratch[0], scratch[1]] {
+            close(end);
+        }
+        // SAFETY: both are ours alone.
+        let (to, from) = unsafe { (File::from_raw_fd(down[1]), File::from_raw_fd(up[0])) };
+        let mut child = Self {
+            shared,
+            first,
+            to,
+            from,
+            fence: 0,
+        };
+        if first < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: the mapping is ours, and the child waits.
+        unsafe { (&raw mut (*shared).process).write_volatile(first) };
+        // The heap it has inherited is another program's.
+        let brk = crate::trace::start_of_heap(first)?;
+        child.ask(libc::SYS_brk, [brk, 0, 0, 0, 0, 0])?;
+        child.fence = child.put_fence(brk)?;
+        Ok(child)
+    }
+
+    /// Puts something that joins nothing beside what the process had from the start: what the history maps is to meet only itself.
+    fn put_fence(&mut self, brk: u64) -> io::Result<u64> {
+        const FIXED: u64 = libc::MAP_FIXED as u64;
+        const SHARED: u64 = (libc::MAP_SHARED | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE) as u64;
+        let mut map = Map::default();
+        crate::trace::read_map(self.first, &mut map)?;
+        let placed = map.areas().iter().filter(|area| area.start > brk);
+        let placed: Vec<(u64, u64)> = placed.map(|area| (area.start, area.end)).collect();
+        let gaps = placed.windows(2).map(|pair| (pair[0].1, pair[1].0));
+        let narrow = gaps.filter(|(from, to)| from < to && to - from < WIDE);
+        for (from, to) in narrow {
+            let room = [from, to - from, 0, SHARED | FIXED, u64::MAX, 0];
+            self.ask(libc::SYS_mmap, room)?;
+        }
+        // It ends where everything is aligned, so that what is aligned lies equally far from it in each process.
+        let start = self.ask(libc::SYS_mmap, [0, WIDE, 0, SHARED, u64::MAX, 0])? as u64;
+        let fence = start & !(WIDE - 1);
+        if fence < start {
+            let rest = [fence, start - fence, 0, SHARED | FIXED, u64::MAX, 0];
+            self.ask(libc::SYS_mmap, rest)?;
+        }
+        Ok(fence)
+    }
+
+    /// The process that performs the steps now.
+    pub(super) fn process(&self) -> Tid {
+        // SAFETY: the mapping lives as long as this, and the child waits.
+        unsafe { (&raw const (*self.shared).process).read_volatile() }
+    }
+
+    fn ask(&mut self, number: i64, arguments: [u64; 6]) -> io::Result<i64> {
+        // SAFETY: as above.
+        unsafe {
+            (&raw mut (*self.shared).number).write_volatile(number);
+            (&raw mut (*self.shared).arguments).write_volatile(arguments);
+        }
+        self.to.write_all(&[1])?;
+        self.from.read_exact(&mut [0])?;
+        // SAFETY: as above: it has answered.
+        Ok(unsafe { (&raw const (*self.shared).result).read_volatile() })
+    }
+
+    /// Puts what an argument will point to into the room.
+    fn put(&mut self, bytes: &[u8]) {
+        assert!(bytes.len() <= ROOM);
+        // SAFETY: there is room, and the child waits.
+        unsafe {
+            let room = (&raw mut (*self.shared).room).cast::<u8>();
+            room.copy_from_nonoverlapping(bytes.as_ptr(), bytes.len());
+        }
+    }
+
+    /// Performs a step. `None` for what cannot be done here.
+    ///
+    /// # Errors
+    /// The process has died of it.
+    pub(super) fn perform(&mut self, action: &Action, files: &Files) -> io::Result<Option<i64>> {
+        let room = self.shared as u64 + std::mem::offset_of!(Shared, room) as u64;
+        let asked = match action {
+            Action::Touch(addr) => Some((TOUCH, [*addr, 0, 0, 0, 0, 0])),
+            Action::ForkInto => Some((FORK_INTO, [0; 6])),
+            Action::ForkAside => Some((FORK_ASIDE, [0; 6])),
+            Action::Call(call) => {
+                match call {
+                    Call::SetVmaName {
+                        name: Some(name), ..
+                    } if name.len() < ROOM => {
+                        let mut text = name.as_bytes().to_vec();
+                        text.push(0);
+                        self.put(&text);
+                    }
+                    Call::Mbind { nodes, .. } => self.put(&nodes.to_ne_bytes()),
+                    _ => {}
+                }
+                raw(call, room, files)
+            }
+        };
+        match asked {
+            Some((number, arguments)) => self.ask(number, arguments).map(Some),
+            None => Ok(None),
+        }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let process = self.process();
+        // SAFETY: processes of ours; the first waits for those that it forked. The mapping is ours.
+        unsafe {
+            if process > 0 {
+                libc::kill(process, libc::SIGKILL);
+            }
+            if self.first > 0 {
+                libc::kill(self.first, libc::SIGKILL);
+                libc::waitpid(self.first, std::ptr::null_mut(), 0);
+            }
+            libc::munmap(self.shared.cast(), size_of::<Shared>());
+        }
+    }
+}
+
+/// The number and the raw arguments of a call; `room` is where they may point to.
+pub(super) fn raw(call: &Call, room: u64, files: &Files) -> Option<(i64, [u64; 6])> {
+    const PR_SET_VMA: u64 = 0x5356_4d41;
+    let (number, list): (i64, &[u64]) = match *call {
+        Call::Mmap {
+            addr,
+            len,
+            prot,
+            flags,
+            ref file,
+            offset,
+        } => {
+            let descriptor = match file {
+                FileArg::None | FileArg::Bad => u64::MAX,
+                FileArg::File(file) => files.descriptor(file)?.as_raw_fd() as u64,
+            };
+            (
+                libc::SYS_mmap,
+                &[addr, len, prot, flags, descriptor, offset],
+            )
+        }
+        Call::Munmap { addr, len } => (libc::SYS_munmap, &[addr, len]),
+        Call::Mprotect {
+            addr,
+            len,
+            prot,
+            pkey: -1,
+        } => (libc::SYS_mprotect, &[addr, len, prot]),
+        Call::Mprotect {
+            addr,
+            len,
+            prot,
+            pkey,
+        } => (
+            libc::SYS_pkey_mprotect,
+            &[addr, len, prot, i64::from(pkey) as u64],
+        ),
+        Call::Mremap {
+            old_addr,
+            old_len,
+            new_len,
+            flags,
+            new_addr,
+        } => (
+            libc::SYS_mremap,
+            &[old_addr, old_len, new_len, flags, new_addr],
+        ),
+        Call::Brk { addr } => (libc::SYS_brk, &[addr]),
+        Call::Madvise { addr, len, advice } => {
+            (libc::SYS_madvise, &[addr, len, i64::from(advice) as u64])
+        }
+        Call::Mlock { addr, len, flags } => (libc::SYS_mlock2, &[addr, len, flags]),
+        Call::Munlock { addr, len } => (libc::SYS_munlock, &[addr, len]),
+        Call::Mlockall { flags } => (libc::SYS_mlockall, &[flags]),
+        Call::Munlockall => (libc::SYS_munlockall, &[]),
+        Call::Msync { addr, len, flags } => (libc::SYS_msync, &[addr, len, flags]),
+        Call::Mincore { addr, len } if len < (ROOM as u64) << 12 => {
+            (libc::SYS_mincore, &[addr, len, room])
+        }
+        Call::Mseal { addr, len, flags } => (libc::SYS_mseal, &[addr, len, flags]),
+        Call::RemapFilePages {
+            addr,
+            len,
+            prot,
+            pgoff,
+            flags,
+        } => (libc::SYS_remap_file_pages, &[addr, len, prot, pgoff, flags]),
+        Call::SetVmaName {
+            addr,
+            len,
+            ref name,
+        } => {
+            let name = if name.is_some() { room } else { 0 };
+            (libc::SYS_prctl, &[PR_SET_VMA, 0, addr, len, name])
+        }
+        Call::Mbind {
+            addr,
+            len,
+            mode,
+            flags,
+            ..
+        } => (libc::SYS_mbind, &[addr, len, mode, room, 65, flags]),
+        Call::PkeyAlloc { flags, rights } => (libc::SYS_pkey_alloc, &[flags, rights]),
+        Call::PkeyFree { pkey } => (libc::SYS_pkey_free, &[i64::from(pkey) as u64]),
+        Call::SetMdwe { bits } => (libc::SYS_prctl, &[65, bits]),
+        Call::SetMemoryMerge { on } => (libc::SYS_prctl, &[67, on]),
+        _ => return None,
+    };
+    let mut arguments = [0; 6];
+    arguments[..list.len()].copy_from_slice(list);
+    Some((number, arguments))
+}
+
+/// What `syscall` returned, as the kernel does.
+fn kernel(result: i64) -> i64 {
+    match result {
+        // SAFETY: the number of the last error, of this thread.
+        -1 => -i64::from(unsafe { *libc::__errno_location() }),
+        result => result,
+    }
+}
+
+/// Performs steps until there are no more.
+///
+/// # Safety
+/// The mapping and the ends of all pipes are there; who asks waits for the answer.
+unsafe fn serve(shared: *mut Shared, from: i32, to: i32) -> ! {
+    // SAFETY: as the caller says; what a step does to memory, it does to what steps have mapped: `Both` sees to it.
+    unsafe {
+        let [a, b] = (&raw const (*shared).scratch).read_volatile();
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        loop {
+            let mut byte = 0u8;
+            if libc::read(from, (&raw mut byte).cast(), 1) != 1 {
+                libc::_exit(0);
+            }
+            let arguments = (&raw const (*shared).arguments).read_volatile();
+            let result = match (&raw const (*shared).number).read_volatile() {
+                TOUCH => {
+                    libc::write(b, (&raw const byte).cast(), 1);
+                    let read = libc::syscall(libc::SYS_read, a, arguments[0], 1);
+                    let result = kernel(read);
+                    if result < 0 {
+                        libc::read(a, (&raw mut byte).cast(), 1);
+                    }
+                    result.min(0)
+                }
+                FORK_INTO => {
+                    let child = libc::syscall(libc::SYS_fork);
+                    if child > 0 {
+                        libc::waitpid(child as Tid, std::ptr::null_mut(), 0);
+                        libc::_exit(0);
+                    }
+                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                    if child == 0 {
+                        (&raw mut (*shared).process).write_volatile(libc::getpid());
+                    }
+                    kernel(child)
+                }
+                FORK_ASIDE => {
+                    let child = libc::syscall(libc::SYS_fork);
+                    if child == 0 {
+                        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                        libc::pause();
+                        libc::_exit(0);
+                    }
+                    kernel(child).min(0)
+                }
+                number => {
+                    let [a, b, c, d, e, f] = arguments;
+                    kernel(libc::syscall(number, a, b, c, d, e, f))
+                }
+            };
+            (&raw mut (*shared).result).write_volatile(result);
+            libc::write(to, (&raw const byte).cast(), 1);
+        }
+    }
+}

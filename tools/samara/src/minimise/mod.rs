@@ -1,0 +1,124 @@
+//! `samara replay --minimise`: the shortest history that still differs, as a Rust test and as a C program.
+//!
+//! What was recorded cannot be shortened by itself: with a call left out, the kernel's other answers would have been others. So the calls are
+//! performed on the running kernel, in a process made for it, and on an engine that starts from that process's map.
+//!
+//! ```text
+//! record ─→ history (steps, addresses relative to one another) ─→ shortest ─→ both ─→ child (the kernel's side)
+//!                                                                    └─→ source (Rust, C)
+//! ```
+
+mod both;
+mod child;
+mod history;
+mod source;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::record::Record;
+use crate::shortest::shortest;
+
+use both::Both;
+use history::History;
+
+/// So many differences of a record are tried on this machine's kernel.
+const TRIED: usize = 8;
+
+/// What was written.
+pub(crate) struct Minimised {
+    pub(crate) steps: usize,
+    /// Of how many.
+    pub(crate) of: usize,
+    pub(crate) files: [PathBuf; 2],
+}
+
+/// Finds the shortest history that shows one of the differences that were found at the records `differing` (the space of each with it), and
+/// writes it to `PREFIX.rs` and `PREFIX.c`.
+///
+/// # Errors
+/// What could not be done, for one line.
+pub(crate) fn minimise(
+    records: &[Record],
+    differing: &[(usize, u32)],
+    prefix: &Path,
+) -> Result<Minimised, String> {
+    let mut both = Both::new().map_err(|error| format!("no process to try them in: {error}"))?;
+    let mut calls = 0;
+    for &(index, space) in differing.iter().take(TRIED) {
+        let Some(history) = History::of(records, index, space, &mut both.files) else {
+            continue;
+        };
+        calls = calls.max(history.steps.len());
+        both.config = Some(history.config.clone());
+        let found = shortest(&history.steps, |steps| {
+            both.differs(steps).map(|found| (found.step, found))
+        });
+        let Some((mut steps, mut found)) = found else {
+            continue;
+        };
+        // A step of which nothing was performed, since it refers to what was left out, says nothing.
+        steps.retain(|step| found.results.contains_key(&step.id));
+        if let Some(again) = both.differs(&steps) {
+            found = again;
+        }
+        let files = ["rs", "c"].map(|kind| {
+            let mut name = prefix.as_os_str().to_owned();
+            name.push(".");
+            name.push(kind);
+            PathBuf::from(name)
+        });
+        let texts = [
+            source::rust(&steps, &found, &both),
+            source::c(&steps, &found, &both),
+        ];
+        for (file, text) in files.iter().zip(texts) {
+            fs::write(file, text)
+                .map_err(|error| format!("`{}` cannot be written: {error}", file.display()))?;
+        }
+        return Ok(Minimised {
+            steps: steps.len(),
+            of: history.steps.len(),
+            files,
+        });
+    }
+    Err(format!(
+        "none of the differences shows on this machine's kernel ({calls} steps tried): there is nothing to minimise"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::shortest::shortest;
+
+    /// Fails at the first step that is 7, if a 3 came before.
+    fn three_then_seven(steps: &[u32]) -> Option<(usize, usize)> {
+        let three = steps.iter().position(|step| *step == 3)?;
+        let seven = steps[three..].iter().position(|step| *step == 7)? + three;
+        Some((seven, steps.len()))
+    }
+
+    #[test]
+    fn what_does_not_matter_is_left_out() {
+        let steps: Vec<u32> = (0..100).collect();
+        assert_eq!(shortest(&steps, three_then_seven), Some((vec![3, 7], 2)));
+        assert_eq!(shortest(&[7, 3], three_then_seven), None);
+        assert_eq!(shortest(&[], three_then_seven), None);
+        assert_eq!(
+            shortest(&[1], |steps| Some((0, steps[0]))),
+            Some((vec![1], 1))
+        );
+    }
+
+    #[test]
+    fn nothing_more_can_be_left_out_at_the_end() {
+        // Each ninth step is needed.
+        let steps: Vec<u32> = (0..200).collect();
+        let all = |steps: &[u32]| {
+            let needed = steps.iter().filter(|step| *step % 9 == 0).count();
+            (needed == 23).then(|| (steps.len() - 1, ()))
+        };
+        let (found, ()) = shortest(&steps, all).unwrap();
+        assert_eq!(found.len(), 23);
+    }
+}
