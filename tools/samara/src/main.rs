@@ -8,6 +8,7 @@ mod histories;
 mod maps;
 mod minimise;
 mod outcome;
+mod picture;
 mod record;
 mod replay;
 mod report;

@@ -12,7 +12,7 @@ pub(crate) const INCOMPLETE: i32 = 69;
 pub(crate) const MISUSE: i32 = 2;
 
 /// Whether two paths name one file, which need not exist yet. Devices and pipes may be named twice.
-pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
+fn same_file(a: &Path, b: &Path) -> bool {
     if let (Ok(a), Ok(b)) = (fs::metadata(a), fs::metadata(b)) {
         return a.is_file() && (a.dev(), a.ino()) == (b.dev(), b.ino());
     }
@@ -24,6 +24,23 @@ pub(crate) fn same_file(a: &Path, b: &Path) -> bool {
         Some((fs::canonicalize(folder).ok()?, path.file_name()?.to_owned()))
     };
     place(a).is_some_and(|a| place(b) == Some(a))
+}
+
+/// Refuses files of which one would be written over another. Each comes with the option, or the role, that names it.
+///
+/// # Errors
+/// What to complain of.
+pub(crate) fn distinct(files: &[(&str, &Path)]) -> Result<(), String> {
+    for (index, (role, file)) in files.iter().enumerate() {
+        for (other, known) in &files[..index] {
+            if same_file(known, file) {
+                return Err(format!(
+                    "{other} and {role} name one file: give each its own"
+                ));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Says in one line what is wrong and what to do; the value is the exit code for it.
@@ -49,5 +66,10 @@ mod tests {
         assert!(same_file(&a, &b));
         let nowhere = Path::new("/dev/null");
         assert!(!same_file(nowhere, nowhere));
+        assert_eq!(distinct(&[("--json", &a), ("--html", nowhere)]), Ok(()));
+        assert_eq!(
+            distinct(&[("--json", &a), ("--html", nowhere), ("--svg", &b)]),
+            Err("--json and --svg name one file: give each its own".to_owned())
+        );
     }
 }

@@ -10,7 +10,8 @@ use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Listed, Place, Verdict};
 use crate::maps::Map;
 use crate::minimise::minimise;
-use crate::outcome::{complain, same_file};
+use crate::outcome::{complain, distinct};
+use crate::picture::{Film, PictureOptions};
 use crate::record::{MapChange, Reader, Reason, Record};
 use crate::report::{self, Replay, Subject};
 use crate::seed::Seed;
@@ -38,6 +39,9 @@ pub(crate) struct ReplayOptions {
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 
+    #[command(flatten)]
+    pictures: PictureOptions,
+
     /// Print no summary (a disagreement is still told).
     #[arg(long, short)]
     quiet: bool,
@@ -46,12 +50,11 @@ pub(crate) struct ReplayOptions {
 /// Runs the command; the value is the exit code.
 pub(crate) fn run(options: &ReplayOptions) -> i32 {
     let shown = options.file.display();
-    if options
-        .json
-        .as_deref()
-        .is_some_and(|json| same_file(json, &options.file))
-    {
-        return complain("--json names the trace itself: give it another file");
+    let mut files = vec![("the trace", options.file.as_path())];
+    files.extend(options.json.as_deref().map(|json| ("--json", json)));
+    files.extend(options.pictures.files());
+    if let Err(text) = distinct(&files) {
+        return complain(&text);
     }
     let json = match options.json.as_deref().map(report::create).transpose() {
         Ok(json) => json,
@@ -63,6 +66,11 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
         Err(damage) => return complain(&format!("`{shown}` {damage}")),
     };
     let reading = begun.elapsed();
+    // Created now, so that a file that is no trace leaves no empty picture, and what cannot be written is told before the work.
+    let canvases = match options.pictures.create() {
+        Ok(canvases) => canvases,
+        Err(text) => return complain(&text),
+    };
     let count = reader.records.len();
     let (begun, processor) = (Instant::now(), processor_time());
     let mut player = Player {
@@ -72,10 +80,15 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
     };
     // The program itself; the others come by forks.
     player.tally.processes = 1;
+    let words = words(&reader);
+    let mut film = options
+        .pictures
+        .any()
+        .then(|| Film::new(&words, kernel(&reader)));
     let mut differing: Vec<(usize, u32)> = Vec::new();
     for (index, record) in reader.records.iter().enumerate() {
         let before = player.tally.disagreements();
-        player.play(record);
+        player.play_for(record, film.as_mut());
         if player.tally.disagreements() > before
             && let Record::Call { space, .. } | Record::Map { space, .. } = record
         {
@@ -86,18 +99,14 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
     let processor = processor_time().saturating_sub(processor);
     player.finish();
 
-    let words: Vec<String> = reader.description["program"]
-        .as_array()
-        .map(|words| {
-            words
-                .iter()
-                .map(|word| word.as_str().unwrap_or_default().to_owned())
-                .collect()
-        })
-        .unwrap_or_default();
+    if let Some(film) = &film
+        && let Err(text) = canvases.draw(film)
+    {
+        return complain(&text);
+    }
     let subject = Subject {
         words: &words,
-        kernel: reader.description["kernel"].as_str().unwrap_or_default(),
+        kernel: kernel(&reader),
         exit_code: player.exit.map(|(code, _)| code),
         signal: player
             .exit
@@ -178,6 +187,34 @@ pub(crate) fn after(reader: &Reader, call: u64) -> Result<AddressSpace, u64> {
     }
 }
 
+/// The program that was traced, and its arguments.
+fn words(reader: &Reader) -> Vec<String> {
+    let words = reader.description["program"].as_array();
+    words
+        .into_iter()
+        .flatten()
+        .map(|word| word.as_str().unwrap_or_default().to_owned())
+        .collect()
+}
+
+/// Release of the kernel that it ran on.
+fn kernel(reader: &Reader) -> &str {
+    reader.description["kernel"].as_str().unwrap_or_default()
+}
+
+/// Performs a whole trace for pictures of it.
+pub(crate) fn film(reader: &Reader) -> Film {
+    let mut film = Film::new(&words(reader), kernel(reader));
+    let mut player = Player {
+        maps: true,
+        ..Player::default()
+    };
+    for record in &reader.records {
+        player.play_for(record, Some(&mut film));
+    }
+    film
+}
+
 /// Processor time of this thread.
 fn processor_time() -> Duration {
     let mut time = libc::timespec {
@@ -229,6 +266,27 @@ impl Player {
         if let Some(old) = std::mem::replace(&mut self.spaces[index], replayed) {
             old.follower.retire(false, &mut self.tally);
         }
+    }
+
+    /// Performs a record, and shows the film what has become of the address space that it tells of.
+    fn play_for(&mut self, record: &Record, film: Option<&mut Film>) {
+        let Some(film) = film else {
+            return self.play(record);
+        };
+        let parted = |player: &Self| {
+            let space = record.space()?;
+            let replayed = player.spaces.get(space as usize)?.as_ref()?;
+            Some(replayed.parted)
+        };
+        let before = parted(self);
+        self.play(record);
+        let after = parted(self);
+        let engine = record
+            .space()
+            .and_then(|space| self.spaces.get(space as usize)?.as_ref())
+            .filter(|replayed| !replayed.parted)
+            .map(|replayed| replayed.follower.engine());
+        film.look(record, engine, (before, after) == (Some(false), Some(true)));
     }
 
     fn play(&mut self, record: &Record) {

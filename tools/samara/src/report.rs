@@ -70,6 +70,7 @@ pub(crate) fn grouped(number: u64) -> String {
     out
 }
 
+/// A size as people read it.
 pub(crate) fn bytes(number: u64) -> String {
     let mut value = number as f64;
     for unit in ["B", "KiB", "MiB", "GiB"] {

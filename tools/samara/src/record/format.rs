@@ -96,8 +96,9 @@ pub(crate) enum Record {
         call: Call,
     },
     Unmodelled {
-        #[allow(dead_code, reason = "part of the record; replay only counts names")]
         space: u32,
+        thread: i32,
+        returned: i64,
         name: Box<str>,
     },
     /// The kernel's map, as what differs from the one before.
@@ -124,6 +125,25 @@ pub(crate) enum Record {
         exit_code: i32,
         signal: i32,
     },
+}
+
+impl Record {
+    /// The address space that it tells of; of a fork, the child's.
+    pub(crate) fn space(&self) -> Option<u32> {
+        match self {
+            Record::Seed { space, .. }
+            | Record::Written { space, .. }
+            | Record::Grown { space, .. }
+            | Record::Limits { space, .. }
+            | Record::Call { space, .. }
+            | Record::Unmodelled { space, .. }
+            | Record::Map { space, .. }
+            | Record::Gone { space, .. }
+            | Record::Settings { space, .. } => Some(*space),
+            Record::Fork { child, .. } => Some(*child),
+            Record::Totals { .. } | Record::End { .. } => None,
+        }
+    }
 }
 
 /// What a reader must remember from one record to the next.
@@ -234,9 +254,10 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
         }
         8 => {
             let space = memory.known_space(fields)?;
-            let (_thread, _returned) = (fields.small()?, fields.signed()?);
             Record::Unmodelled {
                 space,
+                thread: fields.small()? as i32,
+                returned: fields.signed()?,
                 name: fields.text()?.into(),
             }
         }

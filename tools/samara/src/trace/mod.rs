@@ -18,6 +18,7 @@ mod interrupts;
 mod launch;
 mod opened;
 mod options;
+mod pictured;
 pub(crate) mod proc;
 mod progress;
 mod ptrace;
@@ -35,7 +36,7 @@ use std::time::{Duration, Instant};
 use samara_mm::KernelVersion;
 
 use crate::maps::Map;
-use crate::outcome::{MISUSE, complain, same_file};
+use crate::outcome::{MISUSE, complain, distinct};
 use crate::record::Writer;
 use crate::report::{self, Subject};
 use crate::seed::Seed;
@@ -45,6 +46,7 @@ use events::{Ending, Failure, Tracer};
 use launch::Refusal;
 pub(crate) use launch::more_descriptors;
 pub(crate) use options::TraceOptions;
+use pictured::Pictured;
 pub(crate) use ptrace::Tid;
 pub(crate) use seeding::Machine;
 use seeding::Moment;
@@ -74,10 +76,11 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
             Err(refusal) => return complain(&refusal.0),
         },
     };
-    if let (Some(json), Some(record)) = (&options.json, &options.record)
-        && same_file(json, record)
-    {
-        return complain("--json and --record name one file: give each its own");
+    let mut named: Vec<_> = options.pictures.files().collect();
+    named.extend(options.json.as_deref().map(|json| ("--json", json)));
+    named.extend(options.record.as_deref().map(|record| ("--record", record)));
+    if let Err(text) = distinct(&named) {
+        return complain(&text);
     }
     // Files that cannot be written are told before the program runs, not after.
     let json = match options.json.as_deref().map(report::create).transpose() {
@@ -108,7 +111,12 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
             .collect(),
         Source::Process(process) => attach::words(*process),
     };
-    let record = match &options.record {
+    let pictures = match Pictured::prepare(options) {
+        Ok(pictures) => pictures,
+        Err(text) => return complain(&text),
+    };
+    let to_record = options.record.as_deref();
+    let record = match to_record.or(pictures.as_ref().map(Pictured::record)) {
         None => None,
         Some(file) => match Writer::create(file, &words, kernel.trim()) {
             Ok(writer) => Some(writer),
@@ -126,7 +134,10 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
         Source::Process(process) => trace_process(*process, options, words, &mut session),
     };
     match traced {
-        Ok(traced) => tell(&traced, &source, kernel.trim(), session, json, options),
+        Ok(traced) => {
+            let outputs = Outputs { json, pictures };
+            tell(&traced, &source, kernel.trim(), session, outputs, options)
+        }
         Err(refusal) => complain(&refusal.0),
     }
 }
@@ -208,13 +219,19 @@ fn failed(failure: &Failure) -> Refusal {
     })
 }
 
-/// Ends the record and prints the summary; the value is the exit code.
+/// What is written at the end.
+struct Outputs {
+    json: Option<fs::File>,
+    pictures: Option<Pictured>,
+}
+
+/// Ends the record, draws it, and prints the summary; the value is the exit code.
 fn tell(
     traced: &Traced,
     source: &Source,
     kernel: &str,
     mut session: Session,
-    json: Option<fs::File>,
+    outputs: Outputs,
     options: &TraceOptions,
 ) -> i32 {
     let (code, signal) = match traced.ending {
@@ -226,7 +243,13 @@ fn tell(
     let mut recorded = None;
     if let Some(record) = session.record.take() {
         match record.finish(code.unwrap_or(0), signal, &session.tally) {
-            Ok(bytes) => recorded = Some(bytes),
+            Ok(bytes) => {
+                recorded = options.record.is_some().then_some(bytes);
+                if let Some(Err(text)) = outputs.pictures.map(Pictured::draw) {
+                    complain(&text);
+                    misuse = true;
+                }
+            }
             Err(error) => {
                 complain(&format!("the record is incomplete: {error}"));
                 misuse = true;
@@ -245,7 +268,7 @@ fn tell(
     if !options.quiet || session.tally.verdict() != Verdict::Agreed {
         say(report::text(&subject, &session.tally).trim_end());
     }
-    if let Some(file) = json
+    if let Some(file) = outputs.json
         && let Err(text) = report::write_json(file, &subject, &session.tally)
     {
         complain(&text);

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::picture::PictureOptions;
+
 /// When whole maps are compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verify {
@@ -44,6 +46,9 @@ pub(crate) struct TraceOptions {
     /// Record the trace to this file, for `samara replay`.
     #[arg(long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
+
+    #[command(flatten)]
+    pub(crate) pictures: PictureOptions,
 
     /// Print each call with its result, on standard error.
     #[arg(long)]

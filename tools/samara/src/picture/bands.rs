@@ -1,0 +1,151 @@
+//! The height of each address: 128 TiB on a page, in which a page of memory can be seen.
+//!
+//! Addresses that were ever mapped are cut into *bands*, each of one kind and name (the one that an address had first). A band is as high as
+//! its size has digits; within it, addresses are evenly spread. Bands of gaps lie between them, and are low.
+
+use std::collections::BTreeMap;
+
+use super::film::{Film, Look, Stay};
+
+/// The end of what a program can map, unless it did beyond.
+const TOP: u64 = 0x7fff_ffff_f000;
+const PAGE: u64 = 4096;
+
+/// Addresses of one height each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Band {
+    /// First address, and the first beyond.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// In sixteenths of the height of one page.
+    pub(super) height: u32,
+    /// Looks of this kind and name; `None` for a gap.
+    pub(super) look: Option<u32>,
+}
+
+/// The bands from address 0 to the end of user addresses, ascending and without holes.
+pub(super) fn bands<'a>(film: &Film, stays: impl Iterator<Item = &'a Stay>) -> Vec<Band> {
+    let mut first_alike = Vec::with_capacity(film.looks.len());
+    let mut known: BTreeMap<(u8, &str), u32> = BTreeMap::new();
+    for (number, Look { kind, name, .. }) in film.looks.iter().enumerate() {
+        let first = known.entry((*kind as u8, name)).or_insert(number as u32);
+        first_alike.push(*first);
+    }
+    let mut painted = Painted::default();
+    for stay in stays {
+        painted.paint(stay.start, stay.end, first_alike[stay.look as usize]);
+    }
+    let mut all = Vec::new();
+    let mut at = 0;
+    for (&start, &(end, look)) in &painted.pieces {
+        gap(&mut all, at, start);
+        all.push(Band {
+            start,
+            end,
+            height: (16.0 + 16.0 * digits(end - start)) as u32,
+            look: Some(look),
+        });
+        at = end;
+    }
+    gap(&mut all, at, TOP);
+    all
+}
+
+/// Binary digits of the number of pages.
+fn digits(bytes: u64) -> f64 {
+    ((bytes / PAGE).max(1) as f64).log2()
+}
+
+fn gap(all: &mut Vec<Band>, start: u64, end: u64) {
+    if start < end {
+        all.push(Band {
+            start,
+            end,
+            height: (8.0 + 2.0 * digits(end - start)) as u32,
+            look: None,
+        });
+    }
+}
+
+/// Ranges, each with the first value that was put there. By its start: its end and the value.
+#[derive(Default)]
+struct Painted {
+    pieces: BTreeMap<u64, (u64, u32)>,
+}
+
+impl Painted {
+    /// Gives what has no value in `start..end` this one. O(pieces in it · log n); pieces of one value that touch are joined.
+    fn paint(&mut self, start: u64, end: u64, value: u32) {
+        let covered: Vec<(u64, u64)> = self
+            .pieces
+            .range(..start)
+            .next_back()
+            .into_iter()
+            .chain(self.pieces.range(start..end))
+            .map(|(&from, &(until, _))| (from, until))
+            .collect();
+        let mut at = start;
+        for (from, until) in covered {
+            if at < from {
+                self.put(at, from, value);
+            }
+            at = at.max(until);
+        }
+        if at < end {
+            self.put(at, end, value);
+        }
+    }
+
+    /// `start..end` is free.
+    fn put(&mut self, mut start: u64, mut end: u64, value: u32) {
+        if let Some((&from, &(until, before))) = self.pieces.range(..start).next_back()
+            && (until, before) == (start, value)
+        {
+            start = from;
+        }
+        if let Some(&(until, behind)) = self.pieces.get(&end)
+            && behind == value
+        {
+            self.pieces.remove(&end);
+            end = until;
+        }
+        self.pieces.insert(start, (end, value));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Random ranges beside an array with a cell for each address.
+    #[test]
+    fn the_first_value_stays_and_equal_neighbours_join() {
+        let mut state = 3_u64;
+        let mut random = |below: u64| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) % below
+        };
+        for _ in 0..200 {
+            let mut painted = Painted::default();
+            let mut model = [None; 64];
+            for _ in 0..12 {
+                let start = random(60);
+                let (end, value) = (start + 1 + random(64 - start - 1).min(9), random(3) as u32);
+                painted.paint(start, end, value);
+                for cell in &mut model[start as usize..end as usize] {
+                    cell.get_or_insert(value);
+                }
+                let mut shown = [None; 64];
+                let mut before = None;
+                for (&start, &(end, value)) in &painted.pieces {
+                    assert!(start < end && before != Some((start, value)));
+                    before = Some((end, value));
+                    shown[start as usize..end as usize].fill(Some(value));
+                }
+                assert_eq!(shown, model);
+            }
+        }
+    }
+}

@@ -1,0 +1,209 @@
+//! The data of a page: numbers in LEB128 and texts with their length in front, as base64. What a program chose, names and
+//! paths, is nowhere in the page but in here, so that none of it can become part of the page's own text.
+//!
+//! ```text
+//! page   title kernel names-of-kinds looks forms lives
+//! look   kind:byte perms:4 bytes name names-of-flags
+//! form   a text with marks for numbers (see `texts`)
+//! life   number parent+1 born gone+1 name bands steps stays         (of those that began)
+//! band   pages height look+1                                        (from address 0, without holes)
+//! step   global-number-since-last thread flags:byte form number*
+//! stay   start-since-last pages offset look born lasted+1           (in pages and the life's own steps; ascending; 0: to the end)
+//! ```
+//! Lists have their length in front.
+
+use super::bands::bands;
+use super::film::Film;
+use super::kind::Kind;
+
+const PAGE: u64 = 4096;
+
+/// The bytes, before base64.
+pub(super) fn encode(film: &Film) -> Vec<u8> {
+    let mut out = Out::default();
+    out.text(&film.title);
+    out.text(&film.kernel);
+    out.number(Kind::NAMES.len() as u64);
+    for name in Kind::NAMES {
+        out.text(name);
+    }
+    out.number(film.looks.len() as u64);
+    for look in &film.looks {
+        out.0.push(look.kind as u8);
+        out.0.extend_from_slice(&look.perms);
+        out.text(&look.name);
+        let flags: Vec<_> = look.flags.smaps_names().collect();
+        out.text(&flags.join(" "));
+    }
+    out.number(film.texts.forms().len() as u64);
+    for form in film.texts.forms() {
+        out.text(form);
+    }
+    let lives = Lives::of(film);
+    out.number(lives.0.len() as u64);
+    for life in &lives.0 {
+        out.life(film, life);
+    }
+    out.0
+}
+
+/// What belongs to one address space, in the order in which it is told.
+pub(super) struct OneLife {
+    pub(super) space: u32,
+    /// Global numbers, ascending.
+    pub(super) steps: Vec<u32>,
+    /// Ascending addresses; of one address, ascending steps.
+    pub(super) stays: Vec<u32>,
+}
+
+/// The lives that began.
+pub(super) struct Lives(pub(super) Vec<OneLife>);
+
+impl Lives {
+    pub(super) fn of(film: &Film) -> Self {
+        let mut all: Vec<OneLife> = (0..film.lives.len() as u32)
+            .map(|space| OneLife {
+                space,
+                steps: Vec::new(),
+                stays: Vec::new(),
+            })
+            .collect();
+        for (number, step) in film.steps.iter().enumerate() {
+            if let Some(life) = all.get_mut(step.space as usize) {
+                life.steps.push(number as u32);
+            }
+        }
+        for (number, stay) in film.stays.iter().enumerate() {
+            if let Some(life) = all.get_mut(stay.space as usize) {
+                life.stays.push(number as u32);
+            }
+        }
+        all.retain(|life| film.lives[life.space as usize].born.is_some());
+        for life in &mut all {
+            life.stays.sort_by_key(|&stay| {
+                let stay = &film.stays[stay as usize];
+                (stay.start, stay.born)
+            });
+        }
+        Self(all)
+    }
+}
+
+impl OneLife {
+    /// The place of a global step among the life's own.
+    pub(super) fn own(&self, step: u32) -> u32 {
+        self.steps.partition_point(|&known| known < step) as u32
+    }
+}
+
+#[derive(Default)]
+struct Out(Vec<u8>);
+
+impl Out {
+    fn number(&mut self, mut value: u64) {
+        while value >= 0x80 {
+            self.0.push(value as u8 | 0x80);
+            value >>= 7;
+        }
+        self.0.push(value as u8);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.number(text.len() as u64);
+        self.0.extend_from_slice(text.as_bytes());
+    }
+
+    fn life(&mut self, film: &Film, own: &OneLife) {
+        let life = &film.lives[own.space as usize];
+        let or_none = |number: Option<u32>| number.map_or(0, |number| u64::from(number) + 1);
+        self.number(u64::from(own.space));
+        self.number(or_none(life.parent));
+        self.number(u64::from(life.born.unwrap_or_default()));
+        self.number(or_none(life.gone));
+        self.text(&life.program);
+
+        let mut by_birth: Vec<u32> = own.stays.clone();
+        by_birth.sort_unstable();
+        let bands = bands(
+            film,
+            by_birth.iter().map(|&stay| &film.stays[stay as usize]),
+        );
+        self.number(bands.len() as u64);
+        for band in bands {
+            self.number((band.end - band.start) / PAGE);
+            self.number(u64::from(band.height));
+            self.number(or_none(band.look));
+        }
+
+        self.number(own.steps.len() as u64);
+        let mut last = 0;
+        for &number in &own.steps {
+            let step = &film.steps[number as usize];
+            self.number(u64::from(number - last));
+            last = number;
+            self.number(u64::from(step.thread.unsigned_abs()));
+            self.0.push(step.flags);
+            self.number(u64::from(step.text.form));
+            for &number in film.texts.numbers(step.text) {
+                self.number(number);
+            }
+        }
+
+        self.number(own.stays.len() as u64);
+        let mut last = 0;
+        for &stay in &own.stays {
+            let stay = &film.stays[stay as usize];
+            let born = own.own(stay.born);
+            self.number((stay.start - last) / PAGE);
+            last = stay.start;
+            self.number((stay.end - stay.start) / PAGE);
+            self.number(stay.offset / PAGE);
+            self.number(u64::from(stay.look));
+            self.number(u64::from(born));
+            self.number(
+                stay.gone
+                    .map_or(0, |gone| u64::from(own.own(gone) - born) + 1),
+            );
+        }
+    }
+}
+
+/// Base64 with padding, as `atob` reads it.
+pub(super) fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for three in bytes.chunks(3) {
+        let byte = |index: usize| u32::from(three.get(index).copied().unwrap_or(0));
+        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        for digit in 0..4 {
+            if digit <= three.len() {
+                out.push(char::from(DIGITS[(bits >> (18 - 6 * digit) & 63) as usize]));
+            } else {
+                out.push('=');
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn base64_is_that_of_its_rfc() {
+        let known = [
+            ("", ""),
+            ("f", "Zg=="),
+            ("fo", "Zm8="),
+            ("foo", "Zm9v"),
+            ("foob", "Zm9vYg=="),
+            ("fooba", "Zm9vYmE="),
+            ("foobar", "Zm9vYmFy"),
+        ];
+        for (plain, coded) in known {
+            assert_eq!(base64(plain.as_bytes()), coded);
+        }
+        assert_eq!(base64(&[0xfb, 0xff, 0xfe]), "+//+");
+    }
+}

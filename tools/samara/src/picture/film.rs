@@ -1,0 +1,397 @@
+//! What happened to address spaces: steps, and the areas that stayed between them.
+
+use std::collections::HashMap;
+
+use samara_mm::{AddressSpace, Call, MapsLine, VmFlags};
+
+use super::kind::Kind;
+use super::texts::{Text, Texts};
+use crate::describe::{Described, Returned};
+use crate::record::{Reason, Record};
+
+/// What is to be known of a step besides its text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Flag {
+    /// The call failed.
+    Failed = 1,
+    /// Engine and kernel disagreed.
+    Differs = 2,
+    /// It was no call.
+    Happening = 4,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Step {
+    pub(super) space: u32,
+    /// 0 where it is not known.
+    pub(super) thread: i32,
+    /// Bits of [`Flag`].
+    pub(super) flags: u8,
+    pub(super) text: Text,
+}
+
+/// How an area looks: all but its place.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) struct Look {
+    pub(super) kind: Kind,
+    pub(super) perms: [u8; 4],
+    pub(super) name: String,
+    pub(super) flags: VmFlags,
+}
+
+/// An area from the step that gave it its shape to the one that took it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stay {
+    pub(super) space: u32,
+    /// First address, and the first beyond.
+    pub(super) start: u64,
+    pub(super) end: u64,
+    /// Offset in the file, in bytes.
+    pub(super) offset: u64,
+    pub(super) look: u32,
+    pub(super) born: u32,
+    /// The step that ended it.
+    pub(super) gone: Option<u32>,
+}
+
+/// An address space.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Life {
+    /// The step that began it; `None` if it never did.
+    pub(super) born: Option<u32>,
+    pub(super) gone: Option<u32>,
+    pub(super) parent: Option<u32>,
+    /// Path of the program's file.
+    pub(super) program: String,
+    /// The stays that are not ended, ascending.
+    now: Vec<u32>,
+}
+
+/// Everything that a picture shows.
+#[derive(Debug, Default)]
+pub(crate) struct Film {
+    /// What was started, and the kernel that it ran on.
+    pub(super) title: String,
+    pub(super) kernel: String,
+    pub(super) steps: Vec<Step>,
+    pub(super) texts: Texts,
+    pub(super) looks: Vec<Look>,
+    by_look: HashMap<Look, u32>,
+    pub(super) stays: Vec<Stay>,
+    pub(super) lives: Vec<Life>,
+}
+
+impl Film {
+    /// An empty film of a program.
+    pub(crate) fn new(words: &[String], kernel: &str) -> Self {
+        Self {
+            title: words.join(" "),
+            kernel: kernel.to_owned(),
+            ..Self::default()
+        }
+    }
+
+    /// After a record was performed: `engine` is the address space of which it tells, if it is still followed; `differs` is true if the record
+    /// has parted it from the kernel's.
+    pub(crate) fn look(&mut self, record: &Record, engine: Option<&AddressSpace>, differs: bool) {
+        match record {
+            Record::Seed {
+                space,
+                reason,
+                seed,
+            } => {
+                let life = self.life(*space);
+                if *reason != Reason::Resync || life.program.is_empty() {
+                    life.program = program(seed);
+                }
+                let name = life.program.clone();
+                let text = match reason {
+                    Reason::Exec => format!("execve({name:?})"),
+                    Reason::Adopted => format!("a process appears, which runs {name:?}"),
+                    Reason::Resync => "the map is read anew from the kernel".to_owned(),
+                };
+                self.begin(*space, engine, &text);
+            }
+            Record::Fork { parent, child } => {
+                let program = self.life(*parent).program.clone();
+                let text = format!("fork() makes process {child}");
+                self.step(*parent, 0, Flag::Happening as u8, &text);
+                let life = self.life(*child);
+                life.program = program;
+                life.parent = Some(*parent);
+                self.begin(*child, engine, &format!("fork() of process {parent}"));
+            }
+            Record::Call {
+                space,
+                thread,
+                returned,
+                call,
+                ..
+            } => self.call(*space, *thread, call, *returned, engine, differs),
+            Record::Unmodelled {
+                space,
+                name,
+                thread,
+                returned,
+            } => {
+                let text = format!("{name}(…) = {}", Returned(*returned));
+                let flags = failed(*returned);
+                self.step(*space, *thread, flags, &text);
+                self.observe(*space, engine);
+            }
+            Record::Grown { space, start } => {
+                self.happening(
+                    *space,
+                    engine,
+                    &format!("a fault grows the area to {start:#x}"),
+                );
+            }
+            Record::Map { space, .. } => {
+                self.happening(*space, engine, "the kernel's map shows growth by a fault");
+            }
+            Record::Gone { space, .. } => {
+                self.step(*space, 0, Flag::Happening as u8, "the address space ends");
+                let step = self.last();
+                let life = self.life(*space);
+                life.gone = Some(step);
+                for stay in std::mem::take(&mut life.now) {
+                    self.stays[stay as usize].gone = Some(step);
+                }
+            }
+            Record::Written { .. }
+            | Record::Limits { .. }
+            | Record::Settings { .. }
+            | Record::Totals { .. }
+            | Record::End { .. } => {}
+        }
+    }
+
+    fn begin(&mut self, space: u32, engine: Option<&AddressSpace>, text: &str) {
+        self.step(space, 0, Flag::Happening as u8, text);
+        let step = self.last();
+        self.life(space).born.get_or_insert(step);
+        self.observe(space, engine);
+    }
+
+    /// A call and what it returned.
+    fn call(
+        &mut self,
+        space: u32,
+        thread: i32,
+        call: &Call,
+        returned: i64,
+        engine: Option<&AddressSpace>,
+        differs: bool,
+    ) {
+        let text = format!("{} = {}", Described(call), Returned(returned));
+        let differs = if differs { Flag::Differs as u8 } else { 0 };
+        self.step(space, thread, failed(returned) | differs, &text);
+        self.observe(space, engine);
+    }
+
+    /// Something else that may have changed areas: it is a step only if it has.
+    fn happening(&mut self, space: u32, engine: Option<&AddressSpace>, text: &str) {
+        self.step(space, 0, Flag::Happening as u8, text);
+        if !self.observe(space, engine) {
+            self.steps.pop();
+        }
+    }
+
+    fn step(&mut self, space: u32, thread: i32, flags: u8, text: &str) {
+        let text = self.texts.add(text);
+        self.steps.push(Step {
+            space,
+            thread,
+            flags,
+            text,
+        });
+    }
+
+    /// Number of the last step.
+    fn last(&self) -> u32 {
+        (self.steps.len() - 1) as u32
+    }
+
+    fn life(&mut self, space: u32) -> &mut Life {
+        let index = space as usize;
+        if index >= self.lives.len() {
+            self.lives.resize_with(index + 1, Life::default);
+        }
+        &mut self.lives[index]
+    }
+
+    /// Ends the stays of areas that have changed with the last step, and begins those of new ones. True if there were any.
+    /// O(areas of the address space).
+    fn observe(&mut self, space: u32, engine: Option<&AddressSpace>) -> bool {
+        let Some(engine) = engine else { return false };
+        let step = self.last();
+        let life = self.life(space);
+        let program = std::mem::take(&mut life.program);
+        let before = std::mem::take(&mut life.now);
+        let mut now = Vec::with_capacity(before.len() + 2);
+        let mut old = before.iter().copied().peekable();
+        let mut changed = false;
+        for line in engine.maps() {
+            while let Some(stay) = old.next_if(|&stay| self.stays[stay as usize].start < line.start)
+            {
+                self.stays[stay as usize].gone = Some(step);
+                changed = true;
+            }
+            match old.next_if(|&stay| self.is(stay, &line)) {
+                Some(stay) => now.push(stay),
+                None => {
+                    let look = self.look_of(&line, &program);
+                    now.push(self.stays.len() as u32);
+                    self.stays.push(Stay {
+                        space,
+                        start: line.start,
+                        end: line.end,
+                        offset: line.offset,
+                        look,
+                        born: step,
+                        gone: None,
+                    });
+                    changed = true;
+                }
+            }
+        }
+        for stay in old {
+            self.stays[stay as usize].gone = Some(step);
+            changed = true;
+        }
+        let life = self.life(space);
+        life.now = now;
+        life.program = program;
+        changed
+    }
+
+    /// Is the area still as it was?
+    fn is(&self, stay: u32, line: &MapsLine<'_>) -> bool {
+        let stay = &self.stays[stay as usize];
+        let look = &self.looks[stay.look as usize];
+        (stay.start, stay.end, stay.offset) == (line.start, line.end, line.offset)
+            && (look.perms, look.flags) == (line.perms, line.flags)
+            && look.name == line.name
+    }
+
+    fn look_of(&mut self, line: &MapsLine<'_>, program: &str) -> u32 {
+        let look = Look {
+            kind: Kind::of(line, program),
+            perms: line.perms,
+            name: line.name.to_owned(),
+            flags: line.flags,
+        };
+        if let Some(&number) = self.by_look.get(&look) {
+            return number;
+        }
+        let number = self.looks.len() as u32;
+        self.looks.push(look.clone());
+        self.by_look.insert(look, number);
+        number
+    }
+}
+
+fn failed(returned: i64) -> u8 {
+    if (-4095..0).contains(&returned) {
+        Flag::Failed as u8
+    } else {
+        0
+    }
+}
+
+/// The path of the program's file: of what is mapped, the nearest below the heap.
+fn program(seed: &crate::seed::Seed) -> String {
+    let heap = seed.layout.start_brk;
+    seed.areas
+        .iter()
+        .rev()
+        .filter(|area| area.start < heap)
+        .find_map(|area| area.file.as_ref())
+        .map_or_else(String::new, |file| file.name.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use samara_mm::{Config, FileArg, Layout, Limits, NoPages};
+
+    fn mmap(addr: u64, len: u64, prot: u64, fixed: bool) -> Call {
+        Call::Mmap {
+            addr,
+            len,
+            prot,
+            flags: 0x22 | if fixed { 0x10 } else { 0 },
+            file: FileArg::None,
+            offset: 0,
+        }
+    }
+
+    /// The areas at a step, by the stays.
+    fn at(film: &Film, step: u32) -> Vec<(u64, u64, [u8; 4])> {
+        let mut areas: Vec<_> = film
+            .stays
+            .iter()
+            .filter(|stay| stay.born <= step && stay.gone.is_none_or(|gone| step < gone))
+            .map(|stay| (stay.start, stay.end, film.looks[stay.look as usize].perms))
+            .collect();
+        areas.sort_unstable();
+        areas
+    }
+
+    /// Random calls: after each, the stays that are shown at its step are the engine's areas.
+    #[test]
+    fn stays_are_the_engines_areas_at_every_step() {
+        let mut engine =
+            AddressSpace::new(Config::default(), Limits::default(), Layout::default()).unwrap();
+        let mut film = Film::new(&["test".to_owned()], "");
+        let mut seen = Vec::new();
+        let base = 0x7000_0000_0000;
+        let mut state = 7_u64;
+        let mut random = |below: u64| {
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (state >> 33) % below
+        };
+        for _ in 0..400 {
+            let (addr, len) = (base + random(24) * 0x1000, (1 + random(6)) * 0x1000);
+            let call = match random(4) {
+                0 => mmap(addr, len, random(4), true),
+                1 => Call::Munmap { addr, len },
+                2 => Call::Mprotect {
+                    addr,
+                    len,
+                    prot: random(4),
+                    pkey: -1,
+                },
+                _ => mmap(0, len, 3, false),
+            };
+            let returned = crate::describe::returned(engine.perform_with(&call, &mut NoPages));
+            film.call(0, 1, &call, returned, Some(&engine), false);
+            let areas: Vec<_> = engine
+                .maps()
+                .map(|line| (line.start, line.end, line.perms))
+                .collect();
+            seen.push(areas);
+        }
+        for (step, areas) in seen.iter().enumerate() {
+            assert_eq!(at(&film, step as u32), *areas, "step {step}");
+        }
+        assert!(film.stays.len() > 200);
+    }
+
+    #[test]
+    fn what_changes_nothing_is_no_step() {
+        let mut engine =
+            AddressSpace::new(Config::default(), Limits::default(), Layout::default()).unwrap();
+        let mut film = Film::new(&[], "");
+        film.happening(0, Some(&engine), "nothing");
+        assert_eq!(film.steps.len(), 0);
+        engine
+            .perform_with(&mmap(0, 0x1000, 3, false), &mut NoPages)
+            .unwrap();
+        film.happening(0, Some(&engine), "an area");
+        assert_eq!((film.steps.len(), film.stays.len()), (1, 1));
+    }
+}

@@ -1,0 +1,462 @@
+//! The page of a recording, in a browser: what is drawn is what the kernel showed.
+//!
+//! What needs the browser is run by `cargo xtask test --tier pages`, which installs Chromium.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+#[path = "pages/browser.rs"]
+mod browser;
+mod common;
+
+use std::fs;
+
+use browser::ask;
+use common::{compiled, fresh, samara, scratch, trace_with};
+use serde_json::{Value, json};
+
+const WINDOW: (u32, u32) = (1280, 800);
+
+/// A program's page, and what the program printed.
+fn page_of(program: &[&str]) -> (String, String) {
+    let file = fresh("page.html");
+    let options = ["--verify", "each", "--html", file.to_str().unwrap()];
+    let traced = trace_with(&options, program, scratch());
+    traced.assert_agrees();
+    (fs::read_to_string(file).unwrap(), traced.stdout())
+}
+
+/// The program that changes its map and prints it, with its arguments.
+fn marks(arguments: &[&str]) -> (String, String) {
+    let program = compiled("marks").expect("a C compiler");
+    let mut words = vec![program.to_str().unwrap()];
+    words.extend(arguments);
+    page_of(&words)
+}
+
+/// The maps that it printed, by their marks: start, end, access and name of each area.
+fn printed(output: &str) -> Vec<Value> {
+    let mut maps: Vec<Vec<Value>> = Vec::new();
+    for line in output.lines() {
+        if line.starts_with("mark ") {
+            maps.push(Vec::new());
+            continue;
+        }
+        let mut words = line.splitn(6, ' ');
+        let (start, end) = words.next().unwrap().split_once('-').unwrap();
+        let number = |digits| u64::from_str_radix(digits, 16).unwrap();
+        // The page of old system calls is the same in every process.
+        if number(start) >= 1 << 63 {
+            continue;
+        }
+        let perms = words.next().unwrap();
+        let name = words.nth(3).unwrap_or("").trim_start();
+        maps.last_mut()
+            .unwrap()
+            .push(json!([number(start), number(end), perms, name]));
+    }
+    maps.into_iter().map(Value::from).collect()
+}
+
+#[test]
+fn pictures_are_files_of_their_own() {
+    let (html, svg) = (fresh("a.html"), fresh("a.svg"));
+    let hostile = "</script><script>owned</script>";
+    let options = [
+        "--html",
+        html.to_str().unwrap(),
+        "--svg",
+        svg.to_str().unwrap(),
+    ];
+    let traced = trace_with(&options, &["sh", "-c", "exit 3", hostile], scratch());
+    traced.assert_agrees();
+    assert_eq!(traced.output.status.code(), Some(3));
+    assert_eq!(traced.summary["record_bytes"], Value::Null);
+    let html = fs::read_to_string(html).unwrap();
+    assert!(html.starts_with("<!doctype html>") && !html.contains("owned"));
+    let svg = fs::read_to_string(svg).unwrap();
+    assert!(svg.starts_with("<svg") && svg.ends_with("</svg>\n"));
+    assert!(!svg.contains(hostile) && svg.contains("&lt;script&gt;owned"));
+    assert!(svg.contains("[stack]</title>") && svg.contains(">gap of "));
+}
+
+#[test]
+fn files_that_cannot_be_written_are_told_before_the_work() {
+    let nowhere = scratch().join("missing/a.html");
+    let there = fresh("there");
+    let ran = fresh("ran");
+    let program = ["touch", ran.to_str().unwrap()];
+    for (options, complaint) in [
+        (
+            [
+                "--html",
+                nowhere.to_str().unwrap(),
+                "--svg",
+                there.to_str().unwrap(),
+            ],
+            "cannot be written",
+        ),
+        (
+            [
+                "--html",
+                there.to_str().unwrap(),
+                "--svg",
+                there.to_str().unwrap(),
+            ],
+            "--html and --svg name one file: give each its own",
+        ),
+    ] {
+        let output = samara()
+            .arg("trace")
+            .args(options)
+            .arg("--")
+            .args(program)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(
+            text.lines().count() == 1 && text.contains(complaint),
+            "{text}"
+        );
+        assert!(!ran.exists());
+    }
+}
+
+/// Finds the steps of the marks.
+const MARKS: &str = r#"
+    const { life } = samara, steps = [];
+    for (let step = 0; step < life.steps; step++) {
+        const found = /^munmap\(0x1, ([1-5])\) = -1 EINVAL/.exec(life.text(step));
+        if (found) steps[found[1] - 1] = step;
+    }
+"#;
+
+#[test]
+#[ignore = "needs Chromium: cargo xtask test --tier pages"]
+fn what_is_drawn_is_the_kernels_map() {
+    let (page, output) = marks(&[]);
+    let maps = printed(&output);
+    assert_eq!(maps.len(), 5);
+    let shown = ask(
+        &page,
+        WINDOW,
+        &format!(
+            r#"{MARKS}
+            const short = area => [area.start, area.end, area.perms, area.name];
+            samara.fit();
+            samara.draw();
+            return steps.map(step => {{
+                samara.go(step);
+                samara.draw();
+                const there = area => area.from <= step && (area.until === null || step < area.until);
+                return {{
+                    listed: samara.areas().map(short),
+                    drawn: samara.drawn().filter(there).sort((a, b) => a.start - b.start).map(short),
+                }};
+            }});"#
+        ),
+    );
+    for (number, map) in maps.iter().enumerate() {
+        assert_eq!(&shown[number]["listed"], map, "mark {}", number + 1);
+        assert_eq!(&shown[number]["drawn"], map, "mark {}", number + 1);
+    }
+}
+
+/// Rectangles lie where the scales put them, do not cover each other, and have the colours of their kinds on the canvas itself.
+#[test]
+#[ignore = "needs Chromium: cargo xtask test --tier pages"]
+fn rectangles_have_their_places_and_colours() {
+    let (page, _) = marks(&[]);
+    let wrong = ask(
+        &page,
+        WINDOW,
+        r##"
+        const wrong = [], { picture } = samara, canvas = document.getElementById("areas");
+        let looked = 0;
+        for (const distances of [false, true]) {
+            if (distances) samara.toggleScale();
+            for (const zoomed of [false, true]) {
+                samara.fit();
+                if (zoomed) picture.fill(samara.life.at(samara.step)[1]);
+                picture.drawAreas();
+                const drawn = samara.drawn();
+                for (const area of drawn) {
+                    const y = picture.y(picture.axis.height(area.end)), below = picture.y(picture.axis.height(area.start));
+                    const x = picture.x(area.from);
+                    const near = (a, b) => Math.abs(a - b) < 1.01;
+                    if (!near(area.x, Math.max(picture.left, x)) || !near(area.y, Math.max(0, y))) wrong.push(["place", area]);
+                    if (!near(area.y + area.height, Math.max(Math.min(picture.plotHeight, below), area.y + 1))) wrong.push(["height", area]);
+                    if (area.width < 4 || area.height < 6) continue;
+                    looked++;
+                    const look = samara.all.looks.find(look => look.perms === area.perms && look.name === area.name && samara.all.kinds[look.kind] === area.kind);
+                    const colour = picture.palette().fills[samara.all.looks.indexOf(look)];
+                    const seen = pixel(canvas, area.x + 2, area.y + 2);
+                    if (seen !== colour) wrong.push([seen, colour, area]);
+                }
+            }
+        }
+        return { wrong: wrong.slice(0, 5), looked };
+        "##,
+    );
+    assert_eq!(wrong["wrong"], json!([]));
+    assert!(wrong["looked"].as_u64().unwrap() > 60, "{wrong}");
+}
+
+#[test]
+#[ignore = "needs Chromium: cargo xtask test --tier pages"]
+fn names_that_are_html_do_nothing() {
+    let names = [
+        "<\u{2f}script><script>window.owned=1<\u{2f}script>".replace('/', "\\"),
+        "<img src=x onerror=window.owned=2>".to_owned(),
+        "\"'&amp;<!--".to_owned(),
+        "</script><script>window.owned=3;".to_owned(),
+    ];
+    let mut files = Vec::new();
+    for name in &names {
+        // The last one needs a folder, for its slash.
+        let file = scratch().join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, [0; 4096]).unwrap();
+        files.push(file.to_str().unwrap().to_owned());
+    }
+    let words: Vec<&str> = files.iter().map(String::as_str).collect();
+    let (page, _) = marks(&words);
+    assert!(!page.contains("owned"));
+    let seen = ask(
+        &page,
+        WINDOW,
+        &format!(
+            r##"{MARKS}
+            samara.go(steps[3]);
+            samara.open("areas");
+            const areas = samara.areas();
+            for (let i = 0; i < areas.length; i++) document.querySelectorAll("#list .row")[i]?.click();
+            samara.draw();
+            await frame();
+            const svg = new DOMParser().parseFromString(samara.svg(), "image/svg+xml");
+            return {{
+                owned: window.owned === undefined,
+                scripts: document.scripts.length,
+                images: document.images.length + svg.querySelectorAll("script, img").length,
+                names: areas.map(area => area.name),
+                titles: [...svg.querySelectorAll("title")].map(title => title.textContent),
+                title: document.getElementById("title").textContent,
+            }};"##
+        ),
+    );
+    assert_eq!(seen["owned"], true);
+    // The data, the page's own script, and that of the test.
+    assert_eq!((&seen["scripts"], &seen["images"]), (&json!(3), &json!(0)));
+    for file in &files {
+        let listed = seen["names"].as_array().unwrap();
+        assert!(listed.contains(&json!(file)), "{file} in {listed:?}");
+        let titles = seen["titles"].as_array().unwrap();
+        let in_title = |title: &Value| title.as_str().unwrap().ends_with(file);
+        assert!(titles.iter().any(in_title), "{file}");
+        assert!(seen["title"].as_str().unwrap().contains(file));
+    }
+}
+
+#[test]
+#[ignore = "needs Chromium: cargo xtask test --tier pages"]
+fn keys_and_pointers_work() {
+    let (page, _) = marks(&[]);
+    let seen = ask(
+        &page,
+        WINDOW,
+        r##"
+        const { picture, life } = samara, stage = document.getElementById("marks"), steps = [];
+        const key = (name, options) => { press(name, options); steps.push(samara.step); };
+        key("Home"); key("ArrowRight"); key("ArrowRight", { shiftKey: true }); key("ArrowLeft"); key("PageDown"); key("End");
+        const last = life.steps - 1;
+        const row = document.querySelector(".row[aria-selected=true]").textContent.includes(life.text(last));
+
+        samara.go(40);
+        press("l");
+        for (let i = 0; i < 200; i++) press("+");
+        const span = () => picture.axis.address(picture.view.high) - picture.axis.address(picture.view.low);
+        const pageSpan = span();
+        for (let i = 0; i < 200; i++) press("-");
+        const wholeSpan = span();
+        press("l");
+        for (let i = 0; i < 100; i++) press(".");
+        const fewSteps = picture.view.to - picture.view.from;
+        press("0");
+        const whole = picture.view;
+
+        // A click on a rectangle chooses its area and its step.
+        samara.draw();
+        const big = samara.drawn().sort((a, b) => b.width * b.height - a.width * a.height)[0];
+        const box = stage.getBoundingClientRect();
+        const at = { clientX: Math.round(box.left + big.x + big.width / 2), clientY: Math.round(box.top + big.y + big.height / 2), pointerId: 1, pointerType: "mouse", bubbles: true };
+        stage.setPointerCapture = () => {};
+        stage.dispatchEvent(new PointerEvent("pointermove", at));
+        const tip = document.getElementById("tip").textContent;
+        stage.dispatchEvent(new PointerEvent("pointerdown", at));
+        stage.dispatchEvent(new PointerEvent("pointerup", at));
+        const detail = document.getElementById("detail").textContent;
+        const clicked = samara.step === Math.floor(picture.timeAt(at.clientX - box.left));
+
+        // Two fingers apart: nearer.
+        const finger = (id, type, y) => stage.dispatchEvent(new PointerEvent(type, { clientX: box.left + 400, clientY: box.top + y, pointerId: id, pointerType: "touch", bubbles: true }));
+        finger(2, "pointerdown", 200); finger(3, "pointerdown", 300); finger(3, "pointermove", 400);
+        const pinched = picture.view.high - picture.view.low;
+        finger(2, "pointerup", 200); finger(3, "pointerup", 400);
+        press("0");
+        stage.dispatchEvent(new WheelEvent("wheel", { clientX: box.left + 400, clientY: box.top + 200, deltaY: -300, bubbles: true, cancelable: true }));
+        const wheeled = picture.view.high - picture.view.low;
+
+        // Tabs and the theme.
+        document.getElementById("tab-areas").click();
+        const areas = document.querySelectorAll("#list .row:not([hidden])").length;
+        document.getElementById("tab-gaps").click();
+        document.querySelector("#list .row").click();
+        const theme = document.documentElement.dataset.theme;
+        press("t");
+        samara.draw();
+        const dark = pixel(document.getElementById("areas"), 2, 2);
+        return { steps, last, row, pageSpan, wholeSpan, fewSteps, whole, pinched, wheeled, tip, detail, clicked, areas, theme, dark, now: document.documentElement.dataset.theme, nameless: nameless() };
+        "##,
+    );
+    let last = seen["last"].as_u64().unwrap();
+    assert_eq!(seen["steps"], json!([0, 1, 11, 10, 110, last]));
+    assert_eq!(seen["row"], true);
+    let number = |name: &str| seen[name].as_f64().unwrap();
+    assert!((4096.0..4200.0).contains(&number("pageSpan")), "{seen}");
+    assert!(number("wholeSpan") > 1.4e14, "{seen}");
+    assert_eq!(number("fewSteps"), 4.0);
+    assert_eq!(
+        seen["whole"],
+        json!({"low": 0, "high": 1, "from": 0, "to": last + 1})
+    );
+    for text in ["tip", "detail"] {
+        let text = seen[text].as_str().unwrap();
+        assert!(text.contains("flags rd") && text.contains(" #"), "{text}");
+    }
+    assert_eq!(seen["clicked"], true);
+    assert!(number("pinched") < 0.6 && number("wheeled") < 0.7, "{seen}");
+    assert!(number("areas") > 10.0);
+    assert_eq!(
+        (&seen["theme"], &seen["now"]),
+        (&json!("light"), &json!("dark"))
+    );
+    assert_eq!(seen["dark"], "rgb(16 19 23)");
+    assert_eq!(seen["nameless"], json!([]));
+}
+
+/// What made an area, cut it and joined it is named.
+#[test]
+#[ignore = "needs Chromium: cargo xtask test --tier pages"]
+fn the_calls_that_made_cut_and_joined_are_named() {
+    let (page, _) = marks(&[]);
+    let seen = ask(
+        &page,
+        WINDOW,
+        &format!(
+            r#"{MARKS}
+            const largest = step => samara.life.at(step).filter(stay => samara.all.looks[samara.life.look[stay]].name === "")
+                .sort((a, b) => samara.life.end[b] - samara.life.start[b] - samara.life.end[a] + samara.life.start[a])[0];
+            return [0, 1, 2].map(mark => samara.story(largest(steps[mark])));"#
+        ),
+    );
+    let text = |mark: usize| {
+        let lines = seen[mark].as_array().unwrap().iter();
+        lines.map(|line| line.as_str().unwrap()).collect::<Vec<_>>()
+    };
+    let (made, cut, joined) = (text(0), text(1), text(2));
+    assert!(
+        made.iter()
+            .any(|line| line.starts_with("then cut by #") && line.contains("mprotect(")),
+        "{made:?}"
+    );
+    assert!(
+        made.iter()
+            .any(|line| line.contains("by #") && line.contains("mmap(NULL, 262144")),
+        "{made:?}"
+    );
+    assert!(
+        cut.iter()
+            .any(|line| line.starts_with("cut by #") && line.contains("munmap(")),
+        "{cut:?}"
+    );
+    assert!(
+        joined
+            .iter()
+            .any(|line| line.starts_with("joined by #") && line.contains("mprotect(")),
+        "{joined:?}"
+    );
+}
+
+/// On a telephone nothing sticks out sideways, and what is worked by fingers is large enough for them.
+#[test]
+#[ignore = "needs Chromium: cargo xtask test --tier pages"]
+fn a_telephone_is_wide_enough() {
+    let (page, _) = marks(&[]);
+    let seen = ask(
+        &page,
+        (500, 900),
+        r##"
+        samara.draw();
+        return {
+            wide: document.documentElement.scrollWidth - innerWidth,
+            small: [...document.querySelectorAll("button")].filter(button => button.offsetHeight < 36).length,
+            drawn: samara.drawn().length,
+            inside: pixel(document.getElementById("areas"), 300, 200) !== "rgb(0 0 0)",
+        };
+        "##,
+    );
+    assert!(seen["wide"].as_i64().unwrap() <= 0, "{seen}");
+    assert_eq!((&seen["small"], &seen["inside"]), (&json!(0), &json!(true)));
+    assert!(seen["drawn"].as_u64().unwrap() > 30);
+}
+
+/// Every address space of a recording has its picture, and each is that of the record.
+#[test]
+#[ignore = "needs Chromium: cargo xtask test --tier pages"]
+fn processes_are_chosen() {
+    let record = fresh("record");
+    let options = ["--verify", "each", "--record", record.to_str().unwrap()];
+    let program = ["sh", "-c", "ls / | sort >/dev/null; exit 6"];
+    trace_with(&options, &program, scratch()).assert_agrees();
+    let file = fresh("replay.html");
+    let output = samara()
+        .args(["replay", "-q"])
+        .arg(&record)
+        .arg("--html")
+        .arg(&file)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    let page = fs::read_to_string(file).unwrap();
+    let seen = ask(
+        &page,
+        WINDOW,
+        r#"return samara.all.lives.map((life, index) => {
+            samara.choose(index);
+            samara.fit();
+            samara.draw();
+            return { program: life.program, parent: life.parent, steps: life.steps, drawn: samara.drawn().length, areas: samara.areas().length };
+        });"#,
+    );
+    let lives = seen.as_array().unwrap();
+    // The shell, its children before their exec, and the two programs.
+    assert_eq!(lives.len(), 5, "{seen}");
+    let programs: Vec<&str> = lives
+        .iter()
+        .map(|life| life["program"].as_str().unwrap())
+        .map(|path| path.rsplit('/').next().unwrap())
+        .collect();
+    assert!(programs.contains(&"ls") && programs.contains(&"sort"));
+    for life in lives {
+        assert!(life["areas"].as_u64().unwrap() > 5, "{seen}");
+        assert!(
+            life["drawn"].as_u64().unwrap() >= life["areas"].as_u64().unwrap(),
+            "{seen}"
+        );
+    }
+}
