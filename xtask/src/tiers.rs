@@ -48,6 +48,8 @@ pub(crate) enum Tier {
     Proof,
     /// The benchmarks, which are a workspace of their own, built and tried on small data.
     Bench,
+    /// The page of a recording, in a browser.
+    Pages,
     /// Instructions of operations, counted and compared with the committed counts.
     Gate,
     /// The oldest Rust that the manifest names.
@@ -62,7 +64,7 @@ pub(crate) enum Tier {
 
 impl Tier {
     /// All tiers, in the order in which they run.
-    pub(crate) const ALL: [Tier; 16] = [
+    pub(crate) const ALL: [Tier; 17] = [
         Tier::Lint,
         Tier::Unit,
         Tier::Bare,
@@ -74,6 +76,7 @@ impl Tier {
         Tier::Exhaustive,
         Tier::Proof,
         Tier::Bench,
+        Tier::Pages,
         Tier::Gate,
         Tier::Msrv,
         Tier::Package,
@@ -97,6 +100,7 @@ impl Tier {
             Tier::Exhaustive => "exhaustive",
             Tier::Proof => "proof",
             Tier::Bench => "bench",
+            Tier::Pages => "pages",
             Tier::Gate => "gate",
             Tier::Msrv => "msrv",
             Tier::Package => "package",
@@ -125,6 +129,7 @@ impl Tier {
             }
             Tier::Proof => "every history of four operations, and the longest traced program",
             Tier::Bench => "the benchmarks, linted and tried on small data",
+            Tier::Pages => "what the page of a recording draws, in headless Chromium",
             Tier::Gate => {
                 "instructions of the maple tree's operations, beside the committed counts"
             }
@@ -149,6 +154,7 @@ impl Tier {
             Tier::Exhaustive => exhaustive(shell),
             Tier::Proof => proof(shell),
             Tier::Bench => bench(shell),
+            Tier::Pages => pages(shell),
             Tier::Gate => gate::run(shell, false),
             Tier::Msrv => msrv(shell),
             Tier::Package => package::publish(shell),
@@ -451,6 +457,17 @@ fn proof(shell: &Shell) -> Result<()> {
         )
         .run()?;
     }
+    Ok(())
+}
+
+fn pages(shell: &Shell) -> Result<()> {
+    setup::debian(shell, "cc", "gcc")?;
+    setup::debian(shell, "chromium", "chromium")?;
+    cmd!(
+        shell,
+        "cargo test --locked -p samara --test pages -- --ignored"
+    )
+    .run()?;
     Ok(())
 }
 
