@@ -9,6 +9,7 @@ mod gate;
 mod guests;
 mod package;
 mod setup;
+mod site;
 mod tiers;
 
 use std::process::ExitCode;
@@ -71,6 +72,12 @@ enum Command {
         #[arg(long, default_value_t = 1)]
         seed: u32,
     },
+    /// Make the project's site in docs/site: the front page, the guides, the maple tree in the browser, the page of a recording.
+    Site {
+        /// Also photograph its pages for docs/figures.
+        #[arg(long)]
+        photographs: bool,
+    },
     /// Show the tiers and what each one does.
     Tiers,
 }
@@ -110,6 +117,7 @@ fn run(cli: Cli) -> Result<()> {
             draw_only,
         } => figures::run(&shell, quick, only.as_deref(), draw_only),
         Command::Guests { only, calls, seed } => guests::run(&shell, only.as_deref(), calls, seed),
+        Command::Site { photographs } => site::run(&shell, photographs),
         Command::Gate { bless } => gate::run(&shell, bless),
         Command::Tiers => {
             for tier in Tier::ALL {

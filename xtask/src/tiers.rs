@@ -7,6 +7,7 @@ use xshell::{Shell, cmd};
 use crate::gate;
 use crate::package;
 use crate::setup::{self, NIGHTLY};
+use crate::site;
 
 /// Targets on which the libraries must build without `std`.
 const BARE_TARGETS: [&str; 6] = [
@@ -48,7 +49,7 @@ pub(crate) enum Tier {
     Proof,
     /// The benchmarks, which are a workspace of their own, built and tried on small data.
     Bench,
-    /// The page of a recording, in a browser.
+    /// The page of a recording and the project's site, in a browser.
     Pages,
     /// Instructions of operations, counted and compared with the committed counts.
     Gate,
@@ -129,7 +130,9 @@ impl Tier {
             }
             Tier::Proof => "every history of four operations, and the longest traced program",
             Tier::Bench => "the benchmarks, linted and tried on small data",
-            Tier::Pages => "what the page of a recording draws, in headless Chromium",
+            Tier::Pages => {
+                "what the page of a recording and the playground draw, in headless Chromium"
+            }
             Tier::Gate => {
                 "instructions of the maple tree's operations, beside the committed counts"
             }
@@ -167,7 +170,12 @@ impl Tier {
 fn lint(shell: &Shell) -> Result<()> {
     setup::components(shell, None, &["rustfmt", "clippy"])?;
     cmd!(shell, "cargo fmt --all --check").run()?;
-    for apart in ["bench/Cargo.toml", "fuzz/Cargo.toml", "loom/Cargo.toml"] {
+    for apart in [
+        "bench/Cargo.toml",
+        "fuzz/Cargo.toml",
+        "loom/Cargo.toml",
+        "tools/site/Cargo.toml",
+    ] {
         cmd!(shell, "cargo fmt --all --manifest-path {apart} --check").run()?;
     }
     cmd!(
@@ -468,7 +476,8 @@ fn pages(shell: &Shell) -> Result<()> {
         "cargo test --locked -p samara --test pages -- --ignored"
     )
     .run()?;
-    Ok(())
+    site::run(shell, false)?;
+    site::test(shell)
 }
 
 fn bench(shell: &Shell) -> Result<()> {

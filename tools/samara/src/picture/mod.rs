@@ -11,6 +11,7 @@
 mod bands;
 mod encode;
 mod film;
+mod inline;
 mod kind;
 mod page;
 mod svg;

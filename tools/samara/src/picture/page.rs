@@ -1,7 +1,8 @@
 //! The page: HTML, style and scripts of their own files, and the data, in one file that needs no other.
 
-use super::encode::{base64, encode};
+use super::encode::encode;
 use super::film::Film;
+use super::inline::{self, base64};
 
 const PAGE: &str = include_str!("page/page.html");
 const STYLE: &str = include_str!("page/page.css");
@@ -20,22 +21,14 @@ pub(super) fn page(film: &Film) -> String {
 }
 
 fn fill(data: &str) -> String {
-    let mut out = String::with_capacity(PAGE.len() + STYLE.len() + data.len() + 65_536);
-    let mut rest = PAGE;
-    // Each mark is looked for behind the one before, so that nothing that is filled in is taken for a mark.
-    for (mark, texts) in [
-        ("/* STYLE */", &[STYLE][..]),
-        ("DATA", &[data]),
-        ("/* SCRIPT */", &SCRIPTS),
-    ] {
-        let (before, behind) = rest.split_once(mark).unwrap_or((rest, ""));
-        out.push_str(before);
-        for text in texts {
-            out.push_str(text);
-        }
-        rest = behind;
-    }
-    out + rest
+    inline::fill(
+        PAGE,
+        &[
+            ("/* STYLE */", &[STYLE]),
+            ("DATA", &[data]),
+            ("/* SCRIPT */", &SCRIPTS),
+        ],
+    )
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@
 
   function choose(stay) {
     picture.chosen = stay;
-    $("detail").textContent = stay < 0 ? "" : story(stay).join("\n");
+    $("detail").textContent = stay < 0 ? "Choose an area to read which calls made, cut, joined and ended it." : story(stay).join("\n");
     ask(false);
   }
 
