@@ -114,6 +114,7 @@ mod flags;
 #[doc(hidden)]
 pub mod heap;
 pub mod kernel;
+pub mod observe;
 mod pages;
 #[cfg(feature = "paging")]
 pub mod process;

@@ -23,13 +23,13 @@ use crate::space::AddressSpace;
 use crate::space::maps::{MapsLine, line};
 
 /// The tables of a process on its machine.
-pub(super) type Tables<P> = PageTables<<P as Platform>::Format, Machine<P>>;
+pub(crate) type Tables<P> = PageTables<<P as Platform>::Format, Machine<P>>;
 
 /// What a process is made of. Others reach it through the machine's list, as long as it has not gone.
-pub(super) struct Mm<P: Platform> {
+pub(crate) struct Mm<P: Platform> {
     // Dropped in this order: pages leave the tables before their files are given up.
-    pub(super) tables: Tables<P>,
-    pub(super) space: RwLock<P::RwLock, AddressSpace>,
+    pub(crate) tables: Tables<P>,
+    pub(crate) space: RwLock<P::RwLock, AddressSpace>,
     /// The same map, for faults that do not wait for calls.
     pub(super) beside: Beside,
     pub(super) machine: Machine<P>,
@@ -82,7 +82,7 @@ impl<P: Platform> Mm<P> {
 /// All calls take `&self`: a call of the `mmap` family waits for the others and for faults, faults and copies run beside each other. Dropping it is
 /// exit: everything is unmapped, which needs no memory.
 pub struct Process<P: Platform> {
-    pub(super) mm: Counted<Mm<P>>,
+    pub(crate) mm: Counted<Mm<P>>,
 }
 
 impl<P: Platform> Process<P> {

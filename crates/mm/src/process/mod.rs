@@ -59,9 +59,9 @@ mod mm;
 mod owner;
 mod platform;
 mod signal;
-mod smaps;
 mod typed;
 
+pub use crate::observe::smaps::Smaps;
 pub use file::{Inode, PAGE_BYTES, PageSource};
 pub use fork::ForkMode;
 #[cfg(feature = "hosted")]
@@ -71,4 +71,3 @@ pub use machine::{Machine, MachineStats};
 pub use mm::Process;
 pub use platform::Platform;
 pub use signal::{Access, Fault, Signal};
-pub use smaps::Smaps;

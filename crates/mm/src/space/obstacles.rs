@@ -40,7 +40,7 @@ impl Area<'_> {
     ///
     /// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
     /// let start = space.mmap(&MmapOptions::anonymous(0x2000).prot(Prot::READ))?;
-    /// space.mprotect(start, 0x1000, Prot::NONE)?;
+    /// space.mprotect(start, 0x1000, Prot::empty())?;
     /// let areas: Vec<_> = space.areas().collect();
     /// assert_eq!(areas[0].obstacles(&areas[1]), Obstacles::FLAGS);
     /// # Ok::<(), samara_mm::Errno>(())

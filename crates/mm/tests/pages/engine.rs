@@ -12,7 +12,7 @@ use samara_mm::{
 use samara_paging::Arena;
 
 use crate::op::{FILE_PAGES, Op, PAGE, SLOTS, Step, base, pages};
-use crate::real::{Answer, Pages, Real, in_arena, sums_in_arena};
+use crate::real::{Answer, Pages, Real, in_arena, sums_in_arena, told_by};
 
 pub(crate) const MODES: [ForkMode; 2] = [ForkMode::Copy, ForkMode::Share];
 
@@ -252,13 +252,40 @@ impl Engine {
         }
     }
 
+    /// From the words of the page map, and, one by one, from what is told of each page.
     fn pages(&self, who: usize) -> Pages {
         let process = self.process(who);
         let told =
             PageStatus::PRESENT | PageStatus::FILE | PageStatus::EXCLUSIVE | PageStatus::ZERO;
-        (0..pages())
+        let mut words = vec![0; pages() as usize];
+        process.pagemap(base(), &mut words).unwrap();
+        let zero = |i: usize| {
+            let page = process.page(base() + i as u64 * PAGE);
+            page.contains(PageStatus::ZERO)
+        };
+        let found: Pages = (words.iter().enumerate())
+            .map(|(i, &word)| told_by(word, zero(i)))
+            .collect();
+        let one_by_one: Pages = (0..pages())
             .map(|i| (process.page(base() + i * PAGE) & told).bits() as u8)
-            .collect()
+            .collect();
+        assert_eq!(found, one_by_one);
+        found
+    }
+
+    /// What is in memory of all areas, in KiB, as three observers tell it.
+    fn resident(&self, who: usize) -> u64 {
+        let process = self.process(who);
+        let text = process.rollup().map(|rollup| rollup.to_string());
+        let rollup = text.map_or(0, |text| {
+            let line = text.lines().find(|line| line.starts_with("Rss:")).unwrap();
+            line.split_whitespace().nth(1).unwrap().parse().unwrap()
+        });
+        let memory = process.memory();
+        assert_eq!(memory.resident() * 4, rollup);
+        let statm = memory.statm(0).to_string();
+        assert_eq!(statm.split(' ').nth(1).unwrap(), (rollup / 4).to_string());
+        rollup
     }
 
     fn maps(&self, who: usize) -> Vec<String> {
@@ -356,6 +383,18 @@ pub(crate) fn compare(history: &[Step], mode: ForkMode) -> Result<(), (usize, St
                             "smaps of {other}:\nkernel {expected}\nengine {found}"
                         ));
                     }
+                }
+                let kernel: u64 = (expected.iter())
+                    .map(|area| -> u64 {
+                        let rss = area.split(" Rss: ").nth(1).unwrap();
+                        rss.split(' ').next().unwrap().parse().unwrap()
+                    })
+                    .sum();
+                let engine = engine.resident(other);
+                if kernel != engine {
+                    return differs(format!(
+                        "rollup of {other}: kernel {kernel}, engine {engine}"
+                    ));
                 }
             }
             let (expected, found) = (real.pages(other), engine.pages(other));

@@ -27,6 +27,16 @@ pub(crate) struct Answer {
 /// A page as `/proc/PID/pagemap` tells it: present 1, file 2, exclusive 4, zero 16.
 pub(crate) type Pages = Vec<u8>;
 
+/// What a word of the page map tells; of the page of zeroes it does not tell whether it is that.
+pub(crate) fn told_by(word: u64, zero: bool) -> u8 {
+    let bit = |n: u32| (word >> n & 1) as u8;
+    if bit(62) != 0 {
+        // A guard marker, or swapped out.
+        return if bit(58) != 0 { 0 } else { 0x80 };
+    }
+    bit(63) | bit(61) << 1 | bit(56) << 2 | u8::from(bit(63) == 1 && zero) << 4
+}
+
 struct Pipe {
     read: File,
     write: File,
@@ -253,16 +263,11 @@ impl Real {
         let mut pages = vec![0; pages() as usize];
         for (page, word) in pages.iter_mut().zip(bytes.chunks_exact(8)) {
             let word = u64::from_ne_bytes(word.try_into().unwrap());
-            let bit = |n: u32| (word >> n & 1) as u8;
             let zero = self
                 .zeroes
                 .iter()
                 .any(|zero| zero.contains(&(word & ((1 << 55) - 1))));
-            *page = bit(63) | bit(61) << 1 | bit(56) << 2 | u8::from(bit(63) == 1 && zero) << 4;
-            if bit(62) != 0 {
-                // A guard marker, or swapped out.
-                *page = if bit(58) != 0 { 0 } else { 0x80 };
-            }
+            *page = told_by(word, zero);
         }
         pages
     }

@@ -15,6 +15,7 @@ mod history;
 mod huge;
 mod linux;
 mod model;
+mod observe;
 #[cfg(feature = "exec")]
 mod program;
 mod refused;

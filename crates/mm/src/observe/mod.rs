@@ -1,0 +1,44 @@
+//! Observers: what Linux tells of an address space, and what walks over one. None has a list of its own: they go over the areas' tree
+//! and the page tables.
+//!
+//! | file | concept | as |
+//! |---|---|---|
+//! | `text` | the map | `/proc/PID/maps` |
+//! | `query` | one area, by address and conditions | `PROCMAP_QUERY` |
+//! | `probe` | whether a range has a hole, a file, a special area | what drivers ask before they use a range |
+//! | `regions` | the three regions of an address space | DAMON |
+//! | `core_file` | a core dump, as a stream | core(5) |
+//! | `walk` | areas, holes, pages and guards, in order | a page walk with callbacks |
+//! | `smaps` | pages in memory, by area and in all | `/proc/PID/smaps`, `smaps_rollup` |
+//! | `pagemap` | a word for each page | `/proc/PID/pagemap` |
+//! | `memory` | figures of memory | `/proc/PID/statm`, `status` |
+//! | `transfer` | bytes from one process to another | `process_vm_readv(2)` |
+//!
+//! Those from `walk` on need the feature `paging`.
+
+pub mod core_file;
+#[cfg(feature = "paging")]
+mod memory;
+#[cfg(feature = "paging")]
+mod pagemap;
+mod probe;
+mod query;
+mod regions;
+#[cfg(feature = "paging")]
+pub(crate) mod smaps;
+mod text;
+#[cfg(feature = "paging")]
+mod transfer;
+#[cfg(feature = "paging")]
+mod walk;
+
+#[cfg(feature = "paging")]
+pub use memory::Memory;
+#[cfg(feature = "paging")]
+pub use pagemap::PagemapWord;
+pub use probe::Contents;
+pub use query::{Query, QueryFlags};
+#[cfg(feature = "paging")]
+pub use smaps::{Rollup, Smaps};
+#[cfg(feature = "paging")]
+pub use walk::Seen;

@@ -1,0 +1,82 @@
+//! A word for each page, as `/proc/PID/pagemap` has it (Documentation/admin-guide/mm/pagemap.rst).
+
+use core::ops::ControlFlow;
+
+use bitflags::bitflags;
+use samara_paging::{Attrs, PageInfo, PageSize};
+
+use crate::errno::Errno;
+use crate::flags::PAGE_SIZE;
+use crate::observe::walk::Seen;
+use crate::process::{Platform, Process};
+
+bitflags! {
+    /// The bits of a word beside the frame's number, which are the lowest 55.
+    #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+    pub struct PagemapWord: u64 {
+        /// It was written since this was last cleared.
+        const SOFT_DIRTY = 1 << 55;
+        /// One entry of one address space maps it.
+        const EXCLUSIVE = 1 << 56;
+        /// It is a guard.
+        const GUARD = 1 << 58;
+        /// It is a file's, or shared memory.
+        const FILE = 1 << 61;
+        /// It is swapped out; guards are told so, too.
+        const SWAP = 1 << 62;
+        /// It is in memory.
+        const PRESENT = 1 << 63;
+    }
+}
+
+impl PagemapWord {
+    /// The frame's number in a word.
+    pub const fn frame(word: u64) -> u64 {
+        word & ((1 << 55) - 1)
+    }
+}
+
+/// The word of a page in memory.
+fn word(page: &PageInfo, at: u64) -> u64 {
+    let mut bits = PagemapWord::PRESENT;
+    bits.set(
+        PagemapWord::SOFT_DIRTY,
+        page.attrs.contains(Attrs::SOFT_DIRTY),
+    );
+    bits.set(PagemapWord::EXCLUSIVE, page.exclusive());
+    // Linux says so of the huge page of zeroes, and not of the small one.
+    let huge_zero = page.attrs.contains(Attrs::SPECIAL) && page.size != PageSize::Small;
+    bits.set(PagemapWord::FILE, huge_zero || page.file());
+    let inside = at & (page.size.bytes() - 1);
+    bits.bits() | PagemapWord::frame((page.phys + inside) / PAGE_SIZE)
+}
+
+impl<P: Platform> Process<P> {
+    /// The words of the pages from `addr` on, as reading `/proc/PID/pagemap` at `addr / 4096 * 8` gives them to root. A guard's has no frame. Calls wait meanwhile. O(areas
+    /// and pages).
+    ///
+    /// # Errors
+    /// `EINVAL` if `addr` is not the start of a page.
+    pub fn pagemap(&self, addr: u64, into: &mut [u64]) -> Result<(), Errno> {
+        if !addr.is_multiple_of(PAGE_SIZE) {
+            return Err(Errno::EINVAL);
+        }
+        into.fill(0);
+        // Nothing lies beyond.
+        let end = addr.saturating_add((into.len() as u64).saturating_mul(PAGE_SIZE));
+        let space = self.mm.space.read();
+        let end = end.min(space.config.task_size);
+        let _ = self.walk_in(&space, addr..end, |seen| {
+            let (at, word) = match seen {
+                Seen::Page(at, page) => (at, word(&page, at)),
+                Seen::Guard(at) => (at, (PagemapWord::GUARD | PagemapWord::SWAP).bits()),
+                _ => return ControlFlow::Continue(()),
+            };
+            if let Some(place) = into.get_mut(((at - addr) / PAGE_SIZE) as usize) {
+                *place = word;
+            }
+            ControlFlow::Continue(())
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,292 @@
+//! The map and its pages as `/proc/PID/smaps` prints them.
+
+use core::fmt;
+use core::ops::ControlFlow;
+
+use samara_paging::{Attrs, Kind, PAGE_SIZE, PageInfo, PageSize};
+
+use crate::file::{FileId, FileKind};
+use crate::flags::{PMD_SIZE, VmFlags};
+use crate::observe::walk::Seen;
+use crate::process::{Platform, Process};
+use crate::space::maps::MapsLine;
+use crate::space::vma::{Backing, Vma};
+
+/// An area of `/proc/PID/smaps`, summed up page by page (`proc_pid_smaps(5)`). Its `Display` are the lines, the last with its line feed.
+///
+/// What there is not, pages that were swapped out or merged, is 0. A page is dirty or referenced if the entry that maps it says so. Of who has a page by a table
+/// that several share ([`ForkMode::Share`](crate::process::ForkMode::Share)), others count one: the proportional sums may be above Linux's.
+#[derive(Clone, Copy, Debug)]
+pub struct Smaps<'a> {
+    line: MapsLine<'a>,
+    sums: Sums,
+    /// Whether the line that tells of the protection key is there.
+    pkeys: bool,
+}
+
+/// Pages added up.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sums {
+    rss: u64,
+    /// Bytes divided by how many map each, in units of 1/4096 byte.
+    pss: u64,
+    pss_dirty: u64,
+    /// Clean and dirty bytes that several map, and that one maps.
+    shared: [u64; 2],
+    private: [u64; 2],
+    referenced: u64,
+    anonymous: u64,
+    /// Clean private memory.
+    free: u64,
+    huge: u64,
+    huge_file: u64,
+}
+
+impl<'a> Smaps<'a> {
+    /// An area without any page.
+    pub fn new(line: MapsLine<'a>, pkeys: bool) -> Self {
+        Smaps {
+            line,
+            sums: Sums::default(),
+            pkeys,
+        }
+    }
+
+    /// Whether huge pages may be used: asked for, and an aligned one lies inside.
+    fn may_be_huge(&self) -> bool {
+        let first = self.line.start.next_multiple_of(PMD_SIZE);
+        self.line.flags.contains(VmFlags::HUGEPAGE)
+            && first
+                .checked_add(PMD_SIZE)
+                .is_some_and(|end| end <= self.line.end)
+    }
+}
+
+impl Sums {
+    /// Adds a page of 4 KiB. Pages that are not counted, as the zero page, are none.
+    fn add(&mut self, page: &PageInfo) {
+        let Some(frame) = page.frame else { return };
+        let dirty = page.attrs.contains(Attrs::DIRTY);
+        // The entry of a shared table is one mapping for each that uses it.
+        let mappings = u64::from(frame.mappings.max(1)) + u64::from(page.users.max(1)) - 1;
+        let part = (PAGE_SIZE << 12) / mappings;
+        self.rss += PAGE_SIZE;
+        self.pss += part;
+        if dirty {
+            self.pss_dirty += part;
+        }
+        let kind = if page.exclusive() {
+            &mut self.private
+        } else {
+            &mut self.shared
+        };
+        kind[usize::from(dirty)] += PAGE_SIZE;
+        if page.attrs.contains(Attrs::ACCESSED) {
+            self.referenced += PAGE_SIZE;
+        }
+        let anonymous = frame.kind == Kind::Anon;
+        if anonymous {
+            self.anonymous += PAGE_SIZE;
+            // It becomes clean by `MADV_FREE` alone.
+            if !dirty {
+                self.free += PAGE_SIZE;
+            }
+        }
+        if page.size != PageSize::Small {
+            *(if anonymous {
+                &mut self.huge
+            } else {
+                &mut self.huge_file
+            }) += PAGE_SIZE;
+        }
+    }
+
+    /// The lines from the clean and dirty pages on; `locked` in bytes.
+    fn rest(&self, f: &mut fmt::Formatter<'_>, locked: u64) -> fmt::Result {
+        for (label, bytes) in [
+            ("Shared_Clean:", self.shared[0]),
+            ("Shared_Dirty:", self.shared[1]),
+            ("Private_Clean:", self.private[0]),
+            ("Private_Dirty:", self.private[1]),
+            ("Referenced:", self.referenced),
+            ("Anonymous:", self.anonymous),
+            ("KSM:", 0),
+            ("LazyFree:", self.free),
+            ("AnonHugePages:", self.huge),
+            ("ShmemPmdMapped:", 0),
+            ("FilePmdMapped:", self.huge_file),
+            ("Shared_Hugetlb:", 0),
+            ("Private_Hugetlb:", 0),
+            ("Swap:", 0),
+            ("SwapPss:", 0),
+            ("Locked:", locked),
+        ] {
+            writeln!(f, "{label:<16}{:>8} kB", bytes >> 10)?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether pages of an area that are not private are shared memory's, not a file's.
+pub(super) fn is_shared_memory(vma: &Vma) -> bool {
+    match &vma.backing {
+        Backing::SharedAnonymous(_) | Backing::Shm { .. } => true,
+        Backing::File(file) => matches!(file.kind, FileKind::Shmem | FileKind::DevZero),
+        Backing::Anonymous | Backing::Special(_) => false,
+    }
+}
+
+impl fmt::Display for Smaps<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{}", self.line)?;
+        let locked = if self.line.flags.contains(VmFlags::LOCKED) {
+            self.sums.pss >> 12
+        } else {
+            0
+        };
+        for (label, bytes) in [
+            ("Size:", self.line.end - self.line.start),
+            ("KernelPageSize:", PAGE_SIZE),
+            ("MMUPageSize:", PAGE_SIZE),
+            ("Rss:", self.sums.rss),
+            ("Pss:", self.sums.pss >> 12),
+            ("Pss_Dirty:", self.sums.pss_dirty >> 12),
+        ] {
+            writeln!(f, "{label:<16}{:>8} kB", bytes >> 10)?;
+        }
+        self.sums.rest(f, locked)?;
+        writeln!(
+            f,
+            "{:<16}{:>8}",
+            "THPeligible:",
+            u8::from(self.may_be_huge())
+        )?;
+        if self.pkeys {
+            writeln!(f, "{:<16}{:>8}", "ProtectionKey:", self.line.flags.pkey())?;
+        }
+        f.write_str("VmFlags: ")?;
+        for name in self.line.flags.smaps_names() {
+            write!(f, "{name} ")?;
+        }
+        f.write_str("\n")
+    }
+}
+
+/// What `/proc/PID/smaps_rollup` says of a whole process. Its `Display` are the lines, the last with its line feed.
+#[derive(Clone, Copy, Debug)]
+pub struct Rollup {
+    start: u64,
+    end: u64,
+    all: Sums,
+    /// As the whole, of private pages, of files' and of shared memory.
+    pss: [u64; 3],
+    /// The proportional part of locked areas.
+    locked: u64,
+}
+
+impl fmt::Display for Rollup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let line = MapsLine {
+            start: self.start,
+            end: self.end,
+            perms: *b"---p",
+            offset: 0,
+            id: FileId {
+                major: 0,
+                minor: 0,
+                inode: 0,
+            },
+            name: "[rollup]",
+            flags: VmFlags::empty(),
+        };
+        writeln!(f, "{line}")?;
+        let number = |f: &mut fmt::Formatter<'_>, label, bytes: u64| {
+            writeln!(f, "{label:<16}{:>8} kB", bytes >> 10)
+        };
+        number(f, "Rss:", self.all.rss)?;
+        number(f, "Pss:", self.all.pss >> 12)?;
+        number(f, "Pss_Dirty:", self.all.pss_dirty >> 12)?;
+        for (label, part) in ["Pss_Anon:", "Pss_File:", "Pss_Shmem:"]
+            .into_iter()
+            .zip(self.pss)
+        {
+            number(f, label, part >> 12)?;
+        }
+        self.all.rest(f, self.locked >> 12)
+    }
+}
+
+impl<P: Platform> Process<P> {
+    /// Writes what `/proc/PID/smaps` would print. Calls wait meanwhile; faults do not. O(areas and pages).
+    ///
+    /// # Errors
+    /// Those of `out`.
+    pub fn write_smaps(&self, out: &mut dyn fmt::Write) -> fmt::Result {
+        let space = self.mm.space.read();
+        let mut current: Option<Smaps<'_>> = None;
+        let mut result = Ok(());
+        let _ = self.walk_in(&space, 0..space.config.task_size, |seen| {
+            match (seen, &mut current) {
+                (Seen::Area(line, _), _) => {
+                    let next = Smaps::new(line, space.config.pkeys);
+                    if let Some(done) = current.replace(next) {
+                        result = write!(out, "{done}");
+                    }
+                }
+                (Seen::Page(_, page), Some(current)) => current.sums.add(&page),
+                _ => {}
+            }
+            match result {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
+        });
+        result?;
+        match current {
+            Some(last) => write!(out, "{last}"),
+            None => Ok(()),
+        }
+    }
+
+    /// What `/proc/PID/smaps_rollup` would say. Calls wait meanwhile; faults do not. O(areas and pages).
+    ///
+    /// `None` without any area: Linux's is empty then.
+    pub fn rollup(&self) -> Option<Rollup> {
+        let space = self.mm.space.read();
+        let mut rollup: Option<Rollup> = None;
+        let (mut shared, mut locked) = (false, false);
+        let _ = self.walk_in(&space, 0..space.config.task_size, |seen| {
+            match (seen, &mut rollup) {
+                (Seen::Area(line, vma), rollup) => {
+                    shared = is_shared_memory(vma);
+                    locked = line.flags.contains(VmFlags::LOCKED);
+                    let all = rollup.get_or_insert(Rollup {
+                        start: line.start,
+                        end: line.end,
+                        all: Sums::default(),
+                        pss: [0; 3],
+                        locked: 0,
+                    });
+                    all.end = line.end;
+                }
+                (Seen::Page(_, page), Some(rollup)) => {
+                    let before = rollup.all.pss;
+                    rollup.all.add(&page);
+                    let part = rollup.all.pss - before;
+                    let kind = match page.frame {
+                        Some(frame) if frame.kind == Kind::Anon => 0,
+                        _ if shared => 2,
+                        _ => 1,
+                    };
+                    rollup.pss[kind] += part;
+                    if locked {
+                        rollup.locked += part;
+                    }
+                }
+                _ => {}
+            }
+            ControlFlow::Continue(())
+        });
+        rollup
+    }
+}

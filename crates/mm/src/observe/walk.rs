@@ -1,0 +1,109 @@
+//! Areas, holes, pages and guards, in the order of their addresses: one walk for all that look at pages.
+
+use core::ops::{ControlFlow, Range};
+
+use samara_paging::{Entry, PAGE_SIZE, PageInfo};
+
+use crate::process::{Platform, Process};
+use crate::space::AddressSpace;
+use crate::space::maps::{MapsLine, line};
+use crate::space::vma::Vma;
+
+/// What a [walk](Process::walk) meets.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Seen<'a> {
+    /// Addresses where nothing is mapped.
+    Hole(Range<u64>),
+    /// An area, all of it, also where it reaches beyond what is walked. Its pages follow.
+    Area(MapsLine<'a>, &'a Vma),
+    /// A page of 4 KiB at its first address; of a huge page, one part after the other.
+    Page(u64, PageInfo),
+    /// A page that faults whatever its area allows (`MADV_GUARD_INSTALL`).
+    Guard(u64),
+}
+
+impl<P: Platform> Process<P> {
+    /// Calls `visit` for what is in a range of addresses, upwards, until it breaks. Calls wait meanwhile, and `visit` must not make one; faults do not wait, and what comes or
+    /// goes by them is seen or not. Pages that are not in memory are passed over. O(areas and pages in memory).
+    ///
+    /// ```
+    /// # use core::ops::ControlFlow;
+    /// # use samara_mm::process::{Machine, Platform, Process};
+    /// # use samara_mm::{Config, Errno, Layout, Limits, MmapOptions, Prot, abi::MapFlags};
+    /// use samara_mm::observe::Seen;
+    ///
+    /// # fn pages<P: Platform>(machine: &Machine<P>) -> Result<(), Errno> {
+    /// let process = Process::new(machine, Config::default(), Limits::default(), Layout::default())?;
+    /// let memory = MmapOptions::anonymous(0x4000).prot(Prot::READ | Prot::WRITE);
+    /// let start = process.mmap(&memory.flags(MapFlags::POPULATE))?;
+    /// let (mut holes, mut pages) = (0, 0);
+    /// let _ = process.walk(start - 0x1000..start + 0x4000, |seen| {
+    ///     match seen {
+    ///         Seen::Hole(range) => holes += range.end - range.start,
+    ///         Seen::Page(..) => pages += 1,
+    ///         _ => {}
+    ///     }
+    ///     ControlFlow::Continue(())
+    /// });
+    /// assert_eq!((holes, pages), (0x1000, 4));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn walk(
+        &self,
+        range: Range<u64>,
+        visit: impl FnMut(Seen<'_>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let space = self.mm.space.read();
+        self.walk_in(&space, range, visit)
+    }
+
+    /// The same with the map locked.
+    pub(crate) fn walk_in<'s>(
+        &self,
+        space: &'s AddressSpace,
+        range: Range<u64>,
+        mut visit: impl FnMut(Seen<'s>) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let tables = &self.mm.tables;
+        let layout = space.shown_layout();
+        let mut at = range.start;
+        while at < range.end {
+            let Some(area) = space.areas.find_in(at, range.end) else {
+                break;
+            };
+            if area.start > at {
+                visit(Seen::Hole(at..area.start))?;
+            }
+            visit(Seen::Area(line(area, &layout), area.vma))?;
+            let (start, end) = (area.start.max(at), area.end.min(range.end));
+            let mut go_on = ControlFlow::Continue(());
+            tables.walk(start..end, |addr, entry| {
+                if go_on.is_break() {
+                    return;
+                }
+                match entry {
+                    Entry::Page { size, .. } => {
+                        let end = end.min(addr + size.bytes());
+                        let mut at = start.max(addr);
+                        while at < end && go_on.is_continue() {
+                            if let Some(page) = tables.page(at) {
+                                go_on = visit(Seen::Page(at, page));
+                            }
+                            at += PAGE_SIZE;
+                        }
+                    }
+                    Entry::Marker(_) => go_on = visit(Seen::Guard(addr)),
+                    Entry::Empty => {}
+                }
+            });
+            go_on?;
+            at = end;
+        }
+        if at < range.end {
+            visit(Seen::Hole(at..range.end))?;
+        }
+        ControlFlow::Continue(())
+    }
+}
