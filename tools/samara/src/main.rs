@@ -3,6 +3,7 @@
 mod boot;
 mod compare;
 mod describe;
+mod dump;
 mod follow;
 mod histories;
 mod maps;
@@ -49,6 +50,11 @@ enum Command {
     /// Without a map it takes the running machine's own. Exit code: 0, 1 if an allocation found no memory, 2 for misuse or a file
     /// that cannot be read.
     Boot(boot::BootOptions),
+    /// Write a core file of a live process, which stops meanwhile and runs on.
+    ///
+    /// What goes into it, /proc/PID/coredump_filter and MADV_DONTDUMP say, as for cores of the kernel's. Exit code: 0, 2 for misuse, or if there
+    /// is no such process, it may not be looked at or has no memory, or the file cannot be written.
+    Core(dump::CoreOptions),
     /// Show the memory of a live process, or of a recording at a call: what it holds, gaps, neighbours that do not merge, what a fork costs.
     ///
     /// A second one is compared with the first. Exit code: 0, 2 for misuse, or if there is no such process, it may not be looked at or has no
@@ -61,6 +67,7 @@ fn main() {
         Command::Trace(options) => trace::run(&options),
         Command::Replay(options) => replay::run(&options),
         Command::Boot(options) => boot::run(&options),
+        Command::Core(options) => dump::run(&options),
         Command::Show(options) => show::run(&options),
     };
     std::process::exit(code);

@@ -26,24 +26,7 @@ pub(super) fn look(pid: i32) -> Result<Snapshot, String> {
         .map_err(|error| refusal(pid, &error))?
         .trim_end()
         .to_owned();
-    let mut tries = 0;
-    let smaps = loop {
-        let file =
-            File::open(format!("/proc/{pid}/smaps")).map_err(|error| refusal(pid, &error))?;
-        match Smaps::read(file) {
-            Ok(smaps) => break smaps,
-            Err(Trouble::Line(..)) if tries < TRIES => tries += 1,
-            Err(Trouble::Reading(error)) => return Err(refusal(pid, &error)),
-            Err(trouble) => {
-                return Err(format!(
-                    "the map of process {pid} cannot be read: {trouble}; stop the process first (kill -STOP {pid})"
-                ));
-            }
-        }
-    };
-    if smaps.told.is_empty() {
-        return Err(without_memory(pid, &name));
-    }
+    let smaps = smaps(pid, &name)?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let limits = proc::limits(pid).ok();
     let numbers = proc::layout(pid).unwrap_or_default();
@@ -83,8 +66,35 @@ pub(super) fn look(pid: i32) -> Result<Snapshot, String> {
     })
 }
 
+/// The map of a process with what is in memory of it.
+///
+/// # Errors
+/// What is wrong, in a line.
+pub(crate) fn smaps(pid: i32, name: &str) -> Result<Smaps, String> {
+    let mut tries = 0;
+    loop {
+        let file =
+            File::open(format!("/proc/{pid}/smaps")).map_err(|error| refusal(pid, &error))?;
+        match Smaps::read(file) {
+            Ok(smaps) if smaps.told.is_empty() => return Err(without_memory(pid, name)),
+            Ok(smaps) => return Ok(smaps),
+            Err(Trouble::Line(..)) if tries < TRIES => tries += 1,
+            Err(Trouble::Reading(error)) => return Err(refusal(pid, &error)),
+            Err(trouble) => {
+                return Err(format!(
+                    "the map of process {pid} cannot be read: {trouble}; stop the process first (kill -STOP {pid})"
+                ));
+            }
+        }
+    }
+}
+
 /// The engine's model of the same map, which knows who merges with whom and holds the areas in the tree.
-fn engine(smaps: &Smaps, config: Config, layout: Layout) -> Result<AddressSpace, String> {
+pub(crate) fn engine(
+    smaps: &Smaps,
+    config: Config,
+    layout: Layout,
+) -> Result<AddressSpace, String> {
     let refused = |errno| format!("the engine refuses the map: {errno}");
     let mut space = AddressSpace::new(config, Limits::UNLIMITED, layout).map_err(refused)?;
     let mut files = Files::default();
@@ -97,7 +107,7 @@ fn engine(smaps: &Smaps, config: Config, layout: Layout) -> Result<AddressSpace,
 }
 
 /// Private pages of an area's own, in memory or swapped out.
-pub(super) fn has_own_pages(figures: &Figures) -> bool {
+pub(crate) fn has_own_pages(figures: &Figures) -> bool {
     figures.anonymous != 0 || figures.swapped != 0
 }
 
@@ -129,7 +139,8 @@ fn number(status: &str, label: &str) -> Option<u64> {
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-fn refusal(pid: i32, error: &io::Error) -> String {
+/// Why a process cannot be looked at.
+pub(crate) fn refusal(pid: i32, error: &io::Error) -> String {
     match error.raw_os_error() {
         Some(libc::ENOENT | libc::ESRCH) => {
             format!("there is no process {pid}: `ps -e` lists those that there are")

@@ -15,13 +15,14 @@ mod fork;
 mod grid;
 mod json;
 mod kind;
-mod live;
+pub(crate) mod live;
 mod recorded;
-mod smaps;
+pub(crate) mod smaps;
 mod snapshot;
 mod text;
 
 use std::io::Write;
+use std::mem::ManuallyDrop;
 
 use clap::Args;
 
@@ -75,10 +76,11 @@ pub(crate) fn run(options: &ShowOptions) -> i32 {
 }
 
 fn carry_out(options: &ShowOptions) -> Result<String, String> {
-    let first = look(&options.subject)?;
+    // The program ends when all is printed: nobody needs the memory of what is shown back.
+    let first = ManuallyDrop::new(look(&options.subject)?);
     let paper = Paper::stdout();
     if let Some(other) = &options.other {
-        let second = look(other)?;
+        let second = ManuallyDrop::new(look(other)?);
         return if options.json {
             pretty(&difference::json(&first, &second))
         } else {

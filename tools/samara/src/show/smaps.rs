@@ -1,7 +1,8 @@
 //! `/proc/PID/smaps` as numbers: the areas, and what of each is in memory.
 //!
 //! The kernel needs some microseconds for each area. Reading its lines must cost little beside that, so they are taken as they come, in one
-//! reused buffer, and the lines that it prints in fixed columns are not searched for their ends.
+//! reused buffer, the lines that it prints in fixed columns are not searched for their ends, and an area of which it says the same as of one shortly
+//! before is recognised as a whole: where there are many areas, most are like others.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -167,8 +168,22 @@ struct Parser {
     line: u64,
     /// Texts of flags that came before: there are few.
     flags: HashMap<Box<[u8]>, VmFlags>,
-    last: (Vec<u8>, VmFlags),
+    /// What was said of areas before, without their first lines; the next one goes to this place.
+    recent: [Body; RECENT],
+    next: usize,
 }
+
+/// All lines of an area but the first, and what they say.
+#[derive(Debug, Default)]
+struct Body {
+    text: Vec<u8>,
+    lines: u64,
+    flags: VmFlags,
+    figures: Figures,
+}
+
+/// So many bodies are remembered.
+const RECENT: usize = 4;
 
 impl Default for Parser {
     fn default() -> Self {
@@ -180,7 +195,8 @@ impl Default for Parser {
             skipped: false,
             line: 1,
             flags: HashMap::new(),
-            last: (Vec::new(), VmFlags::empty()),
+            recent: Default::default(),
+            next: 0,
         }
     }
 }
@@ -189,6 +205,8 @@ impl Parser {
     /// Takes all whole lines; the value is how many bytes they have.
     fn lines(&mut self, text: &[u8]) -> Result<usize, Trouble> {
         let mut at = 0;
+        // Where the body of the area begins, and in which line, if that is in this text.
+        let mut body = None;
         loop {
             let rest = &text[at..];
             if let Some(line) = rest.first_chunk::<LINE>()
@@ -197,15 +215,61 @@ impl Parser {
             {
                 self.number(&line[..LINE - 4])?;
                 at += LINE;
-            } else {
-                let Some(length) = rest.iter().position(|&byte| byte == b'\n') else {
-                    return Ok(at);
-                };
-                self.other(&rest[..length])?;
-                at += length + 1;
+                self.line += 1;
+                continue;
             }
+            let Some(length) = rest.iter().position(|&byte| byte == b'\n') else {
+                return Ok(at);
+            };
+            let was_inside = self.inside;
+            self.other(&rest[..length])?;
+            at += length + 1;
             self.line += 1;
+            match (was_inside, self.inside) {
+                (false, true) => {
+                    body = Some((at, self.line));
+                    if let Some(length) = self.known(&text[at..]) {
+                        at += length;
+                        body = None;
+                    }
+                }
+                (true, false) => {
+                    if let Some((from, line)) = body.take() {
+                        self.remember(&text[from..at], line);
+                    }
+                }
+                _ => {}
+            }
         }
+    }
+
+    /// Whether a body that is remembered comes next: then the area is complete, and this is how long it was.
+    fn known(&mut self, rest: &[u8]) -> Option<usize> {
+        let body = self.recent.iter().find(|body| {
+            let text = &body.text[..];
+            !text.is_empty() && rest.starts_with(text)
+        })?;
+        if !self.skipped {
+            self.smaps.told.push((body.flags, body.figures));
+        }
+        self.line += body.lines;
+        self.inside = false;
+        Some(body.text.len())
+    }
+
+    /// Remembers the body that ends here and began in this line.
+    fn remember(&mut self, text: &[u8], line: u64) {
+        if self.skipped {
+            return;
+        }
+        let Some(&(flags, figures)) = self.smaps.told.last() else {
+            return;
+        };
+        let body = &mut self.recent[self.next];
+        self.next = (self.next + 1) % RECENT;
+        body.text.clear();
+        body.text.extend_from_slice(text);
+        (body.lines, body.flags, body.figures) = (self.line - line, flags, figures);
     }
 
     fn wrong<T>(&self, what: &'static str) -> Result<T, Trouble> {
@@ -289,20 +353,11 @@ impl Parser {
     }
 
     fn flags(&mut self, list: &[u8]) -> VmFlags {
-        if self.last.0 == list {
-            return self.last.1;
+        if let Some(flags) = self.flags.get(list) {
+            return *flags;
         }
-        let flags = match self.flags.get(list) {
-            Some(flags) => *flags,
-            None => {
-                let flags = VmFlags::from_smaps(&String::from_utf8_lossy(list));
-                self.flags.insert(list.into(), flags);
-                flags
-            }
-        };
-        self.last.0.clear();
-        self.last.0.extend_from_slice(list);
-        self.last.1 = flags;
+        let flags = VmFlags::from_smaps(&String::from_utf8_lossy(list));
+        self.flags.insert(list.into(), flags);
         flags
     }
 
@@ -416,6 +471,29 @@ VmFlags: rd wr mr mw me ac
         assert!(fails(&twice).starts_with("line 10 of smaps begins an area within"));
         let endless = "1".repeat(BUFFER);
         assert_eq!(fails(&endless), "line 1 of smaps has no end");
+    }
+
+    #[test]
+    fn an_area_like_others_says_the_same() {
+        let mut text = String::new();
+        let (mut expected, mut state) = (Vec::new(), 1u64);
+        for i in 0..500u64 {
+            state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            let (kind, start) = ((state >> 33) % 7, 0x10000 + i * 0x1000);
+            let body = ONE.split_once('\n').unwrap().1;
+            let body = body.replace("       8 kB", &format!("{:>8} kB", kind * 4));
+            text += &format!(
+                "{start:x}-{:x} rw-p 00000000 00:00 0\n{body}",
+                start + 0x1000
+            );
+            expected.push(kind * 4096);
+        }
+        let smaps = Smaps::read(text.as_bytes()).unwrap();
+        let resident: Vec<u64> = smaps.told.iter().map(|(_, f)| f.resident).collect();
+        assert_eq!(resident, expected);
+        assert_eq!(Smaps::read(Slow(text.as_bytes())).unwrap().told, smaps.told);
+        let told = fails(&format!("{text}nonsense\n"));
+        assert_eq!(told, "line 4501 of smaps is no line of smaps");
     }
 
     #[test]

@@ -298,3 +298,32 @@ pub(crate) fn read_word(tid: Tid, address: u64) -> io::Result<u64> {
     }
     Ok(u64::from_ne_bytes(bytes))
 }
+
+/// Attaches to a running thread, without stopping it; what it starts is not followed, and it lives on when this program ends.
+pub(crate) fn seize_alone(tid: Tid) -> io::Result<()> {
+    request(libc::PTRACE_SEIZE, tid, 0, 0)
+}
+
+/// A set of registers of a stopped thread (`NT_*`), as core files have them.
+pub(crate) fn register_set(tid: Tid, kind: u32) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0u8; 16 << 10];
+    let mut place = libc::iovec {
+        iov_base: bytes.as_mut_ptr().cast(),
+        iov_len: bytes.len(),
+    };
+    request(
+        libc::PTRACE_GETREGSET,
+        tid,
+        kind as usize,
+        &raw mut place as usize,
+    )?;
+    bytes.truncate(place.iov_len);
+    Ok(bytes)
+}
+
+/// What a thread was told of the signal that it has stopped for, as bytes.
+pub(crate) fn signal_information(tid: Tid) -> io::Result<Vec<u8>> {
+    let mut bytes = vec![0u8; size_of::<libc::siginfo_t>()];
+    request(libc::PTRACE_GETSIGINFO, tid, 0, bytes.as_mut_ptr() as usize)?;
+    Ok(bytes)
+}

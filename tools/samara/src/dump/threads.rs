@@ -1,0 +1,163 @@
+//! The threads of a process, stopped for a moment.
+
+use std::fs;
+use std::io;
+
+use samara_mm::observe::core_file::{Ids, ThreadStatus};
+
+use crate::trace::ptrace::{self, Stop, Tid};
+
+/// Registers that core files have: `NT_PRSTATUS`, `NT_PRFPREG` and `NT_X86_XSTATE`.
+const GENERAL: u32 = 1;
+const FLOATING: u32 = 2;
+const EXTENDED: u32 = 0x202;
+
+/// A thread that stands still.
+#[derive(Debug)]
+pub(super) struct Thread {
+    pub(super) status: ThreadStatus,
+    pub(super) floating: Option<Vec<u8>>,
+    pub(super) extended: Option<Vec<u8>>,
+    /// What it was told of the signal that it got, if any.
+    pub(super) signal: Option<Vec<u8>>,
+}
+
+/// All threads of a process. They run on when this is dropped.
+#[derive(Debug)]
+pub(super) struct Stopped {
+    /// Each with the signal that is still to be delivered to it.
+    tids: Vec<(Tid, i32)>,
+}
+
+impl Stopped {
+    /// Stops all threads of a process, those that others start meanwhile, too.
+    ///
+    /// # Errors
+    /// The first one of attaching to the process itself.
+    pub(super) fn all(pid: i32) -> io::Result<Self> {
+        let mut stopped = Stopped { tids: Vec::new() };
+        stopped.one(pid)?;
+        loop {
+            let known = stopped.tids.len();
+            for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+                let name = task?.file_name();
+                let tid = name.to_str().and_then(|name| name.parse().ok());
+                if let Some(tid) = tid
+                    && stopped.tids.iter().all(|(known, _)| *known != tid)
+                {
+                    // It may have ended before it could be stopped.
+                    let _ = stopped.one(tid);
+                }
+            }
+            // Who is stopped starts none: nobody was left to.
+            if stopped.tids.len() == known {
+                return Ok(stopped);
+            }
+        }
+    }
+
+    fn one(&mut self, tid: Tid) -> io::Result<()> {
+        ptrace::seize_alone(tid)?;
+        ptrace::interrupt(tid)?;
+        loop {
+            match ptrace::wait(tid, false)? {
+                None => {}
+                Some((_, Stop::Exited(_) | Stop::Killed { .. })) => {
+                    return Err(io::Error::from_raw_os_error(libc::ESRCH));
+                }
+                Some((_, Stop::Signal(signal))) => {
+                    self.tids.push((tid, signal));
+                    return Ok(());
+                }
+                Some(_) => {
+                    self.tids.push((tid, 0));
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// What each of them was doing, the first one first. Those that were killed meanwhile are left out.
+    pub(super) fn look(&self, process: Ids) -> Vec<Thread> {
+        let look = |&(tid, signal): &(Tid, i32)| thread(process, tid, signal).ok();
+        self.tids.iter().filter_map(look).collect()
+    }
+}
+
+impl Drop for Stopped {
+    fn drop(&mut self) {
+        for &(tid, signal) in &self.tids {
+            ptrace::detach(tid, signal);
+        }
+    }
+}
+
+fn thread(process: Ids, tid: Tid, signal: i32) -> io::Result<Thread> {
+    let general = ptrace::register_set(tid, GENERAL)?;
+    let mut registers = [0; 27];
+    for (register, bytes) in registers.iter_mut().zip(general.chunks_exact(8)) {
+        *register = bytes.try_into().map_or(0, u64::from_ne_bytes);
+    }
+    let floating = ptrace::register_set(tid, FLOATING).ok();
+    let text = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let set = |label| {
+        let line = text.lines().find_map(|line| line.strip_prefix(label));
+        line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok())
+            .unwrap_or(0)
+    };
+    Ok(Thread {
+        status: ThreadStatus {
+            signal: signal as u16,
+            pending: set("SigPnd:"),
+            blocked: set("SigBlk:"),
+            ids: Ids {
+                pid: tid as u32,
+                ..process
+            },
+            registers,
+            has_fp: floating.is_some(),
+        },
+        floating,
+        extended: ptrace::register_set(tid, EXTENDED).ok().map(without_tiles),
+        signal: (signal != 0)
+            .then(|| ptrace::signal_information(tid).ok())
+            .flatten(),
+    })
+}
+
+/// The extended registers without room for matrix tiles that are not in use. Debuggers that do not know tiles complain of that room, and it is
+/// kilobytes for each thread.
+fn without_tiles(mut area: Vec<u8>) -> Vec<u8> {
+    // Where the kernel says which components there are, and where the processor says which are in use.
+    const PRESENT: usize = 464;
+    const USED: usize = 512;
+    // Both components of tiles.
+    const TILES: u64 = 3 << 17;
+    let word = |area: &[u8], at: usize| {
+        let bytes = area.get(at..at + 8)?.try_into().ok()?;
+        Some(u64::from_le_bytes(bytes))
+    };
+    let (Some(present), Some(used)) = (word(&area, PRESENT), word(&area, USED)) else {
+        return area;
+    };
+    if present & TILES == 0 || used & TILES != 0 {
+        return area;
+    }
+    let kept = present & !TILES;
+    let end = (2..63)
+        .filter(|component| kept >> component & 1 == 1)
+        .map(|component| {
+            #[allow(unused_unsafe, reason = "the call is safe in newer releases of Rust")]
+            // SAFETY: the processor saves extended registers, so that it has the instruction, and its leaf 13 says where each component is.
+            let leaf = unsafe { std::arch::x86_64::__cpuid_count(13, component) };
+            (leaf.eax + leaf.ebx) as usize
+        })
+        .max()
+        // Of the first two, with the header.
+        .map_or(576, |end| end.max(576));
+    if end < area.len() {
+        area.truncate(end);
+        area[PRESENT..PRESENT + 8].copy_from_slice(&kept.to_le_bytes());
+    }
+    area
+}

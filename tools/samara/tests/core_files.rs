@@ -1,0 +1,266 @@
+//! Core files of live processes: read by others' tools, and byte by byte.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use common::{compiled_with, fresh, has, samara};
+
+struct Waiting(Child);
+
+impl Waiting {
+    fn start(command: &mut Command) -> Self {
+        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        Waiting(child.unwrap())
+    }
+
+    fn line(&mut self) -> String {
+        let mut line = String::new();
+        let out = self.0.stdout.as_mut().unwrap();
+        BufReader::new(out).read_line(&mut line).unwrap();
+        line
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn core(pid: u32, to: &Path) -> Output {
+    let pid = pid.to_string();
+    let mut command = samara();
+    command.args(["core", &pid, "-o"]).arg(to);
+    command.output().unwrap()
+}
+
+/// The program that waits in a known function, where it has its bytes, and its core.
+fn known() -> Option<(Waiting, PathBuf, Vec<u64>, PathBuf)> {
+    let program = compiled_with("known", &["-g", "-O1", "-fno-omit-frame-pointer"])?;
+    let mut waiting = Waiting::start(&mut Command::new(&program));
+    let addresses = waiting
+        .line()
+        .split_whitespace()
+        .map(|word| u64::from_str_radix(word, 16).unwrap())
+        .collect();
+    // It has said so before it waits.
+    let call = format!("/proc/{}/syscall", waiting.0.id());
+    while !fs::read_to_string(&call).unwrap().starts_with("0 0x0 ") {
+        std::thread::yield_now();
+    }
+    let file = fresh("core");
+    let output = core(waiting.0.id(), &file);
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(output.stdout.is_empty() && output.stderr.is_empty());
+    Some((waiting, program, addresses, file))
+}
+
+/// A load segment: flags, offset, address, bytes in the file and in memory.
+type Load = (u32, u64, u64, u64, u64);
+
+fn loads(file: &Path) -> Vec<Load> {
+    let file = fs::File::open(file).unwrap();
+    let number = |at: u64, size: usize| {
+        let mut bytes = [0; 8];
+        file.read_exact_at(&mut bytes[..size], at).unwrap();
+        u64::from_le_bytes(bytes)
+    };
+    let (headers, count) = (number(32, 8), number(56, 2));
+    (0..count)
+        .map(|i| headers + i * 56)
+        .filter(|at| number(*at, 4) == 1)
+        .map(|at| {
+            let flags = number(at + 4, 4) as u32;
+            let [offset, addr, in_file, in_memory] = [8, 16, 32, 40].map(|n| number(at + n, 8));
+            (flags, offset, addr, in_file, in_memory)
+        })
+        .collect()
+}
+
+/// The bytes at an address, if the file has them.
+fn bytes_at(core: &Path, address: u64, length: usize) -> Option<Vec<u8>> {
+    let load = loads(core)
+        .into_iter()
+        .find(|load| (load.2..load.2 + load.3).contains(&address))?;
+    let mut bytes = vec![0; length];
+    let file = fs::File::open(core).unwrap();
+    file.read_exact_at(&mut bytes, load.1 + address - load.2)
+        .unwrap();
+    Some(bytes)
+}
+
+#[test]
+fn it_has_the_memory_that_the_process_had() {
+    let Some((mut waiting, _, addresses, file)) = known() else {
+        return;
+    };
+    let [pattern, sparse, secret, shared] = addresses[..] else {
+        panic!("four addresses");
+    };
+    let at = |address| bytes_at(&file, address, 4096);
+    assert_eq!(at(pattern), Some(vec![0x5a; 4096]));
+    assert_eq!(at(sparse), Some(vec![0x11; 4096]));
+    assert_eq!(at(sparse + 4096), Some(vec![0; 4096]));
+    assert_eq!(at(sparse + (1 << 29)), Some(vec![0x22; 4096]));
+    assert_eq!(at(shared + 5 * 4096), Some(vec![0x44; 4096]));
+    assert_eq!(at(secret), None, "left out by MADV_DONTDUMP");
+    // 1.25 GiB, of which there is little.
+    let metadata = fs::metadata(&file).unwrap();
+    assert!(metadata.len() > 5 << 28 && metadata.blocks() * 512 < 4 << 20);
+    assert_eq!(metadata.mode() & 0o777, 0o600);
+    // All that is dumped is as /proc/PID/mem has it; the program goes on meanwhile, waiting.
+    let pid = waiting.0.id();
+    let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
+    let mut compared = 0;
+    for (_, _, addr, in_file, _) in loads(&file) {
+        for page in (addr..addr + in_file).step_by(4096).take(300) {
+            let mut expected = vec![0; 4096];
+            if memory.read_exact_at(&mut expected, page).is_ok() {
+                assert_eq!(at(page).unwrap(), expected, "{page:x}");
+                compared += 1;
+            }
+        }
+    }
+    assert!(compared > 100, "{compared}");
+    // Every area is there.
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let areas = maps.lines().filter(|line| !line.contains("[vsyscall]"));
+    assert_eq!(loads(&file).len(), areas.count());
+    // The program runs on.
+    waiting.0.stdin.take().unwrap().write_all(b"x").unwrap();
+    assert!(waiting.0.wait().unwrap().success());
+}
+
+#[test]
+fn gdb_shows_where_it_was() {
+    if !has("gdb") {
+        return;
+    }
+    let Some((_waiting, program, addresses, file)) = known() else {
+        return;
+    };
+    let output = Command::new("gdb")
+        .args(["-nx", "-batch", "-ex", "thread apply all bt", "-ex"])
+        .arg(format!("x/4xb {:#x}", addresses[0]))
+        .args(["-ex", "print/x sparse[536870912]", "-ex", "info auxv"])
+        .arg(&program)
+        .arg(&file)
+        .env_remove("DEBUGINFOD_URLS")
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let told = String::from_utf8_lossy(&output.stderr);
+    let frames = [
+        " in innermost (",
+        " in middle (",
+        " in outermost (",
+        " in main (",
+    ];
+    for name in frames {
+        assert!(text.contains(name), "{name} is missing:\n{text}\n{told}");
+    }
+    assert!(frames.is_sorted_by_key(|name| text.find(name)), "{text}");
+    assert!(text.contains("other_thread"), "{text}");
+    assert!(text.contains("0x5a\t0x5a\t0x5a\t0x5a"), "{text}");
+    assert!(text.contains("= 0x22"), "{text}");
+    assert!(text.contains("AT_ENTRY"), "{text}");
+    assert!(text.contains("Core was generated by"), "{text}");
+    for complaint in ["warning", "Cannot", "Couldn't", "corrupt", "truncated"] {
+        assert!(
+            !told.contains(complaint) && !text.contains(complaint),
+            "{text}\n{told}"
+        );
+    }
+}
+
+#[test]
+fn readelf_has_no_complaint() {
+    let tools: Vec<_> = ["readelf", "eu-readelf"]
+        .into_iter()
+        .filter(|tool| has(tool))
+        .collect();
+    if tools.is_empty() {
+        return;
+    }
+    let Some((_waiting, _, _, file)) = known() else {
+        return;
+    };
+    for tool in tools {
+        let output = Command::new(tool)
+            .args(["-a", "-n"])
+            .arg(&file)
+            .output()
+            .unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && told.is_empty(), "{tool}: {told}");
+        assert!(!text.to_lowercase().contains("warning"), "{tool} warns");
+        for part in ["CORE", "PRSTATUS", "PRPSINFO", "AUXV", "FILE", "XSTATE"] {
+            assert!(text.contains(part), "{tool}: no {part}");
+        }
+    }
+}
+
+#[test]
+fn others_processes_and_files_are_refused() {
+    let file = fresh("core");
+    let refused = |output: Output, what: &str| {
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(told.contains(what), "{told}");
+    };
+    refused(core(999_999_999, &file), "there is no process");
+    assert!(!file.exists());
+    let cat = Waiting::start(&mut Command::new("cat"));
+    refused(
+        core(cat.0.id(), Path::new("/nowhere/core")),
+        "cannot be written",
+    );
+    // Who is stopped already stays so.
+    // SAFETY: a process of ours.
+    unsafe { libc::kill(cat.0.id() as i32, libc::SIGSTOP) };
+    let state = || fs::read_to_string(format!("/proc/{}/stat", cat.0.id())).unwrap();
+    while !state().contains(") T ") {
+        std::thread::yield_now();
+    }
+    assert!(core(cat.0.id(), &file).status.success());
+    while !state().contains(") T ") {
+        std::thread::yield_now();
+    }
+    // SAFETY: asks only.
+    if unsafe { libc::geteuid() } == 0 {
+        let copy = fresh("samara");
+        fs::copy(env!("CARGO_BIN_EXE_samara"), &copy).unwrap();
+        let public = |path: &Path| {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            fs::set_permissions(path, mode).unwrap();
+        };
+        public(common::scratch());
+        public(&copy);
+        let mut command = Command::new(&copy);
+        command.args(["core", &cat.0.id().to_string(), "-o", "/tmp/never-written"]);
+        refused(
+            command.uid(65534).gid(65534).output().unwrap(),
+            "may not be looked at",
+        );
+    }
+}
