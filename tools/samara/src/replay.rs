@@ -278,15 +278,17 @@ impl Player {
             let replayed = player.spaces.get(space as usize)?.as_ref()?;
             Some(replayed.parted)
         };
-        let before = parted(self);
+        let (before, calls) = (parted(self), self.calls);
         self.play(record);
         let after = parted(self);
+        let call = if self.calls > calls { self.calls } else { 0 };
         let engine = record
             .space()
             .and_then(|space| self.spaces.get(space as usize)?.as_ref())
             .filter(|replayed| !replayed.parted)
             .map(|replayed| replayed.follower.engine());
-        film.look(record, engine, (before, after) == (Some(false), Some(true)));
+        let differs = (before, after) == (Some(false), Some(true));
+        film.look(record, engine, call, differs);
     }
 
     fn play(&mut self, record: &Record) {

@@ -192,6 +192,8 @@ fn rectangles_have_their_places_and_colours() {
                     if (!near(area.x, Math.max(picture.left, x)) || !near(area.y, Math.max(0, y))) wrong.push(["place", area]);
                     if (!near(area.y + area.height, Math.max(Math.min(picture.plotHeight, below), area.y + 1))) wrong.push(["height", area]);
                     if (area.width < 4 || area.height < 6) continue;
+                    // Marks of first writes lie over some.
+                    if (samara.life.written.some(({ step }) => Math.abs(picture.x(step) - area.x - 2) < 3)) continue;
                     looked++;
                     const look = samara.all.looks.find(look => look.perms === area.perms && look.name === area.name && samara.all.kinds[look.kind] === area.kind);
                     const colour = picture.palette().fills[samara.all.looks.indexOf(look)];
@@ -369,6 +371,12 @@ fn the_calls_that_made_cut_and_joined_are_named() {
         lines.map(|line| line.as_str().unwrap()).collect::<Vec<_>>()
     };
     let (made, cut, joined) = (text(0), text(1), text(2));
+    // It was written to between its first mark and the call that cut it.
+    let of = |line: &&&str| line.starts_with("found written before #");
+    for story in [&made, &cut] {
+        let written = story.iter().find(of).unwrap_or_else(|| panic!("{story:?}"));
+        assert!(written.contains("mprotect("), "{written}");
+    }
     assert!(
         made.iter()
             .any(|line| line.starts_with("then cut by #") && line.contains("mprotect(")),
@@ -413,6 +421,50 @@ fn a_telephone_is_wide_enough() {
     assert!(seen["wide"].as_i64().unwrap() <= 0, "{seen}");
     assert_eq!((&seen["small"], &seen["inside"]), (&json!(0), &json!(true)));
     assert!(seen["drawn"].as_u64().unwrap() > 30);
+}
+
+/// A call has one number everywhere: what the page shows at it is what `samara show RECORD@NUMBER` does, for every fourth call.
+#[test]
+#[ignore = "needs Chromium: cargo xtask test --tier pages"]
+fn numbers_of_calls_are_those_of_show() {
+    let (record, page) = (fresh("record"), fresh("page.html"));
+    let files = [record.to_str().unwrap(), page.to_str().unwrap()];
+    let options = ["--verify", "each", "--record", files[0], "--html", files[1]];
+    let traced = trace_with(&options, &["ls", "-l", "/usr"], scratch());
+    traced.assert_agrees();
+    let page = fs::read_to_string(page).unwrap();
+    let seen = ask(
+        &page,
+        WINDOW,
+        r#"const { life } = samara, shown = {};
+        for (let step = 0; step < life.steps; step++) {
+            samara.go(step);
+            if (life.call[step] % 4 === 1) shown[life.call[step]] = samara.areas().map(({ start, end, perms, name }) => [start, end, perms, name]);
+        }
+        return shown;"#,
+    );
+    let calls = seen.as_object().unwrap();
+    assert!(calls.len() > 5, "{calls:?}");
+    let address = |text: &Value| {
+        u64::from_str_radix(text.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+    };
+    for (call, areas) in calls {
+        let output = samara()
+            .args(["show", "--json", &format!("{}@{call}", record.display())])
+            .output()
+            .unwrap();
+        let state: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let of_show: Vec<Value> = state["areas"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|area| {
+                let (start, end) = (address(&area["start"]), address(&area["end"]));
+                json!([start, end, area["permissions"], area["name"]])
+            })
+            .collect();
+        assert_eq!(*areas, json!(of_show), "call {call}");
+    }
 }
 
 /// Every address space of a recording has its picture, and each is that of the record.

@@ -5,10 +5,11 @@
 //! page   title kernel names-of-kinds looks forms lives
 //! look   kind:byte perms:4 bytes name names-of-flags
 //! form   a text with marks for numbers (see `texts`)
-//! life   number parent+1 born gone+1 name bands steps stays         (of those that began)
+//! life   number parent+1 born gone+1 name bands steps stays written (of those that began)
 //! band   pages height look+1                                        (from address 0, without holes)
-//! step   global-number-since-last thread flags:byte form number*
+//! step   call-number-since-last thread flags:byte form number*      (0 since the last one: it is no call)
 //! stay   start-since-last pages offset look born lasted+1           (in pages and the life's own steps; ascending; 0: to the end)
+//! written  step-since-last start pages                              (in the life's own steps, and in pages)
 //! ```
 //! Lists have their length in front.
 
@@ -54,6 +55,8 @@ pub(super) struct OneLife {
     pub(super) steps: Vec<u32>,
     /// Ascending addresses; of one address, ascending steps.
     pub(super) stays: Vec<u32>,
+    /// Ascending steps.
+    written: Vec<u32>,
 }
 
 /// The lives that began.
@@ -66,6 +69,7 @@ impl Lives {
                 space,
                 steps: Vec::new(),
                 stays: Vec::new(),
+                written: Vec::new(),
             })
             .collect();
         for (number, step) in film.steps.iter().enumerate() {
@@ -76,6 +80,11 @@ impl Lives {
         for (number, stay) in film.stays.iter().enumerate() {
             if let Some(life) = all.get_mut(stay.space as usize) {
                 life.stays.push(number as u32);
+            }
+        }
+        for (number, written) in film.written.iter().enumerate() {
+            if let Some(life) = all.get_mut(written.space as usize) {
+                life.written.push(number as u32);
             }
         }
         all.retain(|life| film.lives[life.space as usize].born.is_some());
@@ -139,8 +148,8 @@ impl Out {
         let mut last = 0;
         for &number in &own.steps {
             let step = &film.steps[number as usize];
-            self.number(u64::from(number - last));
-            last = number;
+            self.number(step.call.saturating_sub(last));
+            last = last.max(step.call);
             self.number(u64::from(step.thread.unsigned_abs()));
             self.0.push(step.flags);
             self.number(u64::from(step.text.form));
@@ -164,6 +173,17 @@ impl Out {
                 stay.gone
                     .map_or(0, |gone| u64::from(own.own(gone) - born) + 1),
             );
+        }
+
+        self.number(own.written.len() as u64);
+        let mut last = 0;
+        for &written in &own.written {
+            let written = &film.written[written as usize];
+            let step = own.own(written.step);
+            self.number(u64::from(step - last));
+            last = step;
+            self.number(written.start / PAGE);
+            self.number((written.end - written.start) / PAGE);
         }
     }
 }

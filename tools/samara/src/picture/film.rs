@@ -26,6 +26,8 @@ pub(super) struct Step {
     pub(super) space: u32,
     /// 0 where it is not known.
     pub(super) thread: i32,
+    /// The number of the call, as a replay counts them; 0 for what is none, and for calls that were not performed.
+    pub(super) call: u64,
     /// Bits of [`Flag`].
     pub(super) flags: u8,
     pub(super) text: Text,
@@ -55,6 +57,15 @@ pub(super) struct Stay {
     pub(super) gone: Option<u32>,
 }
 
+/// Pages of an area were found to have been written for the first time: before a step, that is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Written {
+    pub(super) space: u32,
+    pub(super) step: u32,
+    pub(super) start: u64,
+    pub(super) end: u64,
+}
+
 /// An address space.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Life {
@@ -80,6 +91,9 @@ pub(crate) struct Film {
     by_look: HashMap<Look, u32>,
     pub(super) stays: Vec<Stay>,
     pub(super) lives: Vec<Life>,
+    pub(super) written: Vec<Written>,
+    /// Found written, and to be told with the next step of the address space.
+    noted: Vec<(u32, u64, u64)>,
 }
 
 impl Film {
@@ -93,8 +107,14 @@ impl Film {
     }
 
     /// After a record was performed: `engine` is the address space of which it tells, if it is still followed; `differs` is true if the record
-    /// has parted it from the kernel's.
-    pub(crate) fn look(&mut self, record: &Record, engine: Option<&AddressSpace>, differs: bool) {
+    /// has parted it from the kernel's; `call_number` is that of the call which it has performed, or 0.
+    pub(crate) fn look(
+        &mut self,
+        record: &Record,
+        engine: Option<&AddressSpace>,
+        call_number: u64,
+        differs: bool,
+    ) {
         match record {
             Record::Seed {
                 space,
@@ -127,8 +147,17 @@ impl Film {
                 thread,
                 returned,
                 call,
-                ..
-            } => self.call(*space, *thread, call, *returned, engine, differs),
+                before,
+                after,
+            } => {
+                for &(start, end) in before.iter().chain(after.iter().flatten()) {
+                    self.noted.push((*space, start, end));
+                }
+                self.call(*space, *thread, call, *returned, engine, differs);
+                if let Some(step) = self.steps.last_mut() {
+                    step.call = call_number;
+                }
+            }
             Record::Unmodelled {
                 space,
                 name,
@@ -159,8 +188,8 @@ impl Film {
                     self.stays[stay as usize].gone = Some(step);
                 }
             }
-            Record::Written { .. }
-            | Record::Limits { .. }
+            Record::Written { space, start, end } => self.noted.push((*space, *start, *end)),
+            Record::Limits { .. }
             | Record::Settings { .. }
             | Record::Totals { .. }
             | Record::End { .. } => {}
@@ -192,10 +221,13 @@ impl Film {
 
     /// Something else that may have changed areas: it is a step only if it has.
     fn happening(&mut self, space: u32, engine: Option<&AddressSpace>, text: &str) {
+        // What is noted waits for a step that stays.
+        let noted = std::mem::take(&mut self.noted);
         self.step(space, 0, Flag::Happening as u8, text);
         if !self.observe(space, engine) {
             self.steps.pop();
         }
+        self.noted = noted;
     }
 
     fn step(&mut self, space: u32, thread: i32, flags: u8, text: &str) {
@@ -203,8 +235,22 @@ impl Film {
         self.steps.push(Step {
             space,
             thread,
+            call: 0,
             flags,
             text,
+        });
+        let number = self.last();
+        let written = &mut self.written;
+        self.noted.retain(|&(of, start, end)| {
+            if of == space {
+                written.push(Written {
+                    space,
+                    step: number,
+                    start,
+                    end,
+                });
+            }
+            of != space
         });
     }
 

@@ -26,15 +26,18 @@ static void mark(int number)
 
 int main(int count, char **names)
 {
-	char *base = mmap(0, 64 << 12, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	/* Executable, so that it merges with nothing that was there. */
+	int all = PROT_READ | PROT_WRITE | PROT_EXEC;
+	char *base = mmap(0, 64 << 12, all, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int step;
 
 	mark(1);
+	base[2 << 12] = 1;
 	mprotect(base + (8 << 12), 8 << 12, PROT_READ);
 	mprotect(base + (20 << 12), 8 << 12, PROT_NONE);
 	munmap(base + (40 << 12), 4 << 12);
 	mark(2);
-	mprotect(base + (8 << 12), 20 << 12, PROT_READ | PROT_WRITE);
+	mprotect(base + (8 << 12), 20 << 12, all);
 	mark(3);
 	/* Files with names that a page must not take for its own text. */
 	for (step = 1; step < count; step++) {

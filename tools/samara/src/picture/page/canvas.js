@@ -119,6 +119,7 @@ class Picture {
       if (band.look < 0 && bottom > 0 && top < plotHeight) g.fillRect(left, top, plotWidth, bottom - top);
     }
     this.rectangles(g, colours);
+    this.writes(g, colours);
     g.restore();
     this.names(g, colours);
     this.ticks(g, colours);
@@ -168,6 +169,17 @@ class Picture {
       const [i, x0, top, w, h] = this.drawn.subarray(at, at + 5);
       const { name, perms } = this.all.looks[look[i]];
       g.fillText(cut(perms + " " + base(name), w - 10, 6.7), x0 + 5, top + h / 2);
+    }
+  }
+
+  /** Where, and before which step, pages were found written for the first time. */
+  writes(g, colours) {
+    const { life, axis, view } = this;
+    g.fillStyle = colours.text;
+    for (const { step, start, end } of life.written) {
+      if (step < view.from || step >= view.to) continue;
+      const top = this.y(axis.height(end)), bottom = this.y(axis.height(start));
+      if (bottom > 0 && top < this.plotHeight) g.fillRect(this.x(step) - 0.75, top + 1, 1.5, Math.max(2, bottom - top - 2));
     }
   }
 

@@ -65,15 +65,16 @@ class Life {
     });
 
     const steps = this.steps = from.number();
-    this.global = new Float64Array(steps);
+    this.call = new Float64Array(steps);
     this.thread = new Float64Array(steps);
     this.flags = new Uint8Array(steps);
     this.form = new Uint32Array(steps);
     this.numbersFrom = new Uint32Array(steps);
     const numbers = [];
-    let global = 0;
+    let call = 0;
     for (let i = 0; i < steps; i++) {
-      this.global[i] = global += from.number();
+      const since = from.number();
+      this.call[i] = since ? call += since : 0;
       this.thread[i] = from.number();
       this.flags[i] = from.byte();
       this.form[i] = from.number();
@@ -99,6 +100,11 @@ class Life {
       const lasted = from.number();
       this.until[i] = lasted ? this.from[i] + lasted - 1 : FOREVER;
     }
+    let when = 0;
+    this.written = from.list(() => {
+      const step = when += from.number(), start = from.number() * PAGE;
+      return { step, start, end: start + from.number() * PAGE };
+    });
     this.begun = byStep(this.from, steps);
     this.ended = byStep(this.until, steps);
   }
@@ -113,6 +119,9 @@ class Life {
     }
     return out;
   }
+
+  /** The same behind its number, by which `samara show RECORD@NUMBER` knows it. */
+  numbered(step) { return (this.call[step] ? "#" + this.call[step] + " " : "") + this.text(step); }
 
   /** The stays that are there after a step, ascending. */
   at(step) {

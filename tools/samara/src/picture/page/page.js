@@ -33,7 +33,7 @@
   const list = new List($("list"), (row, index) => {
     if (tab === "calls") {
       const flags = life.flags[index];
-      row.append(span("number", life.global[index]), life.text(index));
+      row.append(span("number", life.call[index] || ""), life.text(index));
       if (flags & DIFFERS) row.append("  ≠ kernel");
       if (flags & (FAILED | DIFFERS)) row.classList.add("bad");
       if (flags & HAPPENING) row.classList.add("soft");
@@ -102,8 +102,8 @@
     const figures = `${many(areas.length, "area")} · ${size(mapped)} mapped · ${many(gaps.length, "gap")}, the largest ${size(largest)}`;
     const what = document.createElement("b");
     what.textContent = life.text(step);
-    const who = life.flags[step] & HAPPENING ? "" : ` · thread ${life.thread[step]}`;
-    $("now").replaceChildren(what, `step ${life.global[step]}${who} · ${figures}`);
+    const who = life.call[step] ? `call ${life.call[step]} · thread ${life.thread[step]} · ` : "";
+    $("now").replaceChildren(what, who + figures);
     clearTimeout(announce);
     announce = setTimeout(() => { $("status").textContent = `Step ${step}: ${life.text(step)}. ${figures}.`; }, 400);
     const { from, to: until } = picture.view;
@@ -125,14 +125,17 @@
       `flags ${look.flags}`,
     ];
     const events = [];
-    let at = stay;
+    let at = stay, made = 0;
     while (at >= 0) {
       const { word, before } = life.origin(at);
-      events.push(`${word} #${life.global[life.from[at]]} ${life.text(life.from[at])}`);
+      events.push(`${word} ${life.numbered(life.from[at])}`);
+      made = life.from[at];
       at = before;
     }
+    const written = life.written.find(({ step, start, end }) => start < life.end[stay] && end > life.start[stay] && step > made && step <= life.until[stay]);
+    if (written) lines.push(`found written before ${life.numbered(written.step)}`);
     if (events.length > 5) events.splice(3, events.length - 4, `… ${events.length - 4} more changes …`);
-    if (life.until[stay] !== FOREVER) lines.push(`then ${life.ending(stay)} #${life.global[life.until[stay]]} ${life.text(life.until[stay])}`);
+    if (life.until[stay] !== FOREVER) lines.push(`then ${life.ending(stay)} ${life.numbered(life.until[stay])}`);
     return lines.concat(events);
   }
 
@@ -188,7 +191,11 @@
     colour.style.background = picture.palette().gap;
     colour.style.border = "1px solid var(--line)";
     gap.append(colour, "gap (fainter: less access)");
-    $("legend").replaceChildren(...legend, gap);
+    const written = document.createElement("li"), line = document.createElement("i");
+    line.style.width = "2px";
+    line.style.background = "var(--text)";
+    written.append(line, "first found written");
+    $("legend").replaceChildren(...legend, gap, written);
     if (life) { list.show(); ask(true); }
   }
   prefersDark.addEventListener("change", event => dress(event.matches));
