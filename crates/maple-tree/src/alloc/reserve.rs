@@ -37,8 +37,8 @@ impl Reserve {
         }
     }
 
-    /// So many nodes.
-    #[inline]
+    /// So many nodes. In line: most writes take none.
+    #[inline(always)]
     pub(crate) fn of<A: NodeAlloc>(count: usize, alloc: &A) -> Result<Self, AllocError> {
         let mut reserve = Self::new();
         if let Err(error) = reserve.fill(count, alloc) {

@@ -1,52 +1,199 @@
-//! What a map is to the calls that write it: who holds the tree, where its nodes come from, and how a plan is carried out.
+//! What a map is to the calls that write it: who holds the tree, where its nodes come from, what becomes of what is removed. How a write is carried
+//! out follows from that, and is here.
 
 use core::ptr::NonNull;
 
 use crate::alloc::{AllocError, Reserve};
 use crate::base::{Key, Shape, Value};
 use crate::node::{RawTree, Word};
-use crate::write::{Plan, Quick, Seat, SlotAt};
+use crate::read::Found;
+use crate::write::{Plan, Quick, Removed, Seat, Sink, SlotAt};
 
 /// A tree of values that its holder alone may write.
-pub(crate) trait Host<K: Key, V: Value, S: Shape> {
-    /// The tree. Its words are values of `V`.
+///
+/// # Safety
+///
+/// * The tree's words are values of `V`.
+/// * Who has the host exclusively is the tree's only writer, and unless the tree is in RCU mode nobody reads it meanwhile.
+/// * Nodes of [`reserved`](Host::reserved) are nobody else's.
+/// * [`OWNS_NODES`](Host::OWNS_NODES) and [`alone`](Host::alone) say so only if it is so.
+pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
+    /// Whether all nodes are the tree's own, so that what is beside a leaf may be changed in place where nobody reads. A constant: what is not done for trees
+    /// that share nodes takes no stack from what is.
+    const OWNS_NODES: bool = true;
+
+    /// The tree.
     fn tree(&self) -> &RawTree<K, S>;
 
-    /// Reserves what a plan needs and carries it out. The words of entries that it removed go to `taken`, if they are
-    /// [owned](Host::discard) with the duty to drop them.
+    /// So many nodes.
+    fn reserved(&mut self, count: usize) -> Result<Reserve, AllocError>;
+
+    /// Whether nobody reads.
+    fn alone(&self) -> bool;
+
+    /// A write is made from here on: it does not fail any more.
+    #[inline(always)]
+    fn begins(&mut self) {}
+
+    /// What takes replaced nodes and removed entries. The words of these go to `taken`, if they are [owned](Host::discard) with the duty to drop
+    /// them; the entry that began at `kept` is stored over itself, and stays. There is one of these at a time.
+    fn sink(&self, kept: Option<K>, taken: impl FnMut(K, K, Word)) -> impl Sink<K>;
+
+    /// As [`sink`](Host::sink), of entries alone, where nobody reads.
+    #[inline(always)]
+    fn sink_alone(&self, taken: impl FnMut(K, K, Word)) -> impl Sink<K> {
+        self.sink(None, taken)
+    }
+
+    /// What to do with a removed word that nobody wants: drop the value, or nothing, if it is retired.
+    fn discard(word: Word);
+
+    /// Reserves what a plan needs and carries it out. For `taken` see [`sink`](Host::sink).
+    #[inline]
     fn carry_out(
         &mut self,
         plan: Plan<K, S>,
         taken: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError>;
+    ) -> Result<(), AllocError> {
+        let mut reserve = self.reserved(plan.nodes)?;
+        self.carry_out_with(plan, &mut reserve, taken);
+        Ok(())
+    }
+
+    /// As [`carry_out`](Host::carry_out); `reserve` has the nodes.
+    #[inline]
+    fn carry_out_with(
+        &mut self,
+        plan: Plan<K, S>,
+        reserve: &mut Reserve,
+        taken: impl FnMut(K, K, Word),
+    ) {
+        self.begins();
+        // SAFETY: the host's promises; the plan was just made; its nodes are reserved; its word is a value's or NULL.
+        unsafe {
+            self.tree()
+                .apply(plan, reserve, &mut self.sink(None, taken))
+        }
+    }
+
+    /// As [`carry_out`](Host::carry_out), for an entry that is stored over itself: the one that began at `kept` stays.
+    fn carry_out_keeping(
+        &mut self,
+        plan: Plan<K, S>,
+        kept: K,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let mut reserve = self.reserved(plan.nodes)?;
+        self.begins();
+        let mut sink = self.sink(Some(kept), taken);
+        // SAFETY: as in `carry_out_with`.
+        unsafe { self.tree().apply(plan, &mut reserve, &mut sink) };
+        Ok(())
+    }
 
     /// As [`carry_out`](Host::carry_out), for a write that stays within one leaf.
+    #[inline]
     fn carry_out_quick(
         &mut self,
         quick: Quick<K, S>,
         taken: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError>;
+    ) -> Result<(), AllocError> {
+        let mut reserve = self.reserved(quick.nodes(self.tree().in_rcu()))?;
+        self.carry_out_quick_with(quick, &mut reserve, taken);
+        reserve.assert_used_up();
+        Ok(())
+    }
 
-    /// Puts a word that may stand in the tree at a range within the hole that a slot is, if that takes no node and no copy of one; tells whether
-    /// it has.
+    /// As [`carry_out_with`](Host::carry_out_with), for a write that stays within one leaf, or takes a neighbour in.
     #[inline(always)]
-    fn fill_hole(&mut self, at: SlotAt<K, S>, range: (K, K), word: NonNull<()>) -> bool {
-        let _ = (at, range, word);
-        false
+    fn carry_out_quick_with(
+        &mut self,
+        quick: Quick<K, S>,
+        reserve: &mut Reserve,
+        taken: impl FnMut(K, K, Word),
+    ) {
+        self.begins();
+        // SAFETY: as in `carry_out_with`, for `quick`.
+        unsafe {
+            self.tree()
+                .apply_quick(quick, reserve, &mut self.sink(None, taken));
+        }
+    }
+
+    /// As [`carry_out_keeping`](Host::carry_out_keeping), for a write that stays within one leaf.
+    #[inline]
+    fn carry_out_quick_keeping(
+        &mut self,
+        quick: Quick<K, S>,
+        kept: K,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        let mut reserve = self.reserved(quick.nodes(self.tree().in_rcu()))?;
+        self.begins();
+        let mut sink = self.sink(Some(kept), taken);
+        // SAFETY: as in `carry_out_quick_with`.
+        unsafe { self.tree().apply_quick(quick, &mut reserve, &mut sink) };
+        drop(sink);
+        reserve.assert_used_up();
+        Ok(())
     }
 
     /// As [`carry_out_quick`](Host::carry_out_quick), for a part of a hole that becomes an entry.
     #[inline(always)]
     fn carry_out_fill(&mut self, quick: Quick<K, S>) -> Result<(), AllocError> {
-        self.carry_out_quick(quick, |_, _, _| {})
+        if !Self::OWNS_NODES || !self.alone() {
+            return self.carry_out_quick(quick, |_, _, _| {});
+        }
+        let mut reserve = self.reserved(quick.nodes(false))?;
+        // SAFETY: as in `carry_out_quick_with`; nobody reads.
+        unsafe { self.tree().fill_full(quick, &mut reserve) };
+        reserve.assert_used_up();
+        Ok(())
+    }
+
+    /// As [`carry_out_quick`](Host::carry_out_quick), within an entry: `twin` is what the part of it above holds then. Few writes are such: a call, which
+    /// takes no stack from the others.
+    #[inline(never)]
+    fn carry_out_split(&mut self, quick: Quick<K, S>, twin: NonNull<()>) -> Result<(), AllocError> {
+        let mut reserve = self.reserved(quick.nodes(self.tree().in_rcu()))?;
+        self.begins();
+        let mut sink = self.sink(None, |_, _, _| {});
+        // SAFETY: as in `carry_out_quick_with`; the twin is a value's word, too.
+        unsafe {
+            self.tree()
+                .apply_split(quick, twin.as_ptr(), &mut reserve, &mut sink);
+        }
+        drop(sink);
+        reserve.assert_used_up();
+        Ok(())
+    }
+
+    /// Puts a word that may stand in the tree at a range within the hole that a slot is, if that takes no node and no copy of one; tells whether
+    /// it has.
+    #[inline(always)]
+    fn fill_hole(&mut self, at: SlotAt<K, S>, range: (K, K), word: NonNull<()>) -> bool {
+        // Said at once, for the sake of writers beside readers.
+        if !Self::OWNS_NODES || !self.alone() {
+            return false;
+        }
+        // SAFETY: the host's promises; nobody reads; `at` was just found; the word is a value's.
+        unsafe { self.tree().fill_hole(at, range, word.as_ptr()) }
     }
 
     /// Makes the entry that a slot is a hole, if that takes no copy of a node, and, if it is to be `alone`, changes no other leaf; tells whether it has. The
     /// entry's word goes to `taken`, as for [`carry_out`](Host::carry_out).
     #[inline(always)]
     fn vacate(&mut self, at: SlotAt<K, S>, alone: bool, taken: impl FnMut(K, K, Word)) -> bool {
-        let _ = (at, alone, taken);
-        false
+        if !Self::OWNS_NODES || !self.alone() {
+            return false;
+        }
+        // SAFETY: as in `fill_hole`.
+        let done = unsafe { self.tree().vacate(at, alone) };
+        if done {
+            let Found { first, last, word } = at.found;
+            self.sink_alone(taken).entry(first, last, word);
+        }
+        done
     }
 
     /// Makes a range that starts in a slot, or in the one before in the same leaf, hold a word (NULL erases), if that takes no node, no copy of one, and no other leaf; tells whether it has.
@@ -61,12 +208,22 @@ pub(crate) trait Host<K: Key, V: Value, S: Shape> {
         kept: Word,
         taken: impl FnMut(K, K, Word),
     ) -> bool {
-        let _ = (seat, range, word, twin, kept, taken);
-        false
+        if !Self::OWNS_NODES || !self.alone() {
+            return false;
+        }
+        let mut removed = Removed::but(kept);
+        // SAFETY: as in `fill_hole`; the words are values' or NULL.
+        let done = unsafe {
+            self.tree()
+                .store_here(seat, range, word, twin, &mut removed)
+        };
+        if done && !removed.is_empty() {
+            removed.give(&mut self.sink_alone(taken));
+        }
+        done
     }
 
     /// As [`store_here`](Host::store_here), of a range that goes on in the next leaf; nothing is within an entry then.
-    #[inline(always)]
     fn store_spanning(
         &mut self,
         seat: &Seat<K, S>,
@@ -75,45 +232,26 @@ pub(crate) trait Host<K: Key, V: Value, S: Shape> {
         kept: Word,
         taken: impl FnMut(K, K, Word),
     ) -> bool {
-        let _ = (seat, range, word, kept, taken);
-        false
+        if !Self::OWNS_NODES || !self.alone() {
+            return false;
+        }
+        let mut removed = Removed::but(kept);
+        // SAFETY: as in `fill_hole`; the word is a value's or NULL.
+        let done = unsafe { self.tree().store_spanning(seat, range, word, &mut removed) };
+        if done {
+            removed.give(&mut self.sink_alone(taken));
+        }
+        done
     }
 
-    /// As [`carry_out_quick`](Host::carry_out_quick), within an entry: `twin` is what the part of it above holds then.
-    fn carry_out_split(&mut self, quick: Quick<K, S>, twin: NonNull<()>) -> Result<(), AllocError>;
-
-    /// As [`carry_out_keeping`](Host::carry_out_keeping), for a write that stays within one leaf.
-    #[inline]
-    fn carry_out_quick_keeping(
-        &mut self,
-        quick: Quick<K, S>,
-        kept: K,
-        mut taken: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError> {
-        self.carry_out_quick(quick, |first, last, word| {
-            if first != kept {
-                taken(first, last, word);
-            }
-        })
+    /// Exchanges the word of the entry that a slot is for another, which takes no node. Readers see it at once.
+    #[inline(always)]
+    fn exchange(&mut self, at: SlotAt<K, S>, word: NonNull<()>, taken: impl FnMut(K, K, Word)) {
+        self.begins();
+        at.exchange(word.as_ptr());
+        let Found { first, last, word } = at.found;
+        self.sink(None, taken).entry(first, last, word);
     }
-
-    /// As [`carry_out`](Host::carry_out), for an entry that is stored over itself: the one that began at `kept` stays.
-    fn carry_out_keeping(
-        &mut self,
-        plan: Plan<K, S>,
-        kept: K,
-        mut taken: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError> {
-        self.carry_out(plan, |first, last, word| {
-            // The entry itself is covered by its own range.
-            if first != kept {
-                taken(first, last, word);
-            }
-        })
-    }
-
-    /// What to do with a removed word that nobody wants: drop the value, or nothing, if it is retired.
-    fn discard(word: Word);
 }
 
 /// A map whose nodes come from `A`.
@@ -123,26 +261,4 @@ pub(crate) trait Nodes<A> {
 
     /// Sees to it that at least `count` nodes are in the reserve. If there is no memory, those that could be had are.
     fn fill(&mut self, reserve: &mut Reserve, count: usize) -> Result<(), AllocError>;
-}
-
-/// A map that can carry out a plan with nodes that are there already.
-pub(crate) trait Reserved<K: Key, V: Value, S: Shape>: Host<K, V, S> {
-    /// Carries out a plan; `reserve` has the nodes.
-    fn carry_out_with(
-        &mut self,
-        plan: Plan<K, S>,
-        reserve: &mut Reserve,
-        taken: impl FnMut(K, K, Word),
-    );
-
-    /// As [`carry_out_with`](Reserved::carry_out_with), for a write that stays within one leaf, or takes a neighbour in.
-    fn carry_out_quick_with(
-        &mut self,
-        quick: Quick<K, S>,
-        reserve: &mut Reserve,
-        taken: impl FnMut(K, K, Word),
-    );
-
-    /// Exchanges the word of the entry that a slot is for another, which takes no node.
-    fn exchange(&mut self, at: SlotAt<K, S>, word: NonNull<()>, taken: impl FnMut(K, K, Word));
 }

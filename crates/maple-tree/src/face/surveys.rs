@@ -125,4 +125,15 @@ macro_rules! checks {
     };
 }
 
-pub(crate) use {checks, surveys};
+/// All that whoever may write a tree whose nodes know their parents may ask: [`look_ups`](crate::face::look_ups) with `Iter`, cursors, and the above. `$setup`
+/// is that of `surveys`.
+macro_rules! all_asked {
+    ($setup:literal) => {
+        $crate::face::look_ups::look_ups!(Iter, $setup);
+        $crate::face::look_ups::cursors!($setup);
+        $crate::face::surveys::surveys!($setup);
+        $crate::face::surveys::checks!();
+    };
+}
+
+pub(crate) use {all_asked, checks, surveys};

@@ -9,7 +9,7 @@ use crate::alloc::{AllocError, NodeAlloc, Reserve};
 use crate::base::{Key, Ref, Shape, StoreError, Value, inclusive};
 use crate::face::cursor::state::State;
 use crate::face::cursor::{Status, lower, moves, upper};
-use crate::face::host::{Nodes, Reserved};
+use crate::face::host::{Host, Nodes};
 use crate::face::look_ups::view;
 use crate::node::{NULL, RawTree, Word};
 use crate::read::{Found, Want};
@@ -43,7 +43,7 @@ impl<K: Key, V: Value, S: Shape, A: NodeAlloc, H: Nodes<A>> Drop for Writing<'_,
 }
 
 #[expect(private_bounds, reason = "only the two maps of this crate are hosts")]
-impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Reserved<K, V, S> + Nodes<A>>
+impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
     Writing<'h, K, V, S, A, H>
 {
     pub(crate) fn new(host: &'h mut H, range: Option<(K, K)>) -> Self {

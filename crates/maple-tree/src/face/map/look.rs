@@ -5,31 +5,15 @@ use core::ops::{RangeBounds, RangeInclusive};
 use crate::alloc::NodeAlloc;
 use crate::base::{Key, Mut, Shape, Value, inclusive};
 use crate::face::iter::{Iter, IterMut, Values};
-use crate::face::look_ups::{cursors, look_ups};
 use crate::face::map::{CursorMut, MapleTree};
-use crate::face::surveys::{checks, surveys};
+use crate::face::surveys::all_asked;
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
-    look_ups!(
-        Iter,
-        "# use maple_tree::MapleTree;
-# let mut map: MapleTree<u64, u32> = MapleTree::new();
-# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"
-    );
-
-    cursors!(
-        "# use maple_tree::MapleTree;
-# let mut map: MapleTree<u64, u32> = MapleTree::new();
-# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"
-    );
-
-    surveys!(
+    all_asked!(
         "# use maple_tree::MapleTree;
 # let mut map: MapleTree<u64, u32> = MapleTree::with_gaps();
 # map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"
     );
-
-    checks!();
 
     /// The value at `key`, to be changed. O(log n).
     ///

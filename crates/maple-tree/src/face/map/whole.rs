@@ -5,7 +5,7 @@ use core::ops::{RangeBounds, RangeInclusive};
 
 use crate::alloc::{AllocError, Fork, NodeAlloc};
 use crate::base::{EraseError, Key, Mut, Ref, Shape, Value, each, inclusive};
-use crate::face::host::{Host, Reserved};
+use crate::face::host::Host;
 use crate::face::map::MapleTree;
 use crate::face::map::host::Immediate;
 use crate::face::merge::{Made, Merged, Set, merge, part_within, unite};

@@ -40,10 +40,32 @@ where
     }
 }
 
-impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Host<K, V, S> for Owning<'_, K, V, S, A> {
+// SAFETY: the tree's words are values of `V`; it is exclusively borrowed, and what a write changes is its own, so that there are no other writers and no
+// readers; nodes come from its allocator.
+unsafe impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Host<K, V, S> for Owning<'_, K, V, S, A> {
+    /// What is beside a leaf may be shared.
+    const OWNS_NODES: bool = false;
+
     #[inline]
     fn tree(&self) -> &RawTree<K, S> {
         self.raw
+    }
+
+    fn reserved(&mut self, count: usize) -> Result<Reserve, AllocError> {
+        Reserve::of(count, self.alloc)
+    }
+
+    fn alone(&self) -> bool {
+        true
+    }
+
+    fn begins(&mut self) {
+        self.made = true;
+    }
+
+    fn sink(&self, _: Option<K>, entry: impl FnMut(K, K, Word)) -> impl Sink<K> {
+        // No entry is ever kept: that is for entries that grow.
+        Releasing { tree: self, entry }
     }
 
     // Calls, each of them: in line in the ways of a write they would take tens of kilobytes of stack.
@@ -51,7 +73,7 @@ impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Host<K, V, S> for Owning<'_, 
     fn carry_out(
         &mut self,
         mut plan: Plan<K, S>,
-        entry: impl FnMut(K, K, Word),
+        taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
         if let Action::Nothing = plan.action {
             return Ok(());
@@ -61,46 +83,23 @@ impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Host<K, V, S> for Owning<'_, 
             self.path(key, level)?;
             self.raw.plan_again(&mut plan);
         }
-        let mut reserve = Reserve::new();
-        if let Err(error) = reserve.fill(plan.nodes, self.alloc) {
-            reserve.release(self.alloc);
-            return Err(error);
-        }
-        self.made = true;
-        let mut sink = Releasing { tree: self, entry };
-        // SAFETY: the tree is exclusively borrowed, and what the plan changes is its own, so that there are no other writers and no readers; the plan
-        // was just made; its nodes are reserved; its word is a value's or NULL.
-        unsafe { self.raw.apply(plan, &mut reserve, &mut sink) };
+        let mut reserve = self.reserved(plan.nodes)?;
+        self.carry_out_with(plan, &mut reserve, taken);
         Ok(())
     }
 
     fn carry_out_quick(
         &mut self,
         quick: Quick<K, S>,
-        entry: impl FnMut(K, K, Word),
+        taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
         if let Room::Here = quick.room {
-            self.change_leaf(quick, entry);
+            self.change_leaf(quick, taken);
             return Ok(());
         }
         // The neighbour may be shared.
         let plan = self.raw.plan_store(quick.first, quick.last, quick.word);
-        self.carry_out(plan, entry)
-    }
-
-    #[inline(never)]
-    fn carry_out_split(&mut self, quick: Quick<K, S>, twin: NonNull<()>) -> Result<(), AllocError> {
-        self.made = true;
-        let mut sink = Releasing {
-            tree: self,
-            entry: |_, _, _| {},
-        };
-        // SAFETY: as in `carry_out_quick`; the twin is a value's word, too.
-        unsafe {
-            self.raw
-                .apply_split(quick, twin.as_ptr(), &mut Reserve::new(), &mut sink);
-        }
-        Ok(())
+        self.carry_out(plan, taken)
     }
 
     fn discard(word: Word) {
@@ -112,17 +111,14 @@ impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Host<K, V, S> for Owning<'_, 
 }
 
 impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'_, K, V, S, A> {
-    /// Carries out a write for which the leaf has room.
+    /// Carries out a write for which the leaf has room, and which takes no node.
     #[inline(never)]
-    fn change_leaf(&mut self, quick: Quick<K, S>, entry: impl FnMut(K, K, Word)) {
-        self.made = true;
+    fn change_leaf(&mut self, quick: Quick<K, S>, taken: impl FnMut(K, K, Word)) {
         // Said once more for the compiler, which leaves the other ways out then.
         let quick = Quick {
             room: Room::Here,
             ..quick
         };
-        let mut sink = Releasing { tree: self, entry };
-        // SAFETY: as in `carry_out`; nothing but the leaf is changed, which takes no node.
-        unsafe { self.raw.apply_quick(quick, &mut Reserve::new(), &mut sink) };
+        self.carry_out_quick_with(quick, &mut Reserve::new(), taken);
     }
 }

@@ -202,11 +202,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 }
                 if slots > 1 {
                     let plan = self.plan_store(found.first, last, NULL);
-                    let mut reserve = Reserve::new();
-                    if let Err(error) = reserve.fill(plan.nodes, alloc) {
-                        reserve.release(alloc);
-                        return Err(error);
-                    }
+                    let mut reserve = Reserve::of(plan.nodes, alloc)?;
                     // SAFETY: nobody else uses this tree; its nodes are reserved.
                     unsafe { self.apply(plan, &mut reserve, &mut Discard(alloc)) };
                 }

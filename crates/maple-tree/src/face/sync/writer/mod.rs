@@ -14,8 +14,7 @@ use crate::alloc::SharedPool;
 use crate::base::{Key, Native, Shape, inclusive};
 use crate::face::cursor::Writing;
 use crate::face::iter::Iter;
-use crate::face::look_ups::{cursors, look_ups};
-use crate::face::surveys::{checks, surveys};
+use crate::face::surveys::all_asked;
 use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
 use crate::node::RawTree;
 use crate::reclaim::Reclaim;
@@ -80,8 +79,7 @@ impl<'t, K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         &self.tree.raw
     }
 
-    look_ups!(
-        Iter,
+    all_asked!(
         "# use maple_tree::{SyncMapleTree, Waiting};
 # let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
 # let mut map = tree.write();
@@ -89,26 +87,6 @@ impl<'t, K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
 #     map.insert_range(range, value)?;
 # }"
     );
-
-    cursors!(
-        "# use maple_tree::{SyncMapleTree, Waiting};
-# let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
-# let mut map = tree.write();
-# for (range, value) in [(10..20, 1), (20..30, 2), (40..50, 3)] {
-#     map.insert_range(range, value)?;
-# }"
-    );
-
-    surveys!(
-        "# use maple_tree::{SyncMapleTree, Waiting};
-# let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
-# let mut map = tree.write();
-# for (range, value) in [(10..20, 1), (20..30, 2), (40..50, 3)] {
-#     map.insert_range(range, value)?;
-# }"
-    );
-
-    checks!();
 
     /// A position in the map that changes it, with a range to look for or to store at.
     ///

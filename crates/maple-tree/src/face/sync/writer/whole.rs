@@ -7,7 +7,7 @@ use lock_api::RawMutex;
 
 use crate::alloc::{AllocError, Fork};
 use crate::base::{EraseError, InsertError, Key, Ref, Shape, each};
-use crate::face::host::{Host, Reserved};
+use crate::face::host::Host;
 use crate::face::map::MapleTree;
 use crate::face::merge::{Set, merge, upper_copies};
 use crate::face::sync::retire::Deferred;
