@@ -20,7 +20,7 @@ use core::ptr::NonNull;
 use crate::alloc::AllocError;
 use crate::base::{EraseError, InsertError, Key, Shape, StoreError, Value};
 use crate::face::host::Host;
-use crate::node::{NULL, RawTree, Word};
+use crate::node::{NULL, Word};
 use crate::write::{Seat, SlotAt};
 
 pub(crate) use gap::{Lowest, allocate, allocate_coalescing, allocate_cyclic};
@@ -129,11 +129,8 @@ fn store_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
         return store_planned(host, (first, last), raw, taken);
     };
     if at.is_entry(first, last) {
-        let quick = RawTree::exchange_at(at, raw.as_ptr());
-        return host
-            .carry_out_quick(quick, taken)
-            // SAFETY: the caller has just made the word; a write that fails stores nothing.
-            .map_err(|AllocError| StoreError::Alloc(unsafe { back(raw) }));
+        host.exchange(at, raw, taken);
+        return Ok(());
     }
     store_at(host, at, (first, last), raw, taken)
 }

@@ -7,7 +7,7 @@ use crate::alloc::AllocError;
 use crate::base::{Key, Shape, Value};
 use crate::face::host::Host;
 use crate::face::store::{back, in_place};
-use crate::node::{NULL, RawTree, Word};
+use crate::node::{NULL, Word};
 use crate::read::Found;
 use crate::write::SlotAt;
 
@@ -82,8 +82,8 @@ pub(crate) fn replace_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     // The word that is there, and whether the new one has taken its place.
     let done = match host.tree().slot_at(key) {
         Some(at) => NonNull::new(at.found.word).map(|old| {
-            let quick = RawTree::exchange_at(at, new.as_ptr());
-            (old, host.carry_out_quick(quick, |_, _, _| {}))
+            host.exchange(at, new, |_, _, _| {});
+            (old, Ok(()))
         }),
         None => host
             .tree()

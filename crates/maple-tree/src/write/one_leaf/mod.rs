@@ -168,28 +168,6 @@ impl<K: Key, S: Shape> Quick<K, S> {
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// The write of `word` to all of a slot, which is an entry, and becomes one.
-    #[inline(always)]
-    pub(crate) fn exchange_at(at: SlotAt<K, S>, word: Word) -> Quick<K, S> {
-        let SlotAt { spot, slot, found } = at;
-        debug_assert!(!found.word.is_null() && !word.is_null());
-        let Spot { place, parent, at } = spot;
-        Quick {
-            place,
-            parent,
-            at,
-            from: slot,
-            to: slot,
-            head: false,
-            tail: false,
-            first: found.first,
-            last: found.last,
-            word,
-            total: place.leaf.used(),
-            room: Room::Here,
-        }
-    }
-
     /// Plans to make `first..=last`, which are within the hole `at`, hold `word`, which is not NULL. `None` if that is not a quick one.
     #[inline(always)]
     pub(crate) fn try_fill_at(
