@@ -96,12 +96,11 @@ exports! {
     /// `mas_store`: stores over `index..=last`; NULL erases, and index and last become the whole hole. Gives the first entry that was in that range, or NULL. If there is no
     /// memory without blocking the state is an error: see `mas_nomem`.
     fn mas_store(mas: *mut MaState, entry: *mut c_void) -> *mut c_void {
-        match (*mas).exchange(entry.cast()) {
-            // Nothing has been set aside that would have to be given back.
-            Some(before) if (*mas).alloc.is_null() => before.cast(),
-            Some(before) => (*mas).stored(entry.cast(), before).cast(),
-            None => (*mas).store_over(entry.cast()).cast(),
+        // What has been set aside would have to be given back.
+        if (*mas).alloc.is_null() && let Some(before) = (*mas).exchange(entry.cast()) {
+            return before.cast();
         }
+        (*mas).store_over(entry.cast()).cast()
     }
 
     /// `mas_store_gfp`: as `mas_store`, allocating with `gfp`. 0, `-EINVAL` or `-ENOMEM`; on failure nothing changed.

@@ -208,57 +208,112 @@ impl MaState {
     /// As for [`seek`](MaState::seek).
     #[inline(always)]
     unsafe fn advance_here(&mut self, limit: usize, holes: bool) -> Option<*mut ()> {
+        let Self {
+            node,
+            max,
+            offset,
+            last,
+            ..
+        } = *self;
         // SAFETY: the caller's promise.
         let tree = unsafe { self.tree() };
         if !self.remembers(tree) {
             return None;
         }
-        let Self {
-            node, max, offset, ..
-        } = *self;
         // SAFETY: no leaf has been moved since this one was looked up, and the caller's promise.
-        let mut next = unsafe { tree.words.after(node, max, offset, self.last) }?;
-        let mut passed = 1;
-        let mut found = Some(next.entry);
-        if next.entry.is_null() && !holes {
-            if next.last >= limit {
-                self.status = Status::OVERFLOW;
-            } else {
-                // SAFETY: as above. No hole follows a hole in its leaf.
-                let behind = unsafe { tree.words.after(node, max, offset + 1, next.last) };
-                match behind.filter(|behind| !behind.entry.is_null()) {
-                    Some(behind) => {
-                        (next, passed) = (behind, 2);
-                        found = Some(behind.entry);
-                    }
-                    None => found = None,
-                }
-            }
-        }
+        let next = unsafe { tree.words.after((node, max), (offset, last), limit, holes) }?;
         self.index = next.first;
         self.last = next.last;
-        self.offset = offset + passed;
-        found
+        self.offset = next.offset;
+        if next.entry.is_null() && !holes {
+            if next.last < limit {
+                return None;
+            }
+            self.status = Status::OVERFLOW;
+        }
+        Some(next.entry)
     }
 
-    /// As [`advance_here`](MaState::advance_here), in the whole tree.
+    /// Whether the state stands on the last slot of its leaf, and that is still in the tree.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    #[inline(always)]
+    unsafe fn ends_leaf(&self) -> bool {
+        // SAFETY: the caller's promise; a leaf that is remembered came from a look-up.
+        unsafe {
+            self.last == self.max
+                && self.remembers(self.tree())
+                && !WordTree::is_replaced(self.node)
+        }
+    }
+
+    /// As [`advance_here`](MaState::advance_here), in the next leaf, where the state's slot is the last one of its own.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    #[inline(always)]
+    unsafe fn advance_into_next(&mut self, limit: usize, holes: bool) -> Option<*mut ()> {
+        // SAFETY: the caller's promise.
+        unsafe {
+            if !self.ends_leaf() {
+                return None;
+            }
+            let tree = self.tree();
+            // Whoever goes on to the next leaf will most likely go on to those after it.
+            let next = tree
+                .words
+                .next_leaf::<true>(self.node, (self.min, self.max), self.depth)?;
+            self.remember(&next, self.store_type);
+            self.depth = next.at;
+            self.index = next.first;
+            self.last = next.last;
+            self.status = Status::ACTIVE;
+            if next.entry.is_null() && !holes {
+                if next.last < limit {
+                    return self.advance_here(limit, false);
+                }
+                self.status = Status::OVERFLOW;
+            }
+            Some(next.entry)
+        }
+    }
+
+    /// As [`advance_here`](MaState::advance_here), in the whole tree. With `FIND` a state that meets its limit keeps active, unless holes were asked for.
     ///
     /// # Safety
     ///
     /// As for [`seek`](MaState::seek).
     #[inline(never)]
-    unsafe fn advance_from_here(&mut self, limit: usize, holes: bool) -> *mut () {
+    unsafe fn advance_from_here<const FIND: bool>(&mut self, limit: usize, holes: bool) -> *mut () {
+        // SAFETY: the caller's promise.
+        let entry = unsafe {
+            match self.last < limit {
+                true => self.advance_into_next(limit, holes),
+                false => None,
+            }
+            .unwrap_or_else(|| self.advance_far(limit, holes))
+        };
+        if FIND && !holes && self.status == Status::OVERFLOW {
+            self.status = Status::ACTIVE;
+        }
+        entry
+    }
+
+    /// [`advance_from_here`](MaState::advance_from_here) by way of the root.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    #[inline(never)]
+    unsafe fn advance_far(&mut self, limit: usize, holes: bool) -> *mut () {
         // SAFETY: the caller's promise.
         unsafe {
-            let tree = self.tree();
-            let ends_here =
-                self.last == self.max && self.remembers(tree) && !WordTree::is_replaced(self.node);
-            let next = if ends_here && self.last < limit {
-                // The slot is the last one of its leaf. Whoever goes on to the next leaf will most likely go on to those after it.
-                let next = tree
-                    .words
-                    .next_leaf::<true>(self.node, (self.min, self.max), self.depth)
-                    .unwrap_or_else(|| tree.words.seek_ahead(self.last + 1));
+            let next = if self.last < limit && self.ends_leaf() {
+                // As in `advance_into_next`.
+                let next = self.tree().words.seek_ahead(self.last + 1);
                 self.remember(&next, self.store_type);
                 self.depth = next.at;
                 self.stand_on(&next);
@@ -283,37 +338,33 @@ impl MaState {
     /// As for [`seek`](MaState::seek).
     #[inline(always)]
     unsafe fn retreat_here(&mut self, limit: usize, holes: bool) -> Option<*mut ()> {
+        let Self {
+            node,
+            min,
+            offset,
+            index,
+            ..
+        } = *self;
         // SAFETY: the caller's promise.
         let tree = unsafe { self.tree() };
         if !self.remembers(tree) {
             return None;
         }
-        let Self {
-            node, min, offset, ..
-        } = *self;
         // SAFETY: as in `advance_here`.
-        let mut before = unsafe { tree.words.before(node, min, offset, self.index) }?;
-        let mut passed = 1;
-        let mut found = Some(before.entry);
-        if before.entry.is_null() && !holes {
-            if before.first <= limit {
-                self.status = Status::UNDERFLOW;
-            } else {
-                // SAFETY: as above. No hole comes before a hole in its leaf.
-                let next = unsafe { tree.words.before(node, min, offset - 1, before.first) };
-                match next.filter(|next| !next.entry.is_null()) {
-                    Some(next) => {
-                        (before, passed) = (next, 2);
-                        found = Some(next.entry);
-                    }
-                    None => found = None,
-                }
-            }
-        }
+        let before = unsafe {
+            tree.words
+                .before((node, min), (offset, index), limit, holes)
+        }?;
         self.index = before.first;
         self.last = before.last;
-        self.offset = offset - passed;
-        found
+        self.offset = before.offset;
+        if before.entry.is_null() && !holes {
+            if before.first > limit {
+                return None;
+            }
+            self.status = Status::UNDERFLOW;
+        }
+        Some(before.entry)
     }
 
     /// As [`retreat_here`](MaState::retreat_here), in the whole tree.
@@ -360,7 +411,7 @@ impl MaState {
             return match unsafe { self.advance_here(max, holes) } {
                 Some(entry) => entry,
                 // SAFETY: as above.
-                None => unsafe { self.advance_from_here(max, holes) },
+                None => unsafe { self.advance_from_here::<false>(max, holes) },
             };
         }
         // SAFETY: as above.
@@ -395,7 +446,7 @@ impl MaState {
                     self.walk();
                 }
             }
-            self.advance_from_here(max, holes)
+            self.advance_from_here::<false>(max, holes)
         }
     }
 
@@ -459,12 +510,16 @@ impl MaState {
     pub(crate) unsafe fn find(&mut self, max: usize, holes: bool) -> *mut () {
         if self.status == Status::ACTIVE && self.last < max {
             // SAFETY: the caller's promise.
-            if let Some(entry) = unsafe { self.advance_here(max, holes) } {
-                if !holes {
-                    self.status = Status::ACTIVE;
+            return match unsafe { self.advance_here(max, holes) } {
+                Some(entry) => {
+                    if !holes {
+                        self.status = Status::ACTIVE;
+                    }
+                    entry
                 }
-                return entry;
-            }
+                // SAFETY: as above.
+                None => unsafe { self.advance_from_here::<true>(max, holes) },
+            };
         }
         // SAFETY: as above.
         unsafe { self.find_anew(max, holes) }
@@ -505,19 +560,15 @@ impl MaState {
             _ => {}
         }
         // SAFETY: the caller's promise.
-        let entry = unsafe {
+        unsafe {
             if !matches!(self.status, Status::ACTIVE | Status::OVERFLOW) {
                 let entry = self.walk();
                 if !entry.is_null() {
                     return entry;
                 }
             }
-            self.advance_from_here(max, holes)
-        };
-        if !holes && self.status == Status::OVERFLOW {
-            self.status = Status::ACTIVE;
+            self.advance_from_here::<true>(max, holes)
         }
-        entry
     }
 
     /// `mas_find_rev`, or with `holes` `mas_find_range_rev`.

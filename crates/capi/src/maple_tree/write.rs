@@ -117,16 +117,14 @@ impl MaState {
     /// The caller is the only writer.
     #[inline(always)]
     pub(crate) unsafe fn exchange(&mut self, entry: *mut ()) -> Option<*mut ()> {
+        let (slot, range) = (self.in_leaf(), (self.index, self.last));
         // SAFETY: the caller's promise.
         let tree = unsafe { self.tree() };
         if entry.is_null() || self.status != Status::ACTIVE || !self.remembers(tree) {
             return None;
         }
         // SAFETY: no leaf has been moved since the state's was looked up, and the caller's promise.
-        unsafe {
-            tree.words
-                .exchange(self.in_leaf(), (self.index, self.last), entry)
-        }
+        unsafe { tree.words.exchange(slot, range, entry) }
     }
 
     /// The slot that the state was on when it last looked.
@@ -239,8 +237,9 @@ impl MaState {
     /// # Safety
     ///
     /// As for [`store`](MaState::store).
+    // Of the ABI of C, which does not unwind: so `mas_store` ends in it, and needs no frame of its own.
     #[inline(never)]
-    pub(crate) unsafe fn store_over(&mut self, entry: *mut ()) -> *mut () {
+    pub(crate) unsafe extern "C" fn store_over(&mut self, entry: *mut ()) -> *mut () {
         // SAFETY: the caller's promise.
         unsafe {
             let at = self.spot();
@@ -258,7 +257,7 @@ impl MaState {
     ///
     /// The caller is the only writer.
     #[inline(never)]
-    pub(crate) unsafe fn stored(&mut self, entry: *mut (), before: *mut ()) -> *mut () {
+    unsafe fn stored(&mut self, entry: *mut (), before: *mut ()) -> *mut () {
         if self.mas_flags == 0 {
             // What `mas_nomem` brought and the tree, which had changed meanwhile, did not need.
             self.release();

@@ -296,6 +296,41 @@ static void paused_failed_and_prepared(int rcu)
 	done();
 }
 
+/* Through all leaves and back, whatever nodes end between two of them, and turning round at each entry. */
+static void from_leaf_to_leaf(int rcu, int gaps)
+{
+	const unsigned long entries = 3000;
+	unsigned long i, before = 0;
+	MA_STATE(up, &tree, 0, 0);
+	MA_STATE(down, &tree, ULONG_MAX, ULONG_MAX);
+	MA_STATE(turning, &tree, 0, 0);
+
+	mt_init_flags(&tree, (gaps ? MT_FLAGS_ALLOC_RANGE : 0) | (rcu ? MT_FLAGS_USE_RCU : 0));
+	for (i = 0; i < entries; i++)
+		SAME(mtree_store_range(&tree, 20 * i + 10, 20 * i + 19, V(i + 1), GFP_KERNEL), 0);
+	/* Leaves are not equally full. */
+	for (i = 1; i < entries; i++)
+		if (i % 3 == 1 || (i > 1000 && i < 1100))
+			SAME(mtree_erase(&tree, 20 * i + 10), V(i + 1));
+	for (i = 0; i < entries; i++) {
+		if (!mtree_load(&tree, 20 * i + 10))
+			continue;
+		AT(mas_find(&up, ULONG_MAX), V(i + 1), &up, 20 * i + 10, 20 * i + 19, ma_active);
+		AT(mas_next(&turning, ULONG_MAX), V(i + 1), &turning, 20 * i + 10, 20 * i + 19, ma_active);
+		if (i > 0) {
+			AT(mas_prev(&turning, 0), V(before + 1), &turning, 20 * before + 10, 20 * before + 19, ma_active);
+			AT(mas_next(&turning, ULONG_MAX), V(i + 1), &turning, 20 * i + 10, 20 * i + 19, ma_active);
+		}
+		before = i;
+	}
+	SAME(mas_find(&up, ULONG_MAX), NULL);
+	for (i = entries; i-- > 0;)
+		if (mtree_load(&tree, 20 * i + 10))
+			AT(mas_prev(&down, 0), V(i + 1), &down, 20 * i + 10, 20 * i + 19, ma_active);
+	SAME(mas_prev(&down, 0), NULL);
+	done();
+}
+
 int main(void)
 {
 	int rcu;
@@ -311,6 +346,8 @@ int main(void)
 		behind_the_last_slot(rcu);
 		ends(rcu);
 		paused_failed_and_prepared(rcu);
+		from_leaf_to_leaf(rcu, 0);
+		from_leaf_to_leaf(rcu, 1);
 	}
 	printf("ok\n");
 	return 0;

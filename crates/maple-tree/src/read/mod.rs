@@ -12,4 +12,4 @@ pub(crate) use gap::Want;
 pub(crate) use walk::{Found, Place, descend};
 // The model checker does not compile the shell for other languages, which alone goes this way.
 #[cfg(not(samara_loom))]
-pub(crate) use walk::descend_ahead;
+pub(crate) use walk::{ask_ahead, descend_ahead};

@@ -308,15 +308,7 @@ pub(crate) fn descend_ahead<const UP: bool, K: Key, S: Shape>(
     let mut at = 0;
     let ahead = |node: Node<K, S>, i: usize| {
         at = i;
-        let end = node.end();
-        for step in 1..=2 {
-            let i = if UP {
-                (i + step).min(end)
-            } else {
-                i.saturating_sub(step)
-            };
-            prefetch::node::<0>(node.slot(i));
-        }
+        ask_ahead::<UP, K, S>(node, i);
     };
     let place = match root.kind() {
         Kind::Leaf => descend(root, key),
@@ -329,6 +321,20 @@ pub(crate) fn descend_ahead<const UP: bool, K: Key, S: Shape>(
         _ => place.leaf.search(key),
     };
     (place, at, slot)
+}
+
+/// Asks for the memory of the two leaves after slot `i` of the node above them, or before it unless `UP`.
+#[inline(always)]
+pub(crate) fn ask_ahead<const UP: bool, K: Key, S: Shape>(node: Node<K, S>, i: usize) {
+    let end = node.end();
+    for step in 1..=2 {
+        let i = if UP {
+            (i + step).min(end)
+        } else {
+            i.saturating_sub(step)
+        };
+        prefetch::node::<0>(node.slot(i));
+    }
 }
 
 /// As [`leaf_below`], with the leaf's bounds. `above` is shown the node above the leaf, and the leaf's slot there.

@@ -13,7 +13,7 @@ use core::alloc::Layout;
 
 use crate::base::Native;
 use crate::node::{Kind, Node, RawTree, Root, is_node};
-use crate::read::{Found, Place};
+use crate::read::Place;
 use crate::write::SlotAt;
 
 pub use reserve::NodeReserve;
@@ -105,18 +105,8 @@ pub struct Beside {
     pub last: usize,
     /// The entry, or NULL for a hole.
     pub entry: *mut (),
-}
-
-impl From<Found<usize>> for Beside {
-    #[inline(always)]
-    fn from(found: Found<usize>) -> Self {
-        let Found { first, last, word } = found;
-        Self {
-            first,
-            last,
-            entry: word,
-        }
-    }
+    /// The slot's place in the leaf.
+    pub offset: u8,
 }
 
 /// What kind of tree a slot is in.

@@ -4,7 +4,7 @@ use crate::base::Native;
 use crate::face::words::{Beside, Home, Slot, WordTree, place};
 use crate::inspect::dump::{Dump, Format};
 use crate::node::Node;
-use crate::read::{Found, Place, Want, descend, descend_ahead};
+use crate::read::{Found, Place, Want, ask_ahead, descend, descend_ahead};
 use crate::write::spot::Spot;
 
 impl WordTree {
@@ -78,13 +78,13 @@ impl WordTree {
         }
     }
 
-    /// The first slot of the next leaf, `UP`, or the last one of the leaf before, by way of the node above both: `at` is the place there of the leaf
-    /// that was looked up. `None` if it is at another place, if one of the two is the first or the last one below that node, and in RCU mode, where only
-    /// the writer may go up.
+    /// The first slot of the next leaf, `UP`, or the last one of the leaf before, by way of the nodes above both: `at` is the place of the leaf that was
+    /// looked up in the node above it. `None` if it is at another place, if there is no such leaf, and in RCU mode, where only the writer may go up.
     ///
     /// # Safety
     ///
-    /// The caller is the writer, or nobody writes; since `leaf`, `min` and `max` came from a lookup in this tree no leaf has been moved.
+    /// The caller is the writer, or nobody writes; since `leaf`, `min` and `max` came from a lookup in this tree no leaf has been moved, and it has not been
+    /// replaced.
     #[inline(always)]
     pub unsafe fn next_leaf<const UP: bool>(
         &self,
@@ -112,7 +112,52 @@ impl WordTree {
         } else {
             min.wrapping_sub(1)
         };
-        let Spot { place, at, .. } = spot.next_leaf::<UP>(key)?;
+        match spot.next_leaf::<UP>(key) {
+            Some(Spot { place, at, .. }) => {
+                Some(slot_of(place, at, if UP { 0 } else { place.leaf.end() }))
+            }
+            None => self.next_leaf_beyond::<UP>(parent, at, (min, max)),
+        }
+    }
+
+    /// As [`next_leaf`](WordTree::next_leaf), where the nodes above the parent have to tell: that leaf is the outermost one of the parent, or of the next
+    /// parent. Only for the writer, or where nobody writes.
+    #[inline(never)]
+    fn next_leaf_beyond<const UP: bool>(
+        &self,
+        parent: Node<usize, Native>,
+        at: usize,
+        (min, max): (usize, usize),
+    ) -> Option<Slot> {
+        let inner = self.0.inner_kind();
+        // An index of the leaf that was looked up, and one of the leaf that is asked for.
+        let (from, key) = if UP {
+            (max, max.checked_add(1)?)
+        } else {
+            (min, min.checked_sub(1)?)
+        };
+        let (parent, at) = match (UP, at == if UP { parent.end() } else { 0 }) {
+            (true, false) => (parent, at + 1),
+            (false, false) => (parent, at - 1),
+            (_, true) => {
+                let next = parent.neighbour::<UP>(from, inner)?;
+                (next, if UP { 0 } else { next.end() })
+            }
+        };
+        ask_ahead::<UP, _, _>(parent, at);
+        let place = Place {
+            leaf: parent.child(at).as_leaf(),
+            min: match at {
+                _ if UP => key,
+                0 => parent.bound::<false>(key, inner),
+                _ => parent.pivot(at - 1).wrapping_add(1),
+            },
+            max: match at == parent.end() {
+                _ if !UP => key,
+                true => parent.bound::<true>(key, inner),
+                false => parent.pivot(at),
+            },
+        };
         Some(slot_of(place, at, if UP { 0 } else { place.leaf.end() }))
     }
 
@@ -149,45 +194,82 @@ impl WordTree {
         unsafe { place(leaf, 0, usize::MAX) }.leaf.is_dead()
     }
 
-    /// The slot after the one that was looked up as slot `offset` of a leaf, if that still ends at `last`, is not the leaf's last one, and
-    /// the leaf has not been replaced. Of the leaf only its last index, `max`, is needed.
+    /// The slot after the one that was looked up as slot `offset` of a leaf, or, unless `holes` are asked for, the entry behind it if that is a hole
+    /// that ends below `limit` and in this leaf. `None` if the slot that was looked up does not end at `last` any more, if it is the leaf's last one, and
+    /// if the leaf has been replaced. Of the leaf only its last index, `max`, is needed.
     ///
     /// # Safety
     ///
-    /// As for [`seek_in`](WordTree::seek_in).
+    /// As for [`seek_in`](WordTree::seek_in); `last` is below `limit`.
     #[inline(always)]
     pub unsafe fn after(
         &self,
-        leaf: *mut (),
-        max: usize,
-        offset: u8,
-        last: usize,
+        (leaf, max): (*mut (), usize),
+        (offset, last): (u8, usize),
+        limit: usize,
+        holes: bool,
     ) -> Option<Beside> {
+        debug_assert!(last < limit);
         // SAFETY: the caller's promise.
-        let place = unsafe { place(leaf, 0, max) };
-        let found = place.beside::<true>(usize::from(offset), last)?;
+        let leaf = unsafe { place(leaf, 0, max) }.leaf;
+        let mut i = usize::from(offset);
+        // As in `Place::beside`: no other slot ends there. Pivots after the last slot are the largest key, which `last` is not.
+        if i + 1 >= leaf.capacity() || leaf.pivot(i) != last {
+            return None;
+        }
+        i += 1;
+        let (mut first, mut end, mut entry) = (last + 1, leaf.last(i, max), leaf.slot(i));
+        // Behind a hole that ends before its leaf does there is an entry.
+        if entry.is_null() && !holes && end < limit && end < max {
+            i += 1;
+            (first, end, entry) = (end + 1, leaf.last(i, max), leaf.slot(i));
+        }
         // After the reads, as in `seek_in`.
-        (!place.leaf.is_dead()).then(|| found.into())
+        (!leaf.is_dead()).then_some(Beside {
+            first,
+            last: end,
+            entry,
+            offset: i as u8,
+        })
     }
 
-    /// The slot before the one that was looked up as slot `offset` of a leaf, if that still begins at `first`. As [`after`](WordTree::after).
+    /// The slot before the one that was looked up as slot `offset` of a leaf, if that still begins at `first`; or, unless `holes` are asked for, the
+    /// entry before it, if it is a hole that begins above `limit` and in this leaf. As [`after`](WordTree::after), with `min`.
     ///
     /// # Safety
     ///
-    /// As for [`seek_in`](WordTree::seek_in).
+    /// As for [`seek_in`](WordTree::seek_in); `first` is above `limit`.
     #[inline(always)]
     pub unsafe fn before(
         &self,
-        leaf: *mut (),
-        min: usize,
-        offset: u8,
-        first: usize,
+        (leaf, min): (*mut (), usize),
+        (offset, first): (u8, usize),
+        limit: usize,
+        holes: bool,
     ) -> Option<Beside> {
+        debug_assert!(first > limit);
         // SAFETY: the caller's promise.
-        let place = unsafe { place(leaf, min, usize::MAX) };
-        let found = place.beside::<false>(usize::from(offset), first)?;
+        let leaf = unsafe { place(leaf, min, usize::MAX) }.leaf;
+        let mut i = usize::from(offset);
+        let mut last = first - 1;
+        // Pivots after the last slot are the largest key, which `last` is not; one that is not below `min` is of a slot of this leaf.
+        if i == 0 || i >= leaf.capacity() || leaf.pivot(i - 1) != last {
+            return None;
+        }
+        i -= 1;
+        let (mut start, mut entry) = (leaf.first(i, min), leaf.slot(i));
+        if entry.is_null() && !holes && start > limit && i > 0 {
+            i -= 1;
+            last = start - 1;
+            (start, entry) = (leaf.first(i, min), leaf.slot(i));
+        }
         // As above.
-        (!place.leaf.is_dead()).then(|| found.into())
+        (!leaf.is_dead()).then_some(Beside {
+            first: start,
+            last,
+            entry,
+            offset: i as u8,
+        })
     }
 
     /// The first of the lowest `size` free indices within `min..=max`.

@@ -4,6 +4,7 @@ use crate::alloc::{AllocError, NodeAlloc};
 use crate::base::Native;
 use crate::face::words::{At, InLeaf, NodeReserve, WordTree, place};
 use crate::node::{Root, Word};
+use crate::read::Place;
 use crate::write::apply::{bury, dismantle};
 use crate::write::duplicate::{CloneError, Verbatim};
 use crate::write::plan::Action;
@@ -118,22 +119,23 @@ impl WordTree {
     ) -> Option<*mut ()> {
         debug_assert!(!entry.is_null());
         // SAFETY: the leaf is in the tree (the caller's promise).
-        let place = unsafe { place(slot.leaf, slot.min, slot.max) };
-        let offset = usize::from(slot.offset);
-        if offset >= place.leaf.capacity() {
+        let Place { leaf, min, max } = unsafe { place(slot.leaf, slot.min, slot.max) };
+        let i = usize::from(slot.offset);
+        if i >= leaf.capacity() {
             return None;
         }
+        let begins = match i {
+            0 => first == min,
+            _ => leaf.pivot(i - 1) == first.wrapping_sub(1),
+        };
         // A slot after the leaf's last one seems to cover something at most if that is all that there is; but it is NULL.
-        let found = place.slot(offset);
-        if found.first != first
-            || found.last != last
-            || found.word.is_null()
-            || place.leaf.is_dead()
-        {
+        let ends = leaf.last(i, max) == last;
+        let found = leaf.slot(i);
+        if !begins || !ends || found.is_null() || leaf.is_dead() {
             return None;
         }
-        place.leaf.publish(offset, entry);
-        Some(found.word)
+        leaf.publish(i, entry);
+        Some(found)
     }
 
     /// Makes `first..=last`, which begin in `at`, hold `entry` (NULL erases), if that takes no node and moves no leaf; tells which slot it has
