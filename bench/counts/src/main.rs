@@ -13,6 +13,7 @@ mod mm;
 mod operations;
 mod process;
 mod rival;
+mod snap;
 
 use std::process::ExitCode;
 
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         for (name, _) in operations::ALL
             .iter()
             .chain(cursor::ALL)
+            .chain(snap::ALL)
             .chain(c::ALL)
             .chain(mm::ALL)
             .chain(memblock::ALL)
@@ -54,6 +56,7 @@ fn main() -> ExitCode {
     let Some((_, perform)) = operations::ALL
         .iter()
         .chain(cursor::ALL)
+        .chain(snap::ALL)
         .chain(c::ALL)
         .chain(mm::ALL)
         .chain(memblock::ALL)

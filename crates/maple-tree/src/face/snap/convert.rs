@@ -7,7 +7,7 @@ use crate::alloc::AllocError;
 use crate::base::{Duplicate, Key, Shape, Value};
 use crate::face::host::Host;
 use crate::face::map::MapleTree;
-use crate::face::snap::own::{At, Owning};
+use crate::face::snap::own::{At, NO_COPIES, Owning};
 use crate::face::snap::{CowMapleTree, SharedAlloc};
 use crate::node::{Node, RawTree, Root};
 
@@ -100,8 +100,9 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     /// As [`Owning::own`], for good.
     #[inline(never)]
     fn own(&self, above: Option<At<K, S>>, node: Node<K, S>) -> Result<Node<K, S>, AllocError> {
+        let mut copies = NO_COPIES;
         // SAFETY: the map is the caller's alone; its words are values, its nodes are given back to its allocator.
-        let mut tree = unsafe { Owning::<K, V, S, A>::new(&self.raw, &self.alloc) };
+        let mut tree = unsafe { Owning::<K, V, S, A>::new(&self.raw, &self.alloc, &mut copies) };
         let node = tree.own(above, node)?;
         tree.made = true;
         Ok(node)

@@ -23,6 +23,12 @@ const MOST_LEVELS: usize = (flags::HEIGHT_MASK >> flags::HEIGHT_SHIFT) as usize;
 /// On each level: the nodes at the two ends of the range and of what is replaced, and a neighbour.
 const MOST_COPIES: usize = 5 * MOST_LEVELS;
 
+/// Words of nodes that were shared, and of their copies.
+pub(super) type Copies = [MaybeUninit<(Word, Word)>; MOST_COPIES];
+
+/// Room for them.
+pub(super) const NO_COPIES: Copies = [const { MaybeUninit::uninit() }; MOST_COPIES];
+
 /// A node, and one of its slots.
 pub(super) type At<K, S> = (Node<K, S>, usize);
 
@@ -30,8 +36,9 @@ pub(super) type At<K, S> = (Node<K, S>, usize);
 pub(super) struct Owning<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> {
     pub(super) raw: &'a RawTree<K, S>,
     pub(super) alloc: &'a A,
-    /// The words of nodes that were shared and of their copies, in the order in which they were copied. The tree's count of each of the former is kept.
-    copies: [MaybeUninit<(Word, Word)>; MOST_COPIES],
+    /// Nodes that were shared and their copies, in the order in which they were copied. The tree's count of each of the former is kept. Where this is
+    /// does not move: it is some kilobytes.
+    copies: &'a mut Copies,
     count: usize,
     /// The write is made: the copies stay.
     pub(super) made: bool,
@@ -44,13 +51,12 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
     /// # Safety
     ///
     /// The tree is exclusively borrowed for `'a`; its words are values of `V`, and its nodes are given back to `alloc`.
-    // In line, so that it is made where it is kept: it is large.
     #[inline(always)]
-    pub(super) unsafe fn new(raw: &'a RawTree<K, S>, alloc: &'a A) -> Self {
+    pub(super) unsafe fn new(raw: &'a RawTree<K, S>, alloc: &'a A, copies: &'a mut Copies) -> Self {
         Self {
             raw,
             alloc,
-            copies: [const { MaybeUninit::uninit() }; MOST_COPIES],
+            copies,
             count: 0,
             made: false,
             marker: PhantomData,

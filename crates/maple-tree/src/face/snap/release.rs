@@ -14,19 +14,32 @@ use crate::node::{LAYOUT, Node, Word, is_node};
 ///
 /// The count is the caller's, who does not use it again. The node is of a tree with this `K`, `S` and `V`, whose nodes are given back
 /// to `alloc`.
+// In line: of the many that a node leads to few are led to from there alone.
+#[inline(always)]
 pub(super) unsafe fn release<K: Key, V: Value, S: Shape, A: NodeAlloc>(
     node: Node<K, S>,
     alloc: &A,
 ) {
     if node.lower() {
-        let mut parts = Parts::<K, V, S, A> {
-            node,
-            at: 0,
-            alloc,
-            marker: PhantomData,
-        };
-        parts.give_up();
+        // SAFETY: the caller's promise; nobody leads there any more.
+        unsafe { take_apart::<K, V, S, A>(node, alloc) };
     }
+}
+
+/// Gives up what a node leads to, and the node.
+///
+/// # Safety
+///
+/// As [`release`], and nobody leads to the node.
+#[inline(never)]
+unsafe fn take_apart<K: Key, V: Value, S: Shape, A: NodeAlloc>(node: Node<K, S>, alloc: &A) {
+    let mut parts = Parts::<K, V, S, A> {
+        node,
+        at: 0,
+        alloc,
+        marker: PhantomData,
+    };
+    parts.give_up();
 }
 
 /// A node that nobody leads to any more, whose slots below `at` have been given up.

@@ -8,7 +8,7 @@ use crate::base::{
     Duplicate, EraseError, InsertError, Key, Mut, Ref, Shape, StoreError, inclusive,
 };
 use crate::face::host::Host;
-use crate::face::snap::own::{At, Owning};
+use crate::face::snap::own::{At, NO_COPIES, Owning};
 use crate::face::snap::{CowMapleTree, SharedAlloc};
 use crate::face::store;
 use crate::node::Word;
@@ -24,8 +24,9 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         make: impl FnOnce(&mut Owning<'_, K, V, S, A>, N) -> Result<T, E>,
         refuse: impl FnOnce(N) -> E,
     ) -> Result<T, E> {
+        let mut copies = NO_COPIES;
         // SAFETY: the map is exclusively borrowed; its words are values, its nodes are given back to its allocator.
-        let mut tree = unsafe { Owning::new(&self.raw, &self.alloc) };
+        let mut tree = unsafe { Owning::new(&self.raw, &self.alloc, &mut copies) };
         let done = match range.map_or(Ok(()), |range| tree.range(range, erases)) {
             Ok(()) => make(&mut tree, new),
             Err(AllocError) => Err(refuse(new)),
@@ -42,8 +43,9 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         if self.raw.load(key).is_null() {
             return Ok(None);
         }
+        let mut copies = NO_COPIES;
         // SAFETY: as in `change`.
-        let mut tree = unsafe { Owning::<K, V, S, A>::new(&self.raw, &self.alloc) };
+        let mut tree = unsafe { Owning::<K, V, S, A>::new(&self.raw, &self.alloc, &mut copies) };
         let place = tree.path(key, 0)?;
         tree.made = true;
         Ok(place.map(|place| (place.leaf, place.leaf.search(key))))
