@@ -59,21 +59,34 @@ fn end_of_run() {
 type Map = CowMapleTree<u32, u32, Poison, Fanout<4>>;
 
 fn model(entries: u32, one: fn(Map), two: fn(Map)) {
-    let mut builder = loom::model::Builder::new();
-    builder.max_branches = 100_000;
-    // The checker's variable LOOM_MAX_PREEMPTIONS asks for another number; without any, the models take minutes.
-    builder.preemption_bound = builder.preemption_bound.or(Some(2));
-    builder.check(move || {
-        let mut map = Map::with_gaps_in(Poison);
-        for i in 0..entries {
-            map.insert_range(i * 4..i * 4 + 2, i).unwrap();
-        }
-        let other = map.snapshot();
+    // Without any bound the models take minutes.
+    explore(2, move || {
+        let (map, other) = two_maps(entries);
         let side = thread::spawn(move || two(other));
         one(map);
         side.join().unwrap();
+    });
+}
+
+/// Runs a program in every interleaving with so many preemptions, unless the checker's variable LOOM_MAX_PREEMPTIONS asks for another number.
+fn explore(preemptions: usize, run: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.max_branches = 100_000;
+    builder.preemption_bound = builder.preemption_bound.or(Some(preemptions));
+    builder.check(move || {
+        run();
         end_of_run();
     });
+}
+
+/// A map with entries, and a snapshot of it.
+fn two_maps(entries: u32) -> (Map, Map) {
+    let mut map = Map::with_gaps_in(Poison);
+    for i in 0..entries {
+        map.insert_range(i * 4..i * 4 + 2, i).unwrap();
+    }
+    let other = map.snapshot();
+    (map, other)
 }
 
 fn holds(map: &Map, key: u32, value: Option<u32>) {
@@ -131,4 +144,22 @@ fn who_goes_last_frees() {
             holds(&before, 0, Some(0));
         },
     );
+}
+
+/// One side asks of each node whether it is counted, and what it names, while the other copies nodes above and so begins to count those below. Whoever looks
+/// at a node twice, once for each question, may take the count for an address.
+#[test]
+fn one_checks_what_the_other_begins_to_count() {
+    explore(2, || {
+        let (mut map, other) = two_maps(3);
+        // The checker tries first what goes on here: of an exchange whose word is loaded just before it does not see that it could have come between two
+        // loads on the other side that were made before.
+        let side = thread::spawn(move || {
+            other.check().unwrap();
+            other
+        });
+        assert_eq!(map.replace(0, 100), Ok(0));
+        // Both go here, where nothing is beside.
+        drop((side.join().unwrap(), map));
+    });
 }
