@@ -35,7 +35,7 @@ pub(crate) enum Tier {
     Bare,
     /// Model checking of every interleaving of small concurrent programs.
     Loom,
-    /// The quick part of the next tier: undefined behaviour in the maple tree, by both borrow models.
+    /// The quick part of the next tier: undefined behaviour in the maple tree, by both borrow models, and in processes.
     Borrows,
     /// Undefined behaviour, both borrow models, 32-bit and big-endian machines.
     Miri,
@@ -120,7 +120,7 @@ impl Tier {
             }
             Tier::Loom => "every interleaving of small concurrent programs",
             Tier::Borrows => {
-                "undefined behaviour: the maple tree's quick tests, both borrow models"
+                "undefined behaviour: quick tests of the maple tree, both borrow models, and of processes"
             }
             Tier::Miri => "undefined behaviour: both borrow models, 32-bit and big-endian machines",
             Tier::Sanitize => "Address- and ThreadSanitizer over the concurrent and the C tests",
@@ -324,7 +324,10 @@ fn miri(shell: &Shell) -> Result<()> {
             interpret(shell, target, flags, part)?;
         }
     }
-    Ok(())
+    processes(
+        shell,
+        &["anon::", "file::", "fork::", "program::", "second::"],
+    )
 }
 
 /// The maple tree's tests that reach most of its unsafe code in the least time: a minute under each of the borrow models.
@@ -343,7 +346,24 @@ fn borrows(shell: &Shell) -> Result<()> {
     for flags in [STRICT, TREE] {
         interpret(shell, WIDTH_64, flags, &part)?;
     }
-    Ok(())
+    processes(shell, &["anon::"])
+}
+
+/// Tests of processes with pages, as far as `filters` go.
+fn processes(shell: &Shell, filters: &[&str]) -> Result<()> {
+    // Their memory is read by words and by bytes, as programs do; Miri's model of weak memory has no answer to atomic accesses of mixed sizes.
+    let flags = format!("{STRICT} -Zmiri-disable-weak-memory-emulation");
+    let mut part = vec![
+        "-p",
+        "samara-mm",
+        "--features",
+        "exec,hosted",
+        "--test",
+        "process",
+        "--",
+    ];
+    part.extend(filters);
+    interpret(shell, WIDTH_64, &flags, &part)
 }
 
 /// Runs tests under Miri.
