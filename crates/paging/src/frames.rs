@@ -23,6 +23,7 @@ use core::ptr::NonNull;
 use crate::dead::Dead;
 use crate::entry::PAGE_SIZE;
 use crate::error::Error;
+use crate::lane::Apart;
 
 /// What a frame is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +55,12 @@ pub struct Frames {
     /// For each 2 MiB, what was allocated as one block there: its order in the top two bits (0: single frames, 1: 2 MiB, 2: 1 GiB, 3: inside such
     /// a block) and how many of its frames are alive.
     blocks: NonNull<AtomicU32>,
-    /// The lowest frame that was ever given out, and the one after the highest.
+    /// The lowest frame that was ever given out, and the one after the highest. They change, while all read what is above.
+    edges: Apart<Edges>,
+}
+
+#[derive(Debug)]
+struct Edges {
     lowest: AtomicU32,
     highest: AtomicU32,
 }
@@ -121,27 +127,31 @@ impl Frames {
             count,
             words,
             blocks,
-            lowest: AtomicU32::new(u32::MAX),
-            highest: AtomicU32::new(0),
+            edges: Apart(Edges {
+                lowest: AtomicU32::new(u32::MAX),
+                highest: AtomicU32::new(0),
+            }),
         })
     }
 
     /// Physical addresses among which lie all frames that were ever given out: what there is to look at where far more are counted than are used.
     pub fn used(&self) -> Range<u64> {
         // Relaxed: who must not miss a frame knows already that it was given out.
-        let highest = self.highest.load(Ordering::Relaxed);
-        let lowest = self.lowest.load(Ordering::Relaxed).min(highest);
+        let Edges { lowest, highest } = &self.edges.0;
+        let highest = highest.load(Ordering::Relaxed);
+        let lowest = lowest.load(Ordering::Relaxed).min(highest);
         self.phys(lowest)..self.phys(highest)
     }
 
     /// Frames are given out.
     #[inline]
     fn widen(&self, first: u32, count: u32) {
-        if first < self.lowest.load(Ordering::Relaxed) {
-            self.lowest.fetch_min(first, Ordering::Relaxed);
+        let Edges { lowest, highest } = &self.edges.0;
+        if first < lowest.load(Ordering::Relaxed) {
+            lowest.fetch_min(first, Ordering::Relaxed);
         }
-        if first + count > self.highest.load(Ordering::Relaxed) {
-            self.highest.fetch_max(first + count, Ordering::Relaxed);
+        if first + count > highest.load(Ordering::Relaxed) {
+            highest.fetch_max(first + count, Ordering::Relaxed);
         }
     }
 

@@ -9,11 +9,15 @@ use crate::entry::{ENTRIES, PAGE_SIZE};
 use crate::error::Error;
 use crate::frames::{Frames, Kind};
 use crate::invalidate::Retired;
+use crate::lane::Apart;
 use crate::reclaim::{Limbo, Reclaim};
 use crate::spin::Spin;
 use crate::table::Table;
 
 /// Where frames come from.
+///
+/// All processors that take faults come here. An allocator does well to keep some single frames for each of them, as [`Arena`](crate::Arena) does, so that
+/// they seldom wait for one another.
 ///
 /// # Safety
 ///
@@ -30,10 +34,20 @@ pub unsafe trait FrameAllocator {
     /// `phys` and `order` are of one call of [`alloc`](Self::alloc), and nobody uses the block any more.
     unsafe fn free(&self, phys: u64, order: u32);
 
-    /// A frame for a table, of any content; freed as one of order 0. Tables stay where they are, and a fork looks at all of them: an allocator does well
+    /// A frame for a table, of any content; freed by [`free_table`](Self::free_table). Tables stay where they are, and a fork looks at all of them: an allocator does well
     /// to take them from the same pieces of memory, where pages that could be moved are not.
     fn alloc_table(&self) -> Option<u64> {
         self.alloc(0)
+    }
+
+    /// Takes back a table's frame.
+    ///
+    /// # Safety
+    ///
+    /// `phys` is of one call of [`alloc_table`](Self::alloc_table), and nobody uses the frame any more.
+    unsafe fn free_table(&self, phys: u64) {
+        // SAFETY: the caller's promise; unless both are provided otherwise, tables are allocated with order 0.
+        unsafe { self.free(phys, 0) };
     }
 
     /// Takes back all frames of these ranges of physical addresses. An allocator does well to take its lock once for all of them.
@@ -70,9 +84,15 @@ pub struct Physical<B: FrameAllocator + PhysMem, R: Reclaim> {
     backing: B,
     frames: Frames,
     reclaim: R,
-    limbo: Spin<Limbo>,
     zero: u64,
-    tables: AtomicUsize,
+    tables: Apart<Tables>,
+}
+
+/// What changes when tables come and go, apart from what all read.
+#[derive(Debug)]
+struct Tables {
+    limbo: Spin<Limbo>,
+    count: AtomicUsize,
     shared: AtomicUsize,
 }
 
@@ -111,10 +131,12 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
             backing,
             frames,
             reclaim,
-            limbo: Spin::new(Limbo::new()),
             zero: 0,
-            tables: AtomicUsize::new(0),
-            shared: AtomicUsize::new(0),
+            tables: Apart(Tables {
+                limbo: Spin::new(Limbo::new()),
+                count: AtomicUsize::new(0),
+                shared: AtomicUsize::new(0),
+            }),
         };
         this.zero = this.alloc_page(Kind::File)?;
         // SAFETY: the frame has just been allocated, and nobody else knows it.
@@ -144,12 +166,12 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
 
     /// Frames that hold tables of address spaces; those that only wait for walks are not counted.
     pub fn table_frames(&self) -> usize {
-        self.tables.load(Ordering::Relaxed)
+        self.tables.0.count.load(Ordering::Relaxed)
     }
 
     /// Last-level tables that more than one address space uses.
     pub fn shared_tables(&self) -> usize {
-        self.shared.load(Ordering::Relaxed)
+        self.tables.0.shared.load(Ordering::Relaxed)
     }
 
     /// Where the library reads and writes a frame.
@@ -234,7 +256,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
     pub(crate) fn alloc_table(&self) -> Result<u64, Error> {
         let phys = self.frames_or_reclaimed(B::alloc_table)?;
         self.frames.claim_table(phys);
-        self.tables.fetch_add(1, Ordering::Relaxed);
+        self.tables.0.count.fetch_add(1, Ordering::Relaxed);
         Ok(phys)
     }
 
@@ -264,10 +286,10 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
     ///
     /// No entry points to it, and no walk that began before the last of them went is still under way.
     pub(crate) unsafe fn free_table(&self, phys: u64) {
-        self.tables.fetch_sub(1, Ordering::Relaxed);
+        self.tables.0.count.fetch_sub(1, Ordering::Relaxed);
         self.frames.release_table(phys);
-        // SAFETY: allocated with order 0; the caller's promise for the rest.
-        unsafe { self.backing.free(phys, 0) };
+        // SAFETY: allocated as a table; the caller's promise for the rest.
+        unsafe { self.backing.free_table(phys) };
     }
 
     /// The entries of a table.
@@ -288,13 +310,19 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
     }
 
     pub(crate) fn count_shared(&self, more: isize) {
-        self.shared.fetch_add(more as usize, Ordering::Relaxed);
+        self.tables
+            .0
+            .shared
+            .fetch_add(more as usize, Ordering::Relaxed);
     }
 
     /// Takes tables that no entry points to any more, and frees those that no walk can hold.
     pub(crate) fn retire(&self, retired: Retired) {
-        self.tables.fetch_sub(retired.len, Ordering::Relaxed);
-        let mut limbo = self.limbo.lock();
+        self.tables
+            .0
+            .count
+            .fetch_sub(retired.len, Ordering::Relaxed);
+        let mut limbo = self.tables.0.limbo.lock();
         let free = limbo.push(self, retired);
         drop(limbo);
         self.free_list(free);
@@ -303,7 +331,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
     /// Frees tables that no walk can hold any more. It is called whenever tables are retired; a kernel may call it when it has time.
     pub fn reclaim(&self) {
         loop {
-            let free = self.limbo.lock().poll(&self.reclaim);
+            let free = self.tables.0.limbo.lock().poll(&self.reclaim);
             if free.is_empty() {
                 return;
             }
@@ -326,7 +354,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
             let phys = list.head;
             list.head = self.table(phys).link();
             list.len -= 1;
-            self.tables.fetch_add(1, Ordering::Relaxed);
+            self.tables.0.count.fetch_add(1, Ordering::Relaxed);
             // SAFETY: the limbo gives tables back when no walk can hold them.
             unsafe { self.free_table(phys) };
         }

@@ -7,6 +7,7 @@
 use crate::atomic::{AtomicUsize, Ordering};
 
 use crate::invalidate::Retired;
+use crate::lane::{self, Apart, LANES};
 use crate::phys::{FrameAllocator, PhysMem, Physical};
 
 /// How the library learns that no walk can hold a table any more.
@@ -31,13 +32,7 @@ pub unsafe trait Reclaim {
     fn passed(&self, cookie: usize) -> bool;
 }
 
-const STRIPES: usize = 16;
-
-#[derive(Debug, Default)]
-#[repr(align(128))]
-struct Stripe([AtomicUsize; 2]);
-
-/// Sections as counters of two epochs: entering costs two atomic additions on a line that sections on other addresses do not touch.
+/// Sections as counters of two epochs: entering and leaving costs an atomic addition each, on a line that other threads seldom touch.
 ///
 /// # Both interleavings
 ///
@@ -55,7 +50,8 @@ struct Stripe([AtomicUsize; 2]);
 #[derive(Debug, Default)]
 pub struct Grace {
     epoch: AtomicUsize,
-    stripes: [Stripe; STRIPES],
+    /// Each section is counted in one, whichever it is.
+    lanes: [Apart<[AtomicUsize; 2]>; LANES],
 }
 
 impl Grace {
@@ -81,11 +77,16 @@ unsafe impl Reclaim for Grace {
 
     #[inline]
     fn enter(&self, near: u64) -> GraceSection<'_> {
-        // Neighbouring stretches of 2 MiB, and the same stretch in different halves of an address space, use different counters.
-        let stripe = &self.stripes[((near >> 21) ^ (near >> 30)) as usize % STRIPES].0;
+        // The checker's threads cannot be told apart; their addresses can.
+        let lane = if cfg!(samara_loom) {
+            ((near >> 21) ^ (near >> 30)) as usize
+        } else {
+            lane::here()
+        };
+        let lane = &self.lanes[lane % LANES].0;
         loop {
             let parity = self.epoch.load(Ordering::SeqCst) & 1;
-            let counter = &stripe[parity];
+            let counter = &lane[parity];
             counter.fetch_add(1, Ordering::SeqCst);
             if self.epoch.load(Ordering::SeqCst) & 1 == parity {
                 return GraceSection(counter);
@@ -107,9 +108,9 @@ unsafe impl Reclaim for Grace {
             let before = (epoch + 1) & 1;
             // Acquire, through SeqCst: what those sections read comes before what is done with the tables.
             if self
-                .stripes
+                .lanes
                 .iter()
-                .any(|stripe| stripe.0[before].load(Ordering::SeqCst) != 0)
+                .any(|lane| lane.0[before].load(Ordering::SeqCst) != 0)
             {
                 return false;
             }

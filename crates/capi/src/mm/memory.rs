@@ -1,6 +1,7 @@
 //! Frames: the library's own, in one anonymous mapping, or the caller's.
 
 use core::ffi::{c_uint, c_void};
+use core::ops::Range;
 use core::ptr::NonNull;
 
 use samara_paging::{Arena, FrameAllocator, HostMemory, PAGE_SIZE, PhysMem};
@@ -9,6 +10,7 @@ use crate::mm::abi::MmPhysOps;
 
 /// Where the frames of an `mm_phys` come from.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "one for each machine")]
 pub(crate) enum Ram {
     /// The library's own.
     Own(Arena<HostMemory>),
@@ -100,6 +102,38 @@ unsafe impl FrameAllocator for Ram {
             Ram::Own(arena) => unsafe { arena.free(phys, order) },
             // SAFETY: the caller's promise; the function gets what its counterpart gave.
             Ram::Theirs(theirs) => unsafe { (theirs.free)(theirs.ctx, phys, order) },
+        }
+    }
+
+    fn alloc_table(&self) -> Option<u64> {
+        match self {
+            Ram::Own(arena) => arena.alloc_table(),
+            Ram::Theirs(theirs) => theirs.alloc(0),
+        }
+    }
+
+    unsafe fn free_table(&self, phys: u64) {
+        match self {
+            // SAFETY: the caller's promise.
+            Ram::Own(arena) => unsafe { arena.free_table(phys) },
+            // SAFETY: the caller's promise; `alloc_table` has asked for order 0.
+            Ram::Theirs(theirs) => unsafe { (theirs.free)(theirs.ctx, phys, 0) },
+        }
+    }
+
+    unsafe fn free_runs(&self, runs: &[Range<u64>]) {
+        match self {
+            // SAFETY: the caller's promise.
+            Ram::Own(arena) => unsafe { arena.free_runs(runs) },
+            Ram::Theirs(theirs) => {
+                for phys in runs
+                    .iter()
+                    .flat_map(|run| run.clone().step_by(PAGE_SIZE as usize))
+                {
+                    // SAFETY: the caller's promise; each was given out with order 0.
+                    unsafe { (theirs.free)(theirs.ctx, phys, 0) };
+                }
+            }
         }
     }
 }
