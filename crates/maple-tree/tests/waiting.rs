@@ -52,6 +52,28 @@ fn filled(mint: &Mint, entries: u32) -> Map {
 }
 
 #[test]
+fn what_spread_readers_have_seen_stays_until_the_last_of_them_has_left() {
+    let mint = Mint::default();
+    let map = filled(&mint, 10);
+    // One that came before.
+    let early = map.read();
+    assert!(map.reclaim().spread() && map.reclaim().spread());
+    let old = early.get(0).unwrap();
+    std::thread::scope(|scope| {
+        let late = scope.spawn(|| map.read());
+        let late = late.join().unwrap();
+        map.erase_range(0..5).unwrap();
+        assert!(std::ptr::eq(old.live.as_ref(), mint.0.as_ref()));
+        drop(late);
+        map.erase_range(10..15).unwrap();
+        assert_eq!(mint.live(), 10);
+    });
+    drop(early);
+    map.erase_range(20..25).unwrap();
+    assert_eq!(mint.live(), 7);
+}
+
+#[test]
 fn what_a_reader_has_seen_stays_while_its_thread_writes() {
     let mint = Mint::default();
     let map = filled(&mint, 100);

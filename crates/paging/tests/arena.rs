@@ -103,8 +103,9 @@ fn no_frame_is_given_out_twice() {
                     }
                     for (phys, _) in held {
                         holder(phys).store(0, Ordering::Relaxed);
+                        let run = phys..phys + PAGE_SIZE;
                         // SAFETY: as above; a run of one.
-                        unsafe { arena.free_runs(&[phys..phys + PAGE_SIZE]) };
+                        unsafe { arena.free_runs(std::slice::from_ref(&run)) };
                     }
                 });
             }

@@ -16,12 +16,13 @@ use loom::cell::UnsafeCell;
 use loom::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use maple_tree::alloc::{NodeAlloc, SharedPool};
-use maple_tree::{Fanout, MapleTree, Reclaim, SyncMapleTree};
+use maple_tree::{Fanout, MapleTree, Reclaim, SyncMapleTree, Waiting};
 
 mod looming;
 
 use looming::{
     Entries, Poison, Tree, Write, at, end_of_run, fill, fill_sparse, go_through, look_up, model,
+    model_of,
 };
 
 #[test]
@@ -38,6 +39,22 @@ fn first_entry() {
         |w| w.insert_range(3..=5, 7).unwrap(),
         look_up::<4>,
     );
+}
+
+/// Readers are spread over several counters, of which this one's is another than that of the reader before.
+#[test]
+fn spread_readers() {
+    let new = || {
+        let tree = Tree::new_in(Waiting::new(), Poison);
+        assert!(tree.reclaim().spread());
+        tree
+    };
+    let replace: fn(&mut Write<'_>) = |w| {
+        w.store_range(0..=1, 9).unwrap();
+        w.store_range(4..=5, 8).unwrap();
+    };
+    model_of(new, fill::<3>, replace, look_up::<1>);
+    model_of(new, fill::<3>, |w| drop(w.erase_range(0..=9)), look_up::<4>);
 }
 
 #[test]

@@ -6,7 +6,9 @@ use std_alloc::boxed::Box;
 use std_alloc::vec::Vec;
 
 use core::alloc::Layout;
-use core::ptr::NonNull;
+use core::ptr::{NonNull, null_mut};
+// Not the model checker's: written before other threads come, and so read by none of them in two ways.
+use core::sync::atomic::AtomicPtr;
 #[cfg(all(
     not(miri),
     not(samara_loom),
@@ -31,6 +33,42 @@ const PATIENCE: usize = if cfg!(samara_loom) {
 /// A value's last call, which waits for readers to leave.
 type Later = Box<dyn FnOnce() + Send>;
 
+/// Over how many counters readers are spread.
+const LANES: usize = if cfg!(samara_loom) { 2 } else { 16 };
+
+type Lanes = [Lane; LANES];
+
+/// Counters of readers, alone in their lines of the cache, which processors fetch by twos.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Lane([AtomicUsize; 2]);
+
+/// A number that threads which run at the same time seldom have in common: that of the piece of 16 KiB, of 2 MiB or of 32 MiB in which the stack is.
+#[cfg(not(samara_loom))]
+#[inline]
+fn place_of_stack() -> usize {
+    let local = 0u8;
+    let at = (&raw const local).addr();
+    (at >> 14) + (at >> 21) + (at >> 25)
+}
+
+/// Whether a counter comes to zero, while looks are left.
+fn wait_for(counter: &AtomicUsize, left: &mut usize) -> bool {
+    while counter.load(Ordering::Acquire) != 0 {
+        if *left == 0 {
+            return false;
+        }
+        if *left != usize::MAX {
+            *left -= 1;
+        }
+        #[cfg(samara_loom)]
+        loom::thread::yield_now();
+        #[cfg(not(samara_loom))]
+        core::hint::spin_loop();
+    }
+    true
+}
+
 /// Writers wait for the readers that are about, for some tens of microseconds; what a reader that stays longer may have found is freed when it has
 /// left. Needs no threads, and memory only where a reader stays, so that it suits a kernel before it has anything better.
 ///
@@ -38,7 +76,7 @@ type Later = Box<dyn FnOnce() + Send>;
 /// something after the last of those readers has left, or with the map. Nodes are collected, up to 32 of them, before the writer looks for
 /// the readers, and used again.
 ///
-/// A reader enters and leaves with one atomic addition each, on a counter that all readers share.
+/// A reader enters and leaves with one atomic addition each, on a counter that all readers share, until they are [`spread`](Waiting::spread).
 ///
 /// # A thread that writes while it reads
 ///
@@ -62,6 +100,10 @@ pub struct Waiting {
     /// Which of the counters new readers use.
     phase: AtomicUsize,
     readers: [AtomicUsize; 2],
+    /// More counters, once readers are to be spread over them: `null` before.
+    lanes: AtomicPtr<Lanes>,
+    #[cfg(samara_loom)]
+    turn: core::sync::atomic::AtomicUsize,
     /// How often all readers that had been about have been seen to have left, modulo 2 to the width. Only for the writer.
     passed: AtomicUsize,
     /// Whether they had when it last looked: 0 for yes. Only for the writer.
@@ -80,6 +122,9 @@ impl Waiting {
             Self {
                 phase: AtomicUsize::new(0),
                 readers: [AtomicUsize::new(0), AtomicUsize::new(0)],
+                lanes: AtomicPtr::new(null_mut()),
+                #[cfg(samara_loom)]
+                turn: core::sync::atomic::AtomicUsize::new(0),
                 passed: AtomicUsize::new(0),
                 late: AtomicUsize::new(0),
                 noted: AtomicUsize::new(0),
@@ -88,22 +133,66 @@ impl Waiting {
         }
     }
 
-    /// Whether there are no readers on a counter, after so many looks.
-    fn wait_for(&self, phase: usize, patience: usize) -> bool {
-        let mut left = patience;
-        while self.readers[phase].load(Ordering::Acquire) != 0 {
-            if left == 0 {
-                return false;
-            }
-            if left != usize::MAX {
-                left -= 1;
-            }
-            #[cfg(samara_loom)]
-            loom::thread::yield_now();
-            #[cfg(not(samara_loom))]
-            core::hint::spin_loop();
+    /// Lets readers that enter from now on count themselves on sixteen counters, in cache lines of their own, of which each thread mostly uses one: for readers
+    /// that come so often, on several processors, that they would wait for the line of one counter. Writes then look at all of
+    /// them. Takes 2 KiB; without memory all stays as it is. False: so it was.
+    ///
+    /// ```
+    /// use maple_tree::{SyncMapleTree, Waiting};
+    ///
+    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::new(Waiting::new());
+    /// assert!(map.reclaim().spread());
+    /// assert_eq!(map.read().get(1), None);
+    /// ```
+    pub fn spread(&self) -> bool {
+        if !self.lanes.load(Ordering::Acquire).is_null() {
+            return true;
+        }
+        // SAFETY: the layout is not of size zero.
+        let new = unsafe { alloc(Layout::new::<Lanes>()) }.cast::<Lanes>();
+        if new.is_null() {
+            return false;
+        }
+        // SAFETY: a fresh block of this layout.
+        unsafe { new.write(Lanes::default()) };
+        // Release: whoever finds the counters finds them at zero. Acquire: so does this thread, those of another.
+        let first =
+            self.lanes
+                .compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire);
+        if first.is_err() {
+            // SAFETY: allocated above with a box's layout, and shown to nobody.
+            drop(unsafe { Box::from_raw(new) });
         }
         true
+    }
+
+    fn lanes(&self) -> Option<&Lanes> {
+        // SAFETY: what is there was made by `spread`, and is freed with this.
+        unsafe { self.lanes.load(Ordering::Acquire).as_ref() }
+    }
+
+    /// The counters that a new reader of this thread uses: any would do.
+    #[inline]
+    fn mine(&self) -> &[AtomicUsize; 2] {
+        let Some(lanes) = self.lanes() else {
+            return &self.readers;
+        };
+        // The checker wants the same each time.
+        #[cfg(samara_loom)]
+        let lane = self
+            .turn
+            .fetch_add(1, core::sync::atomic::Ordering::Relaxed);
+        #[cfg(not(samara_loom))]
+        let lane = place_of_stack();
+        &lanes[lane % LANES].0
+    }
+
+    /// Whether there are no readers on the counters of a phase, after so many looks.
+    fn wait_for(&self, phase: usize, patience: usize) -> bool {
+        let lanes = self.lanes().map_or(&[][..], |lanes| &lanes[..]);
+        let mut left = patience;
+        wait_for(&self.readers[phase], &mut left)
+            && lanes.iter().all(|lane| wait_for(&lane.0[phase], &mut left))
     }
 
     /// Whether all readers that had entered before have left, after some patience. If not, the next attempt goes on where this one was left: the counter at which it gave up is one that new readers no longer use.
@@ -173,6 +262,11 @@ impl Drop for Waiting {
     fn drop(&mut self) {
         // Readers borrow it, so that there are none.
         self.free_later();
+        let lanes = *self.lanes.get_mut();
+        if !lanes.is_null() {
+            // SAFETY: `spread` allocated it with a box's layout, and nobody uses it any more.
+            drop(unsafe { Box::from_raw(lanes) });
+        }
     }
 }
 
@@ -180,6 +274,7 @@ impl fmt::Debug for Waiting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Waiting")
             .field("readers", &self.readers)
+            .field("lanes", &self.lanes())
             .field("later", &self.later.lock().len())
             .finish_non_exhaustive()
     }
@@ -222,10 +317,10 @@ impl Drop for WaitingGuard<'_> {
     }
 }
 
-// SAFETY: `pass` gives `true` after both counters have been seen at zero since its fence. A reader adds itself to one of them, then
+// SAFETY: `pass` gives `true` after all counters have been seen at zero since its fence. A reader adds itself to one of them, then
 // comes its fence (`arrive`).
 // * If the reader's fence comes first in the order of all fences, the writer's loads see the addition, or what came
-//   after it; zero means that the reader has left, and reading it with acquire puts the reader's accesses before.
+//   after it, and before that the lanes, if the reader has found them; zero means that the reader has left, and reading it with acquire puts the reader's accesses before.
 // * If the writer's fence comes first, the reader's later loads see what was published before that fence.
 // Which counter a reader took does not matter for this. The phase only keeps new readers from the counter that is being waited for.
 // What is freed in `retire`, or is noted there and freed by a later `pass`, was unlinked before the fence of a `pass` that gave `true`: the one
@@ -234,7 +329,7 @@ unsafe impl Reclaim for Waiting {
     type Guard<'a> = WaitingGuard<'a>;
 
     fn enter(&self) -> WaitingGuard<'_> {
-        let counter = &self.readers[self.phase.load(Ordering::Relaxed)];
+        let counter = &self.mine()[self.phase.load(Ordering::Relaxed)];
         arrive(counter);
         WaitingGuard(counter)
     }

@@ -1,6 +1,7 @@
 //! A process: its map and its tables.
 
 use core::fmt;
+use core::ops::Deref;
 #[cfg(target_has_atomic = "64")]
 use core::sync::atomic::AtomicU64;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -25,11 +26,23 @@ use crate::space::maps::{MapsLine, line};
 /// The tables of a process on its machine.
 pub(crate) type Tables<P> = PageTables<<P as Platform>::Format, Machine<P>>;
 
+/// Alone in its lines of the cache: calls write to the map, while faults that do without its lock read what is beside it.
+#[repr(align(128))]
+pub(crate) struct Apart<T>(T);
+
+impl<T> Deref for Apart<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
 /// What a process is made of. Others reach it through the machine's list, as long as it has not gone.
 pub(crate) struct Mm<P: Platform> {
     // Dropped in this order: pages leave the tables before their files are given up.
     pub(crate) tables: Tables<P>,
-    pub(crate) space: RwLock<P::RwLock, AddressSpace>,
+    pub(crate) space: Apart<RwLock<P::RwLock, AddressSpace>>,
     /// The same map, for faults that do not wait for calls.
     pub(super) beside: Beside,
     pub(super) machine: Machine<P>,
@@ -112,7 +125,7 @@ impl<P: Platform> Process<P> {
             beside: Beside::new(),
             brk: AtomicU64::new(space.layout.brk),
             layout: space.layout,
-            space: RwLock::new(space),
+            space: Apart(RwLock::new(space)),
             machine: machine.clone(),
             divisible: AtomicBool::new(false),
             has_execute_only,

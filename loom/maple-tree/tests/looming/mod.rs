@@ -59,11 +59,24 @@ pub(crate) fn model(
     read: fn(&Tree, before: &Entries, after: &Entries),
 ) {
     let new = move || {
-        let tree = if gaps {
+        if gaps {
             Tree::with_gaps_in(Waiting::new(), Poison)
         } else {
             Tree::new_in(Waiting::new(), Poison)
-        };
+        }
+    };
+    model_of(new, setup, write, read);
+}
+
+/// The same of any tree.
+pub(crate) fn model_of(
+    empty: impl Fn() -> Tree + Copy + Send + Sync + 'static,
+    setup: fn(&mut Write<'_>),
+    write: fn(&mut Write<'_>),
+    read: fn(&Tree, before: &Entries, after: &Entries),
+) {
+    let new = move || {
+        let tree = empty();
         setup(&mut writer(&tree));
         tree
     };

@@ -21,6 +21,8 @@ pub(crate) struct Figures {
 impl Areas {
     /// A handle for looking at the tree from anywhere.
     pub(crate) fn share(&mut self) -> Counted<Shared> {
+        // Faults of several threads come this way. Without memory they wait for one another.
+        self.shared.tree.reclaim().spread();
         // SAFETY: no other writer; switching it on asks for nothing else.
         unsafe { self.shared.tree.set_in_rcu(true) };
         self.concurrent = true;
