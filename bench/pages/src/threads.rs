@@ -27,8 +27,13 @@ fn pin(thread: usize) {
 
 /// Millions of faults a second of so many threads, each in an area of its own; with another one that maps and unmaps.
 fn faults(system: &impl System, threads: usize, beside: bool) -> f64 {
+    // With holes between them: neighbours would become one area.
     let areas: Vec<u64> = (0..threads)
-        .map(|_| system.map(What::Anonymous, PAGES * PAGE))
+        .map(|_| {
+            let area = system.map(What::Anonymous, (PAGES + 1) * PAGE);
+            system.unmap(area + PAGES * PAGE, PAGE);
+            area
+        })
         .collect();
     // Each has its owner of private pages.
     areas.iter().for_each(|&area| system.touch(area));
