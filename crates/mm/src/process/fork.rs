@@ -38,7 +38,15 @@ impl<P: Platform> Process<P> {
         let mut space = parent.space.write();
         // No fault maps or copies a page in the middle of this.
         let mut space = Closed::all(&mut space);
-        let child = Process::of(&parent.machine, space.fork()?)?;
+        // Around all areas of which the child has the pages: most forks are of few, and go on there alone.
+        let (mut first, mut end) = (u64::MAX, 0);
+        let map = space.fork_with(|range, vma| {
+            if is_copied(vma) {
+                first = first.min(*range.start());
+                end = *range.end() + 1;
+            }
+        })?;
+        let child = Process::of(&parent.machine, map)?;
         // Whoever cuts pages off a file after this visits the child, and waits until it is complete.
         let complete = child.mm.space.write();
         if mode == ForkMode::Share {
@@ -50,7 +58,7 @@ impl<P: Platform> Process<P> {
         // Until the child is handed out, nobody reads what a processor that remembers too much still writes: it is enough that all forget
         // before that. Nothing of the parent's is freed or divided in the meantime.
         let pending = Pending(Cell::new(Changed::empty()));
-        let copied = parent.copy_tables(&space, &child.mm, mode, &pending);
+        let copied = parent.copy_tables(&space, first..end, &child.mm, mode, &pending);
         let changed = pending.0.get();
         if !changed.is_empty() {
             let all = 0..space.config.task_size;
@@ -103,15 +111,21 @@ impl Drop for Closed<'_> {
 }
 
 impl<P: Platform> Mm<P> {
+    /// Gives the child the pages of its areas, all of which lie in `whole`, if there are any.
     fn copy_tables(
         &self,
         space: &AddressSpace,
+        whole: Range<u64>,
         child: &Self,
         mode: ForkMode,
         tlb: &Pending,
     ) -> Result<(), Errno> {
+        if whole.is_empty() {
+            return Ok(());
+        }
         let mut done = 0;
-        for area in space.areas.iter().filter(|area| is_copied(area.vma)) {
+        let areas = space.areas.within(whole);
+        for area in areas.filter(|area| is_copied(area.vma)) {
             let mut at = area.start.max(done);
             while at < area.end {
                 let stretch = at & !(PMD_SIZE - 1);

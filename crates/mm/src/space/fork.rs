@@ -1,5 +1,7 @@
 //! The map of a child.
 
+use core::ops::RangeInclusive;
+
 use crate::config::Config;
 use crate::errno::Errno;
 use crate::flags::VmFlags;
@@ -17,11 +19,24 @@ impl AddressSpace {
     /// `ENOMEM` when an allocation fails, or when the machine has less memory and swap than one area that is charged would take; nothing of the
     /// child is left.
     pub fn fork(&mut self) -> Result<AddressSpace, Errno> {
+        self.fork_with(|_, _| {})
+    }
+
+    /// As [`fork`](Self::fork), and `look` is shown each area as the parent has it, with its first and its last address, upwards; on failure perhaps not all.
+    ///
+    /// # Errors
+    /// As [`fork`](Self::fork).
+    #[inline]
+    pub(crate) fn fork_with(
+        &mut self,
+        mut look: impl FnMut(RangeInclusive<u64>, &Vma),
+    ) -> Result<AddressSpace, Errno> {
         if !self.may_commit_copies() {
             return Err(Errno::ENOMEM);
         }
         let mut next_anon = self.next_anon;
-        let areas = self.areas.try_clone_with(|vma| {
+        let areas = self.areas.try_clone_with(|range, vma| {
+            look(range, vma);
             if vma.flags.contains(VmFlags::DONTCOPY) {
                 return false;
             }
@@ -59,7 +74,7 @@ impl AddressSpace {
     /// `ENOMEM` when an allocation fails.
     pub fn try_clone(&self) -> Result<AddressSpace, Errno> {
         Ok(AddressSpace {
-            areas: self.areas.try_clone_with(|_| true)?,
+            areas: self.areas.try_clone_with(|_, _| true)?,
             guards: self.guards.try_clone()?,
             config: self.config.clone(),
             limits: self.limits,

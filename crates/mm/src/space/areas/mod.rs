@@ -29,6 +29,8 @@ pub(crate) use watched::Figures;
 use alloc::boxed::Box;
 use core::fmt;
 use core::mem::MaybeUninit;
+#[cfg(feature = "paging")]
+use core::ops::Range;
 use core::ops::RangeInclusive;
 
 use maple_tree::{CloneError, SyncMapleTree, Waiting, Writer};
@@ -156,6 +158,12 @@ impl Areas {
         unsafe { self.writer.assume_init_mut() }
     }
 
+    /// The areas that intersect a range, upwards.
+    #[cfg(feature = "paging")]
+    pub(crate) fn within(&self, range: Range<u64>) -> impl Iterator<Item = Area<'_>> {
+        self.writer().range(range).map(area)
+    }
+
     /// Number of areas.
     pub(crate) fn count(&self) -> usize {
         self.count
@@ -219,13 +227,13 @@ impl Areas {
         self.writer().gap_down(low..=high - 1, size)
     }
 
-    /// A duplicate in which `change` has altered each area, or left it out by giving `false`.
+    /// A duplicate in which `change` has altered each area, of which it is given the range, too, or left it out by giving `false`.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing of the duplicate is left.
     pub(crate) fn try_clone_with(
         &self,
-        mut change: impl FnMut(&mut Vma) -> bool,
+        mut change: impl FnMut(RangeInclusive<u64>, &mut Vma) -> bool,
     ) -> Result<Areas, Errno> {
         let mut pages = Counts::new();
         let mut count = 0;
@@ -235,10 +243,10 @@ impl Areas {
                 let mut vma = vma.try_clone()?;
                 // Of another tree, with calls of its own.
                 vma.lock = VmaLock::new();
-                if !change(&mut vma) {
+                let len = range.end() - range.start() + 1;
+                if !change(range, &mut vma) {
                     return Ok(None);
                 }
-                let len = range.end() - range.start() + 1;
                 pages.add(Class::of(vma.flags), len >> 12);
                 count += 1;
                 try_box(vma).map(Some)
