@@ -4,8 +4,8 @@ use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::pages::{NoPages, Pages};
 use crate::space::AddressSpace;
-use crate::space::areas::Span;
-use crate::space::vma::{AnonVma, Vma};
+use crate::space::areas::{Areas, Span};
+use crate::space::vma::{AnonVma, Area, Vma};
 
 impl AddressSpace {
     /// A page fault at `address`, for a write or a read.
@@ -64,37 +64,18 @@ impl AddressSpace {
     /// Gives the area at `address` an anon_vma, if it is private and has none: a neighbour's when the two could become one
     /// but for their protection (the upper neighbour's first), or else its own.
     pub(crate) fn touch(&mut self, address: u64) {
-        if self
-            .areas
-            .at(address)
-            .is_some_and(|area| area.vma.is_private())
+        if let Some(area) = self.areas.at(address)
+            && area.vma.is_private()
         {
-            self.prepare_owner(address);
+            own(&self.areas, &mut self.next_anon, &area);
         }
     }
 
     /// As [`touch`](Self::touch), for shared areas too.
     pub(crate) fn prepare_owner(&mut self, address: u64) {
-        let Some(area) = self.areas.at(address) else {
-            return;
-        };
-        if area.vma.anon().is_some() {
-            return;
+        if let Some(area) = self.areas.at(address) {
+            own(&self.areas, &mut self.next_anon, &area);
         }
-        let mut span = Span::new(area.start, area.end);
-        let beside = self.areas.look(&mut span);
-        let upper = beside
-            .upper
-            .filter(|upper| upper.start == area.end && could_share(area.vma, upper.vma))
-            .and_then(|upper| lendable(upper.vma));
-        let shared = upper.or_else(|| {
-            beside
-                .lower
-                .filter(|lower| could_share(lower.vma, area.vma))
-                .and_then(|lower| lendable(lower.vma))
-        });
-        let anon = shared.unwrap_or_else(|| AnonVma::next(&mut self.next_anon));
-        area.vma.anon.set(Some(anon));
     }
 
     /// Faults in every page of `[start, end)`, as locking and populating do: for writing where the area is private and
@@ -155,6 +136,27 @@ impl AddressSpace {
         self.tell_populate(pages, start, upto, write)?;
         if whole { Ok(()) } else { Err(Errno::EFAULT) }
     }
+}
+
+/// Gives an area an owner of private pages, if it has none; `last` is the number that was given away last.
+fn own(areas: &Areas, last: &mut u64, area: &Area<'_>) {
+    if area.vma.anon().is_some() {
+        return;
+    }
+    let mut span = Span::new(area.start, area.end);
+    let beside = areas.look(&mut span);
+    let upper = beside
+        .upper
+        .filter(|upper| upper.start == area.end && could_share(area.vma, upper.vma))
+        .and_then(|upper| lendable(upper.vma));
+    let shared = upper.or_else(|| {
+        beside
+            .lower
+            .filter(|lower| could_share(lower.vma, area.vma))
+            .and_then(|lower| lendable(lower.vma))
+    });
+    let anon = shared.unwrap_or_else(|| AnonVma::next(last));
+    area.vma.anon.set(Some(anon));
 }
 
 /// Two areas would be one if their protections were equal.

@@ -113,13 +113,15 @@ impl<P: Platform> Mm<P> {
         access: Access,
         other: &mut dyn Pages,
     ) -> Result<(), Fault> {
-        if space.areas.at(page).is_none() {
+        let look = |space: &AddressSpace| space.areas.at(page).map(|area| area.vma.flags);
+        let mut flags = look(space);
+        if flags.is_none() {
             space
                 .grow_stack_with(page, other)
                 .map_err(|_| Fault::MAPERR)?;
+            flags = look(space);
         }
-        let area = space.areas.at(page).ok_or(Fault::MAPERR)?;
-        permits(space, area.vma.flags, access)?;
+        permits(space, flags.ok_or(Fault::MAPERR)?, access)?;
         if access.contains(Access::WRITE) {
             space.touch(page);
         }
@@ -168,10 +170,14 @@ impl<P: Platform> Mm<P> {
     ) -> Result<Step, Fault> {
         let vma = area.vma;
         let write = access.contains(Access::WRITE);
+        let unowned = write && vma.is_private() && vma.anon().is_none();
+        if unowned && !vma.guarded.get() {
+            return Ok(Step::Exclusive);
+        }
         let mut spot = self.tables.spot(page, self.machine.tlb());
         let entry = spot.entry();
         let guarded = matches!(entry, Entry::Marker(_));
-        if write && !guarded && vma.is_private() && vma.anon().is_none() {
+        if unowned && !guarded {
             return Ok(Step::Exclusive);
         }
         match entry {
