@@ -83,6 +83,32 @@ fn a_probe_finds_what_is_anywhere_in_a_range() {
 }
 
 #[test]
+fn places_are_where_the_page_and_the_byte_are() {
+    let mut random = Random(4);
+    for _ in 0..300 {
+        let space = space(&mut random);
+        let id = FileId {
+            major: 8,
+            minor: 1,
+            inode: 7,
+        };
+        let offset = random.below(6 * PAGE);
+        // Byte by byte of the same page offset.
+        let expected: Vec<u64> = (0..PAGES + 8)
+            .map(|page| BASE + page * PAGE + offset % PAGE)
+            .filter(|&at| {
+                space.lookup(at).is_some_and(|area| {
+                    area.vma.file().is_some_and(|file| file.id == id)
+                        && area.vma.page_offset(at) == offset / PAGE
+                })
+            })
+            .collect();
+        let found: Vec<u64> = space.places(id, offset).map(|(at, _)| at).collect();
+        assert_eq!(found, expected);
+    }
+}
+
+#[test]
 fn three_regions_are_all_but_the_two_largest_gaps() {
     let mut random = Random(2);
     let mut none = 0;
@@ -245,20 +271,68 @@ mod kernel {
         space
     }
 
-    /// The first word of what a process says tells that it is ready.
-    #[test]
-    fn the_map_and_every_query_are_the_kernels() {
-        let mut child = Command::new("cat")
+    /// `cat` that waits for input: its memory stays as it is.
+    fn waiting() -> std::process::Child {
+        let child = Command::new("cat")
             .stdin(Stdio::piped())
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let pid = child.id();
-        while !fs::read_to_string(format!("/proc/{pid}/syscall"))
+        while !fs::read_to_string(format!("/proc/{}/syscall", child.id()))
             .is_ok_and(|text| text.starts_with("0 0x0 "))
         {
             std::thread::yield_now();
         }
+        child
+    }
+
+    #[test]
+    fn a_score_is_the_kernels() {
+        let mut child = waiting();
+        let pid = child.id();
+        let number = |file: &str, label: &str| -> u64 {
+            let text = fs::read_to_string(file).unwrap();
+            let line = text.lines().find(|line| line.starts_with(label)).unwrap();
+            line.split_whitespace()
+                .nth(1)
+                .unwrap()
+                .parse::<u64>()
+                .unwrap()
+                / 4
+        };
+        let status = format!("/proc/{pid}/status");
+        let total = number("/proc/meminfo", "MemTotal:") + number("/proc/meminfo", "SwapTotal:");
+        let pages =
+            number(&status, "VmRSS:") + number(&status, "VmPTE:") + number(&status, "VmSwap:");
+        // Lower ones than before only root may set.
+        for adjustment in [0, 1, 17, 250, 999, 1000] {
+            fs::write(format!("/proc/{pid}/oom_score_adj"), adjustment.to_string()).unwrap();
+            let kernel = fs::read_to_string(format!("/proc/{pid}/oom_score")).unwrap();
+            let kernel: u64 = kernel.trim().parse().unwrap();
+            let ours = samara_mm::observe::oom_score(pages, adjustment, total);
+            // What the kernel's own counters say may be some pages off.
+            assert!(kernel.abs_diff(ours) <= 1, "{adjustment}: {kernel}, {ours}");
+        }
+        // Who may lower them is the machine's to say.
+        for adjustment in [-1, -300, -999, -1000] {
+            let file = format!("/proc/{pid}/oom_score_adj");
+            if fs::write(file, adjustment.to_string()).is_err() {
+                eprintln!("skipped: {adjustment} may not be set here");
+                continue;
+            }
+            let kernel = fs::read_to_string(format!("/proc/{pid}/oom_score")).unwrap();
+            let ours = samara_mm::observe::oom_score(pages, adjustment, total);
+            let kernel: u64 = kernel.trim().parse().unwrap();
+            assert!(kernel.abs_diff(ours) <= 1, "{adjustment}: {kernel}, {ours}");
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn the_map_and_every_query_are_the_kernels() {
+        let mut child = waiting();
+        let pid = child.id();
         let space = model(pid);
         let mut text = String::new();
         space.write_maps(&mut text).unwrap();

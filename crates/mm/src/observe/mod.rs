@@ -6,21 +6,28 @@
 //! | `text` | the map | `/proc/PID/maps` |
 //! | `query` | one area, by address and conditions | `PROCMAP_QUERY` |
 //! | `probe` | whether a range has a hole, a file, a special area | what drivers ask before they use a range |
+//! | `places` | where a byte of a file is | what uprobes ask |
 //! | `regions` | the three regions of an address space | DAMON |
+//! | `oom` | which process is ended where memory runs out | `/proc/PID/oom_score` |
 //! | `core_file` | a core dump, as a stream | core(5) |
 //! | `walk` | areas, holes, pages and guards, in order | a page walk with callbacks |
 //! | `smaps` | pages in memory, by area and in all | `/proc/PID/smaps`, `smaps_rollup` |
 //! | `pagemap` | a word for each page | `/proc/PID/pagemap` |
 //! | `memory` | figures of memory | `/proc/PID/statm`, `status` |
+//! | `dump` | a process with pages as the source of a core dump | |
 //! | `transfer` | bytes from one process to another | `process_vm_readv(2)` |
 //!
 //! Those from `walk` on need the feature `paging`.
 
 pub mod core_file;
 #[cfg(feature = "paging")]
+mod dump;
+#[cfg(feature = "paging")]
 mod memory;
+mod oom;
 #[cfg(feature = "paging")]
 mod pagemap;
+mod places;
 mod probe;
 mod query;
 mod regions;
@@ -34,6 +41,7 @@ mod walk;
 
 #[cfg(feature = "paging")]
 pub use memory::Memory;
+pub use oom::{badness, oom_score};
 #[cfg(feature = "paging")]
 pub use pagemap::PagemapWord;
 pub use probe::Contents;

@@ -254,3 +254,79 @@ fn bytes_go_from_one_process_to_another() {
     assert_eq!(from.copy_to(!0, &to, BASE, 2), 0);
     assert_eq!(from.copy_to(BASE, &from, BASE + 20 * PAGE, 3), 3);
 }
+
+#[test]
+fn a_core_has_the_bytes_of_the_process() {
+    use samara_mm::observe::core_file::{self, EM_X86_64, Filter, Segment};
+
+    let (process, _) = world();
+    let segments: Vec<Segment> = process.with_space(|space| {
+        let all = |area: &samara_mm::Area<'_>| core_file::dumped(area, Filter::all(), || false);
+        let segments = space
+            .areas()
+            .map(|area| core_file::segment(&area, all(&area)));
+        segments.collect()
+    });
+    let mut file = Vec::new();
+    let given = segments.iter().copied();
+    core_file::write(&mut file, EM_X86_64, &[], given, &mut &process).unwrap();
+    let mut from = file.len() - segments.iter().map(|s| s.dumped as usize).sum::<usize>();
+    for segment in segments {
+        for page in (segment.start..segment.end).step_by(PAGE as usize) {
+            let mut bytes = [0; PAGE as usize];
+            if process.page(page).contains(PageStatus::PRESENT) {
+                assert_eq!(process.copy_out(page, &mut bytes), bytes.len());
+            }
+            assert_eq!(file[from..from + bytes.len()], bytes, "{page:x}");
+            from += bytes.len();
+        }
+    }
+    assert_eq!(from, file.len());
+}
+
+/// Observers go on beside faults and calls of another thread, and each tells of areas and pages in order.
+#[test]
+fn walks_beside_changes() {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    let rounds = if cfg!(miri) { 3 } else { 300 };
+    let (process, _) = world();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut x = 7u64;
+            for _ in 0..rounds {
+                x = x.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+                let (page, len) = ((x >> 33) % 60, 1 + (x >> 50) % 5);
+                let addr = BASE + page * PAGE;
+                let _ = match (x >> 60) % 4 {
+                    0 => process.perform(&anonymous(addr, len, 3)),
+                    1 => process.perform(&Call::Munmap {
+                        addr,
+                        len: len * PAGE,
+                    }),
+                    2 => process.perform(&Call::Madvise {
+                        addr,
+                        len: len * PAGE,
+                        advice: 4,
+                    }),
+                    _ => Ok(process.copy_in(addr, &[1; 4096]) as u64),
+                };
+            }
+            done.store(true, Ordering::Relaxed);
+        });
+        let mut walks = 0;
+        while walks < 3 || !done.load(Ordering::Relaxed) {
+            // Order is checked in there.
+            walked(&process, BASE - PAGE, BASE + 700 * PAGE);
+            let mut words = [0; 80];
+            process.pagemap(BASE, &mut words).unwrap();
+            let mut text = String::new();
+            process.write_smaps(&mut text).unwrap();
+            assert!(process.memory().resident() > 0 && process.rollup().is_some());
+            walks += 1;
+        }
+    });
+    process.check().unwrap();
+    process.machine().check().unwrap();
+}

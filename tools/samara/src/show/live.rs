@@ -173,3 +173,64 @@ fn without_memory(pid: i32, name: &str) -> String {
         format!("process {pid} ({name}) has no memory")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The lines of the kernel's map, without the page of old system calls.
+    fn kernels(pid: i32) -> Option<Vec<String>> {
+        let text = fs::read(format!("/proc/{pid}/maps")).ok()?;
+        let text = String::from_utf8_lossy(&text);
+        let own = text.lines().filter(|line| !line.contains("[vsyscall]"));
+        Some(own.map(str::to_owned).collect())
+    }
+
+    /// How the engine's map differs from the kernel's; `None` if there is nothing to compare.
+    fn compared(pid: i32) -> Option<Result<(), String>> {
+        let before = kernels(pid)?;
+        let snapshot = look(pid).ok()?;
+        // Numbers of shared anonymous objects with names are the engine's own.
+        if before.iter().any(|line| line.contains("[anon_shmem:")) {
+            return None;
+        }
+        let mut text = String::new();
+        snapshot.engine.write_maps(&mut text).unwrap();
+        let engine: Vec<&str> = text.lines().collect();
+        if engine == before {
+            return Some(Ok(()));
+        }
+        // It has made a call meanwhile.
+        if kernels(pid)? != before {
+            return None;
+        }
+        let differs = |(engine, kernel): &(&&str, &String)| **engine != kernel.as_str();
+        let first = engine.iter().zip(&before).find(differs);
+        Some(Err(format!("process {pid}: {first:?}")))
+    }
+
+    #[test]
+    fn maps_of_live_processes_are_reproduced() {
+        let pids = fs::read_dir("/proc").unwrap().flatten();
+        let own = std::process::id() as i32;
+        let pids = pids
+            .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok())
+            .filter(|&pid| pid != own);
+        let mut agreed = 0;
+        for pid in pids.take(300) {
+            // A call and its reverse may come between two looks, but not each time.
+            let mut tries = (0..10).filter_map(|_| compared(pid));
+            match tries.by_ref().find(Result::is_ok) {
+                Some(_) => agreed += 1,
+                None => {
+                    let again: Vec<_> = (0..10).filter_map(|_| compared(pid)).collect();
+                    assert!(
+                        again.len() < 5 || again.iter().any(Result::is_ok),
+                        "{again:?}"
+                    );
+                }
+            }
+        }
+        println!("{agreed} processes agree");
+    }
+}
