@@ -4,9 +4,10 @@
 
 use std::sync::Arc;
 
+use samara_mm::observe::Borders;
 use samara_mm::{
     AddressSpace, Area, Backing, Call, Config, File, FileArg, FileId, Layout, Limits, Obstacles,
-    VmFlags,
+    SeedVma, VmFlags,
 };
 
 const PAGE: u64 = 4096;
@@ -166,4 +167,47 @@ fn names_and_special_areas() {
         .unwrap();
     let areas: Vec<_> = space.areas().collect();
     assert_eq!(areas[0].obstacles(&areas[1]), Obstacles::NAME);
+}
+
+#[test]
+fn a_map_that_comes_line_by_line_has_the_same() {
+    let files = [file(1), file(2)];
+    let mut state = 1u64;
+    let mut random = |limit: u64| {
+        state = state
+            .wrapping_mul(0x5851_f42d_4c95_7f2d)
+            .wrapping_add(0x1405_7b7e_f767_814f);
+        (state >> 33) % limit
+    };
+    for _ in 0..300 {
+        let (mut space, mut borders) = (space(), Borders::new());
+        let (mut at, mut found) = (BASE, Vec::new());
+        for _ in 0..random(20) {
+            at += random(2) * PAGE;
+            let end = at + (1 + random(3)) * PAGE;
+            let kind = random(4) as usize;
+            let seed = SeedVma {
+                start: at,
+                end,
+                prot: random(4),
+                shared: random(4) == 0,
+                offset: if kind < 2 { random(3) * PAGE } else { 0 },
+                file: files.get(kind).cloned(),
+                flags: None,
+                name: (kind == 3 && random(2) == 0).then(|| "[anon:a]".into()),
+                touched: random(2) == 0,
+            };
+            at = end;
+            found.push(borders.next(seed.clone()).unwrap());
+            space.seed(seed).unwrap();
+        }
+        let areas: Vec<_> = space.areas().collect();
+        assert_eq!(found.len(), areas.len());
+        for (i, found) in found.into_iter().enumerate() {
+            let expected = i
+                .checked_sub(1)
+                .map(|lower| areas[lower].obstacles(&areas[i]));
+            assert_eq!(found, expected);
+        }
+    }
 }

@@ -6,6 +6,7 @@
 //! | `text` | the map | `/proc/PID/maps` |
 //! | `query` | one area, by address and conditions | `PROCMAP_QUERY` |
 //! | `probe` | whether a range has a hole, a file, a special area | what drivers ask before they use a range |
+//! | `borders` | what keeps areas apart, of a map that comes line by line | |
 //! | `places` | where a byte of a file is | what uprobes ask |
 //! | `regions` | the three regions of an address space | DAMON |
 //! | `oom` | which process is ended where memory runs out | `/proc/PID/oom_score` |
@@ -19,6 +20,7 @@
 //!
 //! Those from `walk` on need the feature `paging`.
 
+mod borders;
 pub mod core_file;
 #[cfg(feature = "paging")]
 mod dump;
@@ -39,6 +41,7 @@ mod transfer;
 #[cfg(feature = "paging")]
 mod walk;
 
+pub use borders::Borders;
 #[cfg(feature = "paging")]
 pub use memory::Memory;
 pub use oom::{badness, oom_score};

@@ -133,6 +133,52 @@ fn given_name(shown: &str) -> Option<&str> {
     name.strip_suffix(']')
 }
 
+impl SeedVma {
+    /// The area, apart from where it lies. `stack_top` tells the stack, of which the flags are guessed; `anon` owns its private pages.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn vma(self, stack_top: u64, anon: Option<AnonVma>) -> Result<Vma, Errno> {
+        let SeedVma { start, end, .. } = self;
+        let flags = self.flags.unwrap_or_else(|| {
+            let mut flags = VmFlags::from_prot(self.prot) | VmFlags::MAY_ALL;
+            if self.shared {
+                flags |= VmFlags::SHARED | VmFlags::MAYSHARE;
+            } else if flags.is_accountable() {
+                flags |= VmFlags::ACCOUNT;
+            }
+            if start <= stack_top && stack_top <= end {
+                flags |= VmFlags::GROWSDOWN;
+            }
+            flags
+        });
+        let anonymous_object = self.file.is_none() && flags.contains(VmFlags::MAYSHARE);
+        let shift = if self.file.is_none() && self.offset == 0 && !anonymous_object {
+            // The page number itself, as for any untouched anonymous area. A stack is moved after its first
+            // page was written and keeps its old offset, which nobody can see: it never joins anything.
+            0
+        } else {
+            (self.offset >> 12).wrapping_sub(start >> 12)
+        };
+        let given = self.name.as_deref().and_then(given_name);
+        let name = given.map(try_str).transpose()?;
+        let backing = match (self.name, self.file) {
+            (Some(special), _) if name.is_none() => Backing::Special(special),
+            (_, Some(file)) => Backing::File(file),
+            (_, None) if anonymous_object => {
+                Backing::SharedAnonymous(SharedObject::try_new(u64::MAX, Object::none())?)
+            }
+            (_, None) => Backing::Anonymous,
+        };
+        Ok(Vma {
+            anon: anon.into(),
+            guarded: flags.contains(VmFlags::GUARDED).into(),
+            name,
+            ..Vma::new(flags - VmFlags::GUARDED, shift, backing)
+        })
+    }
+}
+
 impl AddressSpace {
     /// An empty address space.
     ///
@@ -178,43 +224,8 @@ impl AddressSpace {
         if span.over.areas > 0 {
             return Err(Errno::EEXIST);
         }
-        let flags = seed.flags.unwrap_or_else(|| {
-            let mut flags = VmFlags::from_prot(seed.prot) | VmFlags::MAY_ALL;
-            if seed.shared {
-                flags |= VmFlags::SHARED | VmFlags::MAYSHARE;
-            } else if flags.is_accountable() {
-                flags |= VmFlags::ACCOUNT;
-            }
-            if start <= self.layout.stack_top && self.layout.stack_top <= end {
-                flags |= VmFlags::GROWSDOWN;
-            }
-            flags
-        });
-        let anonymous_object = seed.file.is_none() && flags.contains(VmFlags::MAYSHARE);
-        let shift = if seed.file.is_none() && seed.offset == 0 && !anonymous_object {
-            // The page number itself, as for any untouched anonymous area. A stack is moved after its first
-            // page was written and keeps its old offset, which nobody can see: it never joins anything.
-            0
-        } else {
-            (seed.offset >> 12).wrapping_sub(start >> 12)
-        };
-        let given = seed.name.as_deref().and_then(given_name);
-        let name = given.map(try_str).transpose()?;
-        let backing = match (seed.name, seed.file) {
-            (Some(special), _) if name.is_none() => Backing::Special(special),
-            (_, Some(file)) => Backing::File(file),
-            (_, None) if anonymous_object => {
-                Backing::SharedAnonymous(SharedObject::try_new(u64::MAX, Object::none())?)
-            }
-            (_, None) => Backing::Anonymous,
-        };
         let anon = seed.touched.then(|| self.new_anon());
-        let vma = Vma {
-            anon: anon.into(),
-            guarded: flags.contains(VmFlags::GUARDED).into(),
-            name,
-            ..Vma::new(flags - VmFlags::GUARDED, shift, backing)
-        };
+        let vma = seed.vma(self.layout.stack_top, anon)?;
         let put = self.areas.put(&span, vma);
         self.areas.reopen();
         put

@@ -54,7 +54,12 @@ fn carry_out(options: &CoreOptions) -> Result<(), String> {
     live::smaps(pid, name.trim_end())?;
     let stopped = Stopped::all(pid).map_err(|error| live::refusal(pid, &error))?;
     let smaps = live::smaps(pid, name.trim_end())?;
-    let space = live::engine(&smaps, Config::default(), Layout::default())?;
+    let space = live::engine(
+        &smaps.map,
+        &smaps.told,
+        Config::default(),
+        Layout::default(),
+    )?;
     let places = space
         .areas()
         .map(|area| Place {

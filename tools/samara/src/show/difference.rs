@@ -155,7 +155,7 @@ pub(super) fn text(
         printable(&first.title),
         printable(&second.title)
     );
-    let known = first.figures.is_some() && second.figures.is_some();
+    let known = first.known && second.known;
     let pairs = pairs(first, second);
     if options.gaps {
         return text + &gaps(first, second, paper);
@@ -356,7 +356,7 @@ fn gaps(first: &Snapshot, second: &Snapshot, paper: Paper) -> String {
 }
 
 /// For programs.
-pub(super) fn json(first: &Snapshot, second: &Snapshot) -> Value {
+pub(super) fn json(first: &Snapshot, second: &Snapshot) -> Result<Value, String> {
     let pairs = pairs(first, second);
     let side = |side: &Option<Side<'_>>| {
         side.map(|side| {
@@ -377,10 +377,10 @@ pub(super) fn json(first: &Snapshot, second: &Snapshot) -> Value {
         .filter(|pair| change(pair).is_some())
         .map(|(a, b)| json!({ "first": side(a), "second": side(b) }))
         .collect();
-    json!({
-        "first": super::json::snapshot(first),
-        "second": super::json::snapshot(second),
+    Ok(json!({
+        "first": super::json::snapshot(first)?,
+        "second": super::json::snapshot(second)?,
         "related": related(&pairs),
         "differences": changed,
-    })
+    }))
 }

@@ -45,17 +45,16 @@ pub(crate) struct Fork {
 impl Fork {
     /// `None` if nothing is known of pages.
     pub(crate) fn of(snapshot: &Snapshot) -> Option<Self> {
-        snapshot.figures.as_ref()?;
         let (mut areas, mut entries, mut tables) = (0, 0, 0u64);
         let mut last = None;
-        let vmas = snapshot.engine.areas();
-        for ((area, _, figures), vma) in snapshot.areas().zip(vmas) {
-            let flags = vma.vma.flags;
+        if !snapshot.known {
+            return None;
+        }
+        for (area, (flags, figures)) in snapshot.map.areas().iter().zip(&snapshot.told) {
             if flags.contains(VmFlags::DONTCOPY) {
                 continue;
             }
             areas += 1;
-            let figures = figures?;
             // A fault can bring back the pages of all others.
             if flags.intersects(VmFlags::WIPEONFORK | VmFlags::SHARED) || !has_own_pages(figures) {
                 continue;

@@ -24,9 +24,9 @@ fn figures(figures: &Figures) -> Value {
 }
 
 /// All of it.
-pub(super) fn snapshot(snapshot: &Snapshot) -> Value {
+pub(super) fn snapshot(snapshot: &Snapshot) -> Result<Value, String> {
     let (kinds, all) = snapshot.sums();
-    let known = snapshot.figures.is_some();
+    let known = snapshot.known;
     let sum = |sum: &super::snapshot::Sum| {
         json!({
             "areas": sum.areas,
@@ -34,10 +34,9 @@ pub(super) fn snapshot(snapshot: &Snapshot) -> Value {
             "memory": known.then(|| figures(&sum.figures)),
         })
     };
-    let borders = snapshot.borders();
     let areas: Vec<Value> = snapshot
         .areas()
-        .zip(&borders)
+        .zip(&snapshot.borders)
         .map(|((area, kind, told), border)| {
             json!({
                 "start": format!("{:#x}", area.start),
@@ -60,8 +59,8 @@ pub(super) fn snapshot(snapshot: &Snapshot) -> Value {
             |gap| json!({ "start": format!("{:#x}", gap.start), "end": format!("{:#x}", gap.end) }),
         )
         .collect();
-    let stats = snapshot.engine.stats();
-    json!({
+    let stats = snapshot.engine()?.stats();
+    Ok(json!({
         "subject": snapshot.title,
         "threads": snapshot.threads,
         "kinds": kinds
@@ -70,7 +69,7 @@ pub(super) fn snapshot(snapshot: &Snapshot) -> Value {
             .collect::<serde_json::Map<String, Value>>(),
         "all": sum(&all),
         "areas": areas,
-        "areas_limit": snapshot.engine.config().max_map_count,
+        "areas_limit": snapshot.config.max_map_count,
         "gaps": gaps,
         "borders": snapshot
             .border_counts()
@@ -80,5 +79,5 @@ pub(super) fn snapshot(snapshot: &Snapshot) -> Value {
         "tree": { "levels": stats.tree_height, "bytes": stats.tree_bytes },
         "page_table_bytes": snapshot.table_bytes,
         "fork_estimate": Fork::of(snapshot),
-    })
+    }))
 }

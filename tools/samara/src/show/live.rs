@@ -1,13 +1,18 @@
 //! A live process, as `/proc` shows it.
 
+use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::io;
 
-use samara_mm::{AddressSpace, Config, KernelVersion, Layout, Limits};
+use samara_mm::observe::Borders;
+use samara_mm::{
+    AddressSpace, Config, Errno, KernelVersion, Layout, Limits, Obstacles, SeedVma, VmFlags,
+};
 
+use super::ahead::Ahead;
 use super::kind::{self, Hints};
 use super::smaps::{Figures, Smaps, Trouble};
-use super::snapshot::Snapshot;
+use super::snapshot::{Border, Snapshot};
 use crate::maps::Map;
 use crate::seed::Files;
 use crate::trace::proc;
@@ -59,9 +64,13 @@ pub(super) fn look(pid: i32) -> Result<Snapshot, String> {
         title: format!("{name} ({pid})"),
         threads: Some(threads),
         table_bytes: number(&status, "VmPTE:").map(|kib| kib << 10),
-        engine: engine(&smaps, config, layout)?,
-        figures: Some(smaps.told.iter().map(|(_, figures)| *figures).collect()),
+        borders: borders(&smaps)?,
         map: smaps.map,
+        told: smaps.told,
+        known: true,
+        config,
+        layout,
+        engine: OnceCell::new(),
         kinds,
     })
 }
@@ -75,7 +84,8 @@ pub(crate) fn smaps(pid: i32, name: &str) -> Result<Smaps, String> {
     loop {
         let file =
             File::open(format!("/proc/{pid}/smaps")).map_err(|error| refusal(pid, &error))?;
-        match Smaps::read(file) {
+        let text = Ahead::of(file).map_err(|error| refusal(pid, &error))?;
+        match Smaps::read(text) {
             Ok(smaps) if smaps.told.is_empty() => return Err(without_memory(pid, name)),
             Ok(smaps) => return Ok(smaps),
             Err(Trouble::Line(..)) if tries < TRIES => tries += 1,
@@ -89,21 +99,52 @@ pub(crate) fn smaps(pid: i32, name: &str) -> Result<Smaps, String> {
     }
 }
 
-/// The engine's model of the same map, which knows who merges with whom and holds the areas in the tree.
+/// The lines of a map as the engine takes them over.
+fn seeds<'a>(
+    map: &'a Map,
+    told: &'a [(VmFlags, Figures)],
+) -> impl Iterator<Item = SeedVma> + use<'a> {
+    let mut files = Files::default();
+    map.areas().iter().zip(told).map(move |(area, told)| {
+        let (flags, figures) = told;
+        let own_pages = || has_own_pages(figures);
+        files.area(area, map.name(area), Some(*flags), || 0, own_pages)
+    })
+}
+
+fn refused(errno: Errno) -> String {
+    format!("the engine refuses the map: {errno}")
+}
+
+/// The engine's model of a map.
+///
+/// # Errors
+/// What is wrong, in a line.
 pub(crate) fn engine(
-    smaps: &Smaps,
+    map: &Map,
+    told: &[(VmFlags, Figures)],
     config: Config,
     layout: Layout,
 ) -> Result<AddressSpace, String> {
-    let refused = |errno| format!("the engine refuses the map: {errno}");
     let mut space = AddressSpace::new(config, Limits::UNLIMITED, layout).map_err(refused)?;
-    let mut files = Files::default();
-    for (area, (flags, figures)) in smaps.map.areas().iter().zip(&smaps.told) {
-        let name = smaps.map.name(area);
-        let seed = files.area(area, name, Some(*flags), || 0, || has_own_pages(figures));
+    for seed in seeds(map, told) {
         space.seed(seed).map_err(refused)?;
     }
     Ok(space)
+}
+
+/// Why neighbours are two, by the engine's rule.
+fn borders(smaps: &Smaps) -> Result<Vec<Option<Border>>, String> {
+    let mut borders = Borders::new();
+    let mut below = VmFlags::empty();
+    let mut all = Vec::with_capacity(smaps.told.len());
+    for (seed, (flags, _)) in seeds(&smaps.map, &smaps.told).zip(&smaps.told) {
+        let found = borders.next(seed).map_err(refused)?;
+        let touching = found.filter(|found| !found.contains(Obstacles::APART));
+        all.push(touching.map(|found| Border::of(found, below ^ *flags)));
+        below = *flags;
+    }
+    Ok(all)
 }
 
 /// Private pages of an area's own, in memory or swapped out.
@@ -195,7 +236,7 @@ mod tests {
             return None;
         }
         let mut text = String::new();
-        snapshot.engine.write_maps(&mut text).unwrap();
+        snapshot.engine().unwrap().write_maps(&mut text).unwrap();
         let engine: Vec<&str> = text.lines().collect();
         if engine == before {
             return Some(Ok(()));

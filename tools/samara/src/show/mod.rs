@@ -4,12 +4,14 @@
 //! |---|---|
 //! | `live`, `recorded` | where an address space comes from: a process, a recording at a call |
 //! | `smaps` | the kernel's text as numbers |
+//! | `ahead` | reading on while that is done |
 //! | `kind` | what an area is to a person |
 //! | `snapshot` | an address space at one moment, and what follows from it |
 //! | `fork` | what a fork costs, estimated |
 //! | `difference` | two of them |
 //! | `text`, `json`, `grid` | what is printed |
 
+mod ahead;
 mod difference;
 mod fork;
 mod grid;
@@ -75,6 +77,9 @@ pub(crate) fn run(options: &ShowOptions) -> i32 {
     }
 }
 
+/// A part of what is printed.
+type Section = fn(&Snapshot, Paper) -> Result<String, String>;
+
 fn carry_out(options: &ShowOptions) -> Result<String, String> {
     // The program ends when all is printed: nobody needs the memory of what is shown back.
     let first = ManuallyDrop::new(look(&options.subject)?);
@@ -82,21 +87,21 @@ fn carry_out(options: &ShowOptions) -> Result<String, String> {
     if let Some(other) = &options.other {
         let second = ManuallyDrop::new(look(other)?);
         return if options.json {
-            pretty(&difference::json(&first, &second))
+            pretty(&difference::json(&first, &second)?)
         } else {
             Ok(difference::text(&first, &second, options, paper))
         };
     }
     if options.json {
-        return pretty(&json::snapshot(&first));
+        return pretty(&json::snapshot(&first)?);
     }
     let mut text = text::title(&first);
     let sections = [
-        (options.maps, text::maps as fn(&Snapshot, Paper) -> String),
-        (options.smaps, text::smaps),
-        (options.gaps, text::gaps),
-        (options.tree, |snapshot, _| text::tree(snapshot)),
-        (options.fork, |snapshot, _| text::fork(snapshot)),
+        (options.maps, (|s, p| Ok(text::maps(s, p))) as Section),
+        (options.smaps, |s, p| Ok(text::smaps(s, p))),
+        (options.gaps, |s, p| Ok(text::gaps(s, p))),
+        (options.tree, |s, _| text::tree(s)),
+        (options.fork, |s, _| Ok(text::fork(s))),
     ];
     let mut chosen = sections.iter().filter(|(wanted, _)| *wanted).peekable();
     if chosen.peek().is_none() {
@@ -106,7 +111,7 @@ fn carry_out(options: &ShowOptions) -> Result<String, String> {
         if number > 0 {
             text.push('\n');
         }
-        text += &section(&first, paper);
+        text += &section(&first, paper)?;
     }
     Ok(text)
 }

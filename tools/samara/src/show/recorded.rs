@@ -1,13 +1,14 @@
 //! A recording at a call.
 
+use std::cell::OnceCell;
 use std::path::Path;
 
-use samara_mm::{AddressSpace, VmFlags};
+use samara_mm::{AddressSpace, Area, Obstacles, VmFlags};
 
 use super::kind::{self, Hints};
 use super::smaps::Figures;
-use super::snapshot::Snapshot;
-use crate::maps::{Area, Map};
+use super::snapshot::{Border, Snapshot};
+use crate::maps::{self, Map};
 use crate::record::Reader;
 use crate::replay;
 
@@ -34,14 +35,28 @@ pub(super) fn look(file: &Path, call: u64) -> Result<Snapshot, String> {
             .unwrap_or(8 << 20),
         ..Hints::default()
     };
+    let mut borders = Vec::with_capacity(flags.len());
+    let mut below: Option<Area<'_>> = None;
+    for area in engine.areas() {
+        borders.push(below.and_then(|below| {
+            let found = below.obstacles(&area);
+            let differing = below.vma.flags ^ area.vma.flags;
+            (!found.contains(Obstacles::APART)).then(|| Border::of(found, differing))
+        }));
+        below = Some(area);
+    }
     Ok(Snapshot {
         title: format!("{shown} after call {call}"),
         kinds: kind::kinds(&map, &flags, &hints),
         map,
-        figures: None,
+        told: flags,
+        known: false,
+        borders,
+        config: engine.config().clone(),
+        layout: engine.layout(),
         threads: None,
         table_bytes: None,
-        engine,
+        engine: OnceCell::from(engine),
     })
 }
 
@@ -50,7 +65,7 @@ fn map(engine: &AddressSpace) -> Map {
     let mut map = Map::default();
     for line in engine.maps() {
         let id = (line.id.major, line.id.minor, line.id.inode);
-        let area = Area::new(line.start, line.end, line.perms, line.offset, id);
+        let area = maps::Area::new(line.start, line.end, line.perms, line.offset, id);
         map.push(area, line.name.as_bytes());
     }
     map

@@ -1,10 +1,12 @@
 //! An address space at one moment, with all that is shown of it.
 
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
-use samara_mm::{AddressSpace, Obstacles, VmFlags};
+use samara_mm::{AddressSpace, Config, Layout, Obstacles, VmFlags};
 
 use super::kind::Kind;
+use super::live;
 use super::smaps::Figures;
 use crate::maps::{Area, Map};
 
@@ -16,10 +18,16 @@ pub(crate) struct Snapshot {
     pub(crate) map: Map,
     /// Of each area.
     pub(crate) kinds: Vec<Kind>,
-    /// Of each area; of a recording nothing is known.
-    pub(crate) figures: Option<Vec<Figures>>,
-    /// The same map in the engine.
-    pub(crate) engine: AddressSpace,
+    /// Of each area.
+    pub(crate) told: Vec<(VmFlags, Figures)>,
+    /// Whether anything is known of pages: of a recording nothing is.
+    pub(crate) known: bool,
+    /// Of each area but the first that borders on the one below it: why they are two, by the engine's rule. `None` for others.
+    pub(crate) borders: Vec<Option<Border>>,
+    pub(crate) config: Config,
+    pub(crate) layout: Layout,
+    /// The same map in the engine, once somebody asks for the tree.
+    pub(crate) engine: OnceCell<AddressSpace>,
     pub(crate) threads: Option<u64>,
     /// Bytes in page tables.
     pub(crate) table_bytes: Option<u64>,
@@ -74,7 +82,7 @@ pub(crate) enum Border {
 
 impl Border {
     /// The most telling of what keeps two areas apart.
-    fn of(obstacles: Obstacles, differing: VmFlags) -> Self {
+    pub(crate) fn of(obstacles: Obstacles, differing: VmFlags) -> Self {
         let has = |obstacle| obstacles.contains(obstacle);
         if has(Obstacles::SPECIAL) {
             Border::Special
@@ -119,8 +127,8 @@ impl Snapshot {
     /// All areas with their kinds and figures.
     pub(crate) fn areas(&self) -> impl Iterator<Item = (&Area, Kind, Option<&Figures>)> {
         self.map.areas().iter().enumerate().map(|(i, area)| {
-            let figures = self.figures.as_ref().and_then(|all| all.get(i));
-            (area, self.kinds[i], figures)
+            let figures = self.told.get(i).map(|(_, figures)| figures);
+            (area, self.kinds[i], figures.filter(|_| self.known))
         })
     }
 
@@ -136,7 +144,7 @@ impl Snapshot {
 
     /// The free ranges where a program can map something, ascending.
     pub(crate) fn gaps(&self) -> Vec<Gap> {
-        let config = self.engine.config();
+        let config = &self.config;
         let mut end = config.mmap_min_addr;
         let mut gaps = Vec::new();
         let ends = std::iter::once((config.task_size, config.task_size));
@@ -158,27 +166,23 @@ impl Snapshot {
         gaps
     }
 
-    /// For each area but the first that borders on the one below it: why they are two, by the engine's rule. `None` for others.
-    pub(crate) fn borders(&self) -> Vec<Option<Border>> {
-        let mut borders = Vec::with_capacity(self.map.areas().len());
-        let mut before = None;
-        for area in self.engine.areas() {
-            let border = before.and_then(|lower: samara_mm::Area<'_>| {
-                let obstacles = lower.obstacles(&area);
-                let differing = lower.vma.flags ^ area.vma.flags;
-                let touch = !obstacles.contains(Obstacles::APART);
-                touch.then(|| Border::of(obstacles, differing))
-            });
-            borders.push(border);
-            before = Some(area);
+    /// The engine's model of the map, which holds the areas in the tree.
+    ///
+    /// # Errors
+    /// What is wrong, in a line.
+    pub(crate) fn engine(&self) -> Result<&AddressSpace, String> {
+        if let Some(engine) = self.engine.get() {
+            return Ok(engine);
         }
-        borders
+        let (config, layout) = (self.config.clone(), self.layout);
+        let engine = live::engine(&self.map, &self.told, config, layout)?;
+        Ok(self.engine.get_or_init(|| engine))
     }
 
     /// How many borders there are of each sort.
     pub(crate) fn border_counts(&self) -> BTreeMap<Border, u64> {
         let mut counts = BTreeMap::new();
-        for border in self.borders().into_iter().flatten() {
+        for border in self.borders.iter().copied().flatten() {
             *counts.entry(border).or_default() += 1;
         }
         counts

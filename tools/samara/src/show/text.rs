@@ -39,7 +39,7 @@ pub(super) fn title(snapshot: &Snapshot) -> String {
 /// The groups, and what is to be said of the whole.
 pub(super) fn summary(snapshot: &Snapshot, paper: Paper) -> String {
     let (kinds, all) = snapshot.sums();
-    let known = snapshot.figures.is_some();
+    let known = snapshot.known;
     let mut columns = vec![
         Column::text(""),
         Column::number("areas", 1),
@@ -85,7 +85,7 @@ pub(super) fn summary(snapshot: &Snapshot, paper: Paper) -> String {
 fn limit(snapshot: &Snapshot) -> Option<String> {
     let (areas, limit) = (
         snapshot.map.areas().len() as u64,
-        u64::from(snapshot.engine.config().max_map_count),
+        u64::from(snapshot.config.max_map_count),
     );
     let share = 100.0 * areas as f64 / limit.max(1) as f64;
     Some(format!(
@@ -195,10 +195,7 @@ fn border_text(snapshot: &Snapshot, at: usize, border: Option<Border>) -> String
     match border {
         Border::Permissions => format!("{} below", perms(at - 1)),
         Border::Flags => {
-            let flags = |i: usize| {
-                let vma = snapshot.engine.lookup(areas[i].start);
-                vma.map_or(VmFlags::empty(), |area| area.vma.flags)
-            };
+            let flags = |i: usize| snapshot.told.get(i).map_or(VmFlags::empty(), |told| told.0);
             let differing = (flags(at - 1) ^ flags(at)) - VmFlags::SOFTDIRTY;
             let names: Vec<_> = differing.smaps_names().collect();
             format!("flags: {}", names.join(" "))
@@ -209,7 +206,7 @@ fn border_text(snapshot: &Snapshot, at: usize, border: Option<Border>) -> String
 
 /// Every area.
 pub(super) fn maps(snapshot: &Snapshot, paper: Paper) -> String {
-    let known = snapshot.figures.is_some();
+    let known = snapshot.known;
     let mut columns = vec![
         Column::text("from"),
         Column::number("size", 1),
@@ -230,7 +227,7 @@ pub(super) fn maps(snapshot: &Snapshot, paper: Paper) -> String {
         },
     ]);
     let mut grid = Grid::new(&columns);
-    let borders = snapshot.borders();
+    let borders = &snapshot.borders;
     for (i, (area, kind, figures)) in snapshot.areas().enumerate() {
         let mut row = vec![
             format!("{:012x}", area.start),
@@ -252,7 +249,7 @@ pub(super) fn maps(snapshot: &Snapshot, paper: Paper) -> String {
 
 /// Every area with what is in memory of it.
 pub(super) fn smaps(snapshot: &Snapshot, paper: Paper) -> String {
-    if snapshot.figures.is_none() {
+    if !snapshot.known {
         return "nothing is known of the pages of a recording\n".to_owned();
     }
     let mut grid = Grid::new(&[
@@ -344,15 +341,16 @@ pub(super) fn gaps(snapshot: &Snapshot, paper: Paper) -> String {
 }
 
 /// The tree that holds the areas, node by node: each leaf's entries by their names.
-pub(super) fn tree(snapshot: &Snapshot) -> String {
-    let stats = snapshot.engine.stats();
+pub(super) fn tree(snapshot: &Snapshot) -> Result<String, String> {
+    let engine = snapshot.engine()?;
+    let stats = engine.stats();
     let mut text = format!(
         "tree    {}, {} for {}\n",
         plural(stats.tree_height as u64, "level", "levels"),
         bytes(stats.tree_bytes as u64),
         plural(stats.areas as u64, "area", "areas"),
     );
-    let dump = snapshot.engine.tree().to_string();
+    let dump = engine.tree().to_string();
     for line in dump.lines().skip(1) {
         // What the words of the entries are means nothing to a person: their names do.
         let entry = line.trim_start().split_once(": ");
@@ -380,7 +378,7 @@ pub(super) fn tree(snapshot: &Snapshot) -> String {
             }
         }
     }
-    text
+    Ok(text)
 }
 
 /// A line about a node, without where the node is.
