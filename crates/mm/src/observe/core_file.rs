@@ -51,7 +51,7 @@ const PN_XNUM: u64 = 0xffff;
 /// Zeroes, for padding.
 static ZEROES: [u8; PAGE] = [0; PAGE];
 
-/// The machine of x86-64, for [`write`].
+/// The machine of x86-64, for [`write()`].
 pub const EM_X86_64: u16 = 62;
 
 /// The name of notes that Linux and the System V interface have.
