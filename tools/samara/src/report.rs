@@ -42,6 +42,11 @@ pub(crate) struct Replay {
 
 /// Creates the file for JSON; `-` is standard output.
 pub(crate) fn create(path: &Path) -> Result<fs::File, String> {
+    create_for("--json", path)
+}
+
+/// Creates the file that an option names; `-` is standard output.
+pub(crate) fn create_for(option: &str, path: &Path) -> Result<fs::File, String> {
     let created = if path == Path::new("-") {
         io::stdout()
             .as_fd()
@@ -52,7 +57,7 @@ pub(crate) fn create(path: &Path) -> Result<fs::File, String> {
     };
     created.map_err(|error| {
         format!(
-            "`{}` cannot be written: {error}; give --json another file",
+            "`{}` cannot be written: {error}; give {option} another file",
             path.display()
         )
     })

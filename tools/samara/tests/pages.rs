@@ -85,6 +85,16 @@ fn pictures_are_files_of_their_own() {
 }
 
 #[test]
+fn a_dash_is_standard_output() {
+    let output = samara()
+        .args(["trace", "-q", "--svg", "-", "--", "true"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stdout.starts_with(b"<svg") && output.stdout.ends_with(b"</svg>\n"));
+}
+
+#[test]
 fn files_that_cannot_be_written_are_told_before_the_work() {
     let nowhere = scratch().join("missing/a.html");
     let there = fresh("there");

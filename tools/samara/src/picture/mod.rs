@@ -23,16 +23,18 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
+use crate::report;
+
 pub(crate) use film::Film;
 
 /// What is drawn of a recording.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PictureOptions {
-    /// Write the address spaces over time as one self-contained page for a browser.
+    /// Write the address spaces over time as one self-contained page for a browser (`-`: standard output).
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Draw the program's address space over time for a paper.
+    /// Draw the program's address space over time for a paper (`-`: standard output).
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -55,15 +57,10 @@ impl PictureOptions {
     /// # Errors
     /// What to complain of.
     pub(crate) fn create(&self) -> Result<Canvases, String> {
-        let create = |option: &'static str, path: &Option<PathBuf>| {
-            let Some(path) = path else { return Ok(None) };
-            match fs::File::create(path) {
-                Ok(file) => Ok(Some((file, path.clone()))),
-                Err(error) => Err(format!(
-                    "`{}` cannot be written: {error}; give {option} another file",
-                    path.display()
-                )),
-            }
+        let create = |option: &str, path: &Option<PathBuf>| {
+            path.as_ref()
+                .map(|path| Ok::<_, String>((report::create_for(option, path)?, path.clone())))
+                .transpose()
         };
         Ok(Canvases {
             html: create("--html", &self.html)?,
