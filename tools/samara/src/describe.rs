@@ -75,46 +75,64 @@ impl fmt::Display for Bits {
     }
 }
 
+pub(crate) const PROT: &[(u64, &str)] = &[
+    (1, "PROT_READ"),
+    (2, "PROT_WRITE"),
+    (4, "PROT_EXEC"),
+    (8, "PROT_SEM"),
+    (0x0100_0000, "PROT_GROWSDOWN"),
+    (0x0200_0000, "PROT_GROWSUP"),
+];
+
 fn prot(bits: u64) -> Bits {
-    Bits(
-        bits,
-        &[
-            (1, "PROT_READ"),
-            (2, "PROT_WRITE"),
-            (4, "PROT_EXEC"),
-            (8, "PROT_SEM"),
-            (0x0100_0000, "PROT_GROWSDOWN"),
-            (0x0200_0000, "PROT_GROWSUP"),
-        ],
-        "PROT_NONE",
-    )
+    Bits(bits, PROT, "PROT_NONE")
 }
 
+pub(crate) const MAP: &[(u64, &str)] = &[
+    (3, "MAP_SHARED_VALIDATE"),
+    (1, "MAP_SHARED"),
+    (2, "MAP_PRIVATE"),
+    (0x20, "MAP_ANONYMOUS"),
+    (0x10_0000, "MAP_FIXED_NOREPLACE"),
+    (0x10, "MAP_FIXED"),
+    (0x40, "MAP_32BIT"),
+    (0x80, "MAP_ABOVE4G"),
+    (0x100, "MAP_GROWSDOWN"),
+    (0x800, "MAP_DENYWRITE"),
+    (0x1000, "MAP_EXECUTABLE"),
+    (0x2000, "MAP_LOCKED"),
+    (0x4000, "MAP_NORESERVE"),
+    (0x8000, "MAP_POPULATE"),
+    (0x1_0000, "MAP_NONBLOCK"),
+    (0x2_0000, "MAP_STACK"),
+    (0x4_0000, "MAP_HUGETLB"),
+    (0x8_0000, "MAP_SYNC"),
+];
+
 fn map_flags(bits: u64) -> Bits {
-    Bits(
-        bits,
-        &[
-            (3, "MAP_SHARED_VALIDATE"),
-            (1, "MAP_SHARED"),
-            (2, "MAP_PRIVATE"),
-            (0x20, "MAP_ANONYMOUS"),
-            (0x10_0000, "MAP_FIXED_NOREPLACE"),
-            (0x10, "MAP_FIXED"),
-            (0x40, "MAP_32BIT"),
-            (0x80, "MAP_ABOVE4G"),
-            (0x100, "MAP_GROWSDOWN"),
-            (0x800, "MAP_DENYWRITE"),
-            (0x1000, "MAP_EXECUTABLE"),
-            (0x2000, "MAP_LOCKED"),
-            (0x4000, "MAP_NORESERVE"),
-            (0x8000, "MAP_POPULATE"),
-            (0x1_0000, "MAP_NONBLOCK"),
-            (0x2_0000, "MAP_STACK"),
-            (0x4_0000, "MAP_HUGETLB"),
-            (0x8_0000, "MAP_SYNC"),
-        ],
-        "0",
-    )
+    Bits(bits, MAP, "0")
+}
+
+pub(crate) const REMAP: &[(u64, &str)] = &[
+    (1, "MREMAP_MAYMOVE"),
+    (2, "MREMAP_FIXED"),
+    (4, "MREMAP_DONTUNMAP"),
+];
+
+pub(crate) const LOCK_ALL: &[(u64, &str)] =
+    &[(1, "MCL_CURRENT"), (2, "MCL_FUTURE"), (4, "MCL_ONFAULT")];
+
+pub(crate) const SYNC: &[(u64, &str)] = &[(1, "MS_ASYNC"), (2, "MS_INVALIDATE"), (4, "MS_SYNC")];
+
+/// The bits of a name in a table.
+pub(crate) fn named(table: &[(u64, &str)], name: &str) -> Option<u64> {
+    let found = table.iter().find(|(_, known)| *known == name)?;
+    Some(found.0)
+}
+
+/// The number of an advice.
+pub(crate) fn advice_named(name: &str) -> Option<u64> {
+    (0..=103).find(|number| advice(*number as i32) == Some(name))
 }
 
 fn advice(number: i32) -> Option<&'static str> {
@@ -211,15 +229,7 @@ impl fmt::Display for Described<'_> {
                 flags,
                 new_addr,
             } => {
-                let names = Bits(
-                    *flags,
-                    &[
-                        (1, "MREMAP_MAYMOVE"),
-                        (2, "MREMAP_FIXED"),
-                        (4, "MREMAP_DONTUNMAP"),
-                    ],
-                    "0",
-                );
+                let names = Bits(*flags, REMAP, "0");
                 write!(
                     f,
                     "mremap({}, {old_len}, {new_len}, {names}",
@@ -244,20 +254,12 @@ impl fmt::Display for Described<'_> {
             }
             Call::Munlock { addr, len } => write!(f, "munlock({}, {len})", Address(*addr)),
             Call::Mlockall { flags } => {
-                let names = Bits(
-                    *flags,
-                    &[(1, "MCL_CURRENT"), (2, "MCL_FUTURE"), (4, "MCL_ONFAULT")],
-                    "0",
-                );
+                let names = Bits(*flags, LOCK_ALL, "0");
                 write!(f, "mlockall({names})")
             }
             Call::Munlockall => f.write_str("munlockall()"),
             Call::Msync { addr, len, flags } => {
-                let names = Bits(
-                    *flags,
-                    &[(1, "MS_ASYNC"), (2, "MS_INVALIDATE"), (4, "MS_SYNC")],
-                    "0",
-                );
+                let names = Bits(*flags, SYNC, "0");
                 write!(f, "msync({}, {len}, {names})", Address(*addr))
             }
             Call::Mincore { addr, len } => write!(f, "mincore({}, {len})", Address(*addr)),

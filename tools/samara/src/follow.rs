@@ -182,6 +182,17 @@ impl Follower {
         self.side.engine.grow_stack(start).is_ok()
     }
 
+    /// Does as the kernel did, where the engine may have answered otherwise for want of knowledge. Nothing is judged.
+    pub(crate) fn adopt(&mut self, call: &Call, returned: i64) {
+        if (-4095..0).contains(&returned) {
+            return;
+        }
+        for side in self.sides() {
+            // What it cannot do, it cannot follow: later calls on that will not be compared either.
+            let _ = side.engine.perform_at(call, returned as u64, &mut NoPages);
+        }
+    }
+
     /// The page at `address` was written to.
     pub(crate) fn touch(&mut self, address: u64) {
         for side in self.sides() {

@@ -40,7 +40,7 @@ enum Command {
     /// not be followed or nothing was compared, 2 for misuse. Processes that outlive the program are followed until they end, too; Ctrl-C
     /// then asks them to, and a second one ends them.
     Trace(trace::TraceOptions),
-    /// Perform a recorded trace again, without the program.
+    /// Perform a recorded trace again, without the program; or what `strace -f` wrote.
     ///
     /// Exit code: 0, 70 if engine and record disagree, 69 if the record has not all of the program, 2 if the file is damaged or cannot be
     /// read.

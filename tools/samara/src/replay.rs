@@ -1,5 +1,7 @@
 //! `samara replay`: a recorded trace, performed on the engine without the program.
 
+mod unknown;
+
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -19,7 +21,9 @@ use crate::tally::{Finding, FindingKind, Tally, Verdict as Outcome};
 
 #[derive(Debug, Args)]
 pub(crate) struct ReplayOptions {
-    /// The trace, as `samara trace --record` wrote it.
+    /// The trace, as `samara trace --record` wrote it, or the text of `strace -f` (with `-o` best; `-e trace=memory,process` and `-y` are enough
+    /// and better). `-`: standard input. Of the latter, only results are compared: the map with which a program starts is unknown, and what concerns
+    /// it is counted, but not compared.
     file: PathBuf,
 
     /// Compare results only, no maps.
@@ -80,6 +84,7 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
     };
     // The program itself; the others come by forks.
     player.tally.processes = 1;
+    player.tally.on_unknown = reader.from_strace.then_some(0);
     let words = words(&reader);
     let mut film = options
         .pictures
@@ -233,6 +238,8 @@ struct Replayed {
     last: Option<Call>,
     /// Engine and kernel have: nothing is compared until the record's next seed of this space, which takes over from the engine.
     parted: bool,
+    /// Something was done to it that is not told, or in an order that is not.
+    uncertain: bool,
 }
 
 /// Performs records.
@@ -305,10 +312,12 @@ impl Player {
                     .space(*parent)
                     .and_then(|replayed| replayed.follower.fork().ok());
                 self.skipped += u64::from(forked.is_none());
+                let uncertain = self.space(*parent).is_some_and(|parent| parent.uncertain);
                 let forked = forked.map(|follower| Replayed {
                     follower,
                     last: None,
                     parted: false,
+                    uncertain,
                 });
                 self.put(*child, forked);
                 if self.maps {
@@ -351,7 +360,10 @@ impl Player {
                 };
                 self.call(*space, *thread, call, *returned, evidence);
             }
-            Record::Unmodelled { name, .. } => {
+            Record::Unmodelled { name, space, .. } => {
+                if let Some(replayed) = self.space(*space) {
+                    replayed.uncertain = true;
+                }
                 crate::tally::count(&mut self.tally.unmodelled, name);
             }
             Record::Map { space, change } => {
@@ -401,6 +413,7 @@ impl Player {
                     follower: Follower::new(engine, false),
                     last: None,
                     parted: false,
+                    uncertain: false,
                 }),
             ),
             Err(errno) => {
@@ -433,6 +446,18 @@ impl Player {
             self.skipped += 1;
             return;
         };
+        if let Some(count) = &mut self.tally.on_unknown {
+            // Beside the call of another thread.
+            let overlapped = evidence.after.is_some();
+            let certain = !overlapped && !replayed.uncertain;
+            let engine = replayed.follower.engine();
+            if unknown::concerns(engine, call, returned, certain) {
+                replayed.uncertain |= overlapped;
+                *count += 1;
+                replayed.follower.adopt(call, returned);
+                return;
+            }
+        }
         self.calls += 1;
         let mut listed = Listed(evidence.before);
         let facts: &mut dyn Pages = if evidence.before.is_empty() {
@@ -441,7 +466,8 @@ impl Player {
             &mut listed
         };
         let (verdict, own) = replayed.follower.perform(call, returned, evidence, facts);
-        self.tally.ambiguous += u64::from(evidence.after.is_some());
+        let known = self.tally.on_unknown.is_none();
+        self.tally.ambiguous += u64::from(known && evidence.after.is_some());
         let place = Place {
             call_number: self.calls,
             process: thread,
@@ -501,5 +527,102 @@ impl Player {
         for replayed in self.spaces.drain(..).flatten() {
             replayed.follower.retire(false, &mut self.tally);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "\
+7  execve(\"/bin/x\", [\"x\", \"y\\\"z\"], 0x7ffc1ccabd28 /* 35 vars */) = 0
+7  brk(NULL) = 0x560481530000
+7  brk(0x560481551000) = 0x560481551000
+7  12:00:00.5 mmap(NULL, 8192, PROT_READ|PROT_WRITE, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) = 0x7f000000e000 <0.1>
+7  mmap(NULL, 40899, PROT_READ, MAP_PRIVATE, 3</etc/ld.so.cache>, 0x1000) = 0x7f0000004000
+7  mprotect(0x7f000000e000, 4096, PROT_NONE) = 0
+7  clone(child_stack=NULL, flags=CLONE_CHILD_CLEARTID|SIGCHLD <unfinished ...>
+8  mremap(0x7f000000f000, 4096, 1<<21, MREMAP_MAYMOVE) = 0x7effffe00000
+7  <... clone resumed>, child_tidptr=0x7f) = 8
+7  clone3({flags=CLONE_VM|CLONE_THREAD, stack=0x7f}, 88strace: Process 9 attached
+ <unfinished ...>
+9  madvise(0x7f000000f000, 4096, MADV_DONTNEED <unfinished ...>
+7  munmap(0x7f000000e000, 8192) = -1 EINVAL (Invalid argument)
+9  <... madvise resumed>) = ? ERESTARTSYS (To be restarted)
+8  --- SIGCHLD {si_signo=SIGCHLD, si_pid=8} ---
+8  +++ exited with 5 +++
+7  +++ killed by SIGKILL +++
+";
+
+    /// Reads and plays a text, whatever it is; true if it was read.
+    fn play(text: &[u8]) -> bool {
+        let Ok(reader) = Reader::either(text) else {
+            return false;
+        };
+        let mut player = Player::default();
+        player.tally.on_unknown = reader.from_strace.then_some(0);
+        for record in &reader.records {
+            player.play(record);
+        }
+        player.finish();
+        true
+    }
+
+    #[test]
+    fn no_text_of_strace_does_harm() {
+        assert!(play(TEXT.as_bytes()));
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        let mut below = |n: usize| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 20) as usize % n.max(1)
+        };
+        const PIECES: [&str; 12] = [
+            "(",
+            ")",
+            "<",
+            ">",
+            "\"",
+            "\\",
+            ", ",
+            "0xffffffffffffffff",
+            "|",
+            " <unfinished ...>\n",
+            "\n",
+            "é",
+        ];
+        let mut read = 0;
+        for _ in 0..if cfg!(miri) { 20 } else { 20_000 } {
+            let mut text = TEXT.as_bytes().to_vec();
+            for _ in 0..1 + below(4) {
+                let at = below(text.len());
+                match below(6) {
+                    0 => text[at] = below(256) as u8,
+                    1 => text.truncate(at),
+                    2 => drop(text.drain(at..(at + 1 + below(40)).min(text.len()))),
+                    3 => {
+                        let piece = PIECES[below(PIECES.len())].bytes();
+                        drop(text.splice(at..at, piece));
+                    }
+                    4 => {
+                        // A line once more, elsewhere.
+                        let lines: Vec<&[u8]> = text.split_inclusive(|b| *b == b'\n').collect();
+                        let line = lines[below(lines.len())].to_vec();
+                        let before = lines[..below(lines.len())].concat();
+                        drop(text.splice(before.len()..before.len(), line));
+                    }
+                    _ => {
+                        let digit = b'0' + below(10) as u8;
+                        text[at] = digit;
+                    }
+                }
+                if text.is_empty() {
+                    break;
+                }
+            }
+            read += u32::from(play(&text));
+        }
+        assert!(read > 100, "hardly any was read");
     }
 }

@@ -201,6 +201,15 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
             grouped(tally.areas_compared)
         ),
     );
+    if let Some(count) = tally.on_unknown {
+        row(
+            "start",
+            format!(
+                "unknown: {} calls were not compared, of which the answer depends on what strace does not tell (the map, the order of threads)",
+                grouped(count)
+            ),
+        );
+    }
     let lists: [(&str, &BTreeMap<Box<str>, u64>); 3] = [
         ("not modelled", &tally.unmodelled),
         ("failed outside", &tally.outside),
@@ -421,6 +430,7 @@ pub(crate) fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
         "record_bytes": subject.recorded,
     });
     // The macro takes only so many at once.
+    value["on_unknown"] = json!(tally.on_unknown);
     value["execs_predicted"] = json!(tally.execs_predicted);
     if let (Some(replay), Value::Object(object)) = (&subject.replay, &mut value) {
         object.insert(

@@ -77,6 +77,8 @@ pub(crate) struct Tally {
     pub(crate) unmodelled: BTreeMap<Box<str>, u64>,
     /// Calls that failed for a reason that no address space decides (a driver, I/O), by name.
     pub(crate) outside: BTreeMap<Box<str>, u64>,
+    /// Calls that were not compared, since they concern what is not known of the start. `None`: all is known.
+    pub(crate) on_unknown: Option<u64>,
     /// The engine was started anew from the kernel's map, by reason.
     pub(crate) resyncs: BTreeMap<&'static str, u64>,
     /// A page was written by another thread while the call was under way; the kernel's map told when.

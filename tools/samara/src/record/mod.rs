@@ -18,6 +18,7 @@ mod format;
 mod map;
 mod read;
 mod state;
+mod strace;
 mod write;
 
 pub(crate) use format::{Reason, Record};

@@ -4,11 +4,12 @@
 
 use std::fmt;
 use std::fs;
-use std::io::{self, Read};
+use std::io::{self, BufRead, Read};
 use std::path::Path;
 
 use super::fields::Fields;
 use super::format::{self, MAGIC, Memory, OLDEST, Record, VERSION};
+use super::strace;
 
 /// A file that cannot be read as a trace: where in it, in bytes from its start, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +48,8 @@ pub(crate) struct Reader {
     pub(crate) records: Vec<Record>,
     /// Size of the file in bytes.
     pub(crate) length: usize,
+    /// It is what strace wrote: with what map a program starts is not known.
+    pub(crate) from_strace: bool,
 }
 
 /// A file, and how far it was read.
@@ -78,20 +81,41 @@ impl<R: Read> Source<R> {
 }
 
 impl Reader {
-    /// Reads a file (`-`: standard input) and decodes all its records.
+    /// Reads a file (`-`: standard input) and decodes all its records. What strace wrote is read as well.
     ///
     /// # Errors
     /// What follows the file's name in a complaint.
     pub(crate) fn open(path: &Path) -> Result<Self, String> {
         if path == Path::new("-") {
-            return Self::read(io::stdin().lock()).map_err(|damage| damage.to_string());
+            return Self::either(io::stdin().lock());
         }
         let unreadable = |error| format!("cannot be read: {error}");
         let file = fs::File::open(path).map_err(unreadable)?;
         if file.metadata().map_err(unreadable)?.is_dir() {
             return Err("is a directory: name a trace in it".to_owned());
         }
-        Self::read(io::BufReader::with_capacity(1 << 16, file)).map_err(|damage| damage.to_string())
+        Self::either(io::BufReader::with_capacity(1 << 16, file))
+    }
+
+    /// Reads a trace, or what strace wrote.
+    pub(crate) fn either(mut from: impl BufRead) -> Result<Self, String> {
+        let head = from.fill_buf().unwrap_or_default();
+        if head.starts_with(MAGIC) || !strace::looks_like(head) {
+            return Self::read(from).map_err(|damage| damage.to_string());
+        }
+        let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+        let whole = strace::read(from, release.parse().unwrap_or_default()).map_err(|wrong| {
+            format!(
+                "is no whole text of strace: line {}, column {}: {}",
+                wrong.line, wrong.column, wrong.what
+            )
+        })?;
+        Ok(Self {
+            description: serde_json::json!({ "program": whole.words, "kernel": release.trim() }),
+            records: whole.records,
+            length: whole.length,
+            from_strace: true,
+        })
     }
 
     fn read(from: impl Read) -> Result<Self, Damage> {
@@ -140,6 +164,7 @@ impl Reader {
             description,
             records,
             length: source.at,
+            from_strace: false,
         })
     }
 }

@@ -1,0 +1,275 @@
+//! One line of strace: who calls what, and what came of it. Whatever the text is, it is read or refused with a place in it.
+
+/// Why a text is refused, and where: line and column, counted from 1, the column in bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Complaint {
+    pub(crate) line: usize,
+    pub(crate) column: usize,
+    pub(crate) what: String,
+}
+
+/// A text that strace wrote in pieces on several lines: where each piece begins, and from which line and column it is.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Text {
+    pub(super) text: String,
+    pieces: Vec<(usize, usize, usize)>,
+}
+
+impl Text {
+    /// A piece of line `line`, which begins at `column` there (both counted from 0).
+    pub(super) fn new(text: &str, line: usize, column: usize) -> Self {
+        Self {
+            text: text.to_owned(),
+            pieces: vec![(0, line, column)],
+        }
+    }
+
+    /// Goes on with another.
+    pub(super) fn join(&mut self, other: &Text) {
+        let length = self.text.len();
+        let moved = other.pieces.iter();
+        self.pieces
+            .extend(moved.map(|&(at, line, column)| (at + length, line, column)));
+        self.text.push_str(&other.text);
+    }
+
+    /// The text from `at` on.
+    pub(super) fn from(&self, at: usize) -> Self {
+        let text = self.text.get(at..).unwrap_or_default();
+        let mut pieces: Vec<(usize, usize, usize)> = Vec::new();
+        for &(start, line, column) in &self.pieces {
+            if start <= at {
+                pieces = vec![(0, line, column + at - start)];
+            } else {
+                pieces.push((start - at, line, column));
+            }
+        }
+        Self {
+            text: text.to_owned(),
+            pieces,
+        }
+    }
+
+    /// What is wrong at a place.
+    pub(super) fn wrong(&self, at: usize, what: impl Into<String>) -> Complaint {
+        let piece = self.pieces.iter().rev().find(|piece| piece.0 <= at);
+        let &(start, line, column) = piece.unwrap_or(&(0, 0, 0));
+        Complaint {
+            line: line + 1,
+            column: column + at.saturating_sub(start) + 1,
+            what: what.into(),
+        }
+    }
+}
+
+/// Skips who calls and when: the thread's number, if it is told, and where the rest begins.
+pub(super) fn prefix(line: &str) -> (Option<u32>, usize) {
+    let mut at = 0;
+    let mut thread = None;
+    let digits = |from: usize| {
+        let rest = line.get(from..).unwrap_or_default();
+        rest.bytes().take_while(u8::is_ascii_digit).count()
+    };
+    let blanks = |from: usize| {
+        let rest = line.get(from..).unwrap_or_default();
+        rest.bytes().take_while(|byte| *byte == b' ').count()
+    };
+    if line.starts_with("[pid ") {
+        let from = 5 + blanks(5);
+        let count = digits(from);
+        if count > 0
+            && line
+                .get(from + count..)
+                .is_some_and(|rest| rest.starts_with(']'))
+        {
+            thread = line.get(from..from + count).and_then(|n| n.parse().ok());
+            at = from + count + 1;
+            at += blanks(at);
+        }
+    } else {
+        let count = digits(0);
+        if count > 0 && line.as_bytes().get(count) == Some(&b' ') {
+            thread = line.get(..count).and_then(|n| n.parse().ok());
+            at = count + blanks(count);
+        }
+    }
+    // A time: of the day, since 1970, or since the line before.
+    let from = at + blanks(at);
+    let rest = line.get(from..).unwrap_or_default();
+    let count = rest
+        .bytes()
+        .take_while(|byte| byte.is_ascii_digit() || matches!(byte, b':' | b'.'))
+        .count();
+    if count > 0 && rest.as_bytes().get(count) == Some(&b' ') {
+        at = from + count + blanks(from + count);
+    }
+    (thread, at)
+}
+
+/// The name of a call, up to its parenthesis.
+pub(super) fn name(text: &str) -> Option<&str> {
+    let end = text
+        .bytes()
+        .take_while(|byte| byte.is_ascii_alphanumeric() || *byte == b'_')
+        .count();
+    let name = text.get(..end)?;
+    (end > 0 && text.as_bytes().get(end) == Some(&b'(')).then_some(name)
+}
+
+/// An argument, and where it begins in the text.
+pub(super) type Argument<'a> = (&'a str, usize);
+
+/// The arguments of a call whose parenthesis opens at `open`, and where it closes.
+pub(super) fn arguments(text: &Text, open: usize) -> Result<(Vec<Argument<'_>>, usize), Complaint> {
+    let bytes = text.text.as_bytes();
+    let mut found = Vec::new();
+    let mut closing: Vec<u8> = Vec::new();
+    let mut from = open + 1;
+    let mut at = from;
+    let mut push = |from: usize, to: usize| {
+        let whole = text.text.get(from..to).unwrap_or_default();
+        let blank = whole.len() - whole.trim_start().len();
+        found.push((whole.trim(), from + blank));
+    };
+    loop {
+        let Some(&byte) = bytes.get(at) else {
+            return Err(text.wrong(at, "the line ends within the call"));
+        };
+        match byte {
+            b'"' => {
+                at += 1;
+                loop {
+                    match bytes.get(at) {
+                        Some(b'\\') => at += 2,
+                        Some(b'"') => break,
+                        Some(_) => at += 1,
+                        None => {
+                            let end = bytes.len();
+                            return Err(text.wrong(end, "the line ends within a string"));
+                        }
+                    }
+                }
+            }
+            // What a descriptor is, by -y. Not a shift.
+            b'<' if bytes.get(at + 1) != Some(&b'<')
+                && at > 0
+                && (bytes[at - 1].is_ascii_digit() || bytes[at - 1] == b'D') =>
+            {
+                let rest = &bytes[at..];
+                match rest.iter().position(|byte| *byte == b'>') {
+                    Some(length) => at += length,
+                    None => return Err(text.wrong(at, "`<` is never closed")),
+                }
+            }
+            b'<' if bytes.get(at + 1) == Some(&b'<') => at += 1,
+            b'(' => closing.push(b')'),
+            b'[' => closing.push(b']'),
+            b'{' => closing.push(b'}'),
+            b')' if closing.is_empty() => {
+                push(from, at);
+                if found.len() == 1 && found[0].0.is_empty() {
+                    found.clear();
+                }
+                return Ok((found, at));
+            }
+            b')' | b']' | b'}' if closing.pop() != Some(byte) => {
+                let shown = char::from(byte);
+                return Err(text.wrong(at, format!("`{shown}` closes nothing")));
+            }
+            b',' if closing.is_empty() => {
+                push(from, at);
+                from = at + 1;
+            }
+            _ => {}
+        }
+        at += 1;
+    }
+}
+
+/// What a call returned, behind its closing parenthesis. `None`: it never did.
+pub(super) fn result(
+    text: &Text,
+    close: usize,
+    errno: impl Fn(&str) -> Option<i32>,
+) -> Result<Option<i64>, Complaint> {
+    let rest = text.text.get(close + 1..).unwrap_or_default();
+    let behind = rest.trim_start();
+    let at = close + 1 + (rest.len() - behind.len());
+    // `clone3` tells what it has written, too.
+    let equals = if behind.starts_with("=> ") {
+        behind.find(") = ").map(|found| found + 2)
+    } else {
+        behind.starts_with('=').then_some(0)
+    };
+    let Some(equals) = equals else {
+        return Err(text.wrong(at, "`=` and a result are missing behind the call"));
+    };
+    let value = behind.get(equals + 1..).unwrap_or_default();
+    let word = value.trim_start();
+    let at = at + equals + 1 + (value.len() - word.len());
+    let mut words = word.split([' ', '<']);
+    let first = words.next().unwrap_or_default();
+    if first == "?" {
+        return Ok(None);
+    }
+    if first == "-1" {
+        let name = words.next().unwrap_or_default();
+        return match errno(name) {
+            Some(number) => Ok(Some(-i64::from(number))),
+            None => Err(text.wrong(at + 3, format!("`{name}` is no error that is known"))),
+        };
+    }
+    match plain(first) {
+        Some(value) => Ok(Some(value as i64)),
+        None => Err(text.wrong(at, format!("`{first}` is no result"))),
+    }
+}
+
+/// A number as strace writes it: decimal, hexadecimal with `0x`, octal with `0`, `NULL`.
+pub(super) fn plain(word: &str) -> Option<u64> {
+    if word == "NULL" {
+        return Some(0);
+    }
+    if let Some(digits) = word.strip_prefix("0x") {
+        return u64::from_str_radix(digits, 16).ok();
+    }
+    if let Some(digits) = word.strip_prefix('-') {
+        return digits.parse::<i64>().ok().map(|n| n.wrapping_neg() as u64);
+    }
+    match word.strip_prefix('0') {
+        Some(digits) if !digits.is_empty() => u64::from_str_radix(digits, 8).ok(),
+        _ => word.parse().ok(),
+    }
+}
+
+/// A sum of numbers and names, with `|` between them, as `1<<21` too. What stands in comments is passed over.
+pub(super) fn value(
+    text: &Text,
+    (word, at): Argument<'_>,
+    named: &dyn Fn(&str) -> Option<u64>,
+) -> Result<u64, Complaint> {
+    let mut sum = 0;
+    let mut from = at;
+    let clean = match (word.find("/*"), word.rfind("*/")) {
+        (Some(start), Some(end)) if start < end && end + 2 == word.len() => {
+            word.get(..start).unwrap_or_default()
+        }
+        _ => word,
+    };
+    for part in clean.split('|') {
+        let single = part.trim();
+        let number = |word: &str| plain(word).or_else(|| named(word));
+        let found = match single.split_once("<<") {
+            Some((value, shift)) => number(value)
+                .zip(number(shift))
+                .and_then(|(value, shift)| value.checked_shl(u32::try_from(shift).ok()?)),
+            None => number(single),
+        };
+        match found {
+            Some(found) => sum |= found,
+            None => return Err(text.wrong(from, format!("`{single}` is not known here"))),
+        }
+        from += part.len() + 1;
+    }
+    Ok(sum)
+}

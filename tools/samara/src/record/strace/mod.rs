@@ -1,0 +1,454 @@
+//! Text that `strace -f` wrote (also with `-e trace=memory,process`, `-y`, `-t` and their like), as records.
+//!
+//! What it does not say is left out: the map that a program starts with, its limits and privileges, which pages were written. The heap begins where
+//! the first `brk(NULL)` says, and placement below the first mapping whose place the kernel chose.
+
+mod call;
+mod line;
+
+use std::collections::{HashMap, HashSet};
+use std::io::{BufRead, Read};
+
+use samara_mm::{Call, Config, KernelVersion, Layout, Limits};
+
+use super::format::{Reason, Record};
+use crate::seed::Seed;
+
+use call::{Decoded, Files};
+pub(crate) use line::Complaint;
+use line::Text;
+
+/// No line is longer.
+const LONGEST: u64 = 1 << 20;
+/// No text is.
+const MOST: usize = 1 << 30;
+
+/// Could this be the start of such a text?
+pub(super) fn looks_like(head: &[u8]) -> bool {
+    let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line.get(..200).unwrap_or(line));
+    let (_, at) = line::prefix(&line);
+    let rest = line.get(at..).unwrap_or_default();
+    let other = ["strace: ", "<... ", "+++ ", "--- "];
+    line::name(rest).is_some() || other.iter().any(|start| rest.starts_with(start))
+}
+
+/// What a text holds.
+#[derive(Debug)]
+pub(super) struct Whole {
+    pub(super) records: Vec<Record>,
+    pub(super) words: Vec<String>,
+    pub(super) length: usize,
+}
+
+/// Reads a whole text, of a program that ran on this kernel.
+pub(super) fn read(mut from: impl BufRead, kernel: KernelVersion) -> Result<Whole, Complaint> {
+    let mut making = Making {
+        kernel,
+        ..Making::default()
+    };
+    let mut length = 0;
+    let mut open: Option<Text> = None;
+    for number in 0.. {
+        let mut bytes = Vec::new();
+        let refused = |column: usize, what: &str| Complaint {
+            line: number + 1,
+            column: column + 1,
+            what: what.to_owned(),
+        };
+        match (&mut from).take(LONGEST).read_until(b'\n', &mut bytes) {
+            Ok(0) => break,
+            Ok(_) => {}
+            Err(error) => return Err(refused(0, &format!("reading on failed: {error}"))),
+        }
+        length += bytes.len();
+        if bytes.len() as u64 == LONGEST || length > MOST {
+            return Err(refused(bytes.len(), "the line is too long, or the text"));
+        }
+        let text = std::str::from_utf8(&bytes)
+            .map_err(|error| refused(error.valid_up_to(), "this is no text"))?;
+        let text = text.trim_end_matches(['\n', '\r']);
+        // A message of strace's own may break a line in two.
+        if let Some((before, message)) = text.split_once("strace: Process ")
+            && let Some(child) = message.strip_suffix(" attached")
+        {
+            making.announced.extend(child.parse::<u32>());
+            if !before.is_empty() {
+                let piece = Text::new(before, number, 0);
+                match &mut open {
+                    Some(open) => open.join(&piece),
+                    None => open = Some(piece),
+                }
+            }
+            continue;
+        }
+        let mut piece = Text::new(text, number, 0);
+        if let Some(mut before) = open.take() {
+            before.join(&piece);
+            piece = before;
+        }
+        making.line(&piece)?;
+    }
+    if let Some(open) = open {
+        return Err(open.wrong(open.text.len(), "the line ends within the call"));
+    }
+    Ok(making.finish(length))
+}
+
+/// An address space that is known.
+#[derive(Debug, Clone, Copy)]
+struct Space {
+    number: u32,
+    /// The record that starts it.
+    seed: usize,
+    based: bool,
+    heap: bool,
+}
+
+#[derive(Debug, Clone)]
+struct Thread {
+    process: u32,
+    space: usize,
+    /// A call that has begun, and where it is told.
+    unfinished: Option<Text>,
+    /// It is of those that make threads and processes, and its child has been seen.
+    child_seen: bool,
+    /// Another thread's call on the same memory was under way at the same time.
+    overlapped: bool,
+}
+
+#[derive(Default)]
+struct Making {
+    /// Whose rules are followed: strace does not tell.
+    kernel: KernelVersion,
+    records: Vec<Record>,
+    words: Vec<String>,
+    threads: HashMap<u32, Thread>,
+    spaces: Vec<Space>,
+    users: HashMap<usize, u32>,
+    files: Files,
+    /// Threads that strace has said it attached to.
+    announced: HashSet<u32>,
+    /// The first thread of all. Its number is 0 as long as it is not told.
+    first: Option<u32>,
+    first_is_unnamed: bool,
+    processes: u64,
+    further: u64,
+    exit: Option<(i32, i32)>,
+}
+
+impl Making {
+    fn line(&mut self, whole: &Text) -> Result<(), Complaint> {
+        let (told, at) = line::prefix(&whole.text);
+        let text = whole.from(at);
+        let rest = text.text.as_str();
+        if rest.trim().is_empty() || rest.starts_with("strace: ") || rest.starts_with("--- ") {
+            return Ok(());
+        }
+        let thread = self.thread(told);
+        if let Some(end) = rest.strip_prefix("+++ ") {
+            self.ended(thread, end);
+            return Ok(());
+        }
+        if let Some(resumed) = rest.strip_prefix("<... ") {
+            let Some(found) = resumed.find(" resumed>") else {
+                return Err(text.wrong(5, "`resumed>` is missing"));
+            };
+            let behind = text.from(5 + found + 9);
+            let begun = self
+                .threads
+                .get_mut(&thread)
+                .and_then(|t| t.unfinished.take());
+            // What was begun before strace came is not known.
+            let Some(mut begun) = begun else {
+                return Ok(());
+            };
+            begun.join(&behind);
+            self.overlap(thread, &begun);
+            return self.call(thread, &begun);
+        }
+        if let Some(begun) = rest.strip_suffix("<unfinished ...>") {
+            let mut kept = text.clone();
+            kept.text.truncate(begun.len());
+            self.overlap(thread, &kept);
+            if let Some(thread) = self.threads.get_mut(&thread) {
+                thread.unfinished = Some(kept);
+                thread.child_seen = false;
+            }
+            return Ok(());
+        }
+        if line::name(rest).is_none() {
+            return Err(text.wrong(0, "neither a call nor a signal nor an end"));
+        }
+        self.overlap(thread, &text);
+        self.call(thread, &text)
+    }
+
+    /// A call on memory begins or returns: beside those that are under way on the same, nobody knows the order.
+    fn overlap(&mut self, number: u32, text: &Text) {
+        let Some(space) = self.threads.get(&number).map(|thread| thread.space) else {
+            return;
+        };
+        if !call::on_memory(&text.text) {
+            return;
+        }
+        let mut any = false;
+        for (other, thread) in &mut self.threads {
+            let begun = thread.unfinished.as_ref();
+            if *other != number
+                && thread.space == space
+                && begun.is_some_and(|text| call::on_memory(&text.text))
+            {
+                thread.overlapped = true;
+                any = true;
+            }
+        }
+        if let Some(thread) = self.threads.get_mut(&number) {
+            thread.overlapped |= any;
+        }
+    }
+
+    /// Who a line is of. Strace names threads as soon as there are several.
+    fn thread(&mut self, told: Option<u32>) -> u32 {
+        let number = match (told, self.first) {
+            (Some(number), _) => number,
+            // Those that are left after all others have ended.
+            (None, Some(first)) if !self.threads.contains_key(&first) => {
+                self.threads.keys().min().copied().unwrap_or(first)
+            }
+            (None, Some(first)) => first,
+            (None, None) => 0,
+        };
+        if self.threads.contains_key(&number) {
+            return number;
+        }
+        // Named for the first time, or made by a call that has not returned yet.
+        let announced = self.announced.is_empty() || self.announced.contains(&number);
+        let made = announced && self.maker().is_some();
+        if told.is_some() && self.first_is_unnamed && !made {
+            self.first_is_unnamed = false;
+            if let Some(thread) = self.threads.remove(&0) {
+                self.threads.insert(number, thread);
+                self.first = Some(number);
+                return number;
+            }
+        }
+        if let Some(maker) = self.maker() {
+            self.made(maker, number);
+            return number;
+        }
+        let space = self.new_space(Reason::Adopted);
+        self.add(number, number, space);
+        self.processes += 1;
+        if self.first.is_none() {
+            self.first = Some(number);
+            self.first_is_unnamed = told.is_none();
+        }
+        number
+    }
+
+    /// The thread whose call makes another and has not returned, nor has its child been seen.
+    fn maker(&self) -> Option<u32> {
+        let makers = self.threads.iter().filter(|(_, thread)| {
+            let begun = thread.unfinished.as_ref();
+            !thread.child_seen && begun.is_some_and(|text| call::makes(&text.text))
+        });
+        makers.map(|(number, _)| *number).min()
+    }
+
+    fn add(&mut self, number: u32, process: u32, space: usize) {
+        *self.users.entry(space).or_default() += 1;
+        let thread = Thread {
+            process,
+            space,
+            unfinished: None,
+            child_seen: false,
+            overlapped: false,
+        };
+        self.threads.insert(number, thread);
+    }
+
+    fn new_space(&mut self, reason: Reason) -> usize {
+        let number = self.spaces.len() as u32;
+        self.spaces.push(Space {
+            number,
+            seed: self.records.len(),
+            based: false,
+            heap: false,
+        });
+        self.records.push(Record::Seed {
+            space: number,
+            reason,
+            seed: Box::new(Seed {
+                config: Config {
+                    kernel: self.kernel,
+                    ..Config::default()
+                },
+                limits: Limits::default(),
+                layout: Layout::default(),
+                areas: Vec::new(),
+            }),
+        });
+        self.spaces.len() - 1
+    }
+
+    /// A thread has made another, as its call says that has begun or returned.
+    fn made(&mut self, maker: u32, child: u32) {
+        let Some(thread) = self.threads.get_mut(&maker) else {
+            return;
+        };
+        thread.child_seen = true;
+        let begun = thread.unfinished.clone().unwrap_or_default();
+        self.make(maker, child, &begun.text);
+    }
+
+    fn make(&mut self, maker: u32, child: u32, text: &str) {
+        let Some(thread) = self.threads.get(&maker).cloned() else {
+            return;
+        };
+        let (shares, is_thread) = call::sharing(text);
+        if is_thread {
+            self.further += 1;
+        } else {
+            self.processes += 1;
+        }
+        let process = if is_thread { thread.process } else { child };
+        let space = if shares {
+            thread.space
+        } else {
+            let parent = self.spaces[thread.space];
+            let number = self.spaces.len() as u32;
+            self.spaces.push(Space { number, ..parent });
+            self.records.push(Record::Fork {
+                parent: parent.number,
+                child: number,
+            });
+            self.spaces.len() - 1
+        };
+        self.add(child, process, space);
+    }
+
+    fn ended(&mut self, thread: u32, how: &str) {
+        let main = self.first == Some(thread);
+        if main {
+            let number = how.split(' ').nth(2).and_then(|word| word.parse().ok());
+            self.exit = Some((number.unwrap_or(0), 0));
+        }
+        self.leave(thread, main);
+        self.threads.remove(&thread);
+    }
+
+    fn leave(&mut self, thread: u32, main: bool) {
+        let Some(space) = self.threads.get(&thread).map(|thread| thread.space) else {
+            return;
+        };
+        if let Some(users) = self.users.get_mut(&space) {
+            *users = users.saturating_sub(1);
+            if *users == 0 {
+                self.records.push(Record::Gone {
+                    space: self.spaces[space].number,
+                    main,
+                });
+            }
+        }
+    }
+
+    /// A call that has returned.
+    fn call(&mut self, number: u32, text: &Text) -> Result<(), Complaint> {
+        let Some((decoded, returned)) = call::decode(text, &mut self.files)? else {
+            return Ok(());
+        };
+        let Some(known) = self.threads.get_mut(&number) else {
+            return Ok(());
+        };
+        let thread = known.clone();
+        known.overlapped = false;
+        match decoded {
+            Decoded::Call(call) => {
+                self.learn(thread.space, &call, returned);
+                self.records.push(Record::Call {
+                    space: self.spaces[thread.space].number,
+                    thread: number as i32,
+                    returned,
+                    before: Box::new([]),
+                    // How a record tells that another thread was there.
+                    after: thread.overlapped.then(Box::default),
+                    call,
+                });
+            }
+            Decoded::Unmodelled(name) => self.records.push(Record::Unmodelled {
+                space: self.spaces[thread.space].number,
+                thread: number as i32,
+                returned,
+                name: name.into(),
+            }),
+            Decoded::Makes => {
+                let child = u32::try_from(returned).ok().filter(|child| *child > 0);
+                if let Some(child) = child.filter(|child| !self.threads.contains_key(child)) {
+                    self.make(number, child, &text.text);
+                }
+            }
+            Decoded::Exec(words) if returned == 0 => {
+                if self.words.is_empty() {
+                    self.words = words;
+                }
+                self.leave(number, self.first == Some(number));
+                let others: Vec<u32> = self
+                    .threads
+                    .iter()
+                    .filter(|(other, t)| t.process == thread.process && **other != number)
+                    .map(|(other, _)| *other)
+                    .collect();
+                for other in others {
+                    self.leave(other, false);
+                    self.threads.remove(&other);
+                }
+                let space = self.new_space(Reason::Exec);
+                self.add(number, thread.process, space);
+            }
+            Decoded::Exec(_) => {}
+        }
+        Ok(())
+    }
+
+    /// What a call tells of where things begin.
+    fn learn(&mut self, index: usize, call: &Call, returned: i64) {
+        let space = &mut self.spaces[index];
+        let Some(Record::Seed { seed, .. }) = self.records.get_mut(space.seed) else {
+            return;
+        };
+        match call {
+            Call::Brk { .. } if !space.heap => {
+                space.heap = true;
+                seed.layout.start_brk = returned as u64;
+                seed.layout.brk = returned as u64;
+            }
+            Call::Mmap {
+                addr: 0,
+                len,
+                flags,
+                ..
+            } if !space.based && returned > 0 && flags & 0x50 == 0 => {
+                space.based = true;
+                let end = (returned as u64).saturating_add(len.saturating_add(0xfff) & !0xfff);
+                seed.layout.mmap_base = end;
+            }
+            _ => {}
+        }
+    }
+
+    fn finish(mut self, length: usize) -> Whole {
+        self.records.push(Record::Totals {
+            processes: self.processes,
+            threads: self.further,
+            not_followed: Vec::new(),
+        });
+        let (exit_code, signal) = self.exit.unwrap_or((0, 0));
+        self.records.push(Record::End { exit_code, signal });
+        Whole {
+            records: self.records,
+            words: self.words,
+            length,
+        }
+    }
+}

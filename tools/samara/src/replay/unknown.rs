@@ -1,0 +1,74 @@
+//! Calls whose answer depends on what a text of strace does not tell: a program's start, and in which order calls of several threads at once were
+//! served.
+
+use samara_mm::{AddressSpace, Call, Errno, FileArg, NoPages};
+
+use crate::describe;
+use crate::side::placed_at_random;
+
+/// Does the kernel's answer depend on what the engine cannot know? Where it succeeded although the engine finds something in the range missing, that is an
+/// area from the start. Where it failed although the engine sees no reason, the reason may be an area from the start, a limit, a privilege or the file.
+///
+/// Unless `certain`, each answer that differs does.
+pub(super) fn concerns(engine: &AddressSpace, call: &Call, returned: i64, certain: bool) -> bool {
+    let Ok(mut trial) = engine.try_clone() else {
+        return false;
+    };
+    let answer = if placed_at_random(call, returned) {
+        trial.perform_at(call, returned as u64, &mut NoPages)
+    } else {
+        trial.perform(call)
+    };
+    let own = describe::returned(answer);
+    if own == returned || !certain {
+        return own != returned;
+    }
+    let failed = |value: i64| (-4095..0).contains(&value);
+    match (failed(own), failed(returned)) {
+        (true, _) => has_hole(engine, call),
+        (false, true) => {
+            let anonymous = matches!(
+                call,
+                Call::Mmap {
+                    file: FileArg::None,
+                    ..
+                }
+            );
+            // Arguments alone decide here.
+            !(anonymous && returned == -i64::from(Errno::EINVAL.0))
+        }
+        // A hint that was not followed: something lies there.
+        (false, false) => {
+            matches!(call, Call::Mmap { addr, flags, .. } if *addr != 0 && flags & 0x10 == 0)
+        }
+    }
+}
+
+/// Is something in the range of the call not mapped, as far as is known?
+fn has_hole(engine: &AddressSpace, call: &Call) -> bool {
+    let (start, len) = match *call {
+        Call::Munmap { addr, len }
+        | Call::Mprotect { addr, len, .. }
+        | Call::Madvise { addr, len, .. }
+        | Call::Mlock { addr, len, .. }
+        | Call::Munlock { addr, len }
+        | Call::Msync { addr, len, .. }
+        | Call::Mincore { addr, len }
+        | Call::Mseal { addr, len, .. }
+        | Call::RemapFilePages { addr, len, .. } => (addr, len),
+        Call::Mremap {
+            old_addr, old_len, ..
+        } => (old_addr, old_len),
+        Call::Brk { .. } | Call::Mmap { .. } => return true,
+        _ => return false,
+    };
+    let end = start.saturating_add(len.max(1));
+    let mut next = start;
+    while next < end {
+        match engine.lookup(next) {
+            Some(area) => next = area.end,
+            None => return true,
+        }
+    }
+    false
+}
