@@ -217,29 +217,39 @@ fn map_file<I>(
             To::Over => abi::MAP_FIXED,
             To::Anywhere => 0,
         };
-    let mut mmap = |at: u64, len: u64, flags: u64| {
-        let protection = segment.protection;
-        space.do_mmap(
-            at,
-            len,
-            protection,
-            flags,
-            &file,
-            offset,
-            None,
-            &mut NoPages,
-        )
-    };
+    let protection = segment.protection;
     let Some(whole) = whole else {
-        return mmap(start, len, flags);
+        return mmap(space, (start, len), protection, flags, &file, offset);
     };
     // What the other segments do not take is free again.
     let whole = page_align(whole);
-    let at = mmap(start, whole, flags)?;
+    let at = mmap(space, (start, whole), protection, flags, &file, offset)?;
     if whole > len {
         space.unmap(at + len, at + whole, &mut NoPages)?;
     }
     Ok(at)
+}
+
+/// `mmap(2)`, with nobody to tell. It has a copy of its own: that of the call is a part of the way of all calls.
+#[inline(never)]
+pub(super) fn mmap(
+    space: &mut AddressSpace,
+    (addr, len): (u64, u64),
+    protection: u64,
+    flags: u64,
+    file: &FileArg,
+    offset: u64,
+) -> Result<u64, Errno> {
+    space.do_mmap(
+        addr,
+        len,
+        protection,
+        flags,
+        file,
+        offset,
+        None,
+        &mut NoPages,
+    )
 }
 
 /// Zeroes the last page of the file's part from `behind` on.

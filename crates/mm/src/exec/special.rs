@@ -5,12 +5,12 @@ use crate::errno::Errno;
 use crate::file::FileArg;
 use crate::flags::PAGE_SIZE;
 use crate::kernel::Rule;
-use crate::pages::NoPages;
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
 use crate::space::place::Huge;
 use crate::space::vma::{Backing, Vma};
 
+use super::segments::mmap;
 use super::settings::SpecialArea;
 
 /// Maps the special areas, whatever the limits say, one behind the other, where there is room for all. The result is where the last one begins, which is
@@ -47,16 +47,7 @@ pub(super) fn map(space: &mut AddressSpace, areas: &[SpecialArea]) -> Result<Opt
 pub(super) fn map_page_zero(space: &mut AddressSpace) {
     let flags = abi::MAP_PRIVATE | abi::MAP_FIXED | abi::MAP_ANONYMOUS;
     let protection = abi::PROT_READ | abi::PROT_EXEC;
-    let made = space.do_mmap(
-        0,
-        PAGE_SIZE,
-        protection,
-        flags,
-        &FileArg::None,
-        0,
-        None,
-        &mut NoPages,
-    );
+    let made = mmap(space, (0, PAGE_SIZE), protection, flags, &FileArg::None, 0);
     if made.is_ok() && space.config.kernel.has(Rule::PageZeroIsSealed) {
         let _ = space.do_mseal(0, PAGE_SIZE, 0);
     }
