@@ -57,9 +57,20 @@ fn known() -> Option<(Waiting, PathBuf, Vec<u64>, PathBuf)> {
         .split_whitespace()
         .map(|word| u64::from_str_radix(word, 16).unwrap())
         .collect();
-    // It has said so before it waits.
-    let call = format!("/proc/{}/syscall", waiting.0.id());
-    while !fs::read_to_string(&call).unwrap().starts_with("0 0x0 ") {
+    // It has said so before it waits, and its other thread may not have begun.
+    let all_wait = |pid: u32| {
+        let tasks: Vec<_> = fs::read_dir(format!("/proc/{pid}/task")).unwrap().collect();
+        tasks
+            .into_iter()
+            .map(Result::unwrap)
+            .filter(|task| {
+                let call = fs::read_to_string(task.path().join("syscall")).unwrap();
+                call.starts_with("0 0x0 ") || call.starts_with("34 ")
+            })
+            .count()
+            == 2
+    };
+    while !all_wait(waiting.0.id()) {
         std::thread::yield_now();
     }
     let file = fresh("core");
