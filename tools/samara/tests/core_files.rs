@@ -22,7 +22,12 @@ struct Waiting(Child);
 
 impl Waiting {
     fn start(command: &mut Command) -> Self {
-        let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        // Without restartable sequences: there the kernel notes in the program's memory which processor it is on.
+        let child = command
+            .env("GLIBC_TUNABLES", "glibc.pthread.rseq=0")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn();
         Waiting(child.unwrap())
     }
 
