@@ -199,6 +199,10 @@ fn a_process_that_is_stopped_stays_so() {
     attached.signal(libc::SIGINT);
     // Nothing has run: the map is compared once, as it was found.
     attached.agrees();
+    // It runs for a moment, in the kernel, to stop again; had it gone on, it would come to sleep in a read.
+    while state(&worker) == 'R' {
+        std::thread::yield_now();
+    }
     assert_eq!(state(&worker), 'T');
     send(&worker, libc::SIGCONT);
     worker.more(20);

@@ -16,7 +16,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 
-use common::{compiled_with, fresh, has, samara};
+use common::{compiled_with, fresh, has, samara, settle};
 
 struct Waiting(Child);
 
@@ -62,22 +62,7 @@ fn known() -> Option<(Waiting, PathBuf, Vec<u64>, PathBuf)> {
         .split_whitespace()
         .map(|word| u64::from_str_radix(word, 16).unwrap())
         .collect();
-    // It has said so before it waits, and its other thread may not have begun.
-    let all_wait = |pid: u32| {
-        let tasks: Vec<_> = fs::read_dir(format!("/proc/{pid}/task")).unwrap().collect();
-        tasks
-            .into_iter()
-            .map(Result::unwrap)
-            .filter(|task| {
-                let call = fs::read_to_string(task.path().join("syscall")).unwrap();
-                call.starts_with("0 0x0 ") || call.starts_with("34 ")
-            })
-            .count()
-            == 2
-    };
-    while !all_wait(waiting.0.id()) {
-        std::thread::yield_now();
-    }
+    settle(waiting.0.id());
     let file = fresh("core");
     let output = core(waiting.0.id(), &file);
     assert!(

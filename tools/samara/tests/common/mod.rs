@@ -30,6 +30,18 @@ pub(crate) fn fresh(name: &str) -> PathBuf {
     scratch().join(format!("{number}-{name}"))
 }
 
+/// Waits until all threads of a program sleep, in a read of its input or in `pause`: its memory stays as it is.
+pub(crate) fn settle(pid: u32) {
+    let sleeps = |task: std::io::Result<std::fs::DirEntry>| {
+        let call = std::fs::read_to_string(task.unwrap().path().join("syscall")).unwrap();
+        call.starts_with("0 0x0 ") || call.starts_with("34 ")
+    };
+    let tasks = || std::fs::read_dir(format!("/proc/{pid}/task")).unwrap();
+    while !tasks().all(sleeps) {
+        std::thread::yield_now();
+    }
+}
+
 /// The command line under test.
 pub(crate) fn samara() -> Command {
     Command::new(env!("CARGO_BIN_EXE_samara"))
