@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
 
-use samara_mm::{Call, Config, DriverFlags, File, FileId, FileKind, NoPages, Object};
+use samara_mm::{Call, Config, DriverFlags, File, FileId, FileKind, NoPages, Object, abi};
 
 use crate::follow::{Evidence, Follower, Verdict};
 use crate::maps::Map;
@@ -207,7 +207,11 @@ impl Both {
             trace::read_map(child.process(), &mut map).ok()?;
             let compared = follower.compare(&map, &mut Vec::new(), &mut 0);
             if compared.is_err() {
-                let (kernel, engine) = (lines(&map, &windows), own_lines(&follower, &windows));
+                let theirs = map.areas().iter();
+                let theirs = theirs.map(|area| (area.start, area.end, area.perms));
+                let own = follower.engine().maps();
+                let own = own.map(|area| (area.start, area.end, area.perms));
+                let (kernel, engine) = (lines(theirs, &windows), lines(own, &windows));
                 if kernel != engine {
                     return found(What::Map { kernel, engine }, results);
                 }
@@ -250,7 +254,7 @@ fn harms(action: &Action, own: &[(u64, u64)]) -> bool {
         Action::Call(ref call) => match *call {
             Call::Mmap {
                 addr, len, flags, ..
-            } => flags & 0x10 != 0 && meets(addr, len),
+            } => flags & abi::MAP_FIXED != 0 && meets(addr, len),
             Call::Munmap { addr, len }
             | Call::Mprotect { addr, len, .. }
             | Call::Mseal { addr, len, .. }
@@ -262,7 +266,10 @@ fn harms(action: &Action, own: &[(u64, u64)]) -> bool {
                 new_len,
                 new_addr,
                 flags,
-            } => meets(old_addr, old_len) || flags & 2 != 0 && meets(new_addr, new_len),
+            } => {
+                meets(old_addr, old_len)
+                    || flags & abi::MREMAP_FIXED != 0 && meets(new_addr, new_len)
+            }
             _ => false,
         },
         _ => false,
@@ -273,26 +280,14 @@ fn within(start: u64, end: u64, windows: &[(u64, u64)]) -> bool {
     windows.iter().any(|&(from, to)| start < to && from < end)
 }
 
-fn lines(map: &Map, windows: &[(u64, u64)]) -> Vec<Line> {
-    let areas = map.areas().iter();
+/// The areas within the windows, of the kernel's map or of the engine's.
+fn lines(areas: impl Iterator<Item = (u64, u64, [u8; 4])>, windows: &[(u64, u64)]) -> Vec<Line> {
     areas
-        .filter(|area| within(area.start, area.end, windows))
-        .map(|area| Line {
-            start: area.start,
-            end: area.end,
-            perms: String::from_utf8_lossy(&area.perms).into_owned(),
-        })
-        .collect()
-}
-
-fn own_lines(follower: &Follower, windows: &[(u64, u64)]) -> Vec<Line> {
-    let areas = follower.engine().maps();
-    areas
-        .filter(|area| within(area.start, area.end, windows))
-        .map(|area| Line {
-            start: area.start,
-            end: area.end,
-            perms: String::from_utf8_lossy(&area.perms).into_owned(),
+        .filter(|&(start, end, _)| within(start, end, windows))
+        .map(|(start, end, perms)| Line {
+            start,
+            end,
+            perms: String::from_utf8_lossy(&perms).into_owned(),
         })
         .collect()
 }

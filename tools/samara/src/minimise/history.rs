@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use samara_mm::{Call, Config, FileArg, VmFlags};
+use samara_mm::{Call, Config, FileArg, VmFlags, abi};
 
 use crate::record::{Reason, Record};
 use crate::seed::Seed;
@@ -46,6 +46,8 @@ pub(super) struct Step {
 
 /// The addresses among a call's arguments that name a place; 0 in `mmap` and the new one of `mremap` where they name none are left out.
 pub(super) fn addresses(action: &mut Action) -> [Option<&mut u64>; 2] {
+    /// With these `mremap` looks at the new address.
+    const NAMES_PLACE: u64 = abi::MREMAP_FIXED | abi::MREMAP_DONTUNMAP;
     let call = match action {
         Action::Call(call) => call,
         Action::Touch(addr) => return [Some(addr), None],
@@ -62,7 +64,7 @@ pub(super) fn addresses(action: &mut Action) -> [Option<&mut u64>; 2] {
             ..
         } => [
             Some(old_addr),
-            Some(new_addr).filter(|addr| *flags & 6 != 0 && **addr != 0),
+            Some(new_addr).filter(|addr| *flags & NAMES_PLACE != 0 && **addr != 0),
         ],
         Call::Brk { addr } => [Some(addr).filter(|addr| **addr != 0), None],
         Call::Munmap { addr, .. }
