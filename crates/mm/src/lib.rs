@@ -119,6 +119,8 @@ mod pages;
 #[cfg(feature = "paging")]
 pub mod process;
 mod space;
+#[cfg(feature = "paging")]
+pub mod walkers;
 
 pub use abi::{
     Advice, AttachFlags, LockAllFlags, LockFlags, MapFlags, Prot, RemapFlags, SyncFlags,

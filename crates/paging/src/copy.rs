@@ -4,15 +4,20 @@ use crate::atomic::Ordering;
 use core::ops::Range;
 
 use crate::cursor::remembered;
-use crate::entry::{ENTRIES, tag};
+use crate::dead::Dead;
+use crate::entry::{Attrs, ENTRIES, tag};
 use crate::error::Error;
 use crate::fork::Copy;
 use crate::format::Format;
-use crate::frames::{Counts, Frames};
+use crate::frames::Counts;
+use crate::phys::{FrameAllocator, PhysMem, Physical};
+use crate::reclaim::Reclaim;
 use crate::table::{Locked, Table};
 
 /// What copying makes of a leaf.
 pub(crate) trait Way {
+    /// Whether pinned memory is not shared but copied.
+    const DUPLICATES: bool = false;
     /// Whether both sides lose permission to write, of a frame that is private memory or not.
     fn protects(anon: bool) -> bool;
     /// What else differs in the copy.
@@ -27,6 +32,8 @@ pub(crate) struct Shared;
 pub(crate) struct Own;
 
 impl Way for Private {
+    const DUPLICATES: bool = true;
+
     #[inline(always)]
     fn protects(_: bool) -> bool {
         true
@@ -81,14 +88,20 @@ impl Copied {
 
 /// Copies a part of a table, whose lock is held, into one that is empty there, and counts each frame once more. If the copy is `FRESH`, nobody can find
 /// it, and the entries outside of the part become empty. On error the copy is as before, and nothing is counted.
-pub(crate) fn copy_entries<F: Format, W: Way, const FRESH: bool>(
-    frames: &Frames,
-    zero: u64,
+pub(crate) fn copy_entries<
+    F: Format,
+    W: Way,
+    B: FrameAllocator + PhysMem,
+    R: Reclaim,
+    const FRESH: bool,
+>(
+    memory: &Physical<B, R>,
     copy: Copy,
     from: &Locked<'_>,
     to: &Table<'_>,
     part: Range<usize>,
 ) -> (Copied, Result<(), Error>) {
+    let frames = memory.frames();
     let mut copied = Copied {
         used: 0,
         protected: part.end..part.end,
@@ -109,7 +122,7 @@ pub(crate) fn copy_entries<F: Format, W: Way, const FRESH: bool>(
         if i == part.end {
             break;
         }
-        match copy_entry::<F, W>(frames, zero, copy, from, i) {
+        match copy_entry::<F, W, B, R>(memory, copy, from, i) {
             Ok((leaf, protected)) => {
                 copied.used += u32::from(leaf != 0);
                 to.slot(i).store(leaf, order::<FRESH>());
@@ -118,13 +131,18 @@ pub(crate) fn copy_entries<F: Format, W: Way, const FRESH: bool>(
                 }
             }
             Err(error) => {
+                let mut dead = Dead::new();
                 for i in part.start..i {
                     let raw = to.load(i);
                     if tag::holds(raw) && !F::special(raw) {
-                        frames.unmap_kept(F::phys(raw));
+                        // Dead are copies of pinned frames.
+                        if let Some(index) = frames.unmap(F::phys(raw)) {
+                            dead.push(frames, index, 1);
+                        }
                     }
                     to.slot(i).store(0, Ordering::Release);
                 }
+                memory.free_dead(&mut dead);
                 copied.used = 0;
                 return (copied, Err(error));
             }
@@ -187,13 +205,13 @@ fn copy_usual<F: Format, W: Way, const FRESH: bool>(
 /// Copies an entry that is not the usual one: what comes into the copy, and whether the original has lost permission to write, and processors may
 /// remember it.
 #[inline(never)]
-fn copy_entry<F: Format, W: Way>(
-    frames: &Frames,
-    zero: u64,
+fn copy_entry<F: Format, W: Way, B: FrameAllocator + PhysMem, R: Reclaim>(
+    memory: &Physical<B, R>,
     copy: Copy,
     from: &Locked<'_>,
     i: usize,
 ) -> Result<(u64, bool), Error> {
+    let (frames, zero) = (memory.frames(), memory.zero_page());
     let raw = from.load(i);
     if !tag::holds(raw) {
         return Ok((raw, false));
@@ -204,6 +222,12 @@ fn copy_entry<F: Format, W: Way>(
         return Ok((0, false));
     }
     if !special {
+        if W::DUPLICATES && frames.is_pinned(phys) {
+            let own = memory.duplicate(phys)?;
+            frames.map_owned(own)?;
+            let leaf = F::leaf(own, F::attrs(raw) | Attrs::DIRTY, 0);
+            return Ok((W::copy::<F>(leaf), false));
+        }
         frames.map(phys)?;
     }
     if !F::writable(raw) || !W::protects(!special && frames.is_anon(phys)) {

@@ -3,7 +3,7 @@
 //! A fault has seen something without a lock. Each of these calls locks the page's table, and looks whether that is still so.
 
 use crate::cursor::{Cursor, Stop};
-use crate::entry::{Attrs, Entry, PAGE_SIZE, index, tag};
+use crate::entry::{Attrs, Entry, PAGE_SIZE, index, span, tag};
 use crate::error::Error;
 use crate::format::Format;
 use crate::invalidate::{Gather, Invalidate};
@@ -44,15 +44,86 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// Takes a reference on the frame of 4 KiB at an address, if a processor could do there what `need` says without a fault. It keeps the frame, not the
     /// mapping: [`put`](Pin::put) gives it up.
     ///
-    /// While it lasts, [`Spot::write_alone`](crate::Spot::write_alone) says no for this frame.
+    /// While it lasts, [`Spot::write_alone`](crate::Spot::write_alone) says no for this frame. With `need` empty, it is the page that is there, whether or not it may
+    /// be used.
     ///
     /// # Errors
     ///
     /// [`Error::NotMapped`]: a fault would be taken; [`Error::TooMany`]: the frame has 1,023 references.
     pub fn pin(&self, addr: u64, need: Attrs) -> Result<Pin, Error> {
-        let found = self.cursor(addr).lock_for(addr, need);
+        let mut cursor = self.cursor(addr);
+        if need.is_empty() && F::canonical(addr) {
+            let found = cursor.lock_leaf(addr).map_err(|_| Error::NotMapped)?;
+            let (_table, level, raw) = found;
+            let phys = F::phys(raw) + (addr & (span(level) - 1));
+            return Pin::of(self.physical(), phys & !(PAGE_SIZE - 1), !F::special(raw));
+        }
+        let found = cursor.lock_for(addr, need);
         let (_table, _, raw, phys) = found.map_err(|_| Error::NotMapped)?;
         Pin::of(self.physical(), phys & !(PAGE_SIZE - 1), !F::special(raw))
+    }
+
+    /// Takes a reference for a device, which reads or writes the memory itself while programs go on: as [`pin`](Self::pin), and private memory stays this address
+    /// space's own until the reference is put. A write through the mapping goes to the same frame, and a fork
+    /// ([`Mapping::Private`](crate::Mapping::Private)) gives the child a copy. With `need` empty, it is the page that is there, whether or not it may be used.
+    ///
+    /// Tables in which pages are pinned must not be [shared](Self::share_range).
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotMapped`]: a fault would be taken; [`Error::Exists`]: it is private memory that others have, too, or may have, since the table is shared;
+    /// [`Error::TooMany`].
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Attrs, Copy, Exclusive, Kind, Mapping, PageSize, PageTables, Physical, Source, format::X86_64};
+    /// # // SAFETY: one thread uses the tables.
+    /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
+    /// let parent = PageTables::<X86_64, _>::new(&memory, 1)?;
+    /// let rw = Attrs::READ | Attrs::WRITE | Attrs::USER | Attrs::ACCESSED | Attrs::DIRTY;
+    /// parent.map(0x1000, PageSize::Small, Source::Owned(memory.alloc_page(Kind::Anon)?), rw, &())?;
+    /// let pin = parent.pin_own(0x1000, Attrs::WRITE)?;
+    ///
+    /// let child = PageTables::<X86_64, _>::new(&memory, 2)?;
+    /// parent.copy_range(&child, 0..0x10000, Mapping::Private, Copy::All, &())?;
+    /// let (mine, theirs) = (parent.page(0x1000).unwrap(), child.page(0x1000).unwrap());
+    /// assert_eq!(mine.phys, pin.phys());
+    /// assert!(mine.attrs.contains(Attrs::WRITE) && theirs.phys != pin.phys());
+    /// pin.put(&memory);
+    /// # Ok::<(), samara_paging::Error>(())
+    /// ```
+    pub fn pin_own(&self, addr: u64, need: Attrs) -> Result<Pin, Error> {
+        if !F::canonical(addr) {
+            return Err(Error::NotMapped);
+        }
+        let memory = self.physical();
+        let mut cursor = self.cursor(addr);
+        let found = cursor.lock_leaf(addr).map_err(|_| Error::NotMapped)?;
+        let (table, level, raw) = found;
+        let mut attrs = F::attrs(raw);
+        if cursor.shared {
+            attrs.remove(Attrs::WRITE);
+        }
+        if !attrs.contains(need) || !need.is_empty() && !attrs.intersects(Attrs::ACCESS) {
+            return Err(Error::NotMapped);
+        }
+        let phys = (F::phys(raw) + (addr & (span(level) - 1))) & !(PAGE_SIZE - 1);
+        let frames = memory.frames();
+        let pin = if F::special(raw) || !frames.is_anon(phys) {
+            Pin::of(memory, phys, !F::special(raw))?
+        } else if !cursor.shared
+            // What may be written, no other entry maps, whoever else has a reference.
+            && (frames.is_alone(phys) || F::writable(raw))
+        {
+            frames.pin(phys)?;
+            Pin {
+                phys,
+                counted: true,
+            }
+        } else {
+            return Err(Error::Exists);
+        };
+        drop(table);
+        Ok(pin)
     }
 
     /// Does what a processor does: looks whether it may do at `addr` what `need` says, notes that in the accessed bit, and with [`Attrs::WRITE`] in the

@@ -164,9 +164,10 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
                 Ok(end)
             }
             Err(Stop { level, raw: 0 }) => Ok(next(at, level).min(end)),
-            Err(Stop { level, .. }) => {
+            Err(Stop { level, raw }) => {
                 let start = at & !(span(level) - 1);
-                if start < at || next(at, level) > end {
+                let part = start < at || next(at, level) > end;
+                if part || self.is_pinned(level, raw) {
                     self.from
                         .split(at, level, &mut self.reserve, &mut self.gather)?;
                     return Ok(at);
@@ -175,6 +176,16 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
                 Ok(next(at, level))
             }
         }
+    }
+
+    /// Whether a huge page is partly pinned: its pieces are copied one by one.
+    fn is_pinned(&self, level: usize, raw: u64) -> bool {
+        let frames = self.from.memory().frames();
+        self.mapping == Mapping::Private
+            && tag::holds(raw)
+            && !F::is_table(raw)
+            && !F::special(raw)
+            && frames.any_pinned(F::phys(raw), PageSize::of(level).order())
     }
 
     /// Copies the entries of one last-level table. The tables of the two are locked one after the other, parent's first: the child's cannot be
@@ -219,12 +230,11 @@ impl<'a, F: Format, M: Memory> Fork<'a, F, M> {
         end: u64,
     ) -> Result<u32, Error> {
         let memory = self.from.memory();
-        let (frames, zero) = (memory.frames(), memory.zero_page());
         let fill = match self.mapping {
-            Mapping::Private => copy_entries::<F, Private, FRESH>,
-            Mapping::Shared => copy_entries::<F, Shared, FRESH>,
+            Mapping::Private => copy_entries::<F, Private, _, _, FRESH>,
+            Mapping::Shared => copy_entries::<F, Shared, _, _, FRESH>,
         };
-        let (copied, result) = fill(frames, zero, self.copy, parent, child, indices(at, end));
+        let (copied, result) = fill(memory, self.copy, parent, child, indices(at, end));
         // Who shares the parent's table knows already that it may not write.
         if !copied.protected.is_empty() && !self.from.shared {
             let addr = |i: usize| (at & !(span(1) - 1)) + i as u64 * PAGE_SIZE;

@@ -1,7 +1,7 @@
 //! What is counted of each frame: one word of 32 bits, all in one dense array.
 //!
 //! ```text
-//! anonymous, file:  kind (2 bits) | references (10) | mappings (20)
+//! anonymous, file:  kind (2 bits) | references (10) | mappings (20)   kind: 0 anonymous and pinned, 1 anonymous, 2 file, 3 table
 //! table:            kind (2) | lock (1) | users (19) | entries in use (10)
 //! ```
 //!
@@ -14,6 +14,13 @@
 //! the word by an ordinary store. Another mapping or reference comes only from one that there is already: from an entry, under its table's lock,
 //! which is held here; or from a reference, and there is none. So a fork of private memory raises a million counts without one locked instruction.
 //! All other changes are atomic additions.
+//!
+//! # Pinned
+//!
+//! A frame of private memory is *pinned* for a device by a reference that is taken while one entry maps the frame, under that entry's lock. Its other mark is a kind of
+//! its own, so that no loop that knows the usual words takes it for a usual one. A pinned frame stays the address space's own: as long as there is a reference it gets no
+//! second mapping (a fork copies its bytes), and a write to it needs no copy, whatever its references. When the references are gone, the next
+//! mapping takes the mark away.
 
 use crate::atomic::{AtomicU32, Ordering};
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
@@ -39,6 +46,8 @@ const ONE_REFERENCE: u32 = 1 << 20;
 const REFERENCES: u32 = ((1 << 10) - 1) << 20;
 const COUNTS: u32 = MAPPINGS | REFERENCES;
 const KIND: u32 = 3 << 30;
+/// With a count; without, the frame is free.
+const PINNED: u32 = 0;
 const ANON: u32 = 1 << 30;
 const FILE: u32 = 2 << 30;
 const TABLE: u32 = 3 << 30;
@@ -219,6 +228,7 @@ impl Frames {
         let kind = match word & KIND {
             ANON => Kind::Anon,
             FILE => Kind::File,
+            PINNED if word != 0 => Kind::Anon,
             _ => return None,
         };
         Some(FrameInfo {
@@ -245,11 +255,12 @@ impl Frames {
         let mut census = Census::default();
         let used = self.used();
         for index in self.index(used.start)..self.index(used.end) {
-            match self.at(index).load(Ordering::Relaxed) & KIND {
+            let word = self.at(index).load(Ordering::Relaxed);
+            match word & KIND {
                 ANON => census.anon += 1,
                 FILE => census.file += 1,
                 TABLE => census.tables += 1,
-                _ => {}
+                _ => census.anon += u64::from(word != 0),
             }
         }
         census
@@ -287,6 +298,26 @@ impl Frames {
         Ok(())
     }
 
+    /// A reference that makes the frame pinned. It is private memory, which one entry maps and nobody else has, or which is pinned already; the caller holds
+    /// the lock of the entry's table.
+    pub(crate) fn pin(&self, phys: u64) -> Result<(), Error> {
+        self.get(phys)?;
+        self.word(phys).fetch_and(!ANON, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Whether there are references on pinned memory, of which a fork gives the child a copy.
+    #[inline]
+    pub(crate) fn is_pinned(&self, phys: u64) -> bool {
+        let word = self.word(phys).load(Ordering::Acquire);
+        word & KIND == PINNED && word & REFERENCES != 0
+    }
+
+    /// The same of any frame of a huge page.
+    pub(crate) fn any_pinned(&self, phys: u64, order: u32) -> bool {
+        (0..1u64 << order).any(|i| self.is_pinned(phys + i * PAGE_SIZE))
+    }
+
     /// A reference less; the frame, if it is dead now.
     pub(crate) fn put(&self, phys: u64) -> Option<u32> {
         self.less(phys, ONE_REFERENCE)
@@ -300,8 +331,9 @@ impl Frames {
         let word = self.word(phys);
         let now = word.load(Ordering::Relaxed);
         if now & COUNTS == 1 {
-            // One mapping, whose table's lock the caller holds, and no reference: see the head of this file.
-            word.store(now + 1, Ordering::Relaxed);
+            // One mapping, whose table's lock the caller holds, and no reference: see the head of this file. What was pinned is so no more.
+            let mark = if now & KIND == PINNED { ANON } else { 0 };
+            word.store((now + 1) | mark, Ordering::Relaxed);
             return Ok(());
         }
         let before = word.fetch_add(1, Ordering::Relaxed);
@@ -365,16 +397,34 @@ impl Frames {
         ((before - count) & COUNTS == 0).then_some(index)
     }
 
+    /// Whether one entry maps the frame and nothing else refers to it, or the frame is pinned. The caller holds the lock of a table that maps it.
+    #[inline]
+    pub(crate) fn is_alone(&self, phys: u64) -> bool {
+        let word = self.word(phys).load(Ordering::Acquire);
+        word & COUNTS == 1 || word & (KIND | MAPPINGS) == PINNED | 1
+    }
+
     /// Whether one entry maps the frame and nothing else refers to it. The caller holds the lock of a table that maps it.
     #[inline]
     pub(crate) fn is_single(&self, phys: u64) -> bool {
         self.word(phys).load(Ordering::Acquire) & COUNTS == 1
     }
 
+    /// Whether the frame is private memory. Of a frame that is not counted, or free, it says nothing.
+    pub fn is_private(&self, phys: u64) -> bool {
+        self.contains(phys) && self.is_anon(phys)
+    }
+
     /// Whether the frame is private memory.
     #[inline]
     pub(crate) fn is_anon(&self, phys: u64) -> bool {
-        self.word(phys).load(Ordering::Relaxed) & KIND == ANON
+        // Of kinds in use, pinned ones are the only others below.
+        self.word(phys).load(Ordering::Relaxed) < FILE
+    }
+
+    /// Whether all frames of a huge page are alone, as [`is_alone`](Self::is_alone) says of one.
+    pub(crate) fn all_alone(&self, phys: u64, order: u32) -> bool {
+        (0..1u64 << order).all(|i| self.is_alone(phys + i * PAGE_SIZE))
     }
 
     /// Whether all frames of a huge page are single.

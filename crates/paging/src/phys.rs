@@ -252,6 +252,29 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         dead.free(&self.frames, &self.backing);
     }
 
+    /// A frame of private memory with the bytes of another, which programs and devices may be writing to: what they do at once mixes word by word.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NoMemory`].
+    pub(crate) fn duplicate(&self, phys: u64) -> Result<u64, Error> {
+        const WORD: usize = size_of::<usize>();
+        let copy = self.alloc_page(Kind::Anon)?;
+        let from = self.to_virt(phys).cast::<core::sync::atomic::AtomicUsize>();
+        let to = self.to_virt(copy).cast::<usize>();
+        for i in 0..PAGE_SIZE as usize / WORD {
+            // SAFETY: two whole frames, aligned; the caller keeps the one, whose words others use by atomic instructions, and nobody knows the other.
+            unsafe {
+                to.add(i).write(
+                    from.add(i)
+                        .as_ref()
+                        .load(core::sync::atomic::Ordering::Relaxed),
+                )
+            };
+        }
+        Ok(copy)
+    }
+
     /// A table's frame of any content, counted as a table with one user.
     pub(crate) fn alloc_table(&self) -> Result<u64, Error> {
         let phys = self.frames_or_reclaimed(B::alloc_table)?;

@@ -110,7 +110,7 @@ impl Change {
                 F::clean(raw) != raw
                     && !F::special(raw)
                     && frames.is_anon(phys)
-                    && frames.all_single(phys, order)
+                    && frames.all_alone(phys, order)
             }
         }
     }

@@ -121,9 +121,8 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
             return Ok(());
         }
         let new = memory.table(copy);
-        let (frames, zero) = (memory.frames(), memory.zero_page());
         let (_, result) =
-            copy_entries::<F, Own, true>(frames, zero, Copy::All, &old, &new, 0..ENTRIES);
+            copy_entries::<F, Own, _, _, true>(memory, Copy::All, &old, &new, 0..ENTRIES);
         if let Err(error) = result {
             drop((old, upper));
             reserve.give(copy);

@@ -272,8 +272,8 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         let slot = index(self.addr, level);
         let raw = table.load(slot);
         let single = || match level {
-            0 => frames.is_single(phys),
-            _ => frames.all_single(phys, PageSize::of(level).order()),
+            0 => frames.is_alone(phys),
+            _ => frames.all_alone(phys, PageSize::of(level).order()),
         };
         let special = F::special(raw);
         if special || !frames.is_anon(phys) || !single() {

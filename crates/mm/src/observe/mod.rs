@@ -52,4 +52,6 @@ pub use query::{Query, QueryFlags};
 #[cfg(feature = "paging")]
 pub use smaps::{Rollup, Smaps};
 #[cfg(feature = "paging")]
+pub use transfer::IoVec;
+#[cfg(feature = "paging")]
 pub use walk::Seen;

@@ -23,7 +23,8 @@ pub enum ForkMode {
     /// Entry by entry; frames are copied at the first write.
     Copy,
     /// Last-level tables are used by both; whoever first changes something in its 2 MiB gets a copy of that one table. What programs see is the
-    /// same, but that pages of shared mappings may be present in the child from the start.
+    /// same, but that pages of shared mappings may be present in the child from the start. A process in which pages were ever
+    /// [pinned](Process::pin) forks by copying.
     Share,
 }
 
@@ -49,6 +50,11 @@ impl<P: Platform> Process<P> {
         let child = Process::of(&parent.machine, map)?;
         // Whoever cuts pages off a file after this visits the child, and waits until it is complete.
         let complete = child.mm.space.write();
+        let mode = if parent.unshareable() {
+            ForkMode::Copy
+        } else {
+            mode
+        };
         if mode == ForkMode::Share {
             parent.set_divisible();
             child.mm.set_divisible();

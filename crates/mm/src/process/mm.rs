@@ -45,9 +45,11 @@ pub(crate) struct Mm<P: Platform> {
     pub(crate) space: Apart<RwLock<P::RwLock, AddressSpace>>,
     /// The same map, for faults that do not wait for calls.
     pub(super) beside: Beside,
-    pub(super) machine: Machine<P>,
+    pub(crate) machine: Machine<P>,
     /// Whether there may ever have been a huge page or a shared table: else nothing reaches across the ends of a range.
     divisible: AtomicBool,
+    /// Whether a child may not use this process's tables: there may be pages in them that it must not get.
+    unshareable: AtomicBool,
     /// Whether there may ever have been an area that can be executed only: else an entry of the tables says all that an access needs.
     has_execute_only: AtomicBool,
     /// The end of the heap when the last call ended, for those who look at areas without the lock.
@@ -74,8 +76,21 @@ impl<P: Platform> Mm<P> {
         }
     }
 
+    /// Whether a fork has to copy the tables, entry by entry: pages were pinned.
+    pub(crate) fn unshareable(&self) -> bool {
+        // Relaxed: set with the address space locked, and a fork locks it for writing. Who reads it without the lock finds it set only after that.
+        self.unshareable.load(Ordering::Relaxed)
+    }
+
+    /// The caller holds the lock of the address space.
+    pub(crate) fn set_unshareable(&self) {
+        if !self.unshareable() {
+            self.unshareable.store(true, Ordering::Relaxed);
+        }
+    }
+
     /// Whether what an entry of the tables allows may be forbidden by the key of areas that can be executed only.
-    pub(super) fn has_execute_only(&self) -> bool {
+    pub(crate) fn has_execute_only(&self) -> bool {
         // Acquire: with the store below. Who has seen a call return sees what it made of the areas.
         self.has_execute_only.load(Ordering::Acquire)
     }
@@ -128,6 +143,7 @@ impl<P: Platform> Process<P> {
             space: Apart(RwLock::new(space)),
             machine: machine.clone(),
             divisible: AtomicBool::new(false),
+            unshareable: AtomicBool::new(false),
             has_execute_only,
         })?;
         machine.enter(&mm)?;

@@ -62,6 +62,7 @@ mod signal;
 mod typed;
 
 pub use crate::observe::smaps::Smaps;
+pub(crate) use fault::is_memory;
 pub use file::{Inode, PAGE_BYTES, PageSource};
 pub use fork::ForkMode;
 #[cfg(feature = "hosted")]

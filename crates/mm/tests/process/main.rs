@@ -16,9 +16,11 @@ mod huge;
 mod linux;
 mod model;
 mod observe;
+mod pin;
 #[cfg(feature = "exec")]
 mod program;
 mod refused;
 mod second;
 mod threads;
+mod transfer;
 mod world;

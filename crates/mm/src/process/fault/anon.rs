@@ -141,7 +141,7 @@ impl<P: Platform> Mm<P> {
 
     /// Divides a huge page.
     #[inline(never)]
-    fn divide(&self, page: u64) -> Result<Step, Fault> {
+    pub(super) fn divide(&self, page: u64) -> Result<Step, Fault> {
         match self.tables.split(page, PageSize::Small, self.machine.tlb()) {
             Ok(()) | Err(Error::NotMapped) => Ok(Step::Again),
             Err(error) => Err(error.into()),

@@ -116,7 +116,7 @@ fn unwritten(vma: &Vma, inode: &Inode) -> Attrs {
 }
 
 /// Whether the pages of a shared area may become writable without a fault.
-pub(in crate::process) fn is_memory(vma: &Vma) -> bool {
+pub(crate) fn is_memory(vma: &Vma) -> bool {
     Inode::of(vma).is_some_and(|inode| inode.source().is_memory())
 }
 

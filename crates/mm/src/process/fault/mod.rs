@@ -7,11 +7,12 @@
 mod alone;
 mod anon;
 mod file;
+mod own;
 
 pub(super) use alone::Beside;
 use samara_paging::{Attrs, Change, Entry, Write};
 
-pub(super) use file::is_memory;
+pub(crate) use file::is_memory;
 
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags};
 use crate::pages::{NoPages, Pages};
@@ -148,7 +149,7 @@ impl<P: Platform> Mm<P> {
     ///
     /// # Errors
     /// As [`Process::fault`].
-    pub(super) fn fault_in(&self, area: &Area<'_>, page: u64, write: bool) -> Result<(), Fault> {
+    pub(crate) fn fault_in(&self, area: &Area<'_>, page: u64, write: bool) -> Result<(), Fault> {
         let access = if write { Access::WRITE } else { Access::READ };
         loop {
             match self.settle(area, page, access, Patience::Some)? {

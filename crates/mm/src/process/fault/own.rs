@@ -1,0 +1,68 @@
+//! A page of a private area becomes the process's own, whether or not the area allows writing: what is pinned for long, and what a debugger writes to.
+
+use samara_paging::{Attrs, Entry, Error, PageSize, Pin, Source};
+
+use super::written;
+use crate::process::bytes;
+use crate::process::mm::Mm;
+use crate::process::platform::Platform;
+use crate::process::signal::Fault;
+use crate::space::vma::{Area, Vma};
+
+impl<P: Platform> Mm<P> {
+    /// Pins the page at `page` of a private area, which has an owner of private pages, as memory of this process alone: what is a file's, zeroes, or had by others,
+    /// is copied first. The page gets no permission to write, and keeps what it has.
+    ///
+    /// # Errors
+    /// As [`Process::fault`](crate::process::Process::fault).
+    pub(crate) fn pin_own(&self, area: &Area<'_>, page: u64) -> Result<Pin, Fault> {
+        let (tables, physical) = (&self.tables, self.machine.physical());
+        loop {
+            match tables.entry(page) {
+                Entry::Page { size, .. } if size != PageSize::Small => {
+                    self.divide(page)?;
+                    continue;
+                }
+                Entry::Page { .. } => {}
+                // Not as an access, which the area may forbid.
+                _ => self.fault_in(area, page, false)?,
+            }
+            match tables.pin_own(page, Attrs::empty()) {
+                Ok(pin) if pin.counted() && physical.frames().is_private(pin.phys()) => {
+                    return Ok(pin);
+                }
+                Ok(pin) => pin.put(physical),
+                Err(Error::NotMapped) => continue,
+                Err(Error::Exists) => {}
+                Err(error) => return Err(error.into()),
+            }
+            self.replace(area.vma, page)?;
+        }
+    }
+
+    /// Puts a copy in the place of the page that is there.
+    fn replace(&self, vma: &Vma, page: u64) -> Result<(), Fault> {
+        let physical = self.machine.physical();
+        let pin = match self.tables.pin(page, Attrs::empty()) {
+            Ok(pin) => pin,
+            Err(Error::NotMapped) => return Ok(()),
+            Err(error) => return Err(error.into()),
+        };
+        let copied = self.new_frame().and_then(|frame| {
+            let (from, to) = (physical.to_virt(pin.phys()), physical.to_virt(frame.phys));
+            // SAFETY: a new frame; the reference keeps the old one, whose words others use by atomic instructions.
+            unsafe { bytes::copy_page(from, to) };
+            let attrs = written(vma.flags) - Attrs::WRITE;
+            let mut spot = self.tables.spot(page, self.machine.tlb());
+            match spot.exchange(pin.phys(), Source::Owned(frame.phys), attrs) {
+                Ok(()) => frame.keep(),
+                // Somebody was faster.
+                Err(Error::NotMapped) => {}
+                Err(error) => return Err(error.into()),
+            }
+            Ok(())
+        });
+        pin.put(physical);
+        copied
+    }
+}
