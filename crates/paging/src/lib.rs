@@ -35,6 +35,7 @@ mod spare;
 mod spin;
 mod spot;
 mod stock;
+mod swap;
 mod table;
 mod unmap;
 mod walk;

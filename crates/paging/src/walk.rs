@@ -1,7 +1,7 @@
 //! What is mapped where: without any lock.
 
 use core::fmt;
-use core::ops::Range;
+use core::ops::{ControlFlow, Range};
 
 use crate::cursor::{Cursor, Stop};
 use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index, next, span};
@@ -128,8 +128,20 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// Calls `seen` for each page and marker of a range (in bytes, the end exclusive), in ascending order, with the first address of its entry, which for a huge page may lie
     /// before the range. Lock-free: what comes or goes meanwhile is seen or not.
     pub fn walk(&self, range: Range<u64>, mut seen: impl FnMut(u64, Entry)) {
+        let _ = self.walk_until(range, |addr, entry| {
+            seen(addr, entry);
+            ControlFlow::<()>::Continue(())
+        });
+    }
+
+    /// The same until `seen` breaks, which is then returned.
+    pub fn walk_until<B>(
+        &self,
+        range: Range<u64>,
+        mut seen: impl FnMut(u64, Entry) -> ControlFlow<B>,
+    ) -> ControlFlow<B> {
         if Self::pages(&range).is_err() {
-            return;
+            return ControlFlow::Continue(());
         }
         let mut cursor = self.cursor(range.start);
         let mut at = range.start;
@@ -145,7 +157,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                             continue 'tables;
                         }
                         if raw != 0 {
-                            seen_entry::<F>(at, raw, 0, guarded, &mut seen);
+                            seen_entry::<F, B>(at, raw, 0, guarded, &mut seen)?;
                         }
                         at += PAGE_SIZE;
                     }
@@ -155,26 +167,28 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                         continue;
                     }
                     if raw != 0 {
-                        seen_entry::<F>(at & !(span(level) - 1), raw, level, false, &mut seen);
+                        let start = at & !(span(level) - 1);
+                        seen_entry::<F, B>(start, raw, level, false, &mut seen)?;
                     }
                     at = next(at, level);
                 }
             }
         }
+        ControlFlow::Continue(())
     }
 }
 
 #[inline]
-fn seen_entry<F: Format>(
+fn seen_entry<F: Format, B>(
     addr: u64,
     raw: u64,
     level: usize,
     guarded: bool,
-    seen: &mut impl FnMut(u64, Entry),
-) {
+    seen: &mut impl FnMut(u64, Entry) -> ControlFlow<B>,
+) -> ControlFlow<B> {
     match F::decode(raw, level) {
         // The first entry of a table that has just left the tree.
-        Entry::Empty => {}
+        Entry::Empty => ControlFlow::Continue(()),
         entry => seen(addr, behind(entry, guarded)),
     }
 }

@@ -6,14 +6,14 @@ use crate::observe::core_file::Source;
 use crate::observe::walk::Seen;
 use crate::process::{Platform, Process};
 
-/// The pages in memory; all others count as zeroes. Pages without any access, which the program itself could not read either, are zeroes, too.
+/// The pages in memory and in swap; all others count as zeroes. Pages without any access, which the program itself could not read either, are zeroes, too.
 ///
 /// The map may change between two pages, unless nobody makes a call: then the core has what was there when each page was reached.
 impl<P: Platform> Source for &Process<P> {
     fn next(&mut self, addr: u64, end: u64) -> Option<u64> {
         let mut found = None;
         let _ = self.walk(addr..end, |seen| match seen {
-            Seen::Page(at, _) => {
+            Seen::Page(at, _) | Seen::Swapped(at, _) => {
                 found = Some(at);
                 ControlFlow::Break(())
             }

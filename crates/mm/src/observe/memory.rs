@@ -26,6 +26,8 @@ pub struct Memory {
     pub file: u64,
     /// In memory: shared memory's.
     pub shmem: u64,
+    /// In swap.
+    pub swap: u64,
 }
 
 impl Memory {
@@ -76,7 +78,7 @@ impl fmt::Display for Memory {
             ("VmStk:", self.mapped.stack),
             ("VmExe:", 0),
             ("VmLib:", self.mapped.exec),
-            ("VmSwap:", 0),
+            ("VmSwap:", self.swap),
         ] {
             writeln!(f, "{label}\t{:>8} kB", pages * (PAGE_SIZE >> 10))?;
         }
@@ -102,6 +104,7 @@ impl<P: Platform> Process<P> {
                     Some(_) if shared => memory.shmem += 1,
                     Some(_) => memory.file += 1,
                 },
+                Seen::Swapped(..) => memory.swap += 1,
                 _ => {}
             }
             ControlFlow::Continue(())

@@ -69,6 +69,12 @@ impl<P: Platform> Process<P> {
         let _ = self.walk_in(&space, addr..end, |seen| {
             let (at, word) = match seen {
                 Seen::Page(at, page) => (at, word(&page, at)),
+                Seen::Swapped(at, out) => {
+                    let mut bits = PagemapWord::SWAP;
+                    bits.set(PagemapWord::SOFT_DIRTY, out.soft_dirty);
+                    // The lowest five bits are the number of the device.
+                    (at, bits.bits() | u64::from(out.place) << 5)
+                }
                 Seen::Guard(at) => (at, (PagemapWord::GUARD | PagemapWord::SWAP).bits()),
                 _ => return ControlFlow::Continue(()),
             };

@@ -14,7 +14,7 @@ use crate::space::vma::{Backing, Vma};
 
 /// An area of `/proc/PID/smaps`, summed up page by page (`proc_pid_smaps(5)`). Its `Display` are the lines, the last with its line feed.
 ///
-/// What there is not, pages that were swapped out or merged, is 0. A page is dirty or referenced if the entry that maps it says so. Of who has a page by a table
+/// What there is not, pages that were merged, is 0. A page is dirty or referenced if the entry that maps it says so. Of who has a page by a table
 /// that several share ([`ForkMode::Share`](crate::process::ForkMode::Share)), others count one: the proportional sums may be above Linux's.
 #[derive(Clone, Copy, Debug)]
 pub struct Smaps<'a> {
@@ -40,6 +40,9 @@ pub(super) struct Sums {
     free: u64,
     huge: u64,
     huge_file: u64,
+    swap: u64,
+    /// As `pss`.
+    swap_pss: u64,
 }
 
 impl<'a> Smaps<'a> {
@@ -101,6 +104,12 @@ impl Sums {
         }
     }
 
+    /// Adds a page in swap that so many have.
+    fn add_swapped(&mut self, users: u32) {
+        self.swap += PAGE_SIZE;
+        self.swap_pss += (PAGE_SIZE << 12) / u64::from(users.max(1));
+    }
+
     /// The lines from the clean and dirty pages on; `locked` in bytes.
     fn rest(&self, f: &mut fmt::Formatter<'_>, locked: u64) -> fmt::Result {
         for (label, bytes) in [
@@ -117,8 +126,8 @@ impl Sums {
             ("FilePmdMapped:", self.huge_file),
             ("Shared_Hugetlb:", 0),
             ("Private_Hugetlb:", 0),
-            ("Swap:", 0),
-            ("SwapPss:", 0),
+            ("Swap:", self.swap),
+            ("SwapPss:", self.swap_pss >> 12),
             ("Locked:", locked),
         ] {
             writeln!(f, "{label:<16}{:>8} kB", bytes >> 10)?;
@@ -223,6 +232,7 @@ impl<P: Platform> Process<P> {
     /// Those of `out`.
     pub fn write_smaps(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let space = self.mm.space.read();
+        let swap = self.machine().swap();
         let mut current: Option<Smaps<'_>> = None;
         let mut result = Ok(());
         let _ = self.walk_in(&space, 0..space.config.task_size, |seen| {
@@ -234,6 +244,10 @@ impl<P: Platform> Process<P> {
                     }
                 }
                 (Seen::Page(_, page), Some(current)) => current.sums.add(&page),
+                (Seen::Swapped(_, out), Some(current)) => {
+                    let users = swap.as_ref().map_or(1, |swap| swap.count(out.place));
+                    current.sums.add_swapped(users);
+                }
                 _ => {}
             }
             match result {
@@ -253,6 +267,7 @@ impl<P: Platform> Process<P> {
     /// `None` without any area: Linux's is empty then.
     pub fn rollup(&self) -> Option<Rollup> {
         let space = self.mm.space.read();
+        let swap = self.machine().swap();
         let mut rollup: Option<Rollup> = None;
         let (mut shared, mut locked) = (false, false);
         let _ = self.walk_in(&space, 0..space.config.task_size, |seen| {
@@ -268,6 +283,10 @@ impl<P: Platform> Process<P> {
                         locked: 0,
                     });
                     all.end = line.end;
+                }
+                (Seen::Swapped(_, out), Some(rollup)) => {
+                    let users = swap.as_ref().map_or(1, |swap| swap.count(out.place));
+                    rollup.all.add_swapped(users);
                 }
                 (Seen::Page(_, page), Some(rollup)) => {
                     let before = rollup.all.pss;

@@ -4,7 +4,7 @@ use core::ops::{ControlFlow, Range};
 
 use samara_paging::{Entry, PAGE_SIZE, PageInfo};
 
-use crate::process::{Platform, Process};
+use crate::process::{Platform, Process, Swapped};
 use crate::space::AddressSpace;
 use crate::space::maps::{MapsLine, line};
 use crate::space::vma::Vma;
@@ -19,6 +19,8 @@ pub enum Seen<'a> {
     Area(MapsLine<'a>, &'a Vma),
     /// A page of 4 KiB at its first address; of a huge page, one part after the other.
     Page(u64, PageInfo),
+    /// A page that is in swap.
+    Swapped(u64, Swapped),
     /// A page that faults whatever its area allows (`MADV_GUARD_INSTALL`).
     Guard(u64),
 }
@@ -94,7 +96,11 @@ impl<P: Platform> Process<P> {
                             at += PAGE_SIZE;
                         }
                     }
-                    Entry::Marker(_) => go_on = visit(Seen::Guard(addr)),
+                    Entry::Marker(marker) => {
+                        let seen = Swapped::of(marker)
+                            .map_or(Seen::Guard(addr), |out| Seen::Swapped(addr, out));
+                        go_on = visit(seen);
+                    }
                     Entry::Empty => {}
                 }
             });

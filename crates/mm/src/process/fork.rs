@@ -72,6 +72,9 @@ impl<P: Platform> Process<P> {
             tlb.invalidate(parent.number(), slice::from_ref(&all), changed);
         }
         copied?;
+        if parent.swapped() {
+            parent.inherit_swapped(&child.mm, space.config.task_size);
+        }
         drop(complete);
         Ok(child)
     }

@@ -14,6 +14,7 @@ use samara_paging::{Asid, Kind, Memory, Physical};
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
 use crate::process::bytes;
+use crate::process::fault::SwapArea;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::space::vma::new_object;
@@ -34,6 +35,8 @@ struct Inner<P: Platform> {
     next: AtomicU32,
     /// 2 MiB of zeroes for whoever reads memory that asks for huge pages, once somebody has; 0: nobody yet.
     huge_zero: AtomicU64,
+    /// Where pages go that leave memory.
+    swap: Mutex<P::Mutex, Option<Counted<SwapArea>>>,
 }
 
 impl<P: Platform> Drop for Inner<P> {
@@ -75,6 +78,7 @@ impl<P: Platform> Machine<P> {
             processes: Mutex::new(Vec::new()),
             next: AtomicU32::new(1),
             huge_zero: AtomicU64::new(0),
+            swap: Mutex::new(None),
         };
         Ok(Machine {
             inner: Counted::try_new(inner)?,
@@ -93,6 +97,10 @@ impl<P: Platform> Machine<P> {
     /// Who is told what the processors are to forget.
     pub fn tlb(&self) -> &P::Tlb {
         &self.inner.tlb
+    }
+
+    pub(super) fn swap_slot(&self) -> &Mutex<P::Mutex, Option<Counted<SwapArea>>> {
+        &self.inner.swap
     }
 
     /// How many frames are used for what. Linear in the frames.

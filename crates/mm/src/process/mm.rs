@@ -50,6 +50,10 @@ pub(crate) struct Mm<P: Platform> {
     divisible: AtomicBool,
     /// Whether a child may not use this process's tables: there may be pages in them that it must not get.
     unshareable: AtomicBool,
+    /// Whether there may ever have been a page in swap: else markers are guards.
+    swapped: AtomicBool,
+    /// Its pages are being given up, or have been: what is missing does not come back.
+    reaped: AtomicBool,
     /// Whether there may ever have been an area that can be executed only: else an entry of the tables says all that an access needs.
     has_execute_only: AtomicBool,
     /// The end of the heap when the last call ended, for those who look at areas without the lock.
@@ -76,7 +80,30 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// Whether a fork has to copy the tables, entry by entry: pages were pinned.
+    /// Whether markers may name places in swap.
+    pub(super) fn swapped(&self) -> bool {
+        // Relaxed: as `divisible`.
+        self.swapped.load(Ordering::Relaxed)
+    }
+
+    /// The caller holds the lock of the address space for writing.
+    pub(super) fn set_swapped(&self) {
+        if !self.swapped() {
+            self.swapped.store(true, Ordering::Relaxed);
+            self.set_unshareable();
+        }
+    }
+
+    pub(super) fn reaped(&self) -> bool {
+        // Relaxed: a fault that finds the page gone finds this too, by the lock of the page's table, or it had looked before.
+        self.reaped.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn set_reaped(&self) {
+        self.reaped.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether a fork has to copy the tables, entry by entry: pages were pinned, or swapped out.
     pub(crate) fn unshareable(&self) -> bool {
         // Relaxed: set with the address space locked, and a fork locks it for writing. Who reads it without the lock finds it set only after that.
         self.unshareable.load(Ordering::Relaxed)
@@ -102,6 +129,15 @@ impl<P: Platform> Mm<P> {
         }
         // Relaxed: it is looked at for a name.
         self.brk.store(space.layout.brk, Ordering::Relaxed);
+    }
+}
+
+impl<P: Platform> Drop for Mm<P> {
+    fn drop(&mut self) {
+        if self.swapped() {
+            let end = self.space.read().config.task_size;
+            self.leave_swap(end);
+        }
     }
 }
 
@@ -144,6 +180,8 @@ impl<P: Platform> Process<P> {
             machine: machine.clone(),
             divisible: AtomicBool::new(false),
             unshareable: AtomicBool::new(false),
+            swapped: AtomicBool::new(false),
+            reaped: AtomicBool::new(false),
             has_execute_only,
         })?;
         machine.enter(&mm)?;

@@ -63,6 +63,7 @@ mod typed;
 
 pub use crate::observe::smaps::Smaps;
 pub(crate) use fault::is_memory;
+pub use fault::{SwapDevice, Swapped};
 pub use file::{Inode, PAGE_BYTES, PageSource};
 pub use fork::ForkMode;
 #[cfg(feature = "hosted")]

@@ -21,6 +21,7 @@ mod pin;
 mod program;
 mod refused;
 mod second;
+mod swap;
 mod threads;
 mod transfer;
 mod world;

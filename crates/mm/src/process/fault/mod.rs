@@ -8,9 +8,12 @@ mod alone;
 mod anon;
 mod file;
 mod own;
+mod swap;
 
 pub(super) use alone::Beside;
 use samara_paging::{Attrs, Change, Entry, Write};
+pub(super) use swap::{SwapArea, put};
+pub use swap::{SwapDevice, Swapped};
 
 pub(crate) use file::is_memory;
 
@@ -206,8 +209,16 @@ impl<P: Platform> Mm<P> {
                 self.renew(vma, page)
             }
             Entry::Page { .. } => Ok(Step::Done),
+            Entry::Marker(marker) if Swapped::of(marker).is_some() => {
+                drop(spot);
+                if patience == Patience::None {
+                    return Ok(Step::Exclusive);
+                }
+                self.swap_in(vma, page, marker, write)
+            }
             // A guard.
             Entry::Marker(_) => Err(Fault::MAPERR),
+            Entry::Empty if self.reaped() => Err(Fault::ADRERR),
             Entry::Empty => {
                 let step = if vma.is_anonymous() {
                     self.missing_anon(area, page, write, &mut spot)?

@@ -2,10 +2,11 @@
 
 use core::ops::Range;
 
-use samara_paging::{Change, Error, Spare, Take};
+use samara_paging::{Attrs, Change, Entry, Error, Spare, Take};
 
 use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
+use crate::process::fault::{Swapped, put};
 use crate::process::machine::Machine;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
@@ -35,12 +36,19 @@ impl<P: Platform> Mm<P> {
     pub(super) fn act(&self, act: Act<'_, P>) -> Result<(), Errno> {
         let (tables, tlb) = (&self.tables, self.machine.tlb());
         let done = match act {
+            Act::Unmap(range) if self.swapped() => self.unmap_swapped(range),
             Act::Unmap(range) => tables.unmap(range, tlb),
-            Act::Empty(range) => tables.unmap_with(range, Take::Pages, tlb, |_, _| {}),
+            Act::Empty(range) => {
+                let done = tables.unmap_with(range.clone(), Take::Pages, tlb, |_, _| {});
+                done.and_then(|()| self.forget_swapped(range))
+            }
             Act::Mark(range, marker) => self.mark(range, marker),
             Act::Change(range, change) => tables.protect(range, change, tlb),
             Act::Advise(range, change) => {
-                let _ = tables.protect(range, change, tlb);
+                let _ = tables.protect(range.clone(), change, tlb);
+                if change.clear.contains(Attrs::DIRTY) {
+                    let _ = self.forget_swapped(range);
+                }
                 Ok(())
             }
             Act::Drop(range) => {
@@ -55,11 +63,38 @@ impl<P: Platform> Mm<P> {
         done.map_err(|_| Errno::ENOMEM)
     }
 
+    /// Pages, guards, and what is in swap.
+    #[cold]
+    fn unmap_swapped(&self, range: Range<u64>) -> Result<(), Error> {
+        let swap = self.machine.swap();
+        let tlb = self.machine.tlb();
+        (self.tables).unmap_with(range, Take::All, tlb, |_, entry| {
+            if let (Some(swap), Entry::Marker(marker)) = (&swap, entry) {
+                put(swap, marker);
+            }
+        })
+    }
+
+    /// What is in swap of a range is given up.
+    fn forget_swapped(&self, range: Range<u64>) -> Result<(), Error> {
+        if self.swapped() {
+            self.drop_swapped(range)
+        } else {
+            Ok(())
+        }
+    }
+
     /// Page by page. When memory runs out, some guards are there and others not.
     fn mark(&self, range: Range<u64>, marker: Option<u32>) -> Result<(), Error> {
         let (tables, tlb) = (&self.tables, self.machine.tlb());
         let mut page = range.start;
         while page < range.end {
+            let out =
+                |entry| matches!(entry, Entry::Marker(marker) if Swapped::of(marker).is_some());
+            if marker.is_none() && self.swapped() && out(tables.entry(page)) {
+                page += PAGE_SIZE;
+                continue;
+            }
             match tables.mark(page, marker, tlb) {
                 Ok(()) => {}
                 // A page, which is no guard.

@@ -50,6 +50,15 @@ impl<P: Platform> Mm<P> {
         if huge {
             return Ok(());
         }
+        if guarded && self.swapped() {
+            self.swap_in_range(range.clone(), vma)?;
+            (guarded, counted) = (false, 0);
+            tables.walk(range.clone(), |_, entry| match entry {
+                Entry::Page { attrs, .. } if !attrs.contains(Attrs::SPECIAL) => counted += 1,
+                Entry::Marker(_) => guarded = true,
+                _ => {}
+            });
+        }
         if guarded || counted == 0 {
             return Err(Errno::EINVAL);
         }

@@ -288,8 +288,12 @@ impl<P: Platform> Pages for Owner<'_, P> {
                 let change = Change::without(Attrs::ACCESSED);
                 self.tell(Act::Advise(start..end, change.among(Among::Alone)))
             }
-            // There is nowhere to swap to.
-            Discard::PageOut => self.tell(Act::Drop(start..end)),
+            Discard::PageOut => {
+                self.tell(Act::Drop(start..end))?;
+                // No byte changes: it need not be undone.
+                self.mm.swap_out(start, end, vma);
+                Ok(())
+            }
             // No byte changes: it need not be undone.
             Discard::Collapse => self.mm.collapse(start, end, vma),
             _ => Ok(()),

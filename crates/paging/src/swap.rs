@@ -1,0 +1,146 @@
+//! A number in the place of a page, and a page in the place of a number: what goes to swap, and comes back.
+
+use crate::cursor::remembered;
+use crate::dead::Dead;
+use crate::entry::{Attrs, PAGE_SIZE, index, tag};
+use crate::error::Error;
+use crate::format::Format;
+use crate::invalidate::Invalidate;
+use crate::map::Source;
+use crate::phys::Memory;
+use crate::reserve::Reserve;
+use crate::share::forget_leaf;
+use crate::space::PageTables;
+
+impl<F: Format, M: Memory> PageTables<F, M> {
+    /// Puts a marker in the place of a small page of private memory that only this entry maps, and nobody refers to: the frame is freed, once the processors have been
+    /// told. What was in the page is elsewhere by now: the caller has taken all [access](Attrs::ACCESS) away, and then copied it.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotMapped`]: no small page on the frame `old` is mapped there (any more), or it may be accessed; [`Error::Exists`]: somebody else has the frame, too, or it is not
+    /// private memory; [`Error::NoMemory`], [`Error::Misaligned`]. Nothing has changed then.
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Attrs, Change, Entry, Exclusive, Kind, PageSize, PageTables, Physical, Source, format::X86_64};
+    /// # // SAFETY: one thread uses the tables.
+    /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
+    /// let space = PageTables::<X86_64, _>::new(&memory, 1)?;
+    /// let page = memory.alloc_page(Kind::Anon)?;
+    /// let attrs = Attrs::READ | Attrs::WRITE | Attrs::USER;
+    /// space.map(0x1000, PageSize::Small, Source::Owned(page), attrs, &())?;
+    ///
+    /// space.protect(0x1000..0x2000, Change::without(Attrs::ACCESS), &())?;
+    /// // It is written to the disk here.
+    /// space.evict(0x1000, page, 7, &())?;
+    /// assert_eq!(space.entry(0x1000), Entry::Marker(7));
+    ///
+    /// // A fault reads it again.
+    /// let page = memory.alloc_page(Kind::Anon)?;
+    /// space.restore(0x1000, 7, Source::Owned(page), attrs, &())?;
+    /// assert_eq!(space.translate(0x1000), Some((page, attrs)));
+    /// # Ok::<(), samara_paging::Error>(())
+    /// ```
+    pub fn evict(
+        &self,
+        addr: u64,
+        old: u64,
+        marker: u32,
+        tlb: &dyn Invalidate,
+    ) -> Result<(), Error> {
+        Self::pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
+        let memory = self.physical();
+        let frames = memory.frames();
+        let mut gather = self.gather(tlb);
+        let mut reserve = Reserve::none(memory);
+        let mut cursor = self.cursor(addr);
+        let (table, level) = cursor.lock_page(addr, old, &mut reserve, &mut gather)?;
+        let slot = index(addr, level);
+        let raw = table.load(slot);
+        if level > 0 || remembered(raw) {
+            return Err(Error::NotMapped);
+        }
+        if F::special(raw) || !frames.is_anon(old) || !frames.is_single(old) {
+            return Err(Error::Exists);
+        }
+        // Not valid: no processor writes to it.
+        table.store(slot, tag::marker(marker));
+        let mut dead = Dead::new();
+        forget_leaf::<F, M>(memory, raw, 0, &mut dead);
+        drop(table);
+        memory.free_dead(&mut dead);
+        Ok(())
+    }
+
+    /// Puts a small page in the place of this marker.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotMapped`]: the marker is not there (any more); [`Error::NoMemory`], [`Error::Misaligned`], [`Error::TooMany`]. Nothing has changed then.
+    ///
+    /// An example is at [`evict`](Self::evict).
+    pub fn restore(
+        &self,
+        addr: u64,
+        marker: u32,
+        source: Source,
+        attrs: Attrs,
+        tlb: &dyn Invalidate,
+    ) -> Result<(), Error> {
+        Self::pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
+        if !source.phys().is_multiple_of(PAGE_SIZE) {
+            return Err(Error::Misaligned);
+        }
+        let memory = self.physical();
+        let mut gather = self.gather(tlb);
+        let mut reserve = Reserve::none(memory);
+        let mut cursor = self.cursor(addr);
+        loop {
+            let table = cursor.lock(addr, 0).map_err(|_| Error::NotMapped)?;
+            let slot = index(addr, 0);
+            if tag::payload(table.load(slot)) != Some(marker) {
+                return Err(Error::NotMapped);
+            }
+            if cursor.shared {
+                drop(table);
+                cursor.unshare(addr, &mut reserve, &mut gather)?;
+                continue;
+            }
+            source.count(memory.frames())?;
+            table.store(slot, F::leaf(source.phys(), source.attrs(attrs), 0));
+            return Ok(());
+        }
+    }
+
+    /// Takes this marker away, and no other.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotMapped`]: it is not there (any more); [`Error::NoMemory`], [`Error::Misaligned`]. Nothing has changed then.
+    pub fn unmark(&self, addr: u64, marker: u32, tlb: &dyn Invalidate) -> Result<(), Error> {
+        Self::pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
+        let mut gather = self.gather(tlb);
+        let mut reserve = Reserve::none(self.physical());
+        let mut cursor = self.cursor(addr);
+        loop {
+            let mut table = cursor.lock(addr, 0).map_err(|_| Error::NotMapped)?;
+            let slot = index(addr, 0);
+            if tag::payload(table.load(slot)) != Some(marker) {
+                return Err(Error::NotMapped);
+            }
+            if cursor.shared {
+                drop(table);
+                cursor.unshare(addr, &mut reserve, &mut gather)?;
+                continue;
+            }
+            table.store(slot, 0);
+            table.sub_used(1);
+            let empty = table.used() == 0;
+            drop(table);
+            if empty {
+                cursor.prune(addr, &mut gather);
+            }
+            return Ok(());
+        }
+    }
+}
