@@ -10,7 +10,7 @@ use crate::base::{Key, Shape, Value};
 use crate::face::cursor::{Cursor, Writing};
 use crate::face::host::Nodes;
 use crate::face::iter::{Holes, Iter, IterMut};
-use crate::face::map::{MapleTree, OccupiedEntry};
+use crate::face::map::{ExtractIf, MapleTree, OccupiedEntry};
 use crate::face::snap::{CowMapleTree, SharedAlloc};
 use crate::face::sync::{SyncAlloc, SyncIter, SyncMapleTree};
 use crate::reclaim::Reclaim;
@@ -47,6 +47,17 @@ unsafe impl<K: Key, V: Value + Send, A: NodeAlloc + Send, S: Shape> Send
 // SAFETY: through a shared one, values can only be viewed.
 unsafe impl<K: Key, V: Value + Sync, A: NodeAlloc + Sync, S: Shape> Sync
     for OccupiedEntry<'_, K, V, A, S>
+{
+}
+
+// SAFETY: it is an exclusive reference to a map, which may be sent, pointers to nodes of that, and a closure, which may be sent, too.
+unsafe impl<K: Key, V: Value + Send, F: Send, A: NodeAlloc + Send, S: Shape> Send
+    for ExtractIf<'_, K, V, F, A, S>
+{
+}
+// SAFETY: nothing can be done with a shared one.
+unsafe impl<K: Key, V: Value + Sync, F: Sync, A: NodeAlloc + Sync, S: Shape> Sync
+    for ExtractIf<'_, K, V, F, A, S>
 {
 }
 

@@ -5,15 +5,16 @@
 use std::alloc::Layout;
 use std::cell::Cell;
 use std::marker::PhantomData;
+use std::ops::{Bound, RangeInclusive};
 use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use maple_tree::alloc::{Counted, Global, NodeAlloc, Pool, SharedPool};
 use maple_tree::{
-    ArcRef, Cursor, CursorMut, Entry, Holes, IntoIter, Iter, IterMut, MapleTree, Native,
-    OccupiedEntry, Reader, SharedCursorMut, SyncIter, SyncMapleTree, VacantEntry, Values, Waiting,
-    Writer,
+    ArcRef, Between, Cursor, CursorMut, Entry, ExtractIf, Holes, IntoIter, Iter, IterMut,
+    MapleTree, Native, OccupiedEntry, Reader, SharedCursorMut, SyncIter, SyncMapleTree,
+    VacantEntry, Values, Waiting, Writer,
 };
 
 /// Whether a type has a trait: an inherent constant goes before one of a trait, where its bounds are met.
@@ -57,11 +58,11 @@ unsafe impl NodeAlloc for OneThread {
 }
 
 /// A lock that only the thread that took it may release.
-struct Bound;
+struct Owned;
 
 // SAFETY: never used.
-unsafe impl lock_api::RawMutex for Bound {
-    const INIT: Self = Bound;
+unsafe impl lock_api::RawMutex for Owned {
+    const INIT: Self = Owned;
     type GuardMarker = lock_api::GuardNoSend;
 
     fn lock(&self) {}
@@ -143,6 +144,21 @@ fn handles() {
         both!(VacantEntry<'static, u64, u16, OneThread>),
         (false, false)
     );
+    type Take = fn(RangeInclusive<u64>, &mut u32) -> bool;
+    assert_eq!(both!(ExtractIf<'static, u64, Box<u32>, Take>), (true, true));
+    assert_eq!(
+        both!(ExtractIf<'static, u64, Box<Unshared>, Take>),
+        (true, false)
+    );
+    // What its closure has taken along may not go.
+    assert_eq!(
+        both!(ExtractIf<'static, u64, Box<u32>, Rc<u32>>),
+        (false, false)
+    );
+    assert_eq!(
+        both!(ExtractIf<'static, u64, u16, Take, OneThread>),
+        (false, false)
+    );
     // A writer whose lock may be released by any thread may be sent with its cursor; beside a lock that may not, it stays.
     assert!(has!(
         Send,
@@ -150,7 +166,7 @@ fn handles() {
     ));
     assert!(!has!(
         Send,
-        SharedCursorMut<'static, 'static, u64, u16, Waiting, SharedPool, Bound, Native>
+        SharedCursorMut<'static, 'static, u64, u16, Waiting, SharedPool, Owned, Native>
     ));
 }
 
@@ -179,6 +195,7 @@ fn held_across_await() {
     across!(map => map.holes(..));
     across!(map => map.into_iter());
     across!(map => map.into_values());
+    across!(map => map.extract_if(.., |_, _| false));
     across!(map => map.entry(1));
     across!(map => map.cursor(1..));
     across!(map => map.cursor_mut(1..));
@@ -190,6 +207,36 @@ fn held_across_await() {
         let _all = (reader.iter(), reader.cursor(..), reader.values());
         pause().await;
     });
+}
+
+/// Maps, and what reads them, may be taken for those of values that live less long, as std's.
+#[test]
+fn covariance() {
+    #[derive(Clone, Debug, PartialEq)]
+    struct Name<'a>(&'a str);
+    macro_rules! shrinks {
+        ($($shrink:ident: $type:ident<$($life:lifetime)?>)*) => {$(
+            fn $shrink<'short, $($life)?>(
+                long: $type<$($life,)? u64, Box<Name<'static>>>,
+            ) -> $type<$($life,)? u64, Box<Name<'short>>> {
+                long
+            }
+        )*};
+    }
+    shrinks!(map: MapleTree<> taken: IntoIter<> iter: Iter<'a> cursor: Cursor<'a> between: Between<'a>);
+    let long = MapleTree::from([(0..10, Box::new(Name("static")))]);
+    let name = String::from("short");
+    let mut iters = [iter(long.iter())];
+    let borrowed = MapleTree::from([(0..20u64, Box::new(Name(&name)))]);
+    iters[0] = borrowed.iter();
+    assert_eq!(iters[0].next(), Some((0..=19, &Name("short"))));
+    assert!(cursor(long.cursor(..)).find(..).is_some());
+    assert!(
+        between(long.lower_bound(Bound::Unbounded))
+            .peek_next()
+            .is_some()
+    );
+    assert_eq!(taken(map(long).into_iter()).count(), 1);
 }
 
 #[test]
@@ -251,7 +298,7 @@ fn readers_and_writers() {
     // Whoever took such a lock releases it.
     assert!(!has!(
         Send,
-        Writer<'static, u64, u16, Waiting, SharedPool, Bound>
+        Writer<'static, u64, u16, Waiting, SharedPool, Owned>
     ));
-    assert_eq!(both!(Shared<u16, SharedPool, Bound>), (true, true));
+    assert_eq!(both!(Shared<u16, SharedPool, Owned>), (true, true));
 }
