@@ -157,6 +157,20 @@ impl<K: Key> Found<K> {
 }
 
 impl<K: Key, S: Shape> Place<K, S> {
+    /// Which slots of a leaf at one of the bounds of `lo..=hi`, or at both, are within them: bit `i` for slot `i`.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn within(&self, lo: K, hi: K) -> u32 {
+        let mut bits = u32::MAX;
+        if self.min <= lo {
+            bits &= u32::MAX << self.leaf.search(lo);
+        }
+        if hi <= self.max {
+            bits &= u32::MAX >> (31 - self.leaf.search(hi));
+        }
+        bits
+    }
+
     /// Whether it covers `key`.
     #[inline(always)]
     pub(crate) fn covers(&self, key: K) -> bool {

@@ -324,19 +324,6 @@ impl<K: Key, S: Shape> Scan<K, S> {
         (least, Some(tree.most_entries()))
     }
 
-    /// The bits of a leaf's entries within the bounds.
-    fn bits(&self, place: Place<K, S>) -> u32 {
-        // SAFETY: nobody writes the tree (promise of `next` and its like).
-        let mut bits = unsafe { place.leaf.entries() };
-        if place.min <= self.lo {
-            bits &= u32::MAX << place.leaf.search(self.lo);
-        }
-        if self.hi <= place.max {
-            bits &= u32::MAX >> (31 - place.leaf.search(self.hi));
-        }
-        bits
-    }
-
     /// The root node, or `None` at the end of a tree without nodes, with its entry if there is one that has not been given.
     fn root(&mut self, tree: &RawTree<K, S>) -> Result<Node<K, S>, Option<Found<K>>> {
         tree.root().at(self.lo).map_err(|found| {
@@ -413,7 +400,11 @@ fn refill<const UP: bool, K: Key, S: Shape>(
             scan.met = true;
         } else {
             let place = end.place();
-            scan.end::<UP>().left = scan.bits(place);
+            // SAFETY: nobody writes the tree (promise of `next` and its like).
+            end.left = unsafe { place.leaf.entries() };
+            if place.min <= lo || hi <= place.max {
+                end.left &= place.within(lo, hi);
+            }
         }
     }
     (scan, None)

@@ -158,7 +158,7 @@ impl<K: Key, F> Fold<'_, K, F> {
         // SAFETY: nobody writes (the caller's promise).
         let mut bits = unsafe { leaf.entries() };
         if place.min <= self.lo || self.hi <= place.max {
-            bits &= self.within(place);
+            bits &= place.within(self.lo, self.hi);
         }
         // SAFETY: as above; there is room since the last leaf was added.
         unsafe { self.window.put(Place { leaf, ..place }, bits) };
@@ -166,20 +166,6 @@ impl<K: Key, F> Fold<'_, K, F> {
             return folded;
         }
         self.window.drain(folded, self.show)
-    }
-
-    /// Which slots of a leaf at one of the bounds are within them.
-    #[cold]
-    #[inline(never)]
-    fn within<S: Shape>(&self, place: Place<K, S>) -> u32 {
-        let mut bits = u32::MAX;
-        if place.min <= self.lo {
-            bits &= u32::MAX << place.leaf.search(self.lo);
-        }
-        if self.hi <= place.max {
-            bits &= u32::MAX >> (31 - place.leaf.search(self.hi));
-        }
-        bits
     }
 
     /// Adds the leaves below an inner node (a gap node, or else a range node).
