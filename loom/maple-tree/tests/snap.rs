@@ -163,3 +163,25 @@ fn one_checks_what_the_other_begins_to_count() {
         drop((side.join().unwrap(), map));
     });
 }
+
+/// One side takes too much out of the last leaf, which is alone under its parent, and asks whether the leaf before is its own, while the other copies the
+/// node above that one and so begins to count it. Whoever looks at its first word twice may take the count for an address.
+#[test]
+fn one_asks_for_a_neighbour_that_the_other_begins_to_count() {
+    // There are three levels, so that it takes long; what goes wrong does so with one preemption.
+    explore(1, || {
+        let (mut map, mut other) = two_maps(9);
+        // What leads to the last leaf has been copied before.
+        other.store_range(36.., 100).unwrap();
+        // As above: the checker tries first what goes on here.
+        let side = thread::spawn(move || {
+            other.store_range(32.., 200).unwrap();
+            other
+        });
+        assert_eq!(map.replace(0, 100), Ok(0));
+        let other = side.join().unwrap();
+        holds(&other, 40, Some(200));
+        holds(&other, 0, Some(0));
+        drop((other, map));
+    });
+}
