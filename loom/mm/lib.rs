@@ -12,7 +12,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicUsize, Ordering};
 use loom::thread;
 
-use vma_lock::{Calls, VmaLock};
+use vma_lock::{Calls, Hold, VmaLock};
 
 /// An area of `pages` pages, and the table of two that calls and faults change. What a call does to the area itself is a write to `attributes`, as is
 /// freeing it: a fault that looks at them beside that is a race, which the checker finds.
@@ -44,12 +44,20 @@ impl World {
 
     /// Whether it was taken.
     fn fault(&self, page: usize) -> bool {
-        let number = self.calls.now();
-        // The tree is read under RCU, which sees each change at once or later.
-        let pages = self.pages.load(Ordering::Acquire);
-        if page >= pages || !self.lock.try_hold(&self.calls, number) {
-            return false;
-        }
+        let pages = loop {
+            let number = self.calls.now();
+            // The tree is read under RCU, which sees each change at once or later.
+            let pages = self.pages.load(Ordering::Acquire);
+            if page >= pages {
+                return false;
+            }
+            match self.lock.try_hold(&self.calls, number) {
+                Hold::Held => break pages,
+                Hold::Closed => return false,
+                // Seldom twice: there are two calls at the most.
+                Hold::Overtaken => {}
+            }
+        };
         // SAFETY: held, so that nobody writes; else the checker says so.
         let attributes = self.attributes.with(|a| unsafe { *a });
         assert_eq!(attributes, 5 + pages, "the range is not the area's");
@@ -144,6 +152,20 @@ fn two_faults_beside_a_call() {
             fault.join().unwrap();
         }
         assert_eq!(world.table[1].load(Ordering::Relaxed), 0);
+    });
+}
+
+/// A call on another area holds a fault up, but does not send it away.
+#[test]
+fn a_fault_beside_calls_on_other_areas_is_taken() {
+    model(|| {
+        let world = World::new();
+        let other = world.clone();
+        let fault = thread::spawn(move || assert!(other.fault(1)));
+        world.calls.end();
+        world.calls.end();
+        fault.join().unwrap();
+        world.trim(1);
     });
 }
 

@@ -55,7 +55,7 @@ enum Fault {
     Hold { number: u8, found: Found },
     /// Next: 4, the lock must not be closed in this call.
     Ask { number: u8, found: Found },
-    /// Next: 5, the call must still be the same.
+    /// Next: 5, the call must still be the same; else all begins anew.
     AskAgain { number: u8, found: Found },
     /// Next: 6, leave the RCU section.
     Leave { found: Found },
@@ -63,12 +63,23 @@ enum Fault {
     Decide { found: Found },
     /// Next: set the entry.
     Map { found: Found, entry: Entry },
-    /// Next: let go; `done` if the page is there.
-    LetGo { found: Found, done: bool },
+    /// Next: let go, and then go on with this.
+    LetGo { found: Found, then: Then },
     /// Waits for the lock of the address space, and does all at once with it.
     Wait,
     /// All has been written.
     End,
+}
+
+/// How a fault goes on that has let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Then {
+    /// The page is there.
+    Done,
+    /// At 1: a call has ended since.
+    Anew,
+    /// It waits.
+    Wait,
 }
 
 /// A call or a fork, under the lock of the address space.
@@ -379,7 +390,8 @@ impl Model for Protocol {
                 state.fault = if self.without == Without::LettingGo {
                     Fault::Wait
                 } else {
-                    Fault::LetGo { found, done: false }
+                    let then = Then::Wait;
+                    Fault::LetGo { found, then }
                 };
             }
             Step::Begin(what) => {
@@ -475,14 +487,16 @@ impl Protocol {
             }
             Fault::Ask { number, found } => {
                 if state.touch(found).closed_in == number && !without(Without::Asking) {
-                    Fault::LetGo { found, done: false }
+                    let then = Then::Wait;
+                    Fault::LetGo { found, then }
                 } else {
                     Fault::AskAgain { number, found }
                 }
             }
             Fault::AskAgain { number, found } => {
                 if state.calls != number && !without(Without::AskingAgain) {
-                    Fault::LetGo { found, done: false }
+                    let then = Then::Anew;
+                    Fault::LetGo { found, then }
                 } else {
                     Fault::Leave { found }
                 }
@@ -505,23 +519,25 @@ impl Protocol {
                 state.expect(is, ACTS);
                 state.tables[page] = entry;
                 state.taken |= state.call != Call::None;
-                Fault::LetGo { found, done: true }
+                let then = Then::Done;
+                Fault::LetGo { found, then }
             }
-            Fault::LetGo { found, done } => {
+            Fault::LetGo { found, then } => {
                 if !without(Without::Holding) {
                     let area = state.touch(found);
                     area.holders = area.holders.saturating_sub(1);
                 }
                 state.reading = false;
-                match done {
+                match then {
                     // What may only be read raises a signal.
-                    true if state.tables[page] != Entry::Write
-                        && !state.areas[found.area].writable =>
+                    Then::Done
+                        if state.tables[page] != Entry::Write
+                            && !state.areas[found.area].writable =>
                     {
                         next(state)
                     }
-                    true => Fault::Begin,
-                    false => Fault::Wait,
+                    Then::Done | Then::Anew => Fault::Begin,
+                    Then::Wait => Fault::Wait,
                 }
             }
             Fault::Wait => match state.tree[page] {

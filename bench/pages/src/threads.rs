@@ -12,8 +12,10 @@ use crate::kernel::Kernel;
 use crate::world::{Behind, Engine, PAGE, System, What, machine, time};
 use crate::{Cli, collect};
 
-/// Pages that each thread faults in.
-const PAGES: u64 = 8_192;
+/// Pages that each thread faults in: for many times as long as one thread runs before another has its turn.
+const PAGES: u64 = 1 << 16;
+/// Too large for the holes between areas.
+const SEPARATOR: u64 = 16 * PAGE;
 
 /// Puts the calling thread on one of two processors.
 fn pin(thread: usize) {
@@ -25,37 +27,48 @@ fn pin(thread: usize) {
     }
 }
 
-/// Millions of faults a second of so many threads, each in an area of its own; with another one that maps and unmaps.
-fn faults(system: &impl System, threads: usize, beside: bool) -> f64 {
+/// Millions of faults a second of so many threads, each in an area of its own, until the first of them has done; with another one that maps and unmaps.
+/// Each takes the system of its number, and the other one the last.
+fn faults<S: System>(systems: [&S; 3], threads: usize, beside: bool) -> f64 {
     // With holes between them: neighbours would become one area.
-    let areas: Vec<u64> = (0..threads)
-        .map(|_| {
+    let areas: Vec<(&S, u64)> = systems
+        .into_iter()
+        .take(threads)
+        .map(|system| {
             let area = system.map(What::Anonymous, (PAGES + 1) * PAGE);
             system.unmap(area + PAGES * PAGE, PAGE);
-            area
+            // Each has its owner of private pages.
+            system.touch(area);
+            (system, area)
         })
         .collect();
-    // Each has its owner of private pages.
-    areas.iter().for_each(|&area| system.touch(area));
-    let (start, stop) = (
-        Barrier::new(threads + 1 + usize::from(beside)),
-        AtomicBool::new(false),
-    );
-    let mut took = Duration::ZERO;
-    thread::scope(|scope| {
+    // Below them, where the next mapping goes: it would join the last of them, which the calls of the third thread would change each time.
+    let between = systems[2].map(What::SharedFile, SEPARATOR);
+    let start = Barrier::new(threads + usize::from(beside));
+    let stop = AtomicBool::new(false);
+    let rate = thread::scope(|scope| {
         let (start, stop) = (&start, &stop);
+        let work = |i: usize, system: &S, area: u64| {
+            pin(i);
+            start.wait();
+            let began = Instant::now();
+            let mut done = 1;
+            while done < PAGES && !stop.load(Ordering::Relaxed) {
+                system.touch(area + done * PAGE);
+                done += 1;
+            }
+            let took = began.elapsed();
+            // The others would have more of the processors from now on.
+            stop.store(true, Ordering::Relaxed);
+            (done - 1) as f64 / took.as_secs_f64() / 1e6
+        };
         let workers: Vec<_> = areas
             .iter()
             .enumerate()
-            .map(|(i, &area)| {
-                scope.spawn(move || {
-                    pin(i);
-                    start.wait();
-                    (1..PAGES).for_each(|page| system.touch(area + page * PAGE));
-                })
-            })
+            .map(|(i, &(system, area))| scope.spawn(move || work(i, system, area)))
             .collect();
         if beside {
+            let system = systems[2];
             scope.spawn(move || {
                 start.wait();
                 while !stop.load(Ordering::Relaxed) {
@@ -65,41 +78,61 @@ fn faults(system: &impl System, threads: usize, beside: bool) -> f64 {
                 }
             });
         }
-        start.wait();
-        let began = Instant::now();
-        for worker in workers {
-            worker.join().expect("no panic");
-        }
-        took = began.elapsed();
-        stop.store(true, Ordering::Relaxed);
+        let rates = workers
+            .into_iter()
+            .map(|worker| worker.join().expect("no panic"));
+        rates.sum()
     });
     areas
         .iter()
-        .for_each(|&area| system.unmap(area, PAGES * PAGE));
-    threads as f64 * (PAGES - 1) as f64 / took.as_secs_f64() / 1e6
+        .for_each(|&(system, area)| system.unmap(area, PAGES * PAGE));
+    systems[2].unmap(between, SEPARATOR);
+    rate
 }
 
 pub(crate) fn beside_each_other(cli: &Cli) -> Vec<Row> {
-    let machine = machine(4 * PAGES + 4096);
-    let ours = Engine::new(&machine, 1_000);
-    ours.process.expect_threads();
-    let behind = Behind(RwLock::new(Engine::new(&machine, 1_000)));
+    let machine_for = |threads| machine(threads * PAGES + 4096);
+    let engine = |machine| {
+        let engine = Engine::new(machine, 1_000);
+        engine.process.expect_threads();
+        engine
+    };
+    let machines = [
+        machine_for(2),
+        machine_for(1),
+        machine_for(1),
+        machine_for(2),
+    ];
+    let ours = engine(&machines[0]);
+    // What can be had: each thread has a machine and a process of its own.
+    let apart = [
+        engine(&machines[0]),
+        engine(&machines[1]),
+        engine(&machines[2]),
+    ];
+    let behind = Behind(RwLock::new(Engine::new(&machines[3], 1_000)));
     let kernel = Kernel::new(PAGE);
-    let mut figures = vec![vec![Vec::new(); 5]; 2];
+    let mut figures = vec![vec![Vec::new(); 6]; 2];
     for run in 0..=cli.runs {
-        let one = faults(&ours, 1, false);
-        let one_kernel = faults(&kernel, 1, false);
+        let one = faults([&ours; 3], 1, false);
+        let one_kernel = faults([&kernel; 3], 1, false);
         for (figures, beside) in figures.iter_mut().zip([false, true]) {
-            let two = faults(&ours, 2, beside);
-            let two_behind = faults(&behind, 2, beside);
-            let two_kernel = faults(&kernel, 2, beside);
-            collect(run, figures, [two, one, two_behind, two_kernel, one_kernel]);
+            let two = faults([&ours; 3], 2, beside);
+            let two_apart = faults(apart.each_ref(), 2, beside);
+            let two_behind = faults([&behind; 3], 2, beside);
+            let two_kernel = faults([&kernel; 3], 2, beside);
+            collect(
+                run,
+                figures,
+                [two, one, two_behind, two_apart, two_kernel, one_kernel],
+            );
         }
     }
     let subjects = [
         "samara",
         "samara, one thread",
         "behind one RwLock",
+        "a process and a machine for each",
         "kernel",
         "kernel, one thread",
     ];
@@ -290,8 +323,8 @@ pub(crate) fn will_it_scale(cli: &Cli, line: f64) -> (Vec<Row>, Vec<Projection>)
                 run,
                 &mut figures,
                 [
-                    faults(&ours, threads, false),
-                    faults(&kernel, threads, false),
+                    faults([&ours; 3], threads, false),
+                    faults([&kernel; 3], threads, false),
                 ],
             );
         }

@@ -17,6 +17,10 @@ use crate::space::AddressSpace;
 use crate::space::areas::{Shared, area};
 use crate::space::maps::{MapsLine, line};
 use crate::space::vma::{Area, Vma};
+use crate::space::vma_lock::Hold;
+
+/// How often a look-up begins anew that the end of a call has overtaken.
+const ATTEMPTS: usize = 16;
 
 /// A handle through which any thread looks at an [`AddressSpace`]'s map, while another changes it.
 ///
@@ -46,7 +50,7 @@ use crate::space::vma::{Area, Vma};
 /// nobody can hold them again until it has ended; holders of other areas and views do not hold it up. (What a view may have found is freed after the
 /// view has gone: it is for a few look-ups, not for keeping.)
 ///
-/// /// # Costs
+/// # Costs
 ///
 /// While there is a handle, changes build new nodes and areas instead of changing them in place, which makes them slower; without one,
 /// they are as fast as ever. Entering and leaving a view is one atomic addition each.
@@ -93,26 +97,33 @@ impl AddressSpace {
 
 impl SharedMap {
     /// Holds the lock of the area at `address` (Linux's per-VMA lock), so that neither its range nor its attributes change, and none of its pages is unmapped,
-    /// moved or protected by a call, until it is let go. Never waits: `None` if nothing is mapped there, or if a call is changing
-    /// the area. Then the lock on the [`AddressSpace`] decides. O(log n).
+    /// moved or protected by a call, until it is let go. Never waits: `None` if nothing is mapped there, if a call is changing
+    /// the area, or if calls have ended again and again while it was looked for. Then the lock on the [`AddressSpace`] decides. O(log n).
     ///
     /// Calls that would change the area spin meanwhile. So it is for the time of a page fault that does not sleep, and its holder must not
     /// change the map.
     #[inline]
     pub fn hold(&self, address: u64) -> Option<HeldArea<'_>> {
-        let number = self.shared.calls.now();
-        let view = self.read();
-        let found = view.lookup(address)?;
-        if !found.vma.lock.try_hold(&self.shared.calls, number) {
-            return None;
+        // Calls on other areas end all the time beside threads that fault; that many of them during one look-up each are a sign of something else.
+        for _ in 0..ATTEMPTS {
+            let number = self.shared.calls.now();
+            let view = self.read();
+            let found = view.lookup(address)?;
+            match found.vma.lock.try_hold(&self.shared.calls, number) {
+                // Until here the view has kept the area; now its lock does, as `vma_lock` explains.
+                Hold::Held => {
+                    return Some(HeldArea {
+                        start: found.start,
+                        end: found.end,
+                        vma: NonNull::from(found.vma),
+                        map: PhantomData,
+                    });
+                }
+                Hold::Closed => return None,
+                Hold::Overtaken => {}
+            }
         }
-        // Until here the view has kept the area; now its lock does, as `vma_lock` explains.
-        Some(HeldArea {
-            start: found.start,
-            end: found.end,
-            vma: NonNull::from(found.vma),
-            map: PhantomData,
-        })
+        None
     }
 
     /// Begins to look. Never waits.

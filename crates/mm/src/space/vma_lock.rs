@@ -3,7 +3,7 @@
 //! A fault *holds* an area's lock for as long as it handles a page of it. A call *closes* the locks of the areas that it is about to change, and of their
 //! neighbours that they join; it waits until nobody holds them. They stay closed until the call has ended, which opens all of them at once: a closed
 //! lock carries the number of the call, and is closed only while that call is under way. Holding never waits: whoever finds a lock closed waits
-//! for the lock of the address space instead.
+//! for the lock of the address space instead, and whoever has been overtaken by the end of a call begins anew, since that call need not have changed this area.
 //!
 //! # Protocol
 //!
@@ -13,7 +13,7 @@
 //! 2  find the area, under RCU              B  wait until holders == 0
 //! 3  holders += 1                          C  change the tree, the tables; free the area after the readers have left
 //! 4  closed_in == number: let go, give up  D  calls += 1
-//! 5  calls != number: let go, give up
+//! 5  calls != number: let go, begin anew at 1
 //! 6  leave the RCU section
 //! ```
 //!
@@ -61,6 +61,17 @@ impl Calls {
     }
 }
 
+/// What an attempt to hold a lock came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// It is held.
+    Held,
+    /// A call is changing the area.
+    Closed,
+    /// A call, of this area or another, has ended since the number was read: what was found says nothing.
+    Overtaken,
+}
+
 /// The lock of one area.
 pub(crate) struct VmaLock {
     /// Faults under way in the area.
@@ -87,17 +98,21 @@ impl VmaLock {
 
     /// Steps 3 to 5: holds the lock, if it is open. `number` was read before the area was found.
     #[inline]
-    pub(crate) fn try_hold(&self, calls: &Calls, number: Number) -> bool {
+    pub(crate) fn try_hold(&self, calls: &Calls, number: Number) -> Hold {
         if self.closed_in.load(Ordering::Relaxed) == number.0 {
-            return false;
+            return Hold::Closed;
         }
         self.holders.fetch_add(1, Ordering::SeqCst);
         checkers_fence();
-        if self.closed_in.load(Ordering::SeqCst) == number.0 || calls.now() != number {
-            self.let_go();
-            return false;
-        }
-        true
+        let result = if self.closed_in.load(Ordering::SeqCst) == number.0 {
+            Hold::Closed
+        } else if calls.now() != number {
+            Hold::Overtaken
+        } else {
+            return Hold::Held;
+        };
+        self.let_go();
+        result
     }
 
     /// The holder has done. Release: the call that waits for it sees what it did.

@@ -70,6 +70,9 @@ impl<P: Platform> Process<P> {
 
 impl<P: Platform> Mm<P> {
     pub(super) fn begin_beside(&self) {
+        if self.beside.map().is_some() {
+            return;
+        }
         let mut space = self.space.write();
         // SAFETY: its own map.
         unsafe { self.beside.begin(&mut space) };
