@@ -10,7 +10,7 @@ use crate::atomic::{AtomicBool, Ordering};
 use crate::entry::PAGE_SIZE;
 use crate::error::Error;
 use crate::lane::{self, Apart, LANES};
-use crate::phys::{FrameAllocator, PhysMem};
+use crate::phys::{FrameAllocator, PhysMem, one_by_one};
 use crate::spin::Spin;
 use crate::stock::{BATCH, Stock};
 
@@ -457,6 +457,36 @@ unsafe impl<S: Bytes> FrameAllocator for Arena<S> {
             0 => self.give(frame),
             _ => self.state.0.lock().free_block(frame, order),
         }
+    }
+
+    fn alloc_some(&self, frames: &mut [u64]) -> usize {
+        let Some(stock) = self.stock() else {
+            return one_by_one(self, frames);
+        };
+        let mut left = frames.iter_mut();
+        loop {
+            {
+                let mut stock = stock.lock();
+                while left.len() > 0
+                    && let Some(frame) = stock.pop()
+                    && let Some(place) = left.next()
+                {
+                    *place = Self::phys(frame as usize);
+                }
+            }
+            if left.len() == 0 {
+                break;
+            }
+            // One, and a batch that is set aside for the next round.
+            let Some(frame) = self.fill() else {
+                break;
+            };
+            if let Some(place) = left.next() {
+                *place = Self::phys(frame);
+            }
+        }
+        let left = left.len();
+        frames.len() - left
     }
 
     fn alloc_table(&self) -> Option<u64> {

@@ -34,6 +34,12 @@ pub unsafe trait FrameAllocator {
     /// `phys` and `order` are of one call of [`alloc`](Self::alloc), and nobody uses the block any more.
     unsafe fn free(&self, phys: u64, order: u32);
 
+    /// Fills `frames` from its start with single frames, as many as there are: as so many calls of [`alloc`](Self::alloc) with order 0 would give. How
+    /// many. An allocator does well to take its lock once for all of them.
+    fn alloc_some(&self, frames: &mut [u64]) -> usize {
+        one_by_one(self, frames)
+    }
+
     /// A frame for a table, of any content; freed by [`free_table`](Self::free_table). Tables stay where they are, and a fork looks at all of them: an allocator does well
     /// to take them from the same pieces of memory, where pages that could be moved are not.
     fn alloc_table(&self) -> Option<u64> {
@@ -63,6 +69,19 @@ pub unsafe trait FrameAllocator {
             }
         }
     }
+}
+
+/// [`FrameAllocator::alloc_some`] of allocators that give one frame at a time.
+pub(crate) fn one_by_one(backing: &(impl FrameAllocator + ?Sized), frames: &mut [u64]) -> usize {
+    let mut len = 0;
+    for frame in frames {
+        let Some(phys) = backing.alloc(0) else {
+            break;
+        };
+        *frame = phys;
+        len += 1;
+    }
+    len
 }
 
 /// Where the library reads and writes a frame.
@@ -190,6 +209,31 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         let phys = self.frames_or_reclaimed(|backing| backing.alloc(0))?;
         self.frames.claim(phys, 0, kind);
         Ok(phys)
+    }
+
+    /// Frames with one reference each, which fill `frames` from its start; how many: fewer than there is room for where memory ends. Their counts are written
+    /// one after the other, and nothing else between them: who clears or copies their bytes does well to do that afterwards.
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Exclusive, Kind, Physical};
+    /// # // SAFETY: one thread uses the memory.
+    /// # let memory = Physical::new(Arena::on_heap(8)?, unsafe { Exclusive::new() }, 1 << 30, 8)?;
+    /// let free = memory.backing().free_frames() as usize;
+    /// let mut frames = [0; 16];
+    /// assert_eq!(memory.alloc_pages(Kind::Anon, &mut frames), free);
+    /// frames[..free].iter().for_each(|&phys| memory.put(phys));
+    /// # Ok::<(), samara_paging::Error>(())
+    /// ```
+    pub fn alloc_pages(&self, kind: Kind, frames: &mut [u64]) -> usize {
+        let mut len = self.backing.alloc_some(frames);
+        if len == 0 && !frames.is_empty() {
+            self.reclaim();
+            len = self.backing.alloc_some(frames);
+        }
+        for &phys in frames.iter().take(len) {
+            self.frames.claim(phys, 0, kind);
+        }
+        len
     }
 
     /// 2^`order` frames (0, 9 or 18) with one reference each.

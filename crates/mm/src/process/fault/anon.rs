@@ -235,13 +235,14 @@ struct Stock<'a, P: Platform> {
 impl<P: Platform> Stock<'_, P> {
     /// Gets so many, or as many as there is memory for; it is empty.
     fn fill(&mut self, count: usize) -> usize {
-        while self.len < count
-            && let Ok(phys) = self.physical.alloc_page(Kind::Anon)
-        {
+        let count = count.min(FILLED_AT_ONCE);
+        self.len = self
+            .physical
+            .alloc_pages(Kind::Anon, &mut self.frames[..count]);
+        // All of them are there before the first is cleared: a lock in between would wait each time until the zeroes have left the processor.
+        for &phys in &self.frames[..self.len] {
             // SAFETY: a new frame.
             unsafe { bytes::clear_page(self.physical.to_virt(phys)) };
-            self.frames[self.len] = phys;
-            self.len += 1;
         }
         // The first comes out first.
         self.frames[..self.len].reverse();
