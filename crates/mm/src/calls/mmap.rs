@@ -133,8 +133,8 @@ impl AddressSpace {
         } else {
             protection
         };
-        // Set aside even if the mapping is refused below.
-        let key = if protection & abi::PROT_ACCESS == abi::PROT_EXEC {
+        // Set aside even if the mapping is refused below. Only for that very protection: not with PROT_SEM, or bits that mean nothing here.
+        let key = if protection == abi::PROT_EXEC {
             self.execute_only_key()
         } else {
             0

@@ -56,27 +56,28 @@ impl AddressSpace {
             return Err(Errno::EINVAL);
         }
         while next < end {
-            next = self.protect(next, end, VmFlags::from_prot(protection), pkey, pages)?;
+            next = self.protect(next, end, protection, pkey, pages)?;
         }
         Ok(0)
     }
 
-    /// Gives the part of `[start, end)` in the area that holds `start` the protection `access` and the protection key `pkey`, or such a
+    /// Gives the part of `[start, end)` in the area that holds `start` the protection `protection` and the protection key `pkey`, or such a
     /// one as it should have if that is -1. The result is the end of the part.
     fn protect<P: Pages + ?Sized>(
         &mut self,
         start: u64,
         end: u64,
-        access: VmFlags,
+        protection: u64,
         pkey: i32,
         owner: &mut P,
     ) -> Result<u64, Errno> {
+        let access = VmFlags::from_prot(protection);
         let key = match u32::try_from(pkey) {
             Ok(key) => Some(key),
             // Keys cannot be set aside while the area is looked at.
             Err(_) if self.config.pkeys => {
                 let area = self.areas.at(start).ok_or(Errno::ENOMEM)?;
-                Some(self.key_for(area.vma.flags, access))
+                Some(self.key_for(area.vma.flags, protection))
             }
             Err(_) => None,
         };

@@ -1,5 +1,6 @@
 //! `pkey_alloc(2)` and `pkey_free(2)`.
 
+use crate::abi;
 use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::space::AddressSpace;
@@ -50,8 +51,9 @@ impl AddressSpace {
     }
 
     /// The key that `mprotect` gives an area when the caller names none.
-    pub(crate) fn key_for(&mut self, old: VmFlags, access: VmFlags) -> u32 {
-        if access == VmFlags::EXEC {
+    pub(crate) fn key_for(&mut self, old: VmFlags, protection: u64) -> u32 {
+        // That very protection: PROT_SEM beside it takes no key.
+        if protection == abi::PROT_EXEC {
             let key = self.execute_only_key();
             if key != 0 {
                 return key;

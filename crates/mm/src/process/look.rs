@@ -10,7 +10,7 @@ use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
 use crate::process::file::Inode;
 use crate::process::machine::Machine;
-use crate::process::mm::Process;
+use crate::process::mm::{Mm, Process};
 use crate::process::platform::Platform;
 
 bitflags! {
@@ -64,6 +64,7 @@ impl<P: Platform> Process<P> {
     pub fn view(&self, near: u64) -> PageView<'_, P> {
         PageView {
             view: self.mm.tables.view(near),
+            mm: &self.mm,
         }
     }
 
@@ -134,13 +135,18 @@ impl<P: Platform> Process<P> {
 #[must_use]
 pub struct PageView<'a, P: Platform> {
     view: View<'a, P::Format, Machine<P>>,
+    mm: &'a Mm<P>,
 }
 
 impl<P: Platform> PageView<'_, P> {
     /// As [`Process::translate`].
     #[inline]
     pub fn translate(&mut self, addr: u64) -> Option<(u64, Prot)> {
-        let (phys, attrs) = self.view.translate(addr)?;
+        let (phys, mut attrs) = self.view.translate(addr)?;
+        // The entry allows reading; the key of what can be executed only forbids it.
+        if attrs.pkey() != 0 && attrs.pkey() == self.mm.execute_only_key() {
+            attrs -= Attrs::READ | Attrs::WRITE;
+        }
         let mut prot = Prot::empty();
         for (attr, bit) in [
             (Attrs::READ, Prot::READ),

@@ -4,7 +4,7 @@ use core::fmt;
 use core::ops::Deref;
 #[cfg(target_has_atomic = "64")]
 use core::sync::atomic::AtomicU64;
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 #[cfg(not(target_has_atomic = "64"))]
 use portable_atomic::AtomicU64;
 
@@ -54,8 +54,8 @@ pub(crate) struct Mm<P: Platform> {
     swapped: AtomicBool,
     /// Its pages are being given up, or have been: what is missing does not come back.
     reaped: AtomicBool,
-    /// Whether there may ever have been an area that can be executed only: else an entry of the tables says all that an access needs.
-    has_execute_only: AtomicBool,
+    /// The key of areas that can be executed only; 0 while there has been none, and an entry of the tables says all that an access needs.
+    execute_only: AtomicU8,
     /// The end of the heap when the last call ended, for those who look at areas without the lock.
     brk: AtomicU64,
     /// Where else heap and stack are, which does not change.
@@ -118,14 +118,20 @@ impl<P: Platform> Mm<P> {
 
     /// Whether what an entry of the tables allows may be forbidden by the key of areas that can be executed only.
     pub(crate) fn has_execute_only(&self) -> bool {
+        self.execute_only_key() != 0
+    }
+
+    /// The protection key that forbids reading and writing what can be executed only; 0 if none does.
+    pub(super) fn execute_only_key(&self) -> u8 {
         // Acquire: with the store below. Who has seen a call return sees what it made of the areas.
-        self.has_execute_only.load(Ordering::Acquire)
+        self.execute_only.load(Ordering::Acquire)
     }
 
     /// Comes after a call, before it returns. An access or a look beside the call may still go by what was before, as if it came first.
     fn note(&self, space: &AddressSpace) {
-        if space.execute_only != 0 && !self.has_execute_only.load(Ordering::Relaxed) {
-            self.has_execute_only.store(true, Ordering::Release);
+        if space.execute_only != self.execute_only.load(Ordering::Relaxed) {
+            self.execute_only
+                .store(space.execute_only, Ordering::Release);
         }
         // Relaxed: it is looked at for a name.
         self.brk.store(space.layout.brk, Ordering::Relaxed);
@@ -168,7 +174,7 @@ impl<P: Platform> Process<P> {
     /// # Errors
     /// `ENOMEM`.
     pub fn of(machine: &Machine<P>, space: AddressSpace) -> Result<Self, Errno> {
-        let has_execute_only = AtomicBool::new(space.execute_only != 0);
+        let execute_only = AtomicU8::new(space.execute_only);
         let tables =
             PageTables::new(machine.clone(), machine.next_number()).map_err(|_| Errno::ENOMEM)?;
         let mm = Counted::try_new(Mm {
@@ -183,6 +189,7 @@ impl<P: Platform> Process<P> {
             swapped: AtomicBool::new(false),
             reaped: AtomicBool::new(false),
             has_execute_only,
+            execute_only,
         })?;
         machine.enter(&mm)?;
         Ok(Process { mm })
