@@ -27,6 +27,8 @@ pub enum Take {
     /// Pages that can be dropped, or read again, and that no other entry maps: private memory that is clean, and pages of files and of shared memory,
     /// which their caches have; for `MADV_PAGEOUT` without a place to swap to. What is dirty in a file's page is the caller's to note.
     Idle,
+    /// Markers of this value; pages and other markers stay: guards are taken away.
+    Marker(u32),
 }
 
 impl Take {
@@ -37,6 +39,7 @@ impl Take {
             Self::All => raw != 0,
             Self::Pages => tag::holds(raw),
             Self::FilePages => tag::holds(raw) && !F::special(raw) && !frames.is_anon(F::phys(raw)),
+            Self::Marker(marker) => raw == tag::marker(marker),
             Self::Idle => {
                 tag::holds(raw)
                     && !F::special(raw)

@@ -1,6 +1,11 @@
 /* Each call: what it returns, and the error numbers that belong to it; with pages and without. */
 #include "mm_check.h"
 
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
+
 static struct mm_phys *phys; /* NULL: the map alone */
 
 static struct mm *with(const struct mm_config *config)
@@ -123,6 +128,30 @@ static void moving(void)
 	if (phys) {
 		SAME(get(mm, AT + 2 * PG), 42);
 		SAME(get(mm, AT + 18 * PG), 0);
+	}
+	sound(mm);
+	mm_put(mm);
+}
+
+/* Guards are taken away by what is there: page by page this would take days. */
+static void guards_in_terabytes(void)
+{
+	struct mm *mm = mm_in(MM_X86_64, phys);
+	const uint64_t len = 1ull << 46;
+	int code = 0;
+
+	SAME(mm_mmap(mm, AT, len, RW, ANON | MAP_FIXED | MAP_NORESERVE, NULL, 0), AT);
+	SAME(mm_madvise(mm, AT + 7 * PG, PG, MADV_GUARD_INSTALL), 0);
+	SAME(mm_madvise(mm, AT + len - PG, PG, MADV_GUARD_INSTALL), 0);
+	if (phys) {
+		SAME(mm_fault(mm, AT + 7 * PG, MM_READ, &code), SIGSEGV);
+		SAME(mm_copy_in(mm, AT + 8 * PG, "x", 1), 1);
+	}
+	SAME(mm_madvise(mm, AT, len, MADV_GUARD_REMOVE), 0);
+	if (phys) {
+		SAME(mm_fault(mm, AT + 7 * PG, MM_READ, &code), 0);
+		SAME(mm_fault(mm, AT + len - PG, MM_READ, &code), 0);
+		CHECK(mm_page(mm, AT + 8 * PG) & MM_PAGE_EXCLUSIVE);
 	}
 	sound(mm);
 	mm_put(mm);
@@ -291,6 +320,7 @@ int main(void)
 		mapping();
 		protecting();
 		moving();
+		guards_in_terabytes();
 		heap();
 		locking();
 		others();

@@ -188,7 +188,6 @@ impl<P: Platform> Process<P> {
             unshareable: AtomicBool::new(false),
             swapped: AtomicBool::new(false),
             reaped: AtomicBool::new(false),
-            has_execute_only,
             execute_only,
         })?;
         machine.enter(&mm)?;

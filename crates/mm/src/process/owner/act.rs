@@ -6,7 +6,7 @@ use samara_paging::{Attrs, Change, Entry, Error, Spare, Take};
 
 use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
-use crate::process::fault::{Swapped, put};
+use crate::process::fault::put;
 use crate::process::machine::Machine;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
@@ -18,8 +18,10 @@ pub(super) enum Act<'a, P: Platform> {
     Unmap(Range<u64>),
     /// Pages go, guards stay.
     Empty(Range<u64>),
-    /// Guards come where no pages are, or go.
-    Mark(Range<u64>, Option<u32>),
+    /// Guards come where no pages are.
+    Mark(Range<u64>, u32),
+    /// Guards go, pages stay, those in swap too.
+    Unmark(Range<u64>, u32),
     /// Pages allow something else.
     Change(Range<u64>, Change),
     /// Pages are marked as not used, or not needed. Where that takes memory which there is not, they stay as they are.
@@ -43,6 +45,10 @@ impl<P: Platform> Mm<P> {
                 done.and_then(|()| self.forget_swapped(range))
             }
             Act::Mark(range, marker) => self.mark(range, marker),
+            // By what is there: a guard may stand alone in an area of terabytes.
+            Act::Unmark(range, marker) => {
+                tables.unmap_with(range, Take::Marker(marker), tlb, |_, _| {})
+            }
             Act::Change(range, change) => tables.protect(range, change, tlb),
             Act::Advise(range, change) => {
                 let _ = tables.protect(range.clone(), change, tlb);
@@ -85,20 +91,12 @@ impl<P: Platform> Mm<P> {
     }
 
     /// Page by page. When memory runs out, some guards are there and others not.
-    fn mark(&self, range: Range<u64>, marker: Option<u32>) -> Result<(), Error> {
+    fn mark(&self, range: Range<u64>, marker: u32) -> Result<(), Error> {
         let (tables, tlb) = (&self.tables, self.machine.tlb());
         let mut page = range.start;
         while page < range.end {
-            let out =
-                |entry| matches!(entry, Entry::Marker(marker) if Swapped::of(marker).is_some());
-            if marker.is_none() && self.swapped() && out(tables.entry(page)) {
-                page += PAGE_SIZE;
-                continue;
-            }
-            match tables.mark(page, marker, tlb) {
+            match tables.mark(page, Some(marker), tlb) {
                 Ok(()) => {}
-                // A page, which is no guard.
-                Err(Error::Exists) if marker.is_none() => {}
                 // A page that was faulted in meanwhile.
                 Err(Error::Exists) => {
                     tables.unmap(page..page + PAGE_SIZE, tlb)?;

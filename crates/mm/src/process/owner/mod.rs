@@ -274,9 +274,9 @@ impl<P: Platform> Pages for Owner<'_, P> {
             Discard::DontNeed => self.tell(Act::Empty(start..end)),
             Discard::GuardInstall => {
                 self.tell(Act::Empty(start..end))?;
-                self.tell(Act::Mark(start..end, Some(GUARD)))
+                self.tell(Act::Mark(start..end, GUARD))
             }
-            Discard::GuardRemove => self.tell(Act::Mark(start..end, None)),
+            Discard::GuardRemove => self.tell(Act::Unmark(start..end, GUARD)),
             Discard::Remove => self.note(Later::of(start, end, vma, What::Punch)),
             Discard::Free => {
                 // Clean private memory may be dropped. The next write takes a fault, which makes the page dirty again: who runs programs over the tables need not
