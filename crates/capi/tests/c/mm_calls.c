@@ -133,6 +133,20 @@ static void moving(void)
 	mm_put(mm);
 }
 
+/* A call that implies MAP_POPULATE heeds MAP_NONBLOCK, which takes that back. */
+static void remapping(void)
+{
+	struct mm *mm = mm_in(MM_X86_64, phys);
+
+	SAME(mm_mmap(mm, AT, 4 * PG, RW, SHARED_ANON | MAP_FIXED, NULL, 0), AT);
+	SAME(mm_remap_file_pages(mm, AT, PG, 0, 2, MAP_NONBLOCK), 0);
+	SAME(mm_page(mm, AT) & MM_PAGE_PRESENT, 0);
+	SAME(mm_remap_file_pages(mm, AT + PG, PG, 0, 3, 0), 0);
+	SAME(mm_page(mm, AT + PG) & MM_PAGE_PRESENT, phys ? MM_PAGE_PRESENT : 0);
+	sound(mm);
+	mm_put(mm);
+}
+
 /* Guards are taken away by what is there: page by page this would take days. */
 static void guards_in_terabytes(void)
 {
@@ -320,6 +334,7 @@ int main(void)
 		mapping();
 		protecting();
 		moving();
+		remapping();
 		guards_in_terabytes();
 		heap();
 		locking();

@@ -1,5 +1,6 @@
 //! `remap_file_pages(2)`, which Linux performs as a mapping over the old one.
 
+use crate::abi;
 use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, VmFlags};
 use crate::pages::Pages;
@@ -12,7 +13,7 @@ impl AddressSpace {
         len: u64,
         protection: u64,
         pgoff: u64,
-        _flags: u64,
+        flags: u64,
         pages: &mut P,
     ) -> Result<u64, Errno> {
         if protection != 0 {
@@ -62,8 +63,12 @@ impl AddressSpace {
         if len > LARGEST || pgoff > (LARGEST - len) >> 12 {
             return Err(Errno::EOVERFLOW);
         }
+        let locked = vma.flags.contains(VmFlags::LOCKED);
         self.map_region(start, end, vma, pages)?;
-        let _ = self.populate(start, end, pages);
+        // As mmap does with MAP_POPULATE, which this call implies.
+        if locked || flags & abi::MAP_NONBLOCK == 0 {
+            let _ = self.populate(start, end, pages);
+        }
         Ok(0)
     }
 }
