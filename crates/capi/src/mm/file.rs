@@ -207,6 +207,7 @@ impl PageSource for Source {
 
 /// What goes with the last `File` of an open.
 struct Kept {
+    id: FileId,
     ops: Counted<Ops>,
     server: Counted<Server>,
     open: Counted<MmFile>,
@@ -214,7 +215,7 @@ struct Kept {
 
 impl Drop for Kept {
     fn drop(&mut self) {
-        let mut inodes = INODES.lock();
+        let mut inodes = inodes(self.id).lock();
         // Another inode of this number may have come since: one whose opens this one is not among.
         let found = inodes
             .iter()
@@ -242,8 +243,19 @@ struct Inode {
     opens: usize,
 }
 
+/// Inodes that are open are found by their numbers in this many lists: short ones, even where a program has tens of thousands of files open.
+const LISTS: usize = 1024;
+
 /// All inodes that are open.
-static INODES: Mutex<Vec<Inode>> = Mutex::new(Vec::new());
+static INODES: [Mutex<Vec<Inode>>; LISTS] = [const { Mutex::new(Vec::new()) }; LISTS];
+
+/// The list of an inode.
+fn inodes(id: FileId) -> &'static Mutex<Vec<Inode>> {
+    // Numbers of one device often follow one another, or are multiples of a power of two.
+    let device = u64::from(id.major) << 32 | u64::from(id.minor);
+    let mixed = (id.inode ^ device.rotate_left(24)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    &INODES[(mixed >> 54) as usize]
+}
 
 /// Numbers of opens; 0 stands for "not known".
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -255,7 +267,7 @@ fn enter(
     ops: Counted<Ops>,
     open: &Counted<MmFile>,
 ) -> Result<Object, Errno> {
-    let mut inodes = INODES.lock();
+    let mut inodes = inodes(id).lock();
     let at = match inodes.iter().position(|inode| inode.id == id) {
         Some(at) => {
             inodes[at].server.make_room()?;
@@ -283,7 +295,12 @@ fn enter(
     server.opens.lock().push(ops.clone());
     drop(inodes);
     let open = open.clone();
-    first.with(Kept { ops, server, open })
+    first.with(Kept {
+        id,
+        ops,
+        server,
+        open,
+    })
 }
 
 /// A string of C's, with a sign of replacement for what is no UTF-8.
