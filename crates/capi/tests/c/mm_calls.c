@@ -133,6 +133,17 @@ static void moving(void)
 	mm_put(mm);
 }
 
+/* Lengths that reach beyond the end of addresses: the destination, which is the source, has gone before that is seen. */
+static void moving_too_much(void)
+{
+	struct mm *mm = mm_in(MM_X86_64, phys);
+
+	SAME(mm_mmap(mm, AT, 2 * PG, RW, ANON | MAP_FIXED, NULL, 0), AT);
+	SAME(mm_mremap(mm, AT, ~0ull - 5000, PG, MREMAP_MAYMOVE | MREMAP_FIXED, AT), -EFAULT);
+	sound(mm);
+	mm_put(mm);
+}
+
 /* A call that implies MAP_POPULATE heeds MAP_NONBLOCK, which takes that back. */
 static void remapping(void)
 {
@@ -334,6 +345,7 @@ int main(void)
 		mapping();
 		protecting();
 		moving();
+		moving_too_much();
 		remapping();
 		guards_in_terabytes();
 		heap();

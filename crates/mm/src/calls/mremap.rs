@@ -170,13 +170,17 @@ impl AddressSpace {
             // All that needs memory first: what is at the destination does not come back.
             let (end, kept) = (new + new_len, old_len.min(new_len));
             self.prepare(pages, Coming::Unmap { start: new, end })?;
-            if old_len > new_len {
-                let (start, end) = (old + new_len, old.saturating_add(old_len));
-                self.prepare(pages, Coming::Unmap { start, end })?;
-            }
-            if kept > 0 {
-                let (from, to, len) = (old, new, kept);
-                self.prepare(pages, Coming::Move { from, to, len })?;
+            // What reaches beyond the end of addresses is refused below, when the destination has gone.
+            let end = old.checked_add(old_len);
+            if let Some(end) = end.filter(|&end| end <= self.config.task_size) {
+                if old_len > new_len {
+                    let start = old + new_len;
+                    self.prepare(pages, Coming::Unmap { start, end })?;
+                }
+                if kept > 0 {
+                    let (from, to, len) = (old, new, kept);
+                    self.prepare(pages, Coming::Move { from, to, len })?;
+                }
             }
             // The destination goes first, whatever comes of the move, but for want of memory.
             self.munmap_prepared(new, new_len, pages)?;
