@@ -60,6 +60,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         }
         let found = cursor.lock_for(addr, need);
         let (_table, _, raw, phys) = found.map_err(|_| Error::NotMapped)?;
+        if !F::special(raw) {
+            self.physical().frames().unpin(phys);
+        }
         Pin::of(self.physical(), phys & !(PAGE_SIZE - 1), !F::special(raw))
     }
 

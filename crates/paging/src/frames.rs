@@ -306,6 +306,14 @@ impl Frames {
         Ok(())
     }
 
+    /// A frame that was pinned and has no reference any more is as any other. The caller holds the lock of a table that maps it.
+    pub(crate) fn unpin(&self, phys: u64) {
+        let word = self.word(phys).load(Ordering::Acquire);
+        if word & (KIND | REFERENCES) == PINNED && word & MAPPINGS != 0 {
+            self.word(phys).fetch_or(ANON, Ordering::Relaxed);
+        }
+    }
+
     /// Whether there are references on pinned memory, of which a fork gives the child a copy.
     #[inline]
     pub(crate) fn is_pinned(&self, phys: u64) -> bool {

@@ -24,6 +24,7 @@ mod huge;
 mod invalidate;
 mod lane;
 mod map;
+mod merge;
 mod phys;
 mod protect;
 mod reclaim;

@@ -68,45 +68,48 @@ impl<P: Platform> Process<P> {
         range: Range<u64>,
         mut visit: impl FnMut(Seen<'s>) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
+        if range.is_empty() {
+            return ControlFlow::Continue(());
+        }
         let tables = &self.mm.tables;
         let layout = space.shown_layout();
+        let mut areas = space.areas.within(range.clone());
+        // What is before it has been visited, but for pages of the area that it is the end of.
         let mut at = range.start;
-        while at < range.end {
-            let Some(area) = space.areas.find_in(at, range.end) else {
-                break;
-            };
-            if area.start > at {
-                visit(Seen::Hole(at..area.start))?;
+        let mut pass = |to: u64, visit: &mut dyn FnMut(Seen<'s>) -> ControlFlow<()>| {
+            while at <= to
+                && let Some(area) = areas.next()
+            {
+                if area.start > at {
+                    visit(Seen::Hole(at..area.start))?;
+                }
+                visit(Seen::Area(line(area, &layout), area.vma))?;
+                at = area.end;
             }
-            visit(Seen::Area(line(area, &layout), area.vma))?;
-            let (start, end) = (area.start.max(at), area.end.min(range.end));
-            let mut go_on = ControlFlow::Continue(());
-            tables.walk(start..end, |addr, entry| {
-                if go_on.is_break() {
-                    return;
-                }
-                match entry {
-                    Entry::Page { size, .. } => {
-                        let end = end.min(addr + size.bytes());
-                        let mut at = start.max(addr);
-                        while at < end && go_on.is_continue() {
-                            if let Some(page) = tables.page(at) {
-                                go_on = visit(Seen::Page(at, page));
-                            }
-                            at += PAGE_SIZE;
-                        }
+            ControlFlow::Continue(at)
+        };
+        tables.walk_until(range.clone(), |addr, entry| match entry {
+            Entry::Page { size, .. } => {
+                let end = range.end.min(addr + size.bytes());
+                let mut page = range.start.max(addr);
+                while page < end {
+                    pass(page, &mut visit)?;
+                    if let Some(info) = tables.page(page) {
+                        visit(Seen::Page(page, info))?;
                     }
-                    Entry::Marker(marker) => {
-                        let seen = Swapped::of(marker)
-                            .map_or(Seen::Guard(addr), |out| Seen::Swapped(addr, out));
-                        go_on = visit(seen);
-                    }
-                    Entry::Empty => {}
+                    page += PAGE_SIZE;
                 }
-            });
-            go_on?;
-            at = end;
-        }
+                ControlFlow::Continue(())
+            }
+            Entry::Marker(marker) => {
+                pass(addr, &mut visit)?;
+                visit(Swapped::of(marker).map_or(Seen::Guard(addr), |out| Seen::Swapped(addr, out)))
+            }
+            Entry::Empty => ControlFlow::Continue(()),
+        })?;
+        let ControlFlow::Continue(at) = pass(range.end, &mut visit) else {
+            return ControlFlow::Break(());
+        };
         if at < range.end {
             visit(Seen::Hole(at..range.end))?;
         }

@@ -179,6 +179,13 @@ impl<P: Platform> Machine<P> {
         look(&self.inner.processes.lock())
     }
 
+    /// The process with this number, or the first above.
+    pub(crate) fn process_from(&self, number: Asid) -> Option<Counted<Mm<P>>> {
+        let processes = self.inner.processes.lock();
+        let at = processes.partition_point(|mm| mm.number() < number);
+        processes.get(at).cloned()
+    }
+
     /// Visits every process, upwards by number, without holding a lock of the machine's. One that is made meanwhile by a fork has a higher
     /// number than its parent and is entered before the fork ends, so that it is visited after its parent.
     pub(super) fn each_process(&self, mut visit: impl FnMut(&Mm<P>)) {

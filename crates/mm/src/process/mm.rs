@@ -64,7 +64,7 @@ pub(crate) struct Mm<P: Platform> {
 
 impl<P: Platform> Mm<P> {
     /// Its number among the processes of its machine.
-    pub(super) fn number(&self) -> Asid {
+    pub(crate) fn number(&self) -> Asid {
         self.tables.asid()
     }
 

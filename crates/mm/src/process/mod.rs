@@ -70,6 +70,7 @@ pub use fork::ForkMode;
 pub use hosted::Hosted;
 pub use look::{PageStatus, PageView};
 pub use machine::{Machine, MachineStats};
+pub(crate) use mm::Mm;
 pub use mm::Process;
 pub use platform::Platform;
 pub use signal::{Access, Fault, Signal};

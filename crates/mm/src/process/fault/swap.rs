@@ -443,6 +443,32 @@ impl<P: Platform> Mm<P> {
         (found, count)
     }
 
+    /// Pages of a range that are in swap count as not written. The caller holds the address space's lock for writing, and the areas are closed to faults.
+    pub(crate) fn clean_swapped(&self, range: Range<u64>) -> Result<(), Errno> {
+        if !self.swapped() {
+            return Ok(());
+        }
+        let mut at = range.start;
+        loop {
+            let (found, count) = self.markers(at..range.end);
+            for &(page, marker) in &found[..count] {
+                at = page + PAGE_SIZE;
+                if let Some(swapped) = Swapped::of(marker) {
+                    let clean = Swapped {
+                        soft_dirty: false,
+                        ..swapped
+                    };
+                    (self.tables)
+                        .mark(page, Some(clean.marker()), self.machine.tlb())
+                        .map_err(|_| Errno::ENOMEM)?;
+                }
+            }
+            if count < BATCH {
+                return Ok(());
+            }
+        }
+    }
+
     /// Pages of a range that are in swap are given up. The caller holds the address space's lock for writing.
     pub(in crate::process) fn drop_swapped(&self, range: Range<u64>) -> Result<(), Error> {
         let Some(swap) = self.machine.swap() else {

@@ -1,6 +1,6 @@
 //! `MADV_COLLAPSE`: huge pages in the place of small ones.
 
-use samara_paging::{Attrs, Change, Entry, Kind, PageSize, Source};
+use samara_paging::{Attrs, Change, Entry, Kind, PageSize, Source, Write};
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, PMD_SIZE};
@@ -15,7 +15,7 @@ impl<P: Platform> Mm<P> {
     /// Each whole 2 MiB of the range gets a huge page, if private memory is there. The caller holds the address space's lock, and the area is closed to faults.
     ///
     /// # Errors
-    /// Of the last 2 MiB that got none: `EINVAL`, nothing is there but zeroes, or a guard is. `ENOMEM` at the first for which there is no block of memory.
+    /// Of the last 2 MiB that got none: `EINVAL`, nothing is there but zeroes, or a guard is; `EAGAIN`, somebody has a reference on a page. `ENOMEM` at the first for which there is no block of memory.
     pub(super) fn collapse(&self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
         if !vma.is_anonymous() {
             // Whether a file's pages lie together in memory is seen by nobody.
@@ -34,9 +34,8 @@ impl<P: Platform> Mm<P> {
         result
     }
 
-    fn collapse_one(&self, start: u64, vma: &Vma) -> Result<(), Errno> {
+    pub(crate) fn collapse_one(&self, start: u64, vma: &Vma) -> Result<(), Errno> {
         let (tables, tlb) = (&self.tables, self.machine.tlb());
-        let physical = self.machine.physical();
         let range = start..start + PMD_SIZE;
         let (mut huge, mut guarded, mut counted) = (false, false, 0);
         tables.walk(range.clone(), |_, entry| match entry {
@@ -63,11 +62,32 @@ impl<P: Platform> Mm<P> {
             return Err(Errno::EINVAL);
         }
         self.set_divisible();
-        // Nobody stores to the pages while they are copied, and the table is this address space's own. After that a fault finds what it may do again.
-        let still = Change::without(Attrs::WRITE);
+        // Nobody uses the pages while they are copied, nor gets a reference, and the table is this address space's own.
+        let still = Change::without(Attrs::ACCESS);
         tables
-            .protect(range, still, tlb)
+            .protect(range.clone(), still, tlb)
             .map_err(|_| Errno::ENOMEM)?;
+        let collapsed = self.collapse_still(start, vma);
+        if collapsed.is_err() {
+            // As it was; what cannot be given back now, a fault gives.
+            let access = Change::access(allowed(vma.flags), Write::Alone);
+            let _ = tables.protect(range, access, tlb);
+        }
+        collapsed
+    }
+
+    /// The same of pages that nobody can use.
+    fn collapse_still(&self, start: u64, vma: &Vma) -> Result<(), Errno> {
+        let (tables, tlb) = (&self.tables, self.machine.tlb());
+        let physical = self.machine.physical();
+        let mut held = false;
+        tables.walk(start..start + PMD_SIZE, |page, _| {
+            let frame = tables.page(page).and_then(|page| page.frame);
+            held |= frame.is_some_and(|frame| frame.references > 0);
+        });
+        if held {
+            return Err(Errno::EAGAIN);
+        }
         let block = physical
             .alloc_block(HUGE_ORDER, Kind::Anon)
             .map_err(|_| Errno::ENOMEM)?;

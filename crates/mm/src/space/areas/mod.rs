@@ -29,9 +29,7 @@ pub(crate) use watched::Figures;
 use alloc::boxed::Box;
 use core::fmt;
 use core::mem::MaybeUninit;
-#[cfg(feature = "paging")]
-use core::ops::Range;
-use core::ops::RangeInclusive;
+use core::ops::{Range, RangeInclusive};
 
 use maple_tree::{CloneError, SyncMapleTree, Waiting, Writer};
 
@@ -159,7 +157,6 @@ impl Areas {
     }
 
     /// The areas that intersect a range, upwards.
-    #[cfg(feature = "paging")]
     pub(crate) fn within(&self, range: Range<u64>) -> impl Iterator<Item = Area<'_>> {
         self.writer().range(range).map(area)
     }

@@ -1,0 +1,53 @@
+//! What architectures' own code asks of an address space: the areas whose translations or caches are to be flushed, and where the kernel's own pages are.
+
+use core::ops::Range;
+
+use crate::flags::VmFlags;
+use crate::space::AddressSpace;
+use crate::space::vma::{Area, Backing};
+
+impl AddressSpace {
+    /// The parts of `[start, end)` that are mapped, upwards, with whether instructions are fetched there: what a machine flushes whose caches or translations go by area. Parts that lie side by side and are alike
+    /// come as one. O(log n) and the areas in it.
+    ///
+    /// ```
+    /// # use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions, Prot};
+    /// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+    /// for (start, prot) in [(0x10000, Prot::READ), (0x11000, Prot::READ | Prot::WRITE), (0x20000, Prot::EXEC)] {
+    ///     space.mmap(&MmapOptions::anonymous(0x1000).prot(prot).fixed(start))?;
+    /// }
+    /// let parts: Vec<_> = space.flush_ranges(0, u64::MAX).collect();
+    /// assert_eq!(parts, [(0x10000..0x12000, false), (0x20000..0x21000, true)]);
+    /// # Ok::<(), samara_mm::Errno>(())
+    /// ```
+    pub fn flush_ranges(&self, start: u64, end: u64) -> impl Iterator<Item = (Range<u64>, bool)> {
+        let code = |area: &Area<'_>| area.vma.flags.contains(VmFlags::EXEC);
+        // An empty range of the tree would be in disorder.
+        let range = start..end.max(start.saturating_add(1));
+        let mut areas = self.areas.within(range).peekable();
+        core::iter::from_fn(move || {
+            let first = areas.next().filter(|first| first.start < end)?;
+            let mut part = first.start.max(start)..first.end.min(end);
+            while let Some(next) =
+                areas.next_if(|next| next.start == part.end && code(next) == code(&first))
+            {
+                part.end = next.end.min(end);
+            }
+            Some((part, code(&first)))
+        })
+    }
+
+    /// Where what the kernel has installed under this name is, such as `[vdso]`, wherever a program has moved it to. O(n).
+    ///
+    /// ```
+    /// # use samara_mm::{AddressSpace, Config, Layout, Limits};
+    /// let space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+    /// assert_eq!(space.special("[vdso]"), None); // no program was started here
+    /// # Ok::<(), samara_mm::Errno>(())
+    /// ```
+    pub fn special(&self, name: &str) -> Option<Area<'_>> {
+        let is =
+            |area: &Area<'_>| matches!(&area.vma.backing, Backing::Special(own) if **own == *name);
+        self.areas.iter().find(is)
+    }
+}

@@ -1,0 +1,95 @@
+//! The files that an address space maps, as the links in `/proc/PID/map_files` name them; and what `acct(5)` writes of memory.
+
+use core::fmt;
+
+use crate::flags::PAGE_SIZE;
+use crate::space::AddressSpace;
+use crate::space::vma::{Area, Backing};
+
+/// A link in `/proc/PID/map_files`. Its `Display` is its name.
+#[derive(Clone, Copy, Debug)]
+pub struct MapFile<'a> {
+    area: Area<'a>,
+}
+
+impl<'a> MapFile<'a> {
+    /// What it points to.
+    pub fn target(&self) -> &'a str {
+        match &self.area.vma.backing {
+            Backing::File(file) => &file.name,
+            Backing::Shm { segment, .. } => &segment.file.name,
+            _ => "/dev/zero (deleted)",
+        }
+    }
+
+    /// The area.
+    pub fn area(&self) -> Area<'a> {
+        self.area
+    }
+}
+
+impl fmt::Display for MapFile<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:x}-{:x}", self.area.start, self.area.end)
+    }
+}
+
+impl AddressSpace {
+    /// The links of `/proc/PID/map_files`, upwards: one for each area that maps a file, shared anonymous memory among them. O(n).
+    ///
+    /// ```
+    /// # use samara_mm::{AddressSpace, Config, File, FileId, Layout, Limits, MmapOptions};
+    /// use std::sync::Arc;
+    ///
+    /// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+    /// let id = FileId { major: 8, minor: 1, inode: 2 };
+    /// let file = Arc::new(File::new(id, "/bin/a".into()));
+    /// space.mmap(&MmapOptions::file(file, 0, 0x2000).fixed(0x10000))?;
+    /// space.mmap(&MmapOptions::anonymous(0x1000).fixed(0x20000))?;
+    /// let links: Vec<_> = space.map_files().map(|link| (link.to_string(), link.target())).collect();
+    /// assert_eq!(links, [("10000-12000".to_string(), "/bin/a")]);
+    /// # Ok::<(), samara_mm::Errno>(())
+    /// ```
+    pub fn map_files(&self) -> impl DoubleEndedIterator<Item = MapFile<'_>> {
+        let maps =
+            |area: &Area<'_>| !matches!(area.vma.backing, Backing::Anonymous | Backing::Special(_));
+        self.areas.iter().filter(maps).map(|area| MapFile { area })
+    }
+
+    /// What process accounting writes of the map when a process ends: KiB that are mapped, and the same as `ac_mem` of `acct(5)` has it. O(1).
+    ///
+    /// ```
+    /// # use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions};
+    /// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+    /// space.mmap(&MmapOptions::anonymous(100 << 20))?;
+    /// assert_eq!(space.acct(), (102_400, 2 << 13 | 1600));
+    /// # Ok::<(), samara_mm::Errno>(())
+    /// ```
+    pub fn acct(&self) -> (u64, u16) {
+        let size = self.page_counts().total * (PAGE_SIZE >> 10);
+        (size, comp(size))
+    }
+}
+
+/// A number as accounting writes it (`comp_t`): 13 bits, and a power of 8 in the three above, rounded.
+fn comp(mut value: u64) -> u16 {
+    let mut exponent = 0;
+    let mut round = false;
+    while value > 0x1fff {
+        round = value & 4 != 0;
+        value >>= 3;
+        exponent += 1;
+    }
+    if round {
+        value += 1;
+        if value > 0x1fff {
+            value >>= 3;
+            exponent += 1;
+        }
+    }
+    // Beyond 13 bits times 8 to the 7th, the largest.
+    if exponent > 7 {
+        return u16::MAX;
+    }
+    (exponent << 13) | value as u16
+}

@@ -1,0 +1,154 @@
+//! Mappings as `perf` records them (`PERF_RECORD_MMAP2` of perf_event_open(2)): all that there are, or each as it is made.
+
+use alloc::vec::Vec;
+
+use crate::errno::Errno;
+use crate::file::FileId;
+use crate::flags::VmFlags;
+use crate::pages::Pages;
+use crate::space::AddressSpace;
+use crate::space::maps::{MapsLine, line};
+use crate::space::vma::{Area, Vma};
+
+/// One record, field by field.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MmapRecord<'a> {
+    /// First address.
+    pub addr: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Where in the file, in bytes.
+    pub pgoff: u64,
+    /// Device and inode; 0 without a file.
+    pub id: FileId,
+    /// As `mmap`'s argument.
+    pub prot: u32,
+    /// The same.
+    pub flags: u32,
+    /// The file, `[heap]`, `[stack]`, `[vdso]`, or `//anon`.
+    pub filename: &'a str,
+}
+
+/// `PERF_RECORD_MMAP2`.
+const MMAP2: u32 = 10;
+/// `PERF_RECORD_MISC_USER`, and `PERF_RECORD_MISC_MMAP_DATA`.
+const MISC_USER: u16 = 2;
+const MISC_DATA: u16 = 1 << 13;
+
+impl<'a> MmapRecord<'a> {
+    /// Of a line of a map.
+    pub fn of(map: &MapsLine<'a>) -> Self {
+        let has = |flag, bit: u32| if map.flags.contains(flag) { bit } else { 0 };
+        MmapRecord {
+            addr: map.start,
+            len: map.end - map.start,
+            pgoff: map.offset,
+            id: map.id,
+            prot: has(VmFlags::READ, 1) | has(VmFlags::WRITE, 2) | has(VmFlags::EXEC, 4),
+            flags: match map.flags.contains(VmFlags::MAYSHARE) {
+                true => 1,
+                false => 2,
+            } | has(VmFlags::LOCKED, 0x2000)
+                | has(VmFlags::HUGETLB, 0x4_0000),
+            filename: if map.name.is_empty() {
+                "//anon"
+            } else {
+                map.name
+            },
+        }
+    }
+
+    /// Whether it is one of those that `perf` asks for as `mmap`, and not as `mmap_data`.
+    pub fn is_code(&self) -> bool {
+        self.prot & 4 != 0
+    }
+
+    /// Appends the record's bytes, as they stand in a ring without `sample_id_all`; `pid` and `tid` are whose it is.
+    ///
+    /// # Errors
+    /// `ENOMEM`; nothing was appended. `ENAMETOOLONG`: no record holds so long a name.
+    ///
+    /// ```
+    /// # use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions};
+    /// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+    /// space.mmap(&MmapOptions::anonymous(0x1000).fixed(0x10000))?;
+    /// let mut bytes = Vec::new();
+    /// for record in space.mmap_records() {
+    ///     record.encode(7, 8, &mut bytes)?;
+    /// }
+    /// assert_eq!(bytes[..8], [10, 0, 0, 0, 2, 0x20, 80, 0]); // MMAP2, a user's data, 80 bytes
+    /// assert_eq!(&bytes[72..], b"//anon\0\0");
+    /// # Ok::<(), samara_mm::Errno>(())
+    /// ```
+    pub fn encode(&self, pid: u32, tid: u32, out: &mut Vec<u8>) -> Result<(), Errno> {
+        let name = (self.filename.len() + 1).next_multiple_of(8);
+        let size = 8 + 8 + 3 * 8 + 2 * 4 + 2 * 8 + 2 * 4 + name;
+        let short = u16::try_from(size).map_err(|_| Errno(36))?;
+        out.try_reserve(size).map_err(|_| Errno::ENOMEM)?;
+        let end = out.len() + size;
+        let misc = MISC_USER | if self.is_code() { 0 } else { MISC_DATA };
+        out.extend_from_slice(&MMAP2.to_le_bytes());
+        out.extend_from_slice(&misc.to_le_bytes());
+        out.extend_from_slice(&short.to_le_bytes());
+        for word in [pid, tid] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        for word in [self.addr, self.len, self.pgoff] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        for word in [self.id.major, self.id.minor] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        // The generation of the inode is not known here.
+        for word in [self.id.inode, 0] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        for word in [self.prot, self.flags] {
+            out.extend_from_slice(&word.to_le_bytes());
+        }
+        out.extend_from_slice(self.filename.as_bytes());
+        out.resize(end, 0);
+        Ok(())
+    }
+}
+
+impl AddressSpace {
+    /// A record for each area, upwards: what `perf` makes up for a process that runs already. O(n).
+    pub fn mmap_records(&self) -> impl Iterator<Item = MmapRecord<'_>> {
+        self.maps().map(|map| MmapRecord::of(&map))
+    }
+}
+
+/// An owner of pages that tells `each` of every mapping when it is made: for [`perform_with`](AddressSpace::perform_with) and its like.
+///
+/// ```
+/// use samara_mm::observe::MmapEvents;
+/// # use samara_mm::{AddressSpace, Call, Config, FileArg, Layout, Limits};
+/// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+/// let layout = space.shown_layout();
+/// let mut lens = Vec::new();
+/// let call = Call::Mmap { addr: 0, len: 0x3000, prot: 5, flags: 0x22, file: FileArg::None, offset: 0 };
+/// space.perform_with(&call, &mut MmapEvents::new(layout, |record| lens.push((record.len, record.is_code()))))?;
+/// assert_eq!(lens, [(0x3000, true)]);
+/// # Ok::<(), samara_mm::Errno>(())
+/// ```
+#[derive(Debug)]
+pub struct MmapEvents<F> {
+    layout: crate::config::Layout,
+    each: F,
+}
+
+impl<F: FnMut(MmapRecord<'_>)> MmapEvents<F> {
+    /// `layout` names heap and stack: [`AddressSpace::shown_layout`].
+    pub fn new(layout: crate::config::Layout, each: F) -> Self {
+        MmapEvents { layout, each }
+    }
+}
+
+impl<F: FnMut(MmapRecord<'_>)> Pages for MmapEvents<F> {
+    fn map(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
+        let map = line(Area { start, end, vma }, &self.layout);
+        (self.each)(MmapRecord::of(&map));
+        Ok(())
+    }
+}

@@ -1,0 +1,192 @@
+//! Small pages become huge ones, area by area, for programs that have asked for it (Documentation/admin-guide/mm/transhuge.rst).
+
+use samara_paging::{Asid, Attrs, Entry, Kind, PageSize};
+
+use crate::errno::Errno;
+use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
+use crate::process::{Machine, Mm, Platform, Swapped};
+use crate::space::vma::Vma;
+
+/// Of the 512 pages of 2 MiB, how many may be otherwise than in memory and the process's own. The names and what they are at first are Linux's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CollapseLimits {
+    /// Missing, or zeroes.
+    pub max_ptes_none: u32,
+    /// Had by others, too.
+    pub max_ptes_shared: u32,
+    /// In swap.
+    pub max_ptes_swap: u32,
+}
+
+impl Default for CollapseLimits {
+    fn default() -> Self {
+        CollapseLimits {
+            max_ptes_none: 511,
+            max_ptes_shared: 256,
+            max_ptes_swap: 64,
+        }
+    }
+}
+
+/// What a part of a pass has come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CollapseStats {
+    /// Stretches of 2 MiB looked at.
+    pub scanned: u64,
+    /// Of them, those that got a huge page.
+    pub collapsed: u64,
+    /// Whether the pass is over: the next begins anew.
+    pub finished: bool,
+}
+
+/// Where the scan of a machine goes on.
+#[derive(Clone, Debug, Default)]
+pub struct Khugepaged {
+    limits: CollapseLimits,
+    next: (Asid, u64),
+}
+
+impl Khugepaged {
+    /// Before the first stretch.
+    pub const fn new(limits: CollapseLimits) -> Self {
+        Khugepaged {
+            limits,
+            next: (0, 0),
+        }
+    }
+
+    /// Looks at up to so many whole stretches of 2 MiB of areas with `MADV_HUGEPAGE`, and puts a huge page in the place of those that are within the limits, and of which a page was used. What is pinned stays.
+    /// Faults on a stretch, and calls of its process, wait while its pages are copied. O(log n) and 512 for each.
+    ///
+    /// # Errors
+    /// `ENOMEM`: there is no block of memory; the scan goes on behind at the next call.
+    ///
+    /// ```
+    /// # use samara_mm::process::{Machine, Platform, Process};
+    /// # use samara_mm::{Advice, Config, Errno, Layout, Limits, MmapOptions, Prot};
+    /// use samara_mm::walkers::Khugepaged;
+    ///
+    /// # fn collapse<P: Platform>(machine: &Machine<P>) -> Result<(), Errno> {
+    /// let process = Process::new(machine, Config::default(), Limits::default(), Layout::default())?;
+    /// let start = process.mmap(&MmapOptions::anonymous(2 << 20).prot(Prot::READ | Prot::WRITE))?;
+    /// process.copy_in(start, b"small");
+    /// process.madvise(start, 2 << 20, Advice::HUGEPAGE)?;
+    /// let stats = Khugepaged::default().scan(machine, 10)?;
+    /// assert_eq!((stats.collapsed, machine.stats().anon), (1, 512));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scan<P: Platform>(
+        &mut self,
+        machine: &Machine<P>,
+        stretches: u64,
+    ) -> Result<CollapseStats, Errno> {
+        let mut stats = CollapseStats::default();
+        while stats.scanned < stretches {
+            let Some(mm) = machine.process_from(self.next.0) else {
+                self.next = (0, 0);
+                stats.finished = true;
+                break;
+            };
+            if mm.number() != self.next.0 {
+                self.next = (mm.number(), 0);
+            }
+            let found = next_stretch(&mm, self.next.1);
+            let Some(start) = found else {
+                let Some(number) = mm.number().checked_add(1) else {
+                    self.next = (0, 0);
+                    stats.finished = true;
+                    break;
+                };
+                self.next = (number, 0);
+                continue;
+            };
+            self.next.1 = start + PMD_SIZE;
+            stats.scanned += 1;
+            // Looked at first without keeping anybody.
+            if mm.is_collapsible(start, self.limits) {
+                stats.collapsed += u64::from(mm.collapse_if(start, self.limits)?);
+            }
+        }
+        Ok(stats)
+    }
+}
+
+/// Whether pages of an area may become huge by themselves.
+fn wants(vma: &Vma) -> bool {
+    let flags = vma.flags;
+    flags.contains(VmFlags::HUGEPAGE)
+        && !flags.intersects(VmFlags::NOHUGEPAGE | VmFlags::SPECIAL)
+        && vma.is_anonymous()
+        && vma.is_private()
+        && vma.anon().is_some()
+}
+
+/// The first whole stretch from an address on.
+fn next_stretch<P: Platform>(mm: &Mm<P>, from: u64) -> Option<u64> {
+    let space = mm.space.read();
+    let end = space.config.task_size;
+    if from >= end {
+        return None;
+    }
+    space.areas.within(from..end).find_map(|area| {
+        let start = area.start.max(from).next_multiple_of(PMD_SIZE);
+        let fits = start
+            .checked_add(PMD_SIZE)
+            .is_some_and(|end| end <= area.end);
+        (fits && wants(area.vma)).then_some(start)
+    })
+}
+
+impl<P: Platform> Mm<P> {
+    /// Whether a stretch is within the limits.
+    fn is_collapsible(&self, start: u64, limits: CollapseLimits) -> bool {
+        let (mut there, mut shared, mut out, mut used) = (0, 0, 0, false);
+        let mut fits = true;
+        self.tables
+            .walk(start..start + PMD_SIZE, |page, entry| match entry {
+                Entry::Page { attrs, size, .. } => {
+                    fits &= size == PageSize::Small;
+                    if !fits || attrs.contains(Attrs::SPECIAL) {
+                        return;
+                    }
+                    let Some(info) = self.tables.page(page) else {
+                        return;
+                    };
+                    there += 1;
+                    used |= attrs.contains(Attrs::ACCESSED);
+                    let frame = info.frame;
+                    fits &= frame
+                        .is_some_and(|frame| frame.kind == Kind::Anon && frame.references == 0);
+                    shared += u32::from(!info.exclusive());
+                }
+                Entry::Marker(marker) if Swapped::of(marker).is_some() => out += 1,
+                _ => fits = false,
+            });
+        let pages = (PMD_SIZE / PAGE_SIZE) as u32;
+        fits && used
+            && pages - there - out <= limits.max_ptes_none
+            && shared <= limits.max_ptes_shared
+            && out <= limits.max_ptes_swap
+    }
+
+    /// Collapses a stretch if it still is within the limits.
+    fn collapse_if(&self, start: u64, limits: CollapseLimits) -> Result<bool, Errno> {
+        let mut space = self.space.write();
+        space.areas.close(start, start + PMD_SIZE);
+        let area = space.areas.at(start);
+        let fits = area.filter(|area| {
+            start + PMD_SIZE <= area.end && wants(area.vma) && self.is_collapsible(start, limits)
+        });
+        let result = match fits {
+            Some(area) => match self.collapse_one(start, area.vma) {
+                Ok(()) => Ok(true),
+                Err(Errno::ENOMEM) => Err(Errno::ENOMEM),
+                Err(_) => Ok(false),
+            },
+            None => Ok(false),
+        };
+        space.end_call();
+        result
+    }
+}

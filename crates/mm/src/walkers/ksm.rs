@@ -1,0 +1,344 @@
+//! Equal pages of several areas become one (Documentation/admin-guide/mm/ksm.rst): those that a program has asked it for (`MADV_MERGEABLE`).
+//!
+//! # How
+//!
+//! A page is looked at with a reference on its frame and without permission to write, so that its bytes stay as they are: whoever writes gets a copy, by the fault that any write to a
+//! page with another reference takes. Then it is compared with those that were merged before, and with those of this pass that were alone. The frame that is kept
+//! has a reference of its own for as long as any page is on it, so that a write never changes it. No lock is held
+//! from one page to the next: each exchange looks again whether the page is what it was.
+
+use alloc::vec::Vec;
+use core::mem;
+use core::ops::ControlFlow;
+
+use samara_paging::{Asid, Attrs, Change, Entry, Kind, PageSize, Pin};
+
+use crate::errno::Errno;
+use crate::flags::{PAGE_SIZE, VmFlags};
+use crate::heap::counted::Counted;
+use crate::process::{Fault, Machine, Mm, PAGE_BYTES, Platform, Process};
+
+/// A frame that several pages are on.
+struct Merged {
+    sum: u64,
+    pin: Pin,
+}
+
+/// A page that was alone when this pass came by.
+#[derive(Clone, Copy)]
+struct Single {
+    sum: u64,
+    process: Asid,
+    page: u64,
+}
+
+/// What a pass, or a part of one, has come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KsmStats {
+    /// Pages looked at.
+    pub scanned: u64,
+    /// Pages that were put on the frame of another.
+    pub merged: u64,
+    /// Whether the pass is over: the next begins anew.
+    pub finished: bool,
+}
+
+/// The scan of one machine: merged frames, and where it goes on. It keeps a word for each merged frame and for each page that was alone in this pass.
+pub struct Ksm<P: Platform> {
+    machine: Machine<P>,
+    /// By sum.
+    merged: Vec<Merged>,
+    /// By sum.
+    singles: Vec<Single>,
+    next: (Asid, u64),
+}
+
+/// Looked at with one lock of an address space.
+const BATCH: usize = 32;
+
+impl<P: Platform> Ksm<P> {
+    /// Before the first pass.
+    pub fn new(machine: &Machine<P>) -> Self {
+        Ksm {
+            machine: machine.clone(),
+            merged: Vec::new(),
+            singles: Vec::new(),
+            next: (0, 0),
+        }
+    }
+
+    /// Looks at up to so many pages, beside everything else. O(log n) for each, and the pages that are equal by their sum.
+    ///
+    /// # Errors
+    /// `ENOMEM`: the pass goes on at the next call.
+    ///
+    /// ```
+    /// # use samara_mm::process::{Machine, Platform, Process};
+    /// # use samara_mm::{Advice, Config, Errno, Layout, Limits, MmapOptions, Prot};
+    /// use samara_mm::walkers::Ksm;
+    ///
+    /// # fn merge<P: Platform>(machine: &Machine<P>) -> Result<(), Errno> {
+    /// let process = Process::new(machine, Config::default(), Limits::default(), Layout::default())?;
+    /// let start = process.mmap(&MmapOptions::anonymous(0x2000).prot(Prot::READ | Prot::WRITE))?;
+    /// process.madvise(start, 0x2000, Advice::MERGEABLE)?;
+    /// process.copy_in(start, b"equal");
+    /// process.copy_in(start + 0x1000, b"equal");
+    ///
+    /// let mut ksm = Ksm::new(machine);
+    /// assert_eq!(ksm.scan(100)?.merged, 1);
+    /// assert_eq!(machine.stats().anon, 1);
+    /// process.copy_in(start, b"other"); // a copy of its own
+    /// assert_eq!(machine.stats().anon, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn scan(&mut self, pages: u64) -> Result<KsmStats, Errno> {
+        let mut stats = KsmStats::default();
+        while stats.scanned < pages {
+            let Some(mm) = self.machine.process_from(self.next.0) else {
+                stats.finished = true;
+                self.finish();
+                break;
+            };
+            if mm.number() != self.next.0 {
+                self.next = (mm.number(), 0);
+            }
+            let most = (pages - stats.scanned).min(BATCH as u64) as usize;
+            let (found, count) = candidates(&mm, self.next.1, most);
+            for &page in &found[..count] {
+                stats.scanned += 1;
+                self.next.1 = page + PAGE_SIZE;
+                stats.merged += self.look_at(&mm, page)?;
+            }
+            if count == 0 {
+                let Some(number) = mm.number().checked_add(1) else {
+                    self.next.0 = Asid::MAX;
+                    stats.finished = true;
+                    self.finish();
+                    break;
+                };
+                self.next = (number, 0);
+            }
+        }
+        Ok(stats)
+    }
+
+    /// Frames that several pages are on, and the pages: `pages_shared` and the sum of it and `pages_sharing`. O(frames).
+    pub fn counts(&self) -> (u64, u64) {
+        let frames = self.machine.physical().frames();
+        let mappings = |merged: &Merged| Some(u64::from(frames.info(merged.pin.phys())?.mappings));
+        let used = self.merged.iter().filter_map(mappings);
+        used.filter(|&mappings| mappings > 0)
+            .fold((0, 0), |(shared, all), mappings| {
+                (shared + 1, all + mappings)
+            })
+    }
+
+    /// Whether the page at an address is on a merged frame.
+    pub fn has(&self, process: &Process<P>, addr: u64) -> bool {
+        let found = process.mm.tables.page(addr);
+        found.is_some_and(|page| {
+            self.merged
+                .iter()
+                .any(|merged| merged.pin.phys() == page.phys)
+        })
+    }
+
+    /// Gives each merged page of `[start, end)` a frame of its own: with `MADV_UNMERGEABLE`. Calls wait meanwhile. O(pages · merged frames).
+    ///
+    /// # Errors
+    /// `ENOMEM`: some pages are still on merged frames.
+    pub fn unmerge(&self, process: &Process<P>, start: u64, end: u64) -> Result<(), Errno> {
+        let mm = &*process.mm;
+        let space = mm.space.read();
+        for area in space.areas.within(start..end) {
+            let mut page = area.start.max(start);
+            while page < area.end.min(end) {
+                if self.has(process, page) && area.vma.anon().is_some() {
+                    let pin = mm.pin_own(&area, page).map_err(|fault| match fault {
+                        Fault::NoMemory => Errno::ENOMEM,
+                        Fault::Signal { .. } => Errno::EFAULT,
+                    })?;
+                    pin.put(self.machine.physical());
+                }
+                page += PAGE_SIZE;
+            }
+        }
+        Ok(())
+    }
+
+    /// A reference on a private page that nobody writes to any more as long as it lasts; `None` if it is none, or others have a reference, too.
+    fn still(&self, mm: &Mm<P>, page: u64) -> Option<Pin> {
+        let (tables, tlb) = (&mm.tables, mm.machine.tlb());
+        let before = tables.page(page)?;
+        let frame = before.frame?;
+        let merged = || (self.merged.iter()).any(|merged| merged.pin.phys() == before.phys);
+        let plain = frame.kind == Kind::Anon && before.size == PageSize::Small;
+        if !plain || frame.references > 0 && !merged() {
+            return None;
+        }
+        let pin = tables.pin(page, Attrs::READ).ok()?;
+        let range = page..page + PAGE_SIZE;
+        let protected = tables.protect(range, Change::without(Attrs::WRITE), tlb);
+        // What was pinned before that has another reference; what is pinned after it is a copy.
+        let after = tables.page(page).filter(|after| after.phys == before.phys);
+        let same = pin.phys() == before.phys
+            && (after.and_then(|after| after.frame)).is_some_and(|after| {
+                after.kind == Kind::Anon && after.references == frame.references + 1
+            });
+        if protected.is_ok() && same {
+            return Some(pin);
+        }
+        pin.put(mm.machine.physical());
+        None
+    }
+
+    /// The pass is over: what was alone may have changed, and merged frames go that no page is on.
+    fn finish(&mut self) {
+        self.next = (0, 0);
+        self.singles.clear();
+        let physical = self.machine.physical();
+        let mut at = 0;
+        while let Some(merged) = self.merged.get(at) {
+            let info = physical.frames().info(merged.pin.phys());
+            if info.is_none_or(|info| info.mappings == 0) {
+                self.merged.remove(at).pin.put(physical);
+            } else {
+                at += 1;
+            }
+        }
+    }
+
+    /// Merges a page, if there is another like it; how many pages have come to be on another's frame.
+    fn look_at(&mut self, mm: &Mm<P>, page: u64) -> Result<u64, Errno> {
+        self.merged.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        self.singles.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        let machine = self.machine.clone();
+        let physical = machine.physical();
+        let Some(pin) = self.still(mm, page) else {
+            return Ok(0);
+        };
+        let bytes = |phys| {
+            // SAFETY: a whole frame that a reference keeps, and that nobody writes to: see the head of this file.
+            unsafe { physical.to_virt(phys).cast::<[u8; PAGE_BYTES]>().as_ref() }
+        };
+        let sum = sum(bytes(pin.phys()));
+        let first = self.merged.partition_point(|merged| merged.sum < sum);
+        let same = self.merged[first..]
+            .iter()
+            .take_while(|merged| merged.sum == sum);
+        for merged in same {
+            let frame = merged.pin.phys();
+            if frame == pin.phys() {
+                pin.put(physical);
+                return Ok(0);
+            }
+            if bytes(frame) == bytes(pin.phys()) {
+                let done = mm.tables.merge(page, pin.phys(), frame, machine.tlb());
+                pin.put(physical);
+                return Ok(u64::from(done.is_ok()));
+            }
+        }
+        let mut at = self.singles.partition_point(|single| single.sum < sum);
+        while let Some(&single) = self.singles.get(at).filter(|single| single.sum == sum) {
+            at += 1;
+            let Some(other) = machine
+                .process_from(single.process)
+                .filter(|other| other.number() == single.process)
+            else {
+                continue;
+            };
+            if !is_candidate(&other, single.page) {
+                continue;
+            }
+            let Some(kept) = self.still(&other, single.page) else {
+                continue;
+            };
+            if kept.phys() != pin.phys() && bytes(kept.phys()) == bytes(pin.phys()) {
+                let done = mm
+                    .tables
+                    .merge(page, pin.phys(), kept.phys(), machine.tlb());
+                pin.put(physical);
+                if done.is_err() {
+                    kept.put(physical);
+                    return Ok(0);
+                }
+                self.singles.remove(at - 1);
+                self.merged.insert(first, Merged { sum, pin: kept });
+                return Ok(1);
+            }
+            kept.put(physical);
+        }
+        pin.put(physical);
+        let process = mm.number();
+        self.singles.insert(at, Single { sum, process, page });
+        Ok(0)
+    }
+}
+
+impl<P: Platform> Drop for Ksm<P> {
+    /// Pages that are merged stay so, and are from then on like those that a fork has left.
+    fn drop(&mut self) {
+        for merged in mem::take(&mut self.merged) {
+            merged.pin.put(self.machine.physical());
+        }
+    }
+}
+
+impl<P: Platform> core::fmt::Debug for Ksm<P> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Ksm")
+            .field("counts", &self.counts())
+            .finish_non_exhaustive()
+    }
+}
+
+/// The first pages from an address on that may be merged.
+fn candidates<P: Platform>(mm: &Counted<Mm<P>>, from: u64, most: usize) -> ([u64; BATCH], usize) {
+    let mut found = [0; BATCH];
+    let mut count = 0;
+    let space = mm.space.read();
+    let end = space.config.task_size;
+    if from >= end {
+        return (found, 0);
+    }
+    for area in space.areas.within(from..end) {
+        if !area.vma.flags.contains(VmFlags::MERGEABLE) {
+            continue;
+        }
+        let part = area.start.max(from)..area.end;
+        let broken = mm.tables.walk_until(part, |page, entry| {
+            if let Entry::Page { attrs, size, .. } = entry
+                && size == PageSize::Small
+                && !attrs.contains(Attrs::SPECIAL)
+            {
+                found[count] = page;
+                count += 1;
+            }
+            if count < most {
+                ControlFlow::Continue(())
+            } else {
+                ControlFlow::Break(())
+            }
+        });
+        if broken.is_break() {
+            break;
+        }
+    }
+    (found, count)
+}
+
+/// Whether a page is in an area that asks for it.
+fn is_candidate<P: Platform>(mm: &Mm<P>, page: u64) -> bool {
+    let space = mm.space.read();
+    (space.areas.at(page)).is_some_and(|area| area.vma.flags.contains(VmFlags::MERGEABLE))
+}
+
+/// A sum of a page's words: FNV-1a, a word at a time.
+fn sum(bytes: &[u8; PAGE_BYTES]) -> u64 {
+    let (words, _) = bytes.as_chunks::<8>();
+    words.iter().fold(0xcbf2_9ce4_8422_2325, |sum: u64, word| {
+        let mixed = (sum ^ u64::from_le_bytes(*word)).wrapping_mul(0x0000_0100_0000_01b3);
+        mixed ^ mixed >> 29
+    })
+}

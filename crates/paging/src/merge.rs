@@ -1,0 +1,53 @@
+//! One frame in the place of another with the same bytes.
+
+use core::slice;
+
+use crate::cursor::remembered;
+use crate::dead::Dead;
+use crate::entry::{PAGE_SIZE, index, tag};
+use crate::error::Error;
+use crate::format::Format;
+use crate::invalidate::{Changed, Invalidate};
+use crate::phys::Memory;
+use crate::reserve::Reserve;
+use crate::share::forget_leaf;
+use crate::space::PageTables;
+
+impl<F: Format, M: Memory> PageTables<F, M> {
+    /// Puts the frame `new`, on which the caller has a reference, in the place of `old`, on which it has one, too: small pages of private memory with the same bytes, which nobody writes to. What the page allows stays; it does
+    /// not allow writing. The mapping of `old` goes once the processors have been told.
+    ///
+    /// # Errors
+    ///
+    /// [`Error::NotMapped`]: no small page on the frame `old` is mapped there (any more), or it may be written; [`Error::NoMemory`], [`Error::Misaligned`], [`Error::TooMany`]. Nothing has
+    /// changed then.
+    pub fn merge(&self, addr: u64, old: u64, new: u64, tlb: &dyn Invalidate) -> Result<(), Error> {
+        Self::pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
+        if !new.is_multiple_of(PAGE_SIZE) {
+            return Err(Error::Misaligned);
+        }
+        let memory = self.physical();
+        let mut dead = Dead::new();
+        let mut gather = self.gather(tlb);
+        let mut reserve = Reserve::none(memory);
+        let mut cursor = self.cursor(addr);
+        let (table, level) = cursor.lock_page(addr, old, &mut reserve, &mut gather)?;
+        let slot = index(addr, level);
+        let raw = table.load(slot);
+        if level > 0 || !tag::holds(raw) || F::special(raw) || F::writable(raw) {
+            return Err(Error::NotMapped);
+        }
+        memory.frames().map(new)?;
+        let was = table.update::<F>(slot, raw, |raw| F::leaf(new, F::attrs(raw), 0));
+        if remembered(was) {
+            let range = addr..addr + PAGE_SIZE;
+            tlb.invalidate(self.asid(), slice::from_ref(&range), Changed::PAGES);
+        }
+        forget_leaf::<F, M>(memory, was, 0, &mut dead);
+        drop(table);
+        if !dead.is_empty() {
+            memory.free_dead(&mut dead);
+        }
+        Ok(())
+    }
+}
