@@ -306,9 +306,12 @@ impl AddressSpace {
         if !self.may_execute(None, vma.flags) {
             return Err(Errno::EACCES);
         }
-        if self.config.merge_any && may_be_merged_by_content(&vma) {
-            vma.flags |= VmFlags::MERGEABLE;
-        }
+        let mergeable = self.config.merge_any && may_be_merged_by_content(&vma);
+        // A driver's mapping is marked when the driver is done with it. By then it has joined its neighbours, which it did without the mark.
+        let marked_late = vma
+            .file()
+            .is_some_and(|file| file.kind == FileKind::DevZero);
+        vma.flags.set(VmFlags::MERGEABLE, mergeable && !marked_late);
         let accountable = vma.flags.is_accountable();
         if accountable {
             vma.flags |= VmFlags::ACCOUNT;
@@ -328,6 +331,9 @@ impl AddressSpace {
             }
         }
         let mut union = Union::new(&span, &beside, &vma, kernel);
+        if union.is_none() && mergeable {
+            vma.flags |= VmFlags::MERGEABLE;
+        }
         // A piece of an attachment over its own middle joins what is below it, and not what is above.
         let within =
             |lower: &Area<'_>| beside.upper.is_some_and(|upper| upper.start == lower.start);

@@ -50,7 +50,29 @@ pub(crate) fn histories(special: &[(u64, u64)]) -> Vec<(&'static str, Vec<Op>)> 
         addr: at(0),
         flags: 0o40000,
     };
+    let whole_memory_merges = Op::SetMemoryMerge { on: 1 };
+    let unmergeable = |page, pages| Op::Madvise {
+        addr: at(page),
+        len: pages * PAGE,
+        advice: 13,
+    };
     vec![
+        (
+            "a mapping of /dev/zero is marked mergeable only when it has joined whom it may",
+            vec![
+                whole_memory_merges,
+                mmap(0, 10, 1, 0x12, 5),
+                mmap(10, 2, 1, 0x12, 5),
+                mmap(3, 2, 1, 0x12, 5),
+                unmergeable(0, 12),
+                mmap(12, 2, 1, 0x12, 5),
+                mmap(20, 2, 1, 0x12, 5),
+                mmap(24, 2, 1, 0x12, 5),
+                mmap(22, 2, 1, 0x12, 5),
+                mprotect(22, 2, 0),
+                mprotect(22, 2, 1),
+            ],
+        ),
         (
             "key 0 can be given away again once it was freed",
             vec![Op::PkeyFree { pkey: 0 }, Op::PkeyAlloc { rights: 0 }],

@@ -640,7 +640,8 @@ fn wrong(rng: &mut Rng, mix: &Mix) -> Op {
                 addr,
                 len: safe(addr, len),
                 prot: 0,
-                pgoff: len,
+                // Within the files, whose ends the engine does not know, or beyond all numbers.
+                pgoff: if len > 1 << 52 { len } else { len % 0x2000 },
                 flags: 0,
             },
             Op::Mlockall {
