@@ -5,6 +5,8 @@ use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, VmFlags};
 use crate::pages::Pages;
 use crate::space::AddressSpace;
+use crate::space::place::Huge;
+use crate::space::vma::Policy;
 
 impl AddressSpace {
     pub(crate) fn remap_file_pages<P: Pages + ?Sized>(
@@ -45,6 +47,8 @@ impl AddressSpace {
         vma.anon.set(None);
         vma.guarded = false.into();
         vma.name = None;
+        vma.policy = Policy::default();
+        vma.uffd = None;
         // Made anew: only what mmap can ask for survives.
         vma.flags &= VmFlags::ACCESS
             | VmFlags::MAY_ALL
@@ -52,10 +56,15 @@ impl AddressSpace {
             | VmFlags::MAYSHARE
             | VmFlags::LOCKED;
         vma.flags |= self.future_locked;
+        if self.over_map_limit() {
+            return Err(Errno::ENOMEM);
+        }
         // As for any mapping that may only be executed: the key that forbids reading is given anew.
         if vma.flags & VmFlags::ACCESS == VmFlags::EXEC {
             vma.flags = vma.flags.with_pkey(self.execute_only_key());
         }
+        // As a new mapping at this place, it needs the privilege for the lowest pages again.
+        self.place(start, len, abi::MAP_FIXED, Huge::No)?;
         if !self.may_lock_new(vma.flags, len) {
             return Err(Errno::EAGAIN);
         }

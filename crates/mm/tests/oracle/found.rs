@@ -74,6 +74,47 @@ pub(crate) fn histories(special: &[(u64, u64)]) -> Vec<(&'static str, Vec<Op>)> 
             ],
         ),
         (
+            "what is mapped anew by remap_file_pages has no policy",
+            vec![
+                mmap(0, 3, 2, 0x31, 0),
+                Op::Mbind {
+                    addr: at(0),
+                    len: PAGE,
+                    mode: 5,
+                    nodes: 1,
+                    flags: 0,
+                },
+                Op::RemapFilePages {
+                    addr: at(0),
+                    len: 2 * PAGE,
+                    prot: 0,
+                    pgoff: 0,
+                    flags: 0,
+                },
+            ],
+        ),
+        (
+            "remap_file_pages of the lowest pages needs the privilege again",
+            vec![
+                Op::Mmap {
+                    addr: 0,
+                    len: 8 * PAGE,
+                    prot: 6,
+                    flags: 0x10_0021,
+                    file: 0,
+                    offset: 0,
+                },
+                Op::DropCaps,
+                Op::RemapFilePages {
+                    addr: 0,
+                    len: 3 * PAGE,
+                    prot: 0,
+                    pgoff: 2,
+                    flags: 0,
+                },
+            ],
+        ),
+        (
             "key 0 can be given away again once it was freed",
             vec![Op::PkeyFree { pkey: 0 }, Op::PkeyAlloc { rights: 0 }],
         ),
