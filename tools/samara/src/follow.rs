@@ -5,7 +5,8 @@
 //! whether one came before or after the kernel's part of a call. Both can decide who shares an anon_vma, and that decides,
 //! perhaps much later, who merges. Wherever it could matter, each engine that is followed goes on under each assumption (what one fault took from a
 //! neighbour, the next may take from it). All perform every call, until the kernel's map refutes all but one kind. There is nothing
-//! to choose from then: if none is left, that is a mismatch. Those given up undecided are counted.
+//! to choose from then: if none is left, that is a mismatch. Those given up undecided are counted. The same holds for a fault that grows a stack
+//! while a call of another thread is under way.
 
 use samara_mm::{AddressSpace, Call, Config, Errno, Limits, NoPages, Pages};
 
@@ -32,6 +33,8 @@ pub(crate) struct Follower {
     others: Vec<Side>,
     /// What was found written before a fork that comes next, in the likeliest order.
     noted: Vec<Range>,
+    /// Where to areas had grown when the call that comes next returned, but not at its entry.
+    meanwhile: Vec<u64>,
     /// Calls that the others have performed.
     performed: u64,
     /// Others that nothing had refuted, but that were too many or too old.
@@ -80,6 +83,14 @@ fn learn(side: &mut Side, written: &[Range]) {
     }
 }
 
+/// Grows areas down, as far as the engine finds it possible. False if it was possible nowhere.
+fn grow(side: &mut Side, starts: &[u64]) -> bool {
+    let grown = starts
+        .iter()
+        .filter(|start| side.engine.grow_stack(**start).is_ok());
+    grown.count() > 0
+}
+
 impl Follower {
     /// With `shared`, calls are performed as while other threads may look at the engine's map, and maps compared as these see them.
     pub(crate) fn new(engine: AddressSpace, shared: bool) -> Self {
@@ -87,6 +98,7 @@ impl Follower {
             side: Side::new(engine, shared),
             others: Vec::new(),
             noted: Vec::new(),
+            meanwhile: Vec::new(),
             performed: 0,
             given_up: 0,
         }
@@ -129,6 +141,7 @@ impl Follower {
                 .filter_map(|other| other.fork().ok())
                 .collect(),
             noted: Vec::new(),
+            meanwhile: Vec::new(),
             performed: 0,
             given_up: 0,
         })
@@ -182,6 +195,12 @@ impl Follower {
         self.side.engine.grow_stack(start).is_ok()
     }
 
+    /// A fault of another thread has grown the area down to `start` while the call that comes next was under way: before the kernel's part
+    /// of it, or after.
+    pub(crate) fn may_have_grown(&mut self, start: u64) {
+        self.meanwhile.push(start);
+    }
+
     /// Does as the kernel did, where the engine may have answered otherwise for want of knowledge. Nothing is judged.
     pub(crate) fn adopt(&mut self, call: &Call, returned: i64) {
         if (-4095..0).contains(&returned) {
@@ -229,6 +248,7 @@ impl Follower {
     ) -> (Verdict, i64) {
         let before = evidence.before;
         let histories = histories(before, evidence.after);
+        let meanwhile = std::mem::take(&mut self.meanwhile);
         let mut fresh: Vec<Side> = Vec::new();
         // Each assumption about what came earlier goes with each about what came now.
         for side in self.sides() {
@@ -239,6 +259,13 @@ impl Follower {
                         fresh.push(other);
                     }
                 }
+            }
+            if !meanwhile.is_empty()
+                && let Ok(mut other) = side.try_clone()
+                && grow(&mut other, &meanwhile)
+                && other.perform(call, returned, &mut Listed(before)).0 == Verdict::Agrees
+            {
+                fresh.push(other);
             }
         }
         let (mut verdict, mut own) = self.side.perform(call, returned, facts);

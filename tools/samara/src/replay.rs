@@ -336,6 +336,11 @@ impl Player {
                     replayed.follower.grow_stack(*start);
                 }
             }
+            Record::GrownMeanwhile { space, start } => {
+                if let Some(replayed) = self.space(*space) {
+                    replayed.follower.may_have_grown(*start);
+                }
+            }
             Record::Limits { space, limits } => {
                 if let Some(replayed) = self.space(*space) {
                     replayed.follower.set_limits(*limits);

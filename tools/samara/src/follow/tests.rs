@@ -94,6 +94,38 @@ fn each_race_is_tried_both_ways_under_each_assumption_about_the_last() {
 }
 
 #[test]
+fn growth_during_a_call_comes_before_it_or_after() {
+    const GROWSDOWN: u64 = 0x132;
+    let beyond = (1 << 47) - 1;
+    // The page below the area may have been there already when the kernel looked.
+    let grown = |call: Call, returned: i64| {
+        let mut follower = follow(&[(mmap(0x40_0000, 0x4000, GROWSDOWN), 0x40_0000, &[], None)]);
+        follower.may_have_grown(0x3f_f000);
+        let none = Evidence {
+            before: &[],
+            after: None,
+        };
+        let (verdict, _) = follower.perform(&call, returned, none, &mut Listed(&[]));
+        (verdict, follower)
+    };
+    let below = || protect(0x3f_f000, 0x2000, 1);
+    let (verdict, mut before) = grown(below(), 0);
+    assert_eq!(verdict, Verdict::Agrees);
+    let map = kernel(&["3ff000-401000 r--p", "401000-404000 rw-p"]);
+    before.compare(&map, &mut Vec::new(), &mut 0).unwrap();
+    assert_eq!(before.engine().lookup(0x3f_f000).unwrap().start, 0x3f_f000);
+
+    let (verdict, mut after) = grown(below(), -12);
+    assert_eq!(verdict, Verdict::Agrees);
+    let map = kernel(&["3ff000-404000 rw-p"]);
+    after.compare(&map, &mut Vec::new(), &mut 0).unwrap();
+
+    // What growth does not explain is a mismatch.
+    assert_eq!(grown(below(), -22).0, Verdict::Differs);
+    assert_eq!(grown(protect(beyond, 0x2000, 1), 0).0, Verdict::Differs);
+}
+
+#[test]
 fn what_no_order_explains_is_a_mismatch() {
     for wrong in [
         &["11c000-11e000 rw-p", "11e000-124000 rw-p"][..],

@@ -189,7 +189,9 @@ impl Film {
                 }
             }
             Record::Written { space, start, end } => self.noted.push((*space, *start, *end)),
-            Record::Limits { .. }
+            // Where it is shown, the map after the call shows it.
+            Record::GrownMeanwhile { .. }
+            | Record::Limits { .. }
             | Record::Settings { .. }
             | Record::Totals { .. }
             | Record::End { .. } => {}

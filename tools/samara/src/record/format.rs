@@ -13,8 +13,9 @@ use crate::seed::Seed;
 /// First bytes of every file.
 pub(super) const MAGIC: &[u8; 8] = b"SAMARATR";
 /// Raised whenever the meaning of a byte changes.
-pub(super) const VERSION: u32 = 3;
-/// The oldest that can be read: the second one added `totals`, the third one what drivers do to flags.
+pub(super) const VERSION: u32 = 4;
+/// The oldest that can be read: the second one added `totals`, the third one what drivers do to flags, the fourth one
+/// `grown-meanwhile`.
 pub(super) const OLDEST: u32 = 1;
 
 /// Names of the records and of their fields, for the description at the head of a file.
@@ -48,6 +49,11 @@ pub(super) const SCHEMA: &[(u8, &str, &str)] = &[
         "totals",
         "processes threads reasons-not-to-follow (each with its number)",
     ),
+    (
+        14,
+        "grown-meanwhile",
+        "space start (before or after the kernel's part of the next call of this space)",
+    ),
 ];
 
 /// Why an engine is started.
@@ -78,6 +84,11 @@ pub(crate) enum Record {
         end: u64,
     },
     Grown {
+        space: u32,
+        start: u64,
+    },
+    /// Another thread's fault grew an area while the next call was under way.
+    GrownMeanwhile {
         space: u32,
         start: u64,
     },
@@ -134,6 +145,7 @@ impl Record {
             Record::Seed { space, .. }
             | Record::Written { space, .. }
             | Record::Grown { space, .. }
+            | Record::GrownMeanwhile { space, .. }
             | Record::Limits { space, .. }
             | Record::Call { space, .. }
             | Record::Unmodelled { space, .. }
@@ -228,6 +240,10 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
             }
         }
         5 => Record::Grown {
+            space: memory.known_space(fields)?,
+            start: fields.number()?,
+        },
+        14 => Record::GrownMeanwhile {
             space: memory.known_space(fields)?,
             start: fields.number()?,
         },

@@ -167,6 +167,13 @@ impl Writer {
         self.flush_full();
     }
 
+    pub(crate) fn grown_meanwhile(&mut self, space: u32, start: u64) {
+        self.chunk.push(14);
+        put(&mut self.chunk, u64::from(space));
+        put(&mut self.chunk, start);
+        self.flush_full();
+    }
+
     pub(crate) fn limits(&mut self, space: u32, limits: &Limits) {
         self.chunk.push(6);
         put(&mut self.chunk, u64::from(space));

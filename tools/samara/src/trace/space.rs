@@ -63,6 +63,8 @@ pub(crate) struct Space {
     interrupted: bool,
     /// Between the return of a call and its end here: another thread wrote to a page meanwhile.
     ambiguous: bool,
+    /// Likewise: where to faults of other threads have grown areas meanwhile.
+    grown_meanwhile: Vec<u64>,
     /// The engine must be started anew at the next stop.
     stale: Option<&'static str>,
     /// The address space belongs to the program that was started, not to a child of it.
@@ -113,6 +115,7 @@ impl Space {
             calls_since_compare: 0,
             interrupted: false,
             ambiguous: false,
+            grown_meanwhile: Vec::new(),
             stale: None,
             main: false,
             broken: false,
@@ -168,6 +171,7 @@ impl Space {
             calls_since_compare: 0,
             interrupted: false,
             ambiguous: false,
+            grown_meanwhile: Vec::new(),
             stale: None,
             main: false,
             broken: self.broken,
@@ -216,6 +220,10 @@ impl Space {
     ) -> bool {
         self.confirm_object(call, who, returned, session);
         self.ambiguous = self.users > 1 && self.samples.look_again(&mut self.pagemap);
+        self.grown_meanwhile.clear();
+        if self.users > 1 && self.near_growth(call) {
+            self.look_for_growth();
+        }
         let due = match session.verify {
             Verify::Each => true,
             Verify::Every(calls) => self.calls_since_compare + 1 >= calls,
@@ -265,6 +273,12 @@ impl Space {
         } else {
             &mut facts
         };
+        for start in self.grown_meanwhile.drain(..) {
+            self.follower.may_have_grown(start);
+            if let Some(record) = &mut session.record {
+                record.grown_meanwhile(self.number, start);
+            }
+        }
         let (verdict, own) = self
             .follower
             .perform(&call, returned, evidence, facts_or_none);
@@ -493,6 +507,24 @@ impl Space {
             }
         }
         self.note_grown(session);
+    }
+
+    /// Where to areas have grown since the entry of the call that returns. The call may have changed them, too: all that the kernel has, and
+    /// the engine has not, directly below the former start counts.
+    fn look_for_growth(&mut self) {
+        let engine = self.follower.engine();
+        let grows = |area: &samara_mm::Area<'_>| area.vma.flags.contains(VmFlags::GROWSDOWN);
+        for area in engine.areas().filter(grows) {
+            let mut lowest = area.start;
+            while engine.lookup(lowest - 1).is_none()
+                && let Ok(Some(below)) = self.maps.at(lowest - 1)
+            {
+                lowest = below.start;
+            }
+            if lowest < area.start {
+                self.grown_meanwhile.push(lowest);
+            }
+        }
     }
 
     fn note_grown(&mut self, session: &mut Session) {
