@@ -50,6 +50,12 @@ pub enum Call {
         len: u64,
         advice: i32,
     },
+    /// `process_madvise` for the process itself: `ranges` are addresses and lengths.
+    ProcessMadvise {
+        ranges: Box<[(u64, u64)]>,
+        advice: i32,
+        flags: u64,
+    },
     /// `mlock` (flags 0) or `mlock2`.
     Mlock {
         addr: u64,

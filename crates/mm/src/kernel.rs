@@ -152,6 +152,8 @@ rules! {
         "the page at address 0 that `MMAP_PAGE_ZERO` gives to a new program is sealed"
     GuardMarkers (6, 13)
         "`MADV_GUARD_INSTALL` and `MADV_GUARD_REMOVE` are known"
+    AnyAdviceToOneself (6, 13)
+        "`process_madvise` of a process for itself takes any advice; before, only what does not change its memory, and with `CAP_SYS_NICE`"
     FileGuardMarkers (6, 15)
         "`MADV_GUARD_INSTALL` works on files, too"
     ZeroIsAligned (6, 15)

@@ -244,6 +244,18 @@ impl fmt::Display for Described<'_> {
             Call::Madvise { addr, len, advice } => {
                 write!(f, "madvise({}, {len}, {})", Address(*addr), Advice(*advice))
             }
+            Call::ProcessMadvise {
+                ranges,
+                advice,
+                flags,
+            } => {
+                f.write_str("process_madvise(<itself>, [")?;
+                for (index, (addr, len)) in ranges.iter().enumerate() {
+                    let comma = if index > 0 { ", " } else { "" };
+                    write!(f, "{comma}{{{}, {len}}}", Address(*addr))?;
+                }
+                write!(f, "], {}, {}, {flags:#x})", ranges.len(), Advice(*advice))
+            }
             Call::Mlock {
                 addr,
                 len,
@@ -333,7 +345,7 @@ impl fmt::Display for Described<'_> {
 }
 
 /// Kinds of calls, in the order in which they are listed.
-pub(crate) const KINDS: [&str; 25] = [
+pub(crate) const KINDS: [&str; 26] = [
     "mmap",
     "munmap",
     "mprotect",
@@ -358,6 +370,7 @@ pub(crate) const KINDS: [&str; 25] = [
     "mlock2",
     "prctl(PR_SET_MDWE)",
     "prctl(PR_SET_MEMORY_MERGE)",
+    "process_madvise",
     "another",
 ];
 
@@ -388,7 +401,8 @@ pub(crate) fn kind(call: &Call) -> usize {
         Call::PkeyFree { .. } => 19,
         Call::SetMdwe { .. } => 22,
         Call::SetMemoryMerge { .. } => 23,
-        _ => 24,
+        Call::ProcessMadvise { .. } => 24,
+        _ => 25,
     }
 }
 

@@ -219,6 +219,10 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
                         | EHWPOISON
                 )
         }
+        Call::ProcessMadvise { ranges, advice, .. } => ranges.iter().any(|&(addr, len)| {
+            let advice = *advice;
+            outside(engine, &Call::Madvise { addr, len, advice }, returned)
+        }),
         // Locking reads the pages in, which fails beyond the end of a file; the areas are locked all the same.
         Call::Mlock { addr, len, .. } => {
             matches!(error, libc::EAGAIN | libc::EINTR)

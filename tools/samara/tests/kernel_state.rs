@@ -84,6 +84,17 @@ fn an_engine_that_starts_anew_knows_what_it_knew() {
 }
 
 #[test]
+fn advice_for_several_ranges_is_compared() {
+    let Some(program) = compiled("several_ranges") else {
+        return;
+    };
+    let traced = agrees(&[program.to_str().unwrap()]);
+    let advised = traced.summary["calls"]["process_madvise"].as_u64();
+    // Of those for another process none changes a map, and of the others one cannot be read, and one has too many ranges.
+    assert_eq!(advised, Some(2), "{}", traced.summary["calls"]);
+}
+
+#[test]
 fn survivors_that_ignore_termination_are_ended_by_a_second_request() {
     let script = "sh -c 'trap \"\" TERM INT; echo ready; while :; do sleep 1; done' & exit 0";
     let mut child = samara_in_front()

@@ -23,6 +23,9 @@ impl AddressSpace {
     /// area that may have been written without this map's knowing. Few: what lies in the range, its neighbours, and the areas next to
     /// these that may have come to share an owner of private pages with them.
     pub fn facts_needed(&self, call: &Call, ask: &mut dyn FnMut(u64, u64)) {
+        for call in parts(call) {
+            self.facts_needed(&call, ask);
+        }
         for window in self.windows(call, None) {
             let (mut next, high) = self.with_relatives(window);
             while let Some(area) = self.areas.find_in(next, high) {
@@ -40,6 +43,9 @@ impl AddressSpace {
         forced: Option<u64>,
         pages: &mut P,
     ) {
+        for call in parts(call) {
+            self.learn(&call, forced, pages);
+        }
         for window in self.windows(call, forced) {
             let (mut next, high) = self.with_relatives(window);
             while let Some(area) = self.areas.find_in(next, high) {
@@ -201,4 +207,15 @@ impl AddressSpace {
             _ => [none; WINDOWS],
         }
     }
+}
+
+/// The calls that one call for several ranges stands for.
+fn parts(call: &Call) -> impl Iterator<Item = Call> + '_ {
+    let (ranges, advice) = match call {
+        Call::ProcessMadvise { ranges, advice, .. } => (&**ranges, *advice),
+        _ => (&[][..], 0),
+    };
+    ranges
+        .iter()
+        .map(move |&(addr, len)| Call::Madvise { addr, len, advice })
 }

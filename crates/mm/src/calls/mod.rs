@@ -20,6 +20,7 @@ mod name;
 mod parts;
 mod pkeys;
 mod prctl;
+mod process_madvise;
 mod remap_file_pages;
 mod shm;
 pub(crate) mod typed;
@@ -152,6 +153,11 @@ impl AddressSpace {
                 *old_addr, *old_len, *new_len, *flags, *new_addr, forced, pages,
             ),
             Call::Madvise { addr, len, advice } => self.do_madvise(*addr, *len, *advice, pages),
+            Call::ProcessMadvise {
+                ranges,
+                advice,
+                flags,
+            } => self.process_madvise(ranges, *advice, *flags, pages),
             Call::Mlock { addr, len, flags } => self.do_mlock(*addr, *len, *flags, pages),
             Call::Munlock { addr, len } => self.do_munlock(*addr, *len),
             Call::Mlockall { flags } => self.do_mlockall(*flags, pages),
@@ -188,7 +194,7 @@ impl AddressSpace {
     }
 }
 
-/// Whether the owner of the pages is told of such a call anything that it may refuse.
+/// Whether the owner of the pages is told of such a call anything that it may refuse. Advice for several ranges is several calls.
 fn tells(call: &Call) -> bool {
     match call {
         Call::Mmap { .. }

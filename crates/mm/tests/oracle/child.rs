@@ -51,6 +51,31 @@ pub(crate) unsafe fn main(shared: &mut Shared, log: *mut u8) {
                 Op::Madvise { addr, len, advice } => {
                     raw(libc::SYS_madvise, [addr, len, advice as u64, 0, 0, 0])
                 }
+                Op::ProcessMadvise {
+                    addr,
+                    len,
+                    then,
+                    then_len,
+                    advice,
+                    flags,
+                } => {
+                    let own = raw(
+                        libc::SYS_pidfd_open,
+                        [raw(libc::SYS_getpid, [0; 6]) as u64, 0, 0, 0, 0, 0],
+                    );
+                    let ranges = [addr, len, then, then_len];
+                    let arguments = [
+                        own as u64,
+                        ranges.as_ptr() as u64,
+                        2,
+                        advice as u64,
+                        flags,
+                        0,
+                    ];
+                    let result = raw(libc::SYS_process_madvise, arguments);
+                    raw(libc::SYS_close, [own as u64, 0, 0, 0, 0, 0]);
+                    result
+                }
                 Op::Mlock { addr, len, flags } => {
                     raw(libc::SYS_mlock2, [addr, len, flags, 0, 0, 0])
                 }

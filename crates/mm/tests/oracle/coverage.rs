@@ -98,6 +98,7 @@ fn described(op: &Op) -> (&'static str, Vec<String>) {
         Op::Mremap { flags, .. } => ("mremap", bits(flags, REMAP)),
         Op::Brk { delta } => ("brk", one(if delta < 0 { "below" } else { "above" }.into())),
         Op::Madvise { advice, .. } => ("madvise", one(format!("advice {advice}"))),
+        Op::ProcessMadvise { advice, .. } => ("process_madvise", one(format!("advice {advice}"))),
         Op::Mlock { flags, .. } => ("mlock2", one(format!("flags {flags}"))),
         Op::Munlock { .. } => ("munlock", one("-".into())),
         Op::Mlockall { flags } => ("mlockall", one(format!("flags {flags}"))),

@@ -115,6 +115,32 @@ pub(crate) fn histories(special: &[(u64, u64)]) -> Vec<(&'static str, Vec<Op>)> 
             ],
         ),
         (
+            "advice for several ranges ends at the first that fails",
+            [
+                (at(0), PAGE),
+                (at(3), 4 * PAGE),
+                (at(0) + 1, 0),
+                (at(9), PAGE),
+            ]
+            .into_iter()
+            .flat_map(|(addr, len)| {
+                [(at(1), PAGE), (at(2) + 1, 0), (1 << 63, 0), (at(8), !PAGE)].map(
+                    |(then, then_len)| Op::ProcessMadvise {
+                        addr,
+                        len,
+                        then,
+                        then_len,
+                        advice: 2,
+                        flags: 0,
+                    },
+                )
+            })
+            .fold(vec![mmap(0, 6, 3, ANONYMOUS, 0)], |mut all, op| {
+                all.push(op);
+                all
+            }),
+        ),
+        (
             "key 0 can be given away again once it was freed",
             vec![Op::PkeyFree { pkey: 0 }, Op::PkeyAlloc { rights: 0 }],
         ),

@@ -41,6 +41,8 @@ pub(crate) struct Mix {
     pub(crate) files: bool,
     pub(crate) forks: bool,
     pub(crate) advice: bool,
+    /// Advice for several ranges in one call.
+    pub(crate) several: bool,
     pub(crate) locks: bool,
     pub(crate) remap: bool,
     pub(crate) odd: bool,
@@ -87,6 +89,7 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
         ..files
     };
     let mixed = Mix {
+        several: true,
         seals: true,
         shm: true,
         brk: true,
@@ -112,6 +115,7 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
             "advice",
             Mix {
                 advice: true,
+                several: true,
                 forks: true,
                 ..plain
             },
@@ -411,6 +415,17 @@ pub(crate) fn op(rng: &mut Rng, mix: &Mix) -> Op {
             let advice = rng.pick(&[
                 0, 1, 2, 3, 4, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
             ]);
+            if mix.several && rng.chance(20) {
+                let (then, then_len) = range(rng, mix);
+                return Op::ProcessMadvise {
+                    addr,
+                    len,
+                    then,
+                    then_len,
+                    advice,
+                    flags: 0,
+                };
+            }
             Op::Madvise { addr, len, advice }
         }
         85..90 if mix.locks => match rng.below(8) {
@@ -554,6 +569,17 @@ fn wrong(rng: &mut Rng, mix: &Mix) -> Op {
     };
     let addr = address(rng);
     let len = length(rng);
+    if mix.several && rng.chance(5) {
+        let (then, then_len) = (address(rng), length(rng));
+        return Op::ProcessMadvise {
+            addr,
+            len: safe(addr, len),
+            then,
+            then_len: safe(then, then_len),
+            advice: rng.pick(&[0, 1, 3, 4, 5, 8, 9, 10, 20, 21, 25, 27, -1]),
+            flags: rng.pick(&[0, 0, 0, 1]),
+        };
+    }
     match rng.below(14) {
         0..4 => {
             let file = rng.pick(&[0, 0, 1, 2, 3, 4, 6, 10]);

@@ -40,6 +40,15 @@ pub(crate) enum Op {
         len: u64,
         advice: i32,
     },
+    /// Of itself, for two ranges.
+    ProcessMadvise {
+        addr: u64,
+        len: u64,
+        then: u64,
+        then_len: u64,
+        advice: i32,
+        flags: u64,
+    },
     Mlock {
         addr: u64,
         len: u64,
@@ -194,6 +203,18 @@ impl Op {
                 addr: objects.start_brk.wrapping_add_signed(delta),
             },
             Op::Madvise { addr, len, advice } => Call::Madvise { addr, len, advice },
+            Op::ProcessMadvise {
+                addr,
+                len,
+                then,
+                then_len,
+                advice,
+                flags,
+            } => Call::ProcessMadvise {
+                ranges: [(addr, len), (then, then_len)].into(),
+                advice,
+                flags,
+            },
             Op::Mlock { addr, len, flags } => Call::Mlock { addr, len, flags },
             Op::Munlock { addr, len } => Call::Munlock { addr, len },
             Op::Mlockall { flags } => Call::Mlockall { flags },

@@ -87,6 +87,17 @@ pub(super) fn put_call(out: &mut Vec<u8>, call: &Call, file: &mut dyn FnMut(&Arc
         Call::PkeyFree { pkey } => numbers(20, &[*pkey as u32 as u64]),
         Call::SetMdwe { bits } => numbers(21, &[*bits]),
         Call::SetMemoryMerge { on } => numbers(22, &[*on]),
+        Call::ProcessMadvise {
+            ranges,
+            advice,
+            flags,
+        } => {
+            numbers(23, &[*advice as u32 as u64, *flags, ranges.len() as u64]);
+            for (addr, len) in ranges {
+                put(out, *addr);
+                put(out, *len);
+            }
+        }
         // A call that this version of the format cannot carry; the reader refuses it by its kind.
         _ => numbers(u8::MAX, &[]),
     }
@@ -205,6 +216,15 @@ pub(super) fn call(fields: &mut Fields<'_>, files: &[Arc<File>]) -> Option<Call>
         },
         21 => Call::SetMdwe { bits: f.number()? },
         22 => Call::SetMemoryMerge { on: f.number()? },
+        23 => {
+            let (advice, flags, count) = (f.small()? as i32, f.number()?, f.number()?);
+            let ranges = (0..count).map(|_| Some((f.number()?, f.number()?)));
+            Call::ProcessMadvise {
+                ranges: ranges.collect::<Option<_>>()?,
+                advice,
+                flags,
+            }
+        }
         _ => return None,
     })
 }

@@ -136,6 +136,7 @@ pub(crate) fn decode(tid: Tid, entry: &Entry, files: &mut Files) -> Decoded {
             rights: b,
         },
         libc::SYS_pkey_free => Call::PkeyFree { pkey: a as i32 },
+        libc::SYS_process_madvise => return process_madvise(tid, entry),
         libc::SYS_prctl => return prctl(tid, entry),
         libc::SYS_seccomp => return seccomp(tid, entry),
         libc::SYS_fork => return Decoded::Fork,
@@ -175,6 +176,36 @@ pub(crate) fn limits_of(entry: &Entry) -> Option<Tid> {
         libc::SYS_prlimit64 => Some(entry.args[0] as Tid),
         _ => None,
     }
+}
+
+/// Advice for another process changes nobody's map: such as would is refused.
+fn process_madvise(tid: Tid, entry: &Entry) -> Decoded {
+    const MOST: u64 = 1024;
+    /// `PIDFD_SELF_THREAD` and `PIDFD_SELF_THREAD_GROUP`.
+    const SELF: [i32; 2] = [-10000, -10001];
+    let [pidfd, vector, count, advice, flags, _] = entry.args;
+    let of_itself = || {
+        let own = super::proc::family(tid).map(|(process, _)| process);
+        own.ok() == super::proc::process_of(tid, pidfd as i32)
+    };
+    if !SELF.contains(&(pidfd as i32)) && !of_itself() || count > MOST {
+        return Decoded::Ignore;
+    }
+    let mut ranges = Vec::new();
+    for index in 0..count {
+        let at = vector.wrapping_add(16 * index);
+        let word = |at| ptrace::read_word(tid, at);
+        // The kernel cannot read it either.
+        let (Ok(addr), Ok(len)) = (word(at), word(at.wrapping_add(8))) else {
+            return Decoded::Ignore;
+        };
+        ranges.push((addr, len));
+    }
+    Decoded::Perform(Call::ProcessMadvise {
+        ranges: ranges.into(),
+        advice: advice as i32,
+        flags: u64::from(flags as u32),
+    })
 }
 
 fn prctl(tid: Tid, entry: &Entry) -> Decoded {

@@ -302,6 +302,12 @@ pub(crate) fn in_first_user_namespace(tid: Tid) -> bool {
     fs::read_link(format!("/proc/{tid}/ns/user")).map_or(true, |link| link.as_os_str() == FIRST)
 }
 
+/// The process that a descriptor of a thread stands for (`pidfd_open(2)`).
+pub(crate) fn process_of(tid: Tid, descriptor: i32) -> Option<Tid> {
+    let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{descriptor}")).ok()?;
+    status_field(&info, "Pid:")?.parse().ok()
+}
+
 /// The process that a thread belongs to, and that process's parent.
 pub(crate) fn family(tid: Tid) -> io::Result<(Tid, Tid)> {
     let status = fs::read_to_string(format!("/proc/{tid}/status"))?;

@@ -139,7 +139,18 @@ pub(crate) fn seed(
     let personality = proc::personality(tid).unwrap_or(0);
     let config = config(tid, machine);
     let mut layout = match moment {
-        Moment::Again(layout) => layout,
+        // `PR_SET_MM` may have changed what the kernel shows of it.
+        Moment::Again(layout) => Layout {
+            brk: if layout.start_brk == numbers.start_brk {
+                layout.brk
+            } else {
+                numbers.start_brk
+            },
+            start_brk: numbers.start_brk,
+            data_size: numbers.data_size,
+            stack_top: numbers.start_stack,
+            ..layout
+        },
         Moment::Exec | Moment::Found => {
             let mut layout = Layout {
                 bottom_up: machine.legacy_layout || personality & ADDR_COMPAT_LAYOUT != 0,

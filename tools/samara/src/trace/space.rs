@@ -478,6 +478,9 @@ impl Space {
                 new_addr,
                 ..
             } => touches(old_addr, old_len.max(new_len)) || touches(new_addr, new_len),
+            Call::ProcessMadvise { ref ranges, .. } => {
+                ranges.iter().any(|&(addr, len)| touches(addr, len))
+            }
             Call::Mlockall { .. } | Call::Munlockall => true,
             _ => false,
         }
