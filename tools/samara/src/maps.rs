@@ -51,7 +51,7 @@ impl Map {
         let mut number = 1;
         while at < self.text.len() {
             let rest = &self.text[at..];
-            let length = rest.iter().position(|&b| b == b'\n').unwrap_or(rest.len());
+            let length = line_feed(rest).unwrap_or(rest.len());
             let area = parse(&rest[..length], at as u32).ok_or(BadLine(number))?;
             // The page of old system calls belongs to no address space: it is the same in every process.
             if area.start < VSYSCALL {
@@ -152,26 +152,54 @@ impl Area {
     }
 }
 
+/// Values of hexadecimal digits as the kernel prints them; others have this.
+const NO_DIGIT: u8 = 0xff;
+const DIGITS: [u8; 256] = {
+    let mut values = [NO_DIGIT; 256];
+    let mut digit = 0;
+    while digit < 16 {
+        values[b"0123456789abcdef"[digit] as usize] = digit as u8;
+        digit += 1;
+    }
+    values
+};
+
 /// Reads hexadecimal digits up to `stop`, and leaves `at` behind it.
 fn hex(line: &[u8], at: &mut usize, stop: u8) -> Option<u64> {
     let mut value: u64 = 0;
-    let first = *at;
-    loop {
-        let digit = match *line.get(*at)? {
-            b @ b'0'..=b'9' => b - b'0',
-            b @ b'a'..=b'f' => b - b'a' + 10,
-            b if b == stop && *at > first => {
-                *at += 1;
-                return Some(value);
-            }
-            _ => return None,
-        };
-        if value >> 60 != 0 {
-            return None;
+    let mut zeroes = true;
+    let mut significant = 0;
+    for (count, &byte) in line.get(*at..)?.iter().enumerate() {
+        let digit = DIGITS[usize::from(byte)];
+        if digit == NO_DIGIT {
+            *at += count + 1;
+            return (byte == stop && count > 0 && significant <= 16).then_some(value);
         }
+        zeroes &= digit == 0;
+        significant += u32::from(!zeroes);
         value = value << 4 | u64::from(digit);
-        *at += 1;
     }
+    None
+}
+
+/// The place of the first line feed. Most bytes of a map are looked at by eights: there are many.
+pub(crate) fn line_feed(text: &[u8]) -> Option<usize> {
+    const ONES: u64 = 0x0101_0101_0101_0101;
+    const FEEDS: u64 = ONES * b'\n' as u64;
+    let mut at = 0;
+    while let Some(eight) = text.get(at..).and_then(<[u8]>::first_chunk::<8>) {
+        let different = u64::from_le_bytes(*eight) ^ FEEDS;
+        // The lowest byte that is zero has its highest bit set here; only bytes above it may have it wrongly.
+        let zero = different.wrapping_sub(ONES) & !different & (ONES << 7);
+        if zero != 0 {
+            return Some(at + zero.trailing_zeros() as usize / 8);
+        }
+        at += 8;
+    }
+    let rest = text.get(at..)?;
+    rest.iter()
+        .position(|&byte| byte == b'\n')
+        .map(|place| at + place)
 }
 
 fn parse(line: &[u8], base: u32) -> Option<Area> {
@@ -190,9 +218,8 @@ fn parse(line: &[u8], base: u32) -> Option<Area> {
             .checked_add(u64::from(digit - b'0'))?;
         at += 1;
     }
-    while line.get(at) == Some(&b' ') {
-        at += 1;
-    }
+    let spaces = line.get(at..)?.iter();
+    at += spaces.take_while(|&&byte| byte == b' ').count();
     Some(Area {
         start,
         end,
@@ -265,6 +292,20 @@ mod tests {
         assert_eq!(map.name(&map.areas()[1]), b"");
         assert_eq!(map.name(&map.areas()[2]), b"[stack]");
         assert_eq!(&map.areas()[2].perms, b"rw-s");
+    }
+
+    #[test]
+    fn line_feeds_are_found_wherever_they_are() {
+        for length in 0..40 {
+            for byte in [0, 9, 11, b'a', 0x8a, 0xff] {
+                let mut text = vec![byte; length];
+                assert_eq!(line_feed(&text), None);
+                for place in (0..length).rev() {
+                    text[place] = b'\n';
+                    assert_eq!(line_feed(&text), Some(place));
+                }
+            }
+        }
     }
 
     #[test]

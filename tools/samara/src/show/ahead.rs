@@ -1,6 +1,6 @@
 //! Reading ahead: where the kernel takes long to make a text, another thread waits for it while what is there is taken in.
 
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, BufRead, ErrorKind, Read};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 
 /// Bytes that are handed over at once.
@@ -68,22 +68,30 @@ fn fetch(from: &mut impl Read, full: &SyncSender<Filled>, empties: &Receiver<Vec
 
 impl Read for Ahead {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        if self.at == self.chunk.len() {
-            let Some((fulls, empty)) = &self.rest else {
-                return Ok(0);
-            };
+        let there = self.fill_buf()?;
+        let count = into.len().min(there.len());
+        into[..count].copy_from_slice(&there[..count]);
+        self.consume(count);
+        Ok(count)
+    }
+}
+
+impl BufRead for Ahead {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        if self.at == self.chunk.len()
+            && let Some((fulls, empty)) = &self.rest
             // The thread has ended behind the last chunk.
-            let Ok(next) = fulls.recv() else {
-                return Ok(0);
-            };
+            && let Ok(next) = fulls.recv()
+        {
             // Nobody to take it back is no matter.
             let _ = empty.send(std::mem::replace(&mut self.chunk, next?));
             self.at = 0;
         }
-        let count = into.len().min(self.chunk.len() - self.at);
-        into[..count].copy_from_slice(&self.chunk[self.at..self.at + count]);
-        self.at += count;
-        Ok(count)
+        Ok(&self.chunk[self.at..])
+    }
+
+    fn consume(&mut self, count: usize) {
+        self.at = self.chunk.len().min(self.at + count);
     }
 }
 

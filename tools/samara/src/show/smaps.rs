@@ -1,16 +1,16 @@
 //! `/proc/PID/smaps` as numbers: the areas, and what of each is in memory.
 //!
-//! The kernel needs some microseconds for each area. Reading its lines must cost little beside that, so they are taken as they come, in one
-//! reused buffer, the lines that it prints in fixed columns are not searched for their ends, and an area of which it says the same as of one shortly
+//! The kernel needs some microseconds for each area. Reading its lines must cost little beside that, so they are taken where they
+//! were read to, the lines that it prints in fixed columns are not searched for their ends, and an area of which it says the same as of one shortly
 //! before is recognised as a whole: where there are many areas, most are like others.
 
 use std::collections::HashMap;
 use std::fmt;
-use std::io::{self, Read};
+use std::io::{self, BufRead};
 
 use samara_mm::VmFlags;
 
-use crate::maps::Map;
+use crate::maps::{Map, line_feed};
 
 /// What smaps says of one area, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -117,8 +117,6 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Bytes that are read at once.
-const BUFFER: usize = 128 << 10;
 /// No line is so long: a name has at most 4,096 bytes, of which each may be printed as four.
 const LONGEST_LINE: usize = 32 << 10;
 /// A label and its colon take so many columns, and the number the next eight; then come ` kB` and the line feed.
@@ -127,29 +125,41 @@ const LINE: usize = LABEL + 8 + 4;
 
 impl Smaps {
     /// Reads all of it.
-    pub(crate) fn read(mut from: impl Read) -> Result<Self, Trouble> {
+    pub(crate) fn read(mut from: impl BufRead) -> Result<Self, Trouble> {
         let mut parser = Parser::default();
-        let mut buffer = vec![0; BUFFER];
-        let mut kept = 0;
+        // The beginning of a line whose end is still to come.
+        let mut kept: Vec<u8> = Vec::new();
         loop {
-            if kept > LONGEST_LINE {
-                return Err(Trouble::Line(parser.line, "has no end"));
-            }
-            let read = match from.read(&mut buffer[kept..]) {
-                Ok(read) => read,
+            let there = match from.fill_buf() {
+                Ok(there) => there,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => return Err(Trouble::Reading(error)),
             };
-            let filled = kept + read;
-            if read == 0 {
-                if kept > 0 {
+            if there.is_empty() {
+                if !kept.is_empty() {
                     return Err(Trouble::Line(parser.line, "is cut short"));
                 }
                 return parser.finish();
             }
-            let taken = parser.lines(&buffer[..filled])?;
-            buffer.copy_within(taken..filled, 0);
-            kept = filled - taken;
+            let mut taken = 0;
+            if !kept.is_empty() {
+                let end = line_feed(there).map_or(there.len(), |feed| feed + 1);
+                kept.extend_from_slice(&there[..end]);
+                taken = end;
+                if kept.ends_with(b"\n") {
+                    parser.lines(&kept)?;
+                    kept.clear();
+                }
+            }
+            if kept.is_empty() {
+                taken += parser.lines(&there[taken..])?;
+                kept.extend_from_slice(&there[taken..]);
+                taken = there.len();
+            }
+            if kept.len() > LONGEST_LINE {
+                return Err(Trouble::Line(parser.line, "has no end"));
+            }
+            from.consume(taken);
         }
     }
 }
@@ -212,13 +222,15 @@ impl Parser {
             if let Some(line) = rest.first_chunk::<LINE>()
                 && line[LINE - 4..] == *b" kB\n"
                 && line[0].is_ascii_uppercase()
+                // A line and a half can end so, too.
+                && line_feed(&line[..LINE - 4]).is_none()
             {
                 self.number(&line[..LINE - 4])?;
                 at += LINE;
                 self.line += 1;
                 continue;
             }
-            let Some(length) = rest.iter().position(|&byte| byte == b'\n') else {
+            let Some(length) = line_feed(rest) else {
                 return Ok(at);
             };
             let was_inside = self.inside;
@@ -413,21 +425,19 @@ VmFlags: rd wr mr mw me ac
         assert_eq!(figures.huge(), 2 << 20);
     }
 
-    /// Gives a byte at a time.
-    struct Slow<'a>(&'a [u8]);
-
-    impl Read for Slow<'_> {
-        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-            let count = self.0.len().min(1).min(into.len());
-            into[..count].copy_from_slice(&self.0[..count]);
-            self.0 = &self.0[count..];
-            Ok(count)
-        }
+    /// Gives so many bytes at a time.
+    fn slowly(text: &str, bytes: usize) -> impl BufRead {
+        io::BufReader::with_capacity(bytes, text.as_bytes())
     }
 
     #[test]
     fn every_cut_is_told_with_its_line() {
-        assert_eq!(Smaps::read(Slow(ONE.as_bytes())).unwrap().told.len(), 1);
+        let twice = format!("{ONE}{}", ONE.replace("1000-3000", "4000-6000"));
+        for bytes in 1..100 {
+            let smaps = Smaps::read(slowly(&twice, bytes)).unwrap();
+            assert_eq!(smaps.told.len(), 2, "{bytes} bytes at a time");
+            assert_eq!(smaps.told[0], smaps.told[1]);
+        }
         for length in 1..ONE.len() {
             let text = &ONE[..length];
             let told = fails(text);
@@ -469,8 +479,22 @@ VmFlags: rd wr mr mw me ac
         );
         let twice = format!("{ONE}{ONE}");
         assert!(fails(&twice).starts_with("line 10 of smaps begins an area within"));
-        let endless = "1".repeat(BUFFER);
+        let endless = "1".repeat(2 * LONGEST_LINE);
         assert_eq!(fails(&endless), "line 1 of smaps has no end");
+    }
+
+    #[test]
+    fn a_line_that_ends_where_another_should_is_none_of_it() {
+        let short = ONE.replace(
+            "Rss:                   8 kB\n",
+            "Rss: 1\nSize:           8 kB\n",
+        );
+        assert_eq!(Smaps::read(short.as_bytes()).unwrap().told[0].1.resident, 0);
+        let cut = ONE.replace(
+            "VmFlags: rd wr mr mw me ac \n",
+            "VmFlags: rd\nRss:    8 kB\n",
+        );
+        assert_eq!(fails(&cut), "line 10 of smaps belongs to no area");
     }
 
     #[test]
@@ -491,7 +515,7 @@ VmFlags: rd wr mr mw me ac
         let smaps = Smaps::read(text.as_bytes()).unwrap();
         let resident: Vec<u64> = smaps.told.iter().map(|(_, f)| f.resident).collect();
         assert_eq!(resident, expected);
-        assert_eq!(Smaps::read(Slow(text.as_bytes())).unwrap().told, smaps.told);
+        assert_eq!(Smaps::read(slowly(&text, 1)).unwrap().told, smaps.told);
         let told = fails(&format!("{text}nonsense\n"));
         assert_eq!(told, "line 4501 of smaps is no line of smaps");
     }
@@ -517,7 +541,10 @@ VmFlags: rd wr mr mw me ac
 
     #[test]
     fn the_own_one_has_the_areas_of_maps() {
-        let smaps = Smaps::read(std::fs::File::open("/proc/self/smaps").unwrap()).unwrap();
+        let smaps = Smaps::read(io::BufReader::new(
+            std::fs::File::open("/proc/self/smaps").unwrap(),
+        ))
+        .unwrap();
         assert_eq!(smaps.map.areas().len(), smaps.told.len());
         assert!(smaps.told.iter().any(|(_, figures)| figures.resident > 0));
     }
