@@ -39,6 +39,8 @@ pub(crate) struct Follower {
     performed: u64,
     /// Others that nothing had refuted, but that were too many or too old.
     given_up: u64,
+    /// How often another has taken the place of `side`.
+    replaced: u64,
 }
 
 /// Ranges of areas that were found to hold anonymous pages and had not been known to, ascending.
@@ -101,6 +103,7 @@ impl Follower {
             meanwhile: Vec::new(),
             performed: 0,
             given_up: 0,
+            replaced: 0,
         }
     }
 
@@ -119,6 +122,11 @@ impl Follower {
     /// The engine under the assumption that is held for the likeliest.
     pub(crate) fn engine(&self) -> &AddressSpace {
         &self.side.engine
+    }
+
+    /// How often the assumption that is held for the likeliest has become another: areas may differ anywhere then.
+    pub(crate) fn replaced(&self) -> u64 {
+        self.replaced
     }
 
     /// As [`engine`](Self::engine), when nothing is followed any more.
@@ -144,6 +152,7 @@ impl Follower {
             meanwhile: Vec::new(),
             performed: 0,
             given_up: 0,
+            replaced: 0,
         })
     }
 
@@ -296,6 +305,7 @@ impl Follower {
         self.others.append(&mut fresh);
         if verdict != Verdict::Agrees && !self.others.is_empty() {
             self.side = self.others.remove(0);
+            self.replaced += 1;
             (verdict, own) = (Verdict::Agrees, returned);
         }
         if branched || self.others.iter().any(|other| other.age % 16 == 0) {
@@ -388,6 +398,7 @@ impl Follower {
         match compared {
             Err(_) if !self.others.is_empty() => {
                 self.side = self.others.remove(0);
+                self.replaced += 1;
                 if grown.len() == known {
                     again.sort_unstable();
                     again.dedup();

@@ -3,9 +3,11 @@
 mod boot;
 mod compare;
 mod describe;
+mod destination;
 mod dump;
 mod follow;
 mod histories;
+mod kind;
 mod maps;
 mod minimise;
 mod outcome;

@@ -9,6 +9,7 @@ use clap::Args;
 use samara_mm::{AddressSpace, Call, NoPages, Pages};
 
 use crate::describe::Described;
+use crate::destination::Destination;
 use crate::follow::{Evidence, Follower, Listed, Place, Verdict};
 use crate::maps::Map;
 use crate::minimise::minimise;
@@ -60,7 +61,9 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
     if let Err(text) = distinct(&files) {
         return complain(&text);
     }
-    let json = match options.json.as_deref().map(report::create).transpose() {
+    let json = options.json.as_deref();
+    let json = json.map(|file| Destination::open("--json", file));
+    let json = match json.transpose() {
         Ok(json) => json,
         Err(text) => return complain(&text),
     };
@@ -70,8 +73,8 @@ pub(crate) fn run(options: &ReplayOptions) -> i32 {
         Err(damage) => return complain(&format!("`{shown}` {damage}")),
     };
     let reading = begun.elapsed();
-    // Created now, so that a file that is no trace leaves no empty picture, and what cannot be written is told before the work.
-    let canvases = match options.pictures.create() {
+    // Opened now, so that what cannot be written is told before the work.
+    let canvases = match options.pictures.open() {
         Ok(canvases) => canvases,
         Err(text) => return complain(&text),
     };
@@ -193,7 +196,7 @@ pub(crate) fn after(reader: &Reader, call: u64) -> Result<AddressSpace, u64> {
 }
 
 /// The program that was traced, and its arguments.
-fn words(reader: &Reader) -> Vec<String> {
+pub(crate) fn words(reader: &Reader) -> Vec<String> {
     let words = reader.description["program"].as_array();
     words
         .into_iter()
@@ -280,22 +283,25 @@ impl Player {
         let Some(film) = film else {
             return self.play(record);
         };
-        let parted = |player: &Self| {
+        let state = |player: &Self| {
             let space = record.space()?;
             let replayed = player.spaces.get(space as usize)?.as_ref()?;
-            Some(replayed.parted)
+            Some((replayed.parted, replayed.follower.replaced()))
         };
-        let (before, calls) = (parted(self), self.calls);
+        let (before, calls) = (state(self), self.calls);
         self.play(record);
-        let after = parted(self);
+        let after = state(self);
         let call = if self.calls > calls { self.calls } else { 0 };
         let engine = record
             .space()
             .and_then(|space| self.spaces.get(space as usize)?.as_ref())
             .filter(|replayed| !replayed.parted)
             .map(|replayed| replayed.follower.engine());
-        let differs = (before, after) == (Some(false), Some(true));
-        film.look(record, engine, call, differs);
+        let (differs, replaced) = match (before, after) {
+            (Some((before, known)), Some((after, now))) => (!before && after, now != known),
+            _ => (false, true),
+        };
+        film.look(record, engine, call, differs, replaced);
     }
 
     fn play(&mut self, record: &Record) {

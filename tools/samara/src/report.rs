@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::io::{self, Write as _};
-use std::os::fd::AsFd as _;
-use std::path::Path;
 use std::time::Duration;
 
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Value, json};
 
 use crate::describe::KINDS;
+use crate::destination::Destination;
 use crate::tally::{FindingKind, SpaceFigures, Tally, Verdict};
 
 /// What the summary is about.
@@ -38,29 +35,6 @@ pub(crate) struct Replay {
     pub(crate) processor: Duration,
     pub(crate) compared: bool,
     pub(crate) skipped: u64,
-}
-
-/// Creates the file for JSON; `-` is standard output.
-pub(crate) fn create(path: &Path) -> Result<fs::File, String> {
-    create_for("--json", path)
-}
-
-/// Creates the file that an option names; `-` is standard output.
-pub(crate) fn create_for(option: &str, path: &Path) -> Result<fs::File, String> {
-    let created = if path == Path::new("-") {
-        io::stdout()
-            .as_fd()
-            .try_clone_to_owned()
-            .map(fs::File::from)
-    } else {
-        fs::File::create(path)
-    };
-    created.map_err(|error| {
-        format!(
-            "`{}` cannot be written: {error}; give {option} another file",
-            path.display()
-        )
-    })
 }
 
 pub(crate) fn grouped(number: u64) -> String {
@@ -454,13 +428,12 @@ pub(crate) fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
 
 /// Writes the JSON.
 pub(crate) fn write_json(
-    mut file: fs::File,
+    to: Destination,
     subject: &Subject<'_>,
     tally: &Tally,
 ) -> Result<(), String> {
     let mut text = serde_json::to_string_pretty(&to_json(subject, tally))
         .map_err(|error| format!("the summary cannot be told as JSON: {error}"))?;
     text.push('\n');
-    file.write_all(text.as_bytes())
-        .map_err(|error| format!("the summary could not be written: {error}"))
+    to.write(text.as_bytes())
 }

@@ -137,6 +137,118 @@ fn files_that_cannot_be_written_are_told_before_the_work() {
     }
 }
 
+#[test]
+fn what_cannot_start_leaves_no_files_and_takes_none() {
+    use std::os::unix::fs::PermissionsExt;
+    let script = fresh("script");
+    fs::write(&script, "#!/no/such/interpreter\n").unwrap();
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+    let (html, svg) = (fresh("a.html"), fresh("a.svg"));
+    let (json, record) = (fresh("a.json"), fresh("a.trace"));
+    fs::write(&svg, "an older drawing").unwrap();
+    let output = samara()
+        .arg("trace")
+        .args(["--html".as_ref(), html.as_os_str()])
+        .args(["--svg".as_ref(), svg.as_os_str()])
+        .args(["--json".as_ref(), json.as_os_str()])
+        .args(["--record".as_ref(), record.as_os_str()])
+        .arg("--")
+        .arg(script)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(!html.exists() && !json.exists() && !record.exists());
+    assert_eq!(fs::read_to_string(svg).unwrap(), "an older drawing");
+}
+
+/// A process that waits, as a picture of one moment.
+fn moment(option: &str) -> (String, Value) {
+    let mut cat = std::process::Command::new("cat")
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    common::settle(cat.id());
+    let pid = cat.id().to_string();
+    let file = fresh("moment");
+    let output = samara()
+        .args(["show", &pid, option])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.is_empty(), "{told}");
+    assert!(output.stdout.is_empty());
+    let output = samara().args(["show", &pid, "--json"]).output().unwrap();
+    cat.kill().unwrap();
+    cat.wait().unwrap();
+    let json = serde_json::from_slice(&output.stdout).unwrap();
+    (fs::read_to_string(file).unwrap(), json)
+}
+
+#[test]
+fn one_moment_is_drawn() {
+    let (page, _) = moment("--html");
+    assert!(page.starts_with("<!doctype html>") && page.ends_with("</html>\n"));
+    let (svg, _) = moment("--svg");
+    assert!(svg.starts_with("<svg") && svg.contains("[stack]</title>"));
+    assert!(svg.contains("fill-opacity") && !svg.contains(">step<"));
+    let output = samara()
+        .args(["show", "1", "2", "--html", "-"])
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// The areas of the page are those of the process, with what of each is in memory.
+#[test]
+#[ignore = "needs Chromium: cargo xtask test --tier pages"]
+fn one_moment_shows_what_is_in_memory() {
+    let (page, shown) = moment("--html");
+    let seen = ask(
+        &page,
+        WINDOW,
+        r##"
+        samara.draw();
+        const { life } = samara;
+        return {
+            areas: samara.life.at(0).map(stay => [life.start[stay], life.end[stay], life.held[stay].resident, life.held[stay].dirty]),
+            drawn: samara.drawn().length,
+            hidden: document.getElementById("time").hidden && document.getElementById("tab-calls").hidden,
+            rows: document.querySelectorAll("#list .row:not([hidden])").length,
+            story: samara.story(0).join(" "),
+            nameless: nameless(),
+        };"##,
+    );
+    let address = |text: &Value| {
+        u64::from_str_radix(text.as_str().unwrap().trim_start_matches("0x"), 16).unwrap()
+    };
+    let areas: Vec<Value> = shown["areas"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|area| {
+            let memory = &area["memory"];
+            let number = |name: &str| memory[name].as_u64().unwrap();
+            let dirty = number("shared_dirty") + number("private_dirty");
+            json!([
+                address(&area["start"]),
+                address(&area["end"]),
+                number("resident"),
+                dirty
+            ])
+        })
+        .collect();
+    assert_eq!(seen["areas"], json!(areas));
+    assert_eq!(seen["drawn"], areas.len());
+    assert_eq!(seen["hidden"], true);
+    assert!(seen["rows"].as_u64().unwrap() > 5, "{seen}");
+    assert!(
+        seen["story"].as_str().unwrap().contains("in memory "),
+        "{seen}"
+    );
+    assert_eq!(seen["nameless"], json!([]));
+}
+
 /// Finds the steps of the marks.
 const MARKS: &str = r#"
     const { life } = samara, steps = [];
@@ -286,7 +398,12 @@ fn keys_and_pointers_work() {
         const key = (name, options) => { press(name, options); steps.push(samara.step); };
         key("Home"); key("ArrowRight"); key("ArrowRight", { shiftKey: true }); key("ArrowLeft"); key("PageDown"); key("End");
         const last = life.steps - 1;
-        const row = document.querySelector(".row[aria-selected=true]").textContent.includes(life.text(last));
+        // The list may be some steps behind while these follow each other fast.
+        let row = false;
+        for (let frames = 0; frames < 200 && !row; frames++) {
+            await frame();
+            row = Boolean(document.querySelector(".row[aria-selected=true]")?.textContent.includes(life.text(last)));
+        }
 
         samara.go(40);
         press("l");

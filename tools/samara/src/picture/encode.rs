@@ -5,17 +5,18 @@
 //! page   title kernel names-of-kinds looks forms lives
 //! look   kind:byte perms:4 bytes name names-of-flags
 //! form   a text with marks for numbers (see `texts`)
-//! life   number parent+1 born gone+1 name bands steps stays written (of those that began)
+//! life   number parent+1 born gone+1 name bands steps stays written held (of those that began)
 //! band   pages height look+1                                        (from address 0, without holes)
 //! step   call-number-since-last thread flags:byte form number*      (0 since the last one: it is no call)
 //! stay   start-since-last pages offset look born lasted+1           (in pages and the life's own steps; ascending; 0: to the end)
 //! written  step-since-last start pages                              (in the life's own steps, and in pages)
+//! held   resident-pages dirty-pages swapped-pages                 (of each stay, in their order, or of none)
 //! ```
 //! Lists have their length in front.
 
 use super::bands::bands;
 use super::film::Film;
-use super::kind::Kind;
+use crate::kind::Kind;
 
 const PAGE: u64 = 4096;
 
@@ -24,9 +25,9 @@ pub(super) fn encode(film: &Film) -> Vec<u8> {
     let mut out = Out::default();
     out.text(&film.title);
     out.text(&film.kernel);
-    out.number(Kind::NAMES.len() as u64);
-    for name in Kind::NAMES {
-        out.text(name);
+    out.number(Kind::ALL.len() as u64);
+    for kind in Kind::ALL {
+        out.text(kind.name());
     }
     out.number(film.looks.len() as u64);
     for look in &film.looks {
@@ -184,6 +185,17 @@ impl Out {
             last = step;
             self.number(written.start / PAGE);
             self.number((written.end - written.start) / PAGE);
+        }
+
+        let held = own
+            .stays
+            .iter()
+            .filter_map(|&stay| film.held.get(stay as usize));
+        self.number(held.clone().count() as u64);
+        for held in held {
+            for bytes in [held.resident, held.dirty, held.swapped] {
+                self.number(bytes / PAGE);
+            }
         }
     }
 }

@@ -1,12 +1,13 @@
 //! What happened to address spaces: steps, and the areas that stayed between them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use samara_mm::{AddressSpace, Call, MapsLine, VmFlags};
 
-use super::kind::Kind;
+use super::reach::{self, Reach};
 use super::texts::{Text, Texts};
 use crate::describe::{Described, Returned};
+use crate::kind::Kind;
 use crate::record::{Reason, Record};
 
 /// What is to be known of a step besides its text.
@@ -75,8 +76,34 @@ pub(super) struct Life {
     pub(super) parent: Option<u32>,
     /// Path of the program's file.
     pub(super) program: String,
-    /// The stays that are not ended, ascending.
-    now: Vec<u32>,
+    /// The stays that are not ended, by their first addresses.
+    now: BTreeMap<u64, u32>,
+    /// The end of the heap at the last look.
+    brk: u64,
+}
+
+/// What of an area is in memory, in bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Held {
+    pub(crate) resident: u64,
+    pub(crate) dirty: u64,
+    pub(crate) swapped: u64,
+}
+
+/// An area as it is at one moment.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) start: u64,
+    /// First address beyond.
+    pub(crate) end: u64,
+    /// Offset in the file, in bytes.
+    pub(crate) offset: u64,
+    pub(crate) kind: Kind,
+    pub(crate) perms: [u8; 4],
+    pub(crate) name: String,
+    pub(crate) flags: VmFlags,
+    /// `None` if it is not known.
+    pub(crate) held: Option<Held>,
 }
 
 /// Everything that a picture shows.
@@ -92,6 +119,8 @@ pub(crate) struct Film {
     pub(super) stays: Vec<Stay>,
     pub(super) lives: Vec<Life>,
     pub(super) written: Vec<Written>,
+    /// Of each stay, if it is known of all.
+    pub(super) held: Vec<Held>,
     /// Found written, and to be told with the next step of the address space.
     noted: Vec<(u32, u64, u64)>,
 }
@@ -106,14 +135,60 @@ impl Film {
         }
     }
 
+    /// A film of one step: areas, ascending, as they are at a moment.
+    pub(crate) fn of_moment(title: &str, kernel: &str, areas: impl Iterator<Item = Shown>) -> Self {
+        let mut film = Self::new(&[title.to_owned()], kernel);
+        film.step(0, 0, Flag::Happening as u8, "as it is at this moment");
+        film.life(0).born = Some(0);
+        for area in areas {
+            let look = film.number_of(Look {
+                kind: area.kind,
+                perms: area.perms,
+                name: area.name,
+                flags: area.flags,
+            });
+            film.stays.push(Stay {
+                space: 0,
+                start: area.start,
+                end: area.end,
+                offset: area.offset,
+                look,
+                born: 0,
+                gone: None,
+            });
+            film.held.extend(area.held);
+        }
+        if film.held.len() < film.stays.len() {
+            film.held.clear();
+        }
+        film
+    }
+
+    /// The parts of files that could be written to in memory at any time: their names, the first offset, and the first beyond, in bytes.
+    pub(crate) fn writable(&self) -> impl Iterator<Item = (&str, u64, u64)> {
+        self.stays.iter().filter_map(|stay| {
+            let look = &self.looks[stay.look as usize];
+            let writable = look.perms[1] == b'w' && !look.name.is_empty();
+            writable.then(|| {
+                (
+                    &look.name[..],
+                    stay.offset,
+                    stay.offset + (stay.end - stay.start),
+                )
+            })
+        })
+    }
+
     /// After a record was performed: `engine` is the address space of which it tells, if it is still followed; `differs` is true if the record
-    /// has parted it from the kernel's; `call_number` is that of the call which it has performed, or 0.
+    /// has parted it from the kernel's; `call_number` is that of the call which it has performed, or 0; `replaced` is true if it is not the address space
+    /// that it was, but one that was followed beside it.
     pub(crate) fn look(
         &mut self,
         record: &Record,
         engine: Option<&AddressSpace>,
         call_number: u64,
         differs: bool,
+        replaced: bool,
     ) {
         match record {
             Record::Seed {
@@ -153,7 +228,7 @@ impl Film {
                 for &(start, end) in before.iter().chain(after.iter().flatten()) {
                     self.noted.push((*space, start, end));
                 }
-                self.call(*space, *thread, call, *returned, engine, differs);
+                self.call(*space, *thread, call, *returned, engine, differs, replaced);
                 if let Some(step) = self.steps.last_mut() {
                     step.call = call_number;
                 }
@@ -167,24 +242,23 @@ impl Film {
                 let text = format!("{name}(…) = {}", Returned(*returned));
                 let flags = failed(*returned);
                 self.step(*space, *thread, flags, &text);
-                self.observe(*space, engine);
+                self.observe(*space, engine, Reach::Everywhere);
             }
             Record::Grown { space, start } => {
-                self.happening(
-                    *space,
-                    engine,
-                    &format!("a fault grows the area to {start:#x}"),
-                );
+                let reach = Reach::Ranges([(*start, start.saturating_add(1)), (0, 0)]);
+                let text = format!("a fault grows the area to {start:#x}");
+                self.happening(*space, engine, reach, &text);
             }
             Record::Map { space, .. } => {
-                self.happening(*space, engine, "the kernel's map shows growth by a fault");
+                let text = "the kernel's map shows growth by a fault";
+                self.happening(*space, engine, Reach::Everywhere, text);
             }
             Record::Gone { space, .. } => {
                 self.step(*space, 0, Flag::Happening as u8, "the address space ends");
                 let step = self.last();
                 let life = self.life(*space);
                 life.gone = Some(step);
-                for stay in std::mem::take(&mut life.now) {
+                for stay in std::mem::take(&mut life.now).into_values() {
                     self.stays[stay as usize].gone = Some(step);
                 }
             }
@@ -202,10 +276,11 @@ impl Film {
         self.step(space, 0, Flag::Happening as u8, text);
         let step = self.last();
         self.life(space).born.get_or_insert(step);
-        self.observe(space, engine);
+        self.observe(space, engine, Reach::Everywhere);
     }
 
     /// A call and what it returned.
+    #[expect(clippy::too_many_arguments, reason = "a call is told by as much")]
     fn call(
         &mut self,
         space: u32,
@@ -214,19 +289,25 @@ impl Film {
         returned: i64,
         engine: Option<&AddressSpace>,
         differs: bool,
+        replaced: bool,
     ) {
         let text = format!("{} = {}", Described(call), Returned(returned));
         let differs = if differs { Flag::Differs as u8 } else { 0 };
         self.step(space, thread, failed(returned) | differs, &text);
-        self.observe(space, engine);
+        let brk = self.life(space).brk;
+        let reach = match engine {
+            Some(engine) if !replaced => reach::of(call, returned, engine, brk),
+            _ => Reach::Everywhere,
+        };
+        self.observe(space, engine, reach);
     }
 
     /// Something else that may have changed areas: it is a step only if it has.
-    fn happening(&mut self, space: u32, engine: Option<&AddressSpace>, text: &str) {
+    fn happening(&mut self, space: u32, engine: Option<&AddressSpace>, reach: Reach, text: &str) {
         // What is noted waits for a step that stays.
         let noted = std::mem::take(&mut self.noted);
         self.step(space, 0, Flag::Happening as u8, text);
-        if !self.observe(space, engine) {
+        if !self.observe(space, engine, reach) {
             self.steps.pop();
         }
         self.noted = noted;
@@ -270,48 +351,116 @@ impl Film {
     }
 
     /// Ends the stays of areas that have changed with the last step, and begins those of new ones. True if there were any.
-    /// O(areas of the address space).
-    fn observe(&mut self, space: u32, engine: Option<&AddressSpace>) -> bool {
+    /// O((k + 1) · log n) with k areas in its reach of n.
+    fn observe(&mut self, space: u32, engine: Option<&AddressSpace>, reach: Reach) -> bool {
         let Some(engine) = engine else { return false };
-        let step = self.last();
         let life = self.life(space);
         let program = std::mem::take(&mut life.program);
-        let before = std::mem::take(&mut life.now);
-        let mut now = Vec::with_capacity(before.len() + 2);
-        let mut old = before.iter().copied().peekable();
-        let mut changed = false;
-        for line in engine.maps() {
-            while let Some(stay) = old.next_if(|&stay| self.stays[stay as usize].start < line.start)
-            {
-                self.stays[stay as usize].gone = Some(step);
-                changed = true;
+        let mut now = std::mem::take(&mut life.now);
+        let changed = match reach {
+            Reach::Everywhere => {
+                self.renew(space, &program, &mut now, (0, u64::MAX), engine.maps())
             }
-            match old.next_if(|&stay| self.is(stay, &line)) {
-                Some(stay) => now.push(stay),
-                None => {
-                    let look = self.look_of(&line, &program);
-                    now.push(self.stays.len() as u32);
-                    self.stays.push(Stay {
-                        space,
-                        start: line.start,
-                        end: line.end,
-                        offset: line.offset,
-                        look,
-                        born: step,
-                        gone: None,
-                    });
-                    changed = true;
+            Reach::Ranges(ranges) => {
+                let mut changed = false;
+                for (start, end) in ranges {
+                    if start < end {
+                        let reached = self.widened(engine, &now, (start, end));
+                        let lines = lines(engine, reached);
+                        changed |= self.renew(space, &program, &mut now, reached, lines);
+                    }
                 }
+                changed
             }
-        }
-        for stay in old {
-            self.stays[stay as usize].gone = Some(step);
-            changed = true;
-        }
+        };
+        debug_assert!(
+            now.len() == engine.area_count()
+                && now
+                    .values()
+                    .zip(engine.maps())
+                    .all(|(&stay, line)| self.is(stay, &line)),
+            "an area has changed beyond {reach:x?}"
+        );
         let life = self.life(space);
         life.now = now;
         life.program = program;
+        life.brk = engine.layout().brk;
         changed
+    }
+
+    /// The range that holds all areas which touch this one, those that were and those that are, as a whole.
+    fn widened(
+        &self,
+        engine: &AddressSpace,
+        now: &BTreeMap<u64, u32>,
+        (start, end): (u64, u64),
+    ) -> (u64, u64) {
+        let (mut low, mut high) = (start.saturating_sub(1), end.saturating_add(1));
+        let known = |below: u64| {
+            let (_, &stay) = now.range(..=below).next_back()?;
+            let stay = &self.stays[stay as usize];
+            (below < stay.end).then_some((stay.start, stay.end))
+        };
+        loop {
+            let before = (low, high);
+            let (first, last) = (engine.lookup(low), engine.lookup(high - 1));
+            let first = first.map(|area| area.start).into_iter();
+            let last = last.map(|area| area.end).into_iter();
+            let first = first.chain(known(low).map(|(start, _)| start));
+            let last = last.chain(known(high - 1).map(|(_, end)| end));
+            low = first.fold(low, u64::min);
+            high = last.fold(high, u64::max);
+            if (low, high) == before {
+                return before;
+            }
+        }
+    }
+
+    /// Makes the stays of `now` in a range, at whose ends no area goes on, those of `lines`. True if they were not.
+    fn renew<'a>(
+        &mut self,
+        space: u32,
+        program: &str,
+        now: &mut BTreeMap<u64, u32>,
+        (low, high): (u64, u64),
+        lines: impl Iterator<Item = MapsLine<'a>>,
+    ) -> bool {
+        let step = self.last();
+        let before: Vec<u32> = now.range(low..high).map(|(_, &stay)| stay).collect();
+        let mut old = before.into_iter().peekable();
+        let mut fresh = Vec::new();
+        let mut ended = Vec::new();
+        for line in lines {
+            while let Some(stay) = old.next_if(|&stay| self.stays[stay as usize].start < line.start)
+            {
+                ended.push(stay);
+            }
+            if old.next_if(|&stay| self.is(stay, &line)).is_none() {
+                let look = self.look_of(&line, program);
+                fresh.push(self.stays.len() as u32);
+                self.stays.push(Stay {
+                    space,
+                    start: line.start,
+                    end: line.end,
+                    offset: line.offset,
+                    look,
+                    born: step,
+                    gone: None,
+                });
+            }
+        }
+        ended.extend(old);
+        for &stay in &ended {
+            let stay = &mut self.stays[stay as usize];
+            stay.gone = Some(step);
+            now.remove(&stay.start);
+        }
+        now.extend(
+            fresh
+                .iter()
+                .map(|&stay| (self.stays[stay as usize].start, stay)),
+        );
+        !ended.is_empty() || !fresh.is_empty()
     }
 
     /// Is the area still as it was?
@@ -330,6 +479,10 @@ impl Film {
             name: line.name.to_owned(),
             flags: line.flags,
         };
+        self.number_of(look)
+    }
+
+    fn number_of(&mut self, look: Look) -> u32 {
         if let Some(&number) = self.by_look.get(&look) {
             return number;
         }
@@ -338,6 +491,19 @@ impl Film {
         self.by_look.insert(look, number);
         number
     }
+}
+
+/// The areas that begin in a range, upwards.
+fn lines(
+    engine: &AddressSpace,
+    (low, high): (u64, u64),
+) -> impl Iterator<Item = MapsLine<'_>> + use<'_> {
+    let mut at = low;
+    std::iter::from_fn(move || {
+        let area = engine.find_intersection(at, high)?;
+        at = area.end;
+        engine.area_at(area.start)
+    })
 }
 
 fn failed(returned: i64) -> u8 {
@@ -416,7 +582,7 @@ mod tests {
                 _ => mmap(0, len, 3, false),
             };
             let returned = crate::describe::returned(engine.perform_with(&call, &mut NoPages));
-            film.call(0, 1, &call, returned, Some(&engine), false);
+            film.call(0, 1, &call, returned, Some(&engine), false, false);
             let areas: Vec<_> = engine
                 .maps()
                 .map(|line| (line.start, line.end, line.perms))
@@ -434,12 +600,12 @@ mod tests {
         let mut engine =
             AddressSpace::new(Config::default(), Limits::default(), Layout::default()).unwrap();
         let mut film = Film::new(&[], "");
-        film.happening(0, Some(&engine), "nothing");
+        film.happening(0, Some(&engine), Reach::Everywhere, "nothing");
         assert_eq!(film.steps.len(), 0);
         engine
             .perform_with(&mmap(0, 0x1000, 3, false), &mut NoPages)
             .unwrap();
-        film.happening(0, Some(&engine), "an area");
+        film.happening(0, Some(&engine), Reach::Everywhere, "an area");
         assert_eq!((film.steps.len(), film.stays.len()), (1, 1));
     }
 }

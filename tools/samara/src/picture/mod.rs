@@ -1,4 +1,4 @@
-//! Pictures of address spaces over time, from a recording: one self-contained page, or a drawing for papers.
+//! Pictures of address spaces over time, from a recording, or at one moment: one self-contained page, or a drawing for papers.
 //!
 //! ```text
 //! replay ─→ film (stays and steps) ─→ bands (height of each address) ─→ page (encode, page.html, page.css, *.js)
@@ -12,29 +12,27 @@ mod bands;
 mod encode;
 mod film;
 mod inline;
-mod kind;
 mod page;
+mod reach;
 mod svg;
 mod texts;
 
-use std::fs;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use crate::report;
+use crate::destination::Destination;
 
-pub(crate) use film::Film;
+pub(crate) use film::{Film, Held, Shown};
 
 /// What is drawn of a recording.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PictureOptions {
-    /// Write the address spaces over time as one self-contained page for a browser (`-`: standard output).
+    /// Write a picture of what is shown, as one self-contained page for a browser (`-`: standard output).
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Draw the program's address space over time for a paper (`-`: standard output).
+    /// Draw the address space for a paper (`-`: standard output).
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
 }
@@ -52,27 +50,32 @@ impl PictureOptions {
         html.into_iter().chain(svg)
     }
 
-    /// Creates the files, so that what cannot be written is told before the work.
+    /// Opens the files, so that what cannot be written is told before the work.
     ///
     /// # Errors
     /// What to complain of.
-    pub(crate) fn create(&self) -> Result<Canvases, String> {
-        let create = |option: &str, path: &Option<PathBuf>| {
-            path.as_ref()
-                .map(|path| Ok::<_, String>((report::create_for(option, path)?, path.clone())))
-                .transpose()
+    pub(crate) fn open(&self) -> Result<Canvases, String> {
+        let open = |option: &str, path: &Option<PathBuf>| {
+            let path = path.as_deref();
+            path.map(|path| Destination::open(option, path)).transpose()
         };
         Ok(Canvases {
-            html: create("--html", &self.html)?,
-            svg: create("--svg", &self.svg)?,
+            html: open("--html", &self.html)?,
+            svg: open("--svg", &self.svg)?,
         })
     }
 }
 
+/// The page and the drawing.
+#[cfg(test)]
+pub(crate) fn both(film: &Film) -> [String; 2] {
+    [page::page(film), svg::draw(film)]
+}
+
 /// Files that wait for their pictures.
 pub(crate) struct Canvases {
-    html: Option<(fs::File, PathBuf)>,
-    svg: Option<(fs::File, PathBuf)>,
+    html: Option<Destination>,
+    svg: Option<Destination>,
 }
 
 impl Canvases {
@@ -81,12 +84,9 @@ impl Canvases {
     /// # Errors
     /// What to complain of.
     pub(crate) fn draw(self, film: &Film) -> Result<(), String> {
-        let write = |to: Option<(fs::File, PathBuf)>, draw: fn(&Film) -> String| {
-            let Some((mut file, path)) = to else {
-                return Ok(());
-            };
-            file.write_all(draw(film).as_bytes())
-                .map_err(|error| format!("`{}` cannot be written: {error}", path.display()))
+        let write = |to: Option<Destination>, draw: fn(&Film) -> String| match to {
+            Some(to) => to.write(draw(film).as_bytes()),
+            None => Ok(()),
         };
         write(self.html, page::page)?;
         write(self.svg, svg::draw)

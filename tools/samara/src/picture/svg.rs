@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::bands::{Band, bands};
 use super::encode::{Lives, OneLife};
 use super::film::{Film, Look};
-use super::kind::Kind;
+use crate::kind::Kind;
 
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 620.0;
@@ -16,15 +16,18 @@ const RIGHT: f64 = 12.0;
 /// For numbers of steps.
 const BELOW: f64 = 26.0;
 
-/// Colours that people with any colour vision tell apart (Okabe and Ito), by the numbers of kinds; the page has the same.
-const COLOURS: [(u8, u8, u8); Kind::NAMES.len()] = [
+/// Colours that people with any colour vision tell apart (Okabe and Ito, and three more), by the numbers of kinds; the page has the same.
+const COLOURS: [(u8, u8, u8); Kind::ALL.len()] = [
     (0x00, 0x72, 0xb2),
     (0x56, 0xb4, 0xe9),
     (0xe6, 0x9f, 0x00),
     (0xd5, 0x5e, 0x00),
-    (0x00, 0x9e, 0x73),
+    (0x7b, 0x3f, 0xa0),
     (0xe8, 0xd8, 0x3a),
     (0xcc, 0x79, 0xa7),
+    (0x8b, 0x5a, 0x2b),
+    (0x00, 0x9e, 0x73),
+    (0xb4, 0xbb, 0xc4),
     (0x8a, 0x8f, 0x98),
 ];
 
@@ -66,20 +69,11 @@ fn title(out: &mut String, film: &Film, own: &OneLife) -> std::fmt::Result {
             .iter()
             .any(|&stay| film.looks[film.stays[stay as usize].look as usize].kind == kind)
     };
-    for look in [
-        Kind::Program,
-        Kind::Library,
-        Kind::Heap,
-        Kind::Stack,
-        Kind::Anonymous,
-        Kind::File,
-        Kind::Shared,
-        Kind::Special,
-    ] {
+    for look in Kind::ALL {
         if !used(look) {
             continue;
         }
-        let name = Kind::NAMES[look as usize];
+        let name = look.name();
         let colour = fill(look, *b"rw-p");
         writeln!(
             out,
@@ -144,20 +138,37 @@ fn life(out: &mut String, film: &Film, own: &OneLife) -> std::fmt::Result {
             )?;
         }
     }
-    for &stay in &own.stays {
-        let stay = &film.stays[stay as usize];
+    for &number in &own.stays {
+        let stay = &film.stays[number as usize];
         let look = &film.looks[stay.look as usize];
         let (left, right) = (
             x(own.own(stay.born)),
             x(stay.gone.map_or(end, |gone| own.own(gone))),
         );
         let (top, bottom) = (scale.y(stay.end), scale.y(stay.start));
+        // Of what is in memory, the part at the left is as strong as elsewhere.
+        let held = film.held.get(number as usize);
+        if let Some(held) = held {
+            let share = held.resident as f64 / (stay.end - stay.start) as f64;
+            writeln!(
+                out,
+                r#"<rect x="{left:.2}" y="{top:.2}" width="{:.2}" height="{:.2}" fill="{}"/>"#,
+                (right - left) * share.min(1.0),
+                (bottom - top - 0.4).max(0.6),
+                fill(look.kind, look.perms),
+            )?;
+        }
         writeln!(
             out,
-            r#"<rect x="{left:.2}" y="{top:.2}" width="{:.2}" height="{:.2}" fill="{}"><title>{:x}-{:x} {} {}</title></rect>"#,
+            r#"<rect x="{left:.2}" y="{top:.2}" width="{:.2}" height="{:.2}" fill="{}"{}><title>{:x}-{:x} {} {}</title></rect>"#,
             (right - left).max(0.4),
             (bottom - top - 0.4).max(0.6),
             fill(look.kind, look.perms),
+            if held.is_some() {
+                r#" fill-opacity="0.4""#
+            } else {
+                ""
+            },
             stay.start,
             stay.end,
             String::from_utf8_lossy(&look.perms),
@@ -165,6 +176,9 @@ fn life(out: &mut String, film: &Film, own: &OneLife) -> std::fmt::Result {
         )?;
     }
     names(out, film, &scale)?;
+    if end < 2 {
+        return Ok(());
+    }
     let line = HEIGHT - BELOW + 0.5;
     writeln!(
         out,
@@ -221,7 +235,7 @@ fn names(out: &mut String, film: &Film, scale: &Scale) -> std::fmt::Result {
 fn named(look: &Look) -> String {
     let last = look.name.rsplit('/').next().unwrap_or_default();
     if last.is_empty() {
-        Kind::NAMES[look.kind as usize].to_owned()
+        look.kind.name().to_owned()
     } else {
         last.to_owned()
     }

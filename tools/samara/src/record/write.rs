@@ -243,6 +243,11 @@ impl Writer {
         self.flush_full();
     }
 
+    /// Whether nothing of the program is in the file yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.chunks == 0
+    }
+
     /// Writes the last records, and tells of the first error on the way or the file's length in bytes.
     pub(crate) fn finish(mut self, exit_code: i32, signal: i32, tally: &Tally) -> io::Result<u64> {
         self.chunk.push(13);

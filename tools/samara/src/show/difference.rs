@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 
 use super::ShowOptions;
 use super::grid::{Column, Grid, Paper, printable};
-use super::kind::Kind;
 use super::smaps::Figures;
 use super::snapshot::{Gap, Snapshot, Sum};
+use crate::kind::Kind;
 use crate::maps::Area;
 use crate::report::{bytes, grouped};
 

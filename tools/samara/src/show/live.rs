@@ -10,7 +10,7 @@ use samara_mm::{
 };
 
 use super::ahead::Ahead;
-use super::kind::{self, Hints};
+use super::kinds::{self, Hints};
 use super::smaps::{Figures, Smaps, Trouble};
 use super::snapshot::{Border, Snapshot};
 use crate::maps::Map;
@@ -26,7 +26,7 @@ const THREADS: usize = 10_000;
 ///
 /// # Errors
 /// What is wrong, in a line.
-pub(super) fn look(pid: i32) -> Result<Snapshot, String> {
+pub(crate) fn look(pid: i32) -> Result<Snapshot, String> {
     let name = fs::read_to_string(format!("/proc/{pid}/comm"))
         .map_err(|error| refusal(pid, &error))?
         .trim_end()
@@ -46,7 +46,7 @@ pub(super) fn look(pid: i32) -> Result<Snapshot, String> {
             .filter(|&size| size != u64::MAX)
             .unwrap_or(8 << 20),
     };
-    let kinds = kind::kinds(&smaps.map, &smaps.told, &hints);
+    let kinds = kinds::kinds(&smaps.map, &smaps.told, &hints);
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let config = Config {
         kernel: release.parse().unwrap_or(KernelVersion::NEWEST),

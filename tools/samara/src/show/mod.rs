@@ -5,30 +5,33 @@
 //! | `live`, `recorded` | where an address space comes from: a process, a recording at a call |
 //! | `smaps` | the kernel's text as numbers |
 //! | `ahead` | reading on while that is done |
-//! | `kind` | what an area is to a person |
+//! | `kinds` | what areas are to a person |
 //! | `snapshot` | an address space at one moment, and what follows from it |
 //! | `fork` | what a fork costs, estimated |
 //! | `difference` | two of them |
 //! | `text`, `json`, `grid` | what is printed |
+//! | `picture` | what is drawn |
 
 mod ahead;
 mod difference;
-mod fork;
-mod grid;
+pub(crate) mod fork;
+pub(crate) mod grid;
 mod json;
-mod kind;
+mod kinds;
 pub(crate) mod live;
+mod picture;
 mod recorded;
 pub(crate) mod smaps;
-mod snapshot;
-mod text;
+pub(crate) mod snapshot;
+pub(crate) mod text;
 
 use std::io::Write;
 use std::mem::ManuallyDrop;
 
 use clap::Args;
 
-use crate::outcome::complain;
+use crate::outcome::{complain, distinct};
+use crate::picture::PictureOptions;
 use grid::Paper;
 use snapshot::Snapshot;
 
@@ -63,6 +66,9 @@ pub(crate) struct ShowOptions {
     /// Print everything as JSON.
     #[arg(long, conflicts_with_all = ["maps", "smaps", "gaps", "tree", "fork"])]
     json: bool,
+
+    #[command(flatten)]
+    pictures: PictureOptions,
 }
 
 /// Runs the command; the value is the exit code.
@@ -81,6 +87,15 @@ pub(crate) fn run(options: &ShowOptions) -> i32 {
 type Section = fn(&Snapshot, Paper) -> Result<String, String>;
 
 fn carry_out(options: &ShowOptions) -> Result<String, String> {
+    let canvases = options.pictures.open()?;
+    if options.pictures.any() {
+        if options.other.is_some() {
+            return Err("a picture is of one process or recording: name one".to_owned());
+        }
+        distinct(&options.pictures.files().collect::<Vec<_>>())?;
+        canvases.draw(&picture::film(&look(&options.subject)?))?;
+        return Ok(String::new());
+    }
     // The program ends when all is printed: nobody needs the memory of what is shown back.
     let first = ManuallyDrop::new(look(&options.subject)?);
     let paper = Paper::stdout();

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use samara_mm::{AddressSpace, Area, Obstacles, VmFlags};
 
-use super::kind::{self, Hints};
+use super::kinds::{self, Hints};
 use super::smaps::Figures;
 use super::snapshot::{Border, Snapshot};
 use crate::maps::{self, Map};
@@ -47,7 +47,7 @@ pub(super) fn look(file: &Path, call: u64) -> Result<Snapshot, String> {
     }
     Ok(Snapshot {
         title: format!("{shown} after call {call}"),
-        kinds: kind::kinds(&map, &flags, &hints),
+        kinds: kinds::kinds(&map, &flags, &hints),
         map,
         told: flags,
         known: false,

@@ -5,9 +5,9 @@ use std::collections::BTreeMap;
 
 use samara_mm::{AddressSpace, Config, Layout, Obstacles, VmFlags};
 
-use super::kind::Kind;
 use super::live;
 use super::smaps::Figures;
+use crate::kind::Kind;
 use crate::maps::{Area, Map};
 
 /// An address space at one moment.
@@ -62,6 +62,48 @@ pub(crate) struct Gap {
 impl Gap {
     pub(crate) fn bytes(self) -> u64 {
         self.end - self.start
+    }
+}
+
+/// The free ranges between areas where a program can map something, ascending.
+pub(crate) fn gaps(map: &Map, config: &Config) -> impl Iterator<Item = Gap> {
+    let mut end = config.mmap_min_addr;
+    let areas = map.areas().iter().map(|area| (area.start, area.end));
+    let top = std::iter::once((config.task_size, config.task_size));
+    areas.chain(top).filter_map(move |(start, next)| {
+        let gap = Gap {
+            start: end,
+            end: start,
+        };
+        end = end.max(next);
+        (gap.start < gap.end).then_some(gap)
+    })
+}
+
+/// Free ranges added up.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Gaps {
+    pub(crate) count: u64,
+    pub(crate) bytes: u64,
+    pub(crate) largest: u64,
+    /// Those below 1 GiB. Nobody misses what is in larger ones: the program, the heap and what is mapped lie far from each other.
+    pub(crate) fragments: u64,
+    pub(crate) fragment_bytes: u64,
+}
+
+impl Gaps {
+    pub(crate) fn of(gaps: impl Iterator<Item = Gap>) -> Self {
+        const SMALL: u64 = 1 << 30;
+        gaps.fold(Self::default(), |sum, gap| {
+            let (bytes, small) = (gap.bytes(), gap.bytes() < SMALL);
+            Self {
+                count: sum.count + 1,
+                bytes: sum.bytes + bytes,
+                largest: sum.largest.max(bytes),
+                fragments: sum.fragments + u64::from(small),
+                fragment_bytes: sum.fragment_bytes + if small { bytes } else { 0 },
+            }
+        })
     }
 }
 
@@ -144,26 +186,7 @@ impl Snapshot {
 
     /// The free ranges where a program can map something, ascending.
     pub(crate) fn gaps(&self) -> Vec<Gap> {
-        let config = &self.config;
-        let mut end = config.mmap_min_addr;
-        let mut gaps = Vec::new();
-        let ends = std::iter::once((config.task_size, config.task_size));
-        for (start, next) in self
-            .map
-            .areas()
-            .iter()
-            .map(|a| (a.start, a.end))
-            .chain(ends)
-        {
-            if start > end {
-                gaps.push(Gap {
-                    start: end,
-                    end: start,
-                });
-            }
-            end = end.max(next);
-        }
-        gaps
+        gaps(&self.map, &self.config).collect()
     }
 
     /// The engine's model of the map, which holds the areas in the tree.

@@ -7,7 +7,7 @@ use samara_mm::VmFlags;
 use super::fork::Fork;
 use super::grid::{Column, Grid, Paper, printable};
 use super::smaps::Figures;
-use super::snapshot::{Border, Snapshot};
+use super::snapshot::{Border, Gaps, Snapshot};
 use crate::report::{bytes, grouped};
 
 /// A number of bytes, or nothing for none.
@@ -28,7 +28,7 @@ fn plural(number: u64, one: &str, many: &str) -> String {
 }
 
 /// The line above everything.
-pub(super) fn title(snapshot: &Snapshot) -> String {
+pub(crate) fn title(snapshot: &Snapshot) -> String {
     let threads = match snapshot.threads {
         Some(threads) => format!(" ── {}", plural(threads, "thread", "threads")),
         None => String::new(),
@@ -37,7 +37,7 @@ pub(super) fn title(snapshot: &Snapshot) -> String {
 }
 
 /// The groups, and what is to be said of the whole.
-pub(super) fn summary(snapshot: &Snapshot, paper: Paper) -> String {
+pub(crate) fn summary(snapshot: &Snapshot, paper: Paper) -> String {
     let (kinds, all) = snapshot.sums();
     let known = snapshot.known;
     let mut columns = vec![
@@ -97,24 +97,17 @@ fn limit(snapshot: &Snapshot) -> Option<String> {
 }
 
 fn gaps_line(snapshot: &Snapshot) -> Option<String> {
-    let gaps = snapshot.gaps();
-    let largest = gaps.iter().map(|gap| gap.bytes()).max()?;
-    let all: u64 = gaps.iter().map(|gap| gap.bytes()).sum();
-    // Nobody misses what is in the largest ones: the program, the heap and what is mapped lie far from each other.
-    const SMALL: u64 = 1 << 30;
-    let small: Vec<u64> = gaps
-        .iter()
-        .map(|gap| gap.bytes())
-        .filter(|&b| b < SMALL)
-        .collect();
-    Some(format!(
-        "gaps    {}, {} in all, the largest {}; fragments: {} in {} below 1 GiB",
-        grouped(gaps.len() as u64),
-        bytes(all),
-        bytes(largest),
-        bytes(small.iter().sum()),
-        plural(small.len() as u64, "gap", "gaps"),
-    ))
+    let gaps = Gaps::of(snapshot.gaps().into_iter());
+    (gaps.count > 0).then(|| {
+        format!(
+            "gaps    {}, {} in all, the largest {}; fragments: {} in {} below 1 GiB",
+            grouped(gaps.count),
+            bytes(gaps.bytes),
+            bytes(gaps.largest),
+            bytes(gaps.fragment_bytes),
+            plural(gaps.fragments, "gap", "gaps"),
+        )
+    })
 }
 
 fn borders_line(snapshot: &Snapshot) -> Option<String> {
@@ -135,7 +128,7 @@ fn borders_line(snapshot: &Snapshot) -> Option<String> {
     })
 }
 
-fn microseconds(us: f64) -> String {
+pub(crate) fn microseconds(us: f64) -> String {
     if us < 1_000.0 {
         format!("{us:.0} µs")
     } else {

@@ -35,6 +35,7 @@ use std::time::{Duration, Instant};
 
 use samara_mm::KernelVersion;
 
+use crate::destination::Destination;
 use crate::maps::Map;
 use crate::outcome::{MISUSE, complain, distinct};
 use crate::record::Writer;
@@ -83,7 +84,9 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
         return complain(&text);
     }
     // Files that cannot be written are told before the program runs, not after.
-    let json = match options.json.as_deref().map(report::create).transpose() {
+    let json = options.json.as_deref();
+    let json = json.map(|file| Destination::open("--json", file));
+    let json = match json.transpose() {
         Ok(json) => json,
         Err(text) => return complain(&text),
     };
@@ -138,7 +141,15 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
             let outputs = Outputs { json, pictures };
             tell(&traced, &source, kernel.trim(), session, outputs, options)
         }
-        Err(refusal) => complain(&refusal.0),
+        Err(refusal) => {
+            if let Some(file) = to_record
+                && session.record.as_ref().is_none_or(Writer::is_empty)
+                && fs::metadata(file).is_ok_and(|found| found.is_file())
+            {
+                let _ = fs::remove_file(file);
+            }
+            complain(&refusal.0)
+        }
     }
 }
 
@@ -221,7 +232,7 @@ fn failed(failure: &Failure) -> Refusal {
 
 /// What is written at the end.
 struct Outputs {
-    json: Option<fs::File>,
+    json: Option<Destination>,
     pictures: Option<Pictured>,
 }
 

@@ -27,7 +27,7 @@ impl Pictured {
         if !options.pictures.any() {
             return Ok(None);
         }
-        let canvases = options.pictures.create()?;
+        let canvases = options.pictures.open()?;
         let (record, memory) = match &options.record {
             Some(file) => (file.clone(), None),
             None => {

@@ -1,8 +1,10 @@
 "use strict";
 // The picture: areas on one canvas, drawn when the view changes; marks on another above it, drawn at every step.
 
-/** Colours that people with any colour vision tell apart (Okabe and Ito), by the numbers of kinds. */
-const COLOURS = ["#0072b2", "#56b4e9", "#e69f00", "#d55e00", "#009e73", "#e8d83a", "#cc79a7", "#8a8f98"];
+/** Colours that people with any colour vision tell apart (Okabe and Ito, and three more), by the numbers of kinds. */
+const COLOURS = ["#0072b2", "#56b4e9", "#e69f00", "#d55e00", "#7b3fa0", "#e8d83a", "#cc79a7", "#8b5a2b", "#009e73", "#b4bbc4", "#8a8f98"];
+/** How strong what is not in memory is, where that is known. */
+const ABSENT = 0.4;
 const BELOW = 22;
 
 class Picture {
@@ -158,7 +160,13 @@ class Picture {
       this.drawn[at + 4] = h;
       const colour = colours.fills[look[i]];
       if (colour !== fill) g.fillStyle = fill = colour;
-      g.fillRect(x0, top, w > 3 ? w - 0.5 : w, h > 3 ? h - 0.75 : h);
+      const wide = w > 3 ? w - 0.5 : w, high = h > 3 ? h - 0.75 : h;
+      if (life.held) {
+        g.globalAlpha = ABSENT;
+        g.fillRect(x0, top, wide, high);
+        g.globalAlpha = 1;
+        g.fillRect(x0, top, wide * Math.min(1, life.held[i].resident / (end[i] - start[i])), high);
+      } else g.fillRect(x0, top, wide, high);
       if (h >= 14 && w >= 70) labels.push(at);
     }
     this.drawnCount = count;
@@ -212,6 +220,7 @@ class Picture {
   }
 
   ticks(g, colours) {
+    if (this.life.steps < 2) return;
     const { from, to } = this.view, { plotHeight, left, plotWidth } = this;
     const rough = (to - from) / Math.max(2, plotWidth / 90), power = 10 ** Math.floor(Math.log10(Math.max(1, rough)));
     const apart = Math.max(1, [1, 2, 5, 10].find(m => m * power >= rough) * power);
@@ -225,7 +234,7 @@ class Picture {
       const x = this.x(step);
       g.moveTo(x, plotHeight);
       g.lineTo(x, plotHeight + 4);
-      g.fillText(step.toLocaleString("en"), x + 3, plotHeight + 6);
+      g.fillText(grouped(step), x + 3, plotHeight + 6);
     }
     g.stroke();
     g.textAlign = "right";
@@ -270,7 +279,7 @@ function within(low, high, least, most) {
 function fillOf(look, dark) {
   const [r, w, x] = look.perms;
   const strength = w === "w" ? 0.92 : x === "x" ? 0.78 : r === "r" ? 0.55 : 0.25;
-  const colour = COLOURS[look.kind] || COLOURS[7], back = dark ? [16, 19, 23] : [255, 255, 255];
+  const colour = COLOURS[look.kind] || COLOURS.at(-1), back = dark ? [16, 19, 23] : [255, 255, 255];
   const part = i => Math.round(parseInt(colour.slice(1 + 2 * i, 3 + 2 * i), 16) * strength + back[i] * (1 - strength));
   return `rgb(${part(0)} ${part(1)} ${part(2)})`;
 }

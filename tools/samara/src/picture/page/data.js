@@ -105,6 +105,9 @@ class Life {
       const step = when += from.number(), start = from.number() * PAGE;
       return { step, start, end: start + from.number() * PAGE };
     });
+    // What of each stay is in memory, where that is known.
+    const held = from.list(() => ({ resident: from.number() * PAGE, dirty: from.number() * PAGE, swapped: from.number() * PAGE }));
+    this.held = held.length ? held : null;
     this.begun = byStep(this.from, steps);
     this.ended = byStep(this.until, steps);
   }
@@ -184,7 +187,11 @@ function size(bytes) {
   return (bytes >= 100 || Number.isInteger(bytes) ? bytes.toFixed(0) : bytes.toPrecision(3)) + " " + UNITS[unit];
 }
 
-const many = (count, thing) => count.toLocaleString("en") + " " + thing + (count === 1 ? "" : "s");
+/** Making one of these anew for each number takes as long as all else of a step. */
+const DIGITS = new Intl.NumberFormat("en");
+const grouped = number => DIGITS.format(number);
+
+const many = (count, thing) => grouped(count) + " " + thing + (count === 1 ? "" : "s");
 
 const hex = address => address.toString(16).padStart(8, "0");
 

@@ -17,7 +17,16 @@ class List {
     this.rows.setAttribute("role", "listbox");
     element.append(this.rows);
     this.pool = [];
-    element.addEventListener("scroll", () => this.show());
+    this.version = 0;
+    // Asking the element for these would lay the page out again, at every step.
+    this.top = 0;
+    this.room = element.clientHeight;
+    new ResizeObserver(() => this.resize()).observe(element);
+    element.addEventListener("scroll", () => {
+      if (element.scrollTop === this.top) return;
+      this.top = element.scrollTop;
+      this.show();
+    });
     this.rows.addEventListener("click", event => {
       const row = event.target.closest(".row");
       if (row) this.choose(row.index);
@@ -33,24 +42,51 @@ class List {
 
   name(text) { this.rows.setAttribute("aria-label", text); }
 
-  /** Other items; `chosen` is scrolled into view. */
-  set(count, chosen) {
-    this.count = count;
-    this.rows.style.height = count * ROW + "px";
+  /** Items, which are others if `key` is another; `chosen` is scrolled into view. */
+  set(count, chosen, key) {
+    if (key !== this.key) {
+      this.key = key;
+      this.version++;
+    }
+    if (count !== this.count) {
+      this.count = count;
+      this.rows.style.height = count * ROW + "px";
+    }
     this.mark(chosen);
   }
 
   mark(chosen) {
     this.chosen = chosen;
-    const top = chosen * ROW, { scrollTop, clientHeight } = this.element;
-    if (chosen >= 0 && (top < scrollTop || top + ROW > scrollTop + clientHeight))
-      this.element.scrollTop = Math.max(0, top - clientHeight / 2);
+    const at = chosen * ROW, last = Math.max(0, this.count * ROW - this.room);
+    let top = Math.min(this.top, last);
+    if (chosen >= 0 && (at < top || at + ROW > top + this.room)) top = Math.round(Math.min(last, Math.max(0, at - this.room / 2)));
+    const moved = top !== this.top;
+    this.top = top;
+    this.show();
+    // Last, since it lays the rows out.
+    if (moved) this.element.scrollTop = top;
+  }
+
+  /** From the first item on. */
+  rewind() {
+    this.top = 0;
+    this.element.scrollTop = 0;
+  }
+
+  /** The items look otherwise than before. */
+  renew() {
+    this.version++;
+    this.show();
+  }
+
+  resize() {
+    this.room = this.element.clientHeight;
     this.show();
   }
 
   show() {
-    const from = Math.max(0, Math.floor(this.element.scrollTop / ROW));
-    const until = Math.min(this.count, from + Math.ceil(this.element.clientHeight / ROW) + 1);
+    const from = Math.max(0, Math.floor(this.top / ROW));
+    const until = Math.min(this.count, from + Math.ceil(this.room / ROW) + 1);
     for (let place = 0; place < Math.max(until - from, this.pool.length); place++) {
       let row = this.pool[place];
       const index = from + place;
@@ -62,15 +98,19 @@ class List {
         this.rows.append(row);
       }
       row.hidden = false;
-      row.index = index;
-      row.id = "row" + index;
-      row.className = "row";
-      row.style.top = index * ROW + "px";
-      row.setAttribute("aria-posinset", index + 1);
-      row.setAttribute("aria-setsize", this.count);
-      row.setAttribute("aria-selected", index === this.chosen);
-      row.textContent = "";
-      this.fill(row, index);
+      if (row.index !== index || row.version !== this.version) {
+        row.index = index;
+        row.version = this.version;
+        row.id = "row" + index;
+        row.className = "row";
+        row.style.top = index * ROW + "px";
+        row.setAttribute("aria-posinset", index + 1);
+        row.setAttribute("aria-setsize", this.count);
+        row.textContent = "";
+        this.fill(row, index);
+      }
+      const selected = String(index === this.chosen);
+      if (row.getAttribute("aria-selected") !== selected) row.setAttribute("aria-selected", selected);
     }
     if (this.chosen >= from && this.chosen < until) this.rows.setAttribute("aria-activedescendant", "row" + this.chosen);
     else this.rows.removeAttribute("aria-activedescendant");

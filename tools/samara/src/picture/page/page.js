@@ -70,7 +70,19 @@
     const counts = { calls: life.steps, areas: areas.length, gaps: gaps.length };
     const chosen = { calls: step, areas: areas.indexOf(picture.chosen), gaps: keep ? list.chosen : -1 };
     list.name({ calls: "Calls", areas: "Areas at this step", gaps: "Gaps at this step" }[tab]);
-    list.set(counts[tab], chosen[tab]);
+    list.set(counts[tab], chosen[tab], { calls: life, areas, gaps }[tab]);
+  }
+
+  let due = 0, waiting = 0;
+
+  /** The list follows the steps as fast as it can within a third of the time, so that the picture stays smooth where text is slow. */
+  function followList() {
+    clearTimeout(waiting);
+    const begun = performance.now();
+    if (begun < due) { waiting = setTimeout(followList, due - begun); return; }
+    fillList(true);
+    const ended = performance.now();
+    due = ended + 2 * (ended - begun);
   }
 
   function open(name) {
@@ -81,7 +93,7 @@
       button.tabIndex = other === name ? 0 : -1;
     }
     $("list").setAttribute("aria-labelledby", "tab-" + name);
-    $("list").scrollTop = 0;
+    list.rewind();
     fillList(false);
   }
 
@@ -112,7 +124,7 @@
       picture.look(picture.view.low, picture.view.high, step - half, step + half);
       redrawAreas = true;
     }
-    fillList(true);
+    followList();
     ask(false);
   }
 
@@ -124,6 +136,11 @@
       `${all.kinds[look.kind]}${look.name ? " " + look.name : ""}${life.offset[stay] ? " from " + size(life.offset[stay]) : ""}`,
       `flags ${look.flags}`,
     ];
+    if (life.held) {
+      const { resident, dirty, swapped } = life.held[stay];
+      lines.push(`in memory ${size(resident)}, of it changed ${size(dirty)}; swapped out ${size(swapped)}`);
+    }
+    if (life.steps < 2) return lines;
     const events = [];
     let at = stay, made = 0;
     while (at >= 0) {
@@ -141,7 +158,7 @@
 
   function choose(stay) {
     picture.chosen = stay;
-    $("detail").textContent = stay < 0 ? "Choose an area to read which calls made, cut, joined and ended it." : story(stay).join("\n");
+    $("detail").textContent = stay < 0 ? life.steps < 2 ? "Choose an area to read what it is." : "Choose an area to read which calls made, cut, joined and ended it." : story(stay).join("\n");
     ask(false);
   }
 
@@ -150,7 +167,10 @@
     picture.show(life);
     $("step").max = Math.max(0, life.steps - 1);
     const calls = life.flags.reduce((sum, flags) => sum + !(flags & HAPPENING), 0);
-    $("about").textContent = `${calls.toLocaleString("en")} calls · ${life.stays.toLocaleString("en")} shapes of areas · Linux ${all.kernel}`;
+    const moment = life.steps < 2 && life.stays;
+    $("time").hidden = $("tab-calls").hidden = moment;
+    if (moment) open("areas");
+    $("about").textContent = moment ? `${many(life.stays, "area")} at one moment · Linux ${all.kernel}` : `${grouped(calls)} calls · ${grouped(life.stays)} shapes of areas · Linux ${all.kernel}`;
     $("marks").setAttribute("aria-label", `Address space of ${life.program || all.title}: addresses upwards, ${life.steps} steps across`);
     choose(-1);
     // Behind the end there is nothing to see.
@@ -195,8 +215,9 @@
     line.style.width = "2px";
     line.style.background = "var(--text)";
     written.append(line, "first found written");
+    if (all.lives.some(life => life.held)) written.replaceChildren("strong: as much of it as is in memory");
     $("legend").replaceChildren(...legend, gap, written);
-    if (life) { list.show(); ask(true); }
+    if (life) { list.renew(); ask(true); }
   }
   prefersDark.addEventListener("change", event => dress(event.matches));
 
@@ -325,7 +346,7 @@
   function resize() {
     picture.resize();
     redrawAreas = redrawMarks = true;
-    if (life) list.show();
+    if (life) list.resize();
     // At once: the canvases are empty now.
     draw();
   }

@@ -1,72 +1,12 @@
-//! What an area is to a person: a part of the program, of a library, a stack …
+//! What areas of a whole map are, with what else is known of a process.
 
 use std::collections::HashMap;
 
 use samara_mm::VmFlags;
-use serde::Serialize;
 
 use super::smaps::Figures;
+use crate::kind::{Kind, is_library};
 use crate::maps::{Area, Map};
-
-/// What an area is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Kind {
-    /// The file that was executed, with its zeroed data.
-    Program,
-    /// Files of which a part is executable, the dynamic loader among them.
-    Library,
-    /// What the program break has grown.
-    Heap,
-    /// The first thread's, and those of others with what guards them.
-    Stack,
-    /// Executable memory that is no file's.
-    Jit,
-    /// Other files.
-    File,
-    /// Memory that others may map, too.
-    Shared,
-    /// A device's.
-    Device,
-    /// The rest of what is private.
-    Anonymous,
-    /// Without any access, and with nothing in it: room that is kept, and guards.
-    Reserved,
-    /// What the kernel installs.
-    Special,
-}
-
-impl Kind {
-    pub(crate) const ALL: [Kind; 11] = [
-        Kind::Program,
-        Kind::Library,
-        Kind::Heap,
-        Kind::Stack,
-        Kind::Jit,
-        Kind::File,
-        Kind::Shared,
-        Kind::Device,
-        Kind::Anonymous,
-        Kind::Reserved,
-        Kind::Special,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Kind::Program => "program",
-            Kind::Library => "libraries",
-            Kind::Heap => "heap",
-            Kind::Stack => "stacks",
-            Kind::Jit => "JIT",
-            Kind::File => "files",
-            Kind::Shared => "shared memory",
-            Kind::Device => "devices",
-            Kind::Anonymous => "anonymous",
-            Kind::Reserved => "reserved",
-            Kind::Special => "special",
-        }
-    }
-}
 
 /// What is known of a process beside its map.
 #[derive(Debug, Default)]
@@ -200,13 +140,6 @@ impl Files {
     }
 }
 
-/// `libc.so.6`, `x.cpython-312.so`.
-fn is_library(name: &[u8]) -> bool {
-    let file = name.rsplit(|&byte| byte == b'/').next().unwrap_or(name);
-    let file = file.strip_suffix(b" (deleted)").unwrap_or(file);
-    file.ends_with(b".so") || file.windows(4).any(|part| part == b".so.")
-}
-
 /// Finds the stacks of threads: where a stack pointer points to, or, if it is not known, what has the size of one together with its guard. A stack has a
 /// guard below it, which is an area or a marker in it: pointers into other memory (coroutines) make no stack of it.
 fn stacks(map: &Map, told: &[(VmFlags, Figures)], kinds: &mut [Kind], hints: &Hints) {
@@ -314,15 +247,5 @@ mod tests {
             kinds_of(text, &Hints::default()),
             [Kind::Reserved, Kind::Anonymous]
         );
-    }
-
-    #[test]
-    fn libraries_by_name() {
-        for yes in ["/a/libc.so.6", "/x.cpython-312.so", "/l.so (deleted)"] {
-            assert!(is_library(yes.as_bytes()), "{yes}");
-        }
-        for no in ["/a.so/b", "/also", "/x.socket"] {
-            assert!(!is_library(no.as_bytes()), "{no}");
-        }
     }
 }
