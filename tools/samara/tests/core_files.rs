@@ -265,3 +265,181 @@ fn others_processes_and_files_are_refused() {
         );
     }
 }
+
+/// What gdb says of a core, with some commands.
+fn gdb(program: &Path, core: &Path, commands: &[&str]) -> String {
+    // What a distribution's scripts for the program would say is of no matter.
+    let mut command = Command::new("gdb");
+    command.args(["-nx", "-batch", "-iex", "set auto-load no"]);
+    for words in commands {
+        command.args(["-ex", words]);
+    }
+    let output = command.arg(program).arg(core).env_remove("DEBUGINFOD_URLS");
+    let output = output.output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    format!("{text}{}", String::from_utf8_lossy(&output.stderr))
+}
+
+/// A program that waits, its core looked at by all three tools, and what gdb says.
+fn looked_at(name: &str, command: &mut Command, ready: bool) -> (Waiting, String) {
+    let mut waiting = Waiting::start(command);
+    if ready {
+        assert_eq!(waiting.line(), "ready\n", "{name}");
+    }
+    let pid = waiting.0.id();
+    let file = fresh(name);
+    // It may still be on its way from saying so to waiting.
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let output = core(pid, &file);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{name}: {told}");
+    for tool in ["readelf", "eu-readelf"] {
+        if !has(tool) {
+            continue;
+        }
+        let mut command = Command::new(tool);
+        let output = command.args(["-h", "-l", "-n"]).arg(&file).output();
+        let output = output.unwrap();
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            output.status.success() && complaint.is_empty(),
+            "{name}, {tool}: {complaint}"
+        );
+    }
+    let program = fs::read_link(format!("/proc/{pid}/exe")).unwrap();
+    let commands = [
+        "thread apply all bt 30",
+        "info threads",
+        "x/2i $pc",
+        "x/4xg $sp",
+    ];
+    let said = gdb(&program, &file, &commands);
+    for complaint in ["Cannot access", "Couldn't", "truncated", "past end of file"] {
+        assert!(!said.contains(complaint), "{name}: {said}");
+    }
+    assert!(said.contains("#1 "), "{name}: {said}");
+    fs::remove_file(file).unwrap();
+    (waiting, said)
+}
+
+#[test]
+fn programs_of_many_kinds_have_cores() {
+    if !has("gdb") {
+        return;
+    }
+    if has("sleep") {
+        looked_at("sleep", Command::new("sleep").arg("1000"), false);
+    }
+    if has("python3") {
+        let program = "import threading\ne = threading.Event()\nfor _ in range(6): threading.Thread(target=e.wait, daemon=True).start()\nprint('ready', flush=True)\ne.wait()";
+        let (_waiting, said) = looked_at(
+            "python",
+            Command::new("python3").args(["-c", program]),
+            true,
+        );
+        assert!(said.contains("Thread 7 "), "{said}");
+    }
+    if let Some(program) = compiled_with("in_handler", &["-g", "-fno-omit-frame-pointer"]) {
+        let (_waiting, said) = looked_at("handler", &mut Command::new(program), true);
+        for frame in [
+            " handler (",
+            "<signal handler called>",
+            " raises (",
+            " main (",
+        ] {
+            assert!(said.contains(frame), "{frame}: {said}");
+        }
+    }
+    if has("node") {
+        let program = "console.log('ready'); setInterval(() => {}, 1e6)";
+        looked_at("node", Command::new("node").args(["-e", program]), true);
+    }
+}
+
+/// Sanitizers reserve more than a file can have: what nobody wrote at the ends is left out where that is so.
+#[test]
+fn programs_with_terabytes_of_shadow_have_cores() {
+    if !has("gdb") {
+        return;
+    }
+    for sanitizer in ["address", "thread"] {
+        let option = format!("-fsanitize={sanitizer}");
+        let options = [&option[..], "-g", "-fno-omit-frame-pointer"];
+        // Not every machine has the libraries.
+        let probe = fresh("probe");
+        let mut command = Command::new("cc");
+        command.args(["-x", "c", &option, "-o"]).arg(&probe);
+        let probed = command.arg("-").stdin(Stdio::null()).output();
+        let linked =
+            |output: Output| !String::from_utf8_lossy(&output.stderr).contains("cannot find");
+        if !probed.is_ok_and(linked) {
+            eprintln!("skipped: no sanitizer `{sanitizer}`");
+            continue;
+        }
+        let Some(program) = compiled_with("checked", &options) else {
+            return;
+        };
+        let (_waiting, said) = looked_at(sanitizer, &mut Command::new(program), true);
+        for frame in [" waits (", " main ("] {
+            assert!(said.contains(frame), "{frame}: {said}");
+        }
+    }
+}
+
+/// A recording has all areas, and the memory that nobody could write to.
+#[test]
+fn a_recording_has_a_core_of_what_is_known() {
+    let record = fresh("record");
+    let options = ["--verify", "each", "--record", record.to_str().unwrap()];
+    let traced = common::trace_with(&options, &["ls", "/"], common::scratch());
+    traced.assert_agrees();
+    for subject in [
+        record.display().to_string(),
+        format!("{}@10", record.display()),
+    ] {
+        let file = fresh("core");
+        let output = samara().args(["core", &subject, "-o"]).arg(&file).output();
+        let output = output.unwrap();
+        let told = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{told}");
+        assert!(
+            told.lines().count() == 1
+                && told.contains("what could be written is not in a recording"),
+            "{told}"
+        );
+        let loads = loads(&file);
+        assert!(loads.len() > 10);
+        // Texts are in their files, and those are still what they were; data can be written, and is left out.
+        let text = loads
+            .iter()
+            .filter(|load| load.0 == 5 && load.3 > 0)
+            .count();
+        assert!(text > 0, "{loads:x?}");
+        assert!(
+            loads.iter().any(|load| load.0 == 6 && load.3 == 0),
+            "{loads:x?}"
+        );
+        let (_, offset, ..) = loads.iter().find(|load| load.0 == 4 && load.3 > 0).unwrap();
+        let mut magic = [0; 4];
+        let core = fs::File::open(&file).unwrap();
+        core.read_exact_at(&mut magic, *offset).unwrap();
+        assert_eq!(&magic, b"\x7fELF");
+        for tool in ["readelf", "eu-readelf"] {
+            if has(tool) {
+                let output = Command::new(tool).args(["-a"]).arg(&file).output().unwrap();
+                let complaint = String::from_utf8_lossy(&output.stderr);
+                assert!(
+                    output.status.success() && complaint.is_empty(),
+                    "{complaint}"
+                );
+            }
+        }
+    }
+    let beyond = format!("{}@99999", record.display());
+    let output = samara().args(["core", &beyond, "-o", "/dev/null"]).output();
+    assert_eq!(output.unwrap().status.code(), Some(2));
+    let own = record.to_str().unwrap();
+    let output = samara().args(["core", own, "-o", own]).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("name one file"), "{told}");
+}

@@ -62,6 +62,17 @@ impl Memory {
         self.file.read_exact_at(&mut magic, addr).is_ok() && &magic == b"\x7fELF"
     }
 
+    /// Where zeroes begin that go on to `end`, as far as that is known: of the area that begins at `start`.
+    pub(super) fn written_end(&mut self, start: u64, end: u64) -> u64 {
+        if self.next(start, end).is_none() {
+            return start;
+        }
+        match &self.found {
+            Some((_, Finding::Written(runs, _))) => runs.last().map_or(start, |run| run.1.min(end)),
+            _ => end,
+        }
+    }
+
     fn finding(&mut self, place: &Place) -> Finding {
         if place.anonymous {
             let mut runs: Vec<(u64, u64)> = Vec::new();
