@@ -20,6 +20,7 @@ mod shortest;
 mod show;
 mod side;
 mod tally;
+mod top;
 mod trace;
 mod usage;
 
@@ -62,6 +63,10 @@ enum Command {
     /// A second one is compared with the first. Exit code: 0, 2 for misuse, or if there is no such process, it may not be looked at or has no
     /// memory, or the file is damaged.
     Show(show::ShowOptions),
+    /// List processes by what they have mapped: areas, fragments, what a fork would cost, how far vm.max_map_count is. The list is refreshed until `q`.
+    ///
+    /// F1 tells of the other keys. Exit code: 0, 2 for misuse, or without a terminal (give --once or --json there).
+    Top(top::TopOptions),
 }
 
 fn main() {
@@ -71,6 +76,7 @@ fn main() {
         Command::Boot(options) => boot::run(&options),
         Command::Core(options) => dump::run(&options),
         Command::Show(options) => show::run(&options),
+        Command::Top(options) => top::run(&options),
     };
     std::process::exit(code);
 }

@@ -70,16 +70,20 @@ impl Fork {
         if let Some(bytes) = snapshot.table_bytes {
             tables = tables.min(bytes / PAGE);
         }
+        Some(Self::counted(areas, entries, tables))
+    }
+
+    /// The estimate from counts: of areas that the child gets, of entries that are copied, and of the tables that these lie in.
+    pub(crate) fn counted(areas: u64, entries: u64, tables: u64) -> Self {
         let fixed = measured::PROCESS + areas as f64 * measured::AREA;
-        let huge_and_small = entries as f64;
-        Some(Fork {
+        Fork {
             areas,
             entries,
             tables,
-            now_us: (fixed + huge_and_small * measured::PAGE) / 1000.0,
+            now_us: (fixed + entries as f64 * measured::PAGE) / 1000.0,
             shared_us: (fixed + tables as f64 * measured::TABLE) / 1000.0,
             shared_later_us: tables as f64 * measured::FIRST_WRITE / 1000.0,
-        })
+        }
     }
 }
 

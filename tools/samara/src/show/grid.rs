@@ -24,6 +24,14 @@ impl Paper {
         }
     }
 
+    /// Any, without colours.
+    pub(crate) fn plain() -> Self {
+        Self {
+            width: None,
+            colours: false,
+        }
+    }
+
     #[cfg(test)]
     pub(crate) fn of_width(width: Option<usize>) -> Self {
         Self {

@@ -1,0 +1,177 @@
+//! What is told of each process, and the order in which they come.
+
+use std::cmp::Ordering;
+
+use clap::ValueEnum;
+
+use super::sample::{Process, Sample};
+use crate::report::{bytes, grouped};
+use crate::show::text::microseconds;
+
+/// A figure of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(super) enum Column {
+    Pid,
+    Areas,
+    Used,
+    Left,
+    Gaps,
+    Fragments,
+    Fork,
+    Shared,
+    Size,
+    Resident,
+    Swapped,
+    Name,
+}
+
+impl Column {
+    pub(super) const ALL: [Column; 12] = [
+        Column::Pid,
+        Column::Areas,
+        Column::Used,
+        Column::Left,
+        Column::Gaps,
+        Column::Fragments,
+        Column::Fork,
+        Column::Shared,
+        Column::Size,
+        Column::Resident,
+        Column::Swapped,
+        Column::Name,
+    ];
+
+    pub(super) fn heading(self) -> &'static str {
+        match self {
+            Column::Pid => "PID",
+            Column::Areas => "AREAS",
+            Column::Used => "USED",
+            Column::Left => "LEFT",
+            Column::Gaps => "GAPS",
+            Column::Fragments => "FRAGMENTS",
+            Column::Fork => "FORK",
+            Column::Shared => "SHARED",
+            Column::Size => "SIZE",
+            Column::Resident => "RESIDENT",
+            Column::Swapped => "SWAPPED",
+            Column::Name => "NAME",
+        }
+    }
+
+    /// What it means.
+    pub(super) fn meaning(self) -> &'static str {
+        match self {
+            Column::Pid => "number of the process",
+            Column::Areas => "areas that it has mapped",
+            Column::Used => "how much of vm.max_map_count these are",
+            Column::Left => "areas more until mmap fails",
+            Column::Gaps => "free ranges between areas",
+            Column::Fragments => "bytes in gaps below 1 GiB",
+            Column::Fork => "what a fork would take now (estimate)",
+            Column::Shared => "the same with shared page tables (estimate)",
+            Column::Size => "bytes mapped",
+            Column::Resident => "bytes in memory",
+            Column::Swapped => "bytes swapped out",
+            Column::Name => "what it runs",
+        }
+    }
+
+    pub(super) fn is_number(self) -> bool {
+        self != Column::Name
+    }
+
+    /// Columns with a higher number are left out first where there is no room; those with 0 never.
+    pub(super) fn spare(self) -> u8 {
+        match self {
+            Column::Pid | Column::Areas | Column::Name => 0,
+            Column::Fork => 1,
+            Column::Used => 2,
+            Column::Fragments => 3,
+            Column::Resident => 4,
+            Column::Left => 5,
+            Column::Shared => 6,
+            Column::Gaps => 7,
+            Column::Size => 8,
+            Column::Swapped => 9,
+        }
+    }
+
+    /// Whether the largest come first, unless a person wants otherwise.
+    pub(super) fn descends(self) -> bool {
+        !matches!(self, Column::Pid | Column::Name | Column::Left)
+    }
+
+    /// The figure; `None` if it is not known.
+    fn number(self, process: &Process, limit: u64) -> Option<f64> {
+        let mapped = process.mapped.as_ref();
+        Some(match self {
+            Column::Pid => f64::from(process.pid),
+            Column::Areas | Column::Used => mapped?.areas as f64,
+            Column::Left => limit.saturating_sub(mapped?.areas) as f64,
+            Column::Gaps => mapped?.gaps.count as f64,
+            Column::Fragments => mapped?.gaps.fragment_bytes as f64,
+            Column::Fork => mapped?.fork.now_us,
+            Column::Shared => mapped?.fork.shared_us,
+            Column::Size => process.size as f64,
+            Column::Resident => process.resident as f64,
+            Column::Swapped => process.swapped as f64,
+            Column::Name => return None,
+        })
+    }
+
+    pub(super) fn text(self, process: &Process, limit: u64) -> String {
+        let number = self.number(process, limit);
+        match (self, number) {
+            (Column::Name, _) => crate::show::grid::printable(&process.name),
+            (_, None) => "–".to_owned(),
+            (Column::Pid, _) => process.pid.to_string(),
+            (Column::Used, Some(areas)) => {
+                format!("{:.1} %", 100.0 * areas / limit.max(1) as f64)
+            }
+            (Column::Fork | Column::Shared, Some(us)) => microseconds(us),
+            (Column::Areas | Column::Left | Column::Gaps, Some(count)) => grouped(count as u64),
+            (_, Some(size)) => bytes(size as u64),
+        }
+    }
+}
+
+/// By what processes are sorted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Order {
+    pub(super) column: Column,
+    pub(super) descending: bool,
+}
+
+impl Order {
+    pub(super) fn by(column: Column) -> Self {
+        Self {
+            column,
+            descending: column.descends(),
+        }
+    }
+
+    /// What is not known comes last, whatever the direction; what is equal, by the number of the process.
+    fn compare(self, a: &Process, b: &Process, limit: u64) -> Ordering {
+        let turned = |order: Ordering| {
+            if self.descending {
+                order.reverse()
+            } else {
+                order
+            }
+        };
+        let number = |process| self.column.number(process, limit);
+        let order = match (number(a), number(b)) {
+            _ if self.column == Column::Name => turned(a.name.cmp(&b.name)),
+            (Some(a), Some(b)) => turned(a.total_cmp(&b)),
+            (a, b) => a.is_none().cmp(&b.is_none()),
+        };
+        order.then(a.pid.cmp(&b.pid))
+    }
+
+    pub(super) fn sort(self, sample: &mut Sample) {
+        let limit = sample.limit;
+        sample
+            .processes
+            .sort_unstable_by(|a, b| self.compare(a, b, limit));
+    }
+}

@@ -1,0 +1,116 @@
+//! The terminal, and a thread that looks at processes meanwhile, so that keys never wait.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use ratatui::DefaultTerminal;
+use ratatui::crossterm::event::{self, Event, KeyEventKind};
+
+use super::PROC;
+use super::columns::Order;
+use super::sample::{Sample, Sampler};
+use super::screen;
+use super::view::{Mode, View, Wish};
+use crate::show::grid::{Paper, printable};
+use crate::show::{live, text};
+
+/// Keys are waited for so long before it is asked whether there is something new.
+const GLANCE: Duration = Duration::from_millis(100);
+
+/// Somebody wants the program to end.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn end(_: libc::c_int) {
+    ENDING.store(true, Ordering::Relaxed);
+}
+
+/// Shows the list until a person has seen enough. The terminal is left as it was found.
+///
+/// # Errors
+/// What is wrong, in a line.
+pub(super) fn run(order: Order, delay: Duration) -> Result<(), String> {
+    // The first look comes before the terminal is taken, so that what cannot be read is told on it.
+    let mut sampler = Sampler::default();
+    let first = sampler
+        .look(Path::new(PROC))
+        .map_err(|error| format!("{PROC} cannot be read: {error}"))?;
+    for signal in [libc::SIGTERM, libc::SIGHUP] {
+        // SAFETY: the handler stores to an atomic and does nothing else.
+        unsafe {
+            libc::signal(
+                signal,
+                end as extern "C" fn(libc::c_int) as libc::sighandler_t,
+            )
+        };
+    }
+    let (stop, stopped) = mpsc::channel::<()>();
+    let (send, samples) = mpsc::sync_channel(1);
+    let looker = thread::spawn(move || {
+        while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(delay) {
+            let Ok(sample) = sampler.look(Path::new(PROC)) else {
+                continue;
+            };
+            if send.send(sample).is_err() {
+                break;
+            }
+        }
+    });
+    let mut view = View::new(order);
+    view.refresh(first);
+    let told = |error: std::io::Error| format!("the terminal cannot be used: {error}");
+    let shown = ratatui::try_init().map_err(told).and_then(|mut terminal| {
+        let shown = show(&mut terminal, &mut view, &samples).map_err(told);
+        ratatui::restore();
+        shown
+    });
+    drop((stop, samples));
+    let _ = looker.join();
+    shown
+}
+
+fn show(
+    terminal: &mut DefaultTerminal,
+    view: &mut View,
+    samples: &Receiver<Sample>,
+) -> std::io::Result<()> {
+    loop {
+        if let Ok(sample) = samples.try_recv() {
+            view.refresh(sample);
+        }
+        terminal.draw(|frame| screen::draw(frame, view))?;
+        if ENDING.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        let ready = match event::poll(GLANCE) {
+            // By one of those signals.
+            Err(error) if error.kind() == std::io::ErrorKind::Interrupted => continue,
+            ready => ready?,
+        };
+        if !ready {
+            continue;
+        }
+        let Event::Key(key) = event::read()? else {
+            continue;
+        };
+        if key.kind == KeyEventKind::Release {
+            continue;
+        }
+        match view.press(key) {
+            Wish::Nothing => {}
+            Wish::Quit => return Ok(()),
+            Wish::Details(pid) => view.mode = Mode::Details(details(pid), 0),
+        }
+    }
+}
+
+/// What `samara show` prints of a process.
+fn details(pid: i32) -> Vec<String> {
+    let text = match live::look(pid) {
+        Ok(snapshot) => text::title(&snapshot) + "\n" + &text::summary(&snapshot, Paper::plain()),
+        Err(text) => text,
+    };
+    text.lines().map(printable).collect()
+}

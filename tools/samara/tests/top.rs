@@ -1,0 +1,254 @@
+//! The list of processes: its figures are the kernel's, and it needs a terminal unless it is asked for once.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+
+use common::{fresh, samara, scratch, settle};
+use serde_json::Value;
+
+struct Waiting(Child);
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn cat() -> Waiting {
+    let child = Command::new("cat")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    settle(child.id());
+    Waiting(child)
+}
+
+fn listed(command: &mut Command) -> Vec<Value> {
+    let output = command.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && told.is_empty(), "{told}");
+    let list: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(list["max_map_count"].as_u64().unwrap() > 0);
+    list["processes"].as_array().unwrap().clone()
+}
+
+fn of(list: &[Value], pid: u32) -> Value {
+    let found = list.iter().find(|process| process["pid"] == pid);
+    found
+        .unwrap_or_else(|| panic!("{pid} is not listed"))
+        .clone()
+}
+
+#[test]
+fn figures_are_those_of_show() {
+    let cat = cat();
+    let pid = cat.0.id();
+    let process = of(&listed(samara().args(["top", "--json"])), pid);
+    let show = samara().args(["show", "--json", &pid.to_string()]).output();
+    let show: Value = serde_json::from_slice(&show.unwrap().stdout).unwrap();
+    assert_eq!(process["name"], "cat");
+    let areas = show["areas"].as_array().unwrap();
+    assert_eq!(process["mapped"]["areas"], areas.len());
+    let gaps = show["gaps"].as_array().unwrap();
+    assert_eq!(process["mapped"]["gaps"], gaps.len());
+    // As the kernel prints it for people: with the page of old system calls.
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let lines = maps.lines().filter(|line| !line.contains("[vsyscall]"));
+    assert_eq!(areas.len(), lines.count());
+    // Estimates are of one order, though one of them has looked at every page.
+    let (ours, shows) = (
+        &process["mapped"]["fork"]["now_us"],
+        &show["fork_estimate"]["now_us"],
+    );
+    let ratio = ours.as_f64().unwrap() / shows.as_f64().unwrap();
+    assert!((0.5..2.0).contains(&ratio), "{ours} {shows}");
+}
+
+#[test]
+fn the_list_is_sorted_and_printed_once() {
+    let _cat = cat();
+    let output = samara().args(["top", "--once", "--sort", "pid"]).output();
+    let output = output.unwrap();
+    assert!(output.status.success() && output.stderr.is_empty());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut lines = text.lines();
+    let heading = lines.next().unwrap();
+    for name in ["PID", "AREAS", "LEFT", "FRAGMENTS", "FORK", "NAME"] {
+        assert!(heading.contains(name), "{text}");
+    }
+    let pid = |line: &str| line.split_whitespace().next().unwrap().parse::<i32>();
+    let pids: Vec<i32> = lines.map(|line| pid(line).unwrap()).collect();
+    assert!(pids.len() > 1 && pids.is_sorted(), "{text}");
+}
+
+#[test]
+fn who_may_not_be_looked_at_is_listed_without_figures() {
+    // SAFETY: asks only.
+    if unsafe { libc::geteuid() } != 0 {
+        eprintln!("skipped: needs root");
+        return;
+    }
+    let cat = cat();
+    let copy = fresh("samara");
+    fs::copy(env!("CARGO_BIN_EXE_samara"), &copy).unwrap();
+    for path in [scratch(), &copy] {
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let mut command = Command::new(&copy);
+    command.args(["top", "--json"]).uid(65534).gid(65534);
+    let process = of(&listed(&mut command), cat.0.id());
+    assert_eq!(
+        (&process["name"], &process["mapped"]),
+        (&"cat".into(), &Value::Null)
+    );
+    assert!(process["resident"].as_u64().unwrap() > 0);
+}
+
+#[test]
+fn without_a_terminal_it_tells_what_to_do() {
+    let output = samara().arg("top").stdin(Stdio::null()).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(
+        told.contains("needs a terminal: give --once or --json"),
+        "{told}"
+    );
+    let output = samara().args(["top", "--delay", "0"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+}
+
+/// Both ends of a new terminal of 100 columns.
+fn terminal() -> (File, OwnedFd) {
+    let (mut ours, mut theirs) = (-1, -1);
+    let size = libc::winsize {
+        ws_row: 30,
+        ws_col: 100,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    let (name, settings) = (std::ptr::null_mut(), std::ptr::null());
+    // SAFETY: both numbers and the size are valid places; a name and settings are not wanted.
+    let opened = unsafe { libc::openpty(&mut ours, &mut theirs, name, settings, &size) };
+    assert_eq!(opened, 0);
+    // SAFETY: the descriptors are new.
+    unsafe { (File::from_raw_fd(ours), OwnedFd::from_raw_fd(theirs)) }
+}
+
+/// What a terminal shows: places the cursor, prints, and passes over all else.
+struct Screen {
+    rows: Vec<Vec<char>>,
+    at: (usize, usize),
+    /// A command that has not ended yet.
+    command: Option<String>,
+    /// It was left for the one before.
+    left: bool,
+}
+
+impl Screen {
+    fn print(&mut self, c: char) {
+        let Some(command) = &mut self.command else {
+            if c == '\u{1b}' {
+                self.command = Some(String::new());
+            } else if let Some(cell) = self
+                .rows
+                .get_mut(self.at.0)
+                .and_then(|row| row.get_mut(self.at.1))
+            {
+                *cell = c;
+                self.at.1 += 1;
+            }
+            return;
+        };
+        command.push(c);
+        if !c.is_ascii_alphabetic() {
+            return;
+        }
+        if c == 'H' {
+            let mut numbers = command
+                .trim_matches(['[', 'H'])
+                .split(';')
+                .map(|n| n.parse().unwrap_or(1));
+            let (row, column): (usize, usize) =
+                (numbers.next().unwrap_or(1), numbers.next().unwrap_or(1));
+            self.at = (row - 1, column - 1);
+        }
+        self.left |= command == "[?1049l";
+        self.command = None;
+    }
+
+    fn shows(&self, what: &str) -> bool {
+        self.rows
+            .iter()
+            .any(|row| row.iter().collect::<String>().contains(what))
+    }
+}
+
+/// On a terminal it draws, takes keys, and leaves the terminal as it was.
+#[test]
+fn keys_work_on_a_terminal() {
+    let (mut ours, theirs) = terminal();
+    let cat = cat();
+    let mut child = samara()
+        .args(["top", "--sort", "pid", "--delay", "0.2"])
+        .env("TERM", "xterm-256color")
+        .stdin(theirs.try_clone().unwrap())
+        .stdout(theirs.try_clone().unwrap())
+        .stderr(theirs)
+        .spawn()
+        .unwrap();
+    let mut reader = std::io::BufReader::new(ours.try_clone().unwrap());
+    let mut screen = Screen {
+        rows: vec![vec![' '; 100]; 30],
+        at: (0, 0),
+        command: None,
+        left: false,
+    };
+    let mut until = |what: &dyn Fn(&Screen) -> bool| {
+        while !what(&screen) {
+            // One character, of up to four bytes.
+            let mut bytes = Vec::new();
+            while std::str::from_utf8(&bytes).map_or(true, str::is_empty) {
+                let mut byte = [0];
+                // Fails once the program has ended.
+                reader.read_exact(&mut byte).unwrap();
+                bytes.push(byte[0]);
+            }
+            screen.print(std::str::from_utf8(&bytes).unwrap().chars().next().unwrap());
+        }
+    };
+    until(&|screen| screen.shows("F10Quit") && screen.shows("PID△"));
+    ours.write_all(b"?").unwrap();
+    until(&|screen| screen.shows("Help: any key closes it"));
+    ours.write_all(b"x").unwrap();
+    until(&|screen| !screen.shows("any key closes it"));
+    ours.write_all(b"/").unwrap();
+    until(&|screen| screen.shows("Search: "));
+    let pid = cat.0.id().to_string();
+    ours.write_all(pid.as_bytes()).unwrap();
+    until(&|screen| screen.shows(&format!("Search: {pid}")));
+    ours.write_all(b"\r").unwrap();
+    until(&|screen| screen.shows("F10Quit"));
+    // What `samara show` tells of the one that was found.
+    ours.write_all(b"\r").unwrap();
+    until(&|screen| screen.shows(&format!("cat ({pid})")) && screen.shows("(vm.max_map_count)"));
+    ours.write_all(b"x").unwrap();
+    until(&|screen| screen.shows("F10Quit"));
+    ours.write_all(b"q").unwrap();
+    until(&|screen| screen.left);
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+}
