@@ -7,6 +7,8 @@ mod destination;
 mod dump;
 mod follow;
 mod histories;
+#[cfg(test)]
+mod hostile;
 mod kind;
 mod maps;
 mod minimise;
