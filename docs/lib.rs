@@ -16,3 +16,23 @@ pub struct AddressSpaces;
 #[cfg(doctest)]
 #[doc = include_str!("guides/from-linux.md")]
 pub struct FromLinux;
+
+/// A kernel's memory management.
+#[cfg(doctest)]
+#[doc = include_str!("guides/kernel.md")]
+pub struct Kernel;
+
+/// The memory of a library OS.
+#[cfg(doctest)]
+#[doc = include_str!("guides/library-os.md")]
+pub struct LibraryOs;
+
+/// The memory of an emulator.
+#[cfg(doctest)]
+#[doc = include_str!("guides/emulator.md")]
+pub struct Emulator;
+
+/// A debugger's view of an address space.
+#[cfg(doctest)]
+#[doc = include_str!("guides/debugger.md")]
+pub struct Debugger;
