@@ -8,14 +8,15 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test")]
 
 use std::alloc::Layout;
+use std::cell::RefCell;
 use std::ops::RangeInclusive;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::{AtomicBool, Ordering};
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::thread;
-use maple_tree::alloc::{NodeAlloc, SharedPool};
+use maple_tree::alloc::{Global, NodeAlloc, SharedPool};
 use maple_tree::{Fanout, MapleTree, Reclaim, SyncMapleTree, Waiting};
 
 mod looming;
@@ -375,44 +376,89 @@ fn rcu_in_user_space() {
     });
 }
 
-/// A value is dropped by nobody while a reader views it, and by somebody in the end.
-#[cfg(feature = "rcu")]
-#[test]
-fn values_retired_by_rcu_in_user_space() {
-    use loom::sync::atomic::AtomicUsize;
-    use maple_tree::UserRcu;
+/// What readers view as long as it is linked. The checker reports who drops it without coming after them.
+struct Viewed(UnsafeCell<bool>);
 
-    builder_of_values(|| {
-        let rcu = Arc::new(UserRcu::new());
-        let alive = Arc::new(AtomicUsize::new(1));
-        let linked = Arc::new(AtomicBool::new(true));
+// SAFETY: that nobody views it while another drops it is what is tried.
+unsafe impl Sync for Viewed {}
+
+impl Viewed {
+    fn is_alive(&self) -> bool {
+        // SAFETY: the checker reports it if this is not so.
+        self.0.with(|alive| unsafe { *alive })
+    }
+
+    fn end(&self) {
+        // SAFETY: as above.
+        self.0.with_mut(|alive| unsafe { *alive = false });
+    }
+}
+
+/// A reader that has chosen its counter long ago, before an earlier write let the readers go over to the other one, counts itself there, and is waited for.
+#[test]
+fn values_retired_by_waiting() {
+    explore(|| {
+        let waiting = Arc::new(Waiting::new());
+        let values = [true, true].map(|alive| Arc::new(Viewed(UnsafeCell::new(alive))));
+        let linked = Arc::new(AtomicUsize::new(0));
         let reader = {
-            let (rcu, alive, linked) = (rcu.clone(), alive.clone(), linked.clone());
+            let (waiting, values, linked) = (waiting.clone(), values.clone(), linked.clone());
             thread::spawn(move || {
-                let guard = rcu.enter();
-                if linked.load(Ordering::Relaxed) {
-                    assert_eq!(alive.load(Ordering::Relaxed), 1);
+                let guard = waiting.enter();
+                if let Some(value) = values.get(linked.load(Ordering::Relaxed)) {
+                    assert!(value.is_alive());
                 }
                 drop(guard);
             })
         };
-        linked.store(false, Ordering::Relaxed);
-        for _ in 0..2 {
-            let alive = alive.clone();
+        for (i, value) in values.into_iter().enumerate() {
+            linked.store(i + 1, Ordering::Relaxed);
+            waiting.published();
             // SAFETY: who enters from now on finds it unlinked.
-            unsafe { rcu.retire(move || alive.store(0, Ordering::Relaxed)) };
+            unsafe { waiting.retire(move || value.end()) };
         }
         reader.join().unwrap();
-        rcu.barrier();
-        assert_eq!(alive.load(Ordering::Relaxed), 0);
     });
 }
 
+/// A value is dropped by nobody while a reader views it, and by somebody in the end. The thread that writes reads, too, first or last.
 #[cfg(feature = "rcu")]
-fn builder_of_values(model: impl Fn() + Sync + Send + 'static) {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(3));
-    builder.check(model);
+#[test]
+fn values_retired_by_rcu_in_user_space() {
+    use maple_tree::UserRcu;
+
+    for first in [true, false] {
+        explore(move || {
+            let rcu = Arc::new(UserRcu::new());
+            let value = Arc::new(Viewed(UnsafeCell::new(true)));
+            let linked = Arc::new(AtomicBool::new(true));
+            if first {
+                drop(rcu.enter());
+            }
+            let reader = {
+                let (rcu, value, linked) = (rcu.clone(), value.clone(), linked.clone());
+                thread::spawn(move || {
+                    let guard = rcu.enter();
+                    if linked.load(Ordering::Relaxed) {
+                        assert!(value.is_alive());
+                    }
+                    drop(guard);
+                })
+            };
+            linked.store(false, Ordering::Relaxed);
+            if !first {
+                drop(rcu.enter());
+            }
+            for _ in 0..2 {
+                let value = value.clone();
+                // SAFETY: who enters from now on finds it unlinked.
+                unsafe { rcu.retire(move || value.end()) };
+            }
+            reader.join().unwrap();
+            rcu.barrier();
+            assert!(!value.is_alive());
+        });
+    }
 }
 
 /// What `maple_tree` asks for a node with the checker's words.
@@ -446,32 +492,75 @@ impl Users {
     }
 }
 
+thread_local! {
+    /// The users of one run of a model: the checker's threads are coroutines on one thread.
+    static USERS: RefCell<Arc<Users>> = RefCell::new(Arc::new(Users(Vec::new())));
+}
+
+/// Memory of slabs. The checker reports users of the nodes in it that do not come before it is freed.
+#[derive(Clone)]
+struct Slabs;
+
+// SAFETY: memory of the global allocator.
+unsafe impl NodeAlloc for Slabs {
+    fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
+        Global.allocate(layout)
+    }
+
+    unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        let users = USERS.with_borrow(Arc::clone);
+        let freed = block.addr().get()..block.addr().get() + layout.size();
+        for (_, user) in users.0.iter().filter(|user| freed.contains(&user.0)) {
+            user.with_mut(|_| ());
+        }
+        // SAFETY: the caller's promise.
+        unsafe { Global.deallocate(block, layout) };
+    }
+}
+
+/// A pool with all nodes of its first two slabs, which are in use.
+fn used_up() -> (SharedPool<Slabs>, Vec<NonNull<u8>>, Arc<Users>) {
+    let pool = SharedPool::new_in(Slabs);
+    let nodes: Vec<NonNull<u8>> = (0..4).map(|_| pool.allocate(NODE).unwrap()).collect();
+    let users = nodes.iter().map(|n| (n.addr().get(), UnsafeCell::new(1)));
+    let users = Arc::new(Users(users.collect()));
+    USERS.set(users.clone());
+    (pool, nodes, users)
+}
+
+/// A thread that gives nodes back, and then its handle.
+fn gives_back(
+    pool: &SharedPool<Slabs>,
+    nodes: &[NonNull<u8>],
+    users: &Arc<Users>,
+) -> thread::JoinHandle<()> {
+    let (pool, users) = (pool.clone(), users.clone());
+    let nodes: Vec<usize> = nodes
+        .iter()
+        .map(|n| n.as_ptr().expose_provenance())
+        .collect();
+    thread::spawn(move || {
+        for node in nodes {
+            let node = NonNull::new(std::ptr::with_exposed_provenance_mut(node)).unwrap();
+            users.leave(node);
+            // SAFETY: it came from the pool, and is not used again by this thread.
+            unsafe { pool.deallocate(node, NODE) };
+        }
+    })
+}
+
+fn explore(run: impl Fn() + Sync + Send + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = builder.preemption_bound.or(Some(3));
+    builder.check(run);
+}
+
 /// Nodes and handles are given back by one thread while another takes and gives; the last handle frees the slabs, whichever it is.
 #[test]
 fn pool_between_threads() {
-    let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = builder.preemption_bound.or(Some(3));
-    builder.check(|| {
-        let pool = SharedPool::new();
-        // All nodes of the first two slabs.
-        let nodes: Vec<NonNull<u8>> = (0..4).map(|_| pool.allocate(NODE).unwrap()).collect();
-        let users = nodes.iter().map(|n| (n.addr().get(), UnsafeCell::new(1)));
-        let users = Arc::new(Users(users.collect()));
-        let there = {
-            let (pool, users) = (pool.clone(), users.clone());
-            let theirs: Vec<usize> = nodes[..2]
-                .iter()
-                .map(|n| n.as_ptr().expose_provenance())
-                .collect();
-            thread::spawn(move || {
-                for node in theirs {
-                    let node = NonNull::new(std::ptr::with_exposed_provenance_mut(node)).unwrap();
-                    users.leave(node);
-                    // SAFETY: it came from the pool, and is not used again by this thread.
-                    unsafe { pool.deallocate(node, NODE) };
-                }
-            })
-        };
+    explore(|| {
+        let (pool, nodes, users) = used_up();
+        let there = gives_back(&pool, &nodes[..2], &users);
         users.leave(nodes[2]);
         // SAFETY: as above.
         unsafe { pool.deallocate(nodes[2], NODE) };
@@ -480,5 +569,21 @@ fn pool_between_threads() {
         }
         drop(pool);
         there.join().unwrap();
+    });
+}
+
+/// Who has the only handle frees all nodes at once; what others did with them before they left comes first.
+#[test]
+fn pool_freed_at_once() {
+    explore(|| {
+        let (pool, nodes, users) = used_up();
+        let there = gives_back(&pool, &nodes[..1], &users);
+        for &node in &nodes[1..] {
+            users.leave(node);
+        }
+        // SAFETY: nobody uses nodes of this handle any more.
+        let _ = unsafe { pool.deallocate_all() };
+        there.join().unwrap();
+        drop(pool);
     });
 }

@@ -64,7 +64,10 @@ impl DeadNodes {
         while let Some(block) = NonNull::new(next) {
             // SAFETY: nodes in the list are allocated, and nobody else uses them (the caller's promise).
             unsafe {
-                next = Node::<K, S>::from_block(block).chained();
+                let node = Node::<K, S>::from_block(block);
+                next = node.chained();
+                #[cfg(samara_loom)]
+                node.use_up();
                 alloc.deallocate(block, LAYOUT);
             }
         }

@@ -118,7 +118,8 @@ impl<K: Key, S: Shape> Node<K, S> {
         let mut node = self;
         loop {
             // One look tells both: below a node that others lead to, too, they may begin to count this one at any time.
-            let word = node.cells.first_word().load(Ordering::Acquire);
+            // What is not counted was written by this tree alone, and of what is counted no more is read: there is nothing to be acquired.
+            let word = node.cells.first_word().load(Ordering::Relaxed);
             if word.addr() & COUNTED != 0 {
                 return false;
             }

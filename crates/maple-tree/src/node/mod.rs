@@ -469,6 +469,13 @@ impl<K: Key, S: Shape> Node<K, S> {
         self.cells.first_word().load(Ordering::Acquire).addr() & DEAD != 0
     }
 
+    /// Takes the node as memory, so that the checker reports readers whose accesses are not known to be over.
+    #[cfg(samara_loom)]
+    pub(crate) fn use_up(self) {
+        // SAFETY: the node is allocated; the checker finds who else uses it.
+        unsafe { self.cells.use_up() };
+    }
+
     /// The last two words of the node's memory, unless readers may look at them. They do not if the words are slots after the node's end, which
     /// does not change while a reader can be there, or, in a gap node, gaps.
     #[inline(always)]
