@@ -183,9 +183,13 @@ fn lint(shell: &Shell) -> Result<()> {
         "cargo clippy --workspace --all-features --all-targets --locked -- -D warnings"
     )
     .run()?;
-    cmd!(shell, "cargo doc --workspace --no-deps --locked")
-        .env("RUSTDOCFLAGS", "-D warnings")
-        .run()?;
+    // Of the same features: other ones would have their dependencies checked a second time.
+    cmd!(
+        shell,
+        "cargo doc --workspace --all-features --no-deps --locked"
+    )
+    .env("RUSTDOCFLAGS", "-D warnings")
+    .run()?;
     Ok(())
 }
 
@@ -379,8 +383,14 @@ fn interpret(shell: &Shell, target: &str, flags: &str, part: &[&str]) -> Result<
     Ok(())
 }
 
-/// The tree optimised as the rest, unlike in the ordinary run: what sanitizers add makes its tests take longer than compiling them.
-const OPTIMISED: [&str; 2] = ["--config", "profile.dev.package.maple-tree.opt-level=1"];
+/// The tree and the standard library optimised as the rest, unlike in the ordinary run: what sanitizers add makes the tests take longer than compiling
+/// them.
+const OPTIMISED: [&str; 4] = [
+    "--config",
+    "profile.dev.package.maple-tree.opt-level=1",
+    "--config",
+    "profile.dev.package.\"*\".opt-level=1",
+];
 
 fn sanitize(shell: &Shell) -> Result<()> {
     setup::components(shell, Some(NIGHTLY), &["rust-src"])?;
