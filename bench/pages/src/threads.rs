@@ -28,8 +28,8 @@ fn pin(thread: usize) {
 }
 
 /// Millions of faults a second of so many threads, each in an area of its own, until the first of them has done; with another one that maps and unmaps.
-/// Each takes the system of its number, and the other one the last.
-fn faults<S: System>(systems: [&S; 3], threads: usize, beside: bool) -> f64 {
+/// Each takes the system of its number, and the other one the last. And how many millions of times a second that one has mapped and unmapped.
+fn faults<S: System>(systems: [&S; 3], threads: usize, beside: bool) -> [f64; 2] {
     // With holes between them: neighbours would become one area.
     let areas: Vec<(&S, u64)> = systems
         .into_iter()
@@ -46,7 +46,7 @@ fn faults<S: System>(systems: [&S; 3], threads: usize, beside: bool) -> f64 {
     let between = systems[2].map(What::SharedFile, SEPARATOR);
     let start = Barrier::new(threads + usize::from(beside));
     let stop = AtomicBool::new(false);
-    let rate = thread::scope(|scope| {
+    let rates = thread::scope(|scope| {
         let (start, stop) = (&start, &stop);
         let work = |i: usize, system: &S, area: u64| {
             pin(i);
@@ -67,27 +67,33 @@ fn faults<S: System>(systems: [&S; 3], threads: usize, beside: bool) -> f64 {
             .enumerate()
             .map(|(i, &(system, area))| scope.spawn(move || work(i, system, area)))
             .collect();
-        if beside {
+        let other = beside.then(|| {
             let system = systems[2];
             scope.spawn(move || {
                 start.wait();
+                let began = Instant::now();
+                let mut done = 0;
                 while !stop.load(Ordering::Relaxed) {
                     let addr = system.map(What::Anonymous, 4 * PAGE);
                     system.touch(addr);
                     system.unmap(addr, 4 * PAGE);
+                    done += 1;
                 }
-            });
-        }
+                f64::from(done) / began.elapsed().as_secs_f64() / 1e6
+            })
+        });
         let rates = workers
             .into_iter()
             .map(|worker| worker.join().expect("no panic"));
-        rates.sum()
+        let rate = rates.sum();
+        let calls = other.map_or(0.0, |other| other.join().expect("no panic"));
+        [rate, calls]
     });
     areas
         .iter()
         .for_each(|&(system, area)| system.unmap(area, PAGES * PAGE));
     systems[2].unmap(between, SEPARATOR);
-    rate
+    rates
 }
 
 pub(crate) fn beside_each_other(cli: &Cli) -> Vec<Row> {
@@ -113,14 +119,19 @@ pub(crate) fn beside_each_other(cli: &Cli) -> Vec<Row> {
     let behind = Behind(RwLock::new(Engine::new(&machines[3], 1_000)));
     let kernel = Kernel::new(PAGE);
     let mut figures = vec![vec![Vec::new(); 6]; 2];
+    let mut calls = vec![Vec::new(); 4];
     for run in 0..=cli.runs {
-        let one = faults([&ours; 3], 1, false);
-        let one_kernel = faults([&kernel; 3], 1, false);
+        let [one, _] = faults([&ours; 3], 1, false);
+        let [one_kernel, _] = faults([&kernel; 3], 1, false);
         for (figures, beside) in figures.iter_mut().zip([false, true]) {
-            let two = faults([&ours; 3], 2, beside);
-            let two_apart = faults(apart.each_ref(), 2, beside);
-            let two_behind = faults([&behind; 3], 2, beside);
-            let two_kernel = faults([&kernel; 3], 2, beside);
+            let [two, calls_ours] = faults([&ours; 3], 2, beside);
+            let [two_apart, calls_apart] = faults(apart.each_ref(), 2, beside);
+            let [two_behind, calls_behind] = faults([&behind; 3], 2, beside);
+            let [two_kernel, calls_kernel] = faults([&kernel; 3], 2, beside);
+            if beside {
+                let all = [calls_ours, calls_behind, calls_apart, calls_kernel];
+                collect(run, &mut calls, all);
+            }
             collect(
                 run,
                 figures,
@@ -139,8 +150,13 @@ pub(crate) fn beside_each_other(cli: &Cli) -> Vec<Row> {
     let [alone, beside] = &figures[..] else {
         unreachable!()
     };
-    let row =
-        |name: &str, figures: &[Vec<f64>]| Row::new(name, "M/s", &subjects, figures).more(figures);
+    let row = |name: &str, figures: &[Vec<f64>]| {
+        let subjects = match figures.len() {
+            4 => &[subjects[0], subjects[2], subjects[3], subjects[4]][..],
+            _ => &subjects[..],
+        };
+        Row::new(name, "M/s", subjects, figures).more(figures)
+    };
     let two = row("faults of two threads", alone);
     let three = row(
         "faults of two threads beside a third that maps and unmaps",
@@ -154,6 +170,7 @@ pub(crate) fn beside_each_other(cli: &Cli) -> Vec<Row> {
             ..three
         }
         .beside(subjects[2], 2.0),
+        row("mappings of that third thread", &calls),
     ]
 }
 
@@ -323,8 +340,8 @@ pub(crate) fn will_it_scale(cli: &Cli, line: f64) -> (Vec<Row>, Vec<Projection>)
                 run,
                 &mut figures,
                 [
-                    faults([&ours; 3], threads, false),
-                    faults([&kernel; 3], threads, false),
+                    faults([&ours; 3], threads, false)[0],
+                    faults([&kernel; 3], threads, false)[0],
                 ],
             );
         }
