@@ -97,7 +97,7 @@ impl<P: Platform> Process<P> {
         let mut shared = false;
         let _ = self.walk_in(&space, 0..space.config.task_size, |seen| {
             match seen {
-                Seen::Area(_, vma) => shared = is_shared_memory(vma),
+                Seen::Area(area) => shared = is_shared_memory(area.vma),
                 Seen::Page(_, page) => match page.frame {
                     None => {}
                     Some(frame) if frame.kind == Kind::Anon => memory.anon += 1,

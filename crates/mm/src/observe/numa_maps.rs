@@ -130,12 +130,14 @@ impl<P: Platform> Process<P> {
         out: &mut dyn fmt::Write,
     ) -> fmt::Result {
         let space = self.mm.space.read();
+        let layout = space.shown_layout();
         let mut current: Option<NumaLine<'_>> = None;
         let mut result = Ok(());
         let _ = self.walk_in(&space, 0..space.config.task_size, |seen| {
             match (seen, &mut current) {
-                (Seen::Area(line, vma), _) => {
-                    if let Some(done) = current.replace(begin(line, vma)) {
+                (Seen::Area(area), _) => {
+                    let line = MapsLine::of(area, &layout);
+                    if let Some(done) = current.replace(begin(line, area.vma)) {
                         result = writeln!(out, "{done}");
                     }
                 }

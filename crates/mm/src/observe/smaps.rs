@@ -233,12 +233,13 @@ impl<P: Platform> Process<P> {
     pub fn write_smaps(&self, out: &mut dyn fmt::Write) -> fmt::Result {
         let space = self.mm.space.read();
         let swap = self.machine().swap();
+        let layout = space.shown_layout();
         let mut current: Option<Smaps<'_>> = None;
         let mut result = Ok(());
         let _ = self.walk_in(&space, 0..space.config.task_size, |seen| {
             match (seen, &mut current) {
-                (Seen::Area(line, _), _) => {
-                    let next = Smaps::new(line, space.config.pkeys);
+                (Seen::Area(area), _) => {
+                    let next = Smaps::new(MapsLine::of(area, &layout), space.config.pkeys);
                     if let Some(done) = current.replace(next) {
                         result = write!(out, "{done}");
                     }
@@ -272,17 +273,17 @@ impl<P: Platform> Process<P> {
         let (mut shared, mut locked) = (false, false);
         let _ = self.walk_in(&space, 0..space.config.task_size, |seen| {
             match (seen, &mut rollup) {
-                (Seen::Area(line, vma), rollup) => {
-                    shared = is_shared_memory(vma);
-                    locked = line.flags.contains(VmFlags::LOCKED);
+                (Seen::Area(area), rollup) => {
+                    shared = is_shared_memory(area.vma);
+                    locked = area.vma.flags.contains(VmFlags::LOCKED);
                     let all = rollup.get_or_insert(Rollup {
-                        start: line.start,
-                        end: line.end,
+                        start: area.start,
+                        end: area.end,
                         all: Sums::default(),
                         pss: [0; 3],
                         locked: 0,
                     });
-                    all.end = line.end;
+                    all.end = area.end;
                 }
                 (Seen::Swapped(_, out), Some(rollup)) => {
                     let users = swap.as_ref().map_or(1, |swap| swap.count(out.place));

@@ -6,8 +6,7 @@ use samara_paging::{Entry, PAGE_SIZE, PageInfo};
 
 use crate::process::{Platform, Process, Swapped};
 use crate::space::AddressSpace;
-use crate::space::maps::{MapsLine, line};
-use crate::space::vma::Vma;
+use crate::space::vma::Area;
 
 /// What a [walk](Process::walk) meets.
 #[derive(Clone, Debug)]
@@ -15,8 +14,8 @@ use crate::space::vma::Vma;
 pub enum Seen<'a> {
     /// Addresses where nothing is mapped.
     Hole(Range<u64>),
-    /// An area, all of it, also where it reaches beyond what is walked. Its pages follow.
-    Area(MapsLine<'a>, &'a Vma),
+    /// An area, all of it, also where it reaches beyond what is walked; [`MapsLine::of`](crate::MapsLine::of) makes its line. Its pages follow.
+    Area(Area<'a>),
     /// A page of 4 KiB at its first address; of a huge page, one part after the other.
     Page(u64, PageInfo),
     /// A page that is in swap.
@@ -72,7 +71,6 @@ impl<P: Platform> Process<P> {
             return ControlFlow::Continue(());
         }
         let tables = &self.mm.tables;
-        let layout = space.shown_layout();
         let mut areas = space.areas.within(range.clone());
         // What is before it has been visited, but for pages of the area that it is the end of.
         let mut at = range.start;
@@ -83,7 +81,7 @@ impl<P: Platform> Process<P> {
                 if area.start > at {
                     visit(Seen::Hole(at..area.start))?;
                 }
-                visit(Seen::Area(line(area, &layout), area.vma))?;
+                visit(Seen::Area(area))?;
                 at = area.end;
             }
             ControlFlow::Continue(at)

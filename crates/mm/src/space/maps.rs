@@ -63,6 +63,23 @@ impl fmt::Display for MapsLine<'_> {
     }
 }
 
+impl<'a> MapsLine<'a> {
+    /// The line of an area; `layout` names heap and stack: [`AddressSpace::shown_layout`].
+    ///
+    /// ```
+    /// # use samara_mm::{AddressSpace, Config, Layout, Limits, MapsLine, MmapOptions};
+    /// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+    /// space.mmap(&MmapOptions::anonymous(0x1000).fixed(0x10000))?;
+    /// let area = space.lookup(0x10000).unwrap();
+    /// let line = MapsLine::of(area, &space.shown_layout());
+    /// assert_eq!(line.to_string(), "00010000-00011000 ---p 00000000 00:00 0 ");
+    /// # Ok::<(), samara_mm::Errno>(())
+    /// ```
+    pub fn of(area: Area<'a>, layout: &Layout) -> Self {
+        line(area, layout)
+    }
+}
+
 impl AddressSpace {
     /// The whole map, upwards, as `/proc/PID/maps` lists it.
     pub fn maps(&self) -> impl DoubleEndedIterator<Item = MapsLine<'_>> {

@@ -28,7 +28,7 @@ fn walked(process: &Process<Hosted>, start: u64, end: u64) -> Vec<State> {
                 assert!(range.start < range.end && range.start >= last);
                 last = range.end;
             }
-            Seen::Area(line, _) => {
+            Seen::Area(line) => {
                 assert!(line.end > last);
                 last = line.start.max(start);
                 set(line.start, line.end, 1);
