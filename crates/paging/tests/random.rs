@@ -42,6 +42,10 @@ enum Step {
     Write(usize, u64),
 }
 
+fn marker_at(page: u64) -> u32 {
+    page as u32 * 7
+}
+
 fn step(random: &mut Random) -> Step {
     let s = random.below(3) as usize;
     let how = [Protection::None, Protection::Read, Protection::Write][random.below(3) as usize];
@@ -57,11 +61,12 @@ fn step(random: &mut Random) -> Step {
         6 => Step::Mark(s, page(random)),
         7 => Step::Huge(s, 1 + 512 * random.below(2)),
         8 => Step::Unmap(s, pages(random)),
-        9 => Step::Take(
-            s,
-            pages(random),
-            [Take::Pages, Take::FilePages][random.below(2) as usize],
-        ),
+        9 => {
+            let pages = pages(random);
+            let marker = Take::Marker(marker_at(pages.start));
+            let takes = [Take::Pages, Take::FilePages, marker];
+            Step::Take(s, pages, takes[random.below(3) as usize])
+        }
         10 | 11 => Step::Protect(s, pages(random), how),
         12 => Step::Move(s, 1, 513, 512),
         13 => {
@@ -86,7 +91,7 @@ fn perform<F: Format, S: samara_paging::Bytes>(
         Step::Map(s, page) => world.map(s, page),
         Step::Shared(s, page, file, write) => world.map_shared(s, page, file, write),
         Step::Zero(s, page) => world.map_zero(s, page),
-        Step::Mark(s, page) => world.mark(s, page, page as u32 * 7),
+        Step::Mark(s, page) => world.mark(s, page, marker_at(page)),
         Step::Huge(s, page) => world.map_huge(s, page),
         Step::Unmap(s, ref pages) => world.unmap(s, pages.clone()),
         Step::Take(s, ref pages, take) => world.take(s, pages.clone(), take),

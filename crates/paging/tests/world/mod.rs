@@ -335,6 +335,7 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
             Take::All => true,
             Take::Pages => !matches!(cell, Cell::Marker(_)),
             Take::FilePages => matches!(cell, Cell::Shared(..)),
+            Take::Marker(marker) => matches!(cell, Cell::Marker(there) if *there == marker),
             Take::Idle => unreachable!("cells do not say who is clean: `faults` has that"),
         };
         let gone = self.cells[s]
