@@ -85,6 +85,11 @@ fn learn(side: &mut Side, written: &[Range]) {
     }
 }
 
+/// Does an assumption stand after a call that it answers so? A failure for reasons outside the address space refutes none.
+fn explains(verdict: Verdict) -> bool {
+    matches!(verdict, Verdict::Agrees | Verdict::Outside)
+}
+
 /// Grows areas down, as far as the engine finds it possible. False if it was possible nowhere.
 fn grow(side: &mut Side, starts: &[u64]) -> bool {
     let grown = starts
@@ -264,7 +269,7 @@ impl Follower {
             for history in &histories {
                 if let Ok(mut other) = side.try_clone() {
                     learn(&mut other, history);
-                    if other.perform(call, returned, &mut NoPages).0 == Verdict::Agrees {
+                    if explains(other.perform(call, returned, &mut NoPages).0) {
                         fresh.push(other);
                     }
                 }
@@ -272,7 +277,7 @@ impl Follower {
             if !meanwhile.is_empty()
                 && let Ok(mut other) = side.try_clone()
                 && grow(&mut other, &meanwhile)
-                && other.perform(call, returned, &mut Listed(before)).0 == Verdict::Agrees
+                && explains(other.perform(call, returned, &mut Listed(before)).0)
             {
                 fresh.push(other);
             }
@@ -291,7 +296,7 @@ impl Follower {
             };
             self.performed += 1;
             other.age += 1;
-            if verdict != Verdict::Agrees {
+            if !explains(verdict) {
                 continue;
             }
             if other.age < PATIENCE {
@@ -303,7 +308,7 @@ impl Follower {
         self.others = kept;
         let branched = !fresh.is_empty();
         self.others.append(&mut fresh);
-        if verdict != Verdict::Agrees && !self.others.is_empty() {
+        if !explains(verdict) && !self.others.is_empty() {
             self.side = self.others.remove(0);
             self.replaced += 1;
             (verdict, own) = (Verdict::Agrees, returned);

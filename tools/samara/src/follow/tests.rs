@@ -126,6 +126,23 @@ fn growth_during_a_call_comes_before_it_or_after() {
 }
 
 #[test]
+fn a_failure_from_outside_refutes_no_assumption() {
+    let none = Evidence {
+        before: &[],
+        after: None,
+    };
+    let mut follower = two_races();
+    let lock = Call::Mlock {
+        addr: 0x12_0000,
+        len: 0x1000,
+        flags: 0,
+    };
+    let (verdict, _) = follower.perform(&lock, -11, none, &mut Listed(&[]));
+    assert_eq!(verdict, Verdict::Outside);
+    assert!(!follower.others.is_empty());
+}
+
+#[test]
 fn what_no_order_explains_is_a_mismatch() {
     for wrong in [
         &["11c000-11e000 rw-p", "11e000-124000 rw-p"][..],
