@@ -205,7 +205,9 @@ fn tells(call: &Call) -> bool {
         | Call::RemapFilePages { .. }
         | Call::Shmat { .. }
         | Call::Shmdt { .. } => true,
-        Call::Madvise { advice, .. } => Discard::of(*advice).is_some(),
+        Call::Madvise { advice, .. } | Call::ProcessMadvise { advice, .. } => {
+            Discard::of(*advice).is_some()
+        }
         _ => false,
     }
 }

@@ -1,7 +1,6 @@
 //! `process_madvise(2)` of a process for itself: advice for several ranges in one call.
 
 use crate::abi;
-use crate::call::Call;
 use crate::errno::Errno;
 use crate::kernel::Rule;
 use crate::pages::Pages;
@@ -13,7 +12,8 @@ const MOST_RANGES: usize = 1024;
 const MOST_BYTES: u64 = 0x7fff_f000;
 
 impl AddressSpace {
-    /// The result is the number of bytes advised. After an error it is that of the ranges before, if there are any.
+    /// The result is the number of bytes advised. After an error it is that of the ranges before, if there are any; but what the owner of the
+    /// pages refuses, or memory that runs out, undoes all of it.
     #[cold]
     #[inline(never)]
     pub(crate) fn process_madvise<P: Pages + ?Sized>(
@@ -49,14 +49,9 @@ impl AddressSpace {
             if len == 0 && index > 0 {
                 continue;
             }
-            let call = Call::Madvise {
-                addr: *addr,
-                len,
-                advice,
-            };
-            match self.attempt(&call, None, pages) {
+            match self.do_madvise(*addr, len, advice, pages) {
                 Ok(_) => done += len,
-                Err(errno) if done == 0 => return Err(errno),
+                Err(errno) if done == 0 || self.is_refused() => return Err(errno),
                 Err(_) => break,
             }
             left -= len;

@@ -171,6 +171,11 @@ impl AddressSpace {
         self.refusable(pages, run)
     }
 
+    /// Whether all that the call has done is to be undone.
+    pub(crate) fn is_refused(&mut self) -> bool {
+        self.areas.journal().is_some_and(|journal| journal.refused)
+    }
+
     /// An error that Linux gives, too (at a limit, say): what the call has done before stays.
     pub(crate) fn limited(&mut self, errno: Errno) -> Errno {
         if let Some(journal) = self.areas.journal() {

@@ -130,6 +130,18 @@ fn touch(op: Op) -> Answer {
     }
 }
 
+/// Has the kernel make huge pages free, where it can; Documentation/admin-guide/sysctl/vm.rst.
+fn compact_memory() {
+    // SAFETY: a path and a byte of ours; the descriptor is closed again.
+    unsafe {
+        let file = libc::open(c"/proc/sys/vm/compact_memory".as_ptr(), libc::O_WRONLY);
+        if file >= 0 {
+            libc::write(file, c"1".as_ptr().cast(), 1);
+            libc::close(file);
+        }
+    }
+}
+
 fn raw(number: i64, a: [u64; 6]) -> i64 {
     let result: i64;
     // SAFETY: histories keep to the arena.
@@ -328,7 +340,13 @@ impl Real {
                         // Other advice has the kernel finish first what it puts off for each processor: which pages may go.
                         let aside = &raw const NOTHING as u64;
                         call(libc::SYS_madvise, &[aside, PAGE, libc::MADV_COLD as u64]);
-                        let result = call(libc::SYS_madvise, &[addr, len, advice as u64]);
+                        let advise = || call(libc::SYS_madvise, &[addr, len, advice as u64]);
+                        let mut result = advise();
+                        // For want of a huge page, perhaps, which is no property of the process.
+                        if advice == libc::MADV_COLLAPSE && result == -i64::from(libc::ENOMEM) {
+                            compact_memory();
+                            result = advise();
+                        }
                         call(libc::SYS_madvise, &[aside, PAGE, libc::MADV_COLD as u64]);
                         result
                     }
