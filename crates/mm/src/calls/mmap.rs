@@ -308,9 +308,10 @@ impl AddressSpace {
         }
         let mergeable = self.config.merge_any && may_be_merged_by_content(&vma);
         // A driver's mapping is marked when the driver is done with it. By then it has joined its neighbours, which it did without the mark.
-        let marked_late = vma
-            .file()
-            .is_some_and(|file| file.kind == FileKind::DevZero);
+        let marked_late = mergeable
+            && vma
+                .file()
+                .is_some_and(|file| file.kind == FileKind::DevZero);
         vma.flags.set(VmFlags::MERGEABLE, mergeable && !marked_late);
         let accountable = vma.flags.is_accountable();
         if accountable {
@@ -331,7 +332,7 @@ impl AddressSpace {
             }
         }
         let mut union = Union::new(&span, &beside, &vma, kernel);
-        if union.is_none() && mergeable {
+        if marked_late && union.is_none() {
             vma.flags |= VmFlags::MERGEABLE;
         }
         // A piece of an attachment over its own middle joins what is below it, and not what is above.
