@@ -78,10 +78,16 @@ fn count(shell: &Shell, program: &str, name: &str) -> Result<f64> {
     Ok(instructions / calls)
 }
 
+/// Decimals that are kept: what is rounded off is far below the tolerance.
+fn digits(count: f64) -> usize {
+    if count < 10.0 { 3 } else { 1 }
+}
+
 fn write(shell: &Shell, counted: &[(String, f64)]) -> Result<()> {
     let mut text = "# Instructions a call, by `cargo xtask gate --bless`. A commit that changes a line says why.\n".to_owned();
     for (name, count) in counted {
-        text.push_str(&format!("{name} {count:.1}\n"));
+        let digits = digits(*count);
+        text.push_str(&format!("{name} {count:.digits$}\n"));
     }
     shell.write_file(COUNTS, text)?;
     println!("{} counts written to {COUNTS}", counted.len());
@@ -122,7 +128,8 @@ fn compare(counted: &[(String, f64)], committed: &BTreeMap<String, f64>) -> Resu
             "  faster"
         };
         outside += usize::from(!mark.is_empty());
-        println!("{name:21} {before:>10.1} {count:>10.1} {change:>+7.1}%{mark}");
+        let digits = digits(before);
+        println!("{name:21} {before:>10.digits$} {count:>10.digits$} {change:>+7.1}%{mark}");
     }
     for name in committed.keys() {
         if !counted.iter().any(|(known, _)| known == name) {

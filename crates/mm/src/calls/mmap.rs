@@ -312,7 +312,9 @@ impl AddressSpace {
             && vma
                 .file()
                 .is_some_and(|file| file.kind == FileKind::DevZero);
-        vma.flags.set(VmFlags::MERGEABLE, mergeable && !marked_late);
+        if mergeable && !marked_late {
+            vma.flags |= VmFlags::MERGEABLE;
+        }
         let accountable = vma.flags.is_accountable();
         if accountable {
             vma.flags |= VmFlags::ACCOUNT;
