@@ -28,8 +28,8 @@ pub unsafe trait Bytes: Send + Sync {
     /// How many there are.
     fn count(&self) -> usize;
 
-    /// Which processor this runs on, so that its frames are found in its own cache: any number. Each has frames set aside, up to sixteen of them; those that share
-    /// a number, modulo 16, wait for one another, and no more is lost by a wrong one.
+    /// Which processor this runs on, so that its frames are found in its own cache: any number. Each has frames set aside, up to sixteen of them; those
+    /// that share a number, modulo 16, wait for one another, and no more is lost by a wrong one.
     ///
     /// Hosted programs number their threads; otherwise the place of the stack decides.
     #[inline]
@@ -70,8 +70,8 @@ impl Drop for HeapBytes {
 
 /// Frames out of one piece of memory; physical addresses start at [`base`](Self::BASE).
 ///
-/// Single frames come from the lowest piece of 2 MiB that has one, tables from the highest; blocks of 2 MiB and 1 GiB are put together again when all of their frames
-/// have come back. A call looks at a few words, at worst at one for each 2 MiB.
+/// Single frames come from the lowest piece of 2 MiB that has one, tables from the highest; blocks of 2 MiB and 1 GiB are put together again when all
+/// of their frames have come back. A call looks at a few words, at worst at one for each 2 MiB.
 ///
 /// Each [processor](Bytes::processor) sets up to 64 free frames aside, which it takes and gives back by 32. They count as free. Where others find nothing else,
 /// they take them: an allocation fails only if no frame was set aside a moment before, either.

@@ -44,8 +44,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     /// Takes a reference on the frame of 4 KiB at an address, if a processor could do there what `need` says without a fault. It keeps the frame, not the
     /// mapping: [`put`](Pin::put) gives it up.
     ///
-    /// While it lasts, [`Spot::write_alone`](crate::Spot::write_alone) says no for this frame. With `need` empty, it is the page that is there, whether or not it may
-    /// be used.
+    /// While it lasts, [`Spot::write_alone`](crate::Spot::write_alone) says no for this frame. With `need` empty, it is the page that is there, whether
+    /// or not it may be used.
     ///
     /// # Errors
     ///

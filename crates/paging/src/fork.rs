@@ -49,8 +49,8 @@ impl Copy {
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Copies what is mapped in a range (in bytes, the end exclusive) to the same addresses of `child`, where nothing is mapped yet. Markers go along. Counts are raised;
-    /// of private mappings both sides lose permission to write. The parent's processors are told once; the child has none yet.
+    /// Copies what is mapped in a range (in bytes, the end exclusive) to the same addresses of `child`, where nothing is mapped yet. Markers go along.
+    /// Counts are raised; of private mappings both sides lose permission to write. The parent's processors are told once; the child has none yet.
     ///
     /// Other calls may run beside this on the parent, faults too. The child is the caller's until it is handed out.
     ///

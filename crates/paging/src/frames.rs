@@ -17,10 +17,10 @@
 //!
 //! # Pinned
 //!
-//! A frame of private memory is *pinned* for a device by a reference that is taken while one entry maps the frame, under that entry's lock. Its other mark is a kind of
-//! its own, so that no loop that knows the usual words takes it for a usual one. A pinned frame stays the address space's own: as long as there is a reference it gets no
-//! second mapping (a fork copies its bytes), and a write to it needs no copy, whatever its references. When the references are gone, the next
-//! mapping takes the mark away.
+//! A frame of private memory is *pinned* for a device by a reference that is taken while one entry maps the frame, under that entry's lock. Its other
+//! mark is a kind of its own, so that no loop that knows the usual words takes it for a usual one. A pinned frame stays the address space's own: as
+//! long as there is a reference it gets no second mapping (a fork copies its bytes), and a write to it needs no copy, whatever its references. When
+//! the references are gone, the next mapping takes the mark away.
 
 use crate::atomic::{AtomicU32, Ordering};
 use alloc::alloc::{Layout, alloc_zeroed, dealloc};
@@ -238,8 +238,8 @@ impl Frames {
         })
     }
 
-    /// How many frames are used for what, by looking at all that were ever [given out](Self::used): linear in memory, for statistics. Beside allocations and frees, each frame is
-    /// counted as it is when it is looked at.
+    /// How many frames are used for what, by looking at all that were ever [given out](Self::used): linear in memory, for statistics. Beside allocations
+    /// and frees, each frame is counted as it is when it is looked at.
     ///
     /// ```
     /// # use samara_paging::{Arena, Exclusive, Kind, Physical};

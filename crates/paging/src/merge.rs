@@ -14,13 +14,14 @@ use crate::share::forget_leaf;
 use crate::space::PageTables;
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Puts the frame `new`, on which the caller has a reference, in the place of `old`, on which it has one, too: small pages of private memory with the same bytes, which nobody writes to. What the page allows stays; it does
-    /// not allow writing. The mapping of `old` goes once the processors have been told.
+    /// Puts the frame `new`, on which the caller has a reference, in the place of `old`, on which it has one, too: small pages of private memory with the
+    /// same bytes, which nobody writes to. What the page allows stays; it does not allow writing. The mapping of `old` goes once the processors have been
+    /// told.
     ///
     /// # Errors
     ///
-    /// [`Error::NotMapped`]: no small page on the frame `old` is mapped there (any more), or it may be written; [`Error::NoMemory`], [`Error::Misaligned`], [`Error::TooMany`]. Nothing has
-    /// changed then.
+    /// [`Error::NotMapped`]: no small page on the frame `old` is mapped there (any more), or it may be written; [`Error::NoMemory`],
+    /// [`Error::Misaligned`], [`Error::TooMany`]. Nothing has changed then.
     pub fn merge(&self, addr: u64, old: u64, new: u64, tlb: &dyn Invalidate) -> Result<(), Error> {
         Self::pages(&(addr..addr.saturating_add(PAGE_SIZE)))?;
         if !new.is_multiple_of(PAGE_SIZE) {

@@ -40,8 +40,8 @@ pub unsafe trait FrameAllocator {
         one_by_one(self, frames)
     }
 
-    /// A frame for a table, of any content; freed by [`free_table`](Self::free_table). Tables stay where they are, and a fork looks at all of them: an allocator does well
-    /// to take them from the same pieces of memory, where pages that could be moved are not.
+    /// A frame for a table, of any content; freed by [`free_table`](Self::free_table). Tables stay where they are, and a fork looks at all of them: an
+    /// allocator does well to take them from the same pieces of memory, where pages that could be moved are not.
     fn alloc_table(&self) -> Option<u64> {
         self.alloc(0)
     }

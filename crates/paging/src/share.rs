@@ -195,9 +195,9 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Lets `child` use the last-level tables of a range (in bytes, the end exclusive) instead of copying them. The parts at the ends that do not fill a stretch of 2 MiB, and huge
-    /// pages, are copied as [`copy_range`](Self::copy_range) does, as private memory. Whoever first changes something in a stretch, by any call,
-    /// gets its own copy of that one table.
+    /// Lets `child` use the last-level tables of a range (in bytes, the end exclusive) instead of copying them. The parts at the ends that do not fill a
+    /// stretch of 2 MiB, and huge pages, are copied as [`copy_range`](Self::copy_range) does, as private memory. Whoever first changes something in a
+    /// stretch, by any call, gets its own copy of that one table.
     ///
     /// What a walk finds is as after a copy: a page of private memory is not writable, whichever side asks, and not exclusive. Shared mappings
     /// stay shared. The parent's processors are told once.

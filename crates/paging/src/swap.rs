@@ -13,13 +13,13 @@ use crate::share::forget_leaf;
 use crate::space::PageTables;
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Puts a marker in the place of a small page of private memory that only this entry maps, and nobody refers to: the frame is freed, once the processors have been
-    /// told. What was in the page is elsewhere by now: the caller has taken all [access](Attrs::ACCESS) away, and then copied it.
+    /// Puts a marker in the place of a small page of private memory that only this entry maps, and nobody refers to: the frame is freed, once the
+    /// processors have been told. What was in the page is elsewhere by now: the caller has taken all [access](Attrs::ACCESS) away, and then copied it.
     ///
     /// # Errors
     ///
-    /// [`Error::NotMapped`]: no small page on the frame `old` is mapped there (any more), or it may be accessed; [`Error::Exists`]: somebody else has the frame, too, or it is not
-    /// private memory; [`Error::NoMemory`], [`Error::Misaligned`]. Nothing has changed then.
+    /// [`Error::NotMapped`]: no small page on the frame `old` is mapped there (any more), or it may be accessed; [`Error::Exists`]: somebody else has the
+    /// frame, too, or it is not private memory; [`Error::NoMemory`], [`Error::Misaligned`]. Nothing has changed then.
     ///
     /// ```
     /// # use samara_paging::{Arena, Attrs, Change, Entry, Exclusive, Kind, PageSize, PageTables, Physical, Source, format::X86_64};

@@ -51,8 +51,8 @@ impl Take {
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
-    /// Takes all pages and markers out of a range (in bytes, the end exclusive). Frames that nothing else has are freed, once the processors have been told; tables that become
-    /// empty, once no walk can hold them.
+    /// Takes all pages and markers out of a range (in bytes, the end exclusive). Frames that nothing else has are freed, once the processors have been
+    /// told; tables that become empty, once no walk can hold them.
     ///
     /// # Errors
     ///

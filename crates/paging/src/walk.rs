@@ -125,8 +125,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         })
     }
 
-    /// Calls `seen` for each page and marker of a range (in bytes, the end exclusive), in ascending order, with the first address of its entry, which for a huge page may lie
-    /// before the range. Lock-free: what comes or goes meanwhile is seen or not.
+    /// Calls `seen` for each page and marker of a range (in bytes, the end exclusive), in ascending order, with the first address of its entry, which for
+    /// a huge page may lie before the range. Lock-free: what comes or goes meanwhile is seen or not.
     pub fn walk(&self, range: Range<u64>, mut seen: impl FnMut(u64, Entry)) {
         let _ = self.walk_until(range, |addr, entry| {
             seen(addr, entry);

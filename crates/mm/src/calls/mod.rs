@@ -1,8 +1,8 @@
 //! The door through which every call enters, and one file for each family of calls.
 //!
-//! A file holds what is peculiar to its family: Linux's order of checks and errors, and which areas become what. `unmap` (`munmap.rs`),
-//! `map_region` (`mmap.rs`) and the walk over the parts of a range (`parts.rs`) are shared by several. `learn` tells which facts about pages a call depends on, `typed`
-//! has types for arguments.
+//! A file holds what is peculiar to its family: Linux's order of checks and errors, and which areas become what. `unmap` (`munmap.rs`), `map_region`
+//! (`mmap.rs`) and the walk over the parts of a range (`parts.rs`) are shared by several. `learn` tells which facts about pages a call depends on,
+//! `typed` has types for arguments.
 
 mod brk;
 mod learn;
@@ -194,7 +194,7 @@ impl AddressSpace {
     }
 }
 
-/// Whether the owner of the pages is told of such a call anything that it may refuse. Advice for several ranges is several calls.
+/// Whether the owner of the pages is told of such a call anything that it may refuse.
 fn tells(call: &Call) -> bool {
     match call {
         Call::Mmap { .. }

@@ -41,7 +41,8 @@ impl ClearRefs {
 }
 
 impl<P: Platform> Process<P> {
-    /// Clears marks. Those of writing come back by a fault at the next write, so that calls and faults wait while they are cleared; for others, calls wait. O(areas and pages).
+    /// Clears marks. Those of writing come back by a fault at the next write, so that calls and faults wait while they are cleared; for others, calls
+    /// wait. O(areas and pages).
     ///
     /// # Errors
     /// `ENOMEM`: tables that are shared after a fork could not be divided; some marks are cleared.

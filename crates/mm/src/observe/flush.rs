@@ -7,8 +7,8 @@ use crate::space::AddressSpace;
 use crate::space::vma::{Area, Backing};
 
 impl AddressSpace {
-    /// The parts of `[start, end)` that are mapped, upwards, with whether instructions are fetched there: what a machine flushes whose caches or translations go by area. Parts that lie side by side and are alike
-    /// come as one. O(log n) and the areas in it.
+    /// The parts of `[start, end)` that are mapped, upwards, with whether instructions are fetched there: what a machine flushes whose caches or
+    /// translations go by area. Parts that lie side by side and are alike come as one. O(log n) and the areas in it.
     ///
     /// ```
     /// # use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions, Prot};

@@ -15,8 +15,8 @@ const NODES: usize = 64;
 
 /// An area of `/proc/PID/numa_maps`. Its `Display` is the line, without its line feed.
 ///
-/// Whether pages are active (`active=`), in the cache of swap, or being written back is known to a kernel's reclaim, not here: these fields are left out, as Linux leaves them out
-/// where they say nothing. A file's page is dirty if the entry says so.
+/// Whether pages are active (`active=`), in the cache of swap, or being written back is known to a kernel's reclaim, not here: these fields are left
+/// out, as Linux leaves them out where they say nothing. A file's page is dirty if the entry says so.
 #[derive(Clone, Debug)]
 pub struct NumaLine<'a> {
     line: MapsLine<'a>,
@@ -106,7 +106,8 @@ impl fmt::Display for NumaLine<'_> {
 }
 
 impl<P: Platform> Process<P> {
-    /// Writes what `/proc/PID/numa_maps` would print; `node` tells the node of a physical address, 0 to 63. Calls wait meanwhile; faults do not. O(areas and pages).
+    /// Writes what `/proc/PID/numa_maps` would print; `node` tells the node of a physical address, 0 to 63. Calls wait meanwhile; faults do not. O(areas
+    /// and pages).
     ///
     /// # Errors
     /// Those of `out`.

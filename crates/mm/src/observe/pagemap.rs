@@ -52,8 +52,8 @@ fn word(page: &PageInfo, at: u64) -> u64 {
 }
 
 impl<P: Platform> Process<P> {
-    /// The words of the pages from `addr` on, as reading `/proc/PID/pagemap` at `addr / 4096 * 8` gives them to root. A guard's has no frame. Calls wait meanwhile. O(areas
-    /// and pages).
+    /// The words of the pages from `addr` on, as reading `/proc/PID/pagemap` at `addr / 4096 * 8` gives them to root. A guard's has no frame. Calls wait
+    /// meanwhile. O(areas and pages).
     ///
     /// # Errors
     /// `EINVAL` if `addr` is not the start of a page.

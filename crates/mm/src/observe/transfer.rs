@@ -59,8 +59,9 @@ impl<'a> Rest<'a> {
 }
 
 impl<P: Platform> Process<P> {
-    /// `process_vm_readv(2)`: copies bytes of `remote`, from one list of ranges to another, into this process, until one of them ends. The number of bytes copied: fewer
-    /// at the first that cannot be read or written. What the other process may not read itself is not read; its stacks do not grow. `flags` are 0.
+    /// `process_vm_readv(2)`: copies bytes of `remote`, from one list of ranges to another, into this process, until one of them ends. The number of
+    /// bytes copied: fewer at the first that cannot be read or written. What the other process may not read itself is not read; its stacks do not grow.
+    /// `flags` are 0.
     ///
     /// Neither process waits for the other's calls any longer than for a page.
     ///
@@ -178,8 +179,9 @@ fn result(done: usize) -> Result<usize, Errno> {
 }
 
 impl<P: Platform> Process<P> {
-    /// Copies `len` bytes from `addr` on to `to_addr` of another process, which may be this one and may run on another machine; faults are taken on both sides. The number of bytes copied:
-    /// fewer at the first that cannot be read or written. Ranges that overlap in one process are copied upwards, piece by piece.
+    /// Copies `len` bytes from `addr` on to `to_addr` of another process, which may be this one and may run on another machine; faults are taken on both
+    /// sides. The number of bytes copied: fewer at the first that cannot be read or written. Ranges that overlap in one process are copied upwards, piece
+    /// by piece.
     pub fn copy_to<Q: Platform>(
         &self,
         addr: u64,

@@ -25,8 +25,8 @@ pub enum Seen<'a> {
 }
 
 impl<P: Platform> Process<P> {
-    /// Calls `visit` for what is in a range of addresses, upwards, until it breaks. Calls wait meanwhile, and `visit` must not make one; faults do not wait, and what comes or
-    /// goes by them is seen or not. Pages that are not in memory are passed over. O(areas and pages in memory).
+    /// Calls `visit` for what is in a range of addresses, upwards, until it breaks. Calls wait meanwhile, and `visit` must not make one; faults do not
+    /// wait, and what comes or goes by them is seen or not. Pages that are not in memory are passed over. O(areas and pages in memory).
     ///
     /// ```
     /// # use core::ops::ControlFlow;

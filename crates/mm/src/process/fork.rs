@@ -1,8 +1,8 @@
 //! A child: its map by one duplicate of the parent's tree, and those pages that a fault could not bring back.
 //!
-//! Linux copies the tables of private areas that have an owner of private pages, all of them: also the pages of files and of zeroes that lie in such an area. All others
-//! start empty. Here the tables can be shared instead of copied, stretch by stretch of 2 MiB: where every area is one of those, or a
-//! shared mapping.
+//! Linux copies the tables of private areas that have an owner of private pages, all of them: also the pages of files and of zeroes that lie in such
+//! an area. All others start empty. Here the tables can be shared instead of copied, stretch by stretch of 2 MiB: where every area is one of those,
+//! or a shared mapping.
 
 use core::cell::Cell;
 use core::ops::{Deref, DerefMut, Range};
@@ -24,7 +24,7 @@ pub enum ForkMode {
     Copy,
     /// Last-level tables are used by both; whoever first changes something in its 2 MiB gets a copy of that one table. What programs see is the
     /// same, but that pages of shared mappings may be present in the child from the start. A process in which pages were ever
-    /// [pinned](Process::pin) forks by copying.
+    /// [pinned](Process::pin), or in swap, forks by copying.
     Share,
 }
 

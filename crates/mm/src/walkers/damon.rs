@@ -1,4 +1,5 @@
-//! Which memory of a process is used, by sampling (Documentation/mm/damon/design.rst): a page stands for its region, and regions are divided and joined so that they are used alike.
+//! Which memory of a process is used, by sampling (Documentation/mm/damon/design.rst): a page stands for its region, and regions are divided and
+//! joined so that they are used alike.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -52,8 +53,8 @@ pub struct Damon {
 }
 
 impl Damon {
-    /// Begins with `targets`, which ascend and do not overlap, such as [`three_regions`](crate::AddressSpace::three_regions): each is divided evenly, so that there are at least `least` regions in all; there
-    /// are never more than `most`, or the targets if these are more.
+    /// Begins with `targets`, which ascend and do not overlap, such as [`three_regions`](crate::AddressSpace::three_regions): each is divided evenly, so
+    /// that there are at least `least` regions in all; there are never more than `most`, or the targets if these are more.
     ///
     /// # Errors
     /// `EINVAL`: targets that are empty, not of whole pages, or in disorder; `ENOMEM`.
@@ -117,8 +118,8 @@ impl Damon {
         &self.regions
     }
 
-    /// One sample: counts the regions whose page was used since the last, and chooses for each another page, at random, which is marked as not used. Calls of the process wait meanwhile; faults do not. O(log n) for each
-    /// region.
+    /// One sample: counts the regions whose page was used since the last, and chooses for each another page, at random, which is marked as not used.
+    /// Calls of the process wait meanwhile; faults do not. O(log n) for each region.
     ///
     /// # Errors
     /// `ENOMEM`: a table that is shared after a fork could not be divided.
@@ -152,8 +153,8 @@ impl Damon {
         Ok(())
     }
 
-    /// Ends an aggregation: neighbours whose accesses differ by no more than `threshold` become one; `tell` is shown them; and then each is divided in two at random, as long as there
-    /// are no more than half of the most. O(regions).
+    /// Ends an aggregation: neighbours whose accesses differ by no more than `threshold` become one; `tell` is shown them; and then each is divided in
+    /// two at random, as long as there are no more than half of the most. O(regions).
     pub fn aggregate(&mut self, threshold: u32, tell: impl FnOnce(&[DamonRegion])) {
         for region in &mut self.regions {
             if region.accesses.abs_diff(region.last) > threshold {

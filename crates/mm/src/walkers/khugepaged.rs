@@ -55,8 +55,9 @@ impl Khugepaged {
         }
     }
 
-    /// Looks at up to so many whole stretches of 2 MiB of areas with `MADV_HUGEPAGE`, and puts a huge page in the place of those that are within the limits, and of which a page was used. What is pinned stays.
-    /// Faults on a stretch, and calls of its process, wait while its pages are copied. O(log n) and 512 for each.
+    /// Looks at up to so many whole stretches of 2 MiB of areas with `MADV_HUGEPAGE`, and puts a huge page in the place of those that are within the
+    /// limits, and of which a page was used. What is pinned stays. Faults on a stretch, and calls of its process, wait while its pages are copied. O(log
+    /// n) and 512 for each.
     ///
     /// # Errors
     /// `ENOMEM`: there is no block of memory; the scan goes on behind at the next call.

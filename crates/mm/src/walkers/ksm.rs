@@ -2,10 +2,10 @@
 //!
 //! # How
 //!
-//! A page is looked at with a reference on its frame and without permission to write, so that its bytes stay as they are: whoever writes gets a copy, by the fault that any write to a
-//! page with another reference takes. Then it is compared with those that were merged before, and with those of this pass that were alone. The frame that is kept
-//! has a reference of its own for as long as any page is on it, so that a write never changes it. No lock is held
-//! from one page to the next: each exchange looks again whether the page is what it was.
+//! A page is looked at with a reference on its frame and without permission to write, so that its bytes stay as they are: whoever writes gets a copy,
+//! by the fault that any write to a page with another reference takes. Then it is compared with those that were merged before, and with those of this
+//! pass that were alone. The frame that is kept has a reference of its own for as long as any page is on it, so that a write never changes it. No
+//! lock is held from one page to the next: each exchange looks again whether the page is what it was.
 
 use alloc::vec::Vec;
 use core::mem;

@@ -1,4 +1,5 @@
-//! Walkers: what goes over the areas and pages of processes and does something with them. None has a list of pages of its own.
+//! Walkers: what goes over the areas and pages of processes and does something with them. None has a list of pages of its own, but for KSM, which
+//! remembers what it has merged and what was alone in this pass.
 //!
 //! | file | concept | in Linux |
 //! |---|---|---|

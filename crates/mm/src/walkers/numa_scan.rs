@@ -30,8 +30,9 @@ impl NumaScan {
         self.next
     }
 
-    /// Takes access away from pages until it was so many, in steps of up to 2 MiB; or until eight times as many pages of addresses have been passed. The next use of each gives it back, by a
-    /// fault, in which its owner learns who uses it. Left alone are areas of one policy's nodes, of which pages do not move, without access, and files' that are only read (code and libraries). Calls of the process wait meanwhile; faults do not.
+    /// Takes access away from pages until it was so many, in steps of up to 2 MiB; or until eight times as many pages of addresses have been passed. The
+    /// next use of each gives it back, by a fault, in which its owner learns who uses it. Left alone are areas of one policy's nodes, of which pages do
+    /// not move, without access, and files' that are only read (code and libraries). Calls of the process wait meanwhile; faults do not.
     ///
     /// # Errors
     /// `ENOMEM`: a table that is shared after a fork could not be divided; the scan goes on behind.
@@ -118,8 +119,9 @@ pub trait Charges {
 }
 
 impl<P: Platform> Process<P> {
-    /// Moves the charges of pages from `from` on, when the process goes from one group to another: private memory and pages in swap that it has alone, and with `files` pages of files that it maps. The address from which to go on, if the
-    /// new group is full. Calls wait meanwhile; faults do not. O(areas and pages).
+    /// Moves the charges of pages from `from` on, when the process goes from one group to another: private memory and pages in swap that it has alone,
+    /// and with `files` pages of files that it maps. The address from which to go on, if the new group is full. Calls wait meanwhile; faults do not.
+    /// O(areas and pages).
     ///
     /// ```
     /// # use samara_mm::process::{Machine, Platform, Process};

@@ -2,14 +2,14 @@
 //!
 //! # The fast way
 //!
-//! Pages that are there, and may be used as they are, are pinned without the lock of the address space or of the area: the way down takes no lock, and then that of
-//! the last-level table, under which the entry is looked at again and the reference taken. (A reference without any lock cannot be had: who holds the lock of
-//! a table may store to the counts of a frame that only this table maps. That is what makes a fork cheap.)
+//! Pages that are there, and may be used as they are, are pinned without the lock of the address space or of the area: the way down takes no lock,
+//! and then that of the last-level table, under which the entry is looked at again and the reference taken. (A reference without any lock cannot be
+//! had: who holds the lock of a table may store to the counts of a frame that only this table maps. That is what makes a fork cheap.)
 //!
 //! *Beside a fork.* A fork copies entries under the same table's lock. If the pin comes first, the fork finds the frame pinned and copies its bytes; if the fork
-//! comes first, the pin finds the page had by two, and gives the process one of its own. Whole tables are not copied under their locks where they are shared, so that a fork shares none once
-//! [`Mm::set_unshareable`] was called. That is called with the lock of the address space held, before the first page is pinned; the fast way goes
-//! only where it has been.
+//! comes first, the pin finds the page had by two, and gives the process one of its own. Whole tables are not copied under their locks where they are
+//! shared, so that a fork shares none once [`Mm::set_unshareable`] was called. That is called with the lock of the address space held, before the
+//! first page is pinned; the fast way goes only where it has been.
 
 use alloc::vec::Vec;
 use core::fmt;

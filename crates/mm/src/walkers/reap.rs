@@ -6,11 +6,11 @@ use crate::flags::VmFlags;
 use crate::process::{Platform, Process};
 
 impl<P: Platform> Process<P> {
-    /// Gives up the pages of private areas that are not locked, beside faults and copies of the process, and before it ends. Calls wait meanwhile, and it does nothing while one is under way, since that
-    /// one may take long: false, and it can be tried again. O(areas and pages).
+    /// Gives up the pages of private areas that are not locked, beside faults and copies of the process, and before it ends. Calls wait meanwhile, and it
+    /// does nothing while one is under way, since that one may take long: false, and it can be tried again. O(areas and pages).
     ///
-    /// From now on what is missing raises `SIGBUS` instead of coming back as zeroes. (A fault that is under way may still map one page.) What has been pinned stays with
-    /// who has pinned it.
+    /// From now on what is missing raises `SIGBUS` instead of coming back as zeroes. (A fault that is under way may still map one page.) What has been
+    /// pinned stays with who has pinned it.
     ///
     /// ```
     /// # use samara_mm::process::{Access, Fault, Machine, Platform, Process};

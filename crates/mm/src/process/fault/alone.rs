@@ -1,7 +1,8 @@
 //! Faults without the lock of the address space.
 //!
-//! The area is found under RCU and held by its own lock ([`SharedMap::hold`](crate::SharedMap::hold)); what is left to be done concerns a page of this area, the cache of its file, and one table.
-//! So a fault waits for no call that changes other areas, and no such call for it. It is taken with the lock of the address space, from the start, when
+//! The area is found under RCU and held by its own lock ([`SharedMap::hold`](crate::SharedMap::hold)); what is left to be done concerns a page of
+//! this area, the cache of its file, and one table. So a fault waits for no call that changes other areas, and no such call for it. It is taken with
+//! the lock of the address space, from the start, when
 //!
 //! - nothing is mapped there (a stack may grow), or a call is changing the area;
 //! - the area allows no such access, or has a protection key: then more than the area decides;

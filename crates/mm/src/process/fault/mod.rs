@@ -1,8 +1,8 @@
 //! Page faults: from an address to a page.
 //!
-//! A fault looks at the area, with the area's lock (`alone`) or the address space's held for reading, and at the table's entry; does one step (maps a page, copies one, gives a permission);
-//! and looks again. So whatever another thread did meanwhile is met as if it had been there from the start. When the map must change (a stack grows, an area
-//! gets its owner of private pages), the fault begins anew with the lock held for writing.
+//! A fault looks at the area, with the area's lock (`alone`) or the address space's held for reading, and at the table's entry; does one step (maps a
+//! page, copies one, gives a permission); and looks again. So whatever another thread did meanwhile is met as if it had been there from the start.
+//! When the map must change (a stack grows, an area gets its owner of private pages), the fault begins anew with the lock held for writing.
 
 mod alone;
 mod anon;

@@ -10,8 +10,8 @@ use crate::process::signal::Fault;
 use crate::space::vma::{Area, Vma};
 
 impl<P: Platform> Mm<P> {
-    /// Pins the page at `page` of a private area, which has an owner of private pages, as memory of this process alone: what is a file's, zeroes, or had by others,
-    /// is copied first. The page gets no permission to write, and keeps what it has.
+    /// Pins the page at `page` of a private area, which has an owner of private pages, as memory of this process alone: what is a file's, zeroes, or had
+    /// by others, is copied first. The page gets no permission to write, and keeps what it has.
     ///
     /// # Errors
     /// As [`Process::fault`](crate::process::Process::fault).

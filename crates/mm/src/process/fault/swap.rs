@@ -1,7 +1,8 @@
 //! Places in swap: what they are in the page tables, who counts them, and how pages go there and come back.
 //!
-//! A page in swap is a marker in its table, with the number of its place. Places are counted: a fork copies markers, and the child's count once more. A page leaves memory with its area closed to faults,
-//! and the address space locked, so that a fault that has found a marker cannot find the same one again for other content.
+//! A page in swap is a marker in its table, with the number of its place. Places are counted: a fork copies markers, and the child's count once more.
+//! A page leaves memory with its area closed to faults, and the address space locked, so that a fault that has found a marker cannot find the same
+//! one again for other content.
 //!
 //! Only private anonymous memory that one process has alone goes to swap; what several have stays, as with `MADV_PAGEOUT`.
 
@@ -24,7 +25,8 @@ use crate::process::platform::Platform;
 use crate::process::signal::Fault;
 use crate::space::vma::Vma;
 
-/// Where pages go that leave memory: a disk, or memory elsewhere. Places are numbered from 0 on. Several threads may call it at once, not for one place while it is written.
+/// Where pages go that leave memory: a disk, or memory elsewhere. Places are numbered from 0 on. Several threads may call it at once, not for one
+/// place while it is written.
 pub trait SwapDevice: Send + Sync {
     /// Fills a page with what was last written there.
     ///
@@ -224,8 +226,8 @@ impl<P: Platform> Machine<P> {
 }
 
 impl<P: Platform> Process<P> {
-    /// Puts private pages of `[start, end)` into swap, those that this process has alone and nobody has pinned; not those of locked areas. How many: fewer when swap is full, or the device fails. Calls and faults of
-    /// the process wait meanwhile. O(areas and pages).
+    /// Puts private pages of `[start, end)` into swap, those that this process has alone and nobody has pinned; not those of locked areas. How many:
+    /// fewer when swap is full, or the device fails. Calls and faults of the process wait meanwhile. O(areas and pages).
     pub fn swap_out(&self, start: u64, end: u64) -> u64 {
         let mut space = self.mm.space.write();
         if start >= end {

@@ -15,7 +15,8 @@ impl<P: Platform> Mm<P> {
     /// Each whole 2 MiB of the range gets a huge page, if private memory is there. The caller holds the address space's lock, and the area is closed to faults.
     ///
     /// # Errors
-    /// Of the last 2 MiB that got none: `EINVAL`, nothing is there but zeroes, or a guard is; `EAGAIN`, somebody has a reference on a page. `ENOMEM` at the first for which there is no block of memory.
+    /// Of the last 2 MiB that got none: `EINVAL`, nothing is there but zeroes, or a guard is; `EAGAIN`, somebody has a reference on a page. `ENOMEM` at
+    /// the first for which there is no block of memory.
     pub(super) fn collapse(&self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
         if !vma.is_anonymous() {
             // Whether a file's pages lie together in memory is seen by nobody.
