@@ -1,16 +1,17 @@
 //! A number in the place of a page, and a page in the place of a number: what goes to swap, and comes back.
 
-use crate::cursor::remembered;
+use crate::cursor::{Cursor, remembered};
 use crate::dead::Dead;
 use crate::entry::{Attrs, PAGE_SIZE, index, tag};
 use crate::error::Error;
 use crate::format::Format;
-use crate::invalidate::Invalidate;
+use crate::invalidate::{Gather, Invalidate};
 use crate::map::Source;
 use crate::phys::Memory;
 use crate::reserve::Reserve;
 use crate::share::forget_leaf;
 use crate::space::PageTables;
+use crate::table::Locked;
 
 impl<F: Format, M: Memory> PageTables<F, M> {
     /// Puts a marker in the place of a small page of private memory that only this entry maps, and nobody refers to: the frame is freed, once the
@@ -95,21 +96,11 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let mut gather = self.gather(tlb);
         let mut reserve = Reserve::none(memory);
         let mut cursor = self.cursor(addr);
-        loop {
-            let table = cursor.lock(addr, 0).map_err(|_| Error::NotMapped)?;
-            let slot = index(addr, 0);
-            if tag::payload(table.load(slot)) != Some(marker) {
-                return Err(Error::NotMapped);
-            }
-            if cursor.shared {
-                drop(table);
-                cursor.unshare(addr, &mut reserve, &mut gather)?;
-                continue;
-            }
-            source.count(memory.frames())?;
-            table.store(slot, F::leaf(source.phys(), source.attrs(attrs), 0));
-            return Ok(());
-        }
+        let table = cursor.lock_marker(addr, marker, &mut reserve, &mut gather)?;
+        source.count(memory.frames())?;
+        let leaf = F::leaf(source.phys(), source.attrs(attrs), 0);
+        table.store(index(addr, 0), leaf);
+        Ok(())
     }
 
     /// Takes this marker away, and no other.
@@ -122,25 +113,37 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let mut gather = self.gather(tlb);
         let mut reserve = Reserve::none(self.physical());
         let mut cursor = self.cursor(addr);
+        let mut table = cursor.lock_marker(addr, marker, &mut reserve, &mut gather)?;
+        table.store(index(addr, 0), 0);
+        table.sub_used(1);
+        let empty = table.used() == 0;
+        drop(table);
+        if empty {
+            cursor.prune(addr, &mut gather);
+        }
+        Ok(())
+    }
+}
+
+impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
+    /// Locks the table of this marker, which is this address space's own.
+    fn lock_marker(
+        &mut self,
+        addr: u64,
+        marker: u32,
+        reserve: &mut Reserve<'_, M>,
+        gather: &mut Gather<'_, F, M>,
+    ) -> Result<Locked<'a>, Error> {
         loop {
-            let mut table = cursor.lock(addr, 0).map_err(|_| Error::NotMapped)?;
-            let slot = index(addr, 0);
-            if tag::payload(table.load(slot)) != Some(marker) {
+            let table = self.lock(addr, 0).map_err(|_| Error::NotMapped)?;
+            if tag::payload(table.load(index(addr, 0))) != Some(marker) {
                 return Err(Error::NotMapped);
             }
-            if cursor.shared {
-                drop(table);
-                cursor.unshare(addr, &mut reserve, &mut gather)?;
-                continue;
+            if !self.shared {
+                return Ok(table);
             }
-            table.store(slot, 0);
-            table.sub_used(1);
-            let empty = table.used() == 0;
             drop(table);
-            if empty {
-                cursor.prune(addr, &mut gather);
-            }
-            return Ok(());
+            self.unshare(addr, reserve, gather)?;
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The map with policies, and the pages of each node, as `/proc/PID/numa_maps` prints it (Documentation/filesystems/proc.rst, `numa(7)`).
 
 use core::fmt;
-use core::ops::ControlFlow;
 
 use samara_paging::{Attrs, Kind};
 
@@ -132,52 +131,35 @@ impl<P: Platform> Process<P> {
     ) -> fmt::Result {
         let space = self.mm.space.read();
         let layout = space.shown_layout();
-        let mut current: Option<NumaLine<'_>> = None;
-        let mut result = Ok(());
-        let _ = self.walk_in(&space, 0..space.config.task_size, |seen| {
-            match (seen, &mut current) {
-                (Seen::Area(area), _) => {
-                    let line = MapsLine::of(area, &layout);
-                    if let Some(done) = current.replace(begin(line, area.vma)) {
-                        result = writeln!(out, "{done}");
-                    }
+        let line = |area| NumaLine::new(MapsLine::of(area, &layout), area.vma);
+        self.write_areas(&space, out, "\n", line, |line, seen| {
+            if let Seen::Page(at, page) = seen
+                && let Some(frame) = page.frame
+            {
+                line.pages += 1;
+                line.anon += u64::from(frame.kind == Kind::Anon);
+                line.dirty += u64::from(page.attrs.contains(Attrs::DIRTY));
+                line.mapmax = line.mapmax.max(frame.mappings + page.users.max(1) - 1);
+                let own = page.phys + (at & (page.size.bytes() - 1));
+                if let Some(pages) = line.nodes.get_mut(node(own)) {
+                    *pages += 1;
                 }
-                (Seen::Page(at, page), Some(current)) => {
-                    if let Some(frame) = page.frame {
-                        current.pages += 1;
-                        current.anon += u64::from(frame.kind == Kind::Anon);
-                        current.dirty += u64::from(page.attrs.contains(Attrs::DIRTY));
-                        current.mapmax = current.mapmax.max(frame.mappings + page.users.max(1) - 1);
-                        let own = page.phys + (at & (page.size.bytes() - 1));
-                        if let Some(pages) = current.nodes.get_mut(node(own)) {
-                            *pages += 1;
-                        }
-                    }
-                }
-                _ => {}
             }
-            match result {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(_) => ControlFlow::Break(()),
-            }
-        });
-        result?;
-        match current {
-            Some(last) => writeln!(out, "{last}"),
-            None => Ok(()),
-        }
+        })
     }
 }
 
-fn begin<'a>(line: MapsLine<'a>, vma: &Vma) -> NumaLine<'a> {
-    NumaLine {
-        line,
-        policy: vma.policy,
-        file: !vma.is_anonymous() && !vma.is_whole(),
-        pages: 0,
-        anon: 0,
-        dirty: 0,
-        mapmax: 0,
-        nodes: [0; NODES],
+impl<'a> NumaLine<'a> {
+    fn new(line: MapsLine<'a>, vma: &Vma) -> Self {
+        NumaLine {
+            line,
+            policy: vma.policy,
+            file: !vma.is_anonymous() && !vma.is_whole(),
+            pages: 0,
+            anon: 0,
+            dirty: 0,
+            mapmax: 0,
+            nodes: [0; NODES],
+        }
     }
 }

@@ -234,33 +234,15 @@ impl<P: Platform> Process<P> {
         let space = self.mm.space.read();
         let swap = self.machine().swap();
         let layout = space.shown_layout();
-        let mut current: Option<Smaps<'_>> = None;
-        let mut result = Ok(());
-        let _ = self.walk_in(&space, 0..space.config.task_size, |seen| {
-            match (seen, &mut current) {
-                (Seen::Area(area), _) => {
-                    let next = Smaps::new(MapsLine::of(area, &layout), space.config.pkeys);
-                    if let Some(done) = current.replace(next) {
-                        result = write!(out, "{done}");
-                    }
-                }
-                (Seen::Page(_, page), Some(current)) => current.sums.add(&page),
-                (Seen::Swapped(_, out), Some(current)) => {
-                    let users = swap.as_ref().map_or(1, |swap| swap.count(out.place));
-                    current.sums.add_swapped(users);
-                }
-                _ => {}
+        let begin = |area| Smaps::new(MapsLine::of(area, &layout), space.config.pkeys);
+        self.write_areas(&space, out, "", begin, |smaps, seen| match seen {
+            Seen::Page(_, page) => smaps.sums.add(&page),
+            Seen::Swapped(_, out) => {
+                let users = swap.as_ref().map_or(1, |swap| swap.count(out.place));
+                smaps.sums.add_swapped(users);
             }
-            match result {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(_) => ControlFlow::Break(()),
-            }
-        });
-        result?;
-        match current {
-            Some(last) => write!(out, "{last}"),
-            None => Ok(()),
-        }
+            _ => {}
+        })
     }
 
     /// What `/proc/PID/smaps_rollup` would say. Calls wait meanwhile; faults do not. O(areas and pages).

@@ -1,5 +1,6 @@
 //! Areas, holes, pages and guards, in the order of their addresses: one walk for all that look at pages.
 
+use core::fmt;
 use core::ops::{ControlFlow, Range};
 
 use samara_paging::{Entry, PAGE_SIZE, PageInfo};
@@ -112,5 +113,38 @@ impl<P: Platform> Process<P> {
             visit(Seen::Hole(at..range.end))?;
         }
         ControlFlow::Continue(())
+    }
+
+    /// Writes a text of each area, upwards, `end` after each: `begin` makes it, and `add` adds what is seen in the area.
+    pub(crate) fn write_areas<'s, T: fmt::Display>(
+        &self,
+        space: &'s AddressSpace,
+        out: &mut dyn fmt::Write,
+        end: &str,
+        mut begin: impl FnMut(Area<'s>) -> T,
+        mut add: impl FnMut(&mut T, Seen<'s>),
+    ) -> fmt::Result {
+        let mut current: Option<T> = None;
+        let mut result = Ok(());
+        let _ = self.walk_in(space, 0..space.config.task_size, |seen| {
+            match (seen, &mut current) {
+                (Seen::Area(area), _) => {
+                    if let Some(done) = current.replace(begin(area)) {
+                        result = write!(out, "{done}{end}");
+                    }
+                }
+                (seen, Some(current)) => add(current, seen),
+                _ => {}
+            }
+            match result {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
+        });
+        result?;
+        match current {
+            Some(last) => write!(out, "{last}{end}"),
+            None => Ok(()),
+        }
     }
 }

@@ -408,20 +408,32 @@ impl<P: Platform> Mm<P> {
         range: Range<u64>,
         vma: &Vma,
     ) -> Result<(), Errno> {
+        self.each_marker(range, |page, _| {
+            while let Entry::Marker(marker) = self.tables.entry(page)
+                && Swapped::of(marker).is_some()
+            {
+                self.swap_in(vma, page, marker, false)
+                    .map_err(|fault| match fault {
+                        Fault::NoMemory => Errno::ENOMEM,
+                        Fault::Signal { .. } => Errno::EIO,
+                    })?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Calls `act` for the pages in swap of a range, upwards, with their markers; not from within the walk, so that it may change the tables.
+    fn each_marker<E>(
+        &self,
+        range: Range<u64>,
+        mut act: impl FnMut(u64, u32) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut at = range.start;
         loop {
             let (found, count) = self.markers(at..range.end);
-            for &(page, _) in &found[..count] {
+            for &(page, marker) in &found[..count] {
                 at = page + PAGE_SIZE;
-                while let Entry::Marker(marker) = self.tables.entry(page)
-                    && Swapped::of(marker).is_some()
-                {
-                    self.swap_in(vma, page, marker, false)
-                        .map_err(|fault| match fault {
-                            Fault::NoMemory => Errno::ENOMEM,
-                            Fault::Signal { .. } => Errno::EIO,
-                        })?;
-                }
+                act(page, marker)?;
             }
             if count < BATCH {
                 return Ok(());
@@ -450,25 +462,18 @@ impl<P: Platform> Mm<P> {
         if !self.swapped() {
             return Ok(());
         }
-        let mut at = range.start;
-        loop {
-            let (found, count) = self.markers(at..range.end);
-            for &(page, marker) in &found[..count] {
-                at = page + PAGE_SIZE;
-                if let Some(swapped) = Swapped::of(marker) {
-                    let clean = Swapped {
-                        soft_dirty: false,
-                        ..swapped
-                    };
-                    (self.tables)
-                        .mark(page, Some(clean.marker()), self.machine.tlb())
-                        .map_err(|_| Errno::ENOMEM)?;
-                }
+        self.each_marker(range, |page, marker| {
+            if let Some(swapped) = Swapped::of(marker) {
+                let clean = Swapped {
+                    soft_dirty: false,
+                    ..swapped
+                };
+                (self.tables)
+                    .mark(page, Some(clean.marker()), self.machine.tlb())
+                    .map_err(|_| Errno::ENOMEM)?;
             }
-            if count < BATCH {
-                return Ok(());
-            }
-        }
+            Ok(())
+        })
     }
 
     /// Pages of a range that are in swap are given up. The caller holds the address space's lock for writing.
@@ -476,21 +481,14 @@ impl<P: Platform> Mm<P> {
         let Some(swap) = self.machine.swap() else {
             return Ok(());
         };
-        let mut at = range.start;
-        loop {
-            let (found, count) = self.markers(at..range.end);
-            for &(page, marker) in &found[..count] {
-                at = page + PAGE_SIZE;
-                match self.tables.unmark(page, marker, self.machine.tlb()) {
-                    Ok(()) => put(&swap, marker),
-                    Err(Error::NotMapped) => {}
-                    Err(error) => return Err(error),
-                }
+        self.each_marker(range, |page, marker| {
+            match self.tables.unmark(page, marker, self.machine.tlb()) {
+                Ok(()) => put(&swap, marker),
+                Err(Error::NotMapped) => {}
+                Err(error) => return Err(error),
             }
-            if count < BATCH {
-                return Ok(());
-            }
-        }
+            Ok(())
+        })
     }
 
     /// The child has got this process's markers: their places count once more.
