@@ -150,6 +150,8 @@ rules! {
         "what `MAP_FIXED` was to replace is cut at the ends of the range, though a limit refuses the mapping; before, a limit on sizes changed nothing, and one on commitments came when it was gone"
     PageZeroIsSealed (6, 12)
         "the page at address 0 that `MMAP_PAGE_ZERO` gives to a new program is sealed"
+    VdsoIsPlaced (6, 12)
+        "the vdso of a new program is placed as any mapping; before, it was put at random above the stack, if it had room there"
     GuardMarkers (6, 13)
         "`MADV_GUARD_INSTALL` and `MADV_GUARD_REMOVE` are known"
     AnyAdviceToOneself (6, 13)

@@ -405,7 +405,8 @@ fn start<I: Image, R: Random + ?Sized>(
         Class::Elf64 => &settings.special,
         Class::Elf32 => &settings.special_32,
     };
-    let vdso = special::map(&mut space, special)?;
+    let strings = found.strings.lowest(stack_end);
+    let vdso = special::map(&mut space, special, frame, strings, random)?;
     let (stack_pointer, platform) = stack::lay_vectors(
         &mut space,
         frame,

@@ -3,22 +3,34 @@
 use crate::abi;
 use crate::errno::Errno;
 use crate::file::FileArg;
-use crate::flags::PAGE_SIZE;
+use crate::flags::{PAGE_SIZE, page_align};
 use crate::kernel::Rule;
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
 use crate::space::place::Huge;
 use crate::space::vma::{Backing, Vma};
 
+use super::headers::Class;
+use super::layout::Frame;
+use super::random::{Base, Choice, Random, place};
 use super::segments::mmap;
 use super::settings::SpecialArea;
 
+/// What the tables of a last level cover, in bytes.
+const TABLE_SPAN: u64 = 2 << 20;
+
 /// Maps the special areas, whatever the limits say, one behind the other, where there is room for all. The result is where the last one begins, which is
-/// the code; `None` if there are none.
+/// the code; `None` if there are none. The lowest string of the new program is at `strings`.
 ///
 /// # Errors
 /// `ENOMEM`.
-pub(super) fn map(space: &mut AddressSpace, areas: &[SpecialArea]) -> Result<Option<u64>, Errno> {
+pub(super) fn map<R: Random + ?Sized>(
+    space: &mut AddressSpace,
+    areas: &[SpecialArea],
+    frame: Frame,
+    strings: u64,
+    random: &mut R,
+) -> Result<Option<u64>, Errno> {
     let pages = areas
         .iter()
         .try_fold(0u64, |sum, area| sum.checked_add(area.pages))
@@ -27,7 +39,12 @@ pub(super) fn map(space: &mut AddressSpace, areas: &[SpecialArea]) -> Result<Opt
     if pages == 0 {
         return Ok(None);
     }
-    let mut next = space.place(0, pages, 0, Huge::No)?;
+    let wanted = if space.config.kernel.has(Rule::VdsoIsPlaced) || frame.class == Class::Elf32 {
+        0
+    } else {
+        above_the_stack(frame, strings, pages, random)
+    };
+    let mut next = space.place(wanted, pages, 0, Huge::No)?;
     let mut last = None;
     for area in areas.iter().filter(|area| area.pages > 0) {
         let (start, end) = (next, next + area.pages * PAGE_SIZE);
@@ -41,6 +58,31 @@ pub(super) fn map(space: &mut AddressSpace, areas: &[SpecialArea]) -> Result<Opt
         next = end;
     }
     Ok(last)
+}
+
+/// Where older kernels want `len` bytes of special areas: between the strings of the stack and the end of what their last table covers. The stack
+/// itself may be there, if the strings are long: then the areas go where any mapping goes.
+fn above_the_stack<R: Random + ?Sized>(
+    frame: Frame,
+    strings: u64,
+    len: u64,
+    random: &mut R,
+) -> u64 {
+    let lowest = page_align(strings);
+    let end = lowest
+        .next_multiple_of(TABLE_SPAN)
+        .min(frame.task_size)
+        .saturating_sub(len);
+    if !frame.is_random || end <= lowest {
+        return lowest;
+    }
+    let choice = Choice {
+        base: Base::Vdso,
+        lowest,
+        step: PAGE_SIZE,
+        count: (end - lowest) / PAGE_SIZE + 1,
+    };
+    place(random, &choice)
 }
 
 /// Maps the page at address 0, if it may be mapped and is free. What goes wrong is no error of exec.

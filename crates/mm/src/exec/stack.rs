@@ -80,6 +80,11 @@ impl Strings {
         Ok(())
     }
 
+    /// Where the lowest string is, with the end of the stack at `end`.
+    pub(super) fn lowest(&self, end: u64) -> u64 {
+        end.saturating_sub(self.used)
+    }
+
     /// Takes the lowest string away, which has so many bytes.
     pub(super) fn pop(&mut self, len: usize) {
         self.used = self.used.saturating_sub(len as u64 + 1);
@@ -164,7 +169,7 @@ pub(super) fn lay_vectors<R: Random + ?Sized>(
     vectors: &Vectors,
     random: &mut R,
 ) -> Result<(u64, u64), Errno> {
-    let lowest_string = end.saturating_sub(strings.used);
+    let lowest_string = strings.lowest(end);
     let highest = lowest_string & !(ALIGN - 1);
     let below = if frame.is_random {
         let lowest = lowest_string.saturating_sub(SHUFFLE - 1) & !(ALIGN - 1);

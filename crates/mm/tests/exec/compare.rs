@@ -77,6 +77,11 @@ fn drawn(state: &State, choice: &Choice, started: &Started, way: u64) -> Option<
             Some(at.min(last))
         }
         Base::Heap => Some(state.start_brk),
+        // Elsewhere if it was to go where the stack is, as in the lowest place.
+        Base::Vdso => {
+            let special = state.areas.iter().filter(|area| area.line.contains(" [v"));
+            special.map(|area| area.start).min().filter(within)
+        }
         _ => None,
     }
 }

@@ -43,7 +43,7 @@ pub(crate) struct Settled {
 
 impl Settled {
     pub(crate) fn look(kernel: KernelVersion) -> Self {
-        let settings = (kernel >= KernelVersion::NEWEST).then(|| Settings {
+        let settings = (kernel >= KernelVersion::OLDEST).then(|| Settings {
             randomize: match proc::sysctl("kernel/randomize_va_space", 2) {
                 0 => Randomize::Nothing,
                 1 => Randomize::AllButHeap,
@@ -285,6 +285,8 @@ impl<'a> Shown<'a> {
                     highest.map(|at| at + way * PAGE)
                 }
             },
+            // Elsewhere if it was to go where the stack is, as in the lowest place.
+            Base::Vdso => special().map(start).min().filter(within),
             _ => None,
         }
     }
