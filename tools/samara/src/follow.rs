@@ -6,7 +6,7 @@
 //! perhaps much later, who merges. Wherever it could matter, each engine that is followed goes on under each assumption (what one fault took from a
 //! neighbour, the next may take from it). All perform every call, until the kernel's map refutes all but one kind. There is nothing
 //! to choose from then: if none is left, that is a mismatch. Those given up undecided are counted. The same holds for a fault that grows a stack
-//! while a call of another thread is under way.
+//! while a call of another thread is under way, and for a set of nodes that another thread changes while the kernel reads it.
 
 use samara_mm::{AddressSpace, Call, Config, Errno, Limits, NoPages, Pages};
 
@@ -35,6 +35,8 @@ pub(crate) struct Follower {
     noted: Vec<Range>,
     /// Where to areas had grown when the call that comes next returned, but not at its entry.
     meanwhile: Vec<u64>,
+    /// Other sets of nodes that the kernel may have read for the call that comes next.
+    named: Vec<u64>,
     /// Calls that the others have performed.
     performed: u64,
     /// Others that nothing had refuted, but that were too many or too old.
@@ -98,6 +100,16 @@ fn grow(side: &mut Side, starts: &[u64]) -> bool {
     grown.count() > 0
 }
 
+/// The same call with another set of nodes, if it names one.
+fn naming(call: &Call, other: u64) -> Option<Call> {
+    let mut call = call.clone();
+    let Call::Mbind { nodes, .. } = &mut call else {
+        return None;
+    };
+    *nodes = other;
+    Some(call)
+}
+
 impl Follower {
     /// With `shared`, calls are performed as while other threads may look at the engine's map, and maps compared as these see them.
     pub(crate) fn new(engine: AddressSpace, shared: bool) -> Self {
@@ -106,6 +118,7 @@ impl Follower {
             others: Vec::new(),
             noted: Vec::new(),
             meanwhile: Vec::new(),
+            named: Vec::new(),
             performed: 0,
             given_up: 0,
             replaced: 0,
@@ -155,6 +168,7 @@ impl Follower {
                 .collect(),
             noted: Vec::new(),
             meanwhile: Vec::new(),
+            named: Vec::new(),
             performed: 0,
             given_up: 0,
             replaced: 0,
@@ -215,6 +229,11 @@ impl Follower {
         self.meanwhile.push(start);
     }
 
+    /// Another thread changed the set of nodes that the call that comes next names: the kernel may have read this one.
+    pub(crate) fn may_have_named(&mut self, nodes: u64) {
+        self.named.push(nodes);
+    }
+
     /// Does as the kernel did, where the engine may have answered otherwise for want of knowledge. Nothing is judged.
     pub(crate) fn adopt(&mut self, call: &Call, returned: i64) {
         if (-4095..0).contains(&returned) {
@@ -263,6 +282,7 @@ impl Follower {
         let before = evidence.before;
         let histories = histories(before, evidence.after);
         let meanwhile = std::mem::take(&mut self.meanwhile);
+        let named = std::mem::take(&mut self.named);
         let mut fresh: Vec<Side> = Vec::new();
         // Each assumption about what came earlier goes with each about what came now.
         for side in self.sides() {
@@ -280,6 +300,13 @@ impl Follower {
                 && explains(other.perform(call, returned, &mut Listed(before)).0)
             {
                 fresh.push(other);
+            }
+            for call in named.iter().filter_map(|nodes| naming(call, *nodes)) {
+                if let Ok(mut other) = side.try_clone()
+                    && explains(other.perform(&call, returned, &mut Listed(before)).0)
+                {
+                    fresh.push(other);
+                }
             }
         }
         let (mut verdict, mut own) = self.side.perform(call, returned, facts);

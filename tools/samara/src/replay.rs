@@ -347,6 +347,11 @@ impl Player {
                     replayed.follower.may_have_grown(*start);
                 }
             }
+            Record::NodesMeanwhile { space, nodes } => {
+                if let Some(replayed) = self.space(*space) {
+                    replayed.follower.may_have_named(*nodes);
+                }
+            }
             Record::Limits { space, limits } => {
                 if let Some(replayed) = self.space(*space) {
                     replayed.follower.set_limits(*limits);

@@ -219,6 +219,10 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
             "address spaces ended (SIGKILL) before a last comparison",
         ),
         (
+            tally.tracers_refused,
+            "requests to trace another program (ptrace) were refused: it is traced already, so that a debugger cannot follow it here",
+        ),
+        (
             tally.unsampled,
             "pages were asked for that had not been looked at before the call",
         ),
@@ -405,6 +409,7 @@ pub(crate) fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
     });
     // The macro takes only so many at once.
     value["on_unknown"] = json!(tally.on_unknown);
+    value["tracers_refused"] = json!(tally.tracers_refused);
     value["execs_predicted"] = json!(tally.execs_predicted);
     if let (Some(replay), Value::Object(object)) = (&subject.replay, &mut value) {
         object.insert(

@@ -97,6 +97,8 @@ pub(crate) struct Tally {
     /// Processes that were not followed, or not to their end, by reason.
     pub(crate) not_followed: BTreeMap<Box<str>, u64>,
     pub(crate) ended_unseen: u64,
+    /// Requests to trace a thread that were refused: it has a tracer already, this one.
+    pub(crate) tracers_refused: u64,
     pub(crate) spaces: SpaceTotals,
     pub(crate) findings: Vec<Finding>,
 }

@@ -435,6 +435,7 @@ fn a_program_that_traces_others_is_refused_by_the_kernel_and_goes_on() {
     };
     let traced = agrees(&[program]);
     assert_eq!(traced.stdout(), "traceme -1\nattach -1\n");
+    assert_eq!(traced.count("tracers_refused"), 2);
 }
 
 #[test]

@@ -94,6 +94,49 @@ fn each_race_is_tried_both_ways_under_each_assumption_about_the_last() {
 }
 
 #[test]
+fn nodes_that_another_thread_changes_are_one_set_or_the_other() {
+    let bind = |addr, nodes| Call::Mbind {
+        addr,
+        len: 0x1000,
+        mode: 1,
+        nodes,
+        flags: 0,
+    };
+    let none = Evidence {
+        before: &[],
+        after: None,
+    };
+    // The page below has node 0 for its own.
+    let begun = || {
+        follow(&[
+            (mmap(0x40_0000, 0x4000, 0x32), 0x40_0000, &[], None),
+            (bind(0x40_0000, 1), 0, &[], None),
+        ])
+    };
+    let joined = kernel(&["400000-402000 rw-p", "402000-404000 rw-p"]);
+    let apart = kernel(&[
+        "400000-401000 rw-p",
+        "401000-402000 rw-p",
+        "402000-404000 rw-p",
+    ]);
+    for (read, other) in [(0, 1), (1, 0)] {
+        for map in [&joined, &apart] {
+            let mut follower = begun();
+            follower.may_have_named(other);
+            let call = bind(0x40_1000, read);
+            let (verdict, _) = follower.perform(&call, 0, none, &mut Listed(&[]));
+            assert_eq!(verdict, Verdict::Agrees);
+            assert!(follower.compare(map, &mut Vec::new(), &mut 0).is_ok());
+        }
+    }
+    // A call that names no nodes has no other.
+    let mut follower = begun();
+    follower.may_have_named(1);
+    follower.perform(&protect(0x40_1000, 0x1000, 1), 0, none, &mut Listed(&[]));
+    assert!(follower.compare(&joined, &mut Vec::new(), &mut 0).is_err());
+}
+
+#[test]
 fn growth_during_a_call_comes_before_it_or_after() {
     const GROWSDOWN: u64 = 0x132;
     let beyond = (1 << 47) - 1;

@@ -265,6 +265,7 @@ impl Film {
             Record::Written { space, start, end } => self.noted.push((*space, *start, *end)),
             // Where it is shown, the map after the call shows it.
             Record::GrownMeanwhile { .. }
+            | Record::NodesMeanwhile { .. }
             | Record::Limits { .. }
             | Record::Settings { .. }
             | Record::Totals { .. }

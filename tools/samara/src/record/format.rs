@@ -13,9 +13,9 @@ use crate::seed::Seed;
 /// First bytes of every file.
 pub(super) const MAGIC: &[u8; 8] = b"SAMARATR";
 /// Raised whenever the meaning of a byte changes.
-pub(super) const VERSION: u32 = 4;
+pub(super) const VERSION: u32 = 5;
 /// The oldest that can be read: the second one added `totals`, the third one what drivers do to flags, the fourth one
-/// `grown-meanwhile`.
+/// `grown-meanwhile`, the fifth one `nodes-meanwhile`.
 pub(super) const OLDEST: u32 = 1;
 
 /// Names of the records and of their fields, for the description at the head of a file.
@@ -54,6 +54,11 @@ pub(super) const SCHEMA: &[(u8, &str, &str)] = &[
         "grown-meanwhile",
         "space start (before or after the kernel's part of the next call of this space)",
     ),
+    (
+        15,
+        "nodes-meanwhile",
+        "space nodes (what the kernel may have found instead for the next call of this space)",
+    ),
 ];
 
 /// Why an engine is started.
@@ -91,6 +96,11 @@ pub(crate) enum Record {
     GrownMeanwhile {
         space: u32,
         start: u64,
+    },
+    /// Another thread changed the set of nodes that the next call names.
+    NodesMeanwhile {
+        space: u32,
+        nodes: u64,
     },
     Limits {
         space: u32,
@@ -146,6 +156,7 @@ impl Record {
             | Record::Written { space, .. }
             | Record::Grown { space, .. }
             | Record::GrownMeanwhile { space, .. }
+            | Record::NodesMeanwhile { space, .. }
             | Record::Limits { space, .. }
             | Record::Call { space, .. }
             | Record::Unmodelled { space, .. }
@@ -246,6 +257,10 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
         14 => Record::GrownMeanwhile {
             space: memory.known_space(fields)?,
             start: fields.number()?,
+        },
+        15 => Record::NodesMeanwhile {
+            space: memory.known_space(fields)?,
+            nodes: fields.number()?,
         },
         6 => Record::Limits {
             space: memory.known_space(fields)?,

@@ -174,6 +174,13 @@ impl Writer {
         self.flush_full();
     }
 
+    pub(crate) fn nodes_meanwhile(&mut self, space: u32, nodes: u64) {
+        self.chunk.push(15);
+        put(&mut self.chunk, u64::from(space));
+        put(&mut self.chunk, nodes);
+        self.flush_full();
+    }
+
     pub(crate) fn limits(&mut self, space: u32, limits: &Limits) {
         self.chunk.push(6);
         put(&mut self.chunk, u64::from(space));

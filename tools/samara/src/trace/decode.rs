@@ -19,6 +19,8 @@ pub(crate) enum Decoded {
     Limits(Tid),
     /// Changes what the thread may do: look at its personality and privileges anew.
     Settings,
+    /// Asks for a thread to be traced: refused if that is followed here.
+    Tracing,
     /// Would leave the thread nothing but `read`, `write`, `exit` and `rt_sigreturn`. The kernel refuses this to a thread with a filter.
     Strict,
     /// Installs a filter by which another process decides about calls, which nobody else sees.
@@ -139,6 +141,7 @@ pub(crate) fn decode(tid: Tid, entry: &Entry, files: &mut Files) -> Decoded {
         libc::SYS_process_madvise => return process_madvise(tid, entry),
         libc::SYS_prctl => return prctl(tid, entry),
         libc::SYS_seccomp => return seccomp(tid, entry),
+        libc::SYS_ptrace => return Decoded::Tracing,
         libc::SYS_fork => return Decoded::Fork,
         libc::SYS_clone | libc::SYS_clone3 => {
             let flags = clone_flags(tid, entry);
@@ -290,8 +293,14 @@ fn vma_name(tid: Tid, operation: u64, addr: u64, len: u64, pointer: u64) -> Deco
     Decoded::Perform(Call::SetVmaName { addr, len, name })
 }
 
+/// Where the node mask lies that a call names, and how many bits the caller says that it has.
+pub(crate) fn nodes_at(entry: &Entry) -> Option<(u64, u64)> {
+    let is_mbind = entry.mark == mark::NATIVE && entry.nr as i64 == libc::SYS_mbind;
+    (is_mbind && entry.args[3] != 0).then_some((entry.args[3], entry.args[4]))
+}
+
 /// The node mask of `mbind`: its first 64 nodes, or `None` where it goes beyond or cannot be read.
-fn nodes(tid: Tid, pointer: u64, count: u64) -> Option<u64> {
+pub(crate) fn nodes(tid: Tid, pointer: u64, count: u64) -> Option<u64> {
     // The kernel looks at one bit less than it is told.
     let bits = count.saturating_sub(1);
     if pointer == 0 || bits == 0 {

@@ -35,6 +35,8 @@ enum Doing {
     },
     /// Holds no order: what the caller may do is to be looked at anew.
     Settings,
+    /// Holds no order: to be counted if it is refused.
+    Tracing,
     /// Was passed over, and holds no order: the thread has nothing left but four calls.
     Strict,
     /// Holds no order either: a filter decides about calls that nobody else sees.
@@ -347,6 +349,7 @@ impl<'s> Tracer<'s> {
         let doing = match decode::decode(tid, &entry, &mut self.session.files) {
             Decoded::Perform(call) => {
                 let standing = task.standing.get_or_insert_with(|| Standing::of(tid));
+                space.nodes_at = decode::nodes_at(&entry);
                 space.prepare(&call, who, standing, self.session);
                 Doing::Perform(call)
             }
@@ -357,6 +360,7 @@ impl<'s> Tracer<'s> {
             }
             Decoded::Settings => return self.aside(tid, Doing::Settings),
             Decoded::Listener => return self.aside(tid, Doing::Listener),
+            Decoded::Tracing => return self.aside(tid, Doing::Tracing),
             // Without this tracer's filter the kernel accepts it, if nothing else forbids it.
             Decoded::Strict if self.pace != Pace::Filtered => return self.run_to_clone(tid),
             Decoded::Strict => {
@@ -426,6 +430,11 @@ impl<'s> Tracer<'s> {
             Doing::Thread => return self.pace.go(tid, 0),
             Doing::Settings => {
                 task.standing = None;
+                return self.pace.go(tid, 0);
+            }
+            Doing::Tracing => {
+                let refused = returned == -i64::from(libc::EPERM);
+                self.session.tally.tracers_refused += u64::from(refused);
                 return self.pace.go(tid, 0);
             }
             Doing::Strict => {

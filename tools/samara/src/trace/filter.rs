@@ -110,6 +110,13 @@ const PRCTL: &[u32] = &[
     libc::PR_SET_SECCOMP as u32,
 ];
 
+/// `ptrace` requests by which a thread gets a tracer: a thread that is followed here has one already.
+pub(crate) const PTRACE: &[u32] = &[
+    libc::PTRACE_TRACEME,
+    libc::PTRACE_ATTACH,
+    libc::PTRACE_SEIZE,
+];
+
 /// `seccomp` operations that do not only ask: strict mode, and filters.
 const SECCOMP: &[u32] = &[0, 1];
 
@@ -239,6 +246,7 @@ fn assemble() -> Vec<libc::sock_filter> {
     only_for(&mut program, libc::SYS_arch_prctl, 0, ARCH_PRCTL);
     only_for(&mut program, libc::SYS_ioctl, 1, IOCTL);
     only_for(&mut program, libc::SYS_seccomp, 0, SECCOMP);
+    only_for(&mut program, libc::SYS_ptrace, 0, PTRACE);
 
     // A user namespace has privileges of its own.
     program.push(jump(EQUAL, libc::SYS_unshare as u32, 0, 4));

@@ -20,6 +20,7 @@ use crate::seed::Seed;
 use crate::side::placed_at_random;
 use crate::tally::{Finding, FindingKind};
 
+use super::decode;
 use super::exec::{self, Predicted};
 use super::facts::Pagemap;
 use super::files;
@@ -65,6 +66,12 @@ pub(crate) struct Space {
     ambiguous: bool,
     /// Likewise: where to faults of other threads have grown areas meanwhile.
     grown_meanwhile: Vec<u64>,
+    /// Where the set of nodes lies that the call under way names, and the bits that it has.
+    pub(crate) nodes_at: Option<(u64, u64)>,
+    /// The last such set.
+    nodes_before: u64,
+    /// Between the return of a call and its end here: what another thread may have made of it.
+    nodes_meanwhile: Vec<u64>,
     /// The engine must be started anew at the next stop.
     stale: Option<&'static str>,
     /// The address space belongs to the program that was started, not to a child of it.
@@ -116,6 +123,9 @@ impl Space {
             interrupted: false,
             ambiguous: false,
             grown_meanwhile: Vec::new(),
+            nodes_at: None,
+            nodes_before: 0,
+            nodes_meanwhile: Vec::new(),
             stale: None,
             main: false,
             broken: false,
@@ -172,6 +182,9 @@ impl Space {
             interrupted: false,
             ambiguous: false,
             grown_meanwhile: Vec::new(),
+            nodes_at: None,
+            nodes_before: 0,
+            nodes_meanwhile: Vec::new(),
             stale: None,
             main: false,
             broken: self.broken,
@@ -224,12 +237,30 @@ impl Space {
         if self.users > 1 && self.near_growth(call) {
             self.look_for_growth();
         }
+        if let (Call::Mbind { nodes, .. }, Some(at)) = (&*call, self.nodes_at.take())
+            && self.users > 1
+        {
+            self.look_at_nodes(*nodes, who.tid, at);
+        }
         let due = match session.verify {
             Verify::Each => true,
             Verify::Every(calls) => self.calls_since_compare + 1 >= calls,
             Verify::Exit => false,
         };
         !due && !self.follower.is_undecided()
+    }
+
+    /// Other threads may have changed a set of nodes while the kernel read it. It may have found what is there now, what the call before named, or
+    /// nothing, as between two changes.
+    fn look_at_nodes(&mut self, nodes: u64, tid: Tid, (pointer, bits): (u64, u64)) {
+        let others = &mut self.nodes_meanwhile;
+        others.clear();
+        others.extend(decode::nodes(tid, pointer, bits));
+        others.extend([self.nodes_before, 0]);
+        others.retain(|other| *other != nodes);
+        others.sort_unstable();
+        others.dedup();
+        self.nodes_before = nodes;
     }
 
     /// After the kernel has performed a call: performs it on the engine, and judges. If the thread already runs on (`running`), what
@@ -277,6 +308,12 @@ impl Space {
             self.follower.may_have_grown(start);
             if let Some(record) = &mut session.record {
                 record.grown_meanwhile(self.number, start);
+            }
+        }
+        for nodes in self.nodes_meanwhile.drain(..) {
+            self.follower.may_have_named(nodes);
+            if let Some(record) = &mut session.record {
+                record.nodes_meanwhile(self.number, nodes);
             }
         }
         let (verdict, own) = self
