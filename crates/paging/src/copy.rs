@@ -1,11 +1,11 @@
 //! The loop that copies entries of last-level tables: of a fork, and of a table that ceases to be shared.
 
-use crate::atomic::Ordering;
+use crate::atomic::{AtomicU64, Ordering};
 use core::ops::Range;
 
 use crate::cursor::remembered;
 use crate::dead::Dead;
-use crate::entry::{Attrs, ENTRIES, tag};
+use crate::entry::{Attrs, ENTRIES, PAGE_SIZE, tag};
 use crate::error::Error;
 use crate::fork::Copy;
 use crate::format::Format;
@@ -167,6 +167,10 @@ struct Usual {
     protected: bool,
 }
 
+/// How many entries are copied at once if their frames lie one behind the other, as those of memory that was filled in order do: a line of the cache. The
+/// model checker's tables are shorter.
+const RUN: usize = if cfg!(samara_loom) { 2 } else { 8 };
+
 /// Copies usual pages up to the first that is not: private memory with one mapping and no reference, so that its word may be stored to (see
 /// [`Frames`]), in an entry that the processor has nothing to write into any more. No locked instruction and no call; most of a fork is this loop.
 #[inline(never)]
@@ -176,30 +180,73 @@ fn copy_usual<F: Format, W: Way, const FRESH: bool>(
     to: &Table<'_>,
     part: Range<usize>,
 ) -> Usual {
-    let (old, new) = (from.table.entries(part.clone()), to.entries(part));
+    let (mut old, mut new) = (from.table.entries(part.clone()), to.entries(part));
     // All bits of what was copied.
     let mut any = 0;
-    let mut count = 0;
+    let all = old.len();
     if W::protects(true) {
-        for (old, new) in old.iter().zip(new) {
-            let raw = old.load(Ordering::Relaxed);
+        loop {
+            while let (Some((from, old_rest)), Some((to, new_rest))) =
+                (old.split_first_chunk(), new.split_first_chunk())
+                && let Some(first) = copy_run::<F, W, FRESH>(counts, from, to)
+            {
+                any |= first;
+                (old, new) = (old_rest, new_rest);
+            }
+            let (Some((from, old_rest)), Some((to, new_rest))) =
+                (old.split_first(), new.split_first())
+            else {
+                break;
+            };
+            let raw = from.load(Ordering::Relaxed);
             if !F::usual(raw) || !counts.twice(F::phys(raw)) {
                 break;
             }
             let guarded = F::write_protected(raw);
             if guarded != raw {
                 // As in `Locked::update`, of which this is the settled case.
-                old.store(guarded, Ordering::Release);
+                from.store(guarded, Ordering::Release);
             }
             any |= raw;
-            new.store(W::copy::<F>(guarded), order::<FRESH>());
-            count += 1;
+            to.store(W::copy::<F>(guarded), order::<FRESH>());
+            (old, new) = (old_rest, new_rest);
         }
     }
     Usual {
-        count,
+        count: all - old.len(),
         protected: F::writable(any),
     }
+}
+
+/// The same of a run of usual pages that are alike, and whose frames lie one behind the other: the first entry. `None`: they are not, and nothing was
+/// done.
+#[inline(always)]
+fn copy_run<F: Format, W: Way, const FRESH: bool>(
+    counts: Counts<'_>,
+    old: &[AtomicU64; RUN],
+    new: &[AtomicU64; RUN],
+) -> Option<u64> {
+    // From the entry of a frame to that of the next: formats have the number of the frame in bits that lie together.
+    let step = F::frame(PAGE_SIZE);
+    let places = || (0..RUN as u64).map(|i| i * step);
+    let first = old[0].load(Ordering::Relaxed);
+    let differ = old.iter().zip(places()).fold(0, |all, (slot, place)| {
+        all | slot.load(Ordering::Relaxed) ^ first.wrapping_add(place)
+    });
+    if differ != 0 || !F::usual(first) || !counts.twice_all::<RUN>(F::phys(first)) {
+        return None;
+    }
+    let guarded = F::write_protected(first);
+    if guarded != first {
+        for (slot, place) in old.iter().zip(places()) {
+            slot.store(guarded + place, Ordering::Release);
+        }
+    }
+    let copy = W::copy::<F>(guarded);
+    for (slot, place) in new.iter().zip(places()) {
+        slot.store(copy + place, order::<FRESH>());
+    }
+    Some(first)
 }
 
 /// Copies an entry that is not the usual one: what comes into the copy, and whether the original has lost permission to write, and processors may

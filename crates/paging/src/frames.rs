@@ -572,6 +572,26 @@ impl<'a> Counts<'a> {
         }
         usual
     }
+
+    /// The same of all of `N` frames, each behind the one before, or of none.
+    #[inline(always)]
+    pub(crate) fn twice_all<const N: usize>(&self, first: u64) -> bool {
+        let index = (first.wrapping_sub(self.base) >> 12) as usize;
+        let words = self.words.get(index..);
+        let Some(words) = words.and_then(|words| words.first_chunk::<N>()) else {
+            return false;
+        };
+        // Without a branch for each: nearly always they are all alike.
+        let differ = |word: &AtomicU32| word.load(Ordering::Relaxed) ^ (ANON | 1);
+        let usual = words.iter().fold(0, |all, word| all | differ(word)) == 0;
+        if usual {
+            // As above. What was found holds until here, since the lock does.
+            for word in words {
+                word.store(ANON | 2, Ordering::Relaxed);
+            }
+        }
+        usual
+    }
 }
 
 impl Drop for Frames {
