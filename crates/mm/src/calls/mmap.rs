@@ -6,7 +6,6 @@ use crate::config::Overcommit;
 use crate::errno::Errno;
 use crate::file::{FileArg, FileKind};
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
-use crate::heap::boxed::try_box;
 use crate::kernel::Rule;
 use crate::pages::{Coming, Object, Pages, Stretches};
 use crate::space::AddressSpace;
@@ -14,6 +13,7 @@ use crate::space::areas::{Beside, Span};
 use crate::space::merge::Union;
 use crate::space::place::Huge;
 use crate::space::vma::{Area, Backing, SharedObject, Vma};
+use crate::space::vma_box::VmaBox;
 
 /// Flags that `MAP_SHARED_VALIDATE` knows for every file.
 const LEGACY_FLAGS: u64 = abi::MAP_SHARED
@@ -261,7 +261,7 @@ impl AddressSpace {
         let vma = Vma::new(area_flags, shift, backing);
         let droppable = VmFlags::DROPPABLE | VmFlags::LOCKED;
         let unlocked = if area_flags.contains(droppable) {
-            Some(try_box(vma.try_clone()?)?)
+            Some(VmaBox::try_new(vma.try_clone()?)?)
         } else {
             None
         };

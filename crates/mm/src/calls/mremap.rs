@@ -1,12 +1,9 @@
 //! `mremap(2)`.
 
-use alloc::boxed::Box;
-
 use crate::abi;
 use crate::errno::Errno;
 use crate::file::FileKind;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
-use crate::heap::boxed::try_box;
 use crate::kernel::Rule;
 use crate::pages::{Coming, Pages};
 use crate::space::AddressSpace;
@@ -14,6 +11,7 @@ use crate::space::areas::Span;
 use crate::space::merge::Union;
 use crate::space::place::Huge;
 use crate::space::vma::{Area, Backing, Vma};
+use crate::space::vma_box::VmaBox;
 
 /// A move may need this many areas more for a moment.
 const SPARE_AREAS: usize = 3;
@@ -380,7 +378,7 @@ impl AddressSpace {
         copy.shift = moved_shift(&copy, old, to);
         // What stands in for the source when it stays and is unlocked: allocated while this can still fail.
         let unlocked = if request.has(abi::MREMAP_DONTUNMAP) && flags.contains(VmFlags::LOCKED) {
-            Some(try_box(area.vma.try_clone()?)?)
+            Some(VmaBox::try_new(area.vma.try_clone()?)?)
         } else {
             None
         };
@@ -421,7 +419,7 @@ impl AddressSpace {
         request: &Request,
         to: u64,
         whole: bool,
-        unlocked: Option<Box<Vma>>,
+        unlocked: Option<VmaBox>,
     ) -> Result<(), Errno> {
         let &Request { old, old_len, .. } = request;
         if old_len == 0 {
@@ -447,7 +445,7 @@ impl AddressSpace {
         &mut self,
         old: u64,
         whole: bool,
-        unlocked: Option<Box<Vma>>,
+        unlocked: Option<VmaBox>,
     ) -> Result<(), Errno> {
         if whole {
             self.areas.note(old, old + 1)?;

@@ -5,10 +5,10 @@ use alloc::vec::Vec;
 use crate::config::Mdwe;
 use crate::errno::Errno;
 use crate::flags::VmFlags;
-use crate::heap::boxed::try_box;
 use crate::kernel::Rule;
 use crate::space::AddressSpace;
 use crate::space::vma::{Area, Vma};
+use crate::space::vma_box::VmaBox;
 
 /// `PR_MDWE_REFUSE_EXEC_GAIN`.
 const REFUSE_EXEC_GAIN: u64 = 1;
@@ -58,7 +58,7 @@ impl AddressSpace {
             .try_reserve_exact(self.areas.iter().filter(other).count())
             .map_err(|_| Errno::ENOMEM)?;
         for area in self.areas.iter().filter(other) {
-            let mut vma = try_box(area.vma.try_clone()?)?;
+            let mut vma = VmaBox::try_new(area.vma.try_clone()?)?;
             vma.flags.set(VmFlags::MERGEABLE, on);
             changed.push((area.start, vma));
         }

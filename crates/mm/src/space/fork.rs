@@ -7,6 +7,7 @@ use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::space::guards::Guards;
 use crate::space::vma::{AnonVma, Vma};
+use crate::space::vma_box::Heir;
 use crate::space::{AddressSpace, Counters};
 
 impl AddressSpace {
@@ -38,17 +39,15 @@ impl AddressSpace {
         let areas = self.areas.try_clone_with(|range, vma| {
             look(range, vma);
             if vma.flags.contains(VmFlags::DONTCOPY) {
-                return false;
+                return None;
             }
-            vma.flags -= VmFlags::LOCKED_MASK | VmFlags::UFFD;
-            vma.uffd = None;
-            if vma.flags.contains(VmFlags::WIPEONFORK) {
-                vma.anon.set(None);
-            } else if vma.anon().is_some() {
-                next_anon += 1;
-                vma.anon.set(Some(AnonVma::forked(next_anon)));
-            }
-            true
+            let owned = vma.anon().is_some() && !vma.flags.contains(VmFlags::WIPEONFORK);
+            next_anon += u64::from(owned);
+            Some(Heir {
+                flags: vma.flags - (VmFlags::LOCKED_MASK | VmFlags::UFFD),
+                anon: owned.then(|| AnonVma::forked(next_anon)),
+                watched: false,
+            })
         })?;
         Ok(AddressSpace {
             areas,
@@ -74,7 +73,7 @@ impl AddressSpace {
     /// `ENOMEM` when an allocation fails.
     pub fn try_clone(&self) -> Result<AddressSpace, Errno> {
         Ok(AddressSpace {
-            areas: self.areas.try_clone_with(|_, _| true)?,
+            areas: self.areas.try_clone_with(|_, vma| Some(Heir::same(vma)))?,
             guards: self.guards.try_clone()?,
             config: self.config.clone(),
             limits: self.limits,

@@ -8,7 +8,6 @@
 //!
 //! Marks of guards are copied as a whole, before the first change of any.
 
-use alloc::boxed::Box;
 use alloc::vec::{Drain, Vec};
 
 use maple_tree::alloc::Spare;
@@ -21,6 +20,7 @@ use crate::pages::Pages;
 use crate::space::areas::Figures;
 use crate::space::guards::Guards;
 use crate::space::vma::{Area, Vma};
+use crate::space::vma_box::VmaBox;
 use crate::space::{AddressSpace, Counters};
 
 /// What a call has changed so far.
@@ -42,7 +42,7 @@ pub(crate) struct Journal {
 }
 
 /// An area as it was: from, to, what.
-pub(crate) type Copied = (u64, u64, Box<Vma>);
+pub(crate) type Copied = (u64, u64, VmaBox);
 
 /// A range whose ends were, and are, ends of areas or free: what was in it are the last `areas` copies, when those of later changes have gone.
 pub(crate) struct Change {
@@ -107,7 +107,7 @@ impl Journal {
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn copy(&mut self, area: &Area<'_>) -> Result<(), Errno> {
-        let vma = try_box(area.vma.try_clone()?)?;
+        let vma = VmaBox::try_new(area.vma.try_clone()?)?;
         self.areas.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
         self.areas.push((area.start, area.end, vma));
         // The area, and what is free before it.

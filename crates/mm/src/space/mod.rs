@@ -33,6 +33,7 @@ pub(crate) mod shared;
 mod stack;
 mod take_over;
 pub(crate) mod vma;
+pub(crate) mod vma_box;
 pub(crate) mod vma_lock;
 
 use alloc::sync::Arc;

@@ -9,14 +9,13 @@ use core::ptr::NonNull;
 
 use maple_tree::{Reader, Waiting};
 
-use alloc::boxed::Box;
-
 use crate::config::Layout;
 use crate::heap::counted::Counted;
 use crate::space::AddressSpace;
 use crate::space::areas::{Shared, area};
 use crate::space::maps::{MapsLine, line};
 use crate::space::vma::{Area, Vma};
+use crate::space::vma_box::VmaBox;
 use crate::space::vma_lock::Hold;
 
 /// How often a look-up begins anew that the end of a call has overtaken.
@@ -82,7 +81,7 @@ pub struct SharedMap {
 
 /// A reader of a [`SharedMap`]: areas that it finds stay as long as it does. Not for keeping: memory waits for it.
 pub struct MapView<'a> {
-    reader: Reader<'a, u64, Box<Vma>, Waiting>,
+    reader: Reader<'a, u64, VmaBox, Waiting>,
 }
 
 impl AddressSpace {

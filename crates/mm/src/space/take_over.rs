@@ -5,11 +5,11 @@
 
 use crate::errno::Errno;
 use crate::flags::VmFlags;
-use crate::heap::boxed::try_box;
 use crate::space::AddressSpace;
 use crate::space::guards::Guards;
 use crate::space::merge::continues;
 use crate::space::vma::{AnonVma, Area, Backing, Vma};
+use crate::space::vma_box::VmaBox;
 
 impl AddressSpace {
     /// Takes over from `before`, an earlier model of the same process, what a map does not show: owners of private pages, open file
@@ -36,7 +36,7 @@ impl AddressSpace {
                 .areas
                 .find_in(start, end)
                 .filter(|old| is_same(old.vma, area.vma));
-            let mut vma = try_box(area.vma.try_clone()?)?;
+            let mut vma = VmaBox::try_new(area.vma.try_clone()?)?;
             let touched = vma.anon().is_some();
             let mut owner = old.and_then(|old| old.vma.anon());
             if let Some(old) = old {

@@ -1,15 +1,14 @@
 //! Changes of the tree. Each leaves the counts as they must be, or, if it is refused, all as it was.
 
-use alloc::boxed::Box;
 use core::ops::ControlFlow;
 
 use crate::errno::Errno;
 use crate::flags::VmFlags;
-use crate::heap::boxed::try_box;
 use crate::space::areas::look::{Overlap, Span};
 use crate::space::areas::{Areas, Seat, area};
 use crate::space::counts::{Class, Counts};
 use crate::space::vma::{AnonVma, Vma};
+use crate::space::vma_box::VmaBox;
 
 impl Areas {
     /// Makes a range one area with these attributes, over whatever is there. One change of the tree, so
@@ -22,7 +21,7 @@ impl Areas {
         let &Span { start, end, .. } = span;
         let over = &span.over;
         let flags = vma.flags;
-        let mut boxed = try_box(vma)?;
+        let mut boxed = VmaBox::try_new(vma)?;
         self.note_new(start, end, &mut boxed)?;
         // Only now, so that its lock is closed, too.
         let twin = self.twin(span)?;
@@ -130,7 +129,7 @@ impl Areas {
     /// # Errors
     /// `ENOMEM`.
     #[inline(always)]
-    fn twin(&self, span: &Span) -> Result<Option<Box<Vma>>, Errno> {
+    fn twin(&self, span: &Span) -> Result<Option<VmaBox>, Errno> {
         if !span.over.is_divided() {
             return Ok(None);
         }
@@ -139,12 +138,14 @@ impl Areas {
             Some(seat) => unsafe { self.writer().get_here(seat) },
             None => self.at(span.start).map(|area| area.vma),
         };
-        around.map(|vma| try_box(vma.try_clone()?)).transpose()
+        around
+            .map(|vma| VmaBox::try_new(vma.try_clone()?))
+            .transpose()
     }
 
     /// As [`put`](Self::put), wherever it is. Tells whether there was memory.
     #[cold]
-    fn put_far(&mut self, start: u64, end: u64, boxed: Box<Vma>, twin: Option<Box<Vma>>) -> bool {
+    fn put_far(&mut self, start: u64, end: u64, boxed: VmaBox, twin: Option<VmaBox>) -> bool {
         self.writer_now()
             .store_range_splitting(start..=end - 1, boxed, |_, _| twin)
             .is_ok()
@@ -158,7 +159,7 @@ impl Areas {
 
     /// As [`clear`](Self::clear), wherever it is. Tells whether there was memory.
     #[cold]
-    fn clear_far(&mut self, start: u64, end: u64, twin: Option<Box<Vma>>) -> bool {
+    fn clear_far(&mut self, start: u64, end: u64, twin: Option<VmaBox>) -> bool {
         self.writer_now()
             .erase_range_splitting(start..=end - 1, |_, _| twin)
             .is_ok()
@@ -176,7 +177,7 @@ impl Areas {
             return Ok(false);
         }
         let end = whole.end;
-        let mut upper = try_box(whole.vma.try_clone()?)?;
+        let mut upper = VmaBox::try_new(whole.vma.try_clone()?)?;
         self.close_new(&mut upper);
         self.writer_mut(address, end)?
             .store_range(address..=end - 1, upper)
@@ -190,7 +191,7 @@ impl Areas {
     ///
     /// # Errors
     /// `ENOMEM` if there is no area, and nothing has changed.
-    pub(crate) fn replace(&mut self, address: u64, mut vma: Box<Vma>) -> Result<(), Errno> {
+    pub(crate) fn replace(&mut self, address: u64, mut vma: VmaBox) -> Result<(), Errno> {
         self.close_new(&mut vma);
         let Some(area) = self.at(address) else {
             return Err(Errno::ENOMEM);

@@ -1,11 +1,10 @@
 //! What lies in a range and directly beside it, found in one walk, with the place in the tree from which a change goes on.
 
-use alloc::boxed::Box;
-
 use crate::flags::VmFlags;
 use crate::space::areas::{Areas, Seat, area};
 use crate::space::counts::{Class, Tally};
-use crate::space::vma::{Area, Vma};
+use crate::space::vma::Area;
+use crate::space::vma_box::VmaBox;
 
 /// A range that may be changed, as a look at these areas, and no others, has found it.
 #[derive(Debug, Clone, Copy)]
@@ -198,7 +197,7 @@ impl Areas {
 
     /// Areas and holes from `address` on. `None` in an empty tree.
     #[inline(always)]
-    fn look_from(&self, address: u64) -> Option<maple_tree::Look<'_, u64, Box<Vma>>> {
+    fn look_from(&self, address: u64) -> Option<maple_tree::Look<'_, u64, VmaBox>> {
         // SAFETY: `near` is forgotten by all changes but those that went on from it.
         unsafe { self.writer().look(self.near.as_ref(), address) }
     }

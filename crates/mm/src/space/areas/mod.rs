@@ -34,15 +34,15 @@ use core::ops::{Range, RangeInclusive};
 use maple_tree::{CloneError, SyncMapleTree, Waiting, Writer};
 
 use crate::errno::Errno;
-use crate::heap::boxed::try_box;
 use crate::heap::counted::Counted;
 use crate::space::counts::{Class, Counts};
 use crate::space::journal::Journal;
 use crate::space::vma::{Area, Vma};
-use crate::space::vma_lock::{Calls, VmaLock};
+use crate::space::vma_box::{Batch, Heir, VmaBox};
+use crate::space::vma_lock::Calls;
 
 /// Areas by address.
-type Tree = SyncMapleTree<u64, Box<Vma>, Waiting>;
+type Tree = SyncMapleTree<u64, VmaBox, Waiting>;
 
 /// What handles on the areas share.
 pub(crate) struct Shared {
@@ -59,7 +59,7 @@ pub(crate) struct Areas {
     /// The one writer of `tree`, which never leaves this place; dropping it would do nothing. Not as itself: it refers to what the last
     /// handle drops, and a function that is given a reference (this structure by value, say) may rely on its target's
     /// outliving the function.
-    writer: MaybeUninit<Writer<'static, u64, Box<Vma>, Waiting>>,
+    writer: MaybeUninit<Writer<'static, u64, VmaBox, Waiting>>,
     shared: Counted<Shared>,
     /// How many changes have begun: what was found before the last of them says nothing any more.
     changes: u64,
@@ -128,7 +128,7 @@ impl Areas {
         })
     }
 
-    fn writer(&self) -> &Writer<'static, u64, Box<Vma>, Waiting> {
+    fn writer(&self) -> &Writer<'static, u64, VmaBox, Waiting> {
         // SAFETY: it has been there from the start, and what it refers to lives as long as the handle.
         unsafe { self.writer.assume_init_ref() }
     }
@@ -142,14 +142,14 @@ impl Areas {
         &mut self,
         start: u64,
         end: u64,
-    ) -> Result<&mut Writer<'static, u64, Box<Vma>, Waiting>, Errno> {
+    ) -> Result<&mut Writer<'static, u64, VmaBox, Waiting>, Errno> {
         self.note(start, end)?;
         Ok(self.writer_now())
     }
 
     /// The tree, for a change that has been [noted](Self::note).
     #[inline(always)]
-    fn writer_now(&mut self) -> &mut Writer<'static, u64, Box<Vma>, Waiting> {
+    fn writer_now(&mut self) -> &mut Writer<'static, u64, VmaBox, Waiting> {
         self.changes += 1;
         self.near = None;
         // SAFETY: as in `writer`.
@@ -224,29 +224,32 @@ impl Areas {
         self.writer().gap_down(low..=high - 1, size)
     }
 
-    /// A duplicate in which `change` has altered each area, of which it is given the range, too, or left it out by giving `false`.
+    /// A duplicate of which `inherit` tells, of each area with its range, how the copy differs, or that there is none.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing of the duplicate is left.
     pub(crate) fn try_clone_with(
         &self,
-        mut change: impl FnMut(RangeInclusive<u64>, &mut Vma) -> bool,
+        mut inherit: impl FnMut(RangeInclusive<u64>, &Vma) -> Option<Heir>,
     ) -> Result<Areas, Errno> {
-        let mut pages = Counts::new();
-        let mut count = 0;
+        // Most areas count for what they counted for before.
+        let mut pages = self.pages;
+        let mut count = self.count;
+        let mut batch = Batch::new(count);
         let tree = self
             .writer()
             .try_clone_with(|range, vma| {
-                let mut vma = vma.try_clone()?;
-                // Of another tree, with calls of its own.
-                vma.lock = VmaLock::new();
                 let len = range.end() - range.start() + 1;
-                if !change(range, &mut vma) {
+                let Some(heir) = inherit(range, vma) else {
+                    pages.sub(Class::of(vma.flags), len >> 12);
+                    count -= 1;
                     return Ok(None);
+                };
+                if heir.flags != vma.flags {
+                    pages.sub(Class::of(vma.flags), len >> 12);
+                    pages.add(Class::of(heir.flags), len >> 12);
                 }
-                pages.add(Class::of(vma.flags), len >> 12);
-                count += 1;
-                try_box(vma).map(Some)
+                batch.copy(vma, heir).map(Some)
             })
             .map_err(|error| match error {
                 CloneError::Alloc => Errno::ENOMEM,
