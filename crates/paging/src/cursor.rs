@@ -21,6 +21,22 @@ pub(crate) struct Stop {
     pub(crate) raw: u64,
 }
 
+/// A last-level table as a walk has found it: by which entry, and what that said.
+pub(crate) struct Place<'a> {
+    pub(crate) table: Table<'a>,
+    slot: &'a AtomicU64,
+    pub(crate) above: u64,
+}
+
+impl<'a> Place<'a> {
+    /// Locks the table, if it is still on the way; it stays so until it is unlocked.
+    #[inline]
+    pub(crate) fn lock(&self) -> Option<Locked<'a>> {
+        let locked = self.table.lock();
+        (self.slot.load(Ordering::SeqCst) == self.above).then_some(locked)
+    }
+}
+
 pub(crate) struct Cursor<'a, F: Format, M: Memory> {
     pub(crate) space: &'a PageTables<F, M>,
     path: [u64; MAX_LEVELS],
@@ -92,6 +108,28 @@ impl<'a, F: Format, M: Memory> Cursor<'a, F, M> {
         }
         self.known = known;
         Ok(memory.table(table))
+    }
+
+    /// The last-level table on the way to `addr`, from the root and without any lock: what is found was there after this call began. It is not remembered for
+    /// other addresses.
+    #[inline(always)]
+    pub(crate) fn place(&self, addr: u64) -> Result<Place<'a>, Stop> {
+        let memory = self.memory();
+        let mut table = self.space.root;
+        let mut level = Self::TOP;
+        loop {
+            let slot = memory.slot(table, index(addr, level));
+            let above = slot.load(Ordering::SeqCst);
+            if !F::is_table(above) {
+                return Err(Stop { level, raw: above });
+            }
+            table = F::phys(above);
+            level -= 1;
+            if level == 0 {
+                let table = memory.table(table);
+                return Ok(Place { table, slot, above });
+            }
+        }
     }
 
     /// The entry for an address of a table on the way.

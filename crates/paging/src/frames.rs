@@ -41,6 +41,15 @@ pub enum Kind {
     File,
 }
 
+impl Kind {
+    const fn bits(self) -> u32 {
+        match self {
+            Self::Anon => ANON,
+            Self::File => FILE,
+        }
+    }
+}
+
 const MAPPINGS: u32 = (1 << 20) - 1;
 const ONE_REFERENCE: u32 = 1 << 20;
 const REFERENCES: u32 = ((1 << 10) - 1) << 20;
@@ -266,18 +275,22 @@ impl Frames {
         census
     }
 
-    /// Frames from the allocator: one reference each.
+    /// A frame from the allocator: one reference.
     #[inline]
+    pub(crate) fn claim_page(&self, phys: u64, kind: Kind) {
+        let index = self.index(phys);
+        self.widen(index, 1);
+        let word = kind.bits() | ONE_REFERENCE;
+        self.at(index).store(word, Ordering::Relaxed);
+    }
+
+    /// Frames from the allocator: one reference each.
     pub(crate) fn claim(&self, phys: u64, order: u32, kind: Kind) {
         let first = self.index(phys);
         self.widen(first, 1 << order);
-        let kind = match kind {
-            Kind::Anon => ANON,
-            Kind::File => FILE,
-        };
+        let word = kind.bits() | ONE_REFERENCE;
         for i in 0..1u32 << order {
-            self.at(first + i)
-                .store(kind | ONE_REFERENCE, Ordering::Relaxed);
+            self.at(first + i).store(word, Ordering::Relaxed);
         }
         if order > 0 {
             for piece in (0..1u32 << order).step_by(512) {
@@ -410,6 +423,13 @@ impl Frames {
     pub(crate) fn is_alone(&self, phys: u64) -> bool {
         let word = self.word(phys).load(Ordering::Acquire);
         word & COUNTS == 1 || word & (KIND | MAPPINGS) == PINNED | 1
+    }
+
+    /// Whether the frame is private memory and [alone](Self::is_alone). The caller holds the lock of a table that maps it.
+    #[inline]
+    pub(crate) fn is_own(&self, phys: u64) -> bool {
+        let word = self.word(phys).load(Ordering::Acquire);
+        word == ANON | 1 || word & (KIND | MAPPINGS) == PINNED | 1
     }
 
     /// Whether one entry maps the frame and nothing else refers to it. The caller holds the lock of a table that maps it.

@@ -207,7 +207,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
     #[inline]
     pub fn alloc_page(&self, kind: Kind) -> Result<u64, Error> {
         let phys = self.frames_or_reclaimed(|backing| backing.alloc(0))?;
-        self.frames.claim(phys, 0, kind);
+        self.frames.claim_page(phys, kind);
         Ok(phys)
     }
 
@@ -231,7 +231,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
             len = self.backing.alloc_some(frames);
         }
         for &phys in frames.iter().take(len) {
-            self.frames.claim(phys, 0, kind);
+            self.frames.claim_page(phys, kind);
         }
         len
     }
@@ -368,12 +368,18 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         unsafe { Table::new(entries, self.frames.table_word(phys), phys) }
     }
 
+    /// Where an entry of a table stands.
+    #[inline]
+    pub(crate) fn slot(&self, table: u64, index: usize) -> &AtomicU64 {
+        let entries = self.to_virt(table).cast::<AtomicU64>();
+        // SAFETY: as above; the index is masked.
+        unsafe { entries.add(index & (ENTRIES - 1)).as_ref() }
+    }
+
     /// An entry of a table, as a walk reads it: see [`Table::read`].
     #[inline]
     pub(crate) fn read(&self, table: u64, index: usize) -> u64 {
-        let entries = self.to_virt(table).cast::<AtomicU64>();
-        // SAFETY: as above; the index is masked.
-        unsafe { entries.add(index & (ENTRIES - 1)).as_ref() }.load(Ordering::SeqCst)
+        self.slot(table, index).load(Ordering::SeqCst)
     }
 
     pub(crate) fn count_shared(&self, more: isize) {

@@ -5,17 +5,16 @@
 
 use core::slice;
 
-use crate::cursor::{Cursor, Stop, remembered};
+use crate::cursor::{Cursor, Place, Stop, remembered};
 use crate::dead::Dead;
-use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index, span, tag};
+use crate::entry::{Attrs, Entry, PAGE_SIZE, PageSize, index, tag};
 use crate::error::Error;
-use crate::fault::Pin;
 use crate::format::Format;
 use crate::invalidate::{Changed, Gather, Invalidate};
 use crate::map::Source;
 use crate::phys::Memory;
 use crate::reserve::Reserve;
-use crate::share::forget_leaf;
+use crate::share::forget_page;
 use crate::space::PageTables;
 use crate::table::Locked;
 use crate::walk::behind;
@@ -25,9 +24,12 @@ use crate::walk::behind;
 /// While it lives, tables that others take out of the tree are not freed, as with a [`View`](crate::View).
 #[must_use]
 pub struct Spot<'a, F: Format, M: Memory> {
+    /// For what is not found at once: tables to be made, shared ones, huge pages.
     cursor: Cursor<'a, F, M>,
     addr: u64,
     tlb: &'a dyn Invalidate,
+    /// The last-level table, if it has been found, and is this address space's own.
+    place: Option<Place<'a>>,
 }
 
 impl<F: Format, M: Memory> PageTables<F, M> {
@@ -52,6 +54,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             cursor: self.cursor(addr),
             addr,
             tlb,
+            place: None,
         }
     }
 }
@@ -66,8 +69,13 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         let space = self.cursor.space;
         loop {
             let before = space.generation();
-            let (raw, level, guarded) = match self.cursor.descend_anew(self.addr, 0) {
-                Ok(table) => (table.read(index(self.addr, 0)), 0, self.cursor.guarded()),
+            let (raw, level, guarded) = match self.find() {
+                Ok(place) => {
+                    let shared = F::is_shared(place.above);
+                    let raw = place.table.read(index(self.addr, 0));
+                    self.place = (!shared).then_some(place);
+                    (raw, 0, F::GUARDS_TABLES && shared)
+                }
                 Err(Stop { level, raw }) => (raw, level, false),
             };
             if space.generation() == before {
@@ -76,25 +84,46 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         }
     }
 
+    /// The last-level table as it is now; what was found before is forgotten.
+    #[inline(always)]
+    fn find(&mut self) -> Result<Place<'a>, Stop> {
+        self.place = None;
+        self.cursor.place(self.addr)
+    }
+
+    /// Locks the last-level table, if there is one, and it is this address space's own. It is still on the way, and stays so until it is unlocked.
+    #[inline(always)]
+    fn lock(&mut self) -> Option<Locked<'a>> {
+        if self.place.is_none() {
+            let found = self.find().ok();
+            self.place = found.filter(|place| !F::is_shared(place.above));
+        }
+        // Its entry above says still that it is not shared: that, too, is changed under the table's lock.
+        let locked = self.place.as_ref()?.lock();
+        if locked.is_none() {
+            self.place = None;
+        }
+        locked
+    }
+
     /// As [`PageTables::map`], of a small page.
     ///
     /// # Errors
     ///
     /// As there. Nothing has changed then.
+    #[inline]
     pub fn map(&mut self, source: Source, attrs: Attrs) -> Result<(), Error> {
         self.aligned()?;
         if !source.phys().is_multiple_of(PAGE_SIZE) {
             return Err(Error::Misaligned);
         }
-        match self.cursor.lock(self.addr, 0) {
-            Ok(table) if !self.cursor.shared => self.map_in(table, source, attrs),
-            found => {
-                drop(found);
-                self.map_anew(source, attrs)
-            }
+        match self.lock() {
+            Some(table) => self.map_in(table, source, attrs),
+            None => self.map_anew(source, attrs),
         }
     }
 
+    #[inline(always)]
     fn map_in(&self, mut table: Locked<'_>, source: Source, attrs: Attrs) -> Result<(), Error> {
         let slot = index(self.addr, 0);
         if table.load(slot) != 0 {
@@ -122,60 +151,24 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         result
     }
 
-    /// Puts another frame in the place of `old`, the second half of copy-on-write: the mapping of `old` goes once the processors
-    /// have been told.
+    /// Puts another frame in the place of `old`: the mapping of `old` goes once the processors have been told.
     ///
     /// # Errors
     ///
     /// [`Error::NotMapped`] if no small page on the frame `old` is mapped there (any more); [`Error::NoMemory`], [`Error::Misaligned`],
     /// [`Error::TooMany`]. Nothing has changed then.
-    ///
-    /// ```
-    /// # use samara_paging::{Arena, Attrs, Copy, Error, Exclusive, Kind, Mapping, PageSize, PageTables, Physical, Source, format::X86_64};
-    /// # // SAFETY: one thread uses the tables.
-    /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
-    /// let parent = PageTables::<X86_64, _>::new(&memory, 1)?;
-    /// let rw = Attrs::READ | Attrs::WRITE | Attrs::USER | Attrs::ACCESSED | Attrs::DIRTY;
-    /// parent.map(0x1000, PageSize::Small, Source::Owned(memory.alloc_page(Kind::Anon)?), rw, &())?;
-    /// let child = PageTables::<X86_64, _>::new(&memory, 2)?;
-    /// parent.copy_range(&child, 0..0x10000, Mapping::Private, Copy::All, &())?;
-    ///
-    /// // The child writes: the page is not its alone, so it gets a copy.
-    /// let old = child.page(0x1000).unwrap().phys;
-    /// let mut spot = child.spot(0x1000, &());
-    /// let Some(held) = spot.write_or_pin(old)? else { unreachable!() }; // so that the old page is not freed while it is copied
-    /// let new = memory.alloc_page(Kind::Anon)?;
-    /// // SAFETY: two frames, one held and not written to while it is shared, one not yet known to anybody.
-    /// unsafe { memory.to_virt(new).copy_from(memory.to_virt(old), 4096) };
-    /// match spot.exchange(old, Source::Owned(new), rw) {
-    ///     Ok(()) => {}
-    ///     Err(Error::NotMapped) => memory.put(new), // another thread was faster
-    ///     Err(error) => return Err(error),
-    /// }
-    /// held.put(&memory);
-    ///
-    /// // The parent writes: nobody else has its page any more.
-    /// assert!(parent.spot(0x1000, &()).write_alone(old)?);
-    /// # Ok::<(), Error>(())
-    /// ```
     pub fn exchange(&mut self, old: u64, source: Source, attrs: Attrs) -> Result<(), Error> {
         self.aligned()?;
         if !source.phys().is_multiple_of(PAGE_SIZE) {
             return Err(Error::Misaligned);
         }
         let mut dead = Dead::new();
-        let result = match self.cursor.lock(self.addr, 0) {
-            Ok(table) if !self.cursor.shared => {
-                let raw = table.load(index(self.addr, 0));
-                if !tag::holds(raw) || F::phys(raw) != old {
-                    return Err(Error::NotMapped);
-                }
+        let result = match self.lock() {
+            Some(table) => {
+                self.holds(&table, old)?;
                 self.exchange_in(table, source, attrs, &mut dead)
             }
-            found => {
-                drop(found);
-                return self.exchange_anew(old, source, attrs);
-            }
+            None => return self.exchange_anew(old, source, attrs),
         };
         if !dead.is_empty() {
             self.cursor.memory().free_dead(&mut dead);
@@ -183,6 +176,16 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         result
     }
 
+    /// Whether a small page on this frame is here; its entry.
+    #[inline(always)]
+    fn holds(&self, table: &Locked<'_>, phys: u64) -> Result<u64, Error> {
+        let raw = table.load(index(self.addr, 0));
+        (tag::holds(raw) && F::phys(raw) == phys)
+            .then_some(raw)
+            .ok_or(Error::NotMapped)
+    }
+
+    #[inline(always)]
     fn exchange_in(
         &self,
         table: Locked<'_>,
@@ -201,7 +204,7 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
                 .invalidate(asid, slice::from_ref(&range), Changed::PAGES);
         }
         table.store(slot, F::leaf(source.phys(), source.attrs(attrs), 0));
-        forget_leaf::<F, M>(memory, was, 0, dead);
+        forget_page::<F, M>(memory, memory.frames().counts(), was, dead);
         Ok(())
     }
 
@@ -227,83 +230,124 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
     /// # Errors
     ///
     /// [`Error::NotMapped`] if no page on this frame is mapped there (any more); [`Error::NoMemory`], [`Error::Misaligned`].
+    #[inline]
     pub fn write_alone(&mut self, phys: u64) -> Result<bool, Error> {
-        Ok(self.alone::<false>(phys)?.is_ok())
+        self.aligned()?;
+        match self.lock() {
+            Some(table) => {
+                let raw = self.holds(&table, phys)?;
+                Ok(self.own_in(&table, raw))
+            }
+            None => self.alone_anew(phys),
+        }
     }
 
-    /// What a write to a page of private memory begins with: allows it if this address space has the page alone, as [`write_alone`](Self::write_alone) does
-    /// (`None`). Otherwise it takes a reference on the frame of 4 KiB, so that the page can be copied, as
-    /// [`PageTables::pin`] does.
+    /// Whether [`write_alone`](Self::write_alone) would most likely say yes of this frame. It looks without a lock, and so says nothing for sure.
+    #[inline]
+    pub fn seems_alone(&self, phys: u64) -> bool {
+        let frames = self.cursor.memory().frames();
+        frames.contains(phys) && frames.is_own(phys)
+    }
+
+    /// Allows a write to a small page of private memory that this address space has alone.
+    #[inline(always)]
+    fn own_in(&self, table: &Locked<'_>, raw: u64) -> bool {
+        let own = !F::special(raw) && self.cursor.memory().frames().is_own(F::phys(raw));
+        if own {
+            table.update::<F>(index(self.addr, 0), raw, |raw| F::written(raw, 0));
+            // A processor that remembers the page as read-only takes a fault, which finds it writable: no other must be told.
+        }
+        own
+    }
+
+    /// The long way of copy-on-write: puts a copy of the small page on the frame `old` in its place. `copy` writes it to the frame `new`, on which the
+    /// caller has a reference; that becomes the mapping, and the mapping of `old` goes once the processors have been told. False: in the meantime the
+    /// address space has come to have the page alone, and may write to it, as with [`write_alone`](Self::write_alone), which is the short way; `new` is still
+    /// the caller's.
+    ///
+    /// `copy` runs under the table's lock, so that `old` need not be kept by a reference; it must not call these tables, nor wait. It is told whether `old` is
+    /// private memory, which nobody writes to while it is not allowed here.
     ///
     /// # Errors
     ///
-    /// As [`write_alone`](Self::write_alone); [`Error::TooMany`]: the frame has 1,023 references.
-    pub fn write_or_pin(&mut self, phys: u64) -> Result<Option<Pin>, Error> {
-        Ok(self.alone::<true>(phys)?.err().flatten())
-    }
-
-    /// Allows a write, or says that others have the page, too, with a reference if one is to be taken.
+    /// As [`exchange`](Self::exchange). Nothing has changed then.
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Attrs, Copy, Error, Exclusive, Kind, Mapping, PageSize, PageTables, Physical, Source, format::X86_64};
+    /// # // SAFETY: one thread uses the tables.
+    /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
+    /// let parent = PageTables::<X86_64, _>::new(&memory, 1)?;
+    /// let rw = Attrs::READ | Attrs::WRITE | Attrs::USER | Attrs::ACCESSED | Attrs::DIRTY;
+    /// parent.map(0x1000, PageSize::Small, Source::Owned(memory.alloc_page(Kind::Anon)?), rw, &())?;
+    /// let child = PageTables::<X86_64, _>::new(&memory, 2)?;
+    /// parent.copy_range(&child, 0..0x10000, Mapping::Private, Copy::All, &())?;
+    ///
+    /// // The child writes: the page is not its alone, so it gets a copy.
+    /// let old = child.page(0x1000).unwrap().phys;
+    /// let mut spot = child.spot(0x1000, &());
+    /// assert!(!spot.write_alone(old)?);
+    /// let new = memory.alloc_page(Kind::Anon)?;
+    /// let copy = |_still| {
+    ///     // SAFETY: two frames, one that nobody may write to, one not yet known to anybody.
+    ///     unsafe { memory.to_virt(new).copy_from(memory.to_virt(old), 4096) };
+    /// };
+    /// match spot.write_copy(old, new, rw, copy) {
+    ///     Ok(true) => {}
+    ///     // Another has given the page up, or another thread was faster.
+    ///     Ok(false) | Err(Error::NotMapped) => memory.put(new),
+    ///     Err(error) => return Err(error),
+    /// }
+    ///
+    /// // The parent writes: nobody else has its page any more.
+    /// assert!(parent.spot(0x1000, &()).write_alone(old)?);
+    /// # Ok::<(), Error>(())
+    /// ```
     #[inline]
-    fn alone<const PIN: bool>(&mut self, phys: u64) -> Result<Result<(), Option<Pin>>, Error> {
+    pub fn write_copy(
+        &mut self,
+        old: u64,
+        new: u64,
+        attrs: Attrs,
+        copy: impl FnOnce(bool),
+    ) -> Result<bool, Error> {
         self.aligned()?;
-        match self.cursor.lock(self.addr, 0) {
-            Ok(table) if !self.cursor.shared => {
-                let raw = table.load(index(self.addr, 0));
-                if !tag::holds(raw) || F::phys(raw) != phys {
-                    return Err(Error::NotMapped);
+        if !new.is_multiple_of(PAGE_SIZE) {
+            return Err(Error::Misaligned);
+        }
+        let table = match self.lock() {
+            Some(table) => table,
+            None => {
+                if self.alone_anew(old)? {
+                    return Ok(false);
                 }
-                self.alone_in::<PIN>(&table, 0, phys)
+                // The table is this address space's own now. If it is shared again already, or a huge page is there, the caller looks again.
+                self.lock().ok_or(Error::NotMapped)?
             }
-            found => {
-                drop(found);
-                self.alone_anew::<PIN>(phys)
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn alone_in<const PIN: bool>(
-        &self,
-        table: &Locked<'_>,
-        level: usize,
-        phys: u64,
-    ) -> Result<Result<(), Option<Pin>>, Error> {
-        let frames = self.cursor.memory().frames();
-        let slot = index(self.addr, level);
-        let raw = table.load(slot);
-        let single = || match level {
-            0 => frames.is_alone(phys),
-            _ => frames.all_alone(phys, PageSize::of(level).order()),
         };
-        let special = F::special(raw);
-        if special || !frames.is_anon(phys) || !single() {
-            let own = phys + (self.addr & (span(level) - 1));
-            return Ok(Err(if PIN {
-                Some(Pin::of(self.cursor.memory(), own, !special)?)
-            } else {
-                None
-            }));
+        let raw = self.holds(&table, old)?;
+        // Again: what is pinned for a device now must stay.
+        if self.own_in(&table, raw) {
+            return Ok(false);
         }
-        let add = Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED | Attrs::SOFT_DIRTY;
-        table.update::<F>(slot, raw, |raw| F::leaf(phys, F::attrs(raw) | add, level));
-        // A processor that remembers the page as read-only takes a fault, which finds it writable: no other must be told.
-        Ok(Ok(()))
+        copy(!F::special(raw) && self.cursor.memory().frames().is_anon(old));
+        let mut dead = Dead::new();
+        let result = self.exchange_in(table, Source::Owned(new), attrs, &mut dead);
+        if !dead.is_empty() {
+            self.cursor.memory().free_dead(&mut dead);
+        }
+        result.map(|()| true)
     }
 
-    /// The same where the table may be shared, or a huge page is there.
+    /// As [`write_alone`](Self::write_alone), where the table may be shared, or a huge page is there.
     #[cold]
-    fn alone_anew<const PIN: bool>(&mut self, phys: u64) -> Result<Result<(), Option<Pin>>, Error> {
+    fn alone_anew(&mut self, phys: u64) -> Result<bool, Error> {
         let mut gather = self.cursor.space.gather(self.tlb);
-        let result = self.alone_with::<PIN>(phys, &mut gather);
+        let result = self.alone_with(phys, &mut gather);
         self.finish(&mut gather);
         result
     }
 
-    fn alone_with<const PIN: bool>(
-        &mut self,
-        phys: u64,
-        gather: &mut Gather<'a, F, M>,
-    ) -> Result<Result<(), Option<Pin>>, Error> {
+    fn alone_with(&mut self, phys: u64, gather: &mut Gather<'a, F, M>) -> Result<bool, Error> {
         let addr = self.addr;
         let mut reserve = Reserve::none(self.cursor.memory());
         let (mut table, mut level) = self.cursor.lock_page(addr, phys, &mut reserve, gather)?;
@@ -313,11 +357,23 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
             self.cursor.outside(|| gather.finish());
             (table, level) = self.cursor.lock_page(addr, phys, &mut reserve, gather)?;
         }
-        self.alone_in::<PIN>(&table, level, phys)
+        let slot = index(addr, level);
+        let raw = table.load(slot);
+        if level == 0 {
+            return Ok(self.own_in(&table, raw));
+        }
+        let frames = self.cursor.memory().frames();
+        let order = PageSize::of(level).order();
+        if F::special(raw) || !frames.is_anon(phys) || !frames.all_alone(phys, order) {
+            return Ok(false);
+        }
+        table.update::<F>(slot, raw, |raw| F::written(raw, level));
+        Ok(true)
     }
 
     /// Runs `work` outside of the section: what waits for walks does not wait for this one. What is found before says nothing after.
     pub fn outside<T>(&mut self, work: impl FnOnce() -> T) -> T {
+        self.place = None;
         self.cursor.outside(work)
     }
 
@@ -334,6 +390,7 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
     /// Tables that wait for walks do not wait for this one.
     #[inline]
     fn finish(&mut self, gather: &mut Gather<'a, F, M>) {
+        self.place = None;
         if gather.retires() {
             self.cursor.outside(|| gather.finish());
         }

@@ -94,11 +94,13 @@ fn store<F: Format>(memory: &Memory, space: &PageTables<F, Memory>, addr: u64) {
                 Ok(true) => return,
                 Ok(false) => {
                     let new = page(memory, addr);
-                    let source = Source::Owned(new);
-                    if again(|| space.spot(addr, &()).exchange(phys, source, RW)).is_ok() {
-                        return;
+                    // What is copied is there as long as that takes.
+                    let copy = |_still| assert!(memory.frames().info(phys).is_some());
+                    match again(|| space.spot(addr, &()).write_copy(phys, new, RW, copy)) {
+                        Ok(true) => return,
+                        Ok(false) | Err(Error::NotMapped) => memory.put(new),
+                        Err(error) => panic!("{error}"),
                     }
-                    memory.put(new);
                 }
                 Err(Error::NotMapped) => {}
                 Err(error) => panic!("{error}"),

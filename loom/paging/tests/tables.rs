@@ -223,9 +223,15 @@ fn store(memory: &Memory, space: &Space, addr: u64) -> u64 {
             Err(error) => panic!("{error}"),
         }
         let new = memory.alloc_page(Kind::Anon).unwrap();
-        let exchanged = space.spot(addr, &()).exchange(phys, Source::Owned(new), RW);
-        match exchanged {
-            Ok(()) => return new,
+        // The memory itself looks whether the frame is still there.
+        let copy = |_still| _ = memory.to_virt(phys);
+        let copied = space.spot(addr, &()).write_copy(phys, new, RW, copy);
+        match copied {
+            Ok(true) => return new,
+            Ok(false) => {
+                memory.put(new);
+                return phys;
+            }
             Err(Error::NotMapped) => memory.put(new),
             Err(error) => panic!("{error}"),
         }

@@ -102,6 +102,12 @@ pub trait Format: Copy + Send + Sync + 'static {
     fn old(raw: u64) -> u64;
     /// The leaf as if it had not been written.
     fn clean(raw: u64) -> u64;
+    /// The leaf of this level after a write that is allowed from now on.
+    #[inline]
+    fn written(raw: u64, level: usize) -> u64 {
+        let add = Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED | Attrs::SOFT_DIRTY;
+        Self::leaf(Self::phys(raw), Self::attrs(raw) | add, level)
+    }
     /// Whether the leaf is not counted.
     fn special(raw: u64) -> bool;
     /// Whether this is an accessible page whose frame is counted: most are.

@@ -31,6 +31,11 @@ const SAME: Attrs = Attrs::WRITE
     .union(Attrs::SPECIAL)
     .union(Attrs::GLOBAL)
     .union(Attrs::DEVICE);
+/// What a write leaves behind.
+const SAME_WRITTEN: Attrs = Attrs::WRITE
+    .union(Attrs::DIRTY)
+    .union(Attrs::ACCESSED)
+    .union(Attrs::SOFT_DIRTY);
 const PKEY: u64 = (Attrs::PKEY.bits() as u64) << (PKEY_SHIFT - 16);
 
 const _: () = assert!(
@@ -109,6 +114,16 @@ macro_rules! x86 {
                 let present = raw & PRESENT;
                 let exec = (!raw >> 63 & present) << EXEC_SHIFT;
                 Attrs::from_bits_retain(same | key | (present | exec) as u32)
+            }
+
+            #[inline]
+            fn written(raw: u64, level: usize) -> u64 {
+                // A page that was not accessible becomes so.
+                let attrs = Self::attrs(raw) | SAME_WRITTEN;
+                if raw & PRESENT == 0 {
+                    return Self::leaf(Self::phys(raw), attrs, level);
+                }
+                raw | u64::from(SAME_WRITTEN.bits())
             }
 
             bit_for_bit! { WRITE, ACCESSED, DIRTY, SPECIAL }

@@ -466,14 +466,15 @@ impl<F: Format, A: FrameAllocator + PhysMem> World<F, A> {
                 }
                 if !self.call(|| space.spot(at, &tlb).write_alone(phys))? {
                     let new = self.memory.alloc_page(Kind::Anon)?;
-                    self.store(new, self.load(phys));
-                    let source = Source::Owned(new);
-                    let done = self.call(|| space.spot(at, &tlb).exchange(phys, source, RW));
-                    if let Err(error) = done {
-                        self.memory.put(new);
-                        return Err(error);
+                    let copy = |_still| self.store(new, self.load(phys));
+                    let done = self.call(|| space.spot(at, &tlb).write_copy(phys, new, RW, copy));
+                    match done {
+                        Ok(true) => phys = new,
+                        other => {
+                            self.memory.put(new);
+                            other?;
+                        }
                     }
-                    phys = new;
                 }
             }
         }

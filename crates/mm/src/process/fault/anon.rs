@@ -1,6 +1,6 @@
 //! Private memory: zeroes at first, a page at the first write, a copy when somebody else has the page, too.
 
-use samara_paging::{Attrs, Error, Kind, PageSize, Physical, Pin, Source, Spot};
+use samara_paging::{Attrs, Error, Kind, PageSize, Physical, Source, Spot};
 
 use super::{Step, readable, written};
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
@@ -16,6 +16,7 @@ pub(super) type PageSpot<'a, P> = Spot<'a, <P as Platform>::Format, Machine<P>>;
 
 impl<P: Platform> Mm<P> {
     /// Nothing is mapped at `page` of an anonymous area.
+    #[inline]
     pub(super) fn missing_anon(
         &self,
         area: &Area<'_>,
@@ -165,27 +166,36 @@ impl<P: Platform> Mm<P> {
                 Err(error) => Err(error.into()),
             };
         }
-        let physical = self.machine.physical();
-        let old: Held<'_, P> = match spot.write_or_pin(phys) {
-            Ok(None) => return Ok(Step::Done),
-            Ok(Some(pin)) => Held { physical, pin },
-            Err(Error::NotMapped) => return Ok(Step::Again),
-            Err(error) => return Err(error.into()),
-        };
-        let frame = self.frame_at(spot)?;
-        let (from, to) = (physical.to_virt(phys), physical.to_virt(frame.phys));
-        let info = physical.frames().info(phys);
-        if info.is_some_and(|info| info.kind == Kind::Anon) {
-            // SAFETY: a new frame; the old one is held, and private memory that several have is written by none.
-            unsafe { bytes::copy_still_page(from, to) };
-        } else {
-            // SAFETY: as above, but for a file's page, which programs change by atomic stores.
-            unsafe { bytes::copy_page(from, to) };
+        if spot.seems_alone(phys) {
+            match spot.write_alone(phys) {
+                Ok(true) => return Ok(Step::Done),
+                Ok(false) => {}
+                Err(Error::NotMapped) => return Ok(Step::Again),
+                Err(error) => return Err(error.into()),
+            }
         }
-        let done = replaced(spot, phys, frame, vma);
-        // Until here nobody could free it, and get it back for the same place.
-        drop(old);
-        done
+        let frame = self.frame_at(spot)?;
+        let physical = self.machine.physical();
+        let copy = |still| {
+            let (from, to) = (physical.to_virt(phys), physical.to_virt(frame.phys));
+            if still {
+                // SAFETY: a new frame; the old one is mapped as long as this runs, and private memory that several have is written by none.
+                unsafe { bytes::copy_still_page(from, to) };
+            } else {
+                // SAFETY: as above, but for a file's page, which programs change by atomic stores.
+                unsafe { bytes::copy_page(from, to) };
+            }
+        };
+        match spot.write_copy(phys, frame.phys, written(vma.flags), copy) {
+            Ok(true) => {
+                frame.keep();
+                Ok(Step::Done)
+            }
+            // Whoever had it, too, has given it up.
+            Ok(false) => Ok(Step::Done),
+            Err(Error::NotMapped) => Ok(Step::Again),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The same where that is the page of zeroes.
@@ -208,14 +218,21 @@ impl<P: Platform> Mm<P> {
     }
 
     /// A frame for what is to be at the spot, which may keep tables from being freed that could serve.
+    #[inline]
     fn frame_at(&self, spot: &mut PageSpot<'_, P>) -> Result<NewFrame<'_, P>, Fault> {
         match self.new_frame() {
             Ok(frame) => Ok(frame),
-            Err(_) => spot.outside(|| self.new_frame()),
+            Err(_) => self.frame_outside(spot),
         }
     }
 
+    #[cold]
+    fn frame_outside(&self, spot: &mut PageSpot<'_, P>) -> Result<NewFrame<'_, P>, Fault> {
+        spot.outside(|| self.new_frame())
+    }
+
     /// A frame for private memory, of any content.
+    #[inline]
     pub(super) fn new_frame(&self) -> Result<NewFrame<'_, P>, Fault> {
         let phys = self.machine.physical().alloc_page(Kind::Anon)?;
         Ok(NewFrame { mm: self, phys })
@@ -263,20 +280,6 @@ impl<P: Platform> Drop for Stock<'_, P> {
     }
 }
 
-/// A reference on a frame that is copied.
-struct Held<'a, P: Platform> {
-    physical: &'a Physical<P::Backing, P::Reclaim>,
-    pin: Pin,
-}
-
-impl<P: Platform> Drop for Held<'_, P> {
-    fn drop(&mut self) {
-        if self.pin.counted() {
-            self.physical.put(self.pin.phys());
-        }
-    }
-}
-
 /// A frame that nobody else knows, given back unless it is kept.
 pub(super) struct NewFrame<'a, P: Platform> {
     mm: &'a Mm<P>,
@@ -297,6 +300,7 @@ impl<P: Platform> Drop for NewFrame<'_, P> {
 }
 
 /// What mapping came to.
+#[inline]
 fn mapped(result: Result<(), Error>) -> Result<Step, Fault> {
     match result {
         Ok(()) => Ok(Step::Done),

@@ -70,30 +70,44 @@ impl<P: Platform> Process<P> {
         if mm.handle_alone(page, access) {
             return Ok(());
         }
-        {
-            let space = match mm.space.try_read() {
-                Some(space) => space,
-                None => {
-                    mm.begin_beside();
-                    mm.space.read()
-                }
-            };
-            if mm.handle(&space, page, access)? {
-                return Ok(());
-            }
+        let done = match mm.space.try_read() {
+            Some(space) => mm.handle(&space, page, access)?,
+            None => mm.handle_late(page, access)?,
+        };
+        if done {
+            return Ok(());
         }
-        let mut space = mm.space.write();
-        mm.change_map(&mut space, page, access, other)?;
-        if mm.handle(&space, page, access)? {
+        mm.handle_changed(page, access, other)
+    }
+}
+
+impl<P: Platform> Mm<P> {
+    /// As [`handle`](Self::handle), where a call is under way. The next fault does not wait for one.
+    #[cold]
+    fn handle_late(&self, page: u64, access: Access) -> Result<bool, Fault> {
+        self.begin_beside();
+        self.handle(&self.space.read(), page, access)
+    }
+
+    /// Takes a fault for which the map must change.
+    #[cold]
+    fn handle_changed(
+        &self,
+        page: u64,
+        access: Access,
+        other: &mut dyn Pages,
+    ) -> Result<(), Fault> {
+        let mut space = self.space.write();
+        self.change_map(&mut space, page, access, other)?;
+        if self.handle(&space, page, access)? {
             return Ok(());
         }
         // The map has changed so that it need not change again.
         Err(Fault::NoMemory)
     }
-}
 
-impl<P: Platform> Mm<P> {
     /// Takes a fault as far as it goes with this map; false: the map must change.
+    #[inline]
     pub(super) fn handle(
         &self,
         space: &AddressSpace,
@@ -132,6 +146,7 @@ impl<P: Platform> Mm<P> {
         Ok(())
     }
 
+    #[inline]
     fn step(&self, space: &AddressSpace, page: u64, access: Access) -> Result<Step, Fault> {
         let Some(area) = space.areas.at(page) else {
             let grows = space
