@@ -21,7 +21,7 @@
 
 use core::ptr;
 
-use maple_tree::raw::{Home, Slot, WordTree};
+use maple_tree::raw::{Home, NO_SLOT, Slot, WordTree};
 
 use crate::maple_tree::abi::{MaState, MapleTree, Status, error_word};
 
@@ -51,6 +51,7 @@ impl MaState {
     pub(crate) fn forget(&mut self, status: Status) {
         self.status = status;
         self.node = NULL;
+        self.offset = NO_SLOT;
     }
 
     /// Notes an error.
@@ -179,10 +180,19 @@ impl MaState {
         }
     }
 
-    /// Whether the leaf that the state was in when it last looked is still in the tree, with the bounds that it had, unless it is dead.
+    /// Whether no leaf has been moved since the state last looked. Then the leaf that it was in, if any, is still in the tree, with the bounds that it
+    /// had, as far as a writer is concerned; to a reader it may be dead.
+    ///
+    /// An active state that is in no leaf, or does not know where in its leaf, is at [`NO_SLOT`].
+    #[inline(always)]
+    pub(crate) fn has_seen_all(&self, tree: &MapleTree) -> bool {
+        self.store_type == tree.ma_lock.changes()
+    }
+
+    /// Whether the state was in a leaf when it last looked, and [has seen all changes](MaState::has_seen_all).
     #[inline(always)]
     pub(crate) fn remembers(&self, tree: &MapleTree) -> bool {
-        !self.node.is_null() && self.store_type == tree.ma_lock.changes()
+        !self.node.is_null() && self.has_seen_all(tree)
     }
 
     /// Whether that leaf is the one that covers `key`.
@@ -196,35 +206,45 @@ impl MaState {
             && key <= self.max
     }
 
-    /// Within its leaf, from the slot that the state stands on, and that ends below `limit`, to the next entry (with `holes`: the next slot)
-    /// that starts at or below `limit`; NULL and [overflow](Status::OVERFLOW) if there is none. `None` if that cannot be
-    /// told from the leaf: the state stands on the last slot that could be.
+    /// Within its leaf, from the slot that the state stands on, to the next entry (with `holes`: the next slot) that starts at or below `limit`. `None` if that takes more than a look at the next two slots; then nothing has changed.
     ///
     /// A state goes on from the slot that it was in if that ends where the state does. One that was stored through, or whose range was set to a
     /// part of its slot, or whose leaf was changed in place by way of another state, has to look again.
     ///
     /// # Safety
     ///
-    /// As for [`seek`](MaState::seek).
+    /// As for [`seek`](MaState::seek); the state is active, and [has seen all changes](MaState::has_seen_all).
     #[inline(always)]
     unsafe fn advance_here(&mut self, limit: usize, holes: bool) -> Option<*mut ()> {
-        let Self {
-            node,
-            max,
-            offset,
-            last,
-            ..
-        } = *self;
+        let (leaf, slot) = ((self.node, self.max), (self.offset, self.last));
+        // SAFETY: no leaf has been moved since this one was looked up, if any, and the caller's promise.
+        let next = unsafe { self.tree().words.after_amid(leaf, slot, limit, holes) }?;
+        self.index = next.first;
+        self.last = next.last;
+        self.offset = next.offset;
+        Some(next.entry)
+    }
+
+    /// As [`advance_here`](MaState::advance_here), as far as the leaf goes, and from any status; NULL and [overflow](Status::OVERFLOW) if there is
+    /// no such entry. `None` if that cannot be told from the leaf: the state stands on the last slot that could be.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    #[inline(always)]
+    unsafe fn advance_in_leaf(&mut self, limit: usize, holes: bool) -> Option<*mut ()> {
         // SAFETY: the caller's promise.
         let tree = unsafe { self.tree() };
         if !self.remembers(tree) {
             return None;
         }
+        let (leaf, slot) = ((self.node, self.max), (self.offset, self.last));
         // SAFETY: no leaf has been moved since this one was looked up, and the caller's promise.
-        let next = unsafe { tree.words.after((node, max), (offset, last), limit, holes) }?;
+        let next = unsafe { tree.words.after(leaf, slot, limit, holes) }?;
         self.index = next.first;
         self.last = next.last;
         self.offset = next.offset;
+        self.status = Status::ACTIVE;
         if next.entry.is_null() && !holes {
             if next.last < limit {
                 return None;
@@ -249,7 +269,7 @@ impl MaState {
         }
     }
 
-    /// As [`advance_here`](MaState::advance_here), in the next leaf, where the state's slot is the last one of its own.
+    /// As [`advance_in_leaf`](MaState::advance_in_leaf), in the next leaf, where the state's slot is the last one of its own.
     ///
     /// # Safety
     ///
@@ -273,7 +293,7 @@ impl MaState {
             self.status = Status::ACTIVE;
             if next.entry.is_null() && !holes {
                 if next.last < limit {
-                    return self.advance_here(limit, false);
+                    return self.advance_in_leaf(limit, false);
                 }
                 self.status = Status::OVERFLOW;
             }
@@ -281,7 +301,7 @@ impl MaState {
         }
     }
 
-    /// As [`advance_here`](MaState::advance_here), in the whole tree. With `FIND` a state that meets its limit keeps active, unless holes were asked for.
+    /// As [`advance_in_leaf`](MaState::advance_in_leaf), in the whole tree. With `FIND` a state that meets its limit keeps active, unless holes were asked for.
     ///
     /// # Safety
     ///
@@ -290,11 +310,15 @@ impl MaState {
     unsafe fn advance_from_here<const FIND: bool>(&mut self, limit: usize, holes: bool) -> *mut () {
         // SAFETY: the caller's promise.
         let entry = unsafe {
-            match self.last < limit {
-                true => self.advance_into_next(limit, holes),
-                false => None,
+            if self.last < limit
+                && let Some(entry) = self
+                    .advance_in_leaf(limit, holes)
+                    .or_else(|| self.advance_into_next(limit, holes))
+            {
+                entry
+            } else {
+                self.advance_far(limit, holes)
             }
-            .unwrap_or_else(|| self.advance_far(limit, holes))
         };
         if FIND && !holes && self.status == Status::OVERFLOW {
             self.status = Status::ACTIVE;
@@ -406,16 +430,16 @@ impl MaState {
     /// As for [`seek`](MaState::seek).
     #[inline(always)]
     pub(crate) unsafe fn next(&mut self, max: usize, holes: bool) -> *mut () {
-        if self.status == Status::ACTIVE && self.last < max {
-            // SAFETY: the caller's promise.
-            return match unsafe { self.advance_here(max, holes) } {
-                Some(entry) => entry,
-                // SAFETY: as above.
-                None => unsafe { self.advance_from_here::<false>(max, holes) },
-            };
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.status == Status::ACTIVE
+                && self.has_seen_all(self.tree())
+                && let Some(entry) = self.advance_here(max, holes)
+            {
+                return entry;
+            }
+            self.next_anew(max, holes)
         }
-        // SAFETY: as above.
-        unsafe { self.next_anew(max, holes) }
     }
 
     /// [`next`](MaState::next) from any status.
@@ -508,21 +532,16 @@ impl MaState {
     /// As for [`seek`](MaState::seek).
     #[inline(always)]
     pub(crate) unsafe fn find(&mut self, max: usize, holes: bool) -> *mut () {
-        if self.status == Status::ACTIVE && self.last < max {
-            // SAFETY: the caller's promise.
-            return match unsafe { self.advance_here(max, holes) } {
-                Some(entry) => {
-                    if !holes {
-                        self.status = Status::ACTIVE;
-                    }
-                    entry
-                }
-                // SAFETY: as above.
-                None => unsafe { self.advance_from_here::<true>(max, holes) },
-            };
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.status == Status::ACTIVE
+                && self.has_seen_all(self.tree())
+                && let Some(entry) = self.advance_here(max, holes)
+            {
+                return entry;
+            }
+            self.find_anew(max, holes)
         }
-        // SAFETY: as above.
-        unsafe { self.find_anew(max, holes) }
     }
 
     /// [`find`](MaState::find) from any status.

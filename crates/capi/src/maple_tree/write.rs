@@ -117,14 +117,16 @@ impl MaState {
     /// The caller is the only writer.
     #[inline(always)]
     pub(crate) unsafe fn exchange(&mut self, entry: *mut ()) -> Option<*mut ()> {
-        let (slot, range) = (self.in_leaf(), (self.index, self.last));
         // SAFETY: the caller's promise.
         let tree = unsafe { self.tree() };
-        if entry.is_null() || self.status != Status::ACTIVE || !self.remembers(tree) {
+        if entry.is_null() || self.status != Status::ACTIVE || !self.has_seen_all(tree) {
             return None;
         }
-        // SAFETY: no leaf has been moved since the state's was looked up, and the caller's promise.
-        unsafe { tree.words.exchange(slot, range, entry) }
+        // SAFETY: no leaf has been moved since the state's was looked up, if any, and the caller's promise.
+        unsafe {
+            tree.words
+                .exchange(self.in_leaf(), (self.index, self.last), entry)
+        }
     }
 
     /// The slot that the state was on when it last looked.

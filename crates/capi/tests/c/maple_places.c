@@ -331,6 +331,36 @@ static void from_leaf_to_leaf(int rcu, int gaps)
 	done();
 }
 
+/* Stores from each slot of several leaves, without holes between: over just the slot, to the end of all indices, from one index before it. */
+static void first_and_last_slots(int rcu)
+{
+	const unsigned long entries = 50;
+	unsigned long i, way;
+
+	for (way = 0; way < 3; way++) {
+		for (i = 1; i < entries; i++) {
+			struct ma_state mas;
+			unsigned long k;
+
+			mt_init_flags(&tree, MT_FLAGS_ALLOC_RANGE | (rcu ? MT_FLAGS_USE_RCU : 0));
+			for (k = 0; k < entries; k++)
+				SAME(mtree_store_range(&tree, 10 * k, 10 * k + 9, V(k + 1), GFP_KERNEL), 0);
+			mas = on(10 * i);
+			mas.index -= way == 2;
+			mas.last = way == 1 ? ULONG_MAX : mas.last;
+			SAME(mas_store(&mas, V(99)), V(way == 2 ? i : i + 1));
+			SAME(mtree_load(&tree, 10 * i - 2), V(i));
+			SAME(mtree_load(&tree, 10 * i - 1), V(way == 2 ? 99 : i));
+			SAME(mtree_load(&tree, 10 * i), V(99));
+			SAME(mtree_load(&tree, 10 * i + 9), V(99));
+			SAME(mtree_load(&tree, ULONG_MAX), way == 1 ? V(99) : NULL);
+			if (i + 1 < entries)
+				SAME(mtree_load(&tree, 10 * i + 10), V(way == 1 ? 99 : i + 2));
+			done();
+		}
+	}
+}
+
 int main(void)
 {
 	int rcu;
@@ -345,6 +375,7 @@ int main(void)
 		bounds_move(rcu);
 		behind_the_last_slot(rcu);
 		ends(rcu);
+		first_and_last_slots(rcu);
 		paused_failed_and_prepared(rcu);
 		from_leaf_to_leaf(rcu, 0);
 		from_leaf_to_leaf(rcu, 1);

@@ -12,7 +12,7 @@ mod write;
 use core::alloc::Layout;
 
 use crate::base::Native;
-use crate::node::{Kind, Node, RawTree, Root, is_node};
+use crate::node::{Geometry, Kind, Node, RawTree, Root, is_node};
 use crate::read::Place;
 use crate::write::SlotAt;
 
@@ -22,6 +22,12 @@ pub use write::Write;
 
 /// What the memory of each node is like.
 pub const NODE_LAYOUT: Layout = crate::node::LAYOUT;
+
+/// Slots that a leaf has room for.
+const CAPACITY: usize = Geometry::<usize, Native>::SLOTS;
+
+/// An [`offset`](Slot::offset) that no leaf has: what goes on from there is looked up anew.
+pub const NO_SLOT: u8 = u8::MAX;
 
 /// A tree over `usize` whose entries are words: flags, then the root, laid out as in C.
 #[repr(transparent)]
@@ -44,7 +50,7 @@ pub struct Slot {
     pub min: usize,
     /// The last index that the leaf covers.
     pub max: usize,
-    /// The slot's place in the leaf.
+    /// The slot's place in the leaf, or [`NO_SLOT`] if there is none.
     pub offset: u8,
     /// The last used slot of the leaf.
     pub end: u8,

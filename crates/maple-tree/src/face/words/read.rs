@@ -1,7 +1,7 @@
 //! Looking: slots, gaps, and all of the tree.
 
 use crate::base::Native;
-use crate::face::words::{Beside, Home, Slot, WordTree, place};
+use crate::face::words::{Beside, CAPACITY, Home, NO_SLOT, Slot, WordTree, place};
 use crate::inspect::dump::{Dump, Format};
 use crate::node::Node;
 use crate::read::{Found, Place, Want, ask_ahead, descend, descend_ahead};
@@ -72,7 +72,7 @@ impl WordTree {
             leaf: core::ptr::null_mut(),
             min: 0,
             max: usize::MAX,
-            offset: 0,
+            offset: NO_SLOT,
             end: 0,
             at: 0,
         }
@@ -228,6 +228,56 @@ impl WordTree {
         (!leaf.is_dead()).then_some(Beside {
             first,
             last: end,
+            entry,
+            offset: i as u8,
+        })
+    }
+
+    /// As [`after`](WordTree::after), from a slot behind which the leaf has room for three more: then what follows ends at a pivot, and nothing is
+    /// left to be told apart. `None` also from other slots, from one that does not end below `limit`, and where a hole follows that does not end below
+    /// `limit` or in this leaf, and `holes` are not asked for.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek_in`](WordTree::seek_in), if `offset` is not [`NO_SLOT`].
+    #[inline(always)]
+    pub unsafe fn after_amid(
+        &self,
+        (leaf, max): (*mut (), usize),
+        (offset, last): (u8, usize),
+        limit: usize,
+        holes: bool,
+    ) -> Option<Beside> {
+        let mut i = usize::from(offset);
+        if i + 3 >= CAPACITY {
+            return None;
+        }
+        // SAFETY: the caller's promise.
+        let leaf = unsafe { place(leaf, 0, max) }.leaf;
+        // As in `after`.
+        if leaf.pivot(i) != last {
+            return None;
+        }
+        i += 1;
+        let (mut before, mut entry) = (last, leaf.slot(i));
+        if entry.is_null() && !holes {
+            before = leaf.pivot(i);
+            if before >= limit {
+                return None;
+            }
+            i += 1;
+            entry = leaf.slot(i);
+            // Also if the hole ends its leaf: slots after the last one are NULL. And a writer may have erased the entry meanwhile.
+            if entry.is_null() {
+                return None;
+            }
+        } else if before >= limit {
+            return None;
+        }
+        // After the reads, as in `seek_in`.
+        (!leaf.is_dead()).then_some(Beside {
+            first: before + 1,
+            last: leaf.pivot(i).min(max),
             entry,
             offset: i as u8,
         })

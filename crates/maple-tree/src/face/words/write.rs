@@ -2,9 +2,8 @@
 
 use crate::alloc::{AllocError, NodeAlloc};
 use crate::base::Native;
-use crate::face::words::{At, InLeaf, NodeReserve, WordTree, place};
+use crate::face::words::{At, CAPACITY, InLeaf, NodeReserve, WordTree, place};
 use crate::node::{Root, Word};
-use crate::read::Place;
 use crate::write::apply::{bury, dismantle};
 use crate::write::duplicate::{CloneError, Verbatim};
 use crate::write::plan::Action;
@@ -52,7 +51,7 @@ impl Write {
         }
     }
 
-    /// Whether leaves come, go, or get other bounds. If not, what was remembered of a leaf stays true.
+    /// Whether leaves come, go, or get other bounds. If not, what was remembered of a leaf stays true, and the leaf is still in the tree.
     pub fn moves_leaves(&self) -> bool {
         self.moves_leaves
     }
@@ -105,7 +104,7 @@ impl WordTree {
     }
 
     /// Exchanges the entry in a slot that was looked up before for another, if the slot is an entry at just `first..=last`; gives the one that was
-    /// there. `entry` is not NULL.
+    /// there. `entry` is not NULL. `None` also if the slot is [`NO_SLOT`](super::NO_SLOT), whatever its leaf.
     ///
     /// # Safety
     ///
@@ -118,20 +117,30 @@ impl WordTree {
         entry: *mut (),
     ) -> Option<*mut ()> {
         debug_assert!(!entry.is_null());
-        // SAFETY: the leaf is in the tree (the caller's promise).
-        let Place { leaf, min, max } = unsafe { place(slot.leaf, slot.min, slot.max) };
-        let i = usize::from(slot.offset);
-        if i >= leaf.capacity() {
+        let (i, max) = (usize::from(slot.offset), slot.max);
+        // SAFETY: the leaf is in the tree (the caller's promise), if there is one.
+        let leaf = || unsafe { place(slot.leaf, slot.min, max) }.leaf;
+        // Most slots end at a pivot. The pivot of the leaf's last one is the largest key, wherever the leaf ends.
+        if i + 1 < CAPACITY {
+            let pivot = leaf().pivot(i);
+            let ends = pivot == last && last <= max || pivot > max && last == max;
+            if !ends {
+                return None;
+            }
+        } else if i >= CAPACITY || last != max {
             return None;
         }
+        let leaf = leaf();
+        debug_assert!(!leaf.is_dead());
         let begins = match i {
-            0 => first == min,
+            0 => first == slot.min,
             _ => leaf.pivot(i - 1) == first.wrapping_sub(1),
         };
-        // A slot after the leaf's last one seems to cover something at most if that is all that there is; but it is NULL.
-        let ends = leaf.last(i, max) == last;
+        if !begins {
+            return None;
+        }
         let found = leaf.slot(i);
-        if !begins || !ends || found.is_null() || leaf.is_dead() {
+        if found.is_null() {
             return None;
         }
         leaf.publish(i, entry);
@@ -201,6 +210,7 @@ impl WordTree {
         let plan = self.0.plan_store(first, last, entry);
         Write {
             nodes: plan.nodes,
+            // A leaf is changed in place only where nobody reads.
             moves_leaves: !matches!(
                 plan.action,
                 Action::Nothing | Action::Exact { .. } | Action::Leaf(_)
