@@ -1,4 +1,4 @@
-//! The command line of Samara.
+//! The command line of Samara, as a library for its program, its tests and the fuzz targets. It is no stable interface.
 
 mod boot;
 mod compare;
@@ -7,8 +7,7 @@ mod destination;
 mod dump;
 mod follow;
 mod histories;
-#[cfg(test)]
-mod hostile;
+pub mod input;
 mod kind;
 mod maps;
 mod minimise;
@@ -71,14 +70,14 @@ enum Command {
     Top(top::TopOptions),
 }
 
-fn main() {
-    let code = match usage::parse::<Cli>().command {
+/// Does what the arguments of the program ask for; the value is the exit code. Misuse and `--help` end the program.
+pub fn run() -> i32 {
+    match usage::parse::<Cli>().command {
         Command::Trace(options) => trace::run(&options),
         Command::Replay(options) => replay::run(&options),
         Command::Boot(options) => boot::run(&options),
         Command::Core(options) => dump::run(&options),
         Command::Show(options) => show::run(&options),
         Command::Top(options) => top::run(&options),
-    };
-    std::process::exit(code);
+    }
 }

@@ -67,7 +67,6 @@ impl PictureOptions {
 }
 
 /// The page and the drawing.
-#[cfg(test)]
 pub(crate) fn both(film: &Film) -> [String; 2] {
     [page::page(film), svg::draw(film)]
 }

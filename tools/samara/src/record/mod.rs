@@ -24,4 +24,4 @@ mod write;
 pub(crate) use format::{Reason, Record};
 pub(crate) use map::MapChange;
 pub(crate) use read::Reader;
-pub(crate) use write::Writer;
+pub(crate) use write::{Writer, file_of};

@@ -22,6 +22,35 @@ use super::state::{put_config, put_file, put_layout, put_limits, put_ranges, put
 /// A chunk is written when it holds this many bytes.
 const CHUNK: usize = 32 << 10;
 
+/// What a file begins with.
+fn head_of_file(version: u32, description: &str) -> Vec<u8> {
+    let mut head = Vec::new();
+    head.extend_from_slice(MAGIC);
+    head.extend_from_slice(&version.to_le_bytes());
+    head.extend_from_slice(&(description.len() as u32).to_le_bytes());
+    head.extend_from_slice(&crc32fast::hash(description.as_bytes()).to_le_bytes());
+    head.extend_from_slice(description.as_bytes());
+    head
+}
+
+/// What the chunk with a number, counted from 0, begins with.
+fn head_of_chunk(number: u32, records: &[u8]) -> [u8; 8] {
+    let mut hasher = crc32fast::Hasher::new_with_initial(number);
+    hasher.update(records);
+    let mut head = [0; 8];
+    head[..4].copy_from_slice(&(records.len() as u32).to_le_bytes());
+    head[4..].copy_from_slice(&hasher.finalize().to_le_bytes());
+    head
+}
+
+/// A file of this version whose records are these bytes, whatever they are.
+pub(crate) fn file_of(version: u32, description: &str, records: &[u8]) -> Vec<u8> {
+    let mut file = head_of_file(version, description);
+    file.extend(head_of_chunk(0, records));
+    file.extend(records);
+    file
+}
+
 /// Appends records to a file. An error is kept until [`finish`](Self::finish), so that the traced program runs on.
 #[derive(Debug)]
 pub(crate) struct Writer {
@@ -53,12 +82,7 @@ impl Writer {
             "records": records,
         })
         .to_string();
-        let mut head = Vec::new();
-        head.extend_from_slice(MAGIC);
-        head.extend_from_slice(&VERSION.to_le_bytes());
-        head.extend_from_slice(&(description.len() as u32).to_le_bytes());
-        head.extend_from_slice(&crc32fast::hash(description.as_bytes()).to_le_bytes());
-        head.extend_from_slice(description.as_bytes());
+        let head = head_of_file(VERSION, &description);
         let mut file = fs::File::create(path)?;
         file.write_all(&head)?;
         Ok(Self {
@@ -95,11 +119,7 @@ impl Writer {
         if self.chunk.is_empty() {
             return;
         }
-        let mut hasher = crc32fast::Hasher::new_with_initial(self.chunks);
-        hasher.update(&self.chunk);
-        let mut head = [0; 8];
-        head[..4].copy_from_slice(&(self.chunk.len() as u32).to_le_bytes());
-        head[4..].copy_from_slice(&hasher.finalize().to_le_bytes());
+        let head = head_of_chunk(self.chunks, &self.chunk);
         if self.error.is_none() {
             let written = self
                 .file

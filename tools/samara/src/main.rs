@@ -1,0 +1,5 @@
+//! The command line of Samara.
+
+fn main() {
+    std::process::exit(samara_cli::run());
+}
