@@ -1,0 +1,8 @@
+//! Records of a trace in a file that has them whole: performed and drawn, or refused with the byte.
+#![no_main]
+
+#[path = "../../tools/samara/tests/hostile/take.rs"]
+#[allow(dead_code, reason = "each target has its own reader")]
+mod take;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| take::any_records(bytes));
