@@ -1,5 +1,6 @@
 //! Pages change what they allow.
 
+use crate::atomic::Ordering;
 use core::ops::Range;
 
 use crate::cursor::{Cursor, Stop, indices, remembered, stretch_end};
@@ -11,6 +12,7 @@ use crate::invalidate::{Changed, Invalidate};
 use crate::phys::{Memory, Physical};
 use crate::reserve::Reserve;
 use crate::space::PageTables;
+use crate::table::Locked;
 
 /// Who gets permission to write when a range becomes writable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +146,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         change: Change,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
-        self.protect_with(range, change, tlb, |_, _| {})
+        self.change::<false>(range, change, tlb, &mut |_, _| {})
     }
 
     /// The same, and `seen` is told of each page that changes, as it was until then, with the processor's last word on its accessed and dirty bits: so
@@ -187,17 +189,25 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
         mut seen: impl FnMut(u64, Entry),
     ) -> Result<(), Error> {
+        self.change::<true>(range, change, tlb, &mut seen)
+    }
+
+    /// `TOLD`: whether `seen` does anything.
+    fn change<const TOLD: bool>(
+        &self,
+        range: Range<u64>,
+        change: Change,
+        tlb: &dyn Invalidate,
+        seen: &mut impl FnMut(u64, Entry),
+    ) -> Result<(), Error> {
         Self::pages(&range)?;
         let memory = self.physical();
         let mut gather = self.gather(tlb);
         let mut reserve = Reserve::none(memory);
         let mut cursor = self.cursor(range.start);
         reserve.ensure(cursor.needed(&range, true))?;
-        // Neighbours are mostly alike: what becomes of the bits beside the frame is worked out when they differ.
-        let (mut like, mut plain, mut writable) = (0, 0, 0);
+        let mut alike = Alike::none();
         let each = change.write == Write::Alone && change.set.contains(Attrs::WRITE);
-        let always = change.write == Write::Always && change.set.contains(Attrs::WRITE);
-        let only = change.among == Among::Alone;
         let frames = memory.frames();
         let mut at = range.start;
         while at < range.end {
@@ -218,40 +228,11 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                         }
                         continue;
                     }
-                    let (mut first, mut last) = (u64::MAX, 0);
-                    for i in indices(at, end) {
-                        let raw = table.load(i);
-                        if !tag::holds(raw) || only && change.leaves::<F>(frames, raw, 0) {
-                            continue;
-                        }
-                        let rest = F::rest(raw);
-                        if rest != like {
-                            like = rest;
-                            let attrs = change.base(F::attrs(raw));
-                            plain = F::rest(F::leaf(0, attrs, 0));
-                            writable = F::rest(F::leaf(0, attrs | Attrs::WRITE, 0));
-                        }
-                        let write = always || each && change.may_write::<F, M>(memory, raw, 0);
-                        let made = if write { writable } else { plain };
-                        if made == rest {
-                            continue;
-                        }
-                        let phys = F::frame(F::phys(raw));
-                        let old = if F::settled(raw) {
-                            table.store(i, phys | made);
-                            raw
-                        } else {
-                            table.update::<F>(i, raw, |raw| change.apply::<F, M>(memory, raw, 0))
-                        };
-                        let addr = (at & !(span(1) - 1)) + i as u64 * PAGE_SIZE;
-                        seen(addr, F::decode(old, 0));
-                        if remembered(raw) {
-                            first = first.min(addr);
-                            last = addr + PAGE_SIZE;
-                        }
-                    }
-                    if last > 0 {
-                        gather.range(first, last, Changed::PAGES);
+                    let part = indices(at, end);
+                    let changed =
+                        self.change_entries::<TOLD>(&table, at, part, change, &mut alike, seen);
+                    if !changed.is_empty() {
+                        gather.range(changed.start, changed.end, Changed::PAGES);
                     }
                     end
                 }
@@ -267,7 +248,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                         cursor.split(at, level, &mut reserve, &mut gather)?;
                         continue;
                     }
-                    if !cursor.protect_leaf(start, level, change, &mut gather, &mut seen) {
+                    if !cursor.protect_leaf(start, level, change, &mut gather, seen) {
                         continue;
                     }
                     end
@@ -275,6 +256,103 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             };
         }
         Ok(())
+    }
+
+    /// Changes the pages of one last-level table, which is this address space's own; where processors may remember what they allowed.
+    #[inline]
+    fn change_entries<const TOLD: bool>(
+        &self,
+        table: &Locked<'_>,
+        at: u64,
+        part: Range<usize>,
+        change: Change,
+        alike: &mut Alike,
+        seen: &mut impl FnMut(u64, Entry),
+    ) -> Range<u64> {
+        let memory = self.physical();
+        let each = change.write == Write::Alone && change.set.contains(Attrs::WRITE);
+        let only = change.among == Among::Alone;
+        let base = at & !(span(1) - 1);
+        let addr = |i: usize| base + i as u64 * PAGE_SIZE;
+        let (mut first, mut last) = (usize::MAX, 0);
+        for (i, slot) in part.clone().zip(table.table.entries(part)) {
+            let raw = slot.load(Ordering::Relaxed);
+            let rest = F::rest(raw);
+            if rest != alike.rest {
+                if !tag::holds(raw) {
+                    continue;
+                }
+                *alike = Alike::of::<F>(&change, raw);
+            }
+            if only && change.leaves::<F>(memory.frames(), raw, 0) {
+                continue;
+            }
+            let write = each && change.may_write::<F, M>(memory, raw, 0);
+            let made = if write { alike.writable } else { alike.made };
+            if made == rest {
+                continue;
+            }
+            let old = if alike.settled {
+                // All but what says which frame.
+                table.store(i, raw ^ rest | made);
+                raw
+            } else {
+                table.update::<F>(i, raw, |raw| change.apply::<F, M>(memory, raw, 0))
+            };
+            if TOLD {
+                seen(addr(i), F::decode(old, 0));
+            }
+            if alike.remembered {
+                first = first.min(i);
+                last = i + 1;
+            }
+        }
+        if last == 0 {
+            0..0
+        } else {
+            addr(first)..addr(last)
+        }
+    }
+}
+
+/// What is known of pages that are alike but for their frames, as neighbours mostly are.
+struct Alike {
+    /// The bits of their entries beside the frame; all, which no entry has there, if there are no such pages yet.
+    rest: u64,
+    /// What these bits become; and what they become of those pages alone that are found to be writable.
+    made: u64,
+    writable: u64,
+    settled: bool,
+    remembered: bool,
+}
+
+impl Alike {
+    const fn none() -> Self {
+        Self {
+            rest: u64::MAX,
+            made: 0,
+            writable: 0,
+            settled: true,
+            remembered: false,
+        }
+    }
+
+    #[inline(never)]
+    fn of<F: Format>(change: &Change, raw: u64) -> Self {
+        let attrs = change.base(F::attrs(raw));
+        let writable = F::rest(F::leaf(0, attrs | Attrs::WRITE, 0));
+        let always = change.write == Write::Always && change.set.contains(Attrs::WRITE);
+        Self {
+            rest: F::rest(raw),
+            made: if always {
+                writable
+            } else {
+                F::rest(F::leaf(0, attrs, 0))
+            },
+            writable,
+            settled: F::settled(raw),
+            remembered: remembered(raw),
+        }
     }
 }
 
