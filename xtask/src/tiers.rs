@@ -384,8 +384,10 @@ fn interpret(shell: &Shell, target: &str, flags: &str, part: &[&str]) -> Result<
 }
 
 /// The tree and the standard library optimised as the rest, unlike in the ordinary run: what sanitizers add makes the tests take longer than compiling
-/// them.
-const OPTIMISED: [&str; 4] = [
+/// them. And with the lines that a sanitizer shows of a place.
+const OPTIMISED: [&str; 6] = [
+    "--config",
+    "profile.dev.debug=\"line-tables-only\"",
     "--config",
     "profile.dev.package.maple-tree.opt-level=1",
     "--config",
