@@ -259,7 +259,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     }
 
     /// Changes the pages of one last-level table, which is this address space's own; where processors may remember what they allowed.
-    #[inline]
+    #[inline(never)]
     fn change_entries<const TOLD: bool>(
         &self,
         table: &Locked<'_>,
@@ -274,25 +274,34 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         let only = change.among == Among::Alone;
         let base = at & !(span(1) - 1);
         let addr = |i: usize| base + i as u64 * PAGE_SIZE;
-        let (mut first, mut last) = (usize::MAX, 0);
-        for (i, slot) in part.clone().zip(table.table.entries(part)) {
+        // In registers while the loop runs.
+        let mut known = *alike;
+        let asks = each || only;
+        let (mut first, mut last) = (0, 0);
+        let from = part.start;
+        for (i, slot) in table.table.entries(part).iter().enumerate() {
             let raw = slot.load(Ordering::Relaxed);
             let rest = F::rest(raw);
-            if rest != alike.rest {
+            if rest != known.rest {
                 if !tag::holds(raw) {
                     continue;
                 }
-                *alike = Alike::of::<F>(&change, raw);
+                known = Alike::of::<F>(&change, raw);
             }
-            if only && change.leaves::<F>(memory.frames(), raw, 0) {
-                continue;
+            let mut made = known.made;
+            if asks {
+                if only && change.leaves::<F>(memory.frames(), raw, 0) {
+                    continue;
+                }
+                if each && change.may_write::<F, M>(memory, raw, 0) {
+                    made = known.writable;
+                }
             }
-            let write = each && change.may_write::<F, M>(memory, raw, 0);
-            let made = if write { alike.writable } else { alike.made };
             if made == rest {
                 continue;
             }
-            let old = if alike.settled {
+            let i = from + i;
+            let old = if known.settled {
                 // All but what says which frame.
                 table.store(i, raw ^ rest | made);
                 raw
@@ -302,11 +311,14 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             if TOLD {
                 seen(addr(i), F::decode(old, 0));
             }
-            if alike.remembered {
-                first = first.min(i);
+            if known.remembered {
+                if last == 0 {
+                    first = i;
+                }
                 last = i + 1;
             }
         }
+        *alike = known;
         if last == 0 {
             0..0
         } else {
@@ -316,6 +328,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 }
 
 /// What is known of pages that are alike but for their frames, as neighbours mostly are.
+#[derive(Clone, Copy)]
 struct Alike {
     /// The bits of their entries beside the frame; all, which no entry has there, if there are no such pages yet.
     rest: u64,
