@@ -5,7 +5,6 @@
 //! them: what a child's areas take that go one by one comes back late, and is never more than the fork took.
 
 use alloc::alloc::{Layout, alloc, dealloc};
-use alloc::boxed::Box;
 use core::alloc::LayoutError;
 use core::fmt;
 use core::ops::{Deref, DerefMut};
@@ -16,7 +15,7 @@ use maple_tree::{Value, View};
 
 use crate::errno::Errno;
 use crate::flags::VmFlags;
-use crate::heap::boxed::{try_box, try_str};
+use crate::heap::boxed::try_str;
 use crate::space::vma::{AnonVma, Vma};
 use crate::space::vma_lock::VmaLock;
 
@@ -91,27 +90,33 @@ impl VmaBox {
     /// `ENOMEM` when the allocator has nothing; the area is dropped.
     #[inline]
     pub(crate) fn try_new(vma: Vma) -> Result<Self, Errno> {
-        let cell = try_box(Cell { group: None, vma })?;
-        // SAFETY: a box is not null.
-        Ok(VmaBox(unsafe {
-            NonNull::new_unchecked(Box::into_raw(cell))
-        }))
+        // SAFETY: the layout is not of size zero.
+        let memory = unsafe { alloc(Layout::new::<Cell>()) };
+        let cell = NonNull::new(memory.cast::<Cell>()).ok_or(Errno::ENOMEM)?;
+        // Each by itself: as a cell, the area would be moved twice.
+        // SAFETY: memory of this layout, which nobody else has.
+        unsafe {
+            (&raw mut (*cell.as_ptr()).group).write(None);
+            (&raw mut (*cell.as_ptr()).vma).write(vma);
+        }
+        Ok(VmaBox(cell))
     }
 }
 
 impl Drop for VmaBox {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: the cell is there and this is its owner.
-        let group = unsafe { (*self.0.as_ptr()).group };
+        let cell = self.0.as_ptr();
+        // SAFETY: the cell is there and this is its owner, who uses the area no more.
+        let group = unsafe {
+            (&raw mut (*cell).vma).drop_in_place();
+            (*cell).group
+        };
         match group {
-            // SAFETY: it is a box's, see `try_new`.
-            None => drop(unsafe { Box::from_raw(self.0.as_ptr()) }),
-            // SAFETY: as above; the area is counted in its group, which stays until it has left.
-            Some(group) => unsafe {
-                (&raw mut (*self.0.as_ptr()).vma).drop_in_place();
-                Group::leave(group, 1);
-            },
+            // SAFETY: allocated in `try_new` with this layout.
+            None => unsafe { dealloc(cell.cast(), Layout::new::<Cell>()) },
+            // SAFETY: the area is counted in its group, which has been there until now.
+            Some(group) => unsafe { Group::leave(group, 1) },
         }
     }
 }
