@@ -4,28 +4,24 @@
 //! threads that stop at the entry of theirs wait in `waiting`, stopped, so that the order in which the engine performs is the
 //! kernel's own order.
 
+mod compare;
+mod growth;
+mod objects;
+
 use std::collections::VecDeque;
 use std::io;
-use std::sync::Arc;
 
-use samara_mm::{
-    Call, Config, File, FileArg, FileId, FileKind, Limits, Mdwe, NoPages, Pages, VmFlags,
-};
+use samara_mm::{Call, Config, Limits, Mdwe, NoPages, Pages};
 
 use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Place, Verdict};
-use crate::maps;
 use crate::record::Reason;
-use crate::seed::Seed;
 use crate::side::placed_at_random;
-use crate::tally::{Finding, FindingKind};
 
-use super::decode;
-use super::exec::{self, Predicted};
+use self::compare::foretell;
 use super::facts::Pagemap;
-use super::files;
 use super::options::Verify;
-use super::proc::{self, MapsFile};
+use super::proc::MapsFile;
 use super::ptrace::{Entry, Tid};
 use super::samples::{Known, Samples};
 use super::seeding::{self, Moment, Standing};
@@ -250,19 +246,6 @@ impl Space {
         !due && !self.follower.is_undecided()
     }
 
-    /// Other threads may have changed a set of nodes while the kernel read it. It may have found what is there now, what the call before named, or
-    /// nothing, as between two changes.
-    fn look_at_nodes(&mut self, nodes: u64, tid: Tid, (pointer, bits): (u64, u64)) {
-        let others = &mut self.nodes_meanwhile;
-        others.clear();
-        others.extend(decode::nodes(tid, pointer, bits));
-        others.extend([self.nodes_before, 0]);
-        others.retain(|other| *other != nodes);
-        others.sort_unstable();
-        others.dedup();
-        self.nodes_before = nodes;
-    }
-
     /// After the kernel has performed a call: performs it on the engine, and judges. If the thread already runs on (`running`), what
     /// needs its map waits for the next stop.
     pub(crate) fn finish(
@@ -423,277 +406,6 @@ impl Space {
         }
     }
 
-    /// What only the map shows of the object that was mapped.
-    fn confirm_object(&mut self, call: &mut Call, who: Who, returned: i64, session: &mut Session) {
-        if (-4095..=0).contains(&returned) {
-            return;
-        }
-        match call {
-            Call::Mmap {
-                file: FileArg::File(file),
-                ..
-            } => {
-                self.confirm_file(file, returned as u64, session);
-                if file.kind == FileKind::Device
-                    && let Ok(flags) = proc::vm_flags(who.tid)
-                    && let Some((_, flags)) =
-                        flags.iter().rfind(|(start, _)| *start <= returned as u64)
-                {
-                    *file = session.files.driven(file, *flags);
-                }
-            }
-            // It is of a namespace that is not ours.
-            Call::Shmat { segment, .. } if segment.is_none() => {
-                if self.maps.read(&mut session.map).is_ok()
-                    && let Some(area) = session.map.at(returned as u64)
-                {
-                    let name = String::from_utf8_lossy(session.map.name(area));
-                    let id = id_of(area);
-                    *segment = Some(files::segment_of(id, &name, area.end - area.start));
-                }
-            }
-            _ => {}
-        }
-    }
-
-    /// Where file systems show another device in maps than `fstat` tells, the map is right: asked once for each file. So it is where a name
-    /// is too long for a link.
-    fn confirm_file(&mut self, file: &mut Arc<File>, address: u64, session: &mut Session) {
-        if !session.files.unconfirmed(file) {
-            return;
-        }
-        let unnamed = file.name.is_empty();
-        if unnamed {
-            if self.maps.read(&mut session.map).is_ok()
-                && let Some(area) = session.map.at(address)
-            {
-                let name = session.map.name(area);
-                *file = session.files.confirm(file, id_of(area), Some(name));
-            }
-        } else if let Ok(Some(info)) = self.maps.at(address) {
-            let id = FileId {
-                major: info.major,
-                minor: info.minor,
-                inode: info.inode,
-            };
-            // A mapping of /dev/zero has another object, or none, behind it.
-            if file.kind == FileKind::DevZero || id.inode == 0 {
-                return;
-            }
-            *file = session.files.confirm(file, id, None);
-        }
-    }
-
-    /// Does the call touch areas that faults may have grown?
-    fn near_growth(&self, call: &Call) -> bool {
-        if self.growing {
-            return true;
-        }
-        // The stack grows down to its limit; calls close to it are few.
-        let engine = self.follower.engine();
-        let top = engine.layout().stack_top;
-        let room = engine.limits().stack.clamp(8 << 20, 1 << 36);
-        let (low, high) = (top.saturating_sub(room), top + (1 << 20));
-        let touches =
-            |addr: u64, len: u64| addr < high && addr.saturating_add(len) > low && addr != 0;
-        match *call {
-            Call::Mmap { addr, len, .. }
-            | Call::Munmap { addr, len }
-            | Call::Mprotect { addr, len, .. }
-            | Call::Madvise { addr, len, .. }
-            | Call::Mlock { addr, len, .. }
-            | Call::Munlock { addr, len }
-            | Call::Mseal { addr, len, .. }
-            | Call::Msync { addr, len, .. }
-            | Call::Mincore { addr, len }
-            | Call::SetVmaName { addr, len, .. }
-            | Call::Mbind { addr, len, .. } => touches(addr, len),
-            Call::Mremap {
-                old_addr,
-                old_len,
-                new_len,
-                new_addr,
-                ..
-            } => touches(old_addr, old_len.max(new_len)) || touches(new_addr, new_len),
-            Call::ProcessMadvise { ref ranges, .. } => {
-                ranges.iter().any(|&(addr, len)| touches(addr, len))
-            }
-            Call::Mlockall { .. } | Call::Munlockall => true,
-            _ => false,
-        }
-    }
-
-    /// Learns how far stacks have grown.
-    fn sync_growth(&mut self, session: &mut Session) {
-        let engine = self.follower.engine();
-        let grows = |area: &samara_mm::Area<'_>| area.vma.flags.contains(VmFlags::GROWSDOWN);
-        let starts: Vec<u64> = if self.growing {
-            engine
-                .areas()
-                .filter(grows)
-                .map(|area| area.start)
-                .collect()
-        } else {
-            let top = engine.layout().stack_top.saturating_sub(1);
-            let stack = engine.lookup(top).map(|area| area.start);
-            stack.into_iter().collect()
-        };
-        for start in starts {
-            if let Ok(Some(area)) = self.maps.at(start)
-                && area.start < start
-                && self.follower.grow_stack(area.start)
-            {
-                session.grown.push(area.start);
-            }
-        }
-        self.note_grown(session);
-    }
-
-    /// Where to areas have grown since the entry of the call that returns. The call may have changed them, too: all that the kernel has, and
-    /// the engine has not, directly below the former start counts.
-    fn look_for_growth(&mut self) {
-        let engine = self.follower.engine();
-        let grows = |area: &samara_mm::Area<'_>| area.vma.flags.contains(VmFlags::GROWSDOWN);
-        for area in engine.areas().filter(grows) {
-            let mut lowest = area.start;
-            while engine.lookup(lowest - 1).is_none()
-                && let Ok(Some(below)) = self.maps.at(lowest - 1)
-            {
-                lowest = below.start;
-            }
-            if lowest < area.start {
-                self.grown_meanwhile.push(lowest);
-            }
-        }
-    }
-
-    fn note_grown(&mut self, session: &mut Session) {
-        session.tally.grown += session.grown.len() as u64;
-        for start in session.grown.drain(..) {
-            if let Some(record) = &mut session.record {
-                record.grown(self.number, start);
-            }
-        }
-    }
-
-    /// Compares the whole map, if anything happened since the last time.
-    pub(crate) fn compare_changed(&mut self, who: Who, session: &mut Session, when: &str) {
-        if self.calls_since_compare > 0 && !self.broken {
-            self.catch_up(who, session);
-            if self.interrupted {
-                self.resync(who, session, "after a thread was killed within a call");
-            } else {
-                self.compare_with(who, session, Some(when.to_owned()));
-            }
-        }
-    }
-
-    /// Compares the whole map. `cause` is what happened last.
-    fn compare_with(&mut self, who: Who, session: &mut Session, cause: Option<String>) {
-        if self.broken {
-            return;
-        }
-        if self.maps.read(&mut session.map).is_err() || session.map.areas().is_empty() {
-            // The process was killed at this very moment: it has no map any more.
-            session.tally.ended_unseen += 1;
-            return;
-        }
-        self.calls_since_compare = 0;
-        session.tally.maps += 1;
-        session.tally.areas_compared += session.map.areas().len() as u64;
-        let place = Place {
-            call_number: session.call_number,
-            process: who.process,
-        };
-        let compared =
-            self.follower
-                .compare(&session.map, &mut session.grown, &mut session.tally.renamed);
-        self.note_grown(session);
-        if let Some(record) = &mut session.record {
-            record.map(self.number, &session.map);
-        }
-        if let Err(difference) = compared {
-            let cause = cause.unwrap_or_else(|| "the start of the program".to_owned());
-            let finding = self
-                .follower
-                .map_finding(&session.map, &difference, place, cause);
-            session.tally.find(FindingKind::Map, || finding);
-            self.resync(who, session, "after a disagreement");
-        } else if session.check
-            && let Err(broken) = self.follower.engine().check()
-        {
-            session.tally.find(FindingKind::Invariant, || Finding {
-                kind: FindingKind::Invariant,
-                call_number: place.call_number,
-                process: who.process,
-                call: cause.unwrap_or_default(),
-                detail: format!("{broken}\n"),
-            });
-        }
-    }
-
-    /// After a wrong answer: if the maps are the same all the same (both failed, say), the engine goes on; what it knows of the past
-    /// would be lost by starting it anew.
-    fn part(&mut self, who: Who, session: &mut Session, reason: &'static str) {
-        let same = self.maps.read(&mut session.map).is_ok()
-            && self
-                .follower
-                .compare(&session.map, &mut session.grown, &mut session.tally.renamed)
-                .is_ok();
-        self.note_grown(session);
-        if !same {
-            self.resync(who, session, reason);
-        }
-    }
-
-    /// Starts the engine anew from the kernel's map.
-    fn resync(&mut self, who: Who, session: &mut Session, reason: &'static str) {
-        *session.tally.resyncs.entry(reason).or_default() += 1;
-        self.interrupted = false;
-        self.stale = None;
-        self.calls_since_compare = 0;
-        let layout = self.follower.engine().layout();
-        match self.maps.read(&mut session.map) {
-            Ok(()) if !session.map.areas().is_empty() => {}
-            Err(error) if error.raw_os_error() != Some(libc::ESRCH) => {
-                return self.give_up(&error, session);
-            }
-            // The process was killed at this very moment.
-            _ => {
-                session.tally.ended_unseen += 1;
-                self.broken = true;
-                return;
-            }
-        }
-        let seed = seeding::seed(
-            who.tid,
-            &session.machine,
-            &session.map,
-            &mut self.pagemap,
-            Moment::Again(layout),
-            &mut session.files.descriptions,
-        );
-        let built = seed.and_then(|seed| {
-            if let Some(record) = &mut session.record {
-                record.seed(self.number, Reason::Resync, &seed);
-            }
-            self.limits_of = who.process;
-            seed.build()
-                .and_then(|engine| self.follower.start_anew(engine, &mut session.tally))
-                .map_err(|errno| io::Error::other(format!("the engine refuses the map: {errno}")))
-        });
-        if let Err(error) = built {
-            self.give_up(&error, session);
-        }
-    }
-
-    /// Nothing can be compared from here on.
-    pub(crate) fn give_up(&mut self, error: &io::Error, session: &mut Session) {
-        let why = format!("process followed no further: {error}");
-        crate::tally::count(&mut session.tally.not_followed, &why);
-        self.broken = true;
-    }
-
     /// A thread was killed within its call.
     pub(crate) fn interrupt(&mut self) {
         self.interrupted = true;
@@ -706,36 +418,6 @@ impl Space {
         if let Some(record) = &mut session.record {
             record.gone(self.number, self.main);
         }
-    }
-}
-
-fn id_of(area: &maps::Area) -> FileId {
-    FileId {
-        major: area.major,
-        minor: area.minor,
-        inode: area.inode,
-    }
-}
-
-/// Compares the map that exec made with what the engine makes of the same files.
-fn foretell(tid: Tid, seed: &mut Seed, session: &mut Session) {
-    match exec::predict(tid, &session.machine.exec, seed, &session.map) {
-        Predicted::Agrees(layout) => {
-            session.tally.execs_predicted += 1;
-            seed.layout = layout;
-        }
-        Predicted::Differs(detail) => {
-            session.tally.execs_predicted += 1;
-            let call_number = session.call_number;
-            session.tally.find(FindingKind::Map, || Finding {
-                kind: FindingKind::Map,
-                call_number,
-                process: tid,
-                call: "execve, predicted from the files".to_owned(),
-                detail,
-            });
-        }
-        Predicted::Unknown => {}
     }
 }
 

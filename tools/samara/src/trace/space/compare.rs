@@ -1,0 +1,155 @@
+//! The engine's map beside the kernel's, and a new engine where they have parted.
+
+use std::io;
+
+use super::{Space, Who};
+use crate::follow::Place;
+use crate::record::Reason;
+use crate::seed::Seed;
+use crate::tally::{Finding, FindingKind};
+use crate::trace::exec::{self, Predicted};
+use crate::trace::ptrace::Tid;
+use crate::trace::seeding::{self, Moment};
+use crate::trace::session::Session;
+
+impl Space {
+    /// Compares the whole map, if anything happened since the last time.
+    pub(crate) fn compare_changed(&mut self, who: Who, session: &mut Session, when: &str) {
+        if self.calls_since_compare > 0 && !self.broken {
+            self.catch_up(who, session);
+            if self.interrupted {
+                self.resync(who, session, "after a thread was killed within a call");
+            } else {
+                self.compare_with(who, session, Some(when.to_owned()));
+            }
+        }
+    }
+
+    /// Compares the whole map. `cause` is what happened last.
+    pub(super) fn compare_with(&mut self, who: Who, session: &mut Session, cause: Option<String>) {
+        if self.broken {
+            return;
+        }
+        if self.maps.read(&mut session.map).is_err() || session.map.areas().is_empty() {
+            // The process was killed at this very moment: it has no map any more.
+            session.tally.ended_unseen += 1;
+            return;
+        }
+        self.calls_since_compare = 0;
+        session.tally.maps += 1;
+        session.tally.areas_compared += session.map.areas().len() as u64;
+        let place = Place {
+            call_number: session.call_number,
+            process: who.process,
+        };
+        let compared =
+            self.follower
+                .compare(&session.map, &mut session.grown, &mut session.tally.renamed);
+        self.note_grown(session);
+        if let Some(record) = &mut session.record {
+            record.map(self.number, &session.map);
+        }
+        if let Err(difference) = compared {
+            let cause = cause.unwrap_or_else(|| "the start of the program".to_owned());
+            let finding = self
+                .follower
+                .map_finding(&session.map, &difference, place, cause);
+            session.tally.find(FindingKind::Map, || finding);
+            self.resync(who, session, "after a disagreement");
+        } else if session.check
+            && let Err(broken) = self.follower.engine().check()
+        {
+            session.tally.find(FindingKind::Invariant, || Finding {
+                kind: FindingKind::Invariant,
+                call_number: place.call_number,
+                process: who.process,
+                call: cause.unwrap_or_default(),
+                detail: format!("{broken}\n"),
+            });
+        }
+    }
+
+    /// After a wrong answer: if the maps are the same all the same (both failed, say), the engine goes on; what it knows of the past
+    /// would be lost by starting it anew.
+    pub(super) fn part(&mut self, who: Who, session: &mut Session, reason: &'static str) {
+        let same = self.maps.read(&mut session.map).is_ok()
+            && self
+                .follower
+                .compare(&session.map, &mut session.grown, &mut session.tally.renamed)
+                .is_ok();
+        self.note_grown(session);
+        if !same {
+            self.resync(who, session, reason);
+        }
+    }
+
+    /// Starts the engine anew from the kernel's map.
+    pub(super) fn resync(&mut self, who: Who, session: &mut Session, reason: &'static str) {
+        *session.tally.resyncs.entry(reason).or_default() += 1;
+        self.interrupted = false;
+        self.stale = None;
+        self.calls_since_compare = 0;
+        let layout = self.follower.engine().layout();
+        match self.maps.read(&mut session.map) {
+            Ok(()) if !session.map.areas().is_empty() => {}
+            Err(error) if error.raw_os_error() != Some(libc::ESRCH) => {
+                return self.give_up(&error, session);
+            }
+            // The process was killed at this very moment.
+            _ => {
+                session.tally.ended_unseen += 1;
+                self.broken = true;
+                return;
+            }
+        }
+        let seed = seeding::seed(
+            who.tid,
+            &session.machine,
+            &session.map,
+            &mut self.pagemap,
+            Moment::Again(layout),
+            &mut session.files.descriptions,
+        );
+        let built = seed.and_then(|seed| {
+            if let Some(record) = &mut session.record {
+                record.seed(self.number, Reason::Resync, &seed);
+            }
+            self.limits_of = who.process;
+            seed.build()
+                .and_then(|engine| self.follower.start_anew(engine, &mut session.tally))
+                .map_err(|errno| io::Error::other(format!("the engine refuses the map: {errno}")))
+        });
+        if let Err(error) = built {
+            self.give_up(&error, session);
+        }
+    }
+
+    /// Nothing can be compared from here on.
+    pub(crate) fn give_up(&mut self, error: &io::Error, session: &mut Session) {
+        let why = format!("process followed no further: {error}");
+        crate::tally::count(&mut session.tally.not_followed, &why);
+        self.broken = true;
+    }
+}
+
+/// Compares the map that exec made with what the engine makes of the same files.
+pub(super) fn foretell(tid: Tid, seed: &mut Seed, session: &mut Session) {
+    match exec::predict(tid, &session.machine.exec, seed, &session.map) {
+        Predicted::Agrees(layout) => {
+            session.tally.execs_predicted += 1;
+            seed.layout = layout;
+        }
+        Predicted::Differs(detail) => {
+            session.tally.execs_predicted += 1;
+            let call_number = session.call_number;
+            session.tally.find(FindingKind::Map, || Finding {
+                kind: FindingKind::Map,
+                call_number,
+                process: tid,
+                call: "execve, predicted from the files".to_owned(),
+                detail,
+            });
+        }
+        Predicted::Unknown => {}
+    }
+}
