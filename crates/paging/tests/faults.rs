@@ -82,6 +82,7 @@ every_format! {
     only_pages_that_are_had_alone_become_cold
     a_page_is_allowed_only_where_it_still_is
     a_pinned_page_is_not_alone
+    a_copy_may_come_too_late
     an_access_notes_what_a_processor_notes
     filling_passes_over_what_is_there
     filling_stops_at_an_error
@@ -277,6 +278,68 @@ mod in_format {
         assert!(pin.phys() == zero && !pin.counted());
         pin.put(&memory);
         assert!(space.page(AT).unwrap().zero);
+    }
+
+    pub(super) fn a_copy_may_come_too_late<F: Format>() {
+        let memory = memory();
+        let (parent, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
+        let fork = || {
+            let copied = parent.copy_range(&child, STRETCH, Mapping::Private, Copy::All, &());
+            copied.unwrap();
+        };
+        let old = map_anon(&parent, &memory, AT);
+        let frame = || memory.alloc_page(Kind::Anon).unwrap();
+        let references = |phys| memory.frames().info(phys).map(|info| info.references);
+        let spaces = [&parent, &child];
+
+        // Another thread was faster.
+        fork();
+        let (first, second) = (frame(), frame());
+        let mut spot = child.spot(AT, &());
+        assert!(matches!(spot.entry(), Entry::Page { .. }) && !spot.seems_alone(old));
+        assert_eq!(
+            child.spot(AT, &()).write_copy(old, first, RW, |_| ()),
+            Ok(true)
+        );
+        let copy = |_| panic!("what is to be copied has gone");
+        assert_eq!(
+            spot.write_copy(old, second, RW, copy),
+            Err(Error::NotMapped)
+        );
+        assert_eq!(references(second), Some(1));
+        assert_eq!(child.page(AT).unwrap().phys, first);
+        drop(spot);
+        check(&spaces).unwrap();
+
+        // The table has gone, and another is in its place.
+        let mut spot = child.spot(AT, &());
+        spot.entry();
+        child.unmap(STRETCH, &()).unwrap();
+        fork();
+        let mut still = None;
+        let copy = |is| still = Some(is);
+        assert_eq!(spot.write_copy(old, second, RW, copy), Ok(true));
+        assert_eq!(still, Some(true));
+        assert_eq!(child.page(AT).unwrap().phys, second);
+        assert_eq!(parent.page(AT).unwrap().phys, old);
+        drop(spot);
+        check(&spaces).unwrap();
+
+        // The other side has given the page up.
+        child.unmap(STRETCH, &()).unwrap();
+        fork();
+        let new = frame();
+        let mut spot = child.spot(AT, &());
+        spot.entry();
+        parent.unmap(STRETCH, &()).unwrap();
+        let copy = |_| panic!("nobody else has the page");
+        assert_eq!(spot.write_copy(old, new, RW, copy), Ok(false));
+        drop(spot);
+        assert_eq!(references(new), Some(1));
+        memory.put(new);
+        assert_eq!(child.page(AT).unwrap().phys, old);
+        assert!(child.translate(AT).unwrap().1.contains(Attrs::WRITE));
+        check(&spaces).unwrap();
     }
 
     pub(super) fn an_access_notes_what_a_processor_notes<F: Format>() {
