@@ -50,6 +50,7 @@ impl<P: Platform> Process<P> {
         let child = Process::of(&parent.machine, map)?;
         // Whoever cuts pages off a file after this visits the child, and waits until it is complete.
         let complete = child.mm.space.write();
+        child.mm.files.inherit(&parent.files);
         let mode = if parent.unshareable() {
             ForkMode::Copy
         } else {

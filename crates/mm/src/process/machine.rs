@@ -188,13 +188,22 @@ impl<P: Platform> Machine<P> {
 
     /// Visits every process, upwards by number, without holding a lock of the machine's. One that is made meanwhile by a fork has a higher
     /// number than its parent and is entered before the fork ends, so that it is visited after its parent.
-    pub(super) fn each_process(&self, mut visit: impl FnMut(&Mm<P>)) {
+    pub(super) fn each_process(&self, visit: impl FnMut(&Mm<P>)) {
+        self.each_process_that(|_| true, visit);
+    }
+
+    /// Visits those that are asked for, when it is their turn. The machine's list is locked meanwhile.
+    pub(super) fn each_process_that(
+        &self,
+        is_asked_for: impl Fn(&Mm<P>) -> bool,
+        mut visit: impl FnMut(&Mm<P>),
+    ) {
         let mut next = 0;
         loop {
             let mm = {
                 let processes = self.inner.processes.lock();
                 let at = processes.partition_point(|mm| mm.number() < next);
-                match processes.get(at) {
+                match processes.iter().skip(at).find(|mm| is_asked_for(mm)) {
                     Some(mm) => mm.clone(),
                     None => return,
                 }

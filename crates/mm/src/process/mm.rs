@@ -17,6 +17,7 @@ use crate::errno::Errno;
 use crate::heap::counted::Counted;
 use crate::pages::Pages;
 use crate::process::fault::Beside;
+use crate::process::file::FilesSeen;
 use crate::process::machine::Machine;
 use crate::process::owner::{Both, Owner};
 use crate::process::platform::Platform;
@@ -52,6 +53,8 @@ pub(crate) struct Mm<P: Platform> {
     unshareable: AtomicBool,
     /// Whether there may ever have been a page in swap: else markers are guards.
     swapped: AtomicBool,
+    /// The files that pages may be of.
+    pub(crate) files: FilesSeen,
     /// Its pages are being given up, or have been: what is missing does not come back.
     reaped: AtomicBool,
     /// The key of areas that can be executed only; 0 while there has been none, and an entry of the tables says all that an access needs.
@@ -187,6 +190,7 @@ impl<P: Platform> Process<P> {
             divisible: AtomicBool::new(false),
             unshareable: AtomicBool::new(false),
             swapped: AtomicBool::new(false),
+            files: FilesSeen::new(),
             reaped: AtomicBool::new(false),
             execute_only,
         })?;

@@ -150,6 +150,46 @@ fn truncation_drops_private_copies_and_punching_keeps_them() {
     assert_eq!(byte(&process, OTHER + 6 * PAGE), Some(0));
 }
 
+/// Truncation looks only at processes that may have pages of the file: those that brought one in, and their children.
+#[test]
+fn truncation_reaches_what_children_inherited() {
+    let machine = machine(256);
+    let strangers: Vec<_> = (0..3).map(|_| process(&machine)).collect();
+    for mode in [ForkMode::Copy, ForkMode::Share] {
+        let disk = Disk::new(8 * 4096, false);
+        let file = open(&disk);
+        let parent = process(&machine);
+        parent
+            .perform(&mapping(&file, BASE, 0, 8, RW, MAP_PRIVATE))
+            .unwrap();
+        parent
+            .perform(&mapping(&file, OTHER, 0, 8, RW, MAP_SHARED))
+            .unwrap();
+        // Its own copy of one page, and the file's of another.
+        assert_eq!(parent.copy_in(BASE + 6 * PAGE, b"x"), 1);
+        assert_eq!(byte(&parent, OTHER + 7 * PAGE), Some(8));
+        let child = parent.fork(mode).unwrap();
+        drop(parent);
+        let grandchild = child.fork(mode).unwrap();
+        // One that maps the file and has no page of it.
+        let idle = process(&machine);
+        idle.perform(&mapping(&file, BASE, 0, 8, RW, MAP_SHARED))
+            .unwrap();
+        disk.resize(4 * 4096);
+        machine.truncate(&file.object, 4 * PAGE).unwrap();
+        for process in [&child, &grandchild] {
+            assert_eq!(byte(process, BASE + 3 * PAGE), Some(4));
+            for lost in [BASE + 6 * PAGE, OTHER + 7 * PAGE] {
+                assert_eq!(process.fault(lost, Access::READ), Err(Fault::ADRERR));
+            }
+        }
+        let beyond = idle.fault(BASE + 6 * PAGE, Access::READ);
+        assert_eq!(beyond, Err(Fault::ADRERR));
+        machine.check().unwrap();
+    }
+    drop(strangers);
+}
+
 #[test]
 fn shared_anonymous_memory_is_one_object() {
     let machine = machine(64);

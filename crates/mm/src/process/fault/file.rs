@@ -27,6 +27,7 @@ impl<P: Platform> Mm<P> {
         let vma = area.vma;
         let inode = Inode::of(vma).ok_or(Fault::ADRERR)?;
         let cache = inode.cache(&self.machine).map_err(|_| Fault::NoMemory)?;
+        self.files.add(inode);
         let number = vma.page_offset(page);
         if !write {
             // What is around it comes whether or not the file has a page here.

@@ -1,6 +1,6 @@
 //! What is done to a file in all of its mappings.
 //!
-//! Processes are visited one after the other, with each one's address space locked for reading, and no other lock. Whoever maps a page of the file
+//! Processes that may have pages of the file (see `seen`) are visited one after the other, with each one's address space locked for reading, and no other lock. Whoever maps a page of the file
 //! meanwhile finds it as it is now: see `cache`.
 
 use core::ops::Range;
@@ -23,7 +23,7 @@ const BATCH: usize = 32;
 
 impl<P: Platform> Machine<P> {
     /// The file has become shorter, and its source says so already: pages wholly beyond `size` (bytes) leave every mapping, private copies too; what the last
-    /// page holds beyond the end is zeroed, not in private copies. Linear in the areas of all processes.
+    /// page holds beyond the end is zeroed, not in private copies. Linear in the processes, and in the areas of those that have had pages of the file.
     ///
     /// # Errors
     /// `EINVAL` if the object is not a file's; `ENOMEM`: tables that are shared after a fork could not be divided, and some pages are still mapped.
@@ -41,7 +41,7 @@ impl<P: Platform> Machine<P> {
     }
 
     /// The bytes of `[start, end)`, multiples of 4,096, have become zero, and the source has been told: the pages leave every mapping, private copies stay. Linear
-    /// in the areas of all processes.
+    /// as [`truncate`](Self::truncate).
     ///
     /// # Errors
     /// As [`truncate`](Self::truncate).
@@ -127,7 +127,7 @@ impl<P: Platform> Machine<P> {
         }
     }
 
-    /// Visits the parts of areas that map pages `first .. end` of a file.
+    /// Visits the parts of areas that map pages `first .. end` of a file, where any was ever brought in.
     fn each_mapping(
         &self,
         inode: &Inode,
@@ -135,7 +135,8 @@ impl<P: Platform> Machine<P> {
         end: u64,
         mut visit: impl FnMut(&Mm<P>, &Vma, Range<u64>),
     ) {
-        self.each_process(|mm| {
+        let may_have = |mm: &Mm<P>| mm.files.may_have(inode);
+        self.each_process_that(may_have, |mm| {
             let space = mm.space.read();
             for area in space.areas.iter() {
                 if !Inode::of(area.vma).is_some_and(|other| core::ptr::eq(other, inode)) {

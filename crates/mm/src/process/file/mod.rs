@@ -5,14 +5,17 @@
 //! | `source` | what a file is to the machine: the owner's part |
 //! | `inode` | a file, with its pages on each machine |
 //! | `cache` | its pages on one machine |
+//! | `seen` | which processes may have pages of it |
 //! | `mapped` | what is done to all mappings of a file: truncation, holes, write-back |
 
 mod cache;
 mod inode;
 mod mapped;
+mod seen;
 mod source;
 
 pub(super) use cache::CachedPages;
 pub use inode::Inode;
+pub(super) use seen::FilesSeen;
 pub(super) use source::Zeroes;
 pub use source::{PAGE_BYTES, PageSource};
