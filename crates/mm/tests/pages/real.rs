@@ -291,7 +291,7 @@ impl Real {
     }
 
     /// The areas of smaps in the arena, each with what it is compared in.
-    pub(crate) fn smaps(&self, who: usize) -> Vec<String> {
+    pub(crate) fn smaps(&self, who: usize) -> Vec<Sums> {
         let text = std::fs::read_to_string(format!("/proc/{}/smaps", self.pids[who].unwrap()));
         sums_in_arena(&text.unwrap())
     }
@@ -404,29 +404,46 @@ pub(crate) fn in_arena(line: &str) -> Option<String> {
     in_range(start).then(|| format!("{range} {perms} {offset}"))
 }
 
+/// An area of smaps.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Sums {
+    text: String,
+    /// What is divided among those who have a page: `Pss:`, `Locked:`, and `Pss_Dirty:` if it is compared.
+    parts: [u64; 3],
+}
+
+impl Sums {
+    /// Whether the engine's are right. With tables that several share, others who have a page by one of them count one: the parts may be larger.
+    pub(crate) fn agree(&self, engine: &Self, shared_tables: bool) -> bool {
+        let mut parts = self.parts.iter().zip(&engine.parts);
+        self.text == engine.text
+            && parts.all(|(kernel, engine)| engine == kernel || shared_tables && engine > kernel)
+    }
+
+    /// Kilobytes in memory.
+    pub(crate) fn resident(&self) -> u64 {
+        let rss = self.text.split(" Rss: ").nth(1).unwrap();
+        rss.split(' ').next().unwrap().parse().unwrap()
+    }
+}
+
 /// The areas of a text like smaps, if they lie in the arena: the line of maps, and what is summed up. What is referenced is left out: the kernel forgets it at
 /// its leisure. Of files' and shared pages the kernel remembers that they were written, beside their entries: there clean and dirty ones are added up.
-pub(crate) fn sums_in_arena(smaps: &str) -> Vec<String> {
+pub(crate) fn sums_in_arena(smaps: &str) -> Vec<Sums> {
     let lines: Vec<&str> = smaps.lines().collect();
     let starts = |line: &&str| !line.split(' ').next().unwrap_or("").ends_with(':');
     let areas = lines.chunk_by(|_, next| !starts(next));
     areas.filter_map(sums).collect()
 }
 
-fn sums(lines: &[&str]) -> Option<String> {
+fn sums(lines: &[&str]) -> Option<Sums> {
     let mut area = in_arena(lines[0])?;
     let number = |label: &str| -> u64 {
         let line = lines.iter().find(|line| line.starts_with(label)).unwrap();
         line.split_whitespace().nth(1).unwrap().parse().unwrap()
     };
-    for label in [
-        "Rss:",
-        "Pss:",
-        "Anonymous:",
-        "LazyFree:",
-        "AnonHugePages:",
-        "Locked:",
-    ] {
+    let mut divided = ["Pss:", "Locked:", "Pss_Dirty:"].map(number);
+    for label in ["Rss:", "Anonymous:", "LazyFree:", "AnonHugePages:"] {
         area += &format!(" {label} {}", number(label));
     }
     let parts = [
@@ -437,13 +454,16 @@ fn sums(lines: &[&str]) -> Option<String> {
     ];
     let [sc, sd, pc, pd] = parts.map(number);
     if number("Anonymous:") == number("Rss:") {
-        let dirty = number("Pss_Dirty:");
-        area += &format!(" shared {sc}+{sd} private {pc}+{pd} dirty {dirty}");
+        area += &format!(" shared {sc}+{sd} private {pc}+{pd}");
     } else {
+        divided[2] = 0;
         area += &format!(" shared {} private {}", sc + sd, pc + pd);
     }
     let flags = lines.iter().find(|line| line.starts_with("VmFlags:"))?;
-    Some(area + " " + flags.trim_end())
+    Some(Sums {
+        text: area + " " + flags.trim_end(),
+        parts: divided,
+    })
 }
 
 fn in_range(addr: u64) -> bool {
