@@ -62,6 +62,24 @@ fn steps<V: Holder>() -> Vec<(&'static str, Step<V>)> {
                 Some(V::hold(ledger.bomb(7)))
             });
         }),
+        ("store that joins", |map, ledger| {
+            let new = V::hold(ledger.bomb(1000));
+            let _ = map.store_range_coalescing(102..=108, new, |_, _| {
+                tick();
+                true
+            });
+        }),
+        ("store that joins nothing and splits", |map, ledger| {
+            let new = V::hold(ledger.bomb(1000));
+            let differ = |_: Ref<'_, V>, _: Ref<'_, V>| {
+                tick();
+                false
+            };
+            let _ = map.store_range_coalescing_splitting(102..=103, new, differ, |_, _| {
+                tick();
+                Some(V::hold(ledger.bomb(7)))
+            });
+        }),
         ("store, without memory", |map, ledger| {
             for allowed in 0..6 {
                 ledger.nodes.allow(allowed);

@@ -163,6 +163,80 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         )
     }
 
+    /// As [`store_range`](CowMapleTree::store_range); neighbours that touch the range, or reach into it from outside, and that are the `same` as
+    /// the new value, become one entry with it. Gives the range of that; the new value stays. `same` is asked about each of the (at most two)
+    /// neighbours. O(log n), and the time to give up what was there.
+    ///
+    /// ```
+    /// # use maple_tree::CowMapleTree;
+    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// map.try_extend([(0..10, 1), (20..30, 1)])?;
+    /// let before = map.snapshot();
+    /// assert_eq!(map.store_range_coalescing(10..20, 1, |a, b| a == b)?, 0..=29);
+    /// assert_eq!(map.store_range_coalescing(12..14, 2, |a, b| a == b)?, 12..=13);
+    /// assert_eq!((before.len(), map.len()), (2, 3));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`store_range`](CowMapleTree::store_range).
+    pub fn store_range_coalescing(
+        &mut self,
+        range: impl RangeBounds<K>,
+        value: V,
+        same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
+    ) -> Result<RangeInclusive<K>, StoreError<V>> {
+        let (range, value) = self.joined(range, value, same)?;
+        self.store_range(range.clone(), value)?;
+        Ok(range)
+    }
+
+    /// As [`store_range_coalescing`](CowMapleTree::store_range_coalescing); an entry around the range that is not the `same` is split as by
+    /// [`store_range_splitting`](CowMapleTree::store_range_splitting).
+    ///
+    /// ```
+    /// # use maple_tree::CowMapleTree;
+    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// map.insert_range(0..100, 1)?;
+    /// let mut paint = |range: std::ops::Range<u64>, colour| {
+    ///     map.store_range_coalescing_splitting(range, colour, |a, b| a == b, |_, around| Some(around))
+    /// };
+    /// assert_eq!(paint(40..50, 2)?, 40..=49); // splits
+    /// assert_eq!(paint(50..60, 2)?, 40..=59); // joins
+    /// assert_eq!(paint(40..60, 1)?, 0..=99); // joins on both sides
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`store_range_splitting`](CowMapleTree::store_range_splitting).
+    pub fn store_range_coalescing_splitting(
+        &mut self,
+        range: impl RangeBounds<K>,
+        value: V,
+        same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
+        split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+    ) -> Result<RangeInclusive<K>, StoreError<V>> {
+        let (range, value) = self.joined(range, value, same)?;
+        self.store_range_splitting(range.clone(), value, split)?;
+        Ok(range)
+    }
+
+    /// The range with the neighbours that are to become one entry with it, and the value. What a write touches is made the map's own first.
+    fn joined(
+        &self,
+        range: impl RangeBounds<K>,
+        value: V,
+        same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
+    ) -> Result<(RangeInclusive<K>, V), StoreError<V>> {
+        let Some(range) = inclusive(&range) else {
+            return Err(StoreError::EmptyRange(value));
+        };
+        let ((first, last), value) = store::joined(&self.raw, range, value, same);
+        Ok((first..=last, value))
+    }
+
     /// Makes `range` a hole. Entries within it are given up, entries that overlap it keep what is outside; one that is on both sides is
     /// [duplicated](Duplicate). O(log n), and the time to give up what was there.
     ///

@@ -50,6 +50,18 @@ pub(crate) fn insert_coalescing<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     })
 }
 
+/// The range that [`store_coalescing`] would store at, for a face that has to see to it first; and the value back.
+pub(crate) fn joined<K: Key, V: Value, S: Shape>(
+    tree: &RawTree<K, S>,
+    range: (K, K),
+    value: V,
+    same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
+) -> ((K, K), V) {
+    let held = Held::<V>::new(value);
+    let range = coalesced(tree, range, &held, same);
+    (range, held.into_value())
+}
+
 /// The range, and whole entries that touch it, or reach into it from outside, and are the same as `value`.
 fn coalesced<K: Key, V: Value, S: Shape>(
     tree: &RawTree<K, S>,

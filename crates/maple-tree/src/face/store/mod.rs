@@ -25,7 +25,7 @@ use crate::write::{Seat, SlotAt};
 
 pub(crate) use gap::{Lowest, allocate, allocate_coalescing, allocate_cyclic};
 pub(crate) use here::{grow_here, put_here};
-pub(crate) use join::{insert_coalescing, store_coalescing, store_coalescing_splitting};
+pub(crate) use join::{insert_coalescing, joined, store_coalescing, store_coalescing_splitting};
 pub(crate) use split::{erase_splitting, store_splitting};
 pub(crate) use whole::{grow, remove, replace, replace_raw};
 

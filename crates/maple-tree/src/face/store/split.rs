@@ -36,7 +36,7 @@ impl<V: Value> Held<V> {
         ManuallyDrop::new(self).raw
     }
 
-    fn into_value(self) -> V {
+    pub(super) fn into_value(self) -> V {
         // SAFETY: the word is that of a value which this owned until now.
         unsafe { V::from_raw(self.into_raw()) }
     }
