@@ -60,8 +60,8 @@ pub(super) fn map<R: Random + ?Sized>(
     Ok(last)
 }
 
-/// Where older kernels want `len` bytes of special areas: between the strings of the stack and the end of what their last table covers. The stack
-/// itself may be there, if the strings are long: then the areas go where any mapping goes.
+/// Where older kernels want `len` bytes of special areas: behind the strings of the stack, up to the end of what one table covers, and where no room is left in
+/// that, the next one. The stack itself may be there, if the strings are long: then the areas go where any mapping goes.
 fn above_the_stack<R: Random + ?Sized>(
     frame: Frame,
     strings: u64,
@@ -70,8 +70,9 @@ fn above_the_stack<R: Random + ?Sized>(
 ) -> u64 {
     let lowest = page_align(strings);
     let end = lowest
-        .next_multiple_of(TABLE_SPAN)
-        .min(frame.task_size)
+        .saturating_add(len)
+        .checked_next_multiple_of(TABLE_SPAN)
+        .map_or(frame.task_size, |end| end.min(frame.task_size))
         .saturating_sub(len);
     if !frame.is_random || end <= lowest {
         return lowest;

@@ -97,7 +97,8 @@ fn main() {
         let mix = generate::Mix { older, ..mix };
         let calls = number("SAMARA_ORACLE_CALLS", 20_000);
         let began = std::time::Instant::now();
-        for number in 0..calls / LENGTH as u64 {
+        let histories = calls.div_ceil(LENGTH as u64);
+        for number in 0..histories {
             let seed = seed + number;
             world.shared = number % 2 == 1;
             world.flags_after_each = number % 8 == 0 || flags;
@@ -116,6 +117,7 @@ fn main() {
                 kernel::fail(&format!("{text}{}", difference.what));
             }
         }
+        let calls = histories * LENGTH as u64;
         println!("{name}: {calls} calls agree ({:.1?})", began.elapsed());
     }
     if number("SAMARA_ORACLE_CALLS", 0) > 0 {

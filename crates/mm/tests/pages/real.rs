@@ -413,11 +413,15 @@ pub(crate) struct Sums {
 }
 
 impl Sums {
-    /// Whether the engine's are right. With tables that several share, others who have a page by one of them count one: the parts may be larger.
+    /// Whether the engine's are right. With tables that several share, others who have a page by one of them count one: the parts may be larger, up to
+    /// all that is in memory.
     pub(crate) fn agree(&self, engine: &Self, shared_tables: bool) -> bool {
         let mut parts = self.parts.iter().zip(&engine.parts);
+        let most = engine.resident();
         self.text == engine.text
-            && parts.all(|(kernel, engine)| engine == kernel || shared_tables && engine > kernel)
+            && parts.all(|(&kernel, &engine)| {
+                engine == kernel || shared_tables && (kernel..=most).contains(&engine)
+            })
     }
 
     /// Kilobytes in memory.
