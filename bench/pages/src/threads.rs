@@ -301,7 +301,8 @@ fn rate<S: System>(system: &S, threads: usize, run: fn(&S, u64) -> u64) -> f64 {
 
 /// A row for one thread and one for two of each; the projections.
 pub(crate) fn will_it_scale(cli: &Cli, line: f64) -> (Vec<Row>, Vec<Projection>) {
-    let machine = machine(1 << 15);
+    // As many as both threads of `faults` fill.
+    let machine = machine(2 * PAGES + 4096);
     let ours = Engine::new(&machine, 24);
     ours.process.expect_threads();
     let kernel = Kernel::new(LARGE);
