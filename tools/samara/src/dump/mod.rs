@@ -13,6 +13,7 @@ mod memory;
 mod out;
 mod recorded;
 mod threads;
+mod xsave;
 
 use std::path::PathBuf;
 

@@ -5,6 +5,7 @@ use std::io;
 
 use samara_mm::observe::core_file::{Ids, ThreadStatus};
 
+use super::xsave;
 use crate::trace::ptrace::{self, Stop, Tid};
 
 /// Registers that core files have: `NT_PRSTATUS`, `NT_PRFPREG` and `NT_X86_XSTATE`.
@@ -118,46 +119,11 @@ fn thread(process: Ids, tid: Tid, signal: i32) -> io::Result<Thread> {
             has_fp: floating.is_some(),
         },
         floating,
-        extended: ptrace::register_set(tid, EXTENDED).ok().map(without_tiles),
+        extended: ptrace::register_set(tid, EXTENDED)
+            .ok()
+            .map(xsave::for_debuggers),
         signal: (signal != 0)
             .then(|| ptrace::signal_information(tid).ok())
             .flatten(),
     })
-}
-
-/// The extended registers without room for matrix tiles that are not in use. Debuggers that do not know tiles complain of that room, and it is
-/// kilobytes for each thread.
-fn without_tiles(mut area: Vec<u8>) -> Vec<u8> {
-    // Where the kernel says which components there are, and where the processor says which are in use.
-    const PRESENT: usize = 464;
-    const USED: usize = 512;
-    // Both components of tiles.
-    const TILES: u64 = 3 << 17;
-    let word = |area: &[u8], at: usize| {
-        let bytes = area.get(at..at + 8)?.try_into().ok()?;
-        Some(u64::from_le_bytes(bytes))
-    };
-    let (Some(present), Some(used)) = (word(&area, PRESENT), word(&area, USED)) else {
-        return area;
-    };
-    if present & TILES == 0 || used & TILES != 0 {
-        return area;
-    }
-    let kept = present & !TILES;
-    let end = (2..63)
-        .filter(|component| kept >> component & 1 == 1)
-        .map(|component| {
-            #[allow(unused_unsafe, reason = "the call is safe in newer releases of Rust")]
-            // SAFETY: the processor saves extended registers, so that it has the instruction, and its leaf 13 says where each component is.
-            let leaf = unsafe { std::arch::x86_64::__cpuid_count(13, component) };
-            (leaf.eax + leaf.ebx) as usize
-        })
-        .max()
-        // Of the first two, with the header.
-        .map_or(576, |end| end.max(576));
-    if end < area.len() {
-        area.truncate(end);
-        area[PRESENT..PRESENT + 8].copy_from_slice(&kept.to_le_bytes());
-    }
-    area
 }
