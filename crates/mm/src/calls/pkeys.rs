@@ -15,19 +15,22 @@ impl AddressSpace {
         if flags != 0 || rights & !RIGHTS != 0 {
             return Err(Errno::EINVAL);
         }
+        // A processor without keys has one all the same, as Linux counts, but nobody can set rights to it: it is taken, and the call fails.
+        let keys = if self.config.pkeys { KEYS } else { 1 };
         // The key of all memory is one like the others, once it has been given back.
-        let free = (0..KEYS).find(|key| self.pkeys & (1 << key) == 0);
-        match free {
-            Some(key) if self.config.pkeys => {
-                self.pkeys |= 1 << key;
-                Ok(u64::from(key))
-            }
-            _ => Err(Errno::ENOSPC),
+        let Some(key) = (0..keys).find(|key| self.pkeys & (1 << key) == 0) else {
+            return Err(Errno::ENOSPC);
+        };
+        self.pkeys |= 1 << key;
+        if self.config.pkeys {
+            Ok(u64::from(key))
+        } else {
+            Err(Errno::EINVAL)
         }
     }
 
     pub(crate) fn pkey_free(&mut self, pkey: i32) -> Result<u64, Errno> {
-        if !self.config.pkeys || !self.is_pkey(pkey) {
+        if !self.is_pkey(pkey) {
             return Err(Errno::EINVAL);
         }
         self.pkeys &= !(1 << pkey);
@@ -70,9 +73,10 @@ impl AddressSpace {
         self.execute_only != 0 && flags.pkey() == u32::from(self.execute_only)
     }
 
-    /// Whether the key is allocated; key 0 always is.
+    /// Whether the key is allocated: key 0 is from the beginning, and none is without keys.
     pub(crate) fn is_pkey(&self, pkey: i32) -> bool {
-        (0..i32::from(KEYS)).contains(&pkey)
+        self.config.pkeys
+            && (0..i32::from(KEYS)).contains(&pkey)
             && self.pkeys & (1 << pkey) != 0
             && (pkey == 0 || pkey != i32::from(self.execute_only))
     }

@@ -199,11 +199,12 @@ impl AddressSpace {
         Ok(AddressSpace {
             areas: Areas::new()?,
             guards: Guards::new(),
+            // Key 0 is that of all memory, where there are keys.
+            pkeys: u16::from(config.pkeys),
             config,
             limits,
             layout,
             future_locked: VmFlags::empty(),
-            pkeys: 1,
             execute_only: 0,
             next_anon: 1,
             locked_leak: 0,

@@ -36,6 +36,12 @@ pub(crate) fn histories(special: &[(u64, u64)]) -> Vec<(&'static str, Vec<Op>)> 
         special.first().map_or(0, |area| area.0),
         special.last().map_or(0, |area| area.1),
     );
+    let with_key = |pkey| Op::PkeyMprotect {
+        addr: at(0),
+        len: PAGE,
+        prot: 1,
+        pkey,
+    };
     let on_special = |advice| Op::Madvise {
         addr: whole.0,
         len: whole.1 - whole.0,
@@ -143,6 +149,21 @@ pub(crate) fn histories(special: &[(u64, u64)]) -> Vec<(&'static str, Vec<Op>)> 
         (
             "key 0 can be given away again once it was freed",
             vec![Op::PkeyFree { pkey: 0 }, Op::PkeyAlloc { rights: 0 }],
+        ),
+        (
+            "a key is taken although the call fails, where the processor has none",
+            vec![
+                mmap(0, 2, 3, ANONYMOUS, 0),
+                with_key(0),
+                Op::PkeyAlloc { rights: 4 },
+                Op::PkeyAlloc { rights: 1 },
+                Op::PkeyAlloc { rights: 0 },
+                with_key(0),
+                with_key(1),
+                Op::PkeyFree { pkey: 0 },
+                Op::PkeyAlloc { rights: 0 },
+                with_key(-1),
+            ],
         ),
         (
             "a key is set aside although the mapping is refused",
