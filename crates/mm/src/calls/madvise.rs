@@ -110,6 +110,9 @@ impl AddressSpace {
         if new == old {
             return Ok(());
         }
+        if advice == abi::MADV_UNMERGEABLE && vma.anon().is_some() {
+            self.tell_discard(pages, start, end, Discard::Unmerge)?;
+        }
         self.alter(start, end, |vma| vma.flags = new)
     }
 

@@ -189,7 +189,7 @@ impl AddressSpace {
             Call::PkeyAlloc { flags, rights } => self.pkey_alloc(*flags, *rights),
             Call::PkeyFree { pkey } => self.pkey_free(*pkey),
             Call::SetMdwe { bits } => self.set_mdwe(*bits),
-            Call::SetMemoryMerge { on } => self.set_memory_merge(*on != 0),
+            Call::SetMemoryMerge { on } => self.set_memory_merge(*on != 0, pages),
         }
     }
 }

@@ -6,6 +6,7 @@ use crate::config::Mdwe;
 use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::kernel::Rule;
+use crate::pages::{Discard, Pages};
 use crate::space::AddressSpace;
 use crate::space::vma::{Area, Vma};
 use crate::space::vma_box::VmaBox;
@@ -42,7 +43,11 @@ impl AddressSpace {
     }
 
     /// All areas that can be are marked, or no longer marked; none is joined for it.
-    pub(crate) fn set_memory_merge(&mut self, on: bool) -> Result<u64, Errno> {
+    pub(crate) fn set_memory_merge<P: Pages + ?Sized>(
+        &mut self,
+        on: bool,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
         if !self.config.ksm || !self.config.kernel.has(Rule::MemoryMerge) {
             return Err(Errno::EINVAL);
         }
@@ -61,6 +66,14 @@ impl AddressSpace {
             let mut vma = VmaBox::try_new(area.vma.try_clone()?)?;
             vma.flags.set(VmFlags::MERGEABLE, on);
             changed.push((area.start, vma));
+        }
+        if !on && pages.listens() {
+            for (start, vma) in &changed {
+                if vma.anon().is_some() {
+                    let end = self.areas.at(*start).map_or(*start, |area| area.end);
+                    self.tell_discard(pages, *start, end, Discard::Unmerge)?;
+                }
+            }
         }
         for (start, vma) in changed {
             self.areas.replace(start, vma)?;

@@ -8,14 +8,15 @@ use samara_paging::{Attrs, Kind, PAGE_SIZE, PageInfo, PageSize};
 use crate::file::{FileId, FileKind};
 use crate::flags::{PMD_SIZE, VmFlags};
 use crate::observe::walk::Seen;
-use crate::process::{Platform, Process};
+use crate::process::{Machine, Platform, Process};
 use crate::space::maps::MapsLine;
 use crate::space::vma::{Backing, Vma};
 
 /// An area of `/proc/PID/smaps`, summed up page by page (`proc_pid_smaps(5)`). Its `Display` are the lines, the last with its line feed.
 ///
-/// What there is not, pages that were merged, is 0. A page is dirty or referenced if the entry that maps it says so. Of who has a page by a table
-/// that several share ([`ForkMode::Share`](crate::process::ForkMode::Share)), others count one: the proportional sums may be above Linux's.
+/// A page is dirty or referenced if the entry that maps it says so. Of who has a page by a table
+/// that several share ([`ForkMode::Share`](crate::process::ForkMode::Share)), others count one: the proportional sums may be above Linux's. Pages that were
+/// merged and are alone again stay dirty; Linux's entries are clean, since it keeps elsewhere that they must not be lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Smaps<'a> {
     line: MapsLine<'a>,
@@ -36,6 +37,8 @@ pub(super) struct Sums {
     private: [u64; 2],
     referenced: u64,
     anonymous: u64,
+    /// Of it, on frames that equal pages were put on.
+    merged: u64,
     /// Clean private memory.
     free: u64,
     huge: u64,
@@ -67,7 +70,7 @@ impl<'a> Smaps<'a> {
 
 impl Sums {
     /// Adds a page of 4 KiB. Pages that are not counted, as the zero page, are none.
-    fn add(&mut self, page: &PageInfo) {
+    fn add<P: Platform>(&mut self, machine: &Machine<P>, page: &PageInfo) {
         let Some(frame) = page.frame else { return };
         let dirty = page.attrs.contains(Attrs::DIRTY);
         // The entry of a shared table is one mapping for each that uses it.
@@ -90,6 +93,10 @@ impl Sums {
         let anonymous = frame.kind == Kind::Anon;
         if anonymous {
             self.anonymous += PAGE_SIZE;
+            // Who merged it keeps a reference.
+            if frame.references > 0 && machine.is_merged(page.phys) {
+                self.merged += PAGE_SIZE;
+            }
             // It becomes clean by `MADV_FREE` alone.
             if !dirty {
                 self.free += PAGE_SIZE;
@@ -119,7 +126,7 @@ impl Sums {
             ("Private_Dirty:", self.private[1]),
             ("Referenced:", self.referenced),
             ("Anonymous:", self.anonymous),
-            ("KSM:", 0),
+            ("KSM:", self.merged),
             ("LazyFree:", self.free),
             ("AnonHugePages:", self.huge),
             ("ShmemPmdMapped:", 0),
@@ -236,7 +243,7 @@ impl<P: Platform> Process<P> {
         let layout = space.shown_layout();
         let begin = |area| Smaps::new(MapsLine::of(area, &layout), space.config.pkeys);
         self.write_areas(&space, out, "", begin, |smaps, seen| match seen {
-            Seen::Page(_, page) => smaps.sums.add(&page),
+            Seen::Page(_, page) => smaps.sums.add(self.machine(), &page),
             Seen::Swapped(_, out) => {
                 let users = swap.as_ref().map_or(1, |swap| swap.count(out.place));
                 smaps.sums.add_swapped(users);
@@ -273,7 +280,7 @@ impl<P: Platform> Process<P> {
                 }
                 (Seen::Page(_, page), Some(rollup)) => {
                     let before = rollup.all.pss;
-                    rollup.all.add(&page);
+                    rollup.all.add(self.machine(), &page);
                     let part = rollup.all.pss - before;
                     let kind = match page.frame {
                         Some(frame) if frame.kind == Kind::Anon => 0,

@@ -234,6 +234,8 @@ pub enum Discard {
     PageOut,
     /// `MADV_COLLAPSE`: huge pages take their place now.
     Collapse,
+    /// `MADV_UNMERGEABLE`, or `PR_SET_MEMORY_MERGE` off: those that were merged with equal ones are the process's alone again.
+    Unmerge,
 }
 
 /// Nobody: for address spaces that are a map alone. Whoever takes faults all the same reports each one.

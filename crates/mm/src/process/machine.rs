@@ -37,6 +37,8 @@ struct Inner<P: Platform> {
     huge_zero: AtomicU64,
     /// Where pages go that leave memory.
     swap: Mutex<P::Mutex, Option<Counted<SwapArea>>>,
+    /// Frames that equal pages were put on, upwards.
+    merged: Mutex<P::Mutex, Vec<u64>>,
 }
 
 impl<P: Platform> Drop for Inner<P> {
@@ -79,6 +81,7 @@ impl<P: Platform> Machine<P> {
             next: AtomicU32::new(1),
             huge_zero: AtomicU64::new(0),
             swap: Mutex::new(None),
+            merged: Mutex::new(Vec::new()),
         };
         Ok(Machine {
             inner: Counted::try_new(inner)?,
@@ -101,6 +104,10 @@ impl<P: Platform> Machine<P> {
 
     pub(super) fn swap_slot(&self) -> &Mutex<P::Mutex, Option<Counted<SwapArea>>> {
         &self.inner.swap
+    }
+
+    pub(super) fn merged_slot(&self) -> &Mutex<P::Mutex, Vec<u64>> {
+        &self.inner.merged
     }
 
     /// How many frames are used for what. Linear in the frames.

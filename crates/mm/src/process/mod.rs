@@ -55,6 +55,7 @@ mod fork;
 mod hosted;
 mod look;
 mod machine;
+mod merged;
 mod mm;
 mod owner;
 mod platform;

@@ -5,7 +5,8 @@
 //! A page is looked at with a reference on its frame and without permission to write, so that its bytes stay as they are: whoever writes gets a copy,
 //! by the fault that any write to a page with another reference takes. Then it is compared with those that were merged before, and with those of this
 //! pass that were alone. The frame that is kept has a reference of its own for as long as any page is on it, so that a write never changes it. No
-//! lock is held from one page to the next: each exchange looks again whether the page is what it was.
+//! lock is held from one page to the next: each exchange looks again whether the page is what it was, and whether its area still asks for it. Whoever takes
+//! that back (`MADV_UNMERGEABLE`) gives each merged page of the area a frame of its own: the machine knows which frames those are.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -16,7 +17,8 @@ use samara_paging::{Asid, Attrs, Change, Entry, Kind, PageSize, Pin};
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::heap::counted::Counted;
-use crate::process::{Fault, Machine, Mm, PAGE_BYTES, Platform, Process};
+use crate::process::{Machine, Mm, PAGE_BYTES, Platform};
+use crate::space::AddressSpace;
 
 /// A frame that several pages are on.
 struct Merged {
@@ -134,39 +136,6 @@ impl<P: Platform> Ksm<P> {
             })
     }
 
-    /// Whether the page at an address is on a merged frame.
-    pub fn has(&self, process: &Process<P>, addr: u64) -> bool {
-        let found = process.mm.tables.page(addr);
-        found.is_some_and(|page| {
-            self.merged
-                .iter()
-                .any(|merged| merged.pin.phys() == page.phys)
-        })
-    }
-
-    /// Gives each merged page of `[start, end)` a frame of its own: with `MADV_UNMERGEABLE`. Calls wait meanwhile. O(pages · merged frames).
-    ///
-    /// # Errors
-    /// `ENOMEM`: some pages are still on merged frames.
-    pub fn unmerge(&self, process: &Process<P>, start: u64, end: u64) -> Result<(), Errno> {
-        let mm = &*process.mm;
-        let space = mm.space.read();
-        for area in space.areas.within(start..end) {
-            let mut page = area.start.max(start);
-            while page < area.end.min(end) {
-                if self.has(process, page) && area.vma.anon().is_some() {
-                    let pin = mm.pin_own(&area, page).map_err(|fault| match fault {
-                        Fault::NoMemory => Errno::ENOMEM,
-                        Fault::Signal { .. } => Errno::EFAULT,
-                    })?;
-                    pin.put(self.machine.physical());
-                }
-                page += PAGE_SIZE;
-            }
-        }
-        Ok(())
-    }
-
     /// A reference on a private page that nobody writes to any more as long as it lasts; `None` if it is none, or others have a reference, too.
     fn still(&self, mm: &Mm<P>, page: u64) -> Option<Pin> {
         let (tables, tlb) = (&mm.tables, mm.machine.tlb());
@@ -202,7 +171,9 @@ impl<P: Platform> Ksm<P> {
         while let Some(merged) = self.merged.get(at) {
             let info = physical.frames().info(merged.pin.phys());
             if info.is_none_or(|info| info.mappings == 0) {
-                self.merged.remove(at).pin.put(physical);
+                let gone = self.merged.remove(at).pin;
+                self.machine.leave_merged(gone.phys());
+                gone.put(physical);
             } else {
                 at += 1;
             }
@@ -234,9 +205,9 @@ impl<P: Platform> Ksm<P> {
                 return Ok(0);
             }
             if bytes(frame) == bytes(pin.phys()) {
-                let done = mm.tables.merge(page, pin.phys(), frame, machine.tlb());
+                let done = put_on(mm, page, &pin, frame);
                 pin.put(physical);
-                return Ok(u64::from(done.is_ok()));
+                return Ok(u64::from(done));
             }
         }
         let mut at = self.singles.partition_point(|single| single.sum < sum);
@@ -255,13 +226,16 @@ impl<P: Platform> Ksm<P> {
                 continue;
             };
             if kept.phys() != pin.phys() && bytes(kept.phys()) == bytes(pin.phys()) {
-                let done = mm
-                    .tables
-                    .merge(page, pin.phys(), kept.phys(), machine.tlb());
+                let entered = machine.enter_merged(kept.phys());
+                // Asked again: whoever takes the advice back from now on finds the frame among the merged ones, and who has done so before is seen here.
+                let done = entered.is_ok()
+                    && is_candidate(&other, single.page)
+                    && put_on(mm, page, &pin, kept.phys());
                 pin.put(physical);
-                if done.is_err() {
+                if !done {
+                    machine.leave_merged(kept.phys());
                     kept.put(physical);
-                    return Ok(0);
+                    return entered.map(|()| 0);
                 }
                 self.singles.remove(at - 1);
                 self.merged.insert(first, Merged { sum, pin: kept });
@@ -280,6 +254,7 @@ impl<P: Platform> Drop for Ksm<P> {
     /// Pages that are merged stay so, and are from then on like those that a fork has left.
     fn drop(&mut self) {
         for merged in mem::take(&mut self.merged) {
+            self.machine.leave_merged(merged.pin.phys());
             merged.pin.put(self.machine.physical());
         }
     }
@@ -330,8 +305,19 @@ fn candidates<P: Platform>(mm: &Counted<Mm<P>>, from: u64, most: usize) -> ([u64
 
 /// Whether a page is in an area that asks for it.
 fn is_candidate<P: Platform>(mm: &Mm<P>, page: u64) -> bool {
-    let space = mm.space.read();
+    asks(&mm.space.read(), page)
+}
+
+fn asks(space: &AddressSpace, page: u64) -> bool {
     (space.areas.at(page)).is_some_and(|area| area.vma.flags.contains(VmFlags::MERGEABLE))
+}
+
+/// Puts a page on another frame, unless it has changed or its area no longer asks for it.
+fn put_on<P: Platform>(mm: &Mm<P>, page: u64, was: &Pin, frame: u64) -> bool {
+    // No call takes the advice back meanwhile.
+    let space = mm.space.read();
+    let tlb = mm.machine.tlb();
+    asks(&space, page) && mm.tables.merge(page, was.phys(), frame, tlb).is_ok()
 }
 
 /// A sum of a page's words: FNV-1a, a word at a time.

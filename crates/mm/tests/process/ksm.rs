@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use samara_mm::abi::{MADV_COLLAPSE, MADV_HUGEPAGE, MADV_MERGEABLE};
+use samara_mm::abi::{MADV_COLLAPSE, MADV_HUGEPAGE, MADV_MERGEABLE, MADV_UNMERGEABLE};
 use samara_mm::process::{ForkMode, PageStatus, Process};
 use samara_mm::walkers::{CollapseLimits, Khugepaged, Ksm, PinFlags};
 use samara_mm::{Call, Errno};
@@ -26,6 +26,26 @@ fn filled(process: &Process<Hosted>, pages: u64, value: impl Fn(u64) -> u8) {
         let bytes = [value(page); PAGE as usize];
         assert_eq!(process.copy_in(BASE + page * PAGE, &bytes), bytes.len());
     }
+}
+
+/// What smaps says of pages on merged frames, of areas that begin in these pages.
+fn merged_bytes(process: &Process<Hosted>, first: u64, end: u64) -> u64 {
+    let mut text = String::new();
+    process.write_smaps(&mut text).unwrap();
+    let (mut inside, mut sum) = (false, 0);
+    for line in text.lines() {
+        if let Some((start, _)) = line.split_once('-')
+            && let Ok(start) = u64::from_str_radix(start, 16)
+        {
+            inside = (BASE + first * PAGE..BASE + end * PAGE).contains(&start);
+        } else if let Some(size) = line.strip_prefix("KSM:")
+            && inside
+        {
+            let size = size.trim().trim_end_matches(" kB");
+            sum += size.parse::<u64>().unwrap() << 10;
+        }
+    }
+    sum
 }
 
 fn pass(ksm: &mut Ksm<Hosted>, step: u64) -> u64 {
@@ -80,7 +100,7 @@ fn as_many_frames_are_left_as_there_are_contents() {
             );
         }
         // Merged ones go apart if that is asked for.
-        ksm.unmerge(&one, BASE, BASE + 40 * PAGE).unwrap();
+        advise(&one, 0, 40, MADV_UNMERGEABLE).unwrap();
         let frames: BTreeSet<_> = (0..40)
             .map(|page| one.translate(BASE + page * PAGE).unwrap().0)
             .collect();
@@ -90,6 +110,26 @@ fn as_many_frames_are_left_as_there_are_contents() {
         assert_eq!(pass(&mut ksm, step), 0);
         assert_eq!((ksm.counts(), machine.stats().anon), ((0, 0), 0));
     }
+}
+
+#[test]
+fn all_memory_may_be_merged_until_that_is_taken_back() {
+    let machine = machine(64);
+    let process = process(&machine);
+    let merge = |on| process.perform(&Call::SetMemoryMerge { on });
+    assert_eq!(merge(1), Ok(0));
+    process.perform(&anonymous(BASE, 4, 3)).unwrap();
+    for page in 0..4 {
+        process.copy_in(BASE + page * PAGE, &[7; PAGE as usize]);
+    }
+    let mut ksm = Ksm::new(&machine);
+    assert_eq!(pass(&mut ksm, 10), 3);
+    assert_eq!(merged_bytes(&process, 0, 4), 4 * PAGE);
+    assert_eq!(merge(0), Ok(0));
+    assert_eq!((merged_bytes(&process, 0, 4), machine.stats().anon), (0, 5));
+    assert_eq!(pass(&mut ksm, 10), 0);
+    assert_eq!((ksm.counts(), machine.stats().anon), ((0, 0), 4));
+    machine.check().unwrap();
 }
 
 #[test]
@@ -152,8 +192,9 @@ fn merging_beside_writes_forks_and_calls() {
                 pass(&mut ksm, 50);
                 child.copy_in(BASE, b"c");
             }
-            ksm.unmerge(&process, BASE + 32 * PAGE, BASE + 64 * PAGE)
-                .unwrap();
+            advise(&process, 32, 32, MADV_UNMERGEABLE).unwrap();
+            assert_eq!(merged_bytes(&process, 32, 64), 0);
+            advise(&process, 32, 32, MADV_MERGEABLE).unwrap();
         }
         over.store(true, Ordering::Relaxed);
     });

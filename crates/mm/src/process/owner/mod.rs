@@ -296,6 +296,7 @@ impl<P: Platform> Pages for Owner<'_, P> {
             }
             // No byte changes: it need not be undone.
             Discard::Collapse => self.mm.collapse(start, end, vma),
+            Discard::Unmerge => self.mm.unmerge(&Area { start, end, vma }, start, end),
             _ => Ok(()),
         }
     }
