@@ -2,9 +2,11 @@
 
 use alloc::vec::Vec;
 
+use crate::call::Call;
+use crate::config::Layout;
 use crate::errno::Errno;
 use crate::file::FileId;
-use crate::flags::VmFlags;
+use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::pages::Pages;
 use crate::space::AddressSpace;
 use crate::space::maps::{MapsLine, line};
@@ -17,7 +19,7 @@ pub struct MmapRecord<'a> {
     pub addr: u64,
     /// Bytes.
     pub len: u64,
-    /// Where in the file, in bytes.
+    /// Where in the file, in bytes. Of memory without a file 0 as maps shows it, and its page offset in events.
     pub pgoff: u64,
     /// Device and inode; 0 without a file.
     pub id: FileId,
@@ -29,6 +31,8 @@ pub struct MmapRecord<'a> {
     pub filename: &'a str,
 }
 
+/// The name of what has none.
+const ANONYMOUS: &str = "//anon";
 /// `PERF_RECORD_MMAP2`.
 const MMAP2: u32 = 10;
 /// `PERF_RECORD_MISC_USER`, and `PERF_RECORD_MISC_MMAP_DATA`.
@@ -51,7 +55,7 @@ impl<'a> MmapRecord<'a> {
             } | has(VmFlags::LOCKED, 0x2000)
                 | has(VmFlags::HUGETLB, 0x4_0000),
             filename: if map.name.is_empty() {
-                "//anon"
+                ANONYMOUS
             } else {
                 map.name
             },
@@ -119,36 +123,90 @@ impl AddressSpace {
     }
 }
 
-/// An owner of pages that tells `each` of every mapping when it is made: for [`perform_with`](AddressSpace::perform_with) and its like.
+/// What `perf` records of one call: it takes part in the call as the owner of its pages, and tells afterwards.
+///
+/// Linux records each area that `mmap`, `brk`, `shmat` and `remap_file_pages` make, and each part whose protection `mprotect` changes, as the area
+/// that it has become: with the neighbours that it has joined by then. It records nothing of `mremap`. The first growth of the heap has no name yet.
 ///
 /// ```
 /// use samara_mm::observe::MmapEvents;
 /// # use samara_mm::{AddressSpace, Call, Config, FileArg, Layout, Limits};
 /// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
-/// let layout = space.shown_layout();
-/// let mut lens = Vec::new();
 /// let call = Call::Mmap { addr: 0, len: 0x3000, prot: 5, flags: 0x22, file: FileArg::None, offset: 0 };
-/// space.perform_with(&call, &mut MmapEvents::new(layout, |record| lens.push((record.len, record.is_code()))))?;
-/// assert_eq!(lens, [(0x3000, true)]);
+/// let mut events = MmapEvents::new(&space, &call);
+/// space.perform_with(&call, &mut events)?;
+/// let records: Vec<_> = events.records(&space).collect();
+/// assert_eq!((records[0].len, records[0].is_code()), (0x3000, true));
 /// # Ok::<(), samara_mm::Errno>(())
 /// ```
 #[derive(Debug)]
-pub struct MmapEvents<F> {
-    layout: crate::config::Layout,
-    each: F,
+pub struct MmapEvents {
+    layout: Layout,
+    records: bool,
+    told: Vec<(u64, u64)>,
 }
 
-impl<F: FnMut(MmapRecord<'_>)> MmapEvents<F> {
-    /// `layout` names heap and stack: [`AddressSpace::shown_layout`].
-    pub fn new(layout: crate::config::Layout, each: F) -> Self {
-        MmapEvents { layout, each }
+impl MmapEvents {
+    /// Before the call. The heap's name depends on where it ends until now.
+    pub fn new(space: &AddressSpace, call: &Call) -> Self {
+        MmapEvents {
+            layout: space.shown_layout(),
+            records: !matches!(call, Call::Mremap { .. }),
+            told: Vec::new(),
+        }
+    }
+
+    /// The records, in Linux's order, when the call has been performed, also if it has failed half-way. O(log n) for each.
+    pub fn records<'a>(
+        &'a self,
+        space: &'a AddressSpace,
+    ) -> impl Iterator<Item = MmapRecord<'a>> + 'a {
+        let next = self.told.iter().skip(1).map(|&(start, _)| start);
+        let next = next.chain(core::iter::once(u64::MAX));
+        let both = self.told.iter().zip(next);
+        both.filter_map(|(&(start, _), next)| {
+            let area = space.areas.at(start)?;
+            // What of this area lies before the next part was as this one has become, and joined it at once.
+            let end = if next > start {
+                area.end.min(next)
+            } else {
+                area.end
+            };
+            let map = line(Area { end, ..area }, &self.layout);
+            let mut record = MmapRecord::of(&map);
+            record.pgoff = area.vma.page_offset(area.start) * PAGE_SIZE;
+            if record.filename.starts_with("[anon") {
+                record.filename = ANONYMOUS;
+            }
+            Some(record)
+        })
+    }
+
+    fn note(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        if self.records {
+            self.told.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            self.told.push((start, end));
+        }
+        Ok(())
     }
 }
 
-impl<F: FnMut(MmapRecord<'_>)> Pages for MmapEvents<F> {
-    fn map(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
-        let map = line(Area { start, end, vma }, &self.layout);
-        (self.each)(MmapRecord::of(&map));
-        Ok(())
+impl Pages for MmapEvents {
+    /// For want of memory.
+    fn refuses(&self) -> bool {
+        true
+    }
+
+    fn map(&mut self, start: u64, end: u64, _: &Vma) -> Result<(), Errno> {
+        self.note(start, end)
+    }
+
+    fn protect(&mut self, start: u64, end: u64, _: &Vma) -> Result<(), Errno> {
+        self.note(start, end)
+    }
+
+    fn undoing(&mut self) {
+        self.records = false;
+        self.told.clear();
     }
 }

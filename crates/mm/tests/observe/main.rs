@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod perf;
+
 use std::sync::Arc;
 
 use samara_mm::observe::{Contents, QueryFlags};
