@@ -2,6 +2,8 @@
 #![no_main]
 #![allow(dead_code, reason = "the tests use more of it")]
 
+#[path = "../../crates/mm/tests/process/beyond.rs"]
+mod beyond;
 #[path = "../../crates/mm/tests/process/countdown.rs"]
 mod countdown;
 #[path = "../../crates/mm/tests/process/history.rs"]

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use crate::history::play;
+use crate::history::{play, play_beside_walkers};
 
 fn random(seed: u64, length: usize) -> Vec<u8> {
     let mut x = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
@@ -24,11 +24,27 @@ fn random_bytes() {
 }
 
 #[test]
+fn random_bytes_beside_walkers() {
+    let (count, length) = if cfg!(miri) { (1, 60) } else { (300, 700) };
+    for seed in 0..count {
+        play_beside_walkers(&random(seed, length));
+    }
+}
+
+#[test]
 #[cfg_attr(miri, ignore = "reads files")]
 fn corpus() {
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/mm_process");
-    // The package may be tested apart from its repository.
-    for file in corpus.read_dir().into_iter().flatten() {
-        play(&std::fs::read(file.unwrap().path()).unwrap());
+    for target in ["mm_process", "mm_walkers"] {
+        let corpus = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("../../fuzz/corpus")
+            .join(target);
+        // The package may be tested apart from its repository.
+        for file in corpus.read_dir().into_iter().flatten() {
+            let bytes = std::fs::read(file.unwrap().path()).unwrap();
+            match target {
+                "mm_process" => play(&bytes),
+                _ => play_beside_walkers(&bytes),
+            }
+        }
     }
 }

@@ -3,17 +3,20 @@
 //! The model knows neither frames nor tables. A page of a process is nothing, or a protection and where its byte is: its own, a shared object's, or a
 //! file's, of which it may have a copy. Memory is refused by countdown, frames and heap; what was refused has changed nothing that a program can tell, and
 //! succeeds when it is tried again. At the end all frames are free.
+//!
+//! Beside the processes there may be [`Walkers`]: pages are merged, pinned, and go to swap, of which no program sees anything.
 
 use std::sync::Arc;
 
 use samara_mm::abi::{
-    MADV_COLD, MADV_DONTNEED, MADV_FREE, MADV_PAGEOUT, MAP_ANONYMOUS, MAP_FIXED, MAP_POPULATE,
-    MAP_PRIVATE, MAP_SHARED, MREMAP_FIXED, MREMAP_MAYMOVE, MS_SYNC, PROT_NONE, PROT_READ,
-    PROT_WRITE,
+    MADV_COLD, MADV_DONTNEED, MADV_FREE, MADV_MERGEABLE, MADV_PAGEOUT, MADV_UNMERGEABLE,
+    MAP_ANONYMOUS, MAP_FIXED, MAP_POPULATE, MAP_PRIVATE, MAP_SHARED, MREMAP_FIXED, MREMAP_MAYMOVE,
+    MS_SYNC, PROT_NONE, PROT_READ, PROT_WRITE,
 };
 use samara_mm::process::{Access, Fault, ForkMode, Machine, PageStatus, Process};
 use samara_mm::{Call, Errno, File, FileArg};
 
+use crate::beyond::{Walkers, is_swapped};
 use crate::countdown::LEFT;
 use crate::world::{BASE, Disk, Hosted, PAGE, free_frames, machine, open, process};
 
@@ -71,6 +74,14 @@ enum Op {
     Exit,
     Truncate(usize),
     Punch(usize),
+    /// Of KSM, over so many pages.
+    Scan(usize),
+    Pin {
+        write: bool,
+        long: bool,
+    },
+    /// The oldest pins, so many of them.
+    Unpin(usize),
 }
 
 /// Who does it, and pages from and to.
@@ -113,10 +124,20 @@ struct World {
     /// Bytes of objects; the first is the file, as long as it is.
     objects: Vec<Vec<u8>>,
     beside: bool,
+    walkers: Option<Walkers>,
 }
 
 /// Performs a history. Panics where the engine differs from the model.
 pub(crate) fn play(bytes: &[u8]) {
+    play_with(bytes, |_| None);
+}
+
+/// The same with walkers beside it.
+pub(crate) fn play_beside_walkers(bytes: &[u8]) {
+    play_with(bytes, |machine| Some(Walkers::new(machine)));
+}
+
+fn play_with(bytes: &[u8], walkers: impl FnOnce(&Machine<Hosted>) -> Option<Walkers>) {
     let mut bytes = Bytes(bytes.iter());
     let machine = machine(FRAMES);
     let free = free_frames(&machine);
@@ -135,6 +156,7 @@ pub(crate) fn play(bytes: &[u8]) {
                 .collect(),
         ],
         beside: kind & 2 == 2,
+        walkers: walkers(&machine),
     };
     if world.beside {
         world
@@ -144,6 +166,19 @@ pub(crate) fn play(bytes: &[u8]) {
             .for_each(Process::expect_threads);
     }
     let mut steps = Steps(Vec::new());
+    if world.walkers.is_some() {
+        // All memory may be merged, and at first there is much.
+        let process = process_of(&world.processes, 0);
+        process.perform(&Call::SetMemoryMerge { on: 1 }).unwrap();
+        let op = Op::Map {
+            kind: 0,
+            file_page: 0,
+            prot: PROT_READ | PROT_WRITE,
+            populate: true,
+        };
+        let (who, from, to) = (0, 0, PAGES);
+        world.step(Step { who, from, to, op }, usize::MAX);
+    }
     while bytes.0.len() > 0 {
         let step = world.any_step(&mut bytes);
         let refuse = bytes.below(64);
@@ -169,7 +204,7 @@ pub(crate) fn play(bytes: &[u8]) {
 impl World {
     fn any_step(&self, bytes: &mut Bytes<'_>) -> Step {
         let who = bytes.below(SLOTS);
-        let kind = bytes.below(24);
+        let kind = bytes.below(if self.walkers.is_some() { 32 } else { 24 });
         let from = bytes.below(PAGES);
         let to = from + 1 + bytes.below(PAGES - from);
         let prot = |n: usize| [PROT_READ | PROT_WRITE, PROT_READ, PROT_NONE][n];
@@ -202,6 +237,17 @@ impl World {
             16 => Op::Truncate(bytes.below(FILE_PAGES + 1)),
             17 => Op::Punch(bytes.below(FILE_PAGES)),
             18..20 => Op::Read,
+            24 | 25 => Op::Scan(bytes.below(SLOTS * PAGES)),
+            26 => {
+                let [write, long] = [bytes.below(2) == 1, bytes.below(2) == 1];
+                Op::Pin { write, long }
+            }
+            27 => Op::Unpin(bytes.below(3)),
+            28 | 29 => Op::Advise(MADV_MERGEABLE),
+            30 => Op::Advise(MADV_UNMERGEABLE),
+            31 => Op::Advise(MADV_PAGEOUT),
+            // Few contents, so that some are alike.
+            _ if self.walkers.is_some() => Op::Write(1 + bytes.below(3) as u8),
             _ => Op::Write(1 + bytes.below(255) as u8),
         };
         Step { who, from, to, op }
@@ -355,11 +401,17 @@ impl World {
             Op::Advise(advice) => {
                 let process = self.processes[who].as_ref().unwrap();
                 for (number, page) in pages.iter_mut().enumerate().take(to).skip(from) {
-                    let gone = || process.page(Self::addr(number)).is_empty();
+                    let gone = || is_gone(process, Self::addr(number));
                     match &mut page.as_mut().unwrap().what {
                         What::Own(value, free) => match advice {
                             MADV_DONTNEED => (*value, *free) = (0, false),
-                            MADV_FREE => *free = true,
+                            MADV_FREE => {
+                                *free = true;
+                                // What is in swap goes at once.
+                                if gone() {
+                                    *value = 0;
+                                }
+                            }
                             // It may be dropped, and need not.
                             MADV_PAGEOUT if *free && gone() => *value = 0,
                             _ => {}
@@ -370,6 +422,20 @@ impl World {
                 }
             }
             Op::Move(there) => pages[there] = pages[from].take(),
+            Op::Pin { .. } => {
+                for (number, page) in pages.iter_mut().enumerate() {
+                    let status = process_of(&self.processes, who).page(Self::addr(number));
+                    let own = !status.is_empty() && !status.contains(PageStatus::FILE);
+                    if let Some(Page {
+                        what: What::Private(index, copy @ None),
+                        ..
+                    }) = page
+                        && own
+                    {
+                        *copy = self.objects[0].get(*index).copied();
+                    }
+                }
+            }
             Op::Write(value) => {
                 let size = self.objects[0].len();
                 let writable = |page: &&mut Page| page.prot & PROT_WRITE != 0;
@@ -392,7 +458,7 @@ impl World {
 
     fn perform(&mut self, Step { who, from, to, op }: Step) -> Answer {
         let (addr, len) = (Self::addr(from), (to - from) as u64 * PAGE);
-        let process = self.processes[who].as_ref().unwrap();
+        let process = process_of(&self.processes, who);
         let why = |access| match process.fault(addr, access) {
             Err(Fault::Signal { .. }) => Err(Failure::Other),
             // Memory that was refused is there again.
@@ -485,6 +551,19 @@ impl World {
                 self.machine.punch(&self.file.object, start, end).unwrap();
                 return Ok(0);
             }
+            Op::Scan(pages) => {
+                let walkers = self.walkers.as_mut().unwrap();
+                return walkers.scan(pages as u64).map_err(|_| Failure::Memory);
+            }
+            Op::Pin { write, long } => {
+                let walkers = self.walkers.as_mut().unwrap();
+                let pinned = walkers.pin(process, addr, to - from, write, long);
+                return pinned.map_err(|_| Failure::Memory);
+            }
+            Op::Unpin(pins) => {
+                self.walkers.as_mut().unwrap().unpin(pins);
+                return Ok(0);
+            }
         };
         match process.perform(&call) {
             Ok(_) => Ok(0),
@@ -509,16 +588,15 @@ impl World {
                     assert!(process.page(addr).is_empty(), "page {number}");
                     continue;
                 };
+                let gone = is_gone(process, addr);
                 if let Some((phys, prot)) = process.translate(addr) {
                     // SAFETY: one thread; the page is mapped.
                     let byte = unsafe { self.machine.physical().to_virt(phys).read() };
                     assert_eq!(Some(byte), self.byte(page), "page {number}: {page:?}");
                     assert_eq!(prot.bits() & !page.prot, 0, "page {number}");
-                } else if process.page(addr).is_empty()
-                    && let What::Own(value, _) = page.what
-                {
+                } else if gone && let What::Own(value, _) = page.what {
                     assert_eq!(value, 0, "page {number} has gone");
-                } else if process.page(addr).is_empty() {
+                } else if gone {
                     assert!(
                         !matches!(page.what, What::Private(_, Some(_))),
                         "page {number}"
@@ -527,4 +605,13 @@ impl World {
             }
         }
     }
+}
+
+fn process_of(processes: &[Option<Process<Hosted>>], who: usize) -> &Process<Hosted> {
+    processes[who].as_ref().unwrap()
+}
+
+/// Whether a page is nowhere, not even in swap.
+fn is_gone(process: &Process<Hosted>, addr: u64) -> bool {
+    process.page(addr).is_empty() && !is_swapped(process, addr)
 }

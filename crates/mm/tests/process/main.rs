@@ -5,6 +5,7 @@
 mod advice;
 mod anon;
 mod beside;
+mod beyond;
 mod calls;
 mod countdown;
 mod exhaustive;
