@@ -1,6 +1,7 @@
 //! Pages change what they allow.
 
-use crate::atomic::Ordering;
+use crate::atomic::{AtomicU64, Ordering};
+use core::array;
 use core::ops::Range;
 
 use crate::cursor::{Cursor, Stop, indices, remembered, stretch_end};
@@ -277,45 +278,66 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         // In registers while the loop runs.
         let mut known = *alike;
         let asks = each || only;
+        // As many at once as are alike, where nobody asks about each.
+        let at_once = !TOLD && !asks;
         let (mut first, mut last) = (0, 0);
-        let from = part.start;
-        for (i, slot) in table.table.entries(part).iter().enumerate() {
-            let raw = slot.load(Ordering::Relaxed);
-            let rest = F::rest(raw);
-            if rest != known.rest {
-                if !tag::holds(raw) {
+        let entries = table.table.entries(part.clone());
+        let mut done = 0;
+        while done < entries.len() {
+            if at_once {
+                let raw = entries[done].load(Ordering::Relaxed);
+                if F::rest(raw) != known.rest && tag::holds(raw) {
+                    known = Alike::of::<F>(&change, raw);
+                }
+                let alike = known.change_all::<F>(&entries[done..]);
+                if alike > 0 && known.remembered && known.made != known.rest {
+                    if last == 0 {
+                        first = part.start + done;
+                    }
+                    last = part.start + done + alike;
+                }
+                done += alike;
+            }
+            let some = &entries[done..entries.len().min(done + CHUNK)];
+            let from = part.start + done;
+            done += some.len();
+            for (i, slot) in (from..).zip(some) {
+                let raw = slot.load(Ordering::Relaxed);
+                let rest = F::rest(raw);
+                if rest != known.rest {
+                    if !tag::holds(raw) {
+                        continue;
+                    }
+                    known = Alike::of::<F>(&change, raw);
+                }
+                let mut made = known.made;
+                if asks {
+                    if only && change.leaves::<F>(memory.frames(), raw, 0) {
+                        continue;
+                    }
+                    if each && change.may_write::<F, M>(memory, raw, 0) {
+                        made = known.writable;
+                    }
+                }
+                if made == rest {
                     continue;
                 }
-                known = Alike::of::<F>(&change, raw);
-            }
-            let mut made = known.made;
-            if asks {
-                if only && change.leaves::<F>(memory.frames(), raw, 0) {
-                    continue;
+                let old = if known.settled {
+                    // All but what says which frame.
+                    table.store(i, raw ^ rest | made);
+                    raw
+                } else {
+                    table.update::<F>(i, raw, |raw| change.apply::<F, M>(memory, raw, 0))
+                };
+                if TOLD {
+                    seen(addr(i), F::decode(old, 0));
                 }
-                if each && change.may_write::<F, M>(memory, raw, 0) {
-                    made = known.writable;
+                if known.remembered {
+                    if last == 0 {
+                        first = i;
+                    }
+                    last = i + 1;
                 }
-            }
-            if made == rest {
-                continue;
-            }
-            let i = from + i;
-            let old = if known.settled {
-                // All but what says which frame.
-                table.store(i, raw ^ rest | made);
-                raw
-            } else {
-                table.update::<F>(i, raw, |raw| change.apply::<F, M>(memory, raw, 0))
-            };
-            if TOLD {
-                seen(addr(i), F::decode(old, 0));
-            }
-            if known.remembered {
-                if last == 0 {
-                    first = i;
-                }
-                last = i + 1;
             }
         }
         *alike = known;
@@ -326,6 +348,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         }
     }
 }
+
+/// Entries that are looked at together.
+const CHUNK: usize = 8;
 
 /// What is known of pages that are alike but for their frames, as neighbours mostly are.
 #[derive(Clone, Copy)]
@@ -348,6 +373,33 @@ impl Alike {
             settled: true,
             remembered: false,
         }
+    }
+
+    /// Changes the first of these entries, chunk by chunk, as long as all are of such pages; how many: none, if the processor may have something left to write
+    /// there. The lock of their table is held.
+    #[inline(never)]
+    fn change_all<F: Format>(&self, entries: &[AtomicU64]) -> usize {
+        let (rest, differ) = (self.rest, self.rest ^ self.made);
+        let mut alike = 0;
+        if !self.settled {
+            return 0;
+        }
+        for some in entries.chunks_exact(CHUNK) {
+            let raw: [u64; CHUNK] = array::from_fn(|i| some[i].load(Ordering::Relaxed));
+            let unlike = raw.iter().fold(0, |all, raw| all | (raw ^ rest));
+            // Those bits that say which frame are the same in all entries: here it is known what the others are.
+            if F::rest(unlike) != 0 {
+                break;
+            }
+            alike += CHUNK;
+            if differ != 0 {
+                for (slot, raw) in some.iter().zip(raw) {
+                    // The processor has not written here since it was read. Release: as `Locked::store`.
+                    slot.store(raw ^ differ, Ordering::Release);
+                }
+            }
+        }
+        alike
     }
 
     #[inline(never)]
