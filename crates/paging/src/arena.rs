@@ -314,7 +314,19 @@ impl State {
         Some((piece, word))
     }
 
-    /// Takes the lowest frames, as many as lie together; how many.
+    /// Takes the lowest frames, as many as follow one another in a word of bits, and no more than asked for: the first, and how many.
+    fn run(&mut self, most: usize) -> Option<(usize, usize)> {
+        let (piece, word) = self.lowest()?;
+        let bits = &mut self.free[piece][word];
+        let first = bits.trailing_zeros() as usize;
+        let count = ((!(*bits >> first)).trailing_zeros() as usize).min(most);
+        *bits &= !(u64::MAX >> (64 - count) << first);
+        self.counts[piece] -= count as u16;
+        self.total -= count;
+        Some((piece * PIECE + word * 64 + first, count))
+    }
+
+    /// Takes the lowest frames of a word of bits; how many.
     fn some(&mut self, into: &mut [u32; BATCH]) -> usize {
         let Some((piece, word)) = self.lowest() else {
             return 0;
@@ -477,6 +489,16 @@ unsafe impl<S: Bytes> FrameAllocator for Arena<S> {
             if left.len() == 0 {
                 break;
             }
+            if left.len() >= BATCH {
+                // So many are not set aside first.
+                let run = self.state.0.lock().run(left.len());
+                if let Some((first, count)) = run {
+                    let run = Self::phys(first)..;
+                    let places = left.by_ref().take(count);
+                    (places.zip(run.step_by(PAGE_SIZE as usize))).for_each(|(to, phys)| *to = phys);
+                    continue;
+                }
+            }
             // One, and a batch that is set aside for the next round.
             let Some(frame) = self.fill() else {
                 break;
@@ -523,6 +545,14 @@ unsafe impl<S: Bytes> PhysMem for Arena<S> {
         assert!(offset < self.bytes.count(), "a frame outside of the arena");
         // SAFETY: within the bytes, as was just seen.
         unsafe { self.bytes.start().add(offset) }
+    }
+
+    fn to_virt_run(&self, phys: u64, frames: usize) -> Option<NonNull<u8>> {
+        let offset = phys.checked_sub(Self::BASE)? as usize;
+        let len = frames.checked_mul(PAGE_SIZE as usize)?;
+        let inside = offset.checked_add(len)? <= self.bytes.count();
+        // SAFETY: within the bytes, which are one piece of memory.
+        inside.then(|| unsafe { self.bytes.start().add(offset) })
     }
 }
 

@@ -284,6 +284,18 @@ impl Frames {
         self.at(index).store(word, Ordering::Relaxed);
     }
 
+    /// Single frames from the allocator that follow one another: one reference each.
+    pub(crate) fn claim_run(&self, first: u64, count: usize, kind: Kind) {
+        let index = self.index(first);
+        self.widen(index, count as u32);
+        let word = kind.bits() | ONE_REFERENCE;
+        let words = self.words().get(index as usize..index as usize + count);
+        assert!(words.is_some(), "a frame outside of the counted memory");
+        for place in words.unwrap_or(&[]) {
+            place.store(word, Ordering::Relaxed);
+        }
+    }
+
     /// Frames from the allocator: one reference each.
     pub(crate) fn claim(&self, phys: u64, order: u32, kind: Kind) {
         let first = self.index(phys);
@@ -576,6 +588,22 @@ impl<'a> Counts<'a> {
         // Acquire: what others wrote to the frame comes before what is done with it next.
         let word = self.words.get(index)?.load(Ordering::Acquire);
         (word & COUNTS == 1).then_some(index as u32)
+    }
+
+    /// The caller's reference, the only one on a frame that nothing maps, becomes a mapping. False: nothing was done.
+    #[inline(always)]
+    pub(crate) fn own(&self, phys: u64) -> bool {
+        let index = (phys.wrapping_sub(self.base) >> 12) as usize;
+        let Some(word) = self.words.get(index) else {
+            return false;
+        };
+        let now = word.load(Ordering::Relaxed);
+        let usual = now & COUNTS == ONE_REFERENCE;
+        if usual {
+            // As `Frames::map_owned`.
+            word.store(now - ONE_REFERENCE + 1, Ordering::Relaxed);
+        }
+        usual
     }
 
     /// A second mapping of private memory that has one mapping, in a table whose lock the caller holds, and no reference. False: nothing was done.

@@ -1,5 +1,6 @@
 //! Pages come.
 
+use crate::atomic::Ordering;
 use core::ops::Range;
 
 use crate::cursor::{Stop, indices, remembered, stretch_end};
@@ -11,6 +12,7 @@ use crate::invalidate::{Changed, Invalidate};
 use crate::phys::Memory;
 use crate::reserve::Reserve;
 use crate::space::PageTables;
+use crate::table::Locked;
 
 /// The frame of a page, and how it is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -284,12 +286,109 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
         mut source: impl FnMut(u64) -> Result<Option<Source>, Error>,
     ) -> Result<usize, Error> {
-        Self::pages(&range)?;
         let memory = self.physical();
-        let mut gather = self.gather(tlb);
-        let mut reserve = Reserve::none(memory);
-        let mut cursor = self.cursor(range.start);
         let mut mapped = 0;
+        let result = self.fill_tables(range, tlb, |table, base, part| {
+            let mut count = 0;
+            for i in part.filter(|&i| table.load(i) == 0) {
+                let new = match source(base + i as u64 * PAGE_SIZE) {
+                    Ok(Some(new)) => new,
+                    Ok(None) => continue,
+                    Err(error) => return (count, Err(error)),
+                };
+                let counted = if new.phys().is_multiple_of(PAGE_SIZE) {
+                    new.count(memory.frames())
+                } else {
+                    Err(Error::Misaligned)
+                };
+                if let Err(error) = counted {
+                    if let Source::Owned(phys) = new {
+                        memory.put(phys);
+                    }
+                    return (count, Err(error));
+                }
+                table.store(i, F::leaf(new.phys(), new.attrs(attrs), 0));
+                count += 1;
+                mapped += 1;
+            }
+            (count, Ok(()))
+        });
+        result.map(|()| mapped)
+    }
+
+    /// Maps small pages on new frames wherever nothing is in a range (in bytes, the end exclusive), one after the other, until there is no place left or no
+    /// frame: what fills memory in, many pages at once. How many of the frames, from the first on, are mapped: the caller's [references](Source::Owned) on
+    /// these have become mappings, those on others are still the caller's.
+    ///
+    /// # Errors
+    ///
+    /// Beside that number: [`Error::NoMemory`], [`Error::Misaligned`], [`Error::TooMany`]. What was mapped before stays.
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Attrs, Exclusive, Kind, PageTables, Physical, format::X86_64};
+    /// # // SAFETY: one thread uses the tables.
+    /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
+    /// let space = PageTables::<X86_64, _>::new(&memory, 1)?;
+    /// let mut frames = [0; 16];
+    /// let count = memory.alloc_zeroed_pages(Kind::Anon, &mut frames);
+    /// let attrs = Attrs::READ | Attrs::WRITE | Attrs::USER;
+    /// let (mapped, result) = space.fill_owned(0x1000..0x11000, attrs, &(), &frames[..count]);
+    /// frames[mapped..count].iter().for_each(|&phys| memory.put(phys));
+    /// result?;
+    /// assert_eq!(space.translate(0x3000), Some((frames[2], attrs)));
+    /// # Ok::<(), samara_paging::Error>(())
+    /// ```
+    pub fn fill_owned(
+        &self,
+        range: Range<u64>,
+        attrs: Attrs,
+        tlb: &dyn Invalidate,
+        frames: &[u64],
+    ) -> (usize, Result<(), Error>) {
+        let memory = self.physical();
+        let counts = memory.frames().counts();
+        let rest = F::rest(F::leaf(0, attrs - Attrs::SPECIAL, 0));
+        let mut left = frames.iter();
+        let result = self.fill_tables(range, tlb, |table, _, part| {
+            let before = left.len();
+            let mut result = Ok(());
+            for slot in table.table.entries(part) {
+                if slot.load(Ordering::Relaxed) != 0 {
+                    continue;
+                }
+                let Some(&phys) = left.as_slice().first() else {
+                    break;
+                };
+                if !phys.is_multiple_of(PAGE_SIZE) {
+                    result = Err(Error::Misaligned);
+                } else if !counts.own(phys) {
+                    result = memory.frames().map_owned(phys);
+                }
+                if result.is_err() {
+                    break;
+                }
+                // Release: as `Locked::store`.
+                slot.store(rest | F::frame(phys), Ordering::Release);
+                left.next();
+            }
+            (before - left.len(), result)
+        });
+        (frames.len() - left.len(), result)
+    }
+
+    /// Calls `each` for the last-level tables of a range, which are made if they are not there, with their locks held: with the address of the table's first
+    /// entry, and the entries that are in the range. It tells how many of them it has filled that were empty.
+    #[inline(always)]
+    fn fill_tables(
+        &self,
+        range: Range<u64>,
+        tlb: &dyn Invalidate,
+        mut each: impl FnMut(&Locked<'_>, u64, Range<usize>) -> (usize, Result<(), Error>),
+    ) -> Result<(), Error> {
+        Self::pages(&range)?;
+        let mut gather = self.gather(tlb);
+        let mut reserve = Reserve::none(self.physical());
+        let mut cursor = self.cursor(range.start);
         let mut at = range.start;
         while at < range.end {
             let mut table = match cursor.lock_or_make(at, 0, &mut reserve) {
@@ -316,34 +415,9 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 }
                 continue;
             }
-            let before = mapped;
-            let mut result = Ok(());
             let base = at & !(span(1) - 1);
-            for i in indices(at, end).filter(|&i| table.load(i) == 0) {
-                let new = match source(base + i as u64 * PAGE_SIZE) {
-                    Ok(Some(new)) => new,
-                    Ok(None) => continue,
-                    Err(error) => {
-                        result = Err(error);
-                        break;
-                    }
-                };
-                let counted = if new.phys().is_multiple_of(PAGE_SIZE) {
-                    new.count(memory.frames())
-                } else {
-                    Err(Error::Misaligned)
-                };
-                if counted.is_err() {
-                    if let Source::Owned(phys) = new {
-                        memory.put(phys);
-                    }
-                    result = counted;
-                    break;
-                }
-                table.store(i, F::leaf(new.phys(), new.attrs(attrs), 0));
-                mapped += 1;
-            }
-            table.add_used((mapped - before) as u32);
+            let (filled, result) = each(&table, base, indices(at, end));
+            table.add_used(filled as u32);
             let empty = table.used() == 0;
             drop(table);
             if empty {
@@ -352,7 +426,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             result?;
             at = end;
         }
-        Ok(mapped)
+        Ok(())
     }
 
     /// Puts a marker where nothing or another marker is; `None` takes it away.

@@ -89,10 +89,17 @@ pub(crate) fn one_by_one(backing: &(impl FrameAllocator + ?Sized), frames: &mut 
 /// # Safety
 ///
 /// For each block that the allocator has given out, the pointer to its first byte is valid for reads and writes of the whole block, aligned to
-/// 4 KiB, and the same until the block is freed.
+/// 4 KiB, and the same until the block is freed. What [`to_virt_run`](Self::to_virt_run) gives is valid for as many frames as were asked for.
 pub unsafe trait PhysMem {
     /// The first byte of the frame at this physical address.
     fn to_virt(&self, phys: u64) -> NonNull<u8>;
+
+    /// The first byte of so many frames that follow one another, all of which have been given out, if one pointer is valid for all of them until the first
+    /// is freed: they are cleared quicker than one by one. `None` unless said otherwise.
+    fn to_virt_run(&self, phys: u64, frames: usize) -> Option<NonNull<u8>> {
+        let _ = (phys, frames);
+        None
+    }
 }
 
 /// Memory as address spaces see it: frames, their counts, and when tables are freed that a walk may still read.
@@ -225,13 +232,35 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
     /// # Ok::<(), samara_paging::Error>(())
     /// ```
     pub fn alloc_pages(&self, kind: Kind, frames: &mut [u64]) -> usize {
+        self.alloc_runs(kind, frames, |_, _| {})
+    }
+
+    /// The same, and the frames are filled with zeroes, as many at once as [lie together](PhysMem::to_virt_run).
+    pub fn alloc_zeroed_pages(&self, kind: Kind, frames: &mut [u64]) -> usize {
+        self.alloc_runs(kind, frames, |mut first, mut left| {
+            while left > 0 {
+                let whole = self.backing.to_virt_run(first, left);
+                let (at, count) = whole.map_or((self.to_virt(first), 1), |at| (at, left));
+                // SAFETY: so many new frames, which nobody else knows.
+                unsafe { at.write_bytes(0, count * PAGE_SIZE as usize) };
+                first += count as u64 * PAGE_SIZE;
+                left -= count;
+            }
+        })
+    }
+
+    /// `each` is called for frames that follow one another, with the first and how many, when all are there and these are counted.
+    #[inline]
+    fn alloc_runs(&self, kind: Kind, frames: &mut [u64], each: impl Fn(u64, usize)) -> usize {
         let mut len = self.backing.alloc_some(frames);
         if len == 0 && !frames.is_empty() {
             self.reclaim();
             len = self.backing.alloc_some(frames);
         }
-        for &phys in frames.iter().take(len) {
-            self.frames.claim_page(phys, kind);
+        let frames = frames.get(..len).unwrap_or(frames);
+        for run in frames.chunk_by(|&frame, &next| frame + PAGE_SIZE == next) {
+            self.frames.claim_run(run[0], run.len(), kind);
+            each(run[0], run.len());
         }
         len
     }

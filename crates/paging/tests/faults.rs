@@ -91,6 +91,7 @@ every_format! {
     cleaning_tells_of_dirty_pages
     a_view_sees_what_has_changed
     frames_come_back_in_any_order
+    new_frames_fill_what_is_empty
 }
 
 mod in_format {
@@ -441,6 +442,62 @@ mod in_format {
         });
         assert_eq!(result, Err(Error::Misaligned));
         assert_eq!(memory.backing().free_frames(), free);
+    }
+
+    pub(super) fn new_frames_fill_what_is_empty<F: Format>() {
+        let memory = memory();
+        let (space, child) = (space::<F>(&memory, 1), space::<F>(&memory, 2));
+        let there = map_anon(&space, &memory, AT + PAGE_SIZE);
+        space.mark(AT + 2 * PAGE_SIZE, Some(7), &()).unwrap();
+        space.share_range(&child, STRETCH, &()).unwrap();
+        // Bytes of whoever had the frames before.
+        let mut frames = [0; 64];
+        assert_eq!(memory.alloc_pages(Kind::Anon, &mut frames), 64);
+        for &phys in &frames {
+            // SAFETY: a frame of the test's own.
+            unsafe { memory.to_virt(phys).write_bytes(0xee, PAGE_SIZE as usize) };
+            memory.put(phys);
+        }
+        assert_eq!(memory.alloc_zeroed_pages(Kind::Anon, &mut frames), 64);
+        for &phys in &frames {
+            // SAFETY: as above.
+            let bytes = unsafe { memory.to_virt(phys).cast::<[u8; 4096]>().as_ref() };
+            assert!(bytes.iter().all(|&byte| byte == 0));
+        }
+        // Fewer places than frames: two of eight are taken. The other side's table stays as it is.
+        let range = AT..AT + 8 * PAGE_SIZE;
+        let (mapped, result) = space.fill_owned(range.clone(), RW, &(), &frames[..8]);
+        assert_eq!((mapped, result), (6, Ok(())));
+        let found: Vec<_> = (range.clone().step_by(PAGE_SIZE as usize))
+            .filter_map(|page| Some(space.translate(page)?.0))
+            .collect();
+        assert_eq!(
+            found,
+            [
+                frames[0], there, frames[1], frames[2], frames[3], frames[4], frames[5]
+            ]
+        );
+        assert_eq!(space.entry(AT + 2 * PAGE_SIZE), Entry::Marker(7));
+        assert_eq!(child.translate(AT), None);
+        let (_, attrs) = space.translate(AT).unwrap();
+        assert!(attrs.contains(RW));
+        // Fewer frames than places, over the end of a table; and a frame that is none.
+        let far = STRETCH.end - 2 * PAGE_SIZE..STRETCH.end + 20 * PAGE_SIZE;
+        let (mapped, result) = space.fill_owned(far, RW, &(), &frames[6..14]);
+        assert_eq!((mapped, result), (8, Ok(())));
+        let odd = [frames[14], frames[15] + 1];
+        let end = STRETCH.end + 100 * PAGE_SIZE;
+        let (mapped, result) = space.fill_owned(end..end + 2 * PAGE_SIZE, RW, &(), &odd);
+        assert_eq!((mapped, result), (1, Err(Error::Misaligned)));
+        // Without memory for a table, nothing is left of what was tried.
+        memory.backing().refuse_after(Some(1));
+        let nowhere = 0x10_0000_0000;
+        let range = nowhere..nowhere + 4 * PAGE_SIZE;
+        let (mapped, result) = space.fill_owned(range, RW, &(), &frames[15..19]);
+        assert_eq!((mapped, result), (0, Err(Error::NoMemory)));
+        memory.backing().refuse_after(None);
+        frames[15..].iter().for_each(|&phys| memory.put(phys));
+        check(&[&space, &child]).unwrap();
     }
 
     pub(super) fn a_huge_page_is_written_alone<F: Format>() {

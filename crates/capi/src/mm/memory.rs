@@ -105,6 +105,17 @@ unsafe impl FrameAllocator for Ram {
         }
     }
 
+    fn alloc_some(&self, frames: &mut [u64]) -> usize {
+        match self {
+            Ram::Own(arena) => arena.alloc_some(frames),
+            Ram::Theirs(theirs) => {
+                let places = frames.iter_mut();
+                let filled = places.map_while(|place| theirs.alloc(0).map(|phys| *place = phys));
+                filled.count()
+            }
+        }
+    }
+
     fn alloc_table(&self) -> Option<u64> {
         match self {
             Ram::Own(arena) => arena.alloc_table(),
@@ -146,6 +157,14 @@ unsafe impl PhysMem for Ram {
             Ram::Own(arena) => arena.to_virt(phys),
             // It was there when the frame was allocated; a frame that has moved since is a program gone wrong.
             Ram::Theirs(theirs) => theirs.virt(phys).unwrap_or_else(|| std::process::abort()),
+        }
+    }
+
+    fn to_virt_run(&self, phys: u64, frames: usize) -> Option<NonNull<u8>> {
+        match self {
+            Ram::Own(arena) => arena.to_virt_run(phys, frames),
+            // Each may be anywhere.
+            Ram::Theirs(_) => None,
         }
     }
 }

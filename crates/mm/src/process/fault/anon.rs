@@ -1,6 +1,6 @@
 //! Private memory: zeroes at first, a page at the first write, a copy when somebody else has the page, too.
 
-use samara_paging::{Attrs, Error, Kind, PageSize, Physical, Source, Spot};
+use samara_paging::{Attrs, Error, Kind, PageSize, Source, Spot};
 
 use super::{Step, readable, written};
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
@@ -62,20 +62,20 @@ impl<P: Platform> Mm<P> {
         if !plain || !vma.flags.contains(VmFlags::WRITE) || vma.flags.contains(VmFlags::HUGEPAGE) {
             return start;
         }
-        let mut stock: Stock<'_, P> = Stock {
-            physical: self.machine.physical(),
-            frames: [0; FILLED_AT_ONCE],
-            len: 0,
-        };
+        let physical = self.machine.physical();
+        let mut frames = [0; FILLED_AT_ONCE];
         let mut at = start;
         while at < end {
-            let wanted = ((end - at) / PAGE_SIZE).min(FILLED_AT_ONCE as u64);
-            let count = stock.fill(wanted as usize);
+            let wanted = usize::try_from((end - at) / PAGE_SIZE).unwrap_or(usize::MAX);
+            // All of them are there before the first is cleared: a lock in between would wait each time until the zeroes have left the processor.
+            let frames = &mut frames[..wanted.min(FILLED_AT_ONCE)];
+            let count = physical.alloc_zeroed_pages(Kind::Anon, frames);
             let upto = at + count as u64 * PAGE_SIZE;
-            let tlb = self.machine.tlb();
-            let next = |_| Ok(stock.pop().map(Source::Owned));
-            let mapped = (self.tables).fill(at..upto, written(vma.flags), tlb, next);
-            if count == 0 || mapped != Ok(count) {
+            let (attrs, tlb) = (written(vma.flags), self.machine.tlb());
+            let frames = &frames[..count];
+            let (mapped, result) = self.tables.fill_owned(at..upto, attrs, tlb, frames);
+            frames[mapped..].iter().for_each(|&phys| physical.put(phys));
+            if count == 0 || mapped < count || result.is_err() {
                 break;
             }
             at = upto;
@@ -240,45 +240,7 @@ impl<P: Platform> Mm<P> {
 }
 
 /// How many pages are cleared before their table is locked for all of them.
-const FILLED_AT_ONCE: usize = 32;
-
-/// Frames with zeroes that nobody else knows.
-struct Stock<'a, P: Platform> {
-    physical: &'a Physical<P::Backing, P::Reclaim>,
-    frames: [u64; FILLED_AT_ONCE],
-    len: usize,
-}
-
-impl<P: Platform> Stock<'_, P> {
-    /// Gets so many, or as many as there is memory for; it is empty.
-    fn fill(&mut self, count: usize) -> usize {
-        let count = count.min(FILLED_AT_ONCE);
-        self.len = self
-            .physical
-            .alloc_pages(Kind::Anon, &mut self.frames[..count]);
-        // All of them are there before the first is cleared: a lock in between would wait each time until the zeroes have left the processor.
-        for &phys in &self.frames[..self.len] {
-            // SAFETY: a new frame.
-            unsafe { bytes::clear_page(self.physical.to_virt(phys)) };
-        }
-        // The first comes out first.
-        self.frames[..self.len].reverse();
-        self.len
-    }
-
-    fn pop(&mut self) -> Option<u64> {
-        self.len = self.len.checked_sub(1)?;
-        Some(self.frames[self.len])
-    }
-}
-
-impl<P: Platform> Drop for Stock<'_, P> {
-    fn drop(&mut self) {
-        while let Some(phys) = self.pop() {
-            self.physical.put(phys);
-        }
-    }
-}
+const FILLED_AT_ONCE: usize = 64;
 
 /// A frame that nobody else knows, given back unless it is kept.
 pub(super) struct NewFrame<'a, P: Platform> {
