@@ -36,6 +36,7 @@ mod spare;
 mod spin;
 mod spot;
 mod stock;
+mod strip;
 mod swap;
 mod table;
 mod unmap;

@@ -398,6 +398,6 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
 }
 
 /// A small page as it stands while processors forget it: nobody has access.
-fn hidden<F: Format>(raw: u64) -> u64 {
+pub(crate) fn hidden<F: Format>(raw: u64) -> u64 {
     F::leaf(F::phys(raw), F::attrs(raw) - Attrs::ACCESS, 0)
 }

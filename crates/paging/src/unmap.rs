@@ -34,7 +34,7 @@ pub enum Take {
 impl Take {
     /// Whether this entry goes.
     #[inline(always)]
-    fn takes<F: Format>(self, frames: &Frames, raw: u64, level: usize) -> bool {
+    pub(crate) fn takes<F: Format>(self, frames: &Frames, raw: u64, level: usize) -> bool {
         match self {
             Self::All => raw != 0,
             Self::Pages => tag::holds(raw),
@@ -179,7 +179,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
 
     /// Takes entries out of one last-level table, which is this address space's own.
     #[inline]
-    fn take_entries<const TOLD: bool>(
+    pub(crate) fn take_entries<const TOLD: bool>(
         &self,
         table: &mut Locked<'_>,
         at: u64,
@@ -267,7 +267,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
     }
 
     /// Takes out a huge page, if it is still there.
-    fn unmap_leaf(
+    pub(crate) fn unmap_leaf(
         &mut self,
         addr: u64,
         level: usize,

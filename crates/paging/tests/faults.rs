@@ -92,6 +92,7 @@ every_format! {
     a_view_sees_what_has_changed
     frames_come_back_in_any_order
     new_frames_fill_what_is_empty
+    pages_leave_shared_tables_without_memory
 }
 
 mod in_format {
@@ -498,6 +499,60 @@ mod in_format {
         memory.backing().refuse_after(None);
         frames[15..].iter().for_each(|&phys| memory.put(phys));
         check(&[&space, &child]).unwrap();
+    }
+
+    pub(super) fn pages_leave_shared_tables_without_memory<F: Format>() {
+        let memory = memory();
+        let spaces = [1, 2, 3].map(|asid| space::<F>(&memory, asid));
+        let cached = memory.alloc_page(Kind::File).unwrap();
+        let last = STRETCH.end;
+        for addr in [AT, last] {
+            let source = Source::Counted(cached);
+            (spaces[0].map(addr, PageSize::Small, source, RW, &())).unwrap();
+        }
+        let own = map_anon(&spaces[0], &memory, AT + PAGE_SIZE);
+        let range = STRETCH.start..STRETCH.end + (2 << 20);
+        for child in &spaces[1..] {
+            spaces[0].share_range(child, range.clone(), &()).unwrap();
+        }
+        memory.backing().refuse_after(Some(0));
+        let file = AT..last + PAGE_SIZE;
+        let told = std::cell::RefCell::new(Vec::new());
+        let tlb = |asid, ranges: &[std::ops::Range<u64>], _| {
+            told.borrow_mut().push((asid, ranges.to_vec()));
+        };
+        for space in &spaces {
+            space.hide(file.clone(), Take::FilePages, &tlb).unwrap();
+        }
+        // Each has been told of both, whoever hid them.
+        let both = vec![AT..AT + PAGE_SIZE, last..last + PAGE_SIZE];
+        let expected: Vec<_> = (1..=3).map(|asid| (asid, both.clone())).collect();
+        assert_eq!(*told.borrow(), expected);
+        assert_eq!(memory.frames().info(cached).unwrap().mappings, 2);
+        // One makes it accessible again, in a table of its own, and shares that.
+        memory.backing().refuse_after(None);
+        let again = Change::access(Attrs::READ, Write::Never);
+        spaces[1].protect(AT..AT + PAGE_SIZE, again, &()).unwrap();
+        let late = space::<F>(&memory, 4);
+        spaces[1].share_range(&late, range.clone(), &()).unwrap();
+        memory.backing().refuse_after(Some(0));
+        let strip = |space: &Space<F>| space.strip(file.clone(), Take::FilePages, &tlb).unwrap();
+        let all: Vec<_> = spaces.iter().chain([&late]).collect();
+        let complete: Vec<bool> = all.iter().map(|space| strip(space)).collect();
+        assert_eq!(complete, [true, false, true, false]);
+        for space in &all {
+            space.hide(file.clone(), Take::FilePages, &tlb).unwrap();
+        }
+        for space in &all {
+            assert!(strip(space));
+            assert_eq!(space.translate(AT), None);
+            assert_eq!(space.translate(last), None);
+            assert_eq!(space.translate(AT + PAGE_SIZE).unwrap().0, own);
+        }
+        let info = memory.frames().info(cached).unwrap();
+        assert_eq!((info.mappings, info.references), (0, 1));
+        memory.put(cached);
+        check(&all).unwrap();
     }
 
     pub(super) fn a_huge_page_is_written_alone<F: Format>() {

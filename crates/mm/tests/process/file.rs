@@ -6,7 +6,9 @@ use samara_mm::abi::{
 use samara_mm::process::{Access, Fault, ForkMode, PageStatus};
 use samara_mm::{Call, FileArg};
 
-use crate::world::{BASE, Disk, PAGE, byte, free_frames, machine, mapping, open, process};
+use crate::world::{
+    BASE, Disk, PAGE, anonymous, byte, free_frames, machine, mapping, open, process,
+};
 
 const RW: u64 = PROT_READ | PROT_WRITE;
 const OTHER: u64 = BASE + 0x100_0000;
@@ -230,4 +232,73 @@ fn shared_anonymous_memory_is_one_object() {
     drop(child);
     machine.physical().reclaim();
     assert_eq!(free_frames(&machine), before);
+}
+
+/// Pages leave tables that parent and child share although there is no memory to divide them.
+#[test]
+fn files_are_cut_off_without_memory() {
+    for (punched, grandchild) in [(false, false), (true, false), (false, true), (true, true)] {
+        let machine = machine(256);
+        let disk = Disk::new(8 * 4096, true);
+        let file = open(&disk);
+        let parent = process(&machine);
+        parent
+            .perform(&mapping(&file, BASE, 0, 8, RW, MAP_PRIVATE))
+            .unwrap();
+        parent
+            .perform(&mapping(&file, BASE + 8 * PAGE, 0, 8, RW, MAP_SHARED))
+            .unwrap();
+        // Something else in the same table, and a table of which nothing is left.
+        parent.perform(&anonymous(BASE + 16 * PAGE, 1, RW)).unwrap();
+        parent
+            .perform(&mapping(&file, OTHER, 4, 4, RW, MAP_SHARED))
+            .unwrap();
+        parent.copy_in(BASE + 16 * PAGE, b"else");
+        parent.copy_in(BASE, b"own");
+        parent.copy_in(BASE + 6 * PAGE, b"own");
+        for page in 0..8 {
+            parent.copy_in(BASE + (8 + page) * PAGE, b"shared");
+        }
+        parent.copy_in(OTHER + 2 * PAGE, b"S");
+        let child = parent.fork(ForkMode::Share).unwrap();
+        let other = if grandchild {
+            child.fork(ForkMode::Share).unwrap()
+        } else {
+            parent.fork(ForkMode::Copy).unwrap()
+        };
+        assert!(machine.stats().shared_tables > 0);
+        let arena = machine.physical().backing();
+        arena.refuse_after(Some(0));
+        let done = if punched {
+            machine.punch(&file.object, 4 * PAGE, 8 * PAGE)
+        } else {
+            disk.resize(4 * 4096);
+            machine.truncate(&file.object, 4 * PAGE)
+        };
+        assert_eq!(done, Ok(()));
+        machine.check().unwrap();
+        for process in [&parent, &child, &other] {
+            for page in [6, 12, 15] {
+                // A hole spares private copies.
+                let stays = punched && page == 6;
+                let there = process.translate(BASE + page * PAGE).is_some();
+                assert_eq!(there, stays, "{page}");
+                if !punched {
+                    let fault = process.fault(BASE + page * PAGE, Access::READ);
+                    assert_eq!(fault, Err(Fault::ADRERR));
+                }
+            }
+            assert!(process.translate(OTHER + 2 * PAGE).is_none());
+            assert_eq!(byte(process, BASE), Some(b'o'));
+            assert_eq!(byte(process, BASE + 16 * PAGE), Some(b'e'));
+        }
+        arena.refuse_after(None);
+        assert_eq!(byte(&child, BASE + 9 * PAGE), Some(b's'));
+        if punched {
+            assert_eq!(byte(&child, BASE + 6 * PAGE), Some(b'o'));
+            assert_eq!(byte(&other, OTHER + 2 * PAGE), Some(0));
+        }
+        machine.check().unwrap();
+        drop((parent, child, other));
+    }
 }

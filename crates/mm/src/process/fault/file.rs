@@ -30,8 +30,8 @@ impl<P: Platform> Mm<P> {
         self.files.add(inode);
         let number = vma.page_offset(page);
         if !write {
-            // What is around it comes whether or not the file has a page here.
-            self.map_around(area, page, inode, &cache.lock())?;
+            // What is around it comes whether or not the file has a page here; for want of memory it need not come.
+            self.map_around(area, page, inode, &cache.lock());
             if self.tables.entry(page) != Entry::Empty {
                 return Ok(Step::Again);
             }
@@ -62,23 +62,16 @@ impl<P: Platform> Mm<P> {
     }
 
     /// Maps pages that are in memory around `page`, and itself if it is.
-    fn map_around(
-        &self,
-        area: &Area<'_>,
-        page: u64,
-        inode: &Inode,
-        pages: &CachedPages,
-    ) -> Result<(), Fault> {
+    fn map_around(&self, area: &Area<'_>, page: u64, inode: &Inode, pages: &CachedPages) {
         let (from, to) = around(area, page);
         let end = inode.pages();
         let tlb = self.machine.tlb();
         let attrs = unwritten(area.vma, inode);
-        self.tables.fill(from..to, attrs, tlb, |addr| {
+        let _ = self.tables.fill(from..to, attrs, tlb, |addr| {
             let number = Some(area.vma.page_offset(addr)).filter(|&number| number < end);
             let phys = number.and_then(|number| pages.get(number));
             Ok(phys.map(Source::Counted))
-        })?;
-        Ok(())
+        });
     }
 
     /// The first write to a page of a shared mapping since it was mapped or written back.

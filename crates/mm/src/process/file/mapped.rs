@@ -26,7 +26,7 @@ impl<P: Platform> Machine<P> {
     /// page holds beyond the end is zeroed, not in private copies. Linear in the processes, and in the areas of those that have had pages of the file.
     ///
     /// # Errors
-    /// `EINVAL` if the object is not a file's; `ENOMEM`: tables that are shared after a fork could not be divided, and some pages are still mapped.
+    /// `EINVAL` if the object is not a file's. No memory is needed.
     pub fn truncate(&self, object: &Object, size: u64) -> Result<(), Errno> {
         let inode = object.get::<Inode>().ok_or(Errno::EINVAL)?;
         let Some(cache) = inode.known(self) else {
@@ -65,13 +65,26 @@ impl<P: Platform> Machine<P> {
                 result = Err(Errno::ENOMEM);
             }
         });
+        while result.is_err() {
+            // Without memory for tables. Who uses a table with a page of the file maps it there, and so loses it as well.
+            self.each_mapping(inode, first, end, |mm, _, range| {
+                let _ = mm.tables.hide(range, take, self.tlb());
+            });
+            result = Ok(());
+            self.each_mapping(inode, first, end, |mm, _, range| {
+                // A huge page of a private mapping would stay; there are none of files.
+                if let Ok(false) = mm.tables.strip(range, take, self.tlb()) {
+                    result = Err(Errno::ENOMEM);
+                }
+            });
+        }
         result
     }
 
     /// Writes back the dirty pages of a range of the file's pages.
     ///
     /// # Errors
-    /// The source's, after all pages have been tried; those that failed are still dirty. `ENOMEM` as for [`truncate`](Self::truncate).
+    /// The source's, after all pages have been tried; those that failed are still dirty. `ENOMEM`: tables that are shared after a fork could not be divided.
     pub(crate) fn write_back(&self, inode: &Inode, first: u64, end: u64) -> Result<(), Errno> {
         let Some(cache) = inode.known(self) else {
             return Ok(());
