@@ -155,6 +155,11 @@ impl System for Kernel {
         unmap(addr, len);
     }
 
+    fn discard(&self, addr: u64, len: u64) {
+        // SAFETY: mapped by `map`; nobody needs the bytes.
+        unsafe { libc::madvise(addr as *mut libc::c_void, len as usize, libc::MADV_DONTNEED) };
+    }
+
     fn brk(&self, pages: u64) {
         // SAFETY: above the heap's end, and back to it, while nobody allocates.
         unsafe { libc::syscall(libc::SYS_brk, self.heap + pages * PAGE) };

@@ -14,8 +14,21 @@ use crate::{Cli, collect};
 
 /// Pages that each thread faults in: for many times as long as one thread runs before another has its turn.
 const PAGES: u64 = 1 << 16;
+/// Pages that are faulted in and given back again and again: what is written to them, and what the engine notes of them, stays in the caches of one processor.
+const STRETCH: u64 = 16;
+/// So many faults on these.
+const TIMES: u64 = 1 << 18;
 /// Too large for the holes between areas.
 const SEPARATOR: u64 = 16 * PAGE;
+
+/// Which pages a thread faults in.
+#[derive(Clone, Copy, PartialEq)]
+enum Pages {
+    /// All of a large area, each once: their bytes come from memory.
+    Far,
+    /// A few, given back by `MADV_DONTNEED` after each round.
+    Near,
+}
 
 /// Puts the calling thread on one of two processors.
 fn pin(thread: usize) {
@@ -27,10 +40,24 @@ fn pin(thread: usize) {
     }
 }
 
+/// Seconds for which the calling thread could have run and another one had the processor; 0 where the kernel does not tell.
+fn kept_waiting() -> f64 {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let waited = text.split(' ').nth(1).and_then(|word| word.parse().ok());
+    waited.unwrap_or(0.0) / 1e9
+}
+
 /// Millions of faults a second of so many threads, each in an area of its own, until the first of them has done; with another one that maps and unmaps.
 /// Each takes the system of its number, and the other one the last. And how many millions of times a second that one has mapped and unmapped.
-fn faults<S: System>(systems: [&S; 3], threads: usize, beside: bool) -> [f64; 2] {
-    // With holes between them: neighbours would become one area.
+///
+/// Three threads have two processors. Of near pages, the time is taken off in which a thread waits for the other's turn to end, so that the figures are those of a
+/// machine that has a processor for each. What it waits for a lock is not taken off.
+fn faults<S: System>(systems: [&S; 3], threads: usize, beside: bool, pages: Pages) -> [f64; 2] {
+    let (times, round) = match pages {
+        Pages::Far => (PAGES, PAGES),
+        Pages::Near => (TIMES, STRETCH),
+    };
+    // With holes between them: neighbours would become one area. Each has tables of its own.
     let areas: Vec<(&S, u64)> = systems
         .into_iter()
         .take(threads)
@@ -46,21 +73,32 @@ fn faults<S: System>(systems: [&S; 3], threads: usize, beside: bool) -> [f64; 2]
     let between = systems[2].map(What::SharedFile, SEPARATOR);
     let start = Barrier::new(threads + usize::from(beside));
     let stop = AtomicBool::new(false);
+    let seconds = move |began: Instant, waited: f64| {
+        let waited = match pages {
+            Pages::Far => 0.0,
+            Pages::Near => kept_waiting() - waited,
+        };
+        began.elapsed().as_secs_f64() - waited
+    };
     let rates = thread::scope(|scope| {
         let (start, stop) = (&start, &stop);
         let work = |i: usize, system: &S, area: u64| {
             pin(i);
             start.wait();
-            let began = Instant::now();
+            let (began, waited) = (Instant::now(), kept_waiting());
             let mut done = 1;
-            while done < PAGES && !stop.load(Ordering::Relaxed) {
-                system.touch(area + done * PAGE);
+            while done < times && !stop.load(Ordering::Relaxed) {
+                let page = done % round;
+                if page == 0 {
+                    system.discard(area, round * PAGE);
+                }
+                system.touch(area + page * PAGE);
                 done += 1;
             }
-            let took = began.elapsed();
+            let took = seconds(began, waited);
             // The others would have more of the processors from now on.
             stop.store(true, Ordering::Relaxed);
-            (done - 1) as f64 / took.as_secs_f64() / 1e6
+            (done - 1) as f64 / took / 1e6
         };
         let workers: Vec<_> = areas
             .iter()
@@ -71,7 +109,7 @@ fn faults<S: System>(systems: [&S; 3], threads: usize, beside: bool) -> [f64; 2]
             let system = systems[2];
             scope.spawn(move || {
                 start.wait();
-                let began = Instant::now();
+                let (began, waited) = (Instant::now(), kept_waiting());
                 let mut done = 0;
                 while !stop.load(Ordering::Relaxed) {
                     let addr = system.map(What::Anonymous, 4 * PAGE);
@@ -79,7 +117,7 @@ fn faults<S: System>(systems: [&S; 3], threads: usize, beside: bool) -> [f64; 2]
                     system.unmap(addr, 4 * PAGE);
                     done += 1;
                 }
-                f64::from(done) / began.elapsed().as_secs_f64() / 1e6
+                f64::from(done) / seconds(began, waited) / 1e6
             })
         });
         let rates = workers
@@ -118,27 +156,6 @@ pub(crate) fn beside_each_other(cli: &Cli) -> Vec<Row> {
     ];
     let behind = Behind(RwLock::new(Engine::new(&machines[3], 1_000)));
     let kernel = Kernel::new(PAGE);
-    let mut figures = vec![vec![Vec::new(); 6]; 2];
-    let mut calls = vec![Vec::new(); 4];
-    for run in 0..=cli.runs {
-        let [one, _] = faults([&ours; 3], 1, false);
-        let [one_kernel, _] = faults([&kernel; 3], 1, false);
-        for (figures, beside) in figures.iter_mut().zip([false, true]) {
-            let [two, calls_ours] = faults([&ours; 3], 2, beside);
-            let [two_apart, calls_apart] = faults(apart.each_ref(), 2, beside);
-            let [two_behind, calls_behind] = faults([&behind; 3], 2, beside);
-            let [two_kernel, calls_kernel] = faults([&kernel; 3], 2, beside);
-            if beside {
-                let all = [calls_ours, calls_behind, calls_apart, calls_kernel];
-                collect(run, &mut calls, all);
-            }
-            collect(
-                run,
-                figures,
-                [two, one, two_behind, two_apart, two_kernel, one_kernel],
-            );
-        }
-    }
     let subjects = [
         "samara",
         "samara, one thread",
@@ -147,8 +164,29 @@ pub(crate) fn beside_each_other(cli: &Cli) -> Vec<Row> {
         "kernel",
         "kernel, one thread",
     ];
-    let [alone, beside] = &figures[..] else {
-        unreachable!()
+    let measured = |pages| {
+        let mut figures = vec![vec![Vec::new(); 6]; 2];
+        let mut calls = vec![Vec::new(); 4];
+        for run in 0..=cli.runs {
+            let [one, _] = faults([&ours; 3], 1, false, pages);
+            let [one_kernel, _] = faults([&kernel; 3], 1, false, pages);
+            for (figures, beside) in figures.iter_mut().zip([false, true]) {
+                let [two, calls_ours] = faults([&ours; 3], 2, beside, pages);
+                let [two_apart, calls_apart] = faults(apart.each_ref(), 2, beside, pages);
+                let [two_behind, calls_behind] = faults([&behind; 3], 2, beside, pages);
+                let [two_kernel, calls_kernel] = faults([&kernel; 3], 2, beside, pages);
+                if beside {
+                    let all = [calls_ours, calls_behind, calls_apart, calls_kernel];
+                    collect(run, &mut calls, all);
+                }
+                collect(
+                    run,
+                    figures,
+                    [two, one, two_behind, two_apart, two_kernel, one_kernel],
+                );
+            }
+        }
+        (figures, calls)
     };
     let row = |name: &str, figures: &[Vec<f64>]| {
         let subjects = match figures.len() {
@@ -157,20 +195,31 @@ pub(crate) fn beside_each_other(cli: &Cli) -> Vec<Row> {
         };
         Row::new(name, "M/s", subjects, figures).more(figures)
     };
-    let two = row("faults of two threads", alone);
+    let beside = " beside a third that maps and unmaps";
+    let (far, far_calls) = measured(Pages::Far);
+    let (near, near_calls) = measured(Pages::Near);
     let three = row(
-        "faults of two threads beside a third that maps and unmaps",
-        beside,
+        &format!("faults of two threads in their caches{beside}"),
+        &near[1],
     );
     vec![
-        two.beside(subjects[1], 1.8),
+        row("faults of two threads in their caches", &near[0]).beside(subjects[1], 1.8),
         three.clone().beside(subjects[1], 1.5),
         Row {
             name: format!("{}, and a lock", three.name),
             ..three
         }
         .beside(subjects[2], 2.0),
-        row("mappings of that third thread", &calls),
+        row("mappings of that third thread", &near_calls),
+        row("faults of two threads in all of memory", &far[0]),
+        row(
+            &format!("faults of two threads in all of memory{beside}"),
+            &far[1],
+        ),
+        row(
+            "mappings of that third thread beside all of memory",
+            &far_calls,
+        ),
     ]
 }
 
@@ -341,8 +390,8 @@ pub(crate) fn will_it_scale(cli: &Cli, line: f64) -> (Vec<Row>, Vec<Projection>)
                 run,
                 &mut figures,
                 [
-                    faults([&ours; 3], threads, false)[0],
-                    faults([&kernel; 3], threads, false)[0],
+                    faults([&ours; 3], threads, false, Pages::Far)[0],
+                    faults([&kernel; 3], threads, false, Pages::Far)[0],
                 ],
             );
         }

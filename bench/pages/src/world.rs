@@ -6,7 +6,7 @@ use std::time::Instant;
 use parking_lot::RwLock;
 use samara_mm::process::{Access, ForkMode, Inode, Machine, PAGE_BYTES, PageSource, Process};
 use samara_mm::{
-    Config, DriverFlags, Errno, File, FileId, FileKind, Layout, Limits, MmapOptions, Prot,
+    Advice, Config, DriverFlags, Errno, File, FileId, FileKind, Layout, Limits, MmapOptions, Prot,
 };
 use samara_paging::{Arena, HostMemory};
 
@@ -111,6 +111,8 @@ pub(crate) enum What {
 pub(crate) trait System: Sync {
     fn map(&self, what: What, len: u64) -> u64;
     fn unmap(&self, addr: u64, len: u64);
+    /// Gives the pages of anonymous memory back, and keeps the mapping.
+    fn discard(&self, addr: u64, len: u64);
     /// Moves the end of the heap to so many pages above where it was at first.
     fn brk(&self, pages: u64);
     /// Writes to a page.
@@ -159,6 +161,12 @@ impl System for Engine {
         self.process.munmap(addr, len).expect("mapped");
     }
 
+    fn discard(&self, addr: u64, len: u64) {
+        self.process
+            .madvise(addr, len, Advice::DONTNEED)
+            .expect("mapped");
+    }
+
     fn brk(&self, pages: u64) {
         self.process.brk(self.heap + pages * PAGE);
     }
@@ -182,6 +190,11 @@ impl System for Behind {
 
     fn unmap(&self, addr: u64, len: u64) {
         self.0.write().unmap(addr, len);
+    }
+
+    fn discard(&self, addr: u64, len: u64) {
+        // It changes no area: Linux reads, too.
+        self.0.read().discard(addr, len);
     }
 
     fn brk(&self, pages: u64) {
