@@ -187,8 +187,8 @@ impl AddressSpace {
         if !pages.listens() {
             return Ok(());
         }
-        if how == Discard::Collapse {
-            // No fault maps a page that is being copied.
+        if matches!(how, Discard::Collapse | Discard::PageOut) {
+            // No fault maps a page that is being copied, and none that is being written to swap becomes accessible or goes.
             self.areas.close(start, end);
         }
         if let Some(area) = self.areas.at(start) {

@@ -152,7 +152,8 @@ impl<P: Platform> Drop for Mm<P> {
 
 /// A process's memory: the map, and the pages.
 ///
-/// All calls take `&self`: a call of the `mmap` family waits for the others and for faults, faults and copies run beside each other. Dropping it is
+/// All calls take `&self`: a call of the `mmap` family waits for the others and for faults, faults and copies run beside each other. So does
+/// `MADV_DONTNEED` of private memory, up to 2 MiB of one area, where threads are [expected](Self::expect_threads). Dropping it is
 /// exit: everything is unmapped, which needs no memory.
 pub struct Process<P: Platform> {
     pub(crate) mm: Counted<Mm<P>>,
@@ -226,6 +227,9 @@ impl<P: Platform> Process<P> {
     /// # Errors
     /// Linux's, as [`AddressSpace::perform`].
     pub fn perform(&self, call: &Call) -> Result<u64, Errno> {
+        if let Some(result) = self.mm.perform_alone(call) {
+            return result;
+        }
         let mut owner = Owner::new(&self.mm, call);
         let result = {
             let mut space = self.mm.space.write();

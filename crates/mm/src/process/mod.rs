@@ -34,7 +34,7 @@
 //! ```text
 //! address space (read: faults, copies, look-ups; write: calls, fork, growth, an area's first owner of private pages)
 //!   of two, a parent's before its child's
-//!   an area (held by faults that do without the lock above; closed by calls, which hold that one, too)
+//!   an area (held by faults, and by `discard`, that do without the lock above; closed by calls, which hold that one, too)
 //!     a file's pages
 //!       last-level table, frames' counts (samara-paging's own)
 //!   lists of a machine (nothing is taken inside)
@@ -46,6 +46,7 @@
 mod access;
 mod bytes;
 mod check;
+mod discard;
 #[cfg(feature = "exec")]
 mod exec;
 mod fault;

@@ -12,7 +12,7 @@ use samara_mm::{Call, Errno};
 use crate::world::{BASE, Hosted, PAGE, anonymous, byte, machine, process};
 
 /// Places in memory; a broken one refuses.
-struct Disk {
+pub(crate) struct Disk {
     pages: Mutex<Vec<[u8; PAGE_BYTES]>>,
     broken: AtomicBool,
     reads: AtomicU64,
@@ -39,7 +39,7 @@ impl SwapDevice for Device {
     }
 }
 
-fn swap_on(machine: &Machine<Hosted>, places: u32) -> Arc<Disk> {
+pub(crate) fn swap_on(machine: &Machine<Hosted>, places: u32) -> Arc<Disk> {
     let disk = Arc::new(Disk {
         pages: Mutex::new(vec![[0; PAGE_BYTES]; places as usize]),
         broken: AtomicBool::new(false),

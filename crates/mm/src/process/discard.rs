@@ -1,0 +1,59 @@
+//! `MADV_DONTNEED` without the lock of the address space: allocators of programs give memory back with it all the time, from all of their threads.
+//!
+//! It changes no area, only what is in the tables. So it holds the lock of the one area that it concerns, as a fault does: calls that change the area wait for
+//! it, and it is made the usual way while one is under way. A fault on one of the pages comes before or after, by the lock of the page's table, also where
+//! the address space is locked for the call: that keeps no fault out.
+//!
+//! Whoever holds the address space's lock and relies on pages staying where they are has closed the area, since faults replace pages, too.
+
+use samara_paging::Take;
+
+use crate::abi::MADV_DONTNEED;
+use crate::call::Call;
+use crate::errno::Errno;
+use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
+use crate::process::mm::Mm;
+use crate::process::platform::Platform;
+
+/// Calls that change the area spin meanwhile: longer ranges are for the lock that sleeps.
+const LONGEST: u64 = PMD_SIZE;
+
+impl<P: Platform> Mm<P> {
+    /// Performs the call, if it is one that needs no lock of the address space.
+    #[inline]
+    pub(super) fn perform_alone(&self, call: &Call) -> Option<Result<u64, Errno>> {
+        match *call {
+            Call::Madvise { addr, len, advice } if advice == MADV_DONTNEED => {
+                self.discard_alone(addr, len)
+            }
+            _ => None,
+        }
+    }
+
+    fn discard_alone(&self, addr: u64, len: u64) -> Option<Result<u64, Errno>> {
+        let map = self.beside.map()?;
+        let aligned = addr.is_multiple_of(PAGE_SIZE) && 0 < len && len <= LONGEST;
+        // What is huge, shared or in swap takes more than one table's lock.
+        if !aligned || self.divisible() || self.swapped() {
+            return None;
+        }
+        let end = addr.checked_add(page_align(len))?;
+        let held = map.hold(addr)?;
+        let area = held.area();
+        let vma = area.vma;
+        let kept = VmFlags::LOCKED | VmFlags::SPECIAL | VmFlags::HUGETLB | VmFlags::SEALED;
+        if end > area.end || !vma.is_private() || !vma.is_anonymous() || vma.flags.intersects(kept)
+        {
+            return None;
+        }
+        let tlb = self.machine.tlb();
+        let done = (self.tables).unmap_with(addr..end, Take::Pages, tlb, |_, _| {});
+        drop(held);
+        // Pages that went to swap before they were looked at are markers now, which the usual way gives up. Whoever put a marker there had said so before,
+        // and it was seen under its table's lock, which he had, too.
+        if self.swapped() {
+            return None;
+        }
+        Some(done.map(|()| 0).map_err(|_| Errno::ENOMEM))
+    }
+}
