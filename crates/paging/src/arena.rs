@@ -394,11 +394,12 @@ impl State {
             .find(|&piece| counts[piece] > 0)?;
         self.tables = piece + 1;
         let bits = &mut self.free[piece];
-        let (word, bit) = (0..16).find_map(|lane| {
-            let found = |&word: &usize| bits[word] & EACH << lane != 0;
-            let word = (0..bits.len()).find(found)?;
-            Some((word, (bits[word] & EACH << lane).trailing_zeros()))
-        })?;
+        // Of each sixteen frames, the one with this number: the lowest that is free in any of the words.
+        let all = bits.iter().fold(0, |all, word| all | word);
+        let folded = all | all >> 32;
+        let lane = (folded | folded >> 16).trailing_zeros() % 16;
+        let word = bits.iter().position(|word| word & EACH << lane != 0)?;
+        let bit = (bits[word] & EACH << lane).trailing_zeros();
         bits[word] &= !(1 << bit);
         self.counts[piece] -= 1;
         self.total -= 1;
@@ -524,10 +525,20 @@ unsafe impl<S: Bytes> FrameAllocator for Arena<S> {
         let all: u64 = runs.iter().map(|run| run.end - run.start).sum();
         if all <= FEW {
             // The lowest come out first.
-            let highest_first = runs.iter().rev();
-            highest_first
-                .flat_map(|run| (Self::frame(run.start)..Self::frame(run.end)).rev())
-                .for_each(|frame| self.give(frame));
+            let mut highest_first = runs
+                .iter()
+                .rev()
+                .flat_map(|run| (Self::frame(run.start)..Self::frame(run.end)).rev());
+            // One lock for those for which there is room.
+            if let Some(stock) = self.stock() {
+                let mut stock = stock.lock();
+                while !stock.is_full()
+                    && let Some(frame) = highest_first.next()
+                {
+                    stock.push(frame as u32);
+                }
+            }
+            highest_first.for_each(|frame| self.give(frame));
             return;
         }
         let mut state = self.state.0.lock();

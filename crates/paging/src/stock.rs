@@ -25,6 +25,12 @@ impl Stock {
         self.len
     }
 
+    /// Whether there is no room.
+    #[inline]
+    pub(crate) fn is_full(&self) -> bool {
+        self.len == ROOM
+    }
+
     /// The frame that was put there last.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<u32> {
