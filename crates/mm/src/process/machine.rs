@@ -164,7 +164,14 @@ impl<P: Platform> Machine<P> {
     pub(super) fn enter(&self, mm: &Counted<Mm<P>>) -> Result<(), Errno> {
         let mut processes = self.inner.processes.lock();
         processes.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
-        let at = processes.partition_point(|other| other.number() < mm.number());
+        let number = mm.number();
+        // Mostly it is the highest. To search is to look at processes that nobody has used for long.
+        let highest = processes.last().is_none_or(|last| last.number() < number);
+        let at = if highest {
+            processes.len()
+        } else {
+            processes.partition_point(|other| other.number() < number)
+        };
         processes.insert(at, mm.clone());
         Ok(())
     }
