@@ -5,6 +5,7 @@
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use core::num::NonZeroU32;
 
 use crate::file::{File, FileArg};
 
@@ -127,6 +128,32 @@ pub enum Call {
     /// `prctl(PR_SET_MEMORY_MERGE, on, 0, 0, 0)`.
     SetMemoryMerge {
         on: u64,
+    },
+    /// `UFFDIO_REGISTER` (`ioctl_userfaultfd(2)`). `context` numbers the userfaultfd, which has `UFFD_FEATURE_WP_ASYNC` if it is `asynchronous`.
+    UffdRegister {
+        context: NonZeroU32,
+        asynchronous: bool,
+        addr: u64,
+        len: u64,
+        mode: u64,
+    },
+    /// `UFFDIO_UNREGISTER`.
+    UffdUnregister {
+        context: NonZeroU32,
+        asynchronous: bool,
+        addr: u64,
+        len: u64,
+    },
+    /// Nobody has a descriptor of a userfaultfd any more: what it watched is watched no more.
+    UffdClose {
+        context: NonZeroU32,
+    },
+    /// What a `prctl(PR_SET_MM, …)` that succeeded has left (`PR_SET_MM(2const)`). It is not checked.
+    SetMm {
+        start_brk: u64,
+        brk: u64,
+        data_size: u64,
+        stack_top: u64,
     },
 }
 

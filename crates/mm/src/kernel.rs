@@ -136,6 +136,8 @@ rules! {
         "`MAP_STACK` marks an area as not wanting huge pages, so that it joins no plain neighbour"
     AnonymousIsAligned (6, 7)
         "a private anonymous mapping of whole huge pages is aligned to one"
+    AsynchronousWp (6, 7)
+        "a userfaultfd with `UFFD_FEATURE_WP_ASYNC` may watch any area for writes"
     WeightedInterleave (6, 9)
         "`mbind` knows `MPOL_WEIGHTED_INTERLEAVE`"
     PopulateStopsAtHoles (6, 9)

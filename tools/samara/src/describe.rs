@@ -339,13 +339,41 @@ impl fmt::Display for Described<'_> {
             Call::PkeyFree { pkey } => write!(f, "pkey_free({pkey})"),
             Call::SetMdwe { bits } => write!(f, "prctl(PR_SET_MDWE, {bits:#x})"),
             Call::SetMemoryMerge { on } => write!(f, "prctl(PR_SET_MEMORY_MERGE, {on})"),
+            Call::UffdRegister {
+                context,
+                addr,
+                len,
+                mode,
+                ..
+            } => write!(
+                f,
+                "ioctl(userfaultfd {context}, UFFDIO_REGISTER, {}, {len}, {mode:#x})",
+                Address(*addr)
+            ),
+            Call::UffdUnregister {
+                context, addr, len, ..
+            } => write!(
+                f,
+                "ioctl(userfaultfd {context}, UFFDIO_UNREGISTER, {}, {len})",
+                Address(*addr)
+            ),
+            Call::UffdClose { context } => write!(f, "close(userfaultfd {context})"),
+            Call::SetMm {
+                start_brk,
+                brk,
+                data_size,
+                stack_top,
+            } => write!(
+                f,
+                "prctl(PR_SET_MM, heap {start_brk:#x}-{brk:#x}, {data_size} bytes of data, stack {stack_top:#x})"
+            ),
             other => write!(f, "{other:?}"),
         }
     }
 }
 
 /// Kinds of calls, in the order in which they are listed.
-pub(crate) const KINDS: [&str; 26] = [
+pub(crate) const KINDS: [&str; 30] = [
     "mmap",
     "munmap",
     "mprotect",
@@ -371,6 +399,10 @@ pub(crate) const KINDS: [&str; 26] = [
     "prctl(PR_SET_MDWE)",
     "prctl(PR_SET_MEMORY_MERGE)",
     "process_madvise",
+    "ioctl(UFFDIO_REGISTER)",
+    "ioctl(UFFDIO_UNREGISTER)",
+    "close(userfaultfd)",
+    "prctl(PR_SET_MM)",
     "another",
 ];
 
@@ -402,7 +434,11 @@ pub(crate) fn kind(call: &Call) -> usize {
         Call::SetMdwe { .. } => 22,
         Call::SetMemoryMerge { .. } => 23,
         Call::ProcessMadvise { .. } => 24,
-        _ => 25,
+        Call::UffdRegister { .. } => 25,
+        Call::UffdUnregister { .. } => 26,
+        Call::UffdClose { .. } => 27,
+        Call::SetMm { .. } => 28,
+        _ => 29,
     }
 }
 

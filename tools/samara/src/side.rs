@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use samara_mm::{AddressSpace, AnonVma, Call, Errno, Pages, SharedMap};
+use samara_mm::{AddressSpace, AnonVma, Call, Errno, Overcommit, Pages, SharedMap};
 
 use crate::compare::{self, Alike, Difference};
 use crate::describe;
@@ -71,10 +71,12 @@ impl Side {
         facts: &mut dyn Pages,
     ) -> (Verdict, i64) {
         let populating = populates(call);
-        if (populating || matches!(call, Call::Mmap { .. } | Call::Shmat { .. }))
-            && outside(&self.engine, call, returned)
+        let mapping = matches!(call, Call::Mmap { .. } | Call::Shmat { .. });
+        if lacks_memory(&self.engine, call, returned)
+            || (populating || mapping) && outside(&self.engine, call, returned)
         {
-            // The driver, the file system or the owner of the segment may have refused: the engine must not go on alone.
+            // The driver, the file system, the owner of the segment or a machine that has promised enough may have refused: the engine must
+            // not go on alone.
             let Ok(mut trial) = self.engine.try_clone() else {
                 return (Verdict::Outside, 0);
             };
@@ -176,6 +178,20 @@ pub(crate) fn placed_at_random(call: &Call, returned: i64) -> bool {
                 && (START..END).contains(&returned)
                 && returned as u64 != *addr
         }
+        _ => false,
+    }
+}
+
+/// May all processes together have been promised too much for this call (`vm.overcommit_memory` 2)? What others have, nobody here knows.
+fn lacks_memory(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
+    if !matches!(engine.config().overcommit, Overcommit::Never { .. }) {
+        return false;
+    }
+    match *call {
+        Call::Mmap { .. } | Call::Mprotect { .. } | Call::Mremap { .. } | Call::Shmat { .. } => {
+            returned == -i64::from(libc::ENOMEM)
+        }
+        Call::Brk { addr } => returned >= 0 && (returned as u64) < addr,
         _ => false,
     }
 }

@@ -84,6 +84,28 @@ fn an_engine_that_starts_anew_knows_what_it_knew() {
 }
 
 #[test]
+fn what_a_userfaultfd_watches_and_rings_are_compared() {
+    let Some(program) = compiled("watched") else {
+        return;
+    };
+    let record = fresh("watched.trace");
+    let options = ["--verify", "each", "--record", record.to_str().unwrap()];
+    let traced = trace_with(&options, &[program], scratch());
+    traced.assert_agrees();
+    assert_eq!(traced.summary["not_modelled"], serde_json::json!({}));
+    assert_eq!(traced.summary["calls"]["prctl(PR_SET_MM)"], 1);
+    let told = traced.stdout();
+    if !told.contains("no userfaultfd here") {
+        assert!(told.starts_with("16 0 22\n0 22\n0\n0\n0\n"), "{told}");
+        assert_eq!(traced.summary["calls"]["ioctl(UFFDIO_REGISTER)"], 7);
+        assert_eq!(traced.summary["calls"]["close(userfaultfd)"], 2);
+    }
+    let replayed = samara().arg("replay").arg(record).output().unwrap();
+    let told = String::from_utf8(replayed.stderr).unwrap();
+    assert_eq!(replayed.status.code(), Some(0), "{told}");
+}
+
+#[test]
 fn advice_for_several_ranges_is_compared() {
     let Some(program) = compiled("several_ranges") else {
         return;

@@ -172,6 +172,8 @@ impl AddressSpace {
             | Call::Mseal { addr, len, .. }
             | Call::SetVmaName { addr, len, .. }
             | Call::Mbind { addr, len, .. }
+            | Call::UffdRegister { addr, len, .. }
+            | Call::UffdUnregister { addr, len, .. }
             | Call::RemapFilePages { addr, len, .. } => {
                 [around(*addr, len.saturating_add(addr & 0xfff)), none, none]
             }
@@ -203,7 +205,9 @@ impl AddressSpace {
                     none,
                 ]
             }
-            Call::Mlockall { .. } | Call::Munlockall => [(0, u64::MAX), none, none],
+            Call::Mlockall { .. } | Call::Munlockall | Call::UffdClose { .. } => {
+                [(0, u64::MAX), none, none]
+            }
             _ => [none; WINDOWS],
         }
     }

@@ -24,8 +24,10 @@ mod process_madvise;
 mod remap_file_pages;
 mod shm;
 pub(crate) mod typed;
+mod uffd;
 
 use crate::call::Call;
+use crate::config::Layout;
 use crate::errno::Errno;
 use crate::pages::{Discard, NoPages, Pages};
 use crate::space::AddressSpace;
@@ -190,6 +192,35 @@ impl AddressSpace {
             Call::PkeyFree { pkey } => self.pkey_free(*pkey),
             Call::SetMdwe { bits } => self.set_mdwe(*bits),
             Call::SetMemoryMerge { on } => self.set_memory_merge(*on != 0, pages),
+            Call::UffdRegister {
+                context,
+                asynchronous,
+                addr,
+                len,
+                mode,
+            } => self.uffd_register(*context, *asynchronous, *addr, *len, *mode),
+            Call::UffdUnregister {
+                context,
+                asynchronous,
+                addr,
+                len,
+            } => self.uffd_unregister(*context, *asynchronous, *addr, *len),
+            Call::UffdClose { context } => self.uffd_close(*context),
+            Call::SetMm {
+                start_brk,
+                brk,
+                data_size,
+                stack_top,
+            } => {
+                self.layout = Layout {
+                    start_brk: *start_brk,
+                    brk: *brk,
+                    data_size: *data_size,
+                    stack_top: *stack_top,
+                    ..self.layout
+                };
+                Ok(0)
+            }
         }
     }
 }

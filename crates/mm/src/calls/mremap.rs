@@ -1,6 +1,7 @@
 //! `mremap(2)`.
 
 use crate::abi;
+use crate::calls::uffd::unwatch;
 use crate::errno::Errno;
 use crate::file::FileKind;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
@@ -395,7 +396,11 @@ impl AddressSpace {
             let mut span = Span::new(to, to + new_len);
             let beside = space.areas.look(&mut span);
             let union = Union::new(&span, &beside, &copy, space.config.kernel);
+            let watched = copy.uffd.is_some();
             space.lay(&span, union, copy)?;
+            if watched {
+                space.unwatch_moved(to)?;
+            }
             space.empty_source(request, to, whole, unlocked)
         })?;
         if old_len > 0 {
@@ -411,6 +416,17 @@ impl AddressSpace {
             let _ = self.populate(to + old_len, to + new_len, pages);
         }
         Ok(to)
+    }
+
+    /// What is moved is no longer watched by a userfaultfd; nor is, then, the neighbour that it has joined. It joins no other for that.
+    fn unwatch_moved(&mut self, to: u64) -> Result<(), Errno> {
+        let Some(area) = self.areas.at(to) else {
+            return Ok(());
+        };
+        let start = area.start;
+        let mut vma = VmaBox::try_new(area.vma.try_clone()?)?;
+        unwatch(&mut vma);
+        self.areas.replace(start, vma)
     }
 
     /// What has been mapped at `to` leaves its old place, with its guards.
@@ -515,8 +531,11 @@ fn moved_shift(vma: &Vma, from: u64, to: u64) -> u64 {
     }
 }
 
-/// Devices and attached segments choose the place of their mappings themselves, and move alone.
+/// Devices and attached segments choose the place of their mappings themselves, and move alone; so does what a userfaultfd watches.
 fn may_move_with_others(vma: &Vma) -> bool {
+    if vma.flags.intersects(VmFlags::UFFD) {
+        return false;
+    }
     match &vma.backing {
         Backing::File(file) => !matches!(file.kind, FileKind::DevZero | FileKind::Device),
         Backing::Shm { .. } => false,

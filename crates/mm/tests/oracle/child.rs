@@ -2,7 +2,7 @@
 
 use crate::kernel::{LOG_BYTES, Shared};
 use crate::look::{Eyes, KArea, raw};
-use crate::op::Op;
+use crate::op::{Op, WATCHERS};
 
 /// # Safety
 /// `log` is the shared log.
@@ -15,6 +15,10 @@ pub(crate) unsafe fn main(shared: &mut Shared, log: *mut u8) {
         let mut hold = [0; 2];
         libc::pipe(hold.as_mut_ptr());
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        let mut watchers = [-1; WATCHERS];
+        if shared.watched {
+            watchers = std::array::from_fn(watcher);
+        }
         for index in 0..shared.count {
             let op = shared.ops[index];
             let result = match op {
@@ -164,6 +168,11 @@ pub(crate) unsafe fn main(shared: &mut Shared, log: *mut u8) {
                     libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                     eyes.close();
                     eyes = Eyes::open();
+                    // Those that it inherits are its parent's.
+                    if shared.watched {
+                        watchers.iter().for_each(|&fd| _ = libc::close(fd));
+                        watchers = std::array::from_fn(watcher);
+                    }
                     child
                 }
                 Op::ForkAside => {
@@ -182,8 +191,17 @@ pub(crate) unsafe fn main(shared: &mut Shared, log: *mut u8) {
                         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                         libc::close(hold[1]);
                         let mut byte = 0u8;
+                        // Its copies would keep userfaultfds of its parent's open.
+                        if shared.watched {
+                            watchers.iter().for_each(|&fd| _ = libc::close(fd));
+                            libc::write(scratch[1], (&raw const byte).cast(), 1);
+                        }
                         libc::read(hold[0], (&raw mut byte).cast(), 1);
                         libc::_exit(0);
+                    }
+                    if child > 0 && shared.watched {
+                        let mut byte = 0u8;
+                        libc::read(scratch[0], (&raw mut byte).cast(), 1);
                     }
                     child.min(0)
                 }
@@ -211,6 +229,28 @@ pub(crate) unsafe fn main(shared: &mut Shared, log: *mut u8) {
                     [addr, len, prot, pkey as u64, 0, 0],
                 ),
                 Op::SetMdwe { bits } => raw(libc::SYS_prctl, [65, bits, 0, 0, 0, 0]),
+                Op::UffdRegister {
+                    watcher,
+                    addr,
+                    len,
+                    mode,
+                } => {
+                    let range = [addr, len, mode, 0];
+                    let to = range.as_ptr() as u64;
+                    let fd = watchers[watcher - 1] as u64;
+                    raw(libc::SYS_ioctl, [fd, 0xc020_aa00, to, 0, 0, 0])
+                }
+                Op::UffdUnregister { watcher, addr, len } => {
+                    let range = [addr, len];
+                    let to = range.as_ptr() as u64;
+                    let fd = watchers[watcher - 1] as u64;
+                    raw(libc::SYS_ioctl, [fd, 0x8010_aa01, to, 0, 0, 0])
+                }
+                Op::UffdClose { watcher: number } => {
+                    libc::close(watchers[number - 1]);
+                    watchers[number - 1] = watcher(number - 1);
+                    0
+                }
                 Op::SetMemoryMerge { on } => raw(libc::SYS_prctl, [67, on, 0, 0, 0, 0]),
                 Op::DropCaps => {
                     let header = [0x2008_0522u32, 0];
@@ -224,6 +264,29 @@ pub(crate) unsafe fn main(shared: &mut Shared, log: *mut u8) {
             record(shared, log, eyes, result);
         }
     }
+}
+
+/// A new userfaultfd, by its place in the list. A fault that it would handle fails: nobody is there to do so.
+fn watcher(index: usize) -> i32 {
+    const API: u64 = 0xaa;
+    const SIGBUS: u64 = 1 << 7;
+    const PAGEFAULT_WP: u64 = 1;
+    const WP_UNPOPULATED: u64 = 1 << 13;
+    const WP_ASYNC: u64 = 1 << 15;
+    let asynchronous = SIGBUS | PAGEFAULT_WP | WP_UNPOPULATED | WP_ASYNC;
+    let last = index + 1 == WATCHERS;
+    let flags = libc::O_CLOEXEC as u64;
+    let fd = raw(libc::SYS_userfaultfd, [flags, 0, 0, 0, 0, 0]);
+    let ask = |features| {
+        let mut asked = [API, features, 0];
+        let to = asked.as_mut_ptr() as u64;
+        raw(libc::SYS_ioctl, [fd as u64, 0xc018_aa3f, to, 0, 0, 0])
+    };
+    // Older kernels do not know the one.
+    if !last || ask(asynchronous) < 0 {
+        ask(SIGBUS);
+    }
+    fd as i32
 }
 
 /// # Safety

@@ -124,6 +124,9 @@ fn described(op: &Op) -> (&'static str, Vec<String>) {
         Op::PkeyAlloc { rights } => ("pkey_alloc", one(format!("rights {rights}"))),
         Op::PkeyFree { pkey } => ("pkey_free", one(format!("key {pkey}"))),
         Op::SetMdwe { bits } => ("PR_SET_MDWE", one(format!("bits {bits}"))),
+        Op::UffdRegister { mode, .. } => ("UFFDIO_REGISTER", one(format!("mode {mode}"))),
+        Op::UffdUnregister { .. } => ("UFFDIO_UNREGISTER", one("-".into())),
+        Op::UffdClose { .. } => ("close", one("userfaultfd".into())),
         Op::SetMemoryMerge { on } => ("PR_SET_MEMORY_MERGE", one(format!("{on}"))),
     }
 }

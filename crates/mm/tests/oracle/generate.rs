@@ -1,6 +1,6 @@
 //! Random histories.
 
-use crate::op::Op;
+use crate::op::{Op, WATCHERS};
 
 /// Where dense histories take place: far from everything that the process uses.
 pub(crate) const ARENA: u64 = 0x1_0000_0000;
@@ -62,6 +62,8 @@ pub(crate) struct Mix {
     pub(crate) sparse: bool,
     /// Ranges among the areas that the kernel installs at exec: where these begin and end.
     pub(crate) special: Option<(u64, u64)>,
+    /// Userfaultfds.
+    pub(crate) watch: bool,
     /// The kernel is older than the newest one: only what was compared with it.
     pub(crate) older: bool,
 }
@@ -220,6 +222,16 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
         ),
         ("modes", Mix { modes: true, ..all }),
         (
+            "watched",
+            Mix {
+                watch: true,
+                remap: true,
+                forks: true,
+                several: true,
+                ..files
+            },
+        ),
+        (
             "special areas",
             Mix {
                 special: SOMEWHERE,
@@ -361,6 +373,9 @@ pub(crate) fn op(rng: &mut Rng, mix: &Mix) -> Op {
     if mix.limits && rng.chance(4) {
         return limit(rng);
     }
+    if mix.watch && rng.chance(25) {
+        return watch(rng, addr, len);
+    }
     match rng.below(100) {
         0..25 => {
             let file = if mix.files && rng.chance(40) {
@@ -485,6 +500,22 @@ fn modes(rng: &mut Rng, addr: u64, len: u64) -> Op {
             bits: rng.pick(&[0, 0, 0, 0, 1, 2, 3, 4]),
         },
         _ => Op::SetMemoryMerge { on: rng.below(2) },
+    }
+}
+
+fn watch(rng: &mut Rng, addr: u64, len: u64) -> Op {
+    let watcher = 1 + rng.below(WATCHERS as u64) as usize;
+    let addr = addr + rng.pick(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    let len = len + rng.pick(&[0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    match rng.below(20) {
+        0..12 => Op::UffdRegister {
+            watcher,
+            addr,
+            len,
+            mode: rng.pick(&[1, 1, 1, 1, 2, 2, 2, 3, 4, 5, 6, 7, 0, 8]),
+        },
+        12..19 => Op::UffdUnregister { watcher, addr, len },
+        _ => Op::UffdClose { watcher },
     }
 }
 

@@ -47,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) flags: Flags,
     /// Look at the pages too.
     pub(crate) facts: bool,
+    /// There are userfaultfds.
+    pub(crate) watched: bool,
     pub(crate) ways: Ways,
     /// What operations refer to by number: here, because the heap may go.
     pub(crate) start_brk: u64,
@@ -166,6 +168,12 @@ impl Kernel {
             shared.done = 0;
             shared.flags = flags;
             shared.facts = facts;
+            shared.watched = ops.iter().any(|op| {
+                matches!(
+                    op,
+                    Op::UffdRegister { .. } | Op::UffdUnregister { .. } | Op::UffdClose { .. }
+                )
+            });
         }
         self.to.write_all(&[1]).unwrap();
         let mut answer = [0];

@@ -1,5 +1,6 @@
 //! One step of a history: a system call, a page fault, a fork, a change of limits.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use samara_mm::{Call, File, FileArg, ShmSegment};
@@ -142,7 +143,26 @@ pub(crate) enum Op {
     SetMemoryMerge {
         on: u64,
     },
+    /// By the userfaultfd of this number, from 1: the last one has `UFFD_FEATURE_WP_ASYNC`.
+    UffdRegister {
+        watcher: usize,
+        addr: u64,
+        len: u64,
+        mode: u64,
+    },
+    UffdUnregister {
+        watcher: usize,
+        addr: u64,
+        len: u64,
+    },
+    /// Closes it and makes another one.
+    UffdClose {
+        watcher: usize,
+    },
 }
+
+/// How many userfaultfds there are.
+pub(crate) const WATCHERS: usize = 3;
 
 pub(crate) const NAMES: [Option<&str>; 3] = [None, Some("one"), Some("two words")];
 
@@ -280,7 +300,32 @@ impl Op {
             },
             Op::SetMdwe { bits } => Call::SetMdwe { bits },
             Op::SetMemoryMerge { on } => Call::SetMemoryMerge { on },
+            Op::UffdRegister {
+                watcher,
+                addr,
+                len,
+                mode,
+            } => Call::UffdRegister {
+                context: context(watcher)?,
+                asynchronous: watcher == WATCHERS,
+                addr,
+                len,
+                mode,
+            },
+            Op::UffdUnregister { watcher, addr, len } => Call::UffdUnregister {
+                context: context(watcher)?,
+                asynchronous: watcher == WATCHERS,
+                addr,
+                len,
+            },
+            Op::UffdClose { watcher } => Call::UffdClose {
+                context: context(watcher)?,
+            },
             _ => return None,
         })
     }
+}
+
+fn context(watcher: usize) -> Option<NonZeroU32> {
+    NonZeroU32::new(watcher as u32)
 }

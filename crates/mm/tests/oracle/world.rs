@@ -596,6 +596,16 @@ impl World {
                 }
                 return kernel.result;
             }
+            // Whether the page was there, nobody keeps; what a fault leaves in the area, it leaves in either case.
+            Op::Write { addr } | Op::Read { addr } if is_watched(space, addr) => {
+                let write = matches!(op, Op::Write { .. });
+                match space.fault(addr, write) {
+                    Ok(()) if [0, -i64::from(libc::EFAULT)].contains(&kernel.result) => {
+                        return kernel.result;
+                    }
+                    own => own.map(|()| 0),
+                }
+            }
             Op::Write { addr } => space.fault(addr, true).map(|()| 0),
             Op::Read { addr } => {
                 let readable = space.fault(addr, false);
@@ -660,6 +670,12 @@ impl World {
             Some((found.step, found))
         })
     }
+}
+
+/// Does a userfaultfd watch the area at `addr`?
+fn is_watched(space: &AddressSpace, addr: u64) -> bool {
+    let area = space.lookup(addr);
+    area.is_some_and(|area| area.vma.flags.intersects(VmFlags::UFFD))
 }
 
 fn show(result: i64) -> String {

@@ -55,7 +55,9 @@ pub(super) fn of(call: &Call, returned: i64, engine: &AddressSpace, brk: u64) ->
         | Call::Mseal { addr, len, .. }
         | Call::RemapFilePages { addr, len, .. }
         | Call::SetVmaName { addr, len, .. }
-        | Call::Mbind { addr, len, .. } => one(addr, len),
+        | Call::Mbind { addr, len, .. }
+        | Call::UffdRegister { addr, len, .. }
+        | Call::UffdUnregister { addr, len, .. } => one(addr, len),
         Call::Shmat {
             ref segment, addr, ..
         } => one(

@@ -1,5 +1,6 @@
 //! Calls with their arguments.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use samara_mm::{Call, File, FileArg, ShmSegment};
@@ -98,6 +99,43 @@ pub(super) fn put_call(out: &mut Vec<u8>, call: &Call, file: &mut dyn FnMut(&Arc
                 put(out, *len);
             }
         }
+        Call::UffdRegister {
+            context,
+            asynchronous,
+            addr,
+            len,
+            mode,
+        } => numbers(
+            24,
+            &[
+                u64::from(context.get()),
+                u64::from(*asynchronous),
+                *addr,
+                *len,
+                *mode,
+            ],
+        ),
+        Call::UffdUnregister {
+            context,
+            asynchronous,
+            addr,
+            len,
+        } => numbers(
+            25,
+            &[
+                u64::from(context.get()),
+                u64::from(*asynchronous),
+                *addr,
+                *len,
+            ],
+        ),
+        Call::UffdClose { context } => numbers(26, &[u64::from(context.get())]),
+        Call::SetMm {
+            start_brk,
+            brk,
+            data_size,
+            stack_top,
+        } => numbers(27, &[*start_brk, *brk, *data_size, *stack_top]),
         // A call that this version of the format cannot carry; the reader refuses it by its kind.
         _ => numbers(u8::MAX, &[]),
     }
@@ -225,6 +263,28 @@ pub(super) fn call(fields: &mut Fields<'_>, files: &[Arc<File>]) -> Option<Call>
                 flags,
             }
         }
+        24 => Call::UffdRegister {
+            context: NonZeroU32::new(f.small()?)?,
+            asynchronous: f.number()? != 0,
+            addr: f.number()?,
+            len: f.number()?,
+            mode: f.number()?,
+        },
+        25 => Call::UffdUnregister {
+            context: NonZeroU32::new(f.small()?)?,
+            asynchronous: f.number()? != 0,
+            addr: f.number()?,
+            len: f.number()?,
+        },
+        26 => Call::UffdClose {
+            context: NonZeroU32::new(f.small()?)?,
+        },
+        27 => Call::SetMm {
+            start_brk: f.number()?,
+            brk: f.number()?,
+            data_size: f.number()?,
+            stack_top: f.number()?,
+        },
         _ => return None,
     })
 }

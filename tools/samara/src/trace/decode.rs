@@ -1,10 +1,13 @@
 //! From a stopped call to what the engine must be told.
 
+use std::ops::RangeInclusive;
+
 use samara_mm::{Call, FileArg};
 
 use super::files::{self, Files};
 use super::filter::{self, mark};
 use super::ptrace::{self, Entry, Tid};
+use super::watchers::{self, Watchers};
 
 /// What a stopped call means to the tracer.
 #[derive(Debug)]
@@ -25,6 +28,12 @@ pub(crate) enum Decoded {
     Strict,
     /// Installs a filter by which another process decides about calls, which nobody else sees.
     Listener,
+    /// `io_setup`: maps a ring, whose address comes to be at `pointer`.
+    RingSetUp { pointer: u64 },
+    /// `io_destroy`: unmaps the ring at `address`.
+    RingDestroyed { address: u64 },
+    /// `prctl(PR_SET_MM)`.
+    Bounds(Bounds),
     /// The engine does not know it.
     Unmodelled {
         /// May it have changed the map?
@@ -34,10 +43,23 @@ pub(crate) enum Decoded {
     Ignore,
 }
 
+/// Bounds of heap and stack that a call sets; those of the data, the kernel shows.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    pub(crate) start_brk: Option<u64>,
+    pub(crate) brk: Option<u64>,
+    pub(crate) stack_top: Option<u64>,
+}
+
 const MAP_ANONYMOUS: u64 = libc::MAP_ANONYMOUS as u64;
 
 /// Decodes a call at its entry, reading what its arguments point to.
-pub(crate) fn decode(tid: Tid, entry: &Entry, files: &mut Files) -> Decoded {
+pub(crate) fn decode(
+    tid: Tid,
+    entry: &Entry,
+    files: &mut Files,
+    watchers: &mut Watchers,
+) -> Decoded {
     if entry.mark != mark::NATIVE {
         return Decoded::Unmodelled { changes_map: true };
     }
@@ -139,7 +161,10 @@ pub(crate) fn decode(tid: Tid, entry: &Entry, files: &mut Files) -> Decoded {
         },
         libc::SYS_pkey_free => Call::PkeyFree { pkey: a as i32 },
         libc::SYS_process_madvise => return process_madvise(tid, entry),
+        libc::SYS_io_setup => return Decoded::RingSetUp { pointer: b },
+        libc::SYS_io_destroy => return Decoded::RingDestroyed { address: a },
         libc::SYS_prctl => return prctl(tid, entry),
+        libc::SYS_ioctl => return uffd(tid, entry, watchers),
         libc::SYS_seccomp => return seccomp(tid, entry),
         libc::SYS_ptrace => return Decoded::Tracing,
         libc::SYS_fork => return Decoded::Fork,
@@ -211,6 +236,44 @@ fn process_madvise(tid: Tid, entry: &Entry) -> Decoded {
     })
 }
 
+/// `ioctl_userfaultfd(2)`.
+fn uffd(tid: Tid, entry: &Entry, watchers: &mut Watchers) -> Decoded {
+    let [descriptor, request, pointer, ..] = entry.args;
+    if request as u32 == filter::UFFDIO_MOVE {
+        return Decoded::Unmodelled { changes_map: true };
+    }
+    let Some((context, features)) = watchers.of(tid, descriptor as i32) else {
+        return Decoded::Ignore;
+    };
+    if features & watchers::FOLLOWING != 0 {
+        return Decoded::Unmodelled { changes_map: true };
+    }
+    let asynchronous = features & watchers::WP_ASYNC != 0;
+    let word = |index: u64| ptrace::read_word(tid, pointer.wrapping_add(8 * index));
+    // The kernel cannot read it either.
+    let (Ok(addr), Ok(len)) = (word(0), word(1)) else {
+        return Decoded::Ignore;
+    };
+    Decoded::Perform(match request as u32 {
+        filter::UFFDIO_REGISTER => match word(2) {
+            Ok(mode) => Call::UffdRegister {
+                context,
+                asynchronous,
+                addr,
+                len,
+                mode,
+            },
+            Err(_) => return Decoded::Ignore,
+        },
+        _ => Call::UffdUnregister {
+            context,
+            asynchronous,
+            addr,
+            len,
+        },
+    })
+}
+
 fn prctl(tid: Tid, entry: &Entry) -> Decoded {
     const STRICT: u64 = libc::SECCOMP_MODE_STRICT as u64;
     let [operation, b, c, d, e, _] = entry.args;
@@ -224,10 +287,38 @@ fn prctl(tid: Tid, entry: &Entry) -> Decoded {
         _ => match operation as i32 {
             libc::PR_SET_SECCOMP if b == STRICT && has_no_filter(tid) => Decoded::Strict,
             libc::PR_SET_SECCOMP => Decoded::Ignore,
-            libc::PR_SET_MM => Decoded::Unmodelled { changes_map: true },
+            libc::PR_SET_MM => set_mm(tid, b, c),
             _ => Decoded::Unmodelled { changes_map: false },
         },
     }
+}
+
+/// `PR_SET_MM(2const)`: the bounds of heap, data and stack that it sets.
+fn set_mm(tid: Tid, option: u64, argument: u64) -> Decoded {
+    const DATA: RangeInclusive<u64> = 3..=4;
+    const START_STACK: u64 = 5;
+    const START_BRK: u64 = 6;
+    const BRK: u64 = 7;
+    const MAP: u64 = 14;
+    let mut bounds = Bounds::default();
+    match option {
+        _ if DATA.contains(&option) => {}
+        START_STACK => bounds.stack_top = Some(argument),
+        START_BRK => bounds.start_brk = Some(argument),
+        BRK => bounds.brk = Some(argument),
+        // `struct prctl_mm_map`: the code comes first.
+        MAP => {
+            let word = |index: u64| ptrace::read_word(tid, argument.wrapping_add(8 * index)).ok();
+            bounds = Bounds {
+                start_brk: word(4),
+                brk: word(5),
+                stack_top: word(6),
+            };
+        }
+        // Where code, arguments and environment are said to be, and what is said to run.
+        _ => return Decoded::Ignore,
+    }
+    Decoded::Bounds(bounds)
 }
 
 fn seccomp(tid: Tid, entry: &Entry) -> Decoded {
@@ -352,8 +443,6 @@ pub(crate) fn name(entry: &Entry) -> &'static str {
         libc::SYS_pkey_alloc => "pkey_alloc",
         libc::SYS_pkey_free => "pkey_free",
         libc::SYS_process_madvise => "process_madvise",
-        libc::SYS_io_setup => "io_setup",
-        libc::SYS_io_destroy => "io_destroy",
         libc::SYS_setrlimit => "setrlimit",
         libc::SYS_prlimit64 => "prlimit64",
         libc::SYS_personality => "personality",
@@ -370,7 +459,6 @@ pub(crate) fn name(entry: &Entry) -> &'static str {
         },
         libc::SYS_prctl => match entry.args[0] as u32 {
             filter::PR_SET_VMA => "prctl(PR_SET_VMA)",
-            _ if entry.args[0] as i32 == libc::PR_SET_MM => "prctl(PR_SET_MM)",
             _ => "prctl(PR_SET_THP_DISABLE)",
         },
         _ => "another call",

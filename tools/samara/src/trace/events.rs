@@ -12,7 +12,7 @@ use std::io;
 
 use samara_mm::Call;
 
-use super::decode::{self, Decoded};
+use super::decode::{self, Bounds, Decoded};
 use super::filter::{self, Filter};
 use super::interrupts;
 use super::progress::Progress;
@@ -41,6 +41,12 @@ enum Doing {
     Strict,
     /// Holds no order either: a filter decides about calls that nobody else sees.
     Listener,
+    /// The address of the ring will be at `pointer`.
+    RingSetUp {
+        pointer: u64,
+    },
+    RingDestroyed(Call),
+    Bounds(Bounds),
     Unmodelled {
         name: &'static str,
         changes_map: bool,
@@ -346,7 +352,12 @@ impl<'s> Tracer<'s> {
             tid,
             process: task.process,
         };
-        let doing = match decode::decode(tid, &entry, &mut self.session.files) {
+        let doing = match decode::decode(
+            tid,
+            &entry,
+            &mut self.session.files,
+            &mut self.session.watchers,
+        ) {
             Decoded::Perform(call) => {
                 let standing = task.standing.get_or_insert_with(|| Standing::of(tid));
                 space.nodes_at = decode::nodes_at(&entry);
@@ -376,6 +387,21 @@ impl<'s> Tracer<'s> {
             Decoded::Ignore => {
                 self.run_to_clone(tid);
                 return;
+            }
+            Decoded::RingSetUp { pointer } => {
+                let standing = task.standing.get_or_insert_with(|| Standing::of(tid));
+                space.prepare(&Space::ring(None), who, standing, self.session);
+                Doing::RingSetUp { pointer }
+            }
+            Decoded::Bounds(bounds) => Doing::Bounds(bounds),
+            Decoded::RingDestroyed { address } => {
+                let Some(call) = space.take_ring(address) else {
+                    self.run_to_clone(tid);
+                    return;
+                };
+                let standing = task.standing.get_or_insert_with(|| Standing::of(tid));
+                space.prepare(&call, who, standing, self.session);
+                Doing::RingDestroyed(call)
             }
             Decoded::Unmodelled { changes_map } => Doing::Unmodelled {
                 name: decode::name(&entry),
@@ -461,12 +487,32 @@ impl<'s> Tracer<'s> {
             && !to_be_restarted(returned)
         {
             match doing {
+                Doing::Bounds(bounds) if returned == 0 => {
+                    space.bounds_set(bounds, who, self.session);
+                }
+                // Of another process, whose map it has changed.
+                Doing::Perform(call) if returned == 0 && !space.is_own_watcher(&call, who) => {
+                    let name = "ioctl(UFFDIO_REGISTER) for another process";
+                    space.finish_unmodelled(name, false, who, returned, self.session);
+                }
                 Doing::Perform(mut call) => {
                     running = space.look_at_return(&mut call, who, returned, self.session);
                     if running {
                         self.pace.go(tid, 0);
                     }
                     space.finish(call, who, returned, running, self.session);
+                }
+                Doing::RingDestroyed(mut call) if returned == 0 => {
+                    space.look_at_return(&mut call, who, returned, self.session);
+                    space.finish(call, who, returned, false, self.session);
+                }
+                Doing::RingSetUp { pointer } if returned == 0 => {
+                    if let Some((mut call, address)) = space.ring_set_up(pointer, who, self.session)
+                    {
+                        let address = address as i64;
+                        space.look_at_return(&mut call, who, address, self.session);
+                        space.finish(call, who, address, false, self.session);
+                    }
                 }
                 Doing::Unmodelled { name, changes_map } => {
                     space.finish_unmodelled(name, changes_map, who, returned, self.session);

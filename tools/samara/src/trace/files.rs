@@ -242,20 +242,8 @@ impl Files {
 
     /// The same file, of which the driver has made an area with these flags.
     pub(crate) fn driven(&mut self, file: &Arc<File>, flags: VmFlags) -> Arc<File> {
-        /// What drivers decide about.
-        const ADDED: VmFlags = VmFlags::SPECIAL
-            .union(VmFlags::DONTCOPY)
-            .union(VmFlags::DONTDUMP)
-            .union(VmFlags::LOCKED)
-            .union(VmFlags::WIPEONFORK)
-            .union(VmFlags::HUGEPAGE)
-            .union(VmFlags::NOHUGEPAGE);
-        let driver = DriverFlags {
-            adds: flags & ADDED,
-            removes: VmFlags::MAY_ALL - flags,
-        };
         let changed = File {
-            driver,
+            driver: driver(flags),
             ..(**file).clone()
         };
         self.replace(file, changed, false)
@@ -275,6 +263,21 @@ impl Files {
             known.set(Arc::new(changed));
         }
         Arc::clone(&known.file)
+    }
+}
+
+/// What a driver has decided about an area with these flags.
+pub(crate) fn driver(flags: VmFlags) -> DriverFlags {
+    const ADDED: VmFlags = VmFlags::SPECIAL
+        .union(VmFlags::DONTCOPY)
+        .union(VmFlags::DONTDUMP)
+        .union(VmFlags::LOCKED)
+        .union(VmFlags::WIPEONFORK)
+        .union(VmFlags::HUGEPAGE)
+        .union(VmFlags::NOHUGEPAGE);
+    DriverFlags {
+        adds: flags & ADDED,
+        removes: VmFlags::MAY_ALL - flags,
     }
 }
 

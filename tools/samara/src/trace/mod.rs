@@ -27,6 +27,7 @@ mod seeding;
 mod session;
 mod space;
 mod streams;
+mod watchers;
 
 use std::fs;
 use std::io;

@@ -13,6 +13,7 @@ use super::files::Files;
 use super::options::{TraceOptions, Verify};
 use super::ptrace::Tid;
 use super::seeding::Machine;
+use super::watchers::Watchers;
 
 pub(crate) struct Session {
     pub(crate) verify: Verify,
@@ -20,6 +21,7 @@ pub(crate) struct Session {
     pub(crate) calls: bool,
     pub(crate) machine: Machine,
     pub(crate) files: Files,
+    pub(crate) watchers: Watchers,
     pub(crate) tally: Tally,
     pub(crate) record: Option<Writer>,
     /// The kernel's map of whatever space is looked at.
@@ -41,6 +43,7 @@ impl Session {
             calls: options.calls,
             machine: Machine::look(kernel),
             files: Files::default(),
+            watchers: Watchers::default(),
             tally: Tally::default(),
             record,
             map: Map::default(),

@@ -7,11 +7,13 @@
 mod compare;
 mod growth;
 mod objects;
+mod rings;
+mod watched;
 
 use std::collections::VecDeque;
 use std::io;
 
-use samara_mm::{Call, Config, Limits, Mdwe, NoPages, Pages};
+use samara_mm::{Call, Config, Limits, Mdwe, NoPages, Pages, VmFlags};
 
 use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Place, Verdict};
@@ -19,6 +21,7 @@ use crate::record::Reason;
 use crate::side::placed_at_random;
 
 use self::compare::foretell;
+use super::decode::Bounds;
 use super::facts::Pagemap;
 use super::options::Verify;
 use super::proc::MapsFile;
@@ -68,6 +71,10 @@ pub(crate) struct Space {
     nodes_before: u64,
     /// Between the return of a call and its end here: what another thread may have made of it.
     nodes_meanwhile: Vec<u64>,
+    /// Where the rings of `io_setup` lie, and their lengths in bytes.
+    rings: Vec<(u64, u64)>,
+    /// A userfaultfd watches areas.
+    watched: bool,
     /// The engine must be started anew at the next stop.
     stale: Option<&'static str>,
     /// The address space belongs to the program that was started, not to a child of it.
@@ -122,6 +129,8 @@ impl Space {
             nodes_at: None,
             nodes_before: 0,
             nodes_meanwhile: Vec::new(),
+            rings: Vec::new(),
+            watched: false,
             stale: None,
             main: false,
             broken: false,
@@ -181,11 +190,23 @@ impl Space {
             nodes_at: None,
             nodes_before: 0,
             nodes_meanwhile: Vec::new(),
+            rings: Vec::new(),
+            watched: false,
             stale: None,
             main: false,
             broken: self.broken,
         };
-        if session.verify == Verify::Each {
+        if self.watched
+            && super::proc::vm_flags(child)?
+                .iter()
+                .any(|(_, flags)| flags.intersects(VmFlags::UFFD))
+        {
+            let who = Who {
+                tid: child,
+                process: child,
+            };
+            space.resync(who, session, "in a child that a userfaultfd watches, too");
+        } else if session.verify == Verify::Each {
             let who = Who {
                 tid: child,
                 process: child,
@@ -204,6 +225,7 @@ impl Space {
         session: &mut Session,
     ) {
         self.catch_up(who, session);
+        self.follow_watchers(who, session);
         if !standing.is_in(self.follower.engine().config()) {
             let config = standing.applied_to(self.follower.engine().config());
             self.set_config(&config, session);
@@ -266,6 +288,8 @@ impl Space {
             process: who.process,
         };
         let ambiguous = self.ambiguous;
+        self.follow_rings(&call, returned);
+        self.watched |= matches!(call, Call::UffdRegister { .. });
         if let Call::Mmap { flags, .. } = &call {
             self.growing |= flags & MAP_GROWSDOWN != 0;
         }
@@ -360,9 +384,28 @@ impl Space {
             record.unmodelled(self.number, who.tid, returned, name);
         }
         self.catch_up(who, session);
+        self.watched |= name.contains("UFFDIO");
         if changes_map && !(-4095..0).contains(&returned) {
             self.resync(who, session, "after a call that is not modelled");
         }
+    }
+
+    /// After a call that sets bounds of heap, data or stack.
+    pub(crate) fn bounds_set(&mut self, bounds: Bounds, who: Who, session: &mut Session) {
+        self.catch_up(who, session);
+        let old = self.follower.engine().layout();
+        let known = super::proc::layout(who.tid);
+        // The kernel shows how large the data are.
+        let data_size = known.map_or(old.data_size, |numbers| numbers.data_size);
+        let call = Call::SetMm {
+            start_brk: bounds.start_brk.unwrap_or(old.start_brk),
+            brk: bounds.brk.unwrap_or(old.brk),
+            data_size,
+            stack_top: bounds.stack_top.unwrap_or(old.stack_top),
+        };
+        self.samples
+            .take(self.follower.engine(), &call, &mut self.pagemap);
+        self.finish(call, who, 0, false, session);
     }
 
     /// The limits of `process` may have changed, or another process's are to be used.

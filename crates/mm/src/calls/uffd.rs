@@ -1,0 +1,148 @@
+//! `ioctl_userfaultfd(2)`: areas of which another thread handles the faults.
+
+use core::num::NonZeroU32;
+
+use crate::errno::Errno;
+use crate::file::FileKind;
+use crate::flags::{PAGE_SIZE, VmFlags};
+use crate::kernel::Rule;
+use crate::space::AddressSpace;
+use crate::space::vma::{Backing, Vma};
+
+/// `UFFDIO_REGISTER_MODE_*`, and what they make of an area.
+const MODES: [(u64, VmFlags); 3] = [
+    (1, VmFlags::UFFD_MISSING),
+    (2, VmFlags::UFFD_WP),
+    (4, VmFlags::UFFD_MINOR),
+];
+
+impl AddressSpace {
+    pub(crate) fn uffd_register(
+        &mut self,
+        context: NonZeroU32,
+        asynchronous: bool,
+        addr: u64,
+        len: u64,
+        mode: u64,
+    ) -> Result<u64, Errno> {
+        let known = MODES.iter().fold(0, |bits, (bit, _)| bits | bit);
+        if mode == 0 || mode & !known != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let asynchronous = asynchronous && self.config.kernel.has(Rule::AsynchronousWp);
+        let end = self.watched_end(addr, len)?;
+        let chosen = MODES.iter().filter(|(bit, _)| mode & bit != 0);
+        let wanted = chosen.fold(VmFlags::empty(), |all, (_, flag)| all | *flag);
+        self.each_watched(addr, end, |vma| {
+            if !can_be_watched(vma, wanted, asynchronous) {
+                return Err(Errno::EINVAL);
+            }
+            if !vma.flags.contains(VmFlags::MAYWRITE) {
+                return Err(Errno::EPERM);
+            }
+            match vma.uffd {
+                Some(other) if other != context => Err(Errno::EBUSY),
+                _ => Ok(()),
+            }
+        })?;
+        self.for_parts(addr, end, |space, from, to| {
+            space.alter(from, to, |vma| {
+                // It is watched so already, and perhaps for more.
+                if vma.uffd == Some(context) && vma.flags.contains(wanted) {
+                    return;
+                }
+                vma.flags = (vma.flags - VmFlags::UFFD) | wanted;
+                vma.uffd = Some(context);
+            })
+        })?;
+        Ok(0)
+    }
+
+    pub(crate) fn uffd_unregister(
+        &mut self,
+        context: NonZeroU32,
+        asynchronous: bool,
+        addr: u64,
+        len: u64,
+    ) -> Result<u64, Errno> {
+        let asynchronous = asynchronous && self.config.kernel.has(Rule::AsynchronousWp);
+        let end = self.watched_end(addr, len)?;
+        self.each_watched(addr, end, |vma| {
+            let watched = vma.flags & VmFlags::UFFD;
+            if !can_be_watched(vma, watched, asynchronous) {
+                return Err(Errno::EINVAL);
+            }
+            match vma.uffd {
+                Some(other) if other != context => Err(Errno::EINVAL),
+                _ => Ok(()),
+            }
+        })?;
+        self.for_parts(addr, end, |space, from, to| space.alter(from, to, unwatch))?;
+        Ok(0)
+    }
+
+    /// Nobody has a descriptor of the userfaultfd any more.
+    pub(crate) fn uffd_close(&mut self, context: NonZeroU32) -> Result<u64, Errno> {
+        let mut next = 0;
+        while let Some(area) = self.areas.find(next) {
+            let (start, end, uffd) = (area.start, area.end, area.vma.uffd);
+            if uffd == Some(context) {
+                self.alter(start, end, unwatch)?;
+            }
+            next = end;
+        }
+        Ok(0)
+    }
+
+    /// The end of a range that is named well.
+    fn watched_end(&self, addr: u64, len: u64) -> Result<u64, Errno> {
+        let end = addr.checked_add(len).ok_or(Errno::EINVAL)?;
+        let odd = !addr.is_multiple_of(PAGE_SIZE) || !len.is_multiple_of(PAGE_SIZE) || len == 0;
+        if odd || addr < self.config.fixed_min_addr || end > self.config.task_size {
+            return Err(Errno::EINVAL);
+        }
+        Ok(end)
+    }
+
+    /// Asks `check` of each area in a range, and whether there is one.
+    fn each_watched(
+        &self,
+        start: u64,
+        end: u64,
+        mut check: impl FnMut(&Vma) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let mut next = start;
+        while let Some(area) = self.areas.find_in(next, end) {
+            check(area.vma)?;
+            next = area.end;
+        }
+        if next == start {
+            return Err(Errno::EINVAL);
+        }
+        Ok(())
+    }
+}
+
+pub(super) fn unwatch(vma: &mut Vma) {
+    vma.flags -= VmFlags::UFFD;
+    vma.uffd = None;
+}
+
+/// Whether faults in the area can be handled so.
+fn can_be_watched(vma: &Vma, wanted: VmFlags, asynchronous: bool) -> bool {
+    let in_memory = match &vma.backing {
+        Backing::SharedAnonymous(_) => true,
+        Backing::File(file) => matches!(file.kind, FileKind::Shmem | FileKind::HugeTlb(_)),
+        Backing::Anonymous | Backing::Shm { .. } | Backing::Special(_) => false,
+    };
+    if vma.flags.contains(VmFlags::DROPPABLE) {
+        return false;
+    }
+    if wanted.contains(VmFlags::UFFD_MINOR) && !in_memory {
+        return false;
+    }
+    if wanted == VmFlags::UFFD_WP && asynchronous {
+        return true;
+    }
+    in_memory || vma.is_anonymous()
+}

@@ -1,0 +1,61 @@
+//! Areas that a userfaultfd watches, and what becomes of them when the program has closed it: no call that is followed tells of that.
+
+use std::num::NonZeroU32;
+
+use samara_mm::{Call, VmFlags};
+
+use super::{Space, Who};
+use crate::trace::proc;
+use crate::trace::session::Session;
+
+impl Space {
+    /// Lets the engine know which userfaultfds have been closed since the last call.
+    pub(super) fn follow_watchers(&mut self, who: Who, session: &mut Session) {
+        if !self.watched || self.broken {
+            return;
+        }
+        let Ok(flags) = proc::vm_flags(who.tid) else {
+            return;
+        };
+        let is_watched = |address: u64| {
+            let covering = flags.iter().rfind(|(start, _)| *start <= address);
+            covering.is_some_and(|(_, flags)| flags.intersects(VmFlags::UFFD))
+        };
+        let areas = self.follower.engine().areas();
+        let watched = areas.filter(|area| area.vma.flags.intersects(VmFlags::UFFD));
+        let left = watched.filter(|area| !is_watched(area.start));
+        let contexts: Vec<Option<NonZeroU32>> = left.map(|area| area.vma.uffd).collect();
+        if contexts.contains(&None) {
+            return self.resync(who, session, "after what is not known of a userfaultfd");
+        }
+        let mut closed: Vec<NonZeroU32> = contexts.into_iter().flatten().collect();
+        closed.sort_unstable();
+        closed.dedup();
+        for context in closed {
+            let call = Call::UffdClose { context };
+            self.samples
+                .take(self.follower.engine(), &call, &mut self.pagemap);
+            self.finish(call, who, 0, true, session);
+            session.watchers.forget(context);
+        }
+        self.watched = self
+            .follower
+            .engine()
+            .areas()
+            .any(|area| area.vma.flags.intersects(VmFlags::UFFD));
+    }
+
+    /// Whether the kernel has begun to watch what a call has registered: not if the userfaultfd is of another process.
+    pub(crate) fn is_own_watcher(&self, call: &Call, who: Who) -> bool {
+        let Call::UffdRegister { addr, len, .. } = *call else {
+            return true;
+        };
+        proc::vm_flags(who.tid).is_ok_and(|flags| {
+            let next = flags.iter().skip(1).map(|(start, _)| *start);
+            let ends = next.chain([u64::MAX]);
+            flags.iter().zip(ends).any(|((start, flags), end)| {
+                *start < addr.saturating_add(len) && end > addr && flags.intersects(VmFlags::UFFD)
+            })
+        })
+    }
+}
