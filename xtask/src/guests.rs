@@ -10,10 +10,23 @@ use crate::setup;
 /// The versions, and the releases of Debian that have them.
 const KERNELS: [(&str, &str); 2] = [("6.1", "bookworm"), ("6.12", "trixie")];
 /// Emulated machines stop after so many seconds.
-const PATIENCE: &str = "3600";
+const PATIENCE: &str = "7200";
 
-/// Boots each kernel, or one, with so many random calls in each suite from a seed on.
-pub(crate) fn run(shell: &Shell, only: Option<&str>, calls: u32, seed: u32) -> Result<()> {
+/// What the guests are to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Work<'a> {
+    /// Random calls in each suite.
+    pub(crate) calls: u32,
+    /// Files at random that are executed.
+    pub(crate) files: u32,
+    /// Of the first history, and of the files.
+    pub(crate) seed: u32,
+    /// Some of `programs`, `oracle`, `exec`, with commas between them.
+    pub(crate) parts: &'a str,
+}
+
+/// Boots each kernel, or one.
+pub(crate) fn run(shell: &Shell, only: Option<&str>, work: Work<'_>) -> Result<()> {
     setup::debian(shell, "qemu-system-x86_64", "qemu-system-x86")?;
     setup::debian(shell, "cpio", "cpio")?;
     setup::debian(shell, "busybox", "busybox-static")?;
@@ -23,7 +36,7 @@ pub(crate) fn run(shell: &Shell, only: Option<&str>, calls: u32, seed: u32) -> R
     for (version, suite) in KERNELS {
         if only.is_none_or(|only| only == version) {
             let kernel = kernel(shell, &folder, version, suite)?;
-            boot(shell, &kernel, &root, calls, seed)
+            boot(shell, &kernel, &root, work)
                 .with_context(|| format!("Linux {version} and the engine do not agree"))?;
         }
     }
@@ -35,20 +48,26 @@ fn image(shell: &Shell, folder: &Path) -> Result<PathBuf> {
     cmd!(shell, "cargo build --locked -p samara").run()?;
     let built = cmd!(
         shell,
-        "cargo test --locked -p samara-mm --test oracle --no-run"
+        "cargo test --locked -p samara-mm --features exec --test oracle --test exec --no-run"
     )
     .read_stderr()?;
-    let oracle = built
-        .rsplit_once("(")
-        .and_then(|(_, rest)| rest.split_once(')'))
-        .context("cargo does not say where the oracle is")?
-        .0;
     let (here, root) = (shell.current_dir(), folder.join("root"));
-    let (samara, oracle) = (here.join("target/debug/samara"), here.join(oracle));
-    cmd!(shell, "sh xtask/guests/root.sh {root} {samara} {oracle}").run()?;
-    // By its name in the guest: cargo's has a number.
-    let name = oracle.file_name().context("the oracle has no name")?;
-    cmd!(shell, "mv {root}/bin/{name} {root}/bin/oracle").run()?;
+    let test = |name: &str| {
+        let source = format!("tests/{name}/main.rs");
+        let mut lines = built.lines().filter(|line| line.contains(&source));
+        let path = lines.next()?.rsplit_once('(')?.1.split_once(')')?.0;
+        Some(here.join(path))
+    };
+    let samara = here.join("target/debug/samara");
+    let oracle = test("oracle").context("cargo does not say where the oracle is")?;
+    let exec = test("exec").context("cargo does not say where the test of exec is")?;
+    let programs = [&samara, &oracle, &exec];
+    cmd!(shell, "sh xtask/guests/root.sh {root} {programs...}").run()?;
+    // By their names in the guest: cargo's have numbers.
+    for (path, name) in [(&oracle, "oracle"), (&exec, "exec-test")] {
+        let file = path.file_name().context("a test has no name")?;
+        cmd!(shell, "mv {root}/bin/{file} {root}/bin/{name}").run()?;
+    }
     let archive = folder.join("root.cpio.gz");
     let script = "cd $1 && find . | cpio -o -H newc --quiet | gzip -1 >$2";
     cmd!(shell, "sh -c {script} sh {root} {archive}").run()?;
@@ -105,10 +124,16 @@ fn kernel(shell: &Shell, folder: &Path, version: &str, suite: &str) -> Result<Pa
 }
 
 /// Runs one guest to its end.
-fn boot(shell: &Shell, kernel: &Path, root: &Path, calls: u32, seed: u32) -> Result<()> {
+fn boot(shell: &Shell, kernel: &Path, root: &Path, work: Work<'_>) -> Result<()> {
+    let Work {
+        calls,
+        files,
+        seed,
+        parts,
+    } = work;
     // Without cx16: QEMU 7.2 emulates that instruction wrongly. Without la57: user space is to have 47 bits.
     let append = format!(
-        "console=ttyS0 quiet panic=-1 SAMARA_ORACLE_CALLS={calls} SAMARA_ORACLE_SEED={seed}"
+        "console=ttyS0 quiet panic=-1 SAMARA_GUEST={parts} SAMARA_ORACLE_CALLS={calls} SAMARA_ORACLE_SEED={seed} SAMARA_EXEC_FILES={files} SAMARA_EXEC_SEED={seed}"
     );
     let machine =
         "-M q35 -accel tcg -cpu max,-cx16,-la57 -smp 2 -m 2048 -nographic -no-reboot -net none";

@@ -68,9 +68,15 @@ enum Command {
         /// Random calls in each suite.
         #[arg(long, default_value_t = 1000)]
         calls: u32,
-        /// Seed of the first history.
+        /// Files at random that are executed.
+        #[arg(long, default_value_t = 100)]
+        files: u32,
+        /// Seed of the first history, and of the files.
         #[arg(long, default_value_t = 1)]
         seed: u32,
+        /// What they run, with commas: traced programs, random calls, files that are executed.
+        #[arg(long, default_value = "programs,oracle,exec")]
+        parts: String,
     },
     /// Make the project's site in docs/site: the front page, the guides, the maple tree in the browser, the page of a recording.
     Site {
@@ -116,7 +122,22 @@ fn run(cli: Cli) -> Result<()> {
             only,
             draw_only,
         } => figures::run(&shell, quick, only.as_deref(), draw_only),
-        Command::Guests { only, calls, seed } => guests::run(&shell, only.as_deref(), calls, seed),
+        Command::Guests {
+            only,
+            calls,
+            files,
+            seed,
+            parts,
+        } => guests::run(
+            &shell,
+            only.as_deref(),
+            guests::Work {
+                calls,
+                files,
+                seed,
+                parts: &parts,
+            },
+        ),
         Command::Site { photographs } => site::run(&shell, photographs),
         Command::Gate { bless } => gate::run(&shell, bless),
         Command::Tiers => {

@@ -146,6 +146,10 @@ rules! {
         "`mseal` is known"
     Droppable (6, 11)
         "`MAP_DROPPABLE` is known"
+    ZeroingMustWork (6, 12)
+        "a program is not started if the end of a segment's last page cannot be zeroed, as beyond the end of the file"
+    SegmentsAreZeroedEach (6, 12)
+        "each segment of an interpreter has zeroed memory of its own; before, only what lies above all that is of the file was zeroed, the end of its last page had to be writable, and of a segment without bytes in the file that begins amid a page, the page was mapped"
     NewJoinsBoth (6, 12)
         "a new mapping between areas whose private pages have not the same owner joins the lower one, and both if the lower has none; before, only the upper one if that has some"
     RefusedStaysCut (6, 12)

@@ -6,6 +6,7 @@ use crate::abi;
 use crate::errno::Errno;
 use crate::file::FileArg;
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
+use crate::kernel::Rule;
 use crate::pages::NoPages;
 use crate::space::AddressSpace;
 use crate::space::areas::{Beside, Span};
@@ -64,6 +65,8 @@ pub(super) fn load<I: Image>(
 ) -> Result<Loaded, Errno> {
     let mut loaded = Loaded::default();
     let extent = headers.extent();
+    let once = check == Check::InMemory && !space.config.kernel.has(Rule::SegmentsAreZeroedEach);
+    let mut above = Above::default();
     // Room for all segments is found with the first one; an interpreter takes it even where that is decided.
     let takes_all = headers.moves || check == Check::InMemory;
     for (number, segment) in headers.segments.iter().enumerate() {
@@ -99,7 +102,11 @@ pub(super) fn load<I: Image>(
         };
         let whole = (first && takes_all).then_some(extent);
         let address = loaded.bias.wrapping_add(segment.address);
-        let at = map(space, program, segment, address, to, whole, zeroed)?;
+        let at = if once {
+            map_part(space, program, segment, address, (to, whole), true, zeroed)?.0
+        } else {
+            map(space, program, segment, address, to, whole, zeroed)?
+        };
         if at >= space.config.task_size {
             // Of an interpreter the kernel takes such an address for that of the whole, and is done, unless it looks like an error.
             if check == Check::InFile || at.wrapping_neg() < PAGE_SIZE {
@@ -134,8 +141,56 @@ pub(super) fn load<I: Image>(
         loaded.end = loaded.end.max(address.wrapping_add(segment.in_memory));
         loaded.data.0 = loaded.data.0.max(address);
         loaded.data.1 = loaded.data.1.max(address.wrapping_add(segment.in_file));
+        let memory_end = address.wrapping_add(segment.in_memory);
+        above.file_end = above.file_end.max(address.wrapping_add(segment.in_file));
+        if memory_end > above.memory_end {
+            above.memory_end = memory_end;
+            above.executable = segment.protection & abi::PROT_EXEC != 0;
+        }
+    }
+    if once {
+        above.zero(space, program, zeroed)?;
     }
     Ok(loaded)
+}
+
+/// What older kernels zero of an interpreter: the memory above all that is of its file.
+#[derive(Debug, Default)]
+struct Above {
+    /// The highest end of what is in the file, and of what is in memory.
+    file_end: u64,
+    memory_end: u64,
+    /// As the segment with the highest end.
+    executable: bool,
+}
+
+impl Above {
+    fn zero<I: Image>(
+        &self,
+        space: &mut AddressSpace,
+        program: &Program<I>,
+        zeroed: &mut Vec<(u64, u64)>,
+    ) -> Result<(), Errno> {
+        if !self.file_end.is_multiple_of(PAGE_SIZE) {
+            let page = self.file_end & PAGE_MASK;
+            let area = space.areas.at(page).ok_or(Errno::EFAULT)?;
+            let offset = area.vma.page_offset(page) << 12;
+            let of_file = area.vma.file().is_some_and(|file| *file == program.file);
+            if !area.vma.flags.contains(VmFlags::WRITE) || of_file && offset >= program.image.len()
+            {
+                return Err(Errno::EFAULT);
+            }
+            zeroed.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+            zeroed.push((self.file_end, page + PAGE_SIZE));
+            space.touch(page);
+        }
+        let (from, to) = (page_align(self.file_end), page_align(self.memory_end));
+        if from < to {
+            map_zeroes(space, from, to, self.executable)?;
+            zeroed.retain(|range| range.1 <= from || range.0 >= to);
+        }
+        Ok(())
+    }
 }
 
 /// How the place of one segment is found.
@@ -158,7 +213,40 @@ fn probe<I>(
     space.mmap_place(0, page_align(extent), abi::MAP_PRIVATE, &file, offset)
 }
 
-/// Maps one segment; `address` is where it begins. The result is the address of its first page.
+/// Maps what one segment has of the file; `address` is where it begins. With `part`, a page that it has nothing but the beginning of is mapped, too. The
+/// result is the address of its first page, and of what lies behind.
+fn map_part<I: Image>(
+    space: &mut AddressSpace,
+    program: &Program<I>,
+    segment: &Segment,
+    address: u64,
+    (to, whole): (To, Option<u64>),
+    part: bool,
+    zeroed: &mut Vec<(u64, u64)>,
+) -> Result<(u64, u64), Errno> {
+    let within = segment.address & !PAGE_MASK;
+    let mut start = address & PAGE_MASK;
+    let len = page_align(segment.in_file.wrapping_add(within));
+    let has_some = segment.in_file != 0 || part && len != 0;
+    let behind = if !has_some {
+        start
+    } else {
+        let offset = segment.offset.wrapping_sub(within);
+        start = map_file(space, program, segment, (start, offset, len), to, whole)?;
+        start.wrapping_add(within).wrapping_add(segment.in_file)
+    };
+    if has_some {
+        let end = start.saturating_add(page_align(
+            whole
+                .unwrap_or(0)
+                .max(segment.in_file.saturating_add(within)),
+        ));
+        zeroed.retain(|range| range.1 <= start || range.0 >= end);
+    }
+    Ok((start, behind))
+}
+
+/// Maps one segment, and zeroed memory behind it; `address` is where it begins. The result is the address of its first page.
 fn map<I: Image>(
     space: &mut AddressSpace,
     program: &Program<I>,
@@ -169,23 +257,7 @@ fn map<I: Image>(
     zeroed: &mut Vec<(u64, u64)>,
 ) -> Result<u64, Errno> {
     let within = segment.address & !PAGE_MASK;
-    let mut start = address & PAGE_MASK;
-    let behind = if segment.in_file == 0 {
-        start
-    } else {
-        let offset = segment.offset.wrapping_sub(within);
-        let len = page_align(segment.in_file.wrapping_add(within));
-        start = map_file(space, program, segment, (start, offset, len), to, whole)?;
-        start.wrapping_add(within).wrapping_add(segment.in_file)
-    };
-    if segment.in_file != 0 {
-        let end = start.saturating_add(page_align(
-            whole
-                .unwrap_or(0)
-                .max(segment.in_file.saturating_add(within)),
-        ));
-        zeroed.retain(|range| range.1 <= start || range.0 >= end);
-    }
+    let (start, behind) = map_part(space, program, segment, address, (to, whole), false, zeroed)?;
     if segment.in_memory <= segment.in_file {
         return Ok(start);
     }
@@ -268,7 +340,10 @@ fn zero<I: Image>(
         return Ok(());
     }
     if offset >= program.image.len() {
-        return Err(Errno::EFAULT);
+        return match space.config.kernel.has(Rule::ZeroingMustWork) {
+            true => Err(Errno::EFAULT),
+            false => Ok(()),
+        };
     }
     zeroed.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
     zeroed.push((behind, page + PAGE_SIZE));
