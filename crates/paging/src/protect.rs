@@ -22,7 +22,9 @@ pub enum Write {
     Never,
     /// Pages of private memory that this address space has alone and that are dirty already, so that no fault has anything to do there.
     Alone,
-    /// All pages: shared mappings.
+    /// Pages that are dirty already: shared mappings, whose owner is told of the first write to a page, by a fault.
+    Dirty,
+    /// All pages: shared mappings of which nobody wants to know what was written.
     Always,
 }
 
@@ -106,6 +108,7 @@ impl Change {
             _ if !self.set.contains(Attrs::WRITE) => false,
             Write::Never => false,
             Write::Always => true,
+            Write::Dirty => F::clean(raw) != raw,
             Write::Alone => {
                 let frames = memory.frames();
                 let order = PageSize::of(level).order();
@@ -406,7 +409,12 @@ impl Alike {
     fn of<F: Format>(change: &Change, raw: u64) -> Self {
         let attrs = change.base(F::attrs(raw));
         let writable = F::rest(F::leaf(0, attrs | Attrs::WRITE, 0));
-        let always = change.write == Write::Always && change.set.contains(Attrs::WRITE);
+        let always = change.set.contains(Attrs::WRITE)
+            && match change.write {
+                Write::Never | Write::Alone => false,
+                Write::Dirty => F::clean(raw) != raw,
+                Write::Always => true,
+            };
         Self {
             rest: F::rest(raw),
             made: if always {

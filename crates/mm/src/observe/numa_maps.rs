@@ -1,13 +1,15 @@
 //! The map with policies, and the pages of each node, as `/proc/PID/numa_maps` prints it (Documentation/filesystems/proc.rst, `numa(7)`).
 
+use core::cell::Cell;
 use core::fmt;
 
-use samara_paging::{Attrs, Kind};
+use samara_paging::Kind;
 
+use crate::config::Layout;
 use crate::observe::walk::Seen;
 use crate::process::{Platform, Process};
 use crate::space::maps::MapsLine;
-use crate::space::vma::{Policy, Vma};
+use crate::space::vma::{Area, Policy};
 
 /// The most nodes of a machine.
 const NODES: usize = 64;
@@ -15,7 +17,7 @@ const NODES: usize = 64;
 /// An area of `/proc/PID/numa_maps`. Its `Display` is the line, without its line feed.
 ///
 /// Whether pages are active (`active=`), in the cache of swap, or being written back is known to a kernel's reclaim, not here: these fields are left
-/// out, as Linux leaves them out where they say nothing. A file's page is dirty if the entry says so.
+/// out, as Linux leaves them out where they say nothing. What is dirty is said at [`Smaps`](crate::process::Smaps).
 #[derive(Clone, Debug)]
 pub struct NumaLine<'a> {
     line: MapsLine<'a>,
@@ -131,14 +133,18 @@ impl<P: Platform> Process<P> {
     ) -> fmt::Result {
         let space = self.mm.space.read();
         let layout = space.shown_layout();
-        let line = |area| NumaLine::new(MapsLine::of(area, &layout), area.vma);
+        let current = Cell::new(None);
+        let line = |area| {
+            current.set(Some(area));
+            NumaLine::new(area, &layout)
+        };
         self.write_areas(&space, out, "\n", line, |line, seen| {
             if let Seen::Page(at, page) = seen
                 && let Some(frame) = page.frame
             {
                 line.pages += 1;
                 line.anon += u64::from(frame.kind == Kind::Anon);
-                line.dirty += u64::from(page.attrs.contains(Attrs::DIRTY));
+                line.dirty += u64::from(self.mm.is_dirty(current.get(), at, &page));
                 line.mapmax = line.mapmax.max(frame.mappings + page.users.max(1) - 1);
                 let own = page.phys + (at & (page.size.bytes() - 1));
                 if let Some(pages) = line.nodes.get_mut(node(own)) {
@@ -150,9 +156,10 @@ impl<P: Platform> Process<P> {
 }
 
 impl<'a> NumaLine<'a> {
-    fn new(line: MapsLine<'a>, vma: &Vma) -> Self {
+    fn new(area: Area<'a>, layout: &Layout) -> Self {
+        let vma = area.vma;
         NumaLine {
-            line,
+            line: MapsLine::of(area, layout),
             policy: vma.policy,
             file: !vma.is_anonymous() && !vma.is_whole(),
             pages: 0,

@@ -1,5 +1,6 @@
 //! The map and its pages as `/proc/PID/smaps` prints them.
 
+use core::cell::Cell;
 use core::fmt;
 use core::ops::ControlFlow;
 
@@ -14,9 +15,11 @@ use crate::space::vma::{Backing, Vma};
 
 /// An area of `/proc/PID/smaps`, summed up page by page (`proc_pid_smaps(5)`). Its `Display` are the lines, the last with its line feed.
 ///
-/// A page is dirty or referenced if the entry that maps it says so. Of who has a page by a table
-/// that several share ([`ForkMode::Share`](crate::process::ForkMode::Share)), others count one: the proportional sums may be above Linux's. Pages that were
-/// merged and are alone again stay dirty; Linux's entries are clean, since it keeps elsewhere that they must not be lost.
+/// A page is referenced if the entry that maps it says so. It is dirty if the entry says so, or if it is a file's or shared memory and some program was let
+/// write to it since it was last written back (shared memory never is). Linux learns of a write by another's entry that was there before only when that
+/// entry goes. Of who has a page by a table that several share ([`ForkMode::Share`](crate::process::ForkMode::Share)), others count one: the proportional
+/// sums may be above Linux's. Pages that were merged and are alone again stay dirty; Linux's entries are clean, since it keeps elsewhere that they must not
+/// be lost.
 #[derive(Clone, Copy, Debug)]
 pub struct Smaps<'a> {
     line: MapsLine<'a>,
@@ -70,9 +73,8 @@ impl<'a> Smaps<'a> {
 
 impl Sums {
     /// Adds a page of 4 KiB. Pages that are not counted, as the zero page, are none.
-    fn add<P: Platform>(&mut self, machine: &Machine<P>, page: &PageInfo) {
+    fn add<P: Platform>(&mut self, machine: &Machine<P>, page: &PageInfo, dirty: bool) {
         let Some(frame) = page.frame else { return };
-        let dirty = page.attrs.contains(Attrs::DIRTY);
         // The entry of a shared table is one mapping for each that uses it.
         let mappings = u64::from(frame.mappings.max(1)) + u64::from(page.users.max(1)) - 1;
         let part = (PAGE_SIZE << 12) / mappings;
@@ -241,9 +243,16 @@ impl<P: Platform> Process<P> {
         let space = self.mm.space.read();
         let swap = self.machine().swap();
         let layout = space.shown_layout();
-        let begin = |area| Smaps::new(MapsLine::of(area, &layout), space.config.pkeys);
+        let current = Cell::new(None);
+        let begin = |area| {
+            current.set(Some(area));
+            Smaps::new(MapsLine::of(area, &layout), space.config.pkeys)
+        };
         self.write_areas(&space, out, "", begin, |smaps, seen| match seen {
-            Seen::Page(_, page) => smaps.sums.add(self.machine(), &page),
+            Seen::Page(at, page) => {
+                let dirty = self.mm.is_dirty(current.get(), at, &page);
+                smaps.sums.add(self.machine(), &page, dirty);
+            }
             Seen::Swapped(_, out) => {
                 let users = swap.as_ref().map_or(1, |swap| swap.count(out.place));
                 smaps.sums.add_swapped(users);
@@ -260,9 +269,11 @@ impl<P: Platform> Process<P> {
         let swap = self.machine().swap();
         let mut rollup: Option<Rollup> = None;
         let (mut shared, mut locked) = (false, false);
+        let mut current = None;
         let _ = self.walk_in(&space, 0..space.config.task_size, |seen| {
             match (seen, &mut rollup) {
                 (Seen::Area(area), rollup) => {
+                    current = Some(area);
                     shared = is_shared_memory(area.vma);
                     locked = area.vma.flags.contains(VmFlags::LOCKED);
                     let all = rollup.get_or_insert(Rollup {
@@ -278,9 +289,10 @@ impl<P: Platform> Process<P> {
                     let users = swap.as_ref().map_or(1, |swap| swap.count(out.place));
                     rollup.all.add_swapped(users);
                 }
-                (Seen::Page(_, page), Some(rollup)) => {
+                (Seen::Page(at, page), Some(rollup)) => {
                     let before = rollup.all.pss;
-                    rollup.all.add(self.machine(), &page);
+                    let dirty = self.mm.is_dirty(current, at, &page);
+                    rollup.all.add(self.machine(), &page, dirty);
                     let part = rollup.all.pss - before;
                     let kind = match page.frame {
                         Some(frame) if frame.kind == Kind::Anon => 0,

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use bitflags::bitflags;
-use samara_paging::{Attrs, Entry, Kind, PageSize, View};
+use samara_paging::{Attrs, Entry, Kind, PageInfo, PageSize, View};
 
 use crate::abi::Prot;
 use crate::errno::Errno;
@@ -12,6 +12,7 @@ use crate::process::file::Inode;
 use crate::process::machine::Machine;
 use crate::process::mm::{Mm, Process};
 use crate::process::platform::Platform;
+use crate::space::vma::Area;
 
 bitflags! {
     /// What `/proc/PID/pagemap` tells of a page.
@@ -128,6 +129,21 @@ impl<P: Platform> Process<P> {
             *byte = u8::from(present || cached().is_some());
         }
         Ok(())
+    }
+}
+
+impl<P: Platform> Mm<P> {
+    /// Whether a page of an area was written, as Linux tells it: by this entry, or, if it is a file's or shared memory, by any.
+    pub(crate) fn is_dirty(&self, area: Option<Area<'_>>, addr: u64, page: &PageInfo) -> bool {
+        if page.attrs.contains(Attrs::DIRTY) {
+            return true;
+        }
+        let of_file = page.frame.is_some_and(|frame| frame.kind == Kind::File);
+        let Some(vma) = area.map(|area| area.vma).filter(|_| of_file) else {
+            return false;
+        };
+        let cache = Inode::of(vma).and_then(|inode| inode.known(&self.machine));
+        cache.is_some_and(|cache| cache.lock().is_dirty(vma.page_offset(addr)))
     }
 }
 

@@ -207,10 +207,16 @@ impl Engine {
                 return Answer::default();
             }
             Op::Truncate { file, size } => {
-                let disk = &self.disks[file - 1];
-                disk.bytes.lock().unwrap().resize(size as usize, 0);
+                let mut bytes = self.disks[file - 1].bytes.lock().unwrap();
+                let before = bytes.len() as u64;
+                bytes.resize(size as usize, 0);
+                drop(bytes);
                 let object = &self.files[file - 1].object;
-                self.machine.truncate(object, size).unwrap();
+                if size > before {
+                    self.machine.extend(object, before).unwrap();
+                } else {
+                    self.machine.truncate(object, size).unwrap();
+                }
                 return Answer::default();
             }
             Op::Punch { file, start, end } => {

@@ -410,6 +410,8 @@ pub(crate) struct Sums {
     text: String,
     /// What is divided among those who have a page: `Pss:`, `Locked:`, and `Pss_Dirty:` if it is compared.
     parts: [u64; 3],
+    /// Of areas with files' or shared pages: what is dirty, shared and private, and `Pss_Dirty:`.
+    dirty: [u64; 3],
 }
 
 impl Sums {
@@ -418,7 +420,9 @@ impl Sums {
     pub(crate) fn agree(&self, engine: &Self, shared_tables: bool) -> bool {
         let mut parts = self.parts.iter().zip(&engine.parts);
         let most = engine.resident();
+        let mut dirty = self.dirty.iter().zip(&engine.dirty);
         self.text == engine.text
+            && dirty.all(|(kernel, engine)| kernel <= engine)
             && parts.all(|(&kernel, &engine)| {
                 engine == kernel || shared_tables && (kernel..=most).contains(&engine)
             })
@@ -432,7 +436,8 @@ impl Sums {
 }
 
 /// The areas of a text like smaps, if they lie in the arena: the line of maps, and what is summed up. What is referenced is left out: the kernel forgets it at
-/// its leisure. Of files' and shared pages the kernel remembers that they were written, beside their entries: there clean and dirty ones are added up.
+/// its leisure. Of files' and shared pages the kernel learns that they were written when the entry goes that says so, unless that began with the write; the engine
+/// knows at once. So there clean and dirty ones are added up, and what is dirty to the kernel must be so to the engine.
 pub(crate) fn sums_in_arena(smaps: &str) -> Vec<Sums> {
     let lines: Vec<&str> = smaps.lines().collect();
     let starts = |line: &&str| !line.split(' ').next().unwrap_or("").ends_with(':');
@@ -457,9 +462,11 @@ fn sums(lines: &[&str]) -> Option<Sums> {
         "Private_Dirty:",
     ];
     let [sc, sd, pc, pd] = parts.map(number);
+    let mut dirty = [0; 3];
     if number("Anonymous:") == number("Rss:") {
         area += &format!(" shared {sc}+{sd} private {pc}+{pd}");
     } else {
+        dirty = [sd, pd, divided[2]];
         divided[2] = 0;
         area += &format!(" shared {} private {}", sc + sd, pc + pd);
     }
@@ -467,6 +474,7 @@ fn sums(lines: &[&str]) -> Option<Sums> {
     Some(Sums {
         text: area + " " + flags.trim_end(),
         parts: divided,
+        dirty,
     })
 }
 

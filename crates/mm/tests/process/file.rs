@@ -1,13 +1,15 @@
 //! Pages of files.
 
 use samara_mm::abi::{
-    MADV_REMOVE, MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE, MAP_SHARED, MS_SYNC, PROT_READ, PROT_WRITE,
+    MADV_DONTNEED, MADV_PAGEOUT, MADV_REMOVE, MAP_ANONYMOUS, MAP_FIXED, MAP_POPULATE, MAP_PRIVATE,
+    MAP_SHARED, MREMAP_FIXED, MREMAP_MAYMOVE, MS_SYNC, PROT_READ, PROT_WRITE,
 };
-use samara_mm::process::{Access, Fault, ForkMode, PageStatus};
-use samara_mm::{Call, FileArg};
+use samara_mm::process::{Access, Fault, ForkMode, PageStatus, Process};
+use samara_mm::walkers::PinFlags;
+use samara_mm::{Call, FileArg, Prot};
 
 use crate::world::{
-    BASE, Disk, PAGE, anonymous, byte, free_frames, machine, mapping, open, process,
+    BASE, Disk, Hosted, PAGE, anonymous, byte, free_frames, machine, mapping, open, process,
 };
 
 const RW: u64 = PROT_READ | PROT_WRITE;
@@ -232,6 +234,217 @@ fn shared_anonymous_memory_is_one_object() {
     drop(child);
     machine.physical().reclaim();
     assert_eq!(free_frames(&machine), before);
+}
+
+fn shared_anonymous(pages: u64, flags: u64) -> Call {
+    Call::Mmap {
+        addr: BASE,
+        len: pages * PAGE,
+        prot: RW,
+        flags: MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED | flags,
+        file: FileArg::None,
+        offset: 0,
+    }
+}
+
+fn in_memory(process: &Process<Hosted>, pages: u64) -> Vec<u8> {
+    let mut answer = vec![9; pages as usize];
+    process.mincore(BASE, pages * PAGE, &mut answer).unwrap();
+    answer
+}
+
+fn page_out(process: &Process<Hosted>, pages: u64) {
+    let call = Call::Madvise {
+        addr: BASE,
+        len: pages * PAGE,
+        advice: MADV_PAGEOUT,
+    };
+    process.perform(&call).unwrap();
+}
+
+/// Shared memory that nobody wrote to need not be kept: its pages leave memory. What was written stays, by whatever way the entry that said so has gone since.
+#[test]
+fn shared_memory_that_was_never_written_is_dropped() {
+    const PAGES: u64 = 8;
+    let machine = machine(256);
+    let before = machine.stats().file;
+    let process = process(&machine);
+    process
+        .perform(&shared_anonymous(PAGES, MAP_POPULATE))
+        .unwrap();
+    assert_eq!(machine.stats().file, before + PAGES);
+    let call = |call: Call| process.perform(&call).unwrap();
+    let part = |page: u64| (BASE + page * PAGE, PAGE);
+    // 1: the entry is thrown away.
+    process.copy_in(BASE + PAGE, b"1");
+    let (addr, len) = part(1);
+    call(Call::Madvise {
+        addr,
+        len,
+        advice: MADV_DONTNEED,
+    });
+    // 2: it moves, and is unmapped there; another mapping of the object is left here.
+    process.copy_in(BASE + 2 * PAGE, b"2");
+    let (addr, _) = part(2);
+    call(Call::Mremap {
+        old_addr: addr,
+        old_len: 0,
+        new_len: PAGE,
+        flags: MREMAP_MAYMOVE | MREMAP_FIXED,
+        new_addr: OTHER,
+    });
+    assert_eq!(byte(&process, OTHER), Some(b'2'));
+    call(Call::Munmap {
+        addr: OTHER,
+        len: PAGE,
+    });
+    // 3: read-only and back again.
+    process.copy_in(BASE + 3 * PAGE, b"3");
+    for prot in [PROT_READ, RW] {
+        let (addr, len) = part(3);
+        call(Call::Mprotect {
+            addr,
+            len,
+            prot,
+            pkey: -1,
+        });
+    }
+    // 4: a child writes, and exits.
+    let child = process.fork(ForkMode::Copy).unwrap();
+    child.copy_in(BASE + 4 * PAGE, b"4");
+    drop(child);
+    // 5: a translation lets a program write, which sets no dirty bit.
+    process.fault(BASE + 5 * PAGE, Access::WRITE).unwrap();
+    let (phys, prot) = process.translate(BASE + 5 * PAGE).unwrap();
+    assert!(prot.contains(Prot::WRITE));
+    // SAFETY: a frame that is mapped, which nobody else uses now.
+    unsafe { machine.physical().to_virt(phys).write(b'5') };
+    // 6: it may be read, so that who goes by translations has to fault before he writes.
+    assert_eq!(byte(&process, BASE + 6 * PAGE), Some(0));
+    let (_, prot) = process.translate(BASE + 6 * PAGE).unwrap();
+    assert!(!prot.contains(Prot::WRITE));
+
+    page_out(&process, PAGES);
+    assert_eq!(in_memory(&process, PAGES), [0, 1, 1, 1, 1, 1, 0, 0]);
+    assert_eq!(machine.stats().file, before + 5);
+    for page in 0..PAGES {
+        let expected = match page {
+            1..=5 => b'0' + page as u8,
+            _ => 0,
+        };
+        assert_eq!(byte(&process, BASE + page * PAGE), Some(expected));
+    }
+    machine.check().unwrap();
+}
+
+/// A page that another process maps stays, as does one that is pinned.
+#[test]
+fn shared_memory_that_others_have_is_not_dropped() {
+    let machine = machine(128);
+    let process = process(&machine);
+    process.perform(&shared_anonymous(3, MAP_POPULATE)).unwrap();
+    let child = process.fork(ForkMode::Copy).unwrap();
+    byte(&child, BASE + 2 * PAGE);
+    // The read brought in what is around it.
+    let unmap = Call::Munmap {
+        addr: BASE,
+        len: 2 * PAGE,
+    };
+    child.perform(&unmap).unwrap();
+    let pinned = process.pin(BASE + PAGE, 1, PinFlags::GET).unwrap();
+    page_out(&process, 3);
+    assert_eq!(in_memory(&process, 3), [0, 1, 1]);
+    drop(pinned);
+    machine.check().unwrap();
+}
+
+/// What a program stores in the last page of a file beyond its end is no part of the file when it is written back, nor when the file has become longer; of
+/// shared memory it is then.
+#[test]
+fn what_is_stored_beyond_the_end_is_lost() {
+    const END: u64 = PAGE + 2048;
+    for (memory, longer_first) in [(false, false), (false, true), (true, false), (true, true)] {
+        let machine = machine(64);
+        let disk = Disk::new(END as usize, memory);
+        let file = open(&disk);
+        let process = process(&machine);
+        process
+            .perform(&mapping(&file, BASE, 0, 2, RW, MAP_SHARED))
+            .unwrap();
+        assert_eq!(process.copy_in(BASE + END - 1, b"in beyond"), 9);
+        let sync = Call::Msync {
+            addr: BASE,
+            len: 2 * PAGE,
+            flags: MS_SYNC,
+        };
+        if !longer_first {
+            process.perform(&sync).unwrap();
+            let beyond = byte(&process, BASE + END);
+            assert_eq!(beyond, Some(if memory { b'n' } else { 0 }));
+        }
+        disk.resize(2 * 4096);
+        machine.extend(&file.object, END).unwrap();
+        let beyond = byte(&process, BASE + END + 4);
+        assert_eq!(beyond, Some(if memory { b'y' } else { 0 }));
+        // What comes after that is the file's.
+        assert_eq!(process.copy_in(BASE + END + 100, b"new"), 3);
+        process.perform(&sync).unwrap();
+        if !memory {
+            let bytes = disk.bytes.lock().unwrap();
+            let tail = &bytes[END as usize - 1..];
+            assert_eq!((tail[0], &tail[1..101]), (b'i', &[0; 100][..]));
+            assert_eq!(&tail[101..104], b"new");
+        }
+        machine.check().unwrap();
+    }
+}
+
+/// The last page is written back by another mapping than the one by which it was written, or when all have gone.
+#[test]
+fn what_was_written_is_written_back_after_it_was_unmapped() {
+    let machine = machine(64);
+    let disk = Disk::new(4 * 4096, false);
+    let file = open(&disk);
+    let (one, two) = (process(&machine), process(&machine));
+    for process in [&one, &two] {
+        process
+            .perform(&mapping(&file, BASE, 0, 4, RW, MAP_SHARED))
+            .unwrap();
+    }
+    for page in 0..3 {
+        assert_eq!(one.copy_in(BASE + page * PAGE, b"x"), 1);
+    }
+    let call = |call: Call| one.perform(&call).unwrap();
+    call(Call::Munmap {
+        addr: BASE,
+        len: PAGE,
+    });
+    call(Call::Madvise {
+        addr: BASE + PAGE,
+        len: PAGE,
+        advice: MADV_PAGEOUT,
+    });
+    call(Call::Madvise {
+        addr: BASE + 2 * PAGE,
+        len: PAGE,
+        advice: MADV_DONTNEED,
+    });
+    drop(one);
+    let sync = Call::Msync {
+        addr: BASE,
+        len: 4 * PAGE,
+        flags: MS_SYNC,
+    };
+    two.perform(&sync).unwrap();
+    assert_eq!(*disk.writes.lock().unwrap(), [0, 1, 2]);
+    // Clean now: it may leave memory, and is read anew.
+    for page in 0..3 {
+        assert_eq!(byte(&two, BASE + page * PAGE), Some(b'x'));
+    }
+    page_out(&two, 4);
+    assert_eq!(in_memory(&two, 4), [0; 4]);
+    assert_eq!(byte(&two, BASE + PAGE), Some(b'x'));
+    machine.check().unwrap();
 }
 
 /// Pages leave tables that parent and child share although there is no memory to divide them.

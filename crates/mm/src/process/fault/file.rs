@@ -3,7 +3,7 @@
 use samara_paging::{Attrs, Entry, Error, Source};
 
 use super::{Patience, Step, readable, written};
-use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
+use crate::flags::{PAGE_SIZE, PMD_SIZE};
 use crate::process::bytes;
 use crate::process::file::{CachedPages, Inode};
 use crate::process::mm::Mm;
@@ -53,11 +53,9 @@ impl<P: Platform> Mm<P> {
         }
         let (mut pages, phys) = cache.page(inode, number)?;
         if !write {
-            return self.map(page, Source::Counted(phys), unwritten(vma, inode));
+            return self.map(page, Source::Counted(phys), readable(vma.flags));
         }
-        if !inode.source().is_memory() {
-            pages.set_dirty(number);
-        }
+        pages.set_dirty(number);
         self.map(page, Source::Counted(phys), written(vma.flags))
     }
 
@@ -66,7 +64,7 @@ impl<P: Platform> Mm<P> {
         let (from, to) = around(area, page);
         let end = inode.pages();
         let tlb = self.machine.tlb();
-        let attrs = unwritten(area.vma, inode);
+        let attrs = readable(area.vma.flags);
         let _ = self.tables.fill(from..to, attrs, tlb, |addr| {
             let number = Some(area.vma.page_offset(addr)).filter(|&number| number < end);
             let phys = number.and_then(|number| pages.get(number));
@@ -74,7 +72,8 @@ impl<P: Platform> Mm<P> {
         });
     }
 
-    /// The first write to a page of a shared mapping since it was mapped or written back.
+    /// The first write to a page of a shared mapping since it was mapped or written back. Shared memory is told of it, too: so what it may drop is known without
+    /// dirty bits, which those who run programs over the tables need not keep.
     #[inline(never)]
     pub(super) fn write_shared(&self, vma: &Vma, page: u64, phys: u64) -> Result<Step, Fault> {
         let inode = Inode::of(vma).ok_or(Fault::ADRERR)?;
@@ -88,9 +87,7 @@ impl<P: Platform> Mm<P> {
             self.tables.unmap(page..page + PAGE_SIZE, tlb)?;
             return Ok(Step::Again);
         }
-        if !inode.source().is_memory() {
-            pages.set_dirty(number);
-        }
+        pages.set_dirty(number);
         let add = Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED | Attrs::SOFT_DIRTY;
         match self.tables.allow(page, phys, add, tlb) {
             Ok(()) => Ok(Step::Done),
@@ -100,16 +97,7 @@ impl<P: Platform> Mm<P> {
     }
 }
 
-/// A page that was not written: of shared memory, whose writes need not be noted, it may be all the same.
-fn unwritten(vma: &Vma, inode: &Inode) -> Attrs {
-    let mut attrs = readable(vma.flags);
-    if vma.flags.contains(VmFlags::SHARED | VmFlags::WRITE) && inode.source().is_memory() {
-        attrs |= Attrs::WRITE;
-    }
-    attrs
-}
-
-/// Whether the pages of a shared area may become writable without a fault.
+/// Whether an area maps shared memory, of which nothing is ever written to a file.
 pub(crate) fn is_memory(vma: &Vma) -> bool {
     Inode::of(vma).is_some_and(|inode| inode.source().is_memory())
 }

@@ -9,7 +9,7 @@ use core::num::NonZeroUsize;
 
 use lock_api::{Mutex, MutexGuard};
 use maple_tree::MapleTree;
-use samara_paging::Kind;
+use samara_paging::{FrameAllocator, Kind, PhysMem, Physical, Reclaim};
 
 use crate::flags::PAGE_SIZE;
 use crate::process::bytes;
@@ -25,11 +25,12 @@ pub(crate) struct Cache<P: Platform> {
     pages: Mutex<P::Mutex, CachedPages>,
 }
 
-/// The pages themselves: frames by the page's number, and whether each was written since it was last written back.
+/// The pages themselves: frames by the page's number, and whether each was written since it was last written back, or, if it is shared memory's, ever. A page
+/// that an entry of any table lets programs write to counts as written.
 pub(crate) struct CachedPages {
     /// The frame's number times 4, and what is known of it. Words are changed where they stand, which takes no memory.
     tree: MapleTree<u64, NonZeroUsize>,
-    /// How often pages were cut off.
+    /// How often pages were taken out.
     cuts: u64,
 }
 
@@ -134,17 +135,23 @@ impl<P: Platform> Cache<P> {
         }
     }
 
-    /// Zeroes what a page, if it is here, holds from this byte on.
-    pub(super) fn clear_tail(&self, page: u64, from: usize) {
+    /// Zeroes what the last page of a file that ends at this byte holds beyond, if it is here. Where it is all that there is of the page (`keeps`), that counts as
+    /// written.
+    pub(super) fn clear_tail(&self, end: u64, keeps: bool) {
+        let mut pages = self.lock();
+        if keeps {
+            pages.set_dirty(end / PAGE_SIZE);
+        }
+        pages.clear_tail(self.machine.physical(), end);
+    }
+
+    /// The same of a page that is about to be written back, unless it has been written again: the file may have become longer before that.
+    pub(super) fn clear_end(&self, source: &dyn PageSource) {
         let pages = self.lock();
-        if let Some(phys) = pages.get(page) {
-            let at = self.machine.physical().to_virt(phys);
-            let zeroes = [0; 64];
-            for start in (from..PAGE_BYTES).step_by(zeroes.len()) {
-                let len = zeroes.len().min(PAGE_BYTES - start);
-                // SAFETY: within the frame, which the cache keeps while it is locked.
-                unsafe { bytes::store(at.add(start), &zeroes[..len]) };
-            }
+        let end = source.size();
+        if !pages.is_dirty(end / PAGE_SIZE) {
+            // Nobody may store to it without a fault, which needs the lock.
+            pages.clear_tail(self.machine.physical(), end);
         }
     }
 }
@@ -173,6 +180,48 @@ impl CachedPages {
             next = (*range.end()).checked_add(1)?;
         }
         None
+    }
+
+    fn clear_tail<B, R>(&self, physical: &Physical<B, R>, end: u64)
+    where
+        B: FrameAllocator + PhysMem,
+        R: Reclaim,
+    {
+        let from = (end % PAGE_SIZE) as usize;
+        let Some(phys) = self.get(end / PAGE_SIZE).filter(|_| from > 0) else {
+            return;
+        };
+        let at = physical.to_virt(phys);
+        let zeroes = [0; 64];
+        for start in (from..PAGE_BYTES).step_by(zeroes.len()) {
+            let len = zeroes.len().min(PAGE_BYTES - start);
+            // SAFETY: within the frame, which these pages have a reference on.
+            unsafe { bytes::store(at.add(start), &zeroes[..len]) };
+        }
+    }
+
+    /// Whether a page is here that was written.
+    pub(crate) fn is_dirty(&self, page: u64) -> bool {
+        let word = self.tree.get(page);
+        word.is_some_and(|word| frame(word).is_some() && word.get() & DIRTY != 0)
+    }
+
+    /// A page that was not written leaves memory, if nobody has it: what it held can be read again, or was nothing.
+    pub(crate) fn drop_clean<P: Platform>(&mut self, machine: &Machine<P>, page: u64) {
+        let physical = machine.physical();
+        let Some(phys) = self.get(page).filter(|_| !self.is_dirty(page)) else {
+            return;
+        };
+        // Nobody maps it while these pages are locked, and a reference comes from a mapping.
+        let info = physical.frames().info(phys);
+        if info.is_some_and(|info| info.mappings == 0 && info.references == 1) {
+            // Who is reading the page now may have begun before it was written.
+            self.cuts += 1;
+            let _ = self.tree.replace(page, GONE);
+            physical.put(phys);
+            // What takes no memory has been done.
+            let _ = self.tree.erase_range(page..page + 1);
+        }
     }
 
     /// A program may write to the page from now on.
@@ -209,9 +258,12 @@ impl<P: Platform> Kept for Cache<P> {
         let physical = self.machine.physical();
         let pages = self.pages.get_mut();
         let mut copy = [0; PAGE_BYTES];
-        while let Some((page, phys)) = pages.take_dirty(0, u64::MAX) {
+        while !source.is_memory()
+            && let Some((page, phys)) = pages.take_dirty(0, u64::MAX)
+        {
             // SAFETY: a frame that the cache keeps.
             unsafe { bytes::load(physical.to_virt(phys), &mut copy) };
+            clear_beyond(source, page, &mut copy);
             // Nobody is left to be told of an error.
             let _ = source.write_page(page, &copy);
         }
@@ -221,6 +273,14 @@ impl<P: Platform> Kept for Cache<P> {
             }
         }
         pages.tree.clear();
+    }
+}
+
+/// What a program has stored in the last page of a file beyond its end is no part of it.
+pub(super) fn clear_beyond(source: &dyn PageSource, page: u64, bytes: &mut [u8; PAGE_BYTES]) {
+    let end = source.size();
+    if end / PAGE_SIZE == page {
+        bytes[(end % PAGE_SIZE) as usize..].fill(0);
     }
 }
 

@@ -3,7 +3,7 @@
 //! Processes that may have pages of the file (see `seen`) are visited one after the other, with each one's address space locked for reading, and no other lock. Whoever maps a page of the file
 //! meanwhile finds it as it is now: see `cache`.
 
-use core::ops::Range;
+use core::ops::{ControlFlow, Range};
 
 use samara_paging::{Attrs, Change, Take};
 
@@ -11,6 +11,7 @@ use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::pages::Object;
 use crate::process::bytes;
+use crate::process::file::cache::clear_beyond;
 use crate::process::file::inode::Inode;
 use crate::process::file::source::PAGE_BYTES;
 use crate::process::machine::Machine;
@@ -34,10 +35,23 @@ impl<P: Platform> Machine<P> {
         };
         let first = size.div_ceil(PAGE_SIZE);
         cache.cut(first, u64::MAX);
-        if !size.is_multiple_of(PAGE_SIZE) {
-            cache.clear_tail(size / PAGE_SIZE, (size % PAGE_SIZE) as usize);
-        }
+        cache.clear_tail(size, inode.source().is_memory());
         self.unmap_file(inode, first, u64::MAX, Take::Pages)
+    }
+
+    /// The file has become longer, and had `before` bytes: what programs have stored in its last page beyond that was no part of it, and is zero now. Shared memory
+    /// keeps it, as in Linux. A file need not be told of: then such bytes are its own from then on.
+    ///
+    /// # Errors
+    /// `EINVAL` if the object is not a file's.
+    pub fn extend(&self, object: &Object, before: u64) -> Result<(), Errno> {
+        let inode = object.get::<Inode>().ok_or(Errno::EINVAL)?;
+        if let Some(cache) = inode.known(self)
+            && !inode.source().is_memory()
+        {
+            cache.clear_tail(before, false);
+        }
+        Ok(())
     }
 
     /// The bytes of `[start, end)`, multiples of 4,096, have become zero, and the source has been told: the pages leave every mapping, private copies stay. Linear
@@ -89,6 +103,9 @@ impl<P: Platform> Machine<P> {
         let Some(cache) = inode.known(self) else {
             return Ok(());
         };
+        if inode.source().is_memory() {
+            return Ok(());
+        }
         let mut result = Ok(());
         let mut next = first;
         loop {
@@ -123,10 +140,14 @@ impl<P: Platform> Machine<P> {
                     }
                 }
             });
+            // As in Linux, programs see no more than was written.
+            cache.clear_end(inode.source());
             for &(page, phys) in batch {
                 let mut copy = [0; PAGE_BYTES];
                 // SAFETY: the reference keeps the frame.
                 unsafe { bytes::load(self.physical().to_virt(phys), &mut copy) };
+                // What was stored there since.
+                clear_beyond(inode.source(), page, &mut copy);
                 let written = protected.and_then(|()| inode.source().write_page(page, &copy));
                 if let Err(error) = written {
                     let mut pages = cache.lock();
@@ -165,5 +186,41 @@ impl<P: Platform> Machine<P> {
                 }
             }
         });
+    }
+}
+
+/// Pages that are given up between two looks at the tables.
+const AT_ONCE: u64 = u64::BITS as u64;
+
+impl<P: Platform> Mm<P> {
+    /// Pages of a part of an area that nobody else maps leave the tables (`MADV_PAGEOUT`), and those of the file that were never written leave memory. What would take
+    /// memory that there is not stays as it is. The caller holds the address space's lock for writing, and the area is closed to faults.
+    pub(in crate::process) fn page_out(&self, start: u64, end: u64, vma: &Vma, inode: &Inode) {
+        let (tables, tlb) = (&self.tables, self.machine.tlb());
+        let Some(cache) = inode.known(&self.machine) else {
+            return;
+        };
+        let mut next = start;
+        while next < end {
+            let found = tables.walk_until(next..end, |page, _| ControlFlow::Break(page.max(next)));
+            let ControlFlow::Break(first) = found else {
+                return;
+            };
+            // What others map meanwhile is in their tables when these pages are unlocked.
+            let mut pages = cache.lock();
+            let mut gone = 0;
+            next = end.min(first + AT_ONCE * PAGE_SIZE);
+            let taken = tables.unmap_with(first..next, Take::Idle, tlb, |page, _| {
+                gone |= 1u64 << (page.saturating_sub(first) / PAGE_SIZE);
+            });
+            if taken.is_err() {
+                return;
+            }
+            while gone != 0 {
+                let page = first + u64::from(gone.trailing_zeros()) * PAGE_SIZE;
+                gone &= gone - 1;
+                pages.drop_clean(&self.machine, vma.page_offset(page));
+            }
+        }
     }
 }

@@ -24,7 +24,7 @@ use crate::call::Call;
 use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
 use crate::pages::{Coming, Discard, Object, Pages};
-use crate::process::fault::{allowed, is_memory};
+use crate::process::fault::allowed;
 use crate::process::file::{Inode, Zeroes};
 use crate::process::machine::Machine;
 use crate::process::mm::Mm;
@@ -253,11 +253,9 @@ impl<P: Platform> Pages for Owner<'_, P> {
     fn protect(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
         let write = if vma.is_private() {
             Write::Alone
-        } else if is_memory(vma) {
-            Write::Always
         } else {
-            // The file is told of the first write.
-            Write::Never
+            // The file is told of the first write; what is dirty here it has been told of.
+            Write::Dirty
         };
         let change = Change::access(allowed(vma.flags), write);
         self.tell(Act::Change(start..end, change))
@@ -289,8 +287,13 @@ impl<P: Platform> Pages for Owner<'_, P> {
                 self.tell(Act::Advise(start..end, change.among(Among::Alone)))
             }
             Discard::PageOut => {
-                self.tell(Act::Drop(start..end))?;
-                // No byte changes: it need not be undone.
+                if let Some(inode) = Inode::of(vma) {
+                    // No byte changes: it need not be undone.
+                    self.mm.page_out(start, end, vma, inode);
+                } else {
+                    self.tell(Act::Drop(start..end))?;
+                }
+                // The same.
                 self.mm.swap_out(start, end, vma);
                 Ok(())
             }
