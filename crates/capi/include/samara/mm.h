@@ -60,6 +60,9 @@ void mm_file_put(struct mm_file *file);   /* mappings keep it as long as they ar
 /* The file has become shorter, and size() says so already: pages wholly beyond leave every mapping on `phys`, private copies too; what the last page
  * holds beyond the end is zeroed in the file's page, not in private copies. */
 void mm_file_truncate(struct mm_phys *phys, struct mm_file *file, uint64_t size);
+/* The file has become longer, and had `before` bytes: what programs have stored beyond these in its last page becomes zero (not of SHMEM files). Growth needs no
+ * notice, but without it those bytes are the file's from then on. What is stored there when the page is written out is zeroed in any case. */
+void mm_file_extend(struct mm_phys *phys, struct mm_file *file, uint64_t before);
 /* Pages of [start, end), both multiples of 4,096, are zero now: they leave every mapping, private copies stay. */
 void mm_file_punch(struct mm_phys *phys, struct mm_file *file, uint64_t start, uint64_t end);
 
@@ -162,6 +165,12 @@ size_t mm_copy_in(struct mm *mm, uint64_t addr, const void *from, size_t len);
 /* What the processor would find in the tables now: 0 and the address in physical memory, offset included, or -ENOENT; a page that is there without any access
  * is -ENOENT. prot: MM_READ | MM_WRITE | MM_EXEC, what would succeed without a fault. */
 int mm_translate(struct mm *mm, uint64_t addr, uint64_t *phys, unsigned *prot);
+/* Who runs a program by translations sets neither accessed nor dirty bits in the tables, and need not. That a page may be written to is decided by a fault, and a page
+ * counts as written from that fault on: mm_translate tells MM_WRITE only then. So
+ *  - a translation is good until the next call that could change it: one on the address space, msync, madvise or munmap of any mapping of the file, mm_file_...,
+ *    and mm_fork. Who keeps translations forgets them then; a store by an old one may be missed by msync, or go to a page that is no longer there;
+ *  - what msync and the last close write out, and what MADV_PAGEOUT and MADV_FREE may drop, is right by the faults alone;
+ *  - dirty in mm_smaps, and MM_PAGE_SOFT_DIRTY, say "could be written", not "was"; referenced says "was faulted in, or used by mm_copy_in and mm_copy_out". */
 uint64_t mm_root(struct mm *mm);          /* physical address of the top table: CR3, TTBR0, satp */
 /* What /proc/PID/pagemap tells of the page at addr. EXCLUSIVE: one address space maps it, however tables are shared. The zero page is PRESENT | ZERO. After
  * MM_FORK_SHARE the pages are told as after MM_FORK_COPY, but those of shared mappings may be present in the child, too. */

@@ -49,7 +49,10 @@ pub use file::{MmFile, mm_file_open, mm_file_put};
 pub use life::{Mm, mm_config_default, mm_fork, mm_fork_with, mm_new, mm_put};
 pub use look::*;
 pub use pages::*;
-pub use phys::{MmPhys, mm_file_punch, mm_file_truncate, mm_phys_new, mm_phys_put, mm_phys_stats};
+pub use phys::{
+    MmPhys, mm_file_extend, mm_file_punch, mm_file_truncate, mm_phys_new, mm_phys_put,
+    mm_phys_stats,
+};
 
 /// An error as C callers expect it.
 fn code(error: Errno) -> c_int {

@@ -40,6 +40,8 @@ pub(crate) trait Hardware: Send + Sync {
     fn stats(&self) -> MmPhysStats;
     /// A file has become shorter.
     fn truncate(&self, file: &Object, size: u64);
+    /// A file has become longer than so many bytes.
+    fn extend(&self, file: &Object, before: u64);
     /// A part of a file is zero now.
     fn punch(&self, file: &Object, start: u64, end: u64);
 }
@@ -71,6 +73,11 @@ impl<P: Platform<Backing = Ram>> Hardware for Hosted<P> {
     fn truncate(&self, file: &Object, size: u64) {
         let _inside = self.gate.enter();
         let _ = self.machine.truncate(file, size);
+    }
+
+    fn extend(&self, file: &Object, before: u64) {
+        let _inside = self.gate.enter();
+        let _ = self.machine.extend(file, before);
     }
 
     fn punch(&self, file: &Object, start: u64, end: u64) {
@@ -205,6 +212,22 @@ pub unsafe extern "C" fn mm_file_truncate(phys: *mut MmPhys, file: *mut MmFile, 
     };
     if let Some(file) = file.file() {
         phys.hardware.truncate(&file.object, size);
+    }
+}
+
+/// A file has become longer; it had `before` bytes.
+///
+/// # Safety
+/// `phys` is of [`mm_phys_new`], `file` of [`mm_file_open`](crate::mm::mm_file_open).
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_file_extend(phys: *mut MmPhys, file: *mut MmFile, before: u64) {
+    // SAFETY: the caller's duties.
+    let (Some(phys), Some(file)) = (unsafe { (phys.as_ref(), file.as_ref()) }) else {
+        return;
+    };
+    if let Some(file) = file.file() {
+        phys.hardware.extend(&file.object, before);
     }
 }
 

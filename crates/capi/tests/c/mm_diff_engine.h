@@ -167,6 +167,8 @@ static void engine_file(struct engine *engine, const struct op *op)
 		if (op->len < old) {
 			memset(disk->bytes + op->len, 0, sizeof disk->bytes - op->len);
 			mm_file_truncate(engine->phys, engine->files[op->file], op->len);
+		} else if (op->len > old) {
+			mm_file_extend(engine->phys, engine->files[op->file], old);
 		}
 	} else {
 		disk_punch(disk, op->addr, op->addr + op->len);

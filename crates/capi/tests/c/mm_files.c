@@ -227,6 +227,39 @@ static void truncated(void)
 	all_given_back(phys);
 }
 
+/* "What programs have stored beyond these in its last page becomes zero." "Without notice those bytes are the file's from then on." "What is stored there when the
+ * page is written out is zeroed in any case." */
+static void extended(void)
+{
+	static struct disk disk;
+	struct mm_file *file;
+	struct mm *mm = fresh();
+
+	disk_new(&disk, 4 * PG);
+	disk.size = PG + 400;
+	memset(disk.bytes + disk.size, 0, sizeof disk.bytes - disk.size);
+	file = disk_open(&disk, 1, BOTH);
+	map(mm, AT, 4, MAP_SHARED, file, 0);
+	CHECK(put(mm, AT + PG + 500, 80));
+	SAME(mm_msync(mm, AT, 4 * PG, MS_SYNC), 0);
+	SAME(get(mm, AT + PG + 500), 0);
+	SAME(disk.bytes[PG + 500], 0);
+	CHECK(put(mm, AT + PG + 500, 81));
+	disk.size = PG + 600;
+	mm_file_extend(phys, file, PG + 400);
+	SAME(get(mm, AT + PG + 500), 0);
+	CHECK(put(mm, AT + PG + 500, 82));
+	CHECK(put(mm, AT + PG + 700, 83));
+	disk.size = 3 * PG;
+	SAME(mm_msync(mm, AT, 4 * PG, MS_SYNC), 0);
+	SAME(disk.bytes[PG + 500], 82);
+	SAME(disk.bytes[PG + 700], 83);
+	sound(mm);
+	mm_put(mm);
+	mm_file_put(file);
+	all_given_back(phys);
+}
+
 /* "They leave every mapping, private copies stay." */
 static void punched(void)
 {
@@ -387,6 +420,7 @@ int main(void)
 	synced();
 	errors();
 	truncated();
+	extended();
 	punched();
 	without_members();
 	memory_files();

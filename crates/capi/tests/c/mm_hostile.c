@@ -327,6 +327,7 @@ static void no_arguments(void)
 	mm_file_put(NULL);
 	mm_file_truncate(NULL, NULL, 0);
 	mm_file_punch(NULL, NULL, 0, 0);
+	mm_file_extend(NULL, NULL, 0);
 	SAME(mm_new(NULL, NULL, NULL, NULL), -EINVAL);
 	mm_put(NULL);
 	SAME(mm_fork(NULL, 0, &mm), -EINVAL);

@@ -72,6 +72,7 @@ int main(void)
 	wrong |= mm_munmap(mm, (uint64_t)at, 4096) != -1 || told != 1;
 	wrong |= mm_check(mm, why, sizeof why);
 	mm_file_punch(phys, file, 0, 4096);
+	mm_file_extend(phys, file, 4096);
 	mm_file_truncate(phys, file, 0);
 	mm_phys_stats(phys, &stats);
 	wrong |= stats.tables == 0;
