@@ -139,7 +139,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         upper.unlink(slot, F::leaf(source.phys(), source.attrs(attrs), level));
         gather.range(addr, next(addr, level), changed);
         // Before the entries below go: who has found them there goes down anew.
-        self.next_generation();
+        self.departed();
         for i in 0..ENTRIES {
             let raw = below.load(i);
             if raw != 0 {

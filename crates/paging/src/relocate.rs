@@ -182,13 +182,13 @@ fn move_entry<'a, F: Format, M: Memory>(
     let below = is_table.then(|| source.memory().table(F::phys(raw)).lock());
     let raw = if is_table {
         from.unlink(slot, 0);
-        source.space.next_generation();
+        source.space.departed();
         raw
     } else {
         from.update::<F>(slot, raw, |_| 0)
     };
     target.store(new, raw);
-    source.space.next_generation();
+    source.space.departed();
     if let Some(to) = &mut to {
         from.sub_used(1);
         to.add_used(1);

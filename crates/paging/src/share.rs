@@ -116,7 +116,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         let old = memory.table(F::phys(raw)).lock();
         if old.users() == 1 {
             upper.store(slot, F::table(old.table.phys, false));
-            self.space.next_generation();
+            self.space.departed();
             reserve.give(copy);
             return Ok(());
         }
@@ -131,7 +131,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         new.lock().add_used(old.used());
         upper.unlink(slot, F::table(copy, false));
         // Before the old table's lock is released, and with it the chance for others to change it: see `PageTables`.
-        self.space.next_generation();
+        self.space.departed();
         let phys = old.table.phys;
         drop((old, upper));
         self.forget();
@@ -158,7 +158,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         let old = self.memory().table(F::phys(raw)).lock();
         if old.users() == 1 {
             upper.store(slot, F::table(old.table.phys, false));
-            self.space.next_generation();
+            self.space.departed();
             return;
         }
         if TOLD {
@@ -172,7 +172,7 @@ impl<F: Format, M: Memory> Cursor<'_, F, M> {
         }
         upper.unlink(slot, 0);
         upper.sub_used(1);
-        self.space.next_generation();
+        self.space.departed();
         let phys = old.table.phys;
         drop(old);
         let empty = upper.used() == 0;
@@ -318,7 +318,7 @@ impl<F: Format, M: Memory> Fork<'_, F, M> {
         self.to.space.next_generation();
         drop(parent);
         if !guarded.is_empty() {
-            self.from.space.next_generation();
+            self.from.space.departed();
             let changed = Changed::PAGES | Changed::TABLES;
             self.gather.range(guarded.start, guarded.end, changed);
         }

@@ -9,6 +9,7 @@ use crate::entry::{ENTRIES, PAGE_SIZE};
 use crate::error::Error;
 use crate::format::Format;
 use crate::invalidate::{Asid, Gather, Invalidate};
+use crate::lane::Apart;
 use crate::phys::{Memory, Physical};
 use crate::reclaim::Reclaim;
 use crate::share::{forget_leaf, let_go};
@@ -26,13 +27,15 @@ use crate::share::{forget_leaf, let_go};
 /// - A walk takes no lock. It reads entries one after the other within a section of [`Reclaim`], until which no table that it may hold becomes
 ///   something else.
 /// - A table that leaves this address space, while others go on using it or it goes on elsewhere in this one, is a danger to walks: they
-///   would read what is not theirs. `generation` is counted up after the table has left and before anybody else changes it. A walk reads it before
+///   would read what is not theirs. `departures` is counted up after the table has left and before anybody else changes it. A walk reads it before
 ///   it starts and after it has read a leaf, and begins again if it differs. If the walk found the table before it left, it read the counter before
 ///   that, too; if it then read something that another has changed later, it reads the counter after that, and sees that it is higher. If it read
-///   nothing of that kind, it read what was this address space's.
+///   nothing of that kind, it read what was this address space's. A table that leaves because it is empty is not counted: it stays as it is until the walk is
+///   over, and there was nothing when it left, which was after the walk had found it.
 /// - A [`View`](crate::View) remembers a last-level table from one look-up to the next. So `generation` is counted up whenever such a table, or a huge page,
 ///   has come, gone or become shared, before the call that did so returns. If a look-up reads the counter after that, it goes down anew. If before, it
-///   runs beside that call, and may find what was there until then: in a table that has left the tree, nothing.
+///   runs beside that call, and may find what was there until then: in a table that has left the tree, nothing. All that counts for `departures` counts here, too.
+///   Tables come and go all the time, so that faults do without this counter: it would come from another processor each time.
 /// - An entry above a last-level table may say that the table is shared: then nobody changes the table by way of this entry. See
 ///   [`share_range`](Self::share_range).
 /// - Locks, outermost first: upper tables, from the root down → last-level tables → the limbo of retired tables, the allocator's. Of two
@@ -42,7 +45,8 @@ pub struct PageTables<F: Format, M: Memory> {
     pub(crate) memory: M,
     pub(crate) root: u64,
     asid: Asid,
-    generation: AtomicUsize,
+    departures: AtomicUsize,
+    generation: Apart<AtomicUsize>,
     format: PhantomData<fn() -> F>,
 }
 
@@ -61,7 +65,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
             memory,
             root,
             asid,
-            generation: AtomicUsize::new(0),
+            departures: AtomicUsize::new(0),
+            generation: Apart(AtomicUsize::new(0)),
             format: PhantomData,
         })
     }
@@ -106,14 +111,25 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         inside.then_some(()).ok_or(Error::Misaligned)
     }
 
-    /// What walks have found until now is not what they go on with: see the protocol.
+    /// A table or a huge page has come, or an empty table has gone: see the protocol.
     pub(crate) fn next_generation(&self) {
-        self.generation.fetch_add(1, Ordering::SeqCst);
+        self.generation.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    /// What walks have found until now is not what they go on with.
+    pub(crate) fn departed(&self) {
+        self.departures.fetch_add(1, Ordering::SeqCst);
+        self.next_generation();
     }
 
     #[inline]
     pub(crate) fn generation(&self) -> usize {
-        self.generation.load(Ordering::SeqCst)
+        self.generation.0.load(Ordering::SeqCst)
+    }
+
+    #[inline]
+    pub(crate) fn departures(&self) -> usize {
+        self.departures.load(Ordering::SeqCst)
     }
 
     /// Gives up all below a table, which nobody but this address space's drop can reach.

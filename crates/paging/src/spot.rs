@@ -68,7 +68,7 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
         }
         let space = self.cursor.space;
         loop {
-            let before = space.generation();
+            let before = space.departures();
             let (raw, level, guarded) = match self.find() {
                 Ok(place) => {
                     let shared = F::is_shared(place.above);
@@ -78,7 +78,7 @@ impl<'a, F: Format, M: Memory> Spot<'a, F, M> {
                 }
                 Err(Stop { level, raw }) => (raw, level, false),
             };
-            if space.generation() == before {
+            if space.departures() == before {
                 return behind(F::decode(raw, level), guarded);
             }
         }

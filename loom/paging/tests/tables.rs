@@ -382,6 +382,49 @@ fn both_sides_unshare() {
     });
 }
 
+/// A fault looks at a page of the parent's, whose table is the child's alone in the meantime, and loses the page there.
+#[test]
+fn look_beside_unshare() {
+    model(|memory| {
+        let (parent, child) = (space(memory, 1), space(memory, 2));
+        map(memory, &parent, AT).unwrap();
+        parent.share_range(&child, STRETCH, &()).unwrap();
+        let other = {
+            let parent = parent.clone();
+            thread::spawn(move || {
+                let entry = parent.spot(AT, &()).entry();
+                assert!(matches!(entry, Entry::Page { .. }), "the child's entry");
+            })
+        };
+        store(memory, &parent, AT);
+        child.unmap(STRETCH, &()).unwrap();
+        other.join().unwrap();
+        check(&[&parent, &child]).unwrap();
+    });
+}
+
+/// A fault looks at a page whose table goes, and comes again with another page.
+#[test]
+fn look_beside_unmap_and_map() {
+    model(|memory| {
+        let space = space(memory, 1);
+        let first = map(memory, &space, AT).unwrap();
+        let other = {
+            let space = space.clone();
+            thread::spawn(move || match space.spot(AT, &()).entry() {
+                Entry::Page { phys, .. } => Some(phys),
+                Entry::Empty => None,
+                other => panic!("{other:?}"),
+            })
+        };
+        space.unmap(STRETCH, &()).unwrap();
+        let second = map(memory, &space, AT).unwrap();
+        let found = other.join().unwrap();
+        assert!(found.is_none_or(|phys| phys == first || phys == second));
+        check(&[&space]).unwrap();
+    });
+}
+
 /// One side ends while the other takes its own copy.
 #[test]
 fn exit_beside_unshare() {
