@@ -126,6 +126,8 @@ rules! {
         "an attached System V segment joins a neighbour of the same attachment, if neither vanishes"
     MemoryMerge (6, 4)
         "`PR_SET_MEMORY_MERGE` is known"
+    WatchedPartsJoin (6, 4)
+        "a part that begins amid its area joins the one above when a userfaultfd is told to watch it, or no longer to"
     ReadOnlyIsUncharged (6, 5)
         "memory of which nothing was written is no longer charged when `mprotect` makes it read-only"
     MdweIsKept (6, 6)
@@ -174,6 +176,8 @@ rules! {
         "`mremap` checks its arguments before it looks for the area (where there is none, an overlap is `EINVAL`, not `EFAULT`), and the area before it clears the destination"
     MremapMovesSeveral (6, 17)
         "`mremap` to a fixed place moves several areas where no length changes"
+    WatchersLetGo (6, 18)
+        "a userfaultfd may not unregister what another one watches"
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use crate::file::FileKind;
 use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::kernel::Rule;
 use crate::space::AddressSpace;
+use crate::space::areas::Span;
 use crate::space::vma::{Backing, Vma};
 
 /// `UFFDIO_REGISTER_MODE_*`, and what they make of an area.
@@ -46,7 +47,7 @@ impl AddressSpace {
             }
         })?;
         self.for_parts(addr, end, |space, from, to| {
-            space.alter(from, to, |vma| {
+            space.watch_part(from, to, |vma| {
                 // It is watched so already, and perhaps for more.
                 if vma.uffd == Some(context) && vma.flags.contains(wanted) {
                     return;
@@ -66,6 +67,7 @@ impl AddressSpace {
         len: u64,
     ) -> Result<u64, Errno> {
         let asynchronous = asynchronous && self.config.kernel.has(Rule::AsynchronousWp);
+        let own_only = self.config.kernel.has(Rule::WatchersLetGo);
         let end = self.watched_end(addr, len)?;
         self.each_watched(addr, end, |vma| {
             let watched = vma.flags & VmFlags::UFFD;
@@ -73,11 +75,13 @@ impl AddressSpace {
                 return Err(Errno::EINVAL);
             }
             match vma.uffd {
-                Some(other) if other != context => Err(Errno::EINVAL),
+                Some(other) if other != context && own_only => Err(Errno::EINVAL),
                 _ => Ok(()),
             }
         })?;
-        self.for_parts(addr, end, |space, from, to| space.alter(from, to, unwatch))?;
+        self.for_parts(addr, end, |space, from, to| {
+            space.watch_part(from, to, unwatch)
+        })?;
         Ok(0)
     }
 
@@ -92,6 +96,29 @@ impl AddressSpace {
             next = end;
         }
         Ok(0)
+    }
+
+    /// As [`alter`](Self::alter). Older kernels let a part that begins amid its area join nothing.
+    fn watch_part(
+        &mut self,
+        start: u64,
+        end: u64,
+        change: impl FnOnce(&mut Vma),
+    ) -> Result<(), Errno> {
+        let amid = self.areas.at(start).is_some_and(|area| area.start < start);
+        if !amid || self.config.kernel.has(Rule::WatchedPartsJoin) {
+            return self.alter(start, end, change);
+        }
+        let mut span = Span::new(start, end);
+        let Some(area) = self.areas.look_at_part(&mut span).first else {
+            return Ok(());
+        };
+        let mut vma = area.vma.try_clone()?;
+        change(&mut vma);
+        if vma == *area.vma {
+            return Ok(());
+        }
+        self.cut_out(&span, vma)
     }
 
     /// The end of a range that is named well.
