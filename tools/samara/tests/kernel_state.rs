@@ -84,6 +84,17 @@ fn an_engine_that_starts_anew_knows_what_it_knew() {
 }
 
 #[test]
+fn huge_pages_are_cut_at_their_borders() {
+    let Some(program) = compiled("huge_pages") else {
+        return;
+    };
+    let traced = agrees(&[program]);
+    if traced.stdout() != "none here\n" {
+        assert_eq!(traced.stdout(), "-1 -1 -1\n0\n0 0\n");
+    }
+}
+
+#[test]
 fn what_a_userfaultfd_watches_and_rings_are_compared() {
     let Some(program) = compiled("watched") else {
         return;

@@ -13,7 +13,7 @@ use portable_atomic::AtomicU64;
 use crate::call::ShmSegment;
 use crate::errno::Errno;
 use crate::file::{File, FileKind};
-use crate::flags::{PAGE_SIZE, VmFlags};
+use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 use crate::heap::boxed::try_str;
 use crate::heap::counted::Counted;
 use crate::pages::Object;
@@ -250,6 +250,16 @@ impl Vma {
     /// Whether it may not be cut, as what the kernel installs at exec: `[vdso]`, `[vvar]` …
     pub(crate) fn is_whole(&self) -> bool {
         matches!(self.backing, Backing::Special(_))
+    }
+
+    /// It may be cut at multiples of this; nowhere if there is none.
+    pub(crate) fn grain(&self) -> Option<u64> {
+        match self.file().map(|file| file.kind) {
+            _ if self.is_whole() => None,
+            Some(FileKind::HugeTlb(size)) => Some(size),
+            _ if self.flags.contains(VmFlags::HUGETLB) => Some(PMD_SIZE),
+            _ => Some(PAGE_SIZE),
+        }
     }
 
     /// A copy, for a split or for a child.

@@ -57,7 +57,7 @@ pub(crate) struct Overlap {
     pub(crate) kept: u32,
     /// How many areas come before the first one that is sealed.
     pub(crate) sealed: Option<u32>,
-    /// Of the pieces outside, those of areas that may not be cut: below the range, and above it.
+    /// Of the pieces outside, those of areas that may not be cut there: below the range, and above it.
     pub(crate) whole: (bool, bool),
 }
 
@@ -80,10 +80,10 @@ impl Overlap {
         if area.vma.flags.contains(VmFlags::SEALED) {
             self.sealed = self.sealed.or(Some(self.areas));
         }
-        if area.vma.is_whole() {
-            self.whole.0 |= area.start < start;
-            self.whole.1 |= area.end > end;
-        }
+        let grain = area.vma.grain();
+        let may_be_cut = |address: u64| grain.is_some_and(|grain| address.is_multiple_of(grain));
+        self.whole.0 |= area.start < start && !may_be_cut(start);
+        self.whole.1 |= area.end > end && !may_be_cut(end);
     }
 
     /// Whether what is to be cut at an end of the range may not be.
