@@ -5,6 +5,7 @@
 use std::hint::black_box;
 
 use samara_mm::process::{Access, ForkMode, Hosted, Machine, Process};
+use samara_mm::abi::MapFlags;
 use samara_mm::{Config, Layout, Limits, MmapOptions, Prot};
 use samara_paging::Arena;
 
@@ -32,6 +33,9 @@ pub(crate) const ALL: &[(&str, Operation)] = &[
     ("page-24-alone", || map_and_unmap(24, false, true)),
     ("page-written-24", || map_and_unmap(24, true, false)),
     ("page-written-60000", || map_and_unmap(60_000, true, false)),
+    ("populate-page", || ranges(Step::Populate)),
+    ("protect-page", || ranges(Step::Protect)),
+    ("unmap-page", || ranges(Step::Unmap)),
 ];
 
 const PAGE: u64 = 4096;
@@ -209,4 +213,41 @@ fn map_and_unmap(areas: u64, written: bool, alone: bool) -> u32 {
     pair();
     measured(|| (0..PAIRS).for_each(|_| pair()));
     PAIRS
+}
+
+/// What is done to a range of pages.
+#[derive(Clone, Copy)]
+enum Step {
+    Populate,
+    Protect,
+    Unmap,
+}
+
+/// Ranges of pages apart from one another, each mapped with its pages, protected and unmapped by one call; one of these steps is counted, by the page.
+fn ranges(step: Step) -> u32 {
+    const RANGE: u64 = 64;
+    const RANGES: u64 = 64;
+    let machine = machine(RANGE * RANGES + 256);
+    let process = process(&machine, 24, 0);
+    let area = MmapOptions::anonymous(RANGE * PAGE)
+        .prot(Prot::READ | Prot::WRITE)
+        .flags(MapFlags::POPULATE);
+    let each = |act: &mut dyn FnMut(u64)| {
+        (0..RANGES).for_each(|i| act(BASE + i * 2 * RANGE * PAGE));
+    };
+    let mut populate = |addr| _ = black_box(process.mmap(&area.clone().fixed(addr)));
+    let mut protect = |addr| _ = black_box(process.mprotect(addr, RANGE * PAGE, Prot::READ));
+    let mut unmap = |addr| _ = black_box(process.munmap(addr, RANGE * PAGE));
+    match step {
+        Step::Populate => measured(|| each(&mut populate)),
+        Step::Protect => {
+            each(&mut populate);
+            measured(|| each(&mut protect));
+        }
+        Step::Unmap => {
+            each(&mut populate);
+            measured(|| each(&mut unmap));
+        }
+    }
+    (RANGE * RANGES) as u32
 }
