@@ -42,13 +42,25 @@ impl Samples {
         self.before.sort_unstable();
     }
 
-    /// Looks again, at the return, at what was not written. True if something is now.
-    pub(crate) fn look_again(&mut self, pagemap: &mut Pagemap) -> bool {
+    /// Looks again, when `call` has returned, at what was not written. True if something is now, or may have been when the kernel came to the call.
+    pub(crate) fn look_again(&mut self, call: &Call, returned: i64, pagemap: &mut Pagemap) -> bool {
         self.after.clear();
+        let taken = taken(call, returned);
         let mut changed = false;
         for sample in &self.list {
-            let written =
-                sample.written || pagemap.written(sample.start, sample.end).unwrap_or(false);
+            let mut written = |start, end| pagemap.written(start, end).unwrap_or(false);
+            let mut written = sample.written || written(sample.start, sample.end);
+            if let (false, Some((range, to))) = (written, taken) {
+                let (start, end) = (sample.start.max(range.0), sample.end.min(range.1));
+                written = start < end
+                    && match to {
+                        Some(to) => {
+                            let at = |address| to + (address - range.0);
+                            pagemap.written(at(start), at(end)).unwrap_or(false)
+                        }
+                        None => true,
+                    };
+            }
             changed |= written && !sample.written;
             if written {
                 self.after.push((sample.start, sample.end));
@@ -66,6 +78,32 @@ impl Samples {
     /// Written at the last [`look_again`](Self::look_again), ascending.
     pub(crate) fn after(&self) -> &[(u64, u64)] {
         &self.after
+    }
+}
+
+/// From where a call has taken pages, so that whether there were any does not show there; and where they are now, if anywhere.
+fn taken(call: &Call, returned: i64) -> Option<((u64, u64), Option<u64>)> {
+    const DONT_NEED: i32 = 4;
+    const DONT_NEED_LOCKED: i32 = 24;
+    match *call {
+        Call::Madvise {
+            addr,
+            len,
+            advice: DONT_NEED | DONT_NEED_LOCKED,
+        } => Some(((addr, addr.saturating_add(len)), None)),
+        Call::Mremap {
+            old_addr,
+            old_len,
+            new_len,
+            ..
+        } if !(-4095..0).contains(&returned) && returned as u64 != old_addr => {
+            let len = old_len.min(new_len);
+            Some((
+                (old_addr, old_addr.saturating_add(len)),
+                Some(returned as u64),
+            ))
+        }
+        _ => None,
     }
 }
 
@@ -110,5 +148,35 @@ impl Pages for Known<'_> {
             self.missed.push((start, end));
         }
         written
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pages_that_a_call_takes_away_do_not_show_any_more() {
+        let advice = |advice| Call::Madvise {
+            addr: 0x4000,
+            len: 0x2000,
+            advice,
+        };
+        assert_eq!(taken(&advice(4), 0), Some(((0x4000, 0x6000), None)));
+        // `MADV_COLD` leaves them.
+        assert_eq!(taken(&advice(20), 0), None);
+        let moving = Call::Mremap {
+            old_addr: 0x4000,
+            old_len: 0x3000,
+            new_len: 0x2000,
+            flags: 3,
+            new_addr: 0x9000,
+        };
+        assert_eq!(
+            taken(&moving, 0x9000),
+            Some(((0x4000, 0x6000), Some(0x9000)))
+        );
+        assert_eq!(taken(&moving, -14), None);
+        assert_eq!(taken(&moving, 0x4000), None);
     }
 }

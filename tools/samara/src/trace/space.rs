@@ -250,7 +250,8 @@ impl Space {
         session: &mut Session,
     ) -> bool {
         self.confirm_object(call, who, returned, session);
-        self.ambiguous = self.users > 1 && self.samples.look_again(&mut self.pagemap);
+        self.ambiguous =
+            self.users > 1 && self.samples.look_again(call, returned, &mut self.pagemap);
         self.grown_meanwhile.clear();
         if self.users > 1 && self.near_growth(call) {
             self.look_for_growth();
