@@ -9,6 +9,7 @@ use object::read::elf::{FileHeader, ProgramHeader};
 
 use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
+use crate::kernel::{KernelVersion, Rule};
 
 use super::image::Image;
 
@@ -87,7 +88,10 @@ impl Headers {
     ///
     /// # Errors
     /// `ENOEXEC` if it is no ELF file that can be executed here, or is cut short; those of reading, and `ENOMEM` when an allocation fails.
-    pub(super) fn read(image: &(impl Image + ?Sized)) -> Result<Self, Errno> {
+    pub(super) fn read(
+        image: &(impl Image + ?Sized),
+        kernel: KernelVersion,
+    ) -> Result<Self, Errno> {
         let mut ident = [0; 5];
         let there = image.read_at(0, &mut ident)?;
         if there < ident.len() || ident[..4] != elf::ELFMAG {
@@ -98,26 +102,25 @@ impl Headers {
         if image.read_at(18, &mut machine)? < machine.len() {
             return Err(Errno::ENOEXEC);
         }
+        let limit = match kernel.has(Rule::LongTables) {
+            true => TABLE_LIMIT,
+            false => PAGE_SIZE,
+        };
         match u16::from_le_bytes(machine) {
             elf::EM_X86_64 => {
-                Self::of::<elf::FileHeader64<LittleEndian>>(image, Class::Elf64, LittleEndian)
+                Self::of::<elf::FileHeader64<LittleEndian>>(image, Class::Elf64, limit)
             }
-            elf::EM_386 => {
-                Self::of::<elf::FileHeader32<LittleEndian>>(image, Class::Elf32, LittleEndian)
-            }
+            elf::EM_386 => Self::of::<elf::FileHeader32<LittleEndian>>(image, Class::Elf32, limit),
             _ => Err(Errno::ENOEXEC),
         }
     }
 
-    fn of<H>(
-        image: &(impl Image + ?Sized),
-        class: Class,
-        endian: LittleEndian,
-    ) -> Result<Self, Errno>
+    fn of<H>(image: &(impl Image + ?Sized), class: Class, limit: u64) -> Result<Self, Errno>
     where
         H: FileHeader<Endian = LittleEndian> + Pod,
         H::ProgramHeader: Pod,
     {
+        let endian = LittleEndian;
         let mut bytes = [0; size_of::<elf::FileHeader64<LittleEndian>>()];
         let bytes = &mut bytes[..size_of::<H>()];
         // The kernel sees zeros behind the end of a short file.
@@ -132,7 +135,7 @@ impl Headers {
         let count = header.e_phnum(endian);
         if usize::from(header.e_phentsize(endian)) != size
             || count == 0
-            || u64::from(count) * size as u64 > TABLE_LIMIT
+            || u64::from(count) * size as u64 > limit
         {
             return Err(Errno::ENOEXEC);
         }
@@ -199,7 +202,11 @@ impl Headers {
     ///
     /// # Errors
     /// `ELIBBAD` if it is no ELF file of the same class, `EIO` if it is shorter than a header, those of reading, and `ENOMEM`.
-    pub(super) fn read_interpreter(&self, image: &(impl Image + ?Sized)) -> Result<Self, Errno> {
+    pub(super) fn read_interpreter(
+        &self,
+        image: &(impl Image + ?Sized),
+        kernel: KernelVersion,
+    ) -> Result<Self, Errno> {
         let shortest = match self.class {
             Class::Elf32 => size_of::<elf::FileHeader32<LittleEndian>>(),
             Class::Elf64 => size_of::<elf::FileHeader64<LittleEndian>>(),
@@ -207,7 +214,7 @@ impl Headers {
         if image.len() < shortest as u64 {
             return Err(Errno::EIO);
         }
-        match Self::read(image) {
+        match Self::read(image, kernel) {
             Ok(headers) if headers.class == self.class => Ok(headers),
             Err(Errno::ENOMEM) => Err(Errno::ENOMEM),
             _ => Err(Errno::ELIBBAD),

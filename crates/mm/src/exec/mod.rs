@@ -299,12 +299,13 @@ fn find<F: Files + ?Sized>(exec: &Exec<'_>, files: &mut F) -> Result<Found<F::Im
         first = script.interpreter.len();
         program = open(files, script.interpreter)?;
     }
-    let headers = Headers::read(&program.image)?;
+    let kernel = exec.config.kernel;
+    let headers = Headers::read(&program.image, kernel)?;
     let interpreter = match headers.interpreter_path(&program.image)? {
         None => None,
         Some(path) => {
             let interpreter = open(files, &path)?;
-            let read = headers.read_interpreter(&interpreter.image)?;
+            let read = headers.read_interpreter(&interpreter.image, kernel)?;
             Some((interpreter, read))
         }
     };
