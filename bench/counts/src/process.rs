@@ -4,8 +4,8 @@
 
 use std::hint::black_box;
 
-use samara_mm::process::{Access, ForkMode, Hosted, Machine, Process};
 use samara_mm::abi::MapFlags;
+use samara_mm::process::{Access, ForkMode, Hosted, Machine, Process};
 use samara_mm::{Config, Layout, Limits, MmapOptions, Prot};
 use samara_paging::Arena;
 
