@@ -243,6 +243,7 @@ impl Discard {
             abi::MADV_COLD => Discard::Cold,
             abi::MADV_PAGEOUT => Discard::PageOut,
             abi::MADV_COLLAPSE => Discard::Collapse,
+            abi::MADV_UNMERGEABLE => Discard::Unmerge,
             _ => return None,
         })
     }

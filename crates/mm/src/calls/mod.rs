@@ -235,7 +235,8 @@ fn tells(call: &Call) -> bool {
         | Call::Mremap { .. }
         | Call::RemapFilePages { .. }
         | Call::Shmat { .. }
-        | Call::Shmdt { .. } => true,
+        | Call::Shmdt { .. }
+        | Call::SetMemoryMerge { on: 0 } => true,
         Call::Madvise { advice, .. } | Call::ProcessMadvise { advice, .. } => {
             Discard::of(*advice).is_some()
         }
