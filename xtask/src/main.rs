@@ -4,6 +4,7 @@
 //! tier is one function in [`tiers`]; what a tier needs from the machine is asked of [`setup`], which
 //! installs it. Nothing relies on what somebody installed by hand.
 
+mod beside;
 mod figures;
 mod gate;
 mod guests;
@@ -19,6 +20,7 @@ use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 use xshell::Shell;
 
+use crate::beside::Beside;
 use crate::tiers::Tier;
 
 #[derive(Parser)]
@@ -149,15 +151,26 @@ fn run(cli: Cli) -> Result<()> {
     }
 }
 
-/// Runs the tiers in order and says at the end how long each one took; stops at the first failure.
+/// Runs the tiers in order and says at the end how long each one took; stops at the first failure. Where tests follow, clippy and the documentation run
+/// beside them: cargo locks its folder for builds only, and many tests take one processor.
 fn test(shell: &Shell, tiers: &[Tier]) -> Result<()> {
     let mut times = Vec::new();
+    let mut lint = None;
     for tier in tiers {
         eprintln!("== {}: {}", tier.name(), tier.summary());
         let start = Instant::now();
+        if *tier == Tier::Lint && tiers.contains(&Tier::Unit) {
+            // What is told in seconds is told first.
+            tiers::formatting(shell)?;
+            lint = Some(Beside::start(*tier, &shell.current_dir())?);
+            continue;
+        }
         tier.run(shell)
             .with_context(|| format!("tier {} failed", tier.name()))?;
         times.push((tier.name(), start.elapsed()));
+    }
+    if let Some(lint) = lint {
+        lint.finish()?;
     }
     for (name, time) in times {
         eprintln!("{name:10} {:6.1} s", time.as_secs_f64());

@@ -167,8 +167,9 @@ impl Tier {
     }
 }
 
-fn lint(shell: &Shell) -> Result<()> {
-    setup::components(shell, None, &["rustfmt", "clippy"])?;
+/// That all is formatted.
+pub(crate) fn formatting(shell: &Shell) -> Result<()> {
+    setup::components(shell, None, &["rustfmt"])?;
     cmd!(shell, "cargo fmt --all --check").run()?;
     for apart in [
         "bench/Cargo.toml",
@@ -178,6 +179,12 @@ fn lint(shell: &Shell) -> Result<()> {
     ] {
         cmd!(shell, "cargo fmt --all --manifest-path {apart} --check").run()?;
     }
+    Ok(())
+}
+
+fn lint(shell: &Shell) -> Result<()> {
+    formatting(shell)?;
+    setup::components(shell, None, &["clippy"])?;
     cmd!(
         shell,
         "cargo clippy --workspace --all-features --all-targets --locked -- -D warnings"
