@@ -236,7 +236,7 @@ fn bare(shell: &Shell) -> Result<()> {
     setup::multilib(shell)?;
     cmd!(
         shell,
-        "cargo test --locked -p samara-capi --target {WIDTH_32} --lib --test c --test histories --test maple_tree --test memblock_hooks --test mm"
+        "cargo test --locked -p samara-capi --target {WIDTH_32} --test parts --test c --test histories --test maple_tree --test memblock_hooks --test mm"
     )
     .run()?;
     maple_tree_on_32_bits(shell)

@@ -1,0 +1,11 @@
+//! The parts of the library that need nothing of the rest, with the tests beside them: the library itself, compiled a second time for its tests, would take
+//! half a minute.
+
+#![allow(dead_code, unreachable_pub, reason = "the rest of the library uses it")]
+
+#[path = "../src/maple_tree/entry.rs"]
+mod entry;
+#[path = "../src/mm/gate.rs"]
+mod gate;
+#[path = "../src/maple_tree/lock.rs"]
+mod lock;
