@@ -34,6 +34,10 @@ const LEGACY_FLAGS: u64 = abi::MAP_SHARED
     | abi::MAP_ABOVE4G
     | (abi::MAP_HUGE_MASK << abi::MAP_HUGE_SHIFT);
 
+/// Flags that mark the new area; few mappings have one.
+const MARKS: u64 =
+    abi::MAP_GROWSDOWN | abi::MAP_LOCKED | abi::MAP_SYNC | abi::MAP_STACK | abi::MAP_NORESERVE;
+
 /// `F_SEAL_WRITE` and `F_SEAL_FUTURE_WRITE` (`F_ADD_SEALS(2const)`).
 const WRITE_SEALS: u32 = 0x8 | 0x10;
 
@@ -150,25 +154,10 @@ impl AddressSpace {
         if flags & abi::MAP_FIXED_NOREPLACE != 0 && self.areas.find_in(start, end).is_some() {
             return Err(Errno::EEXIST);
         }
-        if flags & abi::MAP_LOCKED != 0 {
-            self.may_lock()?;
-        }
         let mut area_flags =
             VmFlags::from_prot(protection).with_pkey(key) | VmFlags::MAY_ALL | self.future_locked;
-        for (flag, given) in [
-            (abi::MAP_GROWSDOWN, VmFlags::GROWSDOWN),
-            (abi::MAP_LOCKED, VmFlags::LOCKED),
-            (abi::MAP_SYNC, VmFlags::SYNC),
-        ] {
-            if flags & flag != 0 {
-                area_flags |= given;
-            }
-        }
-        if flags & abi::MAP_STACK != 0
-            && self.config.transparent_huge_pages
-            && self.config.kernel.has(Rule::StackHasNoHugePages)
-        {
-            area_flags |= VmFlags::NOHUGEPAGE;
+        if flags & MARKS != 0 {
+            area_flags |= self.marks(flags)?;
         }
         if !self.may_lock_new(area_flags, len) {
             return Err(Errno::EAGAIN);
@@ -253,11 +242,6 @@ impl AddressSpace {
                 _ => return Err(Errno::EINVAL),
             },
         };
-        if flags & abi::MAP_NORESERVE != 0
-            && !matches!(self.config.overcommit, Overcommit::Never { .. })
-        {
-            area_flags |= VmFlags::NORESERVE;
-        }
         let vma = Vma::new(area_flags, shift, backing);
         let droppable = VmFlags::DROPPABLE | VmFlags::LOCKED;
         let unlocked = if area_flags.contains(droppable) {
@@ -280,6 +264,36 @@ impl AddressSpace {
             let _ = self.populate(start, end, pages);
         }
         Ok(start)
+    }
+
+    /// What [`MARKS`] make of an area.
+    #[inline(never)]
+    fn marks(&self, flags: u64) -> Result<VmFlags, Errno> {
+        if flags & abi::MAP_LOCKED != 0 {
+            self.may_lock()?;
+        }
+        let mut marks = VmFlags::empty();
+        for (flag, given) in [
+            (abi::MAP_GROWSDOWN, VmFlags::GROWSDOWN),
+            (abi::MAP_LOCKED, VmFlags::LOCKED),
+            (abi::MAP_SYNC, VmFlags::SYNC),
+        ] {
+            if flags & flag != 0 {
+                marks |= given;
+            }
+        }
+        if flags & abi::MAP_STACK != 0
+            && self.config.transparent_huge_pages
+            && self.config.kernel.has(Rule::StackHasNoHugePages)
+        {
+            marks |= VmFlags::NOHUGEPAGE;
+        }
+        if flags & abi::MAP_NORESERVE != 0
+            && !matches!(self.config.overcommit, Overcommit::Never { .. })
+        {
+            marks |= VmFlags::NORESERVE;
+        }
+        Ok(marks)
     }
 
     /// Memory from the pool of huge pages: there is none, as on a machine that has not set any aside. Mappings
