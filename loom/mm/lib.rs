@@ -4,6 +4,7 @@
 
 #[path = "../../crates/mm/src/atomic.rs"]
 mod atomic;
+mod discard;
 #[path = "../../crates/mm/src/space/vma_lock.rs"]
 mod vma_lock;
 

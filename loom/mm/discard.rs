@@ -1,0 +1,371 @@
+//! `MADV_DONTNEED` as `crates/mm/src/process/discard.rs` makes it: it holds its one area as a fault does, not the address space, beside faults and the calls that
+//! change the area or rely on its pages.
+//!
+//! Two pages lie in two tables, each with a lock of its own, so that every way through both of them can be seen half done. Calls look at both pages first, and
+//! at each again when they change it: they rely on what they have seen, since they have closed the area.
+
+use loom::cell::UnsafeCell;
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use loom::sync::{Arc, Mutex};
+use loom::thread;
+
+use crate::model;
+use crate::vma_lock::{Calls, Hold, VmaLock};
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entry {
+    Empty,
+    /// A page that the process may write to, or only read, with the number of the area that it was made in.
+    Page {
+        writable: bool,
+        of: usize,
+    },
+    /// The page is in swap.
+    Swapped,
+}
+
+impl Entry {
+    fn is_page(self) -> bool {
+        matches!(self, Entry::Page { .. })
+    }
+}
+
+struct Area {
+    lock: VmaLock,
+    /// What a call changes, and freeing it: a look at it beside that is a race, which the checker finds.
+    writable: UnsafeCell<bool>,
+}
+
+/// Two places for areas, of which the tree leads to one or none.
+struct World {
+    calls: Calls,
+    tree: AtomicUsize,
+    areas: [Area; 2],
+    tables: [Mutex<Entry>; 2],
+    /// The process's pages and its children's.
+    frames: AtomicUsize,
+    swapped: AtomicBool,
+    /// Whether discards hold their area.
+    holds: bool,
+}
+
+// SAFETY: the checker tells whether `writable` is used well.
+unsafe impl Sync for World {}
+
+const NONE: usize = 2;
+
+impl World {
+    /// An area with its pages.
+    fn new() -> Arc<Self> {
+        Self::with(true, 0)
+    }
+
+    /// A call that lays an area down comes after so many others.
+    fn with(holds: bool, others: usize) -> Arc<Self> {
+        let area = |number| {
+            let mut lock = VmaLock::new();
+            if number == 1 {
+                let calls = Calls::new();
+                (0..others).for_each(|_| calls.end());
+                lock.close_new(calls.now());
+            }
+            let writable = UnsafeCell::new(true);
+            Area { lock, writable }
+        };
+        let page = || {
+            let writable = true;
+            Mutex::new(Entry::Page { writable, of: 0 })
+        };
+        Arc::new(World {
+            calls: Calls::new(),
+            tree: AtomicUsize::new(0),
+            areas: [area(0), area(1)],
+            tables: [page(), page()],
+            frames: AtomicUsize::new(2),
+            swapped: AtomicBool::new(false),
+            holds,
+        })
+    }
+
+    /// The area that is held then, and what it allows.
+    fn hold(&self) -> Option<(usize, bool)> {
+        loop {
+            let number = self.calls.now();
+            // The tree is read under RCU, which sees each change at once or later.
+            let found = self.tree.load(Ordering::Acquire);
+            let area = self.areas.get(found)?;
+            if !self.holds {
+                return Some((found, true));
+            }
+            match area.lock.try_hold(&self.calls, number) {
+                // SAFETY: held, so that nobody writes; else the checker says so.
+                Hold::Held => return Some((found, area.writable.with(|w| unsafe { *w }))),
+                Hold::Closed => return None,
+                Hold::Overtaken => {}
+            }
+        }
+    }
+
+    fn let_go(&self, area: usize) {
+        if self.holds {
+            self.areas[area].lock.let_go();
+        }
+    }
+
+    /// Whether it was done; else it is for the lock of the address space.
+    fn discard(&self) -> bool {
+        if self.swapped.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Some((held, _)) = self.hold() else {
+            return false;
+        };
+        let mut markers = false;
+        for table in &self.tables {
+            let mut entry = table.lock().unwrap();
+            match *entry {
+                Entry::Page { of, .. } => {
+                    assert_eq!(of, held, "a page of another area");
+                    *entry = Entry::Empty;
+                    self.frames.fetch_sub(1, Ordering::Relaxed);
+                }
+                Entry::Swapped => markers = true,
+                Entry::Empty => {}
+            }
+        }
+        self.let_go(held);
+        let swapped = self.swapped.load(Ordering::Relaxed);
+        assert!(swapped || !markers, "what is in swap was taken for a guard");
+        !swapped
+    }
+
+    /// A write to a page, if that needs no lock of the address space.
+    fn fault(&self, page: usize) {
+        let Some((of, writable)) = self.hold() else {
+            return;
+        };
+        let mut entry = self.tables[page].lock().unwrap();
+        if writable && *entry == Entry::Empty {
+            *entry = Entry::Page { writable, of };
+            self.frames.fetch_add(1, Ordering::Relaxed);
+        }
+        drop(entry);
+        self.let_go(of);
+    }
+
+    /// A call that changes the area, if `lays` says which comes in its place, and both pages: `change` tells what becomes of each.
+    fn call(&self, lays: Option<usize>, change: impl Fn(Entry) -> Entry) -> [Entry; 2] {
+        let number = self.calls.now();
+        let before = self.tree.load(Ordering::Relaxed);
+        self.areas[before].lock.close(number);
+        if let Some(area) = lays {
+            self.tree.store(area, Ordering::Release);
+            // SAFETY: closed, so that nobody reads; else the checker says so.
+            self.areas[before]
+                .writable
+                .with_mut(|w| unsafe { *w = false });
+        }
+        let seen = [0, 1].map(|page| *self.tables[page].lock().unwrap());
+        for (table, seen) in self.tables.iter().zip(seen) {
+            let mut entry = table.lock().unwrap();
+            assert_eq!(*entry, seen, "a page has gone that a call relied on");
+            *entry = change(seen);
+            if seen.is_page() && !entry.is_page() {
+                self.frames.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+        self.calls.end();
+        seen
+    }
+
+    fn unmap(&self) {
+        self.call(Some(NONE), |_| Entry::Empty);
+    }
+
+    /// `mmap` over it: another area, of which nobody has a page yet.
+    fn map_over(&self) {
+        self.call(Some(1), |_| Entry::Empty);
+    }
+
+    fn protect(&self) {
+        let seen = self.call(Some(0), |entry| match entry {
+            Entry::Page { of, .. } => Entry::Page {
+                writable: false,
+                of,
+            },
+            other => other,
+        });
+        for (table, seen) in self.tables.iter().zip(seen) {
+            let entry = *table.lock().unwrap();
+            let writable = matches!(entry, Entry::Page { writable: true, .. });
+            assert!(!writable, "{entry:?} of {seen:?} after all are protected");
+        }
+    }
+
+    /// What the child has: both pages are counted once more, or neither.
+    fn fork(&self) {
+        let child = self.call(None, |entry| {
+            if entry.is_page() {
+                self.frames.fetch_add(1, Ordering::Relaxed);
+            }
+            entry
+        });
+        assert_eq!(
+            child[0], child[1],
+            "a child has half of what was given back at once"
+        );
+        let pages = child.iter().filter(|entry| entry.is_page()).count();
+        // It exits.
+        self.frames.fetch_sub(pages, Ordering::Relaxed);
+    }
+
+    fn page_out(&self) {
+        self.swapped.store(true, Ordering::Relaxed);
+        self.call(None, |entry| match entry.is_page() {
+            true => Entry::Swapped,
+            false => entry,
+        });
+    }
+
+    /// Every page is there or was given back, once.
+    fn end(&self) {
+        let entries = [0, 1].map(|page| *self.tables[page].lock().unwrap());
+        let pages = entries.iter().filter(|entry| entry.is_page()).count();
+        assert_eq!(self.frames.load(Ordering::Relaxed), pages);
+        let area = self.tree.load(Ordering::Relaxed);
+        for entry in entries {
+            if let Entry::Page { of, .. } = entry {
+                assert_eq!(of, area, "a page of no area");
+            }
+        }
+    }
+}
+
+/// Each of these as a thread of its own, the last one as the first thread.
+fn beside(others: &[fn(&World)], last: fn(&World), world: Arc<World>) {
+    let spawn = |run: &fn(&World)| {
+        let (run, world) = (*run, world.clone());
+        thread::spawn(move || run(&world))
+    };
+    let threads: Vec<_> = others.iter().map(spawn).collect();
+    last(&world);
+    for thread in threads {
+        thread.join().unwrap();
+    }
+    world.end();
+}
+
+fn discard(world: &World) {
+    world.discard();
+}
+
+#[test]
+fn a_discard_beside_faults() {
+    model(|| {
+        let faults = |world: &World| {
+            world.fault(0);
+            world.fault(1);
+        };
+        beside(&[faults], discard, World::new());
+    });
+}
+
+#[test]
+fn a_discard_beside_another() {
+    model(|| beside(&[discard], discard, World::new()));
+}
+
+#[test]
+fn a_discard_beside_munmap() {
+    model(|| beside(&[discard], World::unmap, World::new()));
+}
+
+#[test]
+fn a_discard_beside_a_mapping_over_it() {
+    model(|| {
+        let over = |world: &World| {
+            world.map_over();
+            world.fault(1);
+        };
+        beside(&[discard], over, World::new());
+    });
+}
+
+#[test]
+fn a_discard_beside_mprotect() {
+    model(|| beside(&[discard], World::protect, World::new()));
+}
+
+#[test]
+fn a_discard_beside_a_fork() {
+    model(|| beside(&[discard], World::fork, World::new()));
+}
+
+#[test]
+fn a_discard_beside_a_page_out() {
+    model(|| beside(&[discard], World::page_out, World::new()));
+}
+
+#[test]
+fn a_discard_and_a_fault_beside_munmap() {
+    model(|| {
+        beside(
+            &[discard, |world| world.fault(1)],
+            World::unmap,
+            World::new(),
+        )
+    });
+}
+
+#[test]
+fn a_discard_and_a_fault_beside_mprotect() {
+    model(|| {
+        beside(
+            &[discard, |world| world.fault(1)],
+            World::protect,
+            World::new(),
+        )
+    });
+}
+
+#[test]
+fn a_discard_beside_two_calls() {
+    model(|| {
+        let calls = |world: &World| {
+            world.fork();
+            world.map_over();
+        };
+        beside(&[discard], calls, World::with(true, 1));
+    });
+}
+
+#[test]
+fn a_discard_is_done_where_no_call_is() {
+    model(|| {
+        let alone = |world: &World| assert!(world.discard());
+        beside(&[|world| world.fault(1)], alone, World::new());
+    });
+}
+
+/// The model sees what holding the area is for.
+#[test]
+#[should_panic(expected = "a page has gone that a call relied on")]
+fn without_holding_its_area_a_fork_sees_half_of_it() {
+    model(|| beside(&[discard], World::fork, World::with(false, 0)));
+}
+
+#[test]
+#[should_panic(expected = "a page of another area")]
+fn without_holding_its_area_it_takes_pages_of_the_next() {
+    model(|| {
+        let over = |world: &World| {
+            world.map_over();
+            world.tables[1].lock().unwrap().clone_from(&Entry::Page {
+                writable: true,
+                of: 1,
+            });
+            world.frames.fetch_add(1, Ordering::Relaxed);
+        };
+        beside(&[discard], over, World::with(false, 0));
+    });
+}
