@@ -1,12 +1,12 @@
 //! A machine over memory of the host, and who takes calls: a process of ours, or the kernel.
 
-use std::sync::Arc;
 use std::time::Instant;
 
 use parking_lot::RwLock;
 use samara_mm::process::{Access, ForkMode, Inode, Machine, PAGE_BYTES, PageSource, Process};
 use samara_mm::{
-    Advice, Config, DriverFlags, Errno, File, FileId, FileKind, Layout, Limits, MmapOptions, Prot,
+    Advice, Config, Counted, DriverFlags, Errno, File, FileId, FileKind, Layout, Limits,
+    MmapOptions, Prot,
 };
 use samara_paging::{Arena, HostMemory};
 
@@ -80,8 +80,8 @@ impl PageSource for Zeroes {
     }
 }
 
-fn file() -> Arc<File> {
-    Arc::new(File {
+fn file() -> Counted<File> {
+    Counted::try_new(File {
         id: FileId {
             major: 1,
             minor: 2,
@@ -97,6 +97,7 @@ fn file() -> Arc<File> {
         driver: DriverFlags::default(),
         object: Inode::object(Zeroes).expect("memory"),
     })
+    .expect("memory")
 }
 
 /// What is mapped.
@@ -123,7 +124,7 @@ pub(crate) trait System: Sync {
 
 pub(crate) struct Engine {
     pub(crate) process: Process<Hosted>,
-    file: Arc<File>,
+    file: Counted<File>,
     heap: u64,
 }
 

@@ -10,9 +10,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
-use std::sync::Arc;
 
-use samara_mm::{AddressSpace, Config, FileId, Layout, Limits, SeedVma, Vma};
+use samara_mm::{AddressSpace, Config, Counted, FileId, Layout, Limits, SeedVma, Vma};
 
 const PAGE: u64 = 4096;
 /// Of what one table of each level spans, in address bits; the last has entries for pages.
@@ -58,23 +57,22 @@ fn engine(lines: &[Line]) -> Result<AddressSpace, Box<dyn Error>> {
         .map_err(error)?;
     let mut files = BTreeMap::new();
     for line in lines {
-        let file = (line.inode != 0).then(|| {
-            files.entry(line.inode).or_insert_with(|| {
-                let id = FileId {
-                    major: 8,
-                    minor: 1,
-                    inode: line.inode,
-                };
-                Arc::new(samara_mm::File::new(id, line.name.as_str().into()))
-            })
-        });
+        if line.inode != 0 && !files.contains_key(&line.inode) {
+            let id = FileId {
+                major: 8,
+                minor: 1,
+                inode: line.inode,
+            };
+            let file = samara_mm::File::new(id, line.name.as_str().into());
+            files.insert(line.inode, Counted::try_new(file).map_err(error)?);
+        }
         let seed = SeedVma {
             start: line.start,
             end: line.end,
             prot: line.prot,
             shared: line.shared,
             offset: line.offset,
-            file: file.cloned(),
+            file: files.get(&line.inode).cloned(),
             flags: None,
             name: (line.name.starts_with("[v")).then(|| line.name.as_str().into()),
             touched: false,

@@ -4,10 +4,10 @@
 //! validates them in the order in which Linux does.
 
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::num::NonZeroU32;
 
 use crate::file::{File, FileArg};
+use crate::heap::Counted;
 
 /// One system call of the `mmap` family. Lengths and offsets are in bytes unless said otherwise.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -94,7 +94,7 @@ pub enum Call {
     },
     /// `segment` is `None` when the identifier names nothing that the caller may attach.
     Shmat {
-        segment: Option<Arc<ShmSegment>>,
+        segment: Option<Counted<ShmSegment>>,
         addr: u64,
         flags: u64,
     },
@@ -161,7 +161,7 @@ pub enum Call {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShmSegment {
     /// The object (name as maps prints it, for example `/SYSV00000000 (deleted)`).
-    pub file: Arc<File>,
+    pub file: Counted<File>,
     /// Size in bytes as given to `shmget`.
     pub size: u64,
 }

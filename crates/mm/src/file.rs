@@ -1,9 +1,9 @@
 //! What an address space must know about the object that backs a mapping.
 
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 
 use crate::flags::VmFlags;
+use crate::heap::Counted;
 use crate::pages::Object;
 
 /// An open file description as `mmap(2)` sees it: the object's identity and what the opener may do.
@@ -111,5 +111,5 @@ pub enum FileArg {
     /// The descriptor is not open, or was opened with `O_PATH`: `EBADF`.
     Bad,
     /// An open file description.
-    File(Arc<File>),
+    File(Counted<File>),
 }

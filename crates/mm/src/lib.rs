@@ -131,6 +131,7 @@ pub use config::{Capabilities, Config, Layout, Limits, Mdwe, Overcommit};
 pub use errno::Errno;
 pub use file::{DriverFlags, File, FileArg, FileId, FileKind};
 pub use flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
+pub use heap::Counted;
 pub use kernel::KernelVersion;
 pub use pages::{Coming, Discard, NoPages, Object, Pages};
 pub use space::check::Broken;

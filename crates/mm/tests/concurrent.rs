@@ -8,13 +8,12 @@
     reason = "a test"
 )]
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 
 use samara_mm::{
-    AddressSpace, Area, Call, Config, DriverFlags, File, FileArg, FileId, FileKind, Layout, Limits,
-    MapView, Object, SharedMap, VmFlags,
+    AddressSpace, Area, Call, Config, Counted, DriverFlags, File, FileArg, FileId, FileKind,
+    Layout, Limits, MapView, Object, SharedMap, VmFlags,
 };
 
 const PAGE: u64 = 4096;
@@ -43,9 +42,9 @@ impl Random {
 }
 
 /// File `n` is mapped with the protection `n % 8`, and so that its page offset is the page number plus `n`.
-fn files() -> Vec<Arc<File>> {
+fn files() -> Vec<Counted<File>> {
     let file = |n| {
-        Arc::new(File {
+        Counted::try_new(File {
             id: FileId {
                 major: 8,
                 minor: 1,
@@ -61,11 +60,12 @@ fn files() -> Vec<Arc<File>> {
             driver: DriverFlags::default(),
             object: Object::none(),
         })
+        .unwrap()
     };
     (0..FILES).map(file).collect()
 }
 
-fn map_file(addr: u64, len: u64, file: &Arc<File>) -> Call {
+fn map_file(addr: u64, len: u64, file: &Counted<File>) -> Call {
     let n = file.id.inode;
     Call::Mmap {
         addr,
@@ -77,7 +77,7 @@ fn map_file(addr: u64, len: u64, file: &Arc<File>) -> Call {
     }
 }
 
-fn random_call(random: &mut Random, files: &[Arc<File>]) -> Call {
+fn random_call(random: &mut Random, files: &[Counted<File>]) -> Call {
     let first = random.below(PAGES);
     let len = (1 + random.below((PAGES - first).min(9))) * PAGE;
     let file = &files[random.below(FILES) as usize];
@@ -97,7 +97,7 @@ fn random_call(random: &mut Random, files: &[Arc<File>]) -> Call {
     }
 }
 
-fn space(files: &[Arc<File>]) -> AddressSpace {
+fn space(files: &[Counted<File>]) -> AddressSpace {
     let mut space =
         AddressSpace::new(Config::default(), Limits::default(), Layout::default()).unwrap();
     let anonymous = Call::Mmap {
@@ -263,7 +263,7 @@ fn readers_beside_a_writer() {
     );
     drop((shared, child, alone));
     for file in files {
-        assert_eq!(Arc::strong_count(&file), 1, "{} leaks", file.name);
+        assert!(file.is_alone(), "{} leaks", file.name);
     }
 }
 

@@ -3,13 +3,14 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use samara_mm::observe::core_file::{
     self, CORE, EM_X86_64, Filter, Ids, LINUX, Note, ProcessInfo, Segment, Sink, Source,
     ThreadStatus, dumped,
 };
-use samara_mm::{AddressSpace, Advice, Call, Config, File, FileArg, FileId, Layout, Limits};
+use samara_mm::{
+    AddressSpace, Advice, Call, Config, Counted, File, FileArg, FileId, Layout, Limits,
+};
 
 const PAGE: u64 = 4096;
 
@@ -253,7 +254,7 @@ fn the_filter_is_that_of_the_manual_page() {
         minor: 1,
         inode: 7,
     };
-    let file = Arc::new(File::new(id, "/a".into()));
+    let file = Counted::try_new(File::new(id, "/a".into())).unwrap();
     for (addr, flags, file) in [
         (ANON, 0x32, FileArg::None),
         (SHARED, 0x31, FileArg::None),

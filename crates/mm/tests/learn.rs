@@ -2,11 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use std::sync::Arc;
-
 use samara_mm::{
-    AddressSpace, Call, Config, DriverFlags, File, FileArg, FileId, FileKind, Layout, Limits,
-    Object, ShmSegment,
+    AddressSpace, Call, Config, Counted, DriverFlags, File, FileArg, FileId, FileKind, Layout,
+    Limits, Object, ShmSegment,
 };
 
 const PRIVATE_FIXED: u64 = 0x32;
@@ -45,7 +43,7 @@ fn asked(space: &AddressSpace, call: &Call) -> Vec<(u64, u64)> {
 fn shmat_asks_for_what_it_replaces() {
     let mut space = space();
     map(&mut space, 0x10_0000, 0xc000);
-    let file = Arc::new(File {
+    let file = Counted::try_new(File {
         id: FileId {
             major: 0,
             minor: 1,
@@ -60,8 +58,9 @@ fn shmat_asks_for_what_it_replaces() {
         driver: DriverFlags::default(),
         object: Object::none(),
         description: 1,
-    });
-    let segment = Arc::new(ShmSegment { file, size: 0x2000 });
+    })
+    .unwrap();
+    let segment = Counted::try_new(ShmSegment { file, size: 0x2000 }).unwrap();
     let mut call = Call::Shmat {
         segment: Some(segment),
         addr: 0x10_5000,

@@ -2,12 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
-use std::sync::Arc;
-
 use samara_mm::observe::Borders;
 use samara_mm::{
-    AddressSpace, Area, Backing, Call, Config, File, FileArg, FileId, Layout, Limits, Obstacles,
-    SeedVma, VmFlags,
+    AddressSpace, Area, Backing, Call, Config, Counted, File, FileArg, FileId, Layout, Limits,
+    Obstacles, SeedVma, VmFlags,
 };
 
 const PAGE: u64 = 4096;
@@ -58,13 +56,13 @@ fn expected(lower: &Area<'_>, upper: &Area<'_>) -> Obstacles {
     found
 }
 
-fn file(inode: u64) -> Arc<File> {
+fn file(inode: u64) -> Counted<File> {
     let id = FileId {
         major: 8,
         minor: 1,
         inode,
     };
-    Arc::new(File::new(id, "file".into()))
+    Counted::try_new(File::new(id, "file".into())).unwrap()
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod boot;
 mod compare;
+mod counted;
 mod describe;
 mod destination;
 mod dump;

@@ -2,13 +2,13 @@
 //! two have parted.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use samara_mm::{
-    AddressSpace, Config, DriverFlags, Errno, File, FileId, FileKind, Layout, Limits, Object,
-    SeedVma, VmFlags,
+    AddressSpace, Config, Counted, DriverFlags, Errno, File, FileId, FileKind, Layout, Limits,
+    Object, SeedVma, VmFlags,
 };
 
+use crate::counted::counted;
 use crate::maps::Area;
 
 /// The start of an address space, as plain data that can be recorded.
@@ -35,7 +35,7 @@ impl Seed {
 /// The files that the lines of a map name, each once.
 #[derive(Debug, Default)]
 pub(crate) struct Files {
-    known: HashMap<(FileId, Box<str>), Arc<File>>,
+    known: HashMap<(FileId, Box<str>), Counted<File>>,
 }
 
 impl Files {
@@ -59,8 +59,8 @@ impl Files {
         };
         let file = (area.inode != 0 || name.starts_with('/')).then(|| {
             let entry = self.known.entry((id, (&*name).into()));
-            Arc::clone(entry.or_insert_with(|| {
-                Arc::new(File {
+            let made = || {
+                counted(File {
                     id,
                     name: (&*name).into(),
                     readable: true,
@@ -72,7 +72,8 @@ impl Files {
                     object: Object::none(),
                     description: description(),
                 })
-            }))
+            };
+            entry.or_insert_with(made).clone()
         });
         let private = area.perms[3] == b'p';
         SeedVma {

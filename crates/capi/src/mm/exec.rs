@@ -1,12 +1,12 @@
 //! `mm_exec`: new programs.
 
 use core::ffi::{CStr, c_char, c_int, c_void};
-use std::sync::Arc;
 
 use samara_mm::exec::{
     Auxiliary, Choice, Class, Exec, ExecError, Image, Personality, Program, SetId, Settings,
     SpecialArea, Started,
 };
+use samara_mm::heap::try_str;
 use samara_mm::{AddressSpace, Errno};
 
 use crate::mm::abi::{
@@ -132,7 +132,7 @@ unsafe fn special(exec: &MmExec) -> Result<Vec<SpecialArea>, Errno> {
             (area, name.to_str().map_err(|_| Errno::EINVAL)?)
         };
         areas.push(SpecialArea {
-            name: counted(name)?,
+            name: try_str(name)?,
             pages: area.pages,
             flags: match area.code {
                 true => SpecialArea::CODE,
@@ -141,18 +141,6 @@ unsafe fn special(exec: &MmExec) -> Result<Vec<SpecialArea>, Errno> {
         });
     }
     Ok(areas)
-}
-
-/// A counted string. The standard library's aborts where there is no memory for it: so it is seen first whether there is.
-fn counted(name: &str) -> Result<Arc<str>, Errno> {
-    /// Two counts stand before the string.
-    const COUNTS: usize = 2 * size_of::<usize>();
-    let mut room = Vec::<u8>::new();
-    // The next to ask for so much finds it free.
-    room.try_reserve_exact((name.len() + COUNTS).next_multiple_of(COUNTS))
-        .map_err(|_| Errno::ENOMEM)?;
-    drop(room);
-    Ok(name.into())
 }
 
 /// Draws by the seed, which goes on.

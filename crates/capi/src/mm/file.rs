@@ -16,12 +16,11 @@
 //! inode's last one: that serves until the inode has written its dirty pages back.
 
 use core::ffi::{CStr, c_uint, c_void};
-use core::mem::MaybeUninit;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::OnceLock;
 
 use parking_lot::Mutex;
-use samara_mm::heap::{Counted, try_box};
+use samara_mm::heap::{Counted, Weak};
 use samara_mm::process::{Inode as Pages, PageSource};
 use samara_mm::{DriverFlags, Errno, File, FileId, FileKind, Object};
 
@@ -35,25 +34,25 @@ use crate::mm::code;
 #[derive(Debug)]
 pub struct MmFile {
     /// The caller's reference.
-    own: Mutex<Option<Arc<File>>>,
+    own: Mutex<Option<Counted<File>>>,
     file: OnceLock<Weak<File>>,
     /// What shared mappings of an append-only file that is open for writing get: a description that allows none.
-    refusing: Option<Arc<File>>,
+    refusing: Option<Counted<File>>,
 }
 
 impl MmFile {
     /// What areas have, as long as the caller or an area keeps it.
-    pub(crate) fn file(&self) -> Option<Arc<File>> {
+    pub(crate) fn file(&self) -> Option<Counted<File>> {
         self.file.get()?.upgrade()
     }
 
     /// Takes the caller's reference.
-    pub(crate) fn take(&self) -> Option<Arc<File>> {
+    pub(crate) fn take(&self) -> Option<Counted<File>> {
         self.own.lock().take()
     }
 
     /// What a mapping with these flags gets.
-    pub(crate) fn for_mapping(&self, shared: bool) -> Option<Arc<File>> {
+    pub(crate) fn for_mapping(&self, shared: bool) -> Option<Counted<File>> {
         match &self.refusing {
             Some(refusing) if shared => Some(refusing.clone()),
             _ => self.file(),
@@ -322,18 +321,6 @@ fn text(bytes: &CStr) -> Result<Box<str>, Errno> {
     Ok(text.into_boxed_str())
 }
 
-/// What areas have, on the heap. The standard library's counted box aborts where there is no memory for it: so it is seen first whether there is.
-///
-/// # Errors
-/// `ENOMEM`.
-fn counted(file: File) -> Result<Arc<File>, Errno> {
-    /// As large as what is about to be allocated: two counts and the file.
-    type Room = MaybeUninit<(usize, usize, File)>;
-    // The next to ask for so much finds it free.
-    drop(try_box(Room::uninit())?);
-    Ok(Arc::new(file))
-}
-
 fn open(info: &MmFileInfo, ops: MmFileOps, ctx: *mut c_void) -> Result<Counted<MmFile>, Errno> {
     let name = if info.name.is_null() {
         c""
@@ -348,7 +335,7 @@ fn open(info: &MmFileInfo, ops: MmFileOps, ctx: *mut c_void) -> Result<Counted<M
     };
     let has = |flag: c_uint| info.flags & flag != 0;
     let file = |object: Object, readable: bool| {
-        counted(File {
+        Counted::try_new(File {
             id,
             // Relaxed: only that numbers differ matters.
             description: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -381,7 +368,7 @@ fn open(info: &MmFileInfo, ops: MmFileOps, ctx: *mut c_void) -> Result<Counted<M
     let object = enter(id, has(MM_FILE_SHMEM), ops.clone(), &made)?;
     let described = file(object, has(MM_FILE_READ))?;
     // Nobody else has it yet, and so it is not set.
-    let _ = made.file.set(Arc::downgrade(&described));
+    let _ = made.file.set(described.downgrade());
     *made.own.lock() = Some(described);
     // Relaxed: the pointer that the caller gets is handed on by means of its own.
     ops.taken.store(true, Ordering::Relaxed);

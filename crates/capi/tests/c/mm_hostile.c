@@ -9,7 +9,8 @@ extern void *__libc_realloc(void *block, size_t size);
 extern void *__libc_memalign(size_t align, size_t size);
 extern void __libc_free(void *block);
 
-static _Thread_local long left = -1; /* < 0: none is refused; 0: the next, and all that follow */
+static _Thread_local long left = -1; /* < 0: none is refused; 0: the next, and all that follow unless `once` */
+static _Thread_local int once;
 static _Thread_local int refused;
 static atomic_long blocks;
 
@@ -19,6 +20,7 @@ static int refuses(void)
 		return 0;
 	if (left == 0) {
 		refused = 1;
+		left = once ? -1 : 0;
 		return 1;
 	}
 	left--;
@@ -74,7 +76,7 @@ void free(void *block)
 
 /* ---- what is tried ---- */
 static struct mm_phys *phys;
-static struct disk disk;
+static struct disk disk, another;
 static struct mm_file *file;
 static struct mm *mm, *child;
 static struct mm_phys *phys2;
@@ -113,13 +115,14 @@ static const struct mm_backend backend = {NULL, tell_map, tell4, tell_protect, t
 enum {
 	PHYS, NEW, NEW_MAP, MMAP, MMAP_FILE, MMAP_SHARED, MMAP_OVER, MMAP_AMONG, UNMAP, UNMAP_HOLES, PROTECT, PROTECT_MANY, GROW, MOVE, MOVE_FIXED,
 	MOVE_SEVERAL, MOVE_SHRINKING, MOVE_KEEP, DUP, BRK, GUARD, UNGUARD, FREE, DISCARD, REMOVE, POPULATE, LOCK, LOCK_ALL, UNLOCK, SYNC, INCORE, SEAL, NAME, POLICY, REMAP,
-	FORK_COPY, FORK_SHARE, FORK_WITH, WRITE_FAULT, READ_FAULT, STACK, STORE, LOAD, TRUNCATE, PUNCH, LOOK, EXEC, KINDS
+	FORK_COPY, FORK_SHARE, FORK_WITH, WRITE_FAULT, READ_FAULT, STACK, STORE, LOAD, TRUNCATE, PUNCH, LOOK,
+	EXEC, EXEC_OPENING, OPEN, OPEN_AGAIN, OPEN_APPEND, KINDS
 };
 
 /* What has changed nothing when memory runs out. */
 static int is_whole(int kind)
 {
-	return (kind >= PHYS && kind <= MMAP_AMONG) || (kind >= GROW && kind <= DUP) || (kind >= FORK_COPY && kind <= FORK_WITH) || kind == EXEC;
+	return (kind >= PHYS && kind <= MMAP_AMONG) || (kind >= GROW && kind <= DUP) || (kind >= FORK_COPY && kind <= FORK_WITH) || kind >= EXEC;
 }
 
 static struct disk program;
@@ -138,19 +141,55 @@ static int open_program(void *ctx, const char *path, struct mm_program *opened)
 	return 0;
 }
 
-static int64_t execute(void)
+/* Here it is. */
+static int open_refused(void *ctx, const char *path, struct mm_program *opened)
+{
+	struct mm_file_info info = {"/program", 8, 1, 70, MM_FILE_READ};
+
+	(void)ctx, (void)path;
+	opened->size = program.size;
+	opened->ctx = &program;
+	return mm_file_open(&info, &disk_ops, &program, &opened->file);
+}
+
+static int64_t execute(int (*open)(void *ctx, const char *path, struct mm_program *opened))
 {
 	static const char *const arguments[] = {"name", NULL};
+	static const struct mm_special special[] = {{"[vvar]", 4, false}, {"[vdso]", 2, true}};
 	struct mm_exec exec;
 	int result;
 
 	memset(&exec, 0, sizeof exec);
 	exec.path = "/program";
 	exec.argv = arguments;
-	exec.open = open_program;
+	exec.open = open;
+	exec.special = special;
+	exec.specials = 2;
 	exec.read = program_read;
 	result = mm_exec(&exec, phys, &backend, &child, NULL);
 	return result == SIGSEGV ? -ENOMEM : result;
+}
+
+/* An open, perhaps of the inode of `file`, which areas get and which is let go before them. What was refused is not released. */
+static int64_t open_and_put(uint64_t inode, unsigned flags)
+{
+	struct mm_file_info info = {"/opened", 8, 1, inode, flags};
+	struct mm_file *made = NULL;
+	int result = mm_file_open(&info, &disk_ops, &another, &made);
+	uint64_t at = AT + 70 * PG;
+
+	left = -1;
+	CHECK(!made == (result < 0));
+	if (made) {
+		SAME(mm_mmap(mm, at, PG, PROT_READ, MAP_PRIVATE | MAP_FIXED, made, 0), (int64_t)at);
+		mm_file_put(made);
+		SAME(atomic_load(&another.released), 0);
+		CHECK(get(mm, at) >= 0);
+		SAME(mm_munmap(mm, at, PG), 0);
+	}
+	SAME(atomic_load(&another.released), !!made);
+	atomic_store(&another.released, 0);
+	return result;
 }
 
 static int64_t perform(int kind)
@@ -212,12 +251,16 @@ static int64_t perform(int kind)
 	case TRUNCATE: mm_file_truncate(phys, file, 6 * PG); return 0;
 	case PUNCH: mm_file_punch(phys, file, 0, 2 * PG); return 0;
 	case LOOK: mm_maps(mm, text, sizeof text); mm_smaps(mm, text, sizeof text); return 0;
-	case EXEC: return execute();
+	case EXEC: return execute(open_program);
+	case EXEC_OPENING: return execute(open_refused);
+	case OPEN: return open_and_put(71, MM_FILE_READ | MM_FILE_WRITE);
+	case OPEN_AGAIN: return open_and_put(7, MM_FILE_READ);
+	case OPEN_APPEND: return open_and_put(72, MM_FILE_READ | MM_FILE_WRITE | MM_FILE_APPEND);
 	}
 	return 0;
 }
 
-static int attempt(int kind, int with_backend, long n)
+static int attempt(int kind, int with_backend, int only, long n)
 {
 	static char before[1 << 14], after[1 << 14];
 	struct mm_config config;
@@ -248,6 +291,7 @@ static int attempt(int kind, int with_backend, long n)
 	mm_maps(mm, before, sizeof before);
 	live = atomic_load(&blocks);
 	refused = 0;
+	once = only;
 	left = n;
 	result = perform(kind);
 	left = -1;
@@ -278,6 +322,7 @@ static int attempt(int kind, int with_backend, long n)
 		sound(child);
 	/* Exits need no memory. */
 	refused = 0;
+	once = 0;
 	left = 0;
 	mm_put(n % 2 ? mm : child);
 	mm_put(n % 2 ? child : mm);
@@ -288,16 +333,21 @@ static int attempt(int kind, int with_backend, long n)
 
 static void refusals(int with_backend)
 {
-	int kind;
+	int kind, only;
 	long n;
 
 	phys = phys_new(MM_X86_64, 4096);
 	program_new(&program);
+	disk_new(&another, PG);
 	for (kind = 0; kind < KINDS; kind++) {
 		disk_new(&disk, 20 * PG);
 		file = disk_open(&disk, 7, MM_FILE_READ | MM_FILE_WRITE);
-		for (n = 0; attempt(kind, with_backend, n); n++)
-			CHECK(n < 2000);
+		for (only = 0; only < 2; only++) {
+			for (n = 0; attempt(kind, with_backend, only, n); n++)
+				CHECK(n < 2000);
+			/* An open is its names, its parts and its place in a list. */
+			CHECK(kind < OPEN || n > 5);
+		}
 		mm_file_put(file);
 		SAME(atomic_load(&disk.released), 1);
 	}

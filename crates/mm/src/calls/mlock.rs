@@ -1,11 +1,10 @@
 //! `mlock(2)`, `munlock`, `mlockall` and `munlockall`.
 
-use alloc::sync::Arc;
-
 use crate::abi;
 use crate::errno::Errno;
 use crate::file::File;
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
+use crate::heap::Counted;
 use crate::pages::Pages;
 use crate::space::AddressSpace;
 
@@ -126,7 +125,7 @@ impl AddressSpace {
         let never = VmFlags::SPECIAL | VmFlags::HUGETLB | VmFlags::DROPPABLE;
         let new = (old - VmFlags::LOCKED_MASK) | given;
         // What a driver has locked stays as it is.
-        let driven = |file: &Arc<File>| file.driver.adds.contains(VmFlags::LOCKED);
+        let driven = |file: &Counted<File>| file.driver.adds.contains(VmFlags::LOCKED);
         if new == old || old.intersects(never) || area.vma.file().is_some_and(driven) {
             return Ok(());
         }

@@ -1,11 +1,10 @@
 //! `shmat(2)` and `shmdt(2)`.
 
-use alloc::sync::Arc;
-
 use crate::abi;
 use crate::call::ShmSegment;
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
+use crate::heap::Counted;
 use crate::pages::Pages;
 use crate::space::AddressSpace;
 use crate::space::place::Huge;
@@ -14,7 +13,7 @@ use crate::space::vma::{Backing, Vma, new_object};
 impl AddressSpace {
     pub(crate) fn do_shmat<P: Pages + ?Sized>(
         &mut self,
-        segment: Option<&Arc<ShmSegment>>,
+        segment: Option<&Counted<ShmSegment>>,
         addr: u64,
         flags: u64,
         forced: Option<u64>,

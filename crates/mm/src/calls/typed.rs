@@ -1,8 +1,6 @@
 //! Calls with types for arguments, for programs that make them themselves. Each becomes a [`Call`] and goes through
 //! [`AddressSpace::perform`] like any other.
 
-use alloc::sync::Arc;
-
 use crate::abi::{
     Advice, AttachFlags, LockAllFlags, LockFlags, MapFlags, Prot, RemapFlags, SyncFlags,
 };
@@ -10,6 +8,7 @@ use crate::call::{Call, ShmSegment};
 use crate::config::Layout;
 use crate::errno::Errno;
 use crate::file::{File, FileArg};
+use crate::heap::Counted;
 use crate::pages::Pages;
 use crate::space::AddressSpace;
 
@@ -54,7 +53,7 @@ impl MmapOptions {
     }
 
     /// `len` bytes of a file, from `offset` on, which must be a multiple of a page.
-    pub const fn file(file: Arc<File>, offset: u64, len: u64) -> Self {
+    pub const fn file(file: Counted<File>, offset: u64, len: u64) -> Self {
         MmapOptions {
             addr: 0,
             len,
@@ -288,7 +287,7 @@ macro_rules! typed_calls {
         /// `shmat(2)`: the address of the attachment.
         pub fn shmat(
             $($receiver)+,
-            segment: &Arc<ShmSegment>,
+            segment: &Counted<ShmSegment>,
             addr: u64,
             flags: AttachFlags,
         ) -> Result<u64, Errno> {

@@ -1,9 +1,8 @@
 //! Files as exec sees them: bytes of a program, and programs by their path.
 
-use alloc::sync::Arc;
-
 use crate::errno::Errno;
 use crate::file::File;
+use crate::heap::Counted;
 
 /// The bytes of a program's file.
 ///
@@ -66,7 +65,7 @@ pub enum SetId {
 #[derive(Debug, Clone)]
 pub struct Program<I> {
     /// What its mappings show. Its [`description`](File::description) is one of its own: each exec opens its files anew.
-    pub file: Arc<File>,
+    pub file: Counted<File>,
     /// Its bytes.
     pub image: I,
     /// Whether it runs as somebody else.

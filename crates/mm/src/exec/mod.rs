@@ -6,9 +6,8 @@
 //! follows.
 //!
 //! ```
-//! use std::sync::Arc;
 //! use samara_mm::exec::{Choice, Exec, Personality, Program, SetId, Settings};
-//! use samara_mm::{AddressSpace, Config, Errno, File, FileId, Limits};
+//! use samara_mm::{AddressSpace, Config, Counted, Errno, File, FileId, Limits};
 //!
 //! // The smallest program: an ELF header and one segment, which the header lies in.
 //! let mut program = [0; 120];
@@ -24,7 +23,7 @@
 //! put(104, &120u64.to_le_bytes()); // and in memory
 //!
 //! let id = FileId { major: 8, minor: 1, inode: 7 };
-//! let file = Arc::new(File::new(id, "/bin/small".into()));
+//! let file = Counted::try_new(File::new(id, "/bin/small".into())).unwrap();
 //! let mut files = |path: &[u8]| match path {
 //!     b"/bin/small" => Ok(Program { file: file.clone(), image: &program[..], set_id: SetId::No }),
 //!     _ => Err(Errno::ENOENT),

@@ -1,6 +1,6 @@
 //! What the kernel and the process bring to an exec, besides the files.
 
-use alloc::sync::Arc;
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use bitflags::bitflags;
@@ -48,7 +48,7 @@ pub enum Randomize {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SpecialArea {
     /// In brackets, as `/proc/PID/maps` prints it.
-    pub name: Arc<str>,
+    pub name: Box<str>,
     /// Its length.
     pub pages: u64,
     /// Its properties.

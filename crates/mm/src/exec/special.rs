@@ -4,6 +4,8 @@ use crate::abi;
 use crate::errno::Errno;
 use crate::file::FileArg;
 use crate::flags::{PAGE_SIZE, page_align};
+use crate::heap::Counted;
+use crate::heap::boxed::try_str;
 use crate::kernel::Rule;
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
@@ -49,7 +51,8 @@ pub(super) fn map<R: Random + ?Sized>(
     for area in areas.iter().filter(|area| area.pages > 0) {
         let (start, end) = (next, next + area.pages * PAGE_SIZE);
         let shift = 0u64.wrapping_sub(start >> 12);
-        let vma = Vma::new(area.flags, shift, Backing::Special(area.name.clone()));
+        let name = Counted::try_new(try_str(&area.name)?)?;
+        let vma = Vma::new(area.flags, shift, Backing::Special(name));
         let mut span = Span::new(start, end);
         space.areas.overlap(&mut span);
         space.areas.put(&span, vma)?;

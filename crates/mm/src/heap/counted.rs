@@ -1,5 +1,6 @@
 //! A shared, counted place on the heap: what `Arc` is, with an allocation that can fail.
 
+use alloc::alloc::{Layout, dealloc};
 use alloc::boxed::Box;
 use core::any::Any;
 use core::fmt;
@@ -12,12 +13,69 @@ use crate::errno::Errno;
 use crate::heap::boxed::try_box;
 
 struct Inner<T: ?Sized> {
-    /// How many handles there are. At the largest number it stays: the value is then never dropped.
+    /// How many handles there are. From [`TOO_MANY`] on it says so no longer: the value is then never dropped.
     handles: AtomicUsize,
+    /// How many [`Weak`] ones, and one more that all handles have in common: the last of these frees the memory.
+    weak: AtomicUsize,
     value: T,
 }
 
-/// A handle to a value that is dropped with its last handle, and does not move until then.
+impl<T> Inner<T> {
+    const fn new(value: T) -> Self {
+        Inner {
+            handles: AtomicUsize::new(1),
+            weak: AtomicUsize::new(1),
+            value,
+        }
+    }
+}
+
+/// One more. What is counted stays far from both ends.
+fn count(counter: &AtomicUsize) {
+    // Relaxed: a new handle comes from one that there is, and is given to other threads by other means.
+    if counter.fetch_add(1, Ordering::Relaxed) >= TOO_MANY {
+        // Relaxed: it only must not come to its end.
+        counter.store(STUCK, Ordering::Relaxed);
+    }
+}
+
+/// One less. Whether it was the last: then all that was done through the others happened before.
+fn uncount(counter: &AtomicUsize) -> bool {
+    // Release: what was done through this handle comes before what whichever handle is last does.
+    let before = counter.fetch_sub(1, Ordering::Release);
+    if before >= TOO_MANY {
+        // Relaxed: as above. It is there yet, since none of so many is ever the last.
+        counter.store(STUCK, Ordering::Relaxed);
+    }
+    if before == 1 {
+        // Acquire: pairs with the releases of the other handles, whose decrements the count that is read ends. A fence would
+        // do as well, but ThreadSanitizer does not know fences.
+        counter.load(Ordering::Acquire);
+    }
+    before == 1
+}
+
+/// So many handles cannot be counted. Far from both ends of what a word holds, so that no number of threads that count at the same time gets there.
+const TOO_MANY: usize = 1 << (usize::BITS - 1);
+
+/// Where the count is put when there are too many.
+const STUCK: usize = TOO_MANY | TOO_MANY >> 1;
+
+/// A handle to a value that is dropped with its last handle, and does not move until then: what `Arc` is, with an allocation that can fail.
+///
+/// Handles are equal when their values are.
+///
+/// ```
+/// use samara_mm::{Counted, File, FileArg, FileId};
+///
+/// let id = FileId { major: 8, minor: 1, inode: 4711 };
+/// let file = Counted::try_new(File::new(id, "/bin/a".into()))?;
+/// let argument = FileArg::File(file.clone());
+/// assert_eq!((&*file.name, file.handles()), ("/bin/a", 2));
+/// drop(argument);
+/// assert!(file.is_alone());
+/// # Ok::<(), samara_mm::Errno>(())
+/// ```
 pub struct Counted<T: ?Sized> {
     inner: NonNull<Inner<T>>,
     marker: PhantomData<Inner<T>>,
@@ -35,10 +93,7 @@ impl<T> Counted<T> {
     /// # Errors
     /// `ENOMEM` when the allocator has nothing; the value is dropped.
     pub fn try_new(value: T) -> Result<Self, Errno> {
-        let inner = try_box(Inner {
-            handles: AtomicUsize::new(1),
-            value,
-        })?;
+        let inner = try_box(Inner::new(value))?;
         Ok(Counted {
             // SAFETY: a box is not null.
             inner: unsafe { NonNull::new_unchecked(Box::into_raw(inner)) },
@@ -65,10 +120,7 @@ impl Counted<dyn Any + Send + Sync> {
     /// # Errors
     /// `ENOMEM` when the allocator has nothing; the value is dropped.
     pub(crate) fn try_new_any<T: Any + Send + Sync>(value: T) -> Result<Self, Errno> {
-        let inner: Box<Inner<dyn Any + Send + Sync>> = try_box(Inner {
-            handles: AtomicUsize::new(1),
-            value,
-        })?;
+        let inner: Box<Inner<dyn Any + Send + Sync>> = try_box(Inner::new(value))?;
         Ok(Counted {
             // SAFETY: a box is not null.
             inner: unsafe { NonNull::new_unchecked(Box::into_raw(inner)) },
@@ -83,13 +135,89 @@ impl<T: ?Sized> Counted<T> {
         unsafe { self.inner.as_ref() }
     }
 
+    /// How many handles there are now. Beside others that clone and drop theirs it is only what was so.
+    pub fn handles(&self) -> usize {
+        // Acquire: pairs with the release in `drop` of the handles that have gone.
+        self.inner().handles.load(Ordering::Acquire)
+    }
+
     /// Whether this is the only handle. Then it stays so until it is cloned, and all that was done through others happened
     /// before.
-    pub(crate) fn is_alone(&self) -> bool {
-        // Acquire: pairs with the release in `drop` of the handle that went last.
-        self.inner().handles.load(Ordering::Acquire) == 1
+    pub fn is_alone(&self) -> bool {
+        self.handles() == 1
+    }
+
+    /// Whether both are handles to one value.
+    pub fn ptr_eq(one: &Self, other: &Self) -> bool {
+        core::ptr::addr_eq(one.inner.as_ptr(), other.inner.as_ptr())
+    }
+
+    /// A handle that does not keep the value.
+    pub fn downgrade(&self) -> Weak<T> {
+        count(&self.inner().weak);
+        Weak {
+            inner: self.inner,
+            marker: PhantomData,
+        }
     }
 }
+
+/// A handle that keeps the memory of a [`Counted`] value, but not the value.
+pub struct Weak<T: ?Sized> {
+    inner: NonNull<Inner<T>>,
+    marker: PhantomData<Inner<T>>,
+}
+
+// SAFETY: all that it gives are handles: see `Counted`.
+unsafe impl<T: Send + Sync + ?Sized> Send for Weak<T> {}
+// SAFETY: as above.
+unsafe impl<T: Send + Sync + ?Sized> Sync for Weak<T> {}
+
+impl<T: ?Sized> Weak<T> {
+    /// A handle, unless the last one has gone.
+    pub fn upgrade(&self) -> Option<Counted<T>> {
+        // SAFETY: the memory is freed with the last weak handle. Only the count is looked at: the value may be under way to be dropped.
+        let handles = unsafe { &(*self.inner.as_ptr()).handles };
+        // Relaxed: as in `count`; the value was there before this weak handle. At zero the last handle has gone, and there never is one again.
+        let counted = handles.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| match n {
+            0 => None,
+            TOO_MANY.. => Some(STUCK),
+            _ => Some(n + 1),
+        });
+        // Made only where it was counted, since dropping it counts it off.
+        counted.ok().map(|_| Counted {
+            inner: self.inner,
+            marker: PhantomData,
+        })
+    }
+}
+
+impl<T: ?Sized> Drop for Weak<T> {
+    fn drop(&mut self) {
+        // SAFETY: the memory is there until the last of these has gone. As above, the value may not be.
+        let weak = unsafe { &(*self.inner.as_ptr()).weak };
+        if uncount(weak) {
+            // SAFETY: only the layout is taken, which a value that has been dropped still has.
+            let layout = Layout::for_value(unsafe { self.inner.as_ref() });
+            // SAFETY: nobody has a handle of either kind, and the memory came from a box with this layout.
+            unsafe { dealloc(self.inner.as_ptr().cast(), layout) };
+        }
+    }
+}
+
+impl<T: ?Sized> fmt::Debug for Weak<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Weak")
+    }
+}
+
+impl<T: PartialEq + ?Sized> PartialEq for Counted<T> {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl<T: Eq + ?Sized> Eq for Counted<T> {}
 
 impl<T: ?Sized> Deref for Counted<T> {
     type Target = T;
@@ -101,11 +229,7 @@ impl<T: ?Sized> Deref for Counted<T> {
 
 impl<T: ?Sized> Clone for Counted<T> {
     fn clone(&self) -> Self {
-        // Relaxed: a new handle comes from one that there is. An error says that the count has reached its end, where it stays.
-        let _ = self
-            .inner()
-            .handles
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_add(1));
+        count(&self.inner().handles);
         Counted {
             inner: self.inner,
             marker: PhantomData,
@@ -115,19 +239,14 @@ impl<T: ?Sized> Clone for Counted<T> {
 
 impl<T: ?Sized> Drop for Counted<T> {
     fn drop(&mut self) {
-        // Release: what was done through this handle comes before the value is dropped, by whichever handle is last.
-        let before = self.inner().handles.fetch_update(
-            Ordering::Release,
-            Ordering::Relaxed,
-            // At its end the count no longer says how many there are.
-            |n| (n != usize::MAX).then(|| n - 1),
-        );
-        if before == Ok(1) {
-            // Acquire: pairs with the releases of the other handles, whose decrements the count that is read ends. A fence would
-            // do as well, but ThreadSanitizer does not know fences.
-            self.inner().handles.load(Ordering::Acquire);
-            // SAFETY: this was the last handle; the memory came from a box.
-            drop(unsafe { Box::from_raw(self.inner.as_ptr()) });
+        if uncount(&self.inner().handles) {
+            // What all handles had in common; it frees the memory after the value, also if dropping that panics.
+            let _memory = Weak {
+                inner: self.inner,
+                marker: PhantomData,
+            };
+            // SAFETY: this was the last handle. Weak ones look at the counts only, and these are not dropped.
+            unsafe { (&raw mut (*self.inner.as_ptr()).value).drop_in_place() };
         }
     }
 }
@@ -143,7 +262,9 @@ mod tests {
     extern crate std;
 
     use alloc::sync::Arc;
+    use std::sync::{Mutex, OnceLock};
     use std::thread;
+    use std::vec::Vec;
 
     use super::*;
 
@@ -163,5 +284,78 @@ mod tests {
         assert_eq!(Arc::strong_count(&value), 2);
         drop(first);
         assert_eq!(Arc::strong_count(&value), 1);
+    }
+
+    #[test]
+    fn too_many_handles_are_never_the_last() {
+        let value = Arc::new(());
+        let first = Counted::try_new(value.clone()).unwrap();
+        let handles = &first.inner().handles;
+        handles.store(TOO_MANY - 1, Ordering::Relaxed);
+        let (second, third) = (first.clone(), first.clone());
+        assert_eq!(first.handles(), STUCK);
+        drop(third);
+        assert_eq!(first.handles(), STUCK);
+        drop(second);
+        assert_eq!(first.handles(), STUCK);
+        let weak = first.downgrade();
+        let again = weak.upgrade().unwrap();
+        assert_eq!(first.handles(), STUCK);
+        // What is forgotten on purpose is given back, so that those who look for leaks find none.
+        handles.store(2, Ordering::Relaxed);
+        drop(again);
+        drop(first);
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
+
+    /// Looks for a handle to itself while it lives, and while it is dropped.
+    struct Selfish(OnceLock<Weak<Selfish>>, Arc<Mutex<Vec<bool>>>);
+
+    impl Selfish {
+        fn look(&self) {
+            let found = self.0.get().unwrap().upgrade().is_some();
+            self.1.lock().unwrap().push(found);
+        }
+    }
+
+    impl Drop for Selfish {
+        fn drop(&mut self) {
+            self.look();
+        }
+    }
+
+    #[test]
+    fn weak_handles_end_with_the_last_one() {
+        let seen = Arc::default();
+        let first = Counted::try_new(Selfish(OnceLock::new(), Arc::clone(&seen))).unwrap();
+        assert!(first.0.set(first.downgrade()).is_ok());
+        let outside = first.downgrade();
+        first.look();
+        let second = first.clone();
+        drop(first);
+        second.look();
+        assert!(outside.upgrade().is_some() && second.is_alone());
+        drop(second);
+        assert_eq!(*seen.lock().unwrap(), [true, true, false]);
+        assert!(outside.upgrade().is_none());
+    }
+
+    #[test]
+    fn weak_handles_beside_the_last_ones() {
+        let value = Arc::new(());
+        for _ in 0..100 {
+            let first = Counted::try_new(value.clone()).unwrap();
+            let weak = [first.downgrade(), first.downgrade()];
+            thread::scope(|s| {
+                for weak in weak {
+                    s.spawn(move || {
+                        let found = weak.upgrade();
+                        assert!(found.is_none_or(|found| Arc::strong_count(&found) >= 2));
+                    });
+                }
+                drop(first);
+            });
+            assert_eq!(Arc::strong_count(&value), 1);
+        }
     }
 }

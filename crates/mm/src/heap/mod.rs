@@ -5,4 +5,4 @@ pub(crate) mod boxed;
 pub(crate) mod counted;
 
 pub use boxed::{try_box, try_str};
-pub use counted::Counted;
+pub use counted::{Counted, Weak};

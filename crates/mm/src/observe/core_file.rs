@@ -29,13 +29,13 @@
 
 use core::convert::Infallible;
 
-use alloc::sync::Arc;
 use alloc::vec::Vec;
 use bitflags::bitflags;
 
 use crate::errno::Errno;
 use crate::file::{File, FileKind};
 use crate::flags::VmFlags;
+use crate::heap::Counted;
 use crate::space::AddressSpace;
 use crate::space::vma::{Area, Backing};
 
@@ -536,8 +536,9 @@ impl ProcessInfo<'_> {
 pub fn files(space: &AddressSpace) -> Result<Vec<u8>, Errno> {
     let mapped = || {
         let areas = space.areas.iter();
-        let has_name =
-            |file: &&Arc<File>| file.kind != FileKind::Shmem || !file.name.ends_with(" (deleted)");
+        let has_name = |file: &&Counted<File>| {
+            file.kind != FileKind::Shmem || !file.name.ends_with(" (deleted)")
+        };
         areas.filter_map(move |area| Some((area, area.vma.file().filter(has_name)?)))
     };
     let names: usize = mapped().map(|(_, file)| file.name.len() + 1).sum();

@@ -47,7 +47,7 @@ impl AddressSpace {
     /// ```
     pub fn special(&self, name: &str) -> Option<Area<'_>> {
         let is =
-            |area: &Area<'_>| matches!(&area.vma.backing, Backing::Special(own) if **own == *name);
+            |area: &Area<'_>| matches!(&area.vma.backing, Backing::Special(own) if ***own == *name);
         self.areas.iter().find(is)
     }
 }

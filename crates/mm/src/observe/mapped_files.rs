@@ -38,12 +38,11 @@ impl AddressSpace {
     /// The links of `/proc/PID/map_files`, upwards: one for each area that maps a file, shared anonymous memory among them. O(n).
     ///
     /// ```
-    /// # use samara_mm::{AddressSpace, Config, File, FileId, Layout, Limits, MmapOptions};
-    /// use std::sync::Arc;
+    /// # use samara_mm::{AddressSpace, Config, Counted, File, FileId, Layout, Limits, MmapOptions};
     ///
     /// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
     /// let id = FileId { major: 8, minor: 1, inode: 2 };
-    /// let file = Arc::new(File::new(id, "/bin/a".into()));
+    /// let file = Counted::try_new(File::new(id, "/bin/a".into()))?;
     /// space.mmap(&MmapOptions::file(file, 0, 0x2000).fixed(0x10000))?;
     /// space.mmap(&MmapOptions::anonymous(0x1000).fixed(0x20000))?;
     /// let links: Vec<_> = space.map_files().map(|link| (link.to_string(), link.target())).collect();

@@ -9,12 +9,11 @@ impl AddressSpace {
     /// takes those of areas that can be executed. O(n).
     ///
     /// ```
-    /// # use samara_mm::{AddressSpace, Config, File, FileId, Layout, Limits, MmapOptions, Prot};
-    /// use std::sync::Arc;
+    /// # use samara_mm::{AddressSpace, Config, Counted, File, FileId, Layout, Limits, MmapOptions, Prot};
     ///
     /// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
     /// let id = FileId { major: 8, minor: 1, inode: 2 };
-    /// let file = Arc::new(File::new(id, "/bin/a".into()));
+    /// let file = Counted::try_new(File::new(id, "/bin/a".into()))?;
     /// let code = MmapOptions::file(file, 0x3000, 0x2000).prot(Prot::READ | Prot::EXEC);
     /// let start = space.mmap(&code)?;
     /// let places: Vec<u64> = space.places(id, 0x4010).map(|(address, _)| address).collect();

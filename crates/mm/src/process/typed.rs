@@ -1,12 +1,11 @@
 //! Calls with types for arguments.
 
-use alloc::sync::Arc;
-
 use crate::abi::{Advice, AttachFlags, LockAllFlags, LockFlags, Prot, SyncFlags};
 use crate::call::{Call, ShmSegment};
 use crate::calls::typed::{MmapOptions, MremapOptions, typed_calls};
 use crate::config::Layout;
 use crate::errno::Errno;
+use crate::heap::Counted;
 use crate::process::mm::Process;
 use crate::process::platform::Platform;
 

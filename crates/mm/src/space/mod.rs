@@ -36,12 +36,13 @@ pub(crate) mod vma;
 pub(crate) mod vma_box;
 pub(crate) mod vma_lock;
 
-use alloc::sync::Arc;
+use alloc::boxed::Box;
 
 use crate::config::{Config, Layout, Limits};
 use crate::errno::Errno;
 use crate::file::File;
 use crate::flags::{PAGE_SIZE, VmFlags};
+use crate::heap::Counted;
 use crate::heap::boxed::try_str;
 use crate::pages::Object;
 use crate::space::areas::{Areas, Span};
@@ -94,12 +95,12 @@ pub struct SeedVma {
     /// Offset in the file, in bytes.
     pub offset: u64,
     /// The file, if the line names one.
-    pub file: Option<Arc<File>>,
+    pub file: Option<Counted<File>>,
     /// The `VmFlags:` of smaps; guessed from the rest when `None`.
     pub flags: Option<VmFlags>,
     /// A name in brackets that the kernel gave at exec, such as `[vdso]`, or that was given by `PR_SET_VMA_ANON_NAME` (`[anon:…]`); not
     /// `[heap]` and `[stack]`, which are computed.
-    pub name: Option<Arc<str>>,
+    pub name: Option<Box<str>>,
     /// It has private pages.
     pub touched: bool,
 }
@@ -164,7 +165,7 @@ impl SeedVma {
         let given = self.name.as_deref().and_then(given_name);
         let name = given.map(try_str).transpose()?;
         let backing = match (self.name, self.file) {
-            (Some(special), _) if name.is_none() => Backing::Special(special),
+            (Some(special), _) if name.is_none() => Backing::Special(Counted::try_new(special)?),
             (_, Some(file)) => Backing::File(file),
             (_, None) if anonymous_object => {
                 Backing::SharedAnonymous(SharedObject::try_new(u64::MAX, Object::none())?)

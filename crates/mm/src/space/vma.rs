@@ -1,7 +1,6 @@
 //! One area of an address space, apart from where it lies.
 
 use alloc::boxed::Box;
-use alloc::sync::Arc;
 use core::fmt;
 use core::num::NonZeroU32;
 #[cfg(target_has_atomic = "64")]
@@ -52,18 +51,18 @@ pub enum Backing {
     /// Private memory of its own.
     Anonymous,
     /// A file.
-    File(Arc<File>),
+    File(Counted<File>),
     /// Shared anonymous memory: every mapping is an object of its own.
     SharedAnonymous(SharedObject),
     /// An attached System V segment: counted attachments keep its areas from being absorbed by neighbours.
     Shm {
         /// The segment.
-        segment: Arc<ShmSegment>,
+        segment: Counted<ShmSegment>,
         /// Number of the attachment: each `shmat(2)` opens the segment anew.
         attachment: u64,
     },
     /// Installed by the kernel at exec: `[vdso]`, `[vvar]` …
-    Special(Arc<str>),
+    Special(Counted<Box<str>>),
 }
 
 /// A shared anonymous object: counted, and there as long as an area maps it.
@@ -298,7 +297,7 @@ impl Vma {
     }
 
     /// The file behind the area, if any.
-    pub fn file(&self) -> Option<&Arc<File>> {
+    pub fn file(&self) -> Option<&Counted<File>> {
         match &self.backing {
             Backing::File(file) => Some(file),
             Backing::Shm { segment, .. } => Some(&segment.file),
@@ -383,7 +382,7 @@ impl Backing {
         match (self, other) {
             (Backing::Anonymous, Backing::Anonymous) => true,
             (Backing::File(a), Backing::File(b)) => {
-                Arc::ptr_eq(a, b) || (a.id == b.id && a.description == b.description)
+                Counted::ptr_eq(a, b) || (a.id == b.id && a.description == b.description)
             }
             (Backing::SharedAnonymous(a), Backing::SharedAnonymous(b)) => a == b,
             (Backing::Shm { attachment: a, .. }, Backing::Shm { attachment: b, .. }) => a == b,

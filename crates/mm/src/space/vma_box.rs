@@ -306,19 +306,20 @@ impl Drop for Batch {
 mod tests {
     extern crate std;
 
-    use alloc::sync::Arc;
+    use alloc::boxed::Box;
     use alloc::vec::Vec;
 
     use super::*;
+    use crate::heap::Counted;
     use crate::space::vma::Backing;
 
-    fn vma(name: &Arc<str>) -> Vma {
+    fn vma(name: &Counted<Box<str>>) -> Vma {
         Vma::new(VmFlags::READ, 7, Backing::Special(name.clone()))
     }
 
     #[test]
     fn areas_of_a_group_go_in_any_order() {
-        let name: Arc<str> = "[area]".into();
+        let name = Counted::try_new(Box::from("[area]")).unwrap();
         let original = vma(&name);
         for count in [1, 2, GROUP - 1, GROUP, GROUP + 1, 3 * GROUP] {
             for (promised, step) in [(count, 1), (count + 5, 2), (0, 7), (GROUP, 11)] {
@@ -334,19 +335,19 @@ mod tests {
                 }
                 drop(batch);
                 assert!(areas.iter().all(|area| **area == original));
-                assert_eq!(Arc::strong_count(&name), 2 + areas.len());
+                assert_eq!(name.handles(), 2 + areas.len());
                 while !areas.is_empty() {
                     at = (at + step) % areas.len();
                     areas.swap_remove(at);
                 }
-                assert_eq!(Arc::strong_count(&name), 2);
+                assert_eq!(name.handles(), 2);
             }
         }
     }
 
     #[test]
     fn threads_drop_areas_of_one_group() {
-        let name: Arc<str> = "[area]".into();
+        let name = Counted::try_new(Box::from("[area]")).unwrap();
         let original = vma(&name);
         let mut batch = Batch::new(GROUP);
         let mut areas: Vec<_> = (0..GROUP - 2)
@@ -358,12 +359,12 @@ mod tests {
             s.spawn(|| drop(others));
             drop(batch);
         });
-        assert_eq!(Arc::strong_count(&name), 2);
+        assert_eq!(name.handles(), 2);
     }
 
     #[test]
     fn what_is_moved_out_of_one_place_stays_in_its_allocation() {
-        let name: Arc<str> = "[area]".into();
+        let name = Counted::try_new(Box::from("[area]")).unwrap();
         let mut batch = Batch::new(2);
         let original = vma(&name);
         let mut grouped = batch.copy(&original, Heir::same(&original)).unwrap();

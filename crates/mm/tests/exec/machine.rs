@@ -2,10 +2,9 @@
 
 use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::sync::Arc;
 
 use samara_mm::exec::{Image, Program, Randomize, SetId, Settings, SpecialArea};
-use samara_mm::{Capabilities, Config, Errno, File, FileId, FileKind, Limits, Overcommit};
+use samara_mm::{Capabilities, Config, Counted, Errno, File, FileId, FileKind, Limits, Overcommit};
 
 use crate::kernel::{self, State, Subject};
 
@@ -197,7 +196,7 @@ pub(crate) fn open(path: &[u8]) -> Result<Program<OnDisk>, Errno> {
         ..File::new(id, real.to_str().unwrap().into())
     };
     Ok(Program {
-        file: Arc::new(described),
+        file: Counted::try_new(described).unwrap(),
         image: OnDisk(file, metadata.len()),
         set_id,
     })

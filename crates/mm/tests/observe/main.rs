@@ -5,11 +5,9 @@
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod perf;
 
-use std::sync::Arc;
-
 use samara_mm::observe::{Contents, QueryFlags};
 use samara_mm::{
-    AddressSpace, Call, Config, Errno, File, FileArg, FileId, Layout, Limits, VmFlags,
+    AddressSpace, Call, Config, Counted, Errno, File, FileArg, FileId, Layout, Limits, VmFlags,
 };
 
 const PAGE: u64 = 4096;
@@ -37,7 +35,7 @@ fn space(random: &mut Random) -> AddressSpace {
         minor: 1,
         inode: 7,
     };
-    let file = Arc::new(File::new(id, "/a file".into()));
+    let file = Counted::try_new(File::new(id, "/a file".into())).unwrap();
     for _ in 0..random.below(30) {
         let addr = BASE + random.below(PAGES) * PAGE;
         let len = (1 + random.below(5)) * PAGE;
@@ -250,7 +248,7 @@ mod kernel {
                 _ => {}
             }
             let file = (id.inode != 0).then(|| {
-                let file = || Arc::new(File::new(id, name.as_str().into()));
+                let file = || Counted::try_new(File::new(id, name.as_str().into())).unwrap();
                 files.entry(name.clone()).or_insert_with(file).clone()
             });
             let bit = |i: usize, letter, value| u64::from(perms[i] == letter) * value;

@@ -3,11 +3,10 @@
 use std::fs::File as Disk;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use samara_mm::observe::MmapEvents;
-use samara_mm::{AddressSpace, Call, Config, File, FileArg, FileId, Layout, Limits};
+use samara_mm::{AddressSpace, Call, Config, Counted, File, FileArg, FileId, Layout, Limits};
 
 use super::{PAGE, Random};
 
@@ -151,7 +150,7 @@ fn the_kernel_records_the_same() {
         minor: libc::minor(about.dev()),
         inode: about.ino(),
     };
-    let file = Arc::new(File::new(id, path.to_str().unwrap().into()));
+    let file = Counted::try_new(File::new(id, path.to_str().unwrap().into())).unwrap();
     // SAFETY: asks only.
     let (pid, tid) = unsafe { (libc::getpid() as u32, libc::gettid() as u32) };
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();

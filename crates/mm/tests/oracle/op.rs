@@ -1,9 +1,8 @@
 //! One step of a history: a system call, a page fault, a fork, a change of limits.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 
-use samara_mm::{Call, File, FileArg, ShmSegment};
+use samara_mm::{Call, Counted, File, FileArg, ShmSegment};
 
 /// Addresses and lengths are absolute and in bytes; `file` 0 is no file, n is the n-th prepared one.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -168,8 +167,8 @@ pub(crate) const NAMES: [Option<&str>; 3] = [None, Some("one"), Some("two words"
 
 /// Prepared objects that operations refer to by number.
 pub(crate) struct Objects {
-    pub(crate) files: Vec<(i32, Arc<File>)>,
-    pub(crate) segments: Vec<(i32, Arc<ShmSegment>)>,
+    pub(crate) files: Vec<(i32, Counted<File>)>,
+    pub(crate) segments: Vec<(i32, Counted<ShmSegment>)>,
     pub(crate) start_brk: u64,
 }
 

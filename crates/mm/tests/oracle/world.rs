@@ -4,12 +4,12 @@ use std::collections::HashSet;
 use std::fs::{self, File as StdFile};
 use std::os::fd::{AsRawFd, IntoRawFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 
 use samara_mm::{
-    AddressSpace, Backing, Capabilities, Config, DriverFlags, Errno, File, FileId, FileKind,
-    KernelVersion, Layout, Limits, MapsLine, Object, Pages, SeedVma, SharedMap, ShmSegment,
-    VmFlags,
+    AddressSpace, Backing, Capabilities, Config, Counted, DriverFlags, Errno, File, FileId,
+    FileKind, KernelVersion, Layout, Limits, MapsLine, Object, Pages, SeedVma, SharedMap,
+    ShmSegment, VmFlags,
 };
 
 use crate::coverage::Coverage;
@@ -76,9 +76,9 @@ fn file(
     name: &str,
     kind: FileKind,
     access: (bool, bool),
-) -> Arc<File> {
+) -> Counted<File> {
     let meta = file.metadata().unwrap();
-    Arc::new(File {
+    Counted::try_new(File {
         id: FileId {
             major: libc::major(meta.dev()),
             minor: libc::minor(meta.dev()),
@@ -94,6 +94,7 @@ fn file(
         driver: DriverFlags::default(),
         object: Object::none(),
     })
+    .unwrap()
 }
 
 /// Does a file lie in tmpfs, whose mappings are not aligned for huge pages unless it is told to use such?
@@ -164,7 +165,9 @@ fn objects() -> Objects {
     };
     add(sealed, FileKind::Shmem, (true, true));
     if let Some(sealed) = files.last_mut().map(|file| &mut file.1) {
-        Arc::make_mut(sealed).seals = libc::F_SEAL_WRITE as u32;
+        let seals = libc::F_SEAL_WRITE as u32;
+        let file = (**sealed).clone();
+        *sealed = Counted::try_new(File { seals, ..file }).unwrap();
     }
     let first = files[0].clone();
     // SAFETY: a descriptor of ours.
@@ -179,8 +182,8 @@ fn objects() -> Objects {
             let meta = (0, 1);
             segments.push((
                 id,
-                Arc::new(ShmSegment {
-                    file: Arc::new(File {
+                Counted::try_new(ShmSegment {
+                    file: Counted::try_new(File {
                         id: FileId {
                             major: meta.0,
                             minor: meta.1,
@@ -195,9 +198,11 @@ fn objects() -> Objects {
                         seals: 0,
                         driver: DriverFlags::default(),
                         object: Object::none(),
-                    }),
+                    })
+                    .unwrap(),
                     size: size as u64,
-                }),
+                })
+                .unwrap(),
             ));
             // Held attached here, and so usable although it is marked for removal.
             libc::shmat(id, std::ptr::null(), 0);
@@ -409,7 +414,7 @@ fn seed(objects: &mut Objects, pid: i32) -> (AddressSpace, (u64, u64)) {
         let shared = area.perms.ends_with('s');
         let special = area.name.starts_with('[') && !matches!(&*area.name, "[heap]" | "[stack]");
         let file = (area.inode != 0).then(|| {
-            Arc::new(File {
+            Counted::try_new(File {
                 id: FileId {
                     major: area.dev.0,
                     minor: area.dev.1,
@@ -425,6 +430,7 @@ fn seed(objects: &mut Objects, pid: i32) -> (AddressSpace, (u64, u64)) {
                 driver: DriverFlags::default(),
                 object: Object::none(),
             })
+            .unwrap()
         });
         let prot = area
             .perms
@@ -473,7 +479,7 @@ fn unbacked(base: &AddressSpace, special: (u64, u64)) -> HashSet<(Box<str>, u64)
         {
             let pages = (area.start..area.end).step_by(PAGE as usize);
             let refused = pages.filter(|page| !readable(*page));
-            found.extend(refused.map(|page| ((**name).into(), (page - area.start) / PAGE)));
+            found.extend(refused.map(|page| ((***name).into(), (page - area.start) / PAGE)));
         }
     }
     for end in ends {
@@ -580,7 +586,7 @@ impl World {
         match &area.vma.backing {
             Backing::Special(name) => {
                 let page = (addr - area.start) / PAGE;
-                !self.unbacked.contains(&((**name).into(), page))
+                !self.unbacked.contains(&((***name).into(), page))
             }
             _ => true,
         }

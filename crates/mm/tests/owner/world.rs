@@ -1,17 +1,15 @@
 //! What histories refer to, without a kernel, and how their steps are performed for a mirror.
 
-use std::sync::Arc;
-
 use samara_mm::{
-    AddressSpace, Capabilities, Config, DriverFlags, Errno, File, FileId, FileKind, Layout, Limits,
-    Object, ShmSegment,
+    AddressSpace, Capabilities, Config, Counted, DriverFlags, Errno, File, FileId, FileKind,
+    Layout, Limits, Object, ShmSegment,
 };
 
 use crate::mirror::Mirror;
 use crate::op::{Objects, Op};
 
-fn file(inode: u64, kind: FileKind, readable: bool, writable: bool) -> Arc<File> {
-    Arc::new(File {
+fn file(inode: u64, kind: FileKind, readable: bool, writable: bool) -> Counted<File> {
+    Counted::try_new(File {
         id: FileId {
             major: 8,
             minor: 1,
@@ -27,6 +25,7 @@ fn file(inode: u64, kind: FileKind, readable: bool, writable: bool) -> Arc<File>
         driver: DriverFlags::default(),
         object: Object::none(),
     })
+    .unwrap()
 }
 
 pub(crate) fn objects(start_brk: u64) -> Objects {
@@ -40,7 +39,7 @@ pub(crate) fn objects(start_brk: u64) -> Objects {
     ];
     let segment = |inode, size| {
         let file = file(inode, FileKind::Shmem, true, true);
-        (-1, Arc::new(ShmSegment { file, size }))
+        (-1, Counted::try_new(ShmSegment { file, size }).unwrap())
     };
     Objects {
         files: files.into_iter().map(|file| (-1, file)).collect(),

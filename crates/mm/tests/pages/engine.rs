@@ -6,8 +6,8 @@ use samara_mm::process::{
     Access, Fault, ForkMode, Hosted, Inode, Machine, PAGE_BYTES, PageSource, PageStatus, Process,
 };
 use samara_mm::{
-    Call, Capabilities, Config, DriverFlags, Errno, File, FileArg, FileId, FileKind, Layout,
-    Limits, VmFlags,
+    Call, Capabilities, Config, Counted, DriverFlags, Errno, File, FileArg, FileId, FileKind,
+    Layout, Limits, VmFlags,
 };
 use samara_paging::Arena;
 
@@ -63,7 +63,7 @@ struct Engine {
     mode: ForkMode,
     processes: [Option<Process<Hosted>>; SLOTS],
     disks: [Arc<Disk>; 2],
-    files: [Arc<File>; 2],
+    files: [Counted<File>; 2],
 }
 
 fn new_process(machine: &Machine<Hosted>) -> Process<Hosted> {
@@ -95,7 +95,7 @@ impl Engine {
         };
         let disks = [disk(true), disk(false)];
         let open = |disk: &Arc<Disk>| {
-            Arc::new(File {
+            Counted::try_new(File {
                 id: FileId {
                     major: 0,
                     minor: 1,
@@ -115,6 +115,7 @@ impl Engine {
                 driver: DriverFlags::default(),
                 object: Inode::object(Source(disk.clone())).unwrap(),
             })
+            .unwrap()
         };
         let files = [open(&disks[0]), open(&disks[1])];
         // All of the file on disk is in memory, as it has just been written.

@@ -1,6 +1,5 @@
 //! Faults beside calls: none is lost, no page stays where no area is, none allows what its area forbids.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -9,7 +8,7 @@ use samara_mm::abi::{
     MREMAP_FIXED, MREMAP_MAYMOVE,
 };
 use samara_mm::process::{Access, Fault, ForkMode};
-use samara_mm::{Call, Errno, File, Pages, Vma};
+use samara_mm::{Call, Counted, Errno, File, Pages, Vma};
 
 use crate::world::{
     BASE, Disk, Hosted, PAGE, anonymous, byte, free_frames, machine, mapping, open, process,
@@ -62,7 +61,7 @@ fn take_faults(process: &Process, seed: u64, over: &AtomicBool) {
     }
 }
 
-fn any_call(random: &mut Random, file: &Arc<File>) -> Call {
+fn any_call(random: &mut Random, file: &Counted<File>) -> Call {
     let first = random.below(PAGES);
     let pages = 1 + random.below(PAGES - first);
     let (addr, len) = (CHANGED + first * PAGE, pages * PAGE);

@@ -14,7 +14,7 @@ use samara_mm::abi::{
     MS_SYNC, PROT_NONE, PROT_READ, PROT_WRITE,
 };
 use samara_mm::process::{Access, Fault, ForkMode, Machine, PageStatus, Process};
-use samara_mm::{Call, Errno, File, FileArg};
+use samara_mm::{Call, Counted, Errno, File, FileArg};
 
 use crate::beyond::{Walkers, is_swapped};
 use crate::countdown::LEFT;
@@ -120,7 +120,7 @@ struct World {
     processes: [Option<Process<Hosted>>; SLOTS],
     model: [Option<Pages>; SLOTS],
     disk: Arc<Disk>,
-    file: Arc<File>,
+    file: Counted<File>,
     /// Bytes of objects; the first is the file, as long as it is.
     objects: Vec<Vec<u8>>,
     beside: bool,

@@ -6,7 +6,7 @@ use samara_mm::exec::{
     Auxiliary, Choice, Exec, ExecError, Personality, Program, SetId, Settings, Started,
 };
 use samara_mm::process::{Access, Machine, Process};
-use samara_mm::{Config, Errno, File, Limits};
+use samara_mm::{Config, Counted, Errno, File, Limits};
 
 use crate::countdown::LEFT;
 use crate::world::{Disk, Hosted, PAGE, free_frames, machine, open};
@@ -48,8 +48,8 @@ fn script() -> Arc<Disk> {
 
 /// Two files, opened before anything is refused.
 struct Root {
-    program: (Arc<File>, Vec<u8>),
-    script: (Arc<File>, Vec<u8>),
+    program: (Counted<File>, Vec<u8>),
+    script: (Counted<File>, Vec<u8>),
 }
 
 impl Root {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use samara_mm::abi::{MAP_ANONYMOUS, MAP_FIXED, MAP_PRIVATE};
 use samara_mm::process::{Inode, Machine, PAGE_BYTES, PageSource, Process};
 use samara_mm::{
-    Call, Config, DriverFlags, Errno, File, FileArg, FileId, FileKind, Layout, Limits,
+    Call, Config, Counted, DriverFlags, Errno, File, FileArg, FileId, FileKind, Layout, Limits,
 };
 use samara_paging::Arena;
 
@@ -114,8 +114,8 @@ impl PageSource for Source {
 }
 
 /// A file, open for reading and writing.
-pub(crate) fn open(disk: &Arc<Disk>) -> Arc<File> {
-    Arc::new(File {
+pub(crate) fn open(disk: &Arc<Disk>) -> Counted<File> {
+    Counted::try_new(File {
         id: FileId {
             major: 1,
             minor: 2,
@@ -135,11 +135,12 @@ pub(crate) fn open(disk: &Arc<Disk>) -> Arc<File> {
         driver: DriverFlags::default(),
         object: Inode::object(Source(disk.clone())).unwrap(),
     })
+    .unwrap()
 }
 
 /// Pages of a file at a fixed place.
 pub(crate) fn mapping(
-    file: &Arc<File>,
+    file: &Counted<File>,
     addr: u64,
     page: u64,
     pages: u64,

@@ -5,10 +5,10 @@ use std::fs::File as DiskFile;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::MetadataExt;
-use std::sync::Arc;
 
-use samara_mm::{Call, Config, DriverFlags, File, FileId, FileKind, NoPages, Object, abi};
+use samara_mm::{Call, Config, Counted, DriverFlags, File, FileId, FileKind, NoPages, Object, abi};
 
+use crate::counted::counted;
 use crate::follow::{Evidence, Follower, Verdict};
 use crate::maps::Map;
 use crate::seed::Seed;
@@ -19,7 +19,7 @@ use super::history::{Action, Place, Step, addresses, mapped};
 
 /// Files that stand for those of the record, which this machine may not have: each is as large as any mapping needs.
 #[derive(Default)]
-pub(super) struct Files(HashMap<(FileId, u64), (OwnedFd, Arc<File>)>);
+pub(super) struct Files(HashMap<(FileId, u64), (OwnedFd, Counted<File>)>);
 
 /// So many descriptors are used for them.
 const MOST_FILES: usize = 512;
@@ -27,10 +27,10 @@ const FILE_SIZE: i64 = 1 << 40;
 
 impl Files {
     /// The file that stands for one of the record, opened as that was.
-    pub(super) fn like(&mut self, file: &File) -> Option<Arc<File>> {
+    pub(super) fn like(&mut self, file: &File) -> Option<Counted<File>> {
         let key = (file.id, file.description);
         if let Some((_, own)) = self.0.get(&key) {
-            return Some(Arc::clone(own));
+            return Some(own.clone());
         }
         if self.0.len() >= MOST_FILES {
             return None;
@@ -54,7 +54,7 @@ impl Files {
                 .ok()?
         };
         let meta = disk.metadata().ok()?;
-        let own = Arc::new(File {
+        let own = counted(File {
             id: FileId {
                 major: libc::major(meta.dev()),
                 minor: libc::minor(meta.dev()),
@@ -70,7 +70,7 @@ impl Files {
             driver: DriverFlags::default(),
             object: Object::none(),
         });
-        self.0.insert(key, (disk.into(), Arc::clone(&own)));
+        self.0.insert(key, (disk.into(), own.clone()));
         Some(own)
     }
 

@@ -4,7 +4,6 @@
 //! mapped when the record began is mapped by steps of its own.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use samara_mm::{Call, Config, FileArg, VmFlags, abi};
 
@@ -271,7 +270,7 @@ impl Making<'_> {
                         + if area.file.is_none() { 0x20 } else { 0 }
                         + if grows { 0x100 } else { 0 },
                     file: match &area.file {
-                        Some(file) => FileArg::File(Arc::clone(file)),
+                        Some(file) => FileArg::File(file.clone()),
                         None => FileArg::None,
                     },
                     offset: if area.file.is_some() { area.offset } else { 0 },

@@ -350,7 +350,7 @@ pub(super) fn rust(steps: &[Step], found: &Found, both: &Both) -> String {
     let uses = if file.is_empty() {
         "use samara_mm::{AddressSpace, Call, Config, FileArg, Layout, Limits};\n"
     } else {
-        "use std::sync::Arc;\n\nuse samara_mm::{\n    AddressSpace, Call, Config, DriverFlags, File, FileArg, FileId, FileKind, Layout, Limits, Object,\n};\n"
+        "use samara_mm::{\n    AddressSpace, Call, Config, Counted, DriverFlags, File, FileArg, FileId, FileKind, Layout,\n    Limits, Object,\n};\n"
     };
     format!(
         "//! The shortest history in which the engine differs from the kernel, found by `samara replay --minimise`.\n\n\
@@ -437,8 +437,8 @@ fn areas(space: &AddressSpace, windows: &[(i64, i64)]) -> Vec<(i64, i64, String)
 
 const RUST_FILE: &str = "\
 /// A file in memory, by its number.
-fn file(number: u64, readable: bool, writable: bool) -> Arc<File> {
-    Arc::new(File {
+fn file(number: u64, readable: bool, writable: bool) -> Counted<File> {
+    let file = File {
         id: FileId {
             major: 0,
             minor: 1,
@@ -453,7 +453,8 @@ fn file(number: u64, readable: bool, writable: bool) -> Arc<File> {
         seals: 0,
         driver: DriverFlags::default(),
         object: Object::none(),
-    })
+    };
+    Counted::try_new(file).unwrap()
 }
 
 ";

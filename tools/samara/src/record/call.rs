@@ -1,14 +1,19 @@
 //! Calls with their arguments.
 
 use std::num::NonZeroU32;
-use std::sync::Arc;
 
-use samara_mm::{Call, File, FileArg, ShmSegment};
+use samara_mm::{Call, Counted, File, FileArg, ShmSegment};
+
+use crate::counted::counted;
 
 use super::fields::{Fields, put, put_text};
 
 /// Writes a call. `file` gives a file's number.
-pub(super) fn put_call(out: &mut Vec<u8>, call: &Call, file: &mut dyn FnMut(&Arc<File>) -> u64) {
+pub(super) fn put_call(
+    out: &mut Vec<u8>,
+    call: &Call,
+    file: &mut dyn FnMut(&Counted<File>) -> u64,
+) {
     let mut numbers = |kind: u8, values: &[u64]| {
         out.push(kind);
         for &value in values {
@@ -141,8 +146,9 @@ pub(super) fn put_call(out: &mut Vec<u8>, call: &Call, file: &mut dyn FnMut(&Arc
     }
 }
 
-pub(super) fn call(fields: &mut Fields<'_>, files: &[Arc<File>]) -> Option<Call> {
-    let known = |number: u64| -> Option<&Arc<File>> { files.get(usize::try_from(number).ok()?) };
+pub(super) fn call(fields: &mut Fields<'_>, files: &[Counted<File>]) -> Option<Call> {
+    let known =
+        |number: u64| -> Option<&Counted<File>> { files.get(usize::try_from(number).ok()?) };
     let kind = fields.byte()?;
     let f = fields;
     Some(match kind {
@@ -154,7 +160,7 @@ pub(super) fn call(fields: &mut Fields<'_>, files: &[Arc<File>]) -> Option<Call>
             file: match f.number()? {
                 0 => FileArg::None,
                 1 => FileArg::Bad,
-                number => FileArg::File(Arc::clone(known(number - 2)?)),
+                number => FileArg::File(known(number - 2)?.clone()),
             },
             offset: f.number()?,
         },
@@ -217,8 +223,8 @@ pub(super) fn call(fields: &mut Fields<'_>, files: &[Arc<File>]) -> Option<Call>
             let (addr, flags, number, size) = (f.number()?, f.number()?, f.number()?, f.number()?);
             let segment = match number {
                 0 => None,
-                number => Some(Arc::new(ShmSegment {
-                    file: Arc::clone(known(number - 1)?),
+                number => Some(counted(ShmSegment {
+                    file: known(number - 1)?.clone(),
                     size,
                 })),
             };

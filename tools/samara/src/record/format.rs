@@ -1,13 +1,12 @@
 //! The records: their names, what each holds, and the reading of one.
 
-use std::sync::Arc;
-
-use samara_mm::{Call, Config, File, KernelVersion, Limits};
+use samara_mm::{Call, Config, Counted, File, KernelVersion, Limits};
 
 use super::call::call;
 use super::fields::Fields;
 use super::map::{MapChange, map_change};
 use super::state::{config, file, layout, limits, ranges, seed_area};
+use crate::counted::counted;
 use crate::seed::Seed;
 
 /// First bytes of every file.
@@ -172,7 +171,7 @@ impl Record {
 /// What a reader must remember from one record to the next.
 #[derive(Debug, Default)]
 pub(super) struct Memory {
-    pub(super) files: Vec<Arc<File>>,
+    pub(super) files: Vec<Counted<File>>,
     /// Of the whole trace.
     pub(super) kernel: KernelVersion,
     /// The format that it has.
@@ -203,7 +202,7 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
     Some(Some(match fields.byte()? {
         1 => {
             let file = file(fields, memory.version)?;
-            memory.files.push(Arc::new(file));
+            memory.files.push(counted(file));
             return Some(None);
         }
         2 => {

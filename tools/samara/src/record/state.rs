@@ -1,10 +1,8 @@
 //! What an engine starts from, or is told later: files, settings, limits, layout, areas, and ranges written to.
 
-use std::sync::Arc;
-
 use samara_mm::{
-    Capabilities, Config, DriverFlags, File, FileId, FileKind, KernelVersion, Layout, Limits, Mdwe,
-    Object, Overcommit, SeedVma, VmFlags,
+    Capabilities, Config, Counted, DriverFlags, File, FileId, FileKind, KernelVersion, Layout,
+    Limits, Mdwe, Object, Overcommit, SeedVma, VmFlags,
 };
 
 use super::fields::{Fields, put, put_text};
@@ -217,7 +215,7 @@ pub(super) fn put_seed_area(out: &mut Vec<u8>, area: &SeedVma, file: u64) {
     out.push(u8::from(area.touched));
 }
 
-pub(super) fn seed_area(fields: &mut Fields<'_>, files: &[Arc<File>]) -> Option<SeedVma> {
+pub(super) fn seed_area(fields: &mut Fields<'_>, files: &[Counted<File>]) -> Option<SeedVma> {
     let start = fields.number()?;
     let end = start.checked_add(fields.number()?)?;
     let perms = fields.byte()?;
@@ -228,7 +226,7 @@ pub(super) fn seed_area(fields: &mut Fields<'_>, files: &[Arc<File>]) -> Option<
     let offset = fields.number()?;
     let file = match fields.number()? {
         0 => None,
-        number => Some(Arc::clone(files.get(usize::try_from(number - 1).ok()?)?)),
+        number => Some(files.get(usize::try_from(number - 1).ok()?)?.clone()),
     };
     let name = fields.text()?;
     Some(SeedVma {

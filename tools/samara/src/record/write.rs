@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::Path;
-use std::sync::{Arc, Weak};
 
-use samara_mm::{Call, Config, File, Limits};
+use samara_mm::heap::Weak;
+use samara_mm::{Call, Config, Counted, File, Limits};
 
 use crate::follow::Evidence;
 use crate::maps::Map;
@@ -97,15 +97,16 @@ impl Writer {
         })
     }
 
-    fn number(&mut self, file: &Arc<File>) -> u64 {
-        if let Some(&number) = self.files.get(&Arc::as_ptr(file)) {
+    fn number(&mut self, file: &Counted<File>) -> u64 {
+        let address: *const File = &**file;
+        if let Some(&number) = self.files.get(&address) {
             return number;
         }
         let number = self.seen.len() as u64;
         self.chunk.push(1);
         put_file(&mut self.chunk, file);
-        self.files.insert(Arc::as_ptr(file), number);
-        self.seen.push(Arc::downgrade(file));
+        self.files.insert(address, number);
+        self.seen.push(file.downgrade());
         number
     }
 

@@ -9,7 +9,6 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use samara_mm::exec::{
     Base, Choice, Exec, Image, Personality, Program, Randomize, SetId, Settings, SpecialArea,
@@ -20,6 +19,7 @@ use samara_mm::{
 };
 
 use crate::compare::{self, Alike};
+use crate::counted::counted;
 use crate::maps::{Area, Map};
 use crate::seed::Seed;
 
@@ -232,7 +232,7 @@ impl<'a> Shown<'a> {
         // Whatever the file says, what was done to the personality is known.
         let secure = self.auxiliary(AT_SECURE) == Some(1);
         Ok(Program {
-            file: Arc::new(described),
+            file: counted(described),
             image: OnDisk(file, length),
             set_id: if secure { SetId::Other } else { SetId::No },
         })

@@ -12,9 +12,12 @@ use std::fs;
 use std::io::{self, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::sync::Arc;
 
-use samara_mm::{DriverFlags, File, FileArg, FileId, FileKind, Object, ShmSegment, VmFlags};
+use samara_mm::{
+    Counted, DriverFlags, File, FileArg, FileId, FileKind, Object, ShmSegment, VmFlags,
+};
+
+use crate::counted::counted;
 
 use super::opened::Opened;
 use super::ptrace::Tid;
@@ -47,8 +50,8 @@ pub(crate) struct Files {
 #[derive(Debug)]
 struct Known {
     /// As it was seen last, and before: areas may still have it from then.
-    file: Arc<File>,
-    former: Vec<Arc<File>>,
+    file: Counted<File>,
+    former: Vec<Counted<File>>,
     opened: Opened,
     /// The kernel's map has shown this file under the same device and inode.
     confirmed: bool,
@@ -57,12 +60,12 @@ struct Known {
 impl Known {
     /// Does no engine have an area of it, and no call name it that is under way?
     fn is_idle(&mut self) -> bool {
-        let idle = |file: &Arc<File>| Arc::strong_count(file) == 1;
+        let idle = |file: &Counted<File>| file.is_alone();
         self.former.retain(|file| !idle(file));
         self.former.is_empty() && idle(&self.file)
     }
 
-    fn set(&mut self, file: Arc<File>) {
+    fn set(&mut self, file: Counted<File>) {
         let before = std::mem::replace(&mut self.file, file);
         self.former.push(before);
     }
@@ -129,10 +132,10 @@ impl Files {
                     seals,
                     ..(*known.file).clone()
                 };
-                known.set(Arc::new(file));
+                known.set(counted(file));
             }
         }
-        FileArg::File(Arc::clone(&known.file))
+        FileArg::File(known.file.clone())
     }
 
     /// The number in the list of the open file description that a descriptor stands for.
@@ -170,7 +173,7 @@ impl Files {
                 let kind = kind(object, path);
                 self.descriptions += 1;
                 self.list.push(Known {
-                    file: Arc::new(File {
+                    file: counted(File {
                         description: self.descriptions,
                         id: FileId {
                             major: libc::major(object.st_dev),
@@ -215,20 +218,20 @@ impl Files {
 
     /// Has the kernel's map not yet been seen to show `file` under the identity that `fstat` gave?
     /// (Some file systems show another device in the map.)
-    pub(crate) fn unconfirmed(&mut self, file: &Arc<File>) -> bool {
+    pub(crate) fn unconfirmed(&mut self, file: &Counted<File>) -> bool {
         self.list
             .iter()
             .rev()
-            .any(|known| !known.confirmed && Arc::ptr_eq(&known.file, file))
+            .any(|known| !known.confirmed && Counted::ptr_eq(&known.file, file))
     }
 
     /// Notes what the kernel's map shows for `file`, and returns the file with that identity and name.
     pub(crate) fn confirm(
         &mut self,
-        file: &Arc<File>,
+        file: &Counted<File>,
         id: FileId,
         name: Option<&[u8]>,
-    ) -> Arc<File> {
+    ) -> Counted<File> {
         let changed = File {
             id,
             name: name.map_or_else(
@@ -241,7 +244,7 @@ impl Files {
     }
 
     /// The same file, of which the driver has made an area with these flags.
-    pub(crate) fn driven(&mut self, file: &Arc<File>, flags: VmFlags) -> Arc<File> {
+    pub(crate) fn driven(&mut self, file: &Counted<File>, flags: VmFlags) -> Counted<File> {
         let changed = File {
             driver: driver(flags),
             ..(**file).clone()
@@ -249,20 +252,20 @@ impl Files {
         self.replace(file, changed, false)
     }
 
-    fn replace(&mut self, file: &Arc<File>, changed: File, confirmed: bool) -> Arc<File> {
+    fn replace(&mut self, file: &Counted<File>, changed: File, confirmed: bool) -> Counted<File> {
         let known = self
             .list
             .iter_mut()
             .rev()
-            .find(|known| Arc::ptr_eq(&known.file, file));
+            .find(|known| Counted::ptr_eq(&known.file, file));
         let Some(known) = known else {
-            return Arc::clone(file);
+            return file.clone();
         };
         known.confirmed |= confirmed;
         if *known.file != changed {
-            known.set(Arc::new(changed));
+            known.set(counted(changed));
         }
-        Arc::clone(&known.file)
+        known.file.clone()
     }
 }
 
@@ -381,7 +384,7 @@ fn seals(path: &CStr, name: &[u8]) -> u32 {
 
 /// The System V segment with this identifier, as `/proc/sysvipc/shm` lists it: that is of our own namespace. What others have, their maps
 /// tell.
-pub(crate) fn segment(tid: Tid, identifier: i64) -> Option<Arc<ShmSegment>> {
+pub(crate) fn segment(tid: Tid, identifier: i64) -> Option<Counted<ShmSegment>> {
     let own = fs::read_link("/proc/self/ns/ipc").ok()?;
     if fs::read_link(format!("/proc/{tid}/ns/ipc")).ok()? != own {
         return None;
@@ -409,13 +412,13 @@ pub(crate) fn segment(tid: Tid, identifier: i64) -> Option<Arc<ShmSegment>> {
 }
 
 /// A segment with this identity, name and size in bytes.
-pub(crate) fn segment_of(id: FileId, name: &str, size: u64) -> Arc<ShmSegment> {
+pub(crate) fn segment_of(id: FileId, name: &str, size: u64) -> Counted<ShmSegment> {
     let file = File {
         kind: FileKind::Shmem,
         ..File::new(id, name.into())
     };
-    Arc::new(ShmSegment {
-        file: Arc::new(file),
+    counted(ShmSegment {
+        file: counted(file),
         size,
     })
 }
@@ -428,7 +431,7 @@ mod tests {
         std::process::id() as Tid
     }
 
-    fn resolved(file: &fs::File) -> Arc<File> {
+    fn resolved(file: &fs::File) -> Counted<File> {
         match Files::default().resolve(own(), file.as_raw_fd()) {
             FileArg::File(file) => file,
             other => panic!("{other:?}"),

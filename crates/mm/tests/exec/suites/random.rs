@@ -1,9 +1,7 @@
 //! Files at random, and headers that were tampered with.
 
-use std::sync::Arc;
-
 use samara_mm::exec::{Choice, Exec, Personality, Program, SetId};
-use samara_mm::{AddressSpace, File, FileId, Limits};
+use samara_mm::{AddressSpace, Counted, File, FileId, Limits};
 
 use crate::elf::{Elf, GNU_STACK, Header, load};
 
@@ -215,7 +213,7 @@ pub(super) fn hostile(run: &mut Run) {
             };
             let set_id = SetId::No;
             Ok(Program {
-                file: Arc::new(File::new(id, name)),
+                file: Counted::try_new(File::new(id, name)).unwrap(),
                 image,
                 set_id,
             })

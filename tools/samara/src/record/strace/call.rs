@@ -1,11 +1,11 @@
 //! The calls that bear on memory, from their text.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use samara_mm::{Call, DriverFlags, Errno, File, FileArg, FileId, FileKind, Object};
+use samara_mm::{Call, Counted, DriverFlags, Errno, File, FileArg, FileId, FileKind, Object};
 
 use super::line::{self, Argument, Complaint, Text};
+use crate::counted::counted;
 use crate::describe;
 
 /// What a call is for an address space.
@@ -22,13 +22,13 @@ pub(super) enum Decoded {
 
 /// Files by what is told of them: the path, by `-y`, or else the descriptor.
 #[derive(Default)]
-pub(super) struct Files(HashMap<String, Arc<File>>);
+pub(super) struct Files(HashMap<String, Counted<File>>);
 
 impl Files {
-    fn named(&mut self, name: &str) -> Arc<File> {
+    fn named(&mut self, name: &str) -> Counted<File> {
         let number = self.0.len() as u64 + 1;
         let made = || {
-            Arc::new(File {
+            counted(File {
                 id: FileId {
                     major: 0,
                     minor: 0,
@@ -45,7 +45,7 @@ impl Files {
                 object: Object::none(),
             })
         };
-        Arc::clone(self.0.entry(name.to_owned()).or_insert_with(made))
+        self.0.entry(name.to_owned()).or_insert_with(made).clone()
     }
 }
 

@@ -1,8 +1,6 @@
 //! What only shows when a call returns: which object was mapped, and what other threads made of its arguments.
 
-use std::sync::Arc;
-
-use samara_mm::{Call, File, FileArg, FileId, FileKind};
+use samara_mm::{Call, Counted, File, FileArg, FileId, FileKind};
 
 use super::{Space, Who};
 use crate::maps;
@@ -69,7 +67,7 @@ impl Space {
     /// is too long for a link.
     pub(super) fn confirm_file(
         &mut self,
-        file: &mut Arc<File>,
+        file: &mut Counted<File>,
         address: u64,
         session: &mut Session,
     ) {

@@ -2,11 +2,10 @@
 //!
 //! The engine performs both as what they are, `mmap` and `munmap`. How long a ring is, the kernel's map tells; where it goes, the engine predicts.
 
-use std::sync::Arc;
-
-use samara_mm::{Call, File, FileArg, FileId, FileKind};
+use samara_mm::{Call, Counted, File, FileArg, FileId, FileKind};
 
 use super::{Space, Who};
+use crate::counted::counted;
 use crate::trace::files;
 use crate::trace::proc;
 use crate::trace::ptrace;
@@ -18,7 +17,7 @@ const PAGE: u64 = 4096;
 
 impl Space {
     /// The mapping of a ring, or of one that is not known yet.
-    pub(crate) fn ring(known: Option<(Arc<File>, u64)>) -> Call {
+    pub(crate) fn ring(known: Option<(Counted<File>, u64)>) -> Call {
         let (file, len) = match known {
             Some((file, len)) => (FileArg::File(file), len),
             None => (FileArg::Bad, PAGE),
@@ -60,7 +59,7 @@ impl Space {
         };
         let len = area.end - area.start;
         self.rings.push((address, len));
-        Some((Self::ring(Some((Arc::new(file), len))), address))
+        Some((Self::ring(Some((counted(file), len))), address))
     }
 
     /// The removal of the ring at `address`, if there is one.
