@@ -110,9 +110,13 @@ pub struct Physical<B: FrameAllocator + PhysMem, R: Reclaim> {
     backing: B,
     frames: Frames,
     reclaim: R,
+    /// [`NONE`] only until there is one: memory may begin at 0.
     zero: u64,
     tables: Apart<Tables>,
 }
+
+/// No address of a frame.
+const NONE: u64 = u64::MAX;
 
 /// What changes when tables come and go, apart from what all read.
 #[derive(Debug)]
@@ -157,7 +161,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
             backing,
             frames,
             reclaim,
-            zero: 0,
+            zero: NONE,
             tables: Apart(Tables {
                 limbo: Spin::new(Limbo::new()),
                 count: AtomicUsize::new(0),
@@ -467,7 +471,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Drop for Physical<B, R> {
     /// Address spaces borrow or count this memory, so that none is left, and no walk either.
     fn drop(&mut self) {
         self.reclaim();
-        if self.zero != 0 {
+        if self.zero != NONE {
             self.put(self.zero);
         }
     }

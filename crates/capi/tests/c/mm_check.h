@@ -47,6 +47,7 @@ static const enum mm_format formats[] = {MM_X86_64, MM_X86_64_LA57, MM_AARCH64_4
 struct ram {
 	pthread_mutex_t lock;
 	unsigned char *bytes;
+	uint64_t base;      /* RAM_BASE unless set otherwise */
 	uint64_t frames;
 	uint64_t live;      /* frames given out */
 	uint64_t asked;     /* calls of alloc */
@@ -82,7 +83,7 @@ static int ram_alloc(void *ctx, unsigned order, uint64_t *phys)
 		ram->next = at + n;
 		/* "Of any content" */
 		memset(ram->bytes + at * PG, 0xa5, n * PG);
-		*phys = RAM_BASE + at * PG;
+		*phys = ram->base + at * PG;
 		pthread_mutex_unlock(&ram->lock);
 		return 0;
 	}
@@ -93,7 +94,7 @@ static int ram_alloc(void *ctx, unsigned order, uint64_t *phys)
 static void ram_free(void *ctx, uint64_t phys, unsigned order)
 {
 	struct ram *ram = (struct ram *)ctx;
-	uint64_t at = (phys - RAM_BASE) / PG, n = 1ull << order;
+	uint64_t at = (phys - ram->base) / PG, n = 1ull << order;
 
 	pthread_mutex_lock(&ram->lock);
 	CHECK(phys % (n * PG) == 0 && at + n <= ram->frames);
@@ -108,8 +109,8 @@ static void *ram_virt(void *ctx, uint64_t phys)
 {
 	struct ram *ram = (struct ram *)ctx;
 
-	CHECK(phys >= RAM_BASE && phys < RAM_BASE + ram->frames * PG);
-	return ram->bytes + (phys - RAM_BASE);
+	CHECK(phys >= ram->base && phys < ram->base + ram->frames * PG);
+	return ram->bytes + (phys - ram->base);
 }
 
 static inline struct mm_phys_ops ram_new(struct ram *ram, uint64_t frames)
@@ -121,6 +122,7 @@ static inline struct mm_phys_ops ram_new(struct ram *ram, uint64_t frames)
 	ram->bytes = (unsigned char *)mmap(NULL, frames * PG, RW, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	CHECK(ram->bytes != MAP_FAILED);
 	ram->how = (unsigned char *)calloc(frames, 1);
+	ram->base = RAM_BASE;
 	ram->frames = frames;
 	ram->countdown = -1;
 	return ops;

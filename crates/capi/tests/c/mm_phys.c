@@ -160,6 +160,51 @@ static void huge_blocks(void)
 	ram_end(&ram);
 }
 
+/* Memory that begins at 0, as an emulated machine's does: whatever the frame or the block at 0 becomes, it comes back. Of `first` frames none is given at first. */
+static void from_zero(enum mm_format format, uint64_t first)
+{
+	struct ram ram;
+	struct mm_phys_ops ops = ram_new(&ram, 1024);
+	struct mm_phys *phys = NULL;
+	struct disk disk;
+	struct mm_file *file;
+	struct mm *mm, *child;
+	uint64_t i;
+
+	ram.base = 0;
+	ram.next = first;
+	disk_new(&disk, 8 * PG);
+	file = disk_open(&disk, 7, MM_FILE_READ | MM_FILE_WRITE);
+	SAME(mm_phys_new(format, &ops, 0, &phys), 0);
+	mm = mm_in(format, phys);
+	SAME(mm_mmap(mm, AT, 512 * PG, RW, ANON | MAP_FIXED, NULL, 0), AT);
+	if (format == MM_X86_64)
+		SAME(mm_madvise(mm, AT, 512 * PG, MADV_HUGEPAGE), 0);
+	SAME(get(mm, AT + 5 * PG), 0);
+	SAME(mm_madvise(mm, AT, 512 * PG, MADV_DONTNEED), 0);
+	SAME(get(mm, AT + 5 * PG), 0);
+	SAME(mm_mmap(mm, AT, 512 * PG, RW, ANON | MAP_FIXED, NULL, 0), AT);
+	SAME(mm_mmap(mm, AT + 600 * PG, 8 * PG, RW, MAP_SHARED | MAP_FIXED, file, 0), AT + 600 * PG);
+	for (i = 0; i < 8; i++)
+		CHECK(put(mm, AT + i * PG, (int)(i + 1)) && put(mm, AT + (600 + i) * PG, (int)(i + 11)));
+	SAME(mm_fork(mm, MM_FORK_SHARE, &child), 0);
+	for (i = 0; i < 8; i += 2)
+		CHECK(put(child, AT + i * PG, 99));
+	for (i = 0; i < 8; i++) {
+		SAME(get(mm, AT + i * PG), i + 1);
+		SAME(get(child, AT + i * PG), i % 2 ? i + 1 : 99);
+	}
+	sound(mm);
+	mm_put(mm);
+	sound(child);
+	mm_put(child);
+	mm_file_put(file);
+	SAME(disk.bytes[7 * PG], 18);
+	mm_phys_put(phys);
+	SAME(ram.live, 0);
+	ram_end(&ram);
+}
+
 static void refused(void)
 {
 	struct ram ram;
@@ -188,10 +233,19 @@ static void refused(void)
 
 int main(void)
 {
+	unsigned f;
+
 	own_frames();
 	any_order();
 	callers_frames();
 	huge_blocks();
+	for (f = 0; f < FORMATS; f++) {
+		uint64_t first;
+
+		for (first = 0; first < 24; first++)
+			from_zero(formats[f], 1024 - first);
+		from_zero(formats[f], 512);
+	}
 	refused();
 	puts("ok");
 	return 0;

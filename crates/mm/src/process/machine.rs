@@ -33,7 +33,7 @@ struct Inner<P: Platform> {
     /// Every process, by its number, upwards.
     processes: Mutex<P::Mutex, Vec<Counted<Mm<P>>>>,
     next: AtomicU32,
-    /// 2 MiB of zeroes for whoever reads memory that asks for huge pages, once somebody has; 0: nobody yet.
+    /// 2 MiB of zeroes for whoever reads memory that asks for huge pages, once somebody has; [`NONE`]: nobody yet.
     huge_zero: AtomicU64,
     /// Where pages go that leave memory.
     swap: Mutex<P::Mutex, Option<Counted<SwapArea>>>,
@@ -44,11 +44,14 @@ struct Inner<P: Platform> {
 impl<P: Platform> Drop for Inner<P> {
     fn drop(&mut self) {
         let block = *self.huge_zero.get_mut();
-        if block != 0 {
+        if block != NONE {
             self.physical.put_block(block, HUGE_ORDER);
         }
     }
 }
+
+/// No address of a frame: memory may begin at 0.
+const NONE: u64 = u64::MAX;
 
 /// Of a huge page, as allocators count.
 pub(super) const HUGE_ORDER: u32 = 9;
@@ -79,7 +82,7 @@ impl<P: Platform> Machine<P> {
             tlb,
             processes: Mutex::new(Vec::new()),
             next: AtomicU32::new(1),
-            huge_zero: AtomicU64::new(0),
+            huge_zero: AtomicU64::new(NONE),
             swap: Mutex::new(None),
             merged: Mutex::new(Vec::new()),
         };
@@ -128,7 +131,7 @@ impl<P: Platform> Machine<P> {
     /// The huge page of zeroes, if it is there.
     fn huge_zero(&self) -> Option<u64> {
         // Acquire: whoever put it there had cleared it.
-        Some(self.inner.huge_zero.load(Ordering::Acquire)).filter(|&block| block != 0)
+        Some(self.inner.huge_zero.load(Ordering::Acquire)).filter(|&block| block != NONE)
     }
 
     /// A huge page of zeroes that all have in common; none if there is no such block. It stays as long as the machine does.
@@ -142,7 +145,7 @@ impl<P: Platform> Machine<P> {
         unsafe { bytes::clear_huge(physical.to_virt(block)) };
         let shared = &self.inner.huge_zero;
         // Release: the zeroes come before the number. Acquire: as above.
-        match shared.compare_exchange(0, block, Ordering::AcqRel, Ordering::Acquire) {
+        match shared.compare_exchange(NONE, block, Ordering::AcqRel, Ordering::Acquire) {
             Ok(_) => Some(block),
             Err(first) => {
                 physical.put_block(block, HUGE_ORDER);
