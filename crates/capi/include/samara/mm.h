@@ -29,6 +29,9 @@ struct mm_phys_ops {
 int mm_phys_new(enum mm_format format, const struct mm_phys_ops *ops, uint64_t frames, struct mm_phys **phys);
 /* Its address spaces and cached pages keep it as long as they are; with the last of them, and this, every frame has been given back. */
 void mm_phys_put(struct mm_phys *phys);
+/* Where the library reads and writes the byte at an address that mm_translate or mm_root gave, whoever the frames are of; NULL if no frame is there. Good until the
+ * frame is given back. */
+void *mm_phys_virt(struct mm_phys *phys, uint64_t addr);
 struct mm_phys_stats {
 	uint64_t free;      /* frames not in use, of the library's own */
 	uint64_t tables;    /* frames that hold page tables of an address space; none is kept in reserve */
@@ -56,7 +59,13 @@ struct mm_file_ops {
 	void (*release)(void *ctx);
 };
 int mm_file_open(const struct mm_file_info *info, const struct mm_file_ops *ops, void *ctx, struct mm_file **file);
+struct mm_file *mm_file_get(struct mm_file *file); /* one more reference, as dup and fork take on a description; gives `file` */
 void mm_file_put(struct mm_file *file);   /* mappings keep it as long as they are */
+/* As pread(2) and pwrite(2), through the pages that programs map on `phys`: what was stored through a shared mapping is read at once, what is written here is seen in
+ * mappings at once, and goes to write_page as stores do. Bytes; fewer at the end of the file: it does not grow by this, so size() comes first, and mm_file_extend.
+ * -EBADF if it was not opened for that, -EIO if read_page fails at the first page, -ENOMEM. */
+int64_t mm_file_read(struct mm_phys *phys, struct mm_file *file, uint64_t offset, void *to, size_t len);
+int64_t mm_file_write(struct mm_phys *phys, struct mm_file *file, uint64_t offset, const void *from, size_t len);
 /* The file has become shorter, and size() says so already: pages wholly beyond leave every mapping on `phys`, private copies too; what the last page
  * holds beyond the end is zeroed in the file's page, not in private copies. */
 void mm_file_truncate(struct mm_phys *phys, struct mm_file *file, uint64_t size);
@@ -77,7 +86,8 @@ struct mm_config {                        /* start from mm_config_default() */
 	bool ipc_lock;                    /* CAP_IPC_LOCK */
 	uint64_t seed;                    /* for what the kernel draws at random; 0: nothing is random */
 };
-void mm_config_default(struct mm_config *config);
+void mm_config_default(struct mm_config *config); /* x86-64's layout, which every format but MM_RISCV_SV39 can address */
+void mm_config_for(enum mm_format format, struct mm_config *config); /* the same, and for MM_RISCV_SV39 what it can: addresses below 2^38 */
 /* Told in order while a call is performed. A refusal (-errno) undoes the whole call. NULL members are passed over. */
 struct mm_backend {
 	void *ctx;
@@ -167,8 +177,9 @@ size_t mm_copy_in(struct mm *mm, uint64_t addr, const void *from, size_t len);
 int mm_translate(struct mm *mm, uint64_t addr, uint64_t *phys, unsigned *prot);
 /* Who runs a program by translations sets neither accessed nor dirty bits in the tables, and need not. That a page may be written to is decided by a fault, and a page
  * counts as written from that fault on: mm_translate tells MM_WRITE only then. So
- *  - a translation is good until the next call that could change it: one on the address space, msync, madvise or munmap of any mapping of the file, mm_file_...,
- *    and mm_fork. Who keeps translations forgets them then; a store by an old one may be missed by msync, or go to a page that is no longer there;
+ *  - a translation is good until the next call that could change it: one on the address space, msync, madvise or munmap of any mapping of the file, mm_file_...
+ *    (but mm_file_read and mm_file_write), and mm_fork. mm_fault and mm_copy_in change those of the page that they are for, if it could not be written to before: it may be in
+ *    another place then. Who keeps translations forgets them then; a store by an old one may be missed by msync, or go to a page that is no longer there;
  *  - what msync and the last close write out, and what MADV_PAGEOUT and MADV_FREE may drop, is right by the faults alone;
  *  - dirty in mm_smaps, and MM_PAGE_SOFT_DIRTY, say "could be written", not "was"; referenced says "was faulted in, or used by mm_copy_in and mm_copy_out". */
 uint64_t mm_root(struct mm *mm);          /* physical address of the top table: CR3, TTBR0, satp */

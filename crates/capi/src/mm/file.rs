@@ -12,7 +12,7 @@
 //!                     inode: cached pages ──► Server ──► opens that can serve
 //! ```
 //!
-//! The caller's reference is one on the `File`. When the last `File` of an open goes, the open stops serving and is released, unless it is the
+//! The caller's references are one on the `File`. When the last `File` of an open goes, the open stops serving and is released, unless it is the
 //! inode's last one: that serves until the inode has written its dirty pages back.
 
 use core::ffi::{CStr, c_uint, c_void};
@@ -33,11 +33,18 @@ use crate::mm::code;
 /// `struct mm_file`.
 #[derive(Debug)]
 pub struct MmFile {
-    /// The caller's reference.
-    own: Mutex<Option<Counted<File>>>,
+    /// The caller's references.
+    own: Mutex<Own>,
     file: OnceLock<Weak<File>>,
     /// What shared mappings of an append-only file that is open for writing get: a description that allows none.
     refusing: Option<Counted<File>>,
+}
+
+/// The caller's references are one on the file.
+#[derive(Debug, Default)]
+struct Own {
+    references: usize,
+    file: Option<Counted<File>>,
 }
 
 impl MmFile {
@@ -46,9 +53,25 @@ impl MmFile {
         self.file.get()?.upgrade()
     }
 
-    /// Takes the caller's reference.
+    /// Takes one of the caller's references.
     pub(crate) fn take(&self) -> Option<Counted<File>> {
-        self.own.lock().take()
+        let mut own = self.own.lock();
+        if own.references > 1 {
+            own.references -= 1;
+            return own.file.clone();
+        }
+        own.references = 0;
+        own.file.take()
+    }
+
+    /// One more of them.
+    fn get(&self) {
+        let file = self.file();
+        let mut own = self.own.lock();
+        own.references += 1;
+        if own.file.is_none() {
+            own.file = file;
+        }
     }
 
     /// What a mapping with these flags gets.
@@ -356,7 +379,7 @@ fn open(info: &MmFileInfo, ops: MmFileOps, ctx: *mut c_void) -> Result<Counted<M
     let append_only = has(MM_FILE_APPEND) && has(MM_FILE_WRITE);
     let refusing = append_only.then(|| file(Object::none(), false));
     let made = Counted::try_new(MmFile {
-        own: Mutex::new(None),
+        own: Mutex::new(Own::default()),
         file: OnceLock::new(),
         refusing: refusing.transpose()?,
     })?;
@@ -369,7 +392,10 @@ fn open(info: &MmFileInfo, ops: MmFileOps, ctx: *mut c_void) -> Result<Counted<M
     let described = file(object, has(MM_FILE_READ))?;
     // Nobody else has it yet, and so it is not set.
     let _ = made.file.set(described.downgrade());
-    *made.own.lock() = Some(described);
+    *made.own.lock() = Own {
+        references: 1,
+        file: Some(described),
+    };
     // Relaxed: the pointer that the caller gets is handed on by means of its own.
     ops.taken.store(true, Ordering::Relaxed);
     Ok(made)
@@ -410,7 +436,21 @@ pub unsafe extern "C" fn mm_file_open(
     }
 }
 
-/// Gives the caller's reference on a file up; mappings keep it as long as they are.
+/// Takes another reference on a file, to be given up like the first.
+///
+/// # Safety
+/// `file` is NULL, or of [`mm_file_open`], and the caller has a reference or an area has the file.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_file_get(file: *mut MmFile) -> *mut MmFile {
+    // SAFETY: the caller's duty.
+    if let Some(file) = unsafe { file.as_ref() } {
+        file.get();
+    }
+    file
+}
+
+/// Gives one of the caller's references on a file up; mappings keep it as long as they are.
 ///
 /// # Safety
 /// `file` is NULL, or of [`mm_file_open`] and not used afterwards, but by those that a backend is told.

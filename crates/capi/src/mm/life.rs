@@ -7,7 +7,7 @@ use samara_mm::heap::try_box;
 use samara_mm::process::ForkMode;
 use samara_mm::{AddressSpace, Capabilities, Config, Errno, Layout, Limits, Overcommit};
 
-use crate::mm::abi::{MM_FORK_COPY, MM_FORK_SHARE, MmBackend, MmConfig};
+use crate::mm::abi::{MM_FORK_COPY, MM_FORK_SHARE, MM_RISCV_SV39, MmBackend, MmConfig, MmFormat};
 use crate::mm::backend::Backend;
 use crate::mm::phys::MmPhys;
 use crate::mm::space::{MapOnly, Space};
@@ -134,6 +134,26 @@ pub unsafe extern "C" fn mm_config_default(config: *mut MmConfig) {
     if !config.is_null() {
         // SAFETY: the caller's duty.
         unsafe { config.write(MmConfig::default()) };
+    }
+}
+
+/// The defaults, within what tables of this format can address.
+///
+/// # Safety
+/// `config` points to the structure, or is NULL.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_config_for(format: MmFormat, config: *mut MmConfig) {
+    let mut made = MmConfig::default();
+    if format == MM_RISCV_SV39 {
+        // As on x86-64: 128 MiB for the stack below the end, and upwards from a third.
+        made.task_size = 1 << 38;
+        made.mmap_base = made.task_size - (128 << 20);
+        made.legacy_base = (made.task_size / 3 + 4095) & !4095;
+    }
+    if !config.is_null() {
+        // SAFETY: the caller's duty.
+        unsafe { config.write(made) };
     }
 }
 

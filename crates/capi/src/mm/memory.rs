@@ -75,6 +75,18 @@ impl Theirs {
 }
 
 impl Ram {
+    /// Where the frame at this address is read and written; `None` if there is none.
+    pub(crate) fn frame(&self, phys: u64) -> Option<NonNull<u8>> {
+        match self {
+            Ram::Own(arena) => {
+                let base = Arena::<HostMemory>::BASE;
+                let own = base..base + arena.frames() * PAGE_SIZE;
+                own.contains(&phys).then(|| arena.to_virt(phys))
+            }
+            Ram::Theirs(theirs) => theirs.virt(phys),
+        }
+    }
+
     /// Frames not in use, of the library's own.
     pub(crate) fn free_frames(&self) -> u64 {
         match self {

@@ -1,9 +1,12 @@
 //! `mm_phys_…`: physical memory, with one of five formats behind one interface.
 
+use core::ffi::c_void;
+use core::slice;
+
 use samara_mm::heap::{Counted, try_box};
 use samara_mm::process::{Machine, Platform, Process};
 use samara_mm::{AddressSpace, Errno, Object};
-use samara_paging::{Arena, Grace, Physical, format};
+use samara_paging::{Arena, Grace, PAGE_SIZE, Physical, format};
 
 use crate::mm::abi::{
     MM_AARCH64_4K, MM_RISCV_SV39, MM_RISCV_SV48, MM_X86_64, MM_X86_64_LA57, MmFormat, MmPhysOps,
@@ -11,9 +14,9 @@ use crate::mm::abi::{
 };
 use crate::mm::file::MmFile;
 use crate::mm::gate::Gate;
-use crate::mm::hand_over;
 use crate::mm::memory::{Ram, Theirs};
 use crate::mm::space::{Paged, Space};
+use crate::mm::{code, hand_over};
 
 /// Frames that are counted at most: more than the caller's can be numbered, since their addresses are not known beforehand. The counts are
 /// four bytes each that nobody touches before the frame is used; where so much cannot be had, less will do.
@@ -44,6 +47,12 @@ pub(crate) trait Hardware: Send + Sync {
     fn extend(&self, file: &Object, before: u64);
     /// A part of a file is zero now.
     fn punch(&self, file: &Object, start: u64, end: u64);
+    /// Copies a file's bytes out.
+    fn read(&self, file: &Object, offset: u64, into: &mut [u8]) -> Result<usize, Errno>;
+    /// Copies bytes to a file.
+    fn write(&self, file: &Object, offset: u64, from: &[u8]) -> Result<usize, Errno>;
+    /// Where the library reads and writes a frame.
+    fn to_virt(&self, phys: u64) -> *mut c_void;
 }
 
 /// A machine, and who is inside.
@@ -83,6 +92,25 @@ impl<P: Platform<Backing = Ram>> Hardware for Hosted<P> {
     fn punch(&self, file: &Object, start: u64, end: u64) {
         let _inside = self.gate.enter();
         let _ = self.machine.punch(file, start, end);
+    }
+
+    fn read(&self, file: &Object, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        let _inside = self.gate.enter();
+        self.machine.read_file(file, offset, into)
+    }
+
+    fn write(&self, file: &Object, offset: u64, from: &[u8]) -> Result<usize, Errno> {
+        let _inside = self.gate.enter();
+        self.machine.write_file(file, offset, from)
+    }
+
+    fn to_virt(&self, phys: u64) -> *mut c_void {
+        let (frame, inside) = (phys & !(PAGE_SIZE - 1), phys & (PAGE_SIZE - 1));
+        match self.machine.physical().backing().frame(frame) {
+            // Within the frame.
+            Some(at) => at.as_ptr().wrapping_add(inside as usize).cast(),
+            None => core::ptr::null_mut(),
+        }
     }
 }
 
@@ -199,6 +227,20 @@ pub unsafe extern "C" fn mm_phys_stats(phys: *mut MmPhys, stats: *mut MmPhysStat
     }
 }
 
+/// Where the library reads and writes a byte of physical memory.
+///
+/// # Safety
+/// `phys` is of [`mm_phys_new`] or NULL.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_phys_virt(phys: *mut MmPhys, addr: u64) -> *mut c_void {
+    // SAFETY: the caller's duty.
+    match unsafe { phys.as_ref() } {
+        Some(phys) => phys.hardware.to_virt(addr),
+        None => core::ptr::null_mut(),
+    }
+}
+
 /// A file has become shorter.
 ///
 /// # Safety
@@ -245,4 +287,72 @@ pub unsafe extern "C" fn mm_file_punch(phys: *mut MmPhys, file: *mut MmFile, sta
     if let Some(file) = file.file() {
         phys.hardware.punch(&file.object, start, end);
     }
+}
+
+/// The number of bytes, or an error.
+fn copied(result: Result<usize, Errno>) -> i64 {
+    match result {
+        Ok(bytes) => bytes as i64,
+        Err(error) => code(error).into(),
+    }
+}
+
+/// Copies bytes of a file, as `pread(2)`.
+///
+/// # Safety
+/// `phys` is of [`mm_phys_new`], `file` of [`mm_file_open`](crate::mm::mm_file_open); `to` points to room for `len` bytes.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_file_read(
+    phys: *mut MmPhys,
+    file: *mut MmFile,
+    offset: u64,
+    to: *mut c_void,
+    len: usize,
+) -> i64 {
+    // SAFETY: the caller's duties.
+    let (Some(phys), Some(file)) = (unsafe { (phys.as_ref(), file.as_ref()) }) else {
+        return code(Errno::EINVAL).into();
+    };
+    let Some(file) = file.file().filter(|file| file.readable) else {
+        return code(Errno::EBADF).into();
+    };
+    if to.is_null() {
+        return code(Errno::EFAULT).into();
+    }
+    // Nothing is longer.
+    let len = len.min(isize::MAX as usize);
+    // SAFETY: the caller's duty.
+    let to = unsafe { slice::from_raw_parts_mut(to.cast::<u8>(), len) };
+    copied(phys.hardware.read(&file.object, offset, to))
+}
+
+/// Copies bytes to a file, as `pwrite(2)`; it does not grow by that.
+///
+/// # Safety
+/// `phys` is of [`mm_phys_new`], `file` of [`mm_file_open`](crate::mm::mm_file_open); `from` points to `len` bytes.
+// SAFETY: named as in the header, with its signature.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mm_file_write(
+    phys: *mut MmPhys,
+    file: *mut MmFile,
+    offset: u64,
+    from: *const c_void,
+    len: usize,
+) -> i64 {
+    // SAFETY: the caller's duties.
+    let (Some(phys), Some(file)) = (unsafe { (phys.as_ref(), file.as_ref()) }) else {
+        return code(Errno::EINVAL).into();
+    };
+    let Some(file) = file.file().filter(|file| file.writable) else {
+        return code(Errno::EBADF).into();
+    };
+    if from.is_null() {
+        return code(Errno::EFAULT).into();
+    }
+    // Nothing is longer.
+    let len = len.min(isize::MAX as usize);
+    // SAFETY: the caller's duty.
+    let from = unsafe { slice::from_raw_parts(from.cast::<u8>(), len) };
+    copied(phys.hardware.write(&file.object, offset, from))
 }

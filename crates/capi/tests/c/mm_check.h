@@ -228,18 +228,11 @@ static inline struct mm_phys *phys_new(enum mm_format format, uint64_t frames)
 	return phys;
 }
 
-/* The defaults, within what the format can address. */
 static inline struct mm_config config_for(enum mm_format format)
 {
 	struct mm_config config;
 
-	mm_config_default(&config);
-	if (format == MM_RISCV_SV39) {
-		config.task_size = 0x3ffffff000ull;
-		config.mmap_base = 0x3ff7fff000ull;
-		config.legacy_base = 0x1555556000ull;
-		config.stack_top = 0;
-	}
+	mm_config_for(format, &config);
 	return config;
 }
 

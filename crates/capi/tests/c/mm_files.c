@@ -260,6 +260,130 @@ static void extended(void)
 	all_given_back(phys);
 }
 
+/* "What was stored through a shared mapping is read at once, what is written here is seen in mappings at once, and goes to write_page as stores do." */
+static void by_offset(void)
+{
+	static struct disk disk, memory;
+	static unsigned char bytes[2 * 4096];
+	struct mm_file *file, *reader, *shm;
+	struct mm *mm = fresh(), *child;
+	uint64_t i;
+
+	disk_new(&disk, 4 * PG);
+	disk.size = 2 * PG + 100;
+	file = disk_open(&disk, 1, BOTH);
+	reader = disk_open(&disk, 1, MM_FILE_READ);
+	map(mm, AT, 4, MAP_SHARED, file, 0);
+	map(mm, AT + 8 * PG, 4, MAP_PRIVATE, file, 0);
+	/* Nothing is in memory yet. */
+	SAME(mm_file_read(phys, reader, PG - 2, bytes, 4), 4);
+	SAME(bytes[0], 1);
+	SAME(bytes[2], 2);
+	/* Across a border; the bytes around it stay. */
+	CHECK(put(mm, AT + PG - 1, 70) && put(mm, AT + PG + 2, 71));
+	SAME(mm_file_read(phys, reader, PG - 2, bytes, 5), 5);
+	SAME(bytes[0], 1);
+	SAME(bytes[1], 70);
+	SAME(bytes[2], 2);
+	SAME(bytes[4], 71);
+	CHECK(put(mm, AT + 8 * PG + 5, 60));
+	memset(bytes, 72, sizeof bytes);
+	SAME(mm_file_write(phys, file, 3, bytes, PG), PG);
+	SAME(get(mm, AT + 2), 1);
+	SAME(get(mm, AT + 3), 72);
+	SAME(get(mm, AT + PG + 2), 72);
+	SAME(get(mm, AT + PG + 3), 2);
+	/* A private copy stays; what is none yet follows. */
+	SAME(get(mm, AT + 8 * PG + 3), 1);
+	SAME(get(mm, AT + 8 * PG + 5), 60);
+	SAME(get(mm, AT + 8 * PG + PG + 2), 72);
+	SAME(mm_fork(mm, MM_FORK_SHARE, &child), 0);
+	SAME(mm_file_write(phys, file, PG, "abc", 3), 3);
+	SAME(get(child, AT + PG + 1), 'b');
+	/* The end; it does not grow by this. */
+	SAME(mm_file_read(phys, file, 2 * PG + 98, bytes, 50), 2);
+	SAME(mm_file_read(phys, file, 2 * PG + 100, bytes, 50), 0);
+	SAME(mm_file_read(phys, file, ~0ull, bytes, 50), 0);
+	SAME(mm_file_write(phys, file, 2 * PG + 99, "xyz", 3), 1);
+	SAME(mm_file_write(phys, file, 3 * PG, "xyz", 3), 0);
+	disk.size = 3 * PG;
+	mm_file_extend(phys, file, 2 * PG + 100);
+	SAME(mm_file_write(phys, file, 3 * PG - 1, "xyz", 3), 1);
+	SAME(get(mm, AT + 3 * PG - 1), 'x');
+	SAME(get(mm, AT + 2 * PG + 100), 0);
+	/* The library writes it back, once it is to. */
+	SAME(disk.bytes[3], 1);
+	SAME(mm_msync(mm, AT, 3 * PG, MS_SYNC), 0);
+	SAME(disk.bytes[3], 72);
+	SAME(disk.bytes[PG + 1], 'b');
+	SAME(disk.bytes[2 * PG + 99], 'x');
+	SAME(mm_file_write(phys, file, 10, "late", 4), 4);
+	/* Rights, and arguments that are none. */
+	SAME(mm_file_write(phys, reader, 0, "a", 1), -EBADF);
+	SAME(mm_file_read(phys, file, 0, NULL, 1), -EFAULT);
+	SAME(mm_file_write(phys, file, 0, NULL, 1), -EFAULT);
+	SAME(mm_file_read(NULL, file, 0, bytes, 1), -EINVAL);
+	SAME(mm_file_write(phys, NULL, 0, bytes, 1), -EINVAL);
+	/* A page that cannot be read: -EIO at once, fewer bytes behind others. */
+	disk.size = 4 * PG;
+	disk.bad = 3;
+	SAME(mm_file_read(phys, file, 3 * PG, bytes, 10), -EIO);
+	SAME(mm_file_read(phys, file, 3 * PG - 4, bytes, 10), 4);
+	SAME(mm_file_write(phys, file, 3 * PG - 4, bytes, 10), 4);
+	disk.bad = ~0ull;
+	/* Memory has nothing else. */
+	disk_new(&memory, 4 * PG);
+	shm = disk_open(&memory, 9, BOTH | MM_FILE_SHMEM);
+	SAME(mm_file_write(phys, shm, PG - 1, "yz", 2), 2);
+	map(mm, AT + 16 * PG, 4, MAP_SHARED, shm, 0);
+	SAME(get(mm, AT + 16 * PG + PG - 1), 'y');
+	CHECK(put(mm, AT + 16 * PG + PG, 'w'));
+	SAME(mm_file_read(phys, shm, PG - 2, bytes, 3), 3);
+	CHECK(!memcmp(bytes, "\0yw", 3));
+	/* Without memory. */
+	ram.countdown = 0;
+	SAME(mm_file_read(phys, shm, 3 * PG, bytes, 1), -ENOMEM);
+	SAME(mm_file_read(phys, shm, PG, bytes, 1), 1);
+	ram.countdown = -1;
+	sound(mm);
+	mm_put(mm);
+	mm_put(child);
+	for (i = 0; i < 2; i++)
+		mm_file_put(i ? file : reader);
+	mm_file_put(shm);
+	CHECK(!memcmp(disk.bytes + 10, "late", 4));
+	all_given_back(phys);
+}
+
+/* References of the caller's are counted, and one is enough. */
+static void counted(void)
+{
+	static struct disk disk;
+	struct mm_file *file;
+	struct mm *mm = fresh();
+	unsigned char byte;
+
+	disk_new(&disk, 4 * PG);
+	file = disk_open(&disk, 1, BOTH);
+	CHECK(mm_file_get(file) == file && mm_file_get(file) == file);
+	mm_file_put(file);
+	mm_file_put(file);
+	SAME(mm_file_read(phys, file, 0, &byte, 1), 1);
+	map(mm, AT, 4, MAP_SHARED, file, 0);
+	mm_file_put(file);
+	SAME(disk.released, 0);
+	/* An area has it: whoever has been told of that may take one again. */
+	CHECK(mm_file_get(file) == file);
+	SAME(mm_munmap(mm, AT, 4 * PG), 0);
+	SAME(disk.released, 0);
+	SAME(mm_file_read(phys, file, 0, &byte, 1), 1);
+	mm_file_put(file);
+	SAME(disk.released, 1);
+	CHECK(mm_file_get(NULL) == NULL);
+	mm_put(mm);
+	all_given_back(phys);
+}
+
 /* "They leave every mapping, private copies stay." */
 static void punched(void)
 {
@@ -421,6 +545,8 @@ int main(void)
 	errors();
 	truncated();
 	extended();
+	by_offset();
+	counted();
 	punched();
 	without_members();
 	memory_files();

@@ -73,6 +73,12 @@ int main(void)
 	wrong |= mm_check(mm, why, sizeof why);
 	mm_file_punch(phys, file, 0, 4096);
 	mm_file_extend(phys, file, 4096);
+	wrong |= mm_file_get(file) != file;
+	mm_file_put(file);
+	wrong |= mm_file_read(phys, file, 0, text, 0) != 0 || mm_file_write(phys, file, 0, text, 0) > 0;
+	wrong |= mm_phys_virt(phys, mm_root(mm)) == NULL || mm_phys_virt(phys, ~0ull) != NULL;
+	mm_config_for(MM_RISCV_SV39, &config);
+	wrong |= config.task_size != 1ull << 38;
 	mm_file_truncate(phys, file, 0);
 	mm_phys_stats(phys, &stats);
 	wrong |= stats.tables == 0;

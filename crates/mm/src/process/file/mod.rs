@@ -6,8 +6,10 @@
 //! | `inode` | a file, with its pages on each machine |
 //! | `cache` | its pages on one machine |
 //! | `seen` | which processes may have pages of it |
+//! | `by_offset` | its bytes as `read(2)` and `write(2)` name them |
 //! | `mapped` | what is done to all mappings of a file: truncation, holes, write-back |
 
+mod by_offset;
 mod cache;
 mod inode;
 mod mapped;

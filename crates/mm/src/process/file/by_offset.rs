@@ -1,0 +1,110 @@
+//! A file's bytes by their offset, as `pread(2)` and `pwrite(2)` name them: the same pages that programs have mapped.
+
+use crate::errno::Errno;
+use crate::flags::PAGE_SIZE;
+use crate::pages::Object;
+use crate::process::bytes;
+use crate::process::file::inode::Inode;
+use crate::process::machine::Machine;
+use crate::process::platform::Platform;
+use crate::process::signal::Fault;
+
+impl<P: Platform> Machine<P> {
+    /// Copies a file's bytes from `offset` on: what programs have stored through shared mappings is among them, whether or not it has been written back. Pages that are not
+    /// in memory are read, and stay there. How many bytes: fewer than there is room for at the end of the file, and before a page that cannot be had.
+    ///
+    /// ```
+    /// # #[cfg(not(feature = "hosted"))]
+    /// # fn main() {}
+    /// # #[cfg(feature = "hosted")]
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use samara_mm::process::{Inode, Machine, PAGE_BYTES, PageSource};
+    /// # use samara_mm::Errno;
+    /// # use samara_paging::Arena;
+    /// # struct Ones;
+    /// # impl PageSource for Ones {
+    /// #     fn read_page(&self, _: u64, into: &mut [u8; PAGE_BYTES]) -> Result<(), Errno> {
+    /// #         into.fill(1);
+    /// #         Ok(())
+    /// #     }
+    /// #     fn write_page(&self, _: u64, _: &[u8; PAGE_BYTES]) -> Result<(), Errno> {
+    /// #         Ok(())
+    /// #     }
+    /// #     fn punch(&self, _: u64, _: u64) -> Result<(), Errno> {
+    /// #         Ok(())
+    /// #     }
+    /// #     fn size(&self) -> u64 {
+    /// #         5000
+    /// #     }
+    /// # }
+    /// let machine = Machine::over(Arena::on_heap(64)?)?;
+    /// let object = Inode::object(Ones)?; // 5,000 ones
+    /// assert_eq!(machine.write_file(&object, 4998, b"abcd"), Ok(2));
+    /// let mut bytes = [0; 8];
+    /// assert_eq!(machine.read_file(&object, 4996, &mut bytes), Ok(4));
+    /// assert_eq!(&bytes[..4], b"\x01\x01ab");
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Where not a single byte could be copied: `EIO` if the page cannot be read, `ENOMEM`. `EINVAL` if the object is not a file's.
+    pub fn read_file(&self, object: &Object, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        self.each_page(object, offset, into.len(), false, |at, from, len| {
+            // SAFETY: within a page that the cache keeps while it is locked; programs change it by atomic stores.
+            unsafe { bytes::load(at, &mut into[from..from + len]) };
+        })
+    }
+
+    /// Copies bytes to a file from `offset` on: whoever has mapped its pages sees them, but for private copies. They are written back as what programs store is, at
+    /// `msync` and when the file is given up. The file does not grow by this: what lies beyond its end is not copied. How many bytes that were.
+    ///
+    /// # Errors
+    /// As [`read_file`](Self::read_file).
+    pub fn write_file(&self, object: &Object, offset: u64, from: &[u8]) -> Result<usize, Errno> {
+        self.each_page(object, offset, from.len(), true, |at, start, len| {
+            // SAFETY: as above; all others read and change it by atomic instructions.
+            unsafe { bytes::store(at, &from[start..start + len]) };
+        })
+    }
+
+    /// Calls `copy` for each part of a page, with where it is, the number of the first byte among all, and how many.
+    fn each_page(
+        &self,
+        object: &Object,
+        offset: u64,
+        len: usize,
+        write: bool,
+        mut copy: impl FnMut(core::ptr::NonNull<u8>, usize, usize),
+    ) -> Result<usize, Errno> {
+        let inode = object.get::<Inode>().ok_or(Errno::EINVAL)?;
+        let left = inode.source().size().saturating_sub(offset);
+        let len = len.min(usize::try_from(left).unwrap_or(usize::MAX));
+        let mut done = 0;
+        while done < len {
+            let at = offset + done as u64;
+            let inside = (at % PAGE_SIZE) as usize;
+            let part = (len - done).min(PAGE_SIZE as usize - inside);
+            let cache = inode.cache(self)?;
+            match cache.page(inode, at / PAGE_SIZE) {
+                Ok((mut pages, phys)) => {
+                    if write {
+                        // Before the bytes change: whoever writes the page back meanwhile takes it once more.
+                        pages.set_dirty(at / PAGE_SIZE);
+                    }
+                    // With the pages locked: what is cut off later is found in them.
+                    let start = self.physical().to_virt(phys);
+                    // SAFETY: within the frame.
+                    copy(unsafe { start.add(inside) }, done, part);
+                }
+                Err(_) if done > 0 => break,
+                Err(Fault::NoMemory) => return Err(Errno::ENOMEM),
+                // It has become shorter since.
+                Err(_) if at >= inode.source().size() => break,
+                Err(_) => return Err(Errno::EIO),
+            }
+            done += part;
+        }
+        Ok(done)
+    }
+}
