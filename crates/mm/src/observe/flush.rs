@@ -1,10 +1,10 @@
-//! What architectures' own code asks of an address space: the areas whose translations or caches are to be flushed, and where the kernel's own pages are.
+//! The parts of an address space whose translations or caches a machine flushes that goes by area.
 
 use core::ops::Range;
 
 use crate::flags::VmFlags;
 use crate::space::AddressSpace;
-use crate::space::vma::{Area, Backing};
+use crate::space::vma::Area;
 
 impl AddressSpace {
     /// The parts of `[start, end)` that are mapped, upwards, with whether instructions are fetched there: what a machine flushes whose caches or
@@ -35,19 +35,5 @@ impl AddressSpace {
             }
             Some((part, code(&first)))
         })
-    }
-
-    /// Where what the kernel has installed under this name is, such as `[vdso]`, wherever a program has moved it to. O(n).
-    ///
-    /// ```
-    /// # use samara_mm::{AddressSpace, Config, Layout, Limits};
-    /// let space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
-    /// assert_eq!(space.special("[vdso]"), None); // no program was started here
-    /// # Ok::<(), samara_mm::Errno>(())
-    /// ```
-    pub fn special(&self, name: &str) -> Option<Area<'_>> {
-        let is =
-            |area: &Area<'_>| matches!(&area.vma.backing, Backing::Special(own) if ***own == *name);
-        self.areas.iter().find(is)
     }
 }

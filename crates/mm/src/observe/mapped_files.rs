@@ -1,8 +1,7 @@
-//! The files that an address space maps, as the links in `/proc/PID/map_files` name them; and what `acct(5)` writes of memory.
+//! The files that an address space maps, as the links in `/proc/PID/map_files` name them.
 
 use core::fmt;
 
-use crate::flags::PAGE_SIZE;
 use crate::space::AddressSpace;
 use crate::space::vma::{Area, Backing};
 
@@ -54,41 +53,4 @@ impl AddressSpace {
             |area: &Area<'_>| !matches!(area.vma.backing, Backing::Anonymous | Backing::Special(_));
         self.areas.iter().filter(maps).map(|area| MapFile { area })
     }
-
-    /// What process accounting writes of the map when a process ends: KiB that are mapped, and the same as `ac_mem` of `acct(5)` has it. O(1).
-    ///
-    /// ```
-    /// # use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions};
-    /// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
-    /// space.mmap(&MmapOptions::anonymous(100 << 20))?;
-    /// assert_eq!(space.acct(), (102_400, 2 << 13 | 1600));
-    /// # Ok::<(), samara_mm::Errno>(())
-    /// ```
-    pub fn acct(&self) -> (u64, u16) {
-        let size = self.page_counts().total * (PAGE_SIZE >> 10);
-        (size, comp(size))
-    }
-}
-
-/// A number as accounting writes it (`comp_t`): 13 bits, and a power of 8 in the three above, rounded.
-fn comp(mut value: u64) -> u16 {
-    let mut exponent = 0;
-    let mut round = false;
-    while value > 0x1fff {
-        round = value & 4 != 0;
-        value >>= 3;
-        exponent += 1;
-    }
-    if round {
-        value += 1;
-        if value > 0x1fff {
-            value >>= 3;
-            exponent += 1;
-        }
-    }
-    // Beyond 13 bits times 8 to the 7th, the largest.
-    if exponent > 7 {
-        return u16::MAX;
-    }
-    (exponent << 13) | value as u16
 }

@@ -10,8 +10,10 @@
 //! | `places` | where a byte of a file is | what uprobes ask |
 //! | `task_vma` | areas one after the other, with the map let go in between | `bpf_iter_task_vma` |
 //! | `records` | mappings, all or as they are made | `PERF_RECORD_MMAP2` |
-//! | `mapped_files` | the files that are mapped; the size of the map | `/proc/PID/map_files`, acct(5) |
-//! | `flush` | mapped parts to be flushed; where the kernel's own pages are | what architectures ask |
+//! | `mapped_files` | the files that are mapped | `/proc/PID/map_files` |
+//! | `acct` | the size of the map, as it is accounted for | acct(5) |
+//! | `flush` | mapped parts to be flushed | what architectures ask |
+//! | `special` | where the kernel's own pages are, `[vdso]` and its like | the same |
 //! | `regions` | the three regions of an address space | DAMON |
 //! | `oom` | which process is ended where memory runs out | `/proc/PID/oom_score` |
 //! | `core_file` | a core dump, as a stream | core(5) |
@@ -26,6 +28,7 @@
 //!
 //! Those from `walk` on need the feature `paging`.
 
+mod acct;
 mod borders;
 #[cfg(feature = "paging")]
 mod clear_refs;
@@ -48,6 +51,7 @@ mod records;
 mod regions;
 #[cfg(feature = "paging")]
 pub(crate) mod smaps;
+mod special;
 mod task_vma;
 mod text;
 #[cfg(feature = "paging")]
@@ -55,6 +59,7 @@ mod transfer;
 #[cfg(feature = "paging")]
 mod walk;
 
+pub use acct::Acct;
 pub use borders::Borders;
 #[cfg(feature = "paging")]
 pub use clear_refs::ClearRefs;
@@ -71,6 +76,7 @@ pub use query::{Query, QueryFlags};
 pub use records::{MmapEvents, MmapRecord};
 #[cfg(feature = "paging")]
 pub use smaps::{Rollup, Smaps};
+pub use special::Special;
 pub use task_vma::TaskVmas;
 #[cfg(feature = "paging")]
 pub use transfer::IoVec;

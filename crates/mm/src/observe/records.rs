@@ -156,6 +156,28 @@ impl MmapEvents {
         }
     }
 
+    /// Before a fault: the growth of a stack is recorded as a mapping is ([`AddressSpace::fault_with`], `Process::fault_with`).
+    ///
+    /// ```
+    /// # use samara_mm::observe::MmapEvents;
+    /// # use samara_mm::{AddressSpace, Config, Layout, Limits, MapFlags, MmapOptions, Prot};
+    /// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+    /// let stack = MmapOptions::anonymous(0x3000).prot(Prot::READ | Prot::WRITE).flags(MapFlags::GROWSDOWN);
+    /// space.mmap(&stack.fixed(0x1000_0000))?;
+    /// let mut events = MmapEvents::of_fault(&space);
+    /// space.fault_with(0xfff_f123, true, &mut events)?;
+    /// let records: Vec<_> = events.records(&space).map(|record| (record.addr, record.len)).collect();
+    /// assert_eq!(records, [(0xfff_f000, 0x4000)]);
+    /// # Ok::<(), samara_mm::Errno>(())
+    /// ```
+    pub fn of_fault(space: &AddressSpace) -> Self {
+        MmapEvents {
+            layout: space.shown_layout(),
+            records: true,
+            told: Vec::new(),
+        }
+    }
+
     /// The records, in Linux's order, when the call has been performed, also if it has failed half-way. O(log n) for each.
     pub fn records<'a>(
         &'a self,

@@ -225,3 +225,68 @@ fn the_kernel_records_the_same() {
     std::fs::remove_file(&path).unwrap();
     assert!(compared > 1000, "{compared}");
 }
+
+/// Stacks grow by faults of the kernel on behalf of a `read`, which fails where they cannot.
+#[test]
+fn the_kernel_records_stacks_that_grow() {
+    /// Apart from the other test's, which may run meanwhile.
+    const TOP: u64 = 0x30_0000_0000;
+    let Some(ring) = Ring::new() else {
+        println!("skipped: no events of mappings for this user here");
+        return;
+    };
+    let zeroes = Disk::open("/dev/zero").unwrap();
+    // SAFETY: asks only.
+    let (pid, tid) = unsafe { (libc::getpid() as u32, libc::gettid() as u32) };
+    let mut random = Random(11);
+    let (mut grown, mut refused) = (0, 0);
+    for history in 0..40 {
+        let (config, layout) = (Config::default(), Layout::default());
+        let mut space = AddressSpace::new(config, Limits::UNLIMITED, layout).unwrap();
+        // A stack that may be locked, and below it, not far, something that may be accessed or not.
+        let locked = random.below(4) == 0;
+        let below = TOP - (300 + random.below(300)) * PAGE;
+        let prot = random.below(2);
+        let mut reserve = |addr: u64, len: u64, prot: u64, flags: u64| {
+            let call = Call::Mmap {
+                addr,
+                len,
+                prot,
+                flags: 0x32 | flags,
+                file: FileArg::None,
+                offset: 0,
+            };
+            perform(&call, -1);
+            space.perform(&call).unwrap();
+        };
+        reserve(below, PAGE, prot, 0);
+        reserve(TOP, 4 * PAGE, 3, 0x100 | if locked { 0x2000 } else { 0 });
+        ring.take();
+        let mut at = TOP;
+        for step in 0..12 {
+            at -= 1 + random.below(60 * PAGE);
+            let mut events = MmapEvents::of_fault(&space);
+            let ours = space.fault_with(at, true, &mut events).is_ok();
+            // SAFETY: a byte of memory that nobody else uses, or nothing.
+            let real = unsafe { libc::read(zeroes.as_raw_fd(), at as *mut _, 1) };
+            assert_eq!(ours, real == 1, "history {history}, step {step}: {at:x}");
+            let real = ring.take();
+            let mut own: Vec<Vec<u8>> = Vec::new();
+            for record in events.records(&space) {
+                let mut bytes = Vec::new();
+                record.encode(pid, tid, &mut bytes).unwrap();
+                own.push(bytes);
+            }
+            assert_eq!(own, real, "history {history}, step {step}: {at:x}");
+            grown += own.len();
+            if !ours {
+                refused += 1;
+                break;
+            }
+        }
+        // SAFETY: what this test has mapped.
+        unsafe { libc::munmap(below as *mut _, (TOP + 4 * PAGE - below) as usize) };
+        ring.take();
+    }
+    assert!(grown > 100 && refused > 5, "{grown}, {refused}");
+}

@@ -1,0 +1,233 @@
+//! Observers of the map beside the running kernel, on a process that waits.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::os::fd::AsRawFd;
+use std::process::{Command, Stdio};
+
+use samara_mm::SeedVma;
+
+use super::*;
+
+/// `struct procmap_query`.
+#[repr(C)]
+#[derive(Default)]
+struct Query {
+    size: u64,
+    query_flags: u64,
+    query_addr: u64,
+    vma_start: u64,
+    vma_end: u64,
+    vma_flags: u64,
+    vma_page_size: u64,
+    vma_offset: u64,
+    inode: u64,
+    dev_major: u32,
+    dev_minor: u32,
+    vma_name_size: u32,
+    build_id_size: u32,
+    vma_name_addr: u64,
+    build_id_addr: u64,
+}
+
+const PROCMAP_QUERY: libc::Ioctl = 0xc068_6611;
+
+/// The engine's model of a process that stands still: map, heap and stack.
+fn model(pid: u32) -> AddressSpace {
+    model_of(
+        &fs::read_to_string(format!("/proc/{pid}/maps")).unwrap(),
+        "",
+    )
+}
+
+/// The same from the text of its map, and that of smaps for its flags, which are guessed where there is none.
+pub(crate) fn model_of(maps: &str, smaps: &str) -> AddressSpace {
+    let mut flags = BTreeMap::new();
+    let mut first = "";
+    for line in smaps.lines() {
+        match line.strip_prefix("VmFlags:") {
+            Some(names) => drop(flags.insert(first, VmFlags::from_smaps(names))),
+            None if line.split_once(' ').is_some_and(|(at, _)| at.contains('-')) => {
+                first = line.split_once('-').unwrap().0;
+            }
+            None => {}
+        }
+    }
+    let mut layout = Layout::default();
+    let mut seeds = Vec::new();
+    let mut files = BTreeMap::new();
+    for line in maps.lines() {
+        let mut fields = line.split_whitespace();
+        let (first, end) = fields.next().unwrap().split_once('-').unwrap();
+        let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
+        let (start, end) = (hex(first), hex(end));
+        let perms = fields.next().unwrap().as_bytes();
+        let offset = hex(fields.next().unwrap());
+        let (major, minor) = fields.next().unwrap().split_once(':').unwrap();
+        let id = FileId {
+            major: hex(major) as u32,
+            minor: hex(minor) as u32,
+            inode: fields.next().unwrap().parse().unwrap(),
+        };
+        let name = fields.collect::<Vec<_>>().join(" ");
+        match name.as_str() {
+            "[heap]" => (layout.start_brk, layout.brk) = (start, end),
+            "[stack]" => layout.stack_top = end - 8,
+            "[vsyscall]" => continue,
+            _ => {}
+        }
+        let file = (id.inode != 0).then(|| {
+            let file = || Counted::try_new(File::new(id, name.as_str().into())).unwrap();
+            files.entry(name.clone()).or_insert_with(file).clone()
+        });
+        let bit = |i: usize, letter, value| u64::from(perms[i] == letter) * value;
+        seeds.push(SeedVma {
+            start,
+            end,
+            prot: bit(0, b'r', 1) | bit(1, b'w', 2) | bit(2, b'x', 4),
+            shared: perms[3] == b's',
+            offset,
+            file,
+            flags: flags.get(first).copied(),
+            name: name.starts_with("[v").then(|| name.as_str().into()),
+            touched: false,
+        });
+    }
+    let limits = Limits::UNLIMITED;
+    let mut space = AddressSpace::new(Config::default(), limits, layout).unwrap();
+    for seed in seeds {
+        space.seed(seed).unwrap();
+    }
+    space
+}
+
+/// `cat` that waits for input: its memory stays as it is.
+fn waiting() -> std::process::Child {
+    let child = Command::new("cat")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    while !fs::read_to_string(format!("/proc/{}/syscall", child.id()))
+        .is_ok_and(|text| text.starts_with("0 0x0 "))
+    {
+        std::thread::yield_now();
+    }
+    child
+}
+
+#[test]
+fn a_score_is_the_kernels() {
+    let mut child = waiting();
+    let pid = child.id();
+    let number = |file: &str, label: &str| -> u64 {
+        let text = fs::read_to_string(file).unwrap();
+        let line = text.lines().find(|line| line.starts_with(label)).unwrap();
+        line.split_whitespace()
+            .nth(1)
+            .unwrap()
+            .parse::<u64>()
+            .unwrap()
+            / 4
+    };
+    let status = format!("/proc/{pid}/status");
+    let total = number("/proc/meminfo", "MemTotal:") + number("/proc/meminfo", "SwapTotal:");
+    let pages = number(&status, "VmRSS:") + number(&status, "VmPTE:") + number(&status, "VmSwap:");
+    // Lower ones than before only root may set.
+    for adjustment in [0, 1, 17, 250, 999, 1000] {
+        fs::write(format!("/proc/{pid}/oom_score_adj"), adjustment.to_string()).unwrap();
+        let kernel = fs::read_to_string(format!("/proc/{pid}/oom_score")).unwrap();
+        let kernel: u64 = kernel.trim().parse().unwrap();
+        let ours = samara_mm::observe::oom_score(pages, adjustment, total);
+        // What the kernel's own counters say may be some pages off.
+        assert!(kernel.abs_diff(ours) <= 1, "{adjustment}: {kernel}, {ours}");
+    }
+    // Who may lower them is the machine's to say.
+    for adjustment in [-1, -300, -999, -1000] {
+        let file = format!("/proc/{pid}/oom_score_adj");
+        if fs::write(file, adjustment.to_string()).is_err() {
+            eprintln!("skipped: {adjustment} may not be set here");
+            continue;
+        }
+        let kernel = fs::read_to_string(format!("/proc/{pid}/oom_score")).unwrap();
+        let ours = samara_mm::observe::oom_score(pages, adjustment, total);
+        let kernel: u64 = kernel.trim().parse().unwrap();
+        assert!(kernel.abs_diff(ours) <= 1, "{adjustment}: {kernel}, {ours}");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn the_map_and_every_query_are_the_kernels() {
+    let mut child = waiting();
+    let pid = child.id();
+    let space = model(pid);
+    let mut text = String::new();
+    space.write_maps(&mut text).unwrap();
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    let own: Vec<&str> = maps.lines().filter(|l| !l.contains("[vsyscall]")).collect();
+    assert_eq!(text.lines().collect::<Vec<_>>(), own);
+
+    let file = fs::File::open(format!("/proc/{pid}/maps")).unwrap();
+    let mut addresses = vec![0, 1 << 47];
+    for area in space.areas() {
+        addresses.extend([area.start - 1, area.start, area.end - 1, area.end]);
+    }
+    let mut known = true;
+    'all: for address in addresses {
+        for bits in 0..64 {
+            let mut name = [0u8; 4096];
+            let mut query = Query {
+                size: size_of::<Query>() as u64,
+                query_flags: bits,
+                query_addr: address,
+                vma_name_size: name.len() as u32,
+                vma_name_addr: name.as_mut_ptr() as u64,
+                ..Query::default()
+            };
+            // SAFETY: the struct that this ioctl takes, with a buffer for the name.
+            let result = unsafe { libc::ioctl(file.as_raw_fd(), PROCMAP_QUERY, &raw mut query) };
+            let error = std::io::Error::last_os_error().raw_os_error();
+            if result < 0 && error == Some(libc::ENOTTY) {
+                // Before Linux 6.11.
+                known = false;
+                break 'all;
+            }
+            let flags = QueryFlags::from_bits_truncate(bits);
+            match space.query(address, flags) {
+                Err(errno) => {
+                    assert!(result < 0, "{address:x} {flags:?}");
+                    assert_eq!(error, Some(errno.0), "{address:x} {flags:?}");
+                }
+                Ok(found) => {
+                    assert_eq!(result, 0, "{address:x} {flags:?}: {error:?}");
+                    let length = (query.vma_name_size as usize).saturating_sub(1);
+                    let id = FileId {
+                        major: query.dev_major,
+                        minor: query.dev_minor,
+                        inode: query.inode,
+                    };
+                    let kernel = (
+                        (query.vma_start, query.vma_end),
+                        (query.vma_flags, query.vma_page_size),
+                        (query.vma_offset, id),
+                        std::str::from_utf8(&name[..length]).unwrap(),
+                    );
+                    let engine = (
+                        (found.start, found.end),
+                        (found.flags.bits(), found.page_size),
+                        (found.offset, found.id),
+                        found.name,
+                    );
+                    assert_eq!(engine, kernel, "{address:x} {flags:?}");
+                }
+            }
+        }
+    }
+    if !known {
+        eprintln!("skipped: this kernel has no PROCMAP_QUERY");
+    }
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
