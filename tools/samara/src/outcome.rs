@@ -50,6 +50,21 @@ pub(crate) fn complain(text: &str) -> i32 {
     MISUSE
 }
 
+/// Prints a text on standard output.
+///
+/// # Errors
+/// What to complain of. That nobody reads any more is no fault: whoever read may have seen enough and closed the pipe.
+pub(crate) fn print(text: &str) -> Result<(), String> {
+    use std::io::Write;
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(format!("standard output cannot be written: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -220,6 +220,23 @@ fn readelf_has_no_complaint() {
     }
 }
 
+/// Through a pipe goes the same file.
+#[test]
+fn a_core_goes_to_standard_output() {
+    let Some((waiting, _, addresses, file)) = known() else {
+        return;
+    };
+    let output = core(waiting.0.id(), Path::new("-"));
+    assert!(output.status.success() && output.stderr.is_empty());
+    let piped = fresh("core");
+    fs::write(&piped, output.stdout).unwrap();
+    assert_eq!(loads(&piped), loads(&file));
+    for address in [addresses[0], addresses[1], addresses[1] + (1 << 29)] {
+        let at = |file| bytes_at(file, address, 4096);
+        assert_eq!(at(&piped), at(&file));
+    }
+}
+
 #[test]
 fn others_processes_and_files_are_refused() {
     let file = fresh("core");
@@ -379,7 +396,12 @@ fn programs_with_terabytes_of_shadow_have_cores() {
         let Some(program) = compiled_with("checked", &options) else {
             return;
         };
-        let (_waiting, said) = looked_at(sanitizer, &mut Command::new(program), true);
+        let (waiting, said) = looked_at(sanitizer, &mut Command::new(program), true);
+        // Nobody waits until terabytes have gone where zeroes take as long as other bytes.
+        let output = core(waiting.0.id(), Path::new("/dev/null"));
+        let told = String::from_utf8_lossy(&output.stderr);
+        let told_so = ["left out", "give --output a file"];
+        assert!(told_so.iter().any(|what| told.contains(what)), "{told}");
         for frame in [" waits (", " main ("] {
             assert!(said.contains(frame), "{frame}: {said}");
         }

@@ -441,3 +441,29 @@ fn a_reader_may_have_seen_enough() {
     let output = Command::new("sh").args(["-c", &line]).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty());
 }
+
+#[test]
+fn what_cannot_be_printed_is_told() {
+    let cat = cat();
+    let pid = cat.pid();
+    for words in [
+        &["show", &pid][..],
+        &["show", &pid, "--json"],
+        &["top", "--once"],
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let output = samara().args(words).stdout(full).output().unwrap();
+        refused(&output, "standard output cannot be written: No space left");
+    }
+}
+
+#[test]
+fn a_picture_or_a_list_but_not_both() {
+    let cat = cat();
+    let picture = fresh("picture").display().to_string();
+    for list in ["--maps", "--smaps", "--gaps", "--tree", "--fork", "--json"] {
+        let output = show(&[&cat.pid(), "--html", &picture, list]);
+        refused(&output, "a picture is drawn, and nothing printed");
+    }
+    assert!(!fs::exists(&picture).unwrap());
+}

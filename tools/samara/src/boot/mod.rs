@@ -5,7 +5,6 @@ mod numbers;
 mod picture;
 mod source;
 
-use std::io::Write;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
@@ -15,7 +14,7 @@ use layout::{Allocation, Layout};
 use numbers::{Range, Request};
 use source::Map;
 
-use crate::outcome::complain;
+use crate::outcome::{complain, print};
 
 /// Exit code: an allocation found no memory.
 const NO_MEMORY: i32 = 1;
@@ -69,12 +68,10 @@ pub(crate) struct BootOptions {
 
 /// Runs the command; the value is the exit code.
 pub(crate) fn run(options: &BootOptions) -> i32 {
-    match carry_out(options) {
-        Ok((text, satisfied)) => {
-            // Whoever reads may have seen enough and closed the pipe.
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            if satisfied { 0 } else { NO_MEMORY }
-        }
+    let done = carry_out(options).and_then(|(text, satisfied)| print(&text).map(|()| satisfied));
+    match done {
+        Ok(true) => 0,
+        Ok(false) => NO_MEMORY,
         Err(text) => complain(&text),
     }
 }

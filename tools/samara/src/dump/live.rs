@@ -56,8 +56,17 @@ pub(super) fn dump(pid: i32, path: &Path) -> Result<(), String> {
             let end = segment.start + segment.dumped;
             segment.dumped = memory.written_end(segment.start, end) - segment.start;
         }
+        let rest: u64 = dumped(&segments);
+        let holds = out.holds(rest);
+        if out.is_stream() && !holds {
+            return Err(format!(
+                "`{}` would have to take {}, most of it zeroes: give --output a file, where these take no room",
+                path.display(),
+                bytes(rest)
+            ));
+        }
         // Else it is told where the file ends.
-        if out.holds(dumped(&segments)) {
+        if holds {
             say(&format!(
                 "samara: `{}` cannot be as long as the {} that it would have: the zeroes behind the last written page of each area are left out",
                 path.display(),

@@ -27,7 +27,7 @@ pub(crate) struct CoreOptions {
     /// Of a recording there are all areas, but of their memory only what is still in files and could not be written to: other memory and registers are not recorded.
     subject: String,
 
-    /// Write the core to this file. Pages of zeroes take no room in it.
+    /// Write the core to this file, in which pages of zeroes take no room. `-`: standard output, where they do.
     #[arg(long, short, value_name = "FILE")]
     output: PathBuf,
 }

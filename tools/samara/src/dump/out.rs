@@ -1,7 +1,8 @@
 //! The file that is written.
 
 use std::fs::File;
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::io::{self, BufWriter, IsTerminal, Seek, SeekFrom, Write};
+use std::os::fd::AsFd;
 use std::path::Path;
 
 use samara_mm::observe::core_file::Sink;
@@ -31,25 +32,47 @@ impl Out {
     }
 
     fn open(path: &Path) -> io::Result<Self> {
+        if path == Path::new("-") {
+            let out = io::stdout();
+            if out.is_terminal() {
+                return Err(io::Error::other("a terminal cannot show a core file"));
+            }
+            return Ok(Self::over(
+                File::from(out.as_fd().try_clone_to_owned()?),
+                false,
+            ));
+        }
         // A core has whatever secrets the process had.
         let mut options = File::options();
         options.write(true).create(true).truncate(true);
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         let file = options.open(path)?;
         let sparse = file.metadata()?.is_file();
-        Ok(Self {
+        Ok(Self::over(file, sparse))
+    }
+
+    fn over(file: File, sparse: bool) -> Self {
+        Self {
             to: BufWriter::with_capacity(1 << 18, file),
             sparse,
             length: 0,
-        })
+        }
     }
 
-    /// Whether the file can have so many bytes and what describes them.
+    /// Whether each byte must be written, also those that are zero.
+    pub(super) fn is_stream(&self) -> bool {
+        !self.sparse
+    }
+
+    /// Whether the file can have so many bytes and what describes them. Nobody waits for terabytes of zeroes to go through a pipe.
     pub(super) fn holds(&self, bytes: u64) -> bool {
         const DESCRIPTION: u64 = 256 << 20;
+        const STREAM: u64 = 64 << 30;
         let file = self.to.get_ref();
-        !self.sparse
-            || file.set_len(bytes.saturating_add(DESCRIPTION)).is_ok() && file.set_len(0).is_ok()
+        if self.is_stream() {
+            return bytes <= STREAM;
+        }
+        file.set_len(bytes.saturating_add(DESCRIPTION)).is_ok() && file.set_len(0).is_ok()
     }
 
     /// All has been written.

@@ -25,12 +25,11 @@ pub(crate) mod smaps;
 pub(crate) mod snapshot;
 pub(crate) mod text;
 
-use std::io::Write;
 use std::mem::ManuallyDrop;
 
 use clap::Args;
 
-use crate::outcome::{complain, distinct};
+use crate::outcome::{complain, distinct, print};
 use crate::picture::PictureOptions;
 use grid::Paper;
 use snapshot::Snapshot;
@@ -73,12 +72,8 @@ pub(crate) struct ShowOptions {
 
 /// Runs the command; the value is the exit code.
 pub(crate) fn run(options: &ShowOptions) -> i32 {
-    match carry_out(options) {
-        Ok(text) => {
-            // Whoever reads may have seen enough and closed the pipe.
-            let _ = std::io::stdout().write_all(text.as_bytes());
-            0
-        }
+    match carry_out(options).and_then(|text| print(&text)) {
+        Ok(()) => 0,
         Err(text) => complain(&text),
     }
 }
@@ -87,12 +82,16 @@ pub(crate) fn run(options: &ShowOptions) -> i32 {
 type Section = fn(&Snapshot, Paper) -> Result<String, String>;
 
 fn carry_out(options: &ShowOptions) -> Result<String, String> {
-    let canvases = options.pictures.open()?;
     if options.pictures.any() {
+        let lists = options.maps || options.smaps || options.gaps || options.tree;
         if options.other.is_some() {
             return Err("a picture is of one process or recording: name one".to_owned());
         }
+        if lists || options.fork || options.json {
+            return Err("a picture is drawn, and nothing printed: leave out --html and --svg, or what is to be printed".to_owned());
+        }
         distinct(&options.pictures.files().collect::<Vec<_>>())?;
+        let canvases = options.pictures.open()?;
         canvases.draw(&picture::film(&look(&options.subject)?))?;
         return Ok(String::new());
     }
@@ -147,7 +146,7 @@ fn look(subject: &str) -> Result<Snapshot, String> {
     }
     let call = |text: &str| text.parse::<u64>().ok();
     match subject.rsplit_once('@') {
-        Some((file, number)) if call(number).is_some() => {
+        Some((file, number)) if call(number).is_some() && !file.is_empty() => {
             recorded::look(file.as_ref(), call(number).unwrap_or(0))
         }
         _ => Err(format!(

@@ -14,14 +14,14 @@ mod screen;
 mod terminal;
 mod view;
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
 use serde_json::{Value, json};
 
-use crate::outcome::complain;
+use crate::outcome::{complain, print};
 use crate::show::grid::{self, Grid, Paper};
 use columns::{Column, Order};
 use sample::{Process, Sample, Sampler};
@@ -82,9 +82,7 @@ fn carry_out(options: &TopOptions) -> Result<(), String> {
     } else {
         text(&sample)
     };
-    // Whoever reads may have seen enough and closed the pipe.
-    let _ = std::io::stdout().write_all(text.as_bytes());
-    Ok(())
+    print(&text)
 }
 
 fn text(sample: &Sample) -> String {
