@@ -126,7 +126,8 @@ impl AddressSpace {
 /// What `perf` records of one call: it takes part in the call as the owner of its pages, and tells afterwards.
 ///
 /// Linux records each area that `mmap`, `brk`, `shmat` and `remap_file_pages` make, and each part whose protection `mprotect` changes, as the area
-/// that it has become: with the neighbours that it has joined by then. It records nothing of `mremap`. The first growth of the heap has no name yet.
+/// that it has become: with the neighbours that it has joined by then. It records nothing of `mremap`. A stack that
+/// grows by a fault is recorded as a whole ([`of_fault`](Self::of_fault)). The first growth of the heap has no name yet.
 ///
 /// ```
 /// use samara_mm::observe::MmapEvents;

@@ -132,7 +132,7 @@ fn the_kernel_accounts_the_same() {
     assert_eq!(texts.len(), SIZES.len());
     assert!(records.len() >= texts.len());
     for (text, record) in texts.iter().zip(records) {
-        let acct = model_of(text, "").acct();
+        let acct = model_of(text).acct();
         assert_eq!(acct.ac_mem(), memory(record), "{} KiB", acct.kib());
     }
 }

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 
 use samara_mm::SeedVma;
 
+use super::smaps::parse_smaps;
 use super::*;
 
 /// `struct procmap_query`.
@@ -34,61 +35,42 @@ const PROCMAP_QUERY: libc::Ioctl = 0xc068_6611;
 
 /// The engine's model of a process that stands still: map, heap and stack.
 fn model(pid: u32) -> AddressSpace {
-    model_of(
-        &fs::read_to_string(format!("/proc/{pid}/maps")).unwrap(),
-        "",
-    )
+    model_of(&fs::read_to_string(format!("/proc/{pid}/maps")).unwrap())
 }
 
-/// The same from the text of its map, and that of smaps for its flags, which are guessed where there is none.
-pub(crate) fn model_of(maps: &str, smaps: &str) -> AddressSpace {
-    let mut flags = BTreeMap::new();
-    let mut first = "";
-    for line in smaps.lines() {
-        match line.strip_prefix("VmFlags:") {
-            Some(names) => drop(flags.insert(first, VmFlags::from_smaps(names))),
-            None if line.split_once(' ').is_some_and(|(at, _)| at.contains('-')) => {
-                first = line.split_once('-').unwrap().0;
-            }
-            None => {}
-        }
-    }
+/// The same from the text of its maps; or from that of smaps, which tells flags that are guessed else.
+pub(crate) fn model_of(text: &str) -> AddressSpace {
+    let told = text.contains("VmFlags:");
     let mut layout = Layout::default();
     let mut seeds = Vec::new();
     let mut files = BTreeMap::new();
-    for line in maps.lines() {
-        let mut fields = line.split_whitespace();
-        let (first, end) = fields.next().unwrap().split_once('-').unwrap();
-        let hex = |text: &str| u64::from_str_radix(text, 16).unwrap();
-        let (start, end) = (hex(first), hex(end));
-        let perms = fields.next().unwrap().as_bytes();
-        let offset = hex(fields.next().unwrap());
-        let (major, minor) = fields.next().unwrap().split_once(':').unwrap();
-        let id = FileId {
-            major: hex(major) as u32,
-            minor: hex(minor) as u32,
-            inode: fields.next().unwrap().parse().unwrap(),
-        };
-        let name = fields.collect::<Vec<_>>().join(" ");
+    for area in parse_smaps(text) {
+        let (start, end, name) = (area.start, area.end, area.name);
         match name.as_str() {
             "[heap]" => (layout.start_brk, layout.brk) = (start, end),
             "[stack]" => layout.stack_top = end - 8,
             "[vsyscall]" => continue,
             _ => {}
         }
+        let id = FileId {
+            major: area.dev.0,
+            minor: area.dev.1,
+            inode: area.inode,
+        };
         let file = (id.inode != 0).then(|| {
             let file = || Counted::try_new(File::new(id, name.as_str().into())).unwrap();
             files.entry(name.clone()).or_insert_with(file).clone()
         });
+        let perms = area.perms.as_bytes();
         let bit = |i: usize, letter, value| u64::from(perms[i] == letter) * value;
         seeds.push(SeedVma {
             start,
             end,
             prot: bit(0, b'r', 1) | bit(1, b'w', 2) | bit(2, b'x', 4),
             shared: perms[3] == b's',
-            offset,
+            offset: area.offset,
             file,
-            flags: flags.get(first).copied(),
+            flags: told.then_some(area.flags),
             name: name.starts_with("[v").then(|| name.as_str().into()),
             touched: false,
         });

@@ -163,7 +163,7 @@ fn what_the_kernel_has_installed_is_followed() {
     let (mut moved, mut failed, mut gone) = (0, 0, 0);
     for _ in 0..12 {
         let mut child = Child::new();
-        let mut space: AddressSpace = model_of(&child.text("maps"), &child.text("smaps"));
+        let mut space: AddressSpace = model_of(&child.text("smaps"));
         let Some(mut vdso) = Special::find(&space, "[vdso]") else {
             println!("skipped: this kernel installs no vdso");
             return;

@@ -18,6 +18,7 @@ use crate::kernel::{Flags, Kernel, Step};
 use crate::look::{KArea, raw};
 use crate::op::{Objects, Op};
 use crate::shortest::shortest;
+use crate::smaps::{SmapsArea, parse_smaps};
 
 pub(crate) struct World {
     pub(crate) kernel: Kernel,
@@ -216,18 +217,6 @@ fn objects() -> Objects {
     }
 }
 
-/// A line of smaps with its flags.
-pub(crate) struct SmapsArea {
-    pub(crate) start: u64,
-    pub(crate) end: u64,
-    pub(crate) perms: String,
-    pub(crate) offset: u64,
-    pub(crate) dev: (u32, u32),
-    pub(crate) inode: u64,
-    pub(crate) name: String,
-    pub(crate) flags: VmFlags,
-}
-
 /// Does the kernel remember where guard markers were (since about Linux 6.18), and show it?
 fn shows_guarded() -> bool {
     static SHOWS: OnceLock<bool> = OnceLock::new();
@@ -265,39 +254,6 @@ fn shows_lock_on_fault() -> bool {
                 .any(|area| area.flags.contains(VmFlags::LOCKONFAULT))
         }
     })
-}
-
-pub(crate) fn parse_smaps(text: &str) -> Vec<SmapsArea> {
-    let mut areas: Vec<SmapsArea> = Vec::new();
-    for line in text.lines() {
-        if let Some(flags) = line.strip_prefix("VmFlags:") {
-            areas.last_mut().unwrap().flags = VmFlags::from_smaps(flags);
-            continue;
-        }
-        let mut words = line.split_ascii_whitespace();
-        let first = words.next().unwrap_or("");
-        let Some((start, end)) = first.split_once('-') else {
-            continue;
-        };
-        let hex = |s: &str| u64::from_str_radix(s, 16).unwrap();
-        let perms = words.next().unwrap().to_string();
-        let offset = hex(words.next().unwrap());
-        let (major, minor) = words.next().unwrap().split_once(':').unwrap();
-        let dev = (hex(major) as u32, hex(minor) as u32);
-        let inode = words.next().unwrap().parse().unwrap();
-        let name = words.collect::<Vec<_>>().join(" ");
-        areas.push(SmapsArea {
-            start: hex(start),
-            end: hex(end),
-            perms,
-            offset,
-            dev,
-            inode,
-            name,
-            flags: VmFlags::empty(),
-        });
-    }
-    areas
 }
 
 /// The address space of a process, and from where to where it has areas that the kernel installed at exec.
