@@ -128,7 +128,9 @@ impl Tier {
             Tier::Exhaustive => {
                 "every history of three operations on the maple tree, and of two on a grown one"
             }
-            Tier::Proof => "every history of four operations, and the longest traced program",
+            Tier::Proof => {
+                "every history of four operations, the longest traced program, and maps and smaps of as many live programs as there are"
+            }
             Tier::Bench => "the benchmarks, linted and tried on small data",
             Tier::Pages => {
                 "what the page of a recording and the playground draw, in headless Chromium"
@@ -497,7 +499,11 @@ fn exhaustive(shell: &Shell) -> Result<()> {
 }
 
 fn proof(shell: &Shell) -> Result<()> {
-    for (package, test) in [("maple-tree", "exhaustive"), ("samara", "programs")] {
+    for (package, test) in [
+        ("maple-tree", "exhaustive"),
+        ("samara", "programs"),
+        ("samara", "live"),
+    ] {
         cmd!(
             shell,
             "cargo test --locked --release -p {package} --test {test} -- --ignored"

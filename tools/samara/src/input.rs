@@ -10,6 +10,7 @@ use crate::maps::{BadLine, Map};
 use crate::picture;
 use crate::record::{self, Reader};
 use crate::replay;
+pub use crate::replay::Ended;
 use crate::show::smaps::Smaps;
 
 /// Reads the text of a `/proc/PID/maps`, and tells what was understood: a line for each area.
@@ -79,6 +80,12 @@ impl Recording {
     /// How many calls there are.
     pub fn perform(&self, calls: u64) -> Result<usize, u64> {
         replay::after(&self.0, calls).map(|space| space.area_count())
+    }
+
+    /// Performs all of it, and gives the address spaces that were there, each as it was when it ended; in the order in which they came to be.
+    #[must_use]
+    pub fn spaces(&self) -> Vec<Ended> {
+        replay::spaces(&self.0)
     }
 
     /// Performs it, and draws the page and the drawing of it.

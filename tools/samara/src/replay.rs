@@ -1,5 +1,6 @@
 //! `samara replay`: a recorded trace, performed on the engine without the program.
 
+mod ended;
 mod unknown;
 
 use std::path::PathBuf;
@@ -194,6 +195,9 @@ pub(crate) fn after(reader: &Reader, call: u64) -> Result<AddressSpace, u64> {
         None => Err(player.calls),
     }
 }
+
+pub use ended::Ended;
+pub(crate) use ended::spaces;
 
 /// The program that was traced, and its arguments.
 pub(crate) fn words(reader: &Reader) -> Vec<String> {
