@@ -141,7 +141,7 @@ impl<T: ?Sized> Counted<T> {
         self.inner().handles.load(Ordering::Acquire)
     }
 
-    /// Whether this is the only handle. Then it stays so until it is cloned, and all that was done through others happened
+    /// Whether this is the only handle. Then it stays so until it is cloned, or a weak one is upgraded, and all that was done through others happened
     /// before.
     pub fn is_alone(&self) -> bool {
         self.handles() == 1

@@ -15,6 +15,9 @@ mod compare;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod elf;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../common/halves.rs"]
+mod halves;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod kernel;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod machine;

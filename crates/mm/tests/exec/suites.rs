@@ -10,6 +10,7 @@ use std::path::PathBuf;
 
 use crate::compare::compare;
 use crate::elf::{Elf, load};
+use crate::halves::Half;
 use crate::kernel::{Outcome, Subject};
 use crate::machine::Machine;
 
@@ -45,6 +46,11 @@ pub(crate) fn run() {
         return;
     }
     let filter = arguments.iter().find(|a| !a.starts_with('-'));
+    let chosen = filter.is_some()
+        || ["SAMARA_EXEC_FILES", "SAMARA_EXEC_PROGRAMS"]
+            .iter()
+            .any(|name| std::env::var_os(name).is_some());
+    let half = Half::of(!chosen);
     let folder = std::env::temp_dir().join(format!("samara-exec-{}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
     let folder = fs::canonicalize(folder).unwrap();
@@ -72,7 +78,10 @@ pub(crate) fn run() {
         ("machine", of_machine),
     ];
     let mut differ = 0;
-    for (name, suite) in suites {
+    for (index, (name, suite)) in suites.into_iter().enumerate() {
+        if !half.takes(index) {
+            continue;
+        }
         if filter.is_some_and(|f| !name.contains(f.as_str())) {
             continue;
         }

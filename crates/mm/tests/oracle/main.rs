@@ -28,6 +28,9 @@ mod found;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod generate;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../common/halves.rs"]
+mod halves;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod kernel;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod look;
@@ -47,13 +50,10 @@ fn main() {
     println!("oracle: skipped, this is not Linux on x86-64");
 }
 
-/// Set for the second of two processes.
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-const OTHER: &str = "SAMARA_ORACLE_OTHER";
-
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn main() {
     use generate::history;
+    use halves::Half;
     use world::{Way, World};
 
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -70,17 +70,8 @@ fn main() {
     };
     let seed = number("SAMARA_ORACLE_SEED", 1);
     let flags = number("SAMARA_ORACLE_FLAGS", 0) > 0;
-    // A run of everything is shared out among two processes: each takes every second suite.
-    let is_other = std::env::var_os(OTHER).is_some();
-    let alone = std::thread::available_parallelism().is_ok_and(|n| n.get() == 1);
     let chosen = filter.is_some() || std::env::var_os("SAMARA_ORACLE_CALLS").is_some();
-    let other = (!chosen && !alone && !is_other).then(|| {
-        let mut command = std::process::Command::new(std::env::current_exe().unwrap());
-        let piped = std::process::Stdio::piped;
-        command.env(OTHER, "1").stdout(piped()).stderr(piped());
-        command.spawn().expect("another process")
-    });
-    let is_shared = other.is_some() || is_other;
+    let half = Half::of(!chosen);
     // Histories that go wrong must not take the machine's memory with them.
     let cap = libc::rlimit {
         rlim_cur: 64 << 30,
@@ -101,14 +92,14 @@ fn main() {
     let found = found::histories(&world.special_areas());
     for (name, ops) in found
         .iter()
-        .filter(|_| !older && filter.is_none() && !is_other)
+        .filter(|_| !older && filter.is_none() && !half.is_second())
     {
         if let Some(difference) = world.compare(ops, Way::Told) {
             kernel::fail(&format!("{name}: {}", difference.what));
         }
     }
     for (index, (name, way, mix)) in suites.enumerate() {
-        if is_shared && (index % 2 == 1) != is_other {
+        if !half.takes(index) {
             continue;
         }
         if filter.is_some_and(|f| !name.contains(f.as_str())) {
@@ -146,13 +137,5 @@ fn main() {
     }
     if number("SAMARA_ORACLE_CALLS", 0) > 0 {
         print!("{}", world.coverage);
-    }
-    if let Some(other) = other {
-        let output = other.wait_with_output().unwrap();
-        print!("{}", String::from_utf8_lossy(&output.stdout));
-        eprint!("{}", String::from_utf8_lossy(&output.stderr));
-        if !output.status.success() {
-            std::process::exit(101);
-        }
     }
 }

@@ -14,6 +14,9 @@
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod engine;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+#[path = "../common/halves.rs"]
+mod halves;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod op;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod real;
@@ -25,6 +28,8 @@ fn main() {
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn main() {
+    use halves::Half;
+
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     if arguments.iter().any(|a| a == "--list") {
         println!("pages: test");
@@ -35,7 +40,6 @@ fn main() {
         println!("pages: skipped, needs root");
         return;
     }
-    real::stay();
     let filter = arguments.iter().find(|a| !a.starts_with('-'));
     let number = |name: &str, or: u64| {
         let value = std::env::var(name).ok();
@@ -44,7 +48,13 @@ fn main() {
     let first = number("SAMARA_PAGES_SEED", 1);
     let steps = number("SAMARA_PAGES_STEPS", 1_500);
     const LENGTH: usize = 150;
-    for (name, mix) in op::suites() {
+    let chosen = filter.is_some() || std::env::var_os("SAMARA_PAGES_STEPS").is_some();
+    let half = Half::of(!chosen);
+    real::stay(half.is_second());
+    for (index, (name, mix)) in op::suites().into_iter().enumerate() {
+        if !half.takes(index) {
+            continue;
+        }
         if filter.is_some_and(|filter| !name.contains(filter.as_str())) {
             continue;
         }

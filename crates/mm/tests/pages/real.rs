@@ -60,16 +60,16 @@ struct Nothing(#[expect(dead_code, reason = "as large as it is")] [u8; PAGE as u
 
 static NOTHING: Nothing = Nothing([0; PAGE as usize]);
 
-/// All that follows happens on one processor: the kernel keeps lists for each.
-pub(crate) fn stay() {
+/// All that follows happens on one processor, the first or the last: the kernel keeps lists for each.
+pub(crate) fn stay(last: bool) {
     // SAFETY: a set of processors that is written before it is used.
     unsafe {
         let mut all: libc::cpu_set_t = std::mem::zeroed();
         libc::sched_getaffinity(0, size_of_val(&all), &raw mut all);
         let mut one: libc::cpu_set_t = std::mem::zeroed();
-        if let Some(first) = (0..libc::CPU_SETSIZE as usize).find(|&cpu| libc::CPU_ISSET(cpu, &all))
-        {
-            libc::CPU_SET(first, &mut one);
+        let mut all = (0..libc::CPU_SETSIZE as usize).filter(|&cpu| libc::CPU_ISSET(cpu, &all));
+        if let Some(chosen) = if last { all.next_back() } else { all.next() } {
+            libc::CPU_SET(chosen, &mut one);
             libc::sched_setaffinity(0, size_of_val(&one), &raw const one);
         }
     }
