@@ -58,7 +58,8 @@ pub(crate) fn compare<'a>(
             });
         };
         let name = kernel.name(area);
-        let same_name = line.name.as_bytes() == name;
+        // The engine has names as text: what is none in them is replaced.
+        let same_name = line.name.as_bytes() == name || line.name == String::from_utf8_lossy(name);
         let same_body = line.end == area.end && line.perms == area.perms;
         if line.start != area.start || !same_body || line.offset != area.offset {
             let grown = same_body && same_name && area.start < line.start;
@@ -196,5 +197,42 @@ fn short(name: &str) -> &str {
     match name.rsplit_once('/') {
         Some((_, last)) if name.starts_with('/') && !last.is_empty() => last,
         _ => name,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use samara_mm::{Config, File, FileId, Layout, Limits, MmapOptions};
+
+    use super::*;
+
+    #[test]
+    fn a_name_that_is_no_text_has_not_changed() {
+        let (config, limits) = (Config::default(), Limits::default());
+        let mut space = AddressSpace::new(config, limits, Layout::default()).unwrap();
+        let id = FileId {
+            major: 8,
+            minor: 1,
+            inode: 7,
+        };
+        let name = b"/tmp/\xff \xc3\xa9";
+        let file = Arc::new(File::new(id, String::from_utf8_lossy(name).into()));
+        space
+            .mmap(&MmapOptions::file(file, 0, 0x1000).fixed(0x10000))
+            .unwrap();
+        for (shown, changed) in [(&name[..], 0), (b"/tmp/other", 1)] {
+            let mut map = Map::default();
+            let line = [b"00010000-00011000 ---p 00000000 08:01 7    ", shown].concat();
+            map.push_line(&line).unwrap();
+            let mut renamed = 0;
+            let mut alike = Alike::default();
+            assert_eq!(
+                compare(space.maps(), &map, &mut alike, &mut renamed),
+                Ok(())
+            );
+            assert_eq!(renamed, changed);
+        }
     }
 }
