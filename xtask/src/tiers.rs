@@ -422,6 +422,15 @@ fn sanitize(shell: &Shell) -> Result<()> {
         .run()?;
         sanitize_c(shell, sanitizer)?;
     }
+    // Faults, calls, forks, walks and walkers beside each other. Left out is what has one thread and compares the process's own memory with the
+    // kernel's, of which the sanitizer has a part.
+    cmd!(
+        shell,
+        "cargo +nightly test {OPTIMISED...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p samara-mm --features samara-mm/hosted --test process --test concurrent -- --skip kernel:: --skip histories"
+    )
+    .env("RUSTFLAGS", sanitizing("thread"))
+    .env("CARGO_TARGET_DIR", "target/thread")
+    .run()?;
     Ok(())
 }
 
