@@ -6,7 +6,10 @@
 //! perhaps much later, who merges. Wherever it could matter, each engine that is followed goes on under each assumption (what one fault took from a
 //! neighbour, the next may take from it). All perform every call, until the kernel's map refutes all but one kind. There is nothing
 //! to choose from then: if none is left, that is a mismatch. Those given up undecided are counted. The same holds for a fault that grows a stack
-//! while a call of another thread is under way, and for a set of nodes that another thread changes while the kernel reads it.
+//! while a call of another thread is under way, and for a set of nodes that another thread changes while the kernel reads it. Where a file ends that is mapped
+//! beyond its end is not known either ([`ends`]).
+
+mod ends;
 
 use samara_mm::{AddressSpace, Call, Config, Errno, Limits, NoPages, Pages};
 
@@ -280,6 +283,14 @@ impl Follower {
         facts: &mut dyn Pages,
     ) -> (Verdict, i64) {
         let before = evidence.before;
+        let ends = self.ends(call, returned);
+        if !ends.is_empty()
+            && let Some(judged) = self.perform_to_an_end(call, returned, evidence, facts, &ends)
+        {
+            self.meanwhile.clear();
+            self.named.clear();
+            return judged;
+        }
         let histories = histories(before, evidence.after);
         let meanwhile = std::mem::take(&mut self.meanwhile);
         let named = std::mem::take(&mut self.named);

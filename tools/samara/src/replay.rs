@@ -356,6 +356,11 @@ impl Player {
                     replayed.follower.may_have_named(*nodes);
                 }
             }
+            Record::PerhapsWritten { space, address } => {
+                if let Some(replayed) = self.space(*space) {
+                    replayed.follower.may_have_written(*address);
+                }
+            }
             Record::Limits { space, limits } => {
                 if let Some(replayed) = self.space(*space) {
                     replayed.follower.set_limits(*limits);

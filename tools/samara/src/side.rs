@@ -196,6 +196,19 @@ fn lacks_memory(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
     }
 }
 
+/// The ranges that a call fills with pages, if it failed as those do that come to the end of a file.
+pub(crate) fn filled_in(call: &Call, returned: i64) -> Vec<(u64, u64)> {
+    let error = |errno: i32| returned == -i64::from(errno);
+    let from = |addr: u64, len: u64| (addr & !0xfff, addr.saturating_add(len));
+    match call {
+        Call::Mlock { addr, len, .. } if error(libc::ENOMEM) => vec![from(*addr, *len)],
+        Call::Madvise { addr, len, .. } if populates(call) && error(libc::EFAULT) => {
+            vec![from(*addr, *len)]
+        }
+        _ => Vec::new(),
+    }
+}
+
 /// Can the kernel have failed with this error for a reason that lies outside the address space: a device's driver,
 /// input and output, the state of pages?
 fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {

@@ -95,6 +95,25 @@ fn huge_pages_are_cut_at_their_borders() {
 }
 
 #[test]
+fn accesses_beyond_the_end_of_a_file_leave_their_trace_in_areas() {
+    let Some(program) = compiled("beyond_the_end") else {
+        return;
+    };
+    let traced = agrees(&[program]);
+    let expected = "write 7 0 2\nread 7 0 1\nfill 0 -1 2\nlock 0 -1 2\n\
+        locked -1 1\nlocked below 2\nfilled -1 1\nfilled below 2\n";
+    assert_eq!(traced.stdout(), expected);
+}
+
+#[test]
+fn what_is_written_while_it_is_taken_away_is_known() {
+    let Some(program) = compiled("taken_away") else {
+        return;
+    };
+    agrees(&[program.to_str().unwrap(), "600"]);
+}
+
+#[test]
 fn what_a_userfaultfd_watches_and_rings_are_compared() {
     let Some(program) = compiled("watched") else {
         return;

@@ -266,6 +266,7 @@ impl Film {
             // Where it is shown, the map after the call shows it.
             Record::GrownMeanwhile { .. }
             | Record::NodesMeanwhile { .. }
+            | Record::PerhapsWritten { .. }
             | Record::Limits { .. }
             | Record::Settings { .. }
             | Record::Totals { .. }

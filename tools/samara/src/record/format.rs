@@ -12,9 +12,10 @@ use crate::seed::Seed;
 /// First bytes of every file.
 pub(super) const MAGIC: &[u8; 8] = b"SAMARATR";
 /// Raised whenever the meaning of a byte changes.
-pub(super) const VERSION: u32 = 6;
+pub(super) const VERSION: u32 = 7;
 /// The oldest that can be read: the second one added `totals`, the third one what drivers do to flags, the fourth one
-/// `grown-meanwhile`, the fifth one `nodes-meanwhile`, the sixth one calls of userfaultfd and `PR_SET_MM`.
+/// `grown-meanwhile`, the fifth one `nodes-meanwhile`, the sixth one calls of userfaultfd and `PR_SET_MM`, the seventh
+/// one `perhaps-written`.
 pub(super) const OLDEST: u32 = 1;
 
 /// Names of the records and of their fields, for the description at the head of a file.
@@ -58,6 +59,11 @@ pub(super) const SCHEMA: &[(u8, &str, &str)] = &[
         "nodes-meanwhile",
         "space nodes (what the kernel may have found instead for the next call of this space)",
     ),
+    (
+        16,
+        "perhaps-written",
+        "space address (an access found no page of a file there: if it was a write, it has left its trace in the area)",
+    ),
 ];
 
 /// Why an engine is started.
@@ -100,6 +106,11 @@ pub(crate) enum Record {
     NodesMeanwhile {
         space: u32,
         nodes: u64,
+    },
+    /// An access found nothing behind this address, beyond the end of a file.
+    PerhapsWritten {
+        space: u32,
+        address: u64,
     },
     Limits {
         space: u32,
@@ -156,6 +167,7 @@ impl Record {
             | Record::Grown { space, .. }
             | Record::GrownMeanwhile { space, .. }
             | Record::NodesMeanwhile { space, .. }
+            | Record::PerhapsWritten { space, .. }
             | Record::Limits { space, .. }
             | Record::Call { space, .. }
             | Record::Unmodelled { space, .. }
@@ -260,6 +272,10 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
         15 => Record::NodesMeanwhile {
             space: memory.known_space(fields)?,
             nodes: fields.number()?,
+        },
+        16 => Record::PerhapsWritten {
+            space: memory.known_space(fields)?,
+            address: fields.number()?,
         },
         6 => Record::Limits {
             space: memory.known_space(fields)?,

@@ -202,6 +202,13 @@ impl Writer {
         self.flush_full();
     }
 
+    pub(crate) fn perhaps_written(&mut self, space: u32, address: u64) {
+        self.chunk.push(16);
+        put(&mut self.chunk, u64::from(space));
+        put(&mut self.chunk, address);
+        self.flush_full();
+    }
+
     pub(crate) fn limits(&mut self, space: u32, limits: &Limits) {
         self.chunk.push(6);
         put(&mut self.chunk, u64::from(space));

@@ -5,6 +5,7 @@
 //! - Calls on one address space happen one at a time, in the order in which their threads came to it.
 
 mod attached;
+mod hold;
 mod tasks;
 
 use std::collections::HashMap;
@@ -129,6 +130,7 @@ pub(crate) struct Tracer<'s> {
     /// Processes that outlived the program were asked to end.
     asked: bool,
     progress: Progress,
+    hold: hold::Hold,
 }
 
 impl<'s> Tracer<'s> {
@@ -152,13 +154,14 @@ impl<'s> Tracer<'s> {
             ending: None,
             asked: false,
             progress: Progress::new(),
+            hold: hold::Hold::default(),
         }
     }
 
     /// Runs until the last traced process has ended.
     pub(crate) fn run(mut self) -> Result<Ending, Failure> {
         loop {
-            match ptrace::wait(-1, false) {
+            match self.next_stop() {
                 Ok(Some((tid, stop))) => self.stop(tid, stop)?,
                 Ok(None) => {}
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) => break,
@@ -229,7 +232,12 @@ impl<'s> Tracer<'s> {
             }
             Stop::Attached => self.attached(tid),
             Stop::Group(_) => ptrace::listen(tid),
-            Stop::Signal(signal) => self.resume(tid, signal),
+            Stop::Signal(signal) => {
+                if signal == libc::SIGBUS {
+                    self.found_nothing(tid);
+                }
+                self.resume(tid, signal);
+            }
             Stop::Other => self.resume(tid, 0),
             Stop::Exited(code) => self.ended(tid, Ending::Code(code)),
             Stop::Killed { signal, core } => self.ended(
@@ -249,6 +257,16 @@ impl<'s> Tracer<'s> {
                 ptrace::resume_to_exit(tid, signal);
             }
             _ => self.pace.go(tid, signal),
+        }
+    }
+
+    /// An access of a thread was in vain, perhaps beyond the end of a file.
+    fn found_nothing(&mut self, tid: Tid) {
+        if let Some(index) = self.tasks.get(&tid).and_then(|task| task.space)
+            && let Some(space) = &mut self.spaces[index]
+            && let Some(address) = ptrace::nothing_behind(tid)
+        {
+            space.found_nothing(address, self.session);
         }
     }
 
@@ -362,7 +380,10 @@ impl<'s> Tracer<'s> {
                 let standing = task.standing.get_or_insert_with(|| Standing::of(tid));
                 space.nodes_at = decode::nodes_at(&entry);
                 space.prepare(&call, who, standing, self.session);
-                Doing::Perform(call)
+                if space.may_lose_writes(&call) && self.hold_others(tid, index) {
+                    self.look_beside_held(&call, index);
+                }
+                return self.start(tid, index, Doing::Perform(call));
             }
             Decoded::Fork => Doing::Fork,
             Decoded::Limits(target) => {
@@ -408,8 +429,15 @@ impl<'s> Tracer<'s> {
                 changes_map,
             },
         };
-        space.holder = Some(tid);
-        task.state = State::InCall(doing);
+        self.start(tid, index, doing);
+    }
+
+    /// Lets the call run whose turn it is.
+    fn start(&mut self, tid: Tid, index: usize, doing: Doing) {
+        if let Some(space) = &mut self.spaces[index] {
+            space.holder = Some(tid);
+        }
+        self.set_state(tid, State::InCall(doing));
         ptrace::resume_to_exit(tid, 0);
     }
 
@@ -540,6 +568,7 @@ impl<'s> Tracer<'s> {
 
     /// Ends the turn of a thread, and starts the next that waits.
     fn release(&mut self, index: usize, tid: Tid) {
+        self.let_others_run(tid);
         loop {
             let Some(space) = &mut self.spaces[index] else {
                 return;

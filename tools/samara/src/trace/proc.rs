@@ -365,6 +365,16 @@ fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
         .map(str::trim)
 }
 
+/// Does a thread run, or is it about to, and neither sleep nor stand?
+pub(crate) fn is_running(tid: Tid) -> bool {
+    let Ok(text) = fs::read(format!("/proc/{tid}/stat")) else {
+        return false;
+    };
+    // Behind the name, which may hold parentheses.
+    let state = text.iter().rposition(|byte| *byte == b')');
+    state.is_some_and(|at| text[at..].starts_with(b") R"))
+}
+
 /// `personality(2)` of a process.
 pub(crate) fn personality(tid: Tid) -> io::Result<u64> {
     let text = fs::read_to_string(format!("/proc/{tid}/personality"))?;

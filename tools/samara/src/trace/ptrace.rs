@@ -327,3 +327,20 @@ pub(crate) fn signal_information(tid: Tid) -> io::Result<Vec<u8>> {
     request(libc::PTRACE_GETSIGINFO, tid, 0, bytes.as_mut_ptr() as usize)?;
     Ok(bytes)
 }
+
+/// Where an access found nothing behind what is mapped, if it was this that the thread is told by `SIGBUS`.
+pub(crate) fn nothing_behind(tid: Tid) -> Option<u64> {
+    const BUS_ADRERR: i32 = 2;
+    // SAFETY: all zeros is a valid value of this structure of integers.
+    let mut information: libc::siginfo_t = unsafe { mem::zeroed() };
+    request(
+        libc::PTRACE_GETSIGINFO,
+        tid,
+        0,
+        &raw mut information as usize,
+    )
+    .ok()?;
+    let told = information.si_signo == libc::SIGBUS && information.si_code == BUS_ADRERR;
+    // SAFETY: such a signal comes with an address.
+    told.then(|| unsafe { information.si_addr() } as u64)
+}

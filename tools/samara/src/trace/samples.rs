@@ -42,27 +42,41 @@ impl Samples {
         self.before.sort_unstable();
     }
 
+    /// Does `call` take pages away where nothing was written yet? Who writes there before the kernel comes to the call leaves no page behind by which to
+    /// tell. The heap ends at `brk`.
+    pub(crate) fn may_be_lost(&self, call: &Call, brk: u64) -> bool {
+        let taken = taken(call, brk);
+        let lost = |sample: &Sample| taken.iter().any(|range| overlap(sample, *range).is_some());
+        self.list
+            .iter()
+            .any(|sample| !sample.written && lost(sample))
+    }
+
     /// Looks again, when `call` has returned, at what was not written. True if something is now, or may have been when the kernel came to the call.
-    pub(crate) fn look_again(&mut self, call: &Call, returned: i64, pagemap: &mut Pagemap) -> bool {
+    /// The heap ended at `brk` before. If other threads were `held`, none has written where pages were taken away.
+    pub(crate) fn look_again(
+        &mut self,
+        call: &Call,
+        returned: i64,
+        brk: u64,
+        held: bool,
+        pagemap: &mut Pagemap,
+    ) -> bool {
         self.after.clear();
-        let taken = taken(call, returned);
+        let taken = taken(call, brk);
+        let moved = moved(call, returned);
         let mut changed = false;
         for sample in &self.list {
             let mut written = |start, end| pagemap.written(start, end).unwrap_or(false);
-            let mut written = sample.written || written(sample.start, sample.end);
-            if let (false, Some((range, to))) = (written, taken) {
-                let (start, end) = (sample.start.max(range.0), sample.end.min(range.1));
-                written = start < end
-                    && match to {
-                        Some(to) => {
-                            let at = |address| to + (address - range.0);
-                            pagemap.written(at(start), at(end)).unwrap_or(false)
-                        }
-                        None => true,
-                    };
-            }
-            changed |= written && !sample.written;
-            if written {
+            let now = sample.written
+                || written(sample.start, sample.end)
+                || moved.is_some_and(|(from, to)| {
+                    let at = |address| to + (address - from.0);
+                    overlap(sample, from).is_some_and(|(start, end)| written(at(start), at(end)))
+                })
+                || !held && taken.iter().any(|range| overlap(sample, *range).is_some());
+            changed |= now && !sample.written;
+            if now {
                 self.after.push((sample.start, sample.end));
             }
         }
@@ -81,30 +95,82 @@ impl Samples {
     }
 }
 
-/// From where a call has taken pages, so that whether there were any does not show there; and where they are now, if anywhere.
-fn taken(call: &Call, returned: i64) -> Option<((u64, u64), Option<u64>)> {
-    const DONT_NEED: i32 = 4;
-    const DONT_NEED_LOCKED: i32 = 24;
+/// From where a call takes pages, so that whether there were any does not show there; empty ranges are unused.
+type Taken = [(u64, u64); 2];
+
+/// From where `call` takes pages that go nowhere, or may take some if it fails half the way. The heap ends at `brk` before.
+fn taken(call: &Call, brk: u64) -> Taken {
+    const FIXED: u64 = 0x10;
+    const NO_REPLACE: u64 = 0x10_0000;
+    const REMAP_FIXED: u64 = 2;
+    const REPLACE_SEGMENT: u64 = 0o40000;
+    let none = (0, 0);
+    let from = |addr: u64, len: u64| (addr, addr.saturating_add(len));
     match *call {
-        Call::Madvise {
+        Call::Madvise { addr, len, advice } if empties(advice) => [from(addr, len), none],
+        Call::ProcessMadvise {
+            ref ranges, advice, ..
+        } if empties(advice) => {
+            let low = ranges.iter().map(|range| range.0).min();
+            let high = ranges.iter().map(|range| range.0.saturating_add(range.1));
+            [low.zip(high.max()).unwrap_or(none), none]
+        }
+        Call::Munmap { addr, len } => [from(addr, len), none],
+        Call::Mmap {
+            addr, len, flags, ..
+        } if flags & (FIXED | NO_REPLACE) == FIXED => [from(addr, len), none],
+        Call::Shmat {
+            segment: Some(ref segment),
             addr,
-            len,
-            advice: DONT_NEED | DONT_NEED_LOCKED,
-        } => Some(((addr, addr.saturating_add(len)), None)),
+            flags,
+        } if flags & REPLACE_SEGMENT != 0 => [from(addr, segment.size), none],
+        Call::Brk { addr } if addr < brk => [(addr & !0xfff, brk), none],
+        Call::Mremap {
+            old_addr,
+            old_len,
+            new_len,
+            flags,
+            new_addr,
+        } => {
+            let replaced = if flags & REMAP_FIXED != 0 {
+                from(new_addr, new_len)
+            } else {
+                none
+            };
+            let cut = from(
+                old_addr.saturating_add(new_len),
+                old_len.saturating_sub(new_len),
+            );
+            [replaced, cut]
+        }
+        _ => [none, none],
+    }
+}
+
+/// `MADV_DONTNEED`, that of locked pages, and guard markers.
+fn empties(advice: i32) -> bool {
+    matches!(advice, 4 | 24 | 102)
+}
+
+/// From where to where a call has moved pages.
+fn moved(call: &Call, returned: i64) -> Option<((u64, u64), u64)> {
+    match *call {
         Call::Mremap {
             old_addr,
             old_len,
             new_len,
             ..
         } if !(-4095..0).contains(&returned) && returned as u64 != old_addr => {
-            let len = old_len.min(new_len);
-            Some((
-                (old_addr, old_addr.saturating_add(len)),
-                Some(returned as u64),
-            ))
+            let end = old_addr.saturating_add(old_len.min(new_len));
+            Some(((old_addr, end), returned as u64))
         }
         _ => None,
     }
+}
+
+fn overlap(sample: &Sample, range: (u64, u64)) -> Option<(u64, u64)> {
+    let (start, end) = (sample.start.max(range.0), sample.end.min(range.1));
+    (start < end).then_some((start, end))
 }
 
 fn sample(start: u64, end: u64, pagemap: &mut Pagemap) -> Sample {
@@ -154,29 +220,63 @@ impl Pages for Known<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use samara_mm::FileArg;
 
     #[test]
     fn pages_that_a_call_takes_away_do_not_show_any_more() {
+        let none = (0, 0);
         let advice = |advice| Call::Madvise {
             addr: 0x4000,
             len: 0x2000,
             advice,
         };
-        assert_eq!(taken(&advice(4), 0), Some(((0x4000, 0x6000), None)));
+        assert_eq!(taken(&advice(4), 0)[0], (0x4000, 0x6000));
+        assert_eq!(taken(&advice(102), 0)[0], (0x4000, 0x6000));
         // `MADV_COLD` leaves them.
-        assert_eq!(taken(&advice(20), 0), None);
-        let moving = Call::Mremap {
+        assert_eq!(taken(&advice(20), 0), [none; 2]);
+        let map = |flags| Call::Mmap {
+            addr: 0x4000,
+            len: 0x2000,
+            prot: 3,
+            flags,
+            file: FileArg::None,
+            offset: 0,
+        };
+        assert_eq!(taken(&map(0x32), 0)[0], (0x4000, 0x6000));
+        assert_eq!(taken(&map(0x10_0032), 0), [none; 2]);
+        assert_eq!(taken(&map(0x22), 0), [none; 2]);
+        let brk = |addr| taken(&Call::Brk { addr }, 0x9000)[0];
+        assert_eq!((brk(0x6123), brk(0xa000)), ((0x6000, 0x9000), none));
+    }
+
+    #[test]
+    fn what_is_moved_shows_at_its_new_place() {
+        let moving = |flags, new_len| Call::Mremap {
             old_addr: 0x4000,
             old_len: 0x3000,
-            new_len: 0x2000,
-            flags: 3,
+            new_len,
+            flags,
             new_addr: 0x9000,
         };
-        assert_eq!(
-            taken(&moving, 0x9000),
-            Some(((0x4000, 0x6000), Some(0x9000)))
-        );
-        assert_eq!(taken(&moving, -14), None);
-        assert_eq!(taken(&moving, 0x4000), None);
+        let call = moving(3, 0x2000);
+        assert_eq!(moved(&call, 0x9000), Some(((0x4000, 0x6000), 0x9000)));
+        assert_eq!(taken(&call, 0), [(0x9000, 0xb000), (0x6000, 0x7000)]);
+        assert_eq!((moved(&call, -14), moved(&call, 0x4000)), (None, None));
+        let lost = |sample, call: &Call| {
+            let samples = Samples {
+                list: vec![sample],
+                ..Samples::default()
+            };
+            samples.may_be_lost(call, 0)
+        };
+        let sample = |start, end, written| Sample {
+            start,
+            end,
+            written,
+        };
+        assert!(lost(sample(0x8000, 0xa000, false), &call));
+        assert!(!lost(sample(0x8000, 0xa000, true), &call));
+        assert!(!lost(sample(0x4000, 0x6000, false), &call));
+        assert!(!lost(sample(0x8000, 0xa000, false), &moving(1, 0x4000)));
     }
 }

@@ -63,8 +63,12 @@ pub(crate) struct Space {
     interrupted: bool,
     /// Between the return of a call and its end here: another thread wrote to a page meanwhile.
     ambiguous: bool,
-    /// Likewise: where to faults of other threads have grown areas meanwhile.
+    /// No other thread runs until the call under way has returned.
+    others_held: bool,
+    /// Between the return of a call and its end here: where to faults of other threads have grown areas meanwhile.
     grown_meanwhile: Vec<u64>,
+    /// Where accesses found nothing while the call is under way.
+    nothing_at: Vec<u64>,
     /// Where the set of nodes lies that the call under way names, and the bits that it has.
     pub(crate) nodes_at: Option<(u64, u64)>,
     /// The last such set.
@@ -125,7 +129,9 @@ impl Space {
             calls_since_compare: 0,
             interrupted: false,
             ambiguous: false,
+            others_held: false,
             grown_meanwhile: Vec::new(),
+            nothing_at: Vec::new(),
             nodes_at: None,
             nodes_before: 0,
             nodes_meanwhile: Vec::new(),
@@ -186,7 +192,9 @@ impl Space {
             calls_since_compare: 0,
             interrupted: false,
             ambiguous: false,
+            others_held: false,
             grown_meanwhile: Vec::new(),
+            nothing_at: Vec::new(),
             nodes_at: None,
             nodes_before: 0,
             nodes_meanwhile: Vec::new(),
@@ -216,6 +224,19 @@ impl Space {
         Ok(space)
     }
 
+    /// Would it be lost what other threads write while `call`, which was [prepared](Self::prepare), begins?
+    pub(crate) fn may_lose_writes(&self, call: &Call) -> bool {
+        let brk = self.follower.engine().layout().brk;
+        self.users > 1 && !self.watched && self.samples.may_be_lost(call, brk)
+    }
+
+    /// The other threads stand still until the call has returned: what they had written shows now.
+    pub(crate) fn look_beside_held(&mut self, call: &Call) {
+        self.others_held = true;
+        self.samples
+            .take(self.follower.engine(), call, &mut self.pagemap);
+    }
+
     /// At the entry of a call: looks at the pages on which its outcome depends.
     pub(crate) fn prepare(
         &mut self,
@@ -236,6 +257,7 @@ impl Space {
         if self.near_growth(call) {
             self.sync_growth(session);
         }
+        self.others_held = false;
         self.samples
             .take(self.follower.engine(), call, &mut self.pagemap);
     }
@@ -250,8 +272,12 @@ impl Space {
         session: &mut Session,
     ) -> bool {
         self.confirm_object(call, who, returned, session);
-        self.ambiguous =
-            self.users > 1 && self.samples.look_again(call, returned, &mut self.pagemap);
+        let brk = self.follower.engine().layout().brk;
+        let held = self.others_held;
+        self.ambiguous = self.users > 1
+            && self
+                .samples
+                .look_again(call, returned, brk, held, &mut self.pagemap);
         self.grown_meanwhile.clear();
         if self.users > 1 && self.near_growth(call) {
             self.look_for_growth();
@@ -340,6 +366,9 @@ impl Space {
             record.call(self.number, who.tid, returned, evidence, &call);
         }
         Follower::count(&call, returned, own, verdict, place, &mut session.tally);
+        for address in std::mem::take(&mut self.nothing_at) {
+            self.perhaps_written(address, session);
+        }
         self.calls_since_compare += 1;
         let reason = match verdict {
             Verdict::Agrees | Verdict::Outside if running => return,
@@ -354,6 +383,24 @@ impl Space {
             self.stale = Some(reason);
         } else {
             self.part(who, session, reason);
+        }
+    }
+
+    /// An access of one of the threads found nothing behind `address`. While a call is under way, it came before the kernel's part of that, or after.
+    pub(crate) fn found_nothing(&mut self, address: u64, session: &mut Session) {
+        if self.broken {
+            return;
+        }
+        self.perhaps_written(address, session);
+        if self.holder.is_some() {
+            self.nothing_at.push(address);
+        }
+    }
+
+    fn perhaps_written(&mut self, address: u64, session: &mut Session) {
+        self.follower.may_have_written(address);
+        if let Some(record) = &mut session.record {
+            record.perhaps_written(self.number, address);
         }
     }
 

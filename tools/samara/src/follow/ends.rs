@@ -1,0 +1,123 @@
+//! Files that end before what is mapped of them: which page has nothing behind it, only the kernel knows.
+//!
+//! A write there is answered by `SIGBUS`, and a call that fills pages in comes as far as there. Neither leaves a page behind, but the area has its
+//! anon_vma from then on (observed: a private mapping of a file that is written beyond its end no longer joins what continues it).
+
+use samara_mm::{Area, Call, Errno, Pages, VmFlags};
+
+use super::{Evidence, Follower, Listed, learn};
+use crate::histories::histories;
+use crate::side::{Side, Verdict, filled_in};
+
+/// Of so many files in the range of one call the end is looked for in each.
+const FILES: usize = 8;
+
+/// Says of one area that its file ends there, and passes questions on.
+struct Ends<'a> {
+    at: u64,
+    facts: &'a mut dyn Pages,
+}
+
+impl Pages for Ends<'_> {
+    fn informed(&self) -> bool {
+        self.facts.informed()
+    }
+
+    fn written(&mut self, start: u64, end: u64) -> bool {
+        self.facts.written(start, end)
+    }
+
+    fn listens_to_maps(&self) -> bool {
+        false
+    }
+
+    fn populate(&mut self, _: u64, _: u64, area: &Area<'_>, _: bool) -> Result<(), Errno> {
+        match (area.start..area.end).contains(&self.at) {
+            true => Err(Errno::EFAULT),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Follower {
+    /// An access to `address` found nothing behind it. If it was a write, the area has an anon_vma.
+    pub(crate) fn may_have_written(&mut self, address: u64) {
+        let mut fresh = Vec::new();
+        for side in self.sides() {
+            let could_be = side.engine.lookup(address).is_some_and(|area| {
+                let writable =
+                    area.vma.flags & (VmFlags::WRITE | VmFlags::SHARED) == VmFlags::WRITE;
+                area.vma.anon().is_none() && writable && area.vma.file().is_some()
+            });
+            if could_be
+                && let Ok(mut other) = side.try_clone()
+                && other.engine.fault(address, true).is_ok()
+            {
+                fresh.push(other);
+            }
+        }
+        if !fresh.is_empty() {
+            self.others.append(&mut fresh);
+            self.thin_out();
+        }
+    }
+
+    /// Areas of files in which a call that failed may have come to an end; none if it did not fail for this reason.
+    pub(super) fn ends(&self, call: &Call, returned: i64) -> Vec<u64> {
+        let mut found = Vec::new();
+        for (start, end) in filled_in(call, returned) {
+            let areas = self.engine().areas();
+            let areas = areas.filter(|area| area.start < end && start < area.end);
+            let files = areas.filter(|area| area.vma.file().is_some());
+            found.extend(files.map(|area| area.start.max(start)));
+        }
+        found.truncate(FILES);
+        found
+    }
+
+    /// Performs a call that came as far as one of `ends`. None if no such end explains the answer.
+    pub(super) fn perform_to_an_end(
+        &mut self,
+        call: &Call,
+        returned: i64,
+        evidence: Evidence<'_>,
+        facts: &mut dyn Pages,
+        ends: &[u64],
+    ) -> Option<(Verdict, i64)> {
+        // What fails for another reason needs no end to explain it.
+        let mut plain = self.side.try_clone().ok()?;
+        if crate::describe::returned(plain.engine.perform_with(call, facts)) == returned {
+            return None;
+        }
+        let histories = histories(evidence.before, evidence.after);
+        let mut listed = Listed(evidence.before);
+        let mut fresh: Vec<Side> = Vec::new();
+        let mut explain = |side: &Side, facts: &mut dyn Pages| {
+            for &at in ends {
+                for history in std::iter::once(None).chain(histories.iter().map(Some)) {
+                    let Ok(mut other) = side.try_clone() else {
+                        continue;
+                    };
+                    learn(&mut other, history.map_or(&[], |history| history));
+                    let facts = &mut *facts;
+                    let answer = other.engine.perform_with(call, &mut Ends { at, facts });
+                    if crate::describe::returned(answer) == returned {
+                        fresh.push(other);
+                    }
+                }
+            }
+        };
+        explain(&self.side, facts);
+        for other in &self.others {
+            explain(other, &mut listed);
+        }
+        if fresh.is_empty() {
+            return None;
+        }
+        self.performed += fresh.len() as u64;
+        self.side = fresh.remove(0);
+        self.others = fresh;
+        self.thin_out();
+        Some((Verdict::Outside, returned))
+    }
+}
