@@ -202,9 +202,7 @@ fn short(name: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use samara_mm::{Config, File, FileId, Layout, Limits, MmapOptions};
+    use samara_mm::{Config, Counted, File, FileId, Layout, Limits, MmapOptions};
 
     use super::*;
 
@@ -218,7 +216,7 @@ mod tests {
             inode: 7,
         };
         let name = b"/tmp/\xff \xc3\xa9";
-        let file = Arc::new(File::new(id, String::from_utf8_lossy(name).into()));
+        let file = Counted::try_new(File::new(id, String::from_utf8_lossy(name).into())).unwrap();
         space
             .mmap(&MmapOptions::file(file, 0, 0x1000).fixed(0x10000))
             .unwrap();

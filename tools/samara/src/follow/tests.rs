@@ -231,10 +231,8 @@ fn file() -> FileArg {
         minor: 1,
         inode: 77,
     };
-    FileArg::File(std::sync::Arc::new(samara_mm::File::new(
-        id,
-        "short".into(),
-    )))
+    let file = samara_mm::File::new(id, "short".into());
+    FileArg::File(samara_mm::Counted::try_new(file).unwrap())
 }
 
 /// Anonymous memory, a file behind it, and once more anonymous memory.
