@@ -477,6 +477,17 @@ unsafe impl<S: Bytes> FrameAllocator for Arena<S> {
             return one_by_one(self, frames);
         };
         let mut left = frames.iter_mut();
+        if left.len() >= BATCH {
+            // So many are neither set aside first nor taken one by one from what is.
+            let mut state = self.state.0.lock();
+            while left.len() >= BATCH
+                && let Some((first, count)) = state.run(left.len())
+            {
+                let run = Self::phys(first)..;
+                let places = left.by_ref().take(count);
+                (places.zip(run.step_by(PAGE_SIZE as usize))).for_each(|(to, phys)| *to = phys);
+            }
+        }
         loop {
             {
                 let mut stock = stock.lock();
@@ -489,16 +500,6 @@ unsafe impl<S: Bytes> FrameAllocator for Arena<S> {
             }
             if left.len() == 0 {
                 break;
-            }
-            if left.len() >= BATCH {
-                // So many are not set aside first.
-                let run = self.state.0.lock().run(left.len());
-                if let Some((first, count)) = run {
-                    let run = Self::phys(first)..;
-                    let places = left.by_ref().take(count);
-                    (places.zip(run.step_by(PAGE_SIZE as usize))).for_each(|(to, phys)| *to = phys);
-                    continue;
-                }
             }
             // One, and a batch that is set aside for the next round.
             let Some(frame) = self.fill() else {
