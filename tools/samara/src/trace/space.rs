@@ -231,8 +231,11 @@ impl Space {
     }
 
     /// The other threads stand still until the call has returned: what they had written shows now.
-    pub(crate) fn look_beside_held(&mut self, call: &Call) {
+    pub(crate) fn look_beside_held(&mut self, call: &Call, session: &mut Session) {
         self.others_held = true;
+        if self.near_growth(call) {
+            self.sync_growth(session);
+        }
         self.samples
             .take(self.follower.engine(), call, &mut self.pagemap);
     }
@@ -280,7 +283,7 @@ impl Space {
                 .look_again(call, returned, brk, held, &mut self.pagemap);
         self.grown_meanwhile.clear();
         if self.users > 1 && self.near_growth(call) {
-            self.look_for_growth();
+            self.look_for_growth(call);
         }
         if let (Call::Mbind { nodes, .. }, Some(at)) = (&*call, self.nodes_at.take())
             && self.users > 1

@@ -78,7 +78,7 @@ impl Tracer<'_> {
     /// Looks at the pages once more, which nobody changes now.
     pub(super) fn look_beside_held(&mut self, call: &Call, index: usize) {
         if let Some(space) = &mut self.spaces[index] {
-            space.look_beside_held(call);
+            space.look_beside_held(call, self.session);
         }
     }
 

@@ -71,18 +71,17 @@ impl Space {
         self.note_grown(session);
     }
 
-    /// Where to areas have grown since the entry of the call that returns. The call may have changed them, too: all that the kernel has, and
-    /// the engine has not, directly below the former start counts.
-    pub(super) fn look_for_growth(&mut self) {
+    /// Where to areas have grown since the entry of `call`, which returns. The call may have changed them, too: all that the kernel has, and
+    /// the engine has not, directly below the former start counts, and what lies below a hole that the call has made there.
+    pub(super) fn look_for_growth(&mut self, call: &Call) {
+        let emptied = emptied(call);
         let engine = self.follower.engine();
         let grows = |area: &samara_mm::Area<'_>| area.vma.flags.contains(VmFlags::GROWSDOWN);
+        let maps = &mut self.maps;
         for area in engine.areas().filter(grows) {
-            let mut lowest = area.start;
-            while engine.lookup(lowest - 1).is_none()
-                && let Ok(Some(below)) = self.maps.at(lowest - 1)
-            {
-                lowest = below.start;
-            }
+            let known = |address| engine.lookup(address).is_some();
+            let start_at = |address| Some(maps.at(address).ok()??.start);
+            let lowest = grown_to(area.start, emptied, known, start_at);
             if lowest < area.start {
                 self.grown_meanwhile.push(lowest);
             }
@@ -96,5 +95,64 @@ impl Space {
                 record.grown(self.number, start);
             }
         }
+    }
+}
+
+/// A range that `call` leaves empty.
+fn emptied(call: &Call) -> (u64, u64) {
+    match *call {
+        Call::Munmap { addr, len } => (addr, addr.saturating_add(len)),
+        Call::Mremap {
+            old_addr, old_len, ..
+        } => (old_addr, old_addr.saturating_add(old_len)),
+        _ => (0, 0),
+    }
+}
+
+/// How far an area that began at `start` reaches down now, holes in the range `emptied` counted in; `start` if nothing new is there.
+fn grown_to(
+    start: u64,
+    emptied: (u64, u64),
+    known: impl Fn(u64) -> bool,
+    mut start_at: impl FnMut(u64) -> Option<u64>,
+) -> u64 {
+    let (mut lowest, mut at) = (start, start);
+    while at > 0 && !known(at - 1) {
+        if let Some(below) = start_at(at - 1) {
+            (lowest, at) = (below, below);
+        } else if emptied.0 < at && at <= emptied.1 {
+            at = emptied.0;
+        } else {
+            break;
+        }
+    }
+    lowest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn growth_is_seen_below_a_hole_that_a_call_made() {
+        let grown = |emptied, areas: &'static [(u64, u64)]| {
+            let start_at = |address| {
+                let area = areas
+                    .iter()
+                    .find(|area| (area.0..area.1).contains(&address));
+                area.map(|area| area.0)
+            };
+            grown_to(0x8000, emptied, |address| address < 0x2000, start_at)
+        };
+        assert_eq!(grown((0, 0), &[]), 0x8000);
+        assert_eq!(grown((0, 0), &[(0x6000, 0x9000)]), 0x6000);
+        // Grown to 0x6000, and then unmapped from 0x7000 on.
+        assert_eq!(grown((0x7000, 0x9000), &[(0x6000, 0x7000)]), 0x6000);
+        assert_eq!(grown((0, 0), &[(0x6000, 0x7000)]), 0x8000);
+        // A hole with nothing below, and one further below.
+        assert_eq!(grown((0x7000, 0x9000), &[(0x4000, 0x5000)]), 0x8000);
+        assert_eq!(grown((0x3000, 0x4000), &[(0x2000, 0x3000)]), 0x8000);
+        // What the engine knows is not new.
+        assert_eq!(grown((0x1000, 0x9000), &[(0x0, 0x1000)]), 0x8000);
     }
 }
