@@ -283,18 +283,20 @@ impl Follower {
         facts: &mut dyn Pages,
     ) -> (Verdict, i64) {
         let before = evidence.before;
+        let mut fresh: Vec<Side> = Vec::new();
         let ends = self.ends(call, returned);
-        if !ends.is_empty()
-            && let Some(judged) = self.perform_to_an_end(call, returned, evidence, facts, &ends)
-        {
-            self.meanwhile.clear();
-            self.named.clear();
-            return judged;
+        if !ends.is_empty() {
+            fresh = self.performed_to_an_end(call, returned, evidence, facts, &ends);
+            if !fresh.is_empty() && !self.needs_no_end(call, returned, facts) {
+                self.meanwhile.clear();
+                self.named.clear();
+                self.go_on_with(fresh);
+                return (Verdict::Outside, returned);
+            }
         }
         let histories = histories(before, evidence.after);
         let meanwhile = std::mem::take(&mut self.meanwhile);
         let named = std::mem::take(&mut self.named);
-        let mut fresh: Vec<Side> = Vec::new();
         // Each assumption about what came earlier goes with each about what came now.
         for side in self.sides() {
             for history in &histories {

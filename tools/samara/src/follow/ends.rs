@@ -7,7 +7,7 @@ use samara_mm::{Area, Call, Errno, Pages, VmFlags};
 
 use super::{Evidence, Follower, Listed, learn};
 use crate::histories::histories;
-use crate::side::{Side, Verdict, filled_in};
+use crate::side::{Side, filled_in};
 
 /// Of so many files in the range of one call the end is looked for in each.
 const FILES: usize = 8;
@@ -75,23 +75,18 @@ impl Follower {
         found
     }
 
-    /// Performs a call that came as far as one of `ends`. None if no such end explains the answer.
-    pub(super) fn perform_to_an_end(
-        &mut self,
+    /// Each side after a call that came as far as one of `ends`, where that explains the answer.
+    pub(super) fn performed_to_an_end(
+        &self,
         call: &Call,
         returned: i64,
         evidence: Evidence<'_>,
         facts: &mut dyn Pages,
         ends: &[u64],
-    ) -> Option<(Verdict, i64)> {
-        // What fails for another reason needs no end to explain it.
-        let mut plain = self.side.try_clone().ok()?;
-        if crate::describe::returned(plain.engine.perform_with(call, facts)) == returned {
-            return None;
-        }
+    ) -> Vec<Side> {
         let histories = histories(evidence.before, evidence.after);
         let mut listed = Listed(evidence.before);
-        let mut fresh: Vec<Side> = Vec::new();
+        let mut found: Vec<Side> = Vec::new();
         let mut explain = |side: &Side, facts: &mut dyn Pages| {
             for &at in ends {
                 for history in std::iter::once(None).chain(histories.iter().map(Some)) {
@@ -102,7 +97,7 @@ impl Follower {
                     let facts = &mut *facts;
                     let answer = other.engine.perform_with(call, &mut Ends { at, facts });
                     if crate::describe::returned(answer) == returned {
-                        fresh.push(other);
+                        found.push(other);
                     }
                 }
             }
@@ -111,13 +106,22 @@ impl Follower {
         for other in &self.others {
             explain(other, &mut listed);
         }
-        if fresh.is_empty() {
-            return None;
-        }
-        self.performed += fresh.len() as u64;
-        self.side = fresh.remove(0);
-        self.others = fresh;
+        found
+    }
+
+    /// Would the call be answered so if no file ended?
+    pub(super) fn needs_no_end(&self, call: &Call, returned: i64, facts: &mut dyn Pages) -> bool {
+        let plain = self.side.try_clone();
+        plain.is_ok_and(|mut plain| {
+            crate::describe::returned(plain.engine.perform_with(call, facts)) == returned
+        })
+    }
+
+    /// Goes on with those that came to an end, and with no other.
+    pub(super) fn go_on_with(&mut self, mut found: Vec<Side>) {
+        self.performed += found.len() as u64;
+        self.side = found.remove(0);
+        self.others = found;
         self.thin_out();
-        Some((Verdict::Outside, returned))
     }
 }

@@ -295,3 +295,24 @@ fn a_call_that_fills_in_comes_as_far_as_the_end_of_a_file() {
         assert_eq!(verdict, Verdict::Agrees);
     }
 }
+
+#[test]
+fn a_call_may_come_to_the_end_of_a_file_or_to_what_cannot_be_filled_in() {
+    // Behind the file, what is written to comes before what has no access.
+    let none = Evidence {
+        before: &[],
+        after: None,
+    };
+    let mut follower = around_a_file();
+    follower.perform(&protect(0x40_5000, 0x1000, 0), 0, none, &mut Listed(&[]));
+    let lock = Call::Mlock {
+        addr: 0x40_0000,
+        len: 0x6000,
+        flags: 0,
+    };
+    let (verdict, _) = follower.perform(&lock, -12, none, &mut Listed(&[]));
+    assert_eq!(verdict, Verdict::Agrees);
+    let mut sides: Vec<bool> = follower.sides().map(|side| owned(side)[2]).collect();
+    sides.sort_unstable();
+    assert_eq!(sides, [false, true]);
+}
