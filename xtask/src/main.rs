@@ -138,6 +138,7 @@ fn run(cli: Cli) -> Result<()> {
                 files,
                 seed,
                 parts: &parts,
+                suite: "",
             },
         ),
         Command::Site { photographs } => site::run(&shell, photographs),

@@ -17,7 +17,8 @@ use crate::kernel::KernelVersion;
 pub struct Config {
     /// The version whose rules hold.
     pub kernel: KernelVersion,
-    /// First address above user space (exclusive).
+    /// First address above user space (exclusive): `0x7fff_ffff_f000`, and with page tables of five levels `0xff_ffff_ffff_f000`. Then only hints
+    /// above the former are answered by addresses above it.
     pub task_size: u64,
     /// Hints below this address are raised to it. The kernel takes the larger of the sysctl
     /// `vm.mmap_min_addr` and its security module's build-time minimum (65536 in distributions).

@@ -2,6 +2,7 @@
 
 use crate::config::{Config, Limits};
 use crate::flags::{PAGE_SIZE, page_align};
+use crate::space::place::DEFAULT_WINDOW;
 
 use super::headers::Class;
 use super::random::{Base, Choice, Random, place};
@@ -15,7 +16,7 @@ const MOST_SIXTHS: u64 = 5;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Frame {
     pub(super) class: Class,
-    /// First address above user space.
+    /// First address above what is used of user space unless asked.
     pub(super) task_size: u64,
     /// Bases are drawn by lot.
     pub(super) is_random: bool,
@@ -38,7 +39,8 @@ impl Frame {
         const END_32: u64 = 0xffff_e000;
         const END_3GB: u64 = 0xc000_0000;
         let (task_size, bits) = match class {
-            Class::Elf64 => (config.task_size, settings.random_bits),
+            // Where there are 57 bits, only who asks by hints gets more than 47.
+            Class::Elf64 => (config.task_size.min(DEFAULT_WINDOW), settings.random_bits),
             Class::Elf32 if personality.contains(Personality::ADDR_LIMIT_3GB) => {
                 (END_3GB, settings.random_bits_32)
             }

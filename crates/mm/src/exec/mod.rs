@@ -342,7 +342,10 @@ fn start<I: Image, R: Random + ?Sized>(
     let read_implies_exec = old || class == Class::Elf32 && inherited;
     let (mmap_base, legacy_base) = frame.mmap_bases(exec.config, &limits, random);
     let config = Config {
-        task_size: frame.task_size,
+        task_size: match class {
+            Class::Elf64 => exec.config.task_size,
+            Class::Elf32 => frame.task_size,
+        },
         // Programs that do not say what their stack needs are from before that was told apart.
         read_implies_exec,
         ..exec.config.clone()
@@ -398,7 +401,7 @@ fn start<I: Image, R: Random + ?Sized>(
             (loaded.bias.wrapping_add(headers.entry), loaded.bias)
         }
     };
-    if start >= frame.task_size {
+    if start >= space.config.task_size {
         return Err(Errno::EINVAL);
     }
     let special = match class {

@@ -135,10 +135,7 @@ pub(super) fn map<R: Random + ?Sized>(
         return Err(Errno::ENOMEM);
     }
     // It was made and written at the end of the address space, and keeps the page offsets that it had there.
-    let top = match frame.class {
-        Class::Elf64 => frame.task_size,
-        Class::Elf32 => space.config.task_size,
-    };
+    let top = space.config.task_size;
     let anon = space.new_anon();
     let vma = Vma {
         anon: Some(anon).into(),

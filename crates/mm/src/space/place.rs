@@ -16,7 +16,7 @@ const LOW_32BIT: (u64, u64) = (0x4000_0000, 0x8000_0000);
 /// First address beyond a 32-bit space, in which there is no room for alignment.
 const END_OF_32BIT: u64 = 1 << 32;
 /// First address beyond a 47-bit space: hints above ask for the 57-bit one where there is one.
-const DEFAULT_WINDOW: u64 = 0x7fff_ffff_f000;
+pub(crate) const DEFAULT_WINDOW: u64 = 0x7fff_ffff_f000;
 
 /// What the object says about the alignment of its mapping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -66,6 +66,8 @@ pub(crate) struct Mix {
     pub(crate) watch: bool,
     /// The kernel is older than the newest one: only what was compared with it.
     pub(crate) older: bool,
+    /// There are addresses of 57 bits.
+    pub(crate) wide: bool,
 }
 
 /// A range among special areas.
@@ -731,7 +733,19 @@ fn placed(rng: &mut Rng, mix: &Mix) -> Op {
         2 => rng.below(16) * MIB / 2 + PAGE,
         _ => 2 * MIB * (1 + rng.below(4)),
     };
-    let base = rng.pick(&[ARENA, ARENA, 0x4000_0000, 0x1_4000_0000, 0, 0xf000]);
+    let mut base = rng.pick(&[ARENA, ARENA, 0x4000_0000, 0x1_4000_0000, 0, 0xf000]);
+    if mix.wide && rng.chance(50) {
+        const BORDER: u64 = 0x7fff_ffff_f000;
+        let top = BORDER << 9 | 0x1f_f000;
+        base = rng.pick(&[
+            BORDER - PAGE,
+            BORDER,
+            BORDER + PAGE,
+            1 << 48,
+            1 << 48,
+            top - 8 * MIB,
+        ]);
+    }
     let addr = match rng.below(4) {
         0 => 0,
         1 => base + rng.below(64) * PAGE,
@@ -747,7 +761,10 @@ fn placed(rng: &mut Rng, mix: &Mix) -> Op {
             new: rng.pick(&[0, addr & !(PAGE - 1)]),
         },
         1 => Op::Munmap {
-            addr: ARENA + mix.pages * PAGE + rng.below(64) * MIB / 2,
+            addr: match mix.wide && rng.chance(50) {
+                true => base + rng.below(64) * MIB / 2,
+                false => ARENA + mix.pages * PAGE + rng.below(64) * MIB / 2,
+            },
             len,
         },
         2 => Op::Mmap {

@@ -368,7 +368,7 @@ unsafe fn read_text(maps: i32, log: *mut u8, areas: *mut KArea) -> u64 {
         let (start, end, offset) = (number(16), number(16), number(16));
         let (major, minor, inode) = (number(16), number(16), number(10));
         // [vsyscall] is no area.
-        if start >> 47 != 0 {
+        if start >> 63 != 0 {
             continue;
         }
         let bit = |at: usize, letter: u8, value: u64| {

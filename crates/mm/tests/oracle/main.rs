@@ -89,6 +89,9 @@ fn main() {
     let suites = told.chain(asked);
     const LENGTH: usize = 250;
     let older = !world.is_newest();
+    if world.is_wide() {
+        println!("oracle: there are addresses of 57 bits");
+    }
     let found = found::histories(&world.special_areas());
     for (name, ops) in found
         .iter()
@@ -109,7 +112,11 @@ fn main() {
             println!("{name}: skipped, compared with the newest kernel only");
             continue;
         }
-        let mix = generate::Mix { older, ..mix };
+        let mix = generate::Mix {
+            older,
+            wide: world.is_wide(),
+            ..mix
+        };
         let calls = number("SAMARA_ORACLE_CALLS", 20_000);
         let began = std::time::Instant::now();
         let histories = calls.div_ceil(LENGTH as u64);

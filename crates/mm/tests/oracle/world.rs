@@ -331,6 +331,7 @@ fn seed(objects: &mut Objects, pid: i32) -> (AddressSpace, (u64, u64)) {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let config = Config {
         kernel: release.parse().unwrap(),
+        task_size: end_of_user_space(),
         max_map_count: number("/proc/sys/vm/max_map_count") as u32,
         fixed_min_addr: number("/proc/sys/vm/mmap_min_addr"),
         total_pages: (kib("MemTotal:") + kib("SwapTotal:")) / 4,
@@ -413,6 +414,19 @@ fn seed(objects: &mut Objects, pid: i32) -> (AddressSpace, (u64, u64)) {
     (space, around_special)
 }
 
+/// With page tables of five levels there is room above 47 bits: a page is mapped there.
+fn end_of_user_space() -> u64 {
+    let private_anonymous = 0x22;
+    let hint = [1 << 48, PAGE, 0, private_anonymous, u64::MAX, 0];
+    let page = raw(libc::SYS_mmap, hint);
+    raw(libc::SYS_munmap, [page as u64, PAGE, 0, 0, 0, 0]);
+    if page >= 1 << 47 {
+        (1 << 56) - PAGE
+    } else {
+        Config::default().task_size
+    }
+}
+
 /// Which pages of the areas that the kernel installed cannot be read, asked of the kernel: clocks of machines that this one is not,
 /// and those of a time namespace in which the process is not.
 fn unbacked(base: &AddressSpace, special: (u64, u64)) -> HashSet<(Box<str>, u64)> {
@@ -480,6 +494,11 @@ impl World {
     /// Is the kernel the newest with which the engine was compared?
     pub(crate) fn is_newest(&self) -> bool {
         self.base.config().kernel >= KernelVersion::NEWEST
+    }
+
+    /// Are there addresses of 57 bits?
+    pub(crate) fn is_wide(&self) -> bool {
+        self.base.config().task_size > 1 << 47
     }
 
     /// Executes the history on both sides; the first difference.

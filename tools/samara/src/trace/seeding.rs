@@ -36,6 +36,7 @@ impl Machine {
         let leaf = unsafe { std::arch::x86_64::__cpuid_count(7, 0) };
         let config = Config {
             kernel,
+            task_size: end_of_user_space(),
             fixed_min_addr: minimum,
             mmap_min_addr: minimum.max(0x1_0000),
             max_map_count: proc::sysctl("vm/max_map_count", 65530) as u32,
@@ -90,6 +91,24 @@ fn memory_line(name: &str) -> u64 {
             line.split_whitespace().next()?.parse::<u64>().ok()
         })
         .map_or(u64::MAX, |kibibytes| kibibytes.saturating_mul(1024))
+}
+
+/// First address above user space, asked with a page of our own: with page tables of five levels there is room above 47 bits.
+fn end_of_user_space() -> u64 {
+    const ABOVE: u64 = 1 << 48;
+    // SAFETY: maps and unmaps a page of this process that nobody else knows.
+    unsafe {
+        let hint = std::ptr::without_provenance_mut(ABOVE as usize);
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        let page = libc::mmap(hint, PAGE as usize, libc::PROT_NONE, flags, -1, 0);
+        if page != libc::MAP_FAILED {
+            libc::munmap(page, PAGE as usize);
+            if page as u64 >= 1 << 47 {
+                return (1 << 56) - PAGE;
+            }
+        }
+    }
+    Config::default().task_size
 }
 
 /// Does the kernel know names of anonymous areas? Asked with a page of our own.

@@ -155,7 +155,8 @@ impl Space {
         let mut pagemap = Pagemap::open(child)?;
         // What the child's page tables hold is exactly what the parent's held at the fork.
         let mut runs = Vec::new();
-        pagemap.each_written(0, TOP, &mut |start, end| {
+        let top = self.follower.engine().config().task_size;
+        pagemap.each_written(0, top, &mut |start, end| {
             runs.push((start, end));
             true
         })?;
@@ -514,6 +515,3 @@ impl Space {
         }
     }
 }
-
-/// Above all user addresses.
-const TOP: u64 = 0x7fff_ffff_f000;
