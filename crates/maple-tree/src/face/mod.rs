@@ -8,12 +8,13 @@
 //! | [`cursor`] | positions in any of them |
 //! | [`words`] | the tree of words itself, for shells in other languages |
 //!
-//! What the faces have in common is written once: [`host`] says what a map is to a write, [`store`] takes values to words and through plan, reserve and apply; [`look_ups`], [`surveys`] and
-//! [`changes`] are the methods that every face has; [`iter`] holds the iterators; [`merge`] makes one map of two and two of one; `compare` shows maps as values; `threads` says
+//! What the faces have in common is written once: [`host`] says what a map is to a write, [`store`] takes values to words and through plan, reserve and apply; [`look_ups`], [`surveys`],
+//! [`changes`] and [`allocs`] are the methods that every face has; [`iter`] holds the iterators; [`merge`] makes one map of two and two of one; `compare` shows maps as values; `threads` says
 //! what may go to other threads.
 //!
 //! May know: all other rooms. Among the faces, `sync` and `snap` may know `map`; none of the rest knows another.
 
+pub(crate) mod allocs;
 pub(crate) mod between;
 pub(crate) mod changes;
 mod compare;

@@ -87,7 +87,11 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     }
 
     /// Makes a node, which is the root or a child of an owned one, and all below it owned.
-    fn own_all(&self, above: Option<At<K, S>>, node: Node<K, S>) -> Result<(), AllocError> {
+    pub(super) fn own_all(
+        &self,
+        above: Option<At<K, S>>,
+        node: Node<K, S>,
+    ) -> Result<(), AllocError> {
         let node = self.own(above, node)?;
         if !node.is_leaf() {
             for i in 0..node.used() {

@@ -72,8 +72,7 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         let range = inclusive(&range);
         if let Some((first, last)) = range {
             // Nothing is copied in vain.
-            let found = self.raw.lookup(first);
-            if !found.word.is_null() || found.last < last {
+            if !store::is_free(&self.raw, (first, last)) {
                 return Err(InsertError::Occupied(value));
             }
         }

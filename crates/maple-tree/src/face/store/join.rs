@@ -35,19 +35,29 @@ pub(crate) fn insert_coalescing<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
     taken: impl FnMut(K, K, Word),
 ) -> Result<RangeInclusive<K>, InsertError<V>> {
-    let Some((first, last)) = range else {
+    let Some(hole) = range else {
         return Err(InsertError::EmptyRange(value));
     };
-    let hole = host.tree().lookup(first);
-    if !hole.word.is_null() || hole.last < last {
+    if !is_free(host.tree(), hole) {
         return Err(InsertError::Occupied(value));
     }
-    store_coalescing(host, range, value, same, taken).map_err(|error| match error {
+    store_coalescing(host, range, value, same, taken).map_err(into_insert)
+}
+
+/// Whether nothing is within a range.
+pub(crate) fn is_free<K: Key, S: Shape>(tree: &RawTree<K, S>, (first, last): (K, K)) -> bool {
+    let found = tree.lookup(first);
+    found.word.is_null() && last <= found.last
+}
+
+/// Why a store into a hole, and over whole neighbours, was not made.
+pub(crate) fn into_insert<V>(error: StoreError<V>) -> InsertError<V> {
+    match error {
         StoreError::Alloc(value) => InsertError::Alloc(value),
         // Neighbours are taken in whole, so that none is split.
         StoreError::Splits(value) => InsertError::Occupied(value),
         StoreError::EmptyRange(value) => InsertError::EmptyRange(value),
-    })
+    }
 }
 
 /// The range that [`store_coalescing`] would store at, for a face that has to see to it first; and the value back.

@@ -23,9 +23,11 @@ use crate::face::host::Host;
 use crate::node::{NULL, Word};
 use crate::write::{Seat, SlotAt};
 
-pub(crate) use gap::{Lowest, allocate, allocate_coalescing, allocate_cyclic};
+pub(crate) use gap::{place, place_cyclic};
 pub(crate) use here::{grow_here, put_here};
-pub(crate) use join::{insert_coalescing, joined, store_coalescing, store_coalescing_splitting};
+pub(crate) use join::{
+    insert_coalescing, into_insert, is_free, joined, store_coalescing, store_coalescing_splitting,
+};
 pub(crate) use split::{erase_splitting, store_splitting};
 pub(crate) use whole::{grow, remove, replace, replace_raw};
 

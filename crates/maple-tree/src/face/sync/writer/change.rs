@@ -6,10 +6,10 @@ use lock_api::RawMutex;
 
 use crate::alloc::AllocError;
 use crate::base::{EraseError, InsertError, Key, Ref, Shape, StoreError, inclusive};
+use crate::face::allocs::allocs;
 use crate::face::changes::changes;
 use crate::face::host::Host;
 use crate::face::store;
-use crate::face::store::Lowest;
 use crate::face::sync::writer::Writer;
 use crate::face::sync::{SyncAlloc, SyncValue};
 use crate::reclaim::Reclaim;
@@ -22,6 +22,13 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         shown,
         "retired",
         "Readers see all of the old or all of the new, and never a part of it.",
+        "use maple_tree::{SyncMapleTree, Waiting};
+
+let shared: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+let mut map = shared.write();"
+    );
+
+    allocs!(
         "use maple_tree::{SyncMapleTree, Waiting};
 
 let shared: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
