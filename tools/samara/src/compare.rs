@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use samara_mm::{AddressSpace, MapsLine, VmFlags};
 
+use crate::histories::Range;
 use crate::maps::{self, Map};
 
 /// Which of the engine's unnamed objects is which of the kernel's: shared anonymous memory gets a number from either,
@@ -93,6 +94,58 @@ pub(crate) fn compare<'a>(
         });
     }
     Ok(())
+}
+
+/// Areas of one of two maps that are several areas in the other, ascending, in pieces where they overlap. `None` if the maps differ otherwise, too.
+pub(crate) fn joints<'a>(
+    engine: impl Iterator<Item = MapsLine<'a>>,
+    kernel: &Map,
+) -> Option<Vec<Range>> {
+    let mut found = Vec::new();
+    let mut own = engine.peekable();
+    let mut theirs = kernel.areas().iter().peekable();
+    let mut at = 0;
+    loop {
+        let (a, b) = match (own.peek(), theirs.peek()) {
+            (None, None) => return Some(found),
+            (Some(a), Some(b)) => (a, *b),
+            _ => return None,
+        };
+        let name = kernel.name(b);
+        // Names of files may change, and the heap's is that of its first area.
+        let plain = |name: &[u8]| matches!(name, b"" | b"[heap]");
+        let same_name = b.inode != 0
+            || a.name == String::from_utf8_lossy(name)
+            || plain(a.name.as_bytes()) && plain(name);
+        let shared = a.flags.contains(VmFlags::MAYSHARE);
+        let same_object =
+            shared || (a.id.major, a.id.minor, a.id.inode) == (b.major, b.minor, b.inode);
+        // Both go on from here, or both begin.
+        let starts = [a.start.max(at), b.start.max(at)];
+        let offset = |start: u64, offset: u64| {
+            let into = if b.inode == 0 { 0 } else { starts[0] - start };
+            offset.wrapping_add(into)
+        };
+        let alike = starts[0] == starts[1]
+            && a.perms == b.perms
+            && offset(a.start, a.offset) == offset(b.start, b.offset)
+            && same_object
+            && same_name;
+        if !alike {
+            return None;
+        }
+        if a.start != b.start {
+            found.push((a.start.min(b.start), a.end.max(b.end)));
+        }
+        at = a.end.min(b.end);
+        let ends = (a.end == at, b.end == at);
+        if ends.0 {
+            own.next();
+        }
+        if ends.1 {
+            theirs.next();
+        }
+    }
 }
 
 /// Areas that are shown before and behind the ones that differ.

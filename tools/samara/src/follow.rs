@@ -5,17 +5,20 @@
 //! whether one came before or after the kernel's part of a call. Both can decide who shares an anon_vma, and that decides,
 //! perhaps much later, who merges. Wherever it could matter, each engine that is followed goes on under each assumption (what one fault took from a
 //! neighbour, the next may take from it). All perform every call, until the kernel's map refutes all but one kind. There is nothing
-//! to choose from then: if none is left, that is a mismatch. Those given up undecided are counted. The same holds for a fault that grows a stack
+//! to choose from then: if none is left, that is a mismatch. Those given up undecided are counted, and what they may have explained is undecided, too
+//! ([`doubts`]). The same holds for a fault that grows a stack
 //! while a call of another thread is under way, and for a set of nodes that another thread changes while the kernel reads it. Where a file ends that is mapped
 //! beyond its end is not known either ([`ends`]).
 
+mod doubts;
 mod ends;
 
 use samara_mm::{AddressSpace, Call, Config, Errno, Limits, NoPages, Pages};
 
 use crate::compare::{self, Difference};
 use crate::describe::{self, Described, Returned};
-use crate::histories::{Range, apart, histories, orders};
+use crate::follow::doubts::Doubts;
+use crate::histories::{Range, apart, histories, orders, untried};
 use crate::maps::Map;
 pub(crate) use crate::side::Verdict;
 use crate::side::{Side, placed_at_random};
@@ -44,6 +47,8 @@ pub(crate) struct Follower {
     performed: u64,
     /// Others that nothing had refuted, but that were too many or too old.
     given_up: u64,
+    /// Where these had told otherwise.
+    doubts: Doubts,
     /// How often another has taken the place of `side`.
     replaced: u64,
 }
@@ -124,6 +129,7 @@ impl Follower {
             named: Vec::new(),
             performed: 0,
             given_up: 0,
+            doubts: Doubts::default(),
             replaced: 0,
         }
     }
@@ -136,7 +142,9 @@ impl Follower {
     ) -> Result<(), Errno> {
         engine.take_over(&self.side.engine)?;
         self.retire(false, tally);
+        let doubts = std::mem::take(&mut self.doubts);
         *self = Self::new(engine, self.side.is_shared());
+        self.doubts = doubts;
         Ok(())
     }
 
@@ -174,6 +182,7 @@ impl Follower {
             named: Vec::new(),
             performed: 0,
             given_up: 0,
+            doubts: self.doubts.clone(),
             replaced: 0,
         })
     }
@@ -221,9 +230,18 @@ impl Follower {
 
     /// A fault has grown the area down to `start`. False if the engine finds that impossible.
     pub(crate) fn grow_stack(&mut self, start: u64) -> bool {
+        let mut fresh: Vec<Side> = self
+            .sides()
+            .filter_map(|side| side.written_below(start))
+            .collect();
         self.others
             .retain_mut(|other| other.engine.grow_stack(start).is_ok());
-        self.side.engine.grow_stack(start).is_ok()
+        let grown = self.side.engine.grow_stack(start).is_ok();
+        if !fresh.is_empty() {
+            self.others.append(&mut fresh);
+            self.thin_out();
+        }
+        grown
     }
 
     /// A fault of another thread has grown the area down to `start` while the call that comes next was under way: before the kernel's part
@@ -242,6 +260,7 @@ impl Follower {
         if (-4095..0).contains(&returned) {
             return;
         }
+        self.doubts.follow(call, returned);
         for side in self.sides() {
             // What it cannot do, it cannot follow: later calls on that will not be compared either.
             let _ = side.engine.perform_at(call, returned as u64, &mut NoPages);
@@ -283,6 +302,12 @@ impl Follower {
         facts: &mut dyn Pages,
     ) -> (Verdict, i64) {
         let before = evidence.before;
+        self.doubts.follow(call, returned);
+        let left = untried(before, evidence.after);
+        if !left.is_empty() {
+            self.given_up += 1;
+            self.doubts.note(left);
+        }
         let mut fresh: Vec<Side> = Vec::new();
         let ends = self.ends(call, returned);
         if !ends.is_empty() {
@@ -328,6 +353,7 @@ impl Follower {
         }
 
         let mut kept = Vec::with_capacity(self.others.len() + fresh.len());
+        let mut old = Vec::new();
         for mut other in self.others.drain(..) {
             let (verdict, _) = if before.is_empty() {
                 other.perform(call, returned, &mut NoPages)
@@ -342,7 +368,7 @@ impl Follower {
             if other.age < PATIENCE {
                 kept.push(other);
             } else {
-                self.given_up += 1;
+                old.push(other);
             }
         }
         self.others = kept;
@@ -353,6 +379,7 @@ impl Follower {
             self.replaced += 1;
             (verdict, own) = (Verdict::Agrees, returned);
         }
+        self.give_up(&old);
         if branched || self.others.iter().any(|other| other.age % 16 == 0) {
             self.thin_out();
         }
@@ -368,10 +395,26 @@ impl Follower {
                 kept.push(other);
             }
         }
-        self.given_up += kept.len().saturating_sub(ALTERNATIVES) as u64;
-        kept.truncate(ALTERNATIVES);
+        let more = kept.split_off(kept.len().min(ALTERNATIVES));
+        self.give_up(&more);
         kept.reverse();
         self.others = kept;
+    }
+
+    /// Follows these no longer, but remembers where they told otherwise.
+    fn give_up(&mut self, others: &[Side]) {
+        self.given_up += others.len() as u64;
+        for other in others {
+            self.doubts.note(&self.side.apart_from(other));
+        }
+    }
+
+    /// Whether assumptions that were given up may have explained this map, which differs: areas are joined in one of the two maps and not in the other,
+    /// in each of them there is something of which such an assumption had told otherwise.
+    pub(crate) fn is_open(&self, kernel: &Map) -> bool {
+        let joints = || compare::joints(self.side.engine.maps(), kernel);
+        !self.doubts.is_empty()
+            && joints().is_some_and(|joints| joints.iter().all(|area| self.doubts.touch(*area)))
     }
 
     /// Counts a judged call.
@@ -432,14 +475,29 @@ impl Follower {
         renamed: &mut u64,
     ) -> Result<(), Difference> {
         let known = grown.len();
-        let compared = self.side.compare(kernel, grown, renamed);
-        if self.others.is_empty() {
+        let mut fresh = Vec::new();
+        let compared = self.side.compare(kernel, grown, &mut fresh, renamed);
+        if self.others.is_empty() && fresh.is_empty() {
             return compared;
         }
         // What the others grow they would have grown anyway; names are counted once.
         let (mut again, mut names) = (Vec::new(), 0);
-        self.others
-            .retain_mut(|other| other.compare(kernel, &mut again, &mut names).is_ok());
+        self.others.retain_mut(|other| {
+            other
+                .compare(kernel, &mut again, &mut fresh, &mut names)
+                .is_ok()
+        });
+        // One that comes of one of these is not followed.
+        let mut more = Vec::new();
+        fresh.retain_mut(|other| {
+            other
+                .compare(kernel, &mut again, &mut more, &mut names)
+                .is_ok()
+        });
+        if !fresh.is_empty() {
+            self.others.append(&mut fresh);
+            self.thin_out();
+        }
         match compared {
             Err(_) if !self.others.is_empty() => {
                 self.side = self.others.remove(0);

@@ -46,6 +46,17 @@ pub(crate) fn histories(before: &[Range], after: Option<&[Range]>) -> Vec<Histor
     found
 }
 
+/// The areas of which not every history was tried, since they are too many.
+pub(crate) fn untried<'a>(before: &'a [Range], after: Option<&'a [Range]>) -> &'a [Range] {
+    let all = after.unwrap_or(before);
+    let new = all.len() - before.len().min(all.len());
+    if new > ALL_ORDERS || all.len() > ALL_ORDERS && !apart(all) {
+        all
+    } else {
+        &[]
+    }
+}
+
 /// Does no area lie beside another, so that their order decides nothing?
 pub(crate) fn apart(areas: &[Range]) -> bool {
     areas.windows(2).all(|pair| pair[0].1 != pair[1].0)
@@ -103,6 +114,17 @@ mod tests {
         assert!(found[0].is_sorted() && found[1].is_sorted_by(|a, b| a > b));
         assert_eq!(histories(&[], Some(&many)).len(), 2);
         assert_eq!(histories(&[], Some(&many))[0], many);
+    }
+
+    #[test]
+    fn what_is_left_untried_is_told() {
+        let many: Vec<Range> = (0..9).map(|at| (at, at + 1)).collect();
+        let few = [A, B, C];
+        let lonely = [(0, 1), (2, 3), (4, 5), (6, 7)];
+        assert_eq!(untried(&many, None), many);
+        assert!(untried(&few, Some(&few)).is_empty() && untried(&lonely, None).is_empty());
+        assert_eq!(untried(&[], Some(&lonely)), lonely);
+        assert!(untried(&lonely[..1], Some(&lonely)).is_empty());
     }
 
     #[test]

@@ -533,6 +533,11 @@ impl Player {
             .compare(kernel, &mut self.grown, &mut self.tally.renamed);
         self.grown.clear();
         let Err(difference) = compared else { return };
+        if replayed.follower.is_open(kernel) {
+            self.tally.undecided_maps += 1;
+            replayed.parted = true;
+            return;
+        }
         let place = Place {
             call_number: self.calls,
             process: 0,

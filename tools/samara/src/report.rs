@@ -171,7 +171,10 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
         "maps",
         format!(
             "{} ({} areas compared)",
-            share(tally.maps - tally.wrong_maps, tally.maps),
+            share(
+                tally.maps - tally.wrong_maps - tally.undecided_maps,
+                tally.maps
+            ),
             grouped(tally.areas_compared)
         ),
     );
@@ -211,6 +214,10 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
         (
             tally.spaces.given_up,
             "assumptions about the order of page faults were given up undecided",
+        ),
+        (
+            tally.undecided_maps,
+            "maps are undecided: they differ where such assumptions had been given up",
         ),
         (tally.random, "addresses (MAP_32BIT) the kernel drew by lot"),
         (tally.renamed, "names had changed while the file was mapped"),
@@ -275,6 +282,12 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
             grouped(tally.wrong_predictions),
             grouped(tally.wrong_maps),
             grouped(tally.broken_invariants)
+        ),
+        Verdict::Undecided => writeln!(
+            out,
+            "Engine and kernel agree as far as could be decided. UNDECIDED: {} of {} maps.",
+            grouped(tally.undecided_maps),
+            grouped(tally.maps)
         ),
         Verdict::NotAll => writeln!(
             out,
@@ -369,6 +382,7 @@ pub(crate) fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
         "verdict": match tally.verdict() {
             Verdict::Agreed => "agree",
             Verdict::Disagreed => "disagree",
+            Verdict::Undecided => "undecided",
             Verdict::NotAll => "not all compared",
             Verdict::Nothing => "nothing compared",
         },
@@ -408,6 +422,7 @@ pub(crate) fn to_json(subject: &Subject<'_>, tally: &Tally) -> Value {
         "record_bytes": subject.recorded,
     });
     // The macro takes only so many at once.
+    value["undecided_maps"] = json!(tally.undecided_maps);
     value["on_unknown"] = json!(tally.on_unknown);
     value["tracers_refused"] = json!(tally.tracers_refused);
     value["execs_predicted"] = json!(tally.execs_predicted);

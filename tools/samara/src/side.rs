@@ -2,10 +2,11 @@
 
 use std::collections::HashMap;
 
-use samara_mm::{AddressSpace, AnonVma, Call, Errno, Overcommit, Pages, SharedMap};
+use samara_mm::{AddressSpace, AnonVma, Area, Call, Errno, Overcommit, Pages, SharedMap, VmFlags};
 
 use crate::compare::{self, Alike, Difference};
 use crate::describe;
+use crate::histories::Range;
 use crate::maps::Map;
 
 /// How the engine's answer to a call stands to the kernel's.
@@ -19,8 +20,6 @@ pub(crate) enum Verdict {
     /// The engine does not know the call.
     NotModelled,
 }
-
-type Pairs = HashMap<AnonVma, AnonVma>;
 
 /// An engine, and which of its unnamed objects is which of the kernel's.
 #[derive(Debug)]
@@ -112,11 +111,13 @@ impl Side {
         (verdict, own)
     }
 
-    /// Compares the whole map, growing stacks that the kernel has grown. `grown` gets the lowest addresses that areas grew to.
+    /// Compares the whole map, growing stacks that the kernel has grown. `grown` gets the lowest addresses that areas grew to, `fresh` what this would be
+    /// if [what is below had been written before](Self::written_below).
     pub(crate) fn compare(
         &mut self,
         kernel: &Map,
         grown: &mut Vec<u64>,
+        fresh: &mut Vec<Side>,
         renamed: &mut u64,
     ) -> Result<(), Difference> {
         loop {
@@ -134,35 +135,83 @@ impl Side {
                 Ok(()) => return Ok(()),
                 Err(difference) => match difference.growth {
                     // A fault grew the area since the last look, if the engine finds that possible.
-                    Some(start) if self.engine.grow_stack(start).is_ok() => grown.push(start),
-                    _ => return Err(difference),
+                    Some(start) => {
+                        let other = self.written_below(start);
+                        if self.engine.grow_stack(start).is_err() {
+                            return Err(difference);
+                        }
+                        fresh.extend(other);
+                        grown.push(start);
+                    }
+                    None => return Err(difference),
                 },
             }
         }
     }
 
+    /// This after a fault has grown an area down to `start`, where another area ends that was written before: then it has not taken its owner from the area
+    /// that has come to lie beside it. `None` if that is impossible, or of no importance.
+    pub(crate) fn written_below(&self, start: u64) -> Option<Self> {
+        let below = self.engine.lookup(start.checked_sub(1)?)?;
+        let writable = below.vma.flags & (VmFlags::WRITE | VmFlags::SHARED) == VmFlags::WRITE;
+        if below.end != start || !writable || below.vma.anon().is_some() {
+            return None;
+        }
+        let mut other = self.try_clone().ok()?;
+        other.engine.note_written(below.start, below.end);
+        other.engine.grow_stack(start).ok()?;
+        Some(other)
+    }
+
     /// Will the two always answer alike? True if their areas differ in nothing but the numbers of the anon_vmas.
     pub(crate) fn same_as(&self, other: &Self) -> bool {
-        if self.engine.area_count() != other.engine.area_count() {
-            return false;
+        let mut pairs = Pairs::default();
+        self.engine.area_count() == other.engine.area_count()
+            && self
+                .engine
+                .areas()
+                .zip(other.engine.areas())
+                .all(|(a, b)| pairs.alike(&a, &b))
+    }
+
+    /// Where the areas of the two differ. Of two areas with one owner here and two there it is the upper one.
+    pub(crate) fn apart_from(&self, other: &Self) -> Vec<Range> {
+        let mut pairs = Pairs::default();
+        let mut found = Vec::new();
+        let mut others = other.engine.areas().peekable();
+        for area in self.engine.areas() {
+            while others.next_if(|other| other.end <= area.start).is_some() {}
+            let same = others.peek().is_some_and(|other| pairs.alike(&area, other));
+            if !same {
+                found.push((area.start, area.end));
+            }
         }
-        let mut pairs: (Pairs, Pairs) = Default::default();
-        self.engine.areas().zip(other.engine.areas()).all(|(a, b)| {
-            let owners = match (a.vma.anon(), b.vma.anon()) {
-                (None, None) => true,
-                (Some(x), Some(y)) => {
-                    *pairs.0.entry(x).or_insert(y) == y
-                        && *pairs.1.entry(y).or_insert(x) == x
-                        && x.is_inherited() == y.is_inherited()
-                }
-                _ => false,
-            };
-            owners
-                && (a.start, a.end) == (b.start, b.end)
-                && (a.vma.flags, a.vma.shift, a.vma.policy)
-                    == (b.vma.flags, b.vma.shift, b.vma.policy)
-                && a.vma.name == b.vma.name
-        })
+        let nothing_here = |other: &Area<'_>| self.engine.lookup(other.start).is_none();
+        let only_there = other.engine.areas().filter(nothing_here);
+        found.extend(only_there.map(|area| (area.start, area.end)));
+        found
+    }
+}
+
+/// Which owner of private pages is which of another engine's.
+#[derive(Default)]
+struct Pairs(HashMap<AnonVma, AnonVma>, HashMap<AnonVma, AnonVma>);
+
+impl Pairs {
+    fn alike(&mut self, a: &Area<'_>, b: &Area<'_>) -> bool {
+        let owners = match (a.vma.anon(), b.vma.anon()) {
+            (None, None) => true,
+            (Some(x), Some(y)) => {
+                *self.0.entry(x).or_insert(y) == y
+                    && *self.1.entry(y).or_insert(x) == x
+                    && x.is_inherited() == y.is_inherited()
+            }
+            _ => false,
+        };
+        owners
+            && (a.start, a.end) == (b.start, b.end)
+            && (a.vma.flags, a.vma.shift, a.vma.policy) == (b.vma.flags, b.vma.shift, b.vma.policy)
+            && a.vma.name == b.vma.name
     }
 }
 

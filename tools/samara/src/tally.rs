@@ -39,6 +39,8 @@ const KEPT: usize = 100;
 pub(crate) enum Verdict {
     Agreed,
     Disagreed,
+    /// No disagreement but such as an assumption that was given up may have explained.
+    Undecided,
     /// No disagreement, but there were processes that could not be followed.
     NotAll,
     /// Not one map or result was compared.
@@ -50,7 +52,7 @@ impl Verdict {
         match self {
             Verdict::Agreed => 0,
             Verdict::Disagreed => DISAGREED,
-            Verdict::NotAll | Verdict::Nothing => INCOMPLETE,
+            Verdict::Undecided | Verdict::NotAll | Verdict::Nothing => INCOMPLETE,
         }
     }
 }
@@ -70,6 +72,8 @@ pub(crate) struct Tally {
     pub(crate) random: u64,
     pub(crate) maps: u64,
     pub(crate) wrong_maps: u64,
+    /// Maps that differ where assumptions about page faults had been given up, which may have explained them.
+    pub(crate) undecided_maps: u64,
     pub(crate) broken_invariants: u64,
     /// Areas of all compared maps.
     pub(crate) areas_compared: u64,
@@ -147,6 +151,8 @@ impl Tally {
             Verdict::Disagreed
         } else if self.results + self.maps == 0 {
             Verdict::Nothing
+        } else if self.undecided_maps > 0 {
+            Verdict::Undecided
         } else if self.not_followed.is_empty() {
             Verdict::Agreed
         } else {

@@ -94,6 +94,82 @@ fn each_race_is_tried_both_ways_under_each_assumption_about_the_last() {
 }
 
 #[test]
+fn what_a_stack_has_grown_down_to_was_written_before_or_after() {
+    const LOW: Range = (0x40_0000, 0x40_4000);
+    const GROWS_DOWN: u64 = FIXED | 0x100;
+    let end = 0x40_c000;
+    let begun = || {
+        follow(&[
+            (mmap(LOW.0, 0xc000, GROWS_DOWN), LOW.0 as i64, &[], None),
+            (unmap(LOW.1, 0x6000), 0, &[], None),
+        ])
+    };
+    let go_on = |mut follower: Follower| {
+        let calls = [
+            (unmap(0x10_0000, 0x1000), [LOW]),
+            (protect(LOW.0, end - LOW.0, 7), [LOW]),
+        ];
+        for (call, written) in calls {
+            let evidence = Evidence {
+                before: &written,
+                after: None,
+            };
+            let (verdict, _) = follower.perform(&call, 0, evidence, &mut Listed(&written));
+            assert_eq!(verdict, Verdict::Agrees);
+        }
+        follower
+    };
+    let one = kernel(&["400000-40c000 rwxp"]);
+    let two = kernel(&["400000-404000 rwxp", "404000-40c000 rwxp"]);
+    let grown = kernel(&["400000-404000 rw-p", "404000-40c000 rw-p"]);
+    for map in [&one, &two] {
+        // Told of the growth.
+        let mut told = begun();
+        assert!(told.grow_stack(LOW.1));
+        go_on(told).compare(map, &mut Vec::new(), &mut 0).unwrap();
+        // Or seen in the map.
+        let (mut seen, mut starts) = (begun(), Vec::new());
+        seen.compare(&grown, &mut starts, &mut 0).unwrap();
+        assert_eq!(starts, [LOW.1]);
+        go_on(seen).compare(map, &mut Vec::new(), &mut 0).unwrap();
+    }
+}
+
+#[test]
+fn what_an_assumption_that_was_given_up_may_have_explained_is_open() {
+    let one = kernel(&["11c000-124000 rw-p"]);
+    let two = kernel(&["11c000-121000 rw-p", "121000-124000 rw-p"]);
+    let alone = || {
+        let mut follower = two_races();
+        let others = std::mem::take(&mut follower.others);
+        (follower, others)
+    };
+    let (mut follower, others) = alone();
+    let mut fits = |map| follower.compare(map, &mut Vec::new(), &mut 0).is_ok();
+    let differs = match (fits(&one), fits(&two)) {
+        (true, false) => &two,
+        (false, true) => &one,
+        both => panic!("one of the two maps is this one's: {both:?}"),
+    };
+    assert!(!alone().0.is_open(differs), "nothing was given up");
+    follower.give_up(&others);
+    assert_eq!(follower.given_up, others.len() as u64);
+    assert!(follower.is_open(differs));
+    assert!(follower.fork().unwrap().is_open(differs));
+    for otherwise in [
+        &["11c000-124000 r--p"][..],
+        &["11c000-123000 rw-p"],
+        &["11c000-124000 rw-p", "200000-201000 rw-p"],
+        &["11b000-124000 rw-p"],
+    ] {
+        assert!(!follower.is_open(&kernel(otherwise)), "{otherwise:?}");
+    }
+    // What is there instead is beyond doubt.
+    follower.adopt(&unmap(0x11_c000, 0x8000), 0);
+    assert!(follower.doubts.is_empty());
+}
+
+#[test]
 fn nodes_that_another_thread_changes_are_one_set_or_the_other() {
     let bind = |addr, nodes| Call::Mbind {
         addr,

@@ -49,7 +49,10 @@ impl Space {
         if let Some(record) = &mut session.record {
             record.map(self.number, &session.map);
         }
-        if let Err(difference) = compared {
+        if compared.is_err() && self.follower.is_open(&session.map) {
+            session.tally.undecided_maps += 1;
+            self.resync(who, session, "after an undecided map");
+        } else if let Err(difference) = compared {
             let cause = cause.unwrap_or_else(|| "the start of the program".to_owned());
             let finding = self
                 .follower

@@ -1,0 +1,170 @@
+//! What is left of assumptions that were given up: where they had told otherwise.
+//!
+//! A difference that is there later, and that such an assumption may have explained, is undecided: it is counted, and is no mistake of the engine's that
+//! anybody could show.
+
+use samara_mm::Call;
+
+use crate::histories::Range;
+
+/// At most so many ranges are kept. Of more the oldest are forgotten: what differs there is a disagreement.
+const RANGES: usize = 1024;
+
+/// Ranges whose areas may have other owners than the engine has it, oldest first.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Doubts(Vec<Range>);
+
+impl Doubts {
+    pub(super) fn note(&mut self, ranges: &[Range]) {
+        for range in ranges {
+            self.0.retain(|known| known != range);
+            self.0.push(*range);
+        }
+        let more = self.0.len().saturating_sub(RANGES);
+        self.0.drain(..more);
+    }
+
+    /// Whether anything in this range may have another owner.
+    pub(super) fn touch(&self, range: Range) -> bool {
+        self.within(range).next().is_some()
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Goes along with what a call has mapped, moved and removed.
+    pub(super) fn follow(&mut self, call: &Call, returned: i64) {
+        if self.0.is_empty() || (-4095..0).contains(&returned) {
+            return;
+        }
+        const DONTUNMAP: u64 = 4;
+        let to = |from: u64, len: u64| (from, from.saturating_add(len.next_multiple_of(0x1000)));
+        let place = returned as u64;
+        match *call {
+            Call::Munmap { addr, len } => self.forget(to(addr, len)),
+            Call::Mmap { len, .. } => self.forget(to(place, len)),
+            Call::Mremap {
+                old_addr,
+                old_len,
+                new_len,
+                ..
+            } if place == old_addr => {
+                let (_, end) = to(old_addr, old_len);
+                let (_, left) = to(old_addr, new_len);
+                self.forget((left, end.max(left)));
+            }
+            Call::Mremap {
+                old_addr,
+                old_len,
+                new_len,
+                flags,
+                ..
+            } => {
+                let old = to(old_addr, old_len);
+                let moved: Vec<Range> = self
+                    .within(old)
+                    .map(|(start, end)| (start - old.0 + place, end - old.0 + place))
+                    .collect();
+                if flags & DONTUNMAP == 0 {
+                    self.forget(old);
+                }
+                self.forget(to(place, new_len));
+                self.note(&moved);
+            }
+            _ => {}
+        }
+    }
+
+    /// The parts of the ranges that lie in one.
+    fn within(&self, of: Range) -> impl Iterator<Item = Range> {
+        let parts = self
+            .0
+            .iter()
+            .map(move |&(start, end)| (start.max(of.0), end.min(of.1)));
+        parts.filter(|(start, end)| start < end)
+    }
+
+    /// What is there now is new.
+    fn forget(&mut self, gone: Range) {
+        let rest = |&(start, end): &Range| {
+            [(start, end.min(gone.0)), (start.max(gone.1), end)]
+                .into_iter()
+                .filter(|(start, end)| start < end)
+        };
+        if gone.0 < gone.1 {
+            self.0 = self.0.iter().flat_map(rest).collect();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE: u64 = 0x1000;
+
+    fn doubts(ranges: &[Range]) -> Doubts {
+        let mut doubts = Doubts::default();
+        doubts.note(ranges);
+        doubts
+    }
+
+    #[test]
+    fn doubts_go_where_the_memory_goes() {
+        let mut doubts = doubts(&[(PAGE, 9 * PAGE)]);
+        let munmap = Call::Munmap {
+            addr: 4 * PAGE,
+            len: 1,
+        };
+        doubts.follow(&munmap, -22);
+        assert_eq!(doubts.0, [(PAGE, 9 * PAGE)]);
+        doubts.follow(&munmap, 0);
+        assert_eq!(doubts.0, [(PAGE, 4 * PAGE), (5 * PAGE, 9 * PAGE)]);
+        let mremap = |old_addr, old_len, new_len, flags| Call::Mremap {
+            old_addr,
+            old_len,
+            new_len,
+            flags,
+            new_addr: 0,
+        };
+        // Less in its place, and then elsewhere with more room.
+        doubts.follow(&mremap(5 * PAGE, 4 * PAGE, 2 * PAGE, 0), 5 * PAGE as i64);
+        assert_eq!(doubts.0, [(PAGE, 4 * PAGE), (5 * PAGE, 7 * PAGE)]);
+        doubts.follow(&mremap(2 * PAGE, PAGE, 4 * PAGE, 1), 100 * PAGE as i64);
+        let rest = [
+            (PAGE, 2 * PAGE),
+            (3 * PAGE, 4 * PAGE),
+            (5 * PAGE, 7 * PAGE),
+            (100 * PAGE, 101 * PAGE),
+        ];
+        assert_eq!(doubts.0, rest);
+        doubts.follow(&mremap(5 * PAGE, 2 * PAGE, 2 * PAGE, 5), 200 * PAGE as i64);
+        let touched = |page| doubts.touch((page * PAGE, (page + 1) * PAGE));
+        assert_eq!(
+            [6, 7, 199, 200, 201, 202].map(touched),
+            [true, false, false, true, true, false]
+        );
+        // Nothing is known of new memory but what the call says of it.
+        let mmap = Call::Mmap {
+            addr: 0,
+            len: 300 * PAGE,
+            prot: 3,
+            flags: 0x32,
+            file: samara_mm::FileArg::None,
+            offset: 0,
+        };
+        doubts.follow(&mmap, 0);
+        assert!(doubts.is_empty());
+    }
+
+    #[test]
+    fn the_oldest_are_forgotten() {
+        let mut doubts = Doubts::default();
+        for at in 0..2 * RANGES as u64 {
+            doubts.note(&[(2 * at * PAGE, (2 * at + 1) * PAGE)]);
+        }
+        assert_eq!(doubts.0.len(), RANGES);
+        assert!(!doubts.touch((0, PAGE)) && doubts.touch((0, u64::MAX)));
+    }
+}
