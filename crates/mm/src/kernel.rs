@@ -5,13 +5,15 @@
 
 use core::fmt;
 
-/// A version of Linux, without its patch level.
+/// A version of Linux. Of stable releases also the third number, since some of their corrections change what a program sees.
 ///
 /// ```
 /// use samara_mm::{Config, KernelVersion};
 ///
 /// let debian: KernelVersion = "6.1.0-50-cloud-amd64".parse().unwrap();
 /// assert_eq!(debian, KernelVersion::new(6, 1));
+/// let newer: KernelVersion = "6.12.117+deb13-cloud-amd64".parse().unwrap();
+/// assert_eq!(newer, KernelVersion::stable(6, 12, 117));
 /// assert!(debian < KernelVersion::NEWEST);
 /// let config = Config { kernel: debian, ..Config::default() };
 /// assert!(config.kernel.is_known());
@@ -22,6 +24,8 @@ pub struct KernelVersion {
     pub major: u16,
     /// The second one.
     pub minor: u16,
+    /// The third one; 0 if it is not known.
+    pub patch: u16,
 }
 
 impl KernelVersion {
@@ -32,22 +36,36 @@ impl KernelVersion {
 
     /// The version `major.minor`.
     pub const fn new(major: u16, minor: u16) -> Self {
-        KernelVersion { major, minor }
+        Self::stable(major, minor, 0)
+    }
+
+    /// The stable release `major.minor.patch`.
+    pub const fn stable(major: u16, minor: u16, patch: u16) -> Self {
+        KernelVersion {
+            major,
+            minor,
+            patch,
+        }
     }
 
     /// Whether it lies between the oldest and the newest with which the engine was compared. For others the rules of the nearest one are
     /// followed.
     pub fn is_known(self) -> bool {
-        (Self::OLDEST..=Self::NEWEST).contains(&self)
+        (Self::OLDEST.packed()..=Self::NEWEST.packed()).contains(&self.packed())
     }
 
     /// Whether a rule holds in this version.
     #[inline(always)]
     pub(crate) const fn has(self, rule: Rule) -> bool {
-        self.packed() >= rule.since().packed()
+        let since = rule.since();
+        // What a stable release brought is known of that one and its successors alone.
+        if since.patch > 0 {
+            return self.packed() == since.packed() && self.patch >= since.patch;
+        }
+        self.packed() >= since.packed()
     }
 
-    /// Versions as numbers, in their order: one comparison.
+    /// Versions as numbers, in their order, without the third: one comparison.
     #[inline(always)]
     const fn packed(self) -> u32 {
         (self.major as u32) << 16 | self.minor as u32
@@ -62,7 +80,11 @@ impl Default for KernelVersion {
 
 impl fmt::Display for KernelVersion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
+        write!(f, "{}.{}", self.major, self.minor)?;
+        match self.patch {
+            0 => Ok(()),
+            patch => write!(f, ".{patch}"),
+        }
     }
 }
 
@@ -86,14 +108,14 @@ impl core::str::FromStr for KernelVersion {
         let mut parts = release.split(|c: char| !c.is_ascii_digit());
         let mut number = || parts.next()?.parse().ok();
         match (number(), number()) {
-            (Some(major), Some(minor)) => Ok(Self::new(major, minor)),
+            (Some(major), Some(minor)) => Ok(Self::stable(major, minor, number().unwrap_or(0))),
             _ => Err(NoVersion),
         }
     }
 }
 
 macro_rules! rules {
-    ($($name:ident ($major:literal, $minor:literal) $text:literal)*) => {
+    ($($name:ident ($major:literal, $minor:literal $(, $patch:literal)?) $text:literal)*) => {
         /// What is not the same in all versions.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         #[cfg_attr(not(feature = "exec"), allow(dead_code, reason = "some concern only how programs begin"))]
@@ -105,14 +127,14 @@ macro_rules! rules {
             /// The first version in which the rule holds.
             const fn since(self) -> KernelVersion {
                 match self {
-                    $(Rule::$name => KernelVersion::new($major, $minor),)*
+                    $(Rule::$name => KernelVersion::stable($major, $minor, 0 $(+ $patch)?),)*
                 }
             }
         }
 
         /// Each rule that is not the same in all known versions: the first one that has it, and what it says.
         pub const RULES: &[(KernelVersion, &str)] = &[
-            $((KernelVersion::new($major, $minor), $text),)*
+            $((KernelVersion::stable($major, $minor, 0 $(+ $patch)?), $text),)*
         ];
     };
 }
@@ -160,6 +182,8 @@ rules! {
         "the page at address 0 that `MMAP_PAGE_ZERO` gives to a new program is sealed"
     VdsoIsPlaced (6, 12)
         "the vdso of a new program is placed as any mapping; before, it was put at random above the stack, if it had room there"
+    CopyStaysApart (6, 12, 117)
+        "`MREMAP_DONTUNMAP` unlocks what it copies from and no more, which it cuts out and uncharges, and the copy does not join that; seen in stable releases of 6.12 alone, not yet in 6.12.94"
     GuardMarkers (6, 13)
         "`MADV_GUARD_INSTALL` and `MADV_GUARD_REMOVE` are known"
     AnyAdviceToOneself (6, 13)
@@ -191,16 +215,18 @@ mod tests {
     #[test]
     fn releases_are_read() {
         for (release, version) in [
-            ("6.18.44-fc-v669", Some((6, 18))),
-            ("6.1.0-50-cloud-amd64", Some((6, 1))),
-            ("6.12.94+deb13-cloud-amd64", Some((6, 12))),
-            ("7.0-rc1", Some((7, 0))),
+            ("6.18.44-fc-v669", Some((6, 18, 44))),
+            ("6.1.0-50-cloud-amd64", Some((6, 1, 0))),
+            ("6.12.94+deb13-cloud-amd64", Some((6, 12, 94))),
+            ("6.12-amd64", Some((6, 12, 0))),
+            ("7.0-rc1", Some((7, 0, 0))),
             ("6", None),
             ("", None),
             ("six.one", None),
             ("6.99999", None),
         ] {
-            let expected = version.map(|(major, minor)| KernelVersion::new(major, minor));
+            let expected =
+                version.map(|(major, minor, patch)| KernelVersion::stable(major, minor, patch));
             assert_eq!(release.parse().ok(), expected, "{release}");
         }
     }
@@ -211,6 +237,113 @@ mod tests {
         assert!(!KernelVersion::new(6, 9).has(rule) && KernelVersion::new(6, 10).has(rule));
         assert!(KernelVersion::new(7, 0).has(rule) && !KernelVersion::new(5, 19).has(rule));
         assert!(KernelVersion::NEWEST.is_known() && !KernelVersion::new(7, 0).is_known());
+        assert!(KernelVersion::stable(6, 18, 44).is_known());
+    }
+
+    #[test]
+    fn corrections_of_stable_releases_are_theirs_alone() {
+        let has = |major, minor, patch| {
+            KernelVersion::stable(major, minor, patch).has(Rule::CopyStaysApart)
+        };
+        assert!(has(6, 12, 117) && has(6, 12, 200));
+        assert!(!has(6, 12, 94) && !has(6, 13, 117) && !has(6, 18, 44) && !has(6, 1, 176));
+    }
+
+    /// As the two releases did it: 16 pages at page 16, of which `from..from + len` are copied to page `to`.
+    #[test]
+    fn copies_join_what_they_are_of_or_stay_apart() {
+        use crate::{AddressSpace, Call, Config, FileArg, Layout, Limits};
+        const FIXED: u64 = 0x32;
+        const LOCKED: u64 = 0x2000;
+        let at = |page: u64| 0x1_0000_0000 + (page << 12);
+        let copied = |patch, flags, from, len: u64, to| {
+            let kernel = KernelVersion::stable(6, 12, patch);
+            let config = Config {
+                kernel,
+                ..Config::default()
+            };
+            let mut space =
+                AddressSpace::new(config, Limits::default(), Layout::default()).unwrap();
+            let mmap = Call::Mmap {
+                addr: at(16),
+                len: 16 << 12,
+                prot: 0,
+                flags: FIXED | flags,
+                file: FileArg::None,
+                offset: 0,
+            };
+            space.perform(&mmap).unwrap();
+            let mremap = Call::Mremap {
+                old_addr: at(from),
+                old_len: len << 12,
+                new_len: len << 12,
+                flags: 7,
+                new_addr: at(to),
+            };
+            assert_eq!(space.perform(&mremap), Ok(at(to)));
+            space.check().unwrap();
+            let pages = |address| (address - at(0)) >> 12;
+            let areas: alloc::vec::Vec<_> = space
+                .areas()
+                .map(|area| (pages(area.start), pages(area.end)))
+                .collect();
+            (areas, space.stats().pages.locked)
+        };
+        type Areas = &'static [(u64, u64)];
+        let rows: [(u64, u64, u64, u64, Areas, Areas); 10] = [
+            (0, 20, 4, 32, &[(16, 36)], &[(16, 32), (32, 36)]),
+            (0, 20, 4, 12, &[(12, 32)], &[(12, 16), (16, 32)]),
+            (0, 24, 4, 15, &[(15, 32)], &[(15, 19), (19, 32)]),
+            (0, 24, 4, 28, &[(16, 32)], &[(16, 28), (28, 32)]),
+            (0, 16, 16, 32, &[(16, 48)], &[(16, 32), (32, 48)]),
+            (
+                0,
+                20,
+                4,
+                100,
+                &[(16, 32), (100, 104)],
+                &[(16, 32), (100, 104)],
+            ),
+            (
+                LOCKED,
+                20,
+                4,
+                100,
+                &[(16, 32), (100, 104)],
+                &[(16, 20), (20, 24), (24, 32), (100, 104)],
+            ),
+            (
+                LOCKED,
+                20,
+                4,
+                32,
+                &[(16, 36)],
+                &[(16, 20), (20, 24), (24, 36)],
+            ),
+            (
+                LOCKED,
+                28,
+                4,
+                32,
+                &[(16, 36)],
+                &[(16, 28), (28, 32), (32, 36)],
+            ),
+            (
+                LOCKED,
+                20,
+                4,
+                12,
+                &[(12, 32)],
+                &[(12, 20), (20, 24), (24, 32)],
+            ),
+        ];
+        for (flags, from, len, to, before, after) in rows {
+            let row = (flags, from, len, to);
+            assert_eq!(copied(94, flags, from, len, to).0, before, "{row:?}");
+            let (areas, locked) = copied(117, flags, from, len, to);
+            assert_eq!(areas, after, "{row:?}");
+            assert_eq!(locked, if flags == 0 { 0 } else { 16 }, "{row:?}");
+        }
     }
 
     /// The page for people lists the table, row by row.

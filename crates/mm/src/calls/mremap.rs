@@ -8,7 +8,7 @@ use crate::flags::{PAGE_SIZE, VmFlags, page_align};
 use crate::kernel::Rule;
 use crate::pages::{Coming, Pages};
 use crate::space::AddressSpace;
-use crate::space::areas::Span;
+use crate::space::areas::{Beside, Span};
 use crate::space::merge::Union;
 use crate::space::place::Huge;
 use crate::space::vma::{Area, Backing, Vma};
@@ -391,10 +391,24 @@ impl AddressSpace {
             let (start, end) = (to + old_len, to + new_len);
             self.prepare(pages, Coming::Map { start, end })?;
         }
-        let whole = start == old && end == old + old_len;
+        let stays = request.has(abi::MREMAP_DONTUNMAP);
+        let apart = stays && self.config.kernel.has(Rule::CopyStaysApart);
+        let cut = apart && unlocked.is_some();
+        let source = match cut {
+            true => (old, old + old_len),
+            false => (start, end),
+        };
+        let whole = source == (old, old + old_len);
         self.all_or_nothing(|space| {
+            if cut {
+                space.cut_for_unmap(old)?;
+                space.cut_for_unmap(old + old_len)?;
+            }
             let mut span = Span::new(to, to + new_len);
-            let beside = space.areas.look(&mut span);
+            let mut beside = space.areas.look(&mut span);
+            if apart {
+                beside = without(source, to > old, beside);
+            }
             let union = Union::new(&span, &beside, &copy, space.config.kernel);
             let watched = copy.uffd.is_some();
             space.lay(&span, union, copy)?;
@@ -471,7 +485,9 @@ impl AddressSpace {
             return Ok(());
         };
         if let Some(mut unlocked) = unlocked {
-            self.locked_leak += area.len() >> 12;
+            if !self.config.kernel.has(Rule::CopyStaysApart) {
+                self.locked_leak += area.len() >> 12;
+            }
             unlocked.flags = area.vma.flags - VmFlags::LOCKED_MASK;
             unlocked.anon.set(area.vma.anon());
             self.areas.replace(old, unlocked)?;
@@ -519,6 +535,16 @@ impl Request {
         } else {
             0
         }
+    }
+}
+
+/// The neighbours of a copy without the area `source` that it is of, which lies below it or above.
+fn without(source: (u64, u64), below: bool, beside: Beside<'_>) -> Beside<'_> {
+    let Beside { lower, upper, .. } = beside;
+    Beside {
+        lower: lower.filter(|lower| !below || lower.start != source.0),
+        upper: upper.filter(|upper| below || upper.end != source.1),
+        ..beside
     }
 }
 
