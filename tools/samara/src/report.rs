@@ -217,7 +217,7 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
         ),
         (
             tally.undecided_maps,
-            "maps are undecided: they differ where such assumptions had been given up",
+            "maps are undecided: they differ where it could not be seen what was written first, or at all",
         ),
         (tally.random, "addresses (MAP_32BIT) the kernel drew by lot"),
         (tally.renamed, "names had changed while the file was mapped"),

@@ -39,7 +39,7 @@ const KEPT: usize = 100;
 pub(crate) enum Verdict {
     Agreed,
     Disagreed,
-    /// No disagreement but such as an assumption that was given up may have explained.
+    /// No disagreement but such as something that could not be seen may have explained.
     Undecided,
     /// No disagreement, but there were processes that could not be followed.
     NotAll,
@@ -72,7 +72,7 @@ pub(crate) struct Tally {
     pub(crate) random: u64,
     pub(crate) maps: u64,
     pub(crate) wrong_maps: u64,
-    /// Maps that differ where assumptions about page faults had been given up, which may have explained them.
+    /// Maps that differ where assumptions about page faults had been given up, or could not be made, which may have explained them.
     pub(crate) undecided_maps: u64,
     pub(crate) broken_invariants: u64,
     /// Areas of all compared maps.

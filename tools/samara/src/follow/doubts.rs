@@ -1,4 +1,5 @@
-//! What is left of assumptions that were given up: where they had told otherwise.
+//! What is left of assumptions that were given up: where they had told otherwise. And where no assumption can be made, since nothing tells of what
+//! happens there.
 //!
 //! A difference that is there later, and that such an assumption may have explained, is undecided: it is counted, and is no mistake of the engine's that
 //! anybody could show.

@@ -41,8 +41,16 @@ impl Pages for Ends<'_> {
 
 impl Follower {
     /// An access to `address` found nothing behind it. If it was a write, the area has an anon_vma.
+    ///
+    /// What the kernel writes there for the program (`read(2)`) leaves no trace at all, neither before nor from now on: what becomes of the area is in doubt.
     pub(crate) fn may_have_written(&mut self, address: u64) {
         let mut fresh = Vec::new();
+        if let Some(area) = self.side.engine.lookup(address)
+            && area.vma.file().is_some()
+            && !area.vma.flags.contains(VmFlags::SHARED)
+        {
+            self.doubts.note(&[(area.start, area.end)]);
+        }
         for side in self.sides() {
             let could_be = side.engine.lookup(address).is_some_and(|area| {
                 let writable =

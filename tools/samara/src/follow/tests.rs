@@ -392,3 +392,21 @@ fn a_call_may_come_to_the_end_of_a_file_or_to_what_cannot_be_filled_in() {
     sides.sort_unstable();
     assert_eq!(sides, [false, true]);
 }
+
+#[test]
+fn what_the_kernel_writes_beyond_the_end_of_a_file_is_never_seen() {
+    let mut follower = around_a_file();
+    let inside = |follower: &Follower| {
+        let area = follower
+            .engine()
+            .areas()
+            .find(|area| area.vma.file().is_some());
+        area.map(|area| (area.start, area.end)).unwrap()
+    };
+    let file = inside(&follower);
+    follower.may_have_written(0x1_0000_0000);
+    assert!(follower.doubts.is_empty(), "nothing is there");
+    follower.may_have_written(file.1 - 1);
+    assert!(follower.doubts.touch(file));
+    assert!(!follower.doubts.touch((file.1, u64::MAX)) && !follower.doubts.touch((0, file.0)));
+}
