@@ -101,3 +101,26 @@ fn brk_asks_for_all_that_it_gives_back() {
     // A question, which changes nothing.
     assert_eq!(asked(&space, &back(0)), []);
 }
+
+/// A move that leaves the old range mapped unlocks the whole area around it, beyond the range: a neighbour that was written while it could not share an owner
+/// may share from then on.
+#[test]
+fn a_move_without_unmapping_asks_beside_the_whole_area() {
+    let mut space = space();
+    map(&mut space, 0x10_0000, 0xc000);
+    let lock = Call::Mlock {
+        addr: 0x10_4000,
+        len: 0x6000,
+        flags: 0,
+    };
+    perform(&mut space, &lock);
+    let call = Call::Mremap {
+        old_addr: 0x10_6000,
+        old_len: 0x1000,
+        new_len: 0x1000,
+        flags: 7,
+        new_addr: 0x20_0000,
+    };
+    let below_and_above = [(0x10_0000, 0x10_4000), (0x10_a000, 0x10_c000)];
+    assert_eq!(asked(&space, &call), below_and_above);
+}

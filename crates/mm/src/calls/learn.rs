@@ -199,10 +199,15 @@ impl AddressSpace {
                     Some(to) => Some(to),
                     None => self.mremap_target(*old_addr, *old_len, *new_len, *flags, *new_addr),
                 };
+                // Without unmapping, the whole area is unlocked, and may share with its neighbours again.
+                let unlocked = (flags & abi::MREMAP_DONTUNMAP != 0)
+                    .then(|| self.areas.at(*old_addr))
+                    .flatten()
+                    .map_or(none, |area| around(area.start, area.end - area.start));
                 [
                     around(*old_addr, (*old_len).max(*new_len)),
                     to.map_or(none, |to| around(to, *new_len)),
-                    none,
+                    unlocked,
                 ]
             }
             Call::Mlockall { .. } | Call::Munlockall | Call::UffdClose { .. } => {

@@ -270,6 +270,25 @@ impl<'s> Tracer<'s> {
         }
     }
 
+    /// Threads beside `tid`, whose call returns, may have stopped and told of accesses in vain, and wait to be heard: these came before the kernel's part
+    /// of the call, or after.
+    fn hear_others(&mut self, tid: Tid, index: usize) {
+        let Some(space) = &mut self.spaces[index] else {
+            return;
+        };
+        if space.users < 2 {
+            return;
+        }
+        for (other, task) in &self.tasks {
+            if *other != tid
+                && task.space == Some(index)
+                && let Some(address) = ptrace::nothing_behind(*other)
+            {
+                space.found_nothing(address, self.session);
+            }
+        }
+    }
+
     /// A thread in strict mode begins a call, or one returns. The kernel ends it for any but four, as it would without a tracer.
     fn strict_call(&mut self, tid: Tid) {
         const ALLOWED: [i64; 4] = [
@@ -509,6 +528,9 @@ impl<'s> Tracer<'s> {
                 return self.release(index, tid);
             }
             _ => {}
+        }
+        if matches!(doing, Doing::Perform(_)) {
+            self.hear_others(tid, index);
         }
         let mut running = false;
         if let Some(space) = &mut self.spaces[index]

@@ -284,7 +284,7 @@ impl Space {
                 .look_again(call, returned, brk, held, &mut self.pagemap);
         self.grown_meanwhile.clear();
         if self.users > 1 && self.near_growth(call) {
-            self.look_for_growth(call);
+            self.look_for_growth(call, returned);
         }
         if let (Call::Mbind { nodes, .. }, Some(at)) = (&*call, self.nodes_at.take())
             && self.users > 1

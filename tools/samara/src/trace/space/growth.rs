@@ -72,16 +72,17 @@ impl Space {
     }
 
     /// Where to areas have grown since the entry of `call`, which returns. The call may have changed them, too: all that the kernel has, and
-    /// the engine has not, directly below the former start counts, and what lies below a hole that the call has made there.
-    pub(super) fn look_for_growth(&mut self, call: &Call) {
+    /// the engine has not, directly below the former start counts, and what lies below a hole that the call has made there; not what it has mapped.
+    pub(super) fn look_for_growth(&mut self, call: &Call, returned: i64) {
         let emptied = emptied(call);
+        let mapped = mapped(call, returned);
         let engine = self.follower.engine();
         let grows = |area: &samara_mm::Area<'_>| area.vma.flags.contains(VmFlags::GROWSDOWN);
         let maps = &mut self.maps;
         for area in engine.areas().filter(grows) {
             let known = |address| engine.lookup(address).is_some();
             let start_at = |address| Some(maps.at(address).ok()??.start);
-            let lowest = grown_to(area.start, emptied, known, start_at);
+            let lowest = grown_to(area.start, emptied, mapped, known, start_at);
             if lowest < area.start {
                 self.grown_meanwhile.push(lowest);
             }
@@ -109,16 +110,39 @@ fn emptied(call: &Call) -> (u64, u64) {
     }
 }
 
-/// How far an area that began at `start` reaches down now, holes in the range `emptied` counted in; `start` if nothing new is there.
+/// The range that `call` has mapped.
+fn mapped(call: &Call, returned: i64) -> (u64, u64) {
+    let len = match *call {
+        _ if (-4095..0).contains(&returned) => return (0, 0),
+        Call::Mmap { len, .. } => len,
+        Call::Mremap { new_len, .. } => new_len,
+        Call::Shmat {
+            segment: Some(ref segment),
+            ..
+        } => segment.size,
+        _ => return (0, 0),
+    };
+    let start = returned as u64;
+    (start, start.saturating_add(len.next_multiple_of(0x1000)))
+}
+
+/// How far an area that began at `start` reaches down now, holes in the range `emptied` counted in and not what is `mapped` now; `start` if nothing new is there.
 fn grown_to(
     start: u64,
     emptied: (u64, u64),
+    mapped: (u64, u64),
     known: impl Fn(u64) -> bool,
     mut start_at: impl FnMut(u64) -> Option<u64>,
 ) -> u64 {
     let (mut lowest, mut at) = (start, start);
-    while at > 0 && !known(at - 1) {
+    while at > 0 && !known(at - 1) && !(mapped.0 < at && at <= mapped.1) {
         if let Some(below) = start_at(at - 1) {
+            // Both may be one area now.
+            let below = if below < mapped.1 && mapped.1 < at {
+                mapped.1
+            } else {
+                below
+            };
             (lowest, at) = (below, below);
         } else if emptied.0 < at && at <= emptied.1 {
             at = emptied.0;
@@ -142,7 +166,13 @@ mod tests {
                     .find(|area| (area.0..area.1).contains(&address));
                 area.map(|area| area.0)
             };
-            grown_to(0x8000, emptied, |address| address < 0x2000, start_at)
+            grown_to(
+                0x8000,
+                emptied,
+                (0, 0),
+                |address| address < 0x2000,
+                start_at,
+            )
         };
         assert_eq!(grown((0, 0), &[]), 0x8000);
         assert_eq!(grown((0, 0), &[(0x6000, 0x9000)]), 0x6000);
@@ -154,5 +184,18 @@ mod tests {
         assert_eq!(grown((0x3000, 0x4000), &[(0x2000, 0x3000)]), 0x8000);
         // What the engine knows is not new.
         assert_eq!(grown((0x1000, 0x9000), &[(0x0, 0x1000)]), 0x8000);
+    }
+
+    /// The storm's: an area grew down to another that grows, which the call then replaced by something else, up to it.
+    #[test]
+    fn what_a_call_has_mapped_has_not_grown() {
+        let grown = |mapped, start| {
+            let start_at = |address| (start..0x8000).contains(&address).then_some(start);
+            grown_to(0x8000, (0, 0), mapped, |address| address < 0x2000, start_at)
+        };
+        assert_eq!(grown((0x3000, 0x8000), 0x3000), 0x8000);
+        assert_eq!(grown((0x3000, 0x6000), 0x3000), 0x6000);
+        assert_eq!(grown((0x3000, 0x6000), 0x6000), 0x6000);
+        assert_eq!(grown((0x3000, 0x4000), 0x6000), 0x6000);
     }
 }
