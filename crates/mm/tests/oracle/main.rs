@@ -11,6 +11,9 @@
 //! In the suites called "asked" the engine is not told of page faults. If three areas in a row are written between two calls, the outer
 //! two first, it cannot know that order and takes a likelier one: about one history in some hundreds then differs, none
 //! of those that start at the usual seed.
+//!
+//! A step of a history is an [`op::Op`]. [`generate`] draws them, [`kernel`] performs them in a child process, `world/engine.rs` on an address
+//! space, and [`world`] compares the two. Every difference that was found is kept in [`found`].
 
 #![allow(
     clippy::unwrap_used,
@@ -19,8 +22,6 @@
     reason = "a test with a main function of its own"
 )]
 
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod child;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod coverage;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -32,8 +33,6 @@ mod generate;
 mod halves;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod kernel;
-#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
-mod look;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod op;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -52,7 +51,7 @@ fn main() {
 
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 fn main() {
-    use generate::history;
+    use generate::{history, suites};
     use halves::Half;
     use world::{Way, World};
 
@@ -80,10 +79,10 @@ fn main() {
     // SAFETY: the structure is ours.
     unsafe { libc::setrlimit(libc::RLIMIT_AS, &raw const cap) };
     let mut world = World::new();
-    let told = generate::suites()
+    let told = suites::told()
         .into_iter()
         .map(|(name, mix)| (name, Way::Told, mix));
-    let asked = generate::asked_suites()
+    let asked = suites::asked()
         .into_iter()
         .map(|(name, mix)| (name, Way::Asked, mix));
     let suites = told.chain(asked);

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use samara_mm::VmFlags;
 
+use super::{LOG_BYTES, map_new};
 use crate::generate::{ARENA, PAGE};
-use crate::kernel::{LOG_BYTES, map_new};
 
 /// One area as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The child's side: performs a history, and writes down after each operation what the kernel shows.
 
-use crate::kernel::{LOG_BYTES, Shared};
-use crate::look::{Eyes, KArea, raw};
+use super::look::{Eyes, KArea, raw};
+use super::{LOG_BYTES, Shared};
 use crate::op::{Op, WATCHERS};
 
 /// # Safety

@@ -2,16 +2,18 @@
 //!
 //! A *zygote* is forked once and then never changes; for each history it forks a child. The child allocates nothing: it
 //! reads operations from shared memory and writes results and areas there, which it asks of the kernel by
-//! `ioctl(PROCMAP_QUERY)` on its own maps.
+//! `ioctl(PROCMAP_QUERY)` on its own maps. What the child does is in [`child`], how it looks at itself in [`look`].
+
+mod child;
+pub(crate) mod look;
 
 use std::fs;
 use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
 use std::process::exit;
 
-use crate::child;
-use crate::look::{KArea, Ways};
 use crate::op::{NAMES, Objects, Op};
+use look::{KArea, Ways};
 
 /// Most operations in one history.
 pub(crate) const MAX_OPS: usize = 4096;

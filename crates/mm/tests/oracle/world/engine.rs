@@ -1,0 +1,131 @@
+//! The engine's side: performs one step on an address space.
+
+use samara_mm::{AddressSpace, Backing, Capabilities, Errno, Pages, VmFlags};
+
+use super::World;
+use crate::generate::{ARENA, PAGE};
+use crate::kernel::Step;
+use crate::op::Op;
+
+/// The pages of the arena before a call.
+struct Written(Option<u64>);
+
+impl Pages for Written {
+    fn written(&mut self, start: u64, end: u64) -> bool {
+        let bits = self.0.unwrap_or(0);
+        (0..64).any(|page| bits >> page & 1 != 0 && (start..end).contains(&(ARENA + page * PAGE)))
+    }
+
+    fn informed(&self) -> bool {
+        self.0.is_some()
+    }
+
+    fn listens(&self) -> bool {
+        false
+    }
+}
+
+impl World {
+    /// Has the page at `addr`, which is mapped, something behind it? An area that the kernel installed is never cut, and so the page's number in
+    /// it is the same wherever it was moved to.
+    fn is_backed(&self, space: &AddressSpace, addr: u64) -> bool {
+        let Some(area) = space.lookup(addr) else {
+            return true;
+        };
+        match &area.vma.backing {
+            Backing::Special(name) => {
+                let page = (addr - area.start) / PAGE;
+                !self.unbacked.contains(&((***name).into(), page))
+            }
+            _ => true,
+        }
+    }
+
+    pub(super) fn step(
+        &self,
+        space: &mut AddressSpace,
+        op: &Op,
+        kernel: &Step,
+        bits: Option<u64>,
+    ) -> i64 {
+        let mut facts = Written(bits);
+        let facts = &mut facts;
+        let result = match *op {
+            Op::Write { addr } | Op::Read { addr } if bits.is_some() => {
+                if space.lookup(addr).is_none() {
+                    let _ = space.grow_stack(addr);
+                }
+                return kernel.result;
+            }
+            // Whether the page was there, nobody keeps; what a fault leaves in the area, it leaves in either case.
+            Op::Write { addr } | Op::Read { addr } if is_watched(space, addr) => {
+                let write = matches!(op, Op::Write { .. });
+                match space.fault(addr, write) {
+                    Ok(()) if [0, -i64::from(libc::EFAULT)].contains(&kernel.result) => {
+                        return kernel.result;
+                    }
+                    own => own.map(|()| 0),
+                }
+            }
+            Op::Write { addr } => space.fault(addr, true).map(|()| 0),
+            Op::Read { addr } => {
+                let readable = space.fault(addr, false);
+                readable.and_then(|()| match self.is_backed(space, addr) {
+                    true => Ok(0),
+                    false => Err(Errno::EFAULT),
+                })
+            }
+            Op::ForkInto | Op::ForkAside | Op::ForkKeep if bits.is_some_and(|bits| bits != 0) => {
+                for page in 0..64 {
+                    if bits.is_some_and(|bits| bits >> page & 1 != 0) {
+                        let start = ARENA + page * PAGE;
+                        space.note_written(start, start + PAGE);
+                    }
+                }
+                return self.step(space, op, kernel, Some(0));
+            }
+            Op::ForkInto => space.fork().map(|child| {
+                *space = child;
+                0
+            }),
+            Op::ForkAside | Op::ForkKeep => space.fork().map(|_| 0),
+            Op::Limit { which, value } => {
+                let mut limits = space.limits();
+                match which as u32 {
+                    libc::RLIMIT_AS => limits.address_space = value,
+                    libc::RLIMIT_DATA => limits.data = value,
+                    libc::RLIMIT_STACK => limits.stack = value,
+                    libc::RLIMIT_MEMLOCK => limits.memlock = value,
+                    _ => unreachable!(),
+                }
+                space.set_limits(limits);
+                Ok(0)
+            }
+            Op::DropCaps => {
+                let mut config = space.config().clone();
+                config.capabilities = Capabilities::default();
+                space.set_config(config);
+                Ok(0)
+            }
+            // The kernel draws a new start for the search of every such call.
+            Op::Mmap { flags, .. }
+                if flags & 0x10_0050 == 0x40
+                    && (0x4000_0000..0x8000_0000).contains(&kernel.result) =>
+            {
+                let call = op.call(&self.objects).unwrap();
+                space.perform_at(&call, kernel.result as u64, facts)
+            }
+            _ => space.perform_with(&op.call(&self.objects).unwrap(), facts),
+        };
+        match result {
+            Ok(value) => value as i64,
+            Err(errno) => -i64::from(errno.0),
+        }
+    }
+}
+
+/// Does a userfaultfd watch the area at `addr`?
+fn is_watched(space: &AddressSpace, addr: u64) -> bool {
+    let area = space.lookup(addr);
+    area.is_some_and(|area| area.vma.flags.intersects(VmFlags::UFFD))
+}
