@@ -20,6 +20,10 @@ mod halves;
 mod op;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod real;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod shrink;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod steady;
 
 #[cfg(not(all(target_os = "linux", target_arch = "x86_64")))]
 fn main() {
@@ -63,9 +67,11 @@ fn main() {
         for seed in first..first + steps.div_ceil(LENGTH as u64) {
             for mode in engine::MODES {
                 let history = op::history(seed, &mix, LENGTH);
-                if engine::compare(&history, mode).is_err() {
-                    let (shortest, what) = engine::shrink(&history, mode);
-                    let mut text = format!("suite {name}, seed {seed}, {mode:?}:\n");
+                if let Err((number, first)) = steady::compare_steadily(&history, mode) {
+                    // What differed first, in case that no shorter history does.
+                    eprintln!("suite {name}, seed {seed}, {mode:?}, step {number} {first}");
+                    let (shortest, what) = shrink::shrink(&history, mode);
+                    let mut text = String::from("the shortest history that differs:\n");
                     for step in &shortest {
                         text += &format!("  {step:x?}\n");
                     }
