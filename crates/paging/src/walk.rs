@@ -125,6 +125,26 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         })
     }
 
+    /// Whether nothing at all is where a page of this size would be around an address: no page, no marker, and no table that once held such. Lock-free, at
+    /// most one entry read at each level.
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Attrs, Grace, PageSize, PageTables, Physical, Source, format::X86_64};
+    /// # let memory = Physical::new(Arena::on_heap(64)?, Grace::new(), 1 << 30, 64)?;
+    /// let space = PageTables::<X86_64, _>::new(&memory, 1)?;
+    /// let zero = Source::Special(memory.zero_page());
+    /// space.map(0x1000, PageSize::Small, zero, Attrs::READ | Attrs::USER, &())?;
+    ///
+    /// assert!(space.is_vacant(0x2000, PageSize::Small));
+    /// assert!(!space.is_vacant(0x2000, PageSize::Large)); // 0x1000 lies in the same 2 MiB
+    /// assert!(space.is_vacant(0x20_0000, PageSize::Large));
+    /// # Ok::<(), samara_paging::Error>(())
+    /// ```
+    pub fn is_vacant(&self, addr: u64, size: PageSize) -> bool {
+        let found = self.view(addr).descend(addr);
+        found.raw == 0 && found.level >= size.level()
+    }
+
     /// Calls `seen` for each page and marker of a range (in bytes, the end exclusive), in ascending order, with the first address of its entry, which for
     /// a huge page may lie before the range. Lock-free: what comes or goes meanwhile is seen or not.
     pub fn walk(&self, range: Range<u64>, mut seen: impl FnMut(u64, Entry)) {

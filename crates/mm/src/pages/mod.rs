@@ -136,6 +136,13 @@ pub trait Pages {
         Ok(())
     }
 
+    /// Whether populating `[start, end)` of an area for reading gives it its anon_vma: a huge page comes there, be it one of zeroes. Asked only of private areas with
+    /// `MADV_HUGEPAGE` that have none. `false` unless said otherwise.
+    fn is_owned_by_reading(&mut self, start: u64, end: u64, area: &Area<'_>) -> bool {
+        let _ = (start, end, area);
+        false
+    }
+
     /// Pages are to be there, as after an access to each: for writing if `write`. The range lies in `area`, which allows the access and has its
     /// anon_vma if it needs one, and has no guard marker; it reaches to the end of a shared object at most, but a file may end before. Stops at the
     /// first page that cannot be had.

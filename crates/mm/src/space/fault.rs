@@ -129,7 +129,9 @@ impl AddressSpace {
         }
         let whole = guard.is_none() && area.vma.has_page(end - 1);
         let upto = area.vma.reach(start, guard.unwrap_or(end));
-        if write {
+        let vma = area.vma;
+        let huge = || flags.contains(VmFlags::HUGEPAGE) && vma.is_private() && vma.anon().is_none();
+        if write || huge() && pages.is_owned_by_reading(start, upto, &area) {
             self.areas.note(start, start + 1)?;
             self.touch(start);
         }

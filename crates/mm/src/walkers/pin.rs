@@ -255,7 +255,8 @@ impl<P: Platform> Process<P> {
                     if flags.contains(PinFlags::NOFAULT) {
                         return Err(Refusal::Final(Errno::EFAULT));
                     }
-                    if write && vma.is_private() && vma.anon().is_none() {
+                    let owned = write && vma.is_private() && vma.anon().is_none();
+                    if owned || mm.is_owned_by_reading(area, page) {
                         return Err(Refusal::Unowned);
                     }
                     mm.fault_in(area, page, write)?;

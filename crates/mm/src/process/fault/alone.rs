@@ -88,7 +88,7 @@ impl<P: Platform> Mm<P> {
             return false;
         };
         let area = held.area();
-        if !is_enough(area.vma, access) {
+        if !is_enough(area.vma, access) || self.is_owned_by_reading(&area, page) {
             return false;
         }
         loop {

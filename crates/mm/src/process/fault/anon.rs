@@ -83,6 +83,19 @@ impl<P: Platform> Mm<P> {
         at
     }
 
+    /// Whether even an access that writes nothing gives the area its owner of private pages: Linux does so before it puts a huge page there, be it the one of
+    /// zeroes (observed on 6.18; where there is a table already, small pages come).
+    #[inline]
+    pub(crate) fn is_owned_by_reading(&self, area: &Area<'_>, page: u64) -> bool {
+        let vma = area.vma;
+        vma.flags.contains(VmFlags::HUGEPAGE)
+            && vma.is_private()
+            && vma.is_anonymous()
+            && vma.anon().is_none()
+            && huge_place(area, page)
+                .is_some_and(|start| self.tables.is_vacant(start, PageSize::Large))
+    }
+
     /// Maps a page where nothing is.
     pub(super) fn map(&self, page: u64, source: Source, attrs: Attrs) -> Result<Step, Fault> {
         let tlb = self.machine.tlb();

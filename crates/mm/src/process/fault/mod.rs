@@ -140,7 +140,10 @@ impl<P: Platform> Mm<P> {
             flags = look(space);
         }
         permits(space, flags.ok_or(Fault::MAPERR)?, access)?;
-        if access.contains(Access::WRITE) {
+        let area = space.areas.at(page);
+        let owned = access.contains(Access::WRITE)
+            || area.is_some_and(|area| self.is_owned_by_reading(&area, page));
+        if owned {
             space.touch(page);
         }
         Ok(())
@@ -160,6 +163,9 @@ impl<P: Platform> Mm<P> {
             };
         };
         permits(space, area.vma.flags, access)?;
+        if self.is_owned_by_reading(&area, page) {
+            return Ok(Step::Exclusive);
+        }
         self.settle(&area, page, access, Patience::Some)
     }
 

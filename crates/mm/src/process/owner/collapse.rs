@@ -12,11 +12,12 @@ use crate::process::platform::Platform;
 use crate::space::vma::Vma;
 
 impl<P: Platform> Mm<P> {
-    /// Each whole 2 MiB of the range gets a huge page, if private memory is there. The caller holds the address space's lock, and the area is closed to faults.
+    /// Each whole 2 MiB of the range gets a huge page, in turn, if private memory is there. The caller holds the address space's lock, and the area is
+    /// closed to faults.
     ///
     /// # Errors
-    /// Of the last 2 MiB that got none: `EINVAL`, nothing is there but zeroes, or a guard is; `EAGAIN`, somebody has a reference on a page. `ENOMEM` at
-    /// the first for which there is no block of memory.
+    /// `EINVAL` at the first 2 MiB where nothing is there, or a guard is, and `ENOMEM` at the first for which there is no block of memory: those that follow
+    /// stay as they are. `EAGAIN` in the end, where somebody has a reference on a page of some.
     pub(super) fn collapse(&self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
         if !vma.is_anonymous() {
             // Whether a file's pages lie together in memory is seen by nobody.
@@ -26,9 +27,8 @@ impl<P: Platform> Mm<P> {
         let mut at = start.next_multiple_of(PMD_SIZE);
         while at.checked_add(PMD_SIZE).is_some_and(|next| next <= end) {
             match self.collapse_one(at, vma) {
-                Err(Errno::ENOMEM) => return Err(Errno::ENOMEM),
-                Err(error) => result = Err(error),
-                Ok(()) => {}
+                Err(Errno::EAGAIN) => result = Err(Errno::EAGAIN),
+                other => other?,
             }
             at += PMD_SIZE;
         }
@@ -38,11 +38,11 @@ impl<P: Platform> Mm<P> {
     pub(crate) fn collapse_one(&self, start: u64, vma: &Vma) -> Result<(), Errno> {
         let (tables, tlb) = (&self.tables, self.machine.tlb());
         let range = start..start + PMD_SIZE;
-        let (mut huge, mut guarded, mut counted) = (false, false, 0);
+        let (mut huge, mut guarded, mut present) = (false, false, false);
         tables.walk(range.clone(), |_, entry| match entry {
-            Entry::Page { attrs, size, .. } if !attrs.contains(Attrs::SPECIAL) => {
+            Entry::Page { size, .. } => {
                 huge |= size != PageSize::Small;
-                counted += 1;
+                present = true;
             }
             Entry::Marker(_) => guarded = true,
             _ => {}
@@ -52,14 +52,14 @@ impl<P: Platform> Mm<P> {
         }
         if guarded && self.swapped() {
             self.swap_in_range(range.clone(), vma)?;
-            (guarded, counted) = (false, 0);
+            (guarded, present) = (false, false);
             tables.walk(range.clone(), |_, entry| match entry {
-                Entry::Page { attrs, .. } if !attrs.contains(Attrs::SPECIAL) => counted += 1,
+                Entry::Page { .. } => present = true,
                 Entry::Marker(_) => guarded = true,
                 _ => {}
             });
         }
-        if guarded || counted == 0 {
+        if guarded || !present {
             return Err(Errno::EINVAL);
         }
         self.set_divisible();

@@ -304,6 +304,20 @@ impl<P: Platform> Pages for Owner<'_, P> {
         }
     }
 
+    fn is_owned_by_reading(&mut self, start: u64, end: u64, area: &Area<'_>) -> bool {
+        let mut page = start;
+        while page < end {
+            if self.mm.is_owned_by_reading(area, page) {
+                return true;
+            }
+            page = match (page | (PMD_SIZE - 1)).checked_add(1) {
+                Some(next) => next,
+                None => break,
+            };
+        }
+        false
+    }
+
     fn populate(
         &mut self,
         start: u64,

@@ -77,6 +77,10 @@ impl<P: Platform> Pages for Both<'_, '_, P> {
         self.then(told, |tables| tables.discard(start, end, vma, how))
     }
 
+    fn is_owned_by_reading(&mut self, start: u64, end: u64, area: &Area<'_>) -> bool {
+        self.tables.is_owned_by_reading(start, end, area)
+    }
+
     fn populate(
         &mut self,
         start: u64,
