@@ -1,0 +1,114 @@
+//! Frames that come from the allocator, one by one or as blocks, and that go back to it when they are dead.
+
+use core::ops::Range;
+
+use super::{Frames, Kind, ONE_REFERENCE, TABLE};
+use crate::atomic::{AtomicU32, Ordering};
+use crate::entry::PAGE_SIZE;
+
+const BLOCK_SHIFT: u32 = 30;
+const BLOCK_INSIDE: u32 = 3 << BLOCK_SHIFT;
+
+/// What dead frames were allocated as.
+pub(crate) enum Buried {
+    /// One by one.
+    Singles,
+    /// Parts of a block, others of which are alive.
+    Part,
+    /// A block, all of which is dead: its first byte and its order.
+    Block(u64, u32),
+}
+
+impl Frames {
+    fn block(&self, index: u32) -> &AtomicU32 {
+        let stretch = (self.base / PAGE_SIZE % 512 + u64::from(index)) / 512;
+        debug_assert!((stretch as usize) < Self::stretches(self.base, self.count));
+        // SAFETY: `stretches` counts the pieces in which the frames lie, and callers have looked at the frame's own word.
+        unsafe { self.blocks.add(stretch as usize).as_ref() }
+    }
+
+    /// A frame from the allocator: one reference.
+    #[inline]
+    pub(crate) fn claim_page(&self, phys: u64, kind: Kind) {
+        let index = self.index(phys);
+        self.widen(index, 1);
+        let word = kind.bits() | ONE_REFERENCE;
+        self.at(index).store(word, Ordering::Relaxed);
+    }
+
+    /// Single frames from the allocator that follow one another: one reference each.
+    pub(crate) fn claim_run(&self, first: u64, count: usize, kind: Kind) {
+        let index = self.index(first);
+        self.widen(index, count as u32);
+        let word = kind.bits() | ONE_REFERENCE;
+        let words = self.words().get(index as usize..index as usize + count);
+        assert!(words.is_some(), "a frame outside of the counted memory");
+        for place in words.unwrap_or(&[]) {
+            place.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// Frames from the allocator: one reference each.
+    pub(crate) fn claim(&self, phys: u64, order: u32, kind: Kind) {
+        let first = self.index(phys);
+        self.widen(first, 1 << order);
+        let word = kind.bits() | ONE_REFERENCE;
+        for i in 0..1u32 << order {
+            self.at(first + i).store(word, Ordering::Relaxed);
+        }
+        if order > 0 {
+            for piece in (0..1u32 << order).step_by(512) {
+                self.block(first + piece)
+                    .store(BLOCK_INSIDE, Ordering::Relaxed);
+            }
+            let head = (order / 9) << BLOCK_SHIFT | 1 << order;
+            self.block(first).store(head, Ordering::Release);
+        }
+    }
+
+    pub(crate) fn claim_table(&self, phys: u64) {
+        self.widen(self.index(phys), 1);
+        self.word(phys)
+            .store(TABLE | 1 << crate::table::USERS_SHIFT, Ordering::Relaxed);
+    }
+
+    pub(crate) fn release_table(&self, phys: u64) {
+        self.word(phys).store(0, Ordering::Relaxed);
+    }
+
+    /// The end of the piece of 2 MiB that a frame is in.
+    pub(crate) fn stretch_end(&self, index: u32) -> u32 {
+        let skew = (self.base / PAGE_SIZE % 512) as u32;
+        ((index + skew) | 511) + 1 - skew
+    }
+
+    /// Notes that frames, which lie in one piece of 2 MiB, are free; what is to be given back.
+    pub(crate) fn bury(&self, run: Range<u32>) -> Buried {
+        for word in &self.words()[run.start as usize..run.end as usize] {
+            word.store(0, Ordering::Relaxed);
+        }
+        let mut word = self.block(run.start).load(Ordering::Acquire);
+        if word == 0 {
+            return Buried::Singles;
+        }
+        let start_of_block = |order: u32| {
+            let pfn = self.base / PAGE_SIZE + u64::from(run.start);
+            ((pfn & !((1 << order) - 1)) - self.base / PAGE_SIZE) as u32
+        };
+        let mut head = start_of_block(9);
+        if word == BLOCK_INSIDE {
+            head = start_of_block(18);
+            word = self.block(head).load(Ordering::Acquire);
+        }
+        let order = (word >> BLOCK_SHIFT) * 9;
+        let less = run.end - run.start;
+        let before = self.block(head).fetch_sub(less, Ordering::AcqRel);
+        if before & !(3 << BLOCK_SHIFT) != less {
+            return Buried::Part;
+        }
+        for piece in (0..1u32 << order).step_by(512) {
+            self.block(head + piece).store(0, Ordering::Relaxed);
+        }
+        Buried::Block(self.phys(head), order)
+    }
+}
