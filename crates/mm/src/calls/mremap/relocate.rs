@@ -1,0 +1,187 @@
+//! The move itself: the old range's object at a new place, and what becomes of the old one.
+
+use super::{Request, SPARE_AREAS};
+use crate::abi;
+use crate::calls::uffd::unwatch;
+use crate::errno::Errno;
+use crate::flags::VmFlags;
+use crate::kernel::Rule;
+use crate::pages::{Coming, Pages};
+use crate::space::AddressSpace;
+use crate::space::areas::{Beside, Span};
+use crate::space::merge::Union;
+use crate::space::vma::Vma;
+use crate::space::vma_box::VmaBox;
+
+impl AddressSpace {
+    /// Maps the old range's object at `to` and, unless it is to stay, removes the old range.
+    pub(super) fn relocate<P: Pages + ?Sized>(
+        &mut self,
+        request: &Request,
+        to: u64,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
+        let &Request {
+            old,
+            old_len,
+            new_len,
+            ..
+        } = request;
+        if self.areas.count() >= (self.config.max_map_count as usize).saturating_sub(SPARE_AREAS) {
+            return Err(self.limited(Errno::ENOMEM));
+        }
+        let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
+        let (start, end, flags) = (area.start, area.end, area.vma.flags);
+        if area.vma.is_whole() && (start, end) != (old, old + old_len) {
+            return Err(Errno::EINVAL);
+        }
+        if flags.contains(VmFlags::ACCOUNT) {
+            let charged = if request.has(abi::MREMAP_DONTUNMAP) {
+                new_len
+            } else {
+                new_len.saturating_sub(old_len)
+            };
+            if !self.may_commit(charged >> 12) {
+                return Err(self.limited(Errno::ENOMEM));
+            }
+        }
+        let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
+        let mut copy = area.vma.try_clone()?;
+        copy.shift = moved_shift(&copy, old, to);
+        // What stands in for the source when it stays and is unlocked: allocated while this can still fail.
+        let unlocked = if request.has(abi::MREMAP_DONTUNMAP) && flags.contains(VmFlags::LOCKED) {
+            Some(VmaBox::try_new(area.vma.try_clone()?)?)
+        } else {
+            None
+        };
+        if old_len > 0 && !request.has(abi::MREMAP_FIXED) {
+            let len = old_len;
+            self.prepare(pages, Coming::Move { from: old, to, len })?;
+        }
+        if new_len > old_len {
+            let (start, end) = (to + old_len, to + new_len);
+            self.prepare(pages, Coming::Map { start, end })?;
+        }
+        let stays = request.has(abi::MREMAP_DONTUNMAP);
+        let apart = stays && self.config.kernel.has(Rule::CopyStaysApart);
+        let cut = apart && unlocked.is_some();
+        let source = match cut {
+            true => (old, old + old_len),
+            false => (start, end),
+        };
+        let whole = source == (old, old + old_len);
+        self.all_or_nothing(|space| {
+            if cut {
+                space.cut_for_unmap(old)?;
+                space.cut_for_unmap(old + old_len)?;
+            }
+            let mut span = Span::new(to, to + new_len);
+            let mut beside = space.areas.look(&mut span);
+            if apart {
+                beside = without(source, to > old, beside);
+            }
+            let union = Union::new(&span, &beside, &copy, space.config.kernel);
+            let watched = copy.uffd.is_some();
+            space.lay(&span, union, copy)?;
+            if watched {
+                space.unwatch_moved(to)?;
+            }
+            space.empty_source(request, to, whole, unlocked)
+        })?;
+        if old_len > 0 {
+            self.tell_relocate(pages, old, to, old_len)?;
+        }
+        if request.has(abi::MREMAP_DONTUNMAP) {
+            self.tell_map(pages, old, old + old_len)?;
+        }
+        if new_len > old_len {
+            self.tell_map(pages, to + old_len, to + new_len)?;
+        }
+        if flags.contains(VmFlags::LOCKED) && new_len > old_len {
+            let _ = self.populate(to + old_len, to + new_len, pages);
+        }
+        Ok(to)
+    }
+
+    /// What is moved is no longer watched by a userfaultfd; nor is, then, the neighbour that it has joined. It joins no other for that.
+    fn unwatch_moved(&mut self, to: u64) -> Result<(), Errno> {
+        let Some(area) = self.areas.at(to) else {
+            return Ok(());
+        };
+        let start = area.start;
+        let mut vma = VmaBox::try_new(area.vma.try_clone()?)?;
+        unwatch(&mut vma);
+        self.areas.replace(start, vma)
+    }
+
+    /// What has been mapped at `to` leaves its old place, with its guards.
+    fn empty_source(
+        &mut self,
+        request: &Request,
+        to: u64,
+        whole: bool,
+        unlocked: Option<VmaBox>,
+    ) -> Result<(), Errno> {
+        let &Request { old, old_len, .. } = request;
+        if old_len == 0 {
+            return Ok(());
+        }
+        if self.guards.first_in(old, old + old_len).is_some() {
+            self.guards_mut()?.shift(old, old_len, to)?;
+        }
+        if request.has(abi::MREMAP_DONTUNMAP) {
+            return self.strip_source(old, whole, unlocked);
+        }
+        let mut gone = Span::new(old, old + old_len);
+        self.areas.overlap(&mut gone);
+        self.areas.clear(&gone)
+    }
+
+    /// The source of `MREMAP_DONTUNMAP` stays, but unlocked, as the copy `unlocked` of a locked one; if the
+    /// `whole` of it was moved, its pages and their owner are gone.
+    ///
+    /// # Errors
+    /// None that can come up: all that it needs is there.
+    fn strip_source(
+        &mut self,
+        old: u64,
+        whole: bool,
+        unlocked: Option<VmaBox>,
+    ) -> Result<(), Errno> {
+        if whole {
+            self.areas.note(old, old + 1)?;
+            self.areas.set_owner(old, None);
+        }
+        let Some(area) = self.areas.at(old) else {
+            return Ok(());
+        };
+        if let Some(mut unlocked) = unlocked {
+            if !self.config.kernel.has(Rule::CopyStaysApart) {
+                self.locked_leak += area.len() >> 12;
+            }
+            unlocked.flags = area.vma.flags - VmFlags::LOCKED_MASK;
+            unlocked.anon.set(area.vma.anon());
+            self.areas.replace(old, unlocked)?;
+        }
+        Ok(())
+    }
+}
+
+/// The neighbours of a copy without the area `source` that it is of, which lies below it or above.
+fn without(source: (u64, u64), below: bool, beside: Beside<'_>) -> Beside<'_> {
+    let Beside { lower, upper, .. } = beside;
+    Beside {
+        lower: lower.filter(|lower| !below || lower.start != source.0),
+        upper: upper.filter(|upper| below || upper.end != source.1),
+        ..beside
+    }
+}
+
+/// The page offset goes with pages that exist; an untouched anonymous area is numbered anew.
+fn moved_shift(vma: &Vma, from: u64, to: u64) -> u64 {
+    if vma.is_anonymous() && vma.anon().is_none() {
+        0
+    } else {
+        vma.shift.wrapping_add(from >> 12).wrapping_sub(to >> 12)
+    }
+}

@@ -1,0 +1,54 @@
+//! A move of several areas at once.
+
+use super::Request;
+use crate::errno::Errno;
+use crate::file::FileKind;
+use crate::flags::VmFlags;
+use crate::pages::Pages;
+use crate::space::AddressSpace;
+use crate::space::vma::{Backing, Vma};
+
+impl AddressSpace {
+    /// A move to a fixed place without a change of length may take several areas, and the holes between them.
+    pub(super) fn move_several<P: Pages + ?Sized>(
+        &mut self,
+        request: &Request,
+        pages: &mut P,
+    ) -> Result<u64, Errno> {
+        let end = request.old.wrapping_add(request.old_len);
+        let first = self.areas.at(request.old).ok_or(Errno::EFAULT)?;
+        if first.end >= end {
+            return self.mremap_one(request, None, pages);
+        }
+        let mut next = request.old;
+        while let Some(area) = self.areas.find_in(next, end) {
+            let from = area.start.max(next);
+            let to = area.end.min(end);
+            if !may_move_with_others(area.vma) {
+                return Err(Errno::EFAULT);
+            }
+            let part = Request {
+                old: from,
+                old_len: to - from,
+                new_len: to - from,
+                new: request.new + (from - request.old),
+                ..*request
+            };
+            self.mremap_one(&part, None, pages)?;
+            next = to;
+        }
+        Ok(request.new)
+    }
+}
+
+/// Devices and attached segments choose the place of their mappings themselves, and move alone; so does what a userfaultfd watches.
+fn may_move_with_others(vma: &Vma) -> bool {
+    if vma.flags.intersects(VmFlags::UFFD) {
+        return false;
+    }
+    match &vma.backing {
+        Backing::File(file) => !matches!(file.kind, FileKind::DevZero | FileKind::Device),
+        Backing::Shm { .. } => false,
+        _ => true,
+    }
+}
