@@ -1,0 +1,195 @@
+//! Notes: what a core file tells beside the memory.
+
+use alloc::vec::Vec;
+
+use super::fields::Fields;
+use super::{PAGE, Sink};
+use crate::errno::Errno;
+use crate::file::{File, FileKind};
+use crate::heap::Counted;
+use crate::space::AddressSpace;
+
+/// The name of notes that Linux and the System V interface have.
+pub const CORE: &[u8] = b"CORE";
+/// The name of Linux's own notes.
+pub const LINUX: &[u8] = b"LINUX";
+/// State and registers of a thread.
+pub const NT_PRSTATUS: u32 = 1;
+/// Floating-point registers of a thread.
+pub const NT_PRFPREG: u32 = 2;
+/// What the process is.
+pub const NT_PRPSINFO: u32 = 3;
+/// The auxiliary vector.
+pub const NT_AUXV: u32 = 6;
+/// The signal that a thread got.
+pub const NT_SIGINFO: u32 = 0x5349_4749;
+/// The files that are mapped.
+pub const NT_FILE: u32 = 0x4649_4c45;
+/// All other registers of a thread.
+pub const NT_X86_XSTATE: u32 = 0x202;
+
+/// A note: what a reader is told beside the memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Note<'a> {
+    /// Whose kind it is, [`CORE`] or [`LINUX`]; without the zero at its end.
+    pub name: &'a [u8],
+    /// Its kind.
+    pub kind: u32,
+    /// What it says.
+    pub bytes: &'a [u8],
+}
+
+impl Note<'_> {
+    /// Bytes that it takes, with what fills it up.
+    pub(super) fn len(&self) -> u64 {
+        let name = (self.name.len() as u64 + 1).next_multiple_of(4);
+        12 + name + (self.bytes.len() as u64).next_multiple_of(4)
+    }
+
+    pub(super) fn write<S: Sink>(&self, to: &mut S) -> Result<(), S::Error> {
+        let mut head = [0; 12];
+        head[..4].copy_from_slice(&(self.name.len() as u32 + 1).to_le_bytes());
+        head[4..8].copy_from_slice(&(self.bytes.len() as u32).to_le_bytes());
+        head[8..].copy_from_slice(&self.kind.to_le_bytes());
+        to.write(&head)?;
+        to.write(self.name)?;
+        // A zero at least.
+        to.skip((self.name.len() as u64 + 1).next_multiple_of(4) - self.name.len() as u64)?;
+        to.write(self.bytes)?;
+        let length = self.bytes.len() as u64;
+        to.skip(length.next_multiple_of(4) - length)
+    }
+}
+
+/// Who a process or a thread is, in the kernel's numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Ids {
+    /// The thread's, or the process's.
+    pub pid: u32,
+    /// The parent's.
+    pub parent: u32,
+    /// The process group.
+    pub group: u32,
+    /// The session.
+    pub session: u32,
+}
+
+/// A thread on x86-64: what [`NT_PRSTATUS`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ThreadStatus {
+    /// The signal that it got, or 0.
+    pub signal: u16,
+    /// Signals that wait, bit by bit.
+    pub pending: u64,
+    /// Signals that are blocked.
+    pub blocked: u64,
+    /// Who it is.
+    pub ids: Ids,
+    /// The 27 general registers as `struct user_regs_struct` has them.
+    pub registers: [u64; 27],
+    /// Whether there is a note with floating-point registers.
+    pub has_fp: bool,
+}
+
+impl ThreadStatus {
+    /// The note's bytes: `struct elf_prstatus`.
+    pub fn bytes(&self) -> [u8; 336] {
+        let mut fields = Fields::new()
+            .word(u32::from(self.signal))
+            .to(12)
+            .half(self.signal)
+            .to(16)
+            .long(self.pending)
+            .long(self.blocked)
+            .word(self.ids.pid)
+            .word(self.ids.parent)
+            .word(self.ids.group)
+            .word(self.ids.session)
+            // Four times, which nobody reads.
+            .to(112);
+        for register in self.registers {
+            fields = fields.long(register);
+        }
+        fields.word(u32::from(self.has_fp)).bytes
+    }
+}
+
+/// A process: what [`NT_PRPSINFO`] says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ProcessInfo<'a> {
+    /// The letter of its state, as `/proc/PID/stat` has it.
+    pub state: u8,
+    /// The nice value.
+    pub nice: i8,
+    /// The kernel's flags.
+    pub flags: u64,
+    /// User and group.
+    pub user: (u32, u32),
+    /// Who it is.
+    pub ids: Ids,
+    /// The file's name; the first 15 bytes are kept.
+    pub name: &'a [u8],
+    /// Its arguments with spaces between; the first 79 bytes are kept.
+    pub arguments: &'a [u8],
+}
+
+impl ProcessInfo<'_> {
+    /// The note's bytes: `struct elf_prpsinfo`.
+    pub fn bytes(&self) -> [u8; 136] {
+        let number = b"RSDTZW".iter().position(|&state| state == self.state);
+        let start = |text: &[u8], longest: usize| text.len().min(longest);
+        Fields::new()
+            .put(&[
+                number.unwrap_or(0) as u8,
+                self.state,
+                u8::from(self.state == b'Z'),
+                self.nice as u8,
+            ])
+            .to(8)
+            .long(self.flags)
+            .word(self.user.0)
+            .word(self.user.1)
+            .word(self.ids.pid)
+            .word(self.ids.parent)
+            .word(self.ids.group)
+            .word(self.ids.session)
+            .put(&self.name[..start(self.name, 15)])
+            .to(56)
+            .put(&self.arguments[..start(self.arguments, 79)])
+            .bytes
+    }
+}
+
+/// The bytes of [`NT_FILE`]: the files that areas map, in ascending order. Memory that is a file in name only (`/dev/zero (deleted)`, segments) is left out, since no reader
+/// finds such a file. O(n).
+///
+/// # Errors
+/// `ENOMEM`.
+pub fn files(space: &AddressSpace) -> Result<Vec<u8>, Errno> {
+    let mapped = || {
+        let areas = space.areas.iter();
+        let has_name = |file: &&Counted<File>| {
+            file.kind != FileKind::Shmem || !file.name.ends_with(" (deleted)")
+        };
+        areas.filter_map(move |area| Some((area, area.vma.file().filter(has_name)?)))
+    };
+    let names: usize = mapped().map(|(_, file)| file.name.len() + 1).sum();
+    let count = mapped().count();
+    let mut bytes = Vec::new();
+    bytes
+        .try_reserve_exact(16 + count * 24 + names)
+        .map_err(|_| Errno::ENOMEM)?;
+    let mut long = |number: u64| bytes.extend_from_slice(&number.to_le_bytes());
+    long(count as u64);
+    long(PAGE as u64);
+    for (area, _) in mapped() {
+        long(area.start);
+        long(area.end);
+        long(area.page_offset());
+    }
+    for (_, file) in mapped() {
+        bytes.extend_from_slice(file.name.as_bytes());
+        bytes.push(0);
+    }
+    Ok(bytes)
+}
