@@ -1,0 +1,128 @@
+//! The markers of a range: what is in swap is forgotten, kept by a child, or counts as not written.
+
+use core::ops::{ControlFlow, Range};
+
+use samara_paging::{Entry, Error};
+
+use super::Swapped;
+use super::area::SwapArea;
+use crate::errno::Errno;
+use crate::flags::PAGE_SIZE;
+use crate::process::mm::Mm;
+use crate::process::platform::Platform;
+
+/// Markers that are gathered before pages are brought back.
+pub(super) const BATCH: usize = 64;
+
+impl<P: Platform> Mm<P> {
+    /// Calls `act` for the pages in swap of a range, upwards, with their markers; not from within the walk, so that it may change the tables.
+    pub(super) fn each_marker<E>(
+        &self,
+        range: Range<u64>,
+        mut act: impl FnMut(u64, u32) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut at = range.start;
+        loop {
+            let (found, count) = self.markers(at..range.end);
+            for &(page, marker) in &found[..count] {
+                at = page + PAGE_SIZE;
+                act(page, marker)?;
+            }
+            if count < BATCH {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The first pages in swap of a range, with their markers.
+    fn markers(&self, range: Range<u64>) -> ([(u64, u32); BATCH], usize) {
+        let mut found = [(0, 0); BATCH];
+        let mut count = 0;
+        let _ = self.tables.walk_until(range, |page, entry| {
+            if let Entry::Marker(marker) = entry
+                && Swapped::of(marker).is_some()
+            {
+                found[count] = (page, marker);
+                count += 1;
+            }
+            go_on(count)
+        });
+        (found, count)
+    }
+
+    /// Pages of a range that are in swap count as not written. The caller holds the address space's lock for writing, and the areas are closed to faults.
+    pub(crate) fn clean_swapped(&self, range: Range<u64>) -> Result<(), Errno> {
+        if !self.swapped() {
+            return Ok(());
+        }
+        self.each_marker(range, |page, marker| {
+            if let Some(swapped) = Swapped::of(marker) {
+                let clean = Swapped {
+                    soft_dirty: false,
+                    ..swapped
+                };
+                (self.tables)
+                    .mark(page, Some(clean.marker()), self.machine.tlb())
+                    .map_err(|_| Errno::ENOMEM)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Pages of a range that are in swap are given up. The caller holds the address space's lock for writing.
+    pub(in crate::process) fn drop_swapped(&self, range: Range<u64>) -> Result<(), Error> {
+        let Some(swap) = self.machine.swap() else {
+            return Ok(());
+        };
+        self.each_marker(range, |page, marker| {
+            match self.tables.unmark(page, marker, self.machine.tlb()) {
+                Ok(()) => put(&swap, marker),
+                Err(Error::NotMapped) => {}
+                Err(error) => return Err(error),
+            }
+            Ok(())
+        })
+    }
+
+    /// The child has got this process's markers: their places count once more.
+    pub(in crate::process) fn inherit_swapped(&self, child: &Self, end: u64) {
+        child.set_swapped();
+        let Some(swap) = self.machine.swap() else {
+            return;
+        };
+        child.tables.walk(0..end, |_, entry| {
+            if let Entry::Marker(marker) = entry
+                && let Some(swapped) = Swapped::of(marker)
+            {
+                swap.duplicate(swapped.place);
+            }
+        });
+    }
+
+    /// The process has gone.
+    pub(in crate::process) fn leave_swap(&self, end: u64) {
+        if let Some(swap) = self.machine.swap() {
+            self.tables.walk(0..end, |_, entry| {
+                if let Entry::Marker(marker) = entry {
+                    put(&swap, marker);
+                }
+            });
+        }
+    }
+}
+
+/// Goes on while there is room in a batch.
+pub(super) fn go_on(count: usize) -> ControlFlow<()> {
+    if count < BATCH {
+        ControlFlow::Continue(())
+    } else {
+        ControlFlow::Break(())
+    }
+}
+
+/// An entry that has gone named a place, unless it was a guard.
+pub(in crate::process) fn put(swap: &SwapArea, marker: u32) {
+    if let Some(swapped) = Swapped::of(marker) {
+        swap.put(swapped.place);
+    }
+}

@@ -1,0 +1,129 @@
+//! How pages go to swap.
+
+use samara_paging::{Attrs, Change, Entry, Kind, PageSize, Write};
+
+use super::Swapped;
+use super::area::SwapArea;
+use super::markers::{BATCH, go_on};
+use crate::flags::{PAGE_SIZE, VmFlags};
+use crate::process::fault::allowed;
+use crate::process::mm::{Mm, Process};
+use crate::process::platform::Platform;
+use crate::space::vma::Vma;
+
+impl<P: Platform> Process<P> {
+    /// Puts private pages of `[start, end)` into swap, those that this process has alone and nobody has pinned; not those of locked areas. How many:
+    /// fewer when swap is full, or the device fails. Calls and faults of the process wait meanwhile. O(areas and pages).
+    pub fn swap_out(&self, start: u64, end: u64) -> u64 {
+        let mut space = self.mm.space.write();
+        if start >= end {
+            return 0;
+        }
+        space.areas.close(start, end);
+        let mut done = 0;
+        let mut next = start;
+        while let Some(area) = space.areas.find_in(next, end) {
+            next = area.end;
+            let kept = VmFlags::LOCKED | VmFlags::SPECIAL;
+            if !area.vma.flags.intersects(kept) {
+                let (start, end) = (area.start.max(start), area.end.min(end));
+                done += self.mm.swap_out(start, end, area.vma);
+            }
+        }
+        space.end_call();
+        done
+    }
+}
+
+impl<P: Platform> Mm<P> {
+    /// Puts pages of a part of an area into swap; how many. The caller holds the address space's lock for writing, and the area is closed to faults.
+    pub(in crate::process) fn swap_out(&self, start: u64, end: u64, vma: &Vma) -> u64 {
+        let Some(swap) = self.machine.swap() else {
+            return 0;
+        };
+        if !vma.is_private() || !vma.is_anonymous() {
+            return 0;
+        }
+        let mut done = 0;
+        let mut at = start;
+        while at < end {
+            let mut found = [0; BATCH];
+            let mut count = 0;
+            let _ = self.tables.walk_until(at..end, |addr, entry| {
+                if let Entry::Page { attrs, size, .. } = entry
+                    && !attrs.contains(Attrs::SPECIAL)
+                {
+                    // Of a huge page, those that the range holds come one by one, since it is divided at the first.
+                    found[count] = addr.max(at);
+                    count += if size == PageSize::Small { 1 } else { BATCH };
+                }
+                go_on(count)
+            });
+            let whole = count < BATCH;
+            for &page in &found[..count.min(BATCH)] {
+                if page == 0 {
+                    break;
+                }
+                at = page + PAGE_SIZE;
+                if page >= end {
+                    break;
+                }
+                match self.swap_out_page(page, vma, &swap) {
+                    Some(true) => done += 1,
+                    Some(false) => {}
+                    None => return done,
+                }
+            }
+            if whole {
+                break;
+            }
+        }
+        done
+    }
+
+    /// Puts one page into swap; `None`: there is no room, or it cannot be written.
+    fn swap_out_page(&self, page: u64, vma: &Vma, swap: &SwapArea) -> Option<bool> {
+        let (tables, tlb) = (&self.tables, self.machine.tlb());
+        let physical = self.machine.physical();
+        let Some(mut info) = tables.page(page) else {
+            return Some(false);
+        };
+        let alone = |frame: samara_paging::FrameInfo| {
+            frame.kind == Kind::Anon && frame.mappings == 1 && frame.references == 0
+        };
+        if !info.frame.is_some_and(alone) || info.users > 1 {
+            return Some(false);
+        }
+        if info.size != PageSize::Small {
+            if tables.split(page, PageSize::Small, tlb).is_err() {
+                return Some(false);
+            }
+            info = tables.page(page)?;
+        }
+        let place = swap.take()?;
+        self.set_swapped();
+        // Nobody stores to it any more, nor gets a reference.
+        let range = page..page + PAGE_SIZE;
+        let hidden = tables.protect(range.clone(), Change::without(Attrs::ACCESS), tlb);
+        let still = hidden.is_ok() && physical.frames().info(info.phys).is_some_and(alone);
+        let swapped = Swapped {
+            place,
+            soft_dirty: info.attrs.contains(Attrs::SOFT_DIRTY),
+        };
+        let mut failed = false;
+        if still {
+            // SAFETY: a whole frame, which stays in its entry while the area is closed and the address space locked. Nobody has access by the entry, and no other
+            // entry or reference is there, nor can there be one.
+            let bytes = unsafe { physical.to_virt(info.phys).cast().as_ref() };
+            failed = swap.device.write(place, bytes).is_err();
+            if !failed && tables.evict(page, info.phys, swapped.marker(), tlb).is_ok() {
+                return Some(true);
+            }
+        }
+        swap.put(place);
+        // As it was; what cannot be given back now, a fault gives.
+        let access = Change::access(allowed(vma.flags), Write::Alone);
+        let _ = tables.protect(range, access, tlb);
+        if failed { None } else { Some(false) }
+    }
+}
