@@ -1,0 +1,105 @@
+//! From slot to slot downwards: within the leaf at hand, or by way of the leaf before it or the root.
+
+use maple_tree::raw::{Home, Slot, WordTree};
+
+use super::NULL;
+use crate::maple_tree::abi::{MaState, Status};
+
+impl MaState {
+    /// From `at` to the entry (with `holes`: the slot) before it that ends at or above `limit`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    unsafe fn retreat(&mut self, at: Slot, limit: usize, holes: bool) -> *mut () {
+        let mut at = at;
+        loop {
+            if at.home != Home::Leaf && at.first == 0 {
+                // Before the only entry, or in a tree without, there is nothing.
+                self.stand_on(&at);
+                self.forget(Status::NONE);
+                return NULL;
+            }
+            if at.first <= limit {
+                self.status = Status::UNDERFLOW;
+                return NULL;
+            }
+            // SAFETY: the caller's promise. The slot starts above the limit, so that an index precedes.
+            at = unsafe { self.seek(at.first - 1) };
+            self.stand_on(&at);
+            if holes || !at.entry.is_null() {
+                return at.entry;
+            }
+        }
+    }
+
+    /// Within its leaf, from the slot that the state stands on, and that starts above `limit`, to the entry (with `holes`: the slot) before
+    /// it that ends at or above `limit`; NULL and [underflow](Status::UNDERFLOW) if there is none. As
+    /// [`advance_here`](MaState::advance_here).
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    #[inline(always)]
+    pub(super) unsafe fn retreat_here(&mut self, limit: usize, holes: bool) -> Option<*mut ()> {
+        let Self {
+            node,
+            min,
+            offset,
+            index,
+            ..
+        } = *self;
+        // SAFETY: the caller's promise.
+        let tree = unsafe { self.tree() };
+        if !self.remembers(tree) {
+            return None;
+        }
+        // SAFETY: as in `advance_here`.
+        let before = unsafe {
+            tree.words
+                .before((node, min), (offset, index), limit, holes)
+        }?;
+        self.index = before.first;
+        self.last = before.last;
+        self.offset = before.offset;
+        if before.entry.is_null() && !holes {
+            if before.first > limit {
+                return None;
+            }
+            self.status = Status::UNDERFLOW;
+        }
+        Some(before.entry)
+    }
+
+    /// As [`retreat_here`](MaState::retreat_here), in the whole tree.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    #[inline(never)]
+    pub(super) unsafe fn retreat_from_here(&mut self, limit: usize, holes: bool) -> *mut () {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let tree = self.tree();
+            let begins_here =
+                self.index == self.min && self.remembers(tree) && !WordTree::is_replaced(self.node);
+            let before = if begins_here && self.index > limit {
+                // As in `advance_from_here`.
+                let before = tree
+                    .words
+                    .next_leaf::<false>(self.node, (self.min, self.max), self.depth)
+                    .unwrap_or_else(|| tree.words.seek_back(self.index - 1));
+                self.remember(&before, self.store_type);
+                self.depth = before.at;
+                self.stand_on(&before);
+                if holes || !before.entry.is_null() {
+                    return before.entry;
+                }
+                before
+            } else {
+                self.seek(self.index)
+            };
+            self.retreat(before, limit, holes)
+        }
+    }
+}
