@@ -6,7 +6,7 @@
 mod beyond;
 #[path = "../../crates/mm/tests/process/countdown.rs"]
 mod countdown;
-#[path = "../../crates/mm/tests/process/history.rs"]
+#[path = "../../crates/mm/tests/process/history/mod.rs"]
 mod history;
 #[path = "../../crates/mm/tests/process/world.rs"]
 mod world;
