@@ -157,6 +157,55 @@ pub enum Call {
     },
 }
 
+impl Call {
+    /// The one range of addresses of which the call says that something is to be done with what lies there: its first address and its length in bytes,
+    /// both as the program gave them. They need not be multiples of the page size, and their sum may be more than addresses go up to.
+    ///
+    /// `None` for calls that choose a place or name two (`mmap`, `mremap`, `shmat`), that name one end (`brk`, `shmdt`), that name several ranges
+    /// (`process_madvise`), and that name none. O(1).
+    ///
+    /// ```
+    /// use samara_mm::Call;
+    ///
+    /// let call = Call::Madvise { addr: 0x1000, len: 0x800, advice: 4 };
+    /// assert_eq!(call.range(), Some((0x1000, 0x800)));
+    /// assert_eq!(Call::Brk { addr: 0x1000 }.range(), None);
+    /// ```
+    #[inline]
+    #[must_use]
+    pub const fn range(&self) -> Option<(u64, u64)> {
+        match *self {
+            Call::Munmap { addr, len }
+            | Call::Mprotect { addr, len, .. }
+            | Call::Madvise { addr, len, .. }
+            | Call::Mlock { addr, len, .. }
+            | Call::Munlock { addr, len }
+            | Call::Msync { addr, len, .. }
+            | Call::Mincore { addr, len }
+            | Call::Mseal { addr, len, .. }
+            | Call::RemapFilePages { addr, len, .. }
+            | Call::SetVmaName { addr, len, .. }
+            | Call::Mbind { addr, len, .. }
+            | Call::UffdRegister { addr, len, .. }
+            | Call::UffdUnregister { addr, len, .. } => Some((addr, len)),
+            Call::Mmap { .. }
+            | Call::Mremap { .. }
+            | Call::Brk { .. }
+            | Call::ProcessMadvise { .. }
+            | Call::Mlockall { .. }
+            | Call::Munlockall
+            | Call::Shmat { .. }
+            | Call::Shmdt { .. }
+            | Call::PkeyAlloc { .. }
+            | Call::PkeyFree { .. }
+            | Call::SetMdwe { .. }
+            | Call::SetMemoryMerge { .. }
+            | Call::UffdClose { .. }
+            | Call::SetMm { .. } => None,
+        }
+    }
+}
+
 /// A System V shared memory segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShmSegment {

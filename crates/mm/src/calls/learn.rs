@@ -165,18 +165,8 @@ impl AddressSpace {
             }
             // What is removed counts too: a neighbour that was written may have taken its owner over from it.
             Call::Munmap { addr, len } => [around(*addr, *len), none, none],
-            Call::Mprotect { addr, len, .. }
-            | Call::Madvise { addr, len, .. }
-            | Call::Mlock { addr, len, .. }
-            | Call::Munlock { addr, len }
-            | Call::Mseal { addr, len, .. }
-            | Call::SetVmaName { addr, len, .. }
-            | Call::Mbind { addr, len, .. }
-            | Call::UffdRegister { addr, len, .. }
-            | Call::UffdUnregister { addr, len, .. }
-            | Call::RemapFilePages { addr, len, .. } => {
-                [around(*addr, len.saturating_add(addr & 0xfff)), none, none]
-            }
+            // These change no area.
+            Call::Msync { .. } | Call::Mincore { .. } => [none; WINDOWS],
             // What is given back may be several areas.
             Call::Brk { addr } if *addr >= self.layout.start_brk => {
                 let (low, high) = (self.layout.brk.min(*addr), self.layout.brk.max(*addr));
@@ -213,7 +203,10 @@ impl AddressSpace {
             Call::Mlockall { .. } | Call::Munlockall | Call::UffdClose { .. } => {
                 [(0, u64::MAX), none, none]
             }
-            _ => [none; WINDOWS],
+            _ => match call.range() {
+                Some((addr, len)) => [around(addr, len.saturating_add(addr & 0xfff)), none, none],
+                None => [none; WINDOWS],
+            },
         }
     }
 }

@@ -45,19 +45,6 @@ pub(super) fn of(call: &Call, returned: i64, engine: &AddressSpace, brk: u64) ->
             let end = layout.brk.max(brk);
             one(layout.start_brk, end.saturating_sub(layout.start_brk))
         }
-        Call::Munmap { addr, len }
-        | Call::Mprotect { addr, len, .. }
-        | Call::Madvise { addr, len, .. }
-        | Call::Mlock { addr, len, .. }
-        | Call::Munlock { addr, len }
-        | Call::Msync { addr, len, .. }
-        | Call::Mincore { addr, len }
-        | Call::Mseal { addr, len, .. }
-        | Call::RemapFilePages { addr, len, .. }
-        | Call::SetVmaName { addr, len, .. }
-        | Call::Mbind { addr, len, .. }
-        | Call::UffdRegister { addr, len, .. }
-        | Call::UffdUnregister { addr, len, .. } => one(addr, len),
         Call::Shmat {
             ref segment, addr, ..
         } => one(
@@ -67,7 +54,10 @@ pub(super) fn of(call: &Call, returned: i64, engine: &AddressSpace, brk: u64) ->
         Call::PkeyAlloc { .. } | Call::PkeyFree { .. } | Call::SetMdwe { .. } => {
             Reach::Ranges([NOTHING; 2])
         }
-        // `mlockall`, `shmdt` and what may be added.
-        _ => Reach::Everywhere,
+        // Without a range: `mlockall`, `shmdt` and what may be added.
+        _ => match call.range() {
+            Some((addr, len)) => one(addr, len),
+            None => Reach::Everywhere,
+        },
     }
 }

@@ -47,20 +47,14 @@ pub(super) fn concerns(engine: &AddressSpace, call: &Call, returned: i64, certai
 /// Is something in the range of the call not mapped, as far as is known?
 fn has_hole(engine: &AddressSpace, call: &Call) -> bool {
     let (start, len) = match *call {
-        Call::Munmap { addr, len }
-        | Call::Mprotect { addr, len, .. }
-        | Call::Madvise { addr, len, .. }
-        | Call::Mlock { addr, len, .. }
-        | Call::Munlock { addr, len }
-        | Call::Msync { addr, len, .. }
-        | Call::Mincore { addr, len }
-        | Call::Mseal { addr, len, .. }
-        | Call::RemapFilePages { addr, len, .. } => (addr, len),
         Call::Mremap {
             old_addr, old_len, ..
         } => (old_addr, old_len),
         Call::Brk { .. } | Call::Mmap { .. } => return true,
-        _ => return false,
+        _ => match call.range() {
+            Some(range) => range,
+            None => return false,
+        },
     };
     let end = start.saturating_add(len.max(1));
     let mut next = start;

@@ -19,17 +19,7 @@ impl Space {
         let touches =
             |addr: u64, len: u64| addr < high && addr.saturating_add(len) > low && addr != 0;
         match *call {
-            Call::Mmap { addr, len, .. }
-            | Call::Munmap { addr, len }
-            | Call::Mprotect { addr, len, .. }
-            | Call::Madvise { addr, len, .. }
-            | Call::Mlock { addr, len, .. }
-            | Call::Munlock { addr, len }
-            | Call::Mseal { addr, len, .. }
-            | Call::Msync { addr, len, .. }
-            | Call::Mincore { addr, len }
-            | Call::SetVmaName { addr, len, .. }
-            | Call::Mbind { addr, len, .. } => touches(addr, len),
+            Call::Mmap { addr, len, .. } => touches(addr, len),
             Call::Mremap {
                 old_addr,
                 old_len,
@@ -41,7 +31,7 @@ impl Space {
                 ranges.iter().any(|&(addr, len)| touches(addr, len))
             }
             Call::Mlockall { .. } | Call::Munlockall => true,
-            _ => false,
+            _ => call.range().is_some_and(|(addr, len)| touches(addr, len)),
         }
     }
 
