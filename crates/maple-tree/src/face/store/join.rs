@@ -5,8 +5,7 @@ use core::ops::RangeInclusive;
 use crate::base::{InsertError, Key, Ref, Shape, StoreError, Value};
 use crate::face::host::Host;
 use crate::face::look_ups::view;
-use crate::face::store::split::{Held, store_held};
-use crate::face::store::store_raw;
+use crate::face::store::split::{Held, never, store_held};
 use crate::node::{RawTree, Word};
 
 /// Stores over what is there, and over the neighbours that touch the range and are the same: one entry is made of all, by one write.
@@ -18,13 +17,7 @@ pub(crate) fn store_coalescing<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
     taken: impl FnMut(K, K, Word),
 ) -> Result<RangeInclusive<K>, StoreError<V>> {
-    let Some(range) = range else {
-        return Err(StoreError::EmptyRange(value));
-    };
-    let held = Held::<V>::new(value);
-    let (first, last) = coalesced(host.tree(), range, &held, same);
-    store_raw(host, (first, last), held.into_raw(), taken)?;
-    Ok(first..=last)
+    store_coalescing_splitting(host, range, value, same, never, taken)
 }
 
 /// As [`store_coalescing`], into a hole.

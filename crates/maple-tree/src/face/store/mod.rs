@@ -2,10 +2,10 @@
 //!
 //! | module | writes |
 //! |---|---|
-//! | this one | a range, over what is there or into a hole; a hole |
+//! | this one | a hole that becomes an entry |
 //! | [`gap`] | where a search for a gap says |
 //! | [`join`] | a range and the neighbours that are the same |
-//! | [`split`] | a range that may lie within an entry |
+//! | [`split`] | a range, over what is there; it may lie within an entry |
 //! | [`whole`] | an entry: removed, exchanged, grown |
 //! | [`here`] | from a seat, in its leaf alone |
 
@@ -18,7 +18,7 @@ mod whole;
 use core::ptr::NonNull;
 
 use crate::alloc::AllocError;
-use crate::base::{EraseError, InsertError, Key, Shape, StoreError, Value};
+use crate::base::{InsertError, Key, Shape, Value};
 use crate::face::host::Host;
 use crate::node::{NULL, Word};
 use crate::write::{Seat, SlotAt};
@@ -28,7 +28,7 @@ pub(crate) use here::{grow_here, put_here};
 pub(crate) use join::{
     insert_coalescing, into_insert, is_free, joined, store_coalescing, store_coalescing_splitting,
 };
-pub(crate) use split::{erase_splitting, store_splitting};
+pub(crate) use split::{erase, erase_splitting, store, store_splitting};
 pub(crate) use whole::{grow, remove, replace, replace_raw};
 
 /// The value that a word stands for, back from a write that was not made.
@@ -105,116 +105,6 @@ fn insert_planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host.carry_out(plan, |_, _, _| {})
         // SAFETY: the caller has just made the word; a write that fails stores nothing.
         .map_err(|AllocError| InsertError::Alloc(unsafe { back(raw) }))
-}
-
-/// Stores over what is there.
-pub(crate) fn store<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
-    host: &mut H,
-    range: Option<(K, K)>,
-    value: V,
-    taken: impl FnMut(K, K, Word),
-) -> Result<(), StoreError<V>> {
-    let Some(range) = range else {
-        return Err(StoreError::EmptyRange(value));
-    };
-    store_raw(host, range, value.into_raw(), taken)
-}
-
-/// Stores the word of a value over what is there. On failure the word is used up: the error has the value.
-fn store_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
-    host: &mut H,
-    (first, last): (K, K),
-    raw: NonNull<()>,
-    taken: impl FnMut(K, K, Word),
-) -> Result<(), StoreError<V>> {
-    let Some(at) = host.tree().slot_at(first) else {
-        return store_planned(host, (first, last), raw, taken);
-    };
-    if at.is_entry(first, last) {
-        host.exchange(at, raw, taken);
-        return Ok(());
-    }
-    store_at(host, at, (first, last), raw, taken)
-}
-
-/// As [`store_raw`]; the range starts in a slot.
-#[inline(never)]
-fn store_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
-    host: &mut H,
-    at: SlotAt<K, S>,
-    range: (K, K),
-    raw: NonNull<()>,
-    mut taken: impl FnMut(K, K, Word),
-) -> Result<(), StoreError<V>> {
-    if at.found.word.is_null() && range.1 <= at.found.last {
-        if host.fill_hole(at, range, raw) {
-            return Ok(());
-        }
-        if let Some(quick) = host.tree().try_fill_at(at, range, raw.as_ptr()) {
-            return host
-                .carry_out_fill(quick)
-                // SAFETY: the caller has just made the word; a write that fails stores nothing.
-                .map_err(|AllocError| StoreError::Alloc(unsafe { back(raw) }));
-        }
-    }
-    if !at.is_within(range.0, range.1)
-        && in_place(host, &at, range, (raw.as_ptr(), NULL), &mut taken)
-    {
-        return Ok(());
-    }
-    match host.tree().try_store_at(at, range, raw.as_ptr()) {
-        Some(quick) => host
-            .carry_out_quick(quick, taken)
-            // SAFETY: the caller has just made the word; a write that fails stores nothing.
-            .map_err(|AllocError| StoreError::Alloc(unsafe { back(raw) })),
-        None => store_planned(host, range, raw, taken),
-    }
-}
-
-/// As [`store_raw`], by a plan.
-#[cold]
-fn store_planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
-    host: &mut H,
-    (first, last): (K, K),
-    raw: NonNull<()>,
-    taken: impl FnMut(K, K, Word),
-) -> Result<(), StoreError<V>> {
-    let plan = host.tree().plan_store(first, last, raw.as_ptr());
-    if plan.splits {
-        // SAFETY: the caller has just made the word, and it is not stored.
-        return Err(StoreError::Splits(unsafe { back(raw) }));
-    }
-    host.carry_out(plan, taken)
-        // SAFETY: as above; a write that fails stores nothing.
-        .map_err(|AllocError| StoreError::Alloc(unsafe { back(raw) }))
-}
-
-/// Makes a hole.
-pub(crate) fn erase<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
-    host: &mut H,
-    range: Option<(K, K)>,
-    mut taken: impl FnMut(K, K, Word),
-) -> Result<(), EraseError> {
-    let (first, last) = range.ok_or(EraseError::EmptyRange)?;
-    let at = host.tree().slot_at(first);
-    if let Some(at) = at
-        && (at.is_entry(first, last) && host.vacate(at, false, &mut taken)
-            || !at.is_within(first, last)
-                && in_place(host, &at, (first, last), (NULL, NULL), &mut taken))
-    {
-        return Ok(());
-    }
-    let quick = at.and_then(|at| host.tree().try_store_at(at, (first, last), NULL));
-    let done = if let Some(quick) = quick {
-        host.carry_out_quick(quick, taken)
-    } else {
-        let plan = host.tree().plan_store(first, last, NULL);
-        if plan.splits {
-            return Err(EraseError::Splits);
-        }
-        host.carry_out(plan, taken)
-    };
-    done.map_err(|AllocError| EraseError::Alloc)
 }
 
 /// Makes a range, which starts in a slot, hold a word (NULL erases), where nobody reads, in the leaf of the slot, or in that and the next one; tells whether

@@ -1,4 +1,4 @@
-//! Writes to a range that may lie within an entry, of which the part above gets a value that a closure makes.
+//! Writes to a range, over what is there. It may lie within an entry, of which the part above gets a value that a closure makes.
 
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
@@ -11,7 +11,7 @@ use crate::face::host::Host;
 use crate::face::look_ups::view;
 use crate::face::store::in_place;
 use crate::node::{NULL, Word};
-use crate::write::Seat;
+use crate::write::{Seat, SlotAt};
 
 /// The word of a value that is looked at before it is stored, by a closure that may panic.
 pub(super) struct Held<V: Value> {
@@ -21,8 +21,13 @@ pub(super) struct Held<V: Value> {
 
 impl<V: Value> Held<V> {
     pub(super) fn new(value: V) -> Self {
+        Self::of(value.into_raw())
+    }
+
+    /// Of a word that has been made of a value, and is nobody else's.
+    fn of(raw: NonNull<()>) -> Self {
         Self {
-            raw: value.into_raw(),
+            raw,
             marker: PhantomData,
         }
     }
@@ -73,6 +78,57 @@ impl<V: Value> Drop for Held<V> {
     }
 }
 
+/// Stores over what is there, but not within an entry.
+#[inline]
+pub(crate) fn store<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: Option<(K, K)>,
+    value: V,
+    taken: impl FnMut(K, K, Word),
+) -> Result<(), StoreError<V>> {
+    let Some((first, last)) = range else {
+        return Err(StoreError::EmptyRange(value));
+    };
+    let raw = value.into_raw();
+    let Some(at) = host.tree().slot_at(first) else {
+        return planned(host, (first, last), Stored(Held::of(raw)), never, taken)
+            .map_err(refused_store);
+    };
+    if at.is_entry(first, last) {
+        host.exchange(at, raw, taken);
+        return Ok(());
+    }
+    store_at(host, at, (first, last), raw, taken)
+}
+
+/// As [`store`], where more than a word changes; `raw` is that of the value. A call, which takes nothing from writes that change no more.
+#[inline(never)]
+fn store_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    at: SlotAt<K, S>,
+    range: (K, K),
+    raw: NonNull<()>,
+    taken: impl FnMut(K, K, Word),
+) -> Result<(), StoreError<V>> {
+    let new = Stored(Held::of(raw));
+    splitting_at(host, at, range, new, never, taken).map_err(refused_store)
+}
+
+/// Makes a hole, but not within an entry.
+#[inline]
+pub(crate) fn erase<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    range: Option<(K, K)>,
+    taken: impl FnMut(K, K, Word),
+) -> Result<(), EraseError> {
+    erase_splitting(host, range, never, taken)
+}
+
+/// Splits no entry.
+pub(super) fn never<K, V: Value>(_: RangeInclusive<K>, _: Ref<'_, V>) -> Option<V> {
+    None
+}
+
 /// Stores over what is there; an entry that would be on both sides is split by a closure.
 pub(crate) fn store_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
@@ -95,12 +151,15 @@ pub(super) fn store_held<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     taken: impl FnMut(K, K, Word),
 ) -> Result<(), StoreError<V>> {
-    splitting(host, range, Stored(held), split, taken).map_err(|(refused, Stored(held))| {
-        match refused {
-            Refused::Splits => StoreError::Splits(held.into_value()),
-            Refused::Alloc => StoreError::Alloc(held.into_value()),
-        }
-    })
+    splitting(host, range, Stored(held), split, taken).map_err(refused_store)
+}
+
+/// The value back from a write that was not made.
+fn refused_store<V: Value>((refused, Stored(held)): (Refused, Stored<V>)) -> StoreError<V> {
+    match refused {
+        Refused::Splits => StoreError::Splits(held.into_value()),
+        Refused::Alloc => StoreError::Alloc(held.into_value()),
+    }
 }
 
 /// Makes a hole; an entry that would be on both sides is split by a closure.
@@ -124,78 +183,112 @@ enum Refused {
     Alloc,
 }
 
+/// Makes a range hold what is new, over what is there.
 fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     host: &mut H,
+    range: (K, K),
+    new: N,
+    split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+    taken: impl FnMut(K, K, Word),
+) -> Result<(), (Refused, N)> {
+    match host.tree().slot_at(range.0) {
+        Some(at) => splitting_at(host, at, range, new, split, taken),
+        None => planned(host, range, new, split, taken),
+    }
+}
+
+/// As [`splitting`]; the range starts in a slot.
+#[inline(always)]
+fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
+    host: &mut H,
+    at: SlotAt<K, S>,
     (first, last): (K, K),
-    mut new: N,
+    new: N,
     split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     mut taken: impl FnMut(K, K, Word),
 ) -> Result<(), (Refused, N)> {
-    let word = new.word();
-    let at = host.tree().slot_at(first);
-    if let Some(at) = at {
-        // As `insert` and `remove`, which need less than to say what is left of the slots.
-        if at.found.word.is_null() && last <= at.found.last {
-            if let Some(word) = NonNull::new(word)
-                && host.fill_hole(at, (first, last), word)
-            {
-                let _ = ManuallyDrop::new(new);
+    // It is the tree's from the write on, also if that panics: then it has been made.
+    let given = ManuallyDrop::new(new);
+    let word = given.word();
+    // These need less than to say what is left of the slots.
+    if at.is_entry(first, last) {
+        match NonNull::new(word) {
+            Some(word) => {
+                host.exchange(at, word, taken);
                 return Ok(());
             }
-        } else {
-            // It is the tree's from the write on, also if that panics: then it has been made.
-            let given = ManuallyDrop::new(new);
-            if word.is_null() && at.is_entry(first, last) && host.vacate(at, false, &mut taken)
-                || !at.is_within(first, last)
-                    && in_place(host, &at, (first, last), (word, NULL), &mut taken)
-            {
-                return Ok(());
-            }
-            new = ManuallyDrop::into_inner(given);
+            None if host.vacate(at, false, &mut taken) => return Ok(()),
+            None => {}
         }
     }
-    let within = at.filter(|at| at.is_within(first, last));
-    let quick = match within {
-        Some(_) => None,
-        None => at.and_then(|at| host.tree().try_store_at(at, (first, last), word)),
-    };
-    if let Some(quick) = quick {
-        // As above.
-        let new = ManuallyDrop::new(new);
-        return host
-            .carry_out_quick(quick, taken)
-            .map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(new)));
-    }
-    if let Some(at) = within
-        && at.has_room_for_two()
+    if at.found.word.is_null()
+        && last <= at.found.last
+        && let Some(word) = NonNull::new(word)
     {
-        let range = last.wrapping_add(K::ONE)..=at.found.last;
-        // SAFETY: the word is in the tree, which is not changed while the closure has the view.
-        let value = unsafe { view::<V>(at.found.word) };
-        let Some(twin) = value.and_then(|value| split(range, value)) else {
-            return Err((Refused::Splits, new));
-        };
-        let twin = Held::<V>::new(twin);
-        let above = twin.raw;
-        // As above.
-        let both = ManuallyDrop::new((new, twin));
-        if host.store_here(
-            &Seat::of(&at),
-            (first, last),
-            (word, above.as_ptr()),
-            NULL,
-            taken,
-        ) {
+        if host.fill_hole(at, (first, last), word) {
             return Ok(());
         }
-        let quick = host.tree().split_at(at, (first, last), word);
-        return host.carry_out_split(quick, above).map_err(|AllocError| {
-            let (new, twin) = ManuallyDrop::into_inner(both);
-            drop(twin);
-            (Refused::Alloc, new)
-        });
+        // Elsewhere this is as any other write.
+        if H::OWNS_NODES
+            && let Some(quick) = host.tree().try_fill_at(at, (first, last), word.as_ptr())
+        {
+            return host
+                .carry_out_fill(quick)
+                .map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(given)));
+        }
     }
-    let mut plan = host.tree().plan_store(first, last, word);
+    let within = at.is_within(first, last);
+    if !within {
+        if in_place(host, &at, (first, last), (word, NULL), &mut taken) {
+            return Ok(());
+        }
+        if let Some(quick) = host.tree().try_store_at(at, (first, last), word) {
+            return host
+                .carry_out_quick(quick, taken)
+                .map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(given)));
+        }
+    }
+    let new = ManuallyDrop::into_inner(given);
+    if !within || !at.has_room_for_two() {
+        return planned(host, (first, last), new, split, taken);
+    }
+    let range = last.wrapping_add(K::ONE)..=at.found.last;
+    // SAFETY: the word is in the tree, which is not changed while the closure has the view.
+    let value = unsafe { view::<V>(at.found.word) };
+    let Some(twin) = value.and_then(|value| split(range, value)) else {
+        return Err((Refused::Splits, new));
+    };
+    let twin = Held::<V>::new(twin);
+    let above = twin.raw;
+    // As above.
+    let both = ManuallyDrop::new((new, twin));
+    if host.store_here(
+        &Seat::of(&at),
+        (first, last),
+        (word, above.as_ptr()),
+        NULL,
+        taken,
+    ) {
+        return Ok(());
+    }
+    let quick = host.tree().split_at(at, (first, last), word);
+    host.carry_out_split(quick, above).map_err(|AllocError| {
+        let (new, twin) = ManuallyDrop::into_inner(both);
+        drop(twin);
+        (Refused::Alloc, new)
+    })
+}
+
+/// As [`splitting`], by a plan.
+#[cold]
+fn planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
+    host: &mut H,
+    (first, last): (K, K),
+    new: N,
+    split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+    taken: impl FnMut(K, K, Word),
+) -> Result<(), (Refused, N)> {
+    let mut plan = host.tree().plan_store(first, last, new.word());
     let mut twin = None;
     if plan.splits
         && let Some(above) = plan.items.last_mut()
@@ -210,7 +303,7 @@ fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
         above.word = made.raw.as_ptr();
         twin = Some(made);
     }
-    // As above.
+    // As in `splitting`.
     let both = ManuallyDrop::new((new, twin));
     host.carry_out(plan, taken).map_err(|AllocError| {
         let (new, twin) = ManuallyDrop::into_inner(both);
