@@ -9,6 +9,28 @@ use crate::base::{EraseError, InsertError, Key, Ref, Shape, StoreError};
 use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
 use crate::reclaim::Reclaim;
 
+/// A call of the [writer](crate::Writer)'s under the lock: when it fails, its name, its arguments, what it gives, and an example on an empty `map`.
+macro_rules! locked {
+    ($(#[$errors:meta])* $name:ident($($argument:ident: $type:ty),*) -> $given:ty $(, $example:literal)+) => {
+        #[doc = concat!("[`Writer::", stringify!($name), "`](crate::Writer::", stringify!($name), ") under the lock.")]
+        ///
+        /// ```
+        /// use maple_tree::{SyncMapleTree, Waiting};
+        ///
+        /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+        $(#[doc = $example])+
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        $(#[$errors])*
+        pub fn $name(&self, $($argument: $type),*) -> $given {
+            self.write().$name($($argument),*)
+        }
+    };
+}
+
 /// Each of these takes the lock, or enters as a reader, for its own duration. To do several things as one, ask for a
 /// [writer](SyncMapleTree::write) or a [reader](SyncMapleTree::read).
 impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
@@ -62,140 +84,58 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         self.read().is_empty()
     }
 
-    /// [`Writer::insert_range`](crate::Writer::insert_range) under the lock.
-    ///
-    /// ```
-    /// use maple_tree::{SyncMapleTree, Waiting};
-    ///
-    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
-    /// map.insert_range(0..10, 1)?;
-    /// assert!(map.contains(9));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The value comes back if an entry intersects the range, if there is no memory, or if the range is empty.
-    pub fn insert_range(&self, range: impl RangeBounds<K>, value: V) -> Result<(), InsertError<V>> {
-        self.write().insert_range(range, value)
+    locked! {
+        /// The value comes back if an entry intersects the range, if there is no memory, or if the range is empty.
+        insert_range(range: impl RangeBounds<K>, value: V) -> Result<(), InsertError<V>>,
+        "map.insert_range(0..10, 1)?;",
+        "assert!(map.contains(9));"
     }
 
-    /// [`Writer::insert`](crate::Writer::insert) under the lock.
-    ///
-    /// ```
-    /// use maple_tree::{SyncMapleTree, Waiting};
-    ///
-    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
-    /// map.insert(7, 1)?;
-    /// assert!(map.insert(7, 2).is_err());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The value comes back if an entry is at `key`, or if there is no memory.
-    pub fn insert(&self, key: K, value: V) -> Result<(), InsertError<V>> {
-        self.write().insert(key, value)
+    locked! {
+        /// The value comes back if an entry is at `key`, or if there is no memory.
+        insert(key: K, value: V) -> Result<(), InsertError<V>>,
+        "map.insert(7, 1)?;",
+        "assert!(map.insert(7, 2).is_err());"
     }
 
-    /// [`Writer::store_range`](crate::Writer::store_range) under the lock.
-    ///
-    /// ```
-    /// use maple_tree::{SyncMapleTree, Waiting};
-    ///
-    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::new(Waiting::new());
-    /// map.store_range(0..10, 1)?;
-    /// map.store_range(5..20, 2)?;
-    /// assert_eq!(map.with(4, |range, value| (range, value)), Some((0..=4, 1)));
-    /// assert_eq!(map.remove(7), Ok(Some(5..=19)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The value comes back if the range lies strictly within one entry, if there is no memory, or if the range is empty.
-    pub fn store_range(&self, range: impl RangeBounds<K>, value: V) -> Result<(), StoreError<V>> {
-        self.write().store_range(range, value)
+    locked! {
+        /// The value comes back if the range lies strictly within one entry, if there is no memory, or if the range is empty.
+        store_range(range: impl RangeBounds<K>, value: V) -> Result<(), StoreError<V>>,
+        "map.store_range(0..10, 1)?;",
+        "map.store_range(5..20, 2)?;",
+        "assert_eq!(map.with(4, |range, value| (range, value)), Some((0..=4, 1)));",
+        "assert_eq!(map.remove(7), Ok(Some(5..=19)));"
     }
 
-    /// [`Writer::erase_range`](crate::Writer::erase_range) under the lock.
-    ///
-    /// ```
-    /// use maple_tree::{SyncMapleTree, Waiting};
-    ///
-    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
-    /// map.insert_range(0..10, 1)?;
-    /// map.erase_range(5..)?;
-    /// assert!(map.contains(4) && !map.contains(5));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If the range lies strictly within one entry, if there is no memory, or if the range is empty. Nothing has changed then.
-    pub fn erase_range(&self, range: impl RangeBounds<K>) -> Result<(), EraseError> {
-        self.write().erase_range(range)
+    locked! {
+        /// If the range lies strictly within one entry, if there is no memory, or if the range is empty. Nothing has changed then.
+        erase_range(range: impl RangeBounds<K>) -> Result<(), EraseError>,
+        "map.insert_range(0..10, 1)?;",
+        "map.erase_range(5..)?;",
+        "assert!(map.contains(4) && !map.contains(5));"
     }
 
-    /// [`Writer::remove`](crate::Writer::remove) under the lock.
-    ///
-    /// ```
-    /// use maple_tree::{SyncMapleTree, Waiting};
-    ///
-    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
-    /// map.insert_range(0..10, 1)?;
-    /// assert_eq!(map.remove(5)?, Some(0..=9));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If there is no memory; the entry is still there then.
-    pub fn remove(&self, key: K) -> Result<Option<RangeInclusive<K>>, AllocError> {
-        self.write().remove(key)
+    locked! {
+        /// If there is no memory; the entry is still there then.
+        remove(key: K) -> Result<Option<RangeInclusive<K>>, AllocError>,
+        "map.insert_range(0..10, 1)?;",
+        "assert_eq!(map.remove(5)?, Some(0..=9));"
     }
 
-    /// [`Writer::replace`](crate::Writer::replace) under the lock.
-    ///
-    /// ```
-    /// use maple_tree::{SyncMapleTree, Waiting};
-    ///
-    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
-    /// map.insert_range(0..10, 1)?;
-    /// assert_eq!(map.replace(5, 2), Ok(()));
-    /// assert_eq!(map.replace(15, 2), Err(2));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The value comes back if there is no entry, or if there is no memory where that takes some.
-    pub fn replace(&self, key: K, value: V) -> Result<(), V> {
-        self.write().replace(key, value)
+    locked! {
+        /// The value comes back if there is no entry, or if there is no memory where that takes some.
+        replace(key: K, value: V) -> Result<(), V>,
+        "map.insert_range(0..10, 1)?;",
+        "assert_eq!(map.replace(5, 2), Ok(()));",
+        "assert_eq!(map.replace(15, 2), Err(2));"
     }
 
-    /// [`Writer::alloc_range`](crate::Writer::alloc_range) under the lock.
-    ///
-    /// ```
-    /// use maple_tree::{SyncMapleTree, Waiting};
-    ///
-    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
-    /// map.insert_range(0..10, 1)?;
-    /// assert_eq!(map.alloc_range(.., 5, 2)?, 10);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The value comes back if there is no such gap ([`InsertError::Occupied`]), if there is no memory, or if `bounds` holds no index or
-    /// `size` is 0.
-    pub fn alloc_range(
-        &self,
-        bounds: impl RangeBounds<K>,
-        size: K::Size,
-        value: V,
-    ) -> Result<K, InsertError<V>> {
-        self.write().alloc_range(bounds, size, value)
+    locked! {
+        /// The value comes back if there is no such gap ([`InsertError::Occupied`]), if there is no memory, or if `bounds` holds no index or
+        /// `size` is 0.
+        alloc_range(bounds: impl RangeBounds<K>, size: K::Size, value: V) -> Result<K, InsertError<V>>,
+        "map.insert_range(0..10, 1)?;",
+        "assert_eq!(map.alloc_range(.., 5, 2)?, 10);"
     }
 
     /// [`Writer::clear`](crate::Writer::clear) under the lock. Never fails.
