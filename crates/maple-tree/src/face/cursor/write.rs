@@ -261,12 +261,7 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
         bounds: impl RangeBounds<K>,
         size: K::Size,
     ) -> Result<(), GapError> {
-        let want = inclusive(&bounds)
-            .and_then(|b| Want::new(b, size))
-            .ok_or(GapError)?;
-        let first = self.tree().gap_up(&want).ok_or(GapError)?;
-        self.at.set(first, want.last(first));
-        Ok(())
+        self.set_to_gap(bounds, size, RawTree::gap_up)
     }
 
     /// As [`empty_area`](Self::empty_area), the highest ones.
@@ -279,10 +274,20 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
         bounds: impl RangeBounds<K>,
         size: K::Size,
     ) -> Result<(), GapError> {
+        self.set_to_gap(bounds, size, RawTree::gap_down)
+    }
+
+    /// What `search` finds becomes the range.
+    fn set_to_gap(
+        &mut self,
+        bounds: impl RangeBounds<K>,
+        size: K::Size,
+        search: impl FnOnce(&RawTree<K, S>, &Want<K>) -> Option<K>,
+    ) -> Result<(), GapError> {
         let want = inclusive(&bounds)
             .and_then(|b| Want::new(b, size))
             .ok_or(GapError)?;
-        let first = self.tree().gap_down(&want).ok_or(GapError)?;
+        let first = search(self.tree(), &want).ok_or(GapError)?;
         self.at.set(first, want.last(first));
         Ok(())
     }
