@@ -85,11 +85,16 @@ impl<P: Platform> Mm<P> {
 
     /// Whether even an access that writes nothing gives the area its owner of private pages: Linux does so before it puts a huge page there, be it the one of
     /// zeroes (observed on 6.18; where there is a table already, small pages come).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn is_owned_by_reading(&self, area: &Area<'_>, page: u64) -> bool {
+        area.vma.flags.contains(VmFlags::HUGEPAGE) && self.is_owned_where_huge(area, page)
+    }
+
+    /// The same, where huge pages are advised. A call, so that all other faults have no more than the look at the flag.
+    #[cold]
+    fn is_owned_where_huge(&self, area: &Area<'_>, page: u64) -> bool {
         let vma = area.vma;
-        vma.flags.contains(VmFlags::HUGEPAGE)
-            && vma.is_private()
+        vma.is_private()
             && vma.is_anonymous()
             && vma.anon().is_none()
             && huge_place(area, page)

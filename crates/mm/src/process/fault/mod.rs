@@ -106,8 +106,8 @@ impl<P: Platform> Mm<P> {
         Err(Fault::NoMemory)
     }
 
-    /// Takes a fault as far as it goes with this map; false: the map must change.
-    #[inline]
+    /// Takes a fault as far as it goes with this map; false: the map must change. In line: most faults end here, after one step.
+    #[inline(always)]
     pub(super) fn handle(
         &self,
         space: &AddressSpace,
@@ -140,16 +140,16 @@ impl<P: Platform> Mm<P> {
             flags = look(space);
         }
         permits(space, flags.ok_or(Fault::MAPERR)?, access)?;
-        let area = space.areas.at(page);
-        let owned = access.contains(Access::WRITE)
-            || area.is_some_and(|area| self.is_owned_by_reading(&area, page));
+        let owned_by_reading = |area: Area<'_>| self.is_owned_by_reading(&area, page);
+        let owned =
+            access.contains(Access::WRITE) || space.areas.at(page).is_some_and(owned_by_reading);
         if owned {
             space.touch(page);
         }
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn step(&self, space: &AddressSpace, page: u64, access: Access) -> Result<Step, Fault> {
         let Some(area) = space.areas.at(page) else {
             let grows = space
