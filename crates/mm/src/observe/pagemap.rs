@@ -16,7 +16,7 @@ bitflags! {
     pub struct PagemapWord: u64 {
         /// It was written since this was last cleared.
         const SOFT_DIRTY = 1 << 55;
-        /// One entry of one address space maps it.
+        /// One entry of one address space maps it. Of each part of a huge page, what holds for its first 4 KiB.
         const EXCLUSIVE = 1 << 56;
         /// It is a guard.
         const GUARD = 1 << 58;
@@ -37,13 +37,13 @@ impl PagemapWord {
 }
 
 /// The word of a page in memory.
-fn word(page: &PageInfo, at: u64) -> u64 {
+fn word(page: &PageInfo, at: u64, exclusive: bool) -> u64 {
     let mut bits = PagemapWord::PRESENT;
     bits.set(
         PagemapWord::SOFT_DIRTY,
         page.attrs.contains(Attrs::SOFT_DIRTY),
     );
-    bits.set(PagemapWord::EXCLUSIVE, page.exclusive());
+    bits.set(PagemapWord::EXCLUSIVE, exclusive);
     // Linux says so of the huge page of zeroes, and not of the small one.
     let huge_zero = page.attrs.contains(Attrs::SPECIAL) && page.size != PageSize::Small;
     bits.set(PagemapWord::FILE, huge_zero || page.file());
@@ -68,7 +68,7 @@ impl<P: Platform> Process<P> {
         let end = end.min(space.config.task_size);
         let _ = self.walk_in(&space, addr..end, |seen| {
             let (at, word) = match seen {
-                Seen::Page(at, page) => (at, word(&page, at)),
+                Seen::Page(at, page) => (at, word(&page, at, self.told_exclusive(at, &page))),
                 Seen::Swapped(at, out) => {
                     let mut bits = PagemapWord::SWAP;
                     bits.set(PagemapWord::SOFT_DIRTY, out.soft_dirty);

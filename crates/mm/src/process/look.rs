@@ -22,7 +22,7 @@ bitflags! {
         const PRESENT = 1;
         /// It is a file's, or shared memory.
         const FILE = 2;
-        /// One address space maps it, however tables are shared.
+        /// One address space maps it, however tables are shared. Of each part of a huge page, what holds for its first 4 KiB.
         const EXCLUSIVE = 4;
         /// It was written since this was last cleared.
         const SOFT_DIRTY = 8;
@@ -90,13 +90,25 @@ impl<P: Platform> Process<P> {
             zero && huge || page.frame.is_some_and(|frame| frame.kind == Kind::File),
             PageStatus::FILE,
         );
-        add(page.exclusive(), PageStatus::EXCLUSIVE);
+        add(self.told_exclusive(addr, &page), PageStatus::EXCLUSIVE);
         add(
             page.attrs.contains(Attrs::SOFT_DIRTY),
             PageStatus::SOFT_DIRTY,
         );
         add(huge, PageStatus::HUGE);
         status
+    }
+
+    /// Whether pagemap tells that nobody else maps the page at `addr`. Of what one entry maps, Linux looks at the first frame alone: where the child of a fork
+    /// has copied another, this process has that one to itself, and is not told so.
+    pub(crate) fn told_exclusive(&self, addr: u64, page: &PageInfo) -> bool {
+        match page.size {
+            PageSize::Small => page.exclusive(),
+            size => {
+                let first = self.mm.tables.page(addr & !(size.bytes() - 1));
+                first.is_some_and(|first| first.exclusive())
+            }
+        }
     }
 
     /// `mincore(2)`: for each page of a range (in bytes) 1 if it is in memory, mapped or in its file's cache, and 0 if not, into `into`.

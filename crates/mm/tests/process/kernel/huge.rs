@@ -1,12 +1,14 @@
 //! When huge pages come, and to whom they belong.
 
 use std::fs;
+use std::os::unix::fs::FileExt;
 
 use samara_mm::abi::{
     MADV_COLLAPSE, MADV_DONTNEED, MADV_GUARD_INSTALL, MADV_HUGEPAGE, MADV_NOHUGEPAGE,
     MADV_POPULATE_READ,
 };
-use samara_mm::process::Process;
+use samara_mm::observe::PagemapWord;
+use samara_mm::process::{ForkMode, Process};
 use samara_mm::{Call, PMD_SIZE};
 
 use super::{engine_field, field, map, reserve, touch};
@@ -113,6 +115,75 @@ fn collapse_by_madvise() {
         assert_eq!(found, real, "{written:?} {read:?} {prot}");
         let label = "AnonHugePages:";
         assert_eq!(engine_field(&process, label), field("smaps", start, label));
+    }
+}
+
+/// What pagemap tells of exclusive pages, after a child has written one page of a huge page that it has in common with its parent.
+#[test]
+fn exclusive_as_the_first_frame_is() {
+    if !possible() {
+        return;
+    }
+    for written in [0, 1, 73, 511] {
+        let start = reserve(TABLE);
+        map(start, TABLE, 3, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS, -1);
+        let machine = machine(4 << 10);
+        let process = process(&machine);
+        process.perform(&anonymous(start, TABLE, 3)).unwrap();
+        let Some(0) = advise(&process, start, PMD_SIZE, MADV_HUGEPAGE) else {
+            return;
+        };
+        access(&process, start + 9 * PAGE, true);
+        let label = "AnonHugePages:";
+        if field("smaps", start, label) != 2048 {
+            println!("skipped: the kernel has no huge page now");
+            return;
+        }
+
+        let at = start + written * PAGE;
+        let (mut done, mut end) = ([0; 2], [0; 2]);
+        // SAFETY: the child of a process with threads writes one byte of its memory, and calls what may be called in it.
+        let child = unsafe {
+            assert_eq!(libc::pipe(done.as_mut_ptr()), 0);
+            assert_eq!(libc::pipe(end.as_mut_ptr()), 0);
+            let child = libc::fork();
+            if child == 0 {
+                libc::close(end[1]);
+                (at as *mut u8).write_volatile(1);
+                libc::write(done[1], [1u8].as_ptr().cast(), 1);
+                libc::read(end[0], [0u8].as_mut_ptr().cast(), 1);
+                libc::_exit(0);
+            }
+            child
+        };
+        assert!(child > 0);
+        let other = process.fork(ForkMode::Copy).unwrap();
+        assert_eq!(other.copy_in(at, &[1]), 1);
+        // SAFETY: descriptors of this test.
+        unsafe { libc::read(done[0], [0u8].as_mut_ptr().cast(), 1) };
+
+        let mut words = vec![0; TABLE as usize];
+        process.pagemap(start, &mut words).unwrap();
+        let file = fs::File::open("/proc/self/pagemap").unwrap();
+        for (page, word) in (0..).zip(&words) {
+            let mut real = [0; 8];
+            file.read_exact_at(&mut real, (start / PAGE + page) * 8)
+                .unwrap();
+            let real = PagemapWord::from_bits_truncate(u64::from_ne_bytes(real));
+            let found = PagemapWord::from_bits_truncate(*word);
+            let of = PagemapWord::EXCLUSIVE | PagemapWord::PRESENT | PagemapWord::FILE;
+            assert_eq!(found & of, real & of, "page {page}, {written} written");
+        }
+        for label in ["Private_Dirty:", "Shared_Dirty:", label] {
+            assert_eq!(engine_field(&process, label), field("smaps", start, label));
+        }
+        // SAFETY: descriptors and the child of this test.
+        unsafe {
+            for descriptor in done.into_iter().chain(end) {
+                libc::close(descriptor);
+            }
+            libc::waitpid(child, std::ptr::null_mut(), 0);
+        }
     }
 }
 
