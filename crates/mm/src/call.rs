@@ -114,6 +114,12 @@ pub enum Call {
         nodes: u64,
         flags: u64,
     },
+    SetMempolicyHomeNode {
+        addr: u64,
+        len: u64,
+        home: u64,
+        flags: u64,
+    },
     PkeyAlloc {
         flags: u64,
         rights: u64,
@@ -186,6 +192,7 @@ impl Call {
             | Call::RemapFilePages { addr, len, .. }
             | Call::SetVmaName { addr, len, .. }
             | Call::Mbind { addr, len, .. }
+            | Call::SetMempolicyHomeNode { addr, len, .. }
             | Call::UffdRegister { addr, len, .. }
             | Call::UffdUnregister { addr, len, .. } => Some((addr, len)),
             Call::Mmap { .. }

@@ -335,6 +335,16 @@ impl fmt::Display for Described<'_> {
                 "mbind({}, {len}, {mode:#x}, {nodes:#x}, {flags:#x})",
                 Address(*addr)
             ),
+            Call::SetMempolicyHomeNode {
+                addr,
+                len,
+                home,
+                flags,
+            } => write!(
+                f,
+                "set_mempolicy_home_node({}, {len}, {home}, {flags:#x})",
+                Address(*addr)
+            ),
             Call::PkeyAlloc { flags, rights } => write!(f, "pkey_alloc({flags:#x}, {rights:#x})"),
             Call::PkeyFree { pkey } => write!(f, "pkey_free({pkey})"),
             Call::SetMdwe { bits } => write!(f, "prctl(PR_SET_MDWE, {bits:#x})"),
@@ -373,7 +383,7 @@ impl fmt::Display for Described<'_> {
 }
 
 /// Kinds of calls, in the order in which they are listed.
-pub(crate) const KINDS: [&str; 30] = [
+pub(crate) const KINDS: [&str; 31] = [
     "mmap",
     "munmap",
     "mprotect",
@@ -403,6 +413,7 @@ pub(crate) const KINDS: [&str; 30] = [
     "ioctl(UFFDIO_UNREGISTER)",
     "close(userfaultfd)",
     "prctl(PR_SET_MM)",
+    "set_mempolicy_home_node",
     "another",
 ];
 
@@ -438,7 +449,8 @@ pub(crate) fn kind(call: &Call) -> usize {
         Call::UffdUnregister { .. } => 26,
         Call::UffdClose { .. } => 27,
         Call::SetMm { .. } => 28,
-        _ => 29,
+        Call::SetMempolicyHomeNode { .. } => 29,
+        _ => 30,
     }
 }
 

@@ -161,6 +161,7 @@ int mm_mincore(struct mm *mm, uint64_t addr, uint64_t len, unsigned char *vec);
 int mm_mseal(struct mm *mm, uint64_t addr, uint64_t len, unsigned long flags);
 int mm_remap_file_pages(struct mm *mm, uint64_t addr, uint64_t len, int prot, uint64_t pgoff, int flags);
 int mm_mbind(struct mm *mm, uint64_t addr, uint64_t len, int mode, uint64_t nodes, unsigned flags);
+int mm_set_mempolicy_home_node(struct mm *mm, uint64_t addr, uint64_t len, unsigned long home, unsigned long flags);
 int mm_set_vma_name(struct mm *mm, uint64_t addr, uint64_t len, const char *name);
 
 /* ---- pages (address spaces with mm_phys) ---- */

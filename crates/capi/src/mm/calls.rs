@@ -86,6 +86,8 @@ calls! {
     fn mm_remap_file_pages(addr: u64, len: u64, prot: c_int, pgoff: u64, flags: c_int) = Call::RemapFilePages { addr, len, prot: widen(prot), pgoff, flags: widen(flags) };
     /// `mbind(2)`, of the first 64 nodes.
     fn mm_mbind(addr: u64, len: u64, mode: c_int, nodes: u64, flags: c_uint) = Call::Mbind { addr, len, mode: widen(mode), nodes, flags: flags.into() };
+    /// `set_mempolicy_home_node(2)`.
+    fn mm_set_mempolicy_home_node(addr: u64, len: u64, home: c_ulong, flags: c_ulong) = Call::SetMempolicyHomeNode { addr, len, home: u64_of(home), flags: u64_of(flags) };
 }
 
 /// `unsigned long` is as wide as the machine's words.

@@ -271,6 +271,12 @@ static void others(void)
 	SAME(mm_mincore(mm, ~0ull << 12, 1 << 20, vec), -ENOMEM);
 	SAME(mm_mbind(mm, AT, PG, 0, 0, 0), 0);
 	SAME(mm_mbind(mm, AT, PG, 99, 0, 0), -EINVAL);
+	SAME(mm_set_mempolicy_home_node(mm, AT, PG, 0, 0), -ENOENT);
+	SAME(mm_mbind(mm, AT, PG, 2, 1, 0), 0);
+	SAME(mm_set_mempolicy_home_node(mm, AT, PG, 0, 0), 0);
+	SAME(mm_set_mempolicy_home_node(mm, AT, PG, 1, 0), -EINVAL);
+	SAME(mm_set_mempolicy_home_node(mm, AT, PG, 0, 1), -EINVAL);
+	SAME(mm_mbind(mm, AT, PG, 0, 0, 0), 0);
 	SAME(mm_set_vma_name(mm, AT, PG, "stack of 7"), 0);
 	CHECK(mm_find(mm, AT, &area) && !strcmp(area.name, "[anon:stack of 7]"));
 	SAME(mm_set_vma_name(mm, AT, PG, "no [brackets]"), -EINVAL);

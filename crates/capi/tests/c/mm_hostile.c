@@ -238,7 +238,9 @@ static int64_t perform(int kind)
 	case INCORE: return mm_mincore(mm, AT, 4 * PG, vec);
 	case SEAL: return mm_mseal(mm, AT + PG, PG, 0);
 	case NAME: return mm_set_vma_name(mm, AT + PG, PG, "a name");
-	case POLICY: return mm_mbind(mm, AT + PG, PG, 2, 1, 0);
+	case POLICY:
+		if ((code = mm_mbind(mm, AT + PG, 2 * PG, 2, 1, 0))) return code;
+		return mm_set_mempolicy_home_node(mm, AT + PG, PG, 0, 0);
 	case REMAP: return mm_remap_file_pages(mm, AT + 20 * PG, PG, 0, 2, 0);
 	case FORK_COPY: return mm_fork(mm, MM_FORK_COPY, &child);
 	case FORK_SHARE: return mm_fork(mm, MM_FORK_SHARE, &child);

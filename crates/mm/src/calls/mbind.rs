@@ -1,4 +1,4 @@
-//! `mbind(2)`.
+//! `mbind(2)` and `set_mempolicy_home_node(2)`: from which nodes an area's pages are to come.
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, page_align};
@@ -8,12 +8,15 @@ use crate::space::vma::Policy;
 
 const DEFAULT: u64 = 0;
 const PREFERRED: u64 = 1;
+const BIND: u64 = 2;
 const LOCAL: u64 = 4;
+const PREFERRED_MANY: u64 = 5;
 const WEIGHTED_INTERLEAVE: u64 = 6;
 const LAST: u64 = WEIGHTED_INTERLEAVE;
 const STATIC_NODES: u64 = 1 << 15;
 const RELATIVE_NODES: u64 = 1 << 14;
 const NUMA_BALANCING: u64 = 1 << 13;
+const MODE_FLAGS: u64 = STATIC_NODES | RELATIVE_NODES | NUMA_BALANCING;
 const MF_STRICT: u64 = 1;
 const MF_MOVE: u64 = 2;
 const MF_MOVE_ALL: u64 = 4;
@@ -27,12 +30,12 @@ impl AddressSpace {
         nodes: u64,
         flags: u64,
     ) -> Result<u64, Errno> {
-        let mode_flags = mode & (STATIC_NODES | RELATIVE_NODES | NUMA_BALANCING);
+        let mode_flags = mode & MODE_FLAGS;
         let plain = mode & !mode_flags;
         if plain > LAST
             || plain == WEIGHTED_INTERLEAVE && !self.config.kernel.has(Rule::WeightedInterleave)
             || mode_flags & (STATIC_NODES | RELATIVE_NODES) == STATIC_NODES | RELATIVE_NODES
-            || mode_flags & NUMA_BALANCING != 0 && plain != 2 && plain != 5
+            || mode_flags & NUMA_BALANCING != 0 && !matches!(plain, BIND | PREFERRED_MANY)
             || flags & !(MF_STRICT | MF_MOVE | MF_MOVE_ALL) != 0
         {
             return Err(Errno::EINVAL);
@@ -63,6 +66,40 @@ impl AddressSpace {
         Ok(0)
     }
 
+    /// Areas without a policy are passed over, as holes are. The first with another than `MPOL_BIND` or `MPOL_PREFERRED_MANY` ends it: what lies
+    /// before has its home node then.
+    pub(crate) fn set_home_node(
+        &mut self,
+        addr: u64,
+        len: u64,
+        home: u64,
+        flags: u64,
+    ) -> Result<u64, Errno> {
+        if flags != 0 || !addr.is_multiple_of(PAGE_SIZE) || home >= self.config.numa_nodes.into() {
+            return Err(Errno::EINVAL);
+        }
+        let home = u16::try_from(home).map_err(|_| Errno::EINVAL)?;
+        let end = addr.checked_add(page_align(len)).ok_or(Errno::EINVAL)?;
+        if end == addr {
+            return Ok(0);
+        }
+        let mut found = false;
+        self.for_parts(addr, end, |space, from, to| {
+            let area = space.areas.at(from).ok_or(Errno::EFAULT)?;
+            let policy = area.vma.policy;
+            if policy == Policy::default() {
+                return Ok(());
+            }
+            if !matches!(u64::from(policy.mode) & !MODE_FLAGS, BIND | PREFERRED_MANY) {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            found = true;
+            let home = Some(home);
+            space.alter(from, to, |vma| vma.policy.home = home)
+        })?;
+        if found { Ok(0) } else { Err(Errno::ENOENT) }
+    }
+
     /// The policy that the arguments describe.
     fn policy(&self, mode: u64, mode_flags: u64, nodes: u64) -> Result<Policy, Errno> {
         let fixed = mode_flags & (STATIC_NODES | RELATIVE_NODES) != 0;
@@ -91,6 +128,7 @@ fn policy_of(mode: u64, nodes: u64) -> Policy {
     Policy {
         // A mode and its flags take 16 bits.
         mode: mode as u32,
+        home: None,
         nodes,
     }
 }

@@ -188,6 +188,12 @@ impl AddressSpace {
                 nodes,
                 flags,
             } => self.mbind(*addr, *len, *mode, *nodes, *flags),
+            Call::SetMempolicyHomeNode {
+                addr,
+                len,
+                home,
+                flags,
+            } => self.set_home_node(*addr, *len, *home, *flags),
             Call::PkeyAlloc { flags, rights } => self.pkey_alloc(*flags, *rights),
             Call::PkeyFree { pkey } => self.pkey_free(*pkey),
             Call::SetMdwe { bits } => self.set_mdwe(*bits),

@@ -220,11 +220,13 @@ impl fmt::Debug for AnonVma {
     }
 }
 
-/// A memory policy, as `mbind(2)` sets it on an area. Two policies are equal when all fields are.
+/// A memory policy, as `mbind(2)` and `set_mempolicy_home_node(2)` set it on an area. Two policies are equal when all fields are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct Policy {
     /// Mode and mode flags; 0 (`MPOL_DEFAULT`) is no policy.
     pub mode: u32,
+    /// The node that is tried first, or the ones nearest to it.
+    pub home: Option<u16>,
     /// Set of nodes 0..64, bit by bit.
     pub nodes: u64,
 }

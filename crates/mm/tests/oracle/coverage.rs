@@ -114,6 +114,13 @@ fn described(op: &Op) -> (&'static str, Vec<String>) {
             let mode = format!("mode {mode:#x}");
             ("mbind", vec![mode, format!("flags {flags}")])
         }
+        Op::HomeNode { home, flags, .. } => {
+            let home = format!("node {home}");
+            (
+                "set_mempolicy_home_node",
+                vec![home, format!("flags {flags}")],
+            )
+        }
         Op::Write { .. } => ("write fault", one("-".into())),
         Op::Read { .. } => ("read fault", one("-".into())),
         Op::ForkInto => ("fork", one("child".into())),

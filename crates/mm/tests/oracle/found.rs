@@ -22,6 +22,33 @@ fn mmap(page: u64, pages: u64, prot: u64, flags: u64, file: usize) -> Op {
     }
 }
 
+fn munmap(page: u64, pages: u64) -> Op {
+    Op::Munmap {
+        addr: at(page),
+        len: pages * PAGE,
+    }
+}
+
+/// `mbind` to the first node.
+fn bind(page: u64, pages: u64, mode: u64) -> Op {
+    Op::Mbind {
+        addr: at(page),
+        len: pages * PAGE,
+        mode,
+        nodes: 1,
+        flags: 0,
+    }
+}
+
+fn home(page: u64, pages: u64) -> Op {
+    Op::HomeNode {
+        addr: at(page),
+        len: pages * PAGE,
+        home: 0,
+        flags: 0,
+    }
+}
+
 fn mprotect(page: u64, pages: u64, prot: u64) -> Op {
     Op::Mprotect {
         addr: at(page),
@@ -77,6 +104,26 @@ pub(crate) fn histories(special: &[(u64, u64)]) -> Vec<(&'static str, Vec<Op>)> 
                 mmap(22, 2, 1, 0x12, 5),
                 mprotect(22, 2, 0),
                 mprotect(22, 2, 1),
+            ],
+        ),
+        (
+            "a home node keeps apart, up to the first policy that can have none",
+            vec![
+                mmap(0, 8, 3, 0x32, 0),
+                bind(0, 2, 2),
+                home(1, 1),
+                home(0, 2),
+                bind(4, 1, 3),
+                bind(5, 3, 5),
+                home(0, 8),
+                home(5, 1),
+                bind(4, 1, 5),
+                home(4, 1),
+                bind(0, 2, 2),
+                home(3, 1),
+                home(20, 1),
+                munmap(1, 1),
+                home(0, 3),
             ],
         ),
         (

@@ -103,6 +103,12 @@ pub(crate) enum Op {
         nodes: u64,
         flags: u64,
     },
+    HomeNode {
+        addr: u64,
+        len: u64,
+        home: u64,
+        flags: u64,
+    },
     /// Stores one byte; `EFAULT` instead of a signal.
     Write {
         addr: u64,
@@ -282,6 +288,17 @@ impl Op {
                 len,
                 mode,
                 nodes,
+                flags,
+            },
+            Op::HomeNode {
+                addr,
+                len,
+                home,
+                flags,
+            } => Call::SetMempolicyHomeNode {
+                addr,
+                len,
+                home,
                 flags,
             },
             Op::PkeyAlloc { rights } => Call::PkeyAlloc { flags: 0, rights },

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use samara_mm::{Call, FileArg};
 
 use crate::maps::Map;
-use crate::trace::Tid;
+use crate::trace::{SYS_SET_MEMPOLICY_HOME_NODE, Tid};
 
 use super::both::Files;
 use super::history::Action;
@@ -295,6 +295,12 @@ pub(super) fn raw(call: &Call, room: u64, files: &Files) -> Option<(i64, [u64; 6
             flags,
             ..
         } => (libc::SYS_mbind, &[addr, len, mode, room, 65, flags]),
+        Call::SetMempolicyHomeNode {
+            addr,
+            len,
+            home,
+            flags,
+        } => (SYS_SET_MEMPOLICY_HOME_NODE, &[addr, len, home, flags]),
         Call::PkeyAlloc { flags, rights } => (libc::SYS_pkey_alloc, &[flags, rights]),
         Call::PkeyFree { pkey } => (libc::SYS_pkey_free, &[i64::from(pkey) as u64]),
         Call::SetMdwe { bits } => (libc::SYS_prctl, &[65, bits]),

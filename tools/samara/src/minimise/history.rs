@@ -77,7 +77,8 @@ pub(super) fn addresses(action: &mut Action) -> [Option<&mut u64>; 2] {
         | Call::RemapFilePages { addr, .. }
         | Call::Shmdt { addr }
         | Call::SetVmaName { addr, .. }
-        | Call::Mbind { addr, .. } => [Some(addr), None],
+        | Call::Mbind { addr, .. }
+        | Call::SetMempolicyHomeNode { addr, .. } => [Some(addr), None],
         _ => [None, None],
     }
 }

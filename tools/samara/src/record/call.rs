@@ -89,6 +89,12 @@ pub(super) fn put_call(
             nodes,
             flags,
         } => numbers(18, &[*addr, *len, *mode, *nodes, *flags]),
+        Call::SetMempolicyHomeNode {
+            addr,
+            len,
+            home,
+            flags,
+        } => numbers(28, &[*addr, *len, *home, *flags]),
         Call::PkeyAlloc { flags, rights } => numbers(19, &[*flags, *rights]),
         Call::PkeyFree { pkey } => numbers(20, &[*pkey as u32 as u64]),
         Call::SetMdwe { bits } => numbers(21, &[*bits]),
@@ -290,6 +296,12 @@ pub(super) fn call(fields: &mut Fields<'_>, files: &[Counted<File>]) -> Option<C
             brk: f.number()?,
             data_size: f.number()?,
             stack_top: f.number()?,
+        },
+        28 => Call::SetMempolicyHomeNode {
+            addr: f.number()?,
+            len: f.number()?,
+            home: f.number()?,
+            flags: f.number()?,
         },
         _ => return None,
     })

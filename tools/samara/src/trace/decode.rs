@@ -155,6 +155,12 @@ pub(crate) fn decode(
                 flags: f,
             }
         }
+        filter::SYS_SET_MEMPOLICY_HOME_NODE => Call::SetMempolicyHomeNode {
+            addr: a,
+            len: b,
+            home: c,
+            flags: d,
+        },
         libc::SYS_pkey_alloc => Call::PkeyAlloc {
             flags: a,
             rights: b,

@@ -45,6 +45,7 @@ use crate::seed::Seed;
 use crate::tally::Verdict;
 
 use events::{Ending, Failure, Tracer};
+pub(crate) use filter::SYS_SET_MEMPOLICY_HOME_NODE;
 use launch::Refusal;
 pub(crate) use launch::more_descriptors;
 pub(crate) use options::TraceOptions;

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PAGE = 4096, PRIVATE = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED };
+enum { PAGE = 4096, PRIVATE = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, HOME_NODE = 450 };
 static char *base = (char *)0x300000000;
 
 // The engine starts anew after this.
@@ -56,6 +56,9 @@ int main(void) {
     anonymous(60, 3);
     unsigned long node = 1;
     syscall(SYS_mbind, page(61), PAGE, 1, &node, 64, 0);
+    anonymous(110, 3);
+    syscall(SYS_mbind, page(110), 3 * PAGE, 2, &node, 64, 0);
+    syscall(HOME_NODE, page(111), PAGE, 0, 0);
     int key = pkey_alloc(0, 0);
     anonymous(70, 3);
     pkey_mprotect(page(71), PAGE, PROT_READ | PROT_WRITE, key);
@@ -80,6 +83,9 @@ int main(void) {
     unknown();
     shmdt(attached);
     syscall(SYS_mbind, page(60), 3 * PAGE, 0, 0, 0, 0);
+    mprotect(page(112), PAGE, PROT_READ);
+    mprotect(page(112), PAGE, PROT_READ | PROT_WRITE);
+    syscall(HOME_NODE, page(110), 3 * PAGE, 0, 0);
     pkey_mprotect(page(70), 3 * PAGE, PROT_READ | PROT_WRITE, 0);
     pkey_alloc(0, 0);
     prctl(0x53564d41, 0, page(80), 2 * PAGE, "named");

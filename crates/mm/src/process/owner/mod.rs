@@ -208,6 +208,7 @@ fn cuts(call: &Call) -> Option<[u64; 2]> {
         | Call::Mlock { addr, len, .. }
         | Call::Munlock { addr, len }
         | Call::Mbind { addr, len, .. }
+        | Call::SetMempolicyHomeNode { addr, len, .. }
         | Call::Mseal { addr, len, .. }
         | Call::SetVmaName { addr, len, .. } => {
             // Of a length that wraps around, nothing has come.

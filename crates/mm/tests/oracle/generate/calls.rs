@@ -123,7 +123,7 @@ pub(super) fn shm(rng: &mut Rng, addr: u64) -> Op {
 
 /// What keeps neighbours from joining and shows in no map: policies, names, page offsets.
 pub(super) fn policies(rng: &mut Rng, addr: u64, len: u64) -> Op {
-    match rng.below(4) {
+    match rng.below(5) {
         0 => Op::RemapFilePages {
             addr,
             len,
@@ -135,6 +135,12 @@ pub(super) fn policies(rng: &mut Rng, addr: u64, len: u64) -> Op {
             addr,
             len,
             name: rng.below(3) as usize,
+        },
+        2 => Op::HomeNode {
+            addr,
+            len,
+            home: 0,
+            flags: 0,
         },
         _ => Op::Mbind {
             addr,

@@ -74,7 +74,7 @@ pub(super) fn wrong(rng: &mut Rng, mix: &Mix) -> Op {
             flags: rng.pick(&[0, 0, 0, 1]),
         };
     }
-    match rng.below(14) {
+    match rng.below(15) {
         0..4 => {
             let file = rng.pick(&[0, 0, 1, 2, 3, 4, 6, 10]);
             let kind = rng.pick(&[0, 1, 2, 2, 3, 4, 8, 15]);
@@ -168,6 +168,12 @@ pub(super) fn wrong(rng: &mut Rng, mix: &Mix) -> Op {
                 flags: 4 + 4 * (addr & 1),
             },
         ]),
+        13 => Op::HomeNode {
+            addr,
+            len: safe(addr, len),
+            home: rng.pick(&[0, 0, 0, 1, 64, 1 << 20, !0]),
+            flags: rng.pick(&[0, 0, 0, 1]),
+        },
         _ => Op::Mbind {
             addr,
             len: safe(addr, len),

@@ -4,6 +4,9 @@ use super::look::{Eyes, KArea, raw};
 use super::{LOG_BYTES, Shared};
 use crate::op::{Op, WATCHERS};
 
+/// libc has no name for it yet.
+const SYS_SET_MEMPOLICY_HOME_NODE: i64 = 450;
+
 /// # Safety
 /// `log` is the shared log.
 pub(crate) unsafe fn main(shared: &mut Shared, log: *mut u8) {
@@ -138,6 +141,12 @@ pub(crate) unsafe fn main(shared: &mut Shared, log: *mut u8) {
                         [addr, len, mode, nodes.as_ptr() as u64, 65, flags],
                     )
                 }
+                Op::HomeNode {
+                    addr,
+                    len,
+                    home,
+                    flags,
+                } => raw(SYS_SET_MEMPOLICY_HOME_NODE, [addr, len, home, flags, 0, 0]),
                 Op::Write { addr } => {
                     libc::write(scratch[1], b"x".as_ptr().cast(), 1);
                     let result = raw(libc::SYS_read, [scratch[0] as u64, addr, 1, 0, 0, 0]);
