@@ -2,6 +2,7 @@
 
 use crate::flags::PAGE_SIZE;
 use crate::kernel::KernelVersion;
+use crate::space::huge::pool::HugePool;
 
 /// Settings of the kernel that the address space imitates, and the privileges of its owner.
 ///
@@ -37,8 +38,8 @@ pub struct Config {
     pub transparent_huge_pages: bool,
     /// `/sys/kernel/mm/transparent_hugepage/shmem_enabled`: whether tmpfs may use huge pages.
     pub shmem_huge: bool,
-    /// The pool of hugetlbfs has pages: mappings from it are then answered with `ENOSYS`, because it is not modelled.
-    pub huge_page_pool: bool,
+    /// The pool of huge pages for `MAP_HUGETLB` and hugetlbfs. All address spaces with the same one take from it; an empty one if `None`.
+    pub huge_pool: Option<HugePool>,
     /// The processor has protection keys.
     pub pkeys: bool,
     /// `stack_guard_gap`, in bytes.
@@ -124,7 +125,7 @@ impl Default for Config {
             ksm: true,
             transparent_huge_pages: true,
             shmem_huge: false,
-            huge_page_pool: false,
+            huge_pool: None,
             pkeys: false,
             stack_guard_gap: 256 * PAGE_SIZE,
             read_implies_exec: false,

@@ -89,8 +89,13 @@
 //! # What it does not know
 //!
 //! The engine holds no pages. It does not know what depends on them: the end of a file (faults beyond it, and locking there, fail in Linux), which pages
-//! `mincore` reports, whether `MADV_COLLAPSE` or `mbind` with `MPOL_MF_STRICT` finds the pages that it wants, and how many pages of hugetlbfs
-//! are free.
+//! `mincore` reports, and whether `MADV_COLLAPSE` or `mbind` with `MPOL_MF_STRICT` finds the pages that it wants.
+//!
+//! # Huge pages of the pool
+//!
+//! Mappings with `MAP_HUGETLB` and of hugetlbfs are promised their pages when they are made, and take them when they are touched: a [`HugePool`], which
+//! address spaces share by their [`Config`], counts them. Nobody else need be told of these pages; owners of the pages (other than [`NoPages`] and
+//! those that only answer) cannot map them: `ENOSYS`. Segments with `SHM_HUGETLB` are not known.
 //!
 //! # Costs
 //!
@@ -136,6 +141,7 @@ pub use kernel::KernelVersion;
 pub use pages::{Coming, Discard, NoPages, Object, Pages};
 pub use space::check::Broken;
 pub use space::counts::PageCounts;
+pub use space::huge::pool::{HugeFigures, HugePool};
 pub use space::maps::MapsLine;
 pub use space::obstacles::Obstacles;
 pub use space::shared::{HeldArea, MapView, SharedMap};

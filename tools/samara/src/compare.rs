@@ -40,6 +40,8 @@ pub(crate) struct Difference {
 }
 
 const SHARED_ANONYMOUS: &[u8] = b"/dev/zero (deleted)";
+/// Memory of the pool of huge pages without a file of the program's.
+const ANONYMOUS_HUGE: &[u8] = b"/anon_hugepage (deleted)";
 
 /// Compares line by line, in one pass over both. Names of files may have changed while they were mapped, as long as the file is the same; these
 /// are counted in `renamed`.
@@ -70,9 +72,10 @@ pub(crate) fn compare<'a>(
             });
         }
         let id = line.id;
+        let shared = line.flags.contains(VmFlags::MAYSHARE);
         let invented = id.inode != 0
-            && line.flags.contains(VmFlags::MAYSHARE)
-            && (name == SHARED_ANONYMOUS || name.starts_with(b"[anon_shmem:"));
+            && (shared && (name == SHARED_ANONYMOUS || name.starts_with(b"[anon_shmem:"))
+                || name == ANONYMOUS_HUGE);
         let same_object = if invented {
             alike.agree(id.inode, area.inode)
         } else {

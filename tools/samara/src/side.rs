@@ -69,6 +69,22 @@ impl Side {
         returned: i64,
         facts: &mut dyn Pages,
     ) -> (Verdict, i64) {
+        let pool = self.engine.config().huge_pool.clone();
+        let lacking = returned == -i64::from(libc::ENOMEM);
+        // What others have taken from the pool of huge pages, nobody here knows.
+        pool.iter().for_each(|pool| pool.tell(!lacking));
+        let judged = self.perform_told(call, returned, facts);
+        pool.iter().for_each(|pool| pool.tell(true));
+        judged
+    }
+
+    /// As [`perform`](Self::perform), when the pool of huge pages has been told what it has.
+    fn perform_told(
+        &mut self,
+        call: &Call,
+        returned: i64,
+        facts: &mut dyn Pages,
+    ) -> (Verdict, i64) {
         let populating = populates(call);
         let mapping = matches!(call, Call::Mmap { .. } | Call::Shmat { .. });
         if lacks_memory(&self.engine, call, returned)

@@ -84,6 +84,15 @@ fn an_engine_that_starts_anew_knows_what_it_knew() {
 }
 
 #[test]
+fn mappings_of_the_pool_of_huge_pages_are_followed() {
+    let Some(program) = compiled("huge_pool") else {
+        return;
+    };
+    let traced = agrees(&[program]);
+    assert!(!traced.summary["started_anew"].to_string().contains("mmap"));
+}
+
+#[test]
 fn huge_pages_are_cut_at_their_borders() {
     let Some(program) = compiled("huge_pages") else {
         return;

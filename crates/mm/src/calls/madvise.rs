@@ -8,6 +8,7 @@ use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
 use crate::kernel::Rule;
 use crate::pages::{Discard, Pages};
 use crate::space::AddressSpace;
+use crate::space::huge::size_of;
 use crate::space::vma::{Backing, Vma};
 
 impl AddressSpace {
@@ -137,6 +138,10 @@ impl AddressSpace {
         let vma = area.vma;
         let (start_of, end_of) = (area.start, area.end);
         let flags = vma.flags;
+        let size = match flags.contains(VmFlags::HUGETLB) {
+            true => size_of(vma),
+            false => None,
+        };
         let pinned = VmFlags::LOCKED | VmFlags::PFNMAP | VmFlags::HUGETLB;
         let possible = match advice {
             abi::MADV_DONTNEED => !flags.intersects(VmFlags::LOCKED | VmFlags::PFNMAP),
@@ -188,7 +193,16 @@ impl AddressSpace {
         if !possible {
             return Err(Errno::EINVAL);
         }
+        let mut end = end;
+        match (size, advice) {
+            (Some(size), abi::MADV_DONTNEED | abi::MADV_DONTNEED_LOCKED) => {
+                end = self.discard_huge(start, end, size)?;
+            }
+            (Some(size), abi::MADV_REMOVE) => self.punch_huge(start, end, size),
+            _ => {}
+        }
         match Discard::of(advice) {
+            Some(_) if start == end => Ok(()),
             Some(how) => self.tell_discard(pages, start, end, how),
             None => Ok(()),
         }

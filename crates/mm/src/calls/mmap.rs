@@ -4,7 +4,7 @@ use crate::abi;
 use crate::calls::prctl::may_be_merged_by_content;
 use crate::config::Overcommit;
 use crate::errno::Errno;
-use crate::file::{FileArg, FileKind};
+use crate::file::{File, FileArg, FileKind};
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
 use crate::kernel::Rule;
 use crate::pages::{Coming, Object, Pages, Stretches};
@@ -35,7 +35,7 @@ const LEGACY_FLAGS: u64 = abi::MAP_SHARED
     | (abi::MAP_HUGE_MASK << abi::MAP_HUGE_SHIFT);
 
 /// Flags that mark the new area; few mappings have one.
-const MARKS: u64 =
+pub(super) const MARKS: u64 =
     abi::MAP_GROWSDOWN | abi::MAP_LOCKED | abi::MAP_SYNC | abi::MAP_STACK | abi::MAP_NORESERVE;
 
 /// `F_SEAL_WRITE` and `F_SEAL_FUTURE_WRITE` (`F_ADD_SEALS(2const)`).
@@ -82,7 +82,7 @@ impl AddressSpace {
         self.place(hint, len, flags, huge)
     }
 
-    fn round_hint(&self, addr: u64) -> u64 {
+    pub(super) fn round_hint(&self, addr: u64) -> u64 {
         let hint = addr & PAGE_MASK;
         if hint != 0 && hint < self.config.mmap_min_addr {
             page_align(self.config.mmap_min_addr)
@@ -112,6 +112,12 @@ impl AddressSpace {
         let file = if anonymous { &FileArg::None } else { file };
         match file {
             FileArg::Bad => return Err(Errno::EBADF),
+            FileArg::File(file)
+                if matches!(file.kind, FileKind::HugeTlb(_)) && !pages.listens() =>
+            {
+                let file = Some(file);
+                return self.mmap_huge(addr, len, protection, flags, file, offset, forced, pages);
+            }
             FileArg::File(_) if flags & abi::MAP_HUGETLB != 0 => return Err(Errno::EINVAL),
             FileArg::None if !anonymous => return Err(Errno::EBADF),
             _ => {}
@@ -120,7 +126,7 @@ impl AddressSpace {
             return Err(Errno::EINVAL);
         }
         if anonymous && flags & abi::MAP_HUGETLB != 0 {
-            return Err(self.refuse_huge(flags));
+            return self.mmap_huge(addr, len, protection, flags, None, offset, forced, pages);
         }
         let len = page_align(len);
         if len == 0 {
@@ -165,53 +171,8 @@ impl AddressSpace {
         let page = start >> 12;
         let (backing, shift) = match file {
             FileArg::File(file) => {
-                // The offset may not pass the largest file.
-                let most = file.kind.largest();
-                if len > most || offset >> 12 > (most - len) >> 12 {
-                    return Err(Errno::EOVERFLOW);
-                }
+                area_flags = file_flags(file, flags, area_flags, len, offset)?;
                 let kind = flags & abi::MAP_TYPE;
-                match kind {
-                    abi::MAP_SHARED | abi::MAP_SHARED_VALIDATE => {
-                        let known = match file.kind {
-                            FileKind::Regular => LEGACY_FLAGS | abi::MAP_SYNC,
-                            _ => LEGACY_FLAGS,
-                        };
-                        if kind == abi::MAP_SHARED_VALIDATE && flags & !known != 0 {
-                            return Err(Errno::EOPNOTSUPP);
-                        }
-                        if area_flags.contains(VmFlags::WRITE) && !file.writable {
-                            return Err(Errno::EACCES);
-                        }
-                        area_flags |= VmFlags::SHARED | VmFlags::MAYSHARE;
-                        if !file.writable {
-                            area_flags -= VmFlags::SHARED | VmFlags::MAYWRITE;
-                        }
-                    }
-                    abi::MAP_PRIVATE => {}
-                    _ => return Err(Errno::EINVAL),
-                }
-                if !file.readable {
-                    return Err(Errno::EACCES);
-                }
-                if file.noexec {
-                    if area_flags.contains(VmFlags::EXEC) {
-                        return Err(Errno::EPERM);
-                    }
-                    area_flags -= VmFlags::MAYEXEC;
-                }
-                if file.kind == FileKind::Unmappable {
-                    return Err(Errno::ENODEV);
-                }
-                if flags & abi::MAP_GROWSDOWN != 0 {
-                    return Err(Errno::EINVAL);
-                }
-                if area_flags.contains(VmFlags::SHARED) && file.seals & WRITE_SEALS != 0 {
-                    if area_flags.contains(VmFlags::WRITE) {
-                        return Err(Errno::EPERM);
-                    }
-                    area_flags -= VmFlags::MAYWRITE;
-                }
                 area_flags = (area_flags | file.driver.adds) - file.driver.removes;
                 let backing = if file.kind == FileKind::DevZero && kind != abi::MAP_PRIVATE {
                     shared_object(len, pages)?
@@ -268,7 +229,7 @@ impl AddressSpace {
 
     /// What [`MARKS`] make of an area.
     #[inline(never)]
-    fn marks(&self, flags: u64) -> Result<VmFlags, Errno> {
+    pub(super) fn marks(&self, flags: u64) -> Result<VmFlags, Errno> {
         if flags & abi::MAP_LOCKED != 0 {
             self.may_lock()?;
         }
@@ -294,19 +255,6 @@ impl AddressSpace {
             marks |= VmFlags::NORESERVE;
         }
         Ok(marks)
-    }
-
-    /// Memory from the pool of huge pages: there is none, as on a machine that has not set any aside. Mappings
-    /// without a reservation would succeed all the same, and a pool is not modelled: `ENOSYS` says so.
-    fn refuse_huge(&self, flags: u64) -> Errno {
-        let shift = flags >> abi::MAP_HUGE_SHIFT & abi::MAP_HUGE_MASK;
-        if !matches!(shift, 0 | 21 | 30) {
-            Errno::EINVAL
-        } else if self.config.huge_page_pool || flags & abi::MAP_NORESERVE != 0 {
-            Errno::ENOSYS
-        } else {
-            Errno::ENOMEM
-        }
     }
 
     /// Maps `[start, end)` over whatever is there, after the limits have allowed it.
@@ -380,6 +328,9 @@ impl AddressSpace {
             }
             return Err(Errno::ENOMEM);
         }
+        if vma.flags.contains(VmFlags::HUGETLB) {
+            return self.map_huge(&span, vma, owner);
+        }
         if vma.flags.contains(VmFlags::SYNC)
             && vma
                 .file()
@@ -406,6 +357,68 @@ impl AddressSpace {
         self.tell_unmap(owner, &gone)?;
         self.tell_map(owner, start, end)
     }
+}
+
+/// The properties of a mapping of a file, of which `area_flags` are known already.
+///
+/// # Errors
+/// Where the file, or the way in which it was opened, forbids it.
+#[inline(always)]
+pub(super) fn file_flags(
+    file: &File,
+    flags: u64,
+    mut area_flags: VmFlags,
+    len: u64,
+    offset: u64,
+) -> Result<VmFlags, Errno> {
+    // The offset may not pass the largest file.
+    let most = file.kind.largest();
+    if len > most || offset >> 12 > (most - len) >> 12 {
+        return Err(Errno::EOVERFLOW);
+    }
+    let kind = flags & abi::MAP_TYPE;
+    match kind {
+        abi::MAP_SHARED | abi::MAP_SHARED_VALIDATE => {
+            let known = match file.kind {
+                FileKind::Regular => LEGACY_FLAGS | abi::MAP_SYNC,
+                _ => LEGACY_FLAGS,
+            };
+            if kind == abi::MAP_SHARED_VALIDATE && flags & !known != 0 {
+                return Err(Errno::EOPNOTSUPP);
+            }
+            if area_flags.contains(VmFlags::WRITE) && !file.writable {
+                return Err(Errno::EACCES);
+            }
+            area_flags |= VmFlags::SHARED | VmFlags::MAYSHARE;
+            if !file.writable {
+                area_flags -= VmFlags::SHARED | VmFlags::MAYWRITE;
+            }
+        }
+        abi::MAP_PRIVATE => {}
+        _ => return Err(Errno::EINVAL),
+    }
+    if !file.readable {
+        return Err(Errno::EACCES);
+    }
+    if file.noexec {
+        if area_flags.contains(VmFlags::EXEC) {
+            return Err(Errno::EPERM);
+        }
+        area_flags -= VmFlags::MAYEXEC;
+    }
+    if file.kind == FileKind::Unmappable {
+        return Err(Errno::ENODEV);
+    }
+    if flags & abi::MAP_GROWSDOWN != 0 {
+        return Err(Errno::EINVAL);
+    }
+    if area_flags.contains(VmFlags::SHARED) && file.seals & WRITE_SEALS != 0 {
+        if area_flags.contains(VmFlags::WRITE) {
+            return Err(Errno::EPERM);
+        }
+        area_flags -= VmFlags::MAYWRITE;
+    }
+    Ok(area_flags)
 }
 
 /// A new shared anonymous object of `len` bytes.

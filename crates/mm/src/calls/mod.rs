@@ -5,6 +5,7 @@
 //! `typed` has types for arguments.
 
 mod brk;
+mod huge;
 mod learn;
 mod madvise;
 mod mbind;

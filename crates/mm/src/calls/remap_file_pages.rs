@@ -1,10 +1,12 @@
 //! `remap_file_pages(2)`, which Linux performs as a mapping over the old one.
 
 use crate::abi;
+use crate::calls::huge::huge_flags;
 use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, VmFlags};
 use crate::pages::Pages;
 use crate::space::AddressSpace;
+use crate::space::huge::size_of;
 use crate::space::place::Huge;
 use crate::space::vma::Policy;
 
@@ -56,6 +58,13 @@ impl AddressSpace {
             | VmFlags::MAYSHARE
             | VmFlags::LOCKED;
         vma.flags |= self.future_locked;
+        let huge = size_of(&vma);
+        if let Some(size) = huge {
+            let odd = |n: u64| !n.is_multiple_of(size.bytes());
+            if odd(start) || odd(len) {
+                return Err(Errno::EINVAL);
+            }
+        }
         if self.over_map_limit() {
             return Err(Errno::ENOMEM);
         }
@@ -73,11 +82,12 @@ impl AddressSpace {
             return Err(Errno::EOVERFLOW);
         }
         let locked = vma.flags.contains(VmFlags::LOCKED);
-        self.map_region(start, end, vma, pages)?;
-        // As mmap does with MAP_POPULATE, which this call implies.
-        if locked || flags & abi::MAP_NONBLOCK == 0 {
-            let _ = self.populate(start, end, pages);
+        if huge.is_some() {
+            vma.flags = huge_flags(vma.flags);
         }
+        // As mmap does with MAP_POPULATE, which this call implies.
+        let filled = locked || flags & abi::MAP_NONBLOCK == 0;
+        self.map_and_fill(start, end, vma, filled, pages)?;
         Ok(0)
     }
 }

@@ -44,7 +44,11 @@ impl AddressSpace {
         if !area.vma.has_page(address) || self.guards.first_in(address, address + 1).is_some() {
             return Err(Errno::EFAULT);
         }
-        if write && area.vma.is_private() {
+        let private = area.vma.is_private();
+        if flags.contains(VmFlags::HUGETLB) {
+            self.fault_huge(address, address + 1, write)?;
+        }
+        if write && private {
             self.prepare_owner(address);
         }
         Ok(())
@@ -126,6 +130,10 @@ impl AddressSpace {
         let guard = self.guards.first_in(start, end);
         if guard == Some(start) {
             return Err(Errno::EFAULT);
+        }
+        if flags.contains(VmFlags::HUGETLB) {
+            // As for a mapping of a file, a write need not find an owner of private pages: no such areas ever join.
+            return self.fault_huge(start, end, write);
         }
         let whole = guard.is_none() && area.vma.has_page(end - 1);
         let upto = area.vma.reach(start, guard.unwrap_or(end));

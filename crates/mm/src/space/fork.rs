@@ -5,7 +5,9 @@ use core::ops::RangeInclusive;
 use crate::config::Config;
 use crate::errno::Errno;
 use crate::flags::VmFlags;
+use crate::heap::boxed::try_box;
 use crate::space::guards::Guards;
+use crate::space::huge::pool::HugePool;
 use crate::space::vma::{AnonVma, Vma};
 use crate::space::vma_box::Heir;
 use crate::space::{AddressSpace, Counters};
@@ -67,7 +69,8 @@ impl AddressSpace {
         })
     }
 
-    /// A second model of the same process: the same map, owners and figures, unlike a [`fork`](Self::fork).
+    /// A second model of the same process: the same map, owners and figures, unlike a [`fork`](Self::fork). It takes nothing from the pool of huge
+    /// pages, from which the first one has taken all that the process has.
     ///
     /// # Errors
     /// `ENOMEM` when an allocation fails.
@@ -75,7 +78,14 @@ impl AddressSpace {
         Ok(AddressSpace {
             areas: self.areas.try_clone_with(|_, vma| Some(Heir::same(vma)))?,
             guards: self.guards.try_clone()?,
-            config: self.config.clone(),
+            config: Config {
+                huge_pool: match &self.config.huge_pool {
+                    Some(pool) if pool.is_told() => Some(pool.clone()),
+                    Some(_) => Some(HugePool::told()?),
+                    None => None,
+                },
+                ..self.config.clone()
+            },
             limits: self.limits,
             layout: self.layout,
             future_locked: self.future_locked,
@@ -89,7 +99,14 @@ impl AddressSpace {
 
     /// The marks of a child. Areas that it does not inherit, and those that are wiped for it, have none.
     fn forked_guards(&self) -> Result<Guards, Errno> {
-        let mut guards = self.guards.try_clone()?;
+        if self.guards.is_empty() {
+            return Ok(Guards::new());
+        }
+        let mut guards = self.guards.marks()?;
+        guards.huge = match self.forked_slots()? {
+            Some(slots) => Some(try_box(slots)?),
+            None => None,
+        };
         let copies = |vma: &Vma| {
             !vma.flags
                 .intersects(VmFlags::DONTCOPY | VmFlags::WIPEONFORK)

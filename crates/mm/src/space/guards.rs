@@ -2,10 +2,17 @@
 //!
 //! They live in the page tables, not in areas: they neither split areas nor keep them from joining, survive
 //! `MADV_DONTNEED`, move with mremap and go with the mapping. Kept here as ranges, because locking and populating fail at them.
+//!
+//! Huge pages of private mappings, which also lie beside the areas, are kept here, too. As long as there may be some, an address that no program has
+//! is marked: whoever finds no mark at all need not ask for them.
 
 use maple_tree::{CloneError, MapleTree};
 
 use crate::errno::Errno;
+use crate::heap::boxed::try_box;
+use crate::space::huge::pool::HugePool;
+use crate::space::huge::slots::Slots;
+use alloc::boxed::Box;
 
 /// A value for the tree, which holds something one pointer wide.
 static MARK: u8 = 0;
@@ -14,16 +21,35 @@ static MARK: u8 = 0;
 #[derive(Debug)]
 pub(crate) struct Guards {
     marked: MapleTree<u64, &'static u8>,
+    /// Huge pages, if any were ever mapped.
+    pub(crate) huge: Option<Box<Slots>>,
 }
+
+/// Marked while there may be huge pages: above all areas.
+const BEYOND: u64 = u64::MAX - 1;
 
 impl Guards {
     pub(crate) fn new() -> Self {
         Guards {
             marked: MapleTree::new(),
+            huge: None,
         }
     }
 
-    /// No page is marked. O(1).
+    /// The slots of huge pages, for a change.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn huge_mut(&mut self, pool: HugePool) -> Result<&mut Slots, Errno> {
+        if self.huge.is_none() {
+            let slots = try_box(Slots::new(pool))?;
+            self.install(BEYOND, BEYOND + 1)?;
+            self.huge = Some(slots);
+        }
+        self.huge.as_deref_mut().ok_or(Errno::ENOMEM)
+    }
+
+    /// No page is marked, and none is huge. O(1).
     #[inline(always)]
     pub(crate) fn is_empty(&self) -> bool {
         self.marked.is_empty()
@@ -83,9 +109,23 @@ impl Guards {
         Ok(())
     }
 
+    /// The same.
+    ///
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn try_clone(&self) -> Result<Self, Errno> {
+        let mut copy = self.marks()?;
+        if let Some(slots) = &self.huge {
+            copy.huge = Some(try_box(slots.try_clone()?)?);
+        }
+        Ok(copy)
+    }
+
+    /// The marks, without huge pages.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn marks(&self) -> Result<Self, Errno> {
         let marked = self
             .marked
             .try_clone_with(|_, mark| Ok::<_, Errno>(Some(mark)))
@@ -93,6 +133,6 @@ impl Guards {
                 CloneError::Alloc => Errno::ENOMEM,
                 CloneError::Entry(errno) => errno,
             })?;
-        Ok(Guards { marked })
+        Ok(Guards { marked, huge: None })
     }
 }

@@ -224,8 +224,18 @@ impl AddressSpace {
     }
 
     fn put_back(&mut self, journal: &mut Journal, before: Numbers) {
-        if let Some(guards) = journal.guards.take() {
+        if let Some(mut guards) = journal.guards.take() {
+            let before = guards.huge.take();
+            let huge = self.guards.huge.take();
             self.guards = guards;
+            self.guards.huge = match (huge, before) {
+                (Some(mut now), Some(before)) => {
+                    now.put_back(*before);
+                    Some(now)
+                }
+                // What was not there before is empty again.
+                (now, _) => now,
+            };
         }
         self.areas.put_back(journal, before.figures);
         self.layout = before.layout;
@@ -297,6 +307,15 @@ impl AddressSpace {
 
     #[cold]
     fn unguard_some(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        if self.guards.huge.is_some() {
+            let range = start..end;
+            let huge = self.guards.huge.as_ref();
+            if huge.is_some_and(|slots| !slots.is_empty_in(&range))
+                && let Some(slots) = &mut self.guards_mut()?.huge
+            {
+                slots.clear(&range);
+            }
+        }
         if self.guards.first_in(start, end).is_none() {
             return Ok(());
         }

@@ -228,10 +228,14 @@ impl AddressSpace {
     /// Gives a range that lies in one area, and [joins](Union::altering) no other, the attributes `vma`: it is cut out of its area. One change of the tree.
     ///
     /// # Errors
-    /// `ENOMEM` when an allocation fails, `EINVAL` if the area may not be cut, and nothing has changed; or `ENOMEM` at the limit on the number
+    /// `ENOMEM` when an allocation fails, and nothing has changed; or `EINVAL` if the area may not be cut, or `ENOMEM` at the limit on the number
     /// of areas, and a first cut may then stay.
     pub(crate) fn cut_out(&mut self, span: &Span, vma: Vma) -> Result<(), Errno> {
         if span.over.cuts_whole() {
+            // Of an area that can be cut at some places only, the lower cut may be allowed, and has then been made.
+            if !span.over.whole.0 {
+                self.cut(span.start)?;
+            }
             return Err(Errno::EINVAL);
         }
         // The boundaries that it makes within its area.

@@ -11,6 +11,7 @@
 //! | `limits` | what may still be mapped, locked and committed |
 //! | `fault`, `stack` | what a page fault changes; areas that grow downwards |
 //! | `guards` | pages that fault whatever their area allows |
+//! | `huge` | mappings of the pool of huge pages |
 //! | `fork` | the map of a child |
 //! | `take_over` | what no map shows, taken over from a former model |
 //! | `journal` | what a call has changed, for an owner of the pages that refuses it |
@@ -23,6 +24,7 @@ pub(crate) mod counts;
 pub(crate) mod fault;
 mod fork;
 mod guards;
+pub(crate) mod huge;
 pub(crate) mod journal;
 mod limits;
 pub(crate) mod maps;

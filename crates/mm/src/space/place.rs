@@ -134,6 +134,50 @@ impl AddressSpace {
         self.gap_up(low, high, len).ok_or(Errno::ENOMEM)
     }
 
+    /// As [`choose_plain`](Self::choose_plain), at a multiple of `grain`, as the hint is: with room to spare for that.
+    #[cold]
+    pub(crate) fn choose_huge(
+        &self,
+        hint: u64,
+        len: u64,
+        flags: u64,
+        grain: u64,
+    ) -> Result<u64, Errno> {
+        if hint != 0 && flags & abi::MAP_32BIT == 0 && self.hint_is_free(hint, len) {
+            return Ok(hint);
+        }
+        let padded = len.checked_add(grain - PAGE_SIZE).ok_or(Errno::ENOMEM)?;
+        let bottom_up = self.layout.bottom_up || flags & abi::MAP_32BIT != 0;
+        let task_size = self.config.task_size;
+        if !bottom_up {
+            let extra = if hint > DEFAULT_WINDOW {
+                task_size.saturating_sub(DEFAULT_WINDOW)
+            } else {
+                0
+            };
+            let bottom = PAGE_SIZE.max(self.config.mmap_min_addr);
+            if let Some(found) = self.gap_down(bottom, self.layout.mmap_base + extra, padded) {
+                let highest = found + (padded - len);
+                return Ok(highest - highest % grain);
+            }
+        }
+        let (mut low, mut high) = (self.layout.legacy_base, task_size.min(DEFAULT_WINDOW));
+        if hint > DEFAULT_WINDOW {
+            high = task_size;
+        }
+        if flags & abi::MAP_32BIT != 0 {
+            (low, high) = LOW_32BIT;
+            if hint != 0
+                && hint.checked_add(len).is_some_and(|end| end <= high)
+                && self.hint_is_free(hint, len)
+            {
+                return Ok(hint);
+            }
+        }
+        let found = self.gap_up(low, high, padded).ok_or(Errno::ENOMEM)?;
+        Ok(found.next_multiple_of(grain))
+    }
+
     /// A hint is taken when nothing is in the way, the guard gap of an area above included; that of
     /// the 47-bit border it may not cross.
     fn hint_is_free(&self, hint: u64, len: u64) -> bool {

@@ -26,6 +26,7 @@ const MAP: &[(u64, &str)] = &[
     (0x8000, "POPULATE"),
     (0x1_0000, "NONBLOCK"),
     (0x2_0000, "STACK"),
+    (0x4_0000, "HUGETLB"),
     (0x8_0000, "SYNC"),
     (0x10_0000, "FIXED_NOREPLACE"),
 ];

@@ -36,6 +36,8 @@ mod kernel;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod op;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod pool;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 #[path = "../../../../tools/samara/src/shortest.rs"]
 mod shortest;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -107,7 +109,7 @@ fn main() {
         if filter.is_some_and(|f| !name.contains(f.as_str())) {
             continue;
         }
-        if older && (mix.modes || mix.special.is_some()) {
+        if older && (mix.modes || mix.special.is_some() || mix.huge) {
             println!("{name}: skipped, compared with the newest kernel only");
             continue;
         }
@@ -116,7 +118,14 @@ fn main() {
             wide: world.is_wide(),
             ..mix
         };
-        let calls = number("SAMARA_ORACLE_CALLS", 20_000);
+        if mix.huge
+            && let Err(why) = world.take_huge()
+        {
+            println!("{name}: skipped, the pool of huge pages cannot be had: {why}");
+            continue;
+        }
+        let usual = if mix.huge { 5_000 } else { 20_000 };
+        let calls = number("SAMARA_ORACLE_CALLS", usual);
         let began = std::time::Instant::now();
         let histories = calls.div_ceil(LENGTH as u64);
         for number in 0..histories {
@@ -138,6 +147,7 @@ fn main() {
                 kernel::fail(&format!("{text}{}", difference.what));
             }
         }
+        world.leave_huge();
         let calls = histories * LENGTH as u64;
         println!("{name}: {calls} calls agree ({:.1?})", began.elapsed());
     }

@@ -166,6 +166,9 @@ pub(crate) enum Op {
     },
 }
 
+/// The number of the first of three files of huge pages: two, and the first one opened only for reading.
+pub(crate) const HUGE_FILES: usize = 14;
+
 /// How many userfaultfds there are.
 pub(crate) const WATCHERS: usize = 3;
 
@@ -174,8 +177,19 @@ pub(crate) const NAMES: [Option<&str>; 3] = [None, Some("one"), Some("two words"
 /// Prepared objects that operations refer to by number.
 pub(crate) struct Objects {
     pub(crate) files: Vec<(i32, Counted<File>)>,
+    /// Those of huge pages, from number [`HUGE_FILES`] on.
+    pub(crate) huge: Vec<(i32, Counted<File>)>,
     pub(crate) segments: Vec<(i32, Counted<ShmSegment>)>,
     pub(crate) start_brk: u64,
+}
+
+impl Objects {
+    fn file(&self, number: usize) -> Option<&(i32, Counted<File>)> {
+        match number.checked_sub(HUGE_FILES) {
+            Some(index) => self.huge.get(index),
+            None => self.files.get(number.checked_sub(1)?),
+        }
+    }
 }
 
 impl Op {
@@ -197,7 +211,7 @@ impl Op {
                 file: match file {
                     0 if flags & 0x20 != 0 => FileArg::None,
                     0 => FileArg::Bad,
-                    n => match objects.files.get(n - 1) {
+                    n => match objects.file(n) {
                         Some(file) => FileArg::File(file.1.clone()),
                         None => FileArg::Bad,
                     },

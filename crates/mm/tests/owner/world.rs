@@ -43,6 +43,7 @@ pub(crate) fn objects(start_brk: u64) -> Objects {
     };
     Objects {
         files: files.into_iter().map(|file| (-1, file)).collect(),
+        huge: Vec::new(),
         segments: vec![segment(7, 3 * 4096), segment(8, 0x5123)],
         start_brk,
     }

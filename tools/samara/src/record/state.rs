@@ -1,8 +1,8 @@
 //! What an engine starts from, or is told later: files, settings, limits, layout, areas, and ranges written to.
 
 use samara_mm::{
-    Capabilities, Config, Counted, DriverFlags, File, FileId, FileKind, KernelVersion, Layout,
-    Limits, Mdwe, Object, Overcommit, SeedVma, VmFlags,
+    Capabilities, Config, Counted, DriverFlags, File, FileId, FileKind, HugePool, KernelVersion,
+    Layout, Limits, Mdwe, Object, Overcommit, SeedVma, VmFlags,
 };
 
 use super::fields::{Fields, put, put_text};
@@ -132,6 +132,7 @@ pub(super) fn config(fields: &mut Fields<'_>, kernel: KernelVersion) -> Option<C
             },
             _ => return None,
         },
+        huge_pool: HugePool::told().ok(),
         ..Config::default()
     };
     let bits = fields.number()?;

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 use std::fs;
 use std::io;
 
-use samara_mm::{Capabilities, Config, KernelVersion, Layout, Limits, Mdwe, Overcommit, VmFlags};
+use samara_mm::{
+    Capabilities, Config, HugePool, KernelVersion, Layout, Limits, Mdwe, Overcommit, VmFlags,
+};
 
 use crate::maps::{Area, Map};
 use crate::seed::{Files, Seed};
@@ -54,6 +56,7 @@ impl Machine {
             transparent_huge_pages: fs::exists(huge).unwrap_or(false),
             shmem_huge: fs::read_to_string(format!("{huge}/shmem_enabled"))
                 .is_ok_and(|text| !text.contains("[never]") && !text.contains("[deny]")),
+            huge_pool: HugePool::told().ok(),
             pkeys: leaf.ecx >> 4 & 1 == 1,
             numa_nodes: fs::read_to_string("/sys/devices/system/node/possible")
                 .ok()

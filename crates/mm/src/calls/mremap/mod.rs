@@ -85,6 +85,18 @@ impl AddressSpace {
             ..
         } = request;
         let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
+        if area.vma.flags.contains(VmFlags::HUGETLB) {
+            let copies = request.has(abi::MREMAP_DONTUNMAP);
+            let lengths = self.huge_lengths(&area, (old, old_len), (new, new_len), copies)?;
+            let whole = Request {
+                old_len: lengths.0,
+                new_len: lengths.1,
+                ..*request
+            };
+            if lengths != (old_len, new_len) {
+                return self.mremap_one(&whole, forced, pages);
+            }
+        }
         let checks_first = self.config.kernel.has(Rule::MremapChecksFirst);
         if checks_first || !request.has(abi::MREMAP_FIXED) {
             self.check_source(request, &area)?;

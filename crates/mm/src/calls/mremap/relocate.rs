@@ -83,6 +83,9 @@ impl AddressSpace {
             let union = Union::new(&span, &beside, &copy, space.config.kernel);
             let watched = copy.uffd.is_some();
             space.lay(&span, union, copy)?;
+            if flags.contains(VmFlags::HUGETLB) {
+                space.shift_huge(old, old_len, start..end, to)?;
+            }
             if watched {
                 space.unwatch_moved(to)?;
             }

@@ -4,6 +4,7 @@
 //! that make no sense are in [`wrong`], those of mappings whose place the kernel chooses in [`placed`].
 
 mod calls;
+mod huge;
 mod placed;
 mod rng;
 pub(crate) mod suites;
@@ -16,6 +17,8 @@ pub(crate) use suites::Mix;
 /// Where dense histories take place: far from everything that the process uses.
 pub(crate) const ARENA: u64 = 0x1_0000_0000;
 pub(crate) const PAGE: u64 = 4096;
+/// A page of the pool of huge pages.
+pub(crate) const HUGE: u64 = 2 << 20;
 
 /// A history of so many operations; `special` is where the areas are that the kernel installs at exec, if there are.
 pub(crate) fn history(seed: u64, mix: &Mix, special: Option<(u64, u64)>, length: usize) -> Vec<Op> {
@@ -29,6 +32,9 @@ pub(crate) fn history(seed: u64, mix: &Mix, special: Option<(u64, u64)>, length:
 
 /// The next operation. What is drawn, and in which order, decides which history a seed stands for.
 pub(crate) fn op(rng: &mut Rng, mix: &Mix) -> Op {
+    if mix.huge {
+        return huge::op(rng, mix);
+    }
     let (addr, len) = range(rng, mix);
     if mix.wrong && rng.chance(35) {
         return wrong::wrong(rng, mix);

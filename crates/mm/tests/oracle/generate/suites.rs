@@ -30,6 +30,8 @@ pub(crate) struct Mix {
     pub(crate) special: Option<(u64, u64)>,
     /// Userfaultfds.
     pub(crate) watch: bool,
+    /// Nothing but mappings of the pool of huge pages.
+    pub(crate) huge: bool,
     /// The kernel is older than the newest one: only what was compared with it.
     pub(crate) older: bool,
     /// There are addresses of 57 bits.
@@ -213,6 +215,21 @@ pub(crate) fn told() -> Vec<(&'static str, Mix)> {
             Mix {
                 sparse: true,
                 ..mixed
+            },
+        ),
+        (
+            "huge",
+            Mix {
+                huge: true,
+                ..Mix::default()
+            },
+        ),
+        (
+            "huge moved",
+            Mix {
+                huge: true,
+                remap: true,
+                ..Mix::default()
             },
         ),
     ]

@@ -1,8 +1,9 @@
 //! The child's side: performs a history, and writes down after each operation what the kernel shows.
 
 use super::look::{Eyes, KArea, raw};
-use super::{LOG_BYTES, Shared};
+use super::{HEAD_BYTES, LOG_BYTES, Shared};
 use crate::op::{Op, WATCHERS};
+use crate::pool::Figures;
 
 /// libc has no name for it yet.
 const SYS_SET_MEMPOLICY_HOME_NODE: i64 = 450;
@@ -305,17 +306,23 @@ unsafe fn record(shared: &mut Shared, log: *mut u8, eyes: Eyes, result: i64) {
     unsafe {
         let head = log.add(shared.used);
         head.cast::<i64>().write(result);
-        let count = eyes.areas(shared.ways, log, head.add(24).cast());
+        let areas = head.add(HEAD_BYTES).cast();
+        let count = eyes.areas(shared.ways, log, areas);
         if shared.reads_flags(shared.done) {
-            eyes.flags(log, head.add(24).cast(), count);
+            eyes.flags(log, areas, count);
         }
+        let pool = match shared.huge {
+            true => eyes.pool(log),
+            false => Figures::default(),
+        };
+        head.add(24).cast::<Figures>().write(pool);
         head.add(8).cast::<u64>().write(count);
         let written = match shared.facts {
             true => eyes.written(shared.ways),
             false => 0,
         };
         head.add(16).cast::<u64>().write(written);
-        shared.used += 24 + count as usize * size_of::<KArea>();
+        shared.used += HEAD_BYTES + count as usize * size_of::<KArea>();
         if shared.used > LOG_BYTES - (8 << 20) {
             libc::_exit(9);
         }

@@ -6,6 +6,7 @@ use samara_mm::VmFlags;
 
 use super::{LOG_BYTES, map_new};
 use crate::generate::{ARENA, PAGE};
+use crate::pool::{Figures, parse};
 
 /// One area as the kernel reports it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,6 +76,7 @@ pub(crate) struct Eyes {
     maps: i32,
     pages: i32,
     smaps: i32,
+    memory: i32,
 }
 
 impl Eyes {
@@ -86,6 +88,7 @@ impl Eyes {
                 maps: libc::open(c"/proc/self/maps".as_ptr(), libc::O_RDONLY),
                 pages: libc::open(c"/proc/self/pagemap".as_ptr(), libc::O_RDONLY),
                 smaps: libc::open(c"/proc/self/smaps".as_ptr(), libc::O_RDONLY),
+                memory: libc::open(c"/proc/meminfo".as_ptr(), libc::O_RDONLY),
             }
         }
     }
@@ -96,6 +99,7 @@ impl Eyes {
             libc::close(self.maps);
             libc::close(self.pages);
             libc::close(self.smaps);
+            libc::close(self.memory);
         }
     }
 
@@ -170,6 +174,15 @@ impl Eyes {
             count += 1;
             query.query_addr = query.end;
         }
+    }
+
+    /// The pool of huge pages, as all processes see it.
+    ///
+    /// # Safety
+    /// `log` is the shared log, of which the last megabytes are free.
+    pub(crate) unsafe fn pool(self, log: *mut u8) -> Figures {
+        // SAFETY: as the caller says.
+        parse(unsafe { read_whole(self.memory, log) })
     }
 
     /// Which pages of the arena hold private anonymous memory, bit by bit.

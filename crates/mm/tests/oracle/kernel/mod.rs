@@ -12,12 +12,15 @@ use std::io::{Read, Write};
 use std::os::fd::FromRawFd;
 use std::process::exit;
 
-use crate::op::{NAMES, Objects, Op};
+use crate::op::{HUGE_FILES, NAMES, Objects, Op};
+use crate::pool::Figures;
 use look::{KArea, Ways};
 
 /// Most operations in one history.
 pub(crate) const MAX_OPS: usize = 4096;
 pub(crate) const LOG_BYTES: usize = 256 << 20;
+/// What is recorded of a step before its areas: the result, their number, what is written, the pool.
+const HEAD_BYTES: usize = 24 + size_of::<Figures>();
 
 /// What one operation did.
 #[derive(Debug, Clone)]
@@ -27,6 +30,8 @@ pub(crate) struct Step {
     pub(crate) areas: Vec<KArea>,
     /// Bit n: page n of the arena holds a private anonymous page afterwards.
     pub(crate) written: u64,
+    /// The pool of huge pages, if it was looked at.
+    pub(crate) pool: Figures,
 }
 
 /// When the flags of areas are read. That takes ten times as long as all else.
@@ -51,6 +56,8 @@ pub(crate) struct Shared {
     pub(crate) facts: bool,
     /// There are userfaultfds.
     pub(crate) watched: bool,
+    /// Look at the pool of huge pages.
+    pub(crate) huge: bool,
     pub(crate) ways: Ways,
     /// What operations refer to by number: here, because the heap may go.
     pub(crate) start_brk: u64,
@@ -113,6 +120,9 @@ impl Kernel {
             for (n, file) in objects.files.iter().enumerate() {
                 (*shared).files[n] = file.0;
             }
+            for (n, file) in objects.huge.iter().enumerate() {
+                (*shared).files[HUGE_FILES - 1 + n] = file.0;
+            }
             for (n, segment) in objects.segments.iter().enumerate() {
                 (*shared).segments[n] = segment.0;
             }
@@ -160,6 +170,17 @@ impl Kernel {
 
     /// Executes a history in a new child; the steps that were finished.
     pub(crate) fn run(&mut self, ops: &[Op], flags: Flags, facts: bool) -> Vec<Step> {
+        self.look_and_run(ops, flags, facts, false)
+    }
+
+    /// As [`run`](Self::run), and with `huge` it looks at the pool of huge pages after each step.
+    pub(crate) fn look_and_run(
+        &mut self,
+        ops: &[Op],
+        flags: Flags,
+        facts: bool,
+        huge: bool,
+    ) -> Vec<Step> {
         assert!(ops.len() <= MAX_OPS);
         // SAFETY: no child runs at this time, so the shared memory is ours.
         unsafe {
@@ -170,6 +191,7 @@ impl Kernel {
             shared.done = 0;
             shared.flags = flags;
             shared.facts = facts;
+            shared.huge = huge;
             shared.watched = ops.iter().any(|op| {
                 matches!(
                     op,
@@ -190,14 +212,16 @@ impl Kernel {
                 let result = self.log.add(at).cast::<i64>().read();
                 let count = self.log.add(at + 8).cast::<u64>().read() as usize;
                 let written = self.log.add(at + 16).cast::<u64>().read();
-                let areas =
-                    std::slice::from_raw_parts(self.log.add(at + 24).cast::<KArea>(), count);
+                let pool = self.log.add(at + 24).cast::<Figures>().read();
+                let areas = self.log.add(at + HEAD_BYTES).cast::<KArea>();
+                let areas = std::slice::from_raw_parts(areas, count);
                 steps.push(Step {
                     result,
                     areas: areas.to_vec(),
                     written,
+                    pool,
                 });
-                at += 24 + count * size_of::<KArea>();
+                at += HEAD_BYTES + count * size_of::<KArea>();
             }
         }
         steps

@@ -39,11 +39,13 @@ pub(super) fn compare_maps(
                     .fold(0, |bits, (n, (have, want))| {
                         bits | u64::from(*have == want) << n
                     });
-                let anonymous_object = (line.id.major, line.id.minor) == (0, 1);
+                let huge = line.flags.contains(VmFlags::HUGETLB);
+                let named = !huge || line.name != "/anon_hugepage (deleted)";
+                let anonymous_object = !named || (line.id.major, line.id.minor) == (0, 1);
                 line.start == area.start
                     && line.end == area.end
                     && perms == area.perms
-                    && (line.id.major, line.id.minor) == area.dev
+                    && (!named || (line.id.major, line.id.minor) == area.dev)
                     && (anonymous_object || line.id.inode == area.inode)
                     // The kernel shows an offset only for files.
                     && (line.offset == area.offset || area.inode == 0)

@@ -41,6 +41,13 @@ impl World {
         }
     }
 
+    /// Another process stays, with the huge pages that it has.
+    fn keep(&self, other: AddressSpace) {
+        if self.huge.is_some() {
+            self.others.borrow_mut().push(other);
+        }
+    }
+
     pub(super) fn step(
         &self,
         space: &mut AddressSpace,
@@ -85,10 +92,15 @@ impl World {
                 return self.step(space, op, kernel, Some(0));
             }
             Op::ForkInto => space.fork().map(|child| {
-                *space = child;
+                let parent = std::mem::replace(space, child);
+                self.keep(parent);
                 0
             }),
-            Op::ForkAside | Op::ForkKeep => space.fork().map(|_| 0),
+            Op::ForkAside => space.fork().map(|_| 0),
+            Op::ForkKeep => space.fork().map(|child| {
+                self.keep(child);
+                0
+            }),
             Op::Limit { which, value } => {
                 let mut limits = space.limits();
                 match which as u32 {

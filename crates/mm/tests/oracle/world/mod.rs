@@ -5,17 +5,20 @@
 mod differences;
 mod engine;
 mod features;
+mod huge;
 mod objects;
 mod zygote;
 
+use std::cell::RefCell;
 use std::collections::HashSet;
 use std::fs;
 
-use samara_mm::{AddressSpace, KernelVersion};
+use samara_mm::{AddressSpace, Config, KernelVersion};
 
 use crate::coverage::Coverage;
 use crate::kernel::{Flags, Kernel};
 use crate::op::{Objects, Op};
+use crate::pool::Pool;
 use crate::shortest::shortest;
 use differences::{compare_flags, compare_maps, show};
 use features::unbacked;
@@ -35,6 +38,10 @@ pub(crate) struct World {
     pub(crate) shared: bool,
     /// The flags of all areas are compared after each step, and not only at the end.
     pub(crate) flags_after_each: bool,
+    /// The pool of huge pages, as long as it is ours: it is compared after each step.
+    pub(crate) huge: Option<Pool>,
+    /// Other processes of the history, then.
+    others: RefCell<Vec<AddressSpace>>,
     /// What the histories have done.
     pub(crate) coverage: Coverage,
 }
@@ -76,6 +83,8 @@ impl World {
             unbacked,
             shared: false,
             flags_after_each: true,
+            huge: None,
+            others: RefCell::default(),
             coverage: Coverage::default(),
         }
     }
@@ -105,12 +114,22 @@ impl World {
             (true, false) => Flags::Last,
             (true, true) => Flags::Each,
         };
-        let steps = self.kernel.run(ops, flags, !told);
+        let pool = self.begin_huge();
+        let steps = self
+            .kernel
+            .look_and_run(ops, flags, !told, self.huge.is_some());
         let mut facts = match way {
             Way::Told => None,
             Way::Asked => Some(0),
         };
         let mut space = self.base.fork().unwrap();
+        if pool.is_some() {
+            let config = space.config().clone();
+            space.set_config(Config {
+                huge_pool: pool.clone(),
+                ..config
+            });
+        }
         for (step, (op, kernel)) in ops.iter().zip(&steps).enumerate() {
             // Made anew for each step, which may put a child in the place of the space.
             let shared = self.shared.then(|| space.share());
@@ -119,7 +138,14 @@ impl World {
             if let Some(bits) = &mut facts {
                 *bits = kernel.written;
             }
-            let difference = |what| Some(Difference { step, what });
+            let difference = |what| {
+                let pools = steps.iter().take(step + 1).map(|step| step.pool);
+                let what = match self.huge {
+                    Some(_) => format!("{what}\npool: {:?}", pools.collect::<Vec<_>>()),
+                    None => what,
+                };
+                Some(Difference { step, what })
+            };
             if let Err(broken) = space.check() {
                 return difference(format!("{op:?}: check: {broken}"));
             }
@@ -130,6 +156,9 @@ impl World {
                     show(engine)
                 ));
             }
+            if let Some(what) = self.compare_pool(pool.as_ref(), kernel) {
+                return difference(format!("{op:x?} = {}: {what}", show(engine)));
+            }
             let compared = compare_maps(&space, shared.as_ref(), kernel).or_else(|| {
                 let read = flags == Flags::Each || flags == Flags::Last && step + 1 == ops.len();
                 compare_flags(&space, kernel).filter(|_| read)
@@ -138,6 +167,11 @@ impl World {
                 return difference(format!("{op:x?} = {}: {what}", show(engine)));
             }
             self.coverage.add(op, kernel.result);
+        }
+        drop(space);
+        if let Some(what) = self.end_huge(pool.as_ref()) {
+            let step = steps.len() - 1;
+            return Some(Difference { step, what });
         }
         if steps.len() != ops.len() {
             return Some(Difference {

@@ -6,7 +6,8 @@ use std::os::unix::fs::MetadataExt;
 
 use samara_mm::{Counted, DriverFlags, File, FileId, FileKind, Object, ShmSegment};
 
-use crate::op::Objects;
+use crate::generate::HUGE;
+use crate::op::{HUGE_FILES, Objects};
 
 fn file(
     file: &StdFile,
@@ -45,6 +46,33 @@ fn in_memory(path: &std::path::Path) -> bool {
         assert_eq!(libc::statfs(path.as_ptr(), &raw mut system), 0);
         system.f_type == TMPFS
     }
+}
+
+/// Files of huge pages, if the kernel has such: two, and the first one opened only for reading.
+fn huge_files() -> Vec<(i32, Counted<File>)> {
+    let kind = FileKind::HugeTlb(HUGE);
+    let mut files = Vec::new();
+    for access in [(true, true), (true, true), (true, false)] {
+        let opened = match access {
+            (_, true) => {
+                // SAFETY: a constant name; the descriptor is new.
+                let fd = unsafe { libc::memfd_create(c"huge".as_ptr(), libc::MFD_HUGETLB) };
+                if fd < 0 {
+                    return files;
+                }
+                // SAFETY: as above.
+                unsafe { std::os::fd::FromRawFd::from_raw_fd(fd) }
+            }
+            _ => {
+                let first: i32 = files.first().map_or(-1, |file: &(i32, _)| file.0);
+                StdFile::open(format!("/proc/self/fd/{first}")).unwrap()
+            }
+        };
+        let number = (HUGE_FILES + files.len()) as u64;
+        let described = file(&opened, number, "huge", kind, access);
+        files.push((opened.into_raw_fd(), described));
+    }
+    files
 }
 
 pub(super) fn objects() -> Objects {
@@ -111,6 +139,7 @@ pub(super) fn objects() -> Objects {
     // SAFETY: a descriptor of ours.
     files.push((unsafe { libc::dup(first.0) }, first.1));
     fs::remove_dir_all(&dir).unwrap();
+    let huge = huge_files();
     let mut segments = Vec::new();
     for size in [3 * 4096, 0x5123] {
         // SAFETY: plain system calls; the segment is removed as soon as it is attached no more.
@@ -149,6 +178,7 @@ pub(super) fn objects() -> Objects {
     }
     Objects {
         files,
+        huge,
         segments,
         start_brk: 0,
     }

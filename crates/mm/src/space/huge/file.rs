@@ -1,0 +1,164 @@
+//! A file of hugetlbfs, as far as the pool is concerned: which pages it has, and which it was promised.
+
+use alloc::vec::Vec;
+
+use crate::errno::Errno;
+use crate::heap::counted::{Counted, Weak};
+use crate::space::huge::lock::Spin;
+use crate::space::huge::pool::{HugePool, Size};
+use crate::space::huge::slots::Page;
+
+/// Lives as long as the file: as long as somebody opens or maps it.
+pub(crate) struct HugeFile {
+    pool: HugePool,
+    size: Size,
+    inner: Spin<Inner>,
+}
+
+struct Inner {
+    /// Where it ends.
+    bytes: u64,
+    /// By number in the file, ascending. Whether the page is there: else it was promised.
+    pages: Vec<(u64, bool)>,
+    /// Pages that private mappings have in place of the file's, by number there.
+    copies: Vec<(u64, Weak<Page>)>,
+}
+
+impl Inner {
+    fn find(&self, number: u64) -> Result<usize, usize> {
+        self.pages.binary_search_by_key(&number, |page| page.0)
+    }
+
+    fn is_there(&self, number: u64) -> bool {
+        self.find(number)
+            .is_ok_and(|index| self.pages.get(index).is_some_and(|page| page.1))
+    }
+}
+
+impl HugeFile {
+    pub(crate) fn new(pool: HugePool, size: Size, bytes: u64) -> Self {
+        let inner = Inner {
+            bytes,
+            pages: Vec::new(),
+            copies: Vec::new(),
+        };
+        HugeFile {
+            pool,
+            size,
+            inner: Spin::new(inner),
+        }
+    }
+
+    /// Promises the pages from `first` on, `count` of them, to the file: those that it has not got or been promised yet.
+    ///
+    /// # Errors
+    /// `ENOMEM`, and nothing has changed.
+    pub(crate) fn reserve(&self, first: u64, count: u64) -> Result<(), Errno> {
+        let mut inner = self.inner.lock();
+        let end = first.saturating_add(count);
+        let from = inner.pages.partition_point(|page| page.0 < first);
+        let known = inner.pages.partition_point(|page| page.0 < end) - from;
+        let missing = count - known as u64;
+        self.pool.reserve(self.size, missing)?;
+        let room = usize::try_from(missing).map_err(|_| Errno::ENOMEM);
+        let room = room.and_then(|room| {
+            let grown = inner.pages.try_reserve(room);
+            grown.map_err(|_| Errno::ENOMEM)
+        });
+        if room.is_err() {
+            self.pool.unreserve(self.size, missing);
+            return room;
+        }
+        for number in first..end {
+            if let Err(index) = inner.find(number) {
+                inner.pages.insert(index, (number, false));
+            }
+        }
+        Ok(())
+    }
+
+    /// A mapping that may be written reaches to the byte `end`: the file does now, too.
+    pub(crate) fn extend(&self, end: u64) {
+        let mut inner = self.inner.lock();
+        inner.bytes = inner.bytes.max(end);
+    }
+
+    /// Whether the page with this number lies before the end.
+    pub(crate) fn reaches(&self, number: u64) -> bool {
+        number < self.inner.lock().bytes / self.size.bytes()
+    }
+
+    /// Whether the page with this number is there.
+    pub(crate) fn has(&self, number: u64) -> bool {
+        self.inner.lock().is_there(number)
+    }
+
+    /// Makes the page with this number be there.
+    ///
+    /// # Errors
+    /// `EFAULT` if none can be had.
+    pub(crate) fn fault(&self, number: u64) -> Result<(), Errno> {
+        let mut inner = self.inner.lock();
+        match inner.find(number) {
+            Ok(_) if inner.is_there(number) => Ok(()),
+            Ok(index) => {
+                self.pool.take(self.size, true)?;
+                if let Some(page) = inner.pages.get_mut(index) {
+                    page.1 = true;
+                }
+                Ok(())
+            }
+            Err(index) => {
+                inner.pages.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+                self.pool
+                    .take(self.size, false)
+                    .map_err(|_| Errno::EFAULT)?;
+                inner.pages.insert(index, (number, true));
+                Ok(())
+            }
+        }
+    }
+
+    /// A private mapping has a page in place of the file's with this number.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(super) fn stands_for(&self, number: u64, page: &Counted<Page>) -> Result<(), Errno> {
+        let mut inner = self.inner.lock();
+        if inner.copies.len() == inner.copies.capacity() {
+            inner.copies.retain(|(_, page)| page.upgrade().is_some());
+            inner.copies.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        }
+        inner.copies.push((number, page.downgrade()));
+        Ok(())
+    }
+
+    /// Takes the pages from `first` up to `end` (exclusive) out of the file, and out of all that map it. What was promised stays so.
+    pub(crate) fn punch(&self, first: u64, end: u64) {
+        let mut inner = self.inner.lock();
+        let returns = !self.size.of_each(&self.pool.surplus());
+        inner.copies.retain(|(number, page)| {
+            let goes = (first..end).contains(number);
+            if goes && let Some(page) = page.upgrade() {
+                page.tear(returns);
+            }
+            !goes
+        });
+        inner.pages.retain(|&(number, there)| {
+            let goes = there && (first..end).contains(&number);
+            if goes {
+                self.pool.give(self.size, false);
+            }
+            !goes
+        });
+    }
+}
+
+impl Drop for HugeFile {
+    fn drop(&mut self) {
+        let inner = self.inner.lock();
+        let there = inner.pages.iter().filter(|page| page.1).count() as u64;
+        let promised = inner.pages.len() as u64 - there;
+        self.pool.give_all(self.size, there, promised);
+    }
+}

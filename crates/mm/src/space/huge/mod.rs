@@ -1,0 +1,235 @@
+//! Mappings of the pool of huge pages (`MAP_HUGETLB`, hugetlbfs): what is promised to them, and what they have taken.
+//!
+//! | file | concept |
+//! |---|---|
+//! | `pool` | the pool that address spaces share |
+//! | `file` | what a file has and was promised: shared mappings |
+//! | `slots` | what an address space has and was promised: private mappings |
+//! | `lock` | a lock for a few numbers |
+//!
+//! Promises of a private mapping belong to whoever mapped it: a child of a fork has the pages, until either writes, and no promise. Those of
+//! a shared mapping belong to the file, and stay with it when it is mapped no more.
+//!
+//! The slots lie beside the [guards](crate::space::guards), so that those who map no huge pages ask nothing.
+
+pub(crate) mod file;
+mod lock;
+pub(crate) mod pool;
+pub(crate) mod slots;
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests;
+
+use core::ops::Range;
+
+use crate::errno::Errno;
+use crate::file::{File, FileId, FileKind};
+use crate::flags::VmFlags;
+use crate::heap::Counted;
+use crate::heap::boxed::try_str;
+use crate::pages::Object;
+use crate::space::AddressSpace;
+use crate::space::huge::file::HugeFile;
+use crate::space::huge::pool::{HugePool, Size};
+use crate::space::huge::slots::Slots;
+use crate::space::vma::{Vma, new_object};
+
+/// The size of the pages of an area of the pool.
+pub(crate) fn size_of(vma: &Vma) -> Option<Size> {
+    match vma.file()?.kind {
+        FileKind::HugeTlb(bytes) => Size::of(bytes),
+        _ => None,
+    }
+}
+
+/// The file behind an area, as the pool knows it.
+fn file_of(vma: &Vma) -> Option<&HugeFile> {
+    vma.file()?.object.get()
+}
+
+fn number(vma: &Vma, size: Size, address: u64) -> u64 {
+    vma.page_offset(address) / (size.bytes() >> 12)
+}
+
+impl AddressSpace {
+    /// The pool. A machine of which nothing is known has an empty one.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    fn huge_pool(&mut self) -> Result<HugePool, Errno> {
+        if self.config.huge_pool.is_none() {
+            self.config.huge_pool = Some(HugePool::new(0)?);
+        }
+        self.config.huge_pool.clone().ok_or(Errno::ENOMEM)
+    }
+
+    /// A file without a name in any directory, for `MAP_HUGETLB` without a descriptor.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn anonymous_huge_file(
+        &mut self,
+        size: Size,
+        len: u64,
+    ) -> Result<Counted<File>, Errno> {
+        let pool = self.huge_pool()?;
+        let object = match pool.is_told() {
+            true => Object::none(),
+            false => pool.file(size.bytes(), len)?,
+        };
+        let id = FileId {
+            major: 0,
+            minor: 0,
+            inode: new_object(),
+        };
+        Counted::try_new(File {
+            kind: FileKind::HugeTlb(size.bytes()),
+            object,
+            ..File::new(id, try_str("/anon_hugepage (deleted)")?)
+        })
+    }
+
+    /// Has the pages of `[start, end)`, where an area with these attributes is to be laid down, promised to it.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn reserve_huge(&mut self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
+        let size = size_of(vma).ok_or(Errno::EINVAL)?;
+        let pool = self.huge_pool()?;
+        let count = (end - start) / size.bytes();
+        let first = number(vma, size, start);
+        let promised = !vma.flags.contains(VmFlags::NORESERVE);
+        if pool.is_told() {
+            return pool.reserve(size, if promised { count } else { 0 });
+        }
+        if vma.flags.contains(VmFlags::MAYSHARE) {
+            if let Some(file) = file_of(vma).filter(|_| promised) {
+                file.reserve(first, count)?;
+            }
+        } else {
+            let slots = self.guards_mut()?.huge_mut(pool)?;
+            if promised {
+                slots.reserve(size, &(start..end))?;
+            }
+        }
+        if vma.flags.contains(VmFlags::WRITE)
+            && let Some(file) = file_of(vma)
+        {
+            file.extend((first + count).saturating_mul(size.bytes()));
+        }
+        Ok(())
+    }
+
+    /// Makes the huge pages of `[start, end)`, which lies in one area, be there, upwards.
+    ///
+    /// # Errors
+    /// `EFAULT` at the first that cannot be had.
+    #[cold]
+    pub(crate) fn fault_huge(&mut self, start: u64, end: u64, write: bool) -> Result<(), Errno> {
+        let area = self.areas.at(start).ok_or(Errno::EFAULT)?;
+        let vma = area.vma;
+        let told = self
+            .config
+            .huge_pool
+            .as_ref()
+            .is_some_and(HugePool::is_told);
+        let Some(size) = size_of(vma).filter(|_| !told) else {
+            return Ok(());
+        };
+        let file = file_of(vma);
+        let shared = vma.flags.contains(VmFlags::MAYSHARE);
+        if shared && file.is_none() {
+            return Ok(());
+        }
+        let mut address = start - start % size.bytes();
+        while address < end {
+            let number = number(vma, size, address);
+            if file.is_some_and(|file| !file.reaches(number)) {
+                return Err(Errno::EFAULT);
+            }
+            match file {
+                Some(file) if shared => file.fault(number)?,
+                _ => {
+                    let slots = self.guards.huge.as_mut().ok_or(Errno::EFAULT)?;
+                    let in_file = file.is_some_and(|file| file.has(number));
+                    if write || slots.has(address) || !in_file {
+                        slots.fault(size, address, write, (file, number))?;
+                    }
+                }
+            }
+            address += size.bytes();
+        }
+        Ok(())
+    }
+
+    /// `MADV_DONTNEED` of a part of an area of huge pages, which begins where one does. Its last page stays if it is not whole.
+    ///
+    /// # Errors
+    /// `EINVAL` if it begins elsewhere.
+    #[cold]
+    pub(crate) fn discard_huge(&mut self, start: u64, end: u64, size: Size) -> Result<u64, Errno> {
+        if !start.is_multiple_of(size.bytes()) {
+            return Err(Errno::EINVAL);
+        }
+        let end = end - end % size.bytes();
+        if start < end
+            && let Some(slots) = &mut self.guards.huge
+        {
+            slots.discard(&(start..end));
+        }
+        Ok(end)
+    }
+
+    /// `MADV_REMOVE` of a part of an area of huge pages: those that lie in it go from the file.
+    #[cold]
+    pub(crate) fn punch_huge(&mut self, start: u64, end: u64, size: Size) {
+        let Some(area) = self.areas.at(start) else {
+            return;
+        };
+        let from = start.next_multiple_of(size.bytes());
+        let to = end - end % size.bytes();
+        if from < to
+            && let Some(file) = file_of(area.vma)
+        {
+            let first = number(area.vma, size, from);
+            file.punch(first, first + (to - from) / size.bytes());
+        }
+    }
+
+    /// The slots of `[from, from + len)` go to `to`.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn shift_huge(
+        &mut self,
+        from: u64,
+        len: u64,
+        area: Range<u64>,
+        to: u64,
+    ) -> Result<(), Errno> {
+        let Some(slots) = &self.guards.huge else {
+            return Ok(());
+        };
+        if !slots.is_empty_in(&area)
+            && let Some(slots) = &mut self.guards_mut()?.huge
+        {
+            slots.shift(&(from..from + len), &area, to);
+        }
+        Ok(())
+    }
+
+    /// What a child has of the slots.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn forked_slots(&self) -> Result<Option<Slots>, Errno> {
+        let Some(slots) = &self.guards.huge else {
+            return Ok(None);
+        };
+        let inherits = |address| {
+            let area = self.areas.at(address);
+            area.is_some_and(|area| !area.vma.flags.contains(VmFlags::DONTCOPY))
+        };
+        slots.child(inherits).map(Some)
+    }
+}

@@ -1,0 +1,363 @@
+//! The pool of huge pages: how many there are, are free, are promised, and were got beyond the pool's size.
+
+use core::fmt;
+
+use crate::errno::Errno;
+use crate::flags::PMD_SIZE;
+use crate::heap::Counted;
+use crate::pages::Object;
+use crate::space::huge::file::HugeFile;
+use crate::space::huge::lock::{Guard, Spin};
+
+/// Bytes of a huge page of the third level.
+const PUD_SIZE: u64 = 1 << 30;
+
+/// The machine's huge pages for hugetlbfs (`MAP_HUGETLB`), of 2 MiB and of 1 GiB. A handle: clones are the same pool, which all address
+/// spaces share whose [`Config`](crate::Config) has it.
+///
+/// The numbers are those of `/proc/meminfo`. A mapping takes its pages from the free ones when they are touched, but has them promised before,
+/// so that touching does not fail: *reserved* pages are free ones that belong to somebody already. With `MAP_NORESERVE` nothing is promised. Pages
+/// beyond the pool's size are *surplus*: they are made as they are needed, up to a limit, and unmade before others are given back.
+///
+/// ```
+/// use samara_mm::{AddressSpace, Config, Errno, HugePool, Layout, Limits, PMD_SIZE};
+/// use samara_mm::{MapFlags, MmapOptions, Prot};
+///
+/// let pool = HugePool::new(3)?;
+/// let config = Config { huge_pool: Some(pool.clone()), ..Config::default() };
+/// let mut space = AddressSpace::new(config, Limits::default(), Layout::default())?;
+/// let two = MmapOptions::anonymous(2 * PMD_SIZE)
+///     .prot(Prot::READ | Prot::WRITE)
+///     .flags(MapFlags::HUGETLB);
+/// let start = space.mmap(&two)?;
+/// assert_eq!(space.mmap(&two), Err(Errno::ENOMEM));
+/// space.fault(start, true)?;
+/// let figures = pool.figures(PMD_SIZE).unwrap();
+/// assert_eq!((figures.total, figures.free, figures.reserved), (3, 2, 1));
+/// # Ok::<(), Errno>(())
+/// ```
+#[derive(Clone)]
+pub struct HugePool(Counted<Pool>);
+
+struct Pool {
+    /// Of each of [`SIZES`].
+    sizes: [Spin<State>; SIZES.len()],
+    /// Somebody else keeps the books: what is asked for is answered, and nothing is counted.
+    told: bool,
+}
+
+/// Bytes of the pages; the first is the size of those that are taken when nobody says which.
+const SIZES: [u64; 2] = [PMD_SIZE, PUD_SIZE];
+
+/// How many huge pages of one size there are (`HugePages_Total:` and so on in `proc_meminfo(5)`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HugeFigures {
+    /// Pages in the pool, surplus ones included.
+    pub total: u64,
+    /// Those that nobody uses.
+    pub free: u64,
+    /// Those of them that are promised.
+    pub reserved: u64,
+    /// Pages beyond the size of the pool.
+    pub surplus: u64,
+}
+
+/// Numbers for one size. What is promised falls below 0 where Linux's does.
+#[derive(Debug, Clone, Copy, Default)]
+struct State {
+    total: u64,
+    free: u64,
+    reserved: i64,
+    surplus: u64,
+    /// At most so many surplus pages (`nr_overcommit_hugepages`).
+    overcommit: u64,
+    /// Calls under way that keep what files let go until they end.
+    holding: u32,
+    /// What files have let go meanwhile: pages, and promises.
+    let_go: (u64, u64),
+    /// Whether a pool that is told of says yes.
+    available: bool,
+}
+
+/// Which size of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Size(usize);
+
+impl Size {
+    /// That of pages of so many bytes.
+    pub(crate) fn of(bytes: u64) -> Option<Size> {
+        SIZES.iter().position(|size| *size == bytes).map(Size)
+    }
+
+    /// The one that the bits `MAP_HUGE_SHIFT` of `mmap` name.
+    pub(crate) fn named(log2: u64) -> Option<Size> {
+        match log2 {
+            0 => Some(Size(0)),
+            log2 => Size::of(1u64.checked_shl(log2 as u32)?),
+        }
+    }
+
+    /// What is told of each size, of this one.
+    pub(crate) fn of_each(self, told: &[bool; SIZES.len()]) -> bool {
+        told.get(self.0).copied().unwrap_or(false)
+    }
+
+    pub(crate) fn bytes(self) -> u64 {
+        SIZES.get(self.0).copied().unwrap_or(PMD_SIZE)
+    }
+}
+
+impl HugePool {
+    /// A pool of so many pages of 2 MiB, and none of 1 GiB.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn new(pages: u64) -> Result<Self, Errno> {
+        let pool = Self::of(false)?;
+        pool.resize(PMD_SIZE, pages);
+        Ok(pool)
+    }
+
+    /// A pool of which another keeps the books: mapping succeeds or not as it was [told](Self::tell) last. For following a process elsewhere,
+    /// beside which others take from the same pool.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub fn told() -> Result<Self, Errno> {
+        Self::of(true)
+    }
+
+    fn of(told: bool) -> Result<Self, Errno> {
+        let state = || {
+            Spin::new(State {
+                available: true,
+                ..State::default()
+            })
+        };
+        let sizes = [state(), state()];
+        Counted::try_new(Pool { sizes, told }).map(HugePool)
+    }
+
+    /// Whether pages can be had, for a pool that is [told](Self::told). Of others nothing changes.
+    pub fn tell(&self, available: bool) {
+        for state in &self.0.sizes {
+            state.lock().available = available;
+        }
+    }
+
+    /// Gives the pool another number of pages of a size, as a write to `nr_hugepages` does: those in use or promised stay, as surplus ones.
+    pub fn resize(&self, page_size: u64, pages: u64) {
+        let Some(size) = Size::of(page_size) else {
+            return;
+        };
+        let mut state = self.state(size);
+        let persistent = state.total - state.surplus;
+        if pages >= persistent {
+            let more = pages - persistent;
+            let kept = more.min(state.surplus);
+            state.surplus -= kept;
+            state.total += more - kept;
+            state.free += more - kept;
+        } else {
+            let unused = state.free.saturating_sub(state.promised());
+            let less = (persistent - pages).min(unused);
+            state.total -= less;
+            state.free -= less;
+            state.surplus = state.total.saturating_sub(pages);
+        }
+    }
+
+    /// Allows so many pages of a size beyond the pool's, as a write to `nr_overcommit_hugepages` does.
+    pub fn set_overcommit(&self, page_size: u64, pages: u64) {
+        if let Some(size) = Size::of(page_size) {
+            self.state(size).overcommit = pages;
+        }
+    }
+
+    /// The numbers of pages of a size; `None` if there is no such size.
+    pub fn figures(&self, page_size: u64) -> Option<HugeFigures> {
+        let state = self.state(Size::of(page_size)?);
+        Some(HugeFigures {
+            total: state.total,
+            free: state.free,
+            // As Linux shows a number below 0.
+            reserved: state.reserved as u64,
+            surplus: state.surplus,
+        })
+    }
+
+    /// What [`File::object`](crate::File::object) is to be for a file of hugetlbfs (or a memfd with `MFD_HUGETLB`) of so many bytes, with pages of
+    /// `page_size`: the pages that it has and those that are promised to it, which it keeps as long as the file exists.
+    ///
+    /// # Errors
+    /// `EINVAL` for a size that there is not, `ENOMEM`.
+    pub fn file(&self, page_size: u64, bytes: u64) -> Result<Object, Errno> {
+        let size = Size::of(page_size).ok_or(Errno::EINVAL)?;
+        Object::try_new(HugeFile::new(self.clone(), size, bytes))
+    }
+
+    fn state(&self, Size(size): Size) -> Guard<'_, State> {
+        self.0.sizes[size % SIZES.len()].lock()
+    }
+
+    /// Whether somebody else keeps the books.
+    pub(crate) fn is_told(&self) -> bool {
+        self.0.told
+    }
+
+    /// Promises so many pages: all of them or none.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn reserve(&self, size: Size, pages: u64) -> Result<(), Errno> {
+        let mut state = self.state(size);
+        if self.0.told {
+            return match pages == 0 || state.available {
+                true => Ok(()),
+                false => Err(Errno::ENOMEM),
+            };
+        }
+        let promised = i64::try_from(pages).map_err(|_| Errno::ENOMEM)?;
+        let missing = promised.saturating_sub(state.spare());
+        let missing = u64::try_from(missing).unwrap_or(0);
+        // More than there are free is never promised, though promises may have fallen below 0.
+        let allowed = missing <= state.overcommit.saturating_sub(state.surplus)
+            && pages <= state.free + missing;
+        if !allowed {
+            return Err(Errno::ENOMEM);
+        }
+        state.surplus += missing;
+        state.total += missing;
+        state.free += missing;
+        state.reserved += promised;
+        Ok(())
+    }
+
+    /// Takes promises back that were not used. Surplus pages go with them.
+    pub(crate) fn unreserve(&self, size: Size, pages: u64) {
+        if self.0.told {
+            return;
+        }
+        let mut state = self.state(size);
+        state.reserved -= pages as i64;
+        let gone = pages.min(state.surplus).min(state.free);
+        state.surplus -= gone;
+        state.total -= gone;
+        state.free -= gone;
+    }
+
+    /// Puts `reserved` right after a call was undone that had changed it.
+    pub(crate) fn correct(&self, size: Size, by: i64) {
+        if !self.0.told {
+            self.state(size).reserved += by;
+        }
+    }
+
+    /// Takes a page: one that was `promised`, or another.
+    ///
+    /// # Errors
+    /// `ENOMEM` if there is none; never for one that was promised.
+    pub(crate) fn take(&self, size: Size, promised: bool) -> Result<(), Errno> {
+        if self.0.told {
+            return Ok(());
+        }
+        let mut state = self.state(size);
+        if promised {
+            state.free = state.free.saturating_sub(1);
+            state.reserved -= 1;
+        } else if state.spare() > 0 && state.free > 0 {
+            state.free -= 1;
+        } else if state.surplus < state.overcommit {
+            state.surplus += 1;
+            state.total += 1;
+        } else {
+            return Err(Errno::ENOMEM);
+        }
+        Ok(())
+    }
+
+    /// Gives a page back, which is `promised` to somebody again.
+    pub(crate) fn give(&self, size: Size, promised: bool) {
+        if self.0.told {
+            return;
+        }
+        let mut state = self.state(size);
+        state.give(1);
+        state.reserved += i64::from(promised);
+    }
+
+    /// Of each size, whether pages were made beyond the pool's.
+    pub(crate) fn surplus(&self) -> [bool; SIZES.len()] {
+        [0, 1].map(|index| self.state(Size(index)).surplus > 0)
+    }
+
+    /// What files let go from now on is kept until [`let_go`](Self::let_go): whoever drops the last mapping of an object does so at the end of the call.
+    pub(crate) fn hold(&self) {
+        for state in &self.0.sizes {
+            state.lock().holding += 1;
+        }
+    }
+
+    pub(crate) fn let_go(&self) {
+        for (index, state) in self.0.sizes.iter().enumerate() {
+            let mut state = state.lock();
+            state.holding -= 1;
+            if state.holding == 0 {
+                let (pages, promises) = core::mem::take(&mut state.let_go);
+                state.give(pages);
+                drop(state);
+                self.unreserve(Size(index), promises);
+            }
+        }
+    }
+
+    /// A file is gone: its pages, and what was promised to it.
+    pub(crate) fn give_all(&self, size: Size, pages: u64, promises: u64) {
+        if self.0.told {
+            return;
+        }
+        let mut state = self.state(size);
+        if state.holding > 0 {
+            state.let_go.0 += pages;
+            state.let_go.1 += promises;
+            return;
+        }
+        state.give(pages);
+        drop(state);
+        self.unreserve(size, promises);
+    }
+}
+
+impl State {
+    /// Free pages that nobody was promised.
+    fn spare(&self) -> i64 {
+        (self.free as i64).saturating_sub(self.reserved)
+    }
+
+    fn promised(&self) -> u64 {
+        u64::try_from(self.reserved).unwrap_or(0)
+    }
+
+    fn give(&mut self, pages: u64) {
+        let surplus = pages.min(self.surplus);
+        self.surplus -= surplus;
+        self.total -= surplus;
+        self.free += pages - surplus;
+    }
+}
+
+impl PartialEq for HugePool {
+    fn eq(&self, other: &Self) -> bool {
+        // All of which others keep the books are alike.
+        Counted::ptr_eq(&self.0, &other.0) || self.0.told && other.0.told
+    }
+}
+
+impl Eq for HugePool {}
+
+impl fmt::Debug for HugePool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let figures = SIZES.map(|size| self.figures(size));
+        f.debug_tuple("HugePool").field(&figures).finish()
+    }
+}

@@ -1,0 +1,379 @@
+//! The huge pages of private mappings in one address space: which are there, and which are promised.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::errno::Errno;
+use crate::heap::Counted;
+use crate::space::huge::file::HugeFile;
+use crate::space::huge::pool::{HugePool, Size};
+
+/// A page that private mappings share after a fork, until one of them writes.
+pub(super) struct Page {
+    pool: HugePool,
+    size: Size,
+    /// How many map it.
+    maps: AtomicUsize,
+    /// It was promised to one of them.
+    owned: bool,
+    /// Whoever it was promised to has let go of it: with the page, the promise comes back.
+    promised: AtomicBool,
+    /// How often one of them has taken it from the others; or [`GONE`].
+    taken: AtomicUsize,
+}
+
+/// The page has gone from all address spaces.
+const GONE: usize = usize::MAX;
+
+impl Page {
+    /// It goes from all address spaces, as what is behind it goes from the file. What was promised is so again, if it `returns`.
+    pub(super) fn tear(&self, returns: bool) {
+        // Relaxed: as below.
+        if self.taken.swap(GONE, Ordering::Relaxed) == GONE {
+            return;
+        }
+        if self.owned && returns {
+            self.promised.store(true, Ordering::Relaxed);
+        }
+        if self.maps.swap(0, Ordering::Relaxed) > 0 {
+            let promised = self.promised.load(Ordering::Relaxed);
+            self.pool.give(self.size, promised);
+        }
+    }
+}
+
+/// One mapping of a page, from when it had been taken so often.
+struct Mapped {
+    page: Counted<Page>,
+    taken: usize,
+}
+
+impl Mapped {
+    fn try_new(pool: &HugePool, size: Size, owned: bool) -> Result<Self, Errno> {
+        let page = Counted::try_new(Page {
+            pool: pool.clone(),
+            size,
+            maps: AtomicUsize::new(1),
+            owned,
+            promised: AtomicBool::new(false),
+            taken: AtomicUsize::new(0),
+        })?;
+        Ok(Mapped { page, taken: 0 })
+    }
+
+    // Relaxed, here and below: the numbers stand for themselves. Address spaces that share a page agree on them by their own locks.
+    fn again(&self) -> Self {
+        if !self.is_lost() {
+            self.page.maps.fetch_add(1, Ordering::Relaxed);
+        }
+        let page = self.page.clone();
+        Mapped {
+            page,
+            taken: self.taken,
+        }
+    }
+
+    /// Another address space has taken it, or it has gone from all.
+    fn is_lost(&self) -> bool {
+        self.page.taken.load(Ordering::Relaxed) != self.taken
+    }
+
+    /// It has gone from all, and is promised again to whoever it was promised to.
+    fn is_returned(&self) -> bool {
+        self.page.taken.load(Ordering::Relaxed) == GONE
+            && self.page.promised.load(Ordering::Relaxed)
+    }
+
+    fn is_shared(&self) -> bool {
+        self.page.maps.load(Ordering::Relaxed) > 1
+    }
+
+    /// Takes it from all others.
+    fn take(&mut self) {
+        self.taken += 1;
+        self.page.taken.store(self.taken, Ordering::Relaxed);
+        self.page.maps.store(1, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        if !self.is_lost() && self.page.maps.fetch_sub(1, Ordering::Relaxed) == 1 {
+            let page = &self.page;
+            let promised = page.promised.load(Ordering::Relaxed);
+            page.pool.give(page.size, promised);
+        }
+    }
+}
+
+/// What was promised of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Promise {
+    /// Nothing.
+    None,
+    /// It is not used yet.
+    Unused,
+    /// It was kept.
+    Used,
+}
+
+struct Slot {
+    address: u64,
+    size: Size,
+    promise: Promise,
+    page: Option<Mapped>,
+}
+
+impl Slot {
+    /// Forgets a page that has been lost.
+    fn settle(&mut self) {
+        let Some(page) = self.page.take_if(|page| page.is_lost()) else {
+            return;
+        };
+        if page.is_returned() && self.promise == Promise::Used {
+            self.promise = Promise::Unused;
+        }
+    }
+}
+
+/// The slots of an address space, by address.
+pub(crate) struct Slots {
+    pool: HugePool,
+    slots: Vec<Slot>,
+    /// A copy of others, whose promises are not its own.
+    copy: bool,
+}
+
+impl Slots {
+    pub(crate) fn new(pool: HugePool) -> Self {
+        let slots = Vec::new();
+        Slots {
+            pool,
+            slots,
+            copy: false,
+        }
+    }
+
+    fn range(&self, range: &Range<u64>) -> Range<usize> {
+        let first = self.slots.partition_point(|s| s.address < range.start);
+        let end = self.slots.partition_point(|s| s.address < range.end);
+        first..end
+    }
+
+    fn of(&self, range: &Range<u64>) -> &[Slot] {
+        self.slots.get(self.range(range)).unwrap_or_default()
+    }
+
+    /// Promises all pages of a range, in which there are no slots.
+    ///
+    /// # Errors
+    /// `ENOMEM`, and nothing has changed.
+    pub(crate) fn reserve(&mut self, size: Size, range: &Range<u64>) -> Result<(), Errno> {
+        let count = (range.end - range.start) / size.bytes();
+        self.pool.reserve(size, count)?;
+        let room = usize::try_from(count).map_err(|_| Errno::ENOMEM);
+        let room = room.and_then(|room| {
+            let grown = self.slots.try_reserve(room);
+            grown.map_err(|_| Errno::ENOMEM)
+        });
+        if room.is_err() {
+            self.pool.unreserve(size, count);
+            return room;
+        }
+        let at = self.range(range).start;
+        let fresh = (0..count).map(|number| Slot {
+            address: range.start + number * size.bytes(),
+            size,
+            promise: Promise::Unused,
+            page: None,
+        });
+        self.slots.splice(at..at, fresh);
+        Ok(())
+    }
+
+    /// Whether the page at an address is there.
+    pub(crate) fn has(&self, address: u64) -> bool {
+        let found = self.slots.binary_search_by_key(&address, |s| s.address);
+        let slot = found.ok().and_then(|index| self.slots.get(index));
+        slot.and_then(|slot| slot.page.as_ref())
+            .is_some_and(|page| !page.is_lost())
+    }
+
+    /// Makes the page at an address be there, and, to `write`, be this address space's alone. It stands for the page of a file with that number.
+    ///
+    /// # Errors
+    /// `EFAULT` if none can be had.
+    pub(crate) fn fault(
+        &mut self,
+        size: Size,
+        address: u64,
+        write: bool,
+        (file, number): (Option<&HugeFile>, u64),
+    ) -> Result<(), Errno> {
+        let index = match self.slots.binary_search_by_key(&address, |s| s.address) {
+            Ok(index) => index,
+            Err(index) => {
+                self.slots.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+                let fresh = Slot {
+                    address,
+                    size,
+                    promise: Promise::None,
+                    page: None,
+                };
+                self.slots.insert(index, fresh);
+                index
+            }
+        };
+        let pool = &self.pool;
+        let Some(slot) = self.slots.get_mut(index) else {
+            return Err(Errno::EFAULT);
+        };
+        slot.settle();
+        if let Some(page) = &mut slot.page {
+            if !write || !page.is_shared() {
+                return Ok(());
+            }
+            if pool.take(size, false).is_err() {
+                if slot.promise == Promise::None {
+                    return Err(Errno::EFAULT);
+                }
+                page.take();
+                return Ok(());
+            }
+        } else {
+            let promised = slot.promise == Promise::Unused;
+            pool.take(size, promised).map_err(|_| Errno::EFAULT)?;
+            if promised {
+                slot.promise = Promise::Used;
+            }
+        }
+        let owned = slot.promise != Promise::None;
+        let made = Mapped::try_new(pool, size, owned);
+        let page = made.inspect_err(|_| pool.give(size, false))?;
+        if let Some(file) = file {
+            file.stands_for(number, &page.page)?;
+        }
+        slot.page = Some(page);
+        Ok(())
+    }
+
+    /// The pages of a range go; what was promised is so again.
+    pub(crate) fn discard(&mut self, range: &Range<u64>) {
+        // Asked once: the pages of one call are given back all together, after it was settled what becomes of the promises.
+        let surplus = self.pool.surplus();
+        let indices = self.range(range);
+        for slot in self.slots.get_mut(indices).unwrap_or_default() {
+            slot.settle();
+            let Some(page) = slot.page.take() else {
+                continue;
+            };
+            // A surplus page is unmade instead.
+            let returns = slot.promise == Promise::Used && !self.copy;
+            if returns && !slot.size.of_each(&surplus) {
+                slot.promise = Promise::Unused;
+                page.page.promised.store(true, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Pages of a range and promises go.
+    pub(crate) fn clear(&mut self, range: &Range<u64>) {
+        self.discard(range);
+        let indices = self.range(range);
+        for slot in self.slots.drain(indices) {
+            if slot.promise == Promise::Unused && !self.copy {
+                self.pool.unreserve(slot.size, 1);
+            }
+        }
+    }
+
+    /// The slots of a range go to another, in which there are none. In `area`, of which the range is a part, what was promised of the rest is
+    /// forgotten: nobody ever gives it back.
+    pub(crate) fn shift(&mut self, range: &Range<u64>, area: &Range<u64>, to: u64) {
+        for rest in [area.start..range.start, range.end..area.end] {
+            let indices = self.range(&rest);
+            for slot in self.slots.get_mut(indices).unwrap_or_default() {
+                slot.promise = Promise::None;
+            }
+        }
+        let indices = self.range(range);
+        for slot in self.slots.get_mut(indices).unwrap_or_default() {
+            slot.address = slot.address - range.start + to;
+        }
+        self.slots.sort_unstable_by_key(|slot| slot.address);
+    }
+
+    /// A copy to put back if a call is undone, or for a second model of the same process.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn try_clone(&self) -> Result<Self, Errno> {
+        let mut copy = self.child(|_| true)?;
+        copy.copy = true;
+        for (new, old) in copy.slots.iter_mut().zip(&self.slots) {
+            new.promise = old.promise;
+        }
+        Ok(copy)
+    }
+
+    /// What a child of a fork has, of the slots of which `inherits` says so: the pages, until either writes, and no promise.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn child(&self, mut inherits: impl FnMut(u64) -> bool) -> Result<Self, Errno> {
+        let mut slots = Vec::new();
+        let room = slots.try_reserve_exact(self.slots.len());
+        room.map_err(|_| Errno::ENOMEM)?;
+        let inherited = self.slots.iter().filter(|slot| inherits(slot.address));
+        slots.extend(inherited.map(|slot| Slot {
+            page: slot.page.as_ref().map(|page| page.again()),
+            promise: Promise::None,
+            ..*slot
+        }));
+        Ok(Slots {
+            pool: self.pool.clone(),
+            slots,
+            copy: false,
+        })
+    }
+
+    /// Puts a copy back that was made before a call.
+    pub(crate) fn put_back(&mut self, mut before: Slots) {
+        for size in self.slots.iter().chain(&before.slots).map(|s| s.size) {
+            let by = before.unused(size) - self.unused(size);
+            if by != 0 {
+                self.pool.correct(size, by);
+                break;
+            }
+        }
+        self.copy = true;
+        before.copy = false;
+        *self = before;
+    }
+
+    fn unused(&self, size: Size) -> i64 {
+        let unused = |slot: &&Slot| slot.size == size && slot.promise == Promise::Unused;
+        self.slots.iter().filter(unused).count() as i64
+    }
+
+    /// Whether there is none in a range.
+    pub(crate) fn is_empty_in(&self, range: &Range<u64>) -> bool {
+        self.of(range).is_empty()
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        self.clear(&(0..u64::MAX));
+    }
+}
+
+impl core::fmt::Debug for Slots {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let shown = |slot: &Slot| (slot.address, slot.promise, slot.page.is_some());
+        f.debug_list()
+            .entries(self.slots.iter().map(shown))
+            .finish()
+    }
+}
