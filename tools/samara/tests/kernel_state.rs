@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 mod common;
+// What takes the pool for the comparison of random histories takes it here.
+#[path = "../../../crates/mm/tests/oracle/pool.rs"]
+mod pool;
 
 use std::io::Read;
 use std::process::Stdio;
@@ -88,8 +91,23 @@ fn mappings_of_the_pool_of_huge_pages_are_followed() {
     let Some(program) = compiled("huge_pool") else {
         return;
     };
-    let traced = agrees(&[program]);
-    assert!(!traced.summary["started_anew"].to_string().contains("mmap"));
+    let record = fresh("pool.rec");
+    for taken in [false, true] {
+        let pool = taken.then(pool::Pool::take);
+        if let Some(Err(why)) = &pool {
+            eprintln!("skipped: the pool of huge pages cannot be had: {why}");
+            return;
+        }
+        let options = ["--verify", "each", "--record", record.to_str().unwrap()];
+        let traced = trace_with(&options, &[&program], scratch());
+        traced.assert_agrees();
+        assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
+        let some = traced.stdout() == "some\n";
+        assert!(some || !taken, "{}", traced.stdout());
+        let replayed = samara().arg("replay").arg(&record).output().unwrap();
+        let told = String::from_utf8(replayed.stderr).unwrap();
+        assert_eq!(replayed.status.code(), Some(0), "{told}");
+    }
 }
 
 #[test]

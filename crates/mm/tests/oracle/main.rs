@@ -13,7 +13,8 @@
 //! of those that start at the usual seed.
 //!
 //! A step of a history is an [`op::Op`]. [`generate`] draws them, [`kernel`] performs them in a child process, `world/engine.rs` on an address
-//! space, and [`world`] compares the two. Every difference that was found is kept in [`found`].
+//! space, and [`world`] compares the two. Every difference that was found is kept in [`found`] and
+//! [`found_huge`].
 
 #![allow(
     clippy::unwrap_used,
@@ -26,6 +27,8 @@
 mod coverage;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod found;
+#[cfg(all(target_os = "linux", target_arch = "x86_64"))]
+mod found_huge;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
 mod generate;
 #[cfg(all(target_os = "linux", target_arch = "x86_64"))]
@@ -123,6 +126,15 @@ fn main() {
         {
             println!("{name}: skipped, the pool of huge pages cannot be had: {why}");
             continue;
+        }
+        let found_huge = match mix.huge {
+            true => found_huge::histories(),
+            false => Vec::new(),
+        };
+        for (what, ops) in &found_huge {
+            if let Some(difference) = world.compare(ops, Way::Told) {
+                kernel::fail(&format!("{what}: {}", difference.what));
+            }
         }
         let usual = if mix.huge { 5_000 } else { 20_000 };
         let calls = number("SAMARA_ORACLE_CALLS", usual);

@@ -102,7 +102,7 @@ impl HugeFile {
         match inner.find(number) {
             Ok(_) if inner.is_there(number) => Ok(()),
             Ok(index) => {
-                self.pool.take(self.size, true)?;
+                self.pool.take(self.size, true).map_err(|_| Errno::EFAULT)?;
                 if let Some(page) = inner.pages.get_mut(index) {
                     page.1 = true;
                 }

@@ -256,16 +256,13 @@ impl HugePool {
     /// Takes a page: one that was `promised`, or another.
     ///
     /// # Errors
-    /// `ENOMEM` if there is none; never for one that was promised.
+    /// `ENOMEM` if there is none. Of those that were promised there may be too few only while a child has some that its parent has let go of.
     pub(crate) fn take(&self, size: Size, promised: bool) -> Result<(), Errno> {
         if self.0.told {
             return Ok(());
         }
         let mut state = self.state(size);
-        if promised {
-            state.free = state.free.saturating_sub(1);
-            state.reserved -= 1;
-        } else if state.spare() > 0 && state.free > 0 {
+        if state.free > 0 && (promised || state.spare() > 0) {
             state.free -= 1;
         } else if state.surplus < state.overcommit {
             state.surplus += 1;
@@ -273,6 +270,7 @@ impl HugePool {
         } else {
             return Err(Errno::ENOMEM);
         }
+        state.reserved -= i64::from(promised);
         Ok(())
     }
 

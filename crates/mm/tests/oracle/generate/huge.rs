@@ -107,15 +107,15 @@ fn mmap(rng: &mut Rng, mix: &Mix, addr: u64, len: u64) -> Op {
         _ => 0x10,
     };
     let addr = if rng.chance(3) { 0 } else { addr };
-    // With an unreserved one, so that parts of it may be moved: Linux never takes back what was promised to the rest.
-    if mix.remap && flags & 3 == 2 || rng.chance(20) {
-        flags |= 0x4000;
-    }
     if rng.chance(15) {
         flags |= rng.pick(&[0x8000, 0x8000, 0x2000, 0x2_0000, 0x8_0000, 0x100, 0x1_0000]);
     }
     if rng.chance(2) {
         flags ^= rng.pick(&[1, 3, 8]);
+    }
+    // With nothing promised, so that parts of it may be moved: Linux never takes back what was promised to the rest.
+    if mix.remap && flags & 3 == 2 || rng.chance(20) {
+        flags |= 0x4000;
     }
     let prot = if rng.chance(70) { 3 } else { protection(rng) };
     let file = match rng.below(20) {
