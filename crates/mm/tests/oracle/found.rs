@@ -107,6 +107,23 @@ pub(crate) fn histories(special: &[(u64, u64)]) -> Vec<(&'static str, Vec<Op>)> 
             ],
         ),
         (
+            "what grows down is watched as the area is",
+            vec![
+                mmap(0, 7, 3, 0x132, 0),
+                munmap(0, 6),
+                Op::UffdRegister {
+                    watcher: 3,
+                    addr: at(0),
+                    len: 7 * PAGE,
+                    mode: 1,
+                },
+                Op::Write { addr: at(0) },
+                mprotect(2, 1, 1),
+                Op::UffdClose { watcher: 3 },
+                mprotect(2, 1, 3),
+            ],
+        ),
+        (
             "a home node keeps apart, up to the first policy that can have none",
             vec![
                 mmap(0, 8, 3, 0x32, 0),

@@ -136,8 +136,11 @@ impl World {
     }
 }
 
-/// Does a userfaultfd watch the area at `addr`?
+/// Does a userfaultfd watch the area at `addr`, or the one that is to grow down to it?
 fn is_watched(space: &AddressSpace, addr: u64) -> bool {
-    let area = space.lookup(addr);
-    area.is_some_and(|area| area.vma.flags.intersects(VmFlags::UFFD))
+    let area = space.find(addr);
+    area.is_some_and(|area| {
+        let there = area.start <= addr || area.vma.flags.contains(VmFlags::GROWSDOWN);
+        there && area.vma.flags.intersects(VmFlags::UFFD)
+    })
 }
