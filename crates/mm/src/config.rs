@@ -19,13 +19,16 @@ pub struct Config {
     /// The version whose rules hold.
     pub kernel: KernelVersion,
     /// First address above user space (exclusive): `0x7fff_ffff_f000`, and with page tables of five levels `0xff_ffff_ffff_f000`. Then only hints
-    /// above the former are answered by addresses above it.
+    /// above the former are answered by addresses above it. Programs with 32-bit addresses have `0xffff_e000`, and `0xc000_0000` with the personality
+    /// `ADDR_LIMIT_3GB`.
     pub task_size: u64,
     /// Hints below this address are raised to it. The kernel takes the larger of the sysctl
     /// `vm.mmap_min_addr` and its security module's build-time minimum (65536 in distributions).
     pub mmap_min_addr: u64,
     /// The sysctl `vm.mmap_min_addr` itself: fixed mappings below it need `CAP_SYS_RAWIO`.
     pub fixed_min_addr: u64,
+    /// The table that calls come from.
+    pub calls: Calls,
     /// `vm.max_map_count`.
     pub max_map_count: u32,
     /// `vm.overcommit_memory`.
@@ -57,6 +60,52 @@ pub struct Config {
     pub numa_nodes: u32,
     /// Privileges of the owner.
     pub capabilities: Capabilities,
+}
+
+/// The table that a program's calls come from: each of the two widths of addresses has its own, and a program may use both. Then each has bases of
+/// its own from which placement begins.
+///
+/// ```
+/// use samara_mm::{AddressSpace, Call, Calls, Config, FileArg, Layout, Limits};
+///
+/// // A program with 64-bit addresses, started without randomisation, makes a call by `int 0x80`.
+/// let calls = Calls::Other { mmap_base: 0xf7ff_e000, legacy_base: 0x5555_5000, end: 0xffff_e000 };
+/// let config = Config { calls, ..Config::default() };
+/// let mut space = AddressSpace::new(config, Limits::default(), Layout::default())?;
+/// let page = Call::Mmap { addr: 0, len: 4096, prot: 3, flags: 0x22, file: FileArg::None, offset: 0 };
+/// assert_eq!(space.perform(&page)?, 0xf7ff_d000);
+/// # Ok::<(), samara_mm::Errno>(())
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Calls {
+    /// The one that is as wide as the program's addresses: the [`Layout`] says where placement begins.
+    #[default]
+    Own,
+    /// The other one: i386's (`int 0x80`) for programs with 64-bit addresses, or that of x86-64 for programs with 32-bit ones. In the latter placement begins
+    /// beyond what these may have: nothing is found but at hints and for `MAP_32BIT`, whatever the numbers say.
+    Other {
+        /// As [`Layout::mmap_base`].
+        mmap_base: u64,
+        /// As [`Layout::legacy_base`].
+        legacy_base: u64,
+        /// Placement ends here (exclusive) when it goes upwards.
+        end: u64,
+    },
+}
+
+impl Config {
+    /// Whether the program has 64-bit addresses.
+    #[must_use]
+    pub fn is_wide(&self) -> bool {
+        const END_OF_32BIT: u64 = 1 << 32;
+        self.task_size > END_OF_32BIT
+    }
+
+    /// Whether its calls come from the table of x86-64, as opposed to i386's.
+    #[must_use]
+    pub fn calls_are_wide(&self) -> bool {
+        self.is_wide() == (self.calls == Calls::Own)
+    }
 }
 
 /// Privileges that the calls ask for (`capabilities(7)`).
@@ -119,6 +168,7 @@ impl Default for Config {
             task_size: 0x7fff_ffff_f000,
             mmap_min_addr: 0x1_0000,
             fixed_min_addr: 0x1000,
+            calls: Calls::Own,
             max_map_count: 65530,
             overcommit: Overcommit::Heuristic,
             anon_vma_names: false,

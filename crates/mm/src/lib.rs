@@ -132,7 +132,7 @@ pub use abi::{
 };
 pub use call::{Call, ShmSegment};
 pub use calls::typed::{MmapOptions, MremapOptions, WithPages};
-pub use config::{Capabilities, Config, Layout, Limits, Mdwe, Overcommit};
+pub use config::{Calls, Capabilities, Config, Layout, Limits, Mdwe, Overcommit};
 pub use errno::Errno;
 pub use file::{DriverFlags, File, FileArg, FileId, FileKind};
 pub use flags::{PAGE_SIZE, PMD_SIZE, VmFlags};

@@ -49,7 +49,7 @@ impl AddressSpace {
         } else {
             area_flags -= VmFlags::MAYWRITE;
         }
-        if flags & abi::SHM_EXEC != 0 {
+        if flags & abi::SHM_EXEC != 0 || self.config.read_implies_exec {
             area_flags |= VmFlags::EXEC;
         }
         area_flags |= self.future_locked;

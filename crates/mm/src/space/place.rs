@@ -5,6 +5,7 @@
 //! gap with room to spare exists.
 
 use crate::abi;
+use crate::config::Calls;
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 use crate::kernel::Rule;
@@ -13,8 +14,6 @@ use crate::space::vma::Area;
 
 /// First and last-exclusive address for `MAP_32BIT`.
 const LOW_32BIT: (u64, u64) = (0x4000_0000, 0x8000_0000);
-/// First address beyond a 32-bit space, in which there is no room for alignment.
-const END_OF_32BIT: u64 = 1 << 32;
 /// First address beyond a 47-bit space: hints above ask for the 57-bit one where there is one.
 pub(crate) const DEFAULT_WINDOW: u64 = 0x7fff_ffff_f000;
 
@@ -60,7 +59,8 @@ impl AddressSpace {
     #[inline(always)]
     fn choose(&self, hint: u64, len: u64, flags: u64, huge: Huge) -> Result<u64, Errno> {
         let aligned = self.config.transparent_huge_pages
-            && self.config.task_size > END_OF_32BIT
+            // In 32 bits there is no room for it.
+            && self.config.calls_are_wide()
             && match huge {
                 Huge::No => false,
                 Huge::Anonymous => {
@@ -97,17 +97,51 @@ impl AddressSpace {
         Some(found + off)
     }
 
+    /// For the table that a call comes from: where placement begins downwards; where it begins upwards, and ends.
+    #[inline(always)]
+    fn window(&self, low_32: bool) -> Result<(u64, u64, u64), Errno> {
+        match self.config.calls {
+            Calls::Own => Ok((
+                self.layout.mmap_base,
+                self.layout.legacy_base,
+                self.config.task_size.min(DEFAULT_WINDOW),
+            )),
+            Calls::Other {
+                mmap_base,
+                legacy_base,
+                end,
+            } if self.config.is_wide() => Ok((mmap_base, legacy_base, end)),
+            Calls::Other { .. } if low_32 => Ok((LOW_32BIT.1, LOW_32BIT.0, LOW_32BIT.1)),
+            // Room is found beyond what the program may have.
+            Calls::Other { .. } => Err(Errno::ENOMEM),
+        }
+    }
+
+    /// Upwards, calls of i386 take no hint beyond their window, though a program with 64-bit addresses may have what is there.
+    #[inline(always)]
+    fn hint_is_in_window(&self, hint: u64, len: u64) -> bool {
+        match self.config.calls {
+            Calls::Other { end: window, .. } if self.layout.bottom_up && self.config.is_wide() => {
+                hint.checked_add(len).is_some_and(|end| end <= window)
+            }
+            _ => true,
+        }
+    }
+
     #[inline(always)]
     fn choose_plain(&self, hint: u64, len: u64, flags: u64) -> Result<u64, Errno> {
         let task_size = self.config.task_size;
         if len > task_size {
             return Err(Errno::ENOMEM);
         }
-        let bottom_up = self.layout.bottom_up || flags & abi::MAP_32BIT != 0;
-        if hint != 0 && flags & abi::MAP_32BIT == 0 && self.hint_is_free(hint, len) {
+        // Calls of i386 have 32 bits in any case.
+        let low_32 = flags & abi::MAP_32BIT != 0 && self.config.calls_are_wide();
+        let bottom_up = self.layout.bottom_up || low_32;
+        if hint != 0 && !low_32 && self.hint_is_in_window(hint, len) && self.hint_is_free(hint, len)
+        {
             return Ok(hint);
         }
-        let (mut low, mut high) = (self.layout.legacy_base, task_size.min(DEFAULT_WINDOW));
+        let (base, mut low, mut high) = self.window(low_32)?;
         if !bottom_up {
             let extra = if hint > DEFAULT_WINDOW {
                 task_size.saturating_sub(DEFAULT_WINDOW)
@@ -115,14 +149,14 @@ impl AddressSpace {
                 0
             };
             let bottom = PAGE_SIZE.max(self.config.mmap_min_addr);
-            if let Some(address) = self.gap_down(bottom, self.layout.mmap_base + extra, len) {
+            if let Some(address) = self.gap_down(bottom, base.saturating_add(extra), len) {
                 return Ok(address);
             }
         }
         if hint > DEFAULT_WINDOW {
             high = task_size;
         }
-        if flags & abi::MAP_32BIT != 0 {
+        if low_32 {
             (low, high) = LOW_32BIT;
             if hint != 0
                 && hint.checked_add(len).is_some_and(|end| end <= high)
@@ -143,11 +177,14 @@ impl AddressSpace {
         flags: u64,
         grain: u64,
     ) -> Result<u64, Errno> {
-        if hint != 0 && flags & abi::MAP_32BIT == 0 && self.hint_is_free(hint, len) {
+        let low_32 = flags & abi::MAP_32BIT != 0 && self.config.calls_are_wide();
+        if hint != 0 && !low_32 && self.hint_is_in_window(hint, len) && self.hint_is_free(hint, len)
+        {
             return Ok(hint);
         }
+        let (base, mut low, mut high) = self.window(low_32)?;
         let padded = len.checked_add(grain - PAGE_SIZE).ok_or(Errno::ENOMEM)?;
-        let bottom_up = self.layout.bottom_up || flags & abi::MAP_32BIT != 0;
+        let bottom_up = self.layout.bottom_up || low_32;
         let task_size = self.config.task_size;
         if !bottom_up {
             let extra = if hint > DEFAULT_WINDOW {
@@ -156,16 +193,15 @@ impl AddressSpace {
                 0
             };
             let bottom = PAGE_SIZE.max(self.config.mmap_min_addr);
-            if let Some(found) = self.gap_down(bottom, self.layout.mmap_base + extra, padded) {
+            if let Some(found) = self.gap_down(bottom, base.saturating_add(extra), padded) {
                 let highest = found + (padded - len);
                 return Ok(highest - highest % grain);
             }
         }
-        let (mut low, mut high) = (self.layout.legacy_base, task_size.min(DEFAULT_WINDOW));
         if hint > DEFAULT_WINDOW {
             high = task_size;
         }
-        if flags & abi::MAP_32BIT != 0 {
+        if low_32 {
             (low, high) = LOW_32BIT;
             if hint != 0
                 && hint.checked_add(len).is_some_and(|end| end <= high)
