@@ -39,15 +39,15 @@ fn executable(name: &str, content: &[u8]) -> String {
     path.to_str().unwrap().to_owned()
 }
 
-/// A 32-bit program: `exit(0)` through `int 0x80`.
-fn program_of_32_bits() -> String {
+/// A program for i386, or for another machine with 32-bit addresses: `exit(0)` through `int 0x80`.
+fn program_of_32_bits(machine: u16) -> String {
     let code = b"\xb8\x01\x00\x00\x00\x31\xdb\xcd\x80";
     let mut elf = b"\x7fELF\x01\x01\x01".to_vec();
     elf.resize(16, 0);
     let half = |elf: &mut Vec<u8>, value: u16| elf.extend(value.to_le_bytes());
     let word = |elf: &mut Vec<u8>, value: u32| elf.extend(value.to_le_bytes());
     half(&mut elf, 2);
-    half(&mut elf, 3);
+    half(&mut elf, machine);
     for value in [1, 0x0804_8054, 52, 0, 0] {
         word(&mut elf, value);
     }
@@ -114,11 +114,14 @@ fn misuse_is_told_in_one_line() {
 }
 
 #[test]
-fn programs_of_32_bits_are_refused() {
-    let program = program_of_32_bits();
-    assert!(refused_in_a_line(&["trace", &program]).contains("a 32-bit program"));
-    let script = executable("script32", format!("#!{program}\n").as_bytes());
-    assert!(refused_in_a_line(&["trace", &script]).contains("a 32-bit program"));
+fn programs_for_other_machines_are_refused() {
+    const ARM: u16 = 40;
+    const X86_64: u16 = 62;
+    let kinds = [(ARM, "for another machine"), (X86_64, "an x32 program")];
+    for (machine, kind) in kinds {
+        let program = program_of_32_bits(machine);
+        assert!(refused_in_a_line(&["trace", &program]).contains(kind));
+    }
 }
 
 /// What was compared agreed, and why the rest was not compared is told.
@@ -257,20 +260,18 @@ fn json_goes_to_standard_output() {
 }
 
 #[test]
-fn a_32_bit_child_runs_on_and_is_named() {
-    let program = program_of_32_bits();
+fn a_32_bit_child_is_followed() {
+    let program = program_of_32_bits(libc::EM_386);
     let traced = trace_with(
-        &[],
+        &["--verify", "each"],
         &["sh", "-c", &format!("{program}; echo after $?")],
         scratch(),
     );
-    // A machine without 32-bit emulation cannot start it: the shell says so, and nothing is to be named.
-    if traced.stdout() == "after 0\n" {
-        assert_eq!(traced.summary["not_followed"]["a 32-bit program"], 1);
-        assert_not_all_compared(&traced, "a 32-bit program");
-    } else {
-        traced.assert_agrees();
+    // A machine without 32-bit emulation cannot start it: the shell says so.
+    if traced.stdout() != "after 0\n" {
+        eprintln!("skipped in part: this machine runs no program for i386");
     }
+    traced.assert_agrees();
 }
 
 #[test]

@@ -258,9 +258,7 @@ fn every_kind_of_call() {
     };
     let traced = agrees(&[program]);
     assert!(traced.stdout().ends_with("end\n"));
-    let unmodelled = &traced.summary["not_modelled"];
-    assert_eq!(unmodelled["io_setup"], serde_json::Value::Null);
-    assert_eq!(unmodelled["i386 call (int 0x80)"], 2);
+    assert_eq!(traced.summary["not_modelled"], serde_json::json!({}));
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! What an engine starts from, or is told later: files, settings, limits, layout, areas, and ranges written to.
 
 use samara_mm::{
-    Capabilities, Config, Counted, DriverFlags, File, FileId, FileKind, HugePool, KernelVersion,
-    Layout, Limits, Mdwe, Object, Overcommit, SeedVma, VmFlags,
+    Calls, Capabilities, Config, Counted, DriverFlags, File, FileId, FileKind, HugePool,
+    KernelVersion, Layout, Limits, Mdwe, Object, Overcommit, SeedVma, VmFlags,
 };
 
 use super::fields::{Fields, put, put_text};
@@ -104,6 +104,7 @@ pub(super) fn put_config(out: &mut Vec<u8>, config: &Config) {
         config.mdwe != Mdwe::Off,
         config.mdwe == Mdwe::NotInherited,
         config.merge_any,
+        config.calls != Calls::Own,
     ];
     let bits = switches
         .iter()
@@ -114,6 +115,16 @@ pub(super) fn put_config(out: &mut Vec<u8>, config: &Config) {
     put(out, config.stack_guard_gap);
     put(out, config.total_pages);
     put(out, u64::from(config.numa_nodes));
+    if let Calls::Other {
+        mmap_base,
+        legacy_base,
+        end,
+    } = config.calls
+    {
+        put(out, mmap_base);
+        put(out, legacy_base);
+        put(out, end);
+    }
 }
 
 /// The version of the kernel is told once for the whole trace, in its description.
@@ -159,6 +170,14 @@ pub(super) fn config(fields: &mut Fields<'_>, kernel: KernelVersion) -> Option<C
     config.stack_guard_gap = fields.number()?;
     config.total_pages = fields.number()?;
     config.numa_nodes = fields.small()?;
+    // Before the eighth version of the format all calls came from one table.
+    if on(14) {
+        config.calls = Calls::Other {
+            mmap_base: fields.number()?,
+            legacy_base: fields.number()?,
+            end: fields.number()?,
+        };
+    }
     Some(config)
 }
 

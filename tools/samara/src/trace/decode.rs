@@ -6,6 +6,7 @@ use samara_mm::{Call, FileArg};
 
 use super::files::{self, Files};
 use super::filter::{self, mark};
+use super::i386;
 use super::ptrace::{self, Entry, Tid};
 use super::watchers::{self, Watchers};
 
@@ -29,7 +30,7 @@ pub(crate) enum Decoded {
     /// Installs a filter by which another process decides about calls, which nobody else sees.
     Listener,
     /// `io_setup`: maps a ring, whose address comes to be at `pointer`.
-    RingSetUp { pointer: u64 },
+    RingSetUp { pointer: u64, narrow: bool },
     /// `io_destroy`: unmaps the ring at `address`.
     RingDestroyed { address: u64 },
     /// `prctl(PR_SET_MM)`.
@@ -60,8 +61,11 @@ pub(crate) fn decode(
     files: &mut Files,
     watchers: &mut Watchers,
 ) -> Decoded {
-    if entry.mark != mark::NATIVE {
+    if entry.mark == mark::X32 {
         return Decoded::Unmodelled { changes_map: true };
+    }
+    if entry.nr == i386::REFUSED {
+        return Decoded::Ignore;
     }
     let [a, b, c, d, e, f] = entry.args;
     Decoded::Perform(match entry.nr as i64 {
@@ -167,7 +171,12 @@ pub(crate) fn decode(
         },
         libc::SYS_pkey_free => Call::PkeyFree { pkey: a as i32 },
         libc::SYS_process_madvise => return process_madvise(tid, entry),
-        libc::SYS_io_setup => return Decoded::RingSetUp { pointer: b },
+        libc::SYS_io_setup => {
+            return Decoded::RingSetUp {
+                pointer: b,
+                narrow: entry.is_i386(),
+            };
+        }
         libc::SYS_io_destroy => return Decoded::RingDestroyed { address: a },
         libc::SYS_prctl => return prctl(tid, entry),
         libc::SYS_ioctl => return uffd(tid, entry, watchers),
@@ -205,7 +214,7 @@ pub(crate) fn decode(
 /// The process whose limits a call may change; 0 is the caller's own.
 pub(crate) fn limits_of(entry: &Entry) -> Option<Tid> {
     match entry.nr as i64 {
-        _ if entry.mark != mark::NATIVE => None,
+        _ if entry.mark == mark::X32 => None,
         libc::SYS_setrlimit => Some(0),
         libc::SYS_prlimit64 => Some(entry.args[0] as Tid),
         _ => None,
@@ -227,10 +236,10 @@ fn process_madvise(tid: Tid, entry: &Entry) -> Decoded {
     }
     let mut ranges = Vec::new();
     for index in 0..count {
-        let at = vector.wrapping_add(16 * index);
-        let word = |at| ptrace::read_word(tid, at);
+        let at = vector.wrapping_add(2 * entry.word() * index);
+        let word = |at| entry.read_word(tid, at);
         // The kernel cannot read it either.
-        let (Ok(addr), Ok(len)) = (word(at), word(at.wrapping_add(8))) else {
+        let (Ok(addr), Ok(len)) = (word(at), word(at.wrapping_add(entry.word()))) else {
             return Decoded::Ignore;
         };
         ranges.push((addr, len));
@@ -360,7 +369,7 @@ pub(crate) fn clone_flags(tid: Tid, entry: &Entry) -> u64 {
 
 /// Is this a `clone` of a child that is not to be traced?
 pub(crate) fn clones_untraced(tid: Tid, entry: &Entry) -> bool {
-    entry.mark == mark::NATIVE
+    entry.mark != mark::X32
         && matches!(entry.nr as i64, libc::SYS_clone | libc::SYS_clone3)
         && clone_flags(tid, entry) & libc::CLONE_UNTRACED as u64 != 0
 }
@@ -392,7 +401,7 @@ fn vma_name(tid: Tid, operation: u64, addr: u64, len: u64, pointer: u64) -> Deco
 
 /// Where the node mask lies that a call names, and how many bits the caller says that it has.
 pub(crate) fn nodes_at(entry: &Entry) -> Option<(u64, u64)> {
-    let is_mbind = entry.mark == mark::NATIVE && entry.nr as i64 == libc::SYS_mbind;
+    let is_mbind = entry.mark != mark::X32 && entry.nr as i64 == libc::SYS_mbind;
     (is_mbind && entry.args[3] != 0).then_some((entry.args[3], entry.args[4]))
 }
 
@@ -403,7 +412,13 @@ pub(crate) fn nodes(tid: Tid, pointer: u64, count: u64) -> Option<u64> {
     if pointer == 0 || bits == 0 {
         return Some(0);
     }
-    let word = ptrace::read_word(tid, pointer).ok()?;
+    // A set of 32 nodes may have 32 bits only in a program that has no more itself.
+    let word = ptrace::read_word(tid, pointer)
+        .or_else(|error| match bits {
+            ..=32 => ptrace::read_half(tid, pointer),
+            _ => Err(error),
+        })
+        .ok()?;
     if bits < 64 {
         return Some(word & ((1 << bits) - 1));
     }
@@ -418,10 +433,8 @@ pub(crate) fn nodes(tid: Tid, pointer: u64, count: u64) -> Option<u64> {
 
 /// The name of a call that can stop, for the lists that a person reads.
 pub(crate) fn name(entry: &Entry) -> &'static str {
-    match entry.mark {
-        mark::I386 => return "i386 call (int 0x80)",
-        mark::X32 => return "x32 call",
-        _ => {}
+    if entry.mark == mark::X32 {
+        return "x32 call";
     }
     match entry.nr as i64 {
         libc::SYS_mmap => "mmap",

@@ -45,6 +45,7 @@ enum Doing {
     /// The address of the ring will be at `pointer`.
     RingSetUp {
         pointer: u64,
+        narrow: bool,
     },
     RingDestroyed(Call),
     Bounds(Bounds),
@@ -72,6 +73,8 @@ struct Task {
     /// Index into the spaces; `None` if it is not followed, or has left its address space.
     space: Option<usize>,
     state: State,
+    /// Where the result of its call will be, if the call does not return it.
+    result_at: Option<u64>,
     /// Its clone asked for a child that is not traced: what was changed of that is to be put back.
     untraced: bool,
     /// What the kernel looks at when it calls; `None` if that may have changed.
@@ -88,6 +91,7 @@ impl Task {
             process,
             space: None,
             state,
+            result_at: None,
             untraced: false,
             standing: None,
             strict: false,
@@ -297,8 +301,14 @@ impl<'s> Tracer<'s> {
             libc::SYS_exit,
             libc::SYS_rt_sigreturn,
         ];
+        /// In the table of i386: the same, but for `sigreturn`.
+        const ALLOWED_I386: [i64; 4] = [3, 4, 1, 119];
+        let allowed = match ptrace::is_i386(tid) {
+            true => ALLOWED_I386,
+            false => ALLOWED,
+        };
         if let Ok(Some((entry, _))) = ptrace::entered(tid, &self.filter)
-            && !ALLOWED.contains(&(entry.nr as i64))
+            && !allowed.contains(&(entry.nr as i64))
         {
             // SAFETY: ends our own tracee.
             unsafe { libc::kill(tid, libc::SIGKILL) };
@@ -389,6 +399,7 @@ impl<'s> Tracer<'s> {
             tid,
             process: task.process,
         };
+        task.result_at = entry.result_at;
         let doing = match decode::decode(
             tid,
             &entry,
@@ -398,7 +409,7 @@ impl<'s> Tracer<'s> {
             Decoded::Perform(call) => {
                 let standing = task.standing.get_or_insert_with(|| Standing::of(tid));
                 space.nodes_at = decode::nodes_at(&entry);
-                space.prepare(&call, who, standing, self.session);
+                space.prepare(&call, who, (standing, entry.is_i386()), self.session);
                 if space.may_lose_writes(&call) && self.hold_others(tid, index) {
                     self.look_beside_held(&call, index);
                 }
@@ -428,10 +439,15 @@ impl<'s> Tracer<'s> {
                 self.run_to_clone(tid);
                 return;
             }
-            Decoded::RingSetUp { pointer } => {
+            Decoded::RingSetUp { pointer, narrow } => {
                 let standing = task.standing.get_or_insert_with(|| Standing::of(tid));
-                space.prepare(&Space::ring(None), who, standing, self.session);
-                Doing::RingSetUp { pointer }
+                space.prepare(
+                    &Space::ring(None),
+                    who,
+                    (standing, entry.is_i386()),
+                    self.session,
+                );
+                Doing::RingSetUp { pointer, narrow }
             }
             Decoded::Bounds(bounds) => Doing::Bounds(bounds),
             Decoded::RingDestroyed { address } => {
@@ -440,7 +456,7 @@ impl<'s> Tracer<'s> {
                     return;
                 };
                 let standing = task.standing.get_or_insert_with(|| Standing::of(tid));
-                space.prepare(&call, who, standing, self.session);
+                space.prepare(&call, who, (standing, entry.is_i386()), self.session);
                 Doing::RingDestroyed(call)
             }
             Decoded::Unmodelled { changes_map } => Doing::Unmodelled {
@@ -487,10 +503,11 @@ impl<'s> Tracer<'s> {
             self.pace.go(tid, 0);
             return;
         };
-        let returned = match ptrace::result(tid) {
-            Ok(returned) => returned,
+        let returned = match (ptrace::result(tid), task.result_at.take()) {
+            (Ok(0), Some(at)) => ptrace::read_half(tid, at).map_or(0, |address| address as i64),
+            (Ok(returned), _) => returned,
             // Killed at this moment: its exit event follows.
-            Err(_) => {
+            (Err(_), _) => {
                 if let Some(space) = &mut self.spaces[index] {
                     space.interrupt();
                 }
@@ -556,9 +573,9 @@ impl<'s> Tracer<'s> {
                     space.look_at_return(&mut call, who, returned, self.session);
                     space.finish(call, who, returned, false, self.session);
                 }
-                Doing::RingSetUp { pointer } if returned == 0 => {
-                    if let Some((mut call, address)) = space.ring_set_up(pointer, who, self.session)
-                    {
+                Doing::RingSetUp { pointer, narrow } if returned == 0 => {
+                    let ring = space.ring_set_up(pointer, narrow, who, self.session);
+                    if let Some((mut call, address)) = ring {
                         let address = address as i64;
                         space.look_at_return(&mut call, who, address, self.session);
                         space.finish(call, who, address, false, self.session);

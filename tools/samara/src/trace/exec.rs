@@ -11,11 +11,11 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use samara_mm::exec::{
-    Base, Choice, Exec, Image, Personality, Program, Randomize, SetId, Settings, SpecialArea,
-    Started,
+    Base, Choice, Class, Exec, Image, Personality, Program, Randomize, SetId, Settings,
+    SpecialArea, Started,
 };
 use samara_mm::{
-    AddressSpace, Errno, File, FileId, FileKind, KernelVersion, Layout, SeedVma, VmFlags,
+    AddressSpace, Config, Errno, File, FileId, FileKind, KernelVersion, Layout, SeedVma, VmFlags,
 };
 
 use crate::compare::{self, Alike};
@@ -52,7 +52,7 @@ impl Settled {
             legacy_layout: proc::sysctl("vm/legacy_va_layout", 0) != 0,
             random_bits: proc::sysctl("vm/mmap_rnd_bits", 28) as u32,
             random_bits_32: proc::sysctl("vm/mmap_rnd_compat_bits", 8) as u32,
-            special: special_areas().unwrap_or_default(),
+            special: own_special_areas().unwrap_or_default(),
             ..Settings::default()
         });
         Self { settings }
@@ -60,11 +60,16 @@ impl Settled {
 }
 
 /// The vdso and what belongs to it, which are the same in each process: those of this one.
-fn special_areas() -> io::Result<Vec<SpecialArea>> {
+fn own_special_areas() -> io::Result<Vec<SpecialArea>> {
     let own = std::process::id() as Tid;
     let mut map = Map::default();
     proc::MapsFile::open(own)?.read(&mut map)?;
-    let flags = proc::vm_flags(own)?;
+    special_areas(own, &map)
+}
+
+/// The same areas of any process.
+fn special_areas(tid: Tid, map: &Map) -> io::Result<Vec<SpecialArea>> {
+    let flags = proc::vm_flags(tid)?;
     let special = map.areas().iter().filter_map(|area| {
         let name = std::str::from_utf8(map.name(area)).ok()?;
         let listed = flags.iter().find(|(start, _)| *start == area.start)?;
@@ -93,6 +98,12 @@ pub(crate) fn predict(tid: Tid, settled: &Settled, seed: &Seed, map: &Map) -> Pr
     let Some(settings) = &settled.settings else {
         return Predicted::Unknown;
     };
+    // What the kernel provides for programs with 32-bit addresses, only these have.
+    let of_32 = (!seed.config.is_wide()).then(|| Settings {
+        special_32: special_areas(tid, map).unwrap_or_default(),
+        ..settings.clone()
+    });
+    let settings = of_32.as_ref().unwrap_or(settings);
     match Shown::read(tid, seed, map) {
         Ok(shown) => shown.judge(settings).unwrap_or(Predicted::Unknown),
         Err(_) => Predicted::Unknown,
@@ -172,6 +183,8 @@ impl<'a> Shown<'a> {
         let environment: Vec<&[u8]> = self.environment.iter().map(Vec::as_slice).collect();
         let mut config = self.seed.config.clone();
         config.read_implies_exec = false;
+        // It is that of programs with 64-bit addresses, whichever this one has.
+        config.task_size = config.task_size.max(Config::default().task_size);
         let exec = Exec {
             path: &self.path,
             arguments: &arguments,
@@ -240,7 +253,10 @@ impl<'a> Shown<'a> {
 
     /// Where the kernel put what it draws by lot. `lowest` is what comes of the lowest places.
     fn drawn(&self, choice: &Choice, lowest: &Started, way: u64) -> Option<u64> {
-        const PLATFORM: u64 = "x86_64\0".len() as u64;
+        let platform = match lowest.class {
+            Class::Elf64 => "x86_64\0",
+            Class::Elf32 => "i686\0",
+        };
         let last = choice.lowest + (choice.count - 1) * choice.step;
         let within = |at: &u64| (choice.lowest..=last).contains(at);
         let stack = lowest_stack(self.seed);
@@ -257,7 +273,9 @@ impl<'a> Shown<'a> {
         };
         match choice.base {
             Base::Stack => stack.map(|stack| stack.end),
-            Base::Vectors => self.auxiliary(AT_PLATFORM).map(|at| at + PLATFORM),
+            Base::Vectors => self
+                .auxiliary(AT_PLATFORM)
+                .map(|at| at + platform.len() as u64),
             Base::Program => moved().map(|at| at.min(last)),
             Base::Heap => Some(self.seed.layout.start_brk),
             Base::Mmap => match (way, lowest.space.layout().bottom_up) {

@@ -6,12 +6,14 @@
 
 use std::io;
 
+use super::i386;
+
 /// What a stop is for: the data of `SECCOMP_RET_TRACE`, which the tracer reads back. Unlike what a filter of the program's own is likely
 /// to say: of two filters that both want a tracer, the one that was added last is heard.
 pub(crate) mod mark {
     /// A native 64-bit call.
     pub(crate) const NATIVE: u32 = 0x5a01;
-    /// An `int 0x80` call of i386 made by a traced program.
+    /// A call of i386: of a program with 32-bit addresses, or by `int 0x80`.
     pub(crate) const I386: u32 = 0x5a02;
     /// A call of the x32 table.
     pub(crate) const X32: u32 = 0x5a03;
@@ -23,6 +25,7 @@ pub(crate) mod mark {
 }
 
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+pub(crate) const AUDIT_ARCH_I386: u32 = 0x4000_0003;
 const X32_BIT: u32 = 0x4000_0000;
 
 /// `seccomp_data`: the number, the instruction set, and the low halves of the arguments.
@@ -78,24 +81,6 @@ pub(crate) const ALWAYS: &[i64] = &[
 pub(crate) const SYS_SET_MEMPOLICY_HOME_NODE: i64 = 450;
 pub(crate) const SYS_MAP_SHADOW_STACK: i64 = 453;
 
-/// Memory calls of the i386 table.
-pub(crate) const I386_MEMORY: &[u32] = &[
-    45,  // brk
-    90,  // mmap
-    91,  // munmap
-    117, // ipc (shmat, shmdt)
-    125, // mprotect
-    150, 151, 152, 153, // mlock, munlock, mlockall, munlockall
-    163, // mremap
-    192, // mmap2
-    219, // madvise
-    257, // remap_file_pages
-    376, // mlock2
-    380, // pkey_mprotect
-    397, 398, // shmat, shmdt
-    462, // mseal
-];
-
 pub(crate) const PR_SET_VMA: u32 = 0x5356_4d41;
 pub(crate) const PR_SET_MDWE: u32 = 65;
 pub(crate) const PR_SET_MEMORY_MERGE: u32 = 67;
@@ -150,6 +135,7 @@ const fn jump(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
 const LOAD: u32 = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
 const EQUAL: u32 = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
 const AT_LEAST: u32 = libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K;
+const GO: u32 = libc::BPF_JMP | libc::BPF_JA;
 const ANY_BIT: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
@@ -162,15 +148,73 @@ fn allow() -> libc::sock_filter {
 }
 
 /// `if nr == number { argument ∈ values ? stop : allow }`
-fn only_for(program: &mut Vec<libc::sock_filter>, number: i64, argument: u32, values: &[u32]) {
+fn only_for(program: &mut Vec<libc::sock_filter>, table: &Table, call: Call, values: &[u32]) {
+    let (number, argument) = call;
     let body = 2 + 2 * values.len() as u8;
-    program.push(jump(EQUAL, number as u32, 0, body));
+    program.push(jump(EQUAL, number, 0, body));
     program.push(statement(LOAD, low(argument)));
     for &value in values {
         program.push(jump(EQUAL, value, 0, 1));
-        program.push(trace(mark::NATIVE));
+        program.push(trace(table.mark));
     }
     program.push(allow());
+}
+
+/// A call by its number, and the argument that decides.
+type Call = (u32, u32);
+
+/// The numbers of one table of calls.
+struct Table {
+    mark: u32,
+    /// Calls that always stop.
+    always: Vec<u32>,
+    prctl: u32,
+    arch_prctl: u32,
+    ioctl: u32,
+    seccomp: u32,
+    ptrace: u32,
+    unshare: u32,
+    clone: u32,
+    personality: u32,
+    prlimit64: u32,
+}
+
+impl Table {
+    fn native() -> Self {
+        Self {
+            mark: mark::NATIVE,
+            always: ALWAYS.iter().map(|&number| number as u32).collect(),
+            prctl: libc::SYS_prctl as u32,
+            arch_prctl: libc::SYS_arch_prctl as u32,
+            ioctl: libc::SYS_ioctl as u32,
+            seccomp: libc::SYS_seccomp as u32,
+            ptrace: libc::SYS_ptrace as u32,
+            unshare: libc::SYS_unshare as u32,
+            clone: libc::SYS_clone as u32,
+            personality: libc::SYS_personality as u32,
+            prlimit64: libc::SYS_prlimit64 as u32,
+        }
+    }
+
+    fn i386() -> Self {
+        let always = i386::NUMBERS
+            .iter()
+            .filter(|(_, native)| ALWAYS.contains(native))
+            .map(|(number, _)| *number);
+        Self {
+            mark: mark::I386,
+            always: i386::OF_ITS_OWN.iter().copied().chain(always).collect(),
+            prctl: i386::PRCTL,
+            arch_prctl: i386::ARCH_PRCTL,
+            ioctl: i386::IOCTL,
+            seccomp: i386::SECCOMP,
+            ptrace: i386::PTRACE,
+            unshare: i386::UNSHARE,
+            clone: i386::CLONE,
+            personality: i386::PERSONALITY,
+            prlimit64: i386::PRLIMIT64,
+        }
+    }
 }
 
 /// The program, for a kernel that runs it or for a tracer that stops every call.
@@ -204,6 +248,10 @@ impl Filter {
                     let stops = instruction.k & !libc::SECCOMP_RET_DATA == libc::SECCOMP_RET_TRACE;
                     return stops.then_some(instruction.k & libc::SECCOMP_RET_DATA);
                 }
+                GO => {
+                    at += instruction.k as usize;
+                    continue;
+                }
                 EQUAL => accumulator == instruction.k,
                 AT_LEAST => accumulator >= instruction.k,
                 _ => accumulator & instruction.k != 0,
@@ -219,67 +267,67 @@ impl Filter {
 
 /// The whole program.
 fn assemble() -> Vec<libc::sock_filter> {
+    let native = of_table(&Table::native());
     let mut program = vec![
         statement(LOAD, ARCH),
-        jump(
-            EQUAL,
-            AUDIT_ARCH_X86_64,
-            1 + 2 * I386_MEMORY.len() as u8 + 1,
-            0,
-        ),
+        jump(EQUAL, AUDIT_ARCH_X86_64, 1, 0),
+        // Too far for a conditional jump.
+        statement(GO, 3 + native.len() as u32),
         statement(LOAD, NR),
+        jump(AT_LEAST, X32_BIT, 0, 1),
+        trace(mark::X32),
     ];
-    for &number in I386_MEMORY {
-        program.push(jump(EQUAL, number, 0, 1));
-        program.push(trace(mark::I386));
-    }
-    program.push(allow());
-
+    program.extend(native);
     program.push(statement(LOAD, NR));
-    program.push(jump(AT_LEAST, X32_BIT, 0, 1));
-    program.push(trace(mark::X32));
-    for &number in ALWAYS {
-        program.push(jump(EQUAL, number as u32, 0, 1));
-        program.push(trace(mark::NATIVE));
+    program.extend(of_table(&Table::i386()));
+    program
+}
+
+/// What is decided about a call of one table, whose number is loaded.
+fn of_table(table: &Table) -> Vec<libc::sock_filter> {
+    let mut program = Vec::new();
+    for &number in &table.always {
+        program.push(jump(EQUAL, number, 0, 1));
+        program.push(trace(table.mark));
     }
-    only_for(&mut program, libc::SYS_prctl, 0, PRCTL);
-    only_for(&mut program, libc::SYS_arch_prctl, 0, ARCH_PRCTL);
-    only_for(&mut program, libc::SYS_ioctl, 1, IOCTL);
-    only_for(&mut program, libc::SYS_seccomp, 0, SECCOMP);
-    only_for(&mut program, libc::SYS_ptrace, 0, PTRACE);
+    only_for(&mut program, table, (table.prctl, 0), PRCTL);
+    only_for(&mut program, table, (table.arch_prctl, 0), ARCH_PRCTL);
+    only_for(&mut program, table, (table.ioctl, 1), IOCTL);
+    only_for(&mut program, table, (table.seccomp, 0), SECCOMP);
+    only_for(&mut program, table, (table.ptrace, 0), PTRACE);
 
     // A user namespace has privileges of its own.
-    program.push(jump(EQUAL, libc::SYS_unshare as u32, 0, 4));
+    program.push(jump(EQUAL, table.unshare, 0, 4));
     program.push(statement(LOAD, low(0)));
     program.push(jump(ANY_BIT, libc::CLONE_NEWUSER as u32, 0, 1));
-    program.push(trace(mark::NATIVE));
+    program.push(trace(table.mark));
     program.push(allow());
 
     // A thread (CLONE_VM) shares the map and needs no order: its own event tells of it. A fork copies it. One that asks not to be
     // traced would keep the filter, and get ENOSYS for every call that is to stop: it must be traced all the same.
-    program.push(jump(EQUAL, libc::SYS_clone as u32, 0, 6));
+    program.push(jump(EQUAL, table.clone, 0, 6));
     program.push(statement(LOAD, low(0)));
     program.push(jump(ANY_BIT, libc::CLONE_UNTRACED as u32, 0, 1));
-    program.push(trace(mark::NATIVE));
+    program.push(trace(table.mark));
     program.push(jump(ANY_BIT, libc::CLONE_VM as u32, 0, 1));
     program.push(allow());
-    program.push(trace(mark::NATIVE));
+    program.push(trace(table.mark));
 
     // personality(0xffffffff) only asks.
-    program.push(jump(EQUAL, libc::SYS_personality as u32, 0, 4));
+    program.push(jump(EQUAL, table.personality, 0, 4));
     program.push(statement(LOAD, low(0)));
     program.push(jump(EQUAL, u32::MAX, 0, 1));
     program.push(allow());
-    program.push(trace(mark::NATIVE));
+    program.push(trace(table.mark));
 
     // prlimit64 without a new limit only asks.
-    program.push(jump(EQUAL, libc::SYS_prlimit64 as u32, 0, 6));
+    program.push(jump(EQUAL, table.prlimit64, 0, 6));
     program.push(statement(LOAD, low(2)));
     program.push(jump(EQUAL, 0, 0, 3));
     program.push(statement(LOAD, low(2) + 4));
     program.push(jump(EQUAL, 0, 0, 1));
     program.push(allow());
-    program.push(trace(mark::NATIVE));
+    program.push(trace(table.mark));
 
     program.push(allow());
     program
@@ -374,8 +422,11 @@ mod tests {
     #[test]
     fn other_tables_are_marked() {
         let of = |nr, arch| Filter::new().decide(arch, nr, &[0; 6]);
-        assert_eq!(of(192, 0x4000_0003), Some(mark::I386));
-        assert_eq!(of(4, 0x4000_0003), None);
+        assert_eq!(of(192, AUDIT_ARCH_I386), Some(mark::I386));
+        assert_eq!(of(4, AUDIT_ARCH_I386), None);
+        assert_eq!(of(120, AUDIT_ARCH_I386), Some(mark::I386));
+        assert_eq!(of(136, AUDIT_ARCH_I386), Some(mark::I386));
+        assert_eq!(of(340, AUDIT_ARCH_I386), None);
         assert_eq!(of(X32_BIT | 9, AUDIT_ARCH_X86_64), Some(mark::X32));
     }
 }

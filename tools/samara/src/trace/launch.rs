@@ -101,7 +101,7 @@ fn examine(path: &Path) -> Result<(), Refusal> {
     if head.starts_with(b"\x7fELF") {
         refuse_other_machines(head).map_err(|what| {
             Refusal(format!(
-                "`{shown}` is {what}: only 64-bit x86-64 programs can be traced; use a 64-bit build of it"
+                "`{shown}` is {what}: only programs for x86-64 and i386 can be traced"
             ))
         })
     } else {
@@ -112,6 +112,7 @@ fn examine(path: &Path) -> Result<(), Refusal> {
 /// Looks at the start of an ELF file. An `Err` says what kind of program it is.
 pub(crate) fn refuse_other_machines(head: &[u8]) -> Result<(), &'static str> {
     const X86_64: u16 = 62;
+    const I386: u16 = 3;
     let machine = match head {
         [_, _, _, _, class, data, ..] if *data != 1 => {
             return Err(if *class == 1 {
@@ -120,14 +121,13 @@ pub(crate) fn refuse_other_machines(head: &[u8]) -> Result<(), &'static str> {
                 "a program for a big-endian machine"
             });
         }
-        [_, _, _, _, 1, ..] => return Err("a 32-bit program"),
         [.., low, high] if head.len() == 20 => u16::from_le_bytes([*low, *high]),
         _ => return Err("cut short"),
     };
-    if machine == X86_64 {
-        Ok(())
-    } else {
-        Err("a program for another machine")
+    match (machine, head.get(4)) {
+        (X86_64, Some(2)) | (I386, Some(1)) => Ok(()),
+        (X86_64, _) => Err("an x32 program"),
+        _ => Err("a program for another machine"),
     }
 }
 

@@ -14,6 +14,7 @@ mod exec;
 pub(crate) mod facts;
 mod files;
 mod filter;
+mod i386;
 mod interrupts;
 mod launch;
 mod opened;
@@ -170,7 +171,7 @@ fn trace_program(
         Err(Failure::NotStarted) => return Err(launched.failure(path)),
         Err(Failure::OtherMachine(what)) => {
             return Err(Refusal(format!(
-                "`{}` starts {what}: only 64-bit x86-64 programs can be traced; use a 64-bit build of it",
+                "`{}` starts {what}: only programs for x86-64 and i386 can be traced",
                 path.display()
             )));
         }

@@ -263,9 +263,24 @@ pub(crate) fn auxiliary(tid: Tid, kind: u64) -> Option<u64> {
     Some(found.1)
 }
 
+/// Does the process run a program for i386, with 32-bit addresses?
+pub(crate) fn is_narrow(tid: Tid) -> bool {
+    const I386: [u8; 2] = 3u16.to_le_bytes();
+    let mut head = [0; 20];
+    super::launch::read_head(tid, &mut head).is_some() && head[18..] == I386
+}
+
 /// The whole auxiliary vector: keys and values.
 pub(crate) fn auxiliary_vector(tid: Tid) -> io::Result<Vec<(u64, u64)>> {
     let bytes = fs::read(format!("/proc/{tid}/auxv"))?;
+    // In a vector of 32-bit words the first value, an address, is where the upper half of the first key would be.
+    let half = |word: &[u8]| word.try_into().map_or(0, u32::from_ne_bytes);
+    if bytes.get(4..8).is_some_and(|upper| half(upper) != 0) {
+        let entries = bytes.chunks_exact(8);
+        return Ok(entries
+            .map(|entry| (half(&entry[..4]).into(), half(&entry[4..]).into()))
+            .collect());
+    }
     let word = |word: &[u8]| word.try_into().map_or(0, u64::from_ne_bytes);
     let entries = bytes.chunks_exact(16);
     Ok(entries

@@ -4,7 +4,8 @@ use std::io;
 use std::mem;
 use std::ptr;
 
-use super::filter::Filter;
+use super::filter::{AUDIT_ARCH_I386, Filter, mark};
+use super::i386;
 
 /// A thread, by the kernel's number of it.
 pub(crate) type Tid = libc::pid_t;
@@ -196,11 +197,7 @@ pub(crate) fn entered(tid: Tid, filter: &Filter) -> io::Result<Option<(Entry, bo
     // SAFETY: `op` says which member of the union the kernel filled.
     let call = unsafe { information.u.entry };
     let mark = filter.decide(information.arch, call.nr as u32, &call.args);
-    let entry = Entry {
-        nr: call.nr,
-        args: call.args,
-        mark: mark.unwrap_or(0),
-    };
+    let entry = Entry::new(tid, call.nr, call.args, mark.unwrap_or(0));
     Ok(Some((entry, mark.is_some())))
 }
 
@@ -215,27 +212,65 @@ pub(crate) fn set_untraced(tid: Tid, on: bool) -> io::Result<()> {
             flags & !UNTRACED
         }
     };
+    let narrow = is_i386(tid);
     let mut registers = registers(tid)?;
+    let first = match narrow {
+        true => &mut registers.rbx,
+        false => &mut registers.rdi,
+    };
     if registers.orig_rax as i64 == libc::SYS_clone3 {
-        let flags = with(read_word(tid, registers.rdi)?);
-        return request(
-            libc::PTRACE_POKEDATA,
-            tid,
-            registers.rdi as usize,
-            flags as usize,
-        );
+        let flags = with(read_word(tid, *first)?);
+        return request(libc::PTRACE_POKEDATA, tid, *first as usize, flags as usize);
     }
-    registers.rdi = with(registers.rdi);
+    *first = with(*first);
     request(libc::PTRACE_SETREGS, tid, 0, &raw const registers as usize)
 }
 
-/// A call at its entry.
+/// A call at its entry. What the filter has stopped of the table of i386 has the number and the arguments that it would have in that of x86-64.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Entry {
     pub(crate) nr: u64,
     pub(crate) args: [u64; 6],
     /// See [`super::filter::mark`].
     pub(crate) mark: u32,
+    /// Where the result will be, if the call does not return it.
+    pub(crate) result_at: Option<u64>,
+}
+
+impl Entry {
+    fn new(tid: Tid, nr: u64, args: [u64; 6], mark: u32) -> Self {
+        let (nr, args, result_at) = match mark {
+            mark::I386 => i386::native(tid, nr, args),
+            _ => (nr, args, None),
+        };
+        Self {
+            nr,
+            args,
+            mark,
+            result_at,
+        }
+    }
+
+    /// Is it a call of the table of i386?
+    pub(crate) fn is_i386(&self) -> bool {
+        self.mark == mark::I386
+    }
+
+    /// One word that a call points to.
+    pub(crate) fn read_word(&self, tid: Tid, address: u64) -> io::Result<u64> {
+        match self.is_i386() {
+            true => read_half(tid, address),
+            false => read_word(tid, address),
+        }
+    }
+
+    /// Bytes in such a word.
+    pub(crate) fn word(&self) -> u64 {
+        match self.is_i386() {
+            true => 4,
+            false => 8,
+        }
+    }
 }
 
 fn information(tid: Tid) -> io::Result<libc::ptrace_syscall_info> {
@@ -250,6 +285,11 @@ fn information(tid: Tid) -> io::Result<libc::ptrace_syscall_info> {
     Ok(information)
 }
 
+/// Does the call that a thread is in come from the table of i386?
+pub(crate) fn is_i386(tid: Tid) -> bool {
+    information(tid).is_ok_and(|information| information.arch == AUDIT_ARCH_I386)
+}
+
 /// The call at which the filter stopped a thread.
 pub(crate) fn entry(tid: Tid) -> io::Result<Entry> {
     let information = information(tid)?;
@@ -258,11 +298,7 @@ pub(crate) fn entry(tid: Tid) -> io::Result<Entry> {
     }
     // SAFETY: `op` says which member of the union the kernel filled.
     let seccomp = unsafe { information.u.seccomp };
-    Ok(Entry {
-        nr: seccomp.nr,
-        args: seccomp.args,
-        mark: seccomp.ret_data,
-    })
+    Ok(Entry::new(tid, seccomp.nr, seccomp.args, seccomp.ret_data))
 }
 
 /// What a call returned: the value, or minus the error number.
@@ -272,7 +308,12 @@ pub(crate) fn result(tid: Tid) -> io::Result<i64> {
         return Err(io::ErrorKind::InvalidData.into());
     }
     // SAFETY: `op` says which member of the union the kernel filled.
-    Ok(unsafe { information.u.exit }.sval)
+    let returned = unsafe { information.u.exit }.sval;
+    if information.arch != AUDIT_ARCH_I386 {
+        return Ok(returned);
+    }
+    // Of these calls only 32 bits are told there, with a sign. Addresses above 2 GiB have none, and the end of a heap may have more.
+    Ok(registers(tid)?.rax as i64)
 }
 
 /// Copies from a tracee's memory; shorter than asked where the memory ends.
@@ -297,6 +338,15 @@ pub(crate) fn read_word(tid: Tid, address: u64) -> io::Result<u64> {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
     Ok(u64::from_ne_bytes(bytes))
+}
+
+/// One 32-bit word of a tracee's memory.
+pub(crate) fn read_half(tid: Tid, address: u64) -> io::Result<u64> {
+    let mut bytes = [0; 4];
+    if read_memory(tid, address, &mut bytes)? < 4 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(u64::from(u32::from_ne_bytes(bytes)))
 }
 
 /// Attaches to a running thread, without stopping it; what it starts is not followed, and it lives on when this program ends.

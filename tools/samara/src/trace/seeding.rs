@@ -17,6 +17,8 @@ use super::proc;
 use super::ptrace::Tid;
 
 const PAGE: u64 = 4096;
+/// First address above what programs with 32-bit addresses have.
+const END_32: u64 = 0xffff_e000;
 const ADDR_COMPAT_LAYOUT: u64 = 0x020_0000;
 
 /// Settings of the machine, looked up once.
@@ -72,6 +74,11 @@ impl Machine {
             legacy_layout: proc::sysctl("vm/legacy_va_layout", 0) != 0,
             exec: Settled::look(kernel),
         }
+    }
+
+    /// First address above user space, for programs with 64-bit addresses.
+    pub(crate) fn end_of_user_space(&self) -> u64 {
+        self.config.task_size
     }
 
     /// What a program that is started from here may make executable.
@@ -160,6 +167,8 @@ pub(crate) fn seed(
     let limits = limits(tid)?;
     let personality = proc::personality(tid).unwrap_or(0);
     let config = config(tid, machine);
+    /// Between the base of placement and the end of user space, at least.
+    const LEAST_ROOM: u64 = 128 << 20;
     let mut layout = match moment {
         // `PR_SET_MM` may have changed what the kernel shows of it.
         Moment::Again(layout) => Layout {
@@ -178,6 +187,10 @@ pub(crate) fn seed(
                 bottom_up: machine.legacy_layout || personality & ADDR_COMPAT_LAYOUT != 0,
                 ..Layout::default()
             };
+            if !config.is_wide() {
+                layout.mmap_base = (config.task_size - LEAST_ROOM).next_multiple_of(PAGE);
+                layout.legacy_base = (config.task_size / 3).next_multiple_of(PAGE);
+            }
             let first = first_placed(tid, map);
             if layout.bottom_up {
                 layout.legacy_base = first.map_or(layout.legacy_base, |(start, _)| start);
@@ -232,11 +245,14 @@ pub(crate) fn seed(
 pub(crate) struct Standing {
     capabilities: Capabilities,
     read_implies_exec: bool,
+    /// Programs with 32-bit addresses have 3 GiB.
+    is_3_gib: bool,
 }
 
 impl Standing {
     pub(crate) fn of(tid: Tid) -> Self {
         const READ_IMPLIES_EXEC: u64 = 0x040_0000;
+        const ADDR_LIMIT_3GB: u64 = 0x800_0000;
         let personality = proc::personality(tid).unwrap_or(0);
         let capabilities = match proc::capabilities(tid) {
             Ok(bits) if proc::in_first_user_namespace(tid) => bits,
@@ -252,13 +268,30 @@ impl Standing {
                 sys_resource: has(24),
             },
             read_implies_exec: personality & READ_IMPLIES_EXEC != 0,
+            is_3_gib: personality & ADDR_LIMIT_3GB != 0,
+        }
+    }
+
+    /// First address above user space.
+    fn task_size(&self, config: &Config) -> u64 {
+        match (config.is_wide(), self.is_3_gib) {
+            (true, _) => config.task_size,
+            (false, true) => 0xc000_0000,
+            (false, false) => END_32,
         }
     }
 
     /// Does `config` say the same?
     pub(crate) fn is_in(&self, config: &Config) -> bool {
-        (config.capabilities, config.read_implies_exec)
-            == (self.capabilities, self.read_implies_exec)
+        (
+            config.capabilities,
+            config.read_implies_exec,
+            config.task_size,
+        ) == (
+            self.capabilities,
+            self.read_implies_exec,
+            self.task_size(config),
+        )
     }
 
     /// The settings with those of this thread.
@@ -266,6 +299,7 @@ impl Standing {
         Config {
             capabilities: self.capabilities,
             read_implies_exec: self.read_implies_exec,
+            task_size: self.task_size(config),
             ..config.clone()
         }
     }
@@ -273,7 +307,11 @@ impl Standing {
 
 /// The settings for one process.
 fn config(tid: Tid, machine: &Machine) -> Config {
-    let mut config = Standing::of(tid).applied_to(&machine.config);
+    let mut config = machine.config.clone();
+    if proc::is_narrow(tid) {
+        config.task_size = END_32;
+    }
+    let mut config = Standing::of(tid).applied_to(&config);
     config.merge_any = proc::merges_any(tid);
     config
 }

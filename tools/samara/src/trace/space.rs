@@ -8,6 +8,7 @@ mod compare;
 mod growth;
 mod objects;
 mod rings;
+mod tables;
 mod watched;
 
 use std::collections::VecDeque;
@@ -77,6 +78,8 @@ pub(crate) struct Space {
     nodes_meanwhile: Vec<u64>,
     /// Where the rings of `io_setup` lie, and their lengths in bytes.
     rings: Vec<(u64, u64)>,
+    /// Where calls of the other table place, once it is known.
+    other_table: tables::OtherTable,
     /// A userfaultfd watches areas.
     watched: bool,
     /// The engine must be started anew at the next stop.
@@ -136,6 +139,7 @@ impl Space {
             nodes_before: 0,
             nodes_meanwhile: Vec::new(),
             rings: Vec::new(),
+            other_table: tables::OtherTable::default(),
             watched: false,
             stale: None,
             main: false,
@@ -200,6 +204,7 @@ impl Space {
             nodes_before: 0,
             nodes_meanwhile: Vec::new(),
             rings: Vec::new(),
+            other_table: self.other_table,
             watched: false,
             stale: None,
             main: false,
@@ -246,13 +251,15 @@ impl Space {
         &mut self,
         call: &Call,
         who: Who,
-        standing: &Standing,
+        (standing, is_i386): (&Standing, bool),
         session: &mut Session,
     ) {
         self.catch_up(who, session);
         self.follow_watchers(who, session);
-        if !standing.is_in(self.follower.engine().config()) {
-            let config = standing.applied_to(self.follower.engine().config());
+        let known = self.follower.engine().config();
+        if !standing.is_in(known) || known.calls_are_wide() == is_i386 {
+            let mut config = standing.applied_to(known);
+            config.calls = self.calls(is_i386, who.tid, session);
             self.set_config(&config, session);
         }
         if self.limits_of != who.process {
@@ -276,6 +283,7 @@ impl Space {
         session: &mut Session,
     ) -> bool {
         self.confirm_object(call, who, returned, session);
+        self.learn_bases(call, returned, session);
         let brk = self.follower.engine().layout().brk;
         let held = self.others_held;
         self.ambiguous = self.users > 1

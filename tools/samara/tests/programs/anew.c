@@ -1,9 +1,11 @@
 // Calls that no engine knows come between others: what holds from before them must still be known behind them.
 #define _GNU_SOURCE
 #include <fcntl.h>
+#include <linux/userfaultfd.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/shm.h>
@@ -14,20 +16,23 @@
 enum { PAGE = 4096, PRIVATE = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, HOME_NODE = 450 };
 static char *base = (char *)0x300000000;
 
-// The engine starts anew after this.
-static void unknown(void) {
-    // `mlock` of nothing, of the i386 table.
-    long result;
-    asm volatile("int $0x80" : "=a"(result) : "a"(150), "b"(0), "c"(0) : "memory");
-}
-
 static char *page(int number) { return base + number * PAGE; }
+
+// The engine starts anew after this: a userfaultfd that follows moves lets go of what it never watched.
+static void unknown(void) {
+    int watcher = syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY);
+    struct uffdio_api api = {.api = UFFD_API, .features = UFFD_FEATURE_EVENT_REMAP};
+    struct uffdio_range range = {(unsigned long)page(200), PAGE};
+    if (ioctl(watcher, UFFDIO_API, &api) || ioctl(watcher, UFFDIO_UNREGISTER, &range)) puts("all is known");
+    close(watcher);
+}
 
 static void anonymous(int number, int pages) {
     mmap(page(number), pages * PAGE, PROT_READ | PROT_WRITE, PRIVATE, -1, 0);
 }
 
 int main(void) {
+    anonymous(200, 1);
     // Two that were written apart have two owners and stay apart; halves of one have the same and join again.
     anonymous(0, 1);
     anonymous(2, 1);

@@ -19,7 +19,7 @@ int main(){ aio_context_t c=0; printf("io_setup %ld\n", syscall(SYS_io_setup,16,
  prctl(0x53564d41,0,s,4096,"hello");
  long rr; asm volatile("int $0x80":"=a"(rr):"a"(90),"b"(0):"memory"); printf("i386 %ld\n", rr);
  asm volatile("int $0x80":"=a"(rr):"a"(45),"b"(0):"memory"); printf("i386 brk %d\n", rr!=0);
- personality(0x0400000); void*x=mmap(0,4096,1,0x22,-1,0); void*y=mmap(0,4096,3,0x122,-1,0);
+ personality(0x0400000); int ex=shmget(IPC_PRIVATE,4096,0600); shmat(ex,0,0); shmat(ex,0,SHM_RDONLY); shmctl(ex,IPC_RMID,0); void*x=mmap(0,4096,1,0x22,-1,0); void*y=mmap(0,4096,3,0x122,-1,0);
  mlock(x,4096); mlockall(MCL_CURRENT); munlockall(); unsigned char v[16]; mincore(s2,65536,v); msync(s2,4096,MS_SYNC); syscall(462,x,4096,0);
  int z=open("/dev/zero",2); void*zz=mmap(0,8192,3,MAP_PRIVATE,z,0); void*zs=mmap(0,8192,3,MAP_SHARED,z,0); memset(zz,1,1); memset(zs,1,1); munmap(zs,4096);
  puts("end"); return 0; }

@@ -9,6 +9,7 @@
 use std::io;
 
 use crate::record::Reason;
+use crate::trace::i386;
 use crate::trace::ptrace::{self, Tid};
 use crate::trace::space::{Space, Who};
 use crate::trace::{interrupts, launch, proc};
@@ -361,6 +362,15 @@ pub(super) fn clone_flags(tid: Tid) -> u64 {
     let Ok(registers) = ptrace::registers(tid) else {
         return 0;
     };
+    if ptrace::is_i386(tid) {
+        let number = registers.orig_rax as u32;
+        return match i386::NUMBERS.iter().find(|(here, _)| *here == number) {
+            Some((_, libc::SYS_clone)) => registers.rbx,
+            Some((_, libc::SYS_clone3)) => ptrace::read_word(tid, registers.rbx).unwrap_or(0),
+            Some((_, libc::SYS_vfork)) => SHARING,
+            _ => 0,
+        };
+    }
     match registers.orig_rax as i64 {
         libc::SYS_clone => registers.rdi,
         libc::SYS_clone3 => ptrace::read_word(tid, registers.rdi).unwrap_or(0),

@@ -32,14 +32,19 @@ impl Space {
         }
     }
 
-    /// When `io_setup` has succeeded: the mapping that it made, and its address, which the program finds at `pointer`.
+    /// When `io_setup` has succeeded: the mapping that it made, and its address, which the program finds at `pointer`
+    /// (`narrow`: in 32 bits).
     pub(crate) fn ring_set_up(
         &mut self,
         pointer: u64,
+        narrow: bool,
         who: Who,
         session: &mut Session,
     ) -> Option<(Call, u64)> {
-        let address = ptrace::read_word(who.tid, pointer).ok()?;
+        let address = match narrow {
+            true => ptrace::read_half(who.tid, pointer).ok()?,
+            false => ptrace::read_word(who.tid, pointer).ok()?,
+        };
         self.maps.read(&mut session.map).ok()?;
         let area = session.map.at(address)?;
         let flags = proc::vm_flags(who.tid).ok()?;
