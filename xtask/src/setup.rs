@@ -63,14 +63,21 @@ pub(crate) fn debian(shell: &Shell, program: &str, package: &str) -> Result<()> 
 }
 
 /// Installs what the C and C++ compilers need to make 32-bit programs.
+///
+/// Both languages are asked, and a whole program of each: a machine may have the headers and lack a library, and C's half without C++'s.
 pub(crate) fn multilib(shell: &Shell) -> Result<()> {
-    let compiles = "echo '#include <stdio.h>' | c++ -m32 -x c++ -c - -o /dev/null";
-    let is_there = cmd!(shell, "sh -c {compiles}")
-        .quiet()
-        .ignore_stderr()
-        .run()
-        .is_ok();
-    if is_there {
+    let scratch = shell.create_temp_dir()?;
+    let program = scratch.path().join("program");
+    let mut languages = [("cc", "c"), ("c++", "c++")].into_iter();
+    let links = languages.all(|(compiler, language)| {
+        cmd!(shell, "{compiler} -m32 -x {language} - -o {program}")
+            .stdin("#include <stdio.h>\nint main(void) { return 0; }\n")
+            .quiet()
+            .ignore_stderr()
+            .run()
+            .is_ok()
+    });
+    if links {
         return Ok(());
     }
     install(

@@ -206,6 +206,10 @@ fn unit(shell: &Shell) -> Result<()> {
     // The C interface is tested from C and from C++.
     setup::debian(shell, "cc", "gcc")?;
     setup::debian(shell, "c++", "g++")?;
+    // Programs with 32-bit addresses are traced, too.
+    if cfg!(target_arch = "x86_64") {
+        setup::multilib(shell)?;
+    }
     // Not quiet: the closing lines of each test binary say what was run.
     // With all features, in one go: none of them replaces anything, and a second set of features would compile everything twice.
     // Tiers `bare`, `borrows` and `sanitize` build without most of them.
