@@ -14,6 +14,7 @@ mod maps;
 mod minimise;
 mod outcome;
 mod picture;
+mod proc_file;
 mod record;
 mod replay;
 mod report;

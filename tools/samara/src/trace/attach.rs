@@ -165,7 +165,7 @@ fn refused(process: Tid, error: &io::Error) -> Refusal {
 
 /// The program and the arguments of a process.
 pub(crate) fn words(process: Tid) -> Vec<String> {
-    let text = fs::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
+    let text = crate::proc_file::read(format!("/proc/{process}/cmdline")).unwrap_or_default();
     let text = text.strip_suffix(b"\0").unwrap_or(&text);
     text.split(|byte| *byte == 0)
         .map(|word| String::from_utf8_lossy(word).into_owned())

@@ -3,8 +3,9 @@
 //! What the kernel drew by lot is read off its map, one number for each base. The files, their identities and the strings are those of
 //! the stopped process. All else must follow.
 
+use std::cell::OnceCell;
 use std::ffi::CString;
-use std::fs::{self, File as DiskFile};
+use std::fs::File as DiskFile;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
@@ -21,6 +22,7 @@ use samara_mm::{
 use crate::compare::{self, Alike};
 use crate::counted::counted;
 use crate::maps::{Area, Map};
+use crate::proc_file;
 use crate::seed::Seed;
 
 use super::files;
@@ -39,6 +41,10 @@ const AT_EXECFN: u64 = 31;
 pub(crate) struct Settled {
     /// `None` on kernels whose rules of exec are not known.
     settings: Option<Settings>,
+    /// With what the kernel provides in each process, the vdso before all: that of the first program with addresses of 64 bits that is seen,
+    of_64: OnceCell<Settings>,
+    /// and of the first with 32.
+    of_32: OnceCell<Settings>,
 }
 
 impl Settled {
@@ -52,34 +58,45 @@ impl Settled {
             legacy_layout: proc::sysctl("vm/legacy_va_layout", 0) != 0,
             random_bits: proc::sysctl("vm/mmap_rnd_bits", 28) as u32,
             random_bits_32: proc::sysctl("vm/mmap_rnd_compat_bits", 8) as u32,
-            special: own_special_areas().unwrap_or_default(),
             ..Settings::default()
         });
-        Self { settings }
+        Self {
+            settings,
+            of_64: OnceCell::new(),
+            of_32: OnceCell::new(),
+        }
+    }
+
+    /// What the machine brings to the program of this process.
+    fn of(&self, seed: &Seed, map: &Map) -> Option<&Settings> {
+        let settings = self.settings.as_ref()?;
+        let special = || special_areas(seed, map);
+        Some(if seed.config.is_wide() {
+            self.of_64.get_or_init(|| Settings {
+                special: special(),
+                ..settings.clone()
+            })
+        } else {
+            self.of_32.get_or_init(|| Settings {
+                special_32: special(),
+                ..settings.clone()
+            })
+        })
     }
 }
 
-/// The vdso and what belongs to it, which are the same in each process: those of this one.
-fn own_special_areas() -> io::Result<Vec<SpecialArea>> {
-    let own = std::process::id() as Tid;
-    let mut map = Map::default();
-    proc::MapsFile::open(own)?.read(&mut map)?;
-    special_areas(own, &map)
-}
-
-/// The same areas of any process.
-fn special_areas(tid: Tid, map: &Map) -> io::Result<Vec<SpecialArea>> {
-    let flags = proc::vm_flags(tid)?;
-    let special = map.areas().iter().filter_map(|area| {
+/// The vdso and what belongs to it.
+fn special_areas(seed: &Seed, map: &Map) -> Vec<SpecialArea> {
+    let shown = map.areas().iter().zip(&seed.areas);
+    let special = shown.filter_map(|(area, seed)| {
         let name = std::str::from_utf8(map.name(area)).ok()?;
-        let listed = flags.iter().find(|(start, _)| *start == area.start)?;
         name.starts_with("[v").then(|| SpecialArea {
             name: name.into(),
             pages: (area.end - area.start) / PAGE,
-            flags: listed.1,
+            flags: seed.flags.unwrap_or_default(),
         })
     });
-    Ok(special.collect())
+    special.collect()
 }
 
 /// What came of a prediction.
@@ -95,15 +112,9 @@ pub(crate) enum Predicted {
 
 /// Predicts the address space of a process stopped right after exec. `seed` is what the kernel shows of it, `map` its map.
 pub(crate) fn predict(tid: Tid, settled: &Settled, seed: &Seed, map: &Map) -> Predicted {
-    let Some(settings) = &settled.settings else {
+    let Some(settings) = settled.of(seed, map) else {
         return Predicted::Unknown;
     };
-    // What the kernel provides for programs with 32-bit addresses, only these have.
-    let of_32 = (!seed.config.is_wide()).then(|| Settings {
-        special_32: special_areas(tid, map).unwrap_or_default(),
-        ..settings.clone()
-    });
-    let settings = of_32.as_ref().unwrap_or(settings);
     match Shown::read(tid, seed, map) {
         Ok(shown) => shown.judge(settings).unwrap_or(Predicted::Unknown),
         Err(_) => Predicted::Unknown,
@@ -125,7 +136,7 @@ struct Shown<'a> {
 impl<'a> Shown<'a> {
     fn read(tid: Tid, seed: &'a Seed, map: &'a Map) -> io::Result<Self> {
         let strings = |name: &str| -> io::Result<Vec<Vec<u8>>> {
-            let text = fs::read(format!("/proc/{tid}/{name}"))?;
+            let text = proc_file::read(format!("/proc/{tid}/{name}"))?;
             // Each has a zero byte at its end.
             let text = text.strip_suffix(&[0]).map(<[u8]>::to_vec).unwrap_or(text);
             if text.is_empty() && name == "environ" {
@@ -220,8 +231,7 @@ impl<'a> Shown<'a> {
     /// A program, with the identity that the map shows at the address that the auxiliary vector has.
     fn open(&self, path: &Path, kind: u64) -> Result<Program<OnDisk>, Errno> {
         let errno = |error: io::Error| Errno(error.raw_os_error().unwrap_or(libc::EIO));
-        let file = DiskFile::open(path).map_err(errno)?;
-        let length = file.metadata().map_err(errno)?.len();
+        let image = OnDisk::open(path).map_err(errno)?;
         let at = self.auxiliary(kind).ok_or(Errno::ENOENT)?;
         let area = self
             .map
@@ -246,7 +256,7 @@ impl<'a> Shown<'a> {
         let secure = self.auxiliary(AT_SECURE) == Some(1);
         Ok(Program {
             file: counted(described),
-            image: OnDisk(file, length),
+            image,
             set_id: if secure { SetId::Other } else { SetId::No },
         })
     }
@@ -380,15 +390,37 @@ fn read_string(tid: Tid, address: u64) -> io::Result<Vec<u8>> {
 }
 
 /// A file of the machine.
-struct OnDisk(DiskFile, u64);
+struct OnDisk {
+    file: DiskFile,
+    length: u64,
+    /// Its start, where the headers are, which are asked for one by one.
+    head: Vec<u8>,
+}
+
+impl OnDisk {
+    fn open(path: &Path) -> io::Result<Self> {
+        let file = DiskFile::open(path)?;
+        let length = file.metadata()?.len();
+        let mut head = vec![0; 4096];
+        let read = file.read_at(&mut head, 0)?;
+        head.truncate(read);
+        Ok(Self { file, length, head })
+    }
+}
 
 impl Image for OnDisk {
     fn len(&self) -> u64 {
-        self.1
+        self.length
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let end = start.saturating_add(into.len());
+        if let Some(known) = self.head.get(start..end) {
+            into.copy_from_slice(known);
+            return Ok(known.len());
+        }
         let errno = |error: io::Error| Errno(error.raw_os_error().unwrap_or(libc::EIO));
-        self.0.read_at(into, offset).map_err(errno)
+        self.file.read_at(into, offset).map_err(errno)
     }
 }

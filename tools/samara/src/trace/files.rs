@@ -310,7 +310,7 @@ fn printed_name(name: &[u8]) -> Box<str> {
 }
 
 fn opened_as_path(tid: Tid, descriptor: i32) -> bool {
-    fs::read_to_string(format!("/proc/{tid}/fdinfo/{descriptor}"))
+    crate::proc_file::read_text(format!("/proc/{tid}/fdinfo/{descriptor}"))
         .ok()
         .and_then(|text| {
             let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
@@ -389,7 +389,7 @@ pub(crate) fn segment(tid: Tid, identifier: i64) -> Option<Counted<ShmSegment>> 
     if fs::read_link(format!("/proc/{tid}/ns/ipc")).ok()? != own {
         return None;
     }
-    let table = fs::read_to_string("/proc/sysvipc/shm").ok()?;
+    let table = crate::proc_file::read_text("/proc/sysvipc/shm").ok()?;
     let mut lines = table.lines();
     let columns: Vec<&str> = lines.next()?.split_whitespace().collect();
     let column = |name: &str| columns.iter().position(|column| *column == name);

@@ -273,7 +273,7 @@ fn set_nonblocking(file: &File) -> io::Result<()> {
 /// May this process filter without giving up that set-user-ID programs work? (`CAP_SYS_ADMIN`)
 fn privileged() -> bool {
     const SYS_ADMIN: u32 = 21;
-    fs::read_to_string("/proc/self/status")
+    crate::proc_file::read_text("/proc/self/status")
         .ok()
         .and_then(|status| {
             let line = status.lines().find(|line| line.starts_with("CapEff:"))?;

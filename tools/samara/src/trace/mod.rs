@@ -100,7 +100,7 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
             "/proc is missing, or shows another PID namespace: mount it with `mount -t proc proc /proc`",
         );
     }
-    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let kernel = crate::proc_file::read_text("/proc/sys/kernel/osrelease").unwrap_or_default();
     let version = kernel.parse().unwrap_or_default();
     if !KernelVersion::is_known(version) {
         say(&format!(

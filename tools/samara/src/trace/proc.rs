@@ -1,12 +1,13 @@
 //! Questions to `/proc/PID`: the map, the flags of areas, limits, the layout of a new program.
 
 use std::fs::{self, File};
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
 
 use samara_mm::VmFlags;
 
 use crate::maps::{Area, BadLine, Map};
+use crate::proc_file;
 
 use super::ptrace::Tid;
 
@@ -56,8 +57,7 @@ impl MapsFile {
     pub(crate) fn read(&mut self, map: &mut Map) -> io::Result<()> {
         map.refill(|text| {
             self.0.seek(SeekFrom::Start(0))?;
-            self.0.read_to_end(text)?;
-            Ok(())
+            proc_file::read_on(&mut self.0, text)
         })
     }
 
@@ -117,23 +117,31 @@ impl From<BadLine> for io::Error {
 
 /// The flags that smaps shows, by the start of their area. The protection key, which has a line of its own, is among them.
 pub(crate) fn vm_flags(tid: Tid) -> io::Result<Vec<(u64, VmFlags)>> {
-    let text = fs::read(format!("/proc/{tid}/smaps"))?;
-    let text = String::from_utf8_lossy(&text);
+    let text = proc_file::read(format!("/proc/{tid}/smaps"))?;
+    let text_of = |line| std::str::from_utf8(line).unwrap_or_default();
     let mut flags = Vec::new();
     let (mut start, mut key) = (0, VmFlags::empty());
-    for line in text.lines() {
-        if let Some(list) = line.strip_prefix("VmFlags:") {
-            flags.push((start, VmFlags::from_smaps(list) | key));
-            key = VmFlags::empty();
-        } else if let Some(number) = line.strip_prefix("ProtectionKey:") {
-            let number: u64 = number.trim().parse().unwrap_or(0);
-            key = VmFlags::from_bits_retain(number << VmFlags::PKEY.bits().trailing_zeros())
-                & VmFlags::PKEY;
-        } else if let Some((first, _)) = line.split_once('-')
-            && let Ok(address) = u64::from_str_radix(first, 16)
-            && line.starts_with(|c: char| c.is_ascii_digit() || c.is_ascii_lowercase())
-        {
-            start = address;
+    for line in text.split(|&byte| byte == b'\n') {
+        // Most lines are of no interest, and the first letter tells.
+        match line.first() {
+            Some(b'V') => {
+                if let Some(list) = line.strip_prefix(b"VmFlags:") {
+                    flags.push((start, VmFlags::from_smaps(text_of(list)) | key));
+                    key = VmFlags::empty();
+                }
+            }
+            Some(b'P') => {
+                if let Some(number) = line.strip_prefix(b"ProtectionKey:") {
+                    let number: u64 = text_of(number).trim().parse().unwrap_or(0);
+                    let bits = number << VmFlags::PKEY.bits().trailing_zeros();
+                    key = VmFlags::from_bits_retain(bits) & VmFlags::PKEY;
+                }
+            }
+            Some(b'0'..=b'9' | b'a'..=b'f') => {
+                let end = line.iter().position(|&byte| byte == b'-').unwrap_or(0);
+                start = u64::from_str_radix(text_of(&line[..end]), 16).unwrap_or(start);
+            }
+            _ => {}
         }
     }
     Ok(flags)
@@ -141,7 +149,7 @@ pub(crate) fn vm_flags(tid: Tid) -> io::Result<Vec<(u64, VmFlags)>> {
 
 /// The private areas that have pages of their own, present or swapped out, by smaps: their ranges, ascending.
 pub(crate) fn with_own_pages(tid: Tid) -> io::Result<Vec<(u64, u64)>> {
-    let text = fs::read(format!("/proc/{tid}/smaps"))?;
+    let text = proc_file::read(format!("/proc/{tid}/smaps"))?;
     let text = String::from_utf8_lossy(&text);
     let hex = |number| u64::from_str_radix(number, 16).ok();
     let mut areas: Vec<(u64, u64)> = Vec::new();
@@ -180,7 +188,7 @@ pub(crate) struct RawLimits {
 pub(crate) fn limits(tid: Tid) -> io::Result<RawLimits> {
     // The call is refused for another user's process without CAP_SYS_RESOURCE; the file is not.
     asked_limits(tid)
-        .or_else(|_| listed_limits(&fs::read_to_string(format!("/proc/{tid}/limits"))?))
+        .or_else(|_| listed_limits(&proc_file::read_text(format!("/proc/{tid}/limits"))?))
 }
 
 /// From `/proc/PID/limits`: a name of 26 columns, the soft limit, the hard one, the unit.
@@ -235,7 +243,7 @@ pub(crate) struct ProgramLayout {
 
 /// From `/proc/PID/stat` (proc_pid_stat(5)): fields 28 and 45 to 47.
 pub(crate) fn layout(tid: Tid) -> io::Result<ProgramLayout> {
-    let text = fs::read_to_string(format!("/proc/{tid}/stat"))?;
+    let text = proc_file::read_text(format!("/proc/{tid}/stat"))?;
     // The name, field 2, may hold anything, parentheses too: count from behind it.
     let after = text.rsplit_once(')').map_or("", |(_, after)| after);
     let mut fields = after.split_ascii_whitespace();
@@ -272,7 +280,7 @@ pub(crate) fn is_narrow(tid: Tid) -> bool {
 
 /// The whole auxiliary vector: keys and values.
 pub(crate) fn auxiliary_vector(tid: Tid) -> io::Result<Vec<(u64, u64)>> {
-    let bytes = fs::read(format!("/proc/{tid}/auxv"))?;
+    let bytes = proc_file::read(format!("/proc/{tid}/auxv"))?;
     // In a vector of 32-bit words the first value, an address, is where the upper half of the first key would be.
     let half = |word: &[u8]| word.try_into().map_or(0, u32::from_ne_bytes);
     if bytes.get(4..8).is_some_and(|upper| half(upper) != 0) {
@@ -290,7 +298,7 @@ pub(crate) fn auxiliary_vector(tid: Tid) -> io::Result<Vec<(u64, u64)>> {
 
 /// Effective capabilities, as a bit set (capabilities(7)).
 pub(crate) fn capabilities(tid: Tid) -> io::Result<u64> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status"))?;
+    let status = proc_file::read_text(format!("/proc/{tid}/status"))?;
     Ok(status_field(&status, "CapEff:")
         .and_then(|value| u64::from_str_radix(value, 16).ok())
         .unwrap_or(0))
@@ -298,7 +306,7 @@ pub(crate) fn capabilities(tid: Tid) -> io::Result<u64> {
 
 /// How many seccomp filters a thread has.
 pub(crate) fn filters(tid: Tid) -> io::Result<u64> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status"))?;
+    let status = proc_file::read_text(format!("/proc/{tid}/status"))?;
     status_field(&status, "Seccomp_filters:")
         .and_then(|value| value.parse().ok())
         .ok_or_else(|| io::ErrorKind::InvalidData.into())
@@ -306,7 +314,7 @@ pub(crate) fn filters(tid: Tid) -> io::Result<u64> {
 
 /// Are pages of all areas merged by their contents (`PR_SET_MEMORY_MERGE`)? Older kernels do not tell.
 pub(crate) fn merges_any(tid: Tid) -> bool {
-    fs::read_to_string(format!("/proc/{tid}/ksm_stat"))
+    proc_file::read_text(format!("/proc/{tid}/ksm_stat"))
         .is_ok_and(|text| text.contains("ksm_merge_any: yes"))
 }
 
@@ -319,13 +327,13 @@ pub(crate) fn in_first_user_namespace(tid: Tid) -> bool {
 
 /// The process that a descriptor of a thread stands for (`pidfd_open(2)`).
 pub(crate) fn process_of(tid: Tid, descriptor: i32) -> Option<Tid> {
-    let info = fs::read_to_string(format!("/proc/{tid}/fdinfo/{descriptor}")).ok()?;
+    let info = proc_file::read_text(format!("/proc/{tid}/fdinfo/{descriptor}")).ok()?;
     status_field(&info, "Pid:")?.parse().ok()
 }
 
 /// The process that a thread belongs to, and that process's parent.
 pub(crate) fn family(tid: Tid) -> io::Result<(Tid, Tid)> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status"))?;
+    let status = proc_file::read_text(format!("/proc/{tid}/status"))?;
     let number = |name| {
         status_field(&status, name)
             .and_then(|value| value.parse().ok())
@@ -358,7 +366,7 @@ pub(crate) struct Condition {
 }
 
 pub(crate) fn condition(tid: Tid) -> io::Result<Condition> {
-    let status = fs::read_to_string(format!("/proc/{tid}/status"))?;
+    let status = proc_file::read_text(format!("/proc/{tid}/status"))?;
     let number = |name| {
         let field = status_field(&status, name)?;
         field.split_ascii_whitespace().next()?.parse::<u32>().ok()
@@ -382,7 +390,7 @@ fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
 
 /// Does a thread run, or is it about to, and neither sleep nor stand?
 pub(crate) fn is_running(tid: Tid) -> bool {
-    let Ok(text) = fs::read(format!("/proc/{tid}/stat")) else {
+    let Ok(text) = proc_file::read(format!("/proc/{tid}/stat")) else {
         return false;
     };
     // Behind the name, which may hold parentheses.
@@ -392,13 +400,13 @@ pub(crate) fn is_running(tid: Tid) -> bool {
 
 /// `personality(2)` of a process.
 pub(crate) fn personality(tid: Tid) -> io::Result<u64> {
-    let text = fs::read_to_string(format!("/proc/{tid}/personality"))?;
+    let text = proc_file::read_text(format!("/proc/{tid}/personality"))?;
     Ok(u64::from_str_radix(text.trim(), 16).unwrap_or(0))
 }
 
 /// A number of `/proc/sys`, or `other` where it is missing.
 pub(crate) fn sysctl(name: &str, other: u64) -> u64 {
-    fs::read_to_string(format!("/proc/sys/{name}"))
+    proc_file::read_text(format!("/proc/sys/{name}"))
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .unwrap_or(other)
@@ -427,7 +435,7 @@ mod tests {
         assert_eq!(file.look_through(stack).unwrap(), Some(info));
         assert_eq!(file.look_through(8).unwrap(), None);
         assert!(!vm_flags(own).unwrap().is_empty());
-        let listed = fs::read_to_string("/proc/self/limits").unwrap();
+        let listed = proc_file::read_text("/proc/self/limits").unwrap();
         assert_eq!(listed_limits(&listed).unwrap(), asked_limits(own).unwrap());
         assert_eq!(family(own).unwrap().0, own);
     }

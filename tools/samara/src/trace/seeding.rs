@@ -56,11 +56,11 @@ impl Machine {
             anon_vma_names: anonymous_names(),
             ksm: fs::exists("/sys/kernel/mm/ksm").unwrap_or(false),
             transparent_huge_pages: fs::exists(huge).unwrap_or(false),
-            shmem_huge: fs::read_to_string(format!("{huge}/shmem_enabled"))
+            shmem_huge: crate::proc_file::read_text(format!("{huge}/shmem_enabled"))
                 .is_ok_and(|text| !text.contains("[never]") && !text.contains("[deny]")),
             huge_pool: HugePool::told().ok(),
             pkeys: leaf.ecx >> 4 & 1 == 1,
-            numa_nodes: fs::read_to_string("/sys/devices/system/node/possible")
+            numa_nodes: crate::proc_file::read_text("/sys/devices/system/node/possible")
                 .ok()
                 .and_then(|text| {
                     let last = text.trim().rsplit(['-', ',']).next()?.parse::<u32>().ok()?;
@@ -94,7 +94,7 @@ impl Machine {
 
 /// A line of `/proc/meminfo`, in bytes.
 fn memory_line(name: &str) -> u64 {
-    fs::read_to_string("/proc/meminfo")
+    crate::proc_file::read_text("/proc/meminfo")
         .ok()
         .and_then(|text| {
             let line = text.lines().find_map(|line| line.strip_prefix(name))?;

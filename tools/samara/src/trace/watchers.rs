@@ -69,7 +69,7 @@ fn is_same(one: (Tid, i32), other: (Tid, i32)) -> bool {
 
 /// `API:` of `/proc/PID/fdinfo`: the interface, what is switched on, what there is.
 fn features(tid: Tid, descriptor: i32) -> Option<u64> {
-    let text = fs::read_to_string(format!("/proc/{tid}/fdinfo/{descriptor}")).ok()?;
+    let text = crate::proc_file::read_text(format!("/proc/{tid}/fdinfo/{descriptor}")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("API:"))?;
     u64::from_str_radix(line.trim().split(':').nth(1)?, 16).ok()
 }

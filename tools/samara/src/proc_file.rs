@@ -1,0 +1,47 @@
+//! Files that the kernel writes while they are read: they have no length that one could ask for.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// As much as most of them have. The standard library would begin with 32 bytes, and double that from one read to the next.
+const USUAL: usize = 4096;
+
+/// The whole file.
+pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    read_on(&mut File::open(path)?, &mut bytes)?;
+    Ok(bytes)
+}
+
+/// The whole file, as text.
+pub(crate) fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
+    String::from_utf8(read(path)?)
+        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+}
+
+/// What comes from here on, behind what `bytes` has.
+pub(crate) fn read_on(file: &mut File, bytes: &mut Vec<u8>) -> io::Result<()> {
+    bytes.reserve(USUAL);
+    // A limit, so that nobody asks for the length.
+    file.take(u64::MAX).read_to_end(bytes).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_whatever_the_length() {
+        let own = std::fs::read_to_string("/proc/self/environ").unwrap();
+        assert_eq!(read_text("/proc/self/environ").unwrap(), own);
+        // Longer than a page, and than one read gives.
+        let smaps = read_text("/proc/self/smaps").unwrap();
+        assert!(smaps.len() > USUAL && smaps.ends_with('\n'));
+        assert!(smaps.contains("[stack]"));
+        assert_eq!(
+            read("/proc/0/maps").unwrap_err().kind(),
+            io::ErrorKind::NotFound
+        );
+    }
+}
