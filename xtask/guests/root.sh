@@ -35,6 +35,19 @@ if [ -e /usr/bin/python3 ]; then
     done
     find "$root$library" -name __pycache__ -prune -exec rm -rf {} +
 fi
+# Programs with 32-bit addresses, and one of 64 bits that makes calls of both tables.
+programs=$here/../../tools/samara/tests/programs
+for kind in "" -static -no-pie -static-pie "-z execstack"; do
+    narrow=/bin/narrow$(echo "$kind" | tr -d ' ')
+    # shellcheck disable=SC2086 # Some kinds are two words.
+    cc -m32 -O1 -pthread $kind -o "$root$narrow" "$programs/narrow.c"
+    ldd "$root$narrow" 2>/dev/null | grep -o '/[^ )]*' | while read -r library; do
+        mkdir -p "$root$(dirname "$library")"
+        cp -Lu "$library" "$root$library"
+    done
+done
+cc -O1 -pthread -o "$root/bin/wide" "$programs/narrow.c"
+cc -O1 -pthread -o "$root/bin/both-tables" "$programs/both_tables.c"
 for program in "$@"; do
     put "$program"
     mv "$root$program" "$root/bin/"

@@ -43,6 +43,7 @@ pub(crate) fn run(shell: &Shell, only: Option<&str>, work: Work<'_>) -> Result<(
     setup::debian(shell, "qemu-system-x86_64", "qemu-system-x86")?;
     setup::debian(shell, "cpio", "cpio")?;
     setup::debian(shell, "busybox", "busybox-static")?;
+    setup::multilib(shell)?;
     let folder = shell.current_dir().join("target/guests");
     shell.create_dir(&folder)?;
     let root = image(shell, &folder)?;
