@@ -46,6 +46,14 @@ fn open_files_are_told_apart_and_drivers_decide_about_flags() {
 }
 
 #[test]
+fn policies_of_nodes_that_are_not_there() {
+    if let Some(program) = compiled("nodes") {
+        let traced = agrees(&[program]);
+        assert_eq!(traced.summary["not_modelled"], serde_json::json!({}));
+    }
+}
+
+#[test]
 fn modes_of_address_spaces_and_filters_are_followed() {
     let Some(program) = compiled("modes").filter(|_| is_root()) else {
         return;

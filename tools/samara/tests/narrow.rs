@@ -111,6 +111,16 @@ fn both_tables_are_one_map() {
     }
 }
 
+/// Sets of nodes have words of 32 bits there.
+#[test]
+fn policies_of_nodes_that_are_not_there() {
+    if is_possible()
+        && let Some(program) = compiled_with("nodes", &["-m32"])
+    {
+        traced(&[program.as_os_str()]);
+    }
+}
+
 /// What was recorded of them is compared again.
 #[test]
 fn records_know_the_tables() {

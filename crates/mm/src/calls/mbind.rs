@@ -113,14 +113,13 @@ impl AddressSpace {
             _ if nodes == 0 => return Err(Errno::EINVAL),
             _ => {}
         }
-        let existing = match self.config.numa_nodes {
-            64.. => u64::MAX,
-            count => (1u64 << count) - 1,
-        };
-        if nodes & existing == 0 && mode_flags & RELATIVE_NODES == 0 {
-            return Err(Errno::EINVAL);
+        let policy = policy_of(mode | mode_flags, nodes);
+        match policy.effective(self.config.numa_nodes) {
+            0 => Err(Errno::EINVAL),
+            // What was asked for beyond the nodes that there are is forgotten.
+            existing if mode_flags == 0 => Ok(policy_of(mode | mode_flags, existing)),
+            _ => Ok(policy),
         }
-        Ok(policy_of(mode | mode_flags, nodes))
     }
 }
 
@@ -130,5 +129,49 @@ fn policy_of(mode: u64, nodes: u64) -> Policy {
         mode: mode as u32,
         home: None,
         nodes,
+    }
+}
+
+impl Policy {
+    /// The nodes of a machine with `count` that pages come from, 0 to 63. Numbers that are relative begin anew behind the last node, and a preferred node is
+    /// the first of those given (`set_mempolicy(2)`, Documentation/admin-guide/mm/numa_memory_policy.rst).
+    pub(crate) fn effective(self, count: u32) -> u64 {
+        let existing = 1u64.checked_shl(count).map_or(u64::MAX, |above| above - 1);
+        let mode = u64::from(self.mode);
+        let mut nodes = self.nodes & existing;
+        if mode & RELATIVE_NODES != 0 && count != 0 {
+            let mut left = self.nodes;
+            while left != 0 {
+                nodes |= left & existing;
+                left = left.checked_shr(count).unwrap_or(0);
+            }
+        }
+        match mode & !MODE_FLAGS {
+            PREFERRED => nodes & nodes.wrapping_neg(),
+            _ => nodes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_nodes_a_policy_means() {
+        let effective = |mode, nodes, count| policy_of(mode, nodes).effective(count);
+        assert_eq!(effective(BIND, 0b1011, 2), 0b11);
+        assert_eq!(effective(PREFERRED, 0b1010, 4), 0b10);
+        assert_eq!(effective(BIND | STATIC_NODES, 0b1100, 2), 0);
+        // Node 5 of four is node 1, the sixth of three node 2.
+        assert_eq!(effective(BIND | RELATIVE_NODES, 1 << 5, 4), 0b10);
+        assert_eq!(effective(BIND | RELATIVE_NODES, 1 << 5 | 1, 3), 0b101);
+        assert_eq!(effective(PREFERRED | RELATIVE_NODES, 1 << 63, 1), 1);
+        for count in [64, 100] {
+            assert_eq!(
+                effective(BIND | RELATIVE_NODES, 1 << 63 | 1, count),
+                1 << 63 | 1
+            );
+        }
     }
 }

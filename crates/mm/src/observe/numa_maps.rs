@@ -136,7 +136,7 @@ impl<P: Platform> Process<P> {
         let current = Cell::new(None);
         let line = |area| {
             current.set(Some(area));
-            NumaLine::new(area, &layout)
+            NumaLine::new(area, &layout, space.config.numa_nodes)
         };
         self.write_areas(&space, out, "\n", line, |line, seen| {
             if let Seen::Page(at, page) = seen
@@ -156,11 +156,14 @@ impl<P: Platform> Process<P> {
 }
 
 impl<'a> NumaLine<'a> {
-    fn new(area: Area<'a>, layout: &Layout) -> Self {
+    fn new(area: Area<'a>, layout: &Layout, numa_nodes: u32) -> Self {
         let vma = area.vma;
         NumaLine {
             line: MapsLine::of(area, layout),
-            policy: vma.policy,
+            policy: Policy {
+                nodes: vma.policy.effective(numa_nodes),
+                ..vma.policy
+            },
             file: !vma.is_anonymous() && !vma.is_whole(),
             pages: 0,
             anon: 0,

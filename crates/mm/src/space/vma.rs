@@ -227,7 +227,8 @@ pub struct Policy {
     pub mode: u32,
     /// The node that is tried first, or the ones nearest to it.
     pub home: Option<u16>,
-    /// Set of nodes 0..64, bit by bit.
+    /// Set of nodes 0..64, bit by bit: those of the given ones that the machine has ([`Config::numa_nodes`](crate::Config::numa_nodes)), or, where
+    /// the mode has a flag, all that were given.
     pub nodes: u64,
 }
 

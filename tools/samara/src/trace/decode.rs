@@ -8,6 +8,7 @@ use super::files::{self, Files};
 use super::filter::{self, mark};
 use super::i386;
 use super::ptrace::{self, Entry, Tid};
+use super::seeding::numa_nodes;
 use super::watchers::{self, Watchers};
 
 /// What a stopped call means to the tracer.
@@ -147,9 +148,12 @@ pub(crate) fn decode(
         },
         libc::SYS_shmdt => Call::Shmdt { addr: a },
         libc::SYS_mbind => {
-            let nodes = match nodes(tid, d, e) {
-                Some(nodes) => nodes,
-                None => return Decoded::Unmodelled { changes_map: true },
+            let nodes = match NodeMask::of(entry).read(tid) {
+                Nodes::These(nodes) => nodes,
+                Nodes::Beyond(nodes) if c & EXACT_NODES == 0 && numa_nodes() < 64 => nodes,
+                Nodes::Beyond(_) => return Decoded::Unmodelled { changes_map: true },
+                // Before anything else but the mode, which may be refused as well.
+                Nodes::Refused => return Decoded::Ignore,
             };
             Call::Mbind {
                 addr: a,
@@ -399,36 +403,90 @@ fn vma_name(tid: Tid, operation: u64, addr: u64, len: u64, pointer: u64) -> Deco
     Decoded::Perform(Call::SetVmaName { addr, len, name })
 }
 
-/// Where the node mask lies that a call names, and how many bits the caller says that it has.
-pub(crate) fn nodes_at(entry: &Entry) -> Option<(u64, u64)> {
-    let is_mbind = entry.mark != mark::X32 && entry.nr as i64 == libc::SYS_mbind;
-    (is_mbind && entry.args[3] != 0).then_some((entry.args[3], entry.args[4]))
+/// A set of nodes in the memory of the caller.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NodeMask {
+    pointer: u64,
+    /// One more than the kernel looks at.
+    count: u64,
+    /// Is it a set of the i386 table, of words of 32 bits?
+    narrow: bool,
 }
 
-/// The node mask of `mbind`: its first 64 nodes, or `None` where it goes beyond or cannot be read.
-pub(crate) fn nodes(tid: Tid, pointer: u64, count: u64) -> Option<u64> {
-    // The kernel looks at one bit less than it is told.
-    let bits = count.saturating_sub(1);
-    if pointer == 0 || bits == 0 {
-        return Some(0);
-    }
-    // A set of 32 nodes may have 32 bits only in a program that has no more itself.
-    let word = ptrace::read_word(tid, pointer)
-        .or_else(|error| match bits {
-            ..=32 => ptrace::read_half(tid, pointer),
-            _ => Err(error),
-        })
-        .ok()?;
-    if bits < 64 {
-        return Some(word & ((1 << bits) - 1));
-    }
-    for index in 1..bits.div_ceil(64).min(64) {
-        let more = ptrace::read_word(tid, pointer + 8 * index).ok()?;
-        if more != 0 {
-            return None;
+/// What `mbind` finds in a set of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nodes {
+    These(u64),
+    /// Some above 63, too, which a machine of fewer does not have: then the highest of these 64 stands for them, as one that does not exist either.
+    Beyond(u64),
+    /// The set is too long, not to be read, or names nodes that no kernel has.
+    Refused,
+}
+
+/// Mode flags with which nodes count that do not exist: `MPOL_F_STATIC_NODES`, `_RELATIVE_NODES`, `_NUMA_BALANCING`.
+const EXACT_NODES: u64 = 0xe000;
+
+impl NodeMask {
+    pub(crate) fn of(entry: &Entry) -> Self {
+        NodeMask {
+            pointer: entry.args[3],
+            count: entry.args[4],
+            narrow: entry.is_i386(),
         }
     }
-    Some(word)
+
+    pub(crate) fn read(self, tid: Tid) -> Nodes {
+        self.read_by(|at, half| {
+            if half {
+                ptrace::read_half(tid, at).ok()
+            } else {
+                ptrace::read_word(tid, at).ok()
+            }
+        })
+    }
+
+    /// `word` reads a word at an address, or half of one.
+    fn read_by(self, mut word: impl FnMut(u64, bool) -> Option<u64>) -> Nodes {
+        // A page of them, and Debian's kernels know 1024 (CONFIG_NODES_SHIFT); which ones are set above that, they ask from the end (observed).
+        const LONGEST: u64 = 4096 * 8;
+        const KNOWN: u64 = 1024 / 64;
+        if self.pointer == 0 {
+            return Nodes::These(0);
+        }
+        let bits = match self.count.checked_sub(1) {
+            Some(bits @ 0..=LONGEST) => bits,
+            _ => return Nodes::Refused,
+        };
+        let (mut first, mut beyond) = (0, false);
+        for index in (0..bits.div_ceil(64)).rev() {
+            let used = bits - index * 64;
+            let half = self.narrow && used <= 32;
+            let Some(word) = word(self.pointer.wrapping_add(8 * index), half) else {
+                return Nodes::Refused;
+            };
+            let word = match used {
+                // Of words that are not known, the table of 64 bits takes all.
+                0..64 if self.narrow || index < KNOWN => word & ((1 << used) - 1),
+                _ => word,
+            };
+            match index {
+                0 => first = word,
+                KNOWN.. if word != 0 => return Nodes::Refused,
+                _ => beyond |= word != 0,
+            }
+        }
+        if beyond {
+            Nodes::Beyond(first | 1 << 63)
+        } else {
+            Nodes::These(first)
+        }
+    }
+}
+
+/// Where the node mask lies that a call names.
+pub(crate) fn nodes_at(entry: &Entry) -> Option<NodeMask> {
+    let is_mbind = entry.mark != mark::X32 && entry.nr as i64 == libc::SYS_mbind;
+    (is_mbind && entry.args[3] != 0).then(|| NodeMask::of(entry))
 }
 
 /// The name of a call that can stop, for the lists that a person reads.

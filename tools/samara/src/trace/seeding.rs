@@ -60,13 +60,7 @@ impl Machine {
                 .is_ok_and(|text| !text.contains("[never]") && !text.contains("[deny]")),
             huge_pool: HugePool::told().ok(),
             pkeys: leaf.ecx >> 4 & 1 == 1,
-            numa_nodes: crate::proc_file::read_text("/sys/devices/system/node/possible")
-                .ok()
-                .and_then(|text| {
-                    let last = text.trim().rsplit(['-', ',']).next()?.parse::<u32>().ok()?;
-                    Some(last + 1)
-                })
-                .unwrap_or(1),
+            numa_nodes: numa_nodes(),
             ..Config::default()
         };
         Self {
@@ -90,6 +84,16 @@ impl Machine {
             _ => Mdwe::Off,
         }
     }
+}
+
+/// The highest number of a node, plus one.
+pub(crate) fn numa_nodes() -> u32 {
+    let told = crate::proc_file::read_text("/sys/devices/system/node/possible").ok();
+    let last = told.and_then(|text| {
+        let last = text.trim().rsplit(['-', ',']).next()?;
+        last.parse::<u32>().ok()
+    });
+    last.map_or(1, |last| last.saturating_add(1))
 }
 
 /// A line of `/proc/meminfo`, in bytes.

@@ -22,7 +22,7 @@ use crate::record::Reason;
 use crate::side::placed_at_random;
 
 use self::compare::foretell;
-use super::decode::Bounds;
+use super::decode::{Bounds, NodeMask};
 use super::facts::Pagemap;
 use super::options::Verify;
 use super::proc::MapsFile;
@@ -71,7 +71,7 @@ pub(crate) struct Space {
     /// Where accesses found nothing while the call is under way.
     nothing_at: Vec<u64>,
     /// Where the set of nodes lies that the call under way names, and the bits that it has.
-    pub(crate) nodes_at: Option<(u64, u64)>,
+    pub(crate) nodes_at: Option<NodeMask>,
     /// The last such set.
     nodes_before: u64,
     /// Between the return of a call and its end here: what another thread may have made of it.

@@ -178,7 +178,7 @@ pub(super) fn wrong(rng: &mut Rng, mix: &Mix) -> Op {
             addr,
             len: safe(addr, len),
             mode: rng.below(10),
-            nodes: rng.below(3),
+            nodes: rng.pick(&[0, 1, 2, 3, 1 << 63]),
             flags: rng.pick(&[0, 0, 8]),
         },
     }

@@ -4,7 +4,7 @@ use samara_mm::{Call, Counted, File, FileArg, FileId, FileKind};
 
 use super::{Space, Who};
 use crate::maps;
-use crate::trace::decode;
+use crate::trace::decode::{NodeMask, Nodes};
 use crate::trace::files;
 use crate::trace::proc;
 use crate::trace::ptrace::Tid;
@@ -13,10 +13,12 @@ use crate::trace::session::Session;
 impl Space {
     /// Other threads may have changed a set of nodes while the kernel read it. It may have found what is there now, what the call before named, or
     /// nothing, as between two changes.
-    pub(super) fn look_at_nodes(&mut self, nodes: u64, tid: Tid, (pointer, bits): (u64, u64)) {
+    pub(super) fn look_at_nodes(&mut self, nodes: u64, tid: Tid, at: NodeMask) {
         let others = &mut self.nodes_meanwhile;
         others.clear();
-        others.extend(decode::nodes(tid, pointer, bits));
+        if let Nodes::These(now) | Nodes::Beyond(now) = at.read(tid) {
+            others.push(now);
+        }
         others.extend([self.nodes_before, 0]);
         others.retain(|other| *other != nodes);
         others.sort_unstable();
