@@ -163,6 +163,25 @@ impl Follower {
         self.side.engine
     }
 
+    /// All assumptions as they stand, before a call that may have to be performed again.
+    pub(crate) fn try_clone(&self) -> Result<Self, Errno> {
+        Ok(Self {
+            side: self.side.try_clone()?,
+            others: self
+                .others
+                .iter()
+                .map(Side::try_clone)
+                .collect::<Result<_, _>>()?,
+            noted: self.noted.clone(),
+            meanwhile: self.meanwhile.clone(),
+            named: self.named.clone(),
+            performed: self.performed,
+            given_up: self.given_up,
+            doubts: self.doubts.clone(),
+            replaced: self.replaced,
+        })
+    }
+
     fn sides(&mut self) -> impl Iterator<Item = &mut Side> {
         std::iter::once(&mut self.side).chain(&mut self.others)
     }
@@ -407,6 +426,20 @@ impl Follower {
         for other in others {
             self.doubts.note(&self.side.apart_from(other));
         }
+    }
+
+    /// Pages of `start..end` showed after a call that had returned, and may have been about to be written when the kernel came to it: the map shows it, and nothing
+    /// else can.
+    pub(crate) fn doubt(&mut self, start: u64, end: u64) {
+        self.doubts.note(&[(start, end)]);
+    }
+
+    /// Do the maps differ in nothing but where areas are joined, under every assumption?
+    pub(crate) fn is_joined_otherwise(&self, kernel: &Map) -> bool {
+        let mut sides = std::iter::once(&self.side).chain(&self.others);
+        sides.all(|side| {
+            compare::joints(side.engine.maps(), kernel).is_some_and(|joints| !joints.is_empty())
+        })
     }
 
     /// Whether assumptions that were given up may have explained this map, which differs: areas are joined in one of the two maps and not in the other,

@@ -361,6 +361,11 @@ impl Player {
                     replayed.follower.may_have_written(*address);
                 }
             }
+            Record::ShownLate { space, start, end } => {
+                if let Some(replayed) = self.space(*space) {
+                    replayed.follower.doubt(*start, *end);
+                }
+            }
             Record::Limits { space, limits } => {
                 if let Some(replayed) = self.space(*space) {
                     replayed.follower.set_limits(*limits);

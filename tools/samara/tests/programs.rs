@@ -7,7 +7,7 @@ mod common;
 use std::fmt::Write as _;
 use std::fs;
 
-use common::{agrees, compiled, compiled_with, fresh, has, source};
+use common::{agrees, compiled, compiled_with, fresh, has, scratch, source, trace_with};
 
 /// The interpreter itself, not a shell script that looks for one.
 fn python() -> Option<String> {
@@ -313,6 +313,19 @@ fn execs_are_predicted() {
     let traced = agrees(&["sh", "-c", script]);
     assert!(traced.count("execs") >= 9);
     assert_eq!(traced.count("execs_predicted"), traced.count("execs"));
+}
+
+/// Pages that are read from a disk show long after their area has got its owner, to which another thread's call may have come in between.
+#[test]
+fn writes_that_show_late() {
+    let Some(program) = compiled("cold_writes") else {
+        return;
+    };
+    let file = fresh("cold");
+    agrees(&[&program, &file]);
+    // Without a look after each call nobody can tell what came first.
+    let seldom = trace_with(&["--verify", "exit"], &[&program, &file], scratch());
+    assert_eq!(seldom.count("wrong_maps"), 0, "{}", seldom.stderr());
 }
 
 #[test]

@@ -410,3 +410,44 @@ fn what_the_kernel_writes_beyond_the_end_of_a_file_is_never_seen() {
     assert!(follower.doubts.touch(file));
     assert!(!follower.doubts.touch((file.1, u64::MAX)) && !follower.doubts.touch((0, file.0)));
 }
+
+#[test]
+fn what_shows_late_is_tried_again_or_undecided() {
+    const LOW: Range = (0x40_0000, 0x40_1000);
+    const HIGH: Range = (0x40_2000, 0x40_3000);
+    let between = || mmap(LOW.1, 0x1000, FIXED);
+    let begun = || {
+        follow(&[
+            (mmap(LOW.0, 0x1000, FIXED), LOW.0 as i64, &[], None),
+            (mmap(HIGH.0, 0x1000, FIXED), HIGH.0 as i64, &[], None),
+        ])
+    };
+    let none = Evidence {
+        before: &[LOW],
+        after: None,
+    };
+    let perform = |follower: &mut Follower, evidence| {
+        let (verdict, _) =
+            follower.perform(&between(), LOW.1 as i64, evidence, &mut Listed(&[LOW]));
+        assert_eq!(verdict, Verdict::Agrees);
+    };
+    let joined = kernel(&["400000-403000 rw-p"]);
+    let apart = kernel(&["400000-402000 rw-p", "402000-403000 rw-p"]);
+    let elsewhere = kernel(&["400000-404000 rw-p"]);
+    let mut follower = begun();
+    let mut former = follower.try_clone().unwrap();
+    perform(&mut follower, none);
+    assert!(follower.is_joined_otherwise(&apart));
+    assert!(!follower.is_joined_otherwise(&joined) && !follower.is_joined_otherwise(&elsewhere));
+    // The page was about to come.
+    let late = Evidence {
+        before: &[LOW],
+        after: Some(&[LOW, HIGH]),
+    };
+    perform(&mut former, late);
+    former.compare(&apart, &mut Vec::new(), &mut 0).unwrap();
+    // Who does not look at once can tell no more, but only of that place.
+    assert!(!follower.is_open(&apart));
+    follower.doubt(HIGH.0, HIGH.1);
+    assert!(follower.is_open(&apart) && !follower.is_open(&elsewhere));
+}

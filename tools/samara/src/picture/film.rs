@@ -267,6 +267,7 @@ impl Film {
             Record::GrownMeanwhile { .. }
             | Record::NodesMeanwhile { .. }
             | Record::PerhapsWritten { .. }
+            | Record::ShownLate { .. }
             | Record::Limits { .. }
             | Record::Settings { .. }
             | Record::Totals { .. }

@@ -12,10 +12,10 @@ use crate::seed::Seed;
 /// First bytes of every file.
 pub(super) const MAGIC: &[u8; 8] = b"SAMARATR";
 /// Raised whenever the meaning of a byte changes.
-pub(super) const VERSION: u32 = 8;
+pub(super) const VERSION: u32 = 9;
 /// The oldest that can be read: the second one added `totals`, the third one what drivers do to flags, the fourth one
 /// `grown-meanwhile`, the fifth one `nodes-meanwhile`, the sixth one calls of userfaultfd and `PR_SET_MM`, the seventh
-/// one `perhaps-written`, the eighth one the table that calls come from.
+/// one `perhaps-written`, the eighth one the table that calls come from, the ninth one `shown-late`.
 pub(super) const OLDEST: u32 = 1;
 
 /// Names of the records and of their fields, for the description at the head of a file.
@@ -64,6 +64,11 @@ pub(super) const SCHEMA: &[(u8, &str, &str)] = &[
         "perhaps-written",
         "space address (an access found no page of a file there: if it was a write, it has left its trace in the area)",
     ),
+    (
+        17,
+        "shown-late",
+        "space start length (written since the last call of this space, or about to be before it)",
+    ),
 ];
 
 /// Why an engine is started.
@@ -111,6 +116,12 @@ pub(crate) enum Record {
     PerhapsWritten {
         space: u32,
         address: u64,
+    },
+    /// What was found written there may have been about to be when the last call was performed.
+    ShownLate {
+        space: u32,
+        start: u64,
+        end: u64,
     },
     Limits {
         space: u32,
@@ -168,6 +179,7 @@ impl Record {
             | Record::GrownMeanwhile { space, .. }
             | Record::NodesMeanwhile { space, .. }
             | Record::PerhapsWritten { space, .. }
+            | Record::ShownLate { space, .. }
             | Record::Limits { space, .. }
             | Record::Call { space, .. }
             | Record::Unmodelled { space, .. }
@@ -277,6 +289,14 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
             space: memory.known_space(fields)?,
             address: fields.number()?,
         },
+        17 => {
+            let (space, start) = (memory.known_space(fields)?, fields.number()?);
+            Record::ShownLate {
+                space,
+                start,
+                end: start.checked_add(fields.number()?)?,
+            }
+        }
         6 => Record::Limits {
             space: memory.known_space(fields)?,
             limits: limits(fields)?,

@@ -1,8 +1,14 @@
 //! Ranges of pages that were looked at before a call, and whether they held anonymous memory.
 
+use std::time::Duration;
+
 use samara_mm::{AddressSpace, Call, Pages};
 
 use super::facts::Pagemap;
+use crate::follow::Evidence;
+
+/// The last of the pauses in which a page fault may come to its end, each twice as long as the one before.
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
 /// The samples for the call that is under way.
 #[derive(Debug, Default)]
@@ -84,14 +90,45 @@ impl Samples {
         changed
     }
 
-    /// Written at entry, ascending.
-    pub(crate) fn before(&self) -> &[(u64, u64)] {
-        &self.before
+    /// Is anything left of which nothing showed when the call had returned?
+    pub(crate) fn leave_open(&self) -> bool {
+        self.list.iter().any(|sample| self.is_open(sample))
     }
 
-    /// Written at the last [`look_again`](Self::look_again), ascending.
-    pub(crate) fn after(&self) -> &[(u64, u64)] {
-        &self.after
+    fn is_open(&self, sample: &Sample) -> bool {
+        !sample.written && !self.after.contains(&(sample.start, sample.end))
+    }
+
+    /// What shows by now, and did not when the call had returned. A page fault gives an area its owner first and its page later, much later if the page
+    /// must be read from a disk: these may have been under way when the kernel came to the call.
+    pub(crate) fn shown_late(&self, pagemap: &mut Pagemap) -> Vec<(u64, u64)> {
+        let open = self.list.iter().filter(|sample| self.is_open(sample));
+        open.map(|sample| (sample.start, sample.end))
+            .filter(|&(start, end)| pagemap.written(start, end).unwrap_or(false))
+            .collect()
+    }
+
+    /// After [`look_again`](Self::look_again): waits a little for [what shows late](Self::shown_late). True if something does: it counts as written at
+    /// the return.
+    pub(crate) fn wait_for_late(&mut self, pagemap: &mut Pagemap) -> bool {
+        let mut pause = Duration::from_micros(250);
+        let mut late = self.shown_late(pagemap);
+        while late.is_empty() && pause <= LONGEST_PAUSE {
+            std::thread::sleep(pause);
+            pause *= 2;
+            late = self.shown_late(pagemap);
+        }
+        self.after.extend_from_slice(&late);
+        self.after.sort_unstable();
+        !late.is_empty()
+    }
+
+    /// What was written at the entry and, if other threads may have written meanwhile (`overlapped`), at the last [look](Self::look_again).
+    pub(crate) fn evidence(&self, overlapped: bool) -> Evidence<'_> {
+        Evidence {
+            before: &self.before,
+            after: overlapped.then_some(&self.after),
+        }
     }
 }
 

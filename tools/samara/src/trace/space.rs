@@ -6,6 +6,7 @@
 
 mod compare;
 mod growth;
+mod judge;
 mod objects;
 mod rings;
 mod tables;
@@ -14,12 +15,10 @@ mod watched;
 use std::collections::VecDeque;
 use std::io;
 
-use samara_mm::{Call, Config, Limits, Mdwe, NoPages, Pages, VmFlags};
+use samara_mm::{Call, Config, Limits, Mdwe, VmFlags};
 
-use crate::describe::Described;
-use crate::follow::{Evidence, Follower, Place, Verdict};
+use crate::follow::Follower;
 use crate::record::Reason;
-use crate::side::placed_at_random;
 
 use self::compare::foretell;
 use super::decode::{Bounds, NodeMask};
@@ -27,7 +26,7 @@ use super::facts::Pagemap;
 use super::options::Verify;
 use super::proc::MapsFile;
 use super::ptrace::{Entry, Tid};
-use super::samples::{Known, Samples};
+use super::samples::Samples;
 use super::seeding::{self, Moment, Standing};
 use super::session::Session;
 
@@ -269,6 +268,9 @@ impl Space {
             self.sync_growth(session);
         }
         self.others_held = false;
+        if self.users > 1 && session.verify != Verify::Each {
+            self.doubt_late(session);
+        }
         self.samples
             .take(self.follower.engine(), call, &mut self.pagemap);
     }
@@ -305,115 +307,6 @@ impl Space {
             Verify::Exit => false,
         };
         !due && !self.follower.is_undecided()
-    }
-
-    /// After the kernel has performed a call: performs it on the engine, and judges. If the thread already runs on (`running`), what
-    /// needs its map waits for the next stop.
-    pub(crate) fn finish(
-        &mut self,
-        call: Call,
-        who: Who,
-        returned: i64,
-        running: bool,
-        session: &mut Session,
-    ) {
-        session.call_number += 1;
-        session.print_call(who.tid, &call, returned);
-        if self.broken {
-            return;
-        }
-        let place = Place {
-            call_number: session.call_number,
-            process: who.process,
-        };
-        let ambiguous = self.ambiguous;
-        self.follow_rings(&call, returned);
-        self.watched |= matches!(call, Call::UffdRegister { .. });
-        if let Call::Mmap { flags, .. } = &call {
-            self.growing |= flags & MAP_GROWSDOWN != 0;
-        }
-        session.tally.ambiguous += u64::from(ambiguous);
-        let evidence = Evidence {
-            before: self.samples.before(),
-            after: ambiguous.then(|| self.samples.after()),
-        };
-        let mut facts = Known {
-            samples: &self.samples,
-            pagemap: &mut self.pagemap,
-            missed: Vec::new(),
-        };
-        // Where the kernel drew the place by lot, nobody could look at the pages around it before. Elsewhere the engine need not
-        // ask again if there was nothing.
-        let nothing_new = evidence.before.is_empty() && !placed_at_random(&call, returned);
-        let facts_or_none: &mut dyn Pages = if nothing_new {
-            &mut NoPages
-        } else {
-            &mut facts
-        };
-        for start in self.grown_meanwhile.drain(..) {
-            self.follower.may_have_grown(start);
-            if let Some(record) = &mut session.record {
-                record.grown_meanwhile(self.number, start);
-            }
-        }
-        for nodes in self.nodes_meanwhile.drain(..) {
-            self.follower.may_have_named(nodes);
-            if let Some(record) = &mut session.record {
-                record.nodes_meanwhile(self.number, nodes);
-            }
-        }
-        let (verdict, own) = self
-            .follower
-            .perform(&call, returned, evidence, facts_or_none);
-        let missed = facts.missed;
-        session.tally.unsampled += missed.len() as u64;
-        if let Some(record) = &mut session.record {
-            let mut before = missed;
-            before.extend_from_slice(evidence.before);
-            before.sort_unstable();
-            let evidence = Evidence {
-                before: &before,
-                ..evidence
-            };
-            record.call(self.number, who.tid, returned, evidence, &call);
-        }
-        Follower::count(&call, returned, own, verdict, place, &mut session.tally);
-        for address in std::mem::take(&mut self.nothing_at) {
-            self.perhaps_written(address, session);
-        }
-        self.calls_since_compare += 1;
-        let reason = match verdict {
-            Verdict::Agrees | Verdict::Outside if running => return,
-            Verdict::Agrees | Verdict::Outside => {
-                self.compare_with(who, session, Some(Described(&call).to_string()));
-                return;
-            }
-            Verdict::Differs => "after a disagreement",
-            Verdict::NotModelled => "after a call that is not modelled",
-        };
-        if running {
-            self.stale = Some(reason);
-        } else {
-            self.part(who, session, reason);
-        }
-    }
-
-    /// An access of one of the threads found nothing behind `address`. While a call is under way, it came before the kernel's part of that, or after.
-    pub(crate) fn found_nothing(&mut self, address: u64, session: &mut Session) {
-        if self.broken {
-            return;
-        }
-        self.perhaps_written(address, session);
-        if self.holder.is_some() {
-            self.nothing_at.push(address);
-        }
-    }
-
-    fn perhaps_written(&mut self, address: u64, session: &mut Session) {
-        self.follower.may_have_written(address);
-        if let Some(record) = &mut session.record {
-            record.perhaps_written(self.number, address);
-        }
     }
 
     /// Does what had to wait for a stop.

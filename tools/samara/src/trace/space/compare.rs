@@ -35,6 +35,11 @@ impl Space {
             session.tally.ended_unseen += 1;
             return;
         }
+        self.compare_read(who, session, cause);
+    }
+
+    /// The same with the map that has just been read.
+    pub(super) fn compare_read(&mut self, who: Who, session: &mut Session, cause: Option<String>) {
         self.calls_since_compare = 0;
         session.tally.maps += 1;
         session.tally.areas_compared += session.map.areas().len() as u64;

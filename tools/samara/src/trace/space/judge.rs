@@ -1,0 +1,151 @@
+//! A call that has returned: performed on the engine, and judged.
+
+use samara_mm::{Call, NoPages, Pages};
+
+use super::{MAP_GROWSDOWN, Space, Who};
+use crate::describe::Described;
+use crate::follow::{Evidence, Follower, Listed, Place, Verdict};
+use crate::side::placed_at_random;
+use crate::trace::samples::Known;
+use crate::trace::session::Session;
+
+impl Space {
+    /// After the kernel has performed a call: performs it on the engine, and judges. If the thread already runs on (`running`), what
+    /// needs its map waits for the next stop.
+    pub(crate) fn finish(
+        &mut self,
+        call: Call,
+        who: Who,
+        returned: i64,
+        running: bool,
+        session: &mut Session,
+    ) {
+        session.call_number += 1;
+        session.print_call(who.tid, &call, returned);
+        if self.broken {
+            return;
+        }
+        let place = Place {
+            call_number: session.call_number,
+            process: who.process,
+        };
+        let ambiguous = self.ambiguous;
+        self.follow_rings(&call, returned);
+        self.watched |= matches!(call, Call::UffdRegister { .. });
+        if let Call::Mmap { flags, .. } = &call {
+            self.growing |= flags & MAP_GROWSDOWN != 0;
+        }
+        session.tally.ambiguous += u64::from(ambiguous);
+        let evidence = self.samples.evidence(ambiguous);
+        let mut facts = Known {
+            samples: &self.samples,
+            pagemap: &mut self.pagemap,
+            missed: Vec::new(),
+        };
+        // Where the kernel drew the place by lot, nobody could look at the pages around it before. Elsewhere the engine need not
+        // ask again if there was nothing.
+        let nothing_new = evidence.before.is_empty() && !placed_at_random(&call, returned);
+        let facts_or_none: &mut dyn Pages = if nothing_new {
+            &mut NoPages
+        } else {
+            &mut facts
+        };
+        for start in self.grown_meanwhile.drain(..) {
+            self.follower.may_have_grown(start);
+            if let Some(record) = &mut session.record {
+                record.grown_meanwhile(self.number, start);
+            }
+        }
+        for nodes in self.nodes_meanwhile.drain(..) {
+            self.follower.may_have_named(nodes);
+            if let Some(record) = &mut session.record {
+                record.nodes_meanwhile(self.number, nodes);
+            }
+        }
+        // A page that shows late is looked for where the maps have parted.
+        let open = self.users > 1 && !running && self.samples.leave_open();
+        let former = open.then(|| self.follower.try_clone().ok()).flatten();
+        let (mut verdict, mut own) =
+            self.follower
+                .perform(&call, returned, evidence, facts_or_none);
+        let missed = facts.missed;
+        let (mut is_read, mut late) = (false, false);
+        if let Some(mut former) = former {
+            is_read = self.maps.read(&mut session.map).is_ok();
+            late = is_read
+                && self.follower.is_joined_otherwise(&session.map)
+                && self.samples.wait_for_late(&mut self.pagemap);
+            if late {
+                session.tally.ambiguous += u64::from(!ambiguous);
+                let evidence = self.samples.evidence(true);
+                let facts = &mut Listed(evidence.before);
+                (verdict, own) = former.perform(&call, returned, evidence, facts);
+                self.follower = former;
+            }
+        }
+        let evidence = self.samples.evidence(ambiguous || late);
+        session.tally.unsampled += missed.len() as u64;
+        if let Some(record) = &mut session.record {
+            let mut before = missed;
+            before.extend_from_slice(evidence.before);
+            before.sort_unstable();
+            let evidence = Evidence {
+                before: &before,
+                ..evidence
+            };
+            record.call(self.number, who.tid, returned, evidence, &call);
+        }
+        Follower::count(&call, returned, own, verdict, place, &mut session.tally);
+        for address in std::mem::take(&mut self.nothing_at) {
+            self.perhaps_written(address, session);
+        }
+        self.calls_since_compare += 1;
+        let reason = match verdict {
+            Verdict::Agrees | Verdict::Outside if running => return,
+            Verdict::Agrees | Verdict::Outside => {
+                let cause = Some(Described(&call).to_string());
+                if is_read {
+                    self.compare_read(who, session, cause);
+                } else {
+                    self.compare_with(who, session, cause);
+                }
+                return;
+            }
+            Verdict::Differs => "after a disagreement",
+            Verdict::NotModelled => "after a call that is not modelled",
+        };
+        if running {
+            self.stale = Some(reason);
+        } else {
+            self.part(who, session, reason);
+        }
+    }
+
+    /// An access of one of the threads found nothing behind `address`. While a call is under way, it came before the kernel's part of that, or after.
+    pub(crate) fn found_nothing(&mut self, address: u64, session: &mut Session) {
+        if self.broken {
+            return;
+        }
+        self.perhaps_written(address, session);
+        if self.holder.is_some() {
+            self.nothing_at.push(address);
+        }
+    }
+
+    /// What was written since the last call may have been under way when the kernel came to that.
+    pub(super) fn doubt_late(&mut self, session: &mut Session) {
+        for (start, end) in self.samples.shown_late(&mut self.pagemap) {
+            self.follower.doubt(start, end);
+            if let Some(record) = &mut session.record {
+                record.shown_late(self.number, start, end);
+            }
+        }
+    }
+
+    fn perhaps_written(&mut self, address: u64, session: &mut Session) {
+        self.follower.may_have_written(address);
+        if let Some(record) = &mut session.record {
+            record.perhaps_written(self.number, address);
+        }
+    }
+}
