@@ -2,33 +2,46 @@
 
 use std::ptr::null_mut;
 
-use crate::world::{PAGE, System, What};
+use crate::world::{FILES, PAGE, System, What};
 
 pub(crate) struct Kernel {
-    /// An unlinked file.
-    file: i32,
+    /// Unlinked files.
+    files: [i32; FILES as usize],
     heap: u64,
 }
 
 impl Kernel {
-    /// With a file of so many bytes in the folder for temporary ones.
+    /// With files of so many bytes in the folder for temporary ones.
     pub(crate) fn new(bytes: u64) -> Self {
-        let mut name = *b"/tmp/samara-pages-XXXXXX\0";
-        // SAFETY: a template as `mkstemp` wants it; a system call that changes no memory of this program.
-        let (file, heap) = unsafe {
-            let file = libc::mkstemp(name.as_mut_ptr().cast());
-            libc::unlink(name.as_ptr().cast());
-            libc::ftruncate(file, bytes as i64);
-            (file, libc::syscall(libc::SYS_brk, 0) as u64)
-        };
-        Kernel { file, heap }
+        Kernel {
+            files: std::array::from_fn(|_| file(bytes)),
+            // SAFETY: a system call that changes no memory of this program.
+            heap: unsafe { libc::syscall(libc::SYS_brk, 0) as u64 },
+        }
+    }
+
+    fn file(&self, i: u64) -> i32 {
+        self.files[(i % FILES) as usize]
+    }
+}
+
+fn file(bytes: u64) -> i32 {
+    let mut name = *b"/tmp/samara-pages-XXXXXX\0";
+    // SAFETY: a template as `mkstemp` wants it.
+    unsafe {
+        let file = libc::mkstemp(name.as_mut_ptr().cast());
+        libc::unlink(name.as_ptr().cast());
+        libc::ftruncate(file, bytes as i64);
+        file
     }
 }
 
 impl Drop for Kernel {
     fn drop(&mut self) {
-        // SAFETY: a descriptor of its own.
-        unsafe { libc::close(self.file) };
+        for file in self.files {
+            // SAFETY: a descriptor of its own.
+            unsafe { libc::close(file) };
+        }
     }
 }
 
@@ -146,8 +159,8 @@ impl System for Kernel {
     fn map(&self, what: What, len: u64) -> u64 {
         match what {
             What::Anonymous => map(len, PRIVATE, -1),
-            What::PrivateFile => map(len, libc::MAP_PRIVATE, self.file),
-            What::SharedFile => map(len, libc::MAP_SHARED, self.file),
+            What::PrivateFile(i) => map(len, libc::MAP_PRIVATE, self.file(i)),
+            What::SharedFile(i) => map(len, libc::MAP_SHARED, self.file(i)),
         }
     }
 

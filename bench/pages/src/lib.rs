@@ -9,8 +9,6 @@ pub struct Figures {
     pub rows: Vec<Row>,
     /// How far each would go on more processors, from a model.
     pub projections: Vec<Projection>,
-    /// Nanoseconds in which a line of the cache goes from one processor to another.
-    pub line: f64,
     /// How many programs wanted to run meanwhile, this one included. With more than there are processors, rows of several threads say nothing.
     pub load: f64,
 }
@@ -61,10 +59,8 @@ pub struct Projection {
     pub alone: f64,
     /// Nanoseconds of it that no two processors can spend at once.
     pub serial: f64,
-    /// Times that it takes over a line which all processors write to.
-    pub lines: f64,
-    /// The most often that it takes over one and the same of these.
-    pub busiest: f64,
+    /// Nanoseconds that it takes longer beside another processor that does the same.
+    pub shared: f64,
     /// Processors, and operations a second in millions.
     pub points: Vec<(u32, f64)>,
     /// The same as measured here.

@@ -84,8 +84,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         figures.rows.extend(threads::beside_each_other(&cli));
     }
     if cli.wants("scale") {
-        figures.line = threads::line();
-        let (rows, projections) = threads::will_it_scale(&cli, figures.line);
+        let (rows, projections) = threads::will_it_scale(&cli);
         figures.rows.extend(rows);
         figures.projections = projections;
     }
@@ -132,10 +131,7 @@ fn print(figures: &Figures) {
         }
     }
     if !figures.projections.is_empty() {
-        println!(
-            "a line goes from processor to processor in {:.0} ns; projected, M/s:",
-            figures.line
-        );
+        println!("projected, M/s:");
     }
     for projection in &figures.projections {
         let points: Vec<_> = projection

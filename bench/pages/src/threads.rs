@@ -9,7 +9,7 @@ use parking_lot::RwLock;
 use samara_pages::{Projection, Row};
 
 use crate::kernel::Kernel;
-use crate::world::{Behind, Engine, PAGE, System, What, machine, time};
+use crate::world::{Behind, Engine, FILES, PAGE, System, What, machine, time};
 use crate::{Cli, collect};
 
 /// Pages that each thread faults in: for many times as long as one thread runs before another has its turn.
@@ -72,7 +72,7 @@ fn faults<S: System>(systems: [&S; 3], threads: usize, beside: bool, pages: Page
         })
         .collect();
     // Below them, where the next mapping goes: it would join the last of them, which the calls of the third thread would change each time.
-    let between = systems[2].map(What::SharedFile, SEPARATOR);
+    let between = systems[2].map(What::SharedFile(0), SEPARATOR);
     let start = Barrier::new(threads + usize::from(beside));
     let stop = AtomicBool::new(false);
     let seconds = move |began: Instant, waited: f64| {
@@ -238,8 +238,6 @@ struct Operation<S> {
     run: fn(&S, u64) -> u64,
     /// Whether all of it is done with the address space locked.
     call: bool,
-    /// Lines that all processors write to: see [`project`].
-    lines: f64,
 }
 
 fn map_and_unmap<S: System>(system: &S, what: What) -> u64 {
@@ -257,12 +255,7 @@ fn faulted<S: System>(system: &S, what: What) -> u64 {
 
 /// By the names that will-it-scale has for them; written anew from what they are said to do.
 fn operations<S: System>() -> [Operation<S>; 8] {
-    let of = |name, run, call, lines| Operation {
-        name,
-        run,
-        call,
-        lines,
-    };
+    let of = |name, run, call| Operation { name, run, call };
     [
         of(
             "brk1",
@@ -272,7 +265,6 @@ fn operations<S: System>() -> [Operation<S>; 8] {
                 1
             },
             true,
-            2.0,
         ),
         of(
             "malloc1",
@@ -283,37 +275,31 @@ fn operations<S: System>() -> [Operation<S>; 8] {
                 1
             },
             true,
-            2.0,
         ),
         of(
             "mmap1",
             |system, _| map_and_unmap(system, What::Anonymous),
             true,
-            2.0,
         ),
         of(
             "mmap2",
-            |system, _| map_and_unmap(system, What::SharedFile),
+            |system, i| map_and_unmap(system, What::SharedFile(i)),
             true,
-            2.0,
         ),
         of(
             "page_fault1",
             |system, _| faulted(system, What::Anonymous),
             false,
-            4.0,
         ),
         of(
             "page_fault2",
-            |system, _| faulted(system, What::PrivateFile),
+            |system, i| faulted(system, What::PrivateFile(i)),
             false,
-            6.0,
         ),
         of(
             "page_fault3",
-            |system, _| faulted(system, What::SharedFile),
+            |system, i| faulted(system, What::SharedFile(i)),
             false,
-            4.0,
         ),
         of(
             "fork1",
@@ -322,7 +308,6 @@ fn operations<S: System>() -> [Operation<S>; 8] {
                 1
             },
             true,
-            1.0,
         ),
     ]
 }
@@ -351,9 +336,9 @@ fn rate<S: System>(system: &S, threads: usize, run: fn(&S, u64) -> u64) -> f64 {
 }
 
 /// A row for one thread and one for two of each; the projections.
-pub(crate) fn will_it_scale(cli: &Cli, line: f64) -> (Vec<Row>, Vec<Projection>) {
-    // As many as both threads of `faults` fill.
-    let machine = machine(2 * PAGES + 4096);
+pub(crate) fn will_it_scale(cli: &Cli) -> (Vec<Row>, Vec<Projection>) {
+    // As many as both threads of `faults` fill, beside the pages of their files.
+    let machine = machine(2 * PAGES + FILES * TOUCHED / PAGE + 4096);
     let ours = Engine::new(&machine, 24);
     ours.process.expect_threads();
     let kernel = Kernel::new(LARGE);
@@ -380,9 +365,7 @@ pub(crate) fn will_it_scale(cli: &Cli, line: f64) -> (Vec<Row>, Vec<Projection>)
             rates.push((threads as u32, row.samples[0].median));
             rows.push(row);
         }
-        let ns = 1e3 / rates[0].1;
-        let serial = if mine.call { ns } else { alloc };
-        projections.push(project(mine.name, ns, serial, mine.lines, line, rates));
+        projections.push(project(mine.name, (!mine.call).then_some(alloc), rates));
     }
     let mut rates = Vec::new();
     for threads in [1, 2] {
@@ -405,42 +388,39 @@ pub(crate) fn will_it_scale(cli: &Cli, line: f64) -> (Vec<Row>, Vec<Projection>)
         rates.push((threads as u32, row.samples[0].median));
         rows.push(row);
     }
-    projections.push(project("pft", 1e3 / rates[0].1, alloc, 4.0, line, rates));
+    projections.push(project("pft", Some(alloc), rates));
     (rows, projections)
 }
 
-/// Nanoseconds that the allocator of frames is locked for one page.
+/// Nanoseconds that the allocator of frames is locked for one page: as long as a batch takes that is set aside for a processor, and a little more.
 fn allocation(machine: &samara_mm::process::Machine<crate::world::Hosted>) -> f64 {
-    const TIMES: u32 = 20_000;
+    const TIMES: usize = 1_000;
     let physical = machine.physical();
-    let all = time(|| {
-        for _ in 0..TIMES {
-            let page = physical
-                .alloc_page(samara_paging::Kind::Anon)
-                .expect("a frame");
-            physical.put(page);
-        }
-    });
-    all / f64::from(TIMES) / 2.0
+    let mut batch = [0; 32];
+    let mut all = 0.0;
+    for _ in 0..TIMES {
+        let mut count = 0;
+        all += time(|| count = physical.alloc_pages(samara_paging::Kind::Anon, &mut batch));
+        assert_eq!(count, batch.len(), "frames");
+        batch.iter().for_each(|&page| physical.put(page));
+    }
+    all / (TIMES * batch.len()) as f64
 }
 
-/// The model. An operation takes `alone` on one processor. Of that, `serial` is spent under a lock that all need, and it takes `lines` times over lines of
-/// the cache that all processors write to, each of which comes from another one in `line` nanoseconds. On `n` processors an operation takes
-/// `alone + lines · line`; and all together finish no more than one in the time that the lock is held and its line, or the busiest one, is taken over.
-fn project(
-    name: &str,
-    alone: f64,
-    serial: f64,
-    lines: f64,
-    line: f64,
-    measured: Vec<(u32, f64)>,
-) -> Projection {
-    let busiest = lines.min(2.0);
+/// The model. An operation takes `alone` on one processor, and `shared` more beside others that do the same: so much longer it takes here with two threads. Of `alone`,
+/// `serial` is spent under a lock that all need: `locked` of a fault, all of a call. `shared` is taken for time that goes by on one thing that all want, and in which no
+/// other processor gets on. So `n` processors together do `n` operations in `alone + shared`, and no more than one in `serial + shared`.
+fn project(name: &str, locked: Option<f64>, measured: Vec<(u32, f64)>) -> Projection {
+    let [alone, beside] = [measured[0].1, measured[1].1].map(|rate| 1e3 / rate);
+    let serial = locked.unwrap_or(alone);
+    // A call has the lock to itself: the time of one, by all threads, is what it takes.
+    let threads = if locked.is_some() { 2.0 } else { 1.0 };
+    let shared = (threads * beside - alone).max(0.0);
     let points = [1, 2, 4, 8, 16, 32, 64, 144].map(|n: u32| {
         let all = if n == 1 {
             alone
         } else {
-            ((alone + lines * line) / f64::from(n)).max(serial + busiest * line)
+            ((alone + shared) / f64::from(n)).max(serial + shared)
         };
         (n, 1e3 / all)
     });
@@ -448,42 +428,8 @@ fn project(
         name: name.to_owned(),
         alone,
         serial,
-        lines,
-        busiest,
+        shared,
         points: points.to_vec(),
         measured,
     }
-}
-
-/// Nanoseconds in which a line goes from one processor to the other: two threads hand a number to and fro.
-pub(crate) fn line() -> f64 {
-    let (word, start) = (AtomicU64::new(0), Barrier::new(2));
-    let mut best = f64::INFINITY;
-    // Many short ones: in some of them both threads run.
-    for _ in 0..200 {
-        word.store(0, Ordering::SeqCst);
-        let took = thread::scope(|scope| {
-            let other = scope.spawn(|| hand_over(&word, &start, 1));
-            let took = hand_over(&word, &start, 0);
-            other.join().expect("no panic").max(took)
-        });
-        best = best.min(took);
-    }
-    best
-}
-
-/// Nanoseconds a turn of thread `i`, which takes the turns of its parity.
-fn hand_over(word: &AtomicU64, start: &Barrier, i: u64) -> f64 {
-    const TURNS: u64 = 1_000;
-    pin(i as usize);
-    start.wait();
-    let all = time(|| {
-        for turn in (i..TURNS).step_by(2) {
-            while word.load(Ordering::Acquire) != turn {
-                std::hint::spin_loop();
-            }
-            word.store(turn + 1, Ordering::Release);
-        }
-    });
-    all / TURNS as f64
 }

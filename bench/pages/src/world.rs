@@ -80,15 +80,15 @@ impl PageSource for Zeroes {
     }
 }
 
-fn file() -> Counted<File> {
+fn file(inode: u64) -> Counted<File> {
     Counted::try_new(File {
         id: FileId {
             major: 1,
             minor: 2,
-            inode: 3,
+            inode,
         },
         description: 0,
-        name: "/file".into(),
+        name: format!("/file{inode}").into(),
         readable: true,
         writable: true,
         noexec: false,
@@ -100,13 +100,16 @@ fn file() -> Counted<File> {
     .expect("memory")
 }
 
-/// What is mapped.
+/// What is mapped; of files, the one that the thread of this number has.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum What {
     Anonymous,
-    PrivateFile,
-    SharedFile,
+    PrivateFile(u64),
+    SharedFile(u64),
 }
+
+/// Files that there are.
+pub(crate) const FILES: u64 = 2;
 
 /// Who takes calls and faults; several threads use it at once.
 pub(crate) trait System: Sync {
@@ -124,7 +127,7 @@ pub(crate) trait System: Sync {
 
 pub(crate) struct Engine {
     pub(crate) process: Process<Hosted>,
-    file: Counted<File>,
+    files: [Counted<File>; FILES as usize],
     heap: u64,
 }
 
@@ -138,16 +141,20 @@ impl Engine {
         write(&process, top);
         Engine {
             process,
-            file: file(),
+            files: std::array::from_fn(|i| file(i as u64)),
             heap,
         }
+    }
+
+    fn file(&self, i: u64) -> Counted<File> {
+        self.files[(i % FILES) as usize].clone()
     }
 
     fn options(&self, what: What, len: u64) -> MmapOptions {
         let options = match what {
             What::Anonymous => MmapOptions::anonymous(len),
-            What::PrivateFile => MmapOptions::file(self.file.clone(), 0, len),
-            What::SharedFile => MmapOptions::file(self.file.clone(), 0, len).shared(),
+            What::PrivateFile(i) => MmapOptions::file(self.file(i), 0, len),
+            What::SharedFile(i) => MmapOptions::file(self.file(i), 0, len).shared(),
         };
         options.prot(read_write())
     }

@@ -41,6 +41,7 @@ mod swap;
 mod table;
 mod unmap;
 mod walk;
+mod zero;
 
 pub use arena::{Arena, Bytes, HeapBytes};
 pub use check::check;

@@ -13,6 +13,7 @@ use crate::lane::Apart;
 use crate::reclaim::{Limbo, Reclaim};
 use crate::spin::Spin;
 use crate::table::Table;
+use crate::zero;
 
 /// Where frames come from.
 ///
@@ -100,6 +101,14 @@ pub unsafe trait PhysMem {
         let _ = (phys, frames);
         None
     }
+
+    /// Whether the bytes of a frame that has just been given out, and of those that follow it, are probably still in the cache of a processor. Many frames
+    /// of which that is not so are cleared past the cache, if the processor has stores that do so: in about half the time, and without driving out what is
+    /// there. `true` unless said otherwise; [`Arena`](crate::Arena) says it of frames that were freed among the last 4 MiB.
+    fn is_cached(&self, phys: u64) -> bool {
+        let _ = phys;
+        true
+    }
 }
 
 /// Memory as address spaces see it: frames, their counts, and when tables are freed that a walk may still read.
@@ -114,6 +123,9 @@ pub struct Physical<B: FrameAllocator + PhysMem, R: Reclaim> {
     zero: u64,
     tables: Apart<Tables>,
 }
+
+/// So many frames that follow one another may be cleared past the cache: of fewer, the program will probably soon touch all.
+const MANY: usize = 32;
 
 /// No address of a frame.
 const NONE: u64 = u64::MAX;
@@ -170,7 +182,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         };
         this.zero = this.alloc_page(Kind::File)?;
         // SAFETY: the frame has just been allocated, and nobody else knows it.
-        unsafe { this.to_virt(this.zero).write_bytes(0, PAGE_SIZE as usize) };
+        unsafe { zero::clear(this.to_virt(this.zero), 1) };
         Ok(this)
     }
 
@@ -242,11 +254,18 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
     /// The same, and the frames are filled with zeroes, as many at once as [lie together](PhysMem::to_virt_run).
     pub fn alloc_zeroed_pages(&self, kind: Kind, frames: &mut [u64]) -> usize {
         self.alloc_runs(kind, frames, |mut first, mut left| {
+            let past_cache = left >= MANY && !self.backing.is_cached(first);
             while left > 0 {
                 let whole = self.backing.to_virt_run(first, left);
                 let (at, count) = whole.map_or((self.to_virt(first), 1), |at| (at, left));
                 // SAFETY: so many new frames, which nobody else knows.
-                unsafe { at.write_bytes(0, count * PAGE_SIZE as usize) };
+                unsafe {
+                    if past_cache {
+                        zero::clear_past_cache(at, count);
+                    } else {
+                        zero::clear(at, count);
+                    }
+                }
                 first += count as u64 * PAGE_SIZE;
                 left -= count;
             }
@@ -281,6 +300,18 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         let phys = self.frames_or_reclaimed(|backing| backing.alloc(order))?;
         self.frames.claim(phys, order, kind);
         Ok(phys)
+    }
+
+    /// The same of private memory, filled with zeroes past the cache: it would drive out most of what is there.
+    ///
+    /// # Errors
+    ///
+    /// As of [`alloc_block`](Self::alloc_block).
+    pub fn alloc_zeroed_block(&self, order: u32, kind: Kind) -> Result<u64, Error> {
+        let block = self.alloc_block(order, kind)?;
+        // SAFETY: a new block of so many frames.
+        unsafe { zero::clear_past_cache(self.to_virt(block), 1 << order) };
+        Ok(block)
     }
 
     /// Frames from the allocator; if it refuses, it is asked once more, after tables have been freed that no walk can hold any more.
@@ -376,7 +407,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
             }
         } else {
             // SAFETY: a frame of a table, which nobody else knows.
-            unsafe { self.to_virt(phys).write_bytes(0, PAGE_SIZE as usize) };
+            unsafe { zero::clear(self.to_virt(phys), 1) };
         }
     }
 

@@ -124,7 +124,8 @@ pub(crate) fn projection(figures: &Figures, path: &Path) -> Outcome<()> {
 
 /// The model's numbers.
 pub(crate) fn model(figures: &Figures) -> String {
-    let mut text = String::from("| operation | alone, ns | one at a time, ns | lines (busiest) |");
+    let mut text =
+        String::from("| operation | alone, ns | one at a time, ns | longer beside another, ns |");
     let processors: Vec<u32> = figures.projections.first().map_or(Vec::new(), |first| {
         first.points.iter().map(|point| point.0).collect()
     });
@@ -139,12 +140,11 @@ pub(crate) fn model(figures: &Figures) -> String {
     for projection in &figures.projections {
         let _ = write!(
             text,
-            "| {} | {} | {} | {} ({}) |",
+            "| {} | {} | {} | {} |",
             projection.name,
             digits(projection.alone),
             digits(projection.serial),
-            projection.lines,
-            projection.busiest,
+            digits(projection.shared),
         );
         for (_, rate) in &projection.points {
             let _ = write!(text, " {} |", digits(*rate));
@@ -153,8 +153,7 @@ pub(crate) fn model(figures: &Figures) -> String {
     }
     let _ = writeln!(
         text,
-        "\nA line of the cache goes from one processor to the other in {} ns here. Load of the machine when the run began: {:.1}.",
-        digits(figures.line),
+        "\nLoad of the machine when the run began: {:.1}.",
         figures.load
     );
     text

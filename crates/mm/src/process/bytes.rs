@@ -35,15 +35,6 @@ pub(super) unsafe fn clear_page(at: NonNull<u8>) {
     unsafe { at.write_bytes(0, PAGE) };
 }
 
-/// Fills 2 MiB with zeroes.
-///
-/// # Safety
-/// `at` is valid for so many bytes, and nobody else uses it.
-pub(super) unsafe fn clear_huge(at: NonNull<u8>) {
-    // SAFETY: the caller's promise.
-    unsafe { at.write_bytes(0, crate::flags::PMD_SIZE as usize) };
-}
-
 /// Copies a whole frame that nobody writes to.
 ///
 /// # Safety

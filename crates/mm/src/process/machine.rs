@@ -13,7 +13,6 @@ use samara_paging::{Asid, Kind, Memory, Physical};
 
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
-use crate::process::bytes;
 use crate::process::fault::SwapArea;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
@@ -140,9 +139,7 @@ impl<P: Platform> Machine<P> {
             return Some(block);
         }
         let physical = self.physical();
-        let block = physical.alloc_block(HUGE_ORDER, Kind::File).ok()?;
-        // SAFETY: a new block.
-        unsafe { bytes::clear_huge(physical.to_virt(block)) };
+        let block = physical.alloc_zeroed_block(HUGE_ORDER, Kind::File).ok()?;
         let shared = &self.inner.huge_zero;
         // Release: the zeroes come before the number. Acquire: as above.
         match shared.compare_exchange(NONE, block, Ordering::AcqRel, Ordering::Acquire) {

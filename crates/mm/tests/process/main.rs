@@ -8,6 +8,7 @@ mod beside;
 mod beyond;
 mod calls;
 mod countdown;
+mod cut;
 mod discard;
 mod exhaustive;
 mod file;

@@ -3,16 +3,18 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
+use super::recency::Recency;
 use crate::error::Error;
 use crate::stock::BATCH;
 
 /// Frames in a piece of 2 MiB.
-const PIECE: usize = 512;
+pub(super) const PIECE: usize = 512;
 
 pub(super) struct State {
     free: Vec<[u64; PIECE / 64]>,
     counts: Vec<u16>,
     pub(super) total: usize,
+    pub(super) recency: Recency,
     /// No piece below has a frame.
     hint: usize,
     /// No piece from here on has a frame.
@@ -47,6 +49,7 @@ impl State {
             free,
             counts,
             total: frames,
+            recency: Recency::new(pieces)?,
             hint: 0,
             tables: pieces,
             refuse: None,
@@ -83,6 +86,7 @@ impl State {
         *bits &= !(u64::MAX >> (64 - count) << first);
         self.counts[piece] -= count as u16;
         self.total -= count;
+        self.recency.give(count);
         Some((piece * PIECE + word * 64 + first, count))
     }
 
@@ -101,6 +105,7 @@ impl State {
         }
         self.counts[piece] -= count as u16;
         self.total -= count;
+        self.recency.give(count);
         count
     }
 
@@ -179,6 +184,7 @@ impl State {
             at = word_end;
         }
         self.total += run.len();
+        self.recency.free(run.clone());
         self.hint = self.hint.min(run.start / PIECE);
         self.tables = self.tables.max(run.end.div_ceil(PIECE));
     }

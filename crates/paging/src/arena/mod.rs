@@ -3,6 +3,7 @@
 mod aside;
 mod bits;
 mod bytes;
+mod recency;
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -213,6 +214,10 @@ unsafe impl<S: Bytes> PhysMem for Arena<S> {
         let inside = offset.checked_add(len)? <= self.bytes.count();
         // SAFETY: within the bytes, which are one piece of memory.
         inside.then(|| unsafe { self.bytes.start().add(offset) })
+    }
+
+    fn is_cached(&self, phys: u64) -> bool {
+        self.state.0.lock().recency.is_recent(Self::frame(phys))
     }
 }
 

@@ -125,10 +125,7 @@ impl<P: Platform> Mm<P> {
     #[inline(never)]
     fn new_huge(&self) -> Option<u64> {
         let physical = self.machine.physical();
-        let block = physical.alloc_block(HUGE_ORDER, Kind::Anon).ok()?;
-        // SAFETY: a new block.
-        unsafe { bytes::clear_huge(physical.to_virt(block)) };
-        Some(block)
+        physical.alloc_zeroed_block(HUGE_ORDER, Kind::Anon).ok()
     }
 
     /// Maps a huge page at `start`; false: something is there already, or there is no memory for tables.

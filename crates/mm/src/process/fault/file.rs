@@ -39,24 +39,50 @@ impl<P: Platform> Mm<P> {
         if !vma.has_page(page) {
             return Err(Fault::ADRERR);
         }
-        if patience == Patience::None && !cache.has(number) {
-            return Ok(Step::Exclusive);
-        }
-        if write && vma.is_private() {
-            let frame = self.new_frame()?;
-            let (_pages, phys) = cache.page(inode, number)?;
-            let physical = self.machine.physical();
-            // SAFETY: the cache keeps the one frame while it is locked, and the other is new.
-            unsafe { bytes::copy_page(physical.to_virt(phys), physical.to_virt(frame.phys)) };
-            // With the cache locked: a page that is cut off later is found here.
-            return self.map_new(page, frame, written(vma.flags));
-        }
-        let (mut pages, phys) = cache.page(inode, number)?;
+        let (mut pages, phys) = match patience {
+            Patience::Some => cache.page(inode, number)?,
+            Patience::None => match cache.page_here(inode, number) {
+                Ok(Some(found)) => found,
+                _ => return Ok(Step::Exclusive),
+            },
+        };
         if !write {
             return self.map(page, Source::Counted(phys), readable(vma.flags));
         }
+        if vma.is_private() {
+            let cuts = pages.cuts();
+            // Not while its bytes are copied: other faults wait for it.
+            self.machine.physical().get(phys)?;
+            drop(pages);
+            return self.map_copy(page, phys, written(vma.flags), || {
+                let pages = cache.lock();
+                (pages.cuts() == cuts).then_some(pages)
+            });
+        }
         pages.set_dirty(number);
         self.map(page, Source::Counted(phys), written(vma.flags))
+    }
+
+    /// Maps a copy of a file's page, on which the caller has a reference, and gives that up. `lock` locks the file's pages: with them locked, since a page that is cut
+    /// off later is looked for in the tables then; `None`: it may have been cut off already.
+    fn map_copy<G>(
+        &self,
+        page: u64,
+        phys: u64,
+        attrs: Attrs,
+        lock: impl FnOnce() -> Option<G>,
+    ) -> Result<Step, Fault> {
+        let physical = self.machine.physical();
+        let copied = self.new_frame().inspect(|frame| {
+            // SAFETY: the reference keeps the one frame, and the other is new.
+            unsafe { bytes::copy_page(physical.to_virt(phys), physical.to_virt(frame.phys)) };
+        });
+        physical.put(phys);
+        let frame = copied?;
+        match lock() {
+            Some(_pages) => self.map_new(page, frame, attrs),
+            None => Ok(Step::Again),
+        }
     }
 
     /// Maps pages that are in memory around `page`, and itself if it is.

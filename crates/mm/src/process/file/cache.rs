@@ -34,6 +34,9 @@ pub(crate) struct CachedPages {
     cuts: u64,
 }
 
+/// The pages, locked, and the frame of one of them.
+type Locked<'a, P> = (MutexGuard<'a, <P as Platform>::Mutex, CachedPages>, u64);
+
 const DIRTY: usize = 1;
 const HERE: usize = 2;
 /// A page that has gone, but whose place could not be taken out for want of memory.
@@ -65,20 +68,28 @@ impl<P: Platform> Cache<P> {
         self.pages.lock()
     }
 
-    /// Whether a page is here.
-    pub(crate) fn has(&self, page: u64) -> bool {
-        self.lock().get(page).is_some()
+    /// The frame of a page, if it is here; and the pages, locked, so that it stays.
+    ///
+    /// # Errors
+    /// [`Fault::ADRERR`] beyond the end.
+    pub(crate) fn page_here(
+        &self,
+        inode: &Inode,
+        page: u64,
+    ) -> Result<Option<Locked<'_, P>>, Fault> {
+        let pages = self.lock();
+        if page >= inode.pages() {
+            return Err(Fault::ADRERR);
+        }
+        let phys = pages.get(page);
+        Ok(phys.map(|phys| (pages, phys)))
     }
 
     /// The frame of a page, which is read if it is not here; and the pages, locked, so that it stays.
     ///
     /// # Errors
     /// [`Fault::ADRERR`] beyond the end, and if it cannot be read; [`Fault::NoMemory`].
-    pub(crate) fn page(
-        &self,
-        inode: &Inode,
-        page: u64,
-    ) -> Result<(MutexGuard<'_, P::Mutex, CachedPages>, u64), Fault> {
+    pub(crate) fn page(&self, inode: &Inode, page: u64) -> Result<Locked<'_, P>, Fault> {
         let physical = self.machine.physical();
         loop {
             let pages = self.lock();
@@ -88,12 +99,12 @@ impl<P: Platform> Cache<P> {
             if let Some(phys) = pages.get(page) {
                 return Ok((pages, phys));
             }
-            let cuts = pages.cuts;
+            let cuts = pages.cuts();
             drop(pages);
             let phys = physical.alloc_page(Kind::File)?;
             let read = self.read(inode.source(), page, phys);
             let mut pages = self.lock();
-            if read.is_ok() && pages.cuts == cuts && pages.get(page).is_none() {
+            if read.is_ok() && pages.cuts() == cuts && pages.get(page).is_none() {
                 if pages.put(page, phys).is_ok() {
                     return Ok((pages, phys));
                 }
@@ -157,6 +168,11 @@ impl<P: Platform> Cache<P> {
 }
 
 impl CachedPages {
+    /// How often pages were taken out: as long as it is the same, those that were here are here.
+    pub(crate) fn cuts(&self) -> u64 {
+        self.cuts
+    }
+
     /// The frame of a page that is here.
     pub(crate) fn get(&self, page: u64) -> Option<u64> {
         frame(self.tree.get(page)?)
@@ -230,8 +246,10 @@ impl CachedPages {
     }
 
     fn set(&mut self, page: u64, dirty: bool) {
-        if let Some(phys) = self.get(page) {
-            let _ = self.tree.replace(page, word(phys, dirty));
+        let before = self.tree.get(page);
+        let now = before.and_then(frame).map(|phys| word(phys, dirty));
+        if let Some(now) = now.filter(|_| now != before) {
+            let _ = self.tree.replace(page, now);
         }
     }
 
