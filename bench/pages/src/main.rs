@@ -1,7 +1,7 @@
 //! Processes with pages beside the running kernel: forks, faults, calls, threads. Each row is the median of several runs, in which the
 //! subjects take turns.
 //!
-//! `cargo run --release -p samara-pages -- [--json] [--runs N] [--pages N] [--only GROUP]`; groups are `fork`, `areas`, `fault`, `call`, `rival`, `thread`, `scale`.
+//! `cargo run --release -p samara-pages`, and `-- --help`.
 //! The kernel does more in two things: it enters and leaves itself for each fault and call, and its processors must forget what they remember.
 
 mod calls;
@@ -13,38 +13,42 @@ mod world;
 
 use std::error::Error;
 
+use clap::{Parser, ValueEnum};
 use samara_pages::Figures;
 
+/// Processes with pages beside the running kernel, in turn and in one run.
+#[derive(Parser)]
 pub(crate) struct Cli {
+    /// Print the figures as JSON instead of a table.
+    #[arg(long)]
     json: bool,
+    /// Counted runs of each measurement (at least 7 for figures that are quoted).
+    #[arg(long, default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) runs: u32,
+    /// Pages of the process that is forked: a million want 5 GiB.
+    #[arg(long, default_value_t = 1 << 20, value_parser = clap::value_parser!(u64).range(512..=1 << 24))]
     pub(crate) pages: u64,
-    only: Option<String>,
+    /// Only this group.
+    #[arg(long)]
+    only: Option<Group>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Group {
+    Areas,
+    Fork,
+    Fault,
+    Call,
+    /// Page tables beside other crates.
+    Rival,
+    Thread,
+    /// The operations of will-it-scale.
+    Scale,
 }
 
 impl Cli {
-    fn of(mut words: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
-        let mut cli = Cli {
-            json: false,
-            runs: 7,
-            pages: 1 << 20,
-            only: None,
-        };
-        while let Some(word) = words.next() {
-            let mut value = || words.next().ok_or_else(|| format!("{word}: of what?"));
-            match word.as_str() {
-                "--json" => cli.json = true,
-                "--runs" => cli.runs = value()?.parse()?,
-                "--pages" => cli.pages = value()?.parse()?,
-                "--only" => cli.only = Some(value()?),
-                _ => return Err(format!("{word} is not known").into()),
-            }
-        }
-        Ok(cli)
-    }
-
-    fn wants(&self, group: &str) -> bool {
-        self.only.as_deref().is_none_or(|only| only == group)
+    fn wants(&self, group: Group) -> bool {
+        self.only.is_none_or(|only| only == group)
     }
 }
 
@@ -59,31 +63,31 @@ pub(crate) fn collect<const N: usize>(run: u32, figures: &mut [Vec<f64>], of: [f
 
 fn main() -> Result<(), Box<dyn Error>> {
     keep_memory();
-    let cli = Cli::of(std::env::args().skip(1))?;
+    let cli = Cli::parse();
     let mut figures = Figures {
         load: load(),
         ..Figures::default()
     };
     // While this program is small: the kernel forks it.
-    if cli.wants("areas") {
+    if cli.wants(Group::Areas) {
         figures.rows.extend(forks::areas(&cli));
     }
-    if cli.wants("fork") {
+    if cli.wants(Group::Fork) {
         figures.rows.splice(0..0, forks::pages(&cli));
     }
-    if cli.wants("fault") {
+    if cli.wants(Group::Fault) {
         figures.rows.extend(faults::rows(&cli));
     }
-    if cli.wants("call") {
+    if cli.wants(Group::Call) {
         figures.rows.extend(calls::pairs(&cli));
     }
-    if cli.wants("rival") {
+    if cli.wants(Group::Rival) {
         figures.rows.extend(calls::rivals(&cli));
     }
-    if cli.wants("thread") {
+    if cli.wants(Group::Thread) {
         figures.rows.extend(threads::beside_each_other(&cli));
     }
-    if cli.wants("scale") {
+    if cli.wants(Group::Scale) {
         let (rows, projections) = threads::will_it_scale(&cli);
         figures.rows.extend(rows);
         figures.projections = projections;
