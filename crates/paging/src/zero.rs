@@ -24,32 +24,65 @@ pub(crate) unsafe fn clear(at: NonNull<u8>, frames: usize) {
 ///
 /// As of [`clear`]; `at` is aligned to a frame.
 pub(crate) unsafe fn clear_past_cache(at: NonNull<u8>, frames: usize) {
-    // SAFETY: the caller's promise; it is only compiled where all processors have SSE2.
+    // SAFETY: the caller's promise.
     unsafe { imp::clear(at, frames) };
 }
 
 /// Miri knows no such stores, and kernels are built without the registers that they need.
 #[cfg(all(target_arch = "x86_64", target_feature = "sse2", not(miri)))]
 mod imp {
-    use core::arch::x86_64::{__m128i, _mm_setzero_si128, _mm_sfence, _mm_stream_si128};
+    use core::arch::x86_64 as arch;
     use core::ptr::NonNull;
 
     use crate::entry::PAGE_SIZE;
 
-    #[target_feature(enable = "sse2")]
-    pub(super) unsafe fn clear(at: NonNull<u8>, frames: usize) {
-        // A line of the cache.
-        type Line = [__m128i; 4];
-        let lines = at.cast::<Line>().as_ptr();
-        let zero = _mm_setzero_si128();
-        for i in 0..frames * (PAGE_SIZE as usize / size_of::<Line>()) {
-            for part in 0..4 {
-                // SAFETY: within the frames, whose addresses are multiples of 4,096.
-                unsafe { _mm_stream_si128(lines.add(i).cast::<__m128i>().add(part), zero) };
+    /// Bytes of a line of the cache.
+    const LINE: usize = 64;
+
+    /// A function that clears frames by stores of one width, a line at a time.
+    macro_rules! clear_by {
+        ($name:ident, $feature:literal, $vector:ident, $zero:ident, $store:ident) => {
+            #[target_feature(enable = $feature)]
+            unsafe fn $name(at: NonNull<u8>, frames: usize) {
+                type Line = [arch::$vector; LINE / size_of::<arch::$vector>()];
+                let lines = at.cast::<Line>().as_ptr();
+                let zero = arch::$zero();
+                for i in 0..frames * (PAGE_SIZE as usize / LINE) {
+                    for part in 0..LINE / size_of::<arch::$vector>() {
+                        // SAFETY: within the frames, whose addresses are multiples of 4,096.
+                        unsafe {
+                            arch::$store(lines.add(i).cast::<arch::$vector>().add(part), zero)
+                        };
+                    }
+                }
+                // Such stores are ordered with no others: whoever finds the frames in a table must find the zeroes, too.
+                arch::_mm_sfence();
             }
+        };
+    }
+
+    clear_by!(by_16, "sse2", __m128i, _mm_setzero_si128, _mm_stream_si128);
+    #[cfg(feature = "hosted")]
+    clear_by!(
+        by_32,
+        "avx",
+        __m256i,
+        _mm256_setzero_si256,
+        _mm256_stream_si256
+    );
+
+    /// # Safety
+    ///
+    /// As of [`clear_past_cache`](super::clear_past_cache).
+    pub(super) unsafe fn clear(at: NonNull<u8>, frames: usize) {
+        // Only a hosted program knows that whoever switches threads keeps the wider registers.
+        #[cfg(feature = "hosted")]
+        if std::is_x86_feature_detected!("avx") {
+            // SAFETY: the caller's promise; the processor has AVX.
+            return unsafe { by_32(at, frames) };
         }
-        // Such stores are ordered with no others: whoever finds the frames in a table must find the zeroes, too.
-        _mm_sfence();
+        // SAFETY: the caller's promise; all processors that this is compiled for have SSE2.
+        unsafe { by_16(at, frames) };
     }
 }
 
