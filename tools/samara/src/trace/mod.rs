@@ -26,6 +26,7 @@ pub(crate) mod ptrace;
 mod samples;
 mod seeding;
 mod session;
+mod shortly;
 mod space;
 mod streams;
 mod watchers;

@@ -87,6 +87,7 @@ impl<'s> Tracer<'s> {
             // They are at the entry of a call that nobody has begun.
             stopped.extend(space.waiting.drain(..).map(|(tid, _)| (tid, 0)));
         }
+        stopped.extend(self.hold.take_still().into_iter().map(|tid| (tid, 0)));
         for &tid in stopped.keys() {
             if let Some(task) = self.tasks.get_mut(&tid)
                 && std::mem::take(&mut task.untraced)
@@ -101,7 +102,7 @@ impl<'s> Tracer<'s> {
         let begun = Instant::now();
         while self.tasks.keys().any(|tid| !stopped.contains_key(tid)) && begun.elapsed() < PATIENCE
         {
-            match ptrace::wait(-1, true) {
+            match self.hold.next(true) {
                 Ok(Some((tid, stop))) => match self.last_stop(tid, stop) {
                     Some(signal) => drop(stopped.insert(tid, signal)),
                     None => drop(stopped.remove(&tid)),
@@ -116,7 +117,7 @@ impl<'s> Tracer<'s> {
             self.tasks.remove(&tid);
         }
         while !self.tasks.is_empty() {
-            match ptrace::wait(-1, false) {
+            match self.hold.next(false) {
                 Ok(Some((tid, stop))) => {
                     if let Some(signal) = self.last_stop(tid, stop) {
                         ptrace::detach(tid, signal);
