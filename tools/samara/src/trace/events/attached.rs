@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use crate::record::Reason;
 use crate::trace::attach::Attached;
 use crate::trace::ptrace::{self, Pace, Stop, Tid};
+use crate::trace::seeding::Asked;
 use crate::trace::session::Session;
 use crate::trace::space::Who;
 
@@ -34,7 +35,7 @@ impl<'s> Tracer<'s> {
         tracer.session.tally.threads += threads.len() as u64 - 1;
         // The first thread may have ended before the others, and shows nothing then.
         let first = threads[0].0;
-        tracer.start_space(first, Reason::Adopted);
+        tracer.start_space(first, &Asked::of(first), Reason::Adopted);
         let index = tracer.tasks.get(&first).and_then(|task| task.space);
         if let Some(index) = index
             && let Some(space) = &mut tracer.spaces[index]
@@ -73,7 +74,7 @@ impl<'s> Tracer<'s> {
         }
         self.session.tally.processes += 1;
         self.tasks.insert(child, Task::new(child, State::Running));
-        self.start_space(child, Reason::Adopted);
+        self.start_space(child, &Asked::of(child), Reason::Adopted);
         self.pace.go(child, 0);
     }
 
