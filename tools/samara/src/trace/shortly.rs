@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 
 use super::ptrace::{self, Stop, Tid};
 
-/// A processor that is shared with the thread alone needs one; others may be a little later.
-const LOOKS: u32 = 3;
+/// So long it looks again and again: the thread's own processor may have to wake first. To wake twice would take longer.
+const LONGEST: Duration = Duration::from_micros(30);
 /// Who gets the processor back so late has shared it with others.
 const CROWDED: Duration = Duration::from_micros(500);
 /// Calls to sleep for after that, at first and at most.
@@ -38,11 +38,13 @@ impl Shortly {
             self.asleep -= 1;
             return ptrace::wait(tid, false);
         }
-        for _ in 0..LOOKS {
-            let begun = Instant::now();
+        let begun = Instant::now();
+        let mut before = begun;
+        while before - begun < LONGEST {
             // SAFETY: takes nothing.
             unsafe { libc::sched_yield() };
-            if begun.elapsed() > CROWDED {
+            let now = Instant::now();
+            if now - before > CROWDED {
                 self.asleep = self.pause;
                 self.pause = (self.pause * 2).min(MOST);
                 break;
@@ -51,6 +53,7 @@ impl Shortly {
                 self.pause = (self.pause - 1).max(LEAST);
                 return Ok(Some(stop));
             }
+            before = now;
         }
         ptrace::wait(tid, false)
     }
