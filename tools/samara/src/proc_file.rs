@@ -14,10 +14,35 @@ pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The whole of a file that the kernel writes in one piece: a read that leaves room has come to its end.
+pub(crate) fn read_piece(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    let mut bytes = vec![0; USUAL];
+    let filled = loop {
+        match file.read(&mut bytes) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            filled => break filled?,
+        }
+    };
+    bytes.truncate(filled);
+    if filled == USUAL {
+        read_on(&mut file, &mut bytes)?;
+    }
+    Ok(bytes)
+}
+
+/// The same as text.
+pub(crate) fn read_text_piece(path: impl AsRef<Path>) -> io::Result<String> {
+    text(read_piece(path)?)
+}
+
 /// The whole file, as text.
 pub(crate) fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
-    String::from_utf8(read(path)?)
-        .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+    text(read(path)?)
+}
+
+fn text(bytes: Vec<u8>) -> io::Result<String> {
+    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
 }
 
 /// What comes from here on, behind what `bytes` has.
@@ -39,6 +64,10 @@ mod tests {
         let smaps = read_text("/proc/self/smaps").unwrap();
         assert!(smaps.len() > USUAL && smaps.ends_with('\n'));
         assert!(smaps.contains("[stack]"));
+        for name in ["auxv", "environ", "personality", "limits"] {
+            let path = format!("/proc/self/{name}");
+            assert_eq!(read_piece(&path).unwrap(), read(&path).unwrap());
+        }
         assert_eq!(
             read("/proc/0/maps").unwrap_err().kind(),
             io::ErrorKind::NotFound

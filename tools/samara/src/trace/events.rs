@@ -20,6 +20,7 @@ use super::progress::Progress;
 use super::ptrace::{self, Entry, Pace, Stop, Tid};
 use super::seeding::Standing;
 use super::session::Session;
+use super::shortly::Shortly;
 use super::space::{Space, Who};
 
 /// What a thread's call under way will need when it returns.
@@ -135,6 +136,9 @@ pub(crate) struct Tracer<'s> {
     asked: bool,
     progress: Progress,
     hold: hold::Hold,
+    /// The last that was done is to let a call run, which will stop at its return.
+    returns_soon: bool,
+    shortly: Shortly,
 }
 
 impl<'s> Tracer<'s> {
@@ -159,6 +163,8 @@ impl<'s> Tracer<'s> {
             asked: false,
             progress: Progress::new(),
             hold: hold::Hold::default(),
+            returns_soon: false,
+            shortly: Shortly::new(),
         }
     }
 
@@ -271,25 +277,6 @@ impl<'s> Tracer<'s> {
             && let Some(address) = ptrace::nothing_behind(tid)
         {
             space.found_nothing(address, self.session);
-        }
-    }
-
-    /// Threads beside `tid`, whose call returns, may have stopped and told of accesses in vain, and wait to be heard: these came before the kernel's part
-    /// of the call, or after.
-    fn hear_others(&mut self, tid: Tid, index: usize) {
-        let Some(space) = &mut self.spaces[index] else {
-            return;
-        };
-        if space.users < 2 {
-            return;
-        }
-        for (other, task) in &self.tasks {
-            if *other != tid
-                && task.space == Some(index)
-                && let Some(address) = ptrace::nothing_behind(*other)
-            {
-                space.found_nothing(address, self.session);
-            }
         }
     }
 
@@ -474,6 +461,7 @@ impl<'s> Tracer<'s> {
         }
         self.set_state(tid, State::InCall(doing));
         ptrace::resume_to_exit(tid, 0);
+        self.returns_soon = true;
     }
 
     /// Lets a call run that holds no order, until it returns.

@@ -3,20 +3,21 @@
 //! What the kernel drew by lot is read off its map, one number for each base. The files, their identities and the strings are those of
 //! the stopped process. All else must follow.
 
-use std::cell::OnceCell;
-use std::ffi::CString;
+use std::cell::{OnceCell, RefCell};
 use std::fs::File as DiskFile;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 
 use samara_mm::exec::{
     Base, Choice, Class, Exec, Image, Personality, Program, Randomize, SetId, Settings,
     SpecialArea, Started,
 };
 use samara_mm::{
-    AddressSpace, Config, Errno, File, FileId, FileKind, KernelVersion, Layout, SeedVma, VmFlags,
+    AddressSpace, Config, Counted, Errno, File, FileId, FileKind, KernelVersion, Layout, SeedVma,
+    VmFlags,
 };
 
 use crate::compare::{self, Alike};
@@ -27,7 +28,8 @@ use crate::seed::Seed;
 
 use super::files;
 use super::proc;
-use super::ptrace::Tid;
+use super::ptrace::{self, Tid};
+use super::seeding::Asked;
 
 const PAGE: u64 = 4096;
 const AT_BASE: u64 = 7;
@@ -111,11 +113,17 @@ pub(crate) enum Predicted {
 }
 
 /// Predicts the address space of a process stopped right after exec. `seed` is what the kernel shows of it, `map` its map.
-pub(crate) fn predict(tid: Tid, settled: &Settled, seed: &Seed, map: &Map) -> Predicted {
+pub(crate) fn predict(
+    tid: Tid,
+    asked: &Asked,
+    settled: &Settled,
+    seed: &Seed,
+    map: &Map,
+) -> Predicted {
     let Some(settings) = settled.of(seed, map) else {
         return Predicted::Unknown;
     };
-    match Shown::read(tid, seed, map) {
+    match Shown::read(tid, asked, seed, map) {
         Ok(shown) => shown.judge(settings).unwrap_or(Predicted::Unknown),
         Err(_) => Predicted::Unknown,
     }
@@ -124,17 +132,19 @@ pub(crate) fn predict(tid: Tid, settled: &Settled, seed: &Seed, map: &Map) -> Pr
 /// What the kernel shows of the new program.
 struct Shown<'a> {
     tid: Tid,
+    asked: &'a Asked,
     seed: &'a Seed,
     map: &'a Map,
-    auxiliary: Vec<(u64, u64)>,
     path: Vec<u8>,
     arguments: Vec<Vec<u8>>,
     environment: Vec<Vec<u8>>,
     personality: Personality,
+    /// The program and its interpreter, as far as they were opened. Several predictions need them.
+    opened: RefCell<Vec<(PathBuf, Opened)>>,
 }
 
 impl<'a> Shown<'a> {
-    fn read(tid: Tid, seed: &'a Seed, map: &'a Map) -> io::Result<Self> {
+    fn read(tid: Tid, asked: &'a Asked, seed: &'a Seed, map: &'a Map) -> io::Result<Self> {
         let strings = |name: &str| -> io::Result<Vec<Vec<u8>>> {
             let text = proc_file::read(format!("/proc/{tid}/{name}"))?;
             // Each has a zero byte at its end.
@@ -144,16 +154,17 @@ impl<'a> Shown<'a> {
             }
             Ok(text.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect())
         };
-        let auxiliary = proc::auxiliary_vector(tid)?;
+        let personality = asked.personality.ok_or(io::ErrorKind::NotFound)?;
         let mut shown = Shown {
             tid,
+            asked,
             seed,
             map,
-            auxiliary,
             path: Vec::new(),
             arguments: strings("cmdline")?,
             environment: strings("environ")?,
-            personality: Personality::from_bits_truncate(proc::personality(tid)?),
+            personality: Personality::from_bits_truncate(personality),
+            opened: RefCell::default(),
         };
         let name = shown.auxiliary(AT_EXECFN).ok_or(io::ErrorKind::NotFound)?;
         shown.path = read_string(tid, name)?;
@@ -161,8 +172,7 @@ impl<'a> Shown<'a> {
     }
 
     fn auxiliary(&self, kind: u64) -> Option<u64> {
-        let found = self.auxiliary.iter().find(|(key, _)| *key == kind)?;
-        Some(found.1)
+        self.asked.auxiliary(kind)
     }
 
     /// The prediction beside the kernel's map; `None` if something could not be read.
@@ -230,8 +240,33 @@ impl<'a> Shown<'a> {
 
     /// A program, with the identity that the map shows at the address that the auxiliary vector has.
     fn open(&self, path: &Path, kind: u64) -> Result<Program<OnDisk>, Errno> {
+        let known = {
+            let opened = self.opened.borrow();
+            let found = opened.iter().find(|(known, _)| known == path);
+            found.map(|(_, opened)| opened.clone())
+        };
+        let opened = match known {
+            Some(opened) => opened,
+            None => {
+                let opened = self.open_first(path, kind)?;
+                self.opened
+                    .borrow_mut()
+                    .push((path.to_owned(), opened.clone()));
+                opened
+            }
+        };
+        // Whatever the file says, what was done to the personality is known.
+        let secure = self.auxiliary(AT_SECURE) == Some(1);
+        Ok(Program {
+            file: opened.file,
+            image: OnDisk(opened.image),
+            set_id: if secure { SetId::Other } else { SetId::No },
+        })
+    }
+
+    fn open_first(&self, path: &Path, kind: u64) -> Result<Opened, Errno> {
         let errno = |error: io::Error| Errno(error.raw_os_error().unwrap_or(libc::EIO));
-        let image = OnDisk::open(path).map_err(errno)?;
+        let image = Contents::open(path).map_err(errno)?;
         let at = self.auxiliary(kind).ok_or(Errno::ENOENT)?;
         let area = self
             .map
@@ -239,7 +274,6 @@ impl<'a> Shown<'a> {
             .iter()
             .find(|area| (area.start..area.end).contains(&at))
             .ok_or(Errno::ENOENT)?;
-        let c_path = CString::new(path.as_os_str().as_bytes()).map_err(|_| Errno::ENOENT)?;
         let id = FileId {
             major: area.major,
             minor: area.minor,
@@ -249,15 +283,12 @@ impl<'a> Shown<'a> {
         let described = File {
             // One number for each of the two.
             description: kind,
-            kind: files::regular_kind(&c_path).unwrap_or(FileKind::Unaligned),
+            kind: files::regular_kind(&image.file).unwrap_or(FileKind::Unaligned),
             ..File::new(id, name.into())
         };
-        // Whatever the file says, what was done to the personality is known.
-        let secure = self.auxiliary(AT_SECURE) == Some(1);
-        Ok(Program {
+        Ok(Opened {
             file: counted(described),
-            image,
-            set_id: if secure { SetId::Other } else { SetId::No },
+            image: Rc::new(image),
         })
     }
 
@@ -372,11 +403,10 @@ fn lowest_stack(seed: &Seed) -> Option<&SeedVma> {
 
 /// A string in the memory of a stopped process.
 fn read_string(tid: Tid, address: u64) -> io::Result<Vec<u8>> {
-    let memory = DiskFile::open(format!("/proc/{tid}/mem"))?;
     let mut text = Vec::new();
     let mut piece = [0; 256];
     loop {
-        let read = memory.read_at(&mut piece, address + text.len() as u64)?;
+        let read = ptrace::read_memory(tid, address + text.len() as u64, &mut piece)?;
         let piece = &piece[..read];
         match piece.iter().position(|&byte| byte == 0) {
             Some(end) => {
@@ -389,15 +419,25 @@ fn read_string(tid: Tid, address: u64) -> io::Result<Vec<u8>> {
     }
 }
 
+/// A file as the map shows it, and what is in it.
+#[derive(Clone)]
+struct Opened {
+    file: Counted<File>,
+    image: Rc<Contents>,
+}
+
 /// A file of the machine.
-struct OnDisk {
+struct OnDisk(Rc<Contents>);
+
+/// What is in it.
+struct Contents {
     file: DiskFile,
     length: u64,
     /// Its start, where the headers are, which are asked for one by one.
     head: Vec<u8>,
 }
 
-impl OnDisk {
+impl Contents {
     fn open(path: &Path) -> io::Result<Self> {
         let file = DiskFile::open(path)?;
         let length = file.metadata()?.len();
@@ -410,17 +450,17 @@ impl OnDisk {
 
 impl Image for OnDisk {
     fn len(&self) -> u64 {
-        self.length
+        self.0.length
     }
 
     fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
         let start = usize::try_from(offset).unwrap_or(usize::MAX);
         let end = start.saturating_add(into.len());
-        if let Some(known) = self.head.get(start..end) {
+        if let Some(known) = self.0.head.get(start..end) {
             into.copy_from_slice(known);
             return Ok(known.len());
         }
         let errno = |error: io::Error| Errno(error.raw_os_error().unwrap_or(libc::EIO));
-        self.file.read_at(into, offset).map_err(errno)
+        self.0.file.read_at(into, offset).map_err(errno)
     }
 }

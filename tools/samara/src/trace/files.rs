@@ -170,7 +170,8 @@ impl Files {
                 index
             }
             _ => {
-                let kind = kind(object, path);
+                let system = file_system(path);
+                let kind = kind(object, system.as_ref());
                 self.descriptions += 1;
                 self.list.push(Known {
                     file: counted(File {
@@ -183,7 +184,7 @@ impl Files {
                         name: printed_name(&key.name),
                         readable: key.readable,
                         writable: key.writable,
-                        noexec: mounted_noexec(path),
+                        noexec: is_noexec(system.as_ref()),
                         kind,
                         seals: 0,
                         driver: DriverFlags::default(),
@@ -326,12 +327,13 @@ fn file_system(path: &CStr) -> Option<libc::statfs64> {
     (unsafe { libc::statfs64(path.as_ptr(), &mut answer) } == 0).then_some(answer)
 }
 
-fn mounted_noexec(path: &CStr) -> bool {
+fn is_noexec(system: Option<&libc::statfs64>) -> bool {
     const ST_NOEXEC: u64 = 8;
-    file_system(path).is_some_and(|system| system.f_flags as u64 & ST_NOEXEC != 0)
+    system.is_some_and(|system| system.f_flags as u64 & ST_NOEXEC != 0)
 }
 
-fn kind(object: &libc::stat64, path: &CStr) -> FileKind {
+/// The kind of a file, and of a regular one on this file system.
+fn kind(object: &libc::stat64, system: Option<&libc::statfs64>) -> FileKind {
     const TMPFS: i64 = 0x0102_1994;
     const HUGETLBFS: i64 = 0x9584_58f6_u32 as i64;
     /// ext4, xfs, btrfs.
@@ -340,7 +342,7 @@ fn kind(object: &libc::stat64, path: &CStr) -> FileKind {
     const DRIVEN: [i64; 5] = [0x5345_434d, 0x6265_6572, 0x9fa0, 0x6462_6720, 0x7472_6163];
     const DEV_ZERO: u64 = libc::makedev(1, 5);
     match object.st_mode & libc::S_IFMT {
-        libc::S_IFREG => match file_system(path) {
+        libc::S_IFREG => match system {
             Some(system) if system.f_type == TMPFS => FileKind::Shmem,
             Some(system) if system.f_type == HUGETLBFS => FileKind::HugeTlb(system.f_bsize as u64),
             Some(system) if ALIGNING.contains(&system.f_type) => FileKind::Regular,
@@ -355,13 +357,18 @@ fn kind(object: &libc::stat64, path: &CStr) -> FileKind {
     }
 }
 
-/// The kind of a regular file at a path.
-pub(super) fn regular_kind(path: &CStr) -> Option<FileKind> {
-    // SAFETY: all zeros is a valid value of this struct of integers.
-    let mut object: libc::stat64 = unsafe { std::mem::zeroed() };
-    // SAFETY: `path` ends with a zero byte and `object` is a valid place for the answer.
-    let found = unsafe { libc::stat64(path.as_ptr(), &mut object) } == 0;
-    found.then(|| kind(&object, path))
+/// The kind of an open file.
+pub(super) fn regular_kind(file: &fs::File) -> Option<FileKind> {
+    // SAFETY: all zeros is a valid value of these structs of integers.
+    let (mut object, mut system): (libc::stat64, libc::statfs64) = unsafe { std::mem::zeroed() };
+    // SAFETY: asks a descriptor that `file` keeps open; both are valid places for the answers.
+    let (found, told) = unsafe {
+        (
+            libc::fstat64(file.as_raw_fd(), &mut object) == 0,
+            libc::fstatfs64(file.as_raw_fd(), &mut system) == 0,
+        )
+    };
+    found.then(|| kind(&object, told.then_some(&system)))
 }
 
 /// The seals of a file in memory; only memfds have any that can be added. They are the file's, whoever has it open.

@@ -147,21 +147,16 @@ fn allow() -> libc::sock_filter {
     statement(RETURN, libc::SECCOMP_RET_ALLOW)
 }
 
-/// `if nr == number { argument ∈ values ? stop : allow }`
-fn only_for(program: &mut Vec<libc::sock_filter>, table: &Table, call: Call, values: &[u32]) {
-    let (number, argument) = call;
-    let body = 2 + 2 * values.len() as u8;
-    program.push(jump(EQUAL, number, 0, body));
-    program.push(statement(LOAD, low(argument)));
+/// `argument ∈ values ? stop : allow`
+fn only_for(table: &Table, argument: u32, values: &[u32]) -> Vec<libc::sock_filter> {
+    let mut program = vec![statement(LOAD, low(argument))];
     for &value in values {
         program.push(jump(EQUAL, value, 0, 1));
         program.push(trace(table.mark));
     }
     program.push(allow());
+    program
 }
-
-/// A call by its number, and the argument that decides.
-type Call = (u32, u32);
 
 /// The numbers of one table of calls.
 struct Table {
@@ -283,54 +278,117 @@ fn assemble() -> Vec<libc::sock_filter> {
     program
 }
 
-/// What is decided about a call of one table, whose number is loaded.
+/// What is decided about a call of one table, whose number is loaded: a search for the number, and behind it what looks at arguments.
+///
+/// The kernel asks about each number when the filter is installed, and runs it for each call that it has not marked as allowed then.
 fn of_table(table: &Table) -> Vec<libc::sock_filter> {
-    let mut program = Vec::new();
-    for &number in &table.always {
-        program.push(jump(EQUAL, number, 0, 1));
-        program.push(trace(table.mark));
+    let decided = by_arguments(table);
+    let numbers = table.always.len() + decided.len();
+    let mut at = search_length(numbers);
+    let mut targets: Vec<(u32, usize)> = Vec::with_capacity(numbers);
+    for (number, body) in &decided {
+        targets.push((*number, at));
+        at += body.len();
     }
-    only_for(&mut program, table, (table.prctl, 0), PRCTL);
-    only_for(&mut program, table, (table.arch_prctl, 0), ARCH_PRCTL);
-    only_for(&mut program, table, (table.ioctl, 1), IOCTL);
-    only_for(&mut program, table, (table.seccomp, 0), SECCOMP);
-    only_for(&mut program, table, (table.ptrace, 0), PTRACE);
-
-    // A user namespace has privileges of its own.
-    program.push(jump(EQUAL, table.unshare, 0, 4));
-    program.push(statement(LOAD, low(0)));
-    program.push(jump(ANY_BIT, libc::CLONE_NEWUSER as u32, 0, 1));
+    targets.extend(table.always.iter().map(|number| (*number, at)));
+    targets.sort_unstable();
+    let mut program = Vec::with_capacity(at + 2);
+    search(&mut program, &targets, at + 1);
+    for (_, body) in decided {
+        program.extend(body);
+    }
     program.push(trace(table.mark));
-    program.push(allow());
-
-    // A thread (CLONE_VM) shares the map and needs no order: its own event tells of it. A fork copies it. One that asks not to be
-    // traced would keep the filter, and get ENOSYS for every call that is to stop: it must be traced all the same.
-    program.push(jump(EQUAL, table.clone, 0, 6));
-    program.push(statement(LOAD, low(0)));
-    program.push(jump(ANY_BIT, libc::CLONE_UNTRACED as u32, 0, 1));
-    program.push(trace(table.mark));
-    program.push(jump(ANY_BIT, libc::CLONE_VM as u32, 0, 1));
-    program.push(allow());
-    program.push(trace(table.mark));
-
-    // personality(0xffffffff) only asks.
-    program.push(jump(EQUAL, table.personality, 0, 4));
-    program.push(statement(LOAD, low(0)));
-    program.push(jump(EQUAL, u32::MAX, 0, 1));
-    program.push(allow());
-    program.push(trace(table.mark));
-
-    // prlimit64 without a new limit only asks.
-    program.push(jump(EQUAL, table.prlimit64, 0, 6));
-    program.push(statement(LOAD, low(2)));
-    program.push(jump(EQUAL, 0, 0, 3));
-    program.push(statement(LOAD, low(2) + 4));
-    program.push(jump(EQUAL, 0, 0, 1));
-    program.push(allow());
-    program.push(trace(table.mark));
-
     program.push(allow());
     program
+}
+
+/// So many numbers are compared one after the other.
+const FEW: usize = 4;
+
+/// Instructions of a search among so many numbers.
+fn search_length(numbers: usize) -> usize {
+    if numbers <= FEW {
+        return numbers;
+    }
+    1 + search_length(numbers / 2) + search_length(numbers - numbers / 2)
+}
+
+/// Goes to the target of the number that is loaded, or to `allowed` if it is none of `targets`, which ascend.
+fn search(program: &mut Vec<libc::sock_filter>, targets: &[(u32, usize)], allowed: usize) {
+    let here = program.len();
+    // The whole of a table is shorter than the longest jump.
+    let distance = |from: usize, to: usize| (to - from - 1) as u8;
+    if targets.len() > FEW {
+        let (low, high) = targets.split_at(targets.len() / 2);
+        let middle = here + 1 + search_length(low.len());
+        program.push(jump(AT_LEAST, high[0].0, distance(here, middle), 0));
+        search(program, low, allowed);
+        return search(program, high, allowed);
+    }
+    for (index, &(number, target)) in targets.iter().enumerate() {
+        let from = here + index;
+        let other = match index + 1 < targets.len() {
+            true => 0,
+            false => distance(from, allowed),
+        };
+        program.push(jump(EQUAL, number, distance(from, target), other));
+    }
+}
+
+/// The calls whose arguments decide, and how.
+fn by_arguments(table: &Table) -> Vec<(u32, Vec<libc::sock_filter>)> {
+    vec![
+        (table.prctl, only_for(table, 0, PRCTL)),
+        (table.arch_prctl, only_for(table, 0, ARCH_PRCTL)),
+        (table.ioctl, only_for(table, 1, IOCTL)),
+        (table.seccomp, only_for(table, 0, SECCOMP)),
+        (table.ptrace, only_for(table, 0, PTRACE)),
+        // A user namespace has privileges of its own.
+        (
+            table.unshare,
+            vec![
+                statement(LOAD, low(0)),
+                jump(ANY_BIT, libc::CLONE_NEWUSER as u32, 0, 1),
+                trace(table.mark),
+                allow(),
+            ],
+        ),
+        // A thread (CLONE_VM) shares the map and needs no order: its own event tells of it. A fork copies it. One that asks not to be
+        // traced would keep the filter, and get ENOSYS for every call that is to stop: it must be traced all the same.
+        (
+            table.clone,
+            vec![
+                statement(LOAD, low(0)),
+                jump(ANY_BIT, libc::CLONE_UNTRACED as u32, 0, 1),
+                trace(table.mark),
+                jump(ANY_BIT, libc::CLONE_VM as u32, 0, 1),
+                allow(),
+                trace(table.mark),
+            ],
+        ),
+        // personality(0xffffffff) only asks.
+        (
+            table.personality,
+            vec![
+                statement(LOAD, low(0)),
+                jump(EQUAL, u32::MAX, 0, 1),
+                allow(),
+                trace(table.mark),
+            ],
+        ),
+        // prlimit64 without a new limit only asks.
+        (
+            table.prlimit64,
+            vec![
+                statement(LOAD, low(2)),
+                jump(EQUAL, 0, 0, 3),
+                statement(LOAD, low(2) + 4),
+                jump(EQUAL, 0, 0, 1),
+                allow(),
+                trace(table.mark),
+            ],
+        ),
+    ]
 }
 
 /// Puts the filter on the calling thread and what it will start. Async-signal-safe: for use between fork and exec.
@@ -390,6 +448,18 @@ mod tests {
         ];
         for nr in (0..600).filter(|nr| !by_argument.contains(nr)) {
             assert_eq!(native(nr, [7; 6]), ALWAYS.contains(&nr), "call {nr}");
+        }
+    }
+
+    #[test]
+    fn jumps_stay_within_their_table() {
+        for table in [Table::native(), Table::i386()] {
+            let program = of_table(&table);
+            assert!(program.len() <= 256, "{}", program.len());
+            for (at, instruction) in program.iter().enumerate() {
+                let farthest = usize::from(instruction.jt.max(instruction.jf));
+                assert!(farthest == 0 || at + 1 + farthest < program.len());
+            }
         }
     }
 

@@ -47,6 +47,8 @@ pub(crate) fn take_signals(program: Tid) {
     for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTERM, libc::SIGHUP] {
         install(signal, on_signal as *const () as usize, libc::SA_SIGINFO);
     }
+    // Each stop would raise it, only to be thrown away: the waits tell of all stops.
+    install(libc::SIGCHLD, libc::SIG_DFL, libc::SA_NOCLDSTOP);
 }
 
 fn install(signal: libc::c_int, handler: libc::sighandler_t, flags: libc::c_int) {
@@ -54,7 +56,7 @@ fn install(signal: libc::c_int, handler: libc::sighandler_t, flags: libc::c_int)
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler;
     action.sa_flags = flags;
-    // SAFETY: both handlers are as `flags` say, and use atomics, `alarm` and `kill` only.
+    // SAFETY: the handlers are as `flags` say, and use atomics, `alarm` and `kill` only.
     unsafe { libc::sigaction(signal, &action, std::ptr::null_mut()) };
 }
 

@@ -246,7 +246,9 @@ pub(crate) fn more_descriptors() -> Option<libc::rlimit> {
         rlim_max: 0,
     };
     // SAFETY: `before` is a valid place for the answer.
-    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut before) } != 0 {
+    if unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut before) } != 0
+        || before.rlim_cur == before.rlim_max
+    {
         return None;
     }
     let raised = libc::rlimit {
@@ -273,13 +275,13 @@ fn set_nonblocking(file: &File) -> io::Result<()> {
 /// May this process filter without giving up that set-user-ID programs work? (`CAP_SYS_ADMIN`)
 fn privileged() -> bool {
     const SYS_ADMIN: u32 = 21;
-    crate::proc_file::read_text("/proc/self/status")
-        .ok()
-        .and_then(|status| {
-            let line = status.lines().find(|line| line.starts_with("CapEff:"))?;
-            u64::from_str_radix(line.split_whitespace().nth(1)?, 16).ok()
-        })
-        .is_some_and(|effective| effective >> SYS_ADMIN & 1 == 1)
+    const VERSION_3: u32 = 0x2008_0522;
+    let header: [u32; 2] = [VERSION_3, 0];
+    // Effective, permitted and inheritable ones, of which each has 32; then the other 32.
+    let mut sets = [0u32; 6];
+    // SAFETY: asks about this thread (0); `header` and `sets` are what this version of the call takes.
+    let told = unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) } == 0;
+    told && sets[0] >> SYS_ADMIN & 1 == 1
 }
 
 impl Launched {

@@ -26,10 +26,12 @@ pub(crate) mod ptrace;
 mod samples;
 mod seeding;
 mod session;
+mod shortly;
 mod space;
 mod streams;
 mod watchers;
 
+use std::cell::LazyCell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -53,7 +55,7 @@ pub(crate) use options::TraceOptions;
 use pictured::Pictured;
 pub(crate) use ptrace::Tid;
 pub(crate) use seeding::Machine;
-use seeding::Moment;
+use seeding::{Asked, Moment};
 use session::Session;
 pub(crate) use session::say;
 
@@ -100,7 +102,8 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
             "/proc is missing, or shows another PID namespace: mount it with `mount -t proc proc /proc`",
         );
     }
-    let kernel = crate::proc_file::read_text("/proc/sys/kernel/osrelease").unwrap_or_default();
+    let kernel =
+        crate::proc_file::read_text_piece("/proc/sys/kernel/osrelease").unwrap_or_default();
     let version = kernel.parse().unwrap_or_default();
     if !KernelVersion::is_known(version) {
         say(&format!(
@@ -165,6 +168,8 @@ fn trace_program(
     let mut launched = launch::launch(path, &options.program, streams::closed_at_start())
         .map_err(|error| Refusal(format!("`{}` cannot be traced: {error}", path.display())))?;
     interrupts::take_signals(launched.tid);
+    // While the program is about to start.
+    LazyCell::force(&session.machine);
     let begun = Instant::now();
     let ending = match Tracer::new(launched.tid, session).run() {
         Ok(ending) => ending,
@@ -309,7 +314,16 @@ pub(crate) fn seed_of(process: Tid, machine: &Machine) -> io::Result<Seed> {
     let mut map = Map::default();
     read_map(process, &mut map)?;
     let mut pagemap = facts::Pagemap::open(process)?;
-    seeding::seed(process, machine, &map, &mut pagemap, Moment::Found, &mut 0)
+    let asked = Asked::of(process);
+    seeding::seed(
+        process,
+        &asked,
+        machine,
+        &map,
+        &mut pagemap,
+        Moment::Found,
+        &mut 0,
+    )
 }
 
 /// Where the heap of a process starts.

@@ -5,6 +5,7 @@
 //! later for it (locks, leases, space on disk); it is let go with the last mapping.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::sync::OnceLock;
 
 use super::ptrace::Tid;
 
@@ -45,11 +46,14 @@ impl Opened {
     pub(crate) fn is(&self, tid: Tid, descriptor: i32) -> Option<bool> {
         const KCMP_FILE: libc::c_int = 0;
         let held = self.held.as_ref()?;
+        // It stays the same, and would be asked for at each call.
+        static OWN: OnceLock<u32> = OnceLock::new();
+        let own = *OWN.get_or_init(std::process::id);
         // SAFETY: takes integers only.
         let compared = unsafe {
             libc::syscall(
                 libc::SYS_kcmp,
-                libc::getpid(),
+                own,
                 tid,
                 KCMP_FILE,
                 held.as_raw_fd(),

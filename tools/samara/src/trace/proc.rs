@@ -188,7 +188,7 @@ pub(crate) struct RawLimits {
 pub(crate) fn limits(tid: Tid) -> io::Result<RawLimits> {
     // The call is refused for another user's process without CAP_SYS_RESOURCE; the file is not.
     asked_limits(tid)
-        .or_else(|_| listed_limits(&proc_file::read_text(format!("/proc/{tid}/limits"))?))
+        .or_else(|_| listed_limits(&proc_file::read_text_piece(format!("/proc/{tid}/limits"))?))
 }
 
 /// From `/proc/PID/limits`: a name of 26 columns, the soft limit, the hard one, the unit.
@@ -243,7 +243,7 @@ pub(crate) struct ProgramLayout {
 
 /// From `/proc/PID/stat` (proc_pid_stat(5)): fields 28 and 45 to 47.
 pub(crate) fn layout(tid: Tid) -> io::Result<ProgramLayout> {
-    let text = proc_file::read_text(format!("/proc/{tid}/stat"))?;
+    let text = proc_file::read_text_piece(format!("/proc/{tid}/stat"))?;
     // The name, field 2, may hold anything, parentheses too: count from behind it.
     let after = text.rsplit_once(')').map_or("", |(_, after)| after);
     let mut fields = after.split_ascii_whitespace();
@@ -264,23 +264,21 @@ pub(crate) fn layout(tid: Tid) -> io::Result<ProgramLayout> {
     })
 }
 
-/// An entry of the auxiliary vector (getauxval(3)).
-pub(crate) fn auxiliary(tid: Tid, kind: u64) -> Option<u64> {
-    let vector = auxiliary_vector(tid).ok()?;
-    let found = vector.iter().find(|(key, _)| *key == kind)?;
-    Some(found.1)
-}
-
 /// Does the process run a program for i386, with 32-bit addresses?
 pub(crate) fn is_narrow(tid: Tid) -> bool {
-    const I386: [u8; 2] = 3u16.to_le_bytes();
     let mut head = [0; 20];
-    super::launch::read_head(tid, &mut head).is_some() && head[18..] == I386
+    super::launch::read_head(tid, &mut head).is_some() && is_narrow_by(&head)
 }
 
-/// The whole auxiliary vector: keys and values.
+/// The same by the first bytes of the program.
+pub(crate) fn is_narrow_by(head: &[u8; 20]) -> bool {
+    const I386: [u8; 2] = 3u16.to_le_bytes();
+    head[18..] == I386
+}
+
+/// The auxiliary vector (getauxval(3)): keys and values.
 pub(crate) fn auxiliary_vector(tid: Tid) -> io::Result<Vec<(u64, u64)>> {
-    let bytes = proc_file::read(format!("/proc/{tid}/auxv"))?;
+    let bytes = proc_file::read_piece(format!("/proc/{tid}/auxv"))?;
     // In a vector of 32-bit words the first value, an address, is where the upper half of the first key would be.
     let half = |word: &[u8]| word.try_into().map_or(0, u32::from_ne_bytes);
     if bytes.get(4..8).is_some_and(|upper| half(upper) != 0) {
@@ -298,7 +296,7 @@ pub(crate) fn auxiliary_vector(tid: Tid) -> io::Result<Vec<(u64, u64)>> {
 
 /// Effective capabilities, as a bit set (capabilities(7)).
 pub(crate) fn capabilities(tid: Tid) -> io::Result<u64> {
-    let status = proc_file::read_text(format!("/proc/{tid}/status"))?;
+    let status = proc_file::read_text_piece(format!("/proc/{tid}/status"))?;
     Ok(status_field(&status, "CapEff:")
         .and_then(|value| u64::from_str_radix(value, 16).ok())
         .unwrap_or(0))
@@ -306,7 +304,7 @@ pub(crate) fn capabilities(tid: Tid) -> io::Result<u64> {
 
 /// How many seccomp filters a thread has.
 pub(crate) fn filters(tid: Tid) -> io::Result<u64> {
-    let status = proc_file::read_text(format!("/proc/{tid}/status"))?;
+    let status = proc_file::read_text_piece(format!("/proc/{tid}/status"))?;
     status_field(&status, "Seccomp_filters:")
         .and_then(|value| value.parse().ok())
         .ok_or_else(|| io::ErrorKind::InvalidData.into())
@@ -314,7 +312,7 @@ pub(crate) fn filters(tid: Tid) -> io::Result<u64> {
 
 /// Are pages of all areas merged by their contents (`PR_SET_MEMORY_MERGE`)? Older kernels do not tell.
 pub(crate) fn merges_any(tid: Tid) -> bool {
-    proc_file::read_text(format!("/proc/{tid}/ksm_stat"))
+    proc_file::read_text_piece(format!("/proc/{tid}/ksm_stat"))
         .is_ok_and(|text| text.contains("ksm_merge_any: yes"))
 }
 
@@ -333,7 +331,7 @@ pub(crate) fn process_of(tid: Tid, descriptor: i32) -> Option<Tid> {
 
 /// The process that a thread belongs to, and that process's parent.
 pub(crate) fn family(tid: Tid) -> io::Result<(Tid, Tid)> {
-    let status = proc_file::read_text(format!("/proc/{tid}/status"))?;
+    let status = proc_file::read_text_piece(format!("/proc/{tid}/status"))?;
     let number = |name| {
         status_field(&status, name)
             .and_then(|value| value.parse().ok())
@@ -366,7 +364,7 @@ pub(crate) struct Condition {
 }
 
 pub(crate) fn condition(tid: Tid) -> io::Result<Condition> {
-    let status = proc_file::read_text(format!("/proc/{tid}/status"))?;
+    let status = proc_file::read_text_piece(format!("/proc/{tid}/status"))?;
     let number = |name| {
         let field = status_field(&status, name)?;
         field.split_ascii_whitespace().next()?.parse::<u32>().ok()
@@ -390,7 +388,7 @@ fn status_field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
 
 /// Does a thread run, or is it about to, and neither sleep nor stand?
 pub(crate) fn is_running(tid: Tid) -> bool {
-    let Ok(text) = proc_file::read(format!("/proc/{tid}/stat")) else {
+    let Ok(text) = proc_file::read_piece(format!("/proc/{tid}/stat")) else {
         return false;
     };
     // Behind the name, which may hold parentheses.
@@ -400,13 +398,13 @@ pub(crate) fn is_running(tid: Tid) -> bool {
 
 /// `personality(2)` of a process.
 pub(crate) fn personality(tid: Tid) -> io::Result<u64> {
-    let text = proc_file::read_text(format!("/proc/{tid}/personality"))?;
+    let text = proc_file::read_text_piece(format!("/proc/{tid}/personality"))?;
     Ok(u64::from_str_radix(text.trim(), 16).unwrap_or(0))
 }
 
 /// A number of `/proc/sys`, or `other` where it is missing.
 pub(crate) fn sysctl(name: &str, other: u64) -> u64 {
-    proc_file::read_text(format!("/proc/sys/{name}"))
+    proc_file::read_text_piece(format!("/proc/sys/{name}"))
         .ok()
         .and_then(|text| text.trim().parse().ok())
         .unwrap_or(other)

@@ -33,6 +33,8 @@ impl Machine {
     pub(crate) fn look(kernel: KernelVersion) -> Self {
         // Security modules raise the minimum for hints to 64 KiB whatever the sysctl says.
         let minimum = proc::sysctl("vm/mmap_min_addr", 0x1000);
+        let meminfo = crate::proc_file::read_text_piece("/proc/meminfo").unwrap_or_default();
+        let memory_line = |name| memory_line(&meminfo, name);
         let huge = "/sys/kernel/mm/transparent_hugepage";
         // Leaf 7, ECX bit 4: protection keys, switched on by the kernel.
         #[allow(unused_unsafe, reason = "the call is safe in newer releases of Rust")]
@@ -56,7 +58,7 @@ impl Machine {
             anon_vma_names: anonymous_names(),
             ksm: fs::exists("/sys/kernel/mm/ksm").unwrap_or(false),
             transparent_huge_pages: fs::exists(huge).unwrap_or(false),
-            shmem_huge: crate::proc_file::read_text(format!("{huge}/shmem_enabled"))
+            shmem_huge: crate::proc_file::read_text_piece(format!("{huge}/shmem_enabled"))
                 .is_ok_and(|text| !text.contains("[never]") && !text.contains("[deny]")),
             huge_pool: HugePool::told().ok(),
             pkeys: leaf.ecx >> 4 & 1 == 1,
@@ -88,7 +90,7 @@ impl Machine {
 
 /// The highest number of a node, plus one.
 pub(crate) fn numa_nodes() -> u32 {
-    let told = crate::proc_file::read_text("/sys/devices/system/node/possible").ok();
+    let told = crate::proc_file::read_text_piece("/sys/devices/system/node/possible").ok();
     let last = told.and_then(|text| {
         let last = text.trim().rsplit(['-', ',']).next()?;
         last.parse::<u32>().ok()
@@ -97,13 +99,9 @@ pub(crate) fn numa_nodes() -> u32 {
 }
 
 /// A line of `/proc/meminfo`, in bytes.
-fn memory_line(name: &str) -> u64 {
-    crate::proc_file::read_text("/proc/meminfo")
-        .ok()
-        .and_then(|text| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-            line.split_whitespace().next()?.parse::<u64>().ok()
-        })
+fn memory_line(meminfo: &str, name: &str) -> u64 {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix(name));
+    line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok())
         .map_or(u64::MAX, |kibibytes| kibibytes.saturating_mul(1024))
 }
 
@@ -158,9 +156,47 @@ pub(crate) enum Moment {
     Again(Layout),
 }
 
+/// What a stopped process is asked for once, and several look at.
+#[derive(Debug)]
+pub(crate) struct Asked {
+    pub(crate) standing: Standing,
+    pub(crate) personality: Option<u64>,
+    /// Keys and values; empty if it does not show.
+    pub(crate) auxiliary: Vec<(u64, u64)>,
+    narrow: bool,
+}
+
+impl Asked {
+    pub(crate) fn of(tid: Tid) -> Self {
+        Self::with(tid, proc::is_narrow(tid))
+    }
+
+    /// `head` are the first bytes of the program that it runs.
+    pub(crate) fn with_head(tid: Tid, head: &[u8; 20]) -> Self {
+        Self::with(tid, proc::is_narrow_by(head))
+    }
+
+    fn with(tid: Tid, narrow: bool) -> Self {
+        let personality = proc::personality(tid).ok();
+        Self {
+            standing: Standing::with(tid, personality.unwrap_or(0)),
+            personality,
+            auxiliary: proc::auxiliary_vector(tid).unwrap_or_default(),
+            narrow,
+        }
+    }
+
+    /// An entry of the auxiliary vector.
+    pub(crate) fn auxiliary(&self, kind: u64) -> Option<u64> {
+        let found = self.auxiliary.iter().find(|(key, _)| *key == kind)?;
+        Some(found.1)
+    }
+}
+
 /// Reads the whole state of a stopped process.
 pub(crate) fn seed(
     tid: Tid,
+    asked: &Asked,
     machine: &Machine,
     map: &Map,
     pagemap: &mut Pagemap,
@@ -169,8 +205,8 @@ pub(crate) fn seed(
 ) -> io::Result<Seed> {
     let numbers = proc::layout(tid)?;
     let limits = limits(tid)?;
-    let personality = proc::personality(tid).unwrap_or(0);
-    let config = config(tid, machine);
+    let personality = asked.personality.unwrap_or(0);
+    let config = config(tid, asked, machine);
     /// Between the base of placement and the end of user space, at least.
     const LEAST_ROOM: u64 = 128 << 20;
     let mut layout = match moment {
@@ -195,7 +231,7 @@ pub(crate) fn seed(
                 layout.mmap_base = (config.task_size - LEAST_ROOM).next_multiple_of(PAGE);
                 layout.legacy_base = (config.task_size / 3).next_multiple_of(PAGE);
             }
-            let first = first_placed(tid, map);
+            let first = first_placed(asked, map);
             if layout.bottom_up {
                 layout.legacy_base = first.map_or(layout.legacy_base, |(start, _)| start);
             } else {
@@ -255,11 +291,14 @@ pub(crate) struct Standing {
 
 impl Standing {
     pub(crate) fn of(tid: Tid) -> Self {
+        Self::with(tid, proc::personality(tid).unwrap_or(0))
+    }
+
+    fn with(tid: Tid, personality: u64) -> Self {
         const READ_IMPLIES_EXEC: u64 = 0x040_0000;
         const ADDR_LIMIT_3GB: u64 = 0x800_0000;
-        let personality = proc::personality(tid).unwrap_or(0);
         let capabilities = match proc::capabilities(tid) {
-            Ok(bits) if proc::in_first_user_namespace(tid) => bits,
+            Ok(bits) if bits != 0 && proc::in_first_user_namespace(tid) => bits,
             _ => 0,
         };
         let has = |bit: u32| capabilities >> bit & 1 == 1;
@@ -310,12 +349,12 @@ impl Standing {
 }
 
 /// The settings for one process.
-fn config(tid: Tid, machine: &Machine) -> Config {
+fn config(tid: Tid, asked: &Asked, machine: &Machine) -> Config {
     let mut config = machine.config.clone();
-    if proc::is_narrow(tid) {
+    if asked.narrow {
         config.task_size = END_32;
     }
-    let mut config = Standing::of(tid).applied_to(&config);
+    let mut config = asked.standing.applied_to(&config);
     config.merge_any = proc::merges_any(tid);
     config
 }
@@ -333,10 +372,10 @@ pub(crate) fn limits(tid: Tid) -> io::Result<Limits> {
 
 /// What the kernel itself placed first, where placement begins: start and end of the dynamic loader, or, without one, of the vdso and what
 /// belongs to it.
-fn first_placed(tid: Tid, map: &Map) -> Option<(u64, u64)> {
+fn first_placed(asked: &Asked, map: &Map) -> Option<(u64, u64)> {
     const AT_BASE: u64 = 7;
     const AT_SYSINFO_EHDR: u64 = 33;
-    let loader = proc::auxiliary(tid, AT_BASE).unwrap_or(0);
+    let loader = asked.auxiliary(AT_BASE).unwrap_or(0);
     let index = |address: u64| {
         map.areas()
             .iter()
@@ -355,7 +394,7 @@ fn first_placed(tid: Tid, map: &Map) -> Option<(u64, u64)> {
         }
         return Some((start, last.end));
     }
-    let vdso = proc::auxiliary(tid, AT_SYSINFO_EHDR)?;
+    let vdso = asked.auxiliary(AT_SYSINFO_EHDR)?;
     let vdso = index(vdso)?;
     let areas = map.areas();
     let mut first = &areas[vdso];

@@ -1,5 +1,6 @@
 //! What all traced address spaces share: settings, files, counters, the record, the scratch map.
 
+use std::cell::LazyCell;
 use std::io::{self, Write};
 
 use samara_mm::{Call, KernelVersion};
@@ -19,7 +20,8 @@ pub(crate) struct Session {
     pub(crate) verify: Verify,
     pub(crate) check: bool,
     pub(crate) calls: bool,
-    pub(crate) machine: Machine,
+    /// Looked at when it is first needed, or while the program starts.
+    pub(crate) machine: LazyCell<Machine, Box<dyn FnOnce() -> Machine>>,
     pub(crate) files: Files,
     pub(crate) watchers: Watchers,
     pub(crate) tally: Tally,
@@ -41,7 +43,7 @@ impl Session {
             verify: options.verify,
             check: options.check,
             calls: options.calls,
-            machine: Machine::look(kernel),
+            machine: LazyCell::new(Box::new(move || Machine::look(kernel))),
             files: Files::default(),
             watchers: Watchers::default(),
             tally: Tally::default(),

@@ -27,7 +27,7 @@ use super::options::Verify;
 use super::proc::MapsFile;
 use super::ptrace::{Entry, Tid};
 use super::samples::Samples;
-use super::seeding::{self, Moment, Standing};
+use super::seeding::{self, Asked, Moment, Standing};
 use super::session::Session;
 
 const MAP_GROWSDOWN: u64 = 0x100;
@@ -91,7 +91,12 @@ pub(crate) struct Space {
 
 impl Space {
     /// The address space of a process stopped right after exec, or found running (`Reason::Adopted`).
-    pub(crate) fn begin(tid: Tid, reason: Reason, session: &mut Session) -> io::Result<Self> {
+    pub(crate) fn begin(
+        tid: Tid,
+        asked: &Asked,
+        reason: Reason,
+        session: &mut Session,
+    ) -> io::Result<Self> {
         let mut maps = MapsFile::open(tid)?;
         let mut pagemap = Pagemap::open(tid)?;
         maps.read(&mut session.map)?;
@@ -101,6 +106,7 @@ impl Space {
         };
         let mut seed = seeding::seed(
             tid,
+            asked,
             &session.machine,
             &session.map,
             &mut pagemap,
@@ -108,7 +114,7 @@ impl Space {
             &mut session.files.descriptions,
         )?;
         if reason == Reason::Exec {
-            foretell(tid, &mut seed, session);
+            foretell(tid, asked, &mut seed, session);
         }
         let engine = seed
             .build()

@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use crate::record::Reason;
 use crate::trace::attach::Attached;
 use crate::trace::ptrace::{self, Pace, Stop, Tid};
+use crate::trace::seeding::Asked;
 use crate::trace::session::Session;
 use crate::trace::space::Who;
 
@@ -34,7 +35,7 @@ impl<'s> Tracer<'s> {
         tracer.session.tally.threads += threads.len() as u64 - 1;
         // The first thread may have ended before the others, and shows nothing then.
         let first = threads[0].0;
-        tracer.start_space(first, Reason::Adopted);
+        tracer.start_space(first, &Asked::of(first), Reason::Adopted);
         let index = tracer.tasks.get(&first).and_then(|task| task.space);
         if let Some(index) = index
             && let Some(space) = &mut tracer.spaces[index]
@@ -73,7 +74,7 @@ impl<'s> Tracer<'s> {
         }
         self.session.tally.processes += 1;
         self.tasks.insert(child, Task::new(child, State::Running));
-        self.start_space(child, Reason::Adopted);
+        self.start_space(child, &Asked::of(child), Reason::Adopted);
         self.pace.go(child, 0);
     }
 
@@ -87,6 +88,7 @@ impl<'s> Tracer<'s> {
             // They are at the entry of a call that nobody has begun.
             stopped.extend(space.waiting.drain(..).map(|(tid, _)| (tid, 0)));
         }
+        stopped.extend(self.hold.take_still().into_iter().map(|tid| (tid, 0)));
         for &tid in stopped.keys() {
             if let Some(task) = self.tasks.get_mut(&tid)
                 && std::mem::take(&mut task.untraced)
@@ -101,7 +103,7 @@ impl<'s> Tracer<'s> {
         let begun = Instant::now();
         while self.tasks.keys().any(|tid| !stopped.contains_key(tid)) && begun.elapsed() < PATIENCE
         {
-            match ptrace::wait(-1, true) {
+            match self.hold.next(true) {
                 Ok(Some((tid, stop))) => match self.last_stop(tid, stop) {
                     Some(signal) => drop(stopped.insert(tid, signal)),
                     None => drop(stopped.remove(&tid)),
@@ -116,7 +118,7 @@ impl<'s> Tracer<'s> {
             self.tasks.remove(&tid);
         }
         while !self.tasks.is_empty() {
-            match ptrace::wait(-1, false) {
+            match self.hold.next(false) {
                 Ok(Some((tid, stop))) => {
                     if let Some(signal) = self.last_stop(tid, stop) {
                         ptrace::detach(tid, signal);

@@ -9,6 +9,7 @@ use std::io;
 use samara_mm::Call;
 
 use super::{State, Tracer};
+use crate::trace::interrupts;
 use crate::trace::proc;
 use crate::trace::ptrace::{self, Pace, Stop, Tid};
 
@@ -23,22 +24,72 @@ pub(super) struct Hold {
     stops: VecDeque<(Tid, Stop)>,
 }
 
+impl Hold {
+    /// The next stop, of those that were heard of already, or else of those to come.
+    pub(super) fn next(&mut self, poll: bool) -> io::Result<Option<(Tid, Stop)>> {
+        match self.stops.pop_front() {
+            Some(stop) => Ok(Some(stop)),
+            None => ptrace::wait(-1, poll),
+        }
+    }
+
+    /// The threads that stand still, which is for somebody else to end now.
+    pub(super) fn take_still(&mut self) -> Vec<Tid> {
+        std::mem::take(&mut self.still)
+    }
+}
+
 impl Tracer<'_> {
     /// The next stop to be answered.
     pub(super) fn next_stop(&mut self) -> io::Result<Option<(Tid, Stop)>> {
+        let soon = std::mem::take(&mut self.returns_soon);
         let Some((by, index)) = self.hold.by else {
             return match self.hold.stops.pop_front() {
                 Some(stop) => Ok(Some(stop)),
+                None if soon => self.shortly.wait(-1),
                 None => ptrace::wait(-1, false),
             };
         };
+        let beside = |tid: &Tid| self.tasks.get(tid).and_then(|task| task.space) == Some(index);
+        let stops = &mut self.hold.stops;
+        // The call that is under way may wait for one of these.
+        let next = stops.iter().position(|(tid, _)| *tid == by || !beside(tid));
+        if let Some(next) = next {
+            return Ok(stops.remove(next));
+        }
         loop {
             let stop = ptrace::wait(-1, false)?;
-            let beside = |tid: &Tid| self.tasks.get(tid).and_then(|task| task.space) == Some(index);
             match stop {
                 // Answered now, it would run.
                 Some((tid, _)) if tid != by && beside(&tid) => self.hold.stops.extend(stop),
                 stop => return Ok(stop),
+            }
+        }
+    }
+
+    /// Threads beside `tid`, whose call returns, may have stopped and told of accesses in vain, and wait to be heard: these came before the kernel's part
+    /// of the call, or after.
+    pub(super) fn hear_others(&mut self, tid: Tid, index: usize) {
+        if !matches!(&self.spaces[index], Some(space) if space.users > 1) {
+            return;
+        }
+        // To ask each thread would take long where there are thousands.
+        while let Ok(Some((other, stop))) = ptrace::wait(-1, true) {
+            if other == self.main && matches!(stop, Stop::Exited(_) | Stop::Killed { .. }) {
+                interrupts::program_ended();
+            }
+            self.hold.stops.push_back((other, stop));
+        }
+        let Some(space) = &mut self.spaces[index] else {
+            return;
+        };
+        for (other, stop) in &self.hold.stops {
+            if *stop == Stop::Signal(libc::SIGBUS)
+                && *other != tid
+                && self.tasks.get(other).and_then(|task| task.space) == Some(index)
+                && let Some(address) = ptrace::nothing_behind(*other)
+            {
+                space.found_nothing(address, self.session);
             }
         }
     }

@@ -11,6 +11,7 @@ use std::io;
 use crate::record::Reason;
 use crate::trace::i386;
 use crate::trace::ptrace::{self, Tid};
+use crate::trace::seeding::Asked;
 use crate::trace::space::{Space, Who};
 use crate::trace::{interrupts, launch, proc};
 
@@ -139,7 +140,7 @@ impl Tracer<'_> {
         let unseen = caller.is_some_and(|task| task.unseen);
         let mdwe = caller
             .and_then(|task| self.spaces[task.space?].as_ref())
-            .map_or(self.session.machine.mdwe(), Space::mdwe_at_exec);
+            .map_or_else(|| self.session.machine.mdwe(), Space::mdwe_at_exec);
         let others: Vec<Tid> = self
             .tasks
             .iter()
@@ -174,7 +175,7 @@ impl Tracer<'_> {
             }
             crate::tally::count(&mut self.session.tally.not_followed, what);
         } else {
-            self.start_space(tid, Reason::Exec);
+            self.start_space(tid, &Asked::with_head(tid, &head), Reason::Exec);
             let task = self.tasks.get(&tid);
             if let Some(index) = task.and_then(|task| task.space)
                 && let Some(space) = &mut self.spaces[index]
@@ -192,8 +193,8 @@ impl Tracer<'_> {
     }
 
     /// Gives a process an address space read from the kernel.
-    pub(super) fn start_space(&mut self, tid: Tid, reason: Reason) {
-        match Space::begin(tid, reason, self.session) {
+    pub(super) fn start_space(&mut self, tid: Tid, asked: &Asked, reason: Reason) {
+        match Space::begin(tid, asked, reason, self.session) {
             Ok(mut space) => {
                 space.users = 1;
                 space.main = tid == self.main;
@@ -201,6 +202,8 @@ impl Tracer<'_> {
                 let index = self.spaces.len() - 1;
                 if let Some(task) = self.tasks.get_mut(&tid) {
                     task.space = Some(index);
+                    // One that ran before may be in the midst of a call that changes it.
+                    task.standing = (reason == Reason::Exec).then_some(asked.standing);
                 }
             }
             Err(error) if is_gone(&error) => self.session.tally.ended_unseen += 1,
@@ -273,7 +276,7 @@ impl Tracer<'_> {
             } else if !self.tasks.values().any(|task| announced(task, parent)) {
                 self.session.tally.processes += 1;
                 self.set_state(tid, State::Running);
-                self.start_space(tid, Reason::Adopted);
+                self.start_space(tid, &Asked::of(tid), Reason::Adopted);
                 self.pace.go(tid, 0);
             }
         }

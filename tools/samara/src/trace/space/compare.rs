@@ -9,7 +9,7 @@ use crate::seed::Seed;
 use crate::tally::{Finding, FindingKind};
 use crate::trace::exec::{self, Predicted};
 use crate::trace::ptrace::Tid;
-use crate::trace::seeding::{self, Moment};
+use crate::trace::seeding::{self, Asked, Moment};
 use crate::trace::session::Session;
 
 impl Space {
@@ -112,6 +112,7 @@ impl Space {
         }
         let seed = seeding::seed(
             who.tid,
+            &Asked::of(who.tid),
             &session.machine,
             &session.map,
             &mut self.pagemap,
@@ -141,8 +142,8 @@ impl Space {
 }
 
 /// Compares the map that exec made with what the engine makes of the same files.
-pub(super) fn foretell(tid: Tid, seed: &mut Seed, session: &mut Session) {
-    match exec::predict(tid, &session.machine.exec, seed, &session.map) {
+pub(super) fn foretell(tid: Tid, asked: &Asked, seed: &mut Seed, session: &mut Session) {
+    match exec::predict(tid, asked, &session.machine.exec, seed, &session.map) {
         Predicted::Agrees(layout) => {
             session.tally.execs_predicted += 1;
             seed.layout = layout;

@@ -1,0 +1,60 @@
+//! Waiting for a stop that is about to come: of a call that has just been let run, and most likely returns at once.
+//!
+//! The tracer does not fall asleep for that, only to be woken again: it lets the thread run, if that is waiting for the same processor, and looks.
+//! Where others want the processor, too, they would get it for all of their turn each time: then the tracer sleeps as ever, for so many calls.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use super::ptrace::{self, Stop, Tid};
+
+/// So long it looks again and again: the thread's own processor may have to wake first. To wake twice would take longer.
+const LONGEST: Duration = Duration::from_micros(30);
+/// Who gets the processor back so late has shared it with others.
+const CROWDED: Duration = Duration::from_micros(500);
+/// Calls to sleep for after that, at first and at most.
+const LEAST: u32 = 64;
+const MOST: u32 = 1 << 16;
+
+#[derive(Debug)]
+pub(crate) struct Shortly {
+    /// Calls still to sleep for.
+    asleep: u32,
+    /// How many it will be the next time.
+    pause: u32,
+}
+
+impl Shortly {
+    pub(crate) fn new() -> Self {
+        Self {
+            asleep: 0,
+            pause: LEAST,
+        }
+    }
+
+    /// As [`ptrace::wait`] does.
+    pub(crate) fn wait(&mut self, tid: Tid) -> io::Result<Option<(Tid, Stop)>> {
+        if self.asleep > 0 {
+            self.asleep -= 1;
+            return ptrace::wait(tid, false);
+        }
+        let begun = Instant::now();
+        let mut before = begun;
+        while before - begun < LONGEST {
+            // SAFETY: takes nothing.
+            unsafe { libc::sched_yield() };
+            let now = Instant::now();
+            if now - before > CROWDED {
+                self.asleep = self.pause;
+                self.pause = (self.pause * 2).min(MOST);
+                break;
+            }
+            if let Some(stop) = ptrace::wait(tid, true)? {
+                self.pause = (self.pause - 1).max(LEAST);
+                return Ok(Some(stop));
+            }
+            before = now;
+        }
+        ptrace::wait(tid, false)
+    }
+}
