@@ -34,6 +34,22 @@ flags! {
 
 /// Pages may not be accessed.
 pub const PROT_NONE: u64 = 0;
+
+impl Prot {
+    /// Pages may not be accessed (`PROT_NONE`): the same as [`empty`](Self::empty).
+    ///
+    /// ```
+    /// use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions, Prot};
+    ///
+    /// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+    /// let start = space.mmap(&MmapOptions::anonymous(0x2000).prot(Prot::READ))?;
+    /// space.mprotect(start, 0x1000, Prot::NONE)?;
+    /// assert_eq!(space.area_count(), 2);
+    /// # Ok::<(), samara_mm::Errno>(())
+    /// ```
+    pub const NONE: Self = Self::empty();
+}
+
 /// What areas remember of a protection.
 pub(crate) const PROT_ACCESS: u64 = PROT_READ | PROT_WRITE | PROT_EXEC;
 

@@ -95,7 +95,8 @@ pub enum FileKind {
     Shmem,
     /// A hugetlbfs file, with its page size in bytes.
     HugeTlb(u64),
-    /// `/dev/zero`: a private mapping of it is anonymous memory, a shared one is shmem of its own.
+    /// `/dev/zero`: a private mapping of it is anonymous memory, a shared one is shmem of its own. A shared one of a description that was opened for reading only
+    /// is anonymous memory, too.
     DevZero,
     /// Another device: its driver decides the flags of the mapping.
     Device,

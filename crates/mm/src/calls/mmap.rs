@@ -172,9 +172,10 @@ impl AddressSpace {
         let (backing, shift) = match file {
             FileArg::File(file) => {
                 area_flags = file_flags(file, flags, area_flags, len, offset)?;
-                let kind = flags & abi::MAP_TYPE;
+                // Zeroes that nobody can write to need no object to be shared.
+                let object = file.kind == FileKind::DevZero && area_flags.contains(VmFlags::SHARED);
                 area_flags = (area_flags | file.driver.adds) - file.driver.removes;
-                let backing = if file.kind == FileKind::DevZero && kind != abi::MAP_PRIVATE {
+                let backing = if object {
                     shared_object(len, pages)?
                 } else {
                     Backing::File(file.clone())

@@ -308,13 +308,12 @@ impl Vma {
         }
     }
 
-    /// Faults give zeroed private memory: no file, or a private mapping of `/dev/zero`.
+    /// Faults give zeroed private memory: no file, or a mapping of `/dev/zero` that shares nothing. That is a private one, and one that was asked to be shared
+    /// but cannot be written to.
     pub fn is_anonymous(&self) -> bool {
         match &self.backing {
             Backing::Anonymous => true,
-            Backing::File(file) => {
-                file.kind == FileKind::DevZero && !self.flags.contains(VmFlags::MAYSHARE)
-            }
+            Backing::File(file) => file.kind == FileKind::DevZero && self.is_private(),
             _ => false,
         }
     }

@@ -6,6 +6,8 @@ use crate::op::Op;
 /// Private anonymous memory at a fixed place.
 const ANONYMOUS: u64 = 0x32;
 const SHARED: u64 = 0x11;
+/// `/dev/zero`, opened for reading only.
+const ZERO_TO_READ: usize = 10;
 
 fn at(page: u64) -> u64 {
     ARENA + page * PAGE
@@ -104,6 +106,33 @@ pub(crate) fn histories(special: &[(u64, u64)]) -> Vec<(&'static str, Vec<Op>)> 
                 mmap(22, 2, 1, 0x12, 5),
                 mprotect(22, 2, 0),
                 mprotect(22, 2, 1),
+            ],
+        ),
+        (
+            "zeroes that are shared but cannot be written to are anonymous memory",
+            vec![
+                mmap(0, 10, 1, SHARED, ZERO_TO_READ),
+                mmap(10, 2, 0, SHARED, ZERO_TO_READ),
+                mprotect(10, 2, 1),
+                mprotect(3, 2, 3),
+                mmap(20, 4, 1, 0x12, ZERO_TO_READ),
+                mmap(24, 4, 1, SHARED, ZERO_TO_READ),
+                Op::Madvise {
+                    addr: at(0),
+                    len: PAGE,
+                    advice: 8,
+                },
+                // Nobody has stored anything: it is numbered anew.
+                Op::Mremap {
+                    old: at(2),
+                    old_len: 2 * PAGE,
+                    new_len: 2 * PAGE,
+                    flags: 3,
+                    new: at(40),
+                },
+                Op::ForkInto,
+                mprotect(4, 2, 0),
+                mmap(8, 2, 3, SHARED, 5),
             ],
         ),
         (

@@ -3,11 +3,13 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use samara_mm::abi::{MADV_COLLAPSE, MADV_DONTNEED, MADV_FREE, MADV_PAGEOUT};
+use samara_mm::abi::{
+    MADV_COLLAPSE, MADV_DONTNEED, MADV_FREE, MADV_PAGEOUT, MAP_ANONYMOUS, MAP_DROPPABLE, MAP_FIXED,
+};
 use samara_mm::observe::PagemapWord;
 use samara_mm::process::{Access, Fault, ForkMode, Machine, PAGE_BYTES, Process, SwapDevice};
 use samara_mm::walkers::PinFlags;
-use samara_mm::{Call, Errno};
+use samara_mm::{Call, Errno, FileArg};
 
 use crate::world::{BASE, Hosted, PAGE, anonymous, byte, machine, process};
 
@@ -208,6 +210,43 @@ fn what_others_have_stays_in_memory() {
     drop(child);
     assert_eq!(process.swap_out(BASE, BASE + 3 * PAGE), 3);
     machine.check().unwrap();
+}
+
+#[test]
+fn droppable_memory_is_dropped_and_never_in_swap() {
+    for places in [0, 16] {
+        let machine = machine(64);
+        if places > 0 {
+            swap_on(&machine, places);
+        }
+        let process = process(&machine);
+        let flags = MAP_DROPPABLE | MAP_ANONYMOUS | MAP_FIXED;
+        let (file, offset) = (FileArg::None, 0);
+        let (addr, len, prot) = (BASE, 4 * PAGE, 3);
+        let call = Call::Mmap {
+            addr,
+            len,
+            prot,
+            flags,
+            file,
+            offset,
+        };
+        process.perform(&call).unwrap();
+        for page in 0..3 {
+            assert_eq!(process.copy_in(BASE + page * PAGE, &[7]), 1);
+        }
+        // The walker leaves it in memory; the advice has nowhere else to put it. Linux does not look at the dirty bits of such memory.
+        assert_eq!(process.swap_out(BASE, BASE + 4 * PAGE), 0);
+        assert_eq!(bytes(&process, 4), [7, 7, 7, 0]);
+        advise(&process, 1, 2, MADV_PAGEOUT);
+        assert_eq!(machine.swapped(), 0);
+        assert_eq!(machine.stats().anon, 1);
+        assert_eq!(bytes(&process, 4), [7, 0, 0, 0]);
+        // What is left can be written as before.
+        assert_eq!(process.copy_in(BASE + PAGE, &[8]), 1);
+        assert_eq!(bytes(&process, 4), [7, 8, 0, 0]);
+        machine.check().unwrap();
+    }
 }
 
 #[test]

@@ -165,7 +165,9 @@ impl AddressSpace {
         let huge = match &area.vma.backing {
             Backing::File(file)
                 if file.kind.aligns_huge()
-                    || area.vma.is_anonymous() && self.config.kernel.has(Rule::ZeroIsAligned) =>
+                    || area.vma.is_anonymous()
+                        && !area.vma.flags.contains(VmFlags::MAYSHARE)
+                        && self.config.kernel.has(Rule::ZeroIsAligned) =>
             {
                 Huge::File(offset)
             }

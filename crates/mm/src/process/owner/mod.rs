@@ -288,6 +288,11 @@ impl<P: Platform> Pages for Owner<'_, P> {
                 self.tell(Act::Advise(start..end, change.among(Among::Alone)))
             }
             Discard::PageOut => {
+                if vma.flags.contains(VmFlags::DROPPABLE) {
+                    // It has no other place: what was written counts as needed by nobody.
+                    let change = Change::without(Attrs::WRITE | Attrs::DIRTY);
+                    self.tell(Act::Advise(start..end, change))?;
+                }
                 if let Some(inode) = Inode::of(vma) {
                     // No byte changes: it need not be undone.
                     self.mm.page_out(start, end, vma, inode);

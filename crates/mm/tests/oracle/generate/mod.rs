@@ -115,7 +115,7 @@ fn file(rng: &mut Rng, mix: &Mix) -> usize {
     if mix.older || rng.chance(75) {
         1 + rng.below(5) as usize
     } else {
-        rng.pick(&[7, 8, 9])
+        rng.pick(&[7, 8, 9, 10])
     }
 }
 

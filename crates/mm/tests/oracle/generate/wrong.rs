@@ -76,7 +76,7 @@ pub(super) fn wrong(rng: &mut Rng, mix: &Mix) -> Op {
     }
     match rng.below(15) {
         0..4 => {
-            let file = rng.pick(&[0, 0, 1, 2, 3, 4, 6, 10]);
+            let file = rng.pick(&[0, 0, 1, 2, 3, 4, 6, 11]);
             let kind = rng.pick(&[0, 1, 2, 2, 3, 4, 8, 15]);
             let more = rng.pick(&[
                 0, 0, 0x10, 0x10, 0x10_0000, 0x10_0010, 0x8_0010, 0x40, 0x100, 0x110, 0x2000,

@@ -138,6 +138,10 @@ pub(super) fn objects() -> Objects {
     let first = files[0].clone();
     // SAFETY: a descriptor of ours.
     files.push((unsafe { libc::dup(first.0) }, first.1));
+    let zero = StdFile::open("/dev/zero").unwrap();
+    let number = files.len() as u64 + 1;
+    let described = file(&zero, number, "file", FileKind::DevZero, (true, false));
+    files.push((zero.into_raw_fd(), described));
     fs::remove_dir_all(&dir).unwrap();
     let huge = huge_files();
     let mut segments = Vec::new();

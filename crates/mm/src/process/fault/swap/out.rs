@@ -41,7 +41,8 @@ impl<P: Platform> Mm<P> {
         let Some(swap) = self.machine.swap() else {
             return 0;
         };
-        if !vma.is_private() || !vma.is_anonymous() {
+        let droppable = vma.flags.contains(VmFlags::DROPPABLE);
+        if !vma.is_private() || !vma.is_anonymous() || droppable {
             return 0;
         }
         let mut done = 0;
