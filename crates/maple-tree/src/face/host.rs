@@ -9,6 +9,17 @@ use crate::node::{RawTree, Word};
 use crate::read::Found;
 use crate::write::{Plan, Quick, Removed, Seat, Sink, SlotAt};
 
+/// What a write does to its range.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Touch {
+    /// It stores where nothing is, and refuses if something is.
+    Fills,
+    /// It stores over what is there.
+    Stores,
+    /// It makes a hole.
+    Erases,
+}
+
 /// A tree of values that its holder alone may write.
 ///
 /// # Safety
@@ -30,6 +41,20 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
 
     /// Whether nobody reads.
     fn alone(&self) -> bool;
+
+    /// Lets `make` make a write to a range, with what is `new`. Where nodes are not the tree's own, the range is first seen to, as for the `touch`; if
+    /// that fails, `refuse` gives back what is new.
+    #[inline(always)]
+    fn change<N, T, E>(
+        &mut self,
+        _range: Option<(K, K)>,
+        _touch: Touch,
+        new: N,
+        make: impl FnOnce(&mut Self, N) -> Result<T, E>,
+        _refuse: impl FnOnce(N) -> E,
+    ) -> Result<T, E> {
+        make(self, new)
+    }
 
     /// A write is made from here on: it does not fail any more.
     #[inline(always)]

@@ -28,7 +28,6 @@ mod check;
 mod convert;
 mod host;
 mod own;
-mod place;
 mod release;
 mod whole;
 mod write;

@@ -25,9 +25,7 @@ use crate::write::{Seat, SlotAt};
 
 pub(crate) use gap::{place, place_cyclic};
 pub(crate) use here::{grow_here, put_here};
-pub(crate) use join::{
-    insert_coalescing, into_insert, is_free, joined, store_coalescing, store_coalescing_splitting,
-};
+pub(crate) use join::{into_insert, is_free, joined};
 pub(crate) use split::{erase, erase_splitting, store, store_splitting};
 pub(crate) use whole::{grow, remove, replace, replace_raw};
 

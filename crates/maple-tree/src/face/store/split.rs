@@ -125,7 +125,7 @@ pub(crate) fn erase<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
 }
 
 /// Splits no entry.
-pub(super) fn never<K, V: Value>(_: RangeInclusive<K>, _: Ref<'_, V>) -> Option<V> {
+fn never<K, V: Value>(_: RangeInclusive<K>, _: Ref<'_, V>) -> Option<V> {
     None
 }
 
@@ -140,18 +140,8 @@ pub(crate) fn store_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     let Some(range) = range else {
         return Err(StoreError::EmptyRange(value));
     };
-    store_held(host, range, Held::new(value), split, taken)
-}
-
-/// Stores a value over what is there; an entry that would be on both sides is split by a closure.
-pub(super) fn store_held<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
-    host: &mut H,
-    range: (K, K),
-    held: Held<V>,
-    split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
-    taken: impl FnMut(K, K, Word),
-) -> Result<(), StoreError<V>> {
-    splitting(host, range, Stored(held), split, taken).map_err(refused_store)
+    let new = Stored(Held::new(value));
+    splitting(host, range, new, split, taken).map_err(refused_store)
 }
 
 /// The value back from a write that was not made.
