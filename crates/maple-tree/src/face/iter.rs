@@ -363,17 +363,6 @@ impl<K: Key, S: Shape> Iterator for Holes<'_, K, S> {
 impl<K: Key, S: Shape> FusedIterator for Holes<'_, K, S> {}
 
 impl<'a, K: Key, V: Value, A: crate::alloc::NodeAlloc, S: Shape> IntoIterator
-    for &'a crate::MapleTree<K, V, A, S>
-{
-    type Item = (RangeInclusive<K>, Ref<'a, V>);
-    type IntoIter = Iter<'a, K, V, S>;
-
-    fn into_iter(self) -> Iter<'a, K, V, S> {
-        self.iter()
-    }
-}
-
-impl<'a, K: Key, V: Value, A: crate::alloc::NodeAlloc, S: Shape> IntoIterator
     for &'a mut crate::MapleTree<K, V, A, S>
 {
     type Item = (RangeInclusive<K>, Mut<'a, V>);

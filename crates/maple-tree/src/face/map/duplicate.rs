@@ -1,14 +1,11 @@
 //! Duplicates.
 
-use core::marker::PhantomData;
 use core::ops::RangeInclusive;
 
 use crate::alloc::{AllocError, Fork, NodeAlloc};
 use crate::base::{Duplicate, Key, Ref, Shape, Value};
 use crate::face::map::MapleTree;
 use crate::face::map::build::no_memory;
-use crate::node::RawTree;
-use crate::node::tree::flags;
 use crate::write::duplicate::{CloneError, CopyWith, Verbatim};
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
@@ -86,16 +83,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     where
         A: Fork,
     {
-        let modes = if self.raw.tracks_gaps() {
-            flags::GAPS
-        } else {
-            0
-        };
-        Self {
-            raw: RawTree::new(modes),
-            alloc: self.alloc.fork(),
-            marker: PhantomData,
-        }
+        Self::from_parts(self.raw.empty_like(), self.alloc.fork())
     }
 }
 

@@ -7,10 +7,10 @@ use crate::alloc::{AllocError, Fork, NodeAlloc};
 use crate::base::{EraseError, Key, Mut, Ref, Shape, Value, each, inclusive};
 use crate::face::host::Host;
 use crate::face::map::MapleTree;
-use crate::face::map::host::Immediate;
 use crate::face::merge::{Made, Merged, Set, merge, part_within, unite};
 use crate::node::{NULL, Node, RawTree, Root};
 use crate::read::iterate::by_entry::Traverse;
+use crate::write::Immediate;
 use crate::write::apply::bury;
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {

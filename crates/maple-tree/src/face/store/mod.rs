@@ -26,7 +26,7 @@ use crate::write::{Seat, SlotAt};
 pub(crate) use gap::{place, place_cyclic};
 pub(crate) use here::{grow_here, put_here};
 pub(crate) use join::{into_insert, is_free, joined};
-pub(crate) use split::{erase, erase_splitting, store, store_splitting};
+pub(crate) use split::{Held, erase, erase_splitting, store, store_splitting};
 pub(crate) use whole::{grow, remove, replace, replace_raw};
 
 /// The value that a word stands for, back from a write that was not made.

@@ -14,13 +14,13 @@ use crate::node::{NULL, Word};
 use crate::write::{Seat, SlotAt};
 
 /// The word of a value that is looked at before it is stored, by a closure that may panic.
-pub(super) struct Held<V: Value> {
+pub(crate) struct Held<V: Value> {
     raw: NonNull<()>,
     marker: PhantomData<V>,
 }
 
 impl<V: Value> Held<V> {
-    pub(super) fn new(value: V) -> Self {
+    pub(crate) fn new(value: V) -> Self {
         Self::of(value.into_raw())
     }
 
@@ -37,7 +37,12 @@ impl<V: Value> Held<V> {
         unsafe { V::borrow(self.raw) }
     }
 
-    pub(super) fn into_raw(self) -> NonNull<()> {
+    /// The word, which this goes on owning.
+    pub(crate) fn word(&self) -> Word {
+        self.raw.as_ptr()
+    }
+
+    fn into_raw(self) -> NonNull<()> {
         ManuallyDrop::new(self).raw
     }
 
@@ -67,7 +72,7 @@ struct Stored<V: Value>(Held<V>);
 
 impl<V: Value> New for Stored<V> {
     fn word(&self) -> Word {
-        self.0.raw.as_ptr()
+        self.0.word()
     }
 }
 
@@ -290,7 +295,7 @@ fn planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
             return Err((Refused::Splits, new));
         };
         let made = Held::new(made);
-        above.word = made.raw.as_ptr();
+        above.word = made.word();
         twin = Some(made);
     }
     // As in `splitting`.

@@ -13,8 +13,7 @@ use crate::face::merge::{Set, merge, upper_copies};
 use crate::face::sync::retire::Deferred;
 use crate::face::sync::writer::Writer;
 use crate::face::sync::{SyncAlloc, SyncValue};
-use crate::node::tree::flags;
-use crate::node::{NULL, RawTree, Root};
+use crate::node::{NULL, Root};
 use crate::read::iterate::by_entry::Traverse;
 use crate::reclaim::Reclaim;
 use crate::write::Sink;
@@ -265,11 +264,6 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     where
         A: Fork,
     {
-        let modes = if self.tree.raw.tracks_gaps() {
-            flags::GAPS
-        } else {
-            0
-        };
-        MapleTree::from_parts(RawTree::new(modes), self.tree.own.alloc.fork())
+        MapleTree::from_parts(self.tree.raw.empty_like(), self.tree.own.alloc.fork())
     }
 }
