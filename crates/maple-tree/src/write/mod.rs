@@ -68,6 +68,7 @@ pub(crate) use two_leaves::Room;
 use core::ptr::NonNull;
 
 use crate::alloc::NodeAlloc;
+use crate::base::Key;
 use crate::node::{LAYOUT, NULL, Node, Word};
 
 /// What a write does to the tree; Linux's names where it has one.
@@ -100,6 +101,15 @@ pub(crate) struct Item<K> {
     pub(crate) gap: K,
 }
 
+impl<K: Key> Item<K> {
+    /// A slot of a leaf.
+    #[inline(always)]
+    pub(crate) fn of_leaf(word: Word, last: K) -> Self {
+        let gap = K::MIN;
+        Self { word, last, gap }
+    }
+}
+
 /// Three of a write into nodes, four of one into a tree without.
 const MOST_ITEMS: usize = 4;
 
@@ -109,15 +119,11 @@ pub(crate) struct Items<K> {
     len: usize,
 }
 
-impl<K: crate::base::key::Key> Items<K> {
+impl<K: Key> Items<K> {
     #[inline]
     pub(crate) fn new() -> Self {
         Self {
-            at: [Item {
-                word: NULL,
-                last: K::MIN,
-                gap: K::MIN,
-            }; MOST_ITEMS],
+            at: [Item::of_leaf(NULL, K::MIN); MOST_ITEMS],
             len: 0,
         }
     }

@@ -65,10 +65,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 watch.made(self);
                 return;
             }
-            let mut removed = Removed::none();
-            for i in quick.removed() {
-                quick.show(i, |first, last, word| removed.add(first, last, word));
-            }
+            let removed = quick.note_removed();
             // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
             if let Some(left_over) = unsafe { quick.spread(self, reserve) } {
                 left_over.mark_dead();
@@ -79,10 +76,52 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             removed.give(sink);
             return;
         }
-        let holes = gaps.then(|| quick.holes());
+        // SAFETY: the caller's promise.
+        unsafe { self.apply_here(quick, None, reserve, sink) };
+    }
+
+    /// Carries out a quick write within an entry, in a leaf that has room. The part of the entry above gets another word, `twin`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`apply_quick`](Self::apply_quick); the twin, too, may stand in this tree.
+    pub(crate) unsafe fn apply_split(
+        &self,
+        quick: Quick<K, S>,
+        twin: Word,
+        reserve: &mut Reserve,
+        sink: &mut impl Sink<K>,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { self.apply_here(quick, Some(twin), reserve, sink) };
+    }
+
+    /// As [`apply_quick`](Self::apply_quick), in a leaf that has room, where more than a word changes; or as [`apply_split`](Self::apply_split), if there is a
+    /// `twin`.
+    ///
+    /// # Safety
+    ///
+    /// As for these.
+    #[inline(always)]
+    unsafe fn apply_here(
+        &self,
+        quick: Quick<K, S>,
+        twin: Option<Word>,
+        reserve: &mut Reserve,
+        sink: &mut impl Sink<K>,
+    ) {
+        let leaf = quick.place.leaf;
+        let holes = self.tracks_gaps().then(|| quick.holes());
+        let edit = |node: NodeMut<K, S>| {
+            quick.edit(node);
+            if let Some(twin) = twin {
+                // After what is left below, and the new slot.
+                node.set_slot(quick.from + 2, twin);
+            }
+        };
         if self.in_rcu() {
             let new = reserve.take_copy(leaf);
-            quick.edit(new);
+            edit(new);
             let node = new.node();
             match quick.parent {
                 Some(parent) => parent.publish(quick.at, node.word()),
@@ -102,51 +141,11 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             });
             return;
         }
-        let mut removed = Removed::none();
-        for i in quick.removed() {
-            quick.show(i, |first, last, word| removed.add(first, last, word));
-        }
+        let removed = quick.note_removed();
         // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-        quick.edit(unsafe { leaf.write() });
+        edit(unsafe { leaf.write() });
         quick.tell(leaf, holes);
         removed.give(sink);
-    }
-
-    /// Carries out a quick write within an entry, in a leaf that has room. The part of the entry above gets another word, `twin`.
-    ///
-    /// # Safety
-    ///
-    /// As for [`apply_quick`](Self::apply_quick); the twin, too, may stand in this tree.
-    pub(crate) unsafe fn apply_split(
-        &self,
-        quick: Quick<K, S>,
-        twin: Word,
-        reserve: &mut Reserve,
-        sink: &mut impl Sink<K>,
-    ) {
-        let leaf = quick.place.leaf;
-        let holes = self.tracks_gaps().then(|| quick.holes());
-        // What is left below, the new slot, what is left above.
-        let above = quick.from + 2;
-        if !self.in_rcu() {
-            // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-            let node = unsafe { leaf.write() };
-            quick.edit(node);
-            node.set_slot(above, twin);
-            quick.tell(leaf, holes);
-            return;
-        }
-        let new = reserve.take_copy(leaf);
-        quick.edit(new);
-        new.set_slot(above, twin);
-        match quick.parent {
-            Some(parent) => parent.publish(quick.at, new.node().word()),
-            None => self.publish_root(new.node().word(), 1),
-        }
-        quick.tell(new.node(), holes);
-        // The old leaf is as it was: readers may be in it.
-        leaf.mark_dead();
-        sink.node(leaf.block());
     }
 }
 
@@ -166,6 +165,16 @@ impl<K: Key, S: Shape> Quick<K, S> {
         if !found.word.is_null() {
             show(found.first, found.last, found.word);
         }
+    }
+
+    /// Notes the entries of which the write leaves nothing, as long as the leaf is as it was.
+    #[inline(always)]
+    fn note_removed(self) -> Removed<K> {
+        let mut removed = Removed::none();
+        for i in self.removed() {
+            self.show(i, |first, last, word| removed.add(first, last, word));
+        }
+        removed
     }
 
     /// Makes the change in the leaf or in a copy of it.
