@@ -76,8 +76,14 @@ unsafe impl<K: Key, V: Value + Sync, S: Shape, A: NodeAlloc + Sync, H: Nodes<A> 
 /// Maps that are whole after a panic of a closure, or of a drop. So is the allocator: none of the caller's code runs within a call of it.
 macro_rules! unwinding {
     ($map:ident<$($of:ident: $bound:path),*>, $value:path) => {
-        impl<K: Key, V: RefUnwindSafe + $value, $($of: $bound),*> UnwindSafe for $map<K, V, $($of),*> {}
-        impl<K: Key, V: RefUnwindSafe + $value, $($of: $bound),*> RefUnwindSafe for $map<K, V, $($of),*> {}
+        impl<K: Key, V: RefUnwindSafe + $value, $($of: $bound),*> UnwindSafe
+            for $map<K, V, $($of),*>
+        {
+        }
+        impl<K: Key, V: RefUnwindSafe + $value, $($of: $bound),*> RefUnwindSafe
+            for $map<K, V, $($of),*>
+        {
+        }
     };
 }
 

@@ -29,7 +29,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ///
     /// If there is no memory (joining nodes that have become too small may take some); the entry is still there then.
     pub fn pop_first(&mut self) -> Result<Option<(RangeInclusive<K>, V)>, AllocError> {
-        let first = Traverse::<K, S>::new(Some((K::MIN, K::MAX))).next(&self.raw);
+        let first = self.raw.find::<true>((K::MIN, K::MAX));
         first.map_or(Ok(None), |found| self.remove(found.first))
     }
 
@@ -48,7 +48,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ///
     /// As [`pop_first`](MapleTree::pop_first).
     pub fn pop_last(&mut self) -> Result<Option<(RangeInclusive<K>, V)>, AllocError> {
-        let last = Traverse::<K, S>::new(Some((K::MIN, K::MAX))).next_back(&self.raw);
+        let last = self.raw.find::<false>((K::MIN, K::MAX));
         last.map_or(Ok(None), |found| self.remove(found.first))
     }
 

@@ -5,11 +5,11 @@ mod later;
 mod readers;
 
 use core::cell::Cell;
-use core::fmt;
 use core::marker::PhantomData;
 use core::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use crate::base::opaque;
 use crate::reclaim::{Reclaim, boxed};
 use later::{Later, call};
 use readers::{Readers, Slot};
@@ -167,11 +167,7 @@ impl Default for UserRcu {
     }
 }
 
-impl fmt::Debug for UserRcu {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UserRcu").finish_non_exhaustive()
-    }
-}
+opaque!([] UserRcu, "UserRcu");
 
 impl Drop for UserRcu {
     fn drop(&mut self) {
