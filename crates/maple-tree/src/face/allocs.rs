@@ -3,13 +3,13 @@
 //!
 //! The macro writes the methods into each face, as that of [`changes`](crate::face::changes) does.
 
-/// Allocating ranges and indices. `$setup` are the lines of the examples that make an empty `map`, which tracks gaps; `$up` and
-/// `$down` are the searches.
+/// Allocating ranges and indices. `$setup` are the lines of the examples that make an empty `map`, which tracks gaps; `$gap` is the
+/// search.
 macro_rules! allocs {
     ($setup:literal) => {
-        $crate::face::allocs::allocs!(gap_up, gap_down, $setup);
+        $crate::face::allocs::allocs!(gap, $setup);
     };
-    ($up:ident, $down:ident, $setup:literal) => {
+    ($gap:ident, $setup:literal) => {
         /// Stores `value` at the lowest gap of `size` indices within `bounds`, and gives its first index. O(log n) if the map tracks
         /// gaps, else O(n).
         ///
@@ -33,7 +33,7 @@ macro_rules! allocs {
         ) -> Result<K, InsertError<V>> {
             let bounds = inclusive(&bounds);
             let ((first, last), value) =
-                store::place(bounds, size, value, |want| self.raw().$up(want))?;
+                store::place(bounds, size, value, |want| self.raw().$gap::<true>(want))?;
             self.insert_range(first..=last, value)?;
             Ok(first)
         }
@@ -58,7 +58,7 @@ macro_rules! allocs {
         ) -> Result<K, InsertError<V>> {
             let bounds = inclusive(&bounds);
             let ((first, last), value) =
-                store::place(bounds, size, value, |want| self.raw().$down(want))?;
+                store::place(bounds, size, value, |want| self.raw().$gap::<false>(want))?;
             self.insert_range(first..=last, value)?;
             Ok(first)
         }
@@ -85,7 +85,7 @@ macro_rules! allocs {
         ) -> Result<(K, RangeInclusive<K>), InsertError<V>> {
             let bounds = inclusive(&bounds);
             let ((first, last), value) =
-                store::place(bounds, size, value, |want| self.raw().$up(want))?;
+                store::place(bounds, size, value, |want| self.raw().$gap::<true>(want))?;
             let whole = self.insert_range_coalescing(first..=last, value, same)?;
             Ok((first, whole))
         }
@@ -111,7 +111,7 @@ macro_rules! allocs {
         ) -> Result<(K, RangeInclusive<K>), InsertError<V>> {
             let bounds = inclusive(&bounds);
             let ((first, last), value) =
-                store::place(bounds, size, value, |want| self.raw().$down(want))?;
+                store::place(bounds, size, value, |want| self.raw().$gap::<false>(want))?;
             let whole = self.insert_range_coalescing(first..=last, value, same)?;
             Ok((first, whole))
         }
@@ -140,7 +140,7 @@ macro_rules! allocs {
         ) -> Result<(K, bool), InsertError<V>> {
             let bounds = inclusive(&bounds);
             let ((key, again), value) =
-                store::place_cyclic(bounds, *next, value, |want| self.raw().$up(want))?;
+                store::place_cyclic(bounds, *next, value, |want| self.raw().$gap::<true>(want))?;
             self.insert(key, value)?;
             *next = key.successor().unwrap_or(K::MIN);
             Ok((key, again))

@@ -3,12 +3,12 @@
 //! The macros write the methods into each face, as those of [`look_ups`](crate::face::look_ups) do.
 
 /// What only the holder of the right to write may ask: gaps, which writers change in place, and the structure. `$setup` as in
-/// [`look_ups`](crate::face::look_ups), of a map that tracks gaps; `$up` and `$down` are the searches.
+/// [`look_ups`](crate::face::look_ups), of a map that tracks gaps; `$gap` is the search.
 macro_rules! surveys {
     ($setup:literal) => {
-        $crate::face::surveys::surveys!(gap_up, gap_down, $setup);
+        $crate::face::surveys::surveys!(gap, $setup);
     };
-    ($up:ident, $down:ident, $setup:literal) => {
+    ($gap:ident, $setup:literal) => {
         /// The lowest index at which `size` indices in a row are free, all of them within `bounds`.
         /// O(log n) if the map [tracks gaps](Self::tracks_gaps), else O(n). `None` also if `size` is 0.
         ///
@@ -20,7 +20,8 @@ macro_rules! surveys {
         /// ```
         pub fn gap_up(&self, bounds: impl core::ops::RangeBounds<K>, size: K::Size) -> Option<K> {
             let bounds = $crate::base::bounds::inclusive(&bounds)?;
-            self.raw().$up(&$crate::read::gap::Want::new(bounds, size)?)
+            self.raw()
+                .$gap::<true>(&$crate::read::gap::Want::new(bounds, size)?)
         }
 
         /// The highest index at which `size` indices in a row are free, all of them within `bounds`.
@@ -35,7 +36,7 @@ macro_rules! surveys {
         pub fn gap_down(&self, bounds: impl core::ops::RangeBounds<K>, size: K::Size) -> Option<K> {
             let bounds = $crate::base::bounds::inclusive(&bounds)?;
             self.raw()
-                .$down(&$crate::read::gap::Want::new(bounds, size)?)
+                .$gap::<false>(&$crate::read::gap::Want::new(bounds, size)?)
         }
 
         /// As [`gap_up`](Self::gap_up), of the indices that are a multiple of `align` plus `offset`. `None` also if
@@ -57,7 +58,7 @@ macro_rules! surveys {
             offset: K::Size,
         ) -> Option<K> {
             let bounds = $crate::base::bounds::inclusive(&bounds)?;
-            self.raw().$up(&$crate::read::gap::Want::aligned(
+            self.raw().$gap::<true>(&$crate::read::gap::Want::aligned(
                 bounds, size, align, offset,
             )?)
         }
@@ -81,7 +82,7 @@ macro_rules! surveys {
             offset: K::Size,
         ) -> Option<K> {
             let bounds = $crate::base::bounds::inclusive(&bounds)?;
-            self.raw().$down(&$crate::read::gap::Want::aligned(
+            self.raw().$gap::<false>(&$crate::read::gap::Want::aligned(
                 bounds, size, align, offset,
             )?)
         }

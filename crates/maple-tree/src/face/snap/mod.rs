@@ -198,8 +198,7 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     );
 
     surveys!(
-        gap_up_from_above,
-        gap_down_from_above,
+        gap_from_above,
         "# use maple_tree::CowMapleTree;
 # let mut map: CowMapleTree<u64, u32> = CowMapleTree::with_gaps();
 # map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"

@@ -69,8 +69,7 @@ let mut map: CowMapleTree<u32, u32> = CowMapleTree::with_gaps();"
     );
 
     allocs!(
-        gap_up_from_above,
-        gap_down_from_above,
+        gap_from_above,
         "use maple_tree::CowMapleTree;
 
 let mut map: CowMapleTree<u32, u32> = CowMapleTree::with_gaps();"
@@ -211,30 +210,5 @@ let mut map: CowMapleTree<u32, u32> = CowMapleTree::with_gaps();"
         let found = self.own_slot(key)?;
         // SAFETY: words in the tree are values; the leaf is owned now, and the map exclusively borrowed for the view.
         Ok(found.map(|(leaf, slot)| unsafe { V::borrow_mut(leaf.slot_memory(slot)) }))
-    }
-
-    /// Inserts entries until one cannot be inserted. O(log n) each.
-    ///
-    /// ```
-    /// # use maple_tree::CowMapleTree;
-    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
-    /// map.try_extend([(10..20, 1), (20..30, 2)])?;
-    /// // The second of these cannot be inserted.
-    /// assert!(map.try_extend([(0..5, 3), (25..35, 4), (40..50, 5)]).is_err());
-    /// assert_eq!(map.ranges().collect::<Vec<_>>(), [0..=4, 10..=19, 20..=29]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`insert_range`](CowMapleTree::insert_range), for the first that could not be inserted; those before it have been.
-    pub fn try_extend<R: RangeBounds<K>>(
-        &mut self,
-        entries: impl IntoIterator<Item = (R, V)>,
-    ) -> Result<(), InsertError<V>> {
-        for (range, value) in entries {
-            self.insert_range(range, value)?;
-        }
-        Ok(())
     }
 }
