@@ -35,9 +35,12 @@ impl Write {
         match &self.way {
             Way::Quick(quick) => {
                 quick.is_exact()
-                    || quick.place.leaf.idle().is_some()
+                    || quick.spot.place.leaf.idle().is_some()
                     || quick.room != Room::Here
-                        && quick.parent.is_some_and(|above| above.idle().is_some())
+                        && quick
+                            .spot
+                            .parent
+                            .is_some_and(|above| above.idle().is_some())
             }
             Way::General(plan) => match &plan.action {
                 Action::Nothing | Action::RootWord(_) | Action::RootLeaf | Action::Exact { .. } => {
@@ -241,7 +244,7 @@ impl WordTree {
         let stands = match write.way {
             Way::Quick(quick) if !write.moves_leaves => {
                 let slot = quick.from + usize::from(quick.head);
-                Some(InLeaf::new(quick.place, slot))
+                Some(InLeaf::new(quick.spot.place, slot))
             }
             _ => None,
         };

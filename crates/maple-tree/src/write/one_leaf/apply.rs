@@ -10,7 +10,7 @@ use crate::write::apply::Removed;
 use crate::write::holes::{largest_in_leaf, tell_from, tell_last, tell_shrunk};
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
-use crate::write::{Quick, Room, Sink};
+use crate::write::{Quick, Room, Sink, Spot};
 
 /// What a write does to the holes of a leaf.
 pub(in crate::write) struct Holes<K> {
@@ -38,18 +38,18 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         reserve: &mut Reserve,
         sink: &mut impl Sink<K>,
     ) {
-        let leaf = quick.place.leaf;
+        let leaf = quick.spot.place.leaf;
         let inner = self.inner_kind();
         let gaps = inner == Kind::Gap;
         if quick.is_exact() {
-            let old = quick.place.slot(quick.from);
+            let old = quick.spot.place.slot(quick.from);
             leaf.publish(quick.from, quick.word);
             if gaps
                 && old.word.is_null() != quick.word.is_null()
-                && let Some(parent) = quick.parent
+                && let Some(parent) = quick.spot.parent
             {
-                let Place { min, max, .. } = quick.place;
-                tell_from(parent, quick.at, min, largest_in_leaf(leaf, min, max));
+                let Place { min, max, .. } = quick.spot.place;
+                tell_from(parent, quick.spot.at, min, largest_in_leaf(leaf, min, max));
             }
             if !old.word.is_null() {
                 sink.entry(old.first, old.last, old.word);
@@ -110,7 +110,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         reserve: &mut Reserve,
         sink: &mut impl Sink<K>,
     ) {
-        let leaf = quick.place.leaf;
+        let leaf = quick.spot.place.leaf;
         let holes = self.tracks_gaps().then(|| quick.holes());
         let edit = |node: NodeMut<K, S>| {
             quick.edit(node);
@@ -123,8 +123,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             let new = reserve.take_copy(leaf);
             edit(new);
             let node = new.node();
-            match quick.parent {
-                Some(parent) => parent.publish(quick.at, node.word()),
+            match quick.spot.parent {
+                Some(parent) => parent.publish(quick.spot.at, node.word()),
                 None => self.publish_root(node.word(), 1),
             }
             quick.tell(node, holes);
@@ -161,7 +161,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// Shows the entry in a slot, if there is one, as long as the leaf is as it was.
     #[inline(always)]
     pub(in crate::write) fn show(self, slot: usize, mut show: impl FnMut(K, K, Word)) {
-        let found = self.place.slot(slot);
+        let found = self.spot.place.slot(slot);
         if !found.word.is_null() {
             show(found.first, found.last, found.word);
         }
@@ -204,7 +204,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// Looks at the holes, as long as the leaf is as it was.
     #[inline(always)]
     pub(in crate::write) fn holes(self) -> Holes<K> {
-        let Place { leaf, min, max } = self.place;
+        let Place { leaf, min, max } = self.spot.place;
         let mut holes = Holes {
             gone: K::MIN,
             made: K::MIN,
@@ -238,7 +238,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// Tells the nodes above the leaf, if they keep the sizes of holes, what has become of its holes. `leaf` is the leaf as it is now.
     #[inline(always)]
     fn tell(self, leaf: Node<K, S>, holes: Option<Holes<K>>) {
-        let (Some(parent), Some(holes)) = (self.parent, holes) else {
+        let (Some(parent), Some(holes)) = (self.spot.parent, holes) else {
             return;
         };
         let Holes {
@@ -246,7 +246,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
             made,
             outermost,
         } = holes;
-        let Self { place, at, .. } = self;
+        let Spot { place, at, .. } = self.spot;
         if outermost {
             tell_last(parent, made);
             return;
