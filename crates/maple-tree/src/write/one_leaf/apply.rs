@@ -112,16 +112,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     ) {
         let leaf = quick.spot.place.leaf;
         let holes = self.tracks_gaps().then(|| quick.holes());
-        let edit = |node: NodeMut<K, S>| {
-            quick.edit(node);
-            if let Some(twin) = twin {
-                // After what is left below, and the new slot.
-                node.set_slot(quick.from + 2, twin);
-            }
-        };
         if self.in_rcu() {
             let new = reserve.take_copy(leaf);
-            edit(new);
+            quick.edit_with(new, twin);
             let node = new.node();
             match quick.spot.parent {
                 Some(parent) => parent.publish(quick.spot.at, node.word()),
@@ -143,7 +136,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
         let removed = quick.note_removed();
         // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-        edit(unsafe { leaf.write() });
+        quick.edit_with(unsafe { leaf.write() }, twin);
         quick.tell(leaf, holes);
         removed.give(sink);
     }
@@ -198,6 +191,16 @@ impl<K: Key, S: Shape> Quick<K, S> {
             node.set_pivot(at, self.last);
         } else if at + 1 < node.node().capacity() {
             node.set_pivot(at, K::MAX);
+        }
+    }
+
+    /// As [`edit`](Self::edit); the part above of an entry that the write is within gets another word.
+    #[inline(always)]
+    fn edit_with(self, node: NodeMut<K, S>, twin: Option<Word>) {
+        self.edit(node);
+        if let Some(twin) = twin {
+            // After what is left below, and the new slot.
+            node.set_slot(self.from + 2, twin);
         }
     }
 
