@@ -9,83 +9,27 @@ macro_rules! surveys {
         $crate::face::surveys::surveys!(gap, $setup);
     };
     ($gap:ident, $setup:literal) => {
-        /// The lowest index at which `size` indices in a row are free, all of them within `bounds`.
-        /// O(log n) if the map [tracks gaps](Self::tracks_gaps), else O(n). `None` also if `size` is 0.
-        ///
-        /// ```
-        #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
-        /// assert_eq!(map.gap_up(5.., 10), Some(30));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        pub fn gap_up(&self, bounds: impl core::ops::RangeBounds<K>, size: K::Size) -> Option<K> {
-            let bounds = $crate::base::bounds::inclusive(&bounds)?;
-            self.raw()
-                .$gap::<true>(&$crate::read::gap::Want::new(bounds, size)?)
-        }
+        $crate::face::surveys::gaps!(
+            $gap,
+            true,
+            gap_up,
+            gap_up_aligned,
+            "lowest",
+            $setup,
+            "assert_eq!(map.gap_up(5.., 10), Some(30));",
+            "assert_eq!(map.gap_up_aligned(5.., 4, 16, 0), Some(32));"
+        );
 
-        /// The highest index at which `size` indices in a row are free, all of them within `bounds`.
-        /// O(log n) if the map [tracks gaps](Self::tracks_gaps), else O(n). `None` also if `size` is 0.
-        ///
-        /// ```
-        #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
-        /// assert_eq!(map.gap_down(..50, 4), Some(36));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        pub fn gap_down(&self, bounds: impl core::ops::RangeBounds<K>, size: K::Size) -> Option<K> {
-            let bounds = $crate::base::bounds::inclusive(&bounds)?;
-            self.raw()
-                .$gap::<false>(&$crate::read::gap::Want::new(bounds, size)?)
-        }
-
-        /// As [`gap_up`](Self::gap_up), of the indices that are a multiple of `align` plus `offset`. `None` also if
-        /// `align` is 0 or `offset` not below it.
-        ///
-        /// Gaps that are large enough and not aligned are looked at one by one.
-        ///
-        /// ```
-        #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
-        /// assert_eq!(map.gap_up_aligned(5.., 4, 16, 0), Some(32));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        pub fn gap_up_aligned(
-            &self,
-            bounds: impl core::ops::RangeBounds<K>,
-            size: K::Size,
-            align: K::Size,
-            offset: K::Size,
-        ) -> Option<K> {
-            let bounds = $crate::base::bounds::inclusive(&bounds)?;
-            self.raw().$gap::<true>(&$crate::read::gap::Want::aligned(
-                bounds, size, align, offset,
-            )?)
-        }
-
-        /// As [`gap_down`](Self::gap_down), of the indices that are a multiple of `align` plus `offset`. `None` also
-        /// if `align` is 0 or `offset` not below it.
-        ///
-        /// Gaps that are large enough and not aligned are looked at one by one.
-        ///
-        /// ```
-        #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
-        /// assert_eq!(map.gap_down_aligned(..40, 4, 16, 1), Some(33));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        pub fn gap_down_aligned(
-            &self,
-            bounds: impl core::ops::RangeBounds<K>,
-            size: K::Size,
-            align: K::Size,
-            offset: K::Size,
-        ) -> Option<K> {
-            let bounds = $crate::base::bounds::inclusive(&bounds)?;
-            self.raw().$gap::<false>(&$crate::read::gap::Want::aligned(
-                bounds, size, align, offset,
-            )?)
-        }
+        $crate::face::surveys::gaps!(
+            $gap,
+            false,
+            gap_down,
+            gap_down_aligned,
+            "highest",
+            $setup,
+            "assert_eq!(map.gap_down(..50, 4), Some(36));",
+            "assert_eq!(map.gap_down_aligned(..40, 4, 16, 1), Some(33));"
+        );
 
         /// Whether the map keeps the sizes of its holes. O(1).
         pub fn tracks_gaps(&self) -> bool {
@@ -108,6 +52,52 @@ macro_rules! surveys {
                 tree: self.raw(),
                 format,
             }
+        }
+    };
+}
+
+/// Searching for a gap from one end, `$up` or down: `$name`, and `$aligned`. `$which` index it gives; the others are for the examples.
+macro_rules! gaps {
+    (
+        $gap:ident, $up:literal, $name:ident, $aligned:ident, $which:literal, $setup:literal,
+        $finds:literal, $finds_aligned:literal
+    ) => {
+        #[doc = concat!("The ", $which, " index at which `size` indices in a row are free, all of them within `bounds`.")]
+        /// O(log n) if the map [tracks gaps](Self::tracks_gaps), else O(n). `None` also if `size` is 0.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        #[doc = $finds]
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn $name(&self, bounds: impl core::ops::RangeBounds<K>, size: K::Size) -> Option<K> {
+            let bounds = $crate::base::bounds::inclusive(&bounds)?;
+            let want = $crate::read::gap::Want::new(bounds, size)?;
+            self.raw().$gap::<$up>(&want)
+        }
+
+        #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), "), of the indices that are a multiple of `align` plus `offset`.")]
+        /// `None` also if `align` is 0 or `offset` not below it.
+        ///
+        /// Gaps that are large enough and not aligned are looked at one by one.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        #[doc = $finds_aligned]
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn $aligned(
+            &self,
+            bounds: impl core::ops::RangeBounds<K>,
+            size: K::Size,
+            align: K::Size,
+            offset: K::Size,
+        ) -> Option<K> {
+            let bounds = $crate::base::bounds::inclusive(&bounds)?;
+            let want = $crate::read::gap::Want::aligned(bounds, size, align, offset)?;
+            self.raw().$gap::<$up>(&want)
         }
     };
 }
@@ -137,4 +127,4 @@ macro_rules! all_asked {
     };
 }
 
-pub(crate) use {all_asked, checks, surveys};
+pub(crate) use {all_asked, checks, gaps, surveys};
