@@ -73,15 +73,16 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
     /// What to do with a removed word that nobody wants: drop the value, or nothing, if it is retired.
     fn discard(word: Word);
 
-    /// Reserves what a plan needs and carries it out. For `taken` see [`sink`](Host::sink).
+    /// Reserves what a plan needs and carries it out. For `kept` and `taken` see [`sink`](Host::sink).
     #[inline]
     fn carry_out(
         &mut self,
         plan: Plan<K, S>,
+        kept: Option<K>,
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
         let mut reserve = self.reserved(plan.nodes)?;
-        self.carry_out_with(plan, &mut reserve, taken);
+        self.carry_out_with(plan, &mut reserve, kept, taken);
         Ok(())
     }
 
@@ -91,29 +92,13 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         &mut self,
         plan: Plan<K, S>,
         reserve: &mut Reserve,
+        kept: Option<K>,
         taken: impl FnMut(K, K, Word),
     ) {
         self.begins();
+        let mut sink = self.sink(kept, taken);
         // SAFETY: the host's promises; the plan was just made; its nodes are reserved; its word is a value's or NULL.
-        unsafe {
-            self.tree()
-                .apply(plan, reserve, &mut self.sink(None, taken))
-        }
-    }
-
-    /// As [`carry_out`](Host::carry_out), for an entry that is stored over itself: the one that began at `kept` stays.
-    fn carry_out_keeping(
-        &mut self,
-        plan: Plan<K, S>,
-        kept: K,
-        taken: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError> {
-        let mut reserve = self.reserved(plan.nodes)?;
-        self.begins();
-        let mut sink = self.sink(Some(kept), taken);
-        // SAFETY: as in `carry_out_with`.
-        unsafe { self.tree().apply(plan, &mut reserve, &mut sink) };
-        Ok(())
+        unsafe { self.tree().apply(plan, reserve, &mut sink) };
     }
 
     /// As [`carry_out`](Host::carry_out), for a write that stays within one leaf.
@@ -121,10 +106,11 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
     fn carry_out_quick(
         &mut self,
         quick: Quick<K, S>,
+        kept: Option<K>,
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
         let mut reserve = self.reserved(quick.nodes(self.tree().in_rcu()))?;
-        self.carry_out_quick_with(quick, &mut reserve, taken);
+        self.carry_out_quick_with(quick, &mut reserve, kept, taken);
         reserve.assert_used_up();
         Ok(())
     }
@@ -135,39 +121,20 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         &mut self,
         quick: Quick<K, S>,
         reserve: &mut Reserve,
+        kept: Option<K>,
         taken: impl FnMut(K, K, Word),
     ) {
         self.begins();
+        let mut sink = self.sink(kept, taken);
         // SAFETY: as in `carry_out_with`, for `quick`.
-        unsafe {
-            self.tree()
-                .apply_quick(quick, reserve, &mut self.sink(None, taken));
-        }
-    }
-
-    /// As [`carry_out_keeping`](Host::carry_out_keeping), for a write that stays within one leaf.
-    #[inline]
-    fn carry_out_quick_keeping(
-        &mut self,
-        quick: Quick<K, S>,
-        kept: K,
-        taken: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError> {
-        let mut reserve = self.reserved(quick.nodes(self.tree().in_rcu()))?;
-        self.begins();
-        let mut sink = self.sink(Some(kept), taken);
-        // SAFETY: as in `carry_out_quick_with`.
-        unsafe { self.tree().apply_quick(quick, &mut reserve, &mut sink) };
-        drop(sink);
-        reserve.assert_used_up();
-        Ok(())
+        unsafe { self.tree().apply_quick(quick, reserve, &mut sink) };
     }
 
     /// As [`carry_out_quick`](Host::carry_out_quick), for a part of a hole that becomes an entry.
     #[inline(always)]
     fn carry_out_fill(&mut self, quick: Quick<K, S>) -> Result<(), AllocError> {
         if !Self::OWNS_NODES || !self.alone() {
-            return self.carry_out_quick(quick, |_, _, _| {});
+            return self.carry_out_quick(quick, None, |_, _, _| {});
         }
         let mut reserve = self.reserved(quick.nodes(false))?;
         // SAFETY: as in `carry_out_quick_with`; nobody reads.

@@ -75,7 +75,8 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
         self.host.fill(&mut self.reserve, plan.nodes)?;
         // Before dropping a value panics: the leaf that was looked at may be gone by then.
         self.at.wrote((first, last), None);
-        self.host.carry_out_with(plan, &mut self.reserve, taken);
+        self.host
+            .carry_out_with(plan, &mut self.reserve, None, taken);
         Ok(())
     }
 
@@ -112,7 +113,7 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
         self.at
             .wrote((first, last), stays.then_some((quick.spot, slot)));
         self.host
-            .carry_out_quick_with(quick, &mut self.reserve, taken);
+            .carry_out_quick_with(quick, &mut self.reserve, None, taken);
         assert!(
             before - self.reserve.count() == nodes,
             "a write used another number of nodes than was counted"

@@ -188,7 +188,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         let mut nodes = nodes.take();
         cut.raw.publish_root(root, height);
         // The values are in the other map now.
-        self.carry_out_with(plan, &mut nodes, |_, _, _| {});
+        self.carry_out_with(plan, &mut nodes, None, |_, _, _| {});
         Ok(cut)
     }
 

@@ -100,7 +100,7 @@ fn insert_planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     raw: NonNull<()>,
 ) -> Result<(), InsertError<V>> {
     let plan = host.tree().plan_store(first, last, raw.as_ptr());
-    host.carry_out(plan, |_, _, _| {})
+    host.carry_out(plan, None, |_, _, _| {})
         // SAFETY: the caller has just made the word; a write that fails stores nothing.
         .map_err(|AllocError| InsertError::Alloc(unsafe { back(raw) }))
 }

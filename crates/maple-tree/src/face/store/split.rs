@@ -239,7 +239,7 @@ fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
         }
         if let Some(quick) = host.tree().try_store_at(at, (first, last), word) {
             return host
-                .carry_out_quick(quick, taken)
+                .carry_out_quick(quick, None, taken)
                 .map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(given)));
         }
     }
@@ -300,7 +300,7 @@ fn planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     }
     // As in `splitting`.
     let both = ManuallyDrop::new((new, twin));
-    host.carry_out(plan, taken).map_err(|AllocError| {
+    host.carry_out(plan, None, taken).map_err(|AllocError| {
         let (new, twin) = ManuallyDrop::into_inner(both);
         drop(twin);
         (Refused::Alloc, new)

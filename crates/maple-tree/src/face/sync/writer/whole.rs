@@ -102,7 +102,7 @@ let mut other = MapleTree::new_in(SharedPool::new());"
             unsafe { upper_copies::<K, V, S, A>(tree, key, high.allocator(), copy) }?;
         let mut nodes = nodes.take();
         high.raw().publish_root(root, height);
-        self.carry_out_with(plan, &mut nodes, |_, _, _| {});
+        self.carry_out_with(plan, &mut nodes, None, |_, _, _| {});
         Ok(high)
     }
 
@@ -122,7 +122,7 @@ let mut other = MapleTree::new_in(SharedPool::new());"
         // A hole over everything takes no node, so that it cannot fail.
         let plan = self.tree.raw.plan_store(K::MIN, K::MAX, NULL);
         debug_assert_eq!(plan.nodes, 0);
-        let _ = self.carry_out(plan, |_, _, _| {});
+        let _ = self.carry_out(plan, None, |_, _, _| {});
     }
 
     /// A duplicate, in one pass over the nodes, as a map without concurrent readers. `copy` is shown each entry once, in order, and
