@@ -359,4 +359,13 @@ macro_rules! host_changes {
     };
 }
 
-pub(crate) use {changes, host_changes};
+/// All of these, and [`allocs`](crate::face::allocs), of a face that is a host itself.
+macro_rules! all_changes {
+    ($gone:ty, $taker:ident, $fate:literal, $seen:literal, $setup:literal) => {
+        $crate::face::changes::changes!($fate, $seen, $setup);
+        $crate::face::changes::host_changes!($gone, $taker, $fate, $seen, $setup);
+        $crate::face::allocs::allocs!($setup);
+    };
+}
+
+pub(crate) use {all_changes, changes, host_changes};

@@ -71,8 +71,8 @@ macro_rules! gaps {
         #[doc = $finds]
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn $name(&self, bounds: impl core::ops::RangeBounds<K>, size: K::Size) -> Option<K> {
-            let bounds = $crate::base::bounds::inclusive(&bounds)?;
+        pub fn $name(&self, bounds: impl RangeBounds<K>, size: K::Size) -> Option<K> {
+            let bounds = inclusive(&bounds)?;
             let want = $crate::read::gap::Want::new(bounds, size)?;
             self.raw().$gap::<$up>(&want)
         }
@@ -90,12 +90,12 @@ macro_rules! gaps {
         /// ```
         pub fn $aligned(
             &self,
-            bounds: impl core::ops::RangeBounds<K>,
+            bounds: impl RangeBounds<K>,
             size: K::Size,
             align: K::Size,
             offset: K::Size,
         ) -> Option<K> {
-            let bounds = $crate::base::bounds::inclusive(&bounds)?;
+            let bounds = inclusive(&bounds)?;
             let want = $crate::read::gap::Want::aligned(bounds, size, align, offset)?;
             self.raw().$gap::<$up>(&want)
         }
@@ -120,8 +120,7 @@ macro_rules! checks {
 /// is that of `surveys`.
 macro_rules! all_asked {
     ($setup:literal) => {
-        $crate::face::look_ups::look_ups!(Iter, $setup);
-        $crate::face::look_ups::cursors!($setup);
+        $crate::face::look_ups::views!(Iter, $setup);
         $crate::face::surveys::surveys!($setup);
         $crate::face::surveys::checks!();
     };

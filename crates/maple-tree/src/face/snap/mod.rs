@@ -33,9 +33,10 @@ mod whole;
 mod write;
 
 use core::marker::PhantomData;
+use core::ops::{Bound, ControlFlow, RangeBounds, RangeInclusive};
 
 use crate::alloc::Global;
-use crate::base::{Key, Native, Shape, Value};
+use crate::base::{Key, Native, Ref, Shape, Value, inclusive};
 use crate::face::iter::Iter;
 use crate::face::look_ups::look_ups;
 use crate::face::makers::makers;

@@ -1,14 +1,14 @@
 //! Readers: views of entries that live as long as the reader does.
 
 use core::marker::PhantomData;
-use core::ops::RangeInclusive;
+use core::ops::{Bound, ControlFlow, RangeBounds, RangeInclusive};
 
 use lock_api::RawMutex;
 
 use crate::alloc::SharedPool;
-use crate::base::{Key, Native, Ref, Shape, Value, opaque};
+use crate::base::{Key, Native, Ref, Shape, Value, inclusive, opaque};
 use crate::face::iter::both_ways;
-use crate::face::look_ups::{cursors, entry, look_ups};
+use crate::face::look_ups::{entry, views};
 use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
 use crate::node::RawTree;
 use crate::read::iterate::by_entry::Traverse;
@@ -58,17 +58,8 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         &self.tree.raw
     }
 
-    look_ups!(
+    views!(
         SyncIter,
-        "# use maple_tree::{SyncMapleTree, Waiting};
-# let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::new(Waiting::new());
-# for (range, value) in [(10..20, 1), (20..30, 2), (40..50, 3)] {
-#     tree.write().insert_range(range, value)?;
-# }
-let map = tree.read();"
-    );
-
-    cursors!(
         "# use maple_tree::{SyncMapleTree, Waiting};
 # let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::new(Waiting::new());
 # for (range, value) in [(10..20, 1), (20..30, 2), (40..50, 3)] {
