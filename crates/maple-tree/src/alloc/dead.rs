@@ -64,15 +64,12 @@ impl DeadNodes {
     ///
     /// They are of trees with this `K` and `S` and came from this allocator or one that is interchangeable with it, and no
     /// reader is in any of them.
-    pub(crate) unsafe fn free<K: Key, S: Shape>(self, alloc: &impl NodeAlloc) {
-        let mut next = self.head;
-        while let Some(block) = NonNull::new(next) {
-            // SAFETY: nodes in the list are allocated, and nobody else uses them (the caller's promise).
-            unsafe {
-                let node = Node::<K, S>::from_block(block);
-                next = node.chained();
+    pub(crate) unsafe fn free<K: Key, S: Shape>(mut self, alloc: &impl NodeAlloc) {
+        // SAFETY: nodes in the list are allocated, and nobody else uses them (the caller's promise).
+        unsafe {
+            while let Some(block) = self.pop::<K, S>() {
                 #[cfg(samara_loom)]
-                node.use_up();
+                Node::<K, S>::from_block(block).use_up();
                 alloc.deallocate(block, LAYOUT);
             }
         }

@@ -92,11 +92,7 @@ both_ways!(['a, K: Key, V: Value + 'a, S: Shape] Iter<'a, K, V, S>,
 
 impl<K: Key, V: Value, S: Shape> Clone for Iter<'_, K, V, S> {
     fn clone(&self) -> Self {
-        Self {
-            tree: self.tree,
-            scan: self.scan,
-            marker: PhantomData,
-        }
+        Self { ..*self }
     }
 }
 

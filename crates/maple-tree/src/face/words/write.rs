@@ -8,6 +8,7 @@ use crate::write::apply::{bury, dismantle};
 use crate::write::duplicate::{CloneError, Verbatim};
 use crate::write::plan::Action;
 use crate::write::{Plan, Quick, Room, Sink, SlotAt};
+use core::convert::Infallible;
 use core::ptr::NonNull;
 
 /// A planned write. It holds for as long as the tree is not changed.
@@ -274,11 +275,8 @@ impl WordTree {
     /// Nobody writes this tree; `new` is empty, tracks gaps if this one does, and has no other users.
     pub unsafe fn duplicate<A: NodeAlloc>(&self, new: &Self, alloc: &A) -> Result<(), AllocError> {
         // SAFETY: the caller's promise; the words may stand in this tree, as they do.
-        match unsafe { self.0.dup_into(&new.0, &mut &*alloc, &mut Verbatim) } {
-            Ok(()) => Ok(()),
-            Err(CloneError::Alloc) => Err(AllocError),
-            Err(CloneError::Entry(never)) => match never {},
-        }
+        let done = unsafe { self.0.dup_into(&new.0, &mut &*alloc, &mut Verbatim) };
+        done.map_err(|_: CloneError<Infallible>| AllocError)
     }
 
     /// Empties the tree and hands its nodes to `retire`, each after those below it. In RCU mode they are marked as dead; otherwise leaves are
