@@ -6,12 +6,13 @@ use crate::alloc::NodeAlloc;
 use crate::base::{Key, Shape};
 use crate::node::{LAYOUT, Node};
 
-/// A list of dead nodes, linked through their first words: plain data, one pointer wide. Dropping it leaks.
+/// A list of dead nodes, linked through their first words: plain data. Dropping it leaks.
 ///
 /// Readers that were about when the nodes were replaced may still read all else in them.
 #[must_use = "dead nodes leak unless they are freed"]
 pub(crate) struct DeadNodes {
     head: *mut u8,
+    count: usize,
 }
 
 // SAFETY: the list owns its nodes.
@@ -21,11 +22,13 @@ impl DeadNodes {
     pub(crate) const fn new() -> Self {
         Self {
             head: ptr::null_mut(),
+            count: 0,
         }
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
-        self.head.is_null()
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.count
     }
 
     /// Adds a dead node.
@@ -38,6 +41,7 @@ impl DeadNodes {
         // SAFETY: the caller's promise.
         unsafe { Node::<K, S>::from_block(block) }.chain(self.head);
         self.head = block.as_ptr();
+        self.count += 1;
     }
 
     /// Takes the node that was added last off the list: memory like that of a new one.
@@ -50,6 +54,7 @@ impl DeadNodes {
         let block = NonNull::new(self.head)?;
         // SAFETY: nodes in the list are allocated, and nobody else uses them (the caller's promise).
         self.head = unsafe { Node::<K, S>::from_block(block) }.chained();
+        self.count -= 1;
         Some(block)
     }
 
@@ -59,15 +64,12 @@ impl DeadNodes {
     ///
     /// They are of trees with this `K` and `S` and came from this allocator or one that is interchangeable with it, and no
     /// reader is in any of them.
-    pub(crate) unsafe fn free<K: Key, S: Shape>(self, alloc: &impl NodeAlloc) {
-        let mut next = self.head;
-        while let Some(block) = NonNull::new(next) {
-            // SAFETY: nodes in the list are allocated, and nobody else uses them (the caller's promise).
-            unsafe {
-                let node = Node::<K, S>::from_block(block);
-                next = node.chained();
+    pub(crate) unsafe fn free<K: Key, S: Shape>(mut self, alloc: &impl NodeAlloc) {
+        // SAFETY: nodes in the list are allocated, and nobody else uses them (the caller's promise).
+        unsafe {
+            while let Some(block) = self.pop::<K, S>() {
                 #[cfg(samara_loom)]
-                node.use_up();
+                Node::<K, S>::from_block(block).use_up();
                 alloc.deallocate(block, LAYOUT);
             }
         }

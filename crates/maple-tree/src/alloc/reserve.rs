@@ -185,12 +185,9 @@ impl Reserve {
 
     /// Gives back what was not used.
     pub(crate) fn release<A: NodeAlloc>(&mut self, alloc: &A) {
-        while let Some(block) = NonNull::new(self.head) {
+        while !self.head.is_null() {
             // SAFETY: blocks in the list were allocated by `fill` and belong to the reserve.
-            unsafe {
-                self.head = block.read().next;
-                alloc.deallocate(block.cast(), LAYOUT);
-            }
+            unsafe { alloc.deallocate(self.pop(), LAYOUT) };
         }
     }
 }

@@ -2,37 +2,82 @@
 
 use core::fmt;
 
-/// Why [`insert_range`](crate::MapleTree::insert_range) stored nothing.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum InsertError<V> {
+const ALLOC: &str = "no memory for a tree node";
+const EMPTY: &str = "the range is empty";
+const SPLITS: &str = "the range lies strictly within an entry";
+
+/// An error that gives a value back, which `$given` says more of: its causes, and what each is told as.
+macro_rules! gives_back {
+    (
+        $(#[$what:meta])* $error:ident, $given:literal,
+        $($(#[$why:meta])* $cause:ident => $told:expr),*
+    ) => {
+        $(#[$what])*
+        #[derive(Clone, Copy, PartialEq, Eq)]
+        pub enum $error<V> {
+            $($(#[$why])* $cause(V)),*
+        }
+
+        impl<V> $error<V> {
+            #[doc = $given]
+            pub fn into_value(self) -> V {
+                match self {
+                    $(Self::$cause(value))|* => value,
+                }
+            }
+        }
+
+        impl<V> fmt::Display for $error<V> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Self::$cause(_) => $told),*
+                })
+            }
+        }
+
+        impl<V> fmt::Debug for $error<V> {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self {
+                    $(Self::$cause(_) => concat!(stringify!($cause), "(..)")),*
+                })
+            }
+        }
+
+        impl<V> core::error::Error for $error<V> {}
+    };
+}
+
+gives_back! {
+    /// Why [`insert_range`](crate::MapleTree::insert_range) stored nothing.
+    InsertError, "The value that was not stored.",
     /// An entry is in the way.
-    Occupied(V),
+    Occupied => "an entry is in the way",
     /// There was no memory for the nodes needed.
-    Alloc(V),
+    Alloc => ALLOC,
     /// The range holds no index.
-    EmptyRange(V),
+    EmptyRange => EMPTY
 }
 
-/// Why [`try_from_sorted`](crate::MapleTree::try_from_sorted) made no map.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum SortedError<V> {
+gives_back! {
+    /// Why [`try_from_sorted`](crate::MapleTree::try_from_sorted) made no map.
+    SortedError, "The value at which it ended.",
     /// The range begins before the one before it has ended: they overlap, or are not in ascending order.
-    OutOfOrder(V),
+    OutOfOrder => "the range begins before the one before it has ended",
     /// There was no memory for the nodes needed.
-    Alloc(V),
+    Alloc => ALLOC,
     /// The range holds no index.
-    EmptyRange(V),
+    EmptyRange => EMPTY
 }
 
-/// Why a store that overwrites stored nothing.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum StoreError<V> {
+gives_back! {
+    /// Why a store that overwrites stored nothing.
+    StoreError, "The value that was not stored.",
     /// The range lies strictly within an entry, which would have to be on both sides of it.
-    Splits(V),
+    Splits => SPLITS,
     /// There was no memory for the nodes needed.
-    Alloc(V),
+    Alloc => ALLOC,
     /// The range holds no index.
-    EmptyRange(V),
+    EmptyRange => EMPTY
 }
 
 /// Why an erasure changed nothing.
@@ -46,97 +91,6 @@ pub enum EraseError {
     EmptyRange,
 }
 
-impl<V> InsertError<V> {
-    /// The value that was not stored.
-    pub fn into_value(self) -> V {
-        match self {
-            Self::Occupied(v) | Self::Alloc(v) | Self::EmptyRange(v) => v,
-        }
-    }
-}
-
-impl<V> SortedError<V> {
-    /// The value at which it ended.
-    pub fn into_value(self) -> V {
-        match self {
-            Self::OutOfOrder(v) | Self::Alloc(v) | Self::EmptyRange(v) => v,
-        }
-    }
-}
-
-impl<V> StoreError<V> {
-    /// The value that was not stored.
-    pub fn into_value(self) -> V {
-        match self {
-            Self::Splits(v) | Self::Alloc(v) | Self::EmptyRange(v) => v,
-        }
-    }
-}
-
-const ALLOC: &str = "no memory for a tree node";
-const EMPTY: &str = "the range is empty";
-const SPLITS: &str = "the range lies strictly within an entry";
-
-impl<V> fmt::Display for InsertError<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Occupied(_) => "an entry is in the way",
-            Self::Alloc(_) => ALLOC,
-            Self::EmptyRange(_) => EMPTY,
-        })
-    }
-}
-
-impl<V> fmt::Debug for InsertError<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Occupied(_) => "Occupied(..)",
-            Self::Alloc(_) => "Alloc(..)",
-            Self::EmptyRange(_) => "EmptyRange(..)",
-        })
-    }
-}
-
-impl<V> fmt::Display for SortedError<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OutOfOrder(_) => "the range begins before the one before it has ended",
-            Self::Alloc(_) => ALLOC,
-            Self::EmptyRange(_) => EMPTY,
-        })
-    }
-}
-
-impl<V> fmt::Debug for SortedError<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::OutOfOrder(_) => "OutOfOrder(..)",
-            Self::Alloc(_) => "Alloc(..)",
-            Self::EmptyRange(_) => "EmptyRange(..)",
-        })
-    }
-}
-
-impl<V> fmt::Display for StoreError<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Splits(_) => SPLITS,
-            Self::Alloc(_) => ALLOC,
-            Self::EmptyRange(_) => EMPTY,
-        })
-    }
-}
-
-impl<V> fmt::Debug for StoreError<V> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Splits(_) => "Splits(..)",
-            Self::Alloc(_) => "Alloc(..)",
-            Self::EmptyRange(_) => "EmptyRange(..)",
-        })
-    }
-}
-
 impl fmt::Display for EraseError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -147,7 +101,4 @@ impl fmt::Display for EraseError {
     }
 }
 
-impl<V> core::error::Error for InsertError<V> {}
-impl<V> core::error::Error for SortedError<V> {}
-impl<V> core::error::Error for StoreError<V> {}
 impl core::error::Error for EraseError {}

@@ -2,6 +2,18 @@
 //!
 //! May know: nothing of the crate.
 
+/// Shows of a type no more than its name.
+macro_rules! opaque {
+    ([$($generic:tt)*] $type:ty, $name:literal) => {
+        impl<$($generic)*> core::fmt::Debug for $type {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.debug_struct($name).finish_non_exhaustive()
+            }
+        }
+    };
+}
+pub(crate) use opaque;
+
 #[cfg(feature = "tracing")]
 pub(crate) mod events;
 

@@ -21,7 +21,16 @@ pub struct Between<'a, K: Key, V: Value, S: Shape = Native> {
     marker: PhantomData<&'a V>,
 }
 
+fn entry_at<K: Key, S: Shape>(tree: &RawTree<K, S>, key: K) -> Option<Found<K>> {
+    Some(tree.lookup(key)).filter(|found| !found.word.is_null())
+}
+
 impl<'a, K: Key, V: Value, S: Shape> Between<'a, K, V, S> {
+    fn new(tree: &'a RawTree<K, S>, at: Option<K>) -> Self {
+        let marker = PhantomData;
+        Self { tree, at, marker }
+    }
+
     /// Before the first entry that ends at or after the bound.
     pub(crate) fn before(tree: &'a RawTree<K, S>, bound: Bound<K>) -> Self {
         let key = match bound {
@@ -29,51 +38,22 @@ impl<'a, K: Key, V: Value, S: Shape> Between<'a, K, V, S> {
             Bound::Included(key) => Some(key),
             Bound::Excluded(key) => key.successor(),
         };
-        let start = |key| {
-            let found = tree.lookup(key);
-            if found.word.is_null() {
-                key
-            } else {
-                found.first
-            }
-        };
-        Self {
-            tree,
-            at: key.map(start),
-            marker: PhantomData,
-        }
+        let start = |key| entry_at(tree, key).map_or(key, |found| found.first);
+        Self::new(tree, key.map(start))
     }
 
     /// After the last entry that begins at or before the bound.
     pub(crate) fn after(tree: &'a RawTree<K, S>, bound: Bound<K>) -> Self {
         let key = match bound {
-            Bound::Unbounded => None,
+            Bound::Unbounded => Some(K::MAX),
             Bound::Included(key) => Some(key),
-            Bound::Excluded(key) => match key.predecessor() {
-                Some(before) => Some(before),
-                None => {
-                    return Self {
-                        tree,
-                        at: Some(key),
-                        marker: PhantomData,
-                    };
-                }
-            },
+            Bound::Excluded(key) => key.predecessor(),
         };
-        let end = |key: K| {
-            let found = tree.lookup(key);
-            let last = if found.word.is_null() {
-                key
-            } else {
-                found.last
-            };
+        let end = |key| {
+            let last = entry_at(tree, key).map_or(key, |found| found.last);
             last.successor()
         };
-        Self {
-            tree,
-            at: key.and_then(end),
-            marker: PhantomData,
-        }
+        Self::new(tree, key.map_or(Some(K::MIN), end))
     }
 
     fn found_next(&self) -> Option<Found<K>> {

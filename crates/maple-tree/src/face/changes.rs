@@ -1,13 +1,13 @@
-//! Changing single ranges, once for both faces that plan their writes: a map for one owner and the writer of a shared one differ in what becomes
-//! of the entries that go (they are dropped and handed over, or retired and shown), and in what readers see of it.
+//! Changing single ranges, once for all faces: what becomes of the entries that go differs (they are dropped and handed over, or retired and shown, or
+//! given up to a snapshot), and what readers see of it.
 //!
-//! The macro writes the methods into each face, so that they stand in its documentation with an example that runs there. A face is a
-//! [`Host`](crate::face::host::Host).
+//! The macros write the methods into each face, so that they stand in its documentation with an example that runs there. Two faces are a
+//! [`Host`](crate::face::host::Host) themselves; that whose trees share nodes makes one for each write, by its `change`.
 
-/// Inserting, storing, erasing. `$gone` is what a closure gets of an entry that goes, made by `$taker`; `$fate` is what becomes of those that
-/// no closure gets; `$seen` says what readers see. `$setup` are the lines of the examples that make an empty `map`, which tracks gaps.
+/// Inserting, and all that asks a closure for the upper part of an entry that is split. `$fate` is what becomes of the entries that go; `$seen` says what
+/// readers see. `$setup` are the lines of the examples that make an empty `map`, which tracks gaps.
 macro_rules! changes {
-    ($gone:ty, $taker:ident, $fate:literal, $seen:literal, $setup:literal) => {
+    ($fate:literal, $seen:literal, $setup:literal) => {
         #[doc = concat!("Stores `value` at `range` if that is a hole, or part of one. ", $seen)]
         ///
         /// O(log n).
@@ -31,7 +31,14 @@ macro_rules! changes {
             range: impl RangeBounds<K>,
             value: V,
         ) -> Result<(), InsertError<V>> {
-            store::insert(self, inclusive(&range), value)
+            let range = inclusive(&range);
+            self.change(
+                range,
+                Touch::Fills,
+                value,
+                |host, value| store::insert(host, range, value),
+                InsertError::Alloc,
+            )
         }
 
         /// Stores `value` at the one index `key`, if that is in a hole. O(log n).
@@ -50,6 +57,160 @@ macro_rules! changes {
             self.insert_range(key..=key, value)
         }
 
+        /// As [`store_range`](Self::store_range); if the range lies strictly within an entry, the part above gets the value that `split`
+        /// makes from that entry and the range of that part.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.insert_range(0..100, 1)?;
+        /// map.store_range_splitting(40..50, 2, |_, around| Some(around))?;
+        /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=39, 1), (40..=49, 2), (50..=99, 1)]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// The value comes back if there is no memory, if the range is empty, or (as [`StoreError::Splits`]) if `split` gives `None`.
+        pub fn store_range_splitting(
+            &mut self,
+            range: impl RangeBounds<K>,
+            value: V,
+            split: impl FnOnce(RangeInclusive<K>, $crate::Ref<'_, V>) -> Option<V>,
+        ) -> Result<(), StoreError<V>> {
+            let range = inclusive(&range);
+            let discard = |_, _, word| Self::discard(word);
+            self.change(
+                range,
+                Touch::Stores,
+                value,
+                |host, value| store::store_splitting(host, range, value, split, discard),
+                StoreError::Alloc,
+            )
+        }
+
+        /// As [`store_range`](Self::store_range); neighbours that touch the range, or reach into it from outside, and that are the `same` as
+        #[doc = concat!("the new value, become one entry with it. Gives the range of that. The values of the neighbours are ", $fate, ", the new")]
+        /// one stays. `same` is asked about each of the (at most two) neighbours. O(log n).
+        ///
+        /// Nothing is ever joined unless a call asks for it; other entries, though they may touch and be equal, stay as they are.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.try_extend([(0..10, 1), (20..30, 1), (30..40, 1)])?;
+        /// assert_eq!(map.store_range_coalescing(10..20, 1, |a, b| a == b)?, 0..=29);
+        /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=29, 1), (30..=39, 1)]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// As [`store_range`](Self::store_range); within an entry that is the same, nothing is split.
+        pub fn store_range_coalescing(
+            &mut self,
+            range: impl RangeBounds<K>,
+            value: V,
+            same: impl FnMut($crate::Ref<'_, V>, $crate::Ref<'_, V>) -> bool,
+        ) -> Result<RangeInclusive<K>, StoreError<V>> {
+            let (range, value) = store::joined(self.raw(), inclusive(&range), value, same)?;
+            self.store_range(range.clone(), value)?;
+            Ok(range)
+        }
+
+        /// As [`store_range_coalescing`](Self::store_range_coalescing); an entry around the range that is not the `same` is split as by
+        /// [`store_range_splitting`](Self::store_range_splitting). So it succeeds wherever there is memory: painting a range, whatever is there.
+        /// O(log n), and the time to give up the entries that go.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.insert_range(0..100, 1)?;
+        /// let mut paint = |range: std::ops::Range<u32>, colour| {
+        ///     map.store_range_coalescing_splitting(range, colour, |a, b| a == b, |_, around| Some(around))
+        /// };
+        /// assert_eq!(paint(40..50, 2)?, 40..=49); // splits
+        /// assert_eq!(paint(50..60, 2)?, 40..=59); // joins
+        /// assert_eq!(paint(40..60, 1)?, 0..=99); // joins on both sides
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// As [`store_range_splitting`](Self::store_range_splitting).
+        pub fn store_range_coalescing_splitting(
+            &mut self,
+            range: impl RangeBounds<K>,
+            value: V,
+            same: impl FnMut($crate::Ref<'_, V>, $crate::Ref<'_, V>) -> bool,
+            split: impl FnOnce(RangeInclusive<K>, $crate::Ref<'_, V>) -> Option<V>,
+        ) -> Result<RangeInclusive<K>, StoreError<V>> {
+            let (range, value) = store::joined(self.raw(), inclusive(&range), value, same)?;
+            self.store_range_splitting(range.clone(), value, split)?;
+            Ok(range)
+        }
+
+        /// As [`insert_range`](Self::insert_range); neighbours that touch the range and are the `same` as the new value become one
+        /// entry with it, as for [`store_range_coalescing`](Self::store_range_coalescing). O(log n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.try_extend([(10..20, 1), (40..50, 3)])?;
+        /// assert_eq!(map.insert_range_coalescing(30..40, 3, |a, b| a == b)?, 30..=49);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// As [`insert_range`](Self::insert_range).
+        pub fn insert_range_coalescing(
+            &mut self,
+            range: impl RangeBounds<K>,
+            value: V,
+            same: impl FnMut($crate::Ref<'_, V>, $crate::Ref<'_, V>) -> bool,
+        ) -> Result<RangeInclusive<K>, InsertError<V>> {
+            let Some((first, last)) = inclusive(&range) else {
+                return Err(InsertError::EmptyRange(value));
+            };
+            if !store::is_free(self.raw(), (first, last)) {
+                return Err(InsertError::Occupied(value));
+            }
+            self.store_range_coalescing(first..=last, value, same)
+                .map_err(store::into_insert)
+        }
+
+        /// As [`erase_range`](Self::erase_range); if the range lies strictly within an entry, the part above gets the value that `split`
+        /// makes from that entry and the range of that part.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.insert_range(0..100, 1)?;
+        /// map.erase_range_splitting(40..50, |_, around| Some(around))?;
+        /// assert_eq!(map.ranges().collect::<Vec<_>>(), [0..=39, 50..=99]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// If there is no memory, if the range is empty, or (as [`EraseError::Splits`]) if `split` gives `None`.
+        pub fn erase_range_splitting(
+            &mut self,
+            range: impl RangeBounds<K>,
+            split: impl FnOnce(RangeInclusive<K>, $crate::Ref<'_, V>) -> Option<V>,
+        ) -> Result<(), EraseError> {
+            let range = inclusive(&range);
+            let discard = |_, _, word| Self::discard(word);
+            self.change(
+                range,
+                Touch::Erases,
+                (),
+                |host, ()| store::erase_splitting(host, range, split, discard),
+                |()| EraseError::Alloc,
+            )
+        }
+    };
+}
+
+/// What else the faces have that are hosts themselves. `$gone` is what a closure gets of an entry that goes, made by `$taker`; the others as in [`changes`].
+macro_rules! host_changes {
+    ($gone:ty, $taker:ident, $fate:literal, $seen:literal, $setup:literal) => {
         #[doc = concat!("Stores `value` at `range`. Entries within the range are ", $fate, ", entries that overlap one end of it")]
         #[doc = concat!("keep what is outside. ", $seen)]
         ///
@@ -101,31 +262,6 @@ macro_rules! changes {
             store::store(self, inclusive(&range), value, Self::$taker(displaced))
         }
 
-        /// As [`store_range`](Self::store_range); if the range lies strictly within an entry, the part above gets the value that `split`
-        /// makes from that entry and the range of that part.
-        ///
-        /// ```
-        #[doc = $setup]
-        /// map.insert_range(0..100, 1)?;
-        /// map.store_range_splitting(40..50, 2, |_, around| Some(around))?;
-        /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=39, 1), (40..=49, 2), (50..=99, 1)]);
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        ///
-        /// # Errors
-        ///
-        /// The value comes back if there is no memory, if the range is empty, or (as [`StoreError::Splits`]) if `split` gives `None`.
-        pub fn store_range_splitting(
-            &mut self,
-            range: impl RangeBounds<K>,
-            value: V,
-            split: impl FnOnce(RangeInclusive<K>, $crate::Ref<'_, V>) -> Option<V>,
-        ) -> Result<(), StoreError<V>> {
-            store::store_splitting(self, inclusive(&range), value, split, |_, _, word| {
-                Self::discard(word)
-            })
-        }
-
         /// As [`store_range_splitting`](Self::store_range_splitting); `displaced` gets the entries within the range, in no particular order,
         /// with the ranges that they had.
         ///
@@ -149,88 +285,6 @@ macro_rules! changes {
             displaced: impl FnMut(RangeInclusive<K>, $gone),
         ) -> Result<(), StoreError<V>> {
             store::store_splitting(self, inclusive(&range), value, split, Self::$taker(displaced))
-        }
-
-        /// As [`store_range_coalescing`](Self::store_range_coalescing); an entry around the range that is not the `same` is split as by
-        /// [`store_range_splitting`](Self::store_range_splitting). So it succeeds wherever there is memory: painting a range, whatever is there.
-        /// O(log n), and the time to give up the entries that go.
-        ///
-        /// ```
-        #[doc = $setup]
-        /// map.insert_range(0..100, 1)?;
-        /// let mut paint = |range: std::ops::Range<u32>, colour| {
-        ///     map.store_range_coalescing_splitting(range, colour, |a, b| a == b, |_, around| Some(around))
-        /// };
-        /// assert_eq!(paint(40..50, 2)?, 40..=49); // splits
-        /// assert_eq!(paint(50..60, 2)?, 40..=59); // joins
-        /// assert_eq!(paint(40..60, 1)?, 0..=99); // joins on both sides
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        ///
-        /// # Errors
-        ///
-        /// As [`store_range_splitting`](Self::store_range_splitting).
-        pub fn store_range_coalescing_splitting(
-            &mut self,
-            range: impl RangeBounds<K>,
-            value: V,
-            same: impl FnMut($crate::Ref<'_, V>, $crate::Ref<'_, V>) -> bool,
-            split: impl FnOnce(RangeInclusive<K>, $crate::Ref<'_, V>) -> Option<V>,
-        ) -> Result<RangeInclusive<K>, StoreError<V>> {
-            let taken = |_, _, word| Self::discard(word);
-            store::store_coalescing_splitting(self, inclusive(&range), value, same, split, taken)
-        }
-
-        /// As [`store_range`](Self::store_range); neighbours that touch the range, or reach into it from outside, and that are the `same` as
-        #[doc = concat!("the new value, become one entry with it. Gives the range of that. The values of the neighbours are ", $fate, ", the new")]
-        /// one stays. `same` is asked about each of the (at most two) neighbours. O(log n).
-        ///
-        /// Nothing is ever joined unless a call asks for it; other entries, though they may touch and be equal, stay as they are.
-        ///
-        /// ```
-        #[doc = $setup]
-        /// map.try_extend([(0..10, 1), (20..30, 1), (30..40, 1)])?;
-        /// assert_eq!(map.store_range_coalescing(10..20, 1, |a, b| a == b)?, 0..=29);
-        /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=29, 1), (30..=39, 1)]);
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        ///
-        /// # Errors
-        ///
-        /// As [`store_range`](Self::store_range); within an entry that is the same, nothing is split.
-        pub fn store_range_coalescing(
-            &mut self,
-            range: impl RangeBounds<K>,
-            value: V,
-            same: impl FnMut($crate::Ref<'_, V>, $crate::Ref<'_, V>) -> bool,
-        ) -> Result<RangeInclusive<K>, StoreError<V>> {
-            store::store_coalescing(self, inclusive(&range), value, same, |_, _, word| {
-                Self::discard(word)
-            })
-        }
-
-        /// As [`insert_range`](Self::insert_range); neighbours that touch the range and are the `same` as the new value become one
-        /// entry with it, as for [`store_range_coalescing`](Self::store_range_coalescing). O(log n).
-        ///
-        /// ```
-        #[doc = $setup]
-        /// map.try_extend([(10..20, 1), (40..50, 3)])?;
-        /// assert_eq!(map.insert_range_coalescing(30..40, 3, |a, b| a == b)?, 30..=49);
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        ///
-        /// # Errors
-        ///
-        /// As [`insert_range`](Self::insert_range).
-        pub fn insert_range_coalescing(
-            &mut self,
-            range: impl RangeBounds<K>,
-            value: V,
-            same: impl FnMut($crate::Ref<'_, V>, $crate::Ref<'_, V>) -> bool,
-        ) -> Result<RangeInclusive<K>, InsertError<V>> {
-            store::insert_coalescing(self, inclusive(&range), value, same, |_, _, word| {
-                Self::discard(word)
-            })
         }
 
         #[doc = concat!("Makes `range` a hole. Entries within it are ", $fate, ", entries that overlap one end of it keep")]
@@ -277,30 +331,6 @@ macro_rules! changes {
             store::erase(self, inclusive(&range), Self::$taker(displaced))
         }
 
-        /// As [`erase_range`](Self::erase_range); if the range lies strictly within an entry, the part above gets the value that `split`
-        /// makes from that entry and the range of that part.
-        ///
-        /// ```
-        #[doc = $setup]
-        /// map.insert_range(0..100, 1)?;
-        /// map.erase_range_splitting(40..50, |_, around| Some(around))?;
-        /// assert_eq!(map.ranges().collect::<Vec<_>>(), [0..=39, 50..=99]);
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        ///
-        /// # Errors
-        ///
-        /// If there is no memory, if the range is empty, or (as [`EraseError::Splits`]) if `split` gives `None`.
-        pub fn erase_range_splitting(
-            &mut self,
-            range: impl RangeBounds<K>,
-            split: impl FnOnce(RangeInclusive<K>, $crate::Ref<'_, V>) -> Option<V>,
-        ) -> Result<(), EraseError> {
-            store::erase_splitting(self, inclusive(&range), split, |_, _, word| {
-                Self::discard(word)
-            })
-        }
-
         /// As [`erase_range_splitting`](Self::erase_range_splitting); `displaced` gets the entries within the range, in no particular order, with
         /// the ranges that they had. What of others is trimmed off [`range_clipped`](Self::range_clipped) shows before.
         ///
@@ -329,4 +359,13 @@ macro_rules! changes {
     };
 }
 
-pub(crate) use changes;
+/// All of these, and [`allocs`](crate::face::allocs), of a face that is a host itself.
+macro_rules! all_changes {
+    ($gone:ty, $taker:ident, $fate:literal, $seen:literal, $setup:literal) => {
+        $crate::face::changes::changes!($fate, $seen, $setup);
+        $crate::face::changes::host_changes!($gone, $taker, $fate, $seen, $setup);
+        $crate::face::allocs::allocs!($setup);
+    };
+}
+
+pub(crate) use {all_changes, changes, host_changes};

@@ -1,4 +1,4 @@
-//! Maps as values: equal, ordered, hashed, shown. The same for maps of one owner and for those whose clones share nodes.
+//! Maps as values: equal, ordered, hashed, shown, gone through. The same for maps of one owner and for those whose clones share nodes.
 
 use core::cmp::Ordering;
 use core::fmt;
@@ -8,6 +8,7 @@ use std_alloc::boxed::Box;
 
 use crate::alloc::NodeAlloc;
 use crate::base::{Key, Ref, Shape, Value};
+use crate::face::iter::Iter;
 use crate::face::map::MapleTree;
 use crate::face::snap::{CowMapleTree, SharedAlloc};
 use crate::inspect::dump::Format;
@@ -19,6 +20,15 @@ fn flat<K: Copy, T>((range, value): (RangeInclusive<K>, T)) -> (K, K, T) {
 
 macro_rules! as_values {
     ($map:ident, $alloc:ident) => {
+        impl<'a, K: Key, V: Value, A: $alloc, S: Shape> IntoIterator for &'a $map<K, V, A, S> {
+            type Item = (RangeInclusive<K>, Ref<'a, V>);
+            type IntoIter = Iter<'a, K, V, S>;
+
+            fn into_iter(self) -> Iter<'a, K, V, S> {
+                self.iter()
+            }
+        }
+
         /// Maps are equal if they have equal entries at the same ranges. (Two entries that touch are not equal to one entry over both
         /// ranges, whatever they hold.) O(n).
         ///

@@ -9,6 +9,17 @@ use crate::node::{RawTree, Word};
 use crate::read::Found;
 use crate::write::{Plan, Quick, Removed, Seat, Sink, SlotAt};
 
+/// What a write does to its range.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Touch {
+    /// It stores where nothing is, and refuses if something is.
+    Fills,
+    /// It stores over what is there.
+    Stores,
+    /// It makes a hole.
+    Erases,
+}
+
 /// A tree of values that its holder alone may write.
 ///
 /// # Safety
@@ -31,6 +42,20 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
     /// Whether nobody reads.
     fn alone(&self) -> bool;
 
+    /// Lets `make` make a write to a range, with what is `new`. Where nodes are not the tree's own, the range is first seen to, as for the `touch`; if
+    /// that fails, `refuse` gives back what is new.
+    #[inline(always)]
+    fn change<N, T, E>(
+        &mut self,
+        _range: Option<(K, K)>,
+        _touch: Touch,
+        new: N,
+        make: impl FnOnce(&mut Self, N) -> Result<T, E>,
+        _refuse: impl FnOnce(N) -> E,
+    ) -> Result<T, E> {
+        make(self, new)
+    }
+
     /// A write is made from here on: it does not fail any more.
     #[inline(always)]
     fn begins(&mut self) {}
@@ -48,15 +73,16 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
     /// What to do with a removed word that nobody wants: drop the value, or nothing, if it is retired.
     fn discard(word: Word);
 
-    /// Reserves what a plan needs and carries it out. For `taken` see [`sink`](Host::sink).
+    /// Reserves what a plan needs and carries it out. For `kept` and `taken` see [`sink`](Host::sink).
     #[inline]
     fn carry_out(
         &mut self,
         plan: Plan<K, S>,
+        kept: Option<K>,
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
         let mut reserve = self.reserved(plan.nodes)?;
-        self.carry_out_with(plan, &mut reserve, taken);
+        self.carry_out_with(plan, &mut reserve, kept, taken);
         Ok(())
     }
 
@@ -66,29 +92,13 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         &mut self,
         plan: Plan<K, S>,
         reserve: &mut Reserve,
+        kept: Option<K>,
         taken: impl FnMut(K, K, Word),
     ) {
         self.begins();
+        let mut sink = self.sink(kept, taken);
         // SAFETY: the host's promises; the plan was just made; its nodes are reserved; its word is a value's or NULL.
-        unsafe {
-            self.tree()
-                .apply(plan, reserve, &mut self.sink(None, taken))
-        }
-    }
-
-    /// As [`carry_out`](Host::carry_out), for an entry that is stored over itself: the one that began at `kept` stays.
-    fn carry_out_keeping(
-        &mut self,
-        plan: Plan<K, S>,
-        kept: K,
-        taken: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError> {
-        let mut reserve = self.reserved(plan.nodes)?;
-        self.begins();
-        let mut sink = self.sink(Some(kept), taken);
-        // SAFETY: as in `carry_out_with`.
-        unsafe { self.tree().apply(plan, &mut reserve, &mut sink) };
-        Ok(())
+        unsafe { self.tree().apply(plan, reserve, &mut sink) };
     }
 
     /// As [`carry_out`](Host::carry_out), for a write that stays within one leaf.
@@ -96,10 +106,11 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
     fn carry_out_quick(
         &mut self,
         quick: Quick<K, S>,
+        kept: Option<K>,
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
         let mut reserve = self.reserved(quick.nodes(self.tree().in_rcu()))?;
-        self.carry_out_quick_with(quick, &mut reserve, taken);
+        self.carry_out_quick_with(quick, &mut reserve, kept, taken);
         reserve.assert_used_up();
         Ok(())
     }
@@ -110,39 +121,20 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         &mut self,
         quick: Quick<K, S>,
         reserve: &mut Reserve,
+        kept: Option<K>,
         taken: impl FnMut(K, K, Word),
     ) {
         self.begins();
+        let mut sink = self.sink(kept, taken);
         // SAFETY: as in `carry_out_with`, for `quick`.
-        unsafe {
-            self.tree()
-                .apply_quick(quick, reserve, &mut self.sink(None, taken));
-        }
-    }
-
-    /// As [`carry_out_keeping`](Host::carry_out_keeping), for a write that stays within one leaf.
-    #[inline]
-    fn carry_out_quick_keeping(
-        &mut self,
-        quick: Quick<K, S>,
-        kept: K,
-        taken: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError> {
-        let mut reserve = self.reserved(quick.nodes(self.tree().in_rcu()))?;
-        self.begins();
-        let mut sink = self.sink(Some(kept), taken);
-        // SAFETY: as in `carry_out_quick_with`.
-        unsafe { self.tree().apply_quick(quick, &mut reserve, &mut sink) };
-        drop(sink);
-        reserve.assert_used_up();
-        Ok(())
+        unsafe { self.tree().apply_quick(quick, reserve, &mut sink) };
     }
 
     /// As [`carry_out_quick`](Host::carry_out_quick), for a part of a hole that becomes an entry.
     #[inline(always)]
     fn carry_out_fill(&mut self, quick: Quick<K, S>) -> Result<(), AllocError> {
         if !Self::OWNS_NODES || !self.alone() {
-            return self.carry_out_quick(quick, |_, _, _| {});
+            return self.carry_out_quick(quick, None, |_, _, _| {});
         }
         let mut reserve = self.reserved(quick.nodes(false))?;
         // SAFETY: as in `carry_out_quick_with`; nobody reads.

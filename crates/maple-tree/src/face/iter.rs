@@ -6,10 +6,37 @@ use core::marker::PhantomData;
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
-use crate::base::{Key, Mut, Native, Ref, Shape, Value};
+use crate::base::{Key, Mut, Native, Ref, Shape, Value, opaque};
+use crate::face::look_ups::entry;
 use crate::node::{RawTree, Root};
 use crate::read::iterate::by_leaf::Scan;
 use crate::read::{Found, Place, descend};
+
+/// An iterator that goes both ways by a method `step`, which goes `UP` or down; and what else it has of its own.
+macro_rules! both_ways {
+    ([$($generic:tt)*] $iter:ty, $item:ty, { $($other:tt)* }) => {
+        impl<$($generic)*> Iterator for $iter {
+            type Item = $item;
+
+            #[inline]
+            fn next(&mut self) -> Option<Self::Item> {
+                self.step::<true>()
+            }
+
+            $($other)*
+        }
+
+        impl<$($generic)*> DoubleEndedIterator for $iter {
+            #[inline]
+            fn next_back(&mut self) -> Option<Self::Item> {
+                self.step::<false>()
+            }
+        }
+
+        impl<$($generic)*> core::iter::FusedIterator for $iter {}
+    };
+}
+pub(crate) use both_ways;
 
 /// Entries in order, with their ranges. Made by [`MapleTree::range`](crate::MapleTree::range) and
 /// [`MapleTree::iter`](crate::MapleTree::iter).
@@ -27,23 +54,22 @@ impl<'a, K: Key, V: Value, S: Shape> Iter<'a, K, V, S> {
             marker: PhantomData,
         }
     }
+
+    #[inline(always)]
+    fn step<const UP: bool>(&mut self) -> Option<(RangeInclusive<K>, Ref<'a, V>)>
+    where
+        V: 'a,
+    {
+        // SAFETY: nobody writes the tree while it is borrowed for `'a`; its words are values.
+        unsafe { entry::<K, V>(self.scan.next::<UP>(self.tree)?) }
+    }
 }
 
-impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for Iter<'a, K, V, S> {
-    type Item = (RangeInclusive<K>, Ref<'a, V>);
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        // SAFETY: nobody writes the tree while it is borrowed for `'a`.
-        let found = unsafe { self.scan.next::<true>(self.tree) }?;
-        let raw = NonNull::new(found.word)?;
-        // SAFETY: words in the tree are values, and the tree is borrowed for `'a`.
-        Some((found.first..=found.last, unsafe { V::borrow(raw) }))
-    }
-
+both_ways!(['a, K: Key, V: Value + 'a, S: Shape] Iter<'a, K, V, S>,
+    (RangeInclusive<K>, Ref<'a, V>), {
     #[inline]
     fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, mut f: F) -> B {
-        // SAFETY: as in `next`; a scan yields no holes.
+        // SAFETY: as in `step`; a scan yields no holes.
         unsafe {
             self.scan.fold(self.tree, init, |folded, found| {
                 let raw = NonNull::new_unchecked(found.word);
@@ -53,24 +79,20 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for Iter<'a, K, V, S> {
     }
 
     fn count(self) -> usize {
-        // SAFETY: as in `next`.
+        // SAFETY: as in `step`.
         unsafe { self.scan.count(self.tree) }
     }
 
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // SAFETY: as in `next`.
+        // SAFETY: as in `step`.
         unsafe { self.scan.size_hint(self.tree) }
     }
-}
+});
 
 impl<K: Key, V: Value, S: Shape> Clone for Iter<'_, K, V, S> {
     fn clone(&self) -> Self {
-        Self {
-            tree: self.tree,
-            scan: self.scan,
-            marker: PhantomData,
-        }
+        Self { ..*self }
     }
 }
 
@@ -83,19 +105,6 @@ where
         f.debug_list().entries(self.clone()).finish()
     }
 }
-
-impl<'a, K: Key, V: Value + 'a, S: Shape> DoubleEndedIterator for Iter<'a, K, V, S> {
-    #[inline]
-    fn next_back(&mut self) -> Option<Self::Item> {
-        // SAFETY: as in `next`.
-        let found = unsafe { self.scan.next::<false>(self.tree) }?;
-        let raw = NonNull::new(found.word)?;
-        // SAFETY: as in `next`.
-        Some((found.first..=found.last, unsafe { V::borrow(raw) }))
-    }
-}
-
-impl<'a, K: Key, V: Value + 'a, S: Shape> FusedIterator for Iter<'a, K, V, S> {}
 
 /// Entries in order, with their ranges, to be changed. Made by
 /// [`MapleTree::range_mut`](crate::MapleTree::range_mut) and
@@ -114,49 +123,35 @@ impl<'a, K: Key, V: Value, S: Shape> IterMut<'a, K, V, S> {
             marker: PhantomData,
         }
     }
-}
 
-impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for IterMut<'a, K, V, S> {
-    type Item = (RangeInclusive<K>, Mut<'a, V>);
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
+    #[inline(always)]
+    fn step<const UP: bool>(&mut self) -> Option<(RangeInclusive<K>, Mut<'a, V>)>
+    where
+        V: 'a,
+    {
         // SAFETY: nobody else uses the tree while it is exclusively borrowed for `'a`.
-        let (found, slot) = unsafe { self.scan.next_mut::<true>(self.tree) }?;
+        let (found, slot) = unsafe { self.scan.next_mut::<UP>(self.tree) }?;
         // SAFETY: words in the tree are values, the tree is exclusively borrowed for `'a`, and a scan yields each entry once and does
         // not read its slot again.
         Some((found.first..=found.last, unsafe { V::borrow_mut(slot) }))
     }
+}
 
+both_ways!(['a, K: Key, V: Value + 'a, S: Shape] IterMut<'a, K, V, S>,
+    (RangeInclusive<K>, Mut<'a, V>), {
     fn count(self) -> usize {
-        // SAFETY: as in `next`.
+        // SAFETY: as in `step`.
         unsafe { self.scan.count(self.tree) }
     }
 
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        // SAFETY: as in `next`.
+        // SAFETY: as in `step`.
         unsafe { self.scan.size_hint(self.tree) }
     }
-}
+});
 
-impl<K: Key, V: Value, S: Shape> fmt::Debug for IterMut<'_, K, V, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IterMut").finish_non_exhaustive()
-    }
-}
-
-impl<'a, K: Key, V: Value + 'a, S: Shape> DoubleEndedIterator for IterMut<'a, K, V, S> {
-    #[inline]
-    fn next_back(&mut self) -> Option<Self::Item> {
-        // SAFETY: as in `next`.
-        let (found, slot) = unsafe { self.scan.next_mut::<false>(self.tree) }?;
-        // SAFETY: as in `next`.
-        Some((found.first..=found.last, unsafe { V::borrow_mut(slot) }))
-    }
-}
-
-impl<'a, K: Key, V: Value + 'a, S: Shape> FusedIterator for IterMut<'a, K, V, S> {}
+opaque!([K: Key, V: Value, S: Shape] IterMut<'_, K, V, S>, "IterMut");
 
 /// The values of what an iterator over entries yields. Made by [`values`](crate::MapleTree::values),
 /// [`values_mut`](crate::MapleTree::values_mut) and [`into_values`](crate::MapleTree::into_values).
@@ -361,17 +356,6 @@ impl<K: Key, S: Shape> Iterator for Holes<'_, K, S> {
 }
 
 impl<K: Key, S: Shape> FusedIterator for Holes<'_, K, S> {}
-
-impl<'a, K: Key, V: Value, A: crate::alloc::NodeAlloc, S: Shape> IntoIterator
-    for &'a crate::MapleTree<K, V, A, S>
-{
-    type Item = (RangeInclusive<K>, Ref<'a, V>);
-    type IntoIter = Iter<'a, K, V, S>;
-
-    fn into_iter(self) -> Iter<'a, K, V, S> {
-        self.iter()
-    }
-}
 
 impl<'a, K: Key, V: Value, A: crate::alloc::NodeAlloc, S: Shape> IntoIterator
     for &'a mut crate::MapleTree<K, V, A, S>

@@ -50,7 +50,7 @@ macro_rules! look_ups {
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         #[inline]
-        pub fn get(&self, key: K) -> Option<$crate::Ref<'_, V>> {
+        pub fn get(&self, key: K) -> Option<Ref<'_, V>> {
             // SAFETY: words in the tree are values, which stay while `self` is borrowed.
             unsafe { $crate::face::look_ups::view::<V>(self.raw().load(key)) }
         }
@@ -66,7 +66,7 @@ macro_rules! look_ups {
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         #[inline]
-        pub fn get_many<const N: usize>(&self, keys: [K; N]) -> [Option<$crate::Ref<'_, V>>; N] {
+        pub fn get_many<const N: usize>(&self, keys: [K; N]) -> [Option<Ref<'_, V>>; N] {
             self.raw()
                 .load_many(&keys)
                 // SAFETY: as in `get`.
@@ -101,10 +101,7 @@ macro_rules! look_ups {
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         #[inline]
-        pub fn get_range(
-            &self,
-            key: K,
-        ) -> Option<(core::ops::RangeInclusive<K>, $crate::Ref<'_, V>)> {
+        pub fn get_range(&self, key: K) -> Option<(RangeInclusive<K>, Ref<'_, V>)> {
             // SAFETY: as in `get`.
             unsafe { $crate::face::look_ups::entry::<K, V>(self.raw().lookup(key)) }
         }
@@ -118,7 +115,7 @@ macro_rules! look_ups {
         /// assert_eq!(map.hole_at(25), None);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn hole_at(&self, key: K) -> Option<core::ops::RangeInclusive<K>> {
+        pub fn hole_at(&self, key: K) -> Option<RangeInclusive<K>> {
             let found = self.raw().lookup(key);
             found.word.is_null().then_some(found.first..=found.last)
         }
@@ -148,11 +145,8 @@ macro_rules! look_ups {
         /// assert_eq!(map.find(25..), Some((20..=29, 2)));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn find(
-            &self,
-            bounds: impl core::ops::RangeBounds<K>,
-        ) -> Option<(core::ops::RangeInclusive<K>, $crate::Ref<'_, V>)> {
-            let bounds = $crate::base::bounds::inclusive(&bounds)?;
+        pub fn find(&self, bounds: impl RangeBounds<K>) -> Option<(RangeInclusive<K>, Ref<'_, V>)> {
+            let bounds = inclusive(&bounds)?;
             // SAFETY: as in `get`.
             unsafe { $crate::face::look_ups::entry::<K, V>(self.raw().find::<true>(bounds)?) }
         }
@@ -167,9 +161,9 @@ macro_rules! look_ups {
         /// ```
         pub fn find_rev(
             &self,
-            bounds: impl core::ops::RangeBounds<K>,
-        ) -> Option<(core::ops::RangeInclusive<K>, $crate::Ref<'_, V>)> {
-            let bounds = $crate::base::bounds::inclusive(&bounds)?;
+            bounds: impl RangeBounds<K>,
+        ) -> Option<(RangeInclusive<K>, Ref<'_, V>)> {
+            let bounds = inclusive(&bounds)?;
             // SAFETY: as in `get`.
             unsafe { $crate::face::look_ups::entry::<K, V>(self.raw().find::<false>(bounds)?) }
         }
@@ -199,16 +193,13 @@ macro_rules! look_ups {
         pub fn visit_from<'a, B>(
             &'a self,
             key: K,
-            mut show: impl FnMut(
-                core::ops::RangeInclusive<K>,
-                $crate::Ref<'a, V>,
-            ) -> core::ops::ControlFlow<B>,
-        ) -> core::ops::ControlFlow<B> {
+            mut show: impl FnMut(RangeInclusive<K>, Ref<'a, V>) -> ControlFlow<B>,
+        ) -> ControlFlow<B> {
             self.raw().visit_up(key, |found| {
                 // SAFETY: as in `get`.
                 match unsafe { $crate::face::look_ups::entry::<K, V>(found) } {
                     Some((range, value)) => show(range, value),
-                    None => core::ops::ControlFlow::Continue(()),
+                    None => ControlFlow::Continue(()),
                 }
             })
         }
@@ -221,7 +212,7 @@ macro_rules! look_ups {
         /// assert_eq!(map.first(), Some((10..=19, 1)));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn first(&self) -> Option<(core::ops::RangeInclusive<K>, $crate::Ref<'_, V>)> {
+        pub fn first(&self) -> Option<(RangeInclusive<K>, Ref<'_, V>)> {
             self.find(..)
         }
 
@@ -233,7 +224,7 @@ macro_rules! look_ups {
         /// assert_eq!(map.last(), Some((40..=49, 3)));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn last(&self) -> Option<(core::ops::RangeInclusive<K>, $crate::Ref<'_, V>)> {
+        pub fn last(&self) -> Option<(RangeInclusive<K>, Ref<'_, V>)> {
             self.find_rev(..)
         }
 
@@ -261,8 +252,8 @@ macro_rules! look_ups {
         /// assert_eq!(some.next(), None);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn range(&self, bounds: impl core::ops::RangeBounds<K>) -> $iter<'_, K, V, S> {
-            $iter::new(self.raw(), $crate::base::bounds::inclusive(&bounds))
+        pub fn range(&self, bounds: impl RangeBounds<K>) -> $iter<'_, K, V, S> {
+            $iter::new(self.raw(), inclusive(&bounds))
         }
 
         /// As [`range`](Self::range), of each entry the part that is within `bounds`.
@@ -275,9 +266,9 @@ macro_rules! look_ups {
         /// ```
         pub fn range_clipped(
             &self,
-            bounds: impl core::ops::RangeBounds<K>,
+            bounds: impl RangeBounds<K>,
         ) -> $crate::Clipped<$iter<'_, K, V, S>, K> {
-            let bounds = $crate::base::bounds::inclusive(&bounds);
+            let bounds = inclusive(&bounds);
             $crate::Clipped::new($iter::new(self.raw(), bounds), bounds)
         }
 
@@ -289,7 +280,7 @@ macro_rules! look_ups {
         /// assert!(map.overlaps(29..40) && !map.overlaps(30..40));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn overlaps(&self, bounds: impl core::ops::RangeBounds<K>) -> bool {
+        pub fn overlaps(&self, bounds: impl RangeBounds<K>) -> bool {
             self.find(bounds).is_some()
         }
 
@@ -301,7 +292,7 @@ macro_rules! look_ups {
         /// assert!(map.covers(15..30) && !map.covers(15..31));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn covers(&self, bounds: impl core::ops::RangeBounds<K>) -> bool {
+        pub fn covers(&self, bounds: impl RangeBounds<K>) -> bool {
             self.holes(bounds).next().is_none()
         }
 
@@ -318,7 +309,7 @@ macro_rules! look_ups {
         /// assert_eq!(place.peek_next(), Some((40..=49, 3)));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn lower_bound(&self, bound: core::ops::Bound<K>) -> $crate::Between<'_, K, V, S> {
+        pub fn lower_bound(&self, bound: Bound<K>) -> $crate::Between<'_, K, V, S> {
             $crate::Between::before(self.raw(), bound)
         }
 
@@ -334,7 +325,7 @@ macro_rules! look_ups {
         /// assert_eq!(place.prev(), Some((10..=19, 1)));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn upper_bound(&self, bound: core::ops::Bound<K>) -> $crate::Between<'_, K, V, S> {
+        pub fn upper_bound(&self, bound: Bound<K>) -> $crate::Between<'_, K, V, S> {
             $crate::Between::after(self.raw(), bound)
         }
 
@@ -370,8 +361,8 @@ macro_rules! look_ups {
         /// assert_eq!(map.holes(..50).collect::<Vec<_>>(), [0..=9, 30..=39]);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn holes(&self, bounds: impl core::ops::RangeBounds<K>) -> $crate::Holes<'_, K, S> {
-            $crate::Holes::new(self.raw(), $crate::base::bounds::inclusive(&bounds))
+        pub fn holes(&self, bounds: impl RangeBounds<K>) -> $crate::Holes<'_, K, S> {
+            $crate::Holes::new(self.raw(), inclusive(&bounds))
         }
 
         /// As [`holes`](Self::holes), of each hole the part that is within `bounds`.
@@ -384,9 +375,9 @@ macro_rules! look_ups {
         /// ```
         pub fn holes_clipped(
             &self,
-            bounds: impl core::ops::RangeBounds<K>,
+            bounds: impl RangeBounds<K>,
         ) -> $crate::Clipped<$crate::Holes<'_, K, S>, K> {
-            let bounds = $crate::base::bounds::inclusive(&bounds);
+            let bounds = inclusive(&bounds);
             $crate::Clipped::new($crate::Holes::new(self.raw(), bounds), bounds)
         }
     };
@@ -404,10 +395,18 @@ macro_rules! cursors {
         /// assert_eq!((cursor.find(..), cursor.next(..)), (Some(1), Some(2)));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        pub fn cursor(&self, range: impl core::ops::RangeBounds<K>) -> $crate::Cursor<'_, K, V, S> {
-            $crate::Cursor::new(self.raw(), $crate::base::bounds::inclusive(&range))
+        pub fn cursor(&self, range: impl RangeBounds<K>) -> $crate::Cursor<'_, K, V, S> {
+            $crate::Cursor::new(self.raw(), inclusive(&range))
         }
     };
 }
 
-pub(crate) use {cursors, look_ups};
+/// Both. `$iter` and `$setup` as in [`look_ups`].
+macro_rules! views {
+    ($iter:ident, $setup:literal) => {
+        $crate::face::look_ups::look_ups!($iter, $setup);
+        $crate::face::look_ups::cursors!($setup);
+    };
+}
+
+pub(crate) use {cursors, look_ups, views};

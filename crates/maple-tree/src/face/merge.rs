@@ -1,35 +1,21 @@
 //! Two trees made one, and one made two: the entries are gone through in order, and new trees are built from them. The old ones are not
 //! changed, so that a failure needs no undoing.
 
-use core::marker::PhantomData;
 use core::mem;
 use core::ops::RangeInclusive;
-use core::ptr::NonNull;
 use std_alloc::vec::Vec;
 
 use crate::alloc::{AllocError, NodeAlloc, Reserve};
 use crate::base::{EraseError, Key, Ref, Shape, Value};
 use crate::face::look_ups::view;
+use crate::face::store::Held;
 use crate::node::{RawTree, Word};
 use crate::read::Found;
 use crate::read::iterate::by_entry::Traverse;
 use crate::write::build::{Builder, Refused};
 
 /// Values that were made on the way, dropped again unless the whole succeeds.
-pub(crate) struct Made<V: Value>(Vec<Twin<V>>);
-
-/// One of them, as its word.
-struct Twin<V: Value> {
-    raw: NonNull<()>,
-    marker: PhantomData<V>,
-}
-
-impl<V: Value> Drop for Twin<V> {
-    fn drop(&mut self) {
-        // SAFETY: made by `take`, and stored nowhere that is used.
-        drop(unsafe { V::from_raw(self.raw) });
-    }
-}
+pub(crate) struct Made<V: Value>(Vec<Held<V>>);
 
 impl<V: Value> Made<V> {
     pub(crate) fn new() -> Self {
@@ -39,12 +25,10 @@ impl<V: Value> Made<V> {
     /// Takes a value, and gives its word, which is not to be stored unless these are [kept](Made::keep).
     pub(crate) fn take(&mut self, value: V) -> Result<Word, EraseError> {
         self.0.try_reserve(1).map_err(|_| EraseError::Alloc)?;
-        let raw = value.into_raw();
-        self.0.push(Twin {
-            raw,
-            marker: PhantomData,
-        });
-        Ok(raw.as_ptr())
+        let held = Held::new(value);
+        let word = held.word();
+        self.0.push(held);
+        Ok(word)
     }
 
     /// Takes what `make` makes of the value of a word and a range. Gives its word, which is not to be stored either.

@@ -9,7 +9,7 @@
 //! | [`words`] | the tree of words itself, for shells in other languages |
 //!
 //! What the faces have in common is written once: [`host`] says what a map is to a write, [`store`] takes values to words and through plan, reserve and apply; [`look_ups`], [`surveys`],
-//! [`changes`] and [`allocs`] are the methods that every face has; [`iter`] holds the iterators; [`merge`] makes one map of two and two of one; `compare` shows maps as values; `threads` says
+//! [`changes`], [`many`] and [`allocs`] are the methods that every face has; [`makers`] makes the maps that are a tree and an allocator; [`iter`] holds the iterators; [`merge`] makes one map of two and two of one; `compare` shows maps as values; `threads` says
 //! what may go to other threads.
 //!
 //! May know: all other rooms. Among the faces, `sync` and `snap` may know `map`; none of the rest knows another.
@@ -22,6 +22,8 @@ pub(crate) mod cursor;
 pub(crate) mod host;
 pub(crate) mod iter;
 pub(crate) mod look_ups;
+pub(crate) mod makers;
+pub(crate) mod many;
 pub(crate) mod map;
 pub(crate) mod merge;
 pub(crate) mod snap;

@@ -3,88 +3,33 @@
 //! The macros write the methods into each face, as those of [`look_ups`](crate::face::look_ups) do.
 
 /// What only the holder of the right to write may ask: gaps, which writers change in place, and the structure. `$setup` as in
-/// [`look_ups`](crate::face::look_ups), of a map that tracks gaps; `$up` and `$down` are the searches.
+/// [`look_ups`](crate::face::look_ups), of a map that tracks gaps; `$gap` is the search.
 macro_rules! surveys {
     ($setup:literal) => {
-        $crate::face::surveys::surveys!(gap_up, gap_down, $setup);
+        $crate::face::surveys::surveys!(gap, $setup);
     };
-    ($up:ident, $down:ident, $setup:literal) => {
-        /// The lowest index at which `size` indices in a row are free, all of them within `bounds`.
-        /// O(log n) if the map [tracks gaps](Self::tracks_gaps), else O(n). `None` also if `size` is 0.
-        ///
-        /// ```
-        #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
-        /// assert_eq!(map.gap_up(5.., 10), Some(30));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        pub fn gap_up(&self, bounds: impl core::ops::RangeBounds<K>, size: K::Size) -> Option<K> {
-            let bounds = $crate::base::bounds::inclusive(&bounds)?;
-            self.raw().$up(&$crate::read::gap::Want::new(bounds, size)?)
-        }
+    ($gap:ident, $setup:literal) => {
+        $crate::face::surveys::gaps!(
+            $gap,
+            true,
+            gap_up,
+            gap_up_aligned,
+            "lowest",
+            $setup,
+            "assert_eq!(map.gap_up(5.., 10), Some(30));",
+            "assert_eq!(map.gap_up_aligned(5.., 4, 16, 0), Some(32));"
+        );
 
-        /// The highest index at which `size` indices in a row are free, all of them within `bounds`.
-        /// O(log n) if the map [tracks gaps](Self::tracks_gaps), else O(n). `None` also if `size` is 0.
-        ///
-        /// ```
-        #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
-        /// assert_eq!(map.gap_down(..50, 4), Some(36));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        pub fn gap_down(&self, bounds: impl core::ops::RangeBounds<K>, size: K::Size) -> Option<K> {
-            let bounds = $crate::base::bounds::inclusive(&bounds)?;
-            self.raw()
-                .$down(&$crate::read::gap::Want::new(bounds, size)?)
-        }
-
-        /// As [`gap_up`](Self::gap_up), of the indices that are a multiple of `align` plus `offset`. `None` also if
-        /// `align` is 0 or `offset` not below it.
-        ///
-        /// Gaps that are large enough and not aligned are looked at one by one.
-        ///
-        /// ```
-        #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
-        /// assert_eq!(map.gap_up_aligned(5.., 4, 16, 0), Some(32));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        pub fn gap_up_aligned(
-            &self,
-            bounds: impl core::ops::RangeBounds<K>,
-            size: K::Size,
-            align: K::Size,
-            offset: K::Size,
-        ) -> Option<K> {
-            let bounds = $crate::base::bounds::inclusive(&bounds)?;
-            self.raw().$up(&$crate::read::gap::Want::aligned(
-                bounds, size, align, offset,
-            )?)
-        }
-
-        /// As [`gap_down`](Self::gap_down), of the indices that are a multiple of `align` plus `offset`. `None` also
-        /// if `align` is 0 or `offset` not below it.
-        ///
-        /// Gaps that are large enough and not aligned are looked at one by one.
-        ///
-        /// ```
-        #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
-        /// assert_eq!(map.gap_down_aligned(..40, 4, 16, 1), Some(33));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
-        /// ```
-        pub fn gap_down_aligned(
-            &self,
-            bounds: impl core::ops::RangeBounds<K>,
-            size: K::Size,
-            align: K::Size,
-            offset: K::Size,
-        ) -> Option<K> {
-            let bounds = $crate::base::bounds::inclusive(&bounds)?;
-            self.raw().$down(&$crate::read::gap::Want::aligned(
-                bounds, size, align, offset,
-            )?)
-        }
+        $crate::face::surveys::gaps!(
+            $gap,
+            false,
+            gap_down,
+            gap_down_aligned,
+            "highest",
+            $setup,
+            "assert_eq!(map.gap_down(..50, 4), Some(36));",
+            "assert_eq!(map.gap_down_aligned(..40, 4, 16, 1), Some(33));"
+        );
 
         /// Whether the map keeps the sizes of its holes. O(1).
         pub fn tracks_gaps(&self) -> bool {
@@ -111,6 +56,52 @@ macro_rules! surveys {
     };
 }
 
+/// Searching for a gap from one end, `$up` or down: `$name`, and `$aligned`. `$which` index it gives; the others are for the examples.
+macro_rules! gaps {
+    (
+        $gap:ident, $up:literal, $name:ident, $aligned:ident, $which:literal, $setup:literal,
+        $finds:literal, $finds_aligned:literal
+    ) => {
+        #[doc = concat!("The ", $which, " index at which `size` indices in a row are free, all of them within `bounds`.")]
+        /// O(log n) if the map [tracks gaps](Self::tracks_gaps), else O(n). `None` also if `size` is 0.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        #[doc = $finds]
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn $name(&self, bounds: impl RangeBounds<K>, size: K::Size) -> Option<K> {
+            let bounds = inclusive(&bounds)?;
+            let want = $crate::read::gap::Want::new(bounds, size)?;
+            self.raw().$gap::<$up>(&want)
+        }
+
+        #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), "), of the indices that are a multiple of `align` plus `offset`.")]
+        /// `None` also if `align` is 0 or `offset` not below it.
+        ///
+        /// Gaps that are large enough and not aligned are looked at one by one.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
+        #[doc = $finds_aligned]
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn $aligned(
+            &self,
+            bounds: impl RangeBounds<K>,
+            size: K::Size,
+            align: K::Size,
+            offset: K::Size,
+        ) -> Option<K> {
+            let bounds = inclusive(&bounds)?;
+            let want = $crate::read::gap::Want::aligned(bounds, size, align, offset)?;
+            self.raw().$gap::<$up>(&want)
+        }
+    };
+}
+
 /// The check of trees whose nodes know their parents.
 macro_rules! checks {
     () => {
@@ -129,11 +120,10 @@ macro_rules! checks {
 /// is that of `surveys`.
 macro_rules! all_asked {
     ($setup:literal) => {
-        $crate::face::look_ups::look_ups!(Iter, $setup);
-        $crate::face::look_ups::cursors!($setup);
+        $crate::face::look_ups::views!(Iter, $setup);
         $crate::face::surveys::surveys!($setup);
         $crate::face::surveys::checks!();
     };
 }
 
-pub(crate) use {all_asked, checks, surveys};
+pub(crate) use {all_asked, checks, gaps, surveys};

@@ -12,7 +12,7 @@ use crate::face::host::Nodes;
 use crate::face::iter::{Holes, Iter, IterMut};
 use crate::face::map::{ExtractIf, MapleTree, OccupiedEntry};
 use crate::face::snap::{CowMapleTree, SharedAlloc};
-use crate::face::sync::{SyncAlloc, SyncIter, SyncMapleTree};
+use crate::face::sync::{SyncAlloc, SyncIter, SyncMapleTree, SyncValue};
 use crate::reclaim::Reclaim;
 
 /// Handles by which values are viewed, as by a `&MapleTree`.
@@ -73,40 +73,20 @@ unsafe impl<K: Key, V: Value + Sync, S: Shape, A: NodeAlloc + Sync, H: Nodes<A> 
 {
 }
 
-// After a panic of a closure, or of a drop, the map is whole. So is the allocator: none of the caller's code runs within a call of it.
-impl<K: Key, V: Value + RefUnwindSafe, A: NodeAlloc, S: Shape> UnwindSafe
-    for MapleTree<K, V, A, S>
-{
+/// Maps that are whole after a panic of a closure, or of a drop. So is the allocator: none of the caller's code runs within a call of it.
+macro_rules! unwinding {
+    ($map:ident<$($of:ident: $bound:path),*>, $value:path) => {
+        impl<K: Key, V: RefUnwindSafe + $value, $($of: $bound),*> UnwindSafe
+            for $map<K, V, $($of),*>
+        {
+        }
+        impl<K: Key, V: RefUnwindSafe + $value, $($of: $bound),*> RefUnwindSafe
+            for $map<K, V, $($of),*>
+        {
+        }
+    };
 }
-impl<K: Key, V: Value + RefUnwindSafe, A: NodeAlloc, S: Shape> RefUnwindSafe
-    for MapleTree<K, V, A, S>
-{
-}
-impl<K: Key, V: Value + RefUnwindSafe, A: SharedAlloc, S: Shape> UnwindSafe
-    for CowMapleTree<K, V, A, S>
-{
-}
-impl<K: Key, V: Value + RefUnwindSafe, A: SharedAlloc, S: Shape> RefUnwindSafe
-    for CowMapleTree<K, V, A, S>
-{
-}
-impl<
-    K: Key,
-    V: Value + RefUnwindSafe + Send + Sync + 'static,
-    R: Reclaim,
-    A: SyncAlloc,
-    L: RawMutex,
-    S: Shape,
-> UnwindSafe for SyncMapleTree<K, V, R, A, L, S>
-{
-}
-impl<
-    K: Key,
-    V: Value + RefUnwindSafe + Send + Sync + 'static,
-    R: Reclaim,
-    A: SyncAlloc,
-    L: RawMutex,
-    S: Shape,
-> RefUnwindSafe for SyncMapleTree<K, V, R, A, L, S>
-{
-}
+
+unwinding!(MapleTree<A: NodeAlloc, S: Shape>, Value);
+unwinding!(CowMapleTree<A: SharedAlloc, S: Shape>, Value);
+unwinding!(SyncMapleTree<R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>, SyncValue);

@@ -100,25 +100,21 @@ mod sse2 {
 
 #[cfg(test)]
 mod tests {
-    use core::ptr::{self, NonNull};
+    use core::ptr;
 
     use crate::base::key::Key;
     use crate::base::shape::{Fanout, Native, Shape};
-    use crate::node::{Geometry, Kind, NODE_BYTES, NULL, NodeMut, Word};
-
-    #[repr(align(256))]
-    struct Memory(#[expect(dead_code, reason = "it is there to take up room")] [u8; NODE_BYTES]);
+    use crate::node::testing::Memory;
+    use crate::node::{Geometry, Kind, NULL, Word};
 
     /// Puts one word at a time into a leaf, and takes one at a time out of a full one.
     fn tells_each_slot<K: Key, S: Shape>(word: Word) {
-        let mut memory = std::boxed::Box::new(Memory([0; NODE_BYTES]));
-        let block = NonNull::from(&mut *memory).cast();
-        // SAFETY: the memory has the layout of a node, and nobody else uses it.
-        let new = unsafe { NodeMut::<K, S>::init(block, Kind::Leaf) };
+        let mut memory = Memory::new();
+        let new = memory.node::<K, S>(Kind::Leaf);
         let slots = Geometry::<K, S>::SLOTS;
         new.set_end(slots - 1);
         let all = u32::MAX >> (32 - slots);
-        // SAFETY: as above.
+        // SAFETY: nobody else has the node.
         let entries = || unsafe { new.node().entries() };
         assert_eq!((entries(), new.node().holes()), (0, all));
         for i in 0..slots {

@@ -230,16 +230,12 @@ mod tests {
     use super::*;
     use crate::base::shape::Native;
     use crate::node::Kind;
-
-    #[repr(align(256))]
-    struct Memory(#[expect(dead_code, reason = "it is there to take up room")] [u8; NODE_BYTES]);
+    use crate::node::testing::Memory;
 
     #[test]
     fn counts_up_and_down_and_never_over() {
-        let mut memory = std::boxed::Box::new(Memory([0; NODE_BYTES]));
-        let block = NonNull::from(&mut *memory).cast();
-        // SAFETY: the memory has the layout of a node, and nobody else uses it.
-        let new = unsafe { NodeMut::<u64, Native>::init(block, Kind::Leaf) };
+        let mut memory = Memory::new();
+        let new = memory.node::<u64, Native>(Kind::Leaf);
         let node = new.node();
         new.set_end(7);
         assert!(node.is_sole() && node.count() == Some(1) && !node.is_counted());

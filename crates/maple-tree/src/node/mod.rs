@@ -37,6 +37,8 @@ mod count;
 mod geometry;
 pub(crate) mod prefetch;
 mod search;
+#[cfg(test)]
+mod testing;
 pub(crate) mod tree;
 mod write;
 

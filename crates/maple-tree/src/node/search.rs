@@ -79,20 +79,16 @@ impl<K: Key, S: Shape> Node<K, S> {
 
 #[cfg(test)]
 mod tests {
-    use core::ptr::NonNull;
-
     use super::*;
     use crate::base::shape::{Fanout, Native};
-    use crate::node::{NODE_BYTES, NodeMut};
+    use crate::node::testing::Memory;
 
     /// Finds the slot of every key in nodes with every number of slots in use.
     fn search_all<K: Key, S: Shape>() {
         for kind in [Kind::Leaf, Kind::Range, Kind::Gap] {
             for used in 1..=Geometry::<K, S>::slots(kind) {
-                let mut memory = std::boxed::Box::new(Memory([0; NODE_BYTES]));
-                let block = NonNull::from(&mut *memory).cast();
-                // SAFETY: the memory has the layout of a node, and nobody else uses it.
-                let node = unsafe { NodeMut::<K, S>::init(block, kind) };
+                let mut memory = Memory::new();
+                let node = memory.node::<K, S>(kind);
                 // Slot `i` ends at `2 * i + 1`.
                 let mut pivot = K::ONE;
                 for i in 0..used - 1 {
@@ -109,9 +105,6 @@ mod tests {
             }
         }
     }
-
-    #[repr(align(256))]
-    struct Memory(#[expect(dead_code, reason = "it is there to take up room")] [u8; NODE_BYTES]);
 
     #[test]
     fn a_search_finds_every_slot() {

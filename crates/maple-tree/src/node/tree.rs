@@ -48,8 +48,13 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
-    #[inline(always)]
+    /// An empty tree for one owner that keeps the sizes of holes if this one does.
+    pub(crate) fn empty_like(&self) -> Self {
+        Self::new(self.flags() & flags::GAPS)
+    }
+
     /// The root word, as it is.
+    #[inline(always)]
     pub(crate) fn root_word(&self) -> Word {
         self.root.load(Ordering::Acquire)
     }

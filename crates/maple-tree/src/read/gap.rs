@@ -102,28 +102,8 @@ impl<K: Key> Want<K> {
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// The lowest place that fits.
-    pub(crate) fn gap_up(&self, want: &Want<K>) -> Option<K> {
-        self.gap::<true>(want)
-    }
-
-    /// The highest place that fits.
-    pub(crate) fn gap_down(&self, want: &Want<K>) -> Option<K> {
-        self.gap::<false>(want)
-    }
-
-    /// As [`gap_up`](Self::gap_up), in a tree whose nodes do not know their parents.
-    pub(crate) fn gap_up_from_above(&self, want: &Want<K>) -> Option<K> {
-        self.gap_from_above::<true>(want)
-    }
-
-    /// As [`gap_down`](Self::gap_down), in a tree whose nodes do not know their parents.
-    pub(crate) fn gap_down_from_above(&self, want: &Want<K>) -> Option<K> {
-        self.gap_from_above::<false>(want)
-    }
-
-    #[inline(always)]
-    fn gap<const UP: bool>(&self, want: &Want<K>) -> Option<K> {
+    /// The lowest place that fits, `UP`, or the highest.
+    pub(crate) fn gap<const UP: bool>(&self, want: &Want<K>) -> Option<K> {
         match self.root() {
             Root::Node(root) if root.kind() == Kind::Gap && want.align == K::ONE => {
                 by_gaps::<UP, K, S>(root, want)
@@ -132,8 +112,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
-    #[inline(always)]
-    fn gap_from_above<const UP: bool>(&self, want: &Want<K>) -> Option<K> {
+    /// As [`gap`](Self::gap), in a tree whose nodes do not know their parents.
+    pub(crate) fn gap_from_above<const UP: bool>(&self, want: &Want<K>) -> Option<K> {
         match self.root().at(K::MAX) {
             Ok(root) => below::<UP, K, S>(root, K::MIN, K::MAX, want),
             Err(hole) => want.place::<UP>(hole.first, hole.last),

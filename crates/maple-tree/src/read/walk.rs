@@ -301,14 +301,24 @@ fn load_many_below<K: Key, S: Shape, const N: usize>(
 /// The leaf that covers `key`.
 #[inline]
 pub(crate) fn descend<K: Key, S: Shape>(root: Node<K, S>, key: K) -> Place<K, S> {
+    descend_by(root, key, |_, _| {})
+}
+
+/// As [`descend`]; `above` is shown the node above the leaf, if there is one, and the leaf's slot there.
+#[inline(always)]
+pub(crate) fn descend_by<K: Key, S: Shape>(
+    root: Node<K, S>,
+    key: K,
+    above: impl FnOnce(Node<K, S>, usize),
+) -> Place<K, S> {
     match root.kind() {
         Kind::Leaf => Place {
             leaf: root.as_leaf(),
             min: K::MIN,
             max: K::MAX,
         },
-        Kind::Range => place_below(root, Kind::Range, key, |_, _| {}),
-        Kind::Gap => place_below(root, Kind::Gap, key, |_, _| {}),
+        Kind::Range => place_below(root, Kind::Range, key, above),
+        Kind::Gap => place_below(root, Kind::Gap, key, above),
     }
 }
 
@@ -320,15 +330,10 @@ pub(crate) fn descend_ahead<const UP: bool, K: Key, S: Shape>(
     key: K,
 ) -> (Place<K, S>, usize, usize) {
     let mut at = 0;
-    let ahead = |node: Node<K, S>, i: usize| {
+    let place = descend_by(root, key, |node, i| {
         at = i;
         ask_ahead::<UP, K, S>(node, i);
-    };
-    let place = match root.kind() {
-        Kind::Leaf => descend(root, key),
-        Kind::Range => place_below(root, Kind::Range, key, ahead),
-        Kind::Gap => place_below(root, Kind::Gap, key, ahead),
-    };
+    });
     let slot = match UP {
         true if key == place.min => 0,
         false if key == place.max => place.leaf.end(),
@@ -351,7 +356,7 @@ pub(crate) fn ask_ahead<const UP: bool, K: Key, S: Shape>(node: Node<K, S>, i: u
     }
 }
 
-/// As [`leaf_below`], with the leaf's bounds. `above` is shown the node above the leaf, and the leaf's slot there.
+/// As [`leaf_below`], with the leaf's bounds. For `above` see [`descend_by`].
 #[inline(always)]
 fn place_below<K: Key, S: Shape>(
     root: Node<K, S>,

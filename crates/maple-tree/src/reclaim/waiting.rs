@@ -6,7 +6,7 @@ use std_alloc::boxed::Box;
 use std_alloc::vec::Vec;
 
 use core::alloc::Layout;
-use core::ptr::{NonNull, null_mut};
+use core::ptr::null_mut;
 // Not the model checker's: written before other threads come, and so read by none of them in two ways.
 use core::sync::atomic::AtomicPtr;
 #[cfg(all(
@@ -18,7 +18,7 @@ use core::sync::atomic::compiler_fence;
 
 use crate::base::atomic::{AtomicUsize, Ordering, fence};
 use crate::base::{Finally, each};
-use crate::reclaim::Reclaim;
+use crate::reclaim::{Free, Reclaim, boxed};
 
 /// How often a writer looks whether a reader has left before it goes on without: some tens of microseconds. The model checker's writers
 /// wait, as it tries every order anyway.
@@ -29,9 +29,6 @@ const PATIENCE: usize = if cfg!(samara_loom) {
 } else {
     1 << 14
 };
-
-/// A value's last call, which waits for readers to leave.
-type Later = Box<dyn FnOnce() + Send>;
 
 /// Over how many counters readers are spread.
 const LANES: usize = if cfg!(samara_loom) { 2 } else { 16 };
@@ -111,7 +108,7 @@ pub struct Waiting {
     /// Whether something waits for them: 0 for no. Only for the writer.
     noted: AtomicUsize,
     /// What waits for them. Taken for a moment, and by the writer alone.
-    later: spin::Mutex<Vec<Later>>,
+    later: spin::Mutex<Vec<Free>>,
 }
 
 impl Waiting {
@@ -231,22 +228,7 @@ impl Waiting {
         if later.try_reserve(1).is_err() {
             return Err(free);
         }
-        let layout = Layout::new::<F>();
-        let boxed: Later = if layout.size() == 0 {
-            Box::new(free)
-        } else {
-            // SAFETY: the layout is not of size zero.
-            let Some(block) = NonNull::new(unsafe { alloc(layout) }) else {
-                return Err(free);
-            };
-            let block = block.cast::<F>();
-            // SAFETY: the block is fresh, and has the layout of an `F`; a box of one is made like this.
-            unsafe {
-                block.write(free);
-                Box::from_raw(block.as_ptr())
-            }
-        };
-        later.push(boxed);
+        later.push(boxed(free)?);
         self.noted.store(1, Ordering::Relaxed);
         Ok(())
     }

@@ -14,12 +14,11 @@
 
 use core::hint::select_unpredictable;
 use core::marker::PhantomData;
-use core::ptr::NonNull;
 
 use crate::alloc::{AllocError, NodeAlloc, Reserve};
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, LAYOUT, NULL, Node, NodeMut, RawTree, Word, is_node, prefetch};
-use crate::write::Sink;
+use crate::write::Immediate;
 use crate::write::apply::bury;
 use crate::write::last::{link, nodes_above, tell_above};
 
@@ -270,29 +269,12 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
     }
 }
 
-/// Takes a tree that is given up.
-struct GivenUp<'b, A, D> {
-    alloc: &'b A,
-    discard: &'b mut D,
-}
-
-impl<K, A: NodeAlloc, D: FnMut(Word)> Sink<K> for GivenUp<'_, A, D> {
-    fn entry(&mut self, _: K, _: K, word: Word) {
-        (self.discard)(word);
-    }
-
-    fn node(&mut self, block: NonNull<u8>) {
-        // SAFETY: nodes of the builder come from this allocator, and nobody else has them.
-        unsafe { self.alloc.deallocate(block, LAYOUT) }
-    }
-}
-
 impl<K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Drop for Builder<'_, K, S, A, D> {
     fn drop(&mut self) {
         if let Some(root) = self.seal() {
-            let mut sink = GivenUp {
+            let mut sink = Immediate {
                 alloc: self.alloc,
-                discard: &mut self.discard,
+                entry: |_, _, word| (self.discard)(word),
             };
             bury(root, K::MIN, K::MAX, (K::MIN, K::MAX), &mut sink);
         }

@@ -71,29 +71,32 @@ impl<K: Key, S: Shape> Level<K, S> {
         let right = has_right(span.right, span.max)
             || (!has_left(span.left, span.min) && span.max != K::MAX);
         if right {
-            if let (Some(node), Some(key)) = (
-                span.right.neighbour::<true>(span.max, inner),
-                span.max.successor(),
-            ) {
-                if !node.is_linked(inner) {
-                    self.shared = Some(key);
-                    return;
-                }
-                self.total += node.used();
-                self.max = node.bound::<true>(key, inner);
-                self.after = Some(node);
-            }
-        } else if let (Some(node), Some(key)) = (
-            span.left.neighbour::<false>(span.min, inner),
-            span.min.predecessor(),
-        ) {
-            if !node.is_linked(inner) {
-                self.shared = Some(key);
-                return;
-            }
-            self.total += node.used();
-            self.min = node.bound::<false>(key, inner);
-            self.before = Some(node);
+            self.pull_from::<true>(span.right, span.max, inner);
+        } else {
+            self.pull_from::<false>(span.left, span.min, inner);
+        }
+    }
+
+    /// Lets the node after one that ends at `edge` take part, or, unless `UP`, the node before one that begins there.
+    fn pull_from<const UP: bool>(&mut self, node: Node<K, S>, edge: K, inner: Kind) {
+        let key = if UP {
+            edge.successor()
+        } else {
+            edge.predecessor()
+        };
+        let (Some(next), Some(key)) = (node.neighbour::<UP>(edge, inner), key) else {
+            return;
+        };
+        if !next.is_linked(inner) {
+            self.shared = Some(key);
+            return;
+        }
+        self.total += next.used();
+        let bound = next.bound::<UP>(key, inner);
+        if UP {
+            (self.max, self.after) = (bound, Some(next));
+        } else {
+            (self.min, self.before) = (bound, Some(next));
         }
         self.whole = self.min == K::MIN && self.max == K::MAX;
     }

@@ -67,7 +67,9 @@ pub(crate) use two_leaves::Room;
 
 use core::ptr::NonNull;
 
-use crate::node::{NULL, Node, Word};
+use crate::alloc::NodeAlloc;
+use crate::base::Key;
+use crate::node::{LAYOUT, NULL, Node, Word};
 
 /// What a write does to the tree; Linux's names where it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -99,6 +101,15 @@ pub(crate) struct Item<K> {
     pub(crate) gap: K,
 }
 
+impl<K: Key> Item<K> {
+    /// A slot of a leaf.
+    #[inline(always)]
+    pub(crate) fn of_leaf(word: Word, last: K) -> Self {
+        let gap = K::MIN;
+        Self { word, last, gap }
+    }
+}
+
 /// Three of a write into nodes, four of one into a tree without.
 const MOST_ITEMS: usize = 4;
 
@@ -108,15 +119,11 @@ pub(crate) struct Items<K> {
     len: usize,
 }
 
-impl<K: crate::base::key::Key> Items<K> {
+impl<K: Key> Items<K> {
     #[inline]
     pub(crate) fn new() -> Self {
         Self {
-            at: [Item {
-                word: NULL,
-                last: K::MIN,
-                gap: K::MIN,
-            }; MOST_ITEMS],
+            at: [Item::of_leaf(NULL, K::MIN); MOST_ITEMS],
             len: 0,
         }
     }
@@ -165,5 +172,24 @@ pub(crate) trait Sink<K> {
     /// A counted node that the tree does not lead to any more. Only trees that share nodes have such.
     fn shared(&mut self, node: Word) {
         debug_assert!(false, "{node:?} is shared, in a tree that shares nothing");
+    }
+}
+
+/// Frees nodes at once, which nobody else uses and which came from `alloc`, and hands entries to a closure.
+pub(crate) struct Immediate<'a, A, F> {
+    pub(crate) alloc: &'a A,
+    pub(crate) entry: F,
+}
+
+impl<K, A: NodeAlloc, F: FnMut(K, K, Word)> Sink<K> for Immediate<'_, A, F> {
+    #[inline]
+    fn entry(&mut self, first: K, last: K, word: Word) {
+        (self.entry)(first, last, word);
+    }
+
+    #[inline]
+    fn node(&mut self, block: NonNull<u8>) {
+        // SAFETY: who made this says where the nodes come from, and that nobody else uses them.
+        unsafe { self.alloc.deallocate(block, LAYOUT) }
     }
 }

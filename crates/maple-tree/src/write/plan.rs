@@ -25,7 +25,21 @@ pub(crate) struct Plan<K, S> {
     pub(crate) last: K,
 }
 
-impl<K, S> Plan<K, S> {
+impl<K: Key, S> Plan<K, S> {
+    /// That of a write which changes nothing, so far.
+    fn new(kind: StoreType, first: K, last: K) -> Self {
+        Self {
+            kind,
+            nodes: 0,
+            splits: false,
+            shared: None,
+            action: Action::Nothing,
+            items: Items::new(),
+            first,
+            last,
+        }
+    }
+
     /// Has a leaf made for an entry that would stand in the root by itself, where it could not be shared.
     pub(crate) fn leave_root_to_nodes(&mut self) {
         if let Action::RootWord(_) = self.action {
@@ -80,16 +94,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 
     /// Plans a write into a tree that has no nodes; `entry` is what index 0 holds.
     fn plan_root(&self, entry: Word, first: K, last: K, word: Word) -> Plan<K, S> {
-        let mut plan = Plan {
-            kind: StoreType::Root,
-            nodes: 0,
-            splits: false,
-            shared: None,
-            action: Action::Nothing,
-            items: Items::new(),
-            first,
-            last,
-        };
+        let mut plan = Plan::new(StoreType::Root, first, last);
         let mut put = |word: Word, last| {
             // Holes that meet become one.
             if word.is_null()
@@ -98,11 +103,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             {
                 before.last = last;
             } else {
-                plan.items.push(Item {
-                    word,
-                    last,
-                    gap: K::MIN,
-                });
+                plan.items.push(Item::of_leaf(word, last));
             }
         };
         if first > K::MIN {
@@ -148,16 +149,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         last: K,
         word: Word,
     ) -> Plan<K, S> {
-        let mut plan = Plan {
-            kind: StoreType::Nothing,
-            nodes: 0,
-            splits: false,
-            shared: None,
-            action: Action::Nothing,
-            items: Items::new(),
-            first,
-            last,
-        };
+        let mut plan = Plan::new(StoreType::Nothing, first, last);
         let mut left = start;
         let mut from = left.leaf.search(first);
         let mut right = if last <= left.max {
@@ -222,23 +214,12 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             }
         }
         if head.first < first {
-            plan.items.push(Item {
-                word: head.word,
-                last: first.wrapping_sub(K::ONE),
-                gap: K::MIN,
-            });
+            let last = first.wrapping_sub(K::ONE);
+            plan.items.push(Item::of_leaf(head.word, last));
         }
-        plan.items.push(Item {
-            word,
-            last,
-            gap: K::MIN,
-        });
+        plan.items.push(Item::of_leaf(word, last));
         if last < tail.last {
-            plan.items.push(Item {
-                word: tail.word,
-                last: tail.last,
-                gap: K::MIN,
-            });
+            plan.items.push(Item::of_leaf(tail.word, tail.last));
             plan.splits = head == tail && head.first < first && !head.word.is_null();
         }
         let span = Span {

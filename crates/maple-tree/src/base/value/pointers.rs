@@ -52,44 +52,65 @@ impl<T: Clone> Duplicate for Pin<Box<T>> {
     }
 }
 
-impl<'a, T> View<'a> for Box<T> {
-    type Ref = &'a T;
-    type Mut = &'a mut T;
+/// Pointers to what is theirs alone: with the word of a value, and the value that a word stands for.
+macro_rules! unique {
+    ($pointer:ty, $value:ident => $into:expr, $raw:ident => $from:expr) => {
+        impl<'a, T> View<'a> for $pointer {
+            type Ref = &'a T;
+            type Mut = &'a mut T;
+        }
+
+        // SAFETY: the only pointer to what it points to, and not NULL; beside each use of this is why the word stands for it.
+        #[diagnostic::do_not_recommend]
+        unsafe impl<T> Value for $pointer {
+            #[inline]
+            fn into_raw(self) -> NonNull<()> {
+                let $value = self;
+                $into
+            }
+
+            #[inline]
+            unsafe fn from_raw($raw: NonNull<()>) -> Self {
+                $from
+            }
+
+            #[inline]
+            unsafe fn borrow<'a>(raw: NonNull<()>) -> &'a T
+            where
+                Self: 'a,
+            {
+                // SAFETY: the caller promises that it lives and is only shared for `'a`.
+                unsafe { raw.cast().as_ref() }
+            }
+
+            #[inline]
+            unsafe fn borrow_mut<'a>(slot: NonNull<NonNull<()>>) -> &'a mut T
+            where
+                Self: 'a,
+            {
+                // SAFETY: the caller promises that it lives and is not otherwise used for `'a`.
+                unsafe { slot.read().cast().as_mut() }
+            }
+        }
+    };
 }
 
-// SAFETY: a box is a unique, non-null pointer; the conversions are those of `Box`.
-#[diagnostic::do_not_recommend]
-unsafe impl<T> Value for Box<T> {
-    #[inline]
-    fn into_raw(self) -> NonNull<()> {
-        // SAFETY: a box is never NULL.
-        unsafe { NonNull::new_unchecked(Box::into_raw(self)).cast() }
-    }
+// The conversions are those of `Box`.
+unique!(
+    Box<T>,
+    // SAFETY: a box is never NULL.
+    value => unsafe { NonNull::new_unchecked(Box::into_raw(value)).cast() },
+    // SAFETY: the caller promises that it came from `into_raw`, and that this is its last use.
+    raw => unsafe { Box::from_raw(raw.cast().as_ptr()) }
+);
 
-    #[inline]
-    unsafe fn from_raw(raw: NonNull<()>) -> Self {
-        // SAFETY: the caller promises that it came from `into_raw`, and that this is its last use.
-        unsafe { Box::from_raw(raw.cast().as_ptr()) }
-    }
-
-    #[inline]
-    unsafe fn borrow<'a>(raw: NonNull<()>) -> &'a T
-    where
-        Self: 'a,
-    {
-        // SAFETY: the caller promises that the box lives and is only shared for `'a`.
-        unsafe { raw.cast().as_ref() }
-    }
-
-    #[inline]
-    unsafe fn borrow_mut<'a>(slot: NonNull<NonNull<()>>) -> &'a mut T
-    where
-        Self: 'a,
-    {
-        // SAFETY: the caller promises that the box lives and is not otherwise used for `'a`.
-        unsafe { slot.read().cast().as_mut() }
-    }
-}
+// Being `'static`, it is always valid; the tree has the only one.
+unique!(
+    &'static mut T,
+    value => NonNull::from(value).cast(),
+    // SAFETY: as above.
+    raw => unsafe { raw.cast().as_mut() }
+);
 
 impl<'a, T> View<'a> for Pin<Box<T>> {
     type Ref = Pin<&'a T>;
@@ -246,41 +267,3 @@ macro_rules! counted {
 
 counted!(Arc, ArcRef, "Arc");
 counted!(Rc, RcRef, "Rc");
-
-impl<'a, T> View<'a> for &'static mut T {
-    type Ref = &'a T;
-    type Mut = &'a mut T;
-}
-
-// SAFETY: a reference is a pointer that is not NULL and, being `'static`, always valid; the tree has the only one.
-#[diagnostic::do_not_recommend]
-unsafe impl<T> Value for &'static mut T {
-    #[inline]
-    fn into_raw(self) -> NonNull<()> {
-        NonNull::from(self).cast()
-    }
-
-    #[inline]
-    unsafe fn from_raw(raw: NonNull<()>) -> Self {
-        // SAFETY: the caller promises that it came from `into_raw`, and that this is its last use.
-        unsafe { raw.cast().as_mut() }
-    }
-
-    #[inline]
-    unsafe fn borrow<'a>(raw: NonNull<()>) -> &'a T
-    where
-        Self: 'a,
-    {
-        // SAFETY: the caller promises that it is only shared for `'a`.
-        unsafe { raw.cast().as_ref() }
-    }
-
-    #[inline]
-    unsafe fn borrow_mut<'a>(slot: NonNull<NonNull<()>>) -> &'a mut T
-    where
-        Self: 'a,
-    {
-        // SAFETY: the caller promises that it is not otherwise used for `'a`.
-        unsafe { slot.read().cast().as_mut() }
-    }
-}

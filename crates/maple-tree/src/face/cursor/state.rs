@@ -239,6 +239,15 @@ impl<K: Key, S: Shape> State<K, S> {
         self.go(tree, self.index)
     }
 
+    /// On in its leaf, if the cursor stands on a slot that ends before `limit`.
+    #[inline(always)]
+    fn at_once<const UP: bool>(&mut self, limit: K, holes: bool) -> Option<Word> {
+        if self.status == Status::Active && self.beyond::<UP>(limit).is_some() {
+            return self.onwards_here::<UP>(limit, holes);
+        }
+        None
+    }
+
     /// To the next entry after the one at `index` (or before it, unless `UP`), which starts no later than `limit` (or ends no earlier).
     #[inline]
     pub(super) fn step<const UP: bool>(
@@ -247,13 +256,8 @@ impl<K: Key, S: Shape> State<K, S> {
         limit: K,
         holes: bool,
     ) -> Word {
-        if self.status == Status::Active
-            && self.beyond::<UP>(limit).is_some()
-            && let Some(word) = self.onwards_here::<UP>(limit, holes)
-        {
-            return word;
-        }
-        self.step_anew::<UP>(tree, limit, holes)
+        let here = self.at_once::<UP>(limit, holes);
+        here.unwrap_or_else(|| self.step_anew::<UP>(tree, limit, holes))
     }
 
     /// [`step`](Self::step) from any status.
@@ -296,13 +300,8 @@ impl<K: Key, S: Shape> State<K, S> {
         limit: K,
         holes: bool,
     ) -> Word {
-        if self.status == Status::Active
-            && self.beyond::<UP>(limit).is_some()
-            && let Some(word) = self.onwards_here::<UP>(limit, holes)
-        {
-            return word;
-        }
-        self.find_anew::<UP>(tree, limit, holes)
+        let here = self.at_once::<UP>(limit, holes);
+        here.unwrap_or_else(|| self.find_anew::<UP>(tree, limit, holes))
     }
 
     /// [`find`](Self::find) from any status.

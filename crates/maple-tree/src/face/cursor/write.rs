@@ -75,7 +75,8 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
         self.host.fill(&mut self.reserve, plan.nodes)?;
         // Before dropping a value panics: the leaf that was looked at may be gone by then.
         self.at.wrote((first, last), None);
-        self.host.carry_out_with(plan, &mut self.reserve, taken);
+        self.host
+            .carry_out_with(plan, &mut self.reserve, None, taken);
         Ok(())
     }
 
@@ -110,9 +111,9 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
         let stays = quick.room == Room::Here && (!in_rcu || quick.is_exact());
         let slot = quick.from + usize::from(quick.head);
         self.at
-            .wrote((first, last), stays.then(|| (quick.spot(), slot)));
+            .wrote((first, last), stays.then_some((quick.spot, slot)));
         self.host
-            .carry_out_quick_with(quick, &mut self.reserve, taken);
+            .carry_out_quick_with(quick, &mut self.reserve, None, taken);
         assert!(
             before - self.reserve.count() == nodes,
             "a write used another number of nodes than was counted"
@@ -261,7 +262,7 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
         bounds: impl RangeBounds<K>,
         size: K::Size,
     ) -> Result<(), GapError> {
-        self.set_to_gap(bounds, size, RawTree::gap_up)
+        self.set_to_gap::<true>(bounds, size)
     }
 
     /// As [`empty_area`](Self::empty_area), the highest ones.
@@ -274,20 +275,19 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
         bounds: impl RangeBounds<K>,
         size: K::Size,
     ) -> Result<(), GapError> {
-        self.set_to_gap(bounds, size, RawTree::gap_down)
+        self.set_to_gap::<false>(bounds, size)
     }
 
-    /// What `search` finds becomes the range.
-    fn set_to_gap(
+    /// The lowest gap, or the highest unless `UP`, becomes the range.
+    fn set_to_gap<const UP: bool>(
         &mut self,
         bounds: impl RangeBounds<K>,
         size: K::Size,
-        search: impl FnOnce(&RawTree<K, S>, &Want<K>) -> Option<K>,
     ) -> Result<(), GapError> {
         let want = inclusive(&bounds)
             .and_then(|b| Want::new(b, size))
             .ok_or(GapError)?;
-        let first = search(self.tree(), &want).ok_or(GapError)?;
+        let first = self.tree().gap::<UP>(&want).ok_or(GapError)?;
         self.at.set(first, want.last(first));
         Ok(())
     }

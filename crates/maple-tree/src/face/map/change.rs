@@ -4,24 +4,17 @@ use core::ops::{RangeBounds, RangeInclusive};
 
 use crate::alloc::{AllocError, NodeAlloc};
 use crate::base::{EraseError, InsertError, Key, Shape, StoreError, Value, inclusive};
-use crate::face::allocs::allocs;
-use crate::face::changes::changes;
-use crate::face::host::Host;
+use crate::face::changes::all_changes;
+use crate::face::host::{Host, Touch};
 use crate::face::map::MapleTree;
 use crate::face::store;
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
-    changes!(
+    all_changes!(
         V,
         owned,
         "dropped",
         "",
-        "use maple_tree::MapleTree;
-
-let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();"
-    );
-
-    allocs!(
         "use maple_tree::MapleTree;
 
 let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();"

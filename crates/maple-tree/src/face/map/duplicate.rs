@@ -1,6 +1,6 @@
 //! Duplicates.
 
-use core::marker::PhantomData;
+use core::convert::Infallible;
 use core::ops::RangeInclusive;
 
 use crate::alloc::{AllocError, Fork, NodeAlloc};
@@ -8,8 +8,7 @@ use crate::base::{Duplicate, Key, Ref, Shape, Value};
 use crate::face::map::MapleTree;
 use crate::face::map::build::no_memory;
 use crate::node::RawTree;
-use crate::node::tree::flags;
-use crate::write::duplicate::{CloneError, CopyWith, Verbatim};
+use crate::write::duplicate::{CloneError, Copier, CopyWith, Verbatim};
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// A duplicate of the map, in one pass over the nodes. `copy` is shown each entry once, in order, and gives the value that
@@ -36,13 +35,26 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     where
         A: Fork,
     {
-        let mut new = self.empty_like();
         let mut copier = CopyWith::<_, V>::new(copy);
-        // SAFETY: both maps are borrowed, so that nobody writes; they have the same modes; the copier makes words out of
-        // values.
-        let done = unsafe { self.raw.dup_into(&new.raw, &mut new.alloc, &mut copier) };
+        // SAFETY: the map is borrowed, so that nobody writes; the copier makes words out of values.
+        unsafe { Self::duplicate_of(&self.raw, self.alloc.fork(), &mut copier) }
+    }
+
+    /// A duplicate of a tree, with its modes, and with words that `copier` makes.
+    ///
+    /// # Safety
+    ///
+    /// Nobody writes the tree meanwhile, and what the copier makes are words of values.
+    pub(crate) unsafe fn duplicate_of<C: Copier<K>>(
+        raw: &RawTree<K, S>,
+        alloc: A,
+        copier: &mut C,
+    ) -> Result<Self, CloneError<C::Error>> {
+        let mut new = Self::from_parts(raw.empty_like(), alloc);
+        // SAFETY: the caller's promise; the new map is nobody else's, and tracks gaps if the tree does.
+        let done = unsafe { raw.dup_into(&new.raw, &mut new.alloc, copier) };
         #[cfg(feature = "tracing")]
-        crate::base::events::duplicate(self.raw.height(), done.is_ok());
+        crate::base::events::duplicate(raw.height(), done.is_ok());
         done.map(|()| new)
     }
 
@@ -65,17 +77,9 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         A: Fork,
     {
         if V::PLAIN {
-            let mut new = self.empty_like();
-            // SAFETY: both maps are borrowed, so that nobody writes; they have the same modes; a copy of a value's word is a
-            // value (promise of `PLAIN`).
-            let done = unsafe { self.raw.dup_into(&new.raw, &mut new.alloc, &mut Verbatim) };
-            #[cfg(feature = "tracing")]
-            crate::base::events::duplicate(self.raw.height(), done.is_ok());
-            return match done {
-                Ok(()) => Ok(new),
-                Err(CloneError::Alloc) => Err(AllocError),
-                Err(CloneError::Entry(never)) => match never {},
-            };
+            // SAFETY: the map is borrowed, so that nobody writes; a copy of a value's word is a value (promise of `PLAIN`).
+            let copy = unsafe { Self::duplicate_of(&self.raw, self.alloc.fork(), &mut Verbatim) };
+            return copy.map_err(|_: CloneError<Infallible>| AllocError);
         }
         self.try_clone_with(|_, value| V::duplicate(value).map(Some).ok_or(AllocError))
             .map_err(|_| AllocError)
@@ -86,16 +90,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     where
         A: Fork,
     {
-        let modes = if self.raw.tracks_gaps() {
-            flags::GAPS
-        } else {
-            0
-        };
-        Self {
-            raw: RawTree::new(modes),
-            alloc: self.alloc.fork(),
-            marker: PhantomData,
-        }
+        Self::from_parts(self.raw.empty_like(), self.alloc.fork())
     }
 }
 

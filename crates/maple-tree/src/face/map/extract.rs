@@ -1,11 +1,10 @@
 //! Taking out what a closure says, one after the other.
 
-use core::fmt;
 use core::iter::FusedIterator;
 use core::ops::{RangeBounds, RangeInclusive};
 
 use crate::alloc::{AllocError, NodeAlloc, Pool};
-use crate::base::{Key, Mut, Native, Shape, Value, inclusive};
+use crate::base::{Key, Mut, Native, Shape, Value, inclusive, opaque};
 use crate::face::map::MapleTree;
 use crate::read::iterate::by_entry::Traverse;
 
@@ -88,8 +87,4 @@ impl<K: Key, V: Value, F, A: NodeAlloc, S: Shape> FusedIterator for ExtractIf<'_
 {
 }
 
-impl<K: Key, V: Value, F, A: NodeAlloc, S: Shape> fmt::Debug for ExtractIf<'_, K, V, F, A, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ExtractIf").finish_non_exhaustive()
-    }
-}
+opaque!([K: Key, V: Value, F, A: NodeAlloc, S: Shape] ExtractIf<'_, K, V, F, A, S>, "ExtractIf");

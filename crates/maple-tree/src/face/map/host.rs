@@ -7,28 +7,8 @@ use crate::alloc::{AllocError, NodeAlloc, Reserve};
 use crate::base::{Key, Shape, Value};
 use crate::face::host::{Host, Nodes};
 use crate::face::map::MapleTree;
-use crate::node::{LAYOUT, RawTree, Word};
-use crate::write::Sink;
-
-/// Frees nodes at once, and hands entries to a closure.
-pub(super) struct Immediate<'a, A, F> {
-    pub(super) alloc: &'a A,
-    pub(super) entry: F,
-}
-
-impl<K, A: NodeAlloc, F: FnMut(K, K, Word)> Sink<K> for Immediate<'_, A, F> {
-    #[inline]
-    fn entry(&mut self, first: K, last: K, word: Word) {
-        (self.entry)(first, last, word);
-    }
-
-    #[inline]
-    fn node(&mut self, block: NonNull<u8>) {
-        // SAFETY: the tree's nodes come from this allocator; this one has been replaced, and there are no
-        // other users of a tree that is exclusively borrowed.
-        unsafe { self.alloc.deallocate(block, LAYOUT) }
-    }
-}
+use crate::node::{RawTree, Word};
+use crate::write::{Immediate, Sink};
 
 // SAFETY: the map owns its values; an exclusive borrow of it has no other writers and no readers beside it; its nodes come from its allocator.
 unsafe impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V, A, S> {

@@ -1,14 +1,12 @@
 //! Taking a map apart.
 
-use core::fmt;
-use core::iter::FusedIterator;
 use core::mem;
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use crate::alloc::{NodeAlloc, Pool};
-use crate::base::{Key, Native, Shape, Value};
-use crate::face::iter::{Ranges, Values};
+use crate::base::{Key, Native, Shape, Value, opaque};
+use crate::face::iter::{Ranges, Values, both_ways};
 use crate::face::map::MapleTree;
 use crate::read::iterate::by_entry::Traverse;
 
@@ -77,36 +75,26 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     }
 }
 
-impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Iterator for IntoIter<K, V, A, S> {
-    type Item = (RangeInclusive<K>, V);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let found = self.at.next(&self.map.raw)?;
+impl<K: Key, V: Value, A: NodeAlloc, S: Shape> IntoIter<K, V, A, S> {
+    #[inline(always)]
+    fn step<const UP: bool>(&mut self) -> Option<(RangeInclusive<K>, V)> {
+        let found = self.at.step::<UP>(&self.map.raw)?;
         let raw = NonNull::new(found.word)?;
         self.left -= 1;
         // SAFETY: words in the tree are values; a traversal yields each once, and nobody else has the map.
         Some((found.first..=found.last, unsafe { V::from_raw(raw) }))
     }
+}
 
+both_ways!([K: Key, V: Value, A: NodeAlloc, S: Shape] IntoIter<K, V, A, S>,
+    (RangeInclusive<K>, V), {
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
         (self.left, Some(self.left))
     }
-}
-
-impl<K: Key, V: Value, A: NodeAlloc, S: Shape> DoubleEndedIterator for IntoIter<K, V, A, S> {
-    fn next_back(&mut self) -> Option<Self::Item> {
-        let found = self.at.next_back(&self.map.raw)?;
-        let raw = NonNull::new(found.word)?;
-        self.left -= 1;
-        // SAFETY: as in `next`.
-        Some((found.first..=found.last, unsafe { V::from_raw(raw) }))
-    }
-}
+});
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> ExactSizeIterator for IntoIter<K, V, A, S> {}
-
-impl<K: Key, V: Value, A: NodeAlloc, S: Shape> FusedIterator for IntoIter<K, V, A, S> {}
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Drop for IntoIter<K, V, A, S> {
     fn drop(&mut self) {
@@ -128,8 +116,4 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Drop for IntoIter<K, V, A, S> {
     }
 }
 
-impl<K: Key, V: Value, A: NodeAlloc, S: Shape> fmt::Debug for IntoIter<K, V, A, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("IntoIter").finish_non_exhaustive()
-    }
-}
+opaque!([K: Key, V: Value, A: NodeAlloc, S: Shape] IntoIter<K, V, A, S>, "IntoIter");

@@ -1,9 +1,9 @@
 //! Looking things up, and changing values where they are.
 
-use core::ops::{RangeBounds, RangeInclusive};
+use core::ops::{Bound, ControlFlow, RangeBounds, RangeInclusive};
 
 use crate::alloc::NodeAlloc;
-use crate::base::{Key, Mut, Shape, Value, inclusive};
+use crate::base::{Key, Mut, Ref, Shape, Value, inclusive};
 use crate::face::iter::{Iter, IterMut, Values};
 use crate::face::map::{CursorMut, MapleTree};
 use crate::face::surveys::all_asked;

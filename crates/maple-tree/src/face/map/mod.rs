@@ -16,11 +16,10 @@ mod whole;
 pub(crate) use whole::demolish;
 
 use core::marker::PhantomData;
-use core::mem::ManuallyDrop;
-use core::ptr;
 
 use crate::alloc::{NodeAlloc, Pool};
 use crate::base::{Key, Native, Shape, Value};
+use crate::face::makers::makers;
 use crate::node::RawTree;
 use crate::node::tree::flags;
 
@@ -68,100 +67,17 @@ unsafe impl<K: Key, V: Value + Send, A: NodeAlloc + Send, S: Shape> Send for Map
 // SAFETY: through a shared map values can only be viewed.
 unsafe impl<K: Key, V: Value + Sync, A: NodeAlloc + Sync, S: Shape> Sync for MapleTree<K, V, A, S> {}
 
-impl<K: Key, V: Value> MapleTree<K, V> {
-    const_unless_loom! {
-        /// An empty map. Allocates nothing.
-        ///
-        /// The map's nodes are a [`Pool`]'s, and as large as they are meant to be; [`new_in`](MapleTree::new_in) makes others.
-        ///
-        /// ```
-        /// use maple_tree::MapleTree;
-        ///
-        /// let mut map = MapleTree::new();
-        /// map.insert(1u64, 1u32)?;
-        /// assert_eq!(map.get(1), Some(1));
-        /// # Ok::<(), maple_tree::InsertError<u32>>(())
-        /// ```
-        #[must_use]
-        pub const fn new() -> Self {
-            Self::new_in(Pool::new())
-        }
-    }
-
-    const_unless_loom! {
-        /// An empty map that keeps the sizes of its holes, so that a gap is found in O(log n). Its inner nodes have
-        /// fewer slots, and writes take a little longer. Allocates nothing.
-        #[must_use]
-        pub const fn with_gaps() -> Self {
-            Self::with_gaps_in(Pool::new())
-        }
-    }
-}
+makers!(
+    MapleTree,
+    NodeAlloc,
+    Pool::new(),
+    "The map's nodes are a [`Pool`]'s, and as large as they are meant to be; [`new_in`](MapleTree::new_in) makes others.",
+    "assert_eq!(map.get(1), Some(1));"
+);
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
-    const_unless_loom! {
-        /// An empty map whose nodes come from `alloc`. Allocates nothing.
-        #[must_use]
-        pub const fn new_in(alloc: A) -> Self {
-            Self {
-                raw: RawTree::new(0),
-                alloc,
-                marker: PhantomData,
-            }
-        }
-    }
-
-    const_unless_loom! {
-        /// As [`with_gaps`](MapleTree::with_gaps), with nodes from `alloc`.
-        #[must_use]
-        pub const fn with_gaps_in(alloc: A) -> Self {
-            Self {
-                raw: RawTree::new(flags::GAPS),
-                alloc,
-                marker: PhantomData,
-            }
-        }
-    }
-
     /// Where the nodes come from.
     pub fn allocator(&self) -> &A {
         &self.alloc
-    }
-
-    /// The tree and its allocator.
-    pub(crate) fn into_parts(self) -> (RawTree<K, S>, A) {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: `this` is not used again, nor dropped.
-        unsafe {
-            (
-                ptr::read(&raw const this.raw),
-                ptr::read(&raw const this.alloc),
-            )
-        }
-    }
-
-    /// A map out of a tree whose words are values of `V`, and the allocator of its nodes.
-    pub(crate) fn from_parts(raw: RawTree<K, S>, alloc: A) -> Self {
-        Self {
-            raw,
-            alloc,
-            marker: PhantomData,
-        }
-    }
-
-    pub(crate) fn raw(&self) -> &RawTree<K, S> {
-        &self.raw
-    }
-}
-
-impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Drop for MapleTree<K, V, A, S> {
-    fn drop(&mut self) {
-        self.clear();
-    }
-}
-
-impl<K: Key, V: Value, A: NodeAlloc + Default, S: Shape> Default for MapleTree<K, V, A, S> {
-    fn default() -> Self {
-        Self::new_in(A::default())
     }
 }

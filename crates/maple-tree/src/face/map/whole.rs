@@ -5,12 +5,13 @@ use core::ops::{RangeBounds, RangeInclusive};
 
 use crate::alloc::{AllocError, Fork, NodeAlloc};
 use crate::base::{EraseError, Key, Mut, Ref, Shape, Value, each, inclusive};
-use crate::face::host::Host;
+use crate::face::host::{Host, Nodes};
+use crate::face::many::appends;
 use crate::face::map::MapleTree;
-use crate::face::map::host::Immediate;
 use crate::face::merge::{Made, Merged, Set, merge, part_within, unite};
 use crate::node::{NULL, Node, RawTree, Root};
 use crate::read::iterate::by_entry::Traverse;
+use crate::write::Immediate;
 use crate::write::apply::bury;
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
@@ -29,7 +30,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ///
     /// If there is no memory (joining nodes that have become too small may take some); the entry is still there then.
     pub fn pop_first(&mut self) -> Result<Option<(RangeInclusive<K>, V)>, AllocError> {
-        let first = Traverse::<K, S>::new(Some((K::MIN, K::MAX))).next(&self.raw);
+        let first = self.raw.find::<true>((K::MIN, K::MAX));
         first.map_or(Ok(None), |found| self.remove(found.first))
     }
 
@@ -48,7 +49,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ///
     /// As [`pop_first`](MapleTree::pop_first).
     pub fn pop_last(&mut self) -> Result<Option<(RangeInclusive<K>, V)>, AllocError> {
-        let last = Traverse::<K, S>::new(Some((K::MIN, K::MAX))).next_back(&self.raw);
+        let last = self.raw.find::<false>((K::MIN, K::MAX));
         last.map_or(Ok(None), |found| self.remove(found.first))
     }
 
@@ -187,64 +188,18 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         let mut nodes = nodes.take();
         cut.raw.publish_root(root, height);
         // The values are in the other map now.
-        self.carry_out_with(plan, &mut nodes, |_, _, _| {});
+        self.carry_out_with(plan, &mut nodes, None, |_, _, _| {});
         Ok(cut)
     }
 
-    /// Moves all entries of `other` into this map. Where they meet entries of this one, those of `other` prevail, as with `BTreeMap`: what they
-    /// cover is dropped, what overlaps one end of them keeps what is outside. O(n + m): the map is built anew, with full leaves; the nodes of both maps are
-    /// freed when that has succeeded.
-    ///
-    /// ```
-    /// use maple_tree::{EraseError, MapleTree};
-    ///
-    /// let mut map: MapleTree<u32, u32> = MapleTree::from([(0..10, 1), (10..20, 2)]);
-    /// let mut other = MapleTree::from([(5..12, 3)]);
-    /// map.append(&mut other)?;
-    /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=4, 1), (5..=11, 3), (12..=19, 2)]);
-    /// assert!(other.is_empty());
-    /// assert_eq!(map.append(&mut MapleTree::from([(6..8, 4)])), Err(EraseError::Splits));
-    /// # Ok::<(), EraseError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If an entry of this map would end up on both sides of one of `other` ([`EraseError::Splits`]; see
-    /// [`append_splitting`](MapleTree::append_splitting)), or if there is no memory ([`EraseError::Alloc`]). Both maps are as they were then.
-    pub fn append(&mut self, other: &mut Self) -> Result<(), EraseError> {
-        self.append_splitting(other, |_, _| None)
-    }
+    appends!(
+        "dropped",
+        "",
+        "use maple_tree::MapleTree;
 
-    /// As [`append`](MapleTree::append); of an entry that ends up on several sides of others, each part but the lowest gets the value that
-    /// `split` makes from that entry and the range of the part.
-    ///
-    /// ```
-    /// use maple_tree::{EraseError, MapleTree};
-    ///
-    /// let mut map: MapleTree<u32, u32> = MapleTree::from([(0..100, 1)]);
-    /// map.append_splitting(&mut MapleTree::from([(10..20, 2), (40..50, 3)]), |_, value| Some(value))?;
-    /// let values: Vec<_> = map.values().collect();
-    /// assert_eq!(values, [1, 2, 1, 3, 1]);
-    /// # Ok::<(), EraseError>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If there is no memory, or (as [`EraseError::Splits`]) if `split` gives `None`. Both maps are as they were then; what `split` had made has
-    /// been dropped.
-    pub fn append_splitting(
-        &mut self,
-        other: &mut Self,
-        split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
-    ) -> Result<(), EraseError> {
-        if other.is_empty() {
-            return Ok(());
-        }
-        // SAFETY: both maps are exclusively borrowed, and words in them are values.
-        let merged = unsafe { merge::<K, V, S, A>(&self.raw, &other.raw, &self.alloc, split) }?;
-        self.take_over(other, merged);
-        Ok(())
-    }
+let mut map: MapleTree<u32, u32> = MapleTree::new();
+let mut other: MapleTree<u32, u32> = MapleTree::new();"
+    );
 
     /// Moves all entries of `other` into this map. Where one meets an entry of this map, the part that both cover gets the value that `resolve` makes of
     /// its range and the two, this map's first. Of an entry that others cut into several parts, each part but the lowest that is left gets the value

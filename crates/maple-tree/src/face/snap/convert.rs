@@ -1,15 +1,12 @@
 //! From and to the map for one owner.
 
-use core::mem::ManuallyDrop;
-use core::ptr;
-
 use crate::alloc::AllocError;
 use crate::base::{Duplicate, Key, Shape, Value};
 use crate::face::host::Host;
 use crate::face::map::MapleTree;
 use crate::face::snap::own::{At, NO_COPIES, Owning};
 use crate::face::snap::{CowMapleTree, SharedAlloc};
-use crate::node::{Node, RawTree, Root};
+use crate::node::{Node, Root};
 
 impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     /// Takes over the nodes of a map. O(1), nothing is copied.
@@ -34,27 +31,12 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
             let mut plan = map.raw().plan_store(K::MIN, K::MIN, word);
             plan.leave_root_to_nodes();
             // It is the entry that is there already.
-            if map.carry_out(plan, |_, _, _| {}).is_err() {
+            if map.carry_out(plan, None, |_, _, _| {}).is_err() {
                 return Err(map);
             }
         }
         let (raw, alloc) = map.into_parts();
-        Ok(Self {
-            raw,
-            alloc,
-            marker: core::marker::PhantomData,
-        })
-    }
-
-    fn into_raw_parts(self) -> (RawTree<K, S>, A) {
-        let this = ManuallyDrop::new(self);
-        // SAFETY: `this` is not used again, nor dropped.
-        unsafe {
-            (
-                ptr::read(&raw const this.raw),
-                ptr::read(&raw const this.alloc),
-            )
-        }
+        Ok(Self::from_parts(raw, alloc))
     }
 }
 
@@ -82,7 +64,7 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         {
             return Err(self);
         }
-        let (raw, alloc) = self.into_raw_parts();
+        let (raw, alloc) = self.into_parts();
         Ok(MapleTree::from_parts(raw, alloc))
     }
 

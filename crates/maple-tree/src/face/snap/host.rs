@@ -73,6 +73,7 @@ unsafe impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Host<K, V, S> for Owni
     fn carry_out(
         &mut self,
         mut plan: Plan<K, S>,
+        kept: Option<K>,
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
         if let Action::Nothing = plan.action {
@@ -84,13 +85,14 @@ unsafe impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Host<K, V, S> for Owni
             self.raw.plan_again(&mut plan);
         }
         let mut reserve = self.reserved(plan.nodes)?;
-        self.carry_out_with(plan, &mut reserve, taken);
+        self.carry_out_with(plan, &mut reserve, kept, taken);
         Ok(())
     }
 
     fn carry_out_quick(
         &mut self,
         quick: Quick<K, S>,
+        kept: Option<K>,
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
         if let Room::Here = quick.room {
@@ -99,7 +101,7 @@ unsafe impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Host<K, V, S> for Owni
         }
         // The neighbour may be shared.
         let plan = self.raw.plan_store(quick.first, quick.last, quick.word);
-        self.carry_out(plan, taken)
+        self.carry_out(plan, kept, taken)
     }
 
     fn discard(word: Word) {
@@ -119,6 +121,6 @@ impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'_, K, V, S, A> {
             room: Room::Here,
             ..quick
         };
-        self.carry_out_quick_with(quick, &mut Reserve::new(), taken);
+        self.carry_out_quick_with(quick, &mut Reserve::new(), None, taken);
     }
 }

@@ -28,17 +28,18 @@ mod check;
 mod convert;
 mod host;
 mod own;
-mod place;
 mod release;
 mod whole;
 mod write;
 
 use core::marker::PhantomData;
+use core::ops::{Bound, ControlFlow, RangeBounds, RangeInclusive};
 
 use crate::alloc::Global;
-use crate::base::{Key, Native, Ref, Shape, Value};
+use crate::base::{Key, Native, Ref, Shape, Value, inclusive};
 use crate::face::iter::Iter;
 use crate::face::look_ups::look_ups;
+use crate::face::makers::makers;
 use crate::face::surveys::surveys;
 use crate::node::tree::flags;
 use crate::node::{NULL, RawTree, Root};
@@ -113,67 +114,18 @@ unsafe impl<K: Key, V: Value + Send + Sync, A: SharedAlloc + Send + Sync, S: Sha
 {
 }
 
-impl<K: Key, V: Value> CowMapleTree<K, V> {
-    const_unless_loom! {
-        /// An empty map. Allocates nothing.
-        ///
-        /// The map's nodes come from the [global allocator](Global); [`new_in`](CowMapleTree::new_in) takes another.
-        ///
-        /// ```
-        /// use maple_tree::CowMapleTree;
-        ///
-        /// let mut map = CowMapleTree::new();
-        /// map.insert(1u64, 1u32)?;
-        /// assert_eq!(map.snapshot().get(1), Some(1));
-        /// # Ok::<(), maple_tree::InsertError<u32>>(())
-        /// ```
-        #[must_use]
-        pub const fn new() -> Self {
-            Self::new_in(Global)
-        }
-    }
-
-    const_unless_loom! {
-        /// An empty map that keeps the sizes of its holes, so that a gap is found in O(log n). Allocates nothing.
-        #[must_use]
-        pub const fn with_gaps() -> Self {
-            Self::with_gaps_in(Global)
-        }
-    }
-}
+makers!(
+    CowMapleTree,
+    SharedAlloc,
+    Global,
+    "The map's nodes come from the [global allocator](Global); [`new_in`](CowMapleTree::new_in) takes another.",
+    "assert_eq!(map.snapshot().get(1), Some(1));"
+);
 
 impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
-    const_unless_loom! {
-        /// An empty map whose nodes come from `alloc`. Allocates nothing.
-        #[must_use]
-        pub const fn new_in(alloc: A) -> Self {
-            Self {
-                raw: RawTree::new(0),
-                alloc,
-                marker: PhantomData,
-            }
-        }
-    }
-
-    const_unless_loom! {
-        /// As [`with_gaps`](CowMapleTree::with_gaps), with nodes from `alloc`.
-        #[must_use]
-        pub const fn with_gaps_in(alloc: A) -> Self {
-            Self {
-                raw: RawTree::new(flags::GAPS),
-                alloc,
-                marker: PhantomData,
-            }
-        }
-    }
-
     /// Where the nodes come from: each map of a family has a clone.
     pub fn allocator(&self) -> &A {
         &self.alloc
-    }
-
-    fn raw(&self) -> &RawTree<K, S> {
-        &self.raw
     }
 
     /// A map that holds what this one does, and shares its nodes. O(1): one count is raised. Allocates nothing and cannot fail. Others may
@@ -199,11 +151,7 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         }
         let raw = RawTree::new(self.raw.flags());
         raw.publish_root(self.raw.root_word(), self.raw.height());
-        Self {
-            raw,
-            alloc: self.alloc.clone(),
-            marker: PhantomData,
-        }
+        Self::from_parts(raw, self.alloc.clone())
     }
 
     /// Whether the two share all their nodes: neither has been written since one was made of the other. O(1). (Maps for which this is
@@ -251,8 +199,7 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     );
 
     surveys!(
-        gap_up_from_above,
-        gap_down_from_above,
+        gap_from_above,
         "# use maple_tree::CowMapleTree;
 # let mut map: CowMapleTree<u64, u32> = CowMapleTree::with_gaps();
 # map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"
@@ -264,26 +211,5 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> Clone for CowMapleTree<K, V, A,
     #[inline]
     fn clone(&self) -> Self {
         self.snapshot()
-    }
-}
-
-impl<K: Key, V: Value, A: SharedAlloc, S: Shape> Drop for CowMapleTree<K, V, A, S> {
-    fn drop(&mut self) {
-        self.clear();
-    }
-}
-
-impl<K: Key, V: Value, A: SharedAlloc + Default, S: Shape> Default for CowMapleTree<K, V, A, S> {
-    fn default() -> Self {
-        Self::new_in(A::default())
-    }
-}
-
-impl<'a, K: Key, V: Value, A: SharedAlloc, S: Shape> IntoIterator for &'a CowMapleTree<K, V, A, S> {
-    type Item = (core::ops::RangeInclusive<K>, Ref<'a, V>);
-    type IntoIter = Iter<'a, K, V, S>;
-
-    fn into_iter(self) -> Iter<'a, K, V, S> {
-        self.iter()
     }
 }

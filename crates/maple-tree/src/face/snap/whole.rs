@@ -3,8 +3,9 @@
 use core::ops::{RangeBounds, RangeInclusive};
 
 use crate::alloc::AllocError;
-use crate::base::{Duplicate, EraseError, Key, Ref, Shape, inclusive};
+use crate::base::{Duplicate, EraseError, InsertError, Key, Shape, inclusive};
 use crate::face::iter::IterMut;
+use crate::face::many::one_by_one;
 use crate::face::snap::{CowMapleTree, SharedAlloc};
 use crate::node::Root;
 
@@ -38,39 +39,14 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         Ok(cut)
     }
 
-    /// Drops the entries for which `keep` says no. Nothing is copied for those that stay, unless one goes that is in the same leaf. O(n), and O(log n) for
-    /// each that is dropped.
-    ///
-    /// ```
-    /// # use maple_tree::CowMapleTree;
-    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
-    /// map.try_extend([(0..10, 1), (10..20, 2), (20..30, 3)])?;
-    /// let before = map.snapshot();
-    /// map.retain(|range, value| range.contains(&5) || value == 3)?;
-    /// assert_eq!(map.ranges().collect::<Vec<_>>(), [0..=9, 20..=29]);
-    /// assert_eq!(before.len(), 3);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If there is no memory; the entries before have been looked at, the others, and the one that could not be dropped, are still there.
-    pub fn retain(
-        &mut self,
-        mut keep: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> bool,
-    ) -> Result<(), AllocError> {
-        let mut rest = Some(K::MIN);
-        while let Some(first) = rest {
-            let gone = self.range(first..).find_map(|(range, value)| {
-                let stays = keep(range.clone(), value);
-                (!stays).then_some(range)
-            });
-            let Some(gone) = gone else { break };
-            self.remove(*gone.start())?;
-            rest = gone.end().successor();
-        }
-        Ok(())
-    }
+    one_by_one!(
+        "Drops",
+        "",
+        "Nothing is copied for those that stay, unless one goes that is in the same leaf.",
+        "use maple_tree::CowMapleTree;
+
+let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();"
+    );
 
     /// The entries in order, to be changed; snapshots keep what they have. All that is shared is copied first, O(n): to change few,
     /// [`get_mut`](CowMapleTree::get_mut) copies less.

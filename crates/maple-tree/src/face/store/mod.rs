@@ -25,10 +25,8 @@ use crate::write::{Seat, SlotAt};
 
 pub(crate) use gap::{place, place_cyclic};
 pub(crate) use here::{grow_here, put_here};
-pub(crate) use join::{
-    insert_coalescing, into_insert, is_free, joined, store_coalescing, store_coalescing_splitting,
-};
-pub(crate) use split::{erase, erase_splitting, store, store_splitting};
+pub(crate) use join::{into_insert, is_free, joined};
+pub(crate) use split::{Held, erase, erase_splitting, store, store_splitting};
 pub(crate) use whole::{grow, remove, replace, replace_raw};
 
 /// The value that a word stands for, back from a write that was not made.
@@ -102,7 +100,7 @@ fn insert_planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     raw: NonNull<()>,
 ) -> Result<(), InsertError<V>> {
     let plan = host.tree().plan_store(first, last, raw.as_ptr());
-    host.carry_out(plan, |_, _, _| {})
+    host.carry_out(plan, None, |_, _, _| {})
         // SAFETY: the caller has just made the word; a write that fails stores nothing.
         .map_err(|AllocError| InsertError::Alloc(unsafe { back(raw) }))
 }

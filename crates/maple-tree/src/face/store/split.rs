@@ -14,13 +14,13 @@ use crate::node::{NULL, Word};
 use crate::write::{Seat, SlotAt};
 
 /// The word of a value that is looked at before it is stored, by a closure that may panic.
-pub(super) struct Held<V: Value> {
+pub(crate) struct Held<V: Value> {
     raw: NonNull<()>,
     marker: PhantomData<V>,
 }
 
 impl<V: Value> Held<V> {
-    pub(super) fn new(value: V) -> Self {
+    pub(crate) fn new(value: V) -> Self {
         Self::of(value.into_raw())
     }
 
@@ -37,7 +37,12 @@ impl<V: Value> Held<V> {
         unsafe { V::borrow(self.raw) }
     }
 
-    pub(super) fn into_raw(self) -> NonNull<()> {
+    /// The word, which this goes on owning.
+    pub(crate) fn word(&self) -> Word {
+        self.raw.as_ptr()
+    }
+
+    fn into_raw(self) -> NonNull<()> {
         ManuallyDrop::new(self).raw
     }
 
@@ -67,7 +72,7 @@ struct Stored<V: Value>(Held<V>);
 
 impl<V: Value> New for Stored<V> {
     fn word(&self) -> Word {
-        self.0.raw.as_ptr()
+        self.0.word()
     }
 }
 
@@ -125,7 +130,7 @@ pub(crate) fn erase<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
 }
 
 /// Splits no entry.
-pub(super) fn never<K, V: Value>(_: RangeInclusive<K>, _: Ref<'_, V>) -> Option<V> {
+fn never<K, V: Value>(_: RangeInclusive<K>, _: Ref<'_, V>) -> Option<V> {
     None
 }
 
@@ -140,18 +145,8 @@ pub(crate) fn store_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     let Some(range) = range else {
         return Err(StoreError::EmptyRange(value));
     };
-    store_held(host, range, Held::new(value), split, taken)
-}
-
-/// Stores a value over what is there; an entry that would be on both sides is split by a closure.
-pub(super) fn store_held<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
-    host: &mut H,
-    range: (K, K),
-    held: Held<V>,
-    split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
-    taken: impl FnMut(K, K, Word),
-) -> Result<(), StoreError<V>> {
-    splitting(host, range, Stored(held), split, taken).map_err(refused_store)
+    let new = Stored(Held::new(value));
+    splitting(host, range, new, split, taken).map_err(refused_store)
 }
 
 /// The value back from a write that was not made.
@@ -244,7 +239,7 @@ fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
         }
         if let Some(quick) = host.tree().try_store_at(at, (first, last), word) {
             return host
-                .carry_out_quick(quick, taken)
+                .carry_out_quick(quick, None, taken)
                 .map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(given)));
         }
     }
@@ -300,12 +295,12 @@ fn planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
             return Err((Refused::Splits, new));
         };
         let made = Held::new(made);
-        above.word = made.raw.as_ptr();
+        above.word = made.word();
         twin = Some(made);
     }
     // As in `splitting`.
     let both = ManuallyDrop::new((new, twin));
-    host.carry_out(plan, taken).map_err(|AllocError| {
+    host.carry_out(plan, None, taken).map_err(|AllocError| {
         let (new, twin) = ManuallyDrop::into_inner(both);
         drop(twin);
         (Refused::Alloc, new)

@@ -46,7 +46,7 @@ fn remove_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     let Some(quick) = host.tree().try_store_at(at, range, NULL) else {
         return Ok(false);
     };
-    host.carry_out_quick(quick, |_, _, _| {})?;
+    host.carry_out_quick(quick, None, |_, _, _| {})?;
     Ok(true)
 }
 
@@ -59,7 +59,7 @@ fn remove_planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     let Some((found, plan)) = host.tree().plan_exchange(key, NULL) else {
         return Ok(None);
     };
-    host.carry_out(plan, |_, _, _| {})?;
+    host.carry_out(plan, None, |_, _, _| {})?;
     Ok(Some(found))
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn replace_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
             .tree()
             .plan_exchange(key, new.as_ptr())
             .and_then(|(found, plan)| Some((NonNull::new(found.word)?, plan)))
-            .map(|(old, plan)| (old, host.carry_out(plan, |_, _, _| {}))),
+            .map(|(old, plan)| (old, host.carry_out(plan, None, |_, _, _| {}))),
     };
     match done {
         Some((old, Ok(()))) => Ok(old),
@@ -130,10 +130,10 @@ pub(crate) fn grow<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     }
     let quick = at.and_then(|at| host.tree().try_store_at(at, (first, last), found.word));
     if let Some(quick) = quick {
-        host.carry_out_quick_keeping(quick, found.first, taken)?;
+        host.carry_out_quick(quick, Some(found.first), taken)?;
         return Ok(true);
     }
     let plan = host.tree().plan_store(first, last, found.word);
-    host.carry_out_keeping(plan, found.first, taken)?;
+    host.carry_out(plan, Some(found.first), taken)?;
     Ok(true)
 }

@@ -29,17 +29,12 @@ const BATCH_OF_A_LEAF: usize = 8;
 /// Nodes that have been replaced, and nodes that are free again. Dropping it leaks.
 pub(super) struct Limbo<K, S> {
     young: DeadNodes,
-    /// How many there are.
-    count: usize,
     /// As soon as there are so many, the next grace period begins.
     limit: usize,
     waiting: DeadNodes,
     /// What `waiting` waits for.
     period: u64,
-    /// How many wait.
-    waiting_count: usize,
     free: DeadNodes,
-    free_count: usize,
     marker: PhantomData<fn() -> (K, S)>,
 }
 
@@ -47,13 +42,10 @@ impl<K: Key, S: Shape> Limbo<K, S> {
     pub(super) const fn new() -> Self {
         Self {
             young: DeadNodes::new(),
-            count: 0,
             limit: 1,
             waiting: DeadNodes::new(),
             period: 0,
-            waiting_count: 0,
             free: DeadNodes::new(),
-            free_count: 0,
             marker: PhantomData,
         }
     }
@@ -67,7 +59,6 @@ impl<K: Key, S: Shape> Limbo<K, S> {
     pub(super) unsafe fn push(&mut self, block: NonNull<u8>) {
         // SAFETY: the caller's promise.
         unsafe { self.young.push::<K, S>(block) };
-        self.count += 1;
     }
 
     /// Ends a write: lets what has been replaced wait for the readers, if that is worth while.
@@ -82,7 +73,7 @@ impl<K: Key, S: Shape> Limbo<K, S> {
         R: Reclaim,
         A: SyncAlloc,
     {
-        if self.count >= self.limit {
+        if self.young.count() >= self.limit {
             // SAFETY: the caller's promise.
             unsafe { self.turn(height, reclaim, alloc) };
         }
@@ -98,21 +89,19 @@ impl<K: Key, S: Shape> Limbo<K, S> {
         A: SyncAlloc,
     {
         let batch = R::BATCH.min(BATCH_OF_A_LEAF << (3 * height.saturating_sub(1) / 2).min(16));
-        if !self.waiting.is_empty() {
+        if self.waiting.count() > 0 {
             if !reclaim.poll(self.period) {
-                self.limit = self.count + batch;
+                self.limit = self.young.count() + batch;
                 return;
             }
             // SAFETY: the grace period of these nodes is over.
             unsafe { self.free_waiting(alloc) };
         }
         let young = take(&mut self.young);
-        let count = take(&mut self.count);
         self.limit = batch;
         match reclaim.start_poll() {
             Some(period) => {
                 self.waiting = young;
-                self.waiting_count = count;
                 self.period = period;
                 if reclaim.poll(period) {
                     // SAFETY: as above.
@@ -139,7 +128,6 @@ impl<K: Key, S: Shape> Limbo<K, S> {
         let left_over = if cfg!(samara_loom) {
             waited
         } else {
-            self.free_count = self.waiting_count;
             core::mem::replace(&mut self.free, waited)
         };
         // SAFETY: the caller's promise.
@@ -156,14 +144,12 @@ impl<K: Key, S: Shape> Limbo<K, S> {
         alloc: &A,
     ) -> Result<(), AllocError> {
         let wanted = count.saturating_sub(reserve.count());
-        if wanted > self.free_count {
-            reserve.fill(count - self.free_count, alloc)?;
+        let free = self.free.count();
+        if wanted > free {
+            reserve.fill(count - free, alloc)?;
         }
-        reserve.fill_with(count, || {
-            self.free_count -= 1;
-            // SAFETY: no reader is in them any more.
-            unsafe { self.free.pop::<K, S>() }
-        })
+        // SAFETY: no reader is in them any more.
+        reserve.fill_with(count, || unsafe { self.free.pop::<K, S>() })
     }
 
     /// Gives all nodes back.
@@ -176,7 +162,5 @@ impl<K: Key, S: Shape> Limbo<K, S> {
             // SAFETY: the caller's promise.
             unsafe { take(list).free::<K, S>(alloc) };
         }
-        self.count = 0;
-        self.free_count = 0;
     }
 }

@@ -163,12 +163,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         /// An empty map whose nodes come from `alloc`. Allocates nothing.
         #[must_use]
         pub const fn new_in(reclaim: R, alloc: A) -> Self {
-            Self {
-                raw: Apart(RawTree::new(flags::RCU)),
-                reclaim: Apart(reclaim),
-                own: Apart(Own::new(alloc)),
-                marker: PhantomData,
-            }
+            Self::of(RawTree::new(flags::RCU), reclaim, alloc)
         }
     }
 
@@ -176,12 +171,17 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         /// As [`with_gaps`](SyncMapleTree::with_gaps), with nodes from `alloc`.
         #[must_use]
         pub const fn with_gaps_in(reclaim: R, alloc: A) -> Self {
-            Self {
-                raw: Apart(RawTree::new(flags::RCU | flags::GAPS)),
-                reclaim: Apart(reclaim),
-                own: Apart(Own::new(alloc)),
-                marker: PhantomData,
-            }
+            Self::of(RawTree::new(flags::RCU | flags::GAPS), reclaim, alloc)
+        }
+    }
+
+    /// A map out of a tree in RCU mode whose words are values of `V`, and the allocator of its nodes.
+    const fn of(raw: RawTree<K, S>, reclaim: R, alloc: A) -> Self {
+        Self {
+            raw: Apart(raw),
+            reclaim: Apart(reclaim),
+            own: Apart(Own::new(alloc)),
+            marker: PhantomData,
         }
     }
 
@@ -191,12 +191,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         let (raw, alloc) = map.into_parts();
         // SAFETY: nobody else has the tree.
         unsafe { raw.set_in_rcu(true) };
-        Self {
-            raw: Apart(raw),
-            reclaim: Apart(reclaim),
-            own: Apart(Own::new(alloc)),
-            marker: PhantomData,
-        }
+        Self::of(raw, reclaim, alloc)
     }
 
     /// The entries as a map without concurrent readers, whose changes are made in place. O(1).
@@ -239,9 +234,14 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     #[inline]
     pub fn write(&self) -> Writer<'_, K, V, R, A, L, S> {
         self.own.lock.lock();
+        self.writer(true)
+    }
+
+    #[inline]
+    fn writer(&self, locked: bool) -> Writer<'_, K, V, R, A, L, S> {
         Writer {
             tree: self,
-            locked: true,
+            locked,
             marker: PhantomData,
         }
     }
@@ -250,11 +250,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     #[inline]
     pub fn try_write(&self) -> Option<Writer<'_, K, V, R, A, L, S>> {
         // Not `then_some`: dropping a writer releases the lock.
-        self.own.lock.try_lock().then(|| Writer {
-            tree: self,
-            locked: true,
-            marker: PhantomData,
-        })
+        self.own.lock.try_lock().then(|| self.writer(true))
     }
 
     /// Writes under a lock of the caller's. The map's own is left alone.
@@ -265,11 +261,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     /// before this call: a lock sees to both.
     #[inline]
     pub unsafe fn write_locked(&self) -> Writer<'_, K, V, R, A, L, S> {
-        Writer {
-            tree: self,
-            locked: false,
-            marker: PhantomData,
-        }
+        self.writer(false)
     }
 
     /// Switches RCU mode, in which a new map is. Off, changes are made in place, which costs less; readers see them half made.

@@ -1,16 +1,14 @@
 //! Readers: views of entries that live as long as the reader does.
 
-use core::fmt;
-use core::iter::FusedIterator;
 use core::marker::PhantomData;
-use core::ops::RangeInclusive;
-use core::ptr::NonNull;
+use core::ops::{Bound, ControlFlow, RangeBounds, RangeInclusive};
 
 use lock_api::RawMutex;
 
 use crate::alloc::SharedPool;
-use crate::base::{Key, Native, Ref, Shape, Value};
-use crate::face::look_ups::{cursors, look_ups};
+use crate::base::{Key, Native, Ref, Shape, Value, inclusive, opaque};
+use crate::face::iter::both_ways;
+use crate::face::look_ups::{entry, views};
 use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
 use crate::node::RawTree;
 use crate::read::iterate::by_entry::Traverse;
@@ -60,17 +58,8 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         &self.tree.raw
     }
 
-    look_ups!(
+    views!(
         SyncIter,
-        "# use maple_tree::{SyncMapleTree, Waiting};
-# let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::new(Waiting::new());
-# for (range, value) in [(10..20, 1), (20..30, 2), (40..50, 3)] {
-#     tree.write().insert_range(range, value)?;
-# }
-let map = tree.read();"
-    );
-
-    cursors!(
         "# use maple_tree::{SyncMapleTree, Waiting};
 # let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::new(Waiting::new());
 # for (range, value) in [(10..20, 1), (20..30, 2), (40..50, 3)] {
@@ -95,6 +84,15 @@ impl<'a, K: Key, V: Value, S: Shape> SyncIter<'a, K, V, S> {
             marker: PhantomData,
         }
     }
+
+    #[inline(always)]
+    fn step<const UP: bool>(&mut self) -> Option<(RangeInclusive<K>, Ref<'a, V>)>
+    where
+        V: 'a,
+    {
+        // SAFETY: words in the tree are values; the reader that lent itself for `'a` keeps them.
+        unsafe { entry::<K, V>(self.at.step::<UP>(self.tree)?) }
+    }
 }
 
 impl<K: Key, V: Value, S: Shape> Clone for SyncIter<'_, K, V, S> {
@@ -108,32 +106,7 @@ impl<K: Key, V: Value, S: Shape> Clone for SyncIter<'_, K, V, S> {
     }
 }
 
-impl<K: Key, V: Value, S: Shape> fmt::Debug for SyncIter<'_, K, V, S> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SyncIter").finish_non_exhaustive()
-    }
-}
+opaque!([K: Key, V: Value, S: Shape] SyncIter<'_, K, V, S>, "SyncIter");
 
-impl<'a, K: Key, V: Value + 'a, S: Shape> FusedIterator for SyncIter<'a, K, V, S> {}
-
-impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for SyncIter<'a, K, V, S> {
-    type Item = (RangeInclusive<K>, Ref<'a, V>);
-
-    #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        let found = self.at.next(self.tree)?;
-        let raw = NonNull::new(found.word)?;
-        // SAFETY: words in the tree are values; the reader that lent itself for `'a` keeps them.
-        Some((found.first..=found.last, unsafe { V::borrow(raw) }))
-    }
-}
-
-impl<'a, K: Key, V: Value + 'a, S: Shape> DoubleEndedIterator for SyncIter<'a, K, V, S> {
-    #[inline]
-    fn next_back(&mut self) -> Option<Self::Item> {
-        let found = self.at.next_back(self.tree)?;
-        let raw = NonNull::new(found.word)?;
-        // SAFETY: as in `next`.
-        Some((found.first..=found.last, unsafe { V::borrow(raw) }))
-    }
-}
+both_ways!(['a, K: Key, V: Value + 'a, S: Shape] SyncIter<'a, K, V, S>,
+    (RangeInclusive<K>, Ref<'a, V>), {});

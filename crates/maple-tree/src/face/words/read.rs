@@ -328,7 +328,7 @@ impl WordTree {
     ///
     /// The caller is the only writer.
     pub unsafe fn gap_up(&self, min: usize, max: usize, size: usize) -> Option<usize> {
-        self.0.gap_up(&want(min, max, size)?)
+        self.0.gap::<true>(&want(min, max, size)?)
     }
 
     /// The first of the highest `size` free indices within `min..=max`.
@@ -337,7 +337,7 @@ impl WordTree {
     ///
     /// The caller is the only writer.
     pub unsafe fn gap_down(&self, min: usize, max: usize, size: usize) -> Option<usize> {
-        self.0.gap_down(&want(min, max, size)?)
+        self.0.gap::<false>(&want(min, max, size)?)
     }
 
     /// All nodes and entries as text, indices in decimal or hexadecimal.

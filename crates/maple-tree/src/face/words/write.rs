@@ -8,6 +8,7 @@ use crate::write::apply::{bury, dismantle};
 use crate::write::duplicate::{CloneError, Verbatim};
 use crate::write::plan::Action;
 use crate::write::{Plan, Quick, Room, Sink, SlotAt};
+use core::convert::Infallible;
 use core::ptr::NonNull;
 
 /// A planned write. It holds for as long as the tree is not changed.
@@ -35,9 +36,12 @@ impl Write {
         match &self.way {
             Way::Quick(quick) => {
                 quick.is_exact()
-                    || quick.place.leaf.idle().is_some()
+                    || quick.spot.place.leaf.idle().is_some()
                     || quick.room != Room::Here
-                        && quick.parent.is_some_and(|above| above.idle().is_some())
+                        && quick
+                            .spot
+                            .parent
+                            .is_some_and(|above| above.idle().is_some())
             }
             Way::General(plan) => match &plan.action {
                 Action::Nothing | Action::RootWord(_) | Action::RootLeaf | Action::Exact { .. } => {
@@ -241,7 +245,7 @@ impl WordTree {
         let stands = match write.way {
             Way::Quick(quick) if !write.moves_leaves => {
                 let slot = quick.from + usize::from(quick.head);
-                Some(InLeaf::new(quick.place, slot))
+                Some(InLeaf::new(quick.spot.place, slot))
             }
             _ => None,
         };
@@ -271,11 +275,8 @@ impl WordTree {
     /// Nobody writes this tree; `new` is empty, tracks gaps if this one does, and has no other users.
     pub unsafe fn duplicate<A: NodeAlloc>(&self, new: &Self, alloc: &A) -> Result<(), AllocError> {
         // SAFETY: the caller's promise; the words may stand in this tree, as they do.
-        match unsafe { self.0.dup_into(&new.0, &mut &*alloc, &mut Verbatim) } {
-            Ok(()) => Ok(()),
-            Err(CloneError::Alloc) => Err(AllocError),
-            Err(CloneError::Entry(never)) => match never {},
-        }
+        let done = unsafe { self.0.dup_into(&new.0, &mut &*alloc, &mut Verbatim) };
+        done.map_err(|_: CloneError<Infallible>| AllocError)
     }
 
     /// Empties the tree and hands its nodes to `retire`, each after those below it. In RCU mode they are marked as dead; otherwise leaves are

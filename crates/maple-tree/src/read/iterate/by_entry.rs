@@ -102,15 +102,9 @@ impl<K: Key, S: Shape> Traverse<K, S> {
         Some((found, slot))
     }
 
-    /// The highest entry left.
+    /// The entry that is left at the end that goes `UP`, or at the one that goes down.
     #[inline]
-    pub(crate) fn next_back(&mut self, tree: &RawTree<K, S>) -> Option<Found<K>> {
-        self.step::<false>(tree)
-    }
-
-    /// The entry that is left at the end that goes up, or at the one that goes down.
-    #[inline(always)]
-    fn step<const UP: bool>(&mut self, tree: &RawTree<K, S>) -> Option<Found<K>> {
+    pub(crate) fn step<const UP: bool>(&mut self, tree: &RawTree<K, S>) -> Option<Found<K>> {
         if self.done {
             return None;
         }

@@ -1,51 +1,18 @@
 //! What is to be called when a grace period is over.
 
-use core::ptr::NonNull;
-use std::boxed::Box;
 use std::vec::Vec;
-use std_alloc::alloc::{Layout, alloc};
 
+use crate::base::Finally;
+use crate::reclaim::Free;
 use crate::reclaim::rcu::readers::Readers;
 
 /// So many wait for a grace period together.
 const BATCH: usize = if cfg!(samara_loom) { 1 } else { 64 };
 
-pub(super) type Free = Box<dyn FnOnce() + Send>;
-
-/// A closure in a box of its own; back if there is no memory.
-pub(super) fn boxed<F: FnOnce() + Send + 'static>(free: F) -> Result<Free, F> {
-    if size_of::<F>() == 0 {
-        return Ok(Box::new(free));
-    }
-    // SAFETY: the layout is not of size zero.
-    let Some(block) = NonNull::new(unsafe { alloc(Layout::new::<F>()) }) else {
-        return Err(free);
-    };
-    let block = block.cast::<F>();
-    // SAFETY: the memory is fresh, from the global allocator, with the layout of `F`.
-    unsafe {
-        block.write(free);
-        Ok(Box::from_raw(block.as_ptr()))
-    }
-}
-
 /// Calls all; if one panics, the others while the panic unwinds.
-pub(super) fn call(retired: impl Iterator<Item = Free>) {
-    struct Rest<I: Iterator<Item = Free>>(I);
-
-    impl<I: Iterator<Item = Free>> Rest<I> {
-        fn go_on(&mut self) {
-            self.0.by_ref().for_each(|free| free());
-        }
-    }
-
-    impl<I: Iterator<Item = Free>> Drop for Rest<I> {
-        fn drop(&mut self) {
-            self.go_on();
-        }
-    }
-
-    Rest(retired).go_on();
+pub(super) fn call(mut retired: impl Iterator<Item = Free>) {
+    let mut rest = Finally(|| retired.by_ref().for_each(|free| free()));
+    (rest.0)();
 }
 
 /// What has been retired.

@@ -5,13 +5,13 @@ mod later;
 mod readers;
 
 use core::cell::Cell;
-use core::fmt;
 use core::marker::PhantomData;
 use core::ptr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::reclaim::Reclaim;
-use later::{Later, boxed, call};
+use crate::base::opaque;
+use crate::reclaim::{Reclaim, boxed};
+use later::{Later, call};
 use readers::{Readers, Slot};
 
 #[cfg(not(samara_loom))]
@@ -152,17 +152,22 @@ fn wait() -> bool {
     true
 }
 
+/// Calls what there is no memory to remember.
+fn now_or_never(free: impl FnOnce()) {
+    if wait() {
+        free();
+    } else {
+        core::mem::forget(free);
+    }
+}
+
 impl Default for UserRcu {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl fmt::Debug for UserRcu {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UserRcu").finish_non_exhaustive()
-    }
-}
+opaque!([] UserRcu, "UserRcu");
 
 impl Drop for UserRcu {
     fn drop(&mut self) {
@@ -245,27 +250,14 @@ unsafe impl Reclaim for UserRcu {
     unsafe fn retire<F: FnOnce() + Send + 'static>(&self, free: F) {
         let free = match boxed(free) {
             Ok(free) => free,
-            Err(free) => {
-                // Without memory to remember it: now, or never.
-                if wait() {
-                    free();
-                } else {
-                    core::mem::forget(free);
-                }
-                return;
-            }
+            Err(free) => return now_or_never(free),
         };
         let mut later = self.later();
         let over = match later.push(free) {
             Ok(()) => later.turn(readers()),
             Err(free) => {
                 drop(later);
-                if wait() {
-                    free();
-                } else {
-                    core::mem::forget(free);
-                }
-                return;
+                return now_or_never(free);
             }
         };
         drop(later);

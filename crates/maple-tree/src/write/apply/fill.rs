@@ -2,7 +2,7 @@
 
 use crate::alloc::Reserve;
 use crate::base::{Key, Shape};
-use crate::node::{Kind, Node, NodeMut};
+use crate::node::{Kind, Node, NodeMut, Word};
 use crate::write::{Item, Items};
 
 /// Up to three new nodes of one level, being filled from the left.
@@ -33,6 +33,16 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
             largest: K::MIN,
             done: Items::new(),
         }
+    }
+
+    /// One node of a kind, over all indices, of these slots.
+    pub(super) fn root(kind: Kind, items: &Items<K>, reserve: &'r mut Reserve) -> Word {
+        let items = items.as_slice();
+        let mut fill = Self::new(kind, [items.len(), 0, 0], K::MIN, reserve);
+        for &item in items {
+            fill.push(item);
+        }
+        fill.finish().as_slice()[0].word
     }
 
     /// The node being filled, and how many slots it gets.

@@ -50,12 +50,7 @@ pub(super) unsafe fn apply<K: Key, S: Shape>(
                 [only] => only.word,
                 _ => {
                     height += 1;
-                    let sizes = [items.as_slice().len(), 0, 0];
-                    let mut fill = Fill::<K, S>::new(inner, sizes, K::MIN, reserve);
-                    for &item in items.as_slice() {
-                        fill.push(item);
-                    }
-                    fill.finish().as_slice()[0].word
+                    Fill::<K, S>::root(inner, &items, reserve)
                 }
             };
             tree.publish_root(root, height);

@@ -28,13 +28,7 @@ pub(super) fn put_leaf<K: Key, S: Shape>(
     sink: &mut impl Sink<K>,
 ) {
     let old = tree.root();
-    let mut fill = Fill::<K, S>::new(Kind::Leaf, [items.as_slice().len(), 0, 0], K::MIN, reserve);
-    for &item in items.as_slice() {
-        fill.push(item);
-    }
-    if let [leaf] = *fill.finish().as_slice() {
-        tree.publish_root(leaf.word, 1);
-    }
+    tree.publish_root(Fill::<K, S>::root(Kind::Leaf, items, reserve), 1);
     drop_single(old, first, sink);
 }
 

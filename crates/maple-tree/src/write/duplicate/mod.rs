@@ -14,11 +14,11 @@ use core::ptr::NonNull;
 
 use crate::alloc::{AllocError, NodeAlloc, Reserve};
 use crate::base::{Key, Ref, Shape, Value};
-use crate::node::{Kind, LAYOUT, NULL, Node, NodeMut, RawTree, Root, Word, is_leaf_word, prefetch};
+use crate::node::{Kind, NULL, Node, NodeMut, RawTree, Root, Word, is_leaf_word, prefetch};
 use crate::read::Place;
-use crate::write::Sink;
 use crate::write::apply::bury;
 use crate::write::holes::{largest_in_leaf, tell_ancestors};
+use crate::write::{Immediate, Sink};
 
 use supply::Supply;
 
@@ -108,10 +108,11 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 let copy = copier
                     .copy(K::MIN, K::MIN, word)
                     .map_err(CloneError::Entry)?;
-                return new.put_single(copy, alloc).inspect_err(|_| {
+                return new.put(K::MIN, K::MIN, copy, alloc).map_err(|error| {
                     if !copy.is_null() {
                         copier.undo(copy);
                     }
+                    error.into()
                 });
             }
             Root::Node(root) => root,
@@ -174,13 +175,19 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         Ok(())
     }
 
-    /// Stores a word at index 0 of an empty tree.
-    fn put_single<A: NodeAlloc, E>(&self, word: Word, alloc: &A) -> Result<(), CloneError<E>> {
-        let plan = self.plan_store(K::MIN, K::MIN, word);
-        let mut reserve = Reserve::new();
-        reserve.fill(plan.nodes, alloc)?;
-        // SAFETY: nobody else uses this tree; its nodes are reserved.
-        unsafe { self.apply(plan, &mut reserve, &mut Discard(alloc)) };
+    /// Stores a word, or a hole, over holes.
+    fn put<A: NodeAlloc>(
+        &self,
+        first: K,
+        last: K,
+        word: Word,
+        alloc: &A,
+    ) -> Result<(), AllocError> {
+        let plan = self.plan_store(first, last, word);
+        let mut reserve = Reserve::of(plan.nodes, alloc)?;
+        let entry = |_, _, _| debug_assert!(false, "only holes are written over");
+        // SAFETY: nobody else uses this tree, whose nodes come from the allocator; those that it takes are reserved.
+        unsafe { self.apply(plan, &mut reserve, &mut Immediate { alloc, entry }) };
         Ok(())
     }
 
@@ -201,29 +208,12 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                     slots += 1;
                 }
                 if slots > 1 {
-                    let plan = self.plan_store(found.first, last, NULL);
-                    let mut reserve = Reserve::of(plan.nodes, alloc)?;
-                    // SAFETY: nobody else uses this tree; its nodes are reserved.
-                    unsafe { self.apply(plan, &mut reserve, &mut Discard(alloc)) };
+                    self.put(found.first, last, NULL, alloc)?;
                 }
             }
             key = last.successor();
         }
         Ok(())
-    }
-}
-
-/// Frees nodes; holes are all that is removed.
-struct Discard<'a, A>(&'a A);
-
-impl<K, A: NodeAlloc> Sink<K> for Discard<'_, A> {
-    fn entry(&mut self, _: K, _: K, _: Word) {
-        debug_assert!(false, "only holes are written over");
-    }
-
-    fn node(&mut self, block: NonNull<u8>) {
-        // SAFETY: nodes of the duplicate come from this allocator, and nobody else uses it yet.
-        unsafe { self.0.deallocate(block, LAYOUT) }
     }
 }
 

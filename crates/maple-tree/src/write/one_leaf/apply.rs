@@ -10,7 +10,7 @@ use crate::write::apply::Removed;
 use crate::write::holes::{largest_in_leaf, tell_from, tell_last, tell_shrunk};
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
-use crate::write::{Quick, Room, Sink};
+use crate::write::{Quick, Room, Sink, Spot};
 
 /// What a write does to the holes of a leaf.
 pub(in crate::write) struct Holes<K> {
@@ -38,18 +38,18 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         reserve: &mut Reserve,
         sink: &mut impl Sink<K>,
     ) {
-        let leaf = quick.place.leaf;
+        let leaf = quick.spot.place.leaf;
         let inner = self.inner_kind();
         let gaps = inner == Kind::Gap;
         if quick.is_exact() {
-            let old = quick.place.slot(quick.from);
+            let old = quick.spot.place.slot(quick.from);
             leaf.publish(quick.from, quick.word);
             if gaps
                 && old.word.is_null() != quick.word.is_null()
-                && let Some(parent) = quick.parent
+                && let Some(parent) = quick.spot.parent
             {
-                let Place { min, max, .. } = quick.place;
-                tell_from(parent, quick.at, min, largest_in_leaf(leaf, min, max));
+                let Place { min, max, .. } = quick.spot.place;
+                tell_from(parent, quick.spot.at, min, largest_in_leaf(leaf, min, max));
             }
             if !old.word.is_null() {
                 sink.entry(old.first, old.last, old.word);
@@ -65,10 +65,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 watch.made(self);
                 return;
             }
-            let mut removed = Removed::none();
-            for i in quick.removed() {
-                quick.show(i, |first, last, word| removed.add(first, last, word));
-            }
+            let removed = quick.note_removed();
             // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
             if let Some(left_over) = unsafe { quick.spread(self, reserve) } {
                 left_over.mark_dead();
@@ -79,13 +76,48 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             removed.give(sink);
             return;
         }
-        let holes = gaps.then(|| quick.holes());
+        // SAFETY: the caller's promise.
+        unsafe { self.apply_here(quick, None, reserve, sink) };
+    }
+
+    /// Carries out a quick write within an entry, in a leaf that has room. The part of the entry above gets another word, `twin`.
+    ///
+    /// # Safety
+    ///
+    /// As for [`apply_quick`](Self::apply_quick); the twin, too, may stand in this tree.
+    pub(crate) unsafe fn apply_split(
+        &self,
+        quick: Quick<K, S>,
+        twin: Word,
+        reserve: &mut Reserve,
+        sink: &mut impl Sink<K>,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe { self.apply_here(quick, Some(twin), reserve, sink) };
+    }
+
+    /// As [`apply_quick`](Self::apply_quick), in a leaf that has room, where more than a word changes; or as [`apply_split`](Self::apply_split), if there is a
+    /// `twin`.
+    ///
+    /// # Safety
+    ///
+    /// As for these.
+    #[inline(always)]
+    unsafe fn apply_here(
+        &self,
+        quick: Quick<K, S>,
+        twin: Option<Word>,
+        reserve: &mut Reserve,
+        sink: &mut impl Sink<K>,
+    ) {
+        let leaf = quick.spot.place.leaf;
+        let holes = self.tracks_gaps().then(|| quick.holes());
         if self.in_rcu() {
             let new = reserve.take_copy(leaf);
-            quick.edit(new);
+            quick.edit_with(new, twin);
             let node = new.node();
-            match quick.parent {
-                Some(parent) => parent.publish(quick.at, node.word()),
+            match quick.spot.parent {
+                Some(parent) => parent.publish(quick.spot.at, node.word()),
                 None => self.publish_root(node.word(), 1),
             }
             quick.tell(node, holes);
@@ -102,51 +134,11 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             });
             return;
         }
-        let mut removed = Removed::none();
-        for i in quick.removed() {
-            quick.show(i, |first, last, word| removed.add(first, last, word));
-        }
+        let removed = quick.note_removed();
         // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-        quick.edit(unsafe { leaf.write() });
+        quick.edit_with(unsafe { leaf.write() }, twin);
         quick.tell(leaf, holes);
         removed.give(sink);
-    }
-
-    /// Carries out a quick write within an entry, in a leaf that has room. The part of the entry above gets another word, `twin`.
-    ///
-    /// # Safety
-    ///
-    /// As for [`apply_quick`](Self::apply_quick); the twin, too, may stand in this tree.
-    pub(crate) unsafe fn apply_split(
-        &self,
-        quick: Quick<K, S>,
-        twin: Word,
-        reserve: &mut Reserve,
-        sink: &mut impl Sink<K>,
-    ) {
-        let leaf = quick.place.leaf;
-        let holes = self.tracks_gaps().then(|| quick.holes());
-        // What is left below, the new slot, what is left above.
-        let above = quick.from + 2;
-        if !self.in_rcu() {
-            // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-            let node = unsafe { leaf.write() };
-            quick.edit(node);
-            node.set_slot(above, twin);
-            quick.tell(leaf, holes);
-            return;
-        }
-        let new = reserve.take_copy(leaf);
-        quick.edit(new);
-        new.set_slot(above, twin);
-        match quick.parent {
-            Some(parent) => parent.publish(quick.at, new.node().word()),
-            None => self.publish_root(new.node().word(), 1),
-        }
-        quick.tell(new.node(), holes);
-        // The old leaf is as it was: readers may be in it.
-        leaf.mark_dead();
-        sink.node(leaf.block());
     }
 }
 
@@ -162,10 +154,20 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// Shows the entry in a slot, if there is one, as long as the leaf is as it was.
     #[inline(always)]
     pub(in crate::write) fn show(self, slot: usize, mut show: impl FnMut(K, K, Word)) {
-        let found = self.place.slot(slot);
+        let found = self.spot.place.slot(slot);
         if !found.word.is_null() {
             show(found.first, found.last, found.word);
         }
+    }
+
+    /// Notes the entries of which the write leaves nothing, as long as the leaf is as it was.
+    #[inline(always)]
+    fn note_removed(self) -> Removed<K> {
+        let mut removed = Removed::none();
+        for i in self.removed() {
+            self.show(i, |first, last, word| removed.add(first, last, word));
+        }
+        removed
     }
 
     /// Makes the change in the leaf or in a copy of it.
@@ -192,10 +194,20 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
     }
 
+    /// As [`edit`](Self::edit); the part above of an entry that the write is within gets another word.
+    #[inline(always)]
+    fn edit_with(self, node: NodeMut<K, S>, twin: Option<Word>) {
+        self.edit(node);
+        if let Some(twin) = twin {
+            // After what is left below, and the new slot.
+            node.set_slot(self.from + 2, twin);
+        }
+    }
+
     /// Looks at the holes, as long as the leaf is as it was.
     #[inline(always)]
     pub(in crate::write) fn holes(self) -> Holes<K> {
-        let Place { leaf, min, max } = self.place;
+        let Place { leaf, min, max } = self.spot.place;
         let mut holes = Holes {
             gone: K::MIN,
             made: K::MIN,
@@ -229,7 +241,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// Tells the nodes above the leaf, if they keep the sizes of holes, what has become of its holes. `leaf` is the leaf as it is now.
     #[inline(always)]
     fn tell(self, leaf: Node<K, S>, holes: Option<Holes<K>>) {
-        let (Some(parent), Some(holes)) = (self.parent, holes) else {
+        let (Some(parent), Some(holes)) = (self.spot.parent, holes) else {
             return;
         };
         let Holes {
@@ -237,7 +249,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
             made,
             outermost,
         } = holes;
-        let Self { place, at, .. } = self;
+        let Spot { place, at, .. } = self.spot;
         if outermost {
             tell_last(parent, made);
             return;

@@ -8,7 +8,7 @@ mod apply;
 mod here;
 
 use crate::base::{Key, Shape};
-use crate::node::{Geometry, Kind, Node, RawTree, Word};
+use crate::node::{Geometry, Kind, RawTree, Word};
 use crate::read::Place;
 use crate::write::{Room, SlotAt, Spot};
 
@@ -19,10 +19,7 @@ pub(super) use apply::Holes;
 /// The slots `from..=to` become: what is left of slot `from`, if `head`; the new slot; what is left of slot `to`, if `tail`.
 #[derive(Clone, Copy)]
 pub(crate) struct Quick<K, S> {
-    pub(crate) place: Place<K, S>,
-    /// The node above the leaf, and the leaf's slot in it.
-    pub(crate) parent: Option<Node<K, S>>,
-    pub(crate) at: usize,
+    pub(crate) spot: Spot<K, S>,
     pub(crate) from: usize,
     pub(crate) to: usize,
     pub(crate) head: bool,
@@ -44,15 +41,6 @@ impl<K: Key, S: Shape> Quick<K, S> {
         self.from == self.to && !self.head && !self.tail && matches!(self.room, Room::Here)
     }
 
-    /// The leaf, and where it is.
-    #[inline(always)]
-    pub(crate) fn spot(self) -> Spot<K, S> {
-        let Self {
-            place, parent, at, ..
-        } = self;
-        Spot { place, parent, at }
-    }
-
     /// How many nodes it takes.
     #[inline(always)]
     pub(crate) fn nodes(self, in_rcu: bool) -> usize {
@@ -66,21 +54,16 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
     }
 
-    /// The write of `word` to `first..=last`, which are in the slots `from` and `to`; `None` if it is not a quick one.
+    /// The write of `word` to `first..=last`, which are just the slots `from..=to`, so far.
     #[inline(always)]
-    fn new(
+    fn over(
         spot: Spot<K, S>,
         (from, to): (usize, usize),
         (first, last): (K, K),
         word: Word,
-        tree: &RawTree<K, S>,
-    ) -> Option<Self> {
-        let Spot { place, parent, at } = spot;
-        let Place { leaf, min, max } = place;
-        let mut quick = Self {
-            place,
-            parent,
-            at,
+    ) -> Self {
+        Self {
+            spot,
             from,
             to,
             head: false,
@@ -90,7 +73,20 @@ impl<K: Key, S: Shape> Quick<K, S> {
             word,
             total: 0,
             room: Room::Here,
-        };
+        }
+    }
+
+    /// The write of `word` to `first..=last`, which are in the slots `from` and `to`; `None` if it is not a quick one.
+    #[inline(always)]
+    fn new(
+        spot: Spot<K, S>,
+        slots: (usize, usize),
+        range: (K, K),
+        word: Word,
+        tree: &RawTree<K, S>,
+    ) -> Option<Self> {
+        let Place { leaf, min, max } = spot.place;
+        let mut quick = Self::over(spot, slots, range, word);
         // Whether the hole goes on in the leaf before, or in the one after.
         let mut goes_on = (false, false);
         if word.is_null() {
@@ -130,7 +126,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// cannot be seen from the node above.
     #[inline(always)]
     fn widen(&mut self) -> Option<(bool, bool)> {
-        let Place { leaf, min, max } = self.place;
+        let Spot { place, parent, at } = self.spot;
+        let Place { leaf, min, max } = place;
         let mut goes_on = (false, false);
         let head = leaf.first(self.from, min);
         if leaf.slot(self.from).is_null() {
@@ -142,7 +139,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
                     self.first = leaf.first(self.from, min);
                 }
             } else if min != K::MIN {
-                let before = self.parent?.child(self.at.checked_sub(1)?);
+                let before = parent?.child(at.checked_sub(1)?);
                 goes_on.0 = before.slot(before.end()).is_null();
             }
         }
@@ -156,11 +153,11 @@ impl<K: Key, S: Shape> Quick<K, S> {
                     self.last = leaf.last(self.to, max);
                 }
             } else if max != K::MAX {
-                let parent = self.parent?;
-                if self.at == parent.end() {
+                let parent = parent?;
+                if at == parent.end() {
                     return None;
                 }
-                goes_on.1 = parent.child(self.at + 1).slot(0).is_null();
+                goes_on.1 = parent.child(at + 1).slot(0).is_null();
             }
         }
         Some(goes_on)
@@ -178,27 +175,19 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     ) -> Option<Quick<K, S>> {
         let SlotAt { spot, slot, found } = at;
         debug_assert!(found.word.is_null() && !word.is_null());
-        let Spot { place, parent, at } = spot;
         let (head, tail) = (found.first < first, last < found.last);
-        let total = place.leaf.used() + usize::from(head) + usize::from(tail);
+        let total = spot.place.leaf.used() + usize::from(head) + usize::from(tail);
         let room = if total <= Geometry::<K, S>::SLOTS {
             Room::Here
         } else {
             spot.elsewhere(self, (slot, slot), total)?
         };
         Some(Quick {
-            place,
-            parent,
-            at,
-            from: slot,
-            to: slot,
             head,
             tail,
-            first,
-            last,
-            word,
             total,
             room,
+            ..Quick::over(spot, (slot, slot), (first, last), word)
         })
     }
 
@@ -233,20 +222,11 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     ) -> Quick<K, S> {
         debug_assert!(at.is_within(first, last) && at.has_room_for_two());
         let SlotAt { spot, slot, .. } = at;
-        let Spot { place, parent, at } = spot;
         Quick {
-            place,
-            parent,
-            at,
-            from: slot,
-            to: slot,
             head: true,
             tail: true,
-            first,
-            last,
-            word,
-            total: place.leaf.used() + 2,
-            room: Room::Here,
+            total: spot.place.leaf.used() + 2,
+            ..Quick::over(spot, (slot, slot), (first, last), word)
         }
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::alloc::Reserve;
 use crate::base::{Key, Shape};
-use crate::node::{Kind, Node, RawTree};
+use crate::node::{Kind, Node, NodeMut, RawTree};
 use crate::write::holes::largest_below;
 
 /// What making room in a node takes.
@@ -129,7 +129,6 @@ unsafe fn share<K: Key, S: Shape>(parent: Node<K, S>, at: usize) {
     let (in_left, in_right) = (left.used(), right.used());
     let keep = (in_left + in_right).div_ceil(2);
     let middle = parent.pivot(at);
-    let gaps = left.kind() == Kind::Gap;
     // SAFETY: the caller's promise.
     let (left_mut, right_mut, above) = unsafe { (left.write(), right.write(), parent.write()) };
     let bound;
@@ -137,42 +136,44 @@ unsafe fn share<K: Key, S: Shape>(parent: Node<K, S>, at: usize) {
         let count = keep - in_left;
         bound = right.pivot(count - 1);
         left_mut.set_pivot(in_left - 1, middle);
-        for i in 0..count {
-            left_mut.set_slot(in_left + i, right.slot(i));
-            if i + 1 < count {
-                left_mut.set_pivot(in_left + i, right.pivot(i));
-            }
-            if gaps {
-                left.set_gap(in_left + i, right.gap(i));
-            }
-            right.child(i).set_parent(Some(left));
-        }
+        take_children(left_mut, in_left, right, 0, count);
         left_mut.set_end(keep - 1);
         right_mut.shift(count, 0);
     } else {
         let count = in_left - keep;
         bound = left.pivot(keep - 1);
         right_mut.shift(0, count);
-        for i in 0..count {
-            let from = keep + i;
-            right_mut.set_slot(i, left.slot(from));
-            right_mut.set_pivot(
-                i,
-                if i + 1 < count {
-                    left.pivot(from)
-                } else {
-                    middle
-                },
-            );
-            if gaps {
-                right.set_gap(i, left.gap(from));
-            }
-            left.child(from).set_parent(Some(right));
-        }
+        take_children(right_mut, 0, left, keep, count);
+        right_mut.set_pivot(count - 1, middle);
         left_mut.truncate(keep);
     }
     above.set_pivot(at, bound);
-    if gaps {
+    note_gaps(parent, at, left, right);
+}
+
+/// Takes `count` children of another node, from its slot `from` on, into the slots from `to` on. What bounds the last of them is not set.
+fn take_children<K: Key, S: Shape>(
+    new: NodeMut<K, S>,
+    to: usize,
+    old: Node<K, S>,
+    from: usize,
+    count: usize,
+) {
+    for i in 0..count {
+        new.set_slot(to + i, old.slot(from + i));
+        if i + 1 < count {
+            new.set_pivot(to + i, old.pivot(from + i));
+        }
+        if old.kind() == Kind::Gap {
+            new.node().set_gap(to + i, old.gap(from + i));
+        }
+        old.child(from + i).set_parent(Some(new.node()));
+    }
+}
+
+/// Notes the largest holes below the nodes in the slots `at` and `at + 1`, if they are known.
+fn note_gaps<K: Key, S: Shape>(parent: Node<K, S>, at: usize, left: Node<K, S>, right: Node<K, S>) {
+    if parent.kind() == Kind::Gap {
         parent.set_gap(at, largest_below(left));
         parent.set_gap(at + 1, largest_below(right));
     }
@@ -190,7 +191,6 @@ unsafe fn split<K: Key, S: Shape>(
     reserve: &mut Reserve,
 ) {
     let inner = node.kind();
-    let gaps = inner == Kind::Gap;
     let parent = node.parent(inner).unwrap_or_else(|| {
         let root = reserve.take::<K, S>(inner);
         root.set_slot(0, node.word());
@@ -204,17 +204,7 @@ unsafe fn split<K: Key, S: Shape>(
     let bound = node.pivot(keep - 1);
     let new = reserve.take::<K, S>(inner);
     new.node().set_parent(Some(parent));
-    for i in keep..used {
-        let to = i - keep;
-        new.set_slot(to, node.slot(i));
-        node.child(i).set_parent(Some(new.node()));
-        if i + 1 < used {
-            new.set_pivot(to, node.pivot(i));
-        }
-        if gaps {
-            new.node().set_gap(to, node.gap(i));
-        }
-    }
+    take_children(new, 0, node, keep, used - keep);
     new.set_end(used - keep - 1);
     // SAFETY: the caller's promise.
     unsafe {
@@ -222,10 +212,7 @@ unsafe fn split<K: Key, S: Shape>(
         insert_child(parent, at, new.node(), K::MIN);
         parent.write().set_pivot(at, bound);
     }
-    if gaps {
-        parent.set_gap(at, largest_below(node));
-        parent.set_gap(at + 1, largest_below(new.node()));
-    }
+    note_gaps(parent, at, node, new.node());
 }
 
 /// Adds a leaf without slots behind one, whose slot in the node above it is `at`, and which covers `key`. Gives the node above both,

@@ -7,7 +7,7 @@ use crate::base::{Key, Shape, each};
 use crate::node::{Node, NodeMut, RawTree};
 use crate::read::Place;
 use crate::write::two_leaves::{Given, Taker};
-use crate::write::{Quick, Room, Sink};
+use crate::write::{Quick, Room, Sink, Spot};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Carries out a quick write that concerns two leaves, and hands what it removed to `sink`. The caller is the only writer, and
@@ -19,32 +19,31 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         reserve: &mut Reserve,
         sink: &mut impl Sink<K>,
     ) {
-        let Some(parent) = quick.parent else {
+        let Spot { place, at, .. } = quick.spot;
+        let Some(parent) = quick.spot.parent else {
             debug_assert!(false, "a leaf that is the root has no neighbours");
             return;
         };
-        let leaf = quick.place.leaf;
+        let leaf = place.leaf;
         let neighbour = quick.neighbour(parent);
         let above = reserve.take_copy(parent);
-        let new = copy_below(above, quick.at, leaf, reserve);
+        let new = copy_below(above, at, leaf, reserve);
         if let Some((at, node)) = neighbour {
             copy_below(above, at, node, reserve);
         }
-        let copied = Quick {
-            place: Place {
-                leaf: new,
-                ..quick.place
-            },
+        let spot = Spot {
+            place: Place { leaf: new, ..place },
             parent: Some(above.node()),
-            ..quick
+            at,
         };
+        let copied = Quick { spot, ..quick };
         // SAFETY: nothing leads to the copies yet.
         let left_over = unsafe { copied.spread(self, reserve) };
         for i in 0..above.node().used() {
             above.node().child(i).set_parent(Some(above.node()));
         }
         match parent.parent(self.inner_kind()) {
-            Some(node) => node.publish(node.search(quick.place.min), above.node().word()),
+            Some(node) => node.publish(node.search(place.min), above.node().word()),
             None => self.publish_root(above.node().word(), self.height()),
         }
         // The old nodes are as they were: readers may be in them.
@@ -82,7 +81,11 @@ impl<K: Key, S: Shape> Quick<K, S> {
             Room::FewBefore | Room::TakeBefore | Room::GiveBefore => true,
             Room::FewAfter | Room::TakeAfter | Room::GiveAfter => false,
         };
-        let at = if before { self.at - 1 } else { self.at + 1 };
+        let at = if before {
+            self.spot.at - 1
+        } else {
+            self.spot.at + 1
+        };
         Some((at, parent.child(at).as_leaf()))
     }
 }

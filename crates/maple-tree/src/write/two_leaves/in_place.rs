@@ -31,7 +31,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let watch = Watch::spread(self, quick);
         // SAFETY: the caller's promise.
         unsafe {
-            match (quick.room, quick.parent) {
+            match (quick.room, quick.spot.parent) {
                 (Room::Given(given), Some(parent)) => quick.give_to(self, parent, given, reserve),
                 _ => drop(quick.spread(self, reserve)),
             }
@@ -59,7 +59,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
             unsafe { self.append(tree, reserve) };
             return None;
         }
-        let Some(parent) = self.parent else {
+        let Some(parent) = self.spot.parent else {
             debug_assert!(false, "a leaf that is the root has no neighbours");
             return None;
         };
@@ -67,12 +67,12 @@ impl<K: Key, S: Shape> Quick<K, S> {
         unsafe {
             match self.room {
                 Room::Given(given) => self.give_to(tree, parent, given, reserve),
-                Room::FewBefore => return self.merge(parent, self.at - 1),
-                Room::FewAfter => return self.merge(parent, self.at),
-                Room::TakeBefore => self.join(parent, self.at - 1, false),
-                Room::GiveBefore => self.join(parent, self.at - 1, true),
-                Room::TakeAfter => self.join(parent, self.at, true),
-                Room::GiveAfter => self.join(parent, self.at, false),
+                Room::FewBefore => return self.merge(parent, self.spot.at - 1),
+                Room::FewAfter => return self.merge(parent, self.spot.at),
+                Room::TakeBefore => self.join(parent, self.spot.at - 1, false),
+                Room::GiveBefore => self.join(parent, self.spot.at - 1, true),
+                Room::TakeAfter => self.join(parent, self.spot.at, true),
+                Room::GiveAfter => self.join(parent, self.spot.at, false),
                 Room::Append(_) | Room::Here => debug_assert!(false, "it concerns one leaf"),
             }
         }
@@ -93,25 +93,25 @@ impl<K: Key, S: Shape> Quick<K, S> {
         reserve: &mut Reserve,
     ) {
         let Given { taker, keep, .. } = given;
-        let Place { leaf, min, max } = self.place;
+        let Place { leaf, min, max } = self.spot.place;
         let used = leaf.used();
         let keep = usize::from(keep);
         // SAFETY: the caller's promise.
         unsafe {
             match taker {
                 Taker::Before => {
-                    let at = self.at - 1;
+                    let at = self.spot.at - 1;
                     let left = parent.child(at).as_leaf();
                     let cut = Cut::<K, S, true>::new((left, left.used()), (leaf, used), keep);
                     self.give(parent, at, cut, min.wrapping_sub(K::ONE));
                 }
                 Taker::After => {
-                    let right = parent.child(self.at + 1).as_leaf();
+                    let right = parent.child(self.spot.at + 1).as_leaf();
                     let cut = Cut::<K, S, false>::new((leaf, used), (right, right.used()), keep);
-                    self.give(parent, self.at, cut, max);
+                    self.give(parent, self.spot.at, cut, max);
                 }
                 Taker::New => {
-                    let (parent, at) = add_leaf(tree, leaf, parent, (self.at, min), reserve);
+                    let (parent, at) = add_leaf(tree, leaf, parent, (self.spot.at, min), reserve);
                     let right = parent.child(at + 1).as_leaf();
                     let cut = Cut::<K, S, false>::new((leaf, used), (right, 0), keep);
                     self.give(parent, at, cut, max);
@@ -142,7 +142,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
             keep,
             ..
         } = cut;
-        let Place { leaf, min, max } = self.place;
+        let Place { leaf, min, max } = self.spot.place;
         // Which slots of the leaf go, and whether those stay that change.
         let (first, count, stays) = if TO_LEFT {
             (0, keep - in_left, self.from >= keep - in_left)
@@ -208,7 +208,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// As for [`spread`](Self::spread).
     unsafe fn append(self, tree: &RawTree<K, S>, reserve: &mut Reserve) {
         let slots = Geometry::<K, S>::SLOTS;
-        let Place { leaf, min, max } = self.place;
+        let Place { leaf, min, max } = self.spot.place;
         // What the last slots become.
         let mut new = [(NULL, max); 3];
         let mut count = 0;
@@ -258,8 +258,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// What the leaves in the slots `at` and `at + 1` of the parent cover; this leaf is one of them.
     #[inline(always)]
     fn bounds_of_pair(self, parent: Node<K, S>, at: usize) -> (K, K) {
-        let Place { min, max, .. } = self.place;
-        if self.at > at {
+        let Place { min, max, .. } = self.spot.place;
+        if self.spot.at > at {
             let min = match at {
                 0 => parent.bound::<false>(min, parent.kind()),
                 _ => parent.first(at, min),
@@ -305,7 +305,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let middle = parent.pivot(at);
         // SAFETY: nobody reads (the caller's promise).
         let left_mut = unsafe {
-            self.edit(self.place.leaf.write());
+            self.edit(self.spot.place.leaf.write());
             left.write()
         };
         let (in_left, in_right) = (left.used(), right.used());
@@ -343,7 +343,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let (left, right) = (parent.child(at).as_leaf(), parent.child(at + 1).as_leaf());
         // SAFETY: nobody reads (the caller's promise).
         unsafe {
-            self.edit(self.place.leaf.write());
+            self.edit(self.spot.place.leaf.write());
             let last = if of_left {
                 let last = right.pivot(0);
                 right.write().shift(1, 0);

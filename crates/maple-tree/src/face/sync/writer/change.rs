@@ -6,9 +6,8 @@ use lock_api::RawMutex;
 
 use crate::alloc::AllocError;
 use crate::base::{EraseError, InsertError, Key, Ref, Shape, StoreError, inclusive};
-use crate::face::allocs::allocs;
-use crate::face::changes::changes;
-use crate::face::host::Host;
+use crate::face::changes::all_changes;
+use crate::face::host::{Host, Touch};
 use crate::face::store;
 use crate::face::sync::writer::Writer;
 use crate::face::sync::{SyncAlloc, SyncValue};
@@ -17,18 +16,11 @@ use crate::reclaim::Reclaim;
 impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     Writer<'_, K, V, R, A, L, S>
 {
-    changes!(
+    all_changes!(
         Ref<'_, V>,
         shown,
         "retired",
         "Readers see all of the old or all of the new, and never a part of it.",
-        "use maple_tree::{SyncMapleTree, Waiting};
-
-let shared: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
-let mut map = shared.write();"
-    );
-
-    allocs!(
         "use maple_tree::{SyncMapleTree, Waiting};
 
 let shared: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());

@@ -6,12 +6,12 @@ mod seat;
 mod whole;
 
 use core::marker::PhantomData;
-use core::ops::RangeBounds;
+use core::ops::{Bound, ControlFlow, RangeBounds, RangeInclusive};
 
 use lock_api::RawMutex;
 
 use crate::alloc::SharedPool;
-use crate::base::{Key, Native, Shape, inclusive};
+use crate::base::{Key, Native, Ref, Shape, inclusive};
 use crate::face::cursor::Writing;
 use crate::face::iter::Iter;
 use crate::face::surveys::all_asked;

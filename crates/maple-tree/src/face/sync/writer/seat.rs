@@ -5,7 +5,7 @@ use core::ops::RangeInclusive;
 
 use lock_api::RawMutex;
 
-use crate::base::{Key, Native, Ref, Shape, Value};
+use crate::base::{Key, Native, Ref, Shape, Value, opaque};
 use crate::face::look_ups::view;
 use crate::face::store;
 use crate::face::sync::writer::Writer;
@@ -31,11 +31,7 @@ impl<K: Copy, S> Clone for Seat<K, S> {
 
 impl<K: Copy, S> Copy for Seat<K, S> {}
 
-impl<K, S> core::fmt::Debug for Seat<K, S> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Seat").finish_non_exhaustive()
-    }
-}
+opaque!([K, S] Seat<K, S>, "Seat");
 
 /// Entries and holes from a key on, upwards. Made by [`Writer::look`].
 pub struct Look<'a, K: Key, V: Value, S: Shape = Native> {
@@ -137,11 +133,7 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for Look<'a, K, V, S> {
     }
 }
 
-impl<K: Key, V: Value, S: Shape> core::fmt::Debug for Look<'_, K, V, S> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.debug_struct("Look").finish_non_exhaustive()
-    }
-}
+opaque!([K: Key, V: Value, S: Shape] Look<'_, K, V, S>, "Look");
 
 /// For clients that look before they write, and write often. What these calls do, others do without a seat; what these cannot do they leave to them.
 impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
