@@ -1,10 +1,11 @@
 //! Misuse of the command line, in one line: what is wrong, and where to look.
 
+use std::io::{self, Write};
+
 use clap::Parser;
 use clap::error::ErrorKind;
 
-/// Exit code for misuse.
-const MISUSE: i32 = 2;
+use crate::outcome::complain;
 
 /// The parsed command line. Prints help or version when that was asked for; ends the program with a line on standard error
 /// and exit code 2 when the arguments are wrong.
@@ -12,13 +13,23 @@ pub(crate) fn parse<C: Parser>() -> C {
     C::try_parse().unwrap_or_else(|error| {
         use ErrorKind::{DisplayHelp, DisplayHelpOnMissingArgumentOrSubcommand, DisplayVersion};
         match error.kind() {
-            DisplayHelp | DisplayVersion | DisplayHelpOnMissingArgumentOrSubcommand => error.exit(),
-            _ => {
-                eprintln!("samara: {}", one_line(&error.render().to_string()));
-                std::process::exit(MISUSE)
+            DisplayHelp | DisplayVersion | DisplayHelpOnMissingArgumentOrSubcommand => {
+                std::process::exit(show(&error))
             }
+            _ => std::process::exit(complain(&one_line(&error.render().to_string()))),
         }
     })
+}
+
+/// Prints help or version; the exit code.
+fn show(error: &clap::Error) -> i32 {
+    match error.print().and_then(|()| io::stdout().flush()) {
+        // Whoever reads it has seen enough.
+        Err(failed) if failed.kind() != io::ErrorKind::BrokenPipe => {
+            complain(&format!("standard output cannot be written: {failed}"))
+        }
+        _ => error.exit_code(),
+    }
 }
 
 /// Joins what clap says before its usage, tips included, into one line.

@@ -450,6 +450,7 @@ fn what_cannot_be_printed_is_told() {
         &["show", &pid][..],
         &["show", &pid, "--json"],
         &["top", "--once"],
+        &["show", "--help"],
     ] {
         let full = fs::File::options().write(true).open("/dev/full").unwrap();
         let output = samara().args(words).stdout(full).output().unwrap();

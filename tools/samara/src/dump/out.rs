@@ -8,6 +8,9 @@ use std::path::Path;
 use samara_mm::observe::core_file::Sink;
 
 pub(super) fn cannot_write(path: &Path, error: &io::Error) -> String {
+    if path == Path::new("-") {
+        return format!("standard output cannot be written: {error}; give --output a file");
+    }
     format!(
         "`{}` cannot be written: {error}; give --output another file",
         path.display()
