@@ -48,6 +48,7 @@ for kind in "" -static -no-pie -static-pie "-z execstack"; do
 done
 cc -O1 -pthread -o "$root/bin/wide" "$programs/narrow.c"
 cc -O1 -pthread -o "$root/bin/both-tables" "$programs/both_tables.c"
+cc -O1 -o "$root/bin/perf-ring" "$programs/perf_ring.c"
 for program in "$@"; do
     put "$program"
     mv "$root$program" "$root/bin/"

@@ -84,6 +84,20 @@ pub struct FileId {
 }
 
 /// Objects that `mmap` treats differently.
+///
+/// ```
+/// use samara_mm::{AddressSpace, Config, Counted, Errno, File, FileId, FileKind, Layout, Limits, MmapOptions, Prot};
+///
+/// let id = FileId { major: 0, minor: 15, inode: 1 };
+/// let ring = File { kind: FileKind::WholeDevice, ..File::new(id, "anon_inode:[perf_event]".into()) };
+/// let ring = Counted::try_new(ring).map_err(|_| Errno::ENOMEM)?;
+/// let mut space = AddressSpace::new(Config::default(), Limits::default(), Layout::default())?;
+/// let addr = space.mmap(&MmapOptions::file(ring, 0, 0x3000).shared().prot(Prot::READ))?;
+/// assert_eq!(space.munmap(addr, 0x1000), Err(Errno::EINVAL));
+/// assert_eq!(space.mprotect(addr + 0x1000, 0x2000, Prot::NONE), Err(Errno::EINVAL));
+/// space.munmap(addr, 0x3000)?;
+/// # Ok::<(), Errno>(())
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum FileKind {
@@ -100,6 +114,9 @@ pub enum FileKind {
     DevZero,
     /// Another device: its driver decides the flags of the mapping.
     Device,
+    /// A device whose areas cannot be cut, such as the ring of a perf event: a call whose range ends inside one is `EINVAL`. They cannot
+    /// grow, either.
+    WholeDevice,
     /// Something that cannot be mapped at all (directory, pipe, socket …): `ENODEV`.
     Unmappable,
 }

@@ -229,8 +229,13 @@ impl FileKind {
             FileKind::Regular | FileKind::Unaligned | FileKind::Shmem | FileKind::HugeTlb(_) => {
                 i64::MAX as u64
             }
-            FileKind::DevZero | FileKind::Device | FileKind::Unmappable => u64::MAX,
+            _ => u64::MAX,
         }
+    }
+
+    /// Whether a driver decides the flags of a mapping.
+    pub const fn is_driven(self) -> bool {
+        matches!(self, FileKind::Device | FileKind::WholeDevice)
     }
 
     /// Whether the object's pages are placed so that its huge pages line up (ext4 and its like do).

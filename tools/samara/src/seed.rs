@@ -92,6 +92,9 @@ impl Files {
     }
 }
 
+/// What maps and links of `/proc` call a perf event.
+pub(crate) const PERF_RING: &str = "anon_inode:[perf_event]";
+
 fn kind(name: &str) -> FileKind {
     if name == "/dev/zero" {
         FileKind::DevZero
@@ -101,6 +104,8 @@ fn kind(name: &str) -> FileKind {
         || name.starts_with("/dev/shm/")
     {
         FileKind::Shmem
+    } else if name == PERF_RING {
+        FileKind::WholeDevice
     } else if name.starts_with("/dev/") {
         FileKind::Device
     } else {

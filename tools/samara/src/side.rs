@@ -277,7 +277,7 @@ pub(crate) fn filled_in(call: &Call, returned: i64) -> Vec<(u64, u64)> {
 /// Can the kernel have failed with this error for a reason that lies outside the address space: a device's driver,
 /// input and output, the state of pages?
 fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
-    use samara_mm::{FileArg, FileKind};
+    use samara_mm::FileArg;
     let error = -returned as i32;
     if !(-4095..0).contains(&returned) {
         return false;
@@ -288,7 +288,7 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
             file: FileArg::File(file),
             ..
         } => {
-            file.kind == FileKind::Device
+            file.kind.is_driven()
                 || matches!(
                     error,
                     libc::ENODEV | libc::EIO | libc::ENXIO | libc::ENFILE | libc::ENOLCK

@@ -46,6 +46,13 @@ fn open_files_are_told_apart_and_drivers_decide_about_flags() {
 }
 
 #[test]
+fn rings_of_perf_events_are_not_cut() {
+    if let Some(program) = compiled("perf_ring") {
+        agrees(&[program]);
+    }
+}
+
+#[test]
 fn policies_of_nodes_that_are_not_there() {
     if let Some(program) = compiled("nodes") {
         let traced = agrees(&[program]);

@@ -151,7 +151,7 @@ impl AddressSpace {
             abi::MADV_DONTNEED_LOCKED => !flags.contains(VmFlags::PFNMAP),
             abi::MADV_COLD | abi::MADV_PAGEOUT => !flags.intersects(pinned),
             abi::MADV_REMOVE => {
-                let has_object = !vma.is_whole() && !matches!(vma.backing, Backing::Anonymous);
+                let has_object = !vma.is_special() && !matches!(vma.backing, Backing::Anonymous);
                 if flags.contains(VmFlags::LOCKED) || !has_object {
                     return Err(Errno::EINVAL);
                 }

@@ -407,8 +407,11 @@ pub(super) fn file_flags(
         }
         area_flags -= VmFlags::MAYEXEC;
     }
-    if file.kind == FileKind::Unmappable {
-        return Err(Errno::ENODEV);
+    match file.kind {
+        FileKind::Unmappable => return Err(Errno::ENODEV),
+        // No such driver lets its areas grow, by which they are known to need a look before they are cut.
+        FileKind::WholeDevice => area_flags |= VmFlags::DONTEXPAND,
+        _ => {}
     }
     if flags & abi::MAP_GROWSDOWN != 0 {
         return Err(Errno::EINVAL);

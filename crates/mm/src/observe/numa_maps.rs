@@ -164,7 +164,7 @@ impl<'a> NumaLine<'a> {
                 nodes: vma.policy.effective(numa_nodes),
                 ..vma.policy
             },
-            file: !vma.is_anonymous() && !vma.is_whole(),
+            file: !vma.is_anonymous() && !vma.is_special(),
             pages: 0,
             anon: 0,
             dirty: 0,

@@ -249,9 +249,18 @@ impl Vma {
         }
     }
 
-    /// Whether it may not be cut, as what the kernel installs at exec: `[vdso]`, `[vvar]` …
-    pub(crate) fn is_whole(&self) -> bool {
+    /// Whether the kernel has installed it at exec: `[vdso]`, `[vvar]` …
+    pub(crate) fn is_special(&self) -> bool {
         matches!(self.backing, Backing::Special(_))
+    }
+
+    /// Whether it may not be cut.
+    pub(crate) fn is_whole(&self) -> bool {
+        match &self.backing {
+            Backing::Special(_) => true,
+            Backing::File(file) => file.kind == FileKind::WholeDevice,
+            _ => false,
+        }
     }
 
     /// It may be cut at multiples of this; nowhere if there is none.

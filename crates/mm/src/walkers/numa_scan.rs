@@ -100,7 +100,7 @@ fn is_scanned(vma: &Vma) -> bool {
     let only_read = flags & (VmFlags::READ | VmFlags::WRITE) == VmFlags::READ;
     flags.intersects(VmFlags::ACCESS)
         && !flags.intersects(VmFlags::SPECIAL | VmFlags::HUGETLB)
-        && !vma.is_whole()
+        && !vma.is_special()
         && (vma.is_anonymous() || !only_read)
         // Bound to one set of nodes.
         && vma.policy.mode & 0xfff != 2

@@ -12,10 +12,11 @@ use crate::seed::Seed;
 /// First bytes of every file.
 pub(super) const MAGIC: &[u8; 8] = b"SAMARATR";
 /// Raised whenever the meaning of a byte changes.
-pub(super) const VERSION: u32 = 9;
+pub(super) const VERSION: u32 = 10;
 /// The oldest that can be read: the second one added `totals`, the third one what drivers do to flags, the fourth one
 /// `grown-meanwhile`, the fifth one `nodes-meanwhile`, the sixth one calls of userfaultfd and `PR_SET_MM`, the seventh
-/// one `perhaps-written`, the eighth one the table that calls come from, the ninth one `shown-late`.
+/// one `perhaps-written`, the eighth one the table that calls come from, the ninth one `shown-late`, the tenth one
+/// devices that cannot be cut.
 pub(super) const OLDEST: u32 = 1;
 
 /// Names of the records and of their fields, for the description at the head of a file.

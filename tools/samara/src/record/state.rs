@@ -21,6 +21,7 @@ pub(super) fn put_file(out: &mut Vec<u8>, file: &File) {
         FileKind::HugeTlb(size) => (2, size),
         FileKind::DevZero => (3, 0),
         FileKind::Device => (4, 0),
+        FileKind::WholeDevice => (7, 0),
         FileKind::Unaligned => (6, 0),
         _ => (5, 0),
     };
@@ -64,6 +65,7 @@ fn described_file(fields: &mut Fields<'_>) -> Option<File> {
                 2 => FileKind::HugeTlb(size),
                 3 => FileKind::DevZero,
                 4 => FileKind::Device,
+                7 => FileKind::WholeDevice,
                 5 => FileKind::Unmappable,
                 6 => FileKind::Unaligned,
                 _ => return None,

@@ -18,6 +18,7 @@ use samara_mm::{
 };
 
 use crate::counted::counted;
+use crate::seed::PERF_RING;
 
 use super::opened::Opened;
 use super::ptrace::Tid;
@@ -171,7 +172,11 @@ impl Files {
             }
             _ => {
                 let system = file_system(path);
-                let kind = kind(object, system.as_ref());
+                let kind = if *key.name == *PERF_RING.as_bytes() {
+                    FileKind::WholeDevice
+                } else {
+                    kind(object, system.as_ref())
+                };
                 self.descriptions += 1;
                 self.list.push(Known {
                     file: counted(File {

@@ -47,7 +47,7 @@ fn may_move_with_others(vma: &Vma) -> bool {
         return false;
     }
     match &vma.backing {
-        Backing::File(file) => !matches!(file.kind, FileKind::DevZero | FileKind::Device),
+        Backing::File(file) => file.kind != FileKind::DevZero && !file.kind.is_driven(),
         Backing::Shm { .. } => false,
         _ => true,
     }

@@ -43,7 +43,7 @@ impl Space {
                 ..
             } => {
                 self.confirm_file(file, returned as u64, session);
-                if file.kind == FileKind::Device
+                if file.kind.is_driven()
                     && let Ok(flags) = proc::vm_flags(who.tid)
                     && let Some((_, flags)) =
                         flags.iter().rfind(|(start, _)| *start <= returned as u64)
