@@ -10,15 +10,15 @@ use super::snapshot::Snapshot;
 /// Medians of `docs/figures/pages.json`, which `cargo xtask figures --only pages` measures (a test compares them). Nanoseconds.
 mod measured {
     /// Linux: an area more (`fork of 4022 areas, an area`).
-    pub(super) const AREA: f64 = 455.0;
+    pub(super) const AREA: f64 = 322.0;
     /// Linux: a page more (`fork, copying, 1048576 pages`, divided by these).
-    pub(super) const PAGE: f64 = 92.0;
+    pub(super) const PAGE: f64 = 70.0;
     /// Linux: what a fork of a small process takes beyond its areas (`fork of 24 areas, an area`, times 24).
-    pub(super) const PROCESS: f64 = 142_000.0;
+    pub(super) const PROCESS: f64 = 118_000.0;
     /// The engine: a table more that is shared (`fork, sharing, 1048576 pages`, divided by 2,048 tables).
-    pub(super) const TABLE: f64 = 39.0;
+    pub(super) const TABLE: f64 = 14.0;
     /// The engine: the first write to what one shared table maps, above a copied one.
-    pub(super) const FIRST_WRITE: f64 = 1_917.0;
+    pub(super) const FIRST_WRITE: f64 = 1_091.0;
 }
 
 const PAGE: u64 = 4096;
