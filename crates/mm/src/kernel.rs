@@ -178,6 +178,8 @@ rules! {
         "a new mapping between areas whose private pages have not the same owner joins the lower one, and both if the lower has none; before, only the upper one if that has some"
     RefusedStaysCut (6, 12)
         "what `MAP_FIXED` was to replace is cut at the ends of the range, though a limit refuses the mapping; before, a limit on sizes changed nothing, and one on commitments came when it was gone"
+    ReplacingTellsWhy (6, 12)
+        "`MAP_FIXED` that would cut what cannot be cut is `EINVAL`; before, `ENOMEM`"
     PageZeroIsSealed (6, 12)
         "the page at address 0 that `MMAP_PAGE_ZERO` gives to a new program is sealed"
     VdsoIsPlaced (6, 12)

@@ -309,7 +309,10 @@ impl AddressSpace {
         let over = &span.over;
         let replaced = over.areas > 0;
         if replaced {
-            self.check_unmap(start, over)?;
+            self.check_unmap(start, over).map_err(|error| match error {
+                Errno::EINVAL if !kernel.has(Rule::ReplacingTellsWhy) => Errno::ENOMEM,
+                error => error,
+            })?;
         }
         let pages = (end - start) >> 12;
         // A new shared object is charged as a whole.

@@ -89,6 +89,10 @@ impl<'s> Tracer<'s> {
             stopped.extend(space.waiting.drain(..).map(|(tid, _)| (tid, 0)));
         }
         stopped.extend(self.hold.take_still().into_iter().map(|tid| (tid, 0)));
+        // Nor have these begun to run: their parent's event comes after their first stop.
+        let unannounced = |task: &Task| matches!(task.state, State::Unannounced);
+        let unannounced = self.tasks.iter().filter(|(_, task)| unannounced(task));
+        stopped.extend(unannounced.map(|(&tid, _)| (tid, 0)));
         for &tid in stopped.keys() {
             if let Some(task) = self.tasks.get_mut(&tid)
                 && std::mem::take(&mut task.untraced)
