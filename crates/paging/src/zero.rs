@@ -56,7 +56,11 @@ mod imp {
                     }
                 }
                 // Such stores are ordered with no others: whoever finds the frames in a table must find the zeroes, too.
-                arch::_mm_sfence();
+                #[allow(unused_unsafe, reason = "unsafe to call in Rust 1.88")]
+                // SAFETY: all processors with such stores have the fence.
+                unsafe {
+                    arch::_mm_sfence();
+                }
             }
         };
     }
