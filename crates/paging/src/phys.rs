@@ -302,7 +302,7 @@ impl<B: FrameAllocator + PhysMem, R: Reclaim> Physical<B, R> {
         Ok(phys)
     }
 
-    /// The same of private memory, filled with zeroes past the cache: it would drive out most of what is there.
+    /// The same, filled with zeroes past the cache: so many would drive out most of what is there.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! A file is cut off while a fault copies one of its pages: the copy must not be mapped afterwards.
+//! Pages of files that a fault copies without their lock: they may be cut off meanwhile, and the copy must not be mapped then.
 
 use std::ptr::NonNull;
 use std::sync::Mutex;
@@ -8,7 +8,7 @@ use samara_mm::process::{Access, Fault, Machine, Platform, Process};
 use samara_mm::{Config, Layout, Limits};
 use samara_paging::{Arena, FrameAllocator, Grace, HeapBytes, PhysMem, Physical, format::X86_64};
 
-use crate::world::{BASE, Disk, PAGE, mapping, open};
+use crate::world::{BASE, Disk, PAGE, byte, machine, mapping, open, process};
 
 type Hook = Box<dyn FnOnce() + Send>;
 
@@ -109,4 +109,35 @@ fn a_copy_of_a_page_that_is_cut_off_meanwhile_is_not_mapped() {
         machine.physical().reclaim();
         assert_eq!(free(), before);
     }
+}
+
+#[test]
+fn a_page_that_has_all_references_is_copied_as_well() {
+    let machine = machine(64);
+    let process = process(&machine);
+    let disk = Disk::new(4 * PAGE as usize, false);
+    let file = open(&disk);
+    let map = mapping(&file, BASE, 0, 4, PROT_READ | PROT_WRITE, MAP_PRIVATE);
+    process.perform(&map).unwrap();
+    // Another page's, so that the area has an owner; and the page itself, which goes again.
+    process.fault(BASE, Access::WRITE).unwrap();
+    assert_eq!(byte(&process, BASE + PAGE), Some(2));
+    let (phys, _) = process.translate(BASE + PAGE).unwrap();
+    process
+        .perform(&samara_mm::Call::Madvise {
+            addr: BASE,
+            len: 4 * PAGE,
+            advice: samara_mm::abi::MADV_DONTNEED,
+        })
+        .unwrap();
+    let physical = machine.physical();
+    let mut held = 0;
+    while physical.get(phys).is_ok() {
+        held += 1;
+    }
+    process.fault(BASE + PAGE, Access::WRITE).unwrap();
+    assert_ne!(process.translate(BASE + PAGE).unwrap().0, phys);
+    assert_eq!(byte(&process, BASE + PAGE), Some(2));
+    (0..held).for_each(|_| physical.put(phys));
+    machine.check().unwrap();
 }

@@ -2,6 +2,7 @@
 
 use samara_paging::{Attrs, Entry, Error, Source};
 
+use super::anon::NewFrame;
 use super::{Patience, Step, readable, written};
 use crate::flags::{PAGE_SIZE, PMD_SIZE};
 use crate::process::bytes;
@@ -50,39 +51,36 @@ impl<P: Platform> Mm<P> {
             return self.map(page, Source::Counted(phys), readable(vma.flags));
         }
         if vma.is_private() {
+            let attrs = written(vma.flags);
+            if self.machine.physical().get(phys).is_err() {
+                // As many hold it as can be counted. With its pages locked it stays, too.
+                let frame = self.copied(phys)?;
+                return self.map_new(page, frame, attrs);
+            }
             let cuts = pages.cuts();
-            // Not while its bytes are copied: other faults wait for it.
-            self.machine.physical().get(phys)?;
+            // Not locked while its bytes are copied: other faults wait for that.
             drop(pages);
-            return self.map_copy(page, phys, written(vma.flags), || {
-                let pages = cache.lock();
-                (pages.cuts() == cuts).then_some(pages)
-            });
+            let copied = self.copied(phys);
+            self.machine.physical().put(phys);
+            let frame = copied?;
+            // Locked when it is mapped: a page that is cut off later is looked for in the tables then.
+            let pages = cache.lock();
+            if pages.cuts() != cuts {
+                return Ok(Step::Again);
+            }
+            return self.map_new(page, frame, attrs);
         }
         pages.set_dirty(number);
         self.map(page, Source::Counted(phys), written(vma.flags))
     }
 
-    /// Maps a copy of a file's page, on which the caller has a reference, and gives that up. `lock` locks the file's pages: with them locked, since a page that is cut
-    /// off later is looked for in the tables then; `None`: it may have been cut off already.
-    fn map_copy<G>(
-        &self,
-        page: u64,
-        phys: u64,
-        attrs: Attrs,
-        lock: impl FnOnce() -> Option<G>,
-    ) -> Result<Step, Fault> {
+    /// A new frame with the bytes of a file's page, which the caller keeps.
+    fn copied(&self, phys: u64) -> Result<NewFrame<'_, P>, Fault> {
+        let frame = self.new_frame()?;
         let physical = self.machine.physical();
-        let copied = self.new_frame().inspect(|frame| {
-            // SAFETY: the reference keeps the one frame, and the other is new.
-            unsafe { bytes::copy_page(physical.to_virt(phys), physical.to_virt(frame.phys)) };
-        });
-        physical.put(phys);
-        let frame = copied?;
-        match lock() {
-            Some(_pages) => self.map_new(page, frame, attrs),
-            None => Ok(Step::Again),
-        }
+        // SAFETY: the caller keeps the one frame, and the other is new.
+        unsafe { bytes::copy_page(physical.to_virt(phys), physical.to_virt(frame.phys)) };
+        Ok(frame)
     }
 
     /// Maps pages that are in memory around `page`, and itself if it is.
