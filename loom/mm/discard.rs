@@ -66,7 +66,9 @@ impl World {
             let mut lock = VmaLock::new();
             if number == 1 {
                 let calls = Calls::new();
-                (0..others).for_each(|_| calls.end());
+                (0..others).for_each(|_| {
+                    calls.end();
+                });
                 lock.close_new(calls.now());
             }
             let writable = UnsafeCell::new(true);
@@ -99,7 +101,7 @@ impl World {
             }
             match area.lock.try_hold(&self.calls, number) {
                 // SAFETY: held, so that nobody writes; else the checker says so.
-                Hold::Held => return Some((found, area.writable.with(|w| unsafe { *w }))),
+                Hold::Held(_) => return Some((found, area.writable.with(|w| unsafe { *w }))),
                 Hold::Closed => return None,
                 Hold::Overtaken => {}
             }

@@ -2,9 +2,12 @@
 
 #![cfg(test)]
 
+mod again;
 #[path = "../../crates/mm/src/atomic.rs"]
 mod atomic;
 mod discard;
+#[path = "../../crates/mm/src/space/remembered.rs"]
+mod remembered;
 #[path = "../../crates/mm/src/space/vma_lock.rs"]
 mod vma_lock;
 
@@ -53,7 +56,7 @@ impl World {
                 return false;
             }
             match self.lock.try_hold(&self.calls, number) {
-                Hold::Held => break pages,
+                Hold::Held(_) => break pages,
                 Hold::Closed => return false,
                 // Seldom twice: there are two calls at the most.
                 Hold::Overtaken => {}

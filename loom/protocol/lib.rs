@@ -36,7 +36,7 @@ enum Entry {
     Write,
 }
 
-/// What a fault has found in the tree.
+/// What a fault has found in the tree, or remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Found {
     area: usize,
@@ -44,19 +44,36 @@ struct Found {
     range: Set,
 }
 
+/// What a fault remembers of an area that it has held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Note {
+    found: Found,
+    closed_in: u8,
+    /// How often areas had been freed.
+    freed: u8,
+}
+
 /// A thread that writes to pages, one after the other. A write to a page that is writable needs nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Fault {
-    /// Next: the write itself, or 1.
+    /// Next: the write itself, or enter an RCU section.
     Begin,
-    /// Next: 2, find the area under RCU. Has read the number of the call under way.
-    Look { number: u8 },
+    /// Next: how often areas have been freed, and whether what is remembered is of that time.
+    Recall,
+    /// Next: 3 with what is remembered.
+    HoldAgain { note: Note },
+    /// Next: 4', the lock must not have been closed since.
+    AskSince { note: Note },
+    /// Next: 1, the number of the call under way.
+    Number { freed: u8 },
+    /// Next: 2, find the area.
+    Look { number: u8, freed: u8 },
     /// Next: 3, count as a holder.
-    Hold { number: u8, found: Found },
+    Hold { number: u8, freed: u8, found: Found },
     /// Next: 4, the lock must not be closed in this call.
-    Ask { number: u8, found: Found },
+    Ask { number: u8, freed: u8, found: Found },
     /// Next: 5, the call must still be the same; else all begins anew.
-    AskAgain { number: u8, found: Found },
+    AskAgain { number: u8, note: Note },
     /// Next: 6, leave the RCU section.
     Leave { found: Found },
     /// Next: read what the area allows, or see that it needs the lock of the address space.
@@ -76,8 +93,8 @@ enum Fault {
 enum Then {
     /// The page is there.
     Done,
-    /// At 1: a call has ended since.
-    Anew,
+    /// At 1, in the same section: what is remembered does not hold, or a call has ended since.
+    Anew { freed: u8 },
     /// It waits.
     Wait,
 }
@@ -148,6 +165,18 @@ enum Without {
     ClosingAtFork,
     /// A fault waits for the address space while it holds an area.
     LettingGo,
+    /// 4'.
+    AskingSince,
+    /// What is remembered is what the lock says later, not at 4.
+    RememberingInTime,
+    /// Areas are freed without being counted.
+    Counting,
+    /// The count comes after the wait for the readers.
+    CountingFirst,
+    /// The count is not compared.
+    Comparing,
+    /// It is compared before the RCU section is entered.
+    EnteringFirst,
     /// A call waits for the faults of all areas.
     AwaitingOnlyItsOwn,
 }
@@ -158,8 +187,14 @@ struct State {
     births: u8,
     tree: [Option<usize>; PAGES],
     tables: [Entry; PAGES],
-    /// Areas that have left the tree, and are freed after the readers.
+    /// Areas that have left the tree.
     gone: Set,
+    /// Those of them that are freed when the reader has left, if it had entered before.
+    dying: Set,
+    awaited: bool,
+    /// How often areas have been freed, or were about to be.
+    freed: u8,
+    remembered: Option<Note>,
     written: Set,
     /// What the last fork copied.
     child: Option<Set>,
@@ -242,6 +277,12 @@ impl State {
         self.set(pages, Some(area));
     }
 
+    /// The fault leaves its RCU section.
+    fn leave(&mut self) {
+        self.reading = false;
+        self.awaited = false;
+    }
+
     fn set(&mut self, pages: Set, area: Option<usize>) {
         for page in (0..PAGES).filter(|page| pages >> page & 1 == 1) {
             self.tree[page] = area;
@@ -312,7 +353,9 @@ enum Step {
     /// Of the thread that calls.
     Call,
     Begin(What),
-    /// The readers have left.
+    /// Areas that have left the tree are to be freed: that is counted, and then those readers are waited for that have entered.
+    Forget,
+    /// They have left.
     Free,
 }
 
@@ -337,6 +380,10 @@ impl Model for Protocol {
             tree: [Some(0), Some(0), Some(1), None],
             tables: [Entry::Empty, Entry::Empty, Entry::Read, Entry::Empty],
             gone: 0,
+            dying: 0,
+            awaited: false,
+            freed: 0,
+            remembered: None,
             written: 0,
             child: None,
             calls: 1,
@@ -374,7 +421,10 @@ impl Model for Protocol {
             }
             _ => actions.push(Step::Call),
         }
-        if state.gone != 0 && (!state.reading || self.without == Without::Grace) {
+        if state.gone != 0 && state.dying == 0 {
+            actions.push(Step::Forget);
+        }
+        if state.dying != 0 && (!state.awaited || self.without == Without::Grace) {
             actions.push(Step::Free);
         }
     }
@@ -400,11 +450,21 @@ impl Model for Protocol {
                 state.call = Call::Close { what, left };
             }
             Step::Call => self.call(&mut state),
+            Step::Forget => {
+                if !matches!(self.without, Without::Counting | Without::CountingFirst) {
+                    state.freed += 1;
+                }
+                state.awaited = state.reading;
+                state.dying = core::mem::take(&mut state.gone);
+            }
             Step::Free => {
-                for area in (0..AREAS).filter(|area| last.gone >> area & 1 == 1) {
+                for area in (0..AREAS).filter(|area| last.dying >> area & 1 == 1) {
                     state.areas[area].birth = 0;
                 }
-                state.gone = 0;
+                state.dying = 0;
+                if self.without == Without::CountingFirst {
+                    state.freed += 1;
+                }
             }
         }
         Some(state)
@@ -461,19 +521,62 @@ impl Protocol {
                 state.written |= 1 << page;
                 next(state)
             }
-            Fault::Begin => Fault::Look {
-                number: state.calls,
-            },
-            Fault::Look { number } => match state.tree[page] {
-                None => Fault::Wait,
+            Fault::Begin => {
+                state.reading = !without(Without::Section) && !without(Without::EnteringFirst);
+                Fault::Recall
+            }
+            Fault::Recall => {
+                let freed = state.freed;
+                let serves = |note: &Note| {
+                    note.found.range >> page & 1 == 1
+                        && (note.freed == freed || without(Without::Comparing))
+                };
+                match state.remembered.filter(serves) {
+                    Some(note) => Fault::HoldAgain { note },
+                    None => Fault::Number { freed },
+                }
+            }
+            Fault::HoldAgain { note } => {
+                state.reading = !without(Without::Section);
+                if !without(Without::Holding) {
+                    state.touch(note.found).holders += 1;
+                }
+                Fault::AskSince { note }
+            }
+            Fault::AskSince { note } => {
+                let found = note.found;
+                let closed_in = state.touch(found).closed_in;
+                if closed_in == note.closed_in || without(Without::AskingSince) {
+                    Fault::Leave { found }
+                } else {
+                    let then = Then::Anew { freed: note.freed };
+                    Fault::LetGo { found, then }
+                }
+            }
+            Fault::Number { freed } => {
+                state.reading = !without(Without::Section);
+                let number = state.calls;
+                Fault::Look { number, freed }
+            }
+            Fault::Look { number, freed } => match state.tree[page] {
+                None => {
+                    state.leave();
+                    Fault::Wait
+                }
                 Some(area) => {
-                    state.reading = !without(Without::Section);
                     let (birth, range) = (state.areas[area].birth, state.range(area));
-                    let found = Found { area, birth, range };
-                    Fault::Hold { number, found }
+                    Fault::Hold {
+                        number,
+                        freed,
+                        found: Found { area, birth, range },
+                    }
                 }
             },
-            Fault::Hold { mut number, found } => {
+            Fault::Hold {
+                mut number,
+                freed,
+                found,
+            } => {
                 if without(Without::NumberFirst) {
                     number = state.calls;
                 }
@@ -481,28 +584,47 @@ impl Protocol {
                     state.touch(found).holders += 1;
                 }
                 if without(Without::SectionUntilAsked) {
-                    state.reading = false;
+                    state.leave();
                 }
-                Fault::Ask { number, found }
+                Fault::Ask {
+                    number,
+                    freed,
+                    found,
+                }
             }
-            Fault::Ask { number, found } => {
-                if state.touch(found).closed_in == number && !without(Without::Asking) {
+            Fault::Ask {
+                number,
+                freed,
+                found,
+            } => {
+                let closed_in = state.touch(found).closed_in;
+                if closed_in == number && !without(Without::Asking) {
                     let then = Then::Wait;
                     Fault::LetGo { found, then }
                 } else {
-                    Fault::AskAgain { number, found }
+                    let note = Note {
+                        found,
+                        closed_in,
+                        freed,
+                    };
+                    Fault::AskAgain { number, note }
                 }
             }
-            Fault::AskAgain { number, found } => {
+            Fault::AskAgain { number, mut note } => {
+                let found = note.found;
                 if state.calls != number && !without(Without::AskingAgain) {
-                    let then = Then::Anew;
+                    let then = Then::Anew { freed: note.freed };
                     Fault::LetGo { found, then }
                 } else {
+                    if without(Without::RememberingInTime) {
+                        note.closed_in = state.touch(found).closed_in;
+                    }
+                    state.remembered = Some(note);
                     Fault::Leave { found }
                 }
             }
             Fault::Leave { found } => {
-                state.reading = false;
+                state.leave();
                 Fault::Decide { found }
             }
             Fault::Decide { found } => {
@@ -527,7 +649,9 @@ impl Protocol {
                     let area = state.touch(found);
                     area.holders = area.holders.saturating_sub(1);
                 }
-                state.reading = false;
+                if !matches!(then, Then::Anew { .. }) {
+                    state.leave();
+                }
                 match then {
                     // What may only be read raises a signal.
                     Then::Done
@@ -536,7 +660,8 @@ impl Protocol {
                     {
                         next(state)
                     }
-                    Then::Done | Then::Anew => Fault::Begin,
+                    Then::Done => Fault::Begin,
+                    Then::Anew { freed } => Fault::Number { freed },
                     Then::Wait => Fault::Wait,
                 }
             }

@@ -90,4 +90,10 @@ each_is_needed! {
     calls_end_when_all_is_done: EndingLast, ACTS;
     forks_close_all_areas: ClosingAtFork, MOMENT;
     faults_let_go_before_they_wait: LettingGo, ENDS;
+    what_is_remembered_has_not_been_closed_since: AskingSince, ACTS;
+    what_is_remembered_is_of_the_moment_of_holding: RememberingInTime, ACTS;
+    what_is_freed_is_counted: Counting, FREED;
+    it_is_counted_before_the_readers_are_waited_for: CountingFirst, FREED;
+    what_is_remembered_is_of_the_same_count: Comparing, FREED;
+    the_section_is_entered_before_that_is_compared: EnteringFirst, FREED;
 }

@@ -1,9 +1,13 @@
 //! Atomics: the machine's own, or those of the model checker, which compiles some files of this crate a second time.
 
+#[cfg(all(not(samara_loom), target_has_atomic = "64"))]
+pub(crate) use core::sync::atomic::AtomicU64;
 #[cfg(not(samara_loom))]
-pub(crate) use core::sync::atomic::{AtomicU32, Ordering};
+pub(crate) use core::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 #[cfg(samara_loom)]
-pub(crate) use loom::sync::atomic::{AtomicU32, Ordering};
+pub(crate) use loom::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
+#[cfg(all(not(samara_loom), not(target_has_atomic = "64")))]
+pub(crate) use portable_atomic::AtomicU64;
 
 /// Between a store and a load of two sequentially consistent words, for the model checker, which takes such accesses for weaker ones.
 #[inline(always)]

@@ -15,7 +15,7 @@
 //! | `fork` | the map of a child |
 //! | `take_over` | what no map shows, taken over from a former model |
 //! | `journal` | what a call has changed, for an owner of the pages that refuses it |
-//! | `shared` | looking from other threads |
+//! | `shared`, `remembered` | looking from other threads; what their faults have found before |
 //! | `maps`, `check` | the map as text; its invariants |
 
 pub(crate) mod areas;
@@ -31,6 +31,7 @@ pub(crate) mod maps;
 pub(crate) mod merge;
 pub(crate) mod obstacles;
 pub(crate) mod place;
+mod remembered;
 pub(crate) mod shared;
 mod stack;
 mod take_over;

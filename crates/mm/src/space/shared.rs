@@ -7,16 +7,17 @@ use core::marker::PhantomData;
 use core::ops::RangeBounds;
 use core::ptr::NonNull;
 
-use maple_tree::{Reader, Waiting};
+use maple_tree::Reader;
 
 use crate::config::Layout;
 use crate::heap::counted::Counted;
 use crate::space::AddressSpace;
-use crate::space::areas::{Shared, area};
+use crate::space::areas::{Retired, Shared, area};
 use crate::space::maps::{MapsLine, line};
+use crate::space::remembered::{Found, Known, Remembered};
 use crate::space::vma::{Area, Vma};
 use crate::space::vma_box::VmaBox;
-use crate::space::vma_lock::Hold;
+use crate::space::vma_lock::{Hold, Number};
 
 /// How often a look-up begins anew that the end of a call has overtaken.
 const ATTEMPTS: usize = 16;
@@ -52,7 +53,9 @@ const ATTEMPTS: usize = 16;
 /// # Costs
 ///
 /// While there is a handle, changes build new nodes and areas instead of changing them in place, which makes them slower; without one,
-/// they are as fast as ever. Entering and leaving a view is one atomic addition each.
+/// they are as fast as ever. Entering and leaving a view is one atomic addition each. What [`hold`](Self::hold) has found is remembered: the next one there does without the
+/// walk, until a call changes that very area. Areas that calls have replaced are freed some at a time; what goes with a file's or an object's last mapping, at the end
+/// of the call that takes it away.
 ///
 /// ```
 /// use samara_mm::{AddressSpace, Config, Layout, Limits, MmapOptions, Prot};
@@ -77,11 +80,13 @@ const ATTEMPTS: usize = 16;
 #[derive(Clone)]
 pub struct SharedMap {
     shared: Counted<Shared>,
+    /// What holders have found; nothing where there was no memory for it.
+    remembered: Option<Counted<Remembered<Vma>>>,
 }
 
 /// A reader of a [`SharedMap`]: areas that it finds stay as long as it does. Not for keeping: memory waits for it.
 pub struct MapView<'a> {
-    reader: Reader<'a, u64, VmaBox, Waiting>,
+    reader: Reader<'a, u64, VmaBox, Retired>,
 }
 
 impl AddressSpace {
@@ -90,6 +95,7 @@ impl AddressSpace {
     pub fn share(&mut self) -> SharedMap {
         SharedMap {
             shared: self.areas.share(),
+            remembered: Counted::try_new(Remembered::new()).ok(),
         }
     }
 }
@@ -97,27 +103,46 @@ impl AddressSpace {
 impl SharedMap {
     /// Holds the lock of the area at `address` (Linux's per-VMA lock), so that neither its range nor its attributes change, and none of its pages is unmapped,
     /// moved or protected by a call, until it is let go. Never waits: `None` if nothing is mapped there, if a call is changing
-    /// the area, or if calls have ended again and again while it was looked for. Then the lock on the [`AddressSpace`] decides. O(log n).
+    /// the area, or if calls have ended again and again while it was looked for. Then the lock on the [`AddressSpace`] decides. O(log n), and O(1) where it was
+    /// held before and has not been changed since.
     ///
     /// Calls that would change the area spin meanwhile. So it is for the time of a page fault that does not sleep, and its holder must not
     /// change the map.
     #[inline]
     pub fn hold(&self, address: u64) -> Option<HeldArea<'_>> {
+        let view = self.read();
+        // Only now: what is freed after this has been read waits for the view.
+        let freed = self.shared.tree.reclaim().freed();
+        let known = match &self.remembered {
+            Some(remembered) => remembered.get(address, freed),
+            None => Known::Another,
+        };
+        if let Known::This(found, closed_in) = known {
+            // SAFETY: nothing has been freed since it was found in the tree, and what will be waits for the view, as `remembered` explains.
+            let lock = unsafe { &found.area.as_ref().lock };
+            if lock.try_hold_again(closed_in) {
+                return Some(HeldArea::of(found));
+            }
+        }
+        let (found, closed_in) = self.hold_found(&view, address)?;
+        if known.yields_to(address)
+            && let Some(remembered) = &self.remembered
+        {
+            remembered.set(address, freed, found, closed_in);
+        }
+        Some(HeldArea::of(found))
+    }
+
+    /// Holds what the tree has; in which call it had been closed last.
+    #[inline]
+    fn hold_found(&self, view: &MapView<'_>, address: u64) -> Option<(Found<Vma>, Number)> {
         // Calls on other areas end all the time beside threads that fault; that many of them during one look-up each are a sign of something else.
         for _ in 0..ATTEMPTS {
             let number = self.shared.calls.now();
-            let view = self.read();
-            let found = view.lookup(address)?;
-            match found.vma.lock.try_hold(&self.shared.calls, number) {
+            let area = view.lookup(address)?;
+            match area.vma.lock.try_hold(&self.shared.calls, number) {
                 // Until here the view has kept the area; now its lock does, as `vma_lock` explains.
-                Hold::Held => {
-                    return Some(HeldArea {
-                        start: found.start,
-                        end: found.end,
-                        vma: NonNull::from(found.vma),
-                        map: PhantomData,
-                    });
-                }
+                Hold::Held(closed_in) => return Some((Found::from(area), closed_in)),
                 Hold::Closed => return None,
                 Hold::Overtaken => {}
             }
@@ -135,9 +160,7 @@ impl SharedMap {
 
 /// An area whose lock is held: see [`SharedMap::hold`]. Dropping it lets go.
 pub struct HeldArea<'a> {
-    start: u64,
-    end: u64,
-    vma: NonNull<Vma>,
+    found: Found<Vma>,
     map: PhantomData<&'a SharedMap>,
 }
 
@@ -147,14 +170,23 @@ unsafe impl Send for HeldArea<'_> {}
 unsafe impl Sync for HeldArea<'_> {}
 
 impl HeldArea<'_> {
+    /// The lock of what was found is held.
+    #[inline]
+    fn of(found: Found<Vma>) -> Self {
+        HeldArea {
+            found,
+            map: PhantomData,
+        }
+    }
+
     /// The area as it is while this is held.
     #[inline]
     pub fn area(&self) -> Area<'_> {
         Area {
-            start: self.start,
-            end: self.end,
+            start: self.found.start,
+            end: self.found.end,
             // SAFETY: no call removes the area while its lock is held, and the areas of a tree live as long as a handle on it.
-            vma: unsafe { self.vma.as_ref() },
+            vma: unsafe { self.found.area.as_ref() },
         }
     }
 }
@@ -163,6 +195,17 @@ impl Drop for HeldArea<'_> {
     #[inline]
     fn drop(&mut self) {
         self.area().vma.lock.let_go();
+    }
+}
+
+impl From<Area<'_>> for Found<Vma> {
+    #[inline]
+    fn from(area: Area<'_>) -> Self {
+        Found {
+            start: area.start,
+            end: area.end,
+            area: NonNull::from(area.vma),
+        }
     }
 }
 
@@ -216,5 +259,31 @@ impl fmt::Debug for SharedMap {
 impl fmt::Debug for MapView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.areas(..)).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::{Config, Layout, Limits};
+    use crate::space::AddressSpace;
+    use crate::{MmapOptions, Prot};
+
+    /// A call that has a number which was noted long ago: that what was found then holds no more.
+    #[test]
+    fn numbers_that_come_again_are_others() {
+        let (config, limits, layout) = (Config::default(), Limits::default(), Layout::default());
+        let mut space = AddressSpace::new(config, limits, layout).unwrap();
+        let area = MmapOptions::anonymous(0x4000).prot(Prot::READ);
+        let map = space.share();
+        space.mmap(&area.clone().fixed(0x10_0000)).unwrap();
+        let noted = map.shared.calls.now().get() - 1;
+        assert_eq!(map.hold(0x10_0000).unwrap().area().end, 0x10_4000);
+        map.shared.calls.jump(u32::MAX);
+        for _ in 0..=noted {
+            space.mmap(&area.clone().fixed(0x20_0000)).unwrap();
+        }
+        assert_eq!(map.shared.calls.now().get(), noted);
+        space.munmap(0x10_2000, 0x2000).unwrap();
+        assert_eq!(map.hold(0x10_0000).unwrap().area().end, 0x10_2000);
     }
 }

@@ -27,6 +27,19 @@
 //! So the range that 2 found is the area's until the fault lets go, and the area is not freed: until 6 by RCU, and after 3 because no call that would remove it
 //! comes past B.
 //!
+//! # An area that is remembered
+//!
+//! A fault that has held a lock may note what it found, with what it read of `closed_in` at 4. While the lock has not been closed since, the area is as it was, whatever
+//! calls have done to others. So the next fault there begins with that instead of 1 and 2 (`remembered` says how it knows that the area has not been freed):
+//!
+//! ```text
+//! 3  holders += 1
+//! 4' closed_in is as it was noted? else let go, and begin at 1
+//! ```
+//!
+//! If A of a call comes before 4', it is found; else 3 comes before B, and the call waits. No number that has been noted comes again: when numbers
+//! begin anew, all is forgotten.
+//!
 //! `loom/protocol` has all of this as a state machine, with areas that split, join, move and are freed, and shows what fails without each step.
 //!
 //! Numbers wrap around: a lock that was closed 2^32 calls ago is taken for closed during one call, and its faults take the longer way. Whoever holds it
@@ -43,6 +56,16 @@ pub(crate) struct Calls(AtomicU32);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number(u32);
 
+impl Number {
+    pub(crate) const fn new(number: u32) -> Self {
+        Number(number)
+    }
+
+    pub(crate) const fn get(self) -> u32 {
+        self.0
+    }
+}
+
 impl Calls {
     pub(crate) fn new() -> Self {
         // Above that of locks that were never closed.
@@ -55,17 +78,23 @@ impl Calls {
         Number(self.0.load(Ordering::SeqCst))
     }
 
-    /// The call has ended: whatever it closed is open. Calls of this are ordered by the lock of the address space.
-    pub(crate) fn end(&self) {
-        self.0.fetch_add(1, Ordering::SeqCst);
+    /// As if there had been so many calls.
+    #[cfg(all(test, not(samara_loom)))]
+    pub(crate) fn jump(&self, number: u32) {
+        self.0.store(number, Ordering::SeqCst);
+    }
+
+    /// The call has ended: whatever it closed is open. Calls of this are ordered by the lock of the address space. Whether numbers begin anew.
+    pub(crate) fn end(&self) -> bool {
+        self.0.fetch_add(1, Ordering::SeqCst) == u32::MAX
     }
 }
 
 /// What an attempt to hold a lock came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// It is held.
-    Held,
+    /// It is held, and was closed last in this call.
+    Held(Number),
     /// A call is changing the area.
     Closed,
     /// A call, of this area or another, has ended since the number was read: what was found says nothing.
@@ -104,15 +133,28 @@ impl VmaLock {
         }
         self.holders.fetch_add(1, Ordering::SeqCst);
         checkers_fence();
-        let result = if self.closed_in.load(Ordering::SeqCst) == number.0 {
+        let closed_in = Number(self.closed_in.load(Ordering::SeqCst));
+        let result = if closed_in == number {
             Hold::Closed
         } else if calls.now() != number {
             Hold::Overtaken
         } else {
-            return Hold::Held;
+            return Hold::Held(closed_in);
         };
         self.let_go();
         result
+    }
+
+    /// Steps 3 and 4': holds the lock, if it has not been closed since it was [held](Hold::Held) with this number.
+    #[inline]
+    pub(crate) fn try_hold_again(&self, closed_in: Number) -> bool {
+        self.holders.fetch_add(1, Ordering::SeqCst);
+        checkers_fence();
+        let held = self.closed_in.load(Ordering::SeqCst) == closed_in.0;
+        if !held {
+            self.let_go();
+        }
+        held
     }
 
     /// The holder has done. Release: the call that waits for it sees what it did.

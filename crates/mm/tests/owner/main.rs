@@ -13,6 +13,7 @@
     reason = "a test"
 )]
 
+mod again;
 #[path = "../oracle/generate/mod.rs"]
 #[allow(dead_code, reason = "the suites that ask are for the kernel")]
 mod generate;

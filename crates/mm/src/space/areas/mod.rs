@@ -6,6 +6,7 @@
 //! | `look` | what lies in a range and beside it, and where in the tree that is |
 //! | `change` | writes, and the counts that go with them |
 //! | `watched` | what comes before a write that somebody may see, or that may be undone |
+//! | `retired` | areas that have left the tree and may still be seen |
 //!
 //! Ranges here are half-open and page-aligned, `start < end`. Counts of pages by kind are kept up with every
 //! change, so that limits can be checked without walking.
@@ -21,9 +22,11 @@
 
 mod change;
 mod look;
+mod retired;
 mod watched;
 
 pub(crate) use look::{Beside, Overlap, Span};
+pub(crate) use retired::Retired;
 pub(crate) use watched::Figures;
 
 use alloc::boxed::Box;
@@ -31,7 +34,7 @@ use core::fmt;
 use core::mem::MaybeUninit;
 use core::ops::{Range, RangeInclusive};
 
-use maple_tree::{CloneError, SyncMapleTree, Waiting, Writer};
+use maple_tree::{CloneError, SyncMapleTree, Writer};
 
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
@@ -42,7 +45,7 @@ use crate::space::vma_box::{Batch, Heir, VmaBox};
 use crate::space::vma_lock::Calls;
 
 /// Areas by address.
-type Tree = SyncMapleTree<u64, VmaBox, Waiting>;
+type Tree = SyncMapleTree<u64, VmaBox, Retired>;
 
 /// What handles on the areas share.
 pub(crate) struct Shared {
@@ -59,7 +62,7 @@ pub(crate) struct Areas {
     /// The one writer of `tree`, which never leaves this place; dropping it would do nothing. Not as itself: it refers to what the last
     /// handle drops, and a function that is given a reference (this structure by value, say) may rely on its target's
     /// outliving the function.
-    writer: MaybeUninit<Writer<'static, u64, VmaBox, Waiting>>,
+    writer: MaybeUninit<Writer<'static, u64, VmaBox, Retired>>,
     shared: Counted<Shared>,
     /// How many changes have begun: what was found before the last of them says nothing any more.
     changes: u64,
@@ -71,6 +74,8 @@ pub(crate) struct Areas {
     watched: bool,
     /// A lock was closed since the last call ended.
     closed: bool,
+    /// So was that of an area which may have more than memory to give up.
+    prompt: bool,
     journal: Option<Box<Journal>>,
     count: usize,
     peak: usize,
@@ -91,7 +96,7 @@ impl Areas {
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Self, Errno> {
-        let empty = SyncMapleTree::with_gaps(Waiting::new());
+        let empty = SyncMapleTree::with_gaps(Retired::new());
         Self::of(empty, 0, Counts::new(), u64::MAX)
     }
 
@@ -120,6 +125,7 @@ impl Areas {
             concurrent: false,
             watched: false,
             closed: false,
+            prompt: false,
             journal: None,
             count,
             peak: count,
@@ -128,7 +134,7 @@ impl Areas {
         })
     }
 
-    fn writer(&self) -> &Writer<'static, u64, VmaBox, Waiting> {
+    fn writer(&self) -> &Writer<'static, u64, VmaBox, Retired> {
         // SAFETY: it has been there from the start, and what it refers to lives as long as the handle.
         unsafe { self.writer.assume_init_ref() }
     }
@@ -142,14 +148,14 @@ impl Areas {
         &mut self,
         start: u64,
         end: u64,
-    ) -> Result<&mut Writer<'static, u64, VmaBox, Waiting>, Errno> {
+    ) -> Result<&mut Writer<'static, u64, VmaBox, Retired>, Errno> {
         self.note(start, end)?;
         Ok(self.writer_now())
     }
 
     /// The tree, for a change that has been [noted](Self::note).
     #[inline(always)]
-    fn writer_now(&mut self) -> &mut Writer<'static, u64, VmaBox, Waiting> {
+    fn writer_now(&mut self) -> &mut Writer<'static, u64, VmaBox, Retired> {
         self.changes += 1;
         self.near = None;
         // SAFETY: as in `writer`.
@@ -256,7 +262,7 @@ impl Areas {
                 CloneError::Entry(errno) => errno,
             })?;
         Self::of(
-            SyncMapleTree::from_exclusive(tree, Waiting::new()),
+            SyncMapleTree::from_exclusive(tree, Retired::new()),
             count,
             pages,
             self.guarded_from,

@@ -7,7 +7,7 @@ use crate::heap::counted::Counted;
 use crate::space::areas::{Areas, Shared};
 use crate::space::counts::Counts;
 use crate::space::journal::Journal;
-use crate::space::vma::Vma;
+use crate::space::vma::{Backing, Vma};
 
 /// The numbers that are kept up with the areas.
 #[derive(Debug, Clone, Copy)]
@@ -22,9 +22,11 @@ impl Areas {
     /// A handle for looking at the tree from anywhere.
     pub(crate) fn share(&mut self) -> Counted<Shared> {
         // Faults of several threads come this way. Without memory they wait for one another.
-        self.shared.tree.reclaim().spread();
-        // SAFETY: no other writer; switching it on asks for nothing else.
-        unsafe { self.shared.tree.set_in_rcu(true) };
+        // SAFETY: no other writer; switching RCU mode on asks for nothing else.
+        unsafe {
+            self.shared.tree.reclaim().prepare();
+            self.shared.tree.set_in_rcu(true);
+        }
         self.concurrent = true;
         self.watched = true;
         self.shared.clone()
@@ -67,6 +69,7 @@ impl Areas {
             // All that readers did happened before.
             unsafe { self.shared.tree.set_in_rcu(false) };
             self.concurrent = false;
+            self.give_up_retired();
         }
         self.close(start, end);
         let Some(mut journal) = self.journal.take() else {
@@ -98,9 +101,12 @@ impl Areas {
     fn close_each(&mut self, start: u64, end: u64) {
         self.closed = true;
         let number = self.shared.calls.now();
+        let mut prompt = self.prompt;
         for (_, vma) in self.writer().range(start..=end - 1) {
             vma.lock.close(number);
+            prompt |= !matches!(vma.backing, Backing::Anonymous);
         }
+        self.prompt = prompt;
     }
 
     /// Closes the lock of an area that is about to be laid down.
@@ -117,8 +123,22 @@ impl Areas {
     pub(crate) fn reopen(&mut self) {
         if self.closed {
             self.closed = false;
-            self.shared.calls.end();
+            if self.shared.calls.end() {
+                // What was found when a number was used before is not what was found now.
+                self.shared.tree.reclaim().forget();
+            }
+            if self.prompt {
+                self.give_up_retired();
+            }
         }
+    }
+
+    /// Areas that have left the tree are freed as soon as nobody can see them any more.
+    #[cold]
+    fn give_up_retired(&mut self) {
+        self.prompt = false;
+        // SAFETY: the tree's one writer is borrowed.
+        unsafe { self.shared.tree.reclaim().flush() };
     }
 
     /// Keeps a journal from now on.
@@ -182,6 +202,8 @@ impl Areas {
 
     /// Takes back what the journal has, last change first. Takes no memory but nodes that were set aside.
     pub(crate) fn put_back(&mut self, journal: &mut Journal, before: Figures) {
+        // What the call had laid down goes.
+        self.prompt = self.concurrent;
         let writer = self.writer_now();
         while let Some((change, areas)) = journal.pop() {
             // Upwards: what reaches into a range that is put back begins there, so that nothing is divided.
