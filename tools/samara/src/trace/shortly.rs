@@ -1,6 +1,7 @@
 //! Waiting for a stop that is about to come: of a call that has just been let run, and most likely returns at once.
 //!
-//! The tracer does not fall asleep for that, only to be woken again: it lets the thread run, if that is waiting for the same processor, and looks.
+//! The tracer does not fall asleep for that, only to be woken again: it looks, since a thread that is let run may take the processor at once and be back
+//! already, lets it run, if that is waiting for the same processor, and looks again.
 //! Where others want the processor, too, they would get it for all of their turn each time: then the tracer sleeps as ever, for so many calls.
 
 use std::io;
@@ -37,6 +38,9 @@ impl Shortly {
         if self.asleep > 0 {
             self.asleep -= 1;
             return ptrace::wait(tid, false);
+        }
+        if let Some(stop) = ptrace::wait(tid, true)? {
+            return Ok(Some(stop));
         }
         let begun = Instant::now();
         let mut before = begun;
