@@ -8,11 +8,11 @@ mod attached;
 mod hold;
 mod tasks;
 
-use std::collections::HashMap;
 use std::io;
 
 use samara_mm::Call;
 
+use super::by_tid::ByTid;
 use super::decode::{self, Bounds, Decoded};
 use super::filter::{self, Filter};
 use super::interrupts;
@@ -127,7 +127,7 @@ pub(crate) struct Tracer<'s> {
     main: Tid,
     pace: Pace,
     filter: Filter,
-    tasks: HashMap<Tid, Task>,
+    tasks: ByTid<Task>,
     spaces: Vec<Option<Space>>,
     session: &'s mut Session,
     started: bool,
@@ -155,7 +155,7 @@ impl<'s> Tracer<'s> {
             main,
             pace,
             filter: Filter::new(),
-            tasks: HashMap::new(),
+            tasks: ByTid::default(),
             spaces: Vec::new(),
             session,
             started: false,
@@ -538,6 +538,7 @@ impl<'s> Tracer<'s> {
             self.hear_others(tid, index);
         }
         let mut running = false;
+        let mut kept = false;
         if let Some(space) = &mut self.spaces[index]
             && !to_be_restarted(returned)
         {
@@ -551,6 +552,7 @@ impl<'s> Tracer<'s> {
                     space.finish_unmodelled(name, false, who, returned, self.session);
                 }
                 Doing::Perform(mut call) => {
+                    kept = space.leaves_files(&call);
                     running = space.look_at_return(&mut call, who, returned, self.session);
                     if running {
                         self.pace.go(tid, 0);
@@ -576,7 +578,9 @@ impl<'s> Tracer<'s> {
                 _ => {}
             }
         }
-        self.session.files.release();
+        if !kept {
+            self.session.files.release();
+        }
         if !running {
             self.pace.go(tid, 0);
         }

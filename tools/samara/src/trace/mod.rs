@@ -8,6 +8,7 @@
 //! ```
 
 mod attach;
+mod by_tid;
 mod decode;
 mod events;
 mod exec;

@@ -241,6 +241,16 @@ impl Space {
         self.users > 1 && !self.watched && self.samples.may_be_lost(call, brk)
     }
 
+    /// Is each file that is mapped before `call` mapped after it, too? (Then no descriptor that is held of one need be looked at.)
+    pub(crate) fn leaves_files(&self, call: &Call) -> bool {
+        match call {
+            // What lies in the heap is unmapped where that becomes smaller.
+            Call::Brk { addr } => *addr >= self.follower.engine().layout().brk,
+            Call::Mprotect { .. } | Call::Madvise { .. } => true,
+            _ => false,
+        }
+    }
+
     /// The other threads stand still until the call has returned: what they had written shows now.
     pub(crate) fn look_beside_held(&mut self, call: &Call, session: &mut Session) {
         self.others_held = true;
