@@ -14,6 +14,13 @@ pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// The same for one of which there is much: for smaps of a small program. Nobody makes room between the reads.
+pub(crate) fn read_long(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(8 * USUAL);
+    read_on(&mut File::open(path)?, &mut bytes)?;
+    Ok(bytes)
+}
+
 /// The whole of a file that the kernel writes in one piece: a read that leaves room has come to its end.
 pub(crate) fn read_piece(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut file = File::open(path)?;
@@ -64,6 +71,8 @@ mod tests {
         let smaps = read_text("/proc/self/smaps").unwrap();
         assert!(smaps.len() > USUAL && smaps.ends_with('\n'));
         assert!(smaps.contains("[stack]"));
+        let long = read_long("/proc/self/smaps").unwrap();
+        assert!(long.len() > USUAL && long.ends_with(b"\n"));
         for name in ["auxv", "environ", "personality", "limits"] {
             let path = format!("/proc/self/{name}");
             assert_eq!(read_piece(&path).unwrap(), read(&path).unwrap());

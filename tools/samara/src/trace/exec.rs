@@ -23,7 +23,6 @@ use samara_mm::{
 use crate::compare::{self, Alike};
 use crate::counted::counted;
 use crate::maps::{Area, Map};
-use crate::proc_file;
 use crate::seed::Seed;
 
 use super::files;
@@ -50,16 +49,16 @@ pub(crate) struct Settled {
 }
 
 impl Settled {
-    pub(crate) fn look(kernel: KernelVersion) -> Self {
+    /// `legacy_layout` is `vm.legacy_va_layout`.
+    pub(crate) fn look(kernel: KernelVersion, legacy_layout: bool) -> Self {
         let settings = (kernel >= KernelVersion::OLDEST).then(|| Settings {
             randomize: match proc::sysctl("kernel/randomize_va_space", 2) {
                 0 => Randomize::Nothing,
                 1 => Randomize::AllButHeap,
                 _ => Randomize::Everything,
             },
-            legacy_layout: proc::sysctl("vm/legacy_va_layout", 0) != 0,
+            legacy_layout,
             random_bits: proc::sysctl("vm/mmap_rnd_bits", 28) as u32,
-            random_bits_32: proc::sysctl("vm/mmap_rnd_compat_bits", 8) as u32,
             ..Settings::default()
         });
         Self {
@@ -80,6 +79,7 @@ impl Settled {
             })
         } else {
             self.of_32.get_or_init(|| Settings {
+                random_bits_32: proc::sysctl("vm/mmap_rnd_compat_bits", 8) as u32,
                 special_32: special(),
                 ..settings.clone()
             })
@@ -145,30 +145,25 @@ struct Shown<'a> {
 
 impl<'a> Shown<'a> {
     fn read(tid: Tid, asked: &'a Asked, seed: &'a Seed, map: &'a Map) -> io::Result<Self> {
-        let strings = |name: &str| -> io::Result<Vec<Vec<u8>>> {
-            let text = proc_file::read(format!("/proc/{tid}/{name}"))?;
-            // Each has a zero byte at its end.
-            let text = text.strip_suffix(&[0]).map(<[u8]>::to_vec).unwrap_or(text);
-            if text.is_empty() && name == "environ" {
-                return Ok(Vec::new());
-            }
-            Ok(text.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect())
-        };
         let personality = asked.personality.ok_or(io::ErrorKind::NotFound)?;
-        let mut shown = Shown {
+        let path = asked.auxiliary(AT_EXECFN).ok_or(io::ErrorKind::NotFound)?;
+        let numbers = asked.numbers()?;
+        let strings = Strings::read(tid, numbers.arguments.0, path)?;
+        let mut environment = strings.split(numbers.environment)?;
+        if numbers.environment.0 == numbers.environment.1 {
+            environment.clear();
+        }
+        Ok(Shown {
             tid,
             asked,
             seed,
             map,
-            path: Vec::new(),
-            arguments: strings("cmdline")?,
-            environment: strings("environ")?,
+            path: strings.at(path)?,
+            arguments: strings.split(numbers.arguments)?,
+            environment,
             personality: Personality::from_bits_truncate(personality),
             opened: RefCell::default(),
-        };
-        let name = shown.auxiliary(AT_EXECFN).ok_or(io::ErrorKind::NotFound)?;
-        shown.path = read_string(tid, name)?;
-        Ok(shown)
+        })
     }
 
     fn auxiliary(&self, kind: u64) -> Option<u64> {
@@ -266,7 +261,10 @@ impl<'a> Shown<'a> {
 
     fn open_first(&self, path: &Path, kind: u64) -> Result<Opened, Errno> {
         let errno = |error: io::Error| Errno(error.raw_os_error().unwrap_or(libc::EIO));
-        let image = Contents::open(path).map_err(errno)?;
+        let image = match &self.asked.program {
+            Some(program) if kind == AT_ENTRY => Rc::clone(program),
+            _ => Rc::new(Contents::open(path).map_err(errno)?),
+        };
         let at = self.auxiliary(kind).ok_or(Errno::ENOENT)?;
         let area = self
             .map
@@ -283,12 +281,12 @@ impl<'a> Shown<'a> {
         let described = File {
             // One number for each of the two.
             description: kind,
-            kind: files::regular_kind(&image.file).unwrap_or(FileKind::Unaligned),
+            kind: image.kind,
             ..File::new(id, name.into())
         };
         Ok(Opened {
             file: counted(described),
-            image: Rc::new(image),
+            image,
         })
     }
 
@@ -401,21 +399,50 @@ fn lowest_stack(seed: &Seed) -> Option<&SeedVma> {
     seed.areas.iter().find(grows)
 }
 
-/// A string in the memory of a stopped process.
-fn read_string(tid: Tid, address: u64) -> io::Result<Vec<u8>> {
-    let mut text = Vec::new();
-    let mut piece = [0; 256];
-    loop {
-        let read = ptrace::read_memory(tid, address + text.len() as u64, &mut piece)?;
-        let piece = &piece[..read];
-        match piece.iter().position(|&byte| byte == 0) {
-            Some(end) => {
-                text.extend_from_slice(&piece[..end]);
-                return Ok(text);
-            }
-            None if read == 0 => return Err(io::ErrorKind::UnexpectedEof.into()),
-            None => text.extend_from_slice(piece),
-        }
+/// The strings of a new program, which lie behind each other on its stack: arguments, environment, the name of its file. Read at once, which takes one
+/// call where the files of `/proc` take four each.
+struct Strings {
+    start: u64,
+    bytes: Vec<u8>,
+}
+
+impl Strings {
+    /// From the first argument to the end of the file's name, at `path`.
+    fn read(tid: Tid, start: u64, path: u64) -> io::Result<Self> {
+        /// With all that is before it, no name is farther away: the kernel refuses more.
+        const MOST: u64 = 1 << 28;
+        const LONGEST_NAME: u64 = 4096;
+        let length = path.checked_sub(start).filter(|length| *length < MOST);
+        let length = length.ok_or(io::ErrorKind::InvalidData)? + LONGEST_NAME;
+        let mut bytes = vec![0; length as usize];
+        // The name may end before that, and the stack with it.
+        let read = ptrace::read_memory(tid, start, &mut bytes)?;
+        bytes.truncate(read);
+        Ok(Self { start, bytes })
+    }
+
+    /// What begins at an address.
+    fn from(&self, address: u64) -> io::Result<&[u8]> {
+        let skipped = address.checked_sub(self.start);
+        let rest = skipped.and_then(|skipped| self.bytes.get(skipped as usize..));
+        rest.ok_or(io::ErrorKind::UnexpectedEof.into())
+    }
+
+    /// The strings from one address to another. Each has a zero byte at its end.
+    fn split(&self, (start, end): (u64, u64)) -> io::Result<Vec<Vec<u8>>> {
+        let length = end.saturating_sub(start) as usize;
+        let text = self.from(start)?.get(..length);
+        let text = text.ok_or(io::ErrorKind::UnexpectedEof)?;
+        let text = text.strip_suffix(&[0]).unwrap_or(text);
+        Ok(text.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect())
+    }
+
+    /// The string at an address.
+    fn at(&self, address: u64) -> io::Result<Vec<u8>> {
+        let text = self.from(address)?;
+        let end = text.iter().position(|&byte| byte == 0);
+        let end = end.ok_or(io::ErrorKind::UnexpectedEof)?;
+        Ok(text[..end].to_vec())
     }
 }
 
@@ -430,9 +457,11 @@ struct Opened {
 struct OnDisk(Rc<Contents>);
 
 /// What is in it.
-struct Contents {
+#[derive(Debug)]
+pub(crate) struct Contents {
     file: DiskFile,
     length: u64,
+    kind: FileKind,
     /// Its start, where the headers are, which are asked for one by one.
     head: Vec<u8>,
 }
@@ -440,11 +469,26 @@ struct Contents {
 impl Contents {
     fn open(path: &Path) -> io::Result<Self> {
         let file = DiskFile::open(path)?;
-        let length = file.metadata()?.len();
+        let (kind, length) = files::kind_and_length(&file)?;
         let mut head = vec![0; 4096];
         let read = file.read_at(&mut head, 0)?;
         head.truncate(read);
-        Ok(Self { file, length, head })
+        Ok(Self {
+            file,
+            length,
+            kind,
+            head,
+        })
+    }
+
+    /// The program that a process runs; `None` if it may not be read.
+    pub(crate) fn of_program(tid: Tid) -> Option<Self> {
+        Self::open(Path::new(&format!("/proc/{tid}/exe"))).ok()
+    }
+
+    /// Its first bytes.
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.head
     }
 }
 

@@ -362,18 +362,18 @@ fn kind(object: &libc::stat64, system: Option<&libc::statfs64>) -> FileKind {
     }
 }
 
-/// The kind of an open file.
-pub(super) fn regular_kind(file: &fs::File) -> Option<FileKind> {
+/// The kind of an open file, and its length in bytes.
+pub(super) fn kind_and_length(file: &fs::File) -> io::Result<(FileKind, u64)> {
     // SAFETY: all zeros is a valid value of these structs of integers.
     let (mut object, mut system): (libc::stat64, libc::statfs64) = unsafe { std::mem::zeroed() };
-    // SAFETY: asks a descriptor that `file` keeps open; both are valid places for the answers.
-    let (found, told) = unsafe {
-        (
-            libc::fstat64(file.as_raw_fd(), &mut object) == 0,
-            libc::fstatfs64(file.as_raw_fd(), &mut system) == 0,
-        )
-    };
-    found.then(|| kind(&object, told.then_some(&system)))
+    // SAFETY: asks a descriptor that `file` keeps open; `object` is a valid place for the answer.
+    if unsafe { libc::fstat64(file.as_raw_fd(), &mut object) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: likewise.
+    let told = unsafe { libc::fstatfs64(file.as_raw_fd(), &mut system) } == 0;
+    let kind = kind(&object, told.then_some(&system));
+    Ok((kind, object.st_size as u64))
 }
 
 /// The seals of a file in memory; only memfds have any that can be added. They are the file's, whoever has it open.

@@ -12,6 +12,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::filter::{self, Filter};
+use super::proc;
 use super::ptrace::{self, Pace, Tid};
 use super::streams;
 
@@ -275,13 +276,7 @@ fn set_nonblocking(file: &File) -> io::Result<()> {
 /// May this process filter without giving up that set-user-ID programs work? (`CAP_SYS_ADMIN`)
 fn privileged() -> bool {
     const SYS_ADMIN: u32 = 21;
-    const VERSION_3: u32 = 0x2008_0522;
-    let header: [u32; 2] = [VERSION_3, 0];
-    // Effective, permitted and inheritable ones, of which each has 32; then the other 32.
-    let mut sets = [0u32; 6];
-    // SAFETY: asks about this thread (0); `header` and `sets` are what this version of the call takes.
-    let told = unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) } == 0;
-    told && sets[0] >> SYS_ADMIN & 1 == 1
+    proc::capabilities(0).is_ok_and(|capabilities| capabilities >> SYS_ADMIN & 1 == 1)
 }
 
 impl Launched {

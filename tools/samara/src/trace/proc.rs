@@ -117,7 +117,7 @@ impl From<BadLine> for io::Error {
 
 /// The flags that smaps shows, by the start of their area. The protection key, which has a line of its own, is among them.
 pub(crate) fn vm_flags(tid: Tid) -> io::Result<Vec<(u64, VmFlags)>> {
-    let text = proc_file::read(format!("/proc/{tid}/smaps"))?;
+    let text = proc_file::read_long(format!("/proc/{tid}/smaps"))?;
     let text_of = |line| std::str::from_utf8(line).unwrap_or_default();
     let mut flags = Vec::new();
     let (mut start, mut key) = (0, VmFlags::empty());
@@ -239,9 +239,13 @@ pub(crate) struct ProgramLayout {
     pub(crate) start_stack: u64,
     /// Size of the initialised data in bytes.
     pub(crate) data_size: u64,
+    /// Where its arguments lie: start and end.
+    pub(crate) arguments: (u64, u64),
+    /// And its environment.
+    pub(crate) environment: (u64, u64),
 }
 
-/// From `/proc/PID/stat` (proc_pid_stat(5)): fields 28 and 45 to 47.
+/// From `/proc/PID/stat` (proc_pid_stat(5)): fields 28 and 45 to 51.
 pub(crate) fn layout(tid: Tid) -> io::Result<ProgramLayout> {
     let text = proc_file::read_text_piece(format!("/proc/{tid}/stat"))?;
     // The name, field 2, may hold anything, parentheses too: count from behind it.
@@ -257,23 +261,21 @@ pub(crate) fn layout(tid: Tid) -> io::Result<ProgramLayout> {
     let start_data = field(45, 28);
     let end_data = field(46, 45);
     let start_brk = field(47, 46);
+    let arguments = (field(48, 47), field(49, 48));
+    let environment = (field(50, 49), field(51, 50));
     Ok(ProgramLayout {
         start_brk,
         start_stack,
         data_size: end_data.saturating_sub(start_data),
+        arguments,
+        environment,
     })
 }
 
-/// Does the process run a program for i386, with 32-bit addresses?
-pub(crate) fn is_narrow(tid: Tid) -> bool {
-    let mut head = [0; 20];
-    super::launch::read_head(tid, &mut head).is_some() && is_narrow_by(&head)
-}
-
-/// The same by the first bytes of the program.
-pub(crate) fn is_narrow_by(head: &[u8; 20]) -> bool {
+/// Is it a program for i386, with 32-bit addresses? By its first bytes.
+pub(crate) fn is_narrow(head: &[u8]) -> bool {
     const I386: [u8; 2] = 3u16.to_le_bytes();
-    head[18..] == I386
+    head.get(18..20) == Some(&I386)
 }
 
 /// The auxiliary vector (getauxval(3)): keys and values.
@@ -294,12 +296,20 @@ pub(crate) fn auxiliary_vector(tid: Tid) -> io::Result<Vec<(u64, u64)>> {
         .collect())
 }
 
-/// Effective capabilities, as a bit set (capabilities(7)).
+/// Effective capabilities, as a bit set (capabilities(7)), of a thread or of the caller (0).
+///
+/// `/proc/PID/status` has them, too, among much that the kernel must look together first.
 pub(crate) fn capabilities(tid: Tid) -> io::Result<u64> {
-    let status = proc_file::read_text_piece(format!("/proc/{tid}/status"))?;
-    Ok(status_field(&status, "CapEff:")
-        .and_then(|value| u64::from_str_radix(value, 16).ok())
-        .unwrap_or(0))
+    const VERSION_3: u32 = 0x2008_0522;
+    let mut header: [u32; 2] = [VERSION_3, tid as u32];
+    // Effective, permitted and inheritable ones, of which each has 32; then the other 32.
+    let mut sets = [0u32; 6];
+    // SAFETY: `header` and `sets` are what this version of the call takes.
+    let told = unsafe { libc::syscall(libc::SYS_capget, header.as_mut_ptr(), sets.as_mut_ptr()) };
+    if told != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u64::from(sets[3]) << 32 | u64::from(sets[0]))
 }
 
 /// How many seccomp filters a thread has.
@@ -436,5 +446,10 @@ mod tests {
         let listed = proc_file::read_text("/proc/self/limits").unwrap();
         assert_eq!(listed_limits(&listed).unwrap(), asked_limits(own).unwrap());
         assert_eq!(family(own).unwrap().0, own);
+        let status = proc_file::read_text("/proc/self/status").unwrap();
+        let listed = status_field(&status, "CapEff:").unwrap();
+        let asked = capabilities(own).unwrap();
+        assert_eq!(u64::from_str_radix(listed, 16), Ok(asked));
+        assert_eq!(capabilities(0).unwrap(), asked);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fs;
 use std::io;
+use std::rc::Rc;
 
 use samara_mm::{
     Capabilities, Config, HugePool, KernelVersion, Layout, Limits, Mdwe, Overcommit, VmFlags,
@@ -11,9 +12,9 @@ use samara_mm::{
 use crate::maps::{Area, Map};
 use crate::seed::{Files, Seed};
 
-use super::exec::Settled;
+use super::exec::{Contents, Settled};
 use super::facts::Pagemap;
-use super::proc;
+use super::proc::{self, ProgramLayout};
 use super::ptrace::Tid;
 
 const PAGE: u64 = 4096;
@@ -33,8 +34,6 @@ impl Machine {
     pub(crate) fn look(kernel: KernelVersion) -> Self {
         // Security modules raise the minimum for hints to 64 KiB whatever the sysctl says.
         let minimum = proc::sysctl("vm/mmap_min_addr", 0x1000);
-        let meminfo = crate::proc_file::read_text_piece("/proc/meminfo").unwrap_or_default();
-        let memory_line = |name| memory_line(&meminfo, name);
         let huge = "/sys/kernel/mm/transparent_hugepage";
         // Leaf 7, ECX bit 4: protection keys, switched on by the kernel.
         #[allow(unused_unsafe, reason = "the call is safe in newer releases of Rust")]
@@ -49,12 +48,11 @@ impl Machine {
             overcommit: match proc::sysctl("vm/overcommit_memory", 0) {
                 1 => Overcommit::Always,
                 2 => Overcommit::Never {
-                    limit_pages: memory_line("CommitLimit:") / PAGE,
+                    limit_pages: commit_limit() / PAGE,
                 },
                 _ => Overcommit::Heuristic,
             },
-            total_pages: (memory_line("MemTotal:").saturating_add(memory_line("SwapTotal:")))
-                / PAGE,
+            total_pages: total_memory() / PAGE,
             anon_vma_names: anonymous_names(),
             ksm: fs::exists("/sys/kernel/mm/ksm").unwrap_or(false),
             transparent_huge_pages: fs::exists(huge).unwrap_or(false),
@@ -65,10 +63,11 @@ impl Machine {
             numa_nodes: numa_nodes(),
             ..Config::default()
         };
+        let legacy_layout = proc::sysctl("vm/legacy_va_layout", 0) != 0;
         Self {
             config,
-            legacy_layout: proc::sysctl("vm/legacy_va_layout", 0) != 0,
-            exec: Settled::look(kernel),
+            legacy_layout,
+            exec: Settled::look(kernel, legacy_layout),
         }
     }
 
@@ -96,6 +95,24 @@ pub(crate) fn numa_nodes() -> u32 {
         last.parse::<u32>().ok()
     });
     last.map_or(1, |last| last.saturating_add(1))
+}
+
+/// Memory and swap, in bytes. `/proc/meminfo` has them, too, among much that the kernel must count first.
+fn total_memory() -> u64 {
+    // SAFETY: all zeros is a valid value of this struct of integers.
+    let mut told: libc::sysinfo = unsafe { std::mem::zeroed() };
+    // SAFETY: `told` is a valid place for the answer.
+    if unsafe { libc::sysinfo(&mut told) } != 0 {
+        return u64::MAX;
+    }
+    let units = told.totalram.saturating_add(told.totalswap);
+    units.saturating_mul(told.mem_unit.into())
+}
+
+/// What may be promised to all processes together, in bytes.
+fn commit_limit() -> u64 {
+    let meminfo = crate::proc_file::read_text_piece("/proc/meminfo").unwrap_or_default();
+    memory_line(&meminfo, "CommitLimit:")
 }
 
 /// A line of `/proc/meminfo`, in bytes.
@@ -163,27 +180,38 @@ pub(crate) struct Asked {
     pub(crate) personality: Option<u64>,
     /// Keys and values; empty if it does not show.
     pub(crate) auxiliary: Vec<(u64, u64)>,
+    numbers: io::Result<ProgramLayout>,
+    /// The program that it runs; `None` if it may not be read.
+    pub(crate) program: Option<Rc<Contents>>,
     narrow: bool,
 }
 
 impl Asked {
     pub(crate) fn of(tid: Tid) -> Self {
-        Self::with(tid, proc::is_narrow(tid))
+        Self::running(tid, Contents::of_program(tid))
     }
 
-    /// `head` are the first bytes of the program that it runs.
-    pub(crate) fn with_head(tid: Tid, head: &[u8; 20]) -> Self {
-        Self::with(tid, proc::is_narrow_by(head))
-    }
-
-    fn with(tid: Tid, narrow: bool) -> Self {
+    /// The same of one of which the program is known.
+    pub(crate) fn running(tid: Tid, program: Option<Contents>) -> Self {
+        let head = program.as_ref().map_or(&[][..], Contents::head);
+        let narrow = proc::is_narrow(head);
         let personality = proc::personality(tid).ok();
         Self {
             standing: Standing::with(tid, personality.unwrap_or(0)),
             personality,
             auxiliary: proc::auxiliary_vector(tid).unwrap_or_default(),
+            numbers: proc::layout(tid),
+            program: program.map(Rc::new),
             narrow,
         }
+    }
+
+    /// What exec has set.
+    pub(crate) fn numbers(&self) -> io::Result<ProgramLayout> {
+        self.numbers.as_ref().copied().map_err(|error| {
+            let number = error.raw_os_error();
+            number.map_or_else(|| error.kind().into(), io::Error::from_raw_os_error)
+        })
     }
 
     /// An entry of the auxiliary vector.
@@ -203,7 +231,7 @@ pub(crate) fn seed(
     moment: Moment,
     descriptions: &mut u64,
 ) -> io::Result<Seed> {
-    let numbers = proc::layout(tid)?;
+    let numbers = asked.numbers()?;
     let limits = limits(tid)?;
     let personality = asked.personality.unwrap_or(0);
     let config = config(tid, asked, machine);
@@ -257,6 +285,16 @@ pub(crate) fn seed(
     }
 
     let flags: HashMap<u64, VmFlags> = proc::vm_flags(tid)?.into_iter().collect();
+    // A new program has few pages: they are looked through once, and not once for each area. Later that may take long.
+    let mut runs = Vec::new();
+    if let (Moment::Exec, Some(first), Some(last)) =
+        (moment, map.areas().first(), map.areas().last())
+    {
+        let _ = pagemap.each_written(first.start, last.end, &mut |start, end| {
+            runs.push((start, end));
+            true
+        });
+    }
     let mut files = Files::default();
     let mut areas = Vec::with_capacity(map.areas().len());
     for area in map.areas() {
@@ -268,7 +306,12 @@ pub(crate) fn seed(
             *descriptions += 1;
             *descriptions
         };
-        let written = || pagemap.written(area.start, area.end).unwrap_or(false);
+        let written = || match moment {
+            Moment::Exec => runs
+                .iter()
+                .any(|(start, end)| *start < area.end && area.start < *end),
+            _ => pagemap.written(area.start, area.end).unwrap_or(false),
+        };
         let flags = flags.get(&area.start).copied();
         areas.push(files.area(area, map.name(area), flags, description, written));
     }

@@ -9,6 +9,7 @@
 use std::io;
 
 use crate::record::Reason;
+use crate::trace::exec::Contents;
 use crate::trace::i386;
 use crate::trace::ptrace::{self, Tid};
 use crate::trace::seeding::Asked;
@@ -164,9 +165,9 @@ impl Tracer<'_> {
             ..Task::new(tid, State::Running)
         };
 
-        let mut head = [0; 20];
-        let refused = launch::read_head(tid, &mut head)
-            .and_then(|()| launch::refuse_other_machines(&head).err());
+        let program = Contents::of_program(tid);
+        let head = program.as_ref().and_then(|it| it.head().get(..20));
+        let refused = head.and_then(|head| launch::refuse_other_machines(head).err());
         if let Some(what) = refused {
             if !self.started {
                 // SAFETY: ends our own child, of which nothing has run yet.
@@ -175,7 +176,7 @@ impl Tracer<'_> {
             }
             crate::tally::count(&mut self.session.tally.not_followed, what);
         } else {
-            self.start_space(tid, &Asked::with_head(tid, &head), Reason::Exec);
+            self.start_space(tid, &Asked::running(tid, program), Reason::Exec);
             let task = self.tasks.get(&tid);
             if let Some(index) = task.and_then(|task| task.space)
                 && let Some(space) = &mut self.spaces[index]

@@ -30,7 +30,16 @@ impl Space {
         if self.broken {
             return;
         }
-        if self.maps.read(&mut session.map).is_err() || session.map.areas().is_empty() {
+        if self.maps.read(&mut session.map).is_err() {
+            session.tally.ended_unseen += 1;
+            return;
+        }
+        self.compare_found(who, session, cause);
+    }
+
+    /// The same with a map that has been read.
+    pub(super) fn compare_found(&mut self, who: Who, session: &mut Session, cause: Option<String>) {
+        if session.map.areas().is_empty() {
             // The process was killed at this very moment: it has no map any more.
             session.tally.ended_unseen += 1;
             return;
@@ -38,7 +47,7 @@ impl Space {
         self.compare_read(who, session, cause);
     }
 
-    /// The same with the map that has just been read.
+    /// The same if there is anything in it.
     pub(super) fn compare_read(&mut self, who: Who, session: &mut Session, cause: Option<String>) {
         self.calls_since_compare = 0;
         session.tally.maps += 1;
