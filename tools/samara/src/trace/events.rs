@@ -552,7 +552,7 @@ impl<'s> Tracer<'s> {
                     space.finish_unmodelled(name, false, who, returned, self.session);
                 }
                 Doing::Perform(mut call) => {
-                    kept = space.leaves_files(&call);
+                    kept = space.leaves_files(&call, returned);
                     running = space.look_at_return(&mut call, who, returned, self.session);
                     if running {
                         self.pace.go(tid, 0);

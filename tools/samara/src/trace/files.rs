@@ -44,6 +44,8 @@ pub(crate) struct Files {
     held: Vec<usize>,
     /// The last number given to an open file description.
     pub(crate) descriptions: u64,
+    /// Whose descriptor was looked up last, which one, and its number in `list`.
+    last: Option<(Tid, i32, usize)>,
     path: Vec<u8>,
 }
 
@@ -93,11 +95,25 @@ impl Files {
         text.clear();
         let _ = write!(text, "/proc/{tid}/fd/{descriptor}\0");
         let file = match CStr::from_bytes_with_nul(&text) {
-            Ok(path) => self.resolve_link(tid, descriptor, path),
+            Ok(path) => match self.same_again(tid, descriptor) {
+                Some(file) => file,
+                None => self.resolve_link(tid, descriptor, path),
+            },
             Err(_) => FileArg::Bad,
         };
         self.path = text;
         file
+    }
+
+    /// The file of the last look-up, if that descriptor is asked for again and is still the same: libraries are mapped in pieces. Of a file in memory
+    /// there may be new seals.
+    fn same_again(&self, tid: Tid, descriptor: i32) -> Option<FileArg> {
+        let (_, _, index) = self
+            .last
+            .filter(|last| (last.0, last.1) == (tid, descriptor))?;
+        let known = &self.list[index];
+        let same = known.file.kind != FileKind::Shmem && known.opened.is_surely(tid, descriptor);
+        same.then(|| FileArg::File(known.file.clone()))
     }
 
     fn resolve_link(&mut self, tid: Tid, descriptor: i32, path: &CStr) -> FileArg {
@@ -124,6 +140,7 @@ impl Files {
             name,
         };
         let index = self.opened(tid, descriptor, &key, path, &object);
+        self.last = Some((tid, descriptor, index));
         let known = &mut self.list[index];
         // Seals of a memfd may be added at any time: such files are looked at anew.
         if known.file.kind == FileKind::Shmem {
@@ -464,6 +481,34 @@ mod tests {
         let open = fs::File::open(&path).unwrap();
         fs::remove_file(&path).unwrap();
         assert!(resolved(&open).name.ends_with("data (deleted)"));
+    }
+
+    #[test]
+    fn the_same_descriptor_again_is_looked_at_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let made = |name: &str| {
+            let path = folder.path().join(name);
+            fs::write(&path, name).unwrap();
+            fs::File::open(path).unwrap()
+        };
+        let name = |file: FileArg| match file {
+            FileArg::File(file) => file.name.rsplit('/').next().unwrap().to_owned(),
+            other => format!("{other:?}"),
+        };
+        let mut files = Files::default();
+        let (one, other) = (made("one"), made("other"));
+        // So high that no other test gets the number when it is free.
+        // SAFETY: makes a descriptor of this test's own.
+        let number = unsafe { libc::fcntl(one.as_raw_fd(), libc::F_DUPFD, 700) };
+        let first = files.resolve(own(), number);
+        assert_eq!(files.resolve(own(), number), first);
+        assert_eq!(name(first), "one");
+        // SAFETY: another file takes the place of that one.
+        unsafe { libc::dup2(other.as_raw_fd(), number) };
+        assert_eq!(name(files.resolve(own(), number)), "other");
+        // SAFETY: the descriptor of this test.
+        unsafe { libc::close(number) };
+        assert_eq!(files.resolve(own(), number), FileArg::Bad);
     }
 
     #[test]

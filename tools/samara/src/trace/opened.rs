@@ -44,13 +44,27 @@ impl Opened {
 
     /// Is it the one behind this descriptor of a stopped thread? `None` if none is held.
     pub(crate) fn is(&self, tid: Tid, descriptor: i32) -> Option<bool> {
+        Some(match self.compared(tid, descriptor)? {
+            // The kernel was built without it.
+            -1 => self.number == descriptor,
+            order => order == 0,
+        })
+    }
+
+    /// The same of a descriptor that may be closed. Where nothing can be told, it is not.
+    pub(crate) fn is_surely(&self, tid: Tid, descriptor: i32) -> bool {
+        self.compared(tid, descriptor) == Some(0)
+    }
+
+    /// What `kcmp` says: 0 if they are the same, -1 if it does not know. `None` if none is held.
+    fn compared(&self, tid: Tid, descriptor: i32) -> Option<libc::c_long> {
         const KCMP_FILE: libc::c_int = 0;
         let held = self.held.as_ref()?;
         // It stays the same, and would be asked for at each call.
         static OWN: OnceLock<u32> = OnceLock::new();
         let own = *OWN.get_or_init(std::process::id);
         // SAFETY: takes integers only.
-        let compared = unsafe {
+        Some(unsafe {
             libc::syscall(
                 libc::SYS_kcmp,
                 own,
@@ -59,12 +73,7 @@ impl Opened {
                 held.as_raw_fd(),
                 descriptor,
             )
-        };
-        match compared {
-            // The kernel was built without it.
-            -1 => Some(self.number == descriptor),
-            order => Some(order == 0),
-        }
+        })
     }
 }
 

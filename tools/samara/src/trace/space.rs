@@ -31,6 +31,7 @@ use super::seeding::{self, Asked, Moment, Standing};
 use super::session::Session;
 
 const MAP_GROWSDOWN: u64 = 0x100;
+const MAP_FIXED: u64 = 0x10;
 
 /// No process has this number.
 const NOBODY: Tid = 0;
@@ -242,9 +243,10 @@ impl Space {
         self.users > 1 && !self.watched && self.samples.may_be_lost(call, brk)
     }
 
-    /// Is each file that is mapped before `call` mapped after it, too? (Then no descriptor that is held of one need be looked at.)
-    pub(crate) fn leaves_files(&self, call: &Call) -> bool {
+    /// Is each file that is mapped before `call`, or that it names, mapped after it? (Then no descriptor that is held of one need be looked at.)
+    pub(crate) fn leaves_files(&self, call: &Call, returned: i64) -> bool {
         match call {
+            Call::Mmap { flags, .. } => returned > 0 && flags & MAP_FIXED == 0,
             // What lies in the heap is unmapped where that becomes smaller.
             Call::Brk { addr } => *addr >= self.follower.engine().layout().brk,
             Call::Mprotect { .. } | Call::Madvise { .. } => true,
