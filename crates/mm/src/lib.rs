@@ -89,7 +89,8 @@
 //! # What it does not know
 //!
 //! The engine holds no pages. It does not know what depends on them: the end of a file (faults beyond it, and locking there, fail in Linux), which pages
-//! `mincore` reports, and whether `MADV_COLLAPSE` or `mbind` with `MPOL_MF_STRICT` finds the pages that it wants.
+//! `mincore` reports, and whether `MADV_COLLAPSE` or `mbind` with `MPOL_MF_STRICT` finds the pages that it wants. Owners of the pages
+//! ([`Pages`]) answer some of it.
 //!
 //! # Huge pages of the pool
 //!
@@ -138,7 +139,7 @@ pub use file::{DriverFlags, File, FileArg, FileId, FileKind};
 pub use flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
 pub use heap::Counted;
 pub use kernel::KernelVersion;
-pub use pages::{Coming, Discard, NoPages, Object, Pages};
+pub use pages::{Coming, Discard, Moving, NoPages, Object, Pages};
 pub use space::check::Broken;
 pub use space::counts::PageCounts;
 pub use space::huge::pool::{HugeFigures, HugePool};

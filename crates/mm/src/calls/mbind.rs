@@ -3,7 +3,9 @@
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, page_align};
 use crate::kernel::Rule;
+use crate::pages::{Moving, Pages};
 use crate::space::AddressSpace;
+use crate::space::huge::size_of;
 use crate::space::vma::Policy;
 
 const DEFAULT: u64 = 0;
@@ -22,13 +24,14 @@ const MF_MOVE: u64 = 2;
 const MF_MOVE_ALL: u64 = 4;
 
 impl AddressSpace {
-    pub(crate) fn mbind(
+    pub(crate) fn mbind<P: Pages + ?Sized>(
         &mut self,
         addr: u64,
         len: u64,
         mode: u64,
         nodes: u64,
         flags: u64,
+        pages: &mut P,
     ) -> Result<u64, Errno> {
         let mode_flags = mode & MODE_FLAGS;
         let plain = mode & !mode_flags;
@@ -60,10 +63,55 @@ impl AddressSpace {
         if !mapped {
             return Err(Errno::EFAULT);
         }
+        // The default policy is content with all pages. Any other asks for the nodes that were named, whatever it makes of them itself.
+        let moving = match flags {
+            _ if flags & MF_MOVE_ALL != 0 => Moving::All,
+            _ if flags & MF_MOVE != 0 => Moving::Own,
+            _ => Moving::Nothing,
+        };
+        let strict = flags & MF_STRICT != 0 && plain != DEFAULT;
+        if strict && moving == Moving::Nothing && self.strays(addr, end, nodes, moving, pages) {
+            return Err(Errno::EIO);
+        }
         self.for_parts(addr, end, |space, from, to| {
             space.alter(from, to, |vma| vma.policy = policy)
         })?;
+        // What could not be moved is told when the policy has been set.
+        if strict && moving != Moving::Nothing && self.strays(addr, end, nodes, moving, pages) {
+            return Err(Errno::EIO);
+        }
         Ok(0)
+    }
+
+    /// Whether a page of the range lies on none of these nodes, and stays there.
+    fn strays<P: Pages + ?Sized>(
+        &self,
+        start: u64,
+        end: u64,
+        nodes: u64,
+        moving: Moving,
+        pages: &mut P,
+    ) -> bool {
+        let mut next = start;
+        while let Some(area) = self.areas.find_in(next, end) {
+            let (from, to) = (area.start.max(start), area.end.min(end));
+            next = area.end;
+            // Pages of the kernel's own are on no node.
+            if area.vma.is_special() {
+                continue;
+            }
+            let found = match size_of(area.vma) {
+                // Those of the pool are counted here, all as of the first node. Nobody holds them.
+                Some(size) => {
+                    moving == Moving::Nothing && nodes & 1 == 0 && self.has_huge(from, to, size)
+                }
+                None => pages.strays(from, to, nodes, moving),
+            };
+            if found {
+                return true;
+            }
+        }
+        false
     }
 
     /// Areas without a policy are passed over, as holes are. The first with another than `MPOL_BIND` or `MPOL_PREFERRED_MANY` ends it: what lies

@@ -188,7 +188,7 @@ impl AddressSpace {
                 mode,
                 nodes,
                 flags,
-            } => self.mbind(*addr, *len, *mode, *nodes, *flags),
+            } => self.mbind(*addr, *len, *mode, *nodes, *flags, pages),
             Call::SetMempolicyHomeNode {
                 addr,
                 len,

@@ -61,6 +61,13 @@ pub trait Pages {
         false
     }
 
+    /// Whether a page of `[start, end)`, which lies in one area, is there on none of these nodes (0 to 63, bit by bit), and stays there: what `mbind` with
+    /// `MPOL_MF_STRICT` fails at. The shared zero page does not count. `false` unless said otherwise.
+    fn strays(&mut self, start: u64, end: u64, nodes: u64, moving: Moving) -> bool {
+        let _ = (start, end, nodes, moving);
+        false
+    }
+
     /// Whether it is to be told anything. `true` unless said otherwise; what only answers says `false` and saves the look-ups.
     fn listens(&self) -> bool {
         true
@@ -217,6 +224,17 @@ pub enum Coming {
         /// Bytes.
         len: u64,
     },
+}
+
+/// Which pages `mbind` moves to the nodes that it names. Those that somebody has a reference on stay where they are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Moving {
+    /// None: each page on another node stays there.
+    Nothing,
+    /// `MPOL_MF_MOVE`: those that this address space alone maps. Others are left alone, and not counted.
+    Own,
+    /// `MPOL_MF_MOVE_ALL`.
+    All,
 }
 
 /// What becomes of pages whose area stays.

@@ -35,4 +35,10 @@ pub trait Platform: Sized + 'static {
     type Mutex: RawMutex + Send + Sync;
     /// The lock of an address space.
     type RwLock: RawRwLock + Send + Sync;
+
+    /// The node that a frame is of, 0 to 63. A machine of one node has all on the first.
+    fn node(phys: u64) -> u32 {
+        let _ = phys;
+        0
+    }
 }

@@ -62,6 +62,17 @@ fn mremap(old: (u64, u64), new: (u64, u64), flags: u64) -> Op {
     }
 }
 
+/// `mbind` to no node, if `flags` is 1 only where no page is.
+fn bind(from: u64, len: u64, flags: u64) -> Op {
+    Op::Mbind {
+        addr: at(0) + from,
+        len,
+        mode: 4,
+        nodes: 0,
+        flags,
+    }
+}
+
 const DONTNEED: i32 = 4;
 const REMOVE: i32 = 9;
 
@@ -76,6 +87,21 @@ pub(crate) fn histories() -> Vec<(&'static str, Vec<Op>)> {
         offset: 0,
     };
     vec![
+        (
+            "a policy is not set where pages lie elsewhere",
+            vec![
+                mmap(0, 3, PRIVATE, NO_FILE, 0),
+                bind(0, 3 * HUGE, 1),
+                write(1),
+                bind(0, 3 * HUGE, 1),
+                // Before it is seen that no area of huge pages is cut there.
+                bind(HUGE, PAGE, 1),
+                bind(0, PAGE, 1),
+                bind(2 * HUGE, HUGE, 1),
+                bind(0, 3 * HUGE, 0),
+                bind(0, 3 * HUGE, 1),
+            ],
+        ),
         (
             "where one end of a range may be cut and the other may not, the first cut stays",
             vec![

@@ -188,6 +188,19 @@ impl Engine {
             Op::Mlock { addr, len, flags } => Call::Mlock { addr, len, flags },
             Op::Munlock { addr, len } => Call::Munlock { addr, len },
             Op::Msync { addr, len, flags } => Call::Msync { addr, len, flags },
+            Op::Mbind {
+                addr,
+                len,
+                mode,
+                nodes,
+                flags,
+            } => Call::Mbind {
+                addr,
+                len,
+                mode,
+                nodes,
+                flags,
+            },
             Op::Mincore { addr, len } => {
                 let mut vec = vec![0; (len / PAGE) as usize];
                 let mut answer = result(self.process(who).mincore(addr, len, &mut vec).map(|()| 0));

@@ -45,6 +45,7 @@ pub(crate) enum Op {
     Munlock { addr: u64, len: u64 },
     Msync { addr: u64, len: u64, flags: u64 },
     Mincore { addr: u64, len: u64 },
+    Mbind { addr: u64, len: u64, mode: u64, nodes: u64, flags: u64 },
     Read { addr: u64 },
     Write { addr: u64, value: u8 },
     /// Only where the map forbids it.
@@ -87,6 +88,8 @@ pub(crate) struct Mix {
     pub(crate) advice: &'static [i32],
     /// Pages that calls are rounded to, most times.
     pub(crate) unit: u64,
+    /// Whether there are policies.
+    pub(crate) policies: bool,
 }
 
 pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
@@ -100,6 +103,7 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
         forks,
         advice,
         unit: 1,
+        policies: false,
     };
     vec![
         ("alone", mix(&[0], 0, false, ANON)),
@@ -108,6 +112,13 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
         ("memfd", mix(&[0, 1, 1, 1], 4, true, FILE)),
         ("disk", mix(&[0, 2, 2, 2], 4, true, FILE)),
         ("all", mix(&[0, 1, 2], 3, true, FILE)),
+        (
+            "policies",
+            Mix {
+                policies: true,
+                ..mix(&[0, 1], 3, true, FILE)
+            },
+        ),
         (
             "huge",
             Mix {
@@ -197,6 +208,13 @@ fn step(random: &mut Random, mix: &Mix) -> Step {
             addr,
             len,
             flags: random.pick(&[1, 2, 4, 4, 6]),
+        },
+        30..32 if mix.policies => Op::Mbind {
+            addr,
+            len,
+            mode: random.pick(&[0, 1, 2, 3, 4, 4, 0x8001, 0x4002]),
+            nodes: random.pick(&[0, 0, 1, 2, 3]),
+            flags: random.below(8),
         },
         30..32 => Op::Mincore {
             addr,

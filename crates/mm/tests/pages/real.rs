@@ -353,6 +353,16 @@ impl Real {
                     Op::Mlock { addr, len, flags } => call(libc::SYS_mlock2, &[addr, len, flags]),
                     Op::Munlock { addr, len } => call(libc::SYS_munlock, &[addr, len]),
                     Op::Msync { addr, len, flags } => call(libc::SYS_msync, &[addr, len, flags]),
+                    Op::Mbind {
+                        addr,
+                        len,
+                        mode,
+                        nodes,
+                        flags,
+                    } => {
+                        let mask = &raw const nodes as u64;
+                        call(libc::SYS_mbind, &[addr, len, mode, mask, 65, flags])
+                    }
                     Op::Mincore { addr, len } => {
                         let mut vec = [0u8; BITS as usize];
                         let result = call(libc::SYS_mincore, &[addr, len, vec.as_mut_ptr() as u64]);

@@ -8,11 +8,13 @@
 //! | `act` | what is done to the tables |
 //! | `collapse` | huge pages in the place of small ones |
 //! | `later` | what is done to files after the call |
+//! | `nodes` | where pages lie (`mbind`) |
 //! | `second` | another owner, which is told, too |
 
 mod act;
 mod collapse;
 mod later;
+mod nodes;
 mod second;
 
 use alloc::vec::Vec;
@@ -23,7 +25,7 @@ use crate::abi::{MREMAP_FIXED, SyncFlags};
 use crate::call::Call;
 use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
-use crate::pages::{Coming, Discard, Object, Pages};
+use crate::pages::{Coming, Discard, Moving, Object, Pages};
 use crate::process::fault::allowed;
 use crate::process::file::{Inode, Zeroes};
 use crate::process::machine::Machine;
@@ -308,6 +310,10 @@ impl<P: Platform> Pages for Owner<'_, P> {
             Discard::Unmerge => self.mm.unmerge(&Area { start, end, vma }, start, end),
             _ => Ok(()),
         }
+    }
+
+    fn strays(&mut self, start: u64, end: u64, nodes: u64, moving: Moving) -> bool {
+        self.mm.strays(start, end, nodes, moving)
     }
 
     fn is_owned_by_reading(&mut self, start: u64, end: u64, area: &Area<'_>) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::abi::SyncFlags;
 use crate::errno::Errno;
-use crate::pages::{Coming, Discard, Object, Pages};
+use crate::pages::{Coming, Discard, Moving, Object, Pages};
 use crate::process::owner::Owner;
 use crate::process::platform::Platform;
 use crate::space::vma::{Area, Vma};
@@ -37,6 +37,11 @@ impl<P: Platform> Pages for Both<'_, '_, P> {
 
     fn written(&mut self, start: u64, end: u64) -> bool {
         self.other.written(start, end)
+    }
+
+    fn strays(&mut self, start: u64, end: u64, nodes: u64, moving: Moving) -> bool {
+        self.tables.strays(start, end, nodes, moving)
+            || self.other.strays(start, end, nodes, moving)
     }
 
     fn listens_to_maps(&self) -> bool {

@@ -180,6 +180,17 @@ impl AddressSpace {
         Ok(end)
     }
 
+    /// Whether a page of a private mapping is there, of those that `[start, end)` touches.
+    #[cold]
+    pub(crate) fn has_huge(&self, start: u64, end: u64, size: Size) -> bool {
+        let Some(slots) = &self.guards.huge else {
+            return false;
+        };
+        let first = start - start % size.bytes();
+        let mut each = (first..end).step_by(size.bytes() as usize);
+        each.any(|address| slots.has(address))
+    }
+
     /// `MADV_REMOVE` of a part of an area of huge pages: those that lie in it go from the file.
     #[cold]
     pub(crate) fn punch_huge(&mut self, start: u64, end: u64, size: Size) {

@@ -5,9 +5,11 @@
 //! | `mod` | the same mappings in this process and in the engine; what `/proc` tells of them |
 //! | `huge` | when huge pages come, and to whom they belong |
 //! | `merged` | equal pages that become one |
+//! | `nodes` | when `mbind` finds pages that lie elsewhere |
 
 mod huge;
 mod merged;
+mod nodes;
 
 use std::fs;
 use std::os::fd::AsRawFd;
