@@ -99,8 +99,8 @@ impl Sums {
             if frame.references > 0 && machine.is_merged(page.phys) {
                 self.merged += PAGE_SIZE;
             }
-            // It becomes clean by `MADV_FREE` alone.
-            if !dirty {
+            // It becomes clean by `MADV_FREE` alone, but may be needed then.
+            if !dirty && !machine.is_kept(page.phys) {
                 self.free += PAGE_SIZE;
             }
         }

@@ -47,7 +47,7 @@ impl<P: Platform> Process<P> {
                 end = *range.end() + 1;
             }
         })?;
-        let child = Process::of(&parent.machine, map)?;
+        let child = Process::unlocked(&parent.machine, map)?;
         // Whoever cuts pages off a file after this visits the child, and waits until it is complete.
         let complete = child.mm.space.write();
         child.mm.files.inherit(&parent.files);

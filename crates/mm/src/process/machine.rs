@@ -14,6 +14,7 @@ use samara_paging::{Asid, Kind, Memory, Physical};
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
 use crate::process::fault::SwapArea;
+use crate::process::kept::Kept;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::space::vma::new_object;
@@ -38,6 +39,8 @@ struct Inner<P: Platform> {
     swap: Mutex<P::Mutex, Option<Counted<SwapArea>>>,
     /// Frames that equal pages were put on, upwards.
     merged: Mutex<P::Mutex, Vec<u64>>,
+    /// Frames with clean pages that are needed.
+    kept: Kept<P>,
 }
 
 impl<P: Platform> Drop for Inner<P> {
@@ -84,6 +87,7 @@ impl<P: Platform> Machine<P> {
             huge_zero: AtomicU64::new(NONE),
             swap: Mutex::new(None),
             merged: Mutex::new(Vec::new()),
+            kept: Kept::new(),
         };
         Ok(Machine {
             inner: Counted::try_new(inner)?,
@@ -110,6 +114,10 @@ impl<P: Platform> Machine<P> {
 
     pub(super) fn merged_slot(&self) -> &Mutex<P::Mutex, Vec<u64>> {
         &self.inner.merged
+    }
+
+    pub(super) fn kept(&self) -> &Kept<P> {
+        &self.inner.kept
     }
 
     /// How many frames are used for what. Linear in the frames.

@@ -57,6 +57,8 @@ pub(crate) struct Mm<P: Platform> {
     pub(crate) files: FilesSeen,
     /// Its pages are being given up, or have been: what is missing does not come back.
     reaped: AtomicBool,
+    /// Whether it may ever have locked memory.
+    locks: AtomicBool,
     /// The key of areas that can be executed only; 0 while there has been none, and an entry of the tables says all that an access needs.
     execute_only: AtomicU8,
     /// The end of the heap when the last call ended, for those who look at areas without the lock.
@@ -94,6 +96,20 @@ impl<P: Platform> Mm<P> {
         if !self.swapped() {
             self.swapped.store(true, Ordering::Relaxed);
             self.set_unshareable();
+        }
+    }
+
+    /// Whether memory of it may be locked.
+    pub(super) fn locks(&self) -> bool {
+        // Relaxed: as that of the machine.
+        self.locks.load(Ordering::Relaxed)
+    }
+
+    /// Before it locks some.
+    pub(super) fn set_locks(&self) {
+        if !self.locks() {
+            self.machine.kept().set_locks();
+            self.locks.store(true, Ordering::Relaxed);
         }
     }
 
@@ -178,6 +194,16 @@ impl<P: Platform> Process<P> {
     /// # Errors
     /// `ENOMEM`.
     pub fn of(machine: &Machine<P>, space: AddressSpace) -> Result<Self, Errno> {
+        let locks = space.locked_pages() > 0 || !space.future_locked.is_empty();
+        let process = Self::unlocked(machine, space)?;
+        if locks {
+            process.mm.set_locks();
+        }
+        Ok(process)
+    }
+
+    /// The same of a map without locked memory, as that of a child is.
+    pub(super) fn unlocked(machine: &Machine<P>, space: AddressSpace) -> Result<Self, Errno> {
         let execute_only = AtomicU8::new(space.execute_only);
         let tables =
             PageTables::new(machine.clone(), machine.next_number()).map_err(|_| Errno::ENOMEM)?;
@@ -193,6 +219,7 @@ impl<P: Platform> Process<P> {
             swapped: AtomicBool::new(false),
             files: FilesSeen::new(),
             reaped: AtomicBool::new(false),
+            locks: AtomicBool::new(false),
             execute_only,
         })?;
         machine.enter(&mm)?;

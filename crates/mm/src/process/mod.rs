@@ -54,6 +54,7 @@ mod file;
 mod fork;
 #[cfg(feature = "hosted")]
 mod hosted;
+mod kept;
 mod look;
 mod machine;
 mod merged;

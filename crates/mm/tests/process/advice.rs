@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use samara_mm::abi::{
     MADV_COLD, MADV_COLLAPSE, MADV_FREE, MADV_HUGEPAGE, MADV_NOHUGEPAGE, MADV_PAGEOUT,
-    MADV_POPULATE_WRITE, MAP_SHARED, PROT_READ, PROT_WRITE,
+    MADV_POPULATE_WRITE, MAP_SHARED, MREMAP_FIXED, MREMAP_MAYMOVE, PROT_READ, PROT_WRITE,
 };
 use samara_mm::process::{ForkMode, PageStatus, Process};
 use samara_mm::{Call, Errno, PMD_SIZE};
@@ -60,6 +60,48 @@ fn freed_pages_are_dropped_unless_they_are_written_again() {
         .collect();
     assert_eq!(bytes, [Some(0), Some(b'x'), Some(3), Some(0)]);
     machine.check().unwrap();
+}
+
+#[test]
+fn pages_that_a_relative_has_locked_become_clean_and_are_needed() {
+    for mode in [ForkMode::Copy, ForkMode::Share] {
+        let machine = machine(64);
+        let parent = process(&machine);
+        written(&parent, 4);
+        let child = parent.fork(mode).unwrap();
+        // As they come; and they have moved since.
+        let lock = |pages, flags| Call::Mlock {
+            addr: BASE,
+            len: pages * PAGE,
+            flags,
+        };
+        child.perform(&lock(2, 1)).unwrap();
+        child
+            .perform(&Call::Mremap {
+                old_addr: BASE,
+                old_len: 2 * PAGE,
+                new_len: 2 * PAGE,
+                flags: MREMAP_MAYMOVE | MREMAP_FIXED,
+                new_addr: BASE + 0x100_0000,
+            })
+            .unwrap();
+        advise(&parent, 0, 4, MADV_FREE).unwrap();
+        let counts = || ["LazyFree:", "Shared_Clean:"].map(|label| count(&parent, label));
+        assert_eq!(counts(), [2, 4]);
+        // What was decided stays, until it is decided anew.
+        child.perform(&Call::Munlockall).unwrap();
+        assert_eq!(counts(), [2, 4]);
+        advise(&parent, 0, 1, MADV_FREE).unwrap();
+        assert_eq!(counts(), [3, 4]);
+        drop(child);
+        advise(&parent, 0, 4, MADV_PAGEOUT).unwrap();
+        let bytes = [0, 1, 2, 3].map(|page| byte(&parent, BASE + page * PAGE));
+        assert_eq!(bytes, [Some(0), Some(2), Some(0), Some(0)]);
+        advise(&parent, 1, 1, MADV_FREE).unwrap();
+        advise(&parent, 1, 1, MADV_PAGEOUT).unwrap();
+        assert_eq!(byte(&parent, BASE + PAGE), Some(0));
+        machine.check().unwrap();
+    }
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What a call does with files when it has left the address space: it concerns other processes, too.
+//! What a call does when it has left the address space: it concerns other processes, too.
 
 use core::ops::Range;
 
@@ -6,15 +6,16 @@ use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
 use crate::pages::Object;
 use crate::process::file::Inode;
-use crate::process::machine::Machine;
+use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 use crate::space::vma::{Backing, Vma};
 
-/// Something to be done with a range of a file's pages.
-pub(super) struct Later {
-    object: Object,
-    pages: Range<u64>,
-    what: What,
+/// Something to be done.
+pub(super) enum Later {
+    /// With a range of a file's pages.
+    File(Object, Range<u64>, What),
+    /// Pages at these addresses were given up.
+    Freed(Range<u64>),
 }
 
 #[derive(Clone, Copy)]
@@ -35,29 +36,33 @@ impl Later {
             _ => return None,
         };
         let first = vma.page_offset(start);
-        Some(Later {
-            object: object.clone(),
-            pages: first..first + (end - start) / PAGE_SIZE,
-            what,
-        })
+        let pages = first..first + (end - start) / PAGE_SIZE;
+        Some(Later::File(object.clone(), pages, what))
     }
 
     /// Does it; no address space is locked.
     ///
     /// # Errors
     /// The call's.
-    pub(super) fn perform<P: Platform>(self, machine: &Machine<P>) -> Result<(), Errno> {
-        let Some(inode) = self.object.get::<Inode>() else {
+    pub(super) fn perform<P: Platform>(self, mm: &Mm<P>) -> Result<(), Errno> {
+        let (object, Range { start, end }, what) = match self {
+            Later::File(object, pages, what) => (object, pages, what),
+            Later::Freed(range) => {
+                mm.note_freed(range);
+                return Ok(());
+            }
+        };
+        let Some(inode) = object.get::<Inode>() else {
             return Ok(());
         };
-        let Range { start, end } = self.pages;
-        match self.what {
+        let machine = &mm.machine;
+        match what {
             What::WriteBack => machine.write_back(inode, start, end),
             What::Punch => {
                 let (start, end) = (start * PAGE_SIZE, end * PAGE_SIZE);
                 // First the source: a page that is read after it has left the cache must not be what it was.
                 inode.source().punch(start, end)?;
-                machine.punch(&self.object, start, end)
+                machine.punch(&object, start, end)
             }
         }
     }

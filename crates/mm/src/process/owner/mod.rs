@@ -7,7 +7,7 @@
 //! |---|---|
 //! | `act` | what is done to the tables |
 //! | `collapse` | huge pages in the place of small ones |
-//! | `later` | what is done to files after the call |
+//! | `later` | what is done to files and beside others after the call |
 //! | `nodes` | where pages lie (`mbind`) |
 //! | `second` | another owner, which is told, too |
 
@@ -21,7 +21,7 @@ use alloc::vec::Vec;
 
 use samara_paging::{Among, Attrs, Change, PageSize, Spare, Write};
 
-use crate::abi::{MREMAP_FIXED, SyncFlags};
+use crate::abi::{MAP_LOCKED, MREMAP_FIXED, SyncFlags};
 use crate::call::Call;
 use crate::errno::Errno;
 use crate::flags::{PAGE_MASK, PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
@@ -62,6 +62,9 @@ pub(super) struct Owner<'a, P: Platform> {
 impl<'a, P: Platform> Owner<'a, P> {
     /// For one call. A move to a fixed place unmaps what is there before it can fail for want of memory: it gathers.
     pub(super) fn new(mm: &'a Mm<P>, call: &Call) -> Self {
+        if locks(call) {
+            mm.set_locks();
+        }
         Owner {
             mm,
             spares: Vec::new(),
@@ -152,7 +155,7 @@ impl<'a, P: Platform> Owner<'a, P> {
     fn change_files(mut self) -> Result<(), Errno> {
         let mut result = Ok(());
         for later in self.later.drain(..) {
-            result = result.and(later.perform(&self.mm.machine));
+            result = result.and(later.perform(self.mm));
         }
         result
     }
@@ -200,6 +203,15 @@ impl<'a, P: Platform> Owner<'a, P> {
             return Ok(());
         }
         self.divide(addr, addr + PAGE_SIZE)
+    }
+}
+
+/// Whether a call may lock memory, now or later.
+fn locks(call: &Call) -> bool {
+    match *call {
+        Call::Mlock { .. } | Call::Mlockall { .. } => true,
+        Call::Mmap { flags, .. } => flags & MAP_LOCKED != 0,
+        _ => false,
     }
 }
 
@@ -283,7 +295,11 @@ impl<P: Platform> Pages for Owner<'_, P> {
                 // Clean private memory may be dropped. The next write takes a fault, which makes the page dirty again: who runs programs over the tables need not
                 // keep dirty bits.
                 let change = Change::without(Attrs::WRITE | Attrs::DIRTY | Attrs::ACCESSED);
-                self.tell(Act::Advise(start..end, change.among(Among::NoSharedHuge)))
+                self.tell(Act::Advise(start..end, change.among(Among::NoSharedHuge)))?;
+                if self.mm.machine.kept().locks() {
+                    return self.note(Some(Later::Freed(start..end)));
+                }
+                Ok(())
             }
             Discard::Cold => {
                 let change = Change::without(Attrs::ACCESSED);
@@ -298,8 +314,14 @@ impl<P: Platform> Pages for Owner<'_, P> {
                 if let Some(inode) = Inode::of(vma) {
                     // No byte changes: it need not be undone.
                     self.mm.page_out(start, end, vma, inode);
-                } else {
+                } else if vma.flags.contains(VmFlags::DROPPABLE) {
                     self.tell(Act::Drop(start..end))?;
+                } else {
+                    let mut done = Ok(());
+                    self.mm.droppable_parts(start..end, |part| {
+                        done = done.and_then(|()| self.tell(Act::Drop(part)));
+                    });
+                    done?;
                 }
                 // The same.
                 self.mm.swap_out(start, end, vma);
