@@ -3,10 +3,12 @@
 //! | file | concept |
 //! |---|---|
 //! | `mod` | the same mappings in this process and in the engine; what `/proc` tells of them |
+//! | `ends` | what stores beyond the end of a file leave behind |
 //! | `huge` | when huge pages come, and to whom they belong |
 //! | `merged` | equal pages that become one |
 //! | `nodes` | when `mbind` finds pages that lie elsewhere |
 
+mod ends;
 mod huge;
 mod merged;
 mod nodes;
