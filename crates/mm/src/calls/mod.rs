@@ -160,12 +160,12 @@ impl AddressSpace {
                 ranges,
                 advice,
                 flags,
-            } => self.process_madvise(ranges, *advice, *flags, pages),
-            Call::Mlock { addr, len, flags } => self.do_mlock(*addr, *len, *flags, pages),
+            } => self.process_madvise(ranges, *advice, int(*flags), pages),
+            Call::Mlock { addr, len, flags } => self.do_mlock(*addr, *len, int(*flags), pages),
             Call::Munlock { addr, len } => self.do_munlock(*addr, *len),
-            Call::Mlockall { flags } => self.do_mlockall(*flags, pages),
+            Call::Mlockall { flags } => self.do_mlockall(int(*flags), pages),
             Call::Munlockall => self.do_munlockall(),
-            Call::Msync { addr, len, flags } => self.do_msync(*addr, *len, *flags, pages),
+            Call::Msync { addr, len, flags } => self.do_msync(*addr, *len, int(*flags), pages),
             Call::Mincore { addr, len } => self.mincore(*addr, *len),
             Call::Mseal { addr, len, flags } => self.do_mseal(*addr, *len, *flags),
             Call::RemapFilePages {
@@ -188,7 +188,7 @@ impl AddressSpace {
                 mode,
                 nodes,
                 flags,
-            } => self.mbind(*addr, *len, *mode, *nodes, *flags, pages),
+            } => self.mbind(*addr, *len, int(*mode), *nodes, int(*flags), pages),
             Call::SetMempolicyHomeNode {
                 addr,
                 len,
@@ -230,6 +230,11 @@ impl AddressSpace {
             }
         }
     }
+}
+
+/// What a call sees of an argument that is an `int` to it: the upper half of the register is not looked at.
+fn int(argument: u64) -> u64 {
+    argument & 0xffff_ffff
 }
 
 /// Whether the owner of the pages is told of such a call anything that it may refuse.

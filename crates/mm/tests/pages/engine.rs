@@ -201,6 +201,31 @@ impl Engine {
                 nodes,
                 flags,
             },
+            Op::Mlockall { flags } => Call::Mlockall { flags },
+            Op::Munlockall => Call::Munlockall,
+            Op::RemapFilePages {
+                addr,
+                len,
+                prot,
+                pgoff,
+                flags,
+            } => Call::RemapFilePages {
+                addr,
+                len,
+                prot,
+                pgoff,
+                flags,
+            },
+            Op::ProcessMadvise {
+                addr,
+                len,
+                advice,
+                flags,
+            } => Call::ProcessMadvise {
+                ranges: [(addr, len)].into(),
+                advice,
+                flags,
+            },
             Op::Mincore { addr, len } => {
                 let mut vec = vec![0; (len / PAGE) as usize];
                 let mut answer = result(self.process(who).mincore(addr, len, &mut vec).map(|()| 0));

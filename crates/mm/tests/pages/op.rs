@@ -46,6 +46,11 @@ pub(crate) enum Op {
     Msync { addr: u64, len: u64, flags: u64 },
     Mincore { addr: u64, len: u64 },
     Mbind { addr: u64, len: u64, mode: u64, nodes: u64, flags: u64 },
+    Mlockall { flags: u64 },
+    Munlockall,
+    RemapFilePages { addr: u64, len: u64, prot: u64, pgoff: u64, flags: u64 },
+    /// Of itself.
+    ProcessMadvise { addr: u64, len: u64, advice: i32, flags: u64 },
     Read { addr: u64 },
     Write { addr: u64, value: u8 },
     /// Only where the map forbids it.
@@ -90,6 +95,8 @@ pub(crate) struct Mix {
     pub(crate) unit: u64,
     /// Whether there are policies.
     pub(crate) policies: bool,
+    /// Whether arguments are often strange.
+    pub(crate) strange: bool,
 }
 
 pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
@@ -104,6 +111,7 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
         advice,
         unit: 1,
         policies: false,
+        strange: false,
     };
     vec![
         ("alone", mix(&[0], 0, false, ANON)),
@@ -117,6 +125,13 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
             Mix {
                 policies: true,
                 ..mix(&[0, 1], 3, true, FILE)
+            },
+        ),
+        (
+            "strange",
+            Mix {
+                strange: true,
+                ..mix(&[0, 1], 3, true, ANON)
             },
         ),
         (
@@ -246,5 +261,191 @@ fn step(random: &mut Random, mix: &Mix) -> Step {
             child: random.below(SLOTS as u64) as usize,
         },
     };
+    let op = match mix.strange && random.below(4) == 0 {
+        true => strange(random, op, addr, len),
+        false => op,
+    };
     Step { who, op }
+}
+
+/// Lengths with which a range ends beyond all memory.
+const WRAPS: [u64; 4] = [
+    u64::MAX,
+    u64::MAX - PAGE,
+    u64::MAX - (PAGE - 1),
+    u64::MAX - (1 << 30),
+];
+/// The same, and some that no program has.
+const LONG: [u64; 4] = [1 << 47, 1 << 63, u64::MAX, u64::MAX - 2 * PAGE];
+/// Where programs have nothing.
+const NOWHERE: [u64; 6] = [
+    0,
+    PAGE,
+    0x7fff_ffff_f000,
+    1 << 47,
+    1 << 63,
+    u64::MAX - (PAGE - 1),
+];
+
+/// Another call in the place of one, or the same with arguments that are seldom right. Nothing outside of the arena may be reached, nor places be left to the
+/// kernel's choice.
+fn strange(random: &mut Random, op: Op, addr: u64, len: u64) -> Op {
+    let addr = match random.below(6) {
+        0 => random.pick(&NOWHERE),
+        1 => addr + random.pick(&[1, 0x800, PAGE - 1]),
+        _ => addr,
+    };
+    let inside = addr.wrapping_sub(base()) < pages() * PAGE;
+    let len = match random.below(6) {
+        0 => 0,
+        1 => len - random.pick(&[1, 0x800, PAGE - 1]),
+        2 if inside => random.pick(&WRAPS),
+        _ if inside => len.min(base() + pages() * PAGE - addr),
+        _ => PAGE,
+    };
+    match op {
+        Op::Mmap {
+            prot,
+            flags,
+            file,
+            offset,
+            ..
+        } => Op::Mmap {
+            // What lies elsewhere is not compared.
+            addr: if addr < base() { 1 << 47 } else { addr },
+            len: if random.below(4) == 0 {
+                random.pick(&LONG)
+            } else {
+                len
+            },
+            prot: prot | random.pick(&[0, 0, 8, 0x10, 1 << 24, 1 << 25, 1 << 40]),
+            flags: match random.below(4) {
+                0 => (flags & !3) | random.pick(&[0, 1, 2, 3, 4, 8]),
+                1 => flags | random.pick(&[0x40, 0x100, 0x800, 0x1000, 0x4000, 0x2_0000, 0x8_0000]),
+                2 => flags | random.pick(&[0x10_0000, 1 << 21, 1 << 31]),
+                _ => flags,
+            },
+            file,
+            offset: match random.below(4) {
+                0 => offset + random.pick(&[1, 0x800, PAGE - 1]),
+                1 => random.pick(&[
+                    1 << 62,
+                    1 << 63,
+                    u64::MAX - PAGE + 1,
+                    u64::MAX - 16 * PAGE + 1,
+                ]),
+                _ => offset,
+            },
+        },
+        Op::Munmap { .. } => Op::Munmap { addr, len },
+        Op::Mprotect { prot, .. } => Op::Mprotect {
+            addr,
+            len,
+            prot: prot
+                | random.pick(&[
+                    0,
+                    8,
+                    0x10,
+                    0x20,
+                    1 << 24,
+                    1 << 24,
+                    1 << 25,
+                    3 << 24,
+                    1 << 40,
+                ]),
+        },
+        Op::Mremap {
+            old,
+            old_len,
+            new_len,
+            new,
+            ..
+        } => {
+            let flags = random.pick(&[0, 2, 3, 3, 4, 6, 7, 8, 11, 15, 1 << 40 | 3, u64::MAX]);
+            match random.below(5) {
+                0 => Op::Mremap {
+                    old: addr,
+                    old_len: len,
+                    new_len,
+                    flags,
+                    new,
+                },
+                1 => Op::Mremap {
+                    old,
+                    old_len,
+                    new_len: random.pick(&LONG),
+                    flags,
+                    new,
+                },
+                2 => Op::Mremap {
+                    old,
+                    old_len,
+                    new_len: 0,
+                    flags,
+                    new,
+                },
+                3 => Op::Mremap {
+                    old,
+                    old_len,
+                    new_len,
+                    flags: flags | 3,
+                    new: random.pick(&[new + 1, 1 << 47, 1 << 63, u64::MAX - PAGE + 1, old]),
+                },
+                // It shrinks, and stays where it is.
+                _ => Op::Mremap {
+                    old,
+                    old_len: old_len.max(PAGE),
+                    new_len: random
+                        .pick(&[1, PAGE, old_len.max(PAGE)])
+                        .min(old_len.max(PAGE)),
+                    flags: 1,
+                    new,
+                },
+            }
+        }
+        Op::Madvise { .. } => {
+            // Not those that break memory.
+            let advice = match random.below(8) {
+                0 => random.pick(&[-1, 26, 27, 32, 99, 104, 105, 1 << 30]),
+                1 => 102 + random.below(2) as i32,
+                _ => random.below(26) as i32,
+            };
+            match random.below(4) {
+                0 => Op::ProcessMadvise {
+                    addr,
+                    len,
+                    advice,
+                    flags: random.pick(&[0, 0, 0, 1, 1 << 40]),
+                },
+                _ => Op::Madvise { addr, len, advice },
+            }
+        }
+        Op::Mlock { .. } => match random.below(3) {
+            0 => Op::Mlockall {
+                flags: random.below(10),
+            },
+            _ => Op::Mlock {
+                addr,
+                len,
+                flags: random.pick(&[0, 1, 1, 2, 3, u64::MAX, 1 << 40]),
+            },
+        },
+        Op::Munlock { .. } => match random.below(2) {
+            0 => Op::Munlockall,
+            _ => Op::Munlock { addr, len },
+        },
+        Op::Msync { .. } => Op::Msync {
+            addr,
+            len,
+            flags: random.pick(&[0, 1, 2, 3, 4, 5, 6, 7, 8, 1 << 31, 1 << 40]),
+        },
+        Op::Mincore { .. } => Op::RemapFilePages {
+            addr,
+            len,
+            prot: random.pick(&[0, 0, 0, 1, 1 << 40]),
+            pgoff: random.pick(&[0, 1, 3, FILE_PAGES - 1, FILE_PAGES, 1 << 52, u64::MAX]),
+            flags: random.pick(&[0, 0, 0x1_0000, 0x10, u64::MAX]),
+        },
+        other => other,
+    }
 }

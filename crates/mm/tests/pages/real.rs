@@ -363,6 +363,31 @@ impl Real {
                         let mask = &raw const nodes as u64;
                         call(libc::SYS_mbind, &[addr, len, mode, mask, 65, flags])
                     }
+                    Op::Mlockall { flags } => call(libc::SYS_mlockall, &[flags]),
+                    Op::Munlockall => call(libc::SYS_munlockall, &[]),
+                    Op::RemapFilePages {
+                        addr,
+                        len,
+                        prot,
+                        pgoff,
+                        flags,
+                    } => call(libc::SYS_remap_file_pages, &[addr, len, prot, pgoff, flags]),
+                    Op::ProcessMadvise {
+                        addr,
+                        len,
+                        advice,
+                        flags,
+                    } => {
+                        let own = call(libc::SYS_pidfd_open, &[libc::getpid() as u64, 0]);
+                        let ranges = [addr, len];
+                        let at = ranges.as_ptr() as u64;
+                        let result = call(
+                            libc::SYS_process_madvise,
+                            &[own as u64, at, 1, advice as u64, flags],
+                        );
+                        call(libc::SYS_close, &[own as u64]);
+                        result
+                    }
                     Op::Mincore { addr, len } => {
                         let mut vec = [0u8; BITS as usize];
                         let result = call(libc::SYS_mincore, &[addr, len, vec.as_mut_ptr() as u64]);
