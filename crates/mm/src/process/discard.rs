@@ -12,6 +12,7 @@ use crate::abi::MADV_DONTNEED;
 use crate::call::Call;
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags, page_align};
+use crate::process::hollow::Gone;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
 
@@ -47,7 +48,11 @@ impl<P: Platform> Mm<P> {
             return None;
         }
         let tlb = self.machine.tlb();
-        let done = (self.tables).unmap_with(addr..end, Take::Pages, tlb, |_, _| {});
+        let (range, mut gone) = (addr..end, Gone::new());
+        let done = (self.tables).unmap_with(range.clone(), Take::Pages, tlb, |page, entry| {
+            gone.add(page, entry)
+        });
+        self.note_gone(&range, gone, true);
         drop(held);
         // Pages that went to swap before they were looked at are markers now, which the usual way gives up. Whoever put a marker there had said so before,
         // and it was seen under its table's lock, which he had, too.

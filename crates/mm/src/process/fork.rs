@@ -136,6 +136,7 @@ impl<P: Platform> Mm<P> {
         let mut done = 0;
         let areas = space.areas.within(whole);
         for area in areas.filter(|area| is_copied(area.vma)) {
+            self.inherit_hollow(child, area.start..area.end);
             let mut at = area.start.max(done);
             while at < area.end {
                 let stretch = at & !(PMD_SIZE - 1);

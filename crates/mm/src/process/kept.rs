@@ -11,33 +11,26 @@ use alloc::vec::Vec;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use lock_api::Mutex;
-use maple_tree::MapleTree;
 use samara_paging::{Attrs, Entry, Kind, PageSize};
 
 use crate::flags::{PAGE_SIZE, VmFlags};
 use crate::process::machine::Machine;
+use crate::process::marks::Marks;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
-
-/// A value for the tree, which holds something one pointer wide.
-static MARK: u8 = 0;
 
 /// The marked frames of a machine.
 pub(super) struct Kept<P: Platform> {
     /// Whether a process has ever locked memory.
     locks: AtomicBool,
-    /// Whether there has ever been a marked frame.
-    any: AtomicBool,
-    marked: Mutex<P::Mutex, MapleTree<u64, &'static u8>>,
+    marked: Marks<P>,
 }
 
 impl<P: Platform> Kept<P> {
     pub(super) fn new() -> Self {
         Kept {
             locks: AtomicBool::new(false),
-            any: AtomicBool::new(false),
-            marked: Mutex::new(MapleTree::new()),
+            marked: Marks::new(),
         }
     }
 
@@ -57,23 +50,15 @@ impl<P: Platform> Kept<P> {
     fn set(&self, frame: u64, kept: bool) {
         let range = frame..frame + PAGE_SIZE;
         if kept {
-            // Relaxed: read as a first look at what is behind the lock, by whoever may as well have come before.
-            self.any.store(true, Ordering::Relaxed);
-            let _ = self
-                .marked
-                .lock()
-                .store_range_splitting(range, &MARK, |_, mark| Some(mark));
-        } else if self.has(frame) {
-            let _ = self
-                .marked
-                .lock()
-                .erase_range_splitting(range, |_, mark| Some(mark));
+            self.marked.set(range);
+        } else {
+            self.marked.clear(range);
         }
     }
 
     /// Whether a clean page on this frame is needed. O(log n), and O(1) as long as there has been none.
-    pub(crate) fn has(&self, frame: u64) -> bool {
-        self.any.load(Ordering::Relaxed) && self.marked.lock().get(frame).is_some()
+    pub(super) fn has(&self, frame: u64) -> bool {
+        self.marked.has(frame)
     }
 }
 
@@ -165,6 +150,9 @@ impl<P: Platform> Mm<P> {
 
     /// The parts of a range without pages that are clean and yet needed.
     pub(super) fn droppable_parts(&self, range: Range<u64>, mut each: impl FnMut(Range<u64>)) {
+        if !self.machine.kept().marked.any() {
+            return each(range);
+        }
         let mut from = range.start;
         self.tables.walk(range.clone(), |addr, entry| {
             if let Entry::Page { phys, .. } = entry

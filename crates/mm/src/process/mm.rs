@@ -19,6 +19,7 @@ use crate::pages::Pages;
 use crate::process::fault::Beside;
 use crate::process::file::FilesSeen;
 use crate::process::machine::Machine;
+use crate::process::marks::Marks;
 use crate::process::owner::{Both, Owner};
 use crate::process::platform::Platform;
 use crate::space::AddressSpace;
@@ -55,6 +56,8 @@ pub(crate) struct Mm<P: Platform> {
     swapped: AtomicBool,
     /// The files that pages may be of.
     pub(crate) files: FilesSeen,
+    /// Where Linux has tables without pages.
+    hollow: Marks<P>,
     /// Its pages are being given up, or have been: what is missing does not come back.
     reaped: AtomicBool,
     /// Whether it may ever have locked memory.
@@ -97,6 +100,10 @@ impl<P: Platform> Mm<P> {
             self.swapped.store(true, Ordering::Relaxed);
             self.set_unshareable();
         }
+    }
+
+    pub(super) fn hollow(&self) -> &Marks<P> {
+        &self.hollow
     }
 
     /// Whether memory of it may be locked.
@@ -218,6 +225,7 @@ impl<P: Platform> Process<P> {
             unshareable: AtomicBool::new(false),
             swapped: AtomicBool::new(false),
             files: FilesSeen::new(),
+            hollow: Marks::new(),
             reaped: AtomicBool::new(false),
             locks: AtomicBool::new(false),
             execute_only,

@@ -52,11 +52,13 @@ mod exec;
 mod fault;
 mod file;
 mod fork;
+mod hollow;
 #[cfg(feature = "hosted")]
 mod hosted;
 mod kept;
 mod look;
 mod machine;
+mod marks;
 mod merged;
 mod mm;
 mod owner;

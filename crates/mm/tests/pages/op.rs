@@ -138,7 +138,7 @@ pub(crate) fn suites() -> Vec<(&'static str, Mix)> {
             "huge",
             Mix {
                 unit: TABLE,
-                ..mix(&[0], 0, true, &[14, 14, 14, 15, 25, 25])
+                ..mix(&[0], 0, true, &[4, 4, 24, 102, 103, 14, 14, 14, 15, 25, 25])
             },
         ),
     ]

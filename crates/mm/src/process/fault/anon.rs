@@ -98,6 +98,7 @@ impl<P: Platform> Mm<P> {
             && vma.is_anonymous()
             && vma.anon().is_none()
             && huge_place(area, page)
+                .filter(|&start| !self.hollow().has(start))
                 .is_some_and(|start| self.tables.is_vacant(start, PageSize::Large))
     }
 
@@ -131,6 +132,9 @@ impl<P: Platform> Mm<P> {
     /// Maps a huge page at `start`; false: something is there already, or there is no memory for tables.
     #[inline(never)]
     fn map_huge(&self, start: u64, source: Source, attrs: Attrs) -> bool {
+        if self.hollow().has(start) {
+            return false;
+        }
         self.set_divisible();
         let tlb = self.machine.tlb();
         self.tables

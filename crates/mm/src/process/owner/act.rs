@@ -7,6 +7,7 @@ use samara_paging::{Attrs, Change, Entry, Error, Spare, Take};
 use crate::errno::Errno;
 use crate::flags::PAGE_SIZE;
 use crate::process::fault::put;
+use crate::process::hollow::Gone;
 use crate::process::machine::Machine;
 use crate::process::mm::Mm;
 use crate::process::platform::Platform;
@@ -38,17 +39,21 @@ impl<P: Platform> Mm<P> {
     pub(super) fn act(&self, act: Act<'_, P>) -> Result<(), Errno> {
         let (tables, tlb) = (&self.tables, self.machine.tlb());
         let done = match act {
-            Act::Unmap(range) if self.swapped() => self.unmap_swapped(range),
-            Act::Unmap(range) => tables.unmap(range, tlb),
+            Act::Unmap(range) => {
+                self.forget_hollow(&range);
+                if self.swapped() {
+                    self.unmap_swapped(range)
+                } else {
+                    tables.unmap(range, tlb)
+                }
+            }
             Act::Empty(range) => {
-                let done = tables.unmap_with(range.clone(), Take::Pages, tlb, |_, _| {});
+                let done = self.take(&range, Take::Pages, true);
                 done.and_then(|()| self.forget_swapped(range))
             }
             Act::Mark(range, marker) => self.mark(range, marker),
             // By what is there: a guard may stand alone in an area of terabytes.
-            Act::Unmark(range, marker) => {
-                tables.unmap_with(range, Take::Marker(marker), tlb, |_, _| {})
-            }
+            Act::Unmark(range, marker) => self.take(&range, Take::Marker(marker), false),
             Act::Change(range, change) => tables.protect(range, change, tlb),
             Act::Advise(range, change) => {
                 let _ = tables.protect(range.clone(), change, tlb);
@@ -58,15 +63,30 @@ impl<P: Platform> Mm<P> {
                 Ok(())
             }
             Act::Drop(range) => {
-                let _ = tables.unmap_with(range, Take::Idle, tlb, |_, _| {});
+                let _ = self.take(&range, Take::Idle, false);
                 Ok(())
             }
-            Act::Move(from, to, len, None) => tables.move_range(from, to, len, tlb),
-            Act::Move(from, to, len, Some(mut spare)) => {
-                tables.move_range_with(from, to, len, &mut spare, tlb)
+            Act::Move(from, to, len, spare) => {
+                self.forget_hollow(&(from..from + len));
+                self.forget_hollow(&(to..to + len));
+                match spare {
+                    None => tables.move_range(from, to, len, tlb),
+                    Some(mut spare) => tables.move_range_with(from, to, len, &mut spare, tlb),
+                }
             }
         };
         done.map_err(|_| Errno::ENOMEM)
+    }
+
+    /// Takes pages or guards out of a range that stays mapped. `tables`: tables of which all is in the range go, too.
+    fn take(&self, range: &Range<u64>, take: Take, tables: bool) -> Result<(), Error> {
+        let mut gone = Gone::new();
+        let tlb = self.machine.tlb();
+        let done = (self.tables).unmap_with(range.clone(), take, tlb, |page, entry| {
+            gone.add(page, entry)
+        });
+        self.note_gone(range, gone, tables);
+        done
     }
 
     /// Pages, guards, and what is in swap.

@@ -16,7 +16,7 @@ impl<P: Platform> Mm<P> {
     /// closed to faults.
     ///
     /// # Errors
-    /// `EINVAL` at the first 2 MiB where nothing is there, or a guard is, and `ENOMEM` at the first for which there is no block of memory: those that follow
+    /// `EINVAL` at the first 2 MiB where nothing is there and nothing has been, or a guard is, and `ENOMEM` at the first for which there is no block of memory: those that follow
     /// stay as they are. `EAGAIN` in the end, where somebody has a reference on a page of some.
     pub(super) fn collapse(&self, start: u64, end: u64, vma: &Vma) -> Result<(), Errno> {
         if !vma.is_anonymous() {
@@ -28,11 +28,32 @@ impl<P: Platform> Mm<P> {
         while at.checked_add(PMD_SIZE).is_some_and(|next| next <= end) {
             match self.collapse_one(at, vma) {
                 Err(Errno::EAGAIN) => result = Err(Errno::EAGAIN),
+                Err(Errno::EINVAL) if self.is_hollow(at) => self.collapse_hollow(at, vma)?,
                 other => other?,
             }
             at += PMD_SIZE;
         }
         result
+    }
+
+    /// A huge page of zeroes where pages have been, but none is now.
+    fn collapse_hollow(&self, start: u64, vma: &Vma) -> Result<(), Errno> {
+        let physical = self.machine.physical();
+        let block = physical
+            .alloc_zeroed_block(HUGE_ORDER, Kind::Anon)
+            .map_err(|_| Errno::ENOMEM)?;
+        self.set_divisible();
+        let tlb = self.machine.tlb();
+        let (source, attrs) = (Source::Owned(block), collapsed_attrs(vma));
+        if (self.tables)
+            .map(start, PageSize::Large, source, attrs, tlb)
+            .is_err()
+        {
+            physical.put_block(block, HUGE_ORDER);
+            return Err(Errno::ENOMEM);
+        }
+        self.forget_hollow(&(start..start + PMD_SIZE));
+        Ok(())
     }
 
     pub(crate) fn collapse_one(&self, start: u64, vma: &Vma) -> Result<(), Errno> {
@@ -104,9 +125,7 @@ impl<P: Platform> Mm<P> {
                 _ => unsafe { bytes::clear_page(to) },
             }
         }
-        let attrs = allowed(vma.flags) | Attrs::USER | Attrs::ACCESSED | Attrs::DIRTY;
-        let attrs = attrs | Attrs::SOFT_DIRTY;
-        let source = Source::Owned(block);
+        let (source, attrs) = (Source::Owned(block), collapsed_attrs(vma));
         let collapsed = tables.collapse(start, PageSize::Large, source, attrs, tlb);
         if collapsed.is_err() {
             physical.put_block(block, HUGE_ORDER);
@@ -114,4 +133,10 @@ impl<P: Platform> Mm<P> {
         }
         Ok(())
     }
+}
+
+/// What the entry of a new huge page allows and says.
+fn collapsed_attrs(vma: &Vma) -> Attrs {
+    let written = Attrs::ACCESSED | Attrs::DIRTY | Attrs::SOFT_DIRTY;
+    allowed(vma.flags) | Attrs::USER | written
 }

@@ -17,7 +17,7 @@ use crate::world::{Hosted, PAGE, anonymous, machine, process};
 const TABLE: u64 = PMD_SIZE / PAGE;
 
 /// Whether this kernel has transparent huge pages.
-fn possible() -> bool {
+pub(super) fn possible() -> bool {
     let enabled = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
     let possible = enabled.is_ok_and(|text| !text.contains("[never]"));
     if !possible {
@@ -27,7 +27,7 @@ fn possible() -> bool {
 }
 
 /// Advises the kernel and the engine, which are to answer alike; `None` where the kernel has no huge page just now.
-fn advise(process: &Process<Hosted>, addr: u64, len: u64, advice: i32) -> Option<i32> {
+pub(super) fn advise(process: &Process<Hosted>, addr: u64, len: u64, advice: i32) -> Option<i32> {
     // SAFETY: memory of this test.
     let real = match unsafe { libc::madvise(addr as *mut _, len as usize, advice) } {
         0 => 0,
@@ -48,7 +48,7 @@ fn advise(process: &Process<Hosted>, addr: u64, len: u64, advice: i32) -> Option
 }
 
 /// Reads or writes in both.
-fn access(process: &Process<Hosted>, at: u64, write: bool) {
+pub(super) fn access(process: &Process<Hosted>, at: u64, write: bool) {
     touch(at, write);
     if write {
         process.copy_in(at, &[1]);

@@ -4,11 +4,13 @@
 //! |---|---|
 //! | `mod` | the same mappings in this process and in the engine; what `/proc` tells of them |
 //! | `ends` | what stores beyond the end of a file leave behind |
+//! | `hollow` | tables that stay when the last of their pages has gone |
 //! | `huge` | when huge pages come, and to whom they belong |
 //! | `merged` | equal pages that become one |
 //! | `nodes` | when `mbind` finds pages that lie elsewhere |
 
 mod ends;
+mod hollow;
 mod huge;
 mod merged;
 mod nodes;
