@@ -9,9 +9,11 @@
  * -k: the kernel alone, to see that histories run. A history that differs is cut down to the operations that matter, and written out.
  */
 #include "mm_diff_engine.h"
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <sys/personality.h>
 #include <sys/resource.h>
+#include <sys/vfs.h>
 
 #define MAX_STEPS 4096
 
@@ -144,7 +146,9 @@ static char names[FILES][256];
 
 static void open_files(int *fds)
 {
+	/* In memory if possible: which pages of a file on disk are mapped together, and unmapped together, is the kernel's business. */
 	static const char *const dirs[] = {"/dev/shm", "/tmp"};
+	struct statfs system;
 	char path[128];
 	int disk, i;
 
@@ -162,6 +166,8 @@ static void open_files(int *fds)
 		}
 		CHECK(fd >= 0 && write(fd, bytes, disk_sizes[disk]) == (ssize_t)disk_sizes[disk]);
 		free(bytes);
+		/* What is stored beyond the end of a file in memory stays when the file grows. */
+		tail_stays = !fstatfs(fd, &system) && system.f_type == TMPFS_MAGIC;
 		for (i = 0; i < FILES; i++) {
 			if (disk_of[i] != disk)
 				continue;
@@ -295,8 +301,9 @@ static int executable(const struct kernel_process *process, uint64_t addr)
 
 	kernel_text(process->maps, text, sizeof text);
 	n = parse_maps(text, areas, 512);
+	/* The first above may grow down to it. */
 	for (i = 0; i < n; i++)
-		if (addr >= areas[i].start && addr < areas[i].end)
+		if (addr < areas[i].end)
 			return areas[i].perms[2] == 'x';
 	return 0;
 }

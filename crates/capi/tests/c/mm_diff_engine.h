@@ -15,6 +15,9 @@ struct engine {
 	struct mm *warm;
 };
 
+/* Whether the real files' last pages keep what is stored beyond the end when they grow. */
+static int tail_stays;
+
 /* Which disk an open is of. */
 static const int disk_of[FILES] = {0, 0, 1, 2, 0};
 static const unsigned open_flags[FILES] = {
@@ -167,7 +170,7 @@ static void engine_file(struct engine *engine, const struct op *op)
 		if (op->len < old) {
 			memset(disk->bytes + op->len, 0, sizeof disk->bytes - op->len);
 			mm_file_truncate(engine->phys, engine->files[op->file], op->len);
-		} else if (op->len > old) {
+		} else if (op->len > old && !tail_stays) {
 			mm_file_extend(engine->phys, engine->files[op->file], old);
 		}
 	} else {
