@@ -54,15 +54,6 @@ impl AddressSpace {
             return Ok(0);
         }
         let policy = self.policy(plain, mode_flags, nodes)?;
-        // The default policy may be given to a range with holes, though not to nothing at all.
-        let mapped = if policy == Policy::default() {
-            self.areas.find_in(addr, end).is_some()
-        } else {
-            self.is_mapped(addr, end)
-        };
-        if !mapped {
-            return Err(Errno::EFAULT);
-        }
         // The default policy is content with all pages. Any other asks for the nodes that were named, whatever it makes of them itself.
         let moving = match flags {
             _ if flags & MF_MOVE_ALL != 0 => Moving::All,
@@ -72,6 +63,15 @@ impl AddressSpace {
         let strict = flags & MF_STRICT != 0 && plain != DEFAULT;
         if strict && moving == Moving::Nothing && self.strays(addr, end, nodes, moving, pages) {
             return Err(Errno::EIO);
+        }
+        // The default policy may be given to a range with holes, though not to nothing at all.
+        let mapped = if policy == Policy::default() {
+            self.areas.find_in(addr, end).is_some()
+        } else {
+            self.is_mapped(addr, end)
+        };
+        if !mapped {
+            return Err(Errno::EFAULT);
         }
         self.for_parts(addr, end, |space, from, to| {
             space.alter(from, to, |vma| vma.policy = policy)
@@ -83,7 +83,8 @@ impl AddressSpace {
         Ok(0)
     }
 
-    /// Whether a page of the range lies on none of these nodes, and stays there.
+    /// Whether a page of the range lies on none of these nodes, and stays there. Linux goes from area to area, and ends at one that no other follows before it
+    /// looks at the pages there.
     fn strays<P: Pages + ?Sized>(
         &self,
         start: u64,
@@ -95,6 +96,9 @@ impl AddressSpace {
         let mut next = start;
         while let Some(area) = self.areas.find_in(next, end) {
             let (from, to) = (area.start.max(start), area.end.min(end));
+            if from > next || to < end && self.areas.at(to).is_none() {
+                return false;
+            }
             next = area.end;
             // Pages of the kernel's own are on no node.
             if area.vma.is_special() {

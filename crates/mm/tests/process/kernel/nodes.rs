@@ -91,13 +91,17 @@ fn mbind_wants_pages_on_the_nodes_that_were_named() {
     let start = reserve(8);
     // Nothing is there, zeroes are, pages are, in the second of two areas, and before a hole.
     for (sort, touched, writes, hole) in [
-        (PRIVATE, 0, false, false),
-        (PRIVATE, 4, false, false),
-        (PRIVATE, 4, true, false),
-        (PRIVATE, 1, true, false),
-        (PRIVATE, 1, true, true),
-        (SHARED, 4, false, false),
-        (SHARED, 0, false, false),
+        (PRIVATE, 0, false, None),
+        (PRIVATE, 4, false, None),
+        (PRIVATE, 4, true, None),
+        (PRIVATE, 1, true, None),
+        (PRIVATE, 1, true, Some(0)),
+        (PRIVATE, 1, true, Some(1)),
+        (PRIVATE, 1, true, Some(2)),
+        (PRIVATE, 1, true, Some(3)),
+        (PRIVATE, 2, true, Some(2)),
+        (SHARED, 4, false, None),
+        (SHARED, 0, false, None),
     ] {
         for ((mode, nodes), flags) in (POLICIES.iter()).flat_map(|&p| (0..8).map(move |f| (p, f))) {
             let machine = machine(64);
@@ -120,15 +124,23 @@ fn mbind_wants_pages_on_the_nodes_that_were_named() {
                     process.copy_out(page, &mut [0]);
                 }
             }
-            if hole {
-                // SAFETY: memory of this test.
-                unsafe { libc::munmap((start + PAGE) as *mut _, PAGE as usize) };
-                process
-                    .perform(&Call::Munmap {
-                        addr: start + PAGE,
+            if let Some(hole) = hole {
+                // Two areas, and a hole behind one of them, or none.
+                let advise = |addr, advice| {
+                    // SAFETY: memory of this test.
+                    unsafe { libc::madvise(addr as *mut _, PAGE as usize, advice) };
+                    let call = Call::Madvise {
+                        addr,
                         len: PAGE,
-                    })
-                    .unwrap();
+                        advice,
+                    };
+                    process.perform(&call).unwrap();
+                };
+                advise(start, libc::MADV_SEQUENTIAL);
+                let addr = start + hole * PAGE;
+                // SAFETY: memory of this test.
+                unsafe { libc::munmap(addr as *mut _, PAGE as usize) };
+                process.perform(&Call::Munmap { addr, len: PAGE }).unwrap();
             }
             both(&process, start, 4, mode, nodes, flags);
             // What has failed has changed nothing, or all.
