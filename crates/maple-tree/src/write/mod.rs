@@ -52,7 +52,6 @@ pub(crate) mod one_leaf;
 pub(crate) mod one_slot;
 pub(crate) mod plan;
 pub(crate) mod seat;
-pub(crate) mod spot;
 pub(crate) mod two_leaves;
 #[cfg(feature = "tracing")]
 mod watch;
@@ -62,7 +61,6 @@ pub(crate) use one_leaf::Quick;
 pub(crate) use one_slot::SlotAt;
 pub(crate) use plan::Plan;
 pub(crate) use seat::Seat;
-pub(crate) use spot::Spot;
 pub(crate) use two_leaves::Room;
 
 use core::ptr::NonNull;

@@ -4,8 +4,8 @@ use core::ptr::NonNull;
 
 use crate::base::{Key, Shape};
 use crate::node::{Kind, NULL, Node, Word};
-use crate::read::{Found, Place};
-use crate::write::{SlotAt, Spot};
+use crate::read::{Found, Place, Spot};
+use crate::write::SlotAt;
 
 /// A slot of a leaf, the leaf's bounds, and its place in the node above. Unlike a [`SlotAt`] it tells nothing of the slot, and copies of it are cheap.
 pub(crate) struct Seat<K, S> {

@@ -4,8 +4,8 @@
 
 use crate::base::{Key, Shape};
 use crate::node::{NULL, RawTree, Word};
-use crate::read::{Found, Place};
-use crate::write::{SlotAt, Spot, spot};
+use crate::read::{Found, Place, Spot, spot};
+use crate::write::SlotAt;
 
 /// What a cursor's range stands for; the names are Linux's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

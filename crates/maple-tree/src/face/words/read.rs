@@ -4,8 +4,7 @@ use crate::base::Native;
 use crate::face::words::{Beside, CAPACITY, Home, NO_SLOT, Slot, WordTree, place};
 use crate::inspect::dump::{Dump, Format};
 use crate::node::Node;
-use crate::read::{Found, Place, Want, ask_ahead, descend, descend_ahead};
-use crate::write::spot::Spot;
+use crate::read::{Found, Place, Spot, Want, ask_ahead, descend, descend_ahead};
 
 impl WordTree {
     /// The entry at `key`, or NULL.

@@ -5,12 +5,12 @@ use core::ops::Range;
 use crate::alloc::Reserve;
 use crate::base::{Key, Shape, each};
 use crate::node::{Kind, Node, NodeMut, RawTree, Word};
-use crate::read::Place;
+use crate::read::{Place, Spot};
 use crate::write::apply::Removed;
 use crate::write::holes::{largest_in_leaf, tell_from, tell_last, tell_shrunk};
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
-use crate::write::{Quick, Room, Sink, Spot};
+use crate::write::{Quick, Room, Sink};
 
 /// What a write does to the holes of a leaf.
 pub(in crate::write) struct Holes<K> {

@@ -9,8 +9,8 @@ mod here;
 
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, RawTree, Word};
-use crate::read::Place;
-use crate::write::{Room, SlotAt, Spot};
+use crate::read::{Place, Spot};
+use crate::write::{Room, SlotAt};
 
 pub(super) use apply::Holes;
 

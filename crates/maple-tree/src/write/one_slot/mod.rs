@@ -9,9 +9,8 @@ use core::hint::select_unpredictable;
 
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, NodeMut, RawTree, Root, Word};
-use crate::read::{Found, Place};
+use crate::read::{Found, Place, Spot, spot};
 use crate::write::holes::{largest_of, tell_from, tell_last};
-use crate::write::{Spot, spot};
 
 /// A slot, and the way to it.
 #[derive(Clone, Copy)]

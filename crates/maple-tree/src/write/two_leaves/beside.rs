@@ -5,9 +5,9 @@
 use crate::alloc::Reserve;
 use crate::base::{Key, Shape, each};
 use crate::node::{Node, NodeMut, RawTree};
-use crate::read::Place;
+use crate::read::{Place, Spot};
 use crate::write::two_leaves::{Given, Taker};
-use crate::write::{Quick, Room, Sink, Spot};
+use crate::write::{Quick, Room, Sink};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Carries out a quick write that concerns two leaves, and hands what it removed to `sink`. The caller is the only writer, and

@@ -17,8 +17,7 @@ mod spanning;
 
 use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, Node, RawTree, prefetch};
-use crate::read::Place;
-use crate::write::Spot;
+use crate::read::{Place, Spot};
 #[cfg(feature = "tracing")]
 use crate::write::StoreType;
 use crate::write::last::nodes_above;

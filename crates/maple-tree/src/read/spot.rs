@@ -1,8 +1,8 @@
-//! The way down of a write: to a leaf, with its bounds, and its place in the node above.
+//! A leaf, with its bounds, and its place in the node above, by which the next leaf is found: for writes, cursors and traversals.
 
 use crate::base::{Key, Shape};
 use crate::node::{Kind, Node, prefetch};
-use crate::read::{Place, descend_by};
+use crate::read::walk::{Place, descend_by};
 
 /// How many leaves ahead memory is asked for.
 const AHEAD: usize = 2;
