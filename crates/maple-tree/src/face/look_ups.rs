@@ -44,7 +44,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert_eq!(map.get(19), Some(1));
         /// assert_eq!(map.get(30), None);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -61,7 +60,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert_eq!(map.get_many([45, 10, 30, 20]), [Some(3), Some(1), None, Some(2)]);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -77,7 +75,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert!(map.contains(45) && !map.contains(50));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -96,7 +93,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert_eq!(map.get_range(12), Some((10..=19, 1)));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -110,7 +106,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert_eq!(map.hole_at(35), Some(30..=39));
         /// assert_eq!(map.hole_at(25), None);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -129,7 +124,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert_eq!(map.len(), 3);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -141,7 +135,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert_eq!(map.find(25..), Some((20..=29, 2)));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -155,7 +148,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert_eq!(map.find_rev(..40), Some((20..=29, 2)));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -174,7 +166,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// use std::ops::ControlFlow::{Break, Continue};
         ///
         /// // The first entry that ends above 30, and how many come before.
@@ -208,7 +199,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert_eq!(map.first(), Some((10..=19, 1)));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -220,7 +210,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert_eq!(map.last(), Some((40..=49, 3)));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -232,7 +221,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert_eq!(map.iter().map(|(_, value)| value).collect::<Vec<_>>(), [1, 2, 3]);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -245,7 +233,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// let mut some = map.range(25..45);
         /// assert_eq!(some.next_back(), Some((40..=49, 3)));
         /// assert_eq!(some.next(), Some((20..=29, 2)));
@@ -260,7 +247,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert_eq!(map.range_clipped(25..45).collect::<Vec<_>>(), [(25..=29, 2), (40..=44, 3)]);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -276,7 +262,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert!(map.overlaps(29..40) && !map.overlaps(30..40));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -288,7 +273,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert!(map.covers(15..30) && !map.covers(15..31));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -302,7 +286,6 @@ macro_rules! look_ups {
         /// ```
         /// use std::ops::Bound;
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// let mut place = map.lower_bound(Bound::Included(25));
         /// assert_eq!((place.peek_prev(), place.peek_next()), (Some((10..=19, 1)), Some((20..=29, 2))));
         /// place.next();
@@ -318,7 +301,6 @@ macro_rules! look_ups {
         /// ```
         /// use std::ops::Bound;
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// let mut place = map.upper_bound(Bound::Included(25));
         /// assert_eq!((place.peek_prev(), place.peek_next()), (Some((20..=29, 2)), Some((40..=49, 3))));
         /// place.prev();
@@ -333,7 +315,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert_eq!(map.values().sum::<u32>(), 6);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -345,7 +326,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert_eq!(map.ranges().collect::<Vec<_>>(), [10..=19, 20..=29, 40..=49]);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -357,7 +337,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert_eq!(map.holes(..50).collect::<Vec<_>>(), [0..=9, 30..=39]);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -369,7 +348,6 @@ macro_rules! look_ups {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// assert_eq!(map.holes_clipped(5..35).collect::<Vec<_>>(), [5..=9, 30..=34]);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -390,7 +368,6 @@ macro_rules! cursors {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         /// let mut cursor = map.cursor(15..);
         /// assert_eq!((cursor.find(..), cursor.next(..)), (Some(1), Some(2)));
         /// # Ok::<(), Box<dyn std::error::Error>>(())

@@ -67,7 +67,6 @@ macro_rules! gaps {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         #[doc = $finds]
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
@@ -84,7 +83,6 @@ macro_rules! gaps {
         ///
         /// ```
         #[doc = $setup]
-        /// // 1 at 10..20, 2 at 20..30, 3 at 40..50
         #[doc = $finds_aligned]
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```

@@ -12,7 +12,8 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     all_asked!(
         "# use maple_tree::MapleTree;
 # let mut map: MapleTree<u64, u32> = MapleTree::with_gaps();
-# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"
+# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+// 1 at 10..20, 2 at 20..30, 3 at 40..50"
     );
 
     /// The value at `key`, to be changed. O(log n).
@@ -25,7 +26,6 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ///     *value += 1;
     /// }
     /// assert_eq!(map.get(9), Some(&2));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[inline]
     pub fn get_mut(&mut self, key: K) -> Option<Mut<'_, V>> {
@@ -45,7 +45,6 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ///     *value += range.end();
     /// }
     /// assert_eq!(map.get(0), Some(&10));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn get_range_mut(&mut self, key: K) -> Option<(RangeInclusive<K>, Mut<'_, V>)> {
         let found = self.raw.lookup(key);
@@ -63,7 +62,6 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ///     *value = 7;
     /// }
     /// assert_eq!(map.get(20), Some(&7));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn find_mut(
         &mut self,
@@ -82,7 +80,6 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ///     *value = 7;
     /// }
     /// assert_eq!(map.get(0), Some(&7));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn find_rev_mut(
         &mut self,
@@ -100,7 +97,6 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ///     *value += 10;
     /// }
     /// assert_eq!(map.get(7), Some(&12));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn first_mut(&mut self) -> Option<(RangeInclusive<K>, Mut<'_, V>)> {
         self.iter_mut().next()
@@ -129,7 +125,6 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..5, Box::new(1)), (5..9, Box::new(2))]);
     /// map.values_mut().for_each(|value| *value *= 2);
     /// assert_eq!(map.into_values().map(|value| *value).collect::<Vec<_>>(), [2, 4]);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn values_mut(&mut self) -> Values<IterMut<'_, K, V, S>> {
         Values(self.iter_mut())
@@ -145,7 +140,6 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ///     *value = range.end() - range.start() + 1;
     /// }
     /// assert_eq!(map.get(6), Some(&4));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn iter_mut(&mut self) -> IterMut<'_, K, V, S> {
         self.range_mut(..)
@@ -159,7 +153,6 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..5, Box::new(1)), (5..9, Box::new(2))]);
     /// map.range_mut(6..).for_each(|(_, value)| *value = 0);
     /// assert_eq!((map.get(0), map.get(5)), (Some(&1), Some(&0)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn range_mut(&mut self, bounds: impl RangeBounds<K>) -> IterMut<'_, K, V, S> {
         IterMut::new(&mut self.raw, inclusive(&bounds))

@@ -195,14 +195,16 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         Iter,
         "# use maple_tree::CowMapleTree;
 # let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
-# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"
+# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+// 1 at 10..20, 2 at 20..30, 3 at 40..50"
     );
 
     surveys!(
         gap_from_above,
         "# use maple_tree::CowMapleTree;
 # let mut map: CowMapleTree<u64, u32> = CowMapleTree::with_gaps();
-# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;"
+# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+// 1 at 10..20, 2 at 20..30, 3 at 40..50"
     );
 }
 

@@ -65,7 +65,8 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
 # for (range, value) in [(10..20, 1), (20..30, 2), (40..50, 3)] {
 #     tree.write().insert_range(range, value)?;
 # }
-let map = tree.read();"
+let map = tree.read();
+// 1 at 10..20, 2 at 20..30, 3 at 40..50"
     );
 }
 

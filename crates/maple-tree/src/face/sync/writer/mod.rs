@@ -85,7 +85,8 @@ impl<'t, K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
 # let mut map = tree.write();
 # for (range, value) in [(10..20, 1), (20..30, 2), (40..50, 3)] {
 #     map.insert_range(range, value)?;
-# }"
+# }
+// 1 at 10..20, 2 at 20..30, 3 at 40..50"
     );
 
     /// A position in the map that changes it, with a range to look for or to store at.
