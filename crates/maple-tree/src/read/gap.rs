@@ -231,20 +231,11 @@ fn take_first<const UP: bool>(slots: &mut u32) -> Option<usize> {
 /// The range of slot `i` of a leaf that covers `key`; what comes before `key` on the way may be left out.
 #[inline(always)]
 fn hole<const UP: bool, K: Key, S: Shape>(leaf: Node<K, S>, i: usize, key: K) -> (K, K) {
+    let edge = leaf.edge::<UP>(i, key, Kind::Gap);
     if UP {
-        let last = if i < leaf.end() {
-            leaf.pivot(i)
-        } else {
-            leaf.bound::<true>(key, Kind::Gap)
-        };
-        (leaf.first(i, key), last)
+        (leaf.first(i, key), edge)
     } else {
-        let first = if i > 0 {
-            leaf.first(i, key)
-        } else {
-            leaf.bound::<false>(key, Kind::Gap)
-        };
-        (first, leaf.last(i, key))
+        (edge, leaf.last(i, key))
     }
 }
 

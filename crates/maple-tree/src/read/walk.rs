@@ -403,6 +403,16 @@ impl<K: Key, S: Shape> Node<K, S> {
         if UP { K::MAX } else { K::MIN }
     }
 
+    /// The last index of slot `i`, or the first unless `UP`; `key` is an index of the node. `inner` as for [`bound`](Self::bound).
+    #[inline(always)]
+    pub(crate) fn edge<const UP: bool>(self, i: usize, key: K, inner: Kind) -> K {
+        match (UP, i) {
+            (true, i) if i < self.end() => self.pivot(i),
+            (false, i) if i > 0 => self.first(i, key),
+            _ => self.bound::<UP>(key, inner),
+        }
+    }
+
     /// The next node on the level of this one (or the one before, unless `UP`), or `None` if it is the last; `key` is one of its indices.
     pub(crate) fn neighbour<const UP: bool>(self, key: K, inner: Kind) -> Option<Self> {
         let mut at = self.parent(inner)?;

@@ -6,6 +6,33 @@ use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, Node};
 use crate::read::Place;
 
+impl<K: Key, S: Shape> Place<K, S> {
+    /// The slot, and the bound, where a hole ends (or, unless `UP`, begins) that a write makes up to `key`, which is in a slot of the leaf: it is one with
+    /// the hole that it meets there.
+    #[inline(always)]
+    pub(crate) fn hole_to<const UP: bool>(&self, slot: usize, key: K) -> (usize, K) {
+        let leaf = self.leaf;
+        let edge = |i| {
+            if UP {
+                leaf.last(i, self.max)
+            } else {
+                leaf.first(i, self.min)
+            }
+        };
+        if leaf.slot(slot).is_null() {
+            return (slot, edge(slot));
+        }
+        let outermost = if UP { leaf.end() } else { 0 };
+        if slot != outermost && edge(slot) == key {
+            let beside = if UP { slot + 1 } else { slot - 1 };
+            if leaf.slot(beside).is_null() {
+                return (beside, edge(beside));
+            }
+        }
+        (slot, key)
+    }
+}
+
 /// The size of the largest hole in a leaf that covers `min..=max`, with more than one slot or less than all indices.
 #[inline]
 pub(crate) fn largest_in_leaf<K: Key, S: Shape>(leaf: Node<K, S>, min: K, max: K) -> K {
@@ -125,9 +152,27 @@ pub(crate) fn tell_ancestors<K: Key, S: Shape>(node: Node<K, S>, key: K, gap: K)
     }
 }
 
-/// Tells a gap node that the largest hole of the leaf in its slot `at`, which was `gone`, has become `made`, or smaller ones.
+/// Tells a gap node what has become of the holes of the leaf in its slot `at`: the largest of those that were filled or changed was `gone`, and
+/// `made` is the largest of those in their place.
+#[inline(always)]
+pub(crate) fn tell_made<K: Key, S: Shape>(
+    parent: Node<K, S>,
+    at: usize,
+    place: Place<K, S>,
+    gone: K,
+    made: K,
+) {
+    let known = parent.gap(at);
+    if made > known {
+        tell_from(parent, at, place.min, made);
+    } else if gone == known && made < known {
+        tell_shrunk(parent, at, place, gone, made);
+    }
+}
+
+/// As [`tell_made`], where the largest hole of the leaf was one of those.
 #[inline(never)]
-pub(crate) fn tell_shrunk<K: Key, S: Shape>(
+fn tell_shrunk<K: Key, S: Shape>(
     parent: Node<K, S>,
     at: usize,
     place: Place<K, S>,

@@ -58,13 +58,7 @@ pub(crate) enum Action<K, S> {
     RootLeaf,
     /// Nothing is left: empty the root, drop all nodes.
     Clear(Node<K, S>),
-    /// Exchange the word in one slot.
-    Exact {
-        place: Place<K, S>,
-        slot: usize,
-        word: Word,
-    },
-    /// Replace slots of one leaf in place.
+    /// Replace slots of one leaf in place, or exchange the word in one of them.
     Leaf(Span<K, S>),
     /// Replace nodes, level by level.
     Rebuild(Span<K, S>),
@@ -163,53 +157,40 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let mut tail = right.slot(to);
         if word.is_null() {
             // Take in the holes on both sides, across the edges of leaves too.
-            if head.first == first && first != K::MIN {
-                if from > 0 {
-                    if left.leaf.slot(from - 1).is_null() {
-                        from -= 1;
-                    }
-                } else {
-                    let before = descend(root, first.wrapping_sub(K::ONE));
-                    if before.leaf.slot(before.leaf.end()).is_null() {
-                        left = before;
-                        from = before.leaf.end();
-                    }
+            (from, first) = left.hole_to::<false>(from, first);
+            if first == left.min && first != K::MIN && !left.leaf.slot(from).is_null() {
+                let before = descend(root, first.wrapping_sub(K::ONE));
+                let end = before.leaf.end();
+                if before.leaf.slot(end).is_null() {
+                    (left, from, first) = (before, end, before.slot(end).first);
                 }
-                head = left.slot(from);
             }
-            if head.word.is_null() {
-                first = head.first;
-            }
-            if tail.last == last && last != K::MAX {
-                if to < right.leaf.end() {
-                    if right.leaf.slot(to + 1).is_null() {
-                        to += 1;
-                    }
-                } else {
-                    let after = descend(root, last.wrapping_add(K::ONE));
-                    if after.leaf.slot(0).is_null() {
-                        right = after;
-                        to = 0;
-                    }
+            (to, last) = right.hole_to::<true>(to, last);
+            if last == right.max && last != K::MAX && !right.leaf.slot(to).is_null() {
+                let after = descend(root, last.wrapping_add(K::ONE));
+                if after.leaf.slot(0).is_null() {
+                    (right, to, last) = (after, 0, after.slot(0).last);
                 }
-                tail = right.slot(to);
             }
-            if tail.word.is_null() {
-                last = tail.last;
-            }
+            (head, tail) = (left.slot(from), right.slot(to));
             if head == tail && head.word.is_null() {
                 return plan;
             }
         }
+        let span = Span {
+            left: left.leaf,
+            from,
+            right: right.leaf,
+            to,
+            min: left.min,
+            max: right.max,
+        };
         if head == tail && head.first == first && head.last == last {
             // A hole that fills all there is leaves an empty tree.
             if !(word.is_null() && first == K::MIN && last == K::MAX) {
                 plan.kind = StoreType::ExactFit;
-                plan.action = Action::Exact {
-                    place: left,
-                    slot: from,
-                    word,
-                };
+                plan.items.push(Item::of_leaf(word, last));
+                plan.action = Action::Leaf(span);
                 return plan;
             }
         }
@@ -222,14 +203,6 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             plan.items.push(Item::of_leaf(tail.word, tail.last));
             plan.splits = head == tail && head.first < first && !head.word.is_null();
         }
-        let span = Span {
-            left: left.leaf,
-            from,
-            right: right.leaf,
-            to,
-            min: left.min,
-            max: right.max,
-        };
         self.plan_levels(&mut plan, root, span);
         plan
     }

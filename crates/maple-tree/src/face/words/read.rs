@@ -146,15 +146,15 @@ impl WordTree {
         ask_ahead::<UP, _, _>(parent, at);
         let place = Place {
             leaf: parent.child(at).as_leaf(),
-            min: match at {
-                _ if UP => key,
-                0 => parent.bound::<false>(key, inner),
-                _ => parent.pivot(at - 1).wrapping_add(1),
+            min: if UP {
+                key
+            } else {
+                parent.edge::<false>(at, key, inner)
             },
-            max: match at == parent.end() {
-                _ if !UP => key,
-                true => parent.bound::<true>(key, inner),
-                false => parent.pivot(at),
+            max: if UP {
+                parent.edge::<true>(at, key, inner)
+            } else {
+                key
             },
         };
         Some(slot_of(place, at, if UP { 0 } else { place.leaf.end() }))

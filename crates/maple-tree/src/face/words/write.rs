@@ -44,13 +44,9 @@ impl Write {
                             .is_some_and(|above| above.idle().is_some())
             }
             Way::General(plan) => match &plan.action {
-                Action::Nothing | Action::RootWord(_) | Action::RootLeaf | Action::Exact { .. } => {
-                    true
-                }
+                Action::Nothing | Action::RootWord(_) | Action::RootLeaf | Action::Leaf(_) => true,
                 Action::Clear(root) => root.idle().is_some(),
-                Action::Leaf(span) | Action::Rebuild(span) => {
-                    span.left.idle().is_some() || span.right.idle().is_some()
-                }
+                Action::Rebuild(span) => span.left.idle().is_some() || span.right.idle().is_some(),
             },
         }
     }
@@ -214,11 +210,7 @@ impl WordTree {
         let plan = self.0.plan_store(first, last, entry);
         Write {
             nodes: plan.nodes,
-            // A leaf is changed in place only where nobody reads.
-            moves_leaves: !matches!(
-                plan.action,
-                Action::Nothing | Action::Exact { .. } | Action::Leaf(_)
-            ),
+            moves_leaves: !matches!(plan.action, Action::Nothing | Action::Leaf(_)),
             way: Way::General(plan),
         }
     }

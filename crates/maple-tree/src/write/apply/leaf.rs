@@ -4,7 +4,7 @@ use core::mem::MaybeUninit;
 
 use crate::base::{Key, Shape, each};
 use crate::node::{NULL, NodeMut, RawTree, Word};
-use crate::read::Found;
+use crate::read::{Found, Place};
 use crate::write::holes::{largest_in_leaf, tell_ancestors};
 use crate::write::{Item, Items, Sink, Span};
 
@@ -43,7 +43,8 @@ impl<K: Key> Removed<K> {
     #[inline(always)]
     pub(in crate::write) fn removes(&mut self, found: Found<K>) {
         if found.word != self.kept {
-            self.add(found.first, found.last, found.word);
+            self.entries[self.count].write(found);
+            self.count += 1;
         }
     }
 
@@ -52,24 +53,22 @@ impl<K: Key> Removed<K> {
         self.count == 0
     }
 
-    /// Notes an entry.
-    #[inline]
-    pub(in crate::write) fn add(&mut self, first: K, last: K, word: Word) {
-        self.entries[self.count].write(Found { first, last, word });
-        self.count += 1;
-    }
-
-    /// Notes the entries of the span of a leaf that are within `gone`.
-    pub(super) fn note<S: Shape>(&mut self, span: &Span<K, S>, gone: (K, K)) {
-        let leaf = span.left;
-        let mut first = leaf.first(span.from, span.min);
-        for i in span.from..=span.to {
-            let last = leaf.last(i, span.max);
-            let word = leaf.slot(i);
-            if !word.is_null() && gone.0 <= first && last <= gone.1 {
-                self.add(first, last, word);
+    /// Notes the entries of a leaf, from a slot on, that a range covers.
+    #[inline(always)]
+    pub(in crate::write) fn covered<S: Shape>(
+        &mut self,
+        place: Place<K, S>,
+        from: usize,
+        (first, last): (K, K),
+    ) {
+        for i in from..place.leaf.used() {
+            let found = place.slot(i);
+            if found.first > last {
+                return;
             }
-            first = last.wrapping_add(K::ONE);
+            if !found.word.is_null() && first <= found.first && found.last <= last {
+                self.removes(found);
+            }
         }
     }
 
@@ -77,16 +76,18 @@ impl<K: Key> Removed<K> {
     pub(crate) fn give(&self, sink: &mut impl Sink<K>) {
         let entries = &self.entries[..self.count];
         each(0..entries.len(), |i| {
-            // SAFETY: the first `count` were written by `add`.
+            // SAFETY: the first `count` were written by `removes`.
             let found = unsafe { entries[i].assume_init_ref() };
             sink.entry(found.first, found.last, found.word);
         });
     }
 }
 
+/// Replaces the slots of a span, which is of one leaf, by the items.
+///
 /// # Safety
 ///
-/// The caller is the only writer, and nobody reads meanwhile.
+/// The caller is the only writer, and, unless just the word of a slot is exchanged, nobody reads meanwhile.
 pub(super) unsafe fn apply<K: Key, S: Shape>(
     tree: &RawTree<K, S>,
     span: Span<K, S>,
@@ -94,18 +95,20 @@ pub(super) unsafe fn apply<K: Key, S: Shape>(
     gone: (K, K),
     sink: &mut impl Sink<K>,
 ) {
+    let Span {
+        from, to, min, max, ..
+    } = span;
     let leaf = span.left;
     let mut removed = Removed::none();
-    removed.note(&span, gone);
-    // SAFETY: the caller's promise.
-    splice(
-        unsafe { leaf.write() },
-        span.from,
-        span.to,
-        items.as_slice(),
-    );
+    removed.covered(Place { leaf, min, max }, from, gone);
+    match items.as_slice() {
+        // The range is that of a slot: one store, visible to readers at once.
+        [item] if from == to => leaf.publish(from, item.word),
+        // SAFETY: the caller's promise.
+        items => splice(unsafe { leaf.write() }, from, to, items),
+    }
     if tree.tracks_gaps() {
-        tell_ancestors(leaf, span.min, largest_in_leaf(leaf, span.min, span.max));
+        tell_ancestors(leaf, min, largest_in_leaf(leaf, min, max));
     }
     removed.give(sink);
 }

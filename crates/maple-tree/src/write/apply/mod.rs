@@ -4,7 +4,6 @@ mod bury;
 // Only for shells in other languages, which the model checker does not see.
 #[cfg(not(samara_loom))]
 mod dismantle;
-mod exact;
 mod fill;
 mod leaf;
 mod rebuild;
@@ -59,9 +58,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 self.publish_root(NULL, 0);
                 bury(old, K::MIN, K::MAX, (first, last), sink);
             }
-            Action::Exact { place, slot, word } => exact::apply(self, place, slot, word, sink),
             Action::Leaf(span) => {
-                // SAFETY: plans change leaves in place only outside RCU mode, where nobody reads
+                // SAFETY: plans change more than a word in place only outside RCU mode, where nobody reads
                 // meanwhile (the caller's promise).
                 unsafe { leaf::apply(self, span, &items, (first, last), sink) }
             }

@@ -5,9 +5,9 @@ use core::ops::Range;
 use crate::alloc::Reserve;
 use crate::base::{Key, Shape, each};
 use crate::node::{Kind, Node, NodeMut, RawTree, Word};
-use crate::read::{Place, Spot};
+use crate::read::{Found, Place, Spot};
 use crate::write::apply::Removed;
-use crate::write::holes::{largest_in_leaf, tell_from, tell_last, tell_shrunk};
+use crate::write::holes::{largest_in_leaf, tell_from, tell_last, tell_made};
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
 use crate::write::{Quick, Room, Sink};
@@ -165,7 +165,9 @@ impl<K: Key, S: Shape> Quick<K, S> {
     fn note_removed(self) -> Removed<K> {
         let mut removed = Removed::none();
         for i in self.removed() {
-            self.show(i, |first, last, word| removed.add(first, last, word));
+            self.show(i, |first, last, word| {
+                removed.removes(Found { first, last, word })
+            });
         }
         removed
     }
@@ -254,11 +256,6 @@ impl<K: Key, S: Shape> Quick<K, S> {
             tell_last(parent, made);
             return;
         }
-        let known = parent.gap(at);
-        if made > known {
-            tell_from(parent, at, place.min, made);
-        } else if gone == known && made < known {
-            tell_shrunk(parent, at, Place { leaf, ..place }, gone, made);
-        }
+        tell_made(parent, at, Place { leaf, ..place }, gone, made);
     }
 }

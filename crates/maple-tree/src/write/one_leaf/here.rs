@@ -6,7 +6,7 @@ use crate::base::{Key, Shape};
 use crate::node::{Geometry, Kind, RawTree, Word};
 use crate::read::{Found, Place};
 use crate::write::apply::Removed;
-use crate::write::holes::{tell_from, tell_last, tell_shrunk};
+use crate::write::holes::{tell_last, tell_made};
 use crate::write::one_slot::SlotAt;
 use crate::write::seat::Seat;
 
@@ -157,17 +157,11 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         if let Some(parent) = unsafe { seat.parent() }
             && parent.kind() == Kind::Gap
         {
-            let at = seat.at as usize;
-            let known = parent.gap(at);
-            if made > known {
-                tell_from(parent, at, min, made);
-            } else if gone == known && made < known {
-                if tail && hole_after && there.last == K::MAX && made >= last {
-                    // The last hole of the tree, and all that is before has fewer indices than that.
-                    tell_last(parent, made);
-                } else {
-                    tell_shrunk(parent, at, place, gone, made);
-                }
+            if tail && hole_after && there.last == K::MAX && made >= last {
+                // The last hole of the tree, and all that is before has fewer indices than that.
+                tell_last(parent, made);
+            } else {
+                tell_made(parent, seat.at as usize, place, gone, made);
             }
         }
         true

@@ -129,36 +129,18 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let Spot { place, parent, at } = self.spot;
         let Place { leaf, min, max } = place;
         let mut goes_on = (false, false);
-        let head = leaf.first(self.from, min);
-        if leaf.slot(self.from).is_null() {
-            self.first = head;
-        } else if head == self.first {
-            if self.from > 0 {
-                if leaf.slot(self.from - 1).is_null() {
-                    self.from -= 1;
-                    self.first = leaf.first(self.from, min);
-                }
-            } else if min != K::MIN {
-                let before = parent?.child(at.checked_sub(1)?);
-                goes_on.0 = before.slot(before.end()).is_null();
-            }
+        (self.from, self.first) = place.hole_to::<false>(self.from, self.first);
+        if self.first == min && min != K::MIN && !leaf.slot(self.from).is_null() {
+            let before = parent?.child(at.checked_sub(1)?);
+            goes_on.0 = before.slot(before.end()).is_null();
         }
-        let tail = leaf.last(self.to, max);
-        if leaf.slot(self.to).is_null() {
-            self.last = tail;
-        } else if tail == self.last {
-            if self.to < leaf.end() {
-                if leaf.slot(self.to + 1).is_null() {
-                    self.to += 1;
-                    self.last = leaf.last(self.to, max);
-                }
-            } else if max != K::MAX {
-                let parent = parent?;
-                if at == parent.end() {
-                    return None;
-                }
-                goes_on.1 = parent.child(at + 1).slot(0).is_null();
+        (self.to, self.last) = place.hole_to::<true>(self.to, self.last);
+        if self.last == max && max != K::MAX && !leaf.slot(self.to).is_null() {
+            let parent = parent?;
+            if at == parent.end() {
+                return None;
             }
+            goes_on.1 = parent.child(at + 1).slot(0).is_null();
         }
         Some(goes_on)
     }

@@ -73,13 +73,11 @@ impl<K: Key, S: Shape> Quick<K, S> {
     fn neighbour(self, parent: Node<K, S>) -> Option<(usize, Node<K, S>)> {
         let before = match self.room {
             Room::Here | Room::Append(_) => return None,
-            Room::Given(Given { taker, .. }) => match taker {
-                Taker::Before => true,
-                Taker::After => false,
-                Taker::New => return None,
-            },
-            Room::FewBefore | Room::TakeBefore | Room::GiveBefore => true,
-            Room::FewAfter | Room::TakeAfter | Room::GiveAfter => false,
+            Room::Given(Given {
+                taker: Taker::New, ..
+            }) => return None,
+            Room::Given(Given { taker, .. }) => taker == Taker::Before,
+            Room::Few { left } | Room::Hole { left, .. } => usize::from(left) < self.spot.at,
         };
         let at = if before {
             self.spot.at - 1

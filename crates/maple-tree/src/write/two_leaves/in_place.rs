@@ -67,12 +67,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
         unsafe {
             match self.room {
                 Room::Given(given) => self.give_to(tree, parent, given, reserve),
-                Room::FewBefore => return self.merge(parent, self.spot.at - 1),
-                Room::FewAfter => return self.merge(parent, self.spot.at),
-                Room::TakeBefore => self.join(parent, self.spot.at - 1, false),
-                Room::GiveBefore => self.join(parent, self.spot.at - 1, true),
-                Room::TakeAfter => self.join(parent, self.spot.at, true),
-                Room::GiveAfter => self.join(parent, self.spot.at, false),
+                Room::Few { left } => return self.merge(parent, usize::from(left)),
+                Room::Hole { left, of_left } => self.join(parent, usize::from(left), of_left),
                 Room::Append(_) | Room::Here => debug_assert!(false, "it concerns one leaf"),
             }
         }
@@ -259,16 +255,11 @@ impl<K: Key, S: Shape> Quick<K, S> {
     #[inline(always)]
     fn bounds_of_pair(self, parent: Node<K, S>, at: usize) -> (K, K) {
         let Place { min, max, .. } = self.spot.place;
+        let inner = parent.kind();
         if self.spot.at > at {
-            let min = match at {
-                0 => parent.bound::<false>(min, parent.kind()),
-                _ => parent.first(at, min),
-            };
-            (min, max)
-        } else if at + 1 < parent.end() {
-            (min, parent.pivot(at + 1))
+            (parent.edge::<false>(at, min, inner), max)
         } else {
-            (min, parent.bound::<true>(min, parent.kind()))
+            (min, parent.edge::<true>(at + 1, min, inner))
         }
     }
 

@@ -33,19 +33,12 @@ pub(crate) enum Room {
     /// The last leaf keeps as many as it has room for, the others, which are new, go to a new one after it. How many new nodes that takes where
     /// nobody reads.
     Append(u8),
-    /// Too few are left: the leaf shares them with the one before, which has the same parent; if one leaf has room for all, the two
-    /// become one.
-    FewBefore,
-    /// As `FewBefore`, with the leaf after.
-    FewAfter,
-    /// There is room, and the hole to be goes on in the leaf before, which has the same parent. It becomes all of this leaf's.
-    TakeBefore,
-    /// As `TakeBefore`, in the leaf after.
-    TakeAfter,
-    /// As `TakeBefore`, but it becomes all of the leaf's before.
-    GiveBefore,
-    /// As `GiveBefore`, of the leaf's after.
-    GiveAfter,
+    /// Too few are left: the leaf shares them with the one beside it that has the same parent; if one leaf has room for all, the two
+    /// become one. The two are in the slots `left` of the parent and the next.
+    Few { left: u8 },
+    /// There is room, and the hole to be goes on in the leaf beside. It becomes all of the left one's of the two, or all of the right one's.
+    /// `left` as for `Few`.
+    Hole { left: u8, of_left: bool },
 }
 
 #[cfg(feature = "tracing")]
@@ -195,21 +188,15 @@ impl<K: Key, S: Shape> Spot<K, S> {
         let least = Geometry::<K, S>::least(Kind::Leaf);
         let Self { parent, at, .. } = self;
         let parent = parent?;
-        let neighbour = match before {
-            true => parent.child(at.checked_sub(1)?),
-            false => parent.child(at + 1),
-        };
-        let used = neighbour.used();
+        let left = if before { at.checked_sub(1)? } else { at };
+        let used = parent.child(if before { left } else { at + 1 }).used();
         let (takes, gives) = (enough && used > least, total > least);
         // An entry that is stored there again needs room: the hole goes where there is more.
         let takes = takes && (total <= used || !gives);
-        match (takes, before) {
-            (true, true) => Some(Room::TakeBefore),
-            (true, false) => Some(Room::TakeAfter),
-            (false, _) if !gives => None,
-            (false, true) => Some(Room::GiveBefore),
-            (false, false) => Some(Room::GiveAfter),
-        }
+        (takes || gives).then_some(Room::Hole {
+            left: left as u8,
+            of_left: takes != before,
+        })
     }
 
     /// Finds a neighbour for a leaf that has too few slots left, `total`; `None` if the nodes above must change their shape.
@@ -217,13 +204,15 @@ impl<K: Key, S: Shape> Spot<K, S> {
     pub(super) fn company(self, total: usize) -> Option<Room> {
         let Self { parent, at, .. } = self;
         let parent = parent?;
-        let (room, neighbour) = if at < parent.end() {
-            (Room::FewAfter, at + 1)
+        let (left, neighbour) = if at < parent.end() {
+            (at, at + 1)
         } else {
-            (Room::FewBefore, at.checked_sub(1)?)
+            let before = at.checked_sub(1)?;
+            (before, before)
         };
         let joins = total + parent.child(neighbour).used() <= Geometry::<K, S>::SLOTS;
         // A root must not be left with one child, either.
-        (!joins || parent.used() > Geometry::<K, S>::least(parent.kind())).then_some(room)
+        let few = !joins || parent.used() > Geometry::<K, S>::least(parent.kind());
+        few.then_some(Room::Few { left: left as u8 })
     }
 }

@@ -1,8 +1,8 @@
 //! A range that begins in one leaf and ends in the next, where nobody reads: what is new goes to one of the two, and the bound between them moves.
 
 use crate::base::{Key, Shape};
-use crate::node::{Geometry, Kind, Node, RawTree, Word};
-use crate::read::{Found, Place};
+use crate::node::{Geometry, Kind, RawTree, Word};
+use crate::read::Place;
 use crate::write::apply::Removed;
 use crate::write::one_leaf::Quick;
 use crate::write::seat::Seat;
@@ -43,19 +43,15 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let next = Place {
             leaf: parent.child(at + 1).as_leaf(),
             min: place.max.wrapping_add(K::ONE),
-            max: if at + 1 < parent.end() {
-                parent.pivot(at + 1)
-            } else {
-                parent.bound::<true>(place.max, parent.kind())
-            },
+            max: parent.edge::<true>(at + 1, place.max, parent.kind()),
         };
         if last > next.max {
             return false;
         }
         let (left, right) = (place.leaf, next.leaf);
         let (Some(begin), Some(end)) = (
-            begin(place, seat.slot(), first, word),
-            finish(next, last, word),
+            part::<false, K, S>(place, seat.slot(), first, word),
+            part::<true, K, S>(next, next.leaf.search(last), last, word),
         ) else {
             return false;
         };
@@ -79,8 +75,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         {
             return false;
         }
-        covered(place, seat.slot(), (first, last), removed);
-        covered(next, 0, (first, last), removed);
+        removed.covered(place, seat.slot(), (first, last));
+        removed.covered(next, 0, (first, last));
         let before = left.used();
         // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
         let (node, node_next) = unsafe { (left.write(), right.write()) };
@@ -112,64 +108,24 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     }
 }
 
-/// The slots of the first leaf, from `slot` on. `None` if nothing would be left of it.
+/// The slots that a range covers or cuts in the first leaf, whose end it is in, or in the second one if `UP`: it ends at `key`, in slot `slot`. `None` if nothing would be left of the leaf.
 #[inline(always)]
-fn begin<K: Key, S: Shape>(
+fn part<const UP: bool, K: Key, S: Shape>(
     place: Place<K, S>,
     slot: usize,
-    first: K,
+    key: K,
     word: Word,
 ) -> Option<Part<K>> {
+    // A hole is one with the hole that it meets.
+    let (slot, bound) = match word.is_null() {
+        true => place.hole_to::<UP>(slot, key),
+        false => (slot, key),
+    };
     let found = place.slot(slot);
-    let (mut slot, mut bound) = (slot, first);
-    let mut cut = found.first < first;
-    if word.is_null() {
-        // It is one with the hole that it meets.
-        if found.word.is_null() {
-            (bound, cut) = (found.first, false);
-        } else if !cut && slot > 0 && place.leaf.slot(slot - 1).is_null() {
-            slot -= 1;
-            bound = place.leaf.first(slot, place.min);
-        }
-    }
-    (cut || slot > 0).then_some(Part { slot, cut, bound })
-}
-
-/// The slots of the second leaf. `None` if nothing would be left of it.
-#[inline(always)]
-fn finish<K: Key, S: Shape>(place: Place<K, S>, last: K, word: Word) -> Option<Part<K>> {
-    let Place { leaf, max, .. } = place;
-    let mut slot = leaf.search(last);
-    let found: Found<K> = place.slot(slot);
-    let mut bound = last;
-    let mut cut = last < found.last;
-    if word.is_null() {
-        if found.word.is_null() {
-            (bound, cut) = (found.last, false);
-        } else if !cut && slot < leaf.end() && leaf.slot(slot + 1).is_null() {
-            slot += 1;
-            bound = leaf.last(slot, max);
-        }
-    }
-    (cut || slot < leaf.end()).then_some(Part { slot, cut, bound })
-}
-
-/// Notes the entries of a leaf, from a slot on, that a range covers.
-#[inline(always)]
-fn covered<K: Key, S: Shape>(
-    place: Place<K, S>,
-    from: usize,
-    (first, last): (K, K),
-    removed: &mut Removed<K>,
-) {
-    let leaf: Node<K, S> = place.leaf;
-    for i in from..leaf.used() {
-        let found = place.slot(i);
-        if found.first > last {
-            return;
-        }
-        if !found.word.is_null() && first <= found.first && found.last <= last {
-            removed.removes(found);
-        }
-    }
+    let (edge, outermost) = match UP {
+        true => (found.last, place.leaf.end()),
+        false => (found.first, 0),
+    };
+    let cut = bound != edge;
+    (cut || slot != outermost).then_some(Part { slot, cut, bound })
 }
