@@ -25,7 +25,8 @@ impl<V: Value> Held<V> {
     }
 
     /// Of a word that has been made of a value, and is nobody else's.
-    fn of(raw: NonNull<()>) -> Self {
+    #[inline(always)]
+    pub(crate) fn of(raw: NonNull<()>) -> Self {
         Self {
             raw,
             marker: PhantomData,

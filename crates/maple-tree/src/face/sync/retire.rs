@@ -110,42 +110,6 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, S: Shape, F: FnMut(K, K, Wo
     }
 }
 
-/// Shows removed entries to a closure, and drops them: for a change of one leaf where nobody reads.
-pub(super) struct Alone<V, F> {
-    displaced: F,
-    marker: PhantomData<V>,
-}
-
-impl<V, F> Alone<V, F> {
-    #[inline(always)]
-    pub(super) fn new(displaced: F) -> Self {
-        Self {
-            displaced,
-            marker: PhantomData,
-        }
-    }
-}
-
-impl<K: Key, V: Value, F: FnMut(K, K, Word)> Sink<K> for Alone<V, F> {
-    #[inline(always)]
-    fn entry(&mut self, first: K, last: K, word: Word) {
-        // Also if the closure panics.
-        let _drop = Finally(|| {
-            if needs_drop::<V>()
-                && let Some(raw) = NonNull::new(word)
-            {
-                // SAFETY: nobody reads, and the tree no longer leads to the value.
-                drop(unsafe { V::from_raw(raw) });
-            }
-        });
-        (self.displaced)(first, last, word);
-    }
-
-    fn node(&mut self, _: NonNull<u8>) {
-        debug_assert!(false, "no node is replaced");
-    }
-}
-
 impl<K: Key, V, R: Reclaim, A: SyncAlloc, S: Shape, F> Drop for Deferred<'_, K, V, R, A, S, F> {
     #[inline]
     fn drop(&mut self) {

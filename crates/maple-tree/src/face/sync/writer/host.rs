@@ -1,6 +1,7 @@
 //! How the writer carries out plans: what they remove is retired.
 
 use core::ops::RangeInclusive;
+use core::ptr::NonNull;
 
 use lock_api::RawMutex;
 
@@ -8,12 +9,13 @@ use crate::alloc::{AllocError, Reserve};
 use crate::base::{Key, Ref, Shape};
 use crate::face::host::{Host, Nodes};
 use crate::face::look_ups::view;
-use crate::face::sync::retire::{Alone, Deferred};
+use crate::face::store::Held;
+use crate::face::sync::retire::Deferred;
 use crate::face::sync::writer::Writer;
 use crate::face::sync::{SyncAlloc, SyncValue};
 use crate::node::{RawTree, Word};
 use crate::reclaim::Reclaim;
-use crate::write::Sink;
+use crate::write::{Immediate, Sink};
 
 impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     Writer<'_, K, V, R, A, L, S>
@@ -68,8 +70,15 @@ unsafe impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shap
     }
 
     #[inline(always)]
-    fn sink_alone(&self, taken: impl FnMut(K, K, Word)) -> impl Sink<K> {
-        Alone::<V, _>::new(taken)
+    fn sink_alone(&self, mut taken: impl FnMut(K, K, Word)) -> impl Sink<K> {
+        Immediate {
+            alloc: &self.tree.own.alloc,
+            entry: move |first, last, word| {
+                // Dropped also if the closure panics.
+                let _value = NonNull::new(word).map(Held::<V>::of);
+                taken(first, last, word);
+            },
+        }
     }
 
     fn discard(_: Word) {
