@@ -29,8 +29,8 @@ pub(crate) enum Touch {
 /// * Nodes of [`reserved`](Host::reserved) are nobody else's.
 /// * [`OWNS_NODES`](Host::OWNS_NODES) and [`alone`](Host::alone) say so only if it is so.
 pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
-    /// Whether all nodes are the tree's own, so that what is beside a leaf may be changed in place where nobody reads. A constant: what is not done for trees
-    /// that share nodes takes no stack from what is.
+    /// Whether all nodes are the tree's own, so that a leaf may give slots to the one beside it. If not, only what a write touches is, as
+    /// [`change`](Host::change) has seen to, and such writes are planned. A constant: what is not done for trees that share nodes takes no stack from what is.
     const OWNS_NODES: bool = true;
 
     /// The tree.
@@ -133,7 +133,7 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
     /// As [`carry_out_quick`](Host::carry_out_quick), for a part of a hole that becomes an entry.
     #[inline(always)]
     fn carry_out_fill(&mut self, quick: Quick<K, S>) -> Result<(), AllocError> {
-        if !Self::OWNS_NODES || !self.alone() {
+        if !self.alone() {
             return self.carry_out_quick(quick, None, |_, _, _| {});
         }
         let mut reserve = self.reserved(quick.nodes(false))?;
@@ -165,23 +165,28 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
     #[inline(always)]
     fn fill_hole(&mut self, at: SlotAt<K, S>, range: (K, K), word: NonNull<()>) -> bool {
         // Said at once, for the sake of writers beside readers.
-        if !Self::OWNS_NODES || !self.alone() {
+        if !self.alone() {
             return false;
         }
         // SAFETY: the host's promises; nobody reads; `at` was just found; the word is a value's.
-        unsafe { self.tree().fill_hole(at, range, word.as_ptr()) }
+        let done = unsafe { self.tree().fill_hole(at, range, word.as_ptr()) };
+        if done {
+            self.begins();
+        }
+        done
     }
 
     /// Makes the entry that a slot is a hole, if that takes no copy of a node, and, if it is to be `alone`, changes no other leaf; tells whether it has. The
     /// entry's word goes to `taken`, as for [`carry_out`](Host::carry_out).
     #[inline(always)]
     fn vacate(&mut self, at: SlotAt<K, S>, alone: bool, taken: impl FnMut(K, K, Word)) -> bool {
-        if !Self::OWNS_NODES || !self.alone() {
+        if !self.alone() {
             return false;
         }
         // SAFETY: as in `fill_hole`.
         let done = unsafe { self.tree().vacate(at, alone) };
         if done {
+            self.begins();
             let Found { first, last, word } = at.found;
             self.sink_alone(taken).entry(first, last, word);
         }
@@ -200,7 +205,7 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         kept: Word,
         taken: impl FnMut(K, K, Word),
     ) -> bool {
-        if !Self::OWNS_NODES || !self.alone() {
+        if !self.alone() {
             return false;
         }
         let mut removed = Removed::but(kept);
@@ -209,8 +214,11 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
             self.tree()
                 .store_here(seat, range, word, twin, &mut removed)
         };
-        if done && !removed.is_empty() {
-            removed.give(&mut self.sink_alone(taken));
+        if done {
+            self.begins();
+            if !removed.is_empty() {
+                removed.give(&mut self.sink_alone(taken));
+            }
         }
         done
     }
@@ -224,13 +232,14 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         kept: Word,
         taken: impl FnMut(K, K, Word),
     ) -> bool {
-        if !Self::OWNS_NODES || !self.alone() {
+        if !self.alone() {
             return false;
         }
         let mut removed = Removed::but(kept);
         // SAFETY: as in `fill_hole`; the word is a value's or NULL.
         let done = unsafe { self.tree().store_spanning(seat, range, word, &mut removed) };
         if done {
+            self.begins();
             removed.give(&mut self.sink_alone(taken));
         }
         done

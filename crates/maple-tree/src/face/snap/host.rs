@@ -9,7 +9,7 @@ use crate::face::snap::own::Owning;
 use crate::face::snap::release::release;
 use crate::node::{LAYOUT, Node, RawTree, Word};
 use crate::write::plan::Action;
-use crate::write::{Plan, Quick, Room, Sink};
+use crate::write::{Plan, Sink};
 
 /// Frees nodes at once, or gives up a count of them, and hands entries to a closure.
 struct Releasing<'o, 'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc, F> {
@@ -43,7 +43,7 @@ where
 // SAFETY: the tree's words are values of `V`; it is exclusively borrowed, and what a write changes is its own, so that there are no other writers and no
 // readers; nodes come from its allocator.
 unsafe impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Host<K, V, S> for Owning<'_, K, V, S, A> {
-    /// What is beside a leaf may be shared.
+    /// What is beside what a write touches may be shared.
     const OWNS_NODES: bool = false;
 
     #[inline]
@@ -68,7 +68,7 @@ unsafe impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Host<K, V, S> for Owni
         Releasing { tree: self, entry }
     }
 
-    // Calls, each of them: in line in the ways of a write they would take tens of kilobytes of stack.
+    // A call: in line in the ways of a write it would take tens of kilobytes of stack.
     #[inline(never)]
     fn carry_out(
         &mut self,
@@ -89,38 +89,10 @@ unsafe impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Host<K, V, S> for Owni
         Ok(())
     }
 
-    fn carry_out_quick(
-        &mut self,
-        quick: Quick<K, S>,
-        kept: Option<K>,
-        taken: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError> {
-        if let Room::Here = quick.room {
-            self.change_leaf(quick, taken);
-            return Ok(());
-        }
-        // The neighbour may be shared.
-        let plan = self.raw.plan_store(quick.first, quick.last, quick.word);
-        self.carry_out(plan, kept, taken)
-    }
-
     fn discard(word: Word) {
         if let Some(raw) = NonNull::new(word) {
             // SAFETY: the word has been removed from the tree, which owned the value.
             drop(unsafe { V::from_raw(raw) });
         }
-    }
-}
-
-impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'_, K, V, S, A> {
-    /// Carries out a write for which the leaf has room, and which takes no node.
-    #[inline(never)]
-    fn change_leaf(&mut self, quick: Quick<K, S>, taken: impl FnMut(K, K, Word)) {
-        // Said once more for the compiler, which leaves the other ways out then.
-        let quick = Quick {
-            room: Room::Here,
-            ..quick
-        };
-        self.carry_out_quick_with(quick, &mut Reserve::new(), None, taken);
     }
 }

@@ -83,13 +83,15 @@ fn insert_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     range: (K, K),
     raw: NonNull<()>,
 ) -> Result<(), InsertError<V>> {
-    match host.tree().try_fill_at(at, range, raw.as_ptr()) {
-        Some(quick) => host
+    if H::OWNS_NODES
+        && let Some(quick) = host.tree().try_fill_at(at, range, raw.as_ptr())
+    {
+        return host
             .carry_out_fill(quick)
             // SAFETY: the caller has just made the word; a write that fails stores nothing.
-            .map_err(|AllocError| InsertError::Alloc(unsafe { back(raw) })),
-        None => insert_planned(host, range, raw),
+            .map_err(|AllocError| InsertError::Alloc(unsafe { back(raw) }));
     }
+    insert_planned(host, range, raw)
 }
 
 /// As [`insert_raw`], into a hole, by a plan.

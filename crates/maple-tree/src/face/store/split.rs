@@ -224,7 +224,6 @@ fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
         if host.fill_hole(at, (first, last), word) {
             return Ok(());
         }
-        // Elsewhere this is as any other write.
         if H::OWNS_NODES
             && let Some(quick) = host.tree().try_fill_at(at, (first, last), word.as_ptr())
         {
@@ -238,7 +237,9 @@ fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
         if in_place(host, &at, (first, last), (word, NULL), &mut taken) {
             return Ok(());
         }
-        if let Some(quick) = host.tree().try_store_at(at, (first, last), word) {
+        if H::OWNS_NODES
+            && let Some(quick) = host.tree().try_store_at(at, (first, last), word)
+        {
             return host
                 .carry_out_quick(quick, None, taken)
                 .map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(given)));

@@ -43,11 +43,13 @@ fn remove_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     at: SlotAt<K, S>,
 ) -> Result<bool, AllocError> {
     let range = (at.found.first, at.found.last);
-    let Some(quick) = host.tree().try_store_at(at, range, NULL) else {
-        return Ok(false);
-    };
-    host.carry_out_quick(quick, None, |_, _, _| {})?;
-    Ok(true)
+    if H::OWNS_NODES
+        && let Some(quick) = host.tree().try_store_at(at, range, NULL)
+    {
+        host.carry_out_quick(quick, None, |_, _, _| {})?;
+        return Ok(true);
+    }
+    Ok(false)
 }
 
 /// As [`remove`], by a plan. Gives the entry.
