@@ -23,28 +23,20 @@ mod waiting;
 pub use rcu::{RcuGuard, UserRcu};
 pub use waiting::{Waiting, WaitingGuard};
 
-use core::ptr::NonNull;
-use std_alloc::alloc::{Layout, alloc};
 use std_alloc::boxed::Box;
+
+use crate::base::room;
 
 /// What is called when readers have left.
 type Free = Box<dyn FnOnce() + Send>;
 
 /// A closure in a box of its own; back if there is no memory.
 fn boxed<F: FnOnce() + Send + 'static>(free: F) -> Result<Free, F> {
-    if size_of::<F>() == 0 {
-        return Ok(Box::new(free));
-    }
-    // SAFETY: the layout is not of size zero.
-    let Some(block) = NonNull::new(unsafe { alloc(Layout::new::<F>()) }) else {
+    let Some(room) = room::<F>() else {
         return Err(free);
     };
-    let block = block.cast::<F>();
-    // SAFETY: the block is fresh, and has the layout of an `F`; a box of one is made like this.
-    unsafe {
-        block.write(free);
-        Ok(Box::from_raw(block.as_ptr()))
-    }
+    let boxed: Box<F> = Box::write(room, free);
+    Ok(boxed)
 }
 
 /// Decides when what has been retired is freed.

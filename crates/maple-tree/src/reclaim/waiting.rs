@@ -1,11 +1,9 @@
 //! Writers wait for the readers that are about, but not for ever.
 
 use core::fmt;
-use std_alloc::alloc::alloc;
 use std_alloc::boxed::Box;
 use std_alloc::vec::Vec;
 
-use core::alloc::Layout;
 use core::ptr::null_mut;
 // Not the model checker's: written before other threads come, and so read by none of them in two ways.
 use core::sync::atomic::AtomicPtr;
@@ -17,7 +15,7 @@ use core::sync::atomic::AtomicPtr;
 use core::sync::atomic::compiler_fence;
 
 use crate::base::atomic::{AtomicUsize, Ordering, fence};
-use crate::base::{Finally, each};
+use crate::base::{Finally, each, room};
 use crate::reclaim::{Free, Reclaim, boxed};
 
 /// How often a writer looks whether a reader has left before it goes on without: some tens of microseconds. The model checker's writers
@@ -145,19 +143,16 @@ impl Waiting {
         if !self.lanes.load(Ordering::Acquire).is_null() {
             return true;
         }
-        // SAFETY: the layout is not of size zero.
-        let new = unsafe { alloc(Layout::new::<Lanes>()) }.cast::<Lanes>();
-        if new.is_null() {
+        let Some(room) = room::<Lanes>() else {
             return false;
-        }
-        // SAFETY: a fresh block of this layout.
-        unsafe { new.write(Lanes::default()) };
+        };
+        let new = Box::into_raw(Box::write(room, Lanes::default()));
         // Release: whoever finds the counters finds them at zero. Acquire: so does this thread, those of another.
         let first =
             self.lanes
                 .compare_exchange(null_mut(), new, Ordering::AcqRel, Ordering::Acquire);
         if first.is_err() {
-            // SAFETY: allocated above with a box's layout, and shown to nobody.
+            // SAFETY: a box just now, and shown to nobody.
             drop(unsafe { Box::from_raw(new) });
         }
         true
@@ -246,7 +241,7 @@ impl Drop for Waiting {
         self.free_later();
         let lanes = *self.lanes.get_mut();
         if !lanes.is_null() {
-            // SAFETY: `spread` allocated it with a box's layout, and nobody uses it any more.
+            // SAFETY: a box that `spread` has made, and nobody uses any more.
             drop(unsafe { Box::from_raw(lanes) });
         }
     }

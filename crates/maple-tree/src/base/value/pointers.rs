@@ -3,7 +3,6 @@
 //! Each is of a type with a size: a pointer to a `str` is two words wide. For those the compiler is to say what can be stored instead
 //! (`do_not_recommend`), rather than that a size is not known.
 
-use core::alloc::Layout;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
 use core::ops::Deref;
@@ -13,35 +12,13 @@ use std_alloc::boxed::Box;
 use std_alloc::rc::Rc;
 use std_alloc::sync::Arc;
 
+use crate::base::room;
 use crate::base::value::{Duplicate, Value, View};
 
 impl<T: Clone> Duplicate for Box<T> {
     /// A clone of what is in the box, in a box of its own. (What `T::clone` itself allocates is its own affair.)
     fn duplicate(view: &T) -> Option<Self> {
-        let layout = Layout::new::<T>();
-        if layout.size() == 0 {
-            return Some(Box::new(view.clone()));
-        }
-        // SAFETY: the layout is not of size zero.
-        let block = NonNull::new(unsafe { std_alloc::alloc::alloc(layout) })?.cast::<T>();
-        let guard = Unfilled(block);
-        let value = view.clone();
-        core::mem::forget(guard);
-        // SAFETY: the block is fresh, and has the layout of a `T`; a box of one is made like this.
-        unsafe {
-            block.write(value);
-            Some(Box::from_raw(block.as_ptr()))
-        }
-    }
-}
-
-/// Memory for a `T` that is not there yet, and may never be: cloning may panic.
-struct Unfilled<T>(NonNull<T>);
-
-impl<T> Drop for Unfilled<T> {
-    fn drop(&mut self) {
-        // SAFETY: it was allocated with this layout, and holds nothing.
-        unsafe { std_alloc::alloc::dealloc(self.0.as_ptr().cast(), Layout::new::<T>()) }
+        Some(Box::write(room()?, view.clone()))
     }
 }
 

@@ -19,9 +19,10 @@
 
 use core::cell::Cell;
 use core::ptr::{self, NonNull};
-use std_alloc::alloc::{Layout, alloc};
+use std_alloc::boxed::Box;
 
 use crate::base::atomic::{AtomicBool, AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use crate::base::room;
 use crate::reclaim::rcu::barrier;
 
 /// What a slot says while its thread is outside. No epoch has this number.
@@ -83,8 +84,7 @@ impl Readers {
                 return Some(slot);
             }
         }
-        // SAFETY: a slot is not of size zero.
-        let slot = NonNull::new(unsafe { alloc(Layout::new::<Slot>()) })?.cast::<Slot>();
+        let slot = NonNull::from(Box::leak(room::<Slot>()?)).cast::<Slot>();
         let mut head = self.slots.load(Ordering::Relaxed);
         loop {
             // SAFETY: the memory is fresh, large enough and aligned, and nobody else sees it yet.
