@@ -51,7 +51,7 @@ impl MapleTree {
         }
         if rcu {
             if dead.needs_carrier()
-                && let Some(block) = reserve.take()
+                && let Some(block) = reserve.take_block()
             {
                 // SAFETY: what is reserved is nobody else's.
                 unsafe { dead.carry(block) };
@@ -215,7 +215,7 @@ impl MaState {
         let write = unsafe { tree.words.plan(at, self.index, self.last, entry) };
         let mut reserve = self.take_reserve();
         let nodes = tree.nodes_for(&write);
-        if reserve.fill(nodes, &Gfp(gfp::NOWAIT)).is_err() {
+        if reserve.ensure(nodes, &Gfp(gfp::NOWAIT)).is_err() {
             self.put_reserve(reserve);
             self.fail(errno::ENOMEM);
             // A write changes at most 3 nodes on each of at most 31 levels.
@@ -348,7 +348,7 @@ impl MaState {
         if drops {
             tree.unlock();
         }
-        let filled = reserve.fill(usize::from(self.offset), &Gfp(allowed));
+        let filled = reserve.ensure(usize::from(self.offset), &Gfp(allowed));
         if drops {
             tree.lock();
         }
@@ -449,7 +449,7 @@ impl MaState {
 
     fn reserve(&mut self, nodes: usize, allowed: u32, what_for: u8) -> Result<(), c_int> {
         let mut reserve = self.take_reserve();
-        if reserve.fill(nodes, &Gfp(allowed)).is_err() {
+        if reserve.ensure(nodes, &Gfp(allowed)).is_err() {
             reserve.release(&Gfp(allowed));
             self.mas_flags = 0;
             self.forget(Status::START);

@@ -18,9 +18,13 @@ impl core::fmt::Display for AllocError {
 
 impl core::error::Error for AllocError {}
 
+/// More nodes than this are asked for together: it is not worth it for the few of an ordinary write.
+const MANY: usize = 8;
+
 /// Blocks of memory for nodes, linked through their first word; the second word of each says how many
-/// there are from it on. Plain data, so that a C structure can hold one as a single pointer.
-pub(crate) struct Reserve {
+/// there are from it on. Plain data, so that a C structure can hold one as a single pointer. They leak unless they are
+/// [released](Reserve::release).
+pub struct Reserve {
     head: *mut Block,
 }
 
@@ -50,7 +54,7 @@ impl Reserve {
 
     /// The reserve as a pointer: NULL if it is empty.
     #[inline]
-    pub(crate) fn into_raw(self) -> *mut () {
+    pub fn into_raw(self) -> *mut () {
         self.head.cast()
     }
 
@@ -60,12 +64,13 @@ impl Reserve {
     ///
     /// `raw` is NULL or came from [`into_raw`](Reserve::into_raw), and is not used again.
     #[inline]
-    pub(crate) unsafe fn from_raw(raw: *mut ()) -> Self {
+    pub unsafe fn from_raw(raw: *mut ()) -> Self {
         Self { head: raw.cast() }
     }
 
+    /// How many nodes there are.
     #[inline]
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         // SAFETY: blocks in the list were written by `fill` and belong to the reserve.
         NonNull::new(self.head).map_or(0, |head| unsafe { head.read().count })
     }
@@ -76,13 +81,15 @@ impl Reserve {
         self.fill_with(count, || alloc.allocate(LAYOUT))
     }
 
-    /// As [`fill`](Self::fill), all at once: for many.
-    #[cold]
-    pub(crate) fn fill_many<A: NodeAlloc>(
-        &mut self,
-        count: usize,
-        alloc: &A,
-    ) -> Result<(), AllocError> {
+    /// As `fill`: makes sure that at least `count` nodes are here, and asks for them all at once if there are many.
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory; those already had are kept.
+    pub fn ensure<A: NodeAlloc>(&mut self, count: usize, alloc: &A) -> Result<(), AllocError> {
+        if count <= MANY {
+            return self.fill(count, alloc);
+        }
         let mut have = self.count();
         if have >= count {
             return Ok(());
@@ -144,8 +151,14 @@ impl Reserve {
         unsafe { NodeMut::init(block, kind) }
     }
 
+    /// Takes one node's memory out, for another purpose; `None` if there is none.
     #[inline]
-    pub(crate) fn pop(&mut self) -> NonNull<u8> {
+    pub fn take_block(&mut self) -> Option<NonNull<u8>> {
+        (self.count() > 0).then(|| self.pop())
+    }
+
+    #[inline]
+    fn pop(&mut self) -> NonNull<u8> {
         assert!(
             !self.head.is_null(),
             "a write used more nodes than its plan reserved"
@@ -184,7 +197,7 @@ impl Reserve {
     }
 
     /// Gives back what was not used.
-    pub(crate) fn release<A: NodeAlloc>(&mut self, alloc: &A) {
+    pub fn release<A: NodeAlloc>(&mut self, alloc: &A) {
         while !self.head.is_null() {
             // SAFETY: blocks in the list were allocated by `fill` and belong to the reserve.
             unsafe { alloc.deallocate(self.pop(), LAYOUT) };

@@ -5,7 +5,6 @@
 //! entries, and the fate of replaced nodes.
 
 mod read;
-mod reserve;
 mod retired;
 mod write;
 
@@ -16,7 +15,7 @@ use crate::node::{Geometry, Kind, Node, RawTree, Root, is_node};
 use crate::read::Place;
 use crate::write::SlotAt;
 
-pub use reserve::NodeReserve;
+pub use crate::alloc::reserve::Reserve as NodeReserve;
 pub use retired::{chain, chained, idle_words, node_with, retired};
 pub use write::Write;
 

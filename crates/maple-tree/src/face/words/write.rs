@@ -241,12 +241,12 @@ impl WordTree {
             }
             _ => None,
         };
-        let (reserved, mut retired) = (&mut reserve.0, Nodes(retire));
+        let mut retired = Nodes(retire);
         // SAFETY: the caller's promise.
         unsafe {
             match write.way {
-                Way::Quick(quick) => self.0.apply_quick(quick, reserved, &mut retired),
-                Way::General(plan) => self.0.apply(plan, reserved, &mut retired),
+                Way::Quick(quick) => self.0.apply_quick(quick, reserve, &mut retired),
+                Way::General(plan) => self.0.apply(plan, reserve, &mut retired),
             }
         }
         assert!(
