@@ -188,22 +188,6 @@ impl<K: Key, S: Shape> Cells<K, S> {
         unsafe { self.gaps().add(i).write(Packed(gap)) }
     }
 
-    /// Copies `count` slots of a leaf from `from` on, and one pivot fewer, to `to` and on of this leaf.
-    ///
-    /// # Safety
-    ///
-    /// All are within the arrays, `count` is not 0, nobody else accesses this leaf, and nobody writes the other, which is not the same.
-    #[inline(always)]
-    pub(super) unsafe fn copy_slots(self, to: usize, other: Self, from: usize, count: usize) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let (old, new) = (other.pivots().add(from), self.pivots().add(to));
-            ptr::copy_nonoverlapping(old, new, count - 1);
-            let (old, new) = (other.slots(Kind::Leaf), self.slots(Kind::Leaf));
-            ptr::copy_nonoverlapping(old.add(from), new.add(to), count);
-        }
-    }
-
     /// Moves `slots` slots of a leaf, and `pivots` pivots, from index `from` to index `to`.
     ///
     /// # Safety

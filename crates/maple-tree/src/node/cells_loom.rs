@@ -141,17 +141,6 @@ impl<K: Key, S: Shape> Cells<K, S> {
         self.words().gaps[i].with_mut(|p| unsafe { *p = gap });
     }
 
-    pub(super) unsafe fn copy_slots(self, to: usize, other: Self, from: usize, count: usize) {
-        for i in 0..count {
-            let word = other.words().slots[from + i].load(Ordering::Relaxed);
-            self.words().slots[to + i].store(word, Ordering::Relaxed);
-            if i + 1 < count {
-                // SAFETY: within the arrays (the caller's promise).
-                unsafe { self.set_pivot(to + i, other.pivot(from + i)) };
-            }
-        }
-    }
-
     pub(super) unsafe fn shift_leaf(self, from: usize, to: usize, slots: usize, pivots: usize) {
         // SAFETY: the caller's promise.
         unsafe { self.shift(Kind::Leaf, from, to, slots, pivots) }

@@ -209,17 +209,11 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         #[cfg(samara_loom)]
         // SAFETY: as above.
         unsafe {
-            let new = Self::init(block, old.kind());
-            for i in 0..old.used() {
-                new.set_slot(i, old.slot(i));
-                if i < old.end() {
-                    new.set_pivot(i, old.pivot(i));
-                }
-                if old.kind() == Kind::Gap {
-                    new.node().set_gap(i, old.gap(i));
-                }
-            }
-            new.set_end(old.end());
+            let new = Self::copy(block, old);
+            new.node()
+                .cells
+                .first_word()
+                .store(ptr::without_provenance_mut(old.end()), Ordering::Relaxed);
             new
         }
     }

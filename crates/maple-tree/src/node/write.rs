@@ -94,20 +94,6 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         self.shift(self.node.end() + 1, used);
     }
 
-    /// Copies `count` slots of another leaf from `from` on, with what bounds them above, to slot `to` and on of this leaf. The bound of
-    /// the last of them is to be set by the caller.
-    #[inline]
-    pub(crate) fn copy_slots(self, to: usize, other: Node<K, S>, from: usize, count: usize) {
-        let node = self.node;
-        debug_assert!(node.is_leaf() && other.is_leaf());
-        debug_assert!(to + count <= node.capacity() && from + count <= other.capacity());
-        if count > 0 {
-            // SAFETY: both ranges are within the arrays (that of pivots is shorter by one), nobody else accesses this node
-            // (promise of `write`), and only the writer writes to the other, which is not the same.
-            unsafe { node.cells.copy_slots(to, other.cells, from, count) };
-        }
-    }
-
     /// As [`Node::as_leaf`].
     #[inline(always)]
     fn as_leaf(self) -> Self {

@@ -14,4 +14,4 @@ pub(crate) use spot::Spot;
 pub(crate) use walk::{Found, Place, descend};
 // The model checker does not compile the shell for other languages, which alone goes this way.
 #[cfg(not(samara_loom))]
-pub(crate) use walk::{ask_ahead, descend_ahead};
+pub(crate) use walk::ask_ahead;

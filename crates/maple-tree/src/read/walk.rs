@@ -43,7 +43,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     pub(crate) fn load(&self, key: K) -> Word {
         match self.root().at(key) {
             Ok(root) => {
-                let leaf = leaf_at(root, key);
+                let leaf = descend(root, key).leaf;
                 leaf.slot(leaf.search(key))
             }
             Err(found) => found.word,
@@ -55,7 +55,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     pub(crate) fn slot_memory(&self, key: K) -> Option<Slot> {
         match self.root().at(key) {
             Ok(root) => {
-                let leaf = leaf_at(root, key);
+                let leaf = descend(root, key).leaf;
                 let i = leaf.search(key);
                 (!leaf.slot(i).is_null()).then(|| leaf.slot_memory(i))
             }
@@ -68,7 +68,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     pub(crate) fn entry_memory(&self, key: K) -> Slot {
         match self.root().at(key) {
             Ok(root) => {
-                let leaf = leaf_at(root, key);
+                let leaf = descend(root, key).leaf;
                 leaf.slot_memory(leaf.search(key))
             }
             Err(_) => self.root_memory(),
@@ -232,42 +232,6 @@ impl<K: Key, S: Shape> Place<K, S> {
     }
 }
 
-/// The leaf that covers `key`, without its bounds.
-#[inline]
-fn leaf_at<K: Key, S: Shape>(root: Node<K, S>, key: K) -> Node<K, S> {
-    // All nodes above the leaves are of one kind: known to the compiler, each level is a fixed sequence of instructions.
-    match root.kind() {
-        Kind::Leaf => root.as_leaf(),
-        Kind::Range => leaf_below(root, Kind::Range, key),
-        Kind::Gap => leaf_below(root, Kind::Gap, key),
-    }
-}
-
-/// The leaf that covers `key` below nodes of the kind `inner`, of which `root` is one.
-#[inline(always)]
-fn leaf_below<K: Key, S: Shape>(root: Node<K, S>, inner: Kind, key: K) -> Node<K, S> {
-    let mut word = root.word();
-    loop {
-        // SAFETY: a node of this kind: the first is, and of those below, all that are not leaves. Slots of such nodes hold
-        // nodes, which live as long as what leads to them; a reader's guard keeps both.
-        let node = unsafe { Node::<K, S>::of_kind(word, inner) };
-        word = node.slot(node.search(key));
-        if inner == Kind::Gap {
-            // The last line of an inner node has only gaps, which the writer changes: whoever had a copy of it would be in the way.
-            prefetch::lines::<1, 3>(word);
-        } else {
-            prefetch::node::<1>(word);
-        }
-        if is_leaf_word(word) {
-            if inner == Kind::Gap {
-                prefetch::node::<3>(word);
-            }
-            // SAFETY: as above.
-            return unsafe { Node::of_kind(word, Kind::Leaf) };
-        }
-    }
-}
-
 /// The entries at `keys` below nodes of the kind `inner`, of which `root` is one.
 #[inline(always)]
 fn load_many_below<K: Key, S: Shape, const N: usize>(
@@ -282,7 +246,7 @@ fn load_many_below<K: Key, S: Shape, const N: usize>(
         for (word, &key) in words.iter_mut().zip(keys) {
             // Leaves are all on one level. A writer that exchanges a child beside us does so by a node of the same level.
             if !is_leaf_word(*word) {
-                // SAFETY: as in `leaf_below`.
+                // SAFETY: as in `place_below`.
                 let node = unsafe { Node::<K, S>::of_kind(*word, inner) };
                 *word = node.slot(node.search(key));
                 prefetch::node::<0>(*word);
@@ -291,7 +255,7 @@ fn load_many_below<K: Key, S: Shape, const N: usize>(
         }
     }
     for (word, &key) in words.iter_mut().zip(keys) {
-        // SAFETY: as in `leaf_below`.
+        // SAFETY: as in `place_below`.
         let leaf = unsafe { Node::<K, S>::of_kind(*word, Kind::Leaf) };
         *word = leaf.slot(leaf.search(key));
     }
@@ -311,6 +275,7 @@ pub(crate) fn descend_by<K: Key, S: Shape>(
     key: K,
     above: impl FnOnce(Node<K, S>, usize),
 ) -> Place<K, S> {
+    // All nodes above the leaves are of one kind: known to the compiler, each level is a fixed sequence of instructions.
     match root.kind() {
         Kind::Leaf => Place {
             leaf: root.as_leaf(),
@@ -320,26 +285,6 @@ pub(crate) fn descend_by<K: Key, S: Shape>(
         Kind::Range => place_below(root, Kind::Range, key, above),
         Kind::Gap => place_below(root, Kind::Gap, key, above),
     }
-}
-
-/// The leaf that covers `key`, its place in the node above (0 if there is none), and the slot, for whoever goes from leaf to leaf, `UP` or down: the
-/// memory of the next two is asked for. Most likely `key` is the first index of its leaf on the way.
-#[inline]
-pub(crate) fn descend_ahead<const UP: bool, K: Key, S: Shape>(
-    root: Node<K, S>,
-    key: K,
-) -> (Place<K, S>, usize, usize) {
-    let mut at = 0;
-    let place = descend_by(root, key, |node, i| {
-        at = i;
-        ask_ahead::<UP, K, S>(node, i);
-    });
-    let slot = match UP {
-        true if key == place.min => 0,
-        false if key == place.max => place.leaf.end(),
-        _ => place.leaf.search(key),
-    };
-    (place, at, slot)
 }
 
 /// Asks for the memory of the two leaves after slot `i` of the node above them, or before it unless `UP`.
@@ -356,7 +301,7 @@ pub(crate) fn ask_ahead<const UP: bool, K: Key, S: Shape>(node: Node<K, S>, i: u
     }
 }
 
-/// As [`leaf_below`], with the leaf's bounds. For `above` see [`descend_by`].
+/// The leaf that covers `key` below nodes of the kind `inner`, of which `root` is one. For `above` see [`descend_by`].
 #[inline(always)]
 fn place_below<K: Key, S: Shape>(
     root: Node<K, S>,
@@ -368,16 +313,25 @@ fn place_below<K: Key, S: Shape>(
     let mut min = K::MIN;
     let mut max = K::MAX;
     loop {
-        // SAFETY: as in `leaf_below`.
+        // SAFETY: a node of this kind: the first is, and of those below, all that are not leaves. Slots of such nodes hold
+        // nodes, which live as long as what leads to them; a reader's guard keeps both.
         let node = unsafe { Node::<K, S>::of_kind(word, inner) };
         let i = node.search(key);
         word = node.slot(i);
-        prefetch::node::<1>(word);
+        if inner == Kind::Gap {
+            // The last line of an inner node has only gaps, which the writer changes: whoever had a copy of it would be in the way.
+            prefetch::lines::<1, 3>(word);
+        } else {
+            prefetch::node::<1>(word);
+        }
         min = node.first(i, min);
         max = node.last(i, max);
         if is_leaf_word(word) {
+            if inner == Kind::Gap {
+                prefetch::node::<3>(word);
+            }
             above(node, i);
-            // SAFETY: as in `leaf_below`.
+            // SAFETY: as above.
             let leaf = unsafe { Node::of_kind(word, Kind::Leaf) };
             return Place { leaf, min, max };
         }

@@ -4,7 +4,7 @@ use crate::base::Native;
 use crate::face::words::{Beside, CAPACITY, Home, NO_SLOT, Slot, WordTree, place};
 use crate::inspect::dump::{Dump, Format};
 use crate::node::Node;
-use crate::read::{Found, Place, Spot, Want, ask_ahead, descend, descend_ahead};
+use crate::read::{Found, Place, Spot, Want, ask_ahead, descend, spot};
 
 impl WordTree {
     /// The entry at `key`, or NULL.
@@ -34,10 +34,7 @@ impl WordTree {
     /// As for [`load`](WordTree::load).
     #[inline]
     pub unsafe fn seek_ahead(&self, key: usize) -> Slot {
-        self.seek_with(key, |root| {
-            let (place, at, offset) = descend_ahead::<true, _, _>(root, key);
-            slot_of(place, at, offset)
-        })
+        self.seek_along::<true>(key)
     }
 
     /// As [`seek_ahead`](WordTree::seek_ahead), on the way down.
@@ -47,9 +44,17 @@ impl WordTree {
     /// As for [`load`](WordTree::load).
     #[inline]
     pub unsafe fn seek_back(&self, key: usize) -> Slot {
+        self.seek_along::<false>(key)
+    }
+
+    #[inline(always)]
+    fn seek_along<const UP: bool>(&self, key: usize) -> Slot {
         self.seek_with(key, |root| {
-            let (place, at, offset) = descend_ahead::<false, _, _>(root, key);
-            slot_of(place, at, offset)
+            let Spot { place, parent, at } = spot::find(root, key);
+            if let Some(parent) = parent {
+                ask_ahead::<UP, _, _>(parent, at);
+            }
+            slot_of(place, at, place.leaf.search(key))
         })
     }
 

@@ -7,11 +7,11 @@ mod dismantle;
 mod fill;
 mod leaf;
 mod rebuild;
-mod root;
 
 use crate::alloc::Reserve;
 use crate::base::{Key, Shape};
-use crate::node::{NULL, RawTree};
+use crate::node::{Kind, NULL, RawTree, Root, Word};
+use crate::write::apply::fill::Fill;
 use crate::write::plan::Action;
 use crate::write::{Plan, Sink};
 
@@ -52,8 +52,11 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         } = plan;
         match action {
             Action::Nothing => {}
-            Action::RootWord(word) => root::put_word(self, word, first, sink),
-            Action::RootLeaf => root::put_leaf(self, &items, first, reserve, sink),
+            Action::RootWord(word) => self.put_root((word, 0), first, sink),
+            Action::RootLeaf => {
+                let leaf = Fill::<K, S>::root(Kind::Leaf, &items, reserve);
+                self.put_root((leaf, 1), first, sink);
+            }
             Action::Clear(old) => {
                 self.publish_root(NULL, 0);
                 bury(old, K::MIN, K::MAX, (first, last), sink);
@@ -75,5 +78,17 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         );
         #[cfg(feature = "tracing")]
         watch.made(self);
+    }
+
+    /// Puts a word, or NULL, into the root of a tree without nodes, with the height that goes with it. `first` is where the write starts: at 0 it
+    /// replaces what is there.
+    fn put_root(&self, (word, height): (Word, u32), first: K, sink: &mut impl Sink<K>) {
+        let old = self.root();
+        self.publish_root(word, height);
+        if let Root::Single(entry) = old
+            && first == K::MIN
+        {
+            sink.entry(K::MIN, K::MIN, entry);
+        }
     }
 }

@@ -182,8 +182,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         if after <= at {
             node.open(after, end, end + at + 1 - after);
         } else if after > at + 1 {
-            node.slide(after, at + 1, end + 1 - after);
-            node.set_used(end + 1 + at + 1 - after, end + 1);
+            node.close_up(after, at + 1, end);
         }
         if self.head {
             node.set_pivot(self.from, self.first.wrapping_sub(K::ONE));

@@ -295,24 +295,17 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let (left, right) = (parent.child(at).as_leaf(), parent.child(at + 1).as_leaf());
         let middle = parent.pivot(at);
         // SAFETY: nobody reads (the caller's promise).
-        let left_mut = unsafe {
-            self.edit(self.spot.place.leaf.write());
-            left.write()
-        };
-        let (in_left, in_right) = (left.used(), right.used());
-        let both = in_left + in_right;
-        if both <= Geometry::<K, S>::SLOTS {
-            left_mut.set_pivot(in_left - 1, middle);
-            left_mut.copy_slots(in_left, right, 0, in_right);
-            left_mut.set_used(both, in_left);
-            // SAFETY: nobody reads (the caller's promise).
-            unsafe { Self::unite(parent, at, bounds) };
-            return Some(right);
-        }
-        let keep = both - both / 2;
-        let (left, right) = ((left, in_left), (right, in_right));
-        // SAFETY: nobody reads (the caller's promise).
         unsafe {
+            self.edit(self.spot.place.leaf.write());
+            let (in_left, in_right) = (left.used(), right.used());
+            let both = in_left + in_right;
+            let (left, right) = ((left, in_left), (right, in_right));
+            if both <= Geometry::<K, S>::SLOTS {
+                Cut::<K, S, true>::new(left, right, both).copy(K::MIN, middle, |_, _, _| {});
+                Self::unite(parent, at, bounds);
+                return Some(right.0);
+            }
+            let keep = both - both / 2;
             let last = if keep > in_left {
                 Cut::<K, S, true>::new(left, right, keep).make(middle)
             } else {
