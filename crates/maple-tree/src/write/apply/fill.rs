@@ -107,76 +107,53 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
         while from < to {
             let (node, size) = self.current();
             let count = (to - from).min(size - self.used);
+            let part = (old, from, count);
+            // Known to the compiler, the kind decides what there is to do for a slot.
             let last = match self.kind {
-                Kind::Leaf => self.copy_leaf(node, old, from, count, size, max),
-                Kind::Range | Kind::Gap => self.copy_inner(node, old, from, count, size, max),
+                Kind::Leaf => self.copy(Kind::Leaf, (node, size), part, max),
+                Kind::Range => self.copy(Kind::Range, (node, size), part, max),
+                Kind::Gap => self.copy(Kind::Gap, (node, size), part, max),
             };
             self.advance(node, count, size, last);
             from += count;
         }
     }
 
-    /// Copies slots of a leaf; gives the last index of the last one.
+    /// Copies `count` slots of a node, which ends at `max`, from `from` on into one that is to have `size`, and tells the children; gives the last index of the last
+    /// one.
     #[inline(always)]
-    fn copy_leaf(
+    fn copy(
         &mut self,
-        node: NodeMut<K, S>,
-        old: Node<K, S>,
-        from: usize,
-        count: usize,
-        size: usize,
+        kind: Kind,
+        (node, size): (NodeMut<K, S>, usize),
+        (old, from, count): (Node<K, S>, usize, usize),
         max: K,
     ) -> K {
-        let old = old.as_leaf();
-        let mut first = self.first;
-        let mut largest = self.largest;
-        let at = self.used;
-        for n in 0..count {
-            let word = old.slot(from + n);
-            let last = old.last(from + n, max);
-            node.set_slot(at + n, word);
-            if at + n + 1 < size {
-                node.set_pivot(at + n, last);
+        // SAFETY: a node of the kind that is filled.
+        let old = unsafe { Node::<K, S>::of_kind(old.word(), kind) };
+        let (mut first, mut largest) = (self.first, self.largest);
+        for (to, from) in (self.used..).zip(from..from + count) {
+            let (word, last) = (old.slot(from), old.last(from, max));
+            node.set_slot(to, word);
+            if to + 1 < size {
+                node.set_pivot(to, last);
             }
-            let hole = if word.is_null() {
-                K::span(first, last)
-            } else {
-                K::MIN
+            let hole = match kind {
+                Kind::Leaf if word.is_null() => K::span(first, last),
+                Kind::Leaf | Kind::Range => K::MIN,
+                Kind::Gap => old.gap(from),
             };
             largest = largest.max(hole);
+            if kind == Kind::Gap {
+                node.node().set_gap(to, hole);
+            }
+            if !kind.is_leaf() {
+                old.child(from).move_to(node.node());
+            }
             first = last.wrapping_add(K::ONE);
         }
         self.largest = largest;
         first.wrapping_sub(K::ONE)
-    }
-
-    /// Copies slots of an inner node, and tells the children; gives the last index of the last one.
-    #[inline(always)]
-    fn copy_inner(
-        &mut self,
-        node: NodeMut<K, S>,
-        old: Node<K, S>,
-        from: usize,
-        count: usize,
-        size: usize,
-        max: K,
-    ) -> K {
-        let at = self.used;
-        let mut last = max;
-        for n in 0..count {
-            last = old.last(from + n, max);
-            node.set_slot(at + n, old.slot(from + n));
-            if at + n + 1 < size {
-                node.set_pivot(at + n, last);
-            }
-            if self.kind == Kind::Gap {
-                let gap = old.gap(from + n);
-                node.node().set_gap(at + n, gap);
-                self.largest = self.largest.max(gap);
-            }
-            node.node().child(at + n).move_to(node.node());
-        }
-        last
     }
 
     /// The new nodes, as slots of the level above.
