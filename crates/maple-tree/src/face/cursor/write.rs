@@ -13,7 +13,7 @@ use crate::face::host::{Host, Nodes};
 use crate::face::look_ups::view;
 use crate::node::{NULL, RawTree, Word};
 use crate::read::{Found, Want};
-use crate::write::{Plan, Quick, Room, SlotAt};
+use crate::write::{Quick, Room, SlotAt};
 
 /// No gap of the size is within the bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,21 +65,6 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
         unsafe { view::<V>(word) }
     }
 
-    /// Reserves what a plan needs beyond what is here, and carries it out.
-    fn carry_out(
-        &mut self,
-        plan: Plan<K, S>,
-        taken: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError> {
-        let (first, last) = (plan.first, plan.last);
-        self.host.fill(&mut self.reserve, plan.nodes)?;
-        // Before dropping a value panics: the leaf that was looked at may be gone by then.
-        self.at.wrote((first, last), None);
-        self.host
-            .carry_out_with(plan, &mut self.reserve, None, taken);
-        Ok(())
-    }
-
     /// The write of `word` to the range, if it stays within one leaf, or takes a neighbour in.
     fn quick(&self, word: Word) -> Option<Quick<K, S>> {
         let tree = self.tree();
@@ -91,34 +76,54 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
     #[inline(always)]
     fn exchange(&mut self, at: SlotAt<K, S>, raw: NonNull<()>) {
         let Found { first, last, .. } = at.found;
-        // As in `carry_out`.
+        // As in `put`.
         self.at.wrote((first, last), Some((at.spot, at.slot)));
         self.host.exchange(at, raw, |_, _, word| H::discard(word));
     }
 
-    /// As [`carry_out`](Self::carry_out), for a write to `first..=last` that stays within one leaf, or takes a neighbour in.
-    fn carry_out_quick(
+    /// Makes a range, which begins in the slot `at`, hold `word` (NULL erases), and stands on it; what it covers is dropped or retired. Reserves what that
+    /// takes beyond what is here.
+    fn put(
         &mut self,
-        quick: Quick<K, S>,
+        at: Option<SlotAt<K, S>>,
         (first, last): (K, K),
-        taken: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError> {
-        let in_rcu = self.tree().in_rcu();
+        word: Word,
+    ) -> Result<(), StoreError<()>> {
+        let discard = |_, _, word| H::discard(word);
+        let tree = self.host.tree();
+        let Some(quick) = at.and_then(|at| tree.try_store_at(at, (first, last), word)) else {
+            let plan = tree.plan_store(first, last, word);
+            if plan.splits {
+                return Err(StoreError::Splits(()));
+            }
+            self.fill(plan.nodes)?;
+            self.at.wrote((first, last), None);
+            self.host
+                .carry_out_with(plan, &mut self.reserve, None, discard);
+            return Ok(());
+        };
+        let in_rcu = tree.in_rcu();
         let nodes = quick.nodes(in_rcu);
-        self.host.fill(&mut self.reserve, nodes)?;
+        self.fill(nodes)?;
         let before = self.reserve.count();
-        // As above.
+        // Before dropping a value panics: the leaf that was looked at may be gone by then.
         let stays = quick.room == Room::Here && (!in_rcu || quick.is_exact());
         let slot = quick.from + usize::from(quick.head);
         self.at
             .wrote((first, last), stays.then_some((quick.spot, slot)));
         self.host
-            .carry_out_quick_with(quick, &mut self.reserve, None, taken);
+            .carry_out_quick_with(quick, &mut self.reserve, None, discard);
         assert!(
             before - self.reserve.count() == nodes,
             "a write used another number of nodes than was counted"
         );
         Ok(())
+    }
+
+    /// Sets so many nodes aside.
+    fn fill(&mut self, nodes: usize) -> Result<(), StoreError<()>> {
+        let filled = self.host.fill(&mut self.reserve, nodes);
+        filled.map_err(|AllocError| StoreError::Alloc(()))
     }
 
     /// Stores `value` at the range, over what is there: entries within it are dropped or retired, those that overlap one end of it
@@ -160,23 +165,15 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
                 return Ok(());
             }
         }
-        let quick = at.and_then(|at| {
-            let tree = self.tree();
-            tree.try_store_at(at, (first, last), raw.as_ptr())
-        });
-        let done = if let Some(quick) = quick {
-            self.carry_out_quick(quick, (first, last), |_, _, word| H::discard(word))
-        } else {
-            let plan = self.tree().plan_store(first, last, raw.as_ptr());
-            if plan.splits {
-                // SAFETY: made just now, and not stored.
-                return Err(StoreError::Splits(unsafe { V::from_raw(raw) }));
-            }
-            self.carry_out(plan, |_, _, word| H::discard(word))
-        };
-        done
-            // SAFETY: made just now; a write that fails stores nothing.
-            .map_err(|AllocError| StoreError::Alloc(unsafe { V::from_raw(raw) }))
+        self.put(at, (first, last), raw.as_ptr())
+            .map_err(|refused| {
+                // SAFETY: made just now; a write that fails stores nothing.
+                let value = unsafe { V::from_raw(raw) };
+                match refused {
+                    StoreError::Splits(()) => StoreError::Splits(value),
+                    StoreError::Alloc(()) | StoreError::EmptyRange(()) => StoreError::Alloc(value),
+                }
+            })
     }
 
     /// Exchanges the value of the entry at the index, without restructuring. Needs no memory (except where
@@ -199,21 +196,15 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
     /// If there is no memory; nodes that could be had are kept for the next attempt.
     pub fn erase(&mut self) -> Result<Option<RangeInclusive<K>>, AllocError> {
         let tree = self.tree();
-        if let Some(at) = self.at.spot(tree) {
-            let Found { first, last, word } = at.found;
-            if word.is_null() {
-                return Ok(None);
-            }
-            if let Some(quick) = tree.try_store_at(at, (first, last), NULL) {
-                self.carry_out_quick(quick, (first, last), |_, _, word| H::discard(word))?;
-                return Ok(Some(first..=last));
-            }
-        }
-        let Some((found, plan)) = self.tree().plan_exchange(self.at.index, NULL) else {
+        let at = self.at.spot(tree);
+        let found = at.map_or_else(|| tree.lookup(self.at.index), |at| at.found);
+        if found.word.is_null() {
             return Ok(None);
-        };
-        self.carry_out(plan, |_, _, word| H::discard(word))?;
-        Ok(Some(found.first..=found.last))
+        }
+        let Found { first, last, .. } = found;
+        // A whole entry is not split.
+        self.put(at, (first, last), NULL).map_err(|_| AllocError)?;
+        Ok(Some(first..=last))
     }
 
     /// Sets aside the nodes that a [`store`](Self::store) at the range takes, so that it cannot fail for want of memory.
