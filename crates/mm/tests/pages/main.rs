@@ -67,7 +67,7 @@ fn main() {
         for seed in first..first + steps.div_ceil(LENGTH as u64) {
             for mode in engine::MODES {
                 let history = op::history(seed, &mix, LENGTH);
-                if let Err((number, first)) = steady::compare_steadily(&history, mode) {
+                if let Err((number, first)) = steady::steadily(|| engine::compare(&history, mode)) {
                     // What differed first, in case that no shorter history does.
                     eprintln!("suite {name}, seed {seed}, {mode:?}, step {number} {first}");
                     let (shortest, what) = shrink::shrink(&history, mode);

@@ -2,8 +2,9 @@
 
 use samara_mm::process::ForkMode;
 
+use crate::engine::compare;
 use crate::op::Step;
-use crate::steady::compare_steadily;
+use crate::steady::steadily;
 
 /// The shortest history that still differs, and how.
 pub(crate) fn shrink(history: &[Step], mode: ForkMode) -> (Vec<Step>, String) {
@@ -15,7 +16,7 @@ pub(crate) fn shrink(history: &[Step], mode: ForkMode) -> (Vec<Step>, String) {
         while at < history.len() {
             let mut shorter = history.clone();
             shorter.drain(at..(at + piece).min(history.len()));
-            if let Err((number, text)) = compare_steadily(&shorter, mode) {
+            if let Err((number, text)) = steadily(|| compare(&shorter, mode)) {
                 shorter.truncate(number + 1);
                 history = shorter;
                 what = text;

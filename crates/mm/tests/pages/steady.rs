@@ -1,15 +1,10 @@
-//! Histories that are performed again if the kernel moved pages meanwhile.
+//! Comparisons that are made again if the kernel moved pages meanwhile.
 //!
 //! Compaction and reclaim take the pages of any process off their lists, hold references to them and put other entries in their places for a while. What a
 //! process is told of its memory then is no property of its history. `/proc/vmstat` counts such work (proc_vmstat(5)). So it is with khugepaged, which comes
 //! round every ten seconds and makes huge pages of small ones (Documentation/admin-guide/mm/transhuge.rst).
 
-use samara_mm::process::ForkMode;
-
-use crate::engine::compare;
-use crate::op::Step;
-
-/// How often a history is performed again at most.
+/// How often a comparison is made at most.
 const TRIES: usize = 12;
 
 /// Counts of what moves pages or takes them aside, in any process.
@@ -26,15 +21,15 @@ fn moved() -> Vec<u64> {
     numbers.chain(collapsed).collect()
 }
 
-/// Performs a history on both sides until they agree, or differ without pages having been moved, but not for ever.
+/// Compares until both sides agree, or differ without pages having been moved, but not for ever.
 ///
 /// # Errors
-/// The number of the first step after which they differed at last, and how.
-pub(crate) fn compare_steadily(history: &[Step], mode: ForkMode) -> Result<(), (usize, String)> {
+/// How they differed at last.
+pub(crate) fn steadily<E>(mut compare: impl FnMut() -> Result<(), E>) -> Result<(), E> {
     let mut result = Ok(());
     for _ in 0..TRIES {
         let before = moved();
-        result = compare(history, mode);
+        result = compare();
         if result.is_ok() || moved() == before {
             break;
         }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use samara_mm::abi::{MAP_PRIVATE, PROT_READ, PROT_WRITE};
 use samara_mm::process::{Access, Fault, Machine, Platform, Process};
-use samara_mm::{Config, Layout, Limits};
+use samara_mm::{Advice, Config, Layout, Limits};
 use samara_paging::{Arena, FrameAllocator, Grace, HeapBytes, PhysMem, Physical, format::X86_64};
 
 use crate::world::{BASE, Disk, PAGE, byte, machine, mapping, open, process};
@@ -87,13 +87,7 @@ fn a_copy_of_a_page_that_is_cut_off_meanwhile_is_not_mapped() {
         process.fault(BASE, Access::WRITE).unwrap();
         process.fault(BASE + 2 * PAGE, Access::READ).unwrap();
         process.fault(BASE + 3 * PAGE, Access::READ).unwrap();
-        process
-            .perform(&samara_mm::Call::Madvise {
-                addr: BASE,
-                len: 4 * PAGE,
-                advice: samara_mm::abi::MADV_DONTNEED,
-            })
-            .unwrap();
+        process.madvise(BASE, 4 * PAGE, Advice::DONTNEED).unwrap();
         let (disk, machine_too, object) = (disk.clone(), machine.clone(), file.object.clone());
         let cut: Hook = Box::new(move || {
             disk.resize(3 * PAGE as usize);
@@ -123,13 +117,7 @@ fn a_page_that_has_all_references_is_copied_as_well() {
     process.fault(BASE, Access::WRITE).unwrap();
     assert_eq!(byte(&process, BASE + PAGE), Some(2));
     let (phys, _) = process.translate(BASE + PAGE).unwrap();
-    process
-        .perform(&samara_mm::Call::Madvise {
-            addr: BASE,
-            len: 4 * PAGE,
-            advice: samara_mm::abi::MADV_DONTNEED,
-        })
-        .unwrap();
+    process.madvise(BASE, 4 * PAGE, Advice::DONTNEED).unwrap();
     let physical = machine.physical();
     let mut held = 0;
     while physical.get(phys).is_ok() {

@@ -26,6 +26,8 @@ mod pin;
 mod program;
 mod refused;
 mod second;
+#[path = "../pages/steady.rs"]
+mod steady;
 mod swap;
 mod threads;
 mod transfer;
