@@ -4,25 +4,22 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use lock_api::Mutex;
-use maple_tree::MapleTree;
 
 use crate::process::platform::Platform;
-
-/// A value for the tree, which holds something one pointer wide.
-static MARK: u8 = 0;
+use crate::space::ranges::Ranges;
 
 /// A set of addresses.
 pub(super) struct Marks<P: Platform> {
     /// Whether there has ever been one.
     any: AtomicBool,
-    marked: Mutex<P::Mutex, MapleTree<u64, &'static u8>>,
+    marked: Mutex<P::Mutex, Ranges>,
 }
 
 impl<P: Platform> Marks<P> {
     pub(super) fn new() -> Self {
         Marks {
             any: AtomicBool::new(false),
-            marked: Mutex::new(MapleTree::new()),
+            marked: Mutex::new(Ranges::new()),
         }
     }
 
@@ -37,8 +34,7 @@ impl<P: Platform> Marks<P> {
     #[cold]
     pub(super) fn set(&self, range: Range<u64>) {
         self.any.store(true, Ordering::Relaxed);
-        let mut marked = self.marked.lock();
-        let _ = marked.store_range_splitting(range, &MARK, |_, mark| Some(mark));
+        let _ = self.marked.lock().insert(range.start, range.end);
     }
 
     /// Takes the marks of a range away, if there is memory for what is left around it.
@@ -51,25 +47,20 @@ impl<P: Platform> Marks<P> {
 
     #[cold]
     fn clear_some(&self, range: Range<u64>) {
-        let mut marked = self.marked.lock();
-        if marked.find(range.clone()).is_some() {
-            let _ = marked.erase_range_splitting(range, |_, mark| Some(mark));
-        }
+        let _ = self.marked.lock().remove(range.start, range.end);
     }
 
     /// O(log n), and O(1) as long as there has been none.
     #[inline]
     pub(super) fn has(&self, address: u64) -> bool {
-        self.any() && self.marked.lock().get(address).is_some()
+        self.any() && self.marked.lock().contains(address)
     }
 
     /// The first marked address of a range.
     pub(super) fn first_in(&self, range: Range<u64>) -> Option<u64> {
-        if !self.any() || range.is_empty() {
+        if !self.any() {
             return None;
         }
-        let marked = self.marked.lock();
-        let (found, _) = marked.find(range.clone())?;
-        Some((*found.start()).max(range.start))
+        Some(self.marked.lock().first_in(range.start, range.end)?.start)
     }
 }

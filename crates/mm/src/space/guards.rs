@@ -6,21 +6,17 @@
 //! Huge pages of private mappings, which also lie beside the areas, are kept here, too. As long as there may be some, an address that no program has
 //! is marked: whoever finds no mark at all need not ask for them.
 
-use maple_tree::{CloneError, MapleTree};
-
 use crate::errno::Errno;
 use crate::heap::boxed::try_box;
 use crate::space::huge::pool::HugePool;
 use crate::space::huge::slots::Slots;
+use crate::space::ranges::Ranges;
 use alloc::boxed::Box;
-
-/// A value for the tree, which holds something one pointer wide.
-static MARK: u8 = 0;
 
 /// Ranges of marked pages.
 #[derive(Debug)]
 pub(crate) struct Guards {
-    marked: MapleTree<u64, &'static u8>,
+    marked: Ranges,
     /// Huge pages, if any were ever mapped.
     pub(crate) huge: Option<Box<Slots>>,
 }
@@ -31,7 +27,7 @@ const BEYOND: u64 = u64::MAX - 1;
 impl Guards {
     pub(crate) fn new() -> Self {
         Guards {
-            marked: MapleTree::new(),
+            marked: Ranges::new(),
             huge: None,
         }
     }
@@ -57,40 +53,25 @@ impl Guards {
 
     /// The first marked address in `[start, end)`.
     pub(crate) fn first_in(&self, start: u64, end: u64) -> Option<u64> {
-        if self.marked.is_empty() || start >= end {
-            return None;
-        }
-        let (range, _) = self.marked.find(start..end)?;
-        Some((*range.start()).max(start))
+        Some(self.marked.first_in(start, end)?.start)
     }
 
     /// Marks `[start, end)`.
     pub(crate) fn install(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        self.marked
-            .store_range_splitting(start..end, &MARK, |_, mark| Some(mark))
-            .map_err(|_| Errno::ENOMEM)
+        self.marked.insert(start, end)
     }
 
     /// Removes the marks in `[start, end)`.
     pub(crate) fn remove(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        if self.first_in(start, end).is_none() {
-            return Ok(());
-        }
-        self.marked
-            .erase_range_splitting(start..end, |_, mark| Some(mark))
-            .map_err(|_| Errno::ENOMEM)
+        self.marked.remove(start, end)
     }
 
     /// Moves the marks of `len` bytes from `from` to `to`, where there are none.
     pub(crate) fn shift(&mut self, from: u64, len: u64, to: u64) -> Result<(), Errno> {
         let mut next = from;
-        while let Some(first) = self.first_in(next, from + len) {
-            let last = match self.marked.get_range(first) {
-                Some((range, _)) => (*range.end()).min(from + len - 1),
-                None => return Ok(()),
-            };
-            self.install(first - from + to, last - from + to + 1)?;
-            next = last + 1;
+        while let Some(range) = self.marked.first_in(next, from + len) {
+            self.install(range.start - from + to, range.end - from + to)?;
+            next = range.end;
         }
         self.remove(from, from + len)
     }
@@ -98,13 +79,9 @@ impl Guards {
     /// Marks in `[start, end)` what is marked there in `other`.
     pub(crate) fn copy(&mut self, other: &Guards, start: u64, end: u64) -> Result<(), Errno> {
         let mut next = start;
-        while let Some(first) = other.first_in(next, end) {
-            let last = match other.marked.get_range(first) {
-                Some((range, _)) => (*range.end()).min(end - 1),
-                None => return Ok(()),
-            };
-            self.install(first, last + 1)?;
-            next = last + 1;
+        while let Some(range) = other.marked.first_in(next, end) {
+            self.install(range.start, range.end)?;
+            next = range.end;
         }
         Ok(())
     }
@@ -126,13 +103,7 @@ impl Guards {
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn marks(&self) -> Result<Self, Errno> {
-        let marked = self
-            .marked
-            .try_clone_with(|_, mark| Ok::<_, Errno>(Some(mark)))
-            .map_err(|error| match error {
-                CloneError::Alloc => Errno::ENOMEM,
-                CloneError::Entry(errno) => errno,
-            })?;
+        let marked = self.marked.try_clone()?;
         Ok(Guards { marked, huge: None })
     }
 }

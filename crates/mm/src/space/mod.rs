@@ -10,7 +10,7 @@
 //! | `place` | where a mapping goes |
 //! | `limits` | what may still be mapped, locked and committed |
 //! | `fault`, `stack` | what a page fault changes; areas that grow downwards |
-//! | `guards` | pages that fault whatever their area allows |
+//! | `guards`, `ranges` | pages that fault whatever their area allows; sets of addresses |
 //! | `huge` | mappings of the pool of huge pages |
 //! | `fork` | the map of a child |
 //! | `take_over` | what no map shows, taken over from a former model |
@@ -31,6 +31,7 @@ pub(crate) mod maps;
 pub(crate) mod merge;
 pub(crate) mod obstacles;
 pub(crate) mod place;
+pub(crate) mod ranges;
 mod remembered;
 pub(crate) mod shared;
 mod stack;

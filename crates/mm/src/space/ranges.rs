@@ -1,0 +1,78 @@
+//! Sets of addresses, as ranges.
+
+use core::ops::Range;
+
+use maple_tree::{CloneError, MapleTree};
+
+use crate::errno::Errno;
+
+/// A value for the tree, which holds something one pointer wide.
+static MARK: u8 = 0;
+
+/// A set of addresses. Look-ups are O(log n) in its ranges.
+#[derive(Debug)]
+pub(crate) struct Ranges(MapleTree<u64, &'static u8>);
+
+impl Ranges {
+    pub(crate) fn new() -> Self {
+        Ranges(MapleTree::new())
+    }
+
+    /// O(1).
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    #[cfg(feature = "paging")]
+    pub(crate) fn contains(&self, address: u64) -> bool {
+        self.0.get(address).is_some()
+    }
+
+    /// The first range in `[start, end)`, cut off at both.
+    pub(crate) fn first_in(&self, start: u64, end: u64) -> Option<Range<u64>> {
+        if self.is_empty() || start >= end {
+            return None;
+        }
+        let (range, _) = self.0.find(start..end)?;
+        let last = (*range.end()).min(end - 1);
+        Some((*range.start()).max(start)..last + 1)
+    }
+
+    /// Adds `[start, end)`.
+    ///
+    /// # Errors
+    /// `ENOMEM`; nothing has changed.
+    pub(crate) fn insert(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        self.0
+            .store_range_splitting(start..end, &MARK, |_, mark| Some(mark))
+            .map_err(|_| Errno::ENOMEM)
+    }
+
+    /// Takes `[start, end)` out.
+    ///
+    /// # Errors
+    /// `ENOMEM`; nothing has changed.
+    pub(crate) fn remove(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        if self.first_in(start, end).is_none() {
+            return Ok(());
+        }
+        self.0
+            .erase_range_splitting(start..end, |_, mark| Some(mark))
+            .map_err(|_| Errno::ENOMEM)
+    }
+
+    /// The same set.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn try_clone(&self) -> Result<Self, Errno> {
+        self.0
+            .try_clone_with(|_, mark| Ok::<_, Errno>(Some(mark)))
+            .map(Ranges)
+            .map_err(|error| match error {
+                CloneError::Alloc => Errno::ENOMEM,
+                CloneError::Entry(errno) => errno,
+            })
+    }
+}
