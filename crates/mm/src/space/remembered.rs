@@ -48,9 +48,9 @@ const PATIENCE: u64 = 8;
 /// On a line of the cache of its own: read by many, written by few.
 #[repr(align(64))]
 struct Place<T> {
-    /// Odd while the others are written.
-    version: AtomicU32,
-    freed: AtomicU32,
+    /// Odd while the others are written. As wide as the count: neither comes again.
+    version: AtomicU64,
+    freed: AtomicU64,
     closed_in: AtomicU32,
     start: AtomicU64,
     end: AtomicU64,
@@ -60,15 +60,15 @@ struct Place<T> {
 /// What is in a place.
 struct Note<T> {
     found: Found<T>,
-    freed: u32,
+    freed: u64,
     closed_in: Number,
 }
 
 impl<T> Place<T> {
     fn new() -> Self {
         Place {
-            version: AtomicU32::new(0),
-            freed: AtomicU32::new(0),
+            version: AtomicU64::new(0),
+            freed: AtomicU64::new(0),
             closed_in: AtomicU32::new(0),
             // Holds no address.
             start: AtomicU64::new(0),
@@ -138,7 +138,7 @@ impl<T> Remembered<T> {
 
     /// What was found around an address; `freed` is how often areas have been freed, read under RCU.
     #[inline]
-    pub(crate) fn get(&self, address: u64, freed: u32) -> Known<T> {
+    pub(crate) fn get(&self, address: u64, freed: u64) -> Known<T> {
         match self.place(address).read() {
             Some(note) if note.freed != freed => Known::Nothing,
             Some(note) if note.found.holds(address) => Known::This(note.found, note.closed_in),
@@ -149,7 +149,7 @@ impl<T> Remembered<T> {
 
     /// Notes what was found around an address: after areas had been freed so often, and held, having been closed in this call before.
     #[inline]
-    pub(crate) fn set(&self, address: u64, freed: u32, found: Found<T>, closed_in: Number) {
+    pub(crate) fn set(&self, address: u64, freed: u64, found: Found<T>, closed_in: Number) {
         self.place(address).write(&Note {
             found,
             freed,

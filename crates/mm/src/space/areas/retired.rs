@@ -14,7 +14,7 @@ use core::ptr::NonNull;
 
 use maple_tree::{Reclaim, Waiting};
 
-use crate::atomic::{AtomicU32, Ordering};
+use crate::atomic::{AtomicU64, Ordering};
 use crate::heap::boxed::try_box;
 
 /// How many areas are put aside: some 4 KiB.
@@ -72,8 +72,8 @@ struct Aside {
 /// How areas are reclaimed: as by [`Waiting`], but many at once.
 pub(crate) struct Retired {
     waiting: Waiting,
-    /// How often areas have been freed, or were about to be.
-    freed: AtomicU32,
+    /// How often areas have been freed, or were about to be. So wide that no number comes again: pointers are trusted by it.
+    freed: AtomicU64,
     /// Only for the writer. Without it, areas are freed one by one.
     aside: UnsafeCell<Option<Box<Aside>>>,
 }
@@ -85,7 +85,7 @@ impl Retired {
     pub(super) const fn new() -> Self {
         Retired {
             waiting: Waiting::new(),
-            freed: AtomicU32::new(0),
+            freed: AtomicU64::new(0),
             aside: UnsafeCell::new(None),
         }
     }
@@ -106,7 +106,7 @@ impl Retired {
 
     /// How often areas have been freed. A reader that finds the same number as before can go on with an area that it had found then: see `remembered`.
     #[inline]
-    pub(crate) fn freed(&self) -> u32 {
+    pub(crate) fn freed(&self) -> u64 {
         self.freed.load(Ordering::SeqCst)
     }
 
