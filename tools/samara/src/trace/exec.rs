@@ -148,7 +148,12 @@ impl<'a> Shown<'a> {
         let personality = asked.personality.ok_or(io::ErrorKind::NotFound)?;
         let path = asked.auxiliary(AT_EXECFN).ok_or(io::ErrorKind::NotFound)?;
         let numbers = asked.numbers()?;
-        let strings = Strings::read(tid, numbers.arguments.0, path)?;
+        let stack = map
+            .areas()
+            .iter()
+            .find(|area| area.start <= path && path < area.end);
+        let end = stack.ok_or(io::ErrorKind::NotFound)?.end;
+        let strings = Strings::read(tid, numbers.arguments.0, path, end)?;
         let mut environment = strings.split(numbers.environment)?;
         if numbers.environment.0 == numbers.environment.1 {
             environment.clear();
@@ -407,15 +412,14 @@ struct Strings {
 }
 
 impl Strings {
-    /// From the first argument to the end of the file's name, at `path`.
-    fn read(tid: Tid, start: u64, path: u64) -> io::Result<Self> {
+    /// From the first argument to the end of the file's name, at `path`. The stack ends at `end`.
+    fn read(tid: Tid, start: u64, path: u64, end: u64) -> io::Result<Self> {
         /// With all that is before it, no name is farther away: the kernel refuses more.
         const MOST: u64 = 1 << 28;
         const LONGEST_NAME: u64 = 4096;
-        let length = path.checked_sub(start).filter(|length| *length < MOST);
-        let length = length.ok_or(io::ErrorKind::InvalidData)? + LONGEST_NAME;
-        let mut bytes = vec![0; length as usize];
-        // The name may end before that, and the stack with it.
+        let end = path.saturating_add(LONGEST_NAME).min(end);
+        let length = end.checked_sub(start).filter(|length| *length < MOST);
+        let mut bytes = vec![0; length.ok_or(io::ErrorKind::InvalidData)? as usize];
         let read = ptrace::read_memory(tid, start, &mut bytes)?;
         bytes.truncate(read);
         Ok(Self { start, bytes })
