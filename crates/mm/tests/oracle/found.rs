@@ -452,6 +452,35 @@ pub(crate) fn histories(special: &[(u64, u64)]) -> Vec<(&'static str, Vec<Op>)> 
             },
         ),
         (
+            "remap_file_pages of what is locked asks whether one may lock, of what is to be locked only how much",
+            {
+                let remap = Op::RemapFilePages {
+                    addr: at(0),
+                    len: PAGE,
+                    prot: 0,
+                    pgoff: 0,
+                    flags: 0,
+                };
+                let limit = |value| Op::Limit { which: 8, value };
+                vec![
+                    attach(2),
+                    Op::DropCaps,
+                    limit(PAGE),
+                    Op::Mlockall { flags: 2 },
+                    limit(0),
+                    remap,
+                    limit(PAGE),
+                    Op::Mlock {
+                        addr: at(0),
+                        len: PAGE,
+                        flags: 0,
+                    },
+                    limit(0),
+                    remap,
+                ]
+            },
+        ),
+        (
             "two areas that have become one are too large for a child",
             {
                 // Less each than many machines have, and more together.
