@@ -46,9 +46,44 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         spare: &mut Spare<'_, M>,
         tlb: &dyn Invalidate,
     ) -> Result<(), Error> {
+        self.relocate(from, to, len, &mut spare.reserve, tlb, |_, _| {})
+    }
+
+    /// The same, perhaps without tables that were set aside. `piecewise` is told of each place from which pages, if there were any, were taken out of a last-level table one by one, and of the place to
+    /// which they went: of what did not move as a whole table. Either table may have become empty, and have gone.
+    ///
+    /// # Errors
+    ///
+    /// As [`move_range_with`](Self::move_range_with).
+    pub fn move_range_telling(
+        &self,
+        from: u64,
+        to: u64,
+        len: u64,
+        spare: Option<&mut Spare<'_, M>>,
+        tlb: &dyn Invalidate,
+        piecewise: impl FnMut(u64, u64),
+    ) -> Result<(), Error> {
+        match spare {
+            Some(spare) => self.relocate(from, to, len, &mut spare.reserve, tlb, piecewise),
+            None => {
+                let mut none = Spare::none(self);
+                self.relocate(from, to, len, &mut none.reserve, tlb, piecewise)
+            }
+        }
+    }
+
+    fn relocate(
+        &self,
+        from: u64,
+        to: u64,
+        len: u64,
+        reserve: &mut Reserve<'_, M>,
+        tlb: &dyn Invalidate,
+        mut piecewise: impl FnMut(u64, u64),
+    ) -> Result<(), Error> {
         let (range, there) = Self::both(from, to, len)?;
         let mut gather = self.gather(tlb);
-        let reserve = &mut spare.reserve;
         let mut source = self.cursor(from);
         let mut dest = self.cursor(to);
         dest.missing(&there).and_then(|_| {
@@ -76,6 +111,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                             reserve,
                             &mut gather,
                         )?;
+                        piecewise(at, there);
                     }
                     at + piece
                 }

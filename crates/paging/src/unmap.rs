@@ -61,6 +61,36 @@ impl<F: Format, M: Memory> PageTables<F, M> {
     ///
     /// Linear in the pages of the range that are there, and in the tables.
     pub fn unmap(&self, range: Range<u64>, tlb: &dyn Invalidate) -> Result<(), Error> {
+        self.take::<false>(range, Take::All, tlb, &mut |_, _| {})?;
+        Ok(())
+    }
+
+    /// The same, and whether a last-level table of which the range holds a part only became empty, and has gone: the table around the start of the range, and
+    /// the one around its end, which may be the same. Linux keeps it as long as something else is mapped in its 2 MiB.
+    ///
+    /// # Errors
+    ///
+    /// As [`unmap`](Self::unmap).
+    ///
+    /// ```
+    /// # use samara_paging::{Arena, Attrs, Exclusive, Kind, PageSize, PageTables, Physical, Source, format::X86_64};
+    /// # // SAFETY: one thread uses the tables.
+    /// # let memory = Physical::new(Arena::on_heap(64)?, unsafe { Exclusive::new() }, 1 << 30, 64)?;
+    /// let space = PageTables::<X86_64, _>::new(&memory, 1)?;
+    /// let attrs = Attrs::READ | Attrs::USER;
+    /// for page in [0x1000, 0x3000] {
+    ///     let frame = memory.alloc_page(Kind::Anon)?;
+    ///     space.map(page, PageSize::Small, Source::Owned(frame), attrs, &())?;
+    /// }
+    /// assert_eq!(space.unmap_emptying(0x1000..0x2000, &())?, [false, false]); // a page is left in the table
+    /// assert_eq!(space.unmap_emptying(0..0x4000, &())?, [false, true]);
+    /// # Ok::<(), samara_paging::Error>(())
+    /// ```
+    pub fn unmap_emptying(
+        &self,
+        range: Range<u64>,
+        tlb: &dyn Invalidate,
+    ) -> Result<[bool; 2], Error> {
         self.take::<false>(range, Take::All, tlb, &mut |_, _| {})
     }
 
@@ -104,23 +134,25 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         tlb: &dyn Invalidate,
         mut seen: impl FnMut(u64, Entry),
     ) -> Result<(), Error> {
-        self.take::<true>(range, take, tlb, &mut seen)
+        self.take::<true>(range, take, tlb, &mut seen)?;
+        Ok(())
     }
 
-    /// `TOLD`: whether `seen` does anything.
+    /// `TOLD`: whether `seen` does anything. Which of the tables at both ends have become empty.
     fn take<const TOLD: bool>(
         &self,
         range: Range<u64>,
         take: Take,
         tlb: &dyn Invalidate,
         seen: &mut impl FnMut(u64, Entry),
-    ) -> Result<(), Error> {
+    ) -> Result<[bool; 2], Error> {
         Self::pages(&range)?;
+        let mut emptied = [false; 2];
         // Dropped in the opposite order: what has been gathered is freed when the cursor's section is over.
         let (mut gather, mut reserve);
         let mut cursor = self.cursor(range.start);
         if cursor.finds_nothing(&range) {
-            return Ok(());
+            return Ok(emptied);
         }
         gather = self.gather(tlb);
         reserve = Reserve::none(self.physical());
@@ -156,6 +188,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                     drop(table);
                     if empty {
                         cursor.prune(at, &mut gather);
+                        emptied[0] |= at & (span(1) - 1) != 0;
+                        emptied[1] |= end & (span(1) - 1) != 0;
                     }
                     end
                 }
@@ -174,7 +208,7 @@ impl<F: Format, M: Memory> PageTables<F, M> {
                 }
             };
         }
-        Ok(())
+        Ok(emptied)
     }
 
     /// Takes entries out of one last-level table, which is this address space's own.

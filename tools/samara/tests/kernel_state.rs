@@ -146,6 +146,22 @@ fn accesses_beyond_the_end_of_a_file_leave_their_trace_in_areas() {
 }
 
 #[test]
+fn calls_that_store_beyond_the_end_of_a_file_leave_their_trace_too() {
+    let Some(program) = compiled("read_beyond") else {
+        return;
+    };
+    let traced = agrees(&[&program]);
+    let expected = "untouched 0 1\nread 14 2\nmade writable 0 1\nmade writable and read 14 2\n";
+    assert_eq!(traced.stdout(), expected);
+    // Of a file that becomes shorter, that is noticed when the maps have parted.
+    let program = [program.as_os_str(), "shorter".as_ref()];
+    let traced = trace_with(&["--verify", "each"], &program, scratch());
+    assert_eq!(traced.output.status.code(), Some(69), "{}", traced.stderr());
+    assert_eq!(traced.count("undecided_maps"), 1);
+    assert_eq!(traced.stdout(), "shorter and read 14 2\n");
+}
+
+#[test]
 fn what_is_written_while_it_is_taken_away_is_known() {
     let Some(program) = compiled("taken_away") else {
         return;

@@ -107,7 +107,9 @@ impl AddressSpace {
             let found = match size_of(area.vma) {
                 // Those of the pool are counted here, all as of the first node. Nobody holds them.
                 Some(size) => {
-                    moving == Moving::Nothing && nodes & 1 == 0 && self.has_huge(from, to, size)
+                    moving == Moving::Nothing
+                        && nodes & 1 == 0
+                        && self.has_huge(from, to, area.vma, size)
                 }
                 None => pages.strays(from, to, nodes, moving),
             };

@@ -358,7 +358,7 @@ impl AddressSpace {
             union = Union::new(&span, &beside, &vma, kernel);
         }
         self.lay(&span, union, vma)?;
-        self.tell_unmap(owner, &gone)?;
+        self.tell_unmap(owner, (start, end), &gone)?;
         self.tell_map(owner, start, end)
     }
 }

@@ -86,7 +86,7 @@ impl AddressSpace {
         self.counters.splits += u64::from(over.is_divided());
         self.unguard(start, end)?;
         self.areas.clear(span)?;
-        self.tell_unmap(pages, &gone)
+        self.tell_unmap(pages, (start, end), &gone)
     }
 
     /// Whether what is in a range from `start` on may be removed: nothing in it is sealed, and one more area is allowed if a hole

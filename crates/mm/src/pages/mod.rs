@@ -116,6 +116,18 @@ pub trait Pages {
         Ok(())
     }
 
+    /// Whether it wants to know what is [left around](Self::left_around) what it has just been told of. `false` unless said otherwise; it costs two look-ups.
+    fn asks_what_is_left(&self) -> bool {
+        false
+    }
+
+    /// After what was told of the unmapped or moved pages of `[start, end)`, which may have had holes: the area below ends at `below` (0: there is none), the one
+    /// above begins at `above` (`u64::MAX`). Where the source of a move stays mapped, both are `start`. Linux gives back the page tables that only serve what lies
+    /// between the two, and keeps the others, be they empty.
+    fn left_around(&mut self, start: u64, end: u64, below: u64, above: u64) {
+        let _ = (start, end, below, above);
+    }
+
     /// The protection (or the protection key) has changed to that of `vma`.
     ///
     /// # Errors

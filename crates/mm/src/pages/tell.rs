@@ -120,21 +120,39 @@ impl AddressSpace {
         )
     }
 
-    /// These stretches are mapped no more.
+    /// These stretches of a range, which are all that was mapped in it, are mapped no more.
     #[inline(always)]
     pub(crate) fn tell_unmap<P: Pages + ?Sized>(
         &mut self,
         pages: &mut P,
+        (start, end): (u64, u64),
         gone: &Stretches,
     ) -> Result<(), Errno> {
-        if pages.listens() {
+        if pages.listens() && gone.first.is_some() {
             for (start, end) in gone.iter() {
                 self.tell(pages, Told::Unmap { start, end }, |_, pages| {
                     pages.unmap(start, end)
                 })?;
             }
+            if pages.asks_what_is_left() {
+                self.tell_what_is_left(pages, start, end);
+            }
         }
         Ok(())
+    }
+
+    /// What is around `[start, end)`, where another area may already be in the place of what was there.
+    #[cold]
+    fn tell_what_is_left<P: Pages + ?Sized>(&self, pages: &mut P, start: u64, end: u64) {
+        let below = self
+            .areas
+            .before(start)
+            .map_or(0, |area| area.end.min(start));
+        let above = self
+            .areas
+            .find(end)
+            .map_or(u64::MAX, |area| area.start.max(end));
+        pages.left_around(start, end, below, above);
     }
 
     /// `[start, end)`, which lies in one area, has another protection now.
@@ -172,7 +190,14 @@ impl AddressSpace {
         }
         self.tell(pages, Told::Relocate { from, to, len }, |_, pages| {
             pages.relocate(from, to, len)
-        })
+        })?;
+        if pages.asks_what_is_left() {
+            match self.areas.at(from) {
+                Some(_) => pages.left_around(from, from + len, from, from),
+                None => self.tell_what_is_left(pages, from, from + len),
+            }
+        }
+        Ok(())
     }
 
     /// The pages of `[start, end)`, which lies in one area, are given up.

@@ -1,10 +1,14 @@
 //! Stretches of 2 MiB whose last-level table Linux still has although nothing is in it any more.
 //!
 //! Tables that become empty are given back here. Linux gives back a table when nothing is mapped in its stretch any more, or when `MADV_DONTNEED` discards all of the
-//! stretch in one call (observed on 6.18), and not when its pages go one after the other. Two things tell the difference: where there is a table,
-//! faults bring small pages though huge ones are advised, and `MADV_COLLAPSE` succeeds though no page is there.
+//! stretch in one call (observed on 6.18), and not when its pages go one after the other, nor when they are unmapped or moved while another area lies in
+//! the stretch. Two things tell the difference: where there is a table, faults bring small pages though huge ones are advised, and `MADV_COLLAPSE` succeeds
+//! though no page is there.
 //!
-//! What is not noted: tables that Linux made and never filled, and those that stay behind when a part of what is in them is unmapped or moved.
+//! `mremap` takes a whole table along where the old and the new place both begin with it. Else Linux makes a table at the new place wherever there is one at the
+//! old, be it empty, and the old one stays for as long as any other does.
+//!
+//! What is not noted: tables that Linux made for faults that failed, and a child's for areas without a page beside others that it did not get.
 
 use core::ops::Range;
 
@@ -88,7 +92,86 @@ impl<P: Platform> Mm<P> {
         }
     }
 
-    /// What is mapped in a range is another now, or nothing.
+    /// A range has been unmapped. `emptied`: whether the tables around its start and its end, of which it holds a part, have nothing in them any more. They stay
+    /// unless it is said that nothing else is mapped there.
+    #[inline]
+    pub(super) fn note_emptied(&self, range: &Range<u64>, emptied: [bool; 2]) {
+        if emptied[0] {
+            self.note_table(range.start);
+        }
+        if emptied[1] {
+            self.note_table(range.end);
+        }
+    }
+
+    /// The same, told by what has gone.
+    pub(super) fn emptied(&self, range: &Range<u64>, gone: Gone) -> [bool; 2] {
+        let is = |at: u64, last: u64| {
+            let base = at & !(PMD_SIZE - 1);
+            at != base
+                && gone.first <= last
+                && last & !(PMD_SIZE - 1) == base
+                && self.tables.is_vacant(base, PageSize::Large)
+        };
+        [is(range.start, gone.first), is(range.end, gone.last)]
+    }
+
+    /// Linux has a table around this address.
+    #[cold]
+    fn note_table(&self, at: u64) {
+        let stretch = at & !(PMD_SIZE - 1);
+        if !self.hollow().has(stretch) {
+            self.hollow().set(stretch..stretch.saturating_add(PMD_SIZE));
+        }
+    }
+
+    /// Pages have moved from one table to another, one by one.
+    pub(super) fn note_moved(&self, from: u64, to: u64) {
+        for at in [from, to] {
+            if self.tables.is_vacant(at, PageSize::Large) {
+                self.note_table(at);
+            }
+        }
+    }
+
+    /// What is in a range is about to move. Tables without pages go along, or get others at the new place.
+    #[inline]
+    pub(super) fn move_hollow(&self, from: u64, to: u64, len: u64) {
+        if self.hollow().any() {
+            self.move_each_hollow(from, to, len);
+        }
+    }
+
+    #[cold]
+    fn move_each_hollow(&self, from: u64, to: u64, len: u64) {
+        let end = from + len;
+        let mut next = from;
+        while let Some(first) = self.hollow().first_in(next..end) {
+            let stretch = first & !(PMD_SIZE - 1);
+            let (start, upto) = (stretch.max(from), (stretch + PMD_SIZE).min(end));
+            let there = to.wrapping_add(start.wrapping_sub(from));
+            self.note_table(there);
+            if upto - start == PMD_SIZE && there.is_multiple_of(PMD_SIZE) {
+                self.hollow().clear(start..upto);
+            } else {
+                self.note_table(there + (upto - start - 1));
+            }
+            next = upto;
+        }
+    }
+
+    /// A range has been left, with nothing mapped from `below` to `above`: tables that only serve what is between them are given back.
+    pub(super) fn forget_freed(&self, range: &Range<u64>, below: u64, above: u64) {
+        let first = (range.start & !(PMD_SIZE - 1)).max(below);
+        let last = stretches(range).end.min(above) & !(PMD_SIZE - 1);
+        if let Some(first) = first.checked_next_multiple_of(PMD_SIZE)
+            && first < last
+        {
+            self.hollow().clear(first..last);
+        }
+    }
+
+    /// There is a huge page in the place of a table.
     #[inline]
     pub(super) fn forget_hollow(&self, range: &Range<u64>) {
         if self.hollow().any() {

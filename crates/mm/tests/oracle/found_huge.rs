@@ -37,6 +37,10 @@ fn write(page: u64) -> Op {
     }
 }
 
+fn read(page: u64) -> Op {
+    Op::Read { addr: at(page) }
+}
+
 fn munmap(page: u64, pages: u64) -> Op {
     Op::Munmap {
         addr: at(page),
@@ -100,6 +104,65 @@ pub(crate) fn histories() -> Vec<(&'static str, Vec<Op>)> {
                 bind(2 * HUGE, HUGE, 1),
                 bind(0, 3 * HUGE, 0),
                 bind(0, 3 * HUGE, 1),
+            ],
+        ),
+        (
+            "a page of a file lies elsewhere where it has been mapped, not where the file has it",
+            vec![
+                mmap(0, 3, SHARED_FILE, FILE, 0),
+                bind(0, 3 * HUGE, 1),
+                read(1),
+                bind(0, HUGE, 1),
+                bind(0, 3 * HUGE, 1),
+                bind(0, 3 * HUGE, 3),
+                // The same page, which has not been mapped here yet; then it is, to be read.
+                mmap(4, 3, SHARED_FILE, FILE, 0),
+                bind(4 * HUGE, 3 * HUGE, 1),
+                mmap(8, 3, PRIVATE_FILE, FILE, 0),
+                bind(8 * HUGE, 3 * HUGE, 1),
+                read(9),
+                bind(8 * HUGE, 3 * HUGE, 1),
+                write(5),
+                bind(4 * HUGE, 3 * HUGE, 1),
+                // It leaves this place, but not the file.
+                madvise(0, 3, DONTNEED),
+                bind(0, 3 * HUGE, 1),
+                bind(4 * HUGE, 3 * HUGE, 1),
+                // It leaves the file, too, and another comes.
+                madvise(0, 3, REMOVE),
+                bind(4 * HUGE, 3 * HUGE, 1),
+                bind(8 * HUGE, 3 * HUGE, 1),
+                write(1),
+                bind(4 * HUGE, 3 * HUGE, 1),
+                bind(0, 3 * HUGE, 1),
+            ],
+        ),
+        (
+            "pages of files go where their mapping goes, and children map them anew",
+            vec![
+                mmap(0, 3, SHARED, NO_FILE, 0),
+                write(1),
+                mremap((HUGE, HUGE), (8 * HUGE, HUGE), 3),
+                bind(8 * HUGE, HUGE, 1),
+                bind(0, HUGE, 1),
+                mmap(1, 1, SHARED, NO_FILE, 0),
+                bind(0, 3 * HUGE, 1),
+                munmap(8, 1),
+                mmap(8, 1, SHARED, NO_FILE, 0),
+                bind(8 * HUGE, HUGE, 1),
+                write(8),
+                mmap(4, 2, PRIVATE_FILE, FILE, 0),
+                mmap(6, 2, SHARED_FILE, FILE, 0),
+                write(6),
+                read(4),
+                write(5),
+                Op::ForkInto,
+                bind(8 * HUGE, HUGE, 1),
+                bind(4 * HUGE, HUGE, 1),
+                bind(5 * HUGE, HUGE, 1),
+                bind(6 * HUGE, HUGE, 1),
+                read(6),
+                bind(6 * HUGE, HUGE, 1),
             ],
         ),
         (

@@ -79,7 +79,22 @@ fn new_process(machine: &Machine<Hosted>) -> Process<Hosted> {
         },
         ..Config::default()
     };
-    Process::new(machine, config, Limits::UNLIMITED, Layout::default()).unwrap()
+    let limits = Limits {
+        stack: stack_limit(),
+        ..Limits::UNLIMITED
+    };
+    Process::new(machine, config, limits, Layout::default()).unwrap()
+}
+
+/// How far what grows downwards may grow here.
+fn stack_limit() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: asks only.
+    unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) };
+    limit.rlim_cur
 }
 
 impl Engine {

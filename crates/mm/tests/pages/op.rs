@@ -160,10 +160,9 @@ fn step(random: &mut Random, mix: &Mix) -> Step {
         0
     };
     let kind = random.below(if mix.forks { 64 } else { 60 });
-    // What changes no mapping may cut pages of 2 MiB. What does, takes whole tables there: of one that it empties in part Linux remembers
-    // that there was one, and maps small pages in it ever after.
+    // What changes a mapping takes whole tables more often.
     let unit = match kind {
-        0..13 | 18..22 => mix.unit,
+        0..13 | 18..22 if random.below(2) == 0 => mix.unit,
         _ => mix.unit.div_ceil(4),
     };
     let page = random.below(pages() / unit) * unit;

@@ -40,7 +40,7 @@ impl Pages for Ends<'_> {
 }
 
 impl Follower {
-    /// An access to `address` found nothing behind it. If it was a write, the area has an anon_vma.
+    /// An access to `address` found nothing behind it, or would have. If it was a write, the area has an anon_vma.
     ///
     /// What the kernel writes there for the program (`read(2)`) leaves no trace at all, neither before nor from now on: what becomes of the area is in doubt.
     pub(crate) fn may_have_written(&mut self, address: u64) {

@@ -5,6 +5,7 @@
 //! kernel's own order.
 
 mod compare;
+mod ends;
 mod growth;
 mod judge;
 mod objects;

@@ -31,6 +31,8 @@ pub(super) enum Act<'a, P: Platform> {
     Drop(Range<u64>),
     /// Pages move: from, to, bytes, and tables for them.
     Move(u64, u64, u64, Option<Spare<'a, Machine<P>>>),
+    /// What was in a range has been unmapped or moved; where the area below it ends, and the one above begins.
+    Leave(Range<u64>, u64, u64),
 }
 
 impl<P: Platform> Mm<P> {
@@ -39,14 +41,10 @@ impl<P: Platform> Mm<P> {
     pub(super) fn act(&self, act: Act<'_, P>) -> Result<(), Errno> {
         let (tables, tlb) = (&self.tables, self.machine.tlb());
         let done = match act {
-            Act::Unmap(range) => {
-                self.forget_hollow(&range);
-                if self.swapped() {
-                    self.unmap_swapped(range)
-                } else {
-                    tables.unmap(range, tlb)
-                }
-            }
+            Act::Unmap(range) if self.swapped() => self.unmap_swapped(range),
+            Act::Unmap(range) => tables
+                .unmap_emptying(range.clone(), tlb)
+                .map(|emptied| self.note_emptied(&range, emptied)),
             Act::Empty(range) => {
                 let done = self.take(&range, Take::Pages, true);
                 done.and_then(|()| self.forget_swapped(range))
@@ -66,13 +64,14 @@ impl<P: Platform> Mm<P> {
                 let _ = self.take(&range, Take::Idle, false);
                 Ok(())
             }
-            Act::Move(from, to, len, spare) => {
-                self.forget_hollow(&(from..from + len));
-                self.forget_hollow(&(to..to + len));
-                match spare {
-                    None => tables.move_range(from, to, len, tlb),
-                    Some(mut spare) => tables.move_range_with(from, to, len, &mut spare, tlb),
-                }
+            Act::Move(from, to, len, mut spare) => {
+                self.move_hollow(from, to, len);
+                let piecewise = |at, there| self.note_moved(at, there);
+                tables.move_range_telling(from, to, len, spare.as_mut(), tlb, piecewise)
+            }
+            Act::Leave(range, below, above) => {
+                self.forget_freed(&range, below, above);
+                Ok(())
             }
         };
         done.map_err(|_| Errno::ENOMEM)
@@ -94,11 +93,15 @@ impl<P: Platform> Mm<P> {
     fn unmap_swapped(&self, range: Range<u64>) -> Result<(), Error> {
         let swap = self.machine.swap();
         let tlb = self.machine.tlb();
-        (self.tables).unmap_with(range, Take::All, tlb, |_, entry| {
+        let mut gone = Gone::new();
+        (self.tables).unmap_with(range.clone(), Take::All, tlb, |page, entry| {
+            gone.add(page, entry);
             if let (Some(swap), Entry::Marker(marker)) = (&swap, entry) {
                 put(swap, marker);
             }
-        })
+        })?;
+        self.note_emptied(&range, self.emptied(&range, gone));
+        Ok(())
     }
 
     /// What is in swap of a range is given up.

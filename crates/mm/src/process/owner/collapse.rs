@@ -28,8 +28,15 @@ impl<P: Platform> Mm<P> {
         while at.checked_add(PMD_SIZE).is_some_and(|next| next <= end) {
             match self.collapse_one(at, vma) {
                 Err(Errno::EAGAIN) => result = Err(Errno::EAGAIN),
-                Err(Errno::EINVAL) if self.is_hollow(at) => self.collapse_hollow(at, vma)?,
-                other => other?,
+                done => {
+                    match done {
+                        Err(Errno::EINVAL) if self.is_hollow(at) => {
+                            self.collapse_hollow(at, vma)?
+                        }
+                        other => other?,
+                    }
+                    self.forget_hollow(&(at..at + PMD_SIZE));
+                }
             }
             at += PMD_SIZE;
         }
@@ -52,7 +59,6 @@ impl<P: Platform> Mm<P> {
             physical.put_block(block, HUGE_ORDER);
             return Err(Errno::ENOMEM);
         }
-        self.forget_hollow(&(start..start + PMD_SIZE));
         Ok(())
     }
 

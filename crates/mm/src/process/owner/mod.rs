@@ -282,6 +282,16 @@ impl<P: Platform> Pages for Owner<'_, P> {
         self.tell(Act::Move(from, to, len, spare))
     }
 
+    /// What is gathered may empty a table later.
+    fn asks_what_is_left(&self) -> bool {
+        self.gathers || self.mm.hollow().any()
+    }
+
+    fn left_around(&mut self, start: u64, end: u64, below: u64, above: u64) {
+        // Where there is no memory to note it, a table is taken for one that is still there.
+        let _ = self.tell(Act::Leave(start..end, below, above));
+    }
+
     fn discard(&mut self, start: u64, end: u64, vma: &Vma, how: Discard) -> Result<(), Errno> {
         match how {
             Discard::DontNeed => self.tell(Act::Empty(start..end)),

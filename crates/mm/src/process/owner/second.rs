@@ -77,6 +77,15 @@ impl<P: Platform> Pages for Both<'_, '_, P> {
         self.then(told, |tables| tables.relocate(from, to, len))
     }
 
+    fn asks_what_is_left(&self) -> bool {
+        self.tables.asks_what_is_left() || self.other.asks_what_is_left()
+    }
+
+    fn left_around(&mut self, start: u64, end: u64, below: u64, above: u64) {
+        self.other.left_around(start, end, below, above);
+        self.tables.left_around(start, end, below, above);
+    }
+
     fn discard(&mut self, start: u64, end: u64, vma: &Vma, how: Discard) -> Result<(), Errno> {
         let told = self.other.discard(start, end, vma, how);
         self.then(told, |tables| tables.discard(start, end, vma, how))

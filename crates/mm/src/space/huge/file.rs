@@ -18,8 +18,10 @@ pub(crate) struct HugeFile {
 struct Inner {
     /// Where it ends.
     bytes: u64,
-    /// By number in the file, ascending. Whether the page is there: else it was promised.
-    pages: Vec<(u64, bool)>,
+    /// By number in the file, ascending. The how manieth page of the file it is that is there: else it was promised.
+    pages: Vec<(u64, Option<u64>)>,
+    /// Pages that have ever been there.
+    made: u64,
     /// Pages that private mappings have in place of the file's, by number there.
     copies: Vec<(u64, Weak<Page>)>,
 }
@@ -29,9 +31,8 @@ impl Inner {
         self.pages.binary_search_by_key(&number, |page| page.0)
     }
 
-    fn is_there(&self, number: u64) -> bool {
-        self.find(number)
-            .is_ok_and(|index| self.pages.get(index).is_some_and(|page| page.1))
+    fn there(&self, number: u64) -> Option<u64> {
+        self.pages.get(self.find(number).ok()?)?.1
     }
 }
 
@@ -40,6 +41,7 @@ impl HugeFile {
         let inner = Inner {
             bytes,
             pages: Vec::new(),
+            made: 0,
             copies: Vec::new(),
         };
         HugeFile {
@@ -71,7 +73,7 @@ impl HugeFile {
         }
         for number in first..end {
             if let Err(index) = inner.find(number) {
-                inner.pages.insert(index, (number, false));
+                inner.pages.insert(index, (number, None));
             }
         }
         Ok(())
@@ -88,35 +90,38 @@ impl HugeFile {
         number < self.inner.lock().bytes / self.size.bytes()
     }
 
-    /// Whether the page with this number is there.
-    pub(crate) fn has(&self, number: u64) -> bool {
-        self.inner.lock().is_there(number)
+    /// Which page with this number is there. Another one has another answer.
+    pub(crate) fn there(&self, number: u64) -> Option<u64> {
+        self.inner.lock().there(number)
     }
 
-    /// Makes the page with this number be there.
+    /// Makes the page with this number be there, and says which it is.
     ///
     /// # Errors
     /// `EFAULT` if none can be had.
-    pub(crate) fn fault(&self, number: u64) -> Result<(), Errno> {
+    pub(crate) fn fault(&self, number: u64) -> Result<u64, Errno> {
         let mut inner = self.inner.lock();
+        if let Some(which) = inner.there(number) {
+            return Ok(which);
+        }
+        let which = inner.made;
         match inner.find(number) {
-            Ok(_) if inner.is_there(number) => Ok(()),
             Ok(index) => {
                 self.pool.take(self.size, true).map_err(|_| Errno::EFAULT)?;
                 if let Some(page) = inner.pages.get_mut(index) {
-                    page.1 = true;
+                    page.1 = Some(which);
                 }
-                Ok(())
             }
             Err(index) => {
                 inner.pages.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
                 self.pool
                     .take(self.size, false)
                     .map_err(|_| Errno::EFAULT)?;
-                inner.pages.insert(index, (number, true));
-                Ok(())
+                inner.pages.insert(index, (number, Some(which)));
             }
         }
+        inner.made += 1;
+        Ok(which)
     }
 
     /// A private mapping has a page in place of the file's with this number.
@@ -145,7 +150,7 @@ impl HugeFile {
             !goes
         });
         inner.pages.retain(|&(number, there)| {
-            let goes = there && (first..end).contains(&number);
+            let goes = there.is_some() && (first..end).contains(&number);
             if goes {
                 self.pool.give(self.size, false);
             }
@@ -157,7 +162,7 @@ impl HugeFile {
 impl Drop for HugeFile {
     fn drop(&mut self) {
         let inner = self.inner.lock();
-        let there = inner.pages.iter().filter(|page| page.1).count() as u64;
+        let there = inner.pages.iter().filter(|page| page.1.is_some()).count() as u64;
         let promised = inner.pages.len() as u64 - there;
         self.pool.give_all(self.size, there, promised);
     }

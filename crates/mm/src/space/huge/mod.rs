@@ -148,12 +148,23 @@ impl AddressSpace {
                 return Err(Errno::EFAULT);
             }
             match file {
-                Some(file) if shared => file.fault(number)?,
+                Some(file) if shared => {
+                    let which = file.fault(number)?;
+                    let pool = self.config.huge_pool.clone().ok_or(Errno::EFAULT)?;
+                    self.guards.huge_mut(pool)?.see(address, which)?;
+                }
                 _ => {
                     let slots = self.guards.huge.as_mut().ok_or(Errno::EFAULT)?;
-                    let in_file = file.is_some_and(|file| file.has(number));
-                    if write || slots.has(address) || !in_file {
-                        slots.fault(size, address, write, (file, number))?;
+                    let in_file = file.and_then(|file| file.there(number));
+                    match in_file {
+                        Some(which) if !slots.has(address) => {
+                            // First the file's page is mapped; where a copy cannot be had, it stays.
+                            slots.see(address, which)?;
+                            if write {
+                                slots.fault(size, address, write, (file, number))?;
+                            }
+                        }
+                        _ => slots.fault(size, address, write, (file, number))?,
                     }
                 }
             }
@@ -180,15 +191,21 @@ impl AddressSpace {
         Ok(end)
     }
 
-    /// Whether a page of a private mapping is there, of those that `[start, end)` touches.
+    /// Whether a page has been mapped here, of those that `[start, end)`, which lies in one area, touches: that a file has it is not enough.
     #[cold]
-    pub(crate) fn has_huge(&self, start: u64, end: u64, size: Size) -> bool {
+    pub(crate) fn has_huge(&self, start: u64, end: u64, vma: &Vma, size: Size) -> bool {
         let Some(slots) = &self.guards.huge else {
             return false;
         };
+        let file = file_of(vma);
+        let is_seen = |address| {
+            let seen = slots.seen(address);
+            seen.is_some()
+                && file.is_some_and(|file| file.there(number(vma, size, address)) == seen)
+        };
         let first = start - start % size.bytes();
         let mut each = (first..end).step_by(size.bytes() as usize);
-        each.any(|address| slots.has(address))
+        each.any(|address| slots.has(address) || is_seen(address))
     }
 
     /// `MADV_REMOVE` of a part of an area of huge pages: those that lie in it go from the file.
@@ -241,6 +258,14 @@ impl AddressSpace {
             let area = self.areas.at(address);
             area.is_some_and(|area| !area.vma.flags.contains(VmFlags::DONTCOPY))
         };
-        slots.child(inherits).map(Some)
+        // What can be had from its file again is not copied, unless private pages are.
+        let maps = |address| {
+            let area = self.areas.at(address);
+            area.is_some_and(|area| {
+                let left_out = VmFlags::DONTCOPY | VmFlags::MAYSHARE;
+                area.vma.anon().is_some() && !area.vma.flags.intersects(left_out)
+            })
+        };
+        slots.child(inherits, maps).map(Some)
     }
 }

@@ -1,4 +1,4 @@
-//! The huge pages of private mappings in one address space: which are there, and which are promised.
+//! The huge pages in one address space: which are there, and, of private mappings, which are promised.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -137,10 +137,19 @@ impl Slot {
     }
 }
 
+/// A page of a file that is mapped at an address, and which of the file's it is.
+#[derive(Clone, Copy)]
+struct Seen {
+    address: u64,
+    which: u64,
+}
+
 /// The slots of an address space, by address.
 pub(crate) struct Slots {
     pool: HugePool,
     slots: Vec<Slot>,
+    /// By address. Those that have gone from their files since are here still.
+    seen: Vec<Seen>,
     /// A copy of others, whose promises are not its own.
     copy: bool,
 }
@@ -151,8 +160,41 @@ impl Slots {
         Slots {
             pool,
             slots,
+            seen: Vec::new(),
             copy: false,
         }
+    }
+
+    fn seen_in(&self, range: &Range<u64>) -> Range<usize> {
+        let first = self.seen.partition_point(|s| s.address < range.start);
+        let end = self.seen.partition_point(|s| s.address < range.end);
+        first..end
+    }
+
+    /// A page of a file has been mapped at an address.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    pub(crate) fn see(&mut self, address: u64, which: u64) -> Result<(), Errno> {
+        let seen = Seen { address, which };
+        match self.seen.binary_search_by_key(&address, |s| s.address) {
+            Ok(index) => {
+                if let Some(old) = self.seen.get_mut(index) {
+                    *old = seen;
+                }
+            }
+            Err(index) => {
+                self.seen.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+                self.seen.insert(index, seen);
+            }
+        }
+        Ok(())
+    }
+
+    /// Which page of a file has been mapped at an address.
+    pub(crate) fn seen(&self, address: u64) -> Option<u64> {
+        let found = self.seen.binary_search_by_key(&address, |s| s.address);
+        Some(self.seen.get(found.ok()?)?.which)
     }
 
     fn range(&self, range: &Range<u64>) -> Range<usize> {
@@ -255,11 +297,15 @@ impl Slots {
             file.stands_for(number, &page.page)?;
         }
         slot.page = Some(page);
+        let seen = self.seen_in(&(address..address + 1));
+        self.seen.drain(seen);
         Ok(())
     }
 
     /// The pages of a range go; what was promised is so again.
     pub(crate) fn discard(&mut self, range: &Range<u64>) {
+        let seen = self.seen_in(range);
+        self.seen.drain(seen);
         // Asked once: the pages of one call are given back all together, after it was settled what becomes of the promises.
         let surplus = self.pool.surplus();
         let indices = self.range(range);
@@ -302,6 +348,11 @@ impl Slots {
             slot.address = slot.address - range.start + to;
         }
         self.slots.sort_unstable_by_key(|slot| slot.address);
+        let indices = self.seen_in(range);
+        for seen in self.seen.get_mut(indices).unwrap_or_default() {
+            seen.address = seen.address - range.start + to;
+        }
+        self.seen.sort_unstable_by_key(|seen| seen.address);
     }
 
     /// A copy to put back if a call is undone, or for a second model of the same process.
@@ -309,7 +360,7 @@ impl Slots {
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn try_clone(&self) -> Result<Self, Errno> {
-        let mut copy = self.child(|_| true)?;
+        let mut copy = self.child(|_| true, |_| true)?;
         copy.copy = true;
         for (new, old) in copy.slots.iter_mut().zip(&self.slots) {
             new.promise = old.promise;
@@ -317,11 +368,16 @@ impl Slots {
         Ok(copy)
     }
 
-    /// What a child of a fork has, of the slots of which `inherits` says so: the pages, until either writes, and no promise.
+    /// What a child of a fork has, of the slots of which `inherits` says so: the pages, until either writes, and no promise. Those of files it has where `maps` says
+    /// so.
     ///
     /// # Errors
     /// `ENOMEM`.
-    pub(crate) fn child(&self, mut inherits: impl FnMut(u64) -> bool) -> Result<Self, Errno> {
+    pub(crate) fn child(
+        &self,
+        mut inherits: impl FnMut(u64) -> bool,
+        mut maps: impl FnMut(u64) -> bool,
+    ) -> Result<Self, Errno> {
         let mut slots = Vec::new();
         let room = slots.try_reserve_exact(self.slots.len());
         room.map_err(|_| Errno::ENOMEM)?;
@@ -331,9 +387,14 @@ impl Slots {
             promise: Promise::None,
             ..*slot
         }));
+        let mut seen = Vec::new();
+        let room = seen.try_reserve_exact(self.seen.len());
+        room.map_err(|_| Errno::ENOMEM)?;
+        seen.extend(self.seen.iter().filter(|seen| maps(seen.address)));
         Ok(Slots {
             pool: self.pool.clone(),
             slots,
+            seen,
             copy: false,
         })
     }
@@ -359,7 +420,7 @@ impl Slots {
 
     /// Whether there is none in a range.
     pub(crate) fn is_empty_in(&self, range: &Range<u64>) -> bool {
-        self.of(range).is_empty()
+        self.of(range).is_empty() && self.seen_in(range).is_empty()
     }
 }
 

@@ -64,13 +64,23 @@ pub(super) fn op(rng: &mut Rng, mix: &Mix) -> Op {
                 flags: rng.below(2),
             },
         },
-        90..96 => mremap(rng, mix, addr, len),
-        96 => Op::Mbind {
-            addr,
-            len,
-            mode: rng.pick(&[0, 2, 3]),
-            nodes: rng.pick(&[0, 1]),
-            flags: 0,
+        90..95 => mremap(rng, mix, addr, len),
+        // To no node, where only places without a page will do; and to the first.
+        95..97 => match rng.below(2) {
+            0 => Op::Mbind {
+                addr,
+                len,
+                mode: rng.pick(&[1, 4]),
+                nodes: 0,
+                flags: rng.pick(&[1, 1, 1, 3]),
+            },
+            _ => Op::Mbind {
+                addr,
+                len,
+                mode: rng.pick(&[0, 2, 3]),
+                nodes: rng.pick(&[0, 1]),
+                flags: rng.below(4),
+            },
         },
         97 => Op::RemapFilePages {
             addr,

@@ -60,6 +60,9 @@ impl Space {
             self.follower
                 .compare(&session.map, &mut session.grown, &mut session.tally.renamed);
         self.note_grown(session);
+        if compared.is_err() {
+            self.doubt_ends(who, session);
+        }
         if let Some(record) = &mut session.record {
             record.map(self.number, &session.map);
         }

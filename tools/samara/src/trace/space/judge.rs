@@ -99,6 +99,7 @@ impl Space {
         for address in std::mem::take(&mut self.nothing_at) {
             self.perhaps_written(address, session);
         }
+        self.look_for_ends(&call, returned, who, session);
         self.calls_since_compare += 1;
         let reason = match verdict {
             Verdict::Agrees | Verdict::Outside if running => return,
@@ -142,7 +143,7 @@ impl Space {
         }
     }
 
-    fn perhaps_written(&mut self, address: u64, session: &mut Session) {
+    pub(super) fn perhaps_written(&mut self, address: u64, session: &mut Session) {
         self.follower.may_have_written(address);
         if let Some(record) = &mut session.record {
             record.perhaps_written(self.number, address);
