@@ -481,6 +481,27 @@ pub(crate) fn histories(special: &[(u64, u64)]) -> Vec<(&'static str, Vec<Op>)> 
             },
         ),
         (
+            "a shared object that is refused leaves nothing of what was there",
+            {
+                // Beyond the memory of most machines.
+                const PAGES: u64 = 1 << 30;
+                vec![
+                    mmap(0, 12, 3, ANONYMOUS, 0),
+                    mprotect(4, 4, 1),
+                    mmap(2, PAGES, 3, ANONYMOUS, 0),
+                    mmap(2, PAGES, 1, 0x31, 0),
+                    mmap(0, 12, 3, ANONYMOUS, 0),
+                    mmap(8, PAGES, 0, 0x31, 0),
+                    mmap(0, 12, 3, ANONYMOUS, 0),
+                    Op::Limit {
+                        which: 9,
+                        value: 1 << 36,
+                    },
+                    mmap(2, PAGES, 1, 0x31, 0),
+                ]
+            },
+        ),
+        (
             "two areas that have become one are too large for a child",
             {
                 // Less each than many machines have, and more together.
