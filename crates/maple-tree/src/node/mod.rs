@@ -40,6 +40,7 @@ mod search;
 #[cfg(test)]
 mod testing;
 pub(crate) mod tree;
+mod wide;
 mod write;
 
 use core::alloc::Layout;

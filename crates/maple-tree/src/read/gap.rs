@@ -189,14 +189,19 @@ fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -
     }
     // SAFETY: as above.
     let leaf = unsafe { Node::<K, S>::of_kind(word, Kind::Leaf) };
-    let mut holes = leaf.holes();
-    while let Some(i) = take_first::<UP>(&mut holes) {
-        let (first, last) = hole::<UP, K, S>(leaf, i, edge);
-        if K::span(first, last) >= want.size {
-            return want.place_unaligned::<UP>(first, last);
-        }
+    let Some(slot) = leaf.wide_hole::<UP>(want.size, edge) else {
+        debug_assert!(false, "a hole that is not there");
+        return None;
+    };
+    // The hole is as large as what is looked for, at least: nothing overflows.
+    let others = want.size.wrapping_sub(K::ONE);
+    if UP {
+        let first = leaf.first(slot, edge);
+        (first.wrapping_add(others) <= want.hi).then_some(first)
+    } else {
+        let first = leaf.last(slot, edge).wrapping_sub(others);
+        (first >= want.lo).then_some(first)
     }
-    None
 }
 
 /// The slots that come after slot `i` on the way.

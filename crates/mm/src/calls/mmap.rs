@@ -321,7 +321,9 @@ impl AddressSpace {
                 && !vma.flags.contains(VmFlags::NORESERVE);
         let fits = self.may_expand(vma.flags, pages - over.pages.total());
         if !fits || charged && !self.may_commit(pages) {
-            if !self.config.kernel.has(Rule::RefusedStaysCut) {
+            // An object is made, and charged, when what was there is gone.
+            let object = matches!(vma.backing, Backing::SharedAnonymous(_));
+            if !self.config.kernel.has(Rule::RefusedStaysCut) || fits && object {
                 if fits {
                     self.unmap_span(&span, owner)?;
                 }

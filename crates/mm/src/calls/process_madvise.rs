@@ -67,8 +67,11 @@ impl AddressSpace {
         if ranges.iter().any(|(_, len)| *len > i64::MAX as u64) {
             return Err(Errno::EINVAL);
         }
+        // The only one is cut to what one call does before it is looked at; of several, each is looked at as it was given.
+        let cut = ranges.len() == 1 && self.config.kernel.has(Rule::OneRangeIsCutFirst);
+        let most = if cut { MOST_BYTES } else { u64::MAX };
         let top = self.config.task_size;
-        let within = |addr: u64, len: u64| addr <= top && len <= top - addr;
+        let within = |addr: u64, len: u64| addr <= top && len.min(most) <= top - addr;
         match ranges.iter().all(|(addr, len)| within(*addr, *len)) {
             true => Ok(()),
             false => Err(Errno::EFAULT),

@@ -57,6 +57,7 @@ impl AddressSpace {
             | VmFlags::SHARED
             | VmFlags::MAYSHARE
             | VmFlags::LOCKED;
+        let was_locked = vma.flags.contains(VmFlags::LOCKED);
         vma.flags |= self.future_locked;
         let huge = size_of(&vma);
         if let Some(size) = huge {
@@ -74,6 +75,10 @@ impl AddressSpace {
         }
         // As a new mapping at this place, it needs the privilege for the lowest pages again.
         self.place(start, len, abi::MAP_FIXED, Huge::No)?;
+        // As with MAP_LOCKED; a mapping that only MCL_FUTURE locks is not asked for this.
+        if was_locked {
+            self.may_lock()?;
+        }
         if !self.may_lock_new(vma.flags, len) {
             return Err(Errno::EAGAIN);
         }

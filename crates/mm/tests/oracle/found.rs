@@ -452,6 +452,56 @@ pub(crate) fn histories(special: &[(u64, u64)]) -> Vec<(&'static str, Vec<Op>)> 
             },
         ),
         (
+            "remap_file_pages of what is locked asks whether one may lock, of what is to be locked only how much",
+            {
+                let remap = Op::RemapFilePages {
+                    addr: at(0),
+                    len: PAGE,
+                    prot: 0,
+                    pgoff: 0,
+                    flags: 0,
+                };
+                let limit = |value| Op::Limit { which: 8, value };
+                vec![
+                    attach(2),
+                    Op::DropCaps,
+                    limit(PAGE),
+                    Op::Mlockall { flags: 2 },
+                    limit(0),
+                    remap,
+                    limit(PAGE),
+                    Op::Mlock {
+                        addr: at(0),
+                        len: PAGE,
+                        flags: 0,
+                    },
+                    limit(0),
+                    remap,
+                ]
+            },
+        ),
+        (
+            "a shared object that is refused leaves nothing of what was there",
+            {
+                // Beyond the memory of most machines.
+                const PAGES: u64 = 1 << 30;
+                vec![
+                    mmap(0, 12, 3, ANONYMOUS, 0),
+                    mprotect(4, 4, 1),
+                    mmap(2, PAGES, 3, ANONYMOUS, 0),
+                    mmap(2, PAGES, 1, 0x31, 0),
+                    mmap(0, 12, 3, ANONYMOUS, 0),
+                    mmap(8, PAGES, 0, 0x31, 0),
+                    mmap(0, 12, 3, ANONYMOUS, 0),
+                    Op::Limit {
+                        which: 9,
+                        value: 1 << 36,
+                    },
+                    mmap(2, PAGES, 1, 0x31, 0),
+                ]
+            },
+        ),
+        (
             "two areas that have become one are too large for a child",
             {
                 // Less each than many machines have, and more together.

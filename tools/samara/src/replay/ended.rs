@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use samara_mm::AddressSpace;
 
-use super::{Player, Replayed};
+use super::player::{Player, Replayed};
 use crate::record::{Reader, Reason, Record};
 
 /// An address space when the last of its threads left it.
@@ -22,10 +22,7 @@ pub struct Ended {
 
 /// Performs a whole trace.
 pub(crate) fn spaces(reader: &Reader) -> Vec<Ended> {
-    let mut player = Player {
-        maps: true,
-        ..Player::default()
-    };
+    let mut player = Player::new(true, false);
     let mut about: BTreeMap<u32, (Vec<i32>, u32)> = BTreeMap::new();
     let mut ended = BTreeMap::new();
     let end = |about: Option<(Vec<i32>, u32)>, replayed: Replayed| {

@@ -177,11 +177,12 @@ impl Files {
                 None => {}
             }
         }
-        let opened = Opened::of(tid, descriptor, self.held.len() < Opened::MOST);
-        let held = opened.is_held();
-        if !held && let Some(index) = numbered {
+        // The number goes on to stand for it even if there is room by now: one that is held would be another.
+        if let Some(index) = numbered {
             return index;
         }
+        let opened = Opened::of(tid, descriptor, self.held.len() < Opened::MOST);
+        let held = opened.is_held();
         let index = match free {
             Some(index) => {
                 self.list[index].opened = opened;

@@ -69,6 +69,18 @@ int main(void) {
     close(lock);
     munmap(locked, PAGE);
     printf("lock %d\n", flock(open(name, O_RDWR), LOCK_EX));
+    // Mapped while more files are mapped than a tracer may wish to keep open, and again when they are not.
+    enum { MANY = 200 };
+    for (int i = 0; i < MANY; i++) {
+        int one = open(name, O_RDONLY);
+        mmap(place + (128 + 2 * i) * PAGE, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, one, 0);
+        close(one);
+    }
+    int late = open(name, O_RDWR);
+    map(late, 32);
+    munmap(place + 128 * PAGE, 2 * MANY * PAGE);
+    map(late, 33);
+    map(late, 34);
     unlink(name);
 
     // 20 times 240 bytes.

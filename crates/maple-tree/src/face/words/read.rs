@@ -1,5 +1,7 @@
 //! Looking: slots, gaps, and all of the tree.
 
+use core::hint::select_unpredictable;
+
 use crate::base::Native;
 use crate::face::words::{Beside, CAPACITY, Home, NO_SLOT, Slot, WordTree, place};
 use crate::inspect::dump::{Dump, Format};
@@ -262,20 +264,13 @@ impl WordTree {
         if leaf.pivot(i) != last {
             return None;
         }
-        i += 1;
-        let (mut before, mut entry) = (last, leaf.slot(i));
-        if entry.is_null() && !holes {
-            before = leaf.pivot(i);
-            if before >= limit {
-                return None;
-            }
-            i += 1;
-            entry = leaf.slot(i);
-            // Also if the hole ends its leaf: slots after the last one are NULL. And a writer may have erased the entry meanwhile.
-            if entry.is_null() {
-                return None;
-            }
-        } else if before >= limit {
+        // No branch: whether a hole comes next is anybody's guess.
+        let hole = !holes & leaf.slot(i + 1).is_null();
+        i = select_unpredictable(hole, i + 2, i + 1);
+        let (before, entry) = (leaf.pivot(i - 1), leaf.slot(i));
+        // Behind a hole there is an entry, unless the hole ends its leaf: slots after the last one are NULL. And a writer may have erased the entry
+        // meanwhile.
+        if before >= limit || entry.is_null() && !holes {
             return None;
         }
         // After the reads, as in `seek_in`.

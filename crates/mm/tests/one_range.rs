@@ -1,0 +1,106 @@
+//! `process_madvise` with one range and with two, on this process and on the engine: how far a range may reach.
+
+use samara_mm::{
+    AddressSpace, Call, Capabilities, Config, KernelVersion, Layout, Limits, MmapOptions, Prot,
+};
+
+/// Far from everything that this process has.
+const HERE: u64 = 0x1000_0000_0000;
+const PAGE: u64 = 4096;
+const END: u64 = 0x7fff_ffff_f000;
+const MOST: u64 = 0x7fff_f000;
+
+fn real(pidfd: i64, ranges: &[(u64, u64)], advice: i32) -> i64 {
+    let flags = 0;
+    // SAFETY: pairs of words are what the kernel reads; the advice changes no contents.
+    let done = unsafe {
+        libc::syscall(
+            libc::SYS_process_madvise,
+            pidfd,
+            ranges.as_ptr(),
+            ranges.len(),
+            advice,
+            flags,
+        )
+    };
+    match done {
+        -1 => -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(0)),
+        done => done,
+    }
+}
+
+#[test]
+fn the_only_range_is_cut_before_it_is_looked_at() {
+    let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
+    let kernel: KernelVersion = release.parse().unwrap();
+    if kernel < KernelVersion::new(6, 18) {
+        return;
+    }
+    // SAFETY: a new mapping at a place where nothing is.
+    let place = unsafe {
+        libc::mmap(
+            HERE as *mut libc::c_void,
+            2 * PAGE as usize,
+            libc::PROT_READ | libc::PROT_WRITE,
+            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED_NOREPLACE,
+            -1,
+            0,
+        )
+    };
+    assert_eq!(place as u64, HERE);
+    // SAFETY: two numbers.
+    let pidfd = unsafe { libc::syscall(libc::SYS_pidfd_open, libc::getpid(), 0) };
+    let config = Config {
+        kernel,
+        capabilities: Capabilities {
+            sys_nice: true,
+            ..Capabilities::default()
+        },
+        ..Config::default()
+    };
+    let mut space = AddressSpace::new(config, Limits::UNLIMITED, Layout::default()).unwrap();
+    let memory = MmapOptions::anonymous(2 * PAGE).prot(Prot::READ | Prot::WRITE);
+    assert_eq!(space.mmap(&memory.fixed(HERE)), Ok(HERE));
+
+    const WILLNEED: i32 = 3;
+    let starts = [
+        HERE,
+        HERE + 1,
+        HERE + PAGE,
+        END - MOST - PAGE,
+        END - MOST,
+        END - MOST + PAGE,
+        END,
+        END + 1,
+        1 << 63,
+        !0xfff,
+    ];
+    let lengths = [
+        0,
+        PAGE,
+        2 * PAGE,
+        3 * PAGE,
+        MOST,
+        MOST + 1,
+        1 << 40,
+        END - HERE,
+        END - HERE + 1,
+        i64::MAX as u64,
+        1 << 63,
+        u64::MAX,
+    ];
+    for first in starts.map(|start| lengths.map(|len| (start, len))).concat() {
+        for ranges in [&[first][..], &[first, (HERE, PAGE)], &[(HERE, PAGE), first]] {
+            let call = Call::ProcessMadvise {
+                ranges: ranges.into(),
+                advice: WILLNEED,
+                flags: 0,
+            };
+            let own = match space.perform(&call) {
+                Ok(done) => done as i64,
+                Err(errno) => -i64::from(errno.0),
+            };
+            assert_eq!(own, real(pidfd, ranges, WILLNEED), "{ranges:x?}");
+        }
+    }
+}
