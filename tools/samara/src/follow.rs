@@ -213,7 +213,7 @@ impl Follower {
 
     /// Lets the engines know what was noted: in the order in which it was, and, where areas new to be written lie beside each other, in
     /// the others.
-    fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let noted = std::mem::take(&mut self.noted);
         let touched = |area: &samara_mm::Area<'_>| {
             noted

@@ -161,6 +161,50 @@ fn calls_that_store_beyond_the_end_of_a_file_leave_their_trace_too() {
     assert_eq!(traced.stdout(), "shorter and read 14 2\n");
 }
 
+/// What the program of advice through a ring says, of each kind of ring.
+const ADVISED: &str = "areas 10\nfailed 22\nareas 12\nchild 11\nchild 12\nareas 10\n";
+
+#[test]
+fn advice_through_a_ring_is_seen() {
+    let Some(program) = compiled("ring_advice") else {
+        return;
+    };
+    // Plain; without the array of indices; with long entries, also in memory of the program's own; completed by the program itself.
+    for flags in ["0", "0x10000", "0x400", "0x4400", "0x3000"] {
+        for waits in ["wait", "go on"] {
+            let arguments = [program.as_os_str(), waits.as_ref(), flags.as_ref()];
+            let traced = trace_with(&["--verify", "each"], &arguments, scratch());
+            if traced.output.status.code() == Some(77) {
+                eprintln!("skipped: {}", traced.stdout());
+                continue;
+            }
+            traced.assert_agrees();
+            assert_eq!(traced.stdout(), ADVISED, "{waits} {flags}");
+            // What completes only when the program asks for it may be late.
+            if (waits, flags) != ("go on", "0x3000") {
+                assert_eq!(traced.output.status.code(), Some(0), "{waits} {flags}");
+            }
+        }
+    }
+}
+
+#[test]
+fn advice_through_a_ring_that_the_kernel_polls_is_undecided() {
+    let Some(program) = compiled("ring_advice") else {
+        return;
+    };
+    let arguments = [program.as_os_str(), "go on".as_ref(), "2".as_ref()];
+    let traced = trace_with(&["--verify", "each"], &arguments, scratch());
+    if traced.output.status.code() == Some(77) {
+        eprintln!("skipped: {}", traced.stdout());
+        return;
+    }
+    assert_eq!(traced.output.status.code(), Some(69), "{}", traced.stderr());
+    assert!(traced.count("undecided_maps") > 0);
+    assert_eq!(traced.count("wrong_maps"), 0);
+    assert_eq!(traced.stdout(), ADVISED);
+}
+
 #[test]
 fn what_is_written_while_it_is_taken_away_is_known() {
     let Some(program) = compiled("taken_away") else {

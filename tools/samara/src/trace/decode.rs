@@ -34,6 +34,10 @@ pub(crate) enum Decoded {
     RingSetUp { pointer: u64, narrow: bool },
     /// `io_destroy`: unmaps the ring at `address`.
     RingDestroyed { address: u64 },
+    /// `io_uring_setup`: makes a ring; how, is at `params`.
+    UringSetUp { params: u64 },
+    /// `io_uring_enter`: the descriptor, how many entries are submitted, and flags.
+    UringEnter(i32, u32, u32),
     /// `prctl(PR_SET_MM)`.
     Bounds(Bounds),
     /// The engine does not know it.
@@ -182,6 +186,8 @@ pub(crate) fn decode(
             };
         }
         libc::SYS_io_destroy => return Decoded::RingDestroyed { address: a },
+        libc::SYS_io_uring_setup => return Decoded::UringSetUp { params: b },
+        libc::SYS_io_uring_enter => return Decoded::UringEnter(a as i32, b as u32, d as u32),
         libc::SYS_prctl => return prctl(tid, entry),
         libc::SYS_ioctl => return uffd(tid, entry, watchers),
         libc::SYS_seccomp => return seccomp(tid, entry),

@@ -49,6 +49,12 @@ enum Doing {
         narrow: bool,
     },
     RingDestroyed(Call),
+    /// Holds no order: a ring of `io_uring` will have been made.
+    UringSetUp {
+        params: u64,
+    },
+    /// Holds no order, since it may wait for other threads: advice was submitted.
+    UringEnter,
     Bounds(Bounds),
     Unmodelled {
         name: &'static str,
@@ -394,6 +400,9 @@ impl<'s> Tracer<'s> {
             &mut self.session.watchers,
         ) {
             Decoded::Perform(call) => {
+                if let Call::Mmap { offset, .. } = call {
+                    space.uring_mapping(entry.args[4] as i32, offset);
+                }
                 let standing = task.standing.get_or_insert_with(|| Standing::of(tid));
                 space.nodes_at = decode::nodes_at(&entry);
                 space.prepare(&call, who, (standing, entry.is_i386()), self.session);
@@ -435,6 +444,14 @@ impl<'s> Tracer<'s> {
                     self.session,
                 );
                 Doing::RingSetUp { pointer, narrow }
+            }
+            Decoded::UringSetUp { params } => return self.aside(tid, Doing::UringSetUp { params }),
+            Decoded::UringEnter(descriptor, count, flags) => {
+                let submits = (descriptor, count, flags);
+                if space.uring_enters(submits, who, self.session) {
+                    return self.aside(tid, Doing::UringEnter);
+                }
+                return self.run_to_clone(tid);
             }
             Decoded::Bounds(bounds) => Doing::Bounds(bounds),
             Decoded::RingDestroyed { address } => {
@@ -522,6 +539,21 @@ impl<'s> Tracer<'s> {
             Doing::Listener => {
                 if returned >= 0 {
                     self.lose_sight(tid, index);
+                }
+                return self.pace.go(tid, 0);
+            }
+            Doing::UringSetUp { params } => {
+                if let (Ok(descriptor), Some(space)) =
+                    (i32::try_from(returned), &mut self.spaces[index])
+                    && descriptor >= 0
+                {
+                    space.uring_set_up(descriptor, params, who);
+                }
+                return self.pace.go(tid, 0);
+            }
+            Doing::UringEnter => {
+                if let Some(space) = &mut self.spaces[index] {
+                    space.uring_entered(returned, who, self.session);
                 }
                 return self.pace.go(tid, 0);
             }

@@ -64,6 +64,9 @@ pub(crate) const ALWAYS: &[i64] = &[
     SYS_MAP_SHADOW_STACK,
     libc::SYS_io_setup,
     libc::SYS_io_destroy,
+    // Advice comes through rings, too.
+    libc::SYS_io_uring_setup,
+    libc::SYS_io_uring_enter,
     libc::SYS_setrlimit,
     // Privileges decide what may be locked and mapped.
     libc::SYS_capset,

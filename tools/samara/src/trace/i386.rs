@@ -72,6 +72,8 @@ pub(super) const NUMBERS: &[(u32, i64)] = &[
     (398, libc::SYS_shmdt),
     // From here on the numbers are the same everywhere.
     (435, libc::SYS_clone3),
+    (425, libc::SYS_io_uring_setup),
+    (426, libc::SYS_io_uring_enter),
     (440, libc::SYS_process_madvise),
     (450, super::filter::SYS_SET_MEMPOLICY_HOME_NODE),
     (453, super::filter::SYS_MAP_SHADOW_STACK),

@@ -11,6 +11,7 @@ mod judge;
 mod objects;
 mod rings;
 mod tables;
+mod uring;
 mod watched;
 
 use std::collections::VecDeque;
@@ -79,6 +80,8 @@ pub(crate) struct Space {
     nodes_meanwhile: Vec<u64>,
     /// Where the rings of `io_setup` lie, and their lengths in bytes.
     rings: Vec<(u64, u64)>,
+    /// Those of `io_uring`.
+    urings: uring::Rings,
     /// Where calls of the other table place, once it is known.
     other_table: tables::OtherTable,
     /// A userfaultfd watches areas.
@@ -146,6 +149,7 @@ impl Space {
             nodes_before: 0,
             nodes_meanwhile: Vec::new(),
             rings: Vec::new(),
+            urings: uring::Rings::default(),
             other_table: tables::OtherTable::default(),
             watched: false,
             stale: None,
@@ -162,6 +166,7 @@ impl Space {
     pub(crate) fn fork(&mut self, who: Who, child: Tid, session: &mut Session) -> io::Result<Self> {
         let parent = who.tid;
         self.catch_up(who, session);
+        self.settle_advice(who, session);
         self.sync_growth(session);
         let maps = MapsFile::open(child)?;
         let mut pagemap = Pagemap::open(child)?;
@@ -183,6 +188,7 @@ impl Space {
             .fork()
             .map_err(|errno| io::Error::other(format!("the engine cannot fork: {errno}")))?;
         let number = session.new_space_number();
+        let urings = self.forked_urings();
         if let Some(record) = &mut session.record {
             record.fork(self.number, number);
         }
@@ -212,6 +218,7 @@ impl Space {
             nodes_before: 0,
             nodes_meanwhile: Vec::new(),
             rings: Vec::new(),
+            urings,
             other_table: self.other_table,
             watched: false,
             stale: None,
@@ -274,6 +281,7 @@ impl Space {
         session: &mut Session,
     ) {
         self.catch_up(who, session);
+        self.settle_advice(who, session);
         self.follow_watchers(who, session);
         let known = self.follower.engine().config();
         if !standing.is_in(known) || known.calls_are_wide() == is_i386 {

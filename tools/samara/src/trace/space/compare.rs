@@ -60,13 +60,20 @@ impl Space {
             self.follower
                 .compare(&session.map, &mut session.grown, &mut session.tally.renamed);
         self.note_grown(session);
-        if compared.is_err() {
-            self.doubt_ends(who, session);
+        let open = self.is_advice_open();
+        match compared {
+            Err(_) => {
+                self.doubt_ends(who, session);
+                if open {
+                    self.doubt_advice(session);
+                }
+            }
+            Ok(()) => self.advice_decided(),
         }
         if let Some(record) = &mut session.record {
             record.map(self.number, &session.map);
         }
-        if compared.is_err() && self.follower.is_open(&session.map) {
+        if compared.is_err() && (open || self.follower.is_open(&session.map)) {
             session.tally.undecided_maps += 1;
             self.resync(who, session, "after an undecided map");
         } else if let Err(difference) = compared {

@@ -31,6 +31,7 @@ impl Space {
         };
         let ambiguous = self.ambiguous;
         self.follow_rings(&call, returned);
+        self.follow_urings(&call, returned);
         self.watched |= matches!(call, Call::UffdRegister { .. });
         if let Call::Mmap { flags, .. } = &call {
             self.growing |= flags & MAP_GROWSDOWN != 0;

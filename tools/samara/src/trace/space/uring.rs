@@ -1,0 +1,399 @@
+//! Advice that is given through a ring of `io_uring` (`IORING_OP_MADVISE`): `io_uring_setup(2)`, `io_uring_enter(2)`.
+//!
+//! The kernel copies what is submitted while `io_uring_enter` runs, and gives the advice at some time between that and the completion, which it writes into
+//! the ring. The entries are read before; where the completion shows when the call returns, or shortly after, the engine performs the advice then. While it
+//! does not show, or where a ring cannot be read (a thread of the kernel polls it, it is another process's, it is named by a registered number), the advice
+//! may have been given or not: a map that differs is undecided.
+
+use std::time::{Duration, Instant};
+
+use samara_mm::Call;
+
+use super::{Space, Who};
+use crate::trace::ptrace::{self, Tid};
+use crate::trace::session::Session;
+
+/// `struct io_uring_params`, and what of it is asked (`io_uring_setup(2)`).
+const PARAMS: usize = 120;
+const SETUP_IOPOLL: u32 = 1;
+const SETUP_SQPOLL: u32 = 1 << 1;
+const SETUP_SQE128: u32 = 1 << 10;
+const SETUP_CQE32: u32 = 1 << 11;
+const SETUP_DEFER_TASKRUN: u32 = 1 << 13;
+const SETUP_NO_MMAP: u32 = 1 << 14;
+const SETUP_NO_SQARRAY: u32 = 1 << 16;
+/// Others may lay out the entries otherwise.
+const SETUP_KNOWN: u32 = (1 << 17) - 1;
+const FEAT_SINGLE_MMAP: u32 = 1;
+const ENTER_REGISTERED_RING: u32 = 1 << 4;
+const OFF_SQ_RING: u64 = 0;
+const OFF_CQ_RING: u64 = 0x800_0000;
+const OFF_SQES: u64 = 0x1000_0000;
+const OP_MADVISE: u8 = 25;
+/// Rings are not longer.
+const ENTRIES: u32 = 1 << 16;
+
+/// For how long a completion is waited for that can come without the program.
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// One ring, by the descriptor that it was made with.
+#[derive(Debug, Clone)]
+struct Ring {
+    descriptor: i32,
+    params: [u32; PARAMS / 4],
+    /// Where the program has mapped its parts; 0 where it has not.
+    submissions: u64,
+    completions: u64,
+    entries: u64,
+}
+
+/// Indices of 32-bit numbers in the parameters.
+mod at {
+    pub(super) const FLAGS: usize = 2;
+    pub(super) const FEATURES: usize = 5;
+    pub(super) const SQ_HEAD: usize = 10;
+    pub(super) const SQ_TAIL: usize = 11;
+    pub(super) const SQ_MASK: usize = 12;
+    pub(super) const SQ_ARRAY: usize = 16;
+    pub(super) const SQ_USER: usize = 18;
+    pub(super) const CQ_TAIL: usize = 21;
+    pub(super) const CQ_MASK: usize = 22;
+    pub(super) const CQ_CQES: usize = 25;
+    pub(super) const CQ_USER: usize = 28;
+}
+
+/// An advice that has been submitted.
+#[derive(Debug, Clone)]
+struct Advice {
+    call: Call,
+    /// What its completion will be known by.
+    data: u64,
+    ring: Ring,
+    /// The tail of the completions before it was submitted.
+    from: u32,
+    /// The thread whose call submits it, while that is under way, and which of its entries it is.
+    submits: Option<(Tid, u64)>,
+}
+
+/// Rings of one address space, and what was submitted to them.
+#[derive(Debug, Default)]
+pub(super) struct Rings {
+    rings: Vec<Ring>,
+    /// Part of a ring that is being mapped: its descriptor, and the offset.
+    mapping: Option<(i32, u64)>,
+    /// Whose completion has not shown.
+    pending: Vec<Advice>,
+    /// There may be advice that nobody sees.
+    blind: bool,
+    /// Calls have been judged while some was pending.
+    open: bool,
+}
+
+impl Ring {
+    fn number(&self, index: usize) -> u64 {
+        u64::from(self.params[index])
+    }
+
+    fn flags(&self) -> u32 {
+        self.params[at::FLAGS]
+    }
+
+    fn half(tid: Tid, address: u64) -> Option<u32> {
+        u32::try_from(ptrace::read_half(tid, address).ok()?).ok()
+    }
+
+    /// Whether all of it is mapped where it can be read.
+    fn is_readable(&self) -> bool {
+        self.flags() & SETUP_SQPOLL == 0
+            && self.flags() & !SETUP_KNOWN == 0
+            && self.submissions != 0
+            && self.completions != 0
+            && self.entries != 0
+    }
+
+    /// Whether completions come to be in it while the program stands still.
+    fn completes_alone(&self) -> bool {
+        self.flags() & (SETUP_IOPOLL | SETUP_DEFER_TASKRUN) == 0
+    }
+
+    fn completed(&self, tid: Tid) -> Option<u32> {
+        Self::half(tid, self.completions + self.number(at::CQ_TAIL))
+    }
+
+    /// The advice among the next `count` entries.
+    fn submitted(&self, tid: Tid, count: u32) -> Option<Vec<Advice>> {
+        let half = |index| Self::half(tid, self.submissions + self.number(index));
+        let (head, tail, mask) = (half(at::SQ_HEAD)?, half(at::SQ_TAIL)?, half(at::SQ_MASK)?);
+        let from = self.completed(tid)?;
+        let size = if self.flags() & SETUP_SQE128 == 0 {
+            64
+        } else {
+            128
+        };
+        let array = self.submissions + self.number(at::SQ_ARRAY);
+        let mut found = Vec::new();
+        for number in 0..count.min(tail.wrapping_sub(head)).min(ENTRIES) {
+            let place = head.wrapping_add(number) & mask;
+            let index = match self.flags() & SETUP_NO_SQARRAY {
+                0 => Self::half(tid, array + 4 * u64::from(place))?,
+                _ => place,
+            };
+            let mut entry = [0; 64];
+            let address = self.entries + u64::from(index & mask) * size;
+            if ptrace::read_memory(tid, address, &mut entry).ok()? < entry.len() {
+                return None;
+            }
+            if entry[0] != OP_MADVISE {
+                continue;
+            }
+            let word = |at: usize| entry[at..at + 8].try_into().map_or(0, u64::from_ne_bytes);
+            let half = |at: usize| entry[at..at + 4].try_into().map_or(0, u32::from_ne_bytes);
+            // Lengths of 64 bits lie where other operations have an offset (since 6.10).
+            let len = match word(8) {
+                0 => u64::from(half(24)),
+                len => len,
+            };
+            found.push(Advice {
+                call: Call::Madvise {
+                    addr: word(16),
+                    len,
+                    advice: half(28).cast_signed(),
+                },
+                data: word(32),
+                ring: self.clone(),
+                from,
+                submits: Some((tid, number.into())),
+            });
+        }
+        Some(found)
+    }
+}
+
+impl Advice {
+    fn range(&self) -> (u64, u64) {
+        match self.call {
+            Call::Madvise { addr, len, .. } => (addr, addr.saturating_add(len)),
+            _ => (0, 0),
+        }
+    }
+
+    /// What came of it, and at which place among the completions, if that shows.
+    fn result(&self, tid: Tid) -> Option<(u32, i64)> {
+        let ring = &self.ring;
+        let tail = ring.completed(tid)?;
+        let mask = Ring::half(tid, ring.completions + ring.number(at::CQ_MASK))?;
+        let size = if ring.flags() & SETUP_CQE32 == 0 {
+            16
+        } else {
+            32
+        };
+        let first = ring.completions + ring.number(at::CQ_CQES);
+        // Places that have been used again since tell nothing.
+        let seen = tail.wrapping_sub(self.from).min(mask.wrapping_add(1));
+        (0..seen).find_map(|back| {
+            let place = tail.wrapping_sub(seen).wrapping_add(back);
+            let at = first + u64::from(place & mask) * size;
+            let same = ptrace::read_word(tid, at).ok()? == self.data;
+            let result = Ring::half(tid, at + 8)?.cast_signed();
+            same.then_some((place, result.into()))
+        })
+    }
+}
+
+impl Space {
+    /// When `io_uring_setup` has succeeded, with these parameters.
+    pub(crate) fn uring_set_up(&mut self, descriptor: i32, params: u64, who: Who) {
+        let mut bytes = [0; PARAMS];
+        if !matches!(ptrace::read_memory(who.tid, params, &mut bytes), Ok(PARAMS)) {
+            self.urings.blind = true;
+            return;
+        }
+        let mut numbers = [0; PARAMS / 4];
+        for (number, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(4)) {
+            *number = bytes.try_into().map_or(0, u32::from_ne_bytes);
+        }
+        let mut ring = Ring {
+            descriptor,
+            params: numbers,
+            submissions: 0,
+            completions: 0,
+            entries: 0,
+        };
+        let word = |low: usize| ring.number(low) | ring.number(low + 1) << 32;
+        if ring.flags() & SETUP_NO_MMAP != 0 {
+            let (both, entries) = (word(at::CQ_USER), word(at::SQ_USER));
+            (ring.submissions, ring.completions, ring.entries) = (both, both, entries);
+        }
+        self.urings.blind |= ring.flags() & SETUP_SQPOLL != 0;
+        self.urings
+            .rings
+            .retain(|known| known.descriptor != descriptor);
+        self.urings.rings.push(ring);
+    }
+
+    /// A mapping of a descriptor at an offset begins.
+    pub(crate) fn uring_mapping(&mut self, descriptor: i32, offset: u64) {
+        self.urings.mapping = (!self.urings.rings.is_empty()).then_some((descriptor, offset));
+    }
+
+    /// A call has been performed: a part of a ring may be mapped now.
+    pub(super) fn follow_urings(&mut self, call: &Call, returned: i64) {
+        let Some((descriptor, offset)) = self.urings.mapping.take() else {
+            return;
+        };
+        let mapped = matches!(call, Call::Mmap { .. }) && returned > 0;
+        let rings = &mut self.urings.rings;
+        if let Some(ring) = rings.iter_mut().find(|r| r.descriptor == descriptor)
+            && mapped
+        {
+            let address = returned as u64;
+            match offset {
+                OFF_SQ_RING => {
+                    ring.submissions = address;
+                    if ring.params[at::FEATURES] & FEAT_SINGLE_MMAP != 0 {
+                        ring.completions = address;
+                    }
+                }
+                OFF_CQ_RING => ring.completions = address,
+                OFF_SQES => ring.entries = address,
+                _ => {}
+            }
+        }
+    }
+
+    /// `io_uring_enter` begins. Whether there is advice among what is submitted: then its return is to be seen.
+    pub(crate) fn uring_enters(
+        &mut self,
+        (descriptor, count, flags): (i32, u32, u32),
+        who: Who,
+        session: &mut Session,
+    ) -> bool {
+        if count == 0 {
+            return !self.urings.pending.is_empty();
+        }
+        let ring = match flags & ENTER_REGISTERED_RING {
+            0 => self
+                .urings
+                .rings
+                .iter()
+                .find(|r| r.descriptor == descriptor),
+            // Its number is another one; mostly there is no other ring.
+            _ => Some(&self.urings.rings[..])
+                .filter(|r| r.len() == 1)
+                .and_then(|r| r.first()),
+        };
+        let advice = ring
+            .filter(|ring| ring.is_readable())
+            .and_then(|ring| ring.submitted(who.tid, count));
+        let Some(advice) = advice else {
+            self.urings.blind = true;
+            return false;
+        };
+        if advice.is_empty() {
+            return !self.urings.pending.is_empty();
+        }
+        self.catch_up(who, session);
+        // What was written is seen before advice takes the pages away.
+        let mut runs = Vec::new();
+        for (start, end) in advice.iter().map(Advice::range) {
+            let _ = self.pagemap.each_written(start, end, &mut |start, end| {
+                runs.push((start, end));
+                true
+            });
+        }
+        for &(start, end) in runs.iter().rev() {
+            self.follower.note_written(start, end);
+            if let Some(record) = &mut session.record {
+                record.written(self.number, start, end);
+            }
+        }
+        self.follower.settle();
+        self.urings.pending.extend(advice);
+        true
+    }
+
+    /// `io_uring_enter` has returned: so many entries were submitted.
+    pub(crate) fn uring_entered(&mut self, returned: i64, who: Who, session: &mut Session) {
+        // A call that fails has submitted nothing.
+        let count = u64::try_from(returned).unwrap_or(0);
+        let mut until = Instant::now();
+        self.urings.pending.retain_mut(|advice| {
+            let Some((_, number)) = advice.submits.take_if(|(tid, _)| *tid == who.tid) else {
+                return true;
+            };
+            if advice.ring.completes_alone() {
+                until = Instant::now() + PATIENCE;
+            }
+            number < count
+        });
+        loop {
+            self.settle_advice(who, session);
+            if self.urings.pending.is_empty() || Instant::now() >= until {
+                return;
+            }
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+
+    /// Performs the advice whose completion shows, in the order of that.
+    pub(super) fn settle_advice(&mut self, who: Who, session: &mut Session) {
+        if self.urings.pending.is_empty() || self.holder.is_some() {
+            return;
+        }
+        let mut done = Vec::new();
+        self.urings
+            .pending
+            .retain(|advice| match advice.result(who.tid) {
+                Some((place, result)) => {
+                    done.push((place.wrapping_sub(advice.from), result, advice.call.clone()));
+                    false
+                }
+                None => true,
+            });
+        done.sort_by_key(|(place, ..)| *place);
+        let last = match self.urings.pending.is_empty() {
+            true => done.len().saturating_sub(1),
+            // The kernel's map may have more.
+            false => done.len(),
+        };
+        for (number, (_, result, call)) in done.into_iter().enumerate() {
+            self.samples
+                .take(self.follower.engine(), &call, &mut self.pagemap);
+            self.ambiguous = false;
+            // The kernel's map has all of them: it is compared after the last.
+            self.finish(call, who, result, number < last, session);
+        }
+    }
+
+    /// Whether advice may have been given, or not: what differs then is undecided.
+    pub(super) fn is_advice_open(&mut self) -> bool {
+        self.urings.open |= !self.urings.pending.is_empty();
+        self.urings.blind || self.urings.open
+    }
+
+    /// Maps have agreed: what had been open is decided.
+    pub(super) fn advice_decided(&mut self) {
+        self.urings.open = !self.urings.pending.is_empty();
+    }
+
+    /// For replays: where what differs may be due to advice.
+    pub(super) fn doubt_advice(&mut self, session: &mut Session) {
+        let ranges = match self.urings.blind || self.urings.pending.is_empty() {
+            true => vec![(0, u64::MAX)],
+            false => self.urings.pending.iter().map(Advice::range).collect(),
+        };
+        for (start, end) in ranges {
+            if let Some(record) = &mut session.record {
+                record.shown_late(self.number, start, end);
+            }
+        }
+    }
+
+    /// A child has the same rings mapped, or not; what it does with them is not seen.
+    pub(super) fn forked_urings(&mut self) -> Rings {
+        Rings {
+            open: self.is_advice_open(),
+            ..Rings::default()
+        }
+    }
+}
