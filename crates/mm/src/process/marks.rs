@@ -1,4 +1,4 @@
-//! Addresses that are marked, few as a rule: behind a lock of their own, which nobody takes as long as there has been none.
+//! Addresses that are marked, few as a rule: behind a lock of their own, which nobody takes as long as there are none.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, Ordering};
@@ -10,16 +10,76 @@ use crate::space::ranges::Ranges;
 
 /// A set of addresses.
 pub(super) struct Marks<P: Platform> {
-    /// Whether there has ever been one.
+    /// Whether there are some. Written under the lock.
     any: AtomicBool,
-    marked: Mutex<P::Mutex, Ranges>,
+    marked: Mutex<P::Mutex, Marked>,
+}
+
+/// What is behind the lock.
+struct Marked {
+    /// A range that is not among the others: many a mark is taken away by the call that has made it, and never comes to the tree.
+    single: Option<Range<u64>>,
+    others: Ranges,
+}
+
+impl Marked {
+    fn is_empty(&self) -> bool {
+        self.single.is_none() && self.others.is_empty()
+    }
+
+    fn insert(&mut self, range: Range<u64>) {
+        if self.single.is_none() {
+            self.single = Some(range);
+        } else {
+            let _ = self.others.insert(range.start, range.end);
+        }
+    }
+
+    fn remove(&mut self, range: &Range<u64>) {
+        if let Some(single) = &self.single {
+            let (start, end) = (single.start, single.end);
+            if range.start <= start && end <= range.end {
+                self.single = None;
+            } else if range.start < end
+                && start < range.end
+                && self.others.insert(start, end).is_ok()
+            {
+                // It is cut there.
+                self.single = None;
+            }
+        }
+        let _ = self.others.remove(range.start, range.end);
+    }
+
+    fn contains(&self, address: u64) -> bool {
+        let single = self.single.as_ref();
+        single.is_some_and(|range| range.contains(&address)) || self.others.contains(address)
+    }
+
+    fn first_in(&self, range: &Range<u64>) -> Option<u64> {
+        let single = self
+            .single
+            .as_ref()
+            .map(|single| single.start.max(range.start)..single.end.min(range.end));
+        let single = single
+            .filter(|single| !single.is_empty())
+            .map(|single| single.start);
+        let other = self
+            .others
+            .first_in(range.start, range.end)
+            .map(|other| other.start);
+        single.into_iter().chain(other).min()
+    }
 }
 
 impl<P: Platform> Marks<P> {
     pub(super) fn new() -> Self {
         Marks {
             any: AtomicBool::new(false),
-            marked: Mutex::new(Ranges::new()),
+            marked: Mutex::new(Marked {
+                single: None,
+                others: Ranges::new(),
+            }),
         }
     }
 
@@ -33,24 +93,27 @@ impl<P: Platform> Marks<P> {
     /// Marks a range. For want of memory nothing is marked: marks make what is told more exact, and no more.
     #[cold]
     pub(super) fn set(&self, range: Range<u64>) {
-        self.any.store(true, Ordering::Relaxed);
-        let _ = self.marked.lock().insert(range.start, range.end);
+        let mut marked = self.marked.lock();
+        marked.insert(range);
+        self.any.store(!marked.is_empty(), Ordering::Relaxed);
     }
 
     /// Takes the marks of a range away, if there is memory for what is left around it.
     #[inline]
     pub(super) fn clear(&self, range: Range<u64>) {
         if self.any() && !range.is_empty() {
-            self.clear_some(range);
+            self.clear_some(&range);
         }
     }
 
     #[cold]
-    fn clear_some(&self, range: Range<u64>) {
-        let _ = self.marked.lock().remove(range.start, range.end);
+    fn clear_some(&self, range: &Range<u64>) {
+        let mut marked = self.marked.lock();
+        marked.remove(range);
+        self.any.store(!marked.is_empty(), Ordering::Relaxed);
     }
 
-    /// O(log n), and O(1) as long as there has been none.
+    /// O(log n), and O(1) as long as there are none.
     #[inline]
     pub(super) fn has(&self, address: u64) -> bool {
         self.any() && self.marked.lock().contains(address)
@@ -61,6 +124,46 @@ impl<P: Platform> Marks<P> {
         if !self.any() {
             return None;
         }
-        Some(self.marked.lock().first_in(range.start, range.end)?.start)
+        self.marked.lock().first_in(&range)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_those_of_an_array() {
+        const ALL: u64 = 24;
+        let mut state = 1_u64;
+        let mut below = |n: u64| {
+            state = state
+                .wrapping_mul(6364136223846793005)
+                .wrapping_add(1442695040888963407);
+            (state >> 33) % n
+        };
+        for _ in 0..if cfg!(miri) { 20 } else { 2_000 } {
+            let mut marked = Marked {
+                single: None,
+                others: Ranges::new(),
+            };
+            let mut array = [false; ALL as usize];
+            for _ in 0..12 {
+                let start = below(ALL);
+                let range = start..start + 1 + below(ALL - start);
+                let sets = below(2) == 0;
+                match sets {
+                    true => marked.insert(range.clone()),
+                    false => marked.remove(&range),
+                }
+                array[range.start as usize..range.end as usize].fill(sets);
+                assert_eq!(marked.is_empty(), array.iter().all(|&is| !is));
+                for at in 0..ALL {
+                    assert_eq!(marked.contains(at), array[at as usize], "{at}");
+                    let first = (at..ALL).find(|&at| array[at as usize]);
+                    assert_eq!(marked.first_in(&(at..ALL)), first, "{at}");
+                }
+            }
+        }
     }
 }
