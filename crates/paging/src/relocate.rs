@@ -49,8 +49,8 @@ impl<F: Format, M: Memory> PageTables<F, M> {
         self.relocate(from, to, len, &mut spare.reserve, tlb, |_, _| {})
     }
 
-    /// The same, perhaps without tables that were set aside. `piecewise` is told of each place from which pages, if there were any, were taken out of a last-level table one by one, and of the place to
-    /// which they went: of what did not move as a whole table. Either table may have become empty, and have gone.
+    /// The same; tables need not have been set aside. `piecewise` is told from where to where pages went one by one, not with their whole last-level table,
+    /// once for each pair of tables. Either table may have become empty, and have gone.
     ///
     /// # Errors
     ///

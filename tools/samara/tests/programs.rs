@@ -7,7 +7,9 @@ mod common;
 use std::fmt::Write as _;
 use std::fs;
 
-use common::{agrees, compiled, compiled_with, fresh, has, scratch, source, trace_with};
+use common::{
+    agrees, built_by_go, compiled, compiled_with, fresh, has, scratch, source, trace_with,
+};
 
 /// The interpreter itself, not a shell script that looks for one.
 fn python() -> Option<String> {
@@ -188,24 +190,9 @@ fn node_starts() {
 
 #[test]
 fn go_with_garbage_collection() {
-    if !has("go") {
-        return;
+    if let Some(program) = built_by_go("collector") {
+        agrees(&[program]);
     }
-    let program = fresh("collector");
-    let built = std::process::Command::new("go")
-        .args(["build", "-o"])
-        .arg(&program)
-        .arg(source("collector.go"))
-        .env("GOCACHE", fresh("go-cache"))
-        .env("GOFLAGS", "-mod=mod")
-        .output()
-        .unwrap();
-    assert!(
-        built.status.success(),
-        "{}",
-        String::from_utf8_lossy(&built.stderr)
-    );
-    agrees(&[program]);
 }
 
 #[test]

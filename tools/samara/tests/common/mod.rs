@@ -105,6 +105,28 @@ pub(crate) fn compiled_with(name: &str, options: &[&str]) -> Option<PathBuf> {
     Some(out)
 }
 
+/// Builds a Go program of `tests/programs`; `None` (told) without Go.
+pub(crate) fn built_by_go(name: &str) -> Option<PathBuf> {
+    if !has("go") {
+        return None;
+    }
+    let out = fresh(name);
+    let done = Command::new("go")
+        .args(["build", "-o"])
+        .arg(&out)
+        .arg(source(&format!("{name}.go")))
+        .env("GOCACHE", fresh("go-cache"))
+        .env("GOFLAGS", "-mod=mod")
+        .output()
+        .unwrap();
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    Some(out)
+}
+
 /// What a traced run gave.
 pub(crate) struct Traced {
     pub(crate) output: Output,

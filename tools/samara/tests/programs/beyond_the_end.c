@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "areas_in.h"
+
 #define PAGE 4096UL
 #define READ_WRITE (PROT_READ | PROT_WRITE)
 
@@ -21,21 +23,6 @@ static char *map(char *at, int file, unsigned long offset)
 {
 	int flags = MAP_PRIVATE | MAP_FIXED | (file < 0 ? MAP_ANONYMOUS : 0);
 	return mmap(at, 2 * PAGE, READ_WRITE, flags, file, offset);
-}
-
-/* How many areas lie in two pages and the two behind. */
-static int areas(char *at)
-{
-	char line[512];
-	int count = 0;
-	FILE *maps = fopen("/proc/self/maps", "r");
-	while (fgets(line, sizeof line, maps)) {
-		unsigned long start, end;
-		if (sscanf(line, "%lx-%lx", &start, &end) == 2)
-			count += start < (unsigned long)at + 4 * PAGE && end > (unsigned long)at;
-	}
-	fclose(maps);
-	return count;
 }
 
 static void try(const char *what, char *at, int file, int way)
@@ -65,7 +52,7 @@ static void try(const char *what, char *at, int file, int way)
 		}
 	}
 	mremap(beyond, 2 * PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, at + 2 * PAGE);
-	printf("%s %d %ld %d\n", what, signal, answer, areas(at));
+	printf("%s %d %ld %d\n", what, signal, answer, areas_in(at, 4 * PAGE));
 }
 
 /* A call over several areas comes as far as the end of a file: what lies behind is as it was. */
@@ -82,9 +69,9 @@ static void several(const char *what, char *at, int file, int advise)
 	long answer = advise ? madvise(low, length, MADV_POPULATE_WRITE) : mlock(low, length);
 	munlock(low, length);
 	mremap(high, 2 * PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, at + 2 * PAGE);
-	printf("%s %ld %d\n", what, answer, areas(at));
+	printf("%s %ld %d\n", what, answer, areas_in(at, 4 * PAGE));
 	mremap(low, 2 * PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, at + 2 * PAGE);
-	printf("%s below %d\n", what, areas(at));
+	printf("%s below %d\n", what, areas_in(at, 4 * PAGE));
 }
 
 int main(void)

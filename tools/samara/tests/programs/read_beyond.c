@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "areas_in.h"
+
 #define PAGE 4096UL
 #define READ_WRITE (PROT_READ | PROT_WRITE)
 
@@ -15,21 +17,6 @@ static int zeroes;
 static char *map(char *at, int prot, int file, unsigned long offset)
 {
 	return mmap(at, 2 * PAGE, prot, MAP_PRIVATE | MAP_FIXED, file, offset);
-}
-
-/* How many areas lie in two pages and the two behind. */
-static int areas(char *at)
-{
-	char line[512];
-	int count = 0;
-	FILE *maps = fopen("/proc/self/maps", "r");
-	while (fgets(line, sizeof line, maps)) {
-		unsigned long start, end;
-		if (sscanf(line, "%lx-%lx", &start, &end) == 2)
-			count += start < (unsigned long)at + 4 * PAGE && end > (unsigned long)at;
-	}
-	fclose(maps);
-	return count;
 }
 
 /* Two pages of a file, the first of which is written, and two beyond its end: into which is read, or not. */
@@ -48,7 +35,7 @@ static void try(const char *what, char *at, int file, int prot, int reads, int s
 	if (reads && read(zeroes, beyond, 10) < 0)
 		error = errno;
 	mremap(beyond, 2 * PAGE, 2 * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, at + 2 * PAGE);
-	printf("%s %d %d\n", what, error, areas(at));
+	printf("%s %d %d\n", what, error, areas_in(at, 4 * PAGE));
 }
 
 int main(int count, char **arguments)

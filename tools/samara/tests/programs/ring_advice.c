@@ -11,6 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "areas_in.h"
+
 #define PAGE 4096UL
 #define SQE128 (1u << 10)
 #define NO_MMAP (1u << 14)
@@ -102,20 +104,6 @@ static void settle(int count)
 	__atomic_store_n(number(params.cq.head), head + count, __ATOMIC_RELEASE);
 }
 
-static int areas(char *at, unsigned long pages)
-{
-	static char line[512];
-	int count = 0;
-	FILE *maps = fopen("/proc/self/maps", "r");
-	while (fgets(line, sizeof line, maps)) {
-		unsigned long start, end;
-		if (sscanf(line, "%lx-%lx", &start, &end) == 2)
-			count += start < (unsigned long)at + pages * PAGE && end > (unsigned long)at;
-	}
-	fclose(maps);
-	return count;
-}
-
 int main(int count, char **arguments)
 {
 	waits = count > 1 && strcmp(arguments[1], "wait") == 0;
@@ -135,7 +123,7 @@ int main(int count, char **arguments)
 	settle(4);
 	/* Neighbours: one joins what was advised, and one what was not. */
 	mmap(at + 28 * PAGE, 8 * PAGE, 3, anonymous, -1, 0);
-	printf("areas %d\n", areas(at, 64));
+	printf("areas %d\n", areas_in(at, 64 * PAGE));
 	/* Pages go, having been written. */
 	at[9 * PAGE] = at[30 * PAGE] = 1;
 	put(at + 7 * PAGE, 3 * PAGE, MADV_DONTNEED, 7);
@@ -143,12 +131,12 @@ int main(int count, char **arguments)
 	submit(2);
 	settle(2);
 	mprotect(at + 8 * PAGE, PAGE, PROT_READ);
-	printf("areas %d\n", areas(at, 64));
+	printf("areas %d\n", areas_in(at, 64 * PAGE));
 	pid_t child = fork();
 	if (child == 0) {
-		printf("child %d\n", areas(at, 64));
+		printf("child %d\n", areas_in(at, 64 * PAGE));
 		mmap(at + 4 * PAGE, 3 * PAGE, 3, anonymous, -1, 0);
-		printf("child %d\n", areas(at, 64));
+		printf("child %d\n", areas_in(at, 64 * PAGE));
 		_exit(0);
 	}
 	waitpid(child, 0, 0);
@@ -156,6 +144,6 @@ int main(int count, char **arguments)
 	submit(1);
 	settle(1);
 	mmap(at + 36 * PAGE, PAGE, 3, anonymous, -1, 0);
-	printf("areas %d\n", areas(at, 64));
+	printf("areas %d\n", areas_in(at, 64 * PAGE));
 	return 0;
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::Program;
-use crate::common::{compiled_with, fresh, has, scratch, source};
+use crate::common::{built_by_go, compiled_with, fresh, has, scratch};
 
 /// Whether a file is a program in the machine's own code that anybody may run, and runs as who has started it.
 fn is_program(path: &Path) -> bool {
@@ -37,8 +37,8 @@ pub(crate) fn utilities(count: usize) -> Vec<Program> {
         true => &[&[], &["setarch", "-R"], &["setarch", "-L"]],
         false => &[&[]],
     };
-    let every = |number: usize| &paths[number * paths.len() / chosen];
-    let ways = (0..chosen).flat_map(|number| layouts.iter().map(move |way| (every(number), way)));
+    let spread = |number: usize| &paths[number * paths.len() / chosen];
+    let ways = (0..chosen).flat_map(|number| layouts.iter().map(move |way| (spread(number), way)));
     ways.map(|(path, way)| {
         let mut words: Vec<&str> = way.to_vec();
         words.extend([path.to_str().unwrap(), "--version"]);
@@ -170,18 +170,8 @@ pub(crate) fn interpreters() -> Vec<Program> {
         let text = "let a = []; for (let i = 0; i < 3e5; i++) { a.push({ i, s: 'x'.repeat(i % 100) }); if (i % 1e5 == 0) a = []; }";
         programs.push(Program::new("node", &["node", "-e", text]));
     }
-    if has("go") {
-        let built = fresh("collector");
-        let done = Command::new("go")
-            .args(["build", "-o"])
-            .arg(&built)
-            .arg(source("collector.go"))
-            .env("GOCACHE", fresh("go-cache"))
-            .env("GOFLAGS", "-mod=mod")
-            .status()
-            .unwrap();
-        assert!(done.success());
-        programs.push(Program::new("go", &[built.to_str().unwrap()]));
+    if let Some(path) = built_by_go("collector") {
+        programs.push(Program::new("go", &[path.to_str().unwrap()]));
     }
     programs
 }
