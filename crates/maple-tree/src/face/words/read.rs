@@ -5,7 +5,7 @@ use core::hint::select_unpredictable;
 use crate::base::Native;
 use crate::face::words::{Beside, CAPACITY, Home, NO_SLOT, Slot, WordTree, place};
 use crate::inspect::dump::{Dump, Format};
-use crate::node::Node;
+use crate::node::{IDLE_SLOTS, Node};
 use crate::read::{Found, Place, Spot, Want, ask_ahead, descend, spot};
 
 impl WordTree {
@@ -239,7 +239,7 @@ impl WordTree {
         })
     }
 
-    /// As [`after`](WordTree::after), from a slot behind which the leaf has room for three more: then what follows ends at a pivot, and nothing is
+    /// As [`after`](WordTree::after), from a slot that is not one of the leaf's last few: then what follows ends at a pivot, and nothing is
     /// left to be told apart. `None` also from other slots, from one that does not end below `limit`, and where a hole follows that does not end below
     /// `limit` or in this leaf, and `holes` are not asked for.
     ///
@@ -255,7 +255,8 @@ impl WordTree {
         holes: bool,
     ) -> Option<Beside> {
         let mut i = usize::from(offset);
-        if i + 3 >= CAPACITY {
+        // What is read before it is known to be in use may be a replaced leaf's idle words, unless it is none of these.
+        if i + 2 >= CAPACITY - IDLE_SLOTS {
             return None;
         }
         // SAFETY: the caller's promise.
