@@ -239,7 +239,7 @@ impl WordTree {
         })
     }
 
-    /// As [`after`](WordTree::after), from a slot that is not one of the leaf's last few: then what follows ends at a pivot, and nothing is
+    /// As [`after`](WordTree::after), from a slot behind which the leaf has room for three more: then what follows ends at a pivot, and nothing is
     /// left to be told apart. `None` also from other slots, from one that does not end below `limit`, and where a hole follows that does not end below
     /// `limit` or in this leaf, and `holes` are not asked for.
     ///
@@ -255,10 +255,11 @@ impl WordTree {
         holes: bool,
     ) -> Option<Beside> {
         let mut i = usize::from(offset);
-        // What is read before it is known to be in use may be a replaced leaf's idle words, unless it is none of these.
-        if i + 2 >= CAPACITY - IDLE_SLOTS {
+        if i + 3 >= CAPACITY {
             return None;
         }
+        // Before it is known that a slot is in use it must not be looked at, if it may be one of a replaced leaf's idle words. The next one is not.
+        const { assert!(IDLE_SLOTS <= 2) };
         // SAFETY: the caller's promise.
         let leaf = unsafe { place(leaf, 0, max) }.leaf;
         // As in `after`.
@@ -268,10 +269,14 @@ impl WordTree {
         // No branch: whether a hole comes next is anybody's guess.
         let hole = !holes & leaf.slot(i + 1).is_null();
         i = select_unpredictable(hole, i + 2, i + 1);
-        let (before, entry) = (leaf.pivot(i - 1), leaf.slot(i));
-        // Behind a hole there is an entry, unless the hole ends its leaf: slots after the last one are NULL. And a writer may have erased the entry
-        // meanwhile.
-        if before >= limit || entry.is_null() && !holes {
+        // The pivots of the last slot in use and of those after it are the largest key: after a smaller one another slot is in use.
+        let before = leaf.pivot(i - 1);
+        if before >= limit {
+            return None;
+        }
+        // Behind a hole there is an entry. But a writer may have erased it meanwhile.
+        let entry = leaf.slot(i);
+        if entry.is_null() && !holes {
             return None;
         }
         // After the reads, as in `seek_in`.
