@@ -30,6 +30,7 @@ pub(crate) enum Huge {
 
 impl AddressSpace {
     /// The address for a mapping of `len` bytes (a page multiple, not 0), or the error that Linux gives.
+    #[inline(always)]
     pub(crate) fn place(&self, addr: u64, len: u64, flags: u64, huge: Huge) -> Result<u64, Errno> {
         let task_size = self.config.task_size;
         if len > task_size {
