@@ -65,23 +65,28 @@ fn image(shell: &Shell, folder: &Path) -> Result<PathBuf> {
     cmd!(shell, "cargo build --locked -p samara").run()?;
     let built = cmd!(
         shell,
-        "cargo test --locked -p samara-mm --features exec --test oracle --test exec --no-run"
+        "cargo test --locked -p samara-mm --features exec --test oracle --test exec --test one_range --no-run"
     )
     .read_stderr()?;
     let (here, root) = (shell.current_dir(), folder.join("root"));
     let test = |name: &str| {
-        let source = format!("tests/{name}/main.rs");
+        let source = format!("tests/{name}");
         let mut lines = built.lines().filter(|line| line.contains(&source));
         let path = lines.next()?.rsplit_once('(')?.1.split_once(')')?.0;
         Some(here.join(path))
     };
     let samara = here.join("target/debug/samara");
-    let oracle = test("oracle").context("cargo does not say where the oracle is")?;
-    let exec = test("exec").context("cargo does not say where the test of exec is")?;
-    let programs = [&samara, &oracle, &exec];
+    let oracle = test("oracle/main.rs").context("cargo does not say where the oracle is")?;
+    let exec = test("exec/main.rs").context("cargo does not say where the test of exec is")?;
+    let ranges = test("one_range.rs").context("cargo does not say where the test of ranges is")?;
+    let programs = [&samara, &oracle, &exec, &ranges];
     cmd!(shell, "sh xtask/guests/root.sh {root} {programs...}").run()?;
     // By their names in the guest: cargo's have numbers.
-    for (path, name) in [(&oracle, "oracle"), (&exec, "exec-test")] {
+    for (path, name) in [
+        (&oracle, "oracle"),
+        (&exec, "exec-test"),
+        (&ranges, "ranges-test"),
+    ] {
         let file = path.file_name().context("a test has no name")?;
         cmd!(shell, "mv {root}/bin/{file} {root}/bin/{name}").run()?;
     }

@@ -150,6 +150,8 @@ rules! {
         "`PR_SET_MEMORY_MERGE` is known"
     WatchedPartsJoin (6, 4)
         "a part that begins amid its area joins the one above when a userfaultfd is told to watch it, or no longer to"
+    OneRangeIsCutFirst (6, 4)
+        "the only range of a `process_madvise` is cut to what one call advises before its end is looked at"
     ReadOnlyIsUncharged (6, 5)
         "memory of which nothing was written is no longer charged when `mprotect` makes it read-only"
     MdweIsKept (6, 6)
@@ -202,8 +204,6 @@ rules! {
         "`mremap` checks its arguments before it looks for the area (where there is none, an overlap is `EINVAL`, not `EFAULT`), and the area before it clears the destination"
     MremapMovesSeveral (6, 17)
         "`mremap` to a fixed place moves several areas where no length changes"
-    OneRangeIsCutFirst (6, 18)
-        "the only range of a `process_madvise` is cut to what one call advises before its end is looked at; earlier versions were not asked"
     LongTables (6, 18)
         "the program headers of a file may have 64 KiB together; before, 4 KiB"
     WatchersLetGo (6, 18)
