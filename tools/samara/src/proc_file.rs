@@ -38,18 +38,19 @@ pub(crate) fn read_piece(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same as text.
+/// The same as text, as [`read_text`] makes it.
 pub(crate) fn read_text_piece(path: impl AsRef<Path>) -> io::Result<String> {
-    text(read_piece(path)?)
+    read_piece(path).map(text)
 }
 
-/// The whole file, as text.
+/// The whole file, as text. A process's name, which is in several of them, may have any bytes: what is no text is replaced.
 pub(crate) fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
-    text(read(path)?)
+    read(path).map(text)
 }
 
-fn text(bytes: Vec<u8>) -> io::Result<String> {
-    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// What comes from here on, behind what `bytes` has.
