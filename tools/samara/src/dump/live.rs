@@ -25,8 +25,8 @@ pub(super) fn dump(pid: i32, path: &Path) -> Result<(), String> {
     if pid == std::process::id() as i32 {
         return Err("a process cannot stop itself and go on: name another one".to_owned());
     }
-    let name = read_text(format!("/proc/{pid}/comm"))
-        .map_err(|error| live::refusal(pid, &error))?;
+    let name =
+        read_text(format!("/proc/{pid}/comm")).map_err(|error| live::refusal(pid, &error))?;
     // Who has no memory cannot be stopped: that is told first.
     live::smaps(pid, name.trim_end())?;
     let stopped = Stopped::all(pid).map_err(|error| live::refusal(pid, &error))?;
