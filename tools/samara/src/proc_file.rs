@@ -7,6 +7,16 @@ use std::path::Path;
 /// As much as most of them have. The standard library would begin with 32 bytes, and double that from one read to the next.
 const USUAL: usize = 4096;
 
+/// What to do where [`ours`] is false.
+pub(crate) const MISSING: &str =
+    "/proc is missing, or shows another PID namespace: mount it with `mount -t proc proc /proc`";
+
+/// Is there a `/proc`, and does it number processes as this one does?
+pub(crate) fn ours() -> bool {
+    let own = std::fs::read_link("/proc/self").ok();
+    own.as_deref() == Some(Path::new(&std::process::id().to_string()))
+}
+
 /// The whole file.
 pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();

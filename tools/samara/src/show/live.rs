@@ -14,7 +14,7 @@ use super::kinds::{self, Hints};
 use super::smaps::{Figures, Smaps, Trouble};
 use super::snapshot::{Border, Snapshot};
 use crate::maps::Map;
-use crate::proc_file::read_text;
+use crate::proc_file::{self, read_text};
 use crate::seed::Files;
 use crate::trace::proc;
 
@@ -184,6 +184,7 @@ fn number(status: &str, label: &str) -> Option<u64> {
 /// Why a process cannot be looked at.
 pub(crate) fn refusal(pid: i32, error: &io::Error) -> String {
     match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ESRCH) if !proc_file::ours() => proc_file::MISSING.to_owned(),
         Some(libc::ENOENT | libc::ESRCH) => {
             format!("there is no process {pid}: `ps -e` lists those that there are")
         }
