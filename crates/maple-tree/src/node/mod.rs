@@ -68,8 +68,9 @@ pub(crate) const NODE_BYTES: usize = 256;
 const NODE_MEMORY: usize = if cfg!(samara_loom) { 2048 } else { NODE_BYTES };
 
 const WORD: usize = size_of::<Word>();
-/// Bytes of what [`Node::idle`] finds.
-const IDLE: usize = 2 * WORD;
+/// Slots that a leaf loses to what [`Node::idle`] finds, and its bytes. No reader looks at a leaf's last slots before it knows that they are in use.
+pub(crate) const IDLE_SLOTS: usize = 2;
+const IDLE: usize = IDLE_SLOTS * WORD;
 /// Where it is.
 const IDLE_AT: usize = NODE_BYTES - IDLE;
 /// Low bits of a node's first word: `end`.
@@ -442,10 +443,10 @@ impl<K: Key, S: Shape> Node<K, S> {
         let word = cell.load(Ordering::Relaxed);
         cell.store(word.map_addr(|a| a | DEAD), Ordering::Release);
         #[cfg(samara_loom)]
-        if self.used() + IDLE / WORD <= self.capacity() {
+        if self.used() + IDLE_SLOTS <= self.capacity() {
             // So that the checker reports readers that look at `idle`.
             // SAFETY: within the node.
-            unsafe { self.cells.use_last_slots(self.capacity(), IDLE / WORD) };
+            unsafe { self.cells.use_last_slots(self.capacity(), IDLE_SLOTS) };
         }
     }
 
@@ -484,13 +485,13 @@ impl<K: Key, S: Shape> Node<K, S> {
     #[inline(always)]
     pub(crate) fn idle(self) -> Option<NonNull<u8>> {
         const {
-            let slots = Geometry::<K, S>::SLOT_AT + (Geometry::<K, S>::SLOTS - IDLE / WORD) * WORD;
+            let slots = Geometry::<K, S>::SLOT_AT + (Geometry::<K, S>::SLOTS - IDLE_SLOTS) * WORD;
             let gap_slots = Geometry::<K, S>::GAP_SLOT_AT + Geometry::<K, S>::GAP_SLOTS * WORD;
             assert!(slots <= IDLE_AT && gap_slots <= IDLE_AT);
         };
         let free = Geometry::<K, S>::SLOTS.saturating_sub(self.used());
         // SAFETY: the place is within the node.
-        (free >= IDLE / WORD).then(|| unsafe { self.block().add(IDLE_AT) })
+        (free >= IDLE_SLOTS).then(|| unsafe { self.block().add(IDLE_AT) })
     }
 
     /// The right to change pivots and the end.

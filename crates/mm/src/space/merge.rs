@@ -230,6 +230,7 @@ impl AddressSpace {
     /// # Errors
     /// `ENOMEM` when an allocation fails, and nothing has changed; or `EINVAL` if the area may not be cut, or `ENOMEM` at the limit on the number
     /// of areas, and a first cut may then stay.
+    #[inline(always)]
     pub(crate) fn cut_out(&mut self, span: &Span, vma: Vma) -> Result<(), Errno> {
         if span.over.cuts_whole() {
             // Of an area that can be cut at some places only, the lower cut may be allowed, and has then been made.

@@ -30,6 +30,7 @@ pub(crate) enum Huge {
 
 impl AddressSpace {
     /// The address for a mapping of `len` bytes (a page multiple, not 0), or the error that Linux gives.
+    #[inline(always)]
     pub(crate) fn place(&self, addr: u64, len: u64, flags: u64, huge: Huge) -> Result<u64, Errno> {
         let task_size = self.config.task_size;
         if len > task_size {
@@ -58,18 +59,18 @@ impl AddressSpace {
 
     #[inline(always)]
     fn choose(&self, hint: u64, len: u64, flags: u64, huge: Huge) -> Result<u64, Errno> {
-        let aligned = self.config.transparent_huge_pages
+        // The length first: it settles most calls.
+        let aligned = match huge {
+            Huge::No => false,
+            Huge::Anonymous => {
+                len.is_multiple_of(PMD_SIZE)
+                    && hint == 0
+                    && self.config.kernel.has(Rule::AnonymousIsAligned)
+            }
+            Huge::File(offset) => covers_huge_page(offset, len),
+        } && self.config.transparent_huge_pages
             // In 32 bits there is no room for it.
-            && self.config.calls_are_wide()
-            && match huge {
-                Huge::No => false,
-                Huge::Anonymous => {
-                    hint == 0
-                        && len.is_multiple_of(PMD_SIZE)
-                        && self.config.kernel.has(Rule::AnonymousIsAligned)
-                }
-                Huge::File(offset) => covers_huge_page(offset, len),
-            };
+            && self.config.calls_are_wide();
         if aligned {
             let offset = match huge {
                 Huge::File(offset) => offset,
@@ -130,42 +131,10 @@ impl AddressSpace {
 
     #[inline(always)]
     fn choose_plain(&self, hint: u64, len: u64, flags: u64) -> Result<u64, Errno> {
-        let task_size = self.config.task_size;
-        if len > task_size {
+        if len > self.config.task_size {
             return Err(Errno::ENOMEM);
         }
-        // Calls of i386 have 32 bits in any case.
-        let low_32 = flags & abi::MAP_32BIT != 0 && self.config.calls_are_wide();
-        let bottom_up = self.layout.bottom_up || low_32;
-        if hint != 0 && !low_32 && self.hint_is_in_window(hint, len) && self.hint_is_free(hint, len)
-        {
-            return Ok(hint);
-        }
-        let (base, mut low, mut high) = self.window(low_32)?;
-        if !bottom_up {
-            let extra = if hint > DEFAULT_WINDOW {
-                task_size.saturating_sub(DEFAULT_WINDOW)
-            } else {
-                0
-            };
-            let bottom = PAGE_SIZE.max(self.config.mmap_min_addr);
-            if let Some(address) = self.gap_down(bottom, base.saturating_add(extra), len) {
-                return Ok(address);
-            }
-        }
-        if hint > DEFAULT_WINDOW {
-            high = task_size;
-        }
-        if low_32 {
-            (low, high) = LOW_32BIT;
-            if hint != 0
-                && hint.checked_add(len).is_some_and(|end| end <= high)
-                && self.hint_is_free(hint, len)
-            {
-                return Ok(hint);
-            }
-        }
-        self.gap_up(low, high, len).ok_or(Errno::ENOMEM)
+        self.choose_grained(hint, len, flags, PAGE_SIZE)
     }
 
     /// As [`choose_plain`](Self::choose_plain), at a multiple of `grain`, as the hint is: with room to spare for that.
@@ -177,6 +146,12 @@ impl AddressSpace {
         flags: u64,
         grain: u64,
     ) -> Result<u64, Errno> {
+        self.choose_grained(hint, len, flags, grain)
+    }
+
+    #[inline(always)]
+    fn choose_grained(&self, hint: u64, len: u64, flags: u64, grain: u64) -> Result<u64, Errno> {
+        // Calls of i386 have 32 bits in any case.
         let low_32 = flags & abi::MAP_32BIT != 0 && self.config.calls_are_wide();
         if hint != 0 && !low_32 && self.hint_is_in_window(hint, len) && self.hint_is_free(hint, len)
         {
@@ -184,9 +159,8 @@ impl AddressSpace {
         }
         let (base, mut low, mut high) = self.window(low_32)?;
         let padded = len.checked_add(grain - PAGE_SIZE).ok_or(Errno::ENOMEM)?;
-        let bottom_up = self.layout.bottom_up || low_32;
         let task_size = self.config.task_size;
-        if !bottom_up {
+        if !(self.layout.bottom_up || low_32) {
             let extra = if hint > DEFAULT_WINDOW {
                 task_size.saturating_sub(DEFAULT_WINDOW)
             } else {
@@ -195,7 +169,7 @@ impl AddressSpace {
             let bottom = PAGE_SIZE.max(self.config.mmap_min_addr);
             if let Some(found) = self.gap_down(bottom, base.saturating_add(extra), padded) {
                 let highest = found + (padded - len);
-                return Ok(highest - highest % grain);
+                return Ok(highest & !(grain - 1));
             }
         }
         if hint > DEFAULT_WINDOW {

@@ -5,7 +5,7 @@ use core::hint::select_unpredictable;
 use crate::base::Native;
 use crate::face::words::{Beside, CAPACITY, Home, NO_SLOT, Slot, WordTree, place};
 use crate::inspect::dump::{Dump, Format};
-use crate::node::Node;
+use crate::node::{IDLE_SLOTS, Node};
 use crate::read::{Found, Place, Spot, Want, ask_ahead, descend, spot};
 
 impl WordTree {
@@ -258,6 +258,8 @@ impl WordTree {
         if i + 3 >= CAPACITY {
             return None;
         }
+        // Before it is known that a slot is in use it must not be looked at, if it may be one of a replaced leaf's idle words. The next one is not.
+        const { assert!(IDLE_SLOTS <= 2) };
         // SAFETY: the caller's promise.
         let leaf = unsafe { place(leaf, 0, max) }.leaf;
         // As in `after`.
@@ -267,10 +269,14 @@ impl WordTree {
         // No branch: whether a hole comes next is anybody's guess.
         let hole = !holes & leaf.slot(i + 1).is_null();
         i = select_unpredictable(hole, i + 2, i + 1);
-        let (before, entry) = (leaf.pivot(i - 1), leaf.slot(i));
-        // Behind a hole there is an entry, unless the hole ends its leaf: slots after the last one are NULL. And a writer may have erased the entry
-        // meanwhile.
-        if before >= limit || entry.is_null() && !holes {
+        // The pivots of the last slot in use and of those after it are the largest key: after a smaller one another slot is in use.
+        let before = leaf.pivot(i - 1);
+        if before >= limit {
+            return None;
+        }
+        // Behind a hole there is an entry. But a writer may have erased it meanwhile.
+        let entry = leaf.slot(i);
+        if entry.is_null() && !holes {
             return None;
         }
         // After the reads, as in `seek_in`.
