@@ -7,6 +7,16 @@ use std::path::Path;
 /// As much as most of them have. The standard library would begin with 32 bytes, and double that from one read to the next.
 const USUAL: usize = 4096;
 
+/// What to do where [`ours`] is false.
+pub(crate) const MISSING: &str =
+    "/proc is missing, or shows another PID namespace: mount it with `mount -t proc proc /proc`";
+
+/// Is there a `/proc`, and does it number processes as this one does?
+pub(crate) fn ours() -> bool {
+    let own = std::fs::read_link("/proc/self").ok();
+    own.as_deref() == Some(Path::new(&std::process::id().to_string()))
+}
+
 /// The whole file.
 pub(crate) fn read(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
@@ -38,18 +48,19 @@ pub(crate) fn read_piece(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The same as text.
+/// The same as text, as [`read_text`] makes it.
 pub(crate) fn read_text_piece(path: impl AsRef<Path>) -> io::Result<String> {
-    text(read_piece(path)?)
+    read_piece(path).map(text)
 }
 
-/// The whole file, as text.
+/// The whole file, as text. A process's name, which is in several of them, may have any bytes: what is no text is replaced.
 pub(crate) fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
-    text(read(path)?)
+    read(path).map(text)
 }
 
-fn text(bytes: Vec<u8>) -> io::Result<String> {
-    String::from_utf8(bytes).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
+fn text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned())
 }
 
 /// What comes from here on, behind what `bytes` has.

@@ -112,6 +112,13 @@ fn misuse_is_told_in_one_line() {
             "{args:?}: {text}"
         );
     }
+    // What has no end is read up to where no memory map is.
+    for option in ["--e820", "--iomem", "--uefi", "--dtb"] {
+        let output = boot(&[option, "/dev/zero"]);
+        let text = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{option}: {text}");
+        assert!(text.contains("longer than any memory map"), "{text}");
+    }
     for args in [
         &["--alloc", "1"][..],
         &["--alloc", "1,3"],

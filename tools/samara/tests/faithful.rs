@@ -190,6 +190,35 @@ fn the_soft_limit_on_descriptors_is_the_programs_own() {
     assert_eq!(output.stdout, b"16\n");
 }
 
+/// A record that becomes longer than `ulimit -f` allows is told, and the program runs on to its own end: SIGXFSZ is its own as well.
+#[test]
+fn a_limit_on_files_ends_the_record_and_not_the_program() {
+    let limited = |record: &Path, script: &str| {
+        std::process::Command::new("sh")
+            .args([
+                "-c",
+                "ulimit -f 6; exec \"$@\"",
+                "sh",
+                env!("CARGO_BIN_EXE_samara"),
+                "trace",
+                "-q",
+                "--record",
+            ])
+            .arg(record)
+            .args(["--", "sh", "-c", script])
+            .output()
+            .unwrap()
+    };
+    let record = fresh("long");
+    let output = limited(&record, "ls / >/dev/null; echo done; exit 3");
+    assert_eq!(output.stdout, b"done\n");
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert!(told.contains("File too large"), "{told}");
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    let output = limited(Path::new("/dev/null"), "kill -XFSZ $$");
+    assert_eq!(output.status.code(), Some(128 + libc::SIGXFSZ));
+}
+
 #[test]
 fn what_is_hidden_from_the_tracer_is_not_compared() {
     use std::os::unix::process::CommandExt;

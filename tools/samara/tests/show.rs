@@ -9,14 +9,16 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Output, Stdio};
 
-use common::{compiled, fresh, has, samara, scratch, settle, trace_with};
+use common::{agrees, compiled, fresh, has, samara, scratch, settle, trace_with};
 use serde_json::Value;
 
 const NOBODY: u32 = 65534;
@@ -286,6 +288,31 @@ fn a_recording_at_its_calls() {
         fs::write(&cut, &bytes[..length]).unwrap();
         refused(&show(&[&format!("{}@1", cut.display())]), "at byte ");
     }
+}
+
+/// A process's name is any bytes, and it is in several files of `/proc`.
+#[test]
+fn a_process_whose_name_is_no_text_is_shown() {
+    let path = scratch().join(OsStr::from_bytes(b"\xff\x1b[2J\xfe"));
+    fs::copy("/bin/cat", &path).unwrap();
+    let program = Waiting::start(&mut Command::new(&path));
+    settle(program.0.id());
+    for option in ["--maps", "--smaps", "--fork"] {
+        let told = text(&show(&[&program.pid(), option]));
+        assert!(
+            told.contains('\u{fffd}') && !told.contains('\u{1b}'),
+            "{told}"
+        );
+    }
+    assert_eq!(json(&[&program.pid()])["threads"], 1);
+    let core = fresh("core");
+    let dumped = samara()
+        .args(["core", &program.pid(), "-o"])
+        .arg(&core)
+        .output()
+        .unwrap();
+    assert_eq!(dumped.status.code(), Some(0), "{dumped:?}");
+    agrees(&[path.as_path(), "/dev/null".as_ref()]);
 }
 
 #[test]

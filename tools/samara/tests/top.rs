@@ -252,3 +252,34 @@ fn keys_work_on_a_terminal() {
     until(&|screen| screen.left);
     assert_eq!(child.wait().unwrap().code(), Some(0));
 }
+
+/// An empty `/proc` is no machine without processes.
+#[test]
+fn a_missing_proc_is_told() {
+    let hidden = |words: &[&str]| {
+        Command::new("unshare")
+            .args(["--mount", "--propagation", "private", "sh", "-c"])
+            .args(["mount -t tmpfs none /proc || exit 77; exec \"$@\"", "sh"])
+            .arg(env!("CARGO_BIN_EXE_samara"))
+            .args(words)
+            .output()
+    };
+    for words in [
+        &["top", "--once"][..],
+        &["top", "--json"],
+        &["show", "1"],
+        &["core", "1", "-o", "/dev/null"],
+        &["trace", "true"],
+    ] {
+        let Ok(output) = hidden(words) else { return };
+        let told = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() == Some(77) || told.starts_with("unshare: ") {
+            eprintln!("skipped: nothing can be mounted here");
+            return;
+        }
+        assert_eq!(output.status.code(), Some(2), "{words:?}: {told}");
+        assert!(output.stdout.is_empty());
+        assert_eq!(told.lines().count(), 1, "{told}");
+        assert!(told.contains("/proc is missing"), "{told}");
+    }
+}

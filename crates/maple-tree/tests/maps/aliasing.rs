@@ -43,6 +43,36 @@ fn a_vacant_entry_lends_what_it_has_inserted() {
     assert_eq!(map.get(33), Some(&6));
 }
 
+/// The word of a single entry at index 0 is in the map itself: what pointed to it did not outlive that the entry was moved.
+#[test]
+fn the_only_entry_at_index_0_is_moved_about() {
+    let mut map: Map<u32> = MapleTree::new_in(Pool::new());
+    *map.entry(0).or_insert(5).unwrap() += 1;
+    *map.entry(0).or_insert(0).unwrap() += 1;
+    let Entry::Occupied(entry) = map.entry(0).and_modify(|value| *value += 1) else {
+        panic!("it is occupied");
+    };
+    let mut entry = Box::new(entry);
+    *entry.get_mut() += 1;
+    assert_eq!((entry.get(), entry.insert(20)), (9, Ok(9)));
+    *entry.get_mut() += 1;
+    *entry.into_mut() += 1;
+    let mut only = map.first_entry().unwrap();
+    assert_eq!(only.get(), 22);
+    *only.get_mut() += 1;
+    assert_eq!(map.last_entry().map(|entry| entry.remove()), Some(Ok(23)));
+
+    // From the map into a node, and back.
+    let Entry::Vacant(hole) = map.entry_range(0..=1) else {
+        panic!("it is vacant");
+    };
+    let entry = hole.insert_entry(7).unwrap();
+    *entry.into_mut() += 1;
+    map.erase_range(1..=1).unwrap();
+    *map.entry(0).or_insert(0).unwrap() += 1;
+    assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=0, 9)]);
+}
+
 #[test]
 fn many_exclusive_views_at_once() {
     let mut map = filled();

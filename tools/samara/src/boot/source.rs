@@ -1,7 +1,7 @@
 //! Where the memory map comes from.
 
 use std::fs;
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use samara_memblock::firmware::devicetree::DeviceTree;
@@ -25,12 +25,27 @@ enum Content {
     DeviceTree(Vec<u8>),
 }
 
+/// More than any firmware, boot log or `/proc/iomem` has. Devices and pipes may have no end.
+const LONGEST: u64 = 64 << 20;
+
 fn read(path: &Path) -> Result<Vec<u8>, String> {
-    fs::read(path).map_err(|error| match error.kind() {
-        ErrorKind::NotFound => format!("`{}` does not exist", path.display()),
-        ErrorKind::PermissionDenied => format!("`{}` cannot be read: try as root", path.display()),
-        _ => format!("`{}` cannot be read: {error}", path.display()),
-    })
+    let mut bytes = Vec::new();
+    let whole =
+        fs::File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes));
+    match whole {
+        Ok(length) if length as u64 > LONGEST => Err(format!(
+            "`{}` is longer than any memory map: name one",
+            path.display()
+        )),
+        Ok(_) => Ok(bytes),
+        Err(error) => Err(match error.kind() {
+            ErrorKind::NotFound => format!("`{}` does not exist", path.display()),
+            ErrorKind::PermissionDenied => {
+                format!("`{}` cannot be read: try as root", path.display())
+            }
+            _ => format!("`{}` cannot be read: {error}", path.display()),
+        }),
+    }
 }
 
 /// Logs may have bytes that are no text; they cannot matter.

@@ -12,6 +12,7 @@ use samara_mm::{AddressSpace, Config, Layout, VmFlags};
 use super::memory::{Memory, Place};
 use super::out::{Out, cannot_write};
 use super::threads::Stopped;
+use crate::proc_file::read_text;
 use crate::report::bytes;
 use crate::show::live;
 use crate::trace::say;
@@ -24,8 +25,8 @@ pub(super) fn dump(pid: i32, path: &Path) -> Result<(), String> {
     if pid == std::process::id() as i32 {
         return Err("a process cannot stop itself and go on: name another one".to_owned());
     }
-    let name = fs::read_to_string(format!("/proc/{pid}/comm"))
-        .map_err(|error| live::refusal(pid, &error))?;
+    let name =
+        read_text(format!("/proc/{pid}/comm")).map_err(|error| live::refusal(pid, &error))?;
     // Who has no memory cannot be stopped: that is told first.
     live::smaps(pid, name.trim_end())?;
     let stopped = Stopped::all(pid).map_err(|error| live::refusal(pid, &error))?;
@@ -109,8 +110,8 @@ fn notes<R>(
     stopped: &Stopped,
     then: impl FnOnce(&[Note<'_>]) -> R,
 ) -> Result<R, String> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let stat = read_text(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let status = read_text(format!("/proc/{pid}/status")).unwrap_or_default();
     // Field 2, the name, may hold anything: fields are counted from behind it.
     let mut fields = stat
         .rsplit_once(')')

@@ -6,6 +6,7 @@ use std::io;
 use samara_mm::observe::core_file::{Ids, ThreadStatus};
 
 use super::xsave;
+use crate::proc_file::read_text;
 use crate::trace::ptrace::{self, Stop, Tid};
 
 /// Registers that core files have: `NT_PRSTATUS`, `NT_PRFPREG` and `NT_X86_XSTATE`.
@@ -100,7 +101,7 @@ fn thread(process: Ids, tid: Tid, signal: i32) -> io::Result<Thread> {
         *register = bytes.try_into().map_or(0, u64::from_ne_bytes);
     }
     let floating = ptrace::register_set(tid, FLOATING).ok();
-    let text = fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    let text = read_text(format!("/proc/{tid}/status")).unwrap_or_default();
     let set = |label| {
         let line = text.lines().find_map(|line| line.strip_prefix(label));
         line.and_then(|set| u64::from_str_radix(set.trim(), 16).ok())

@@ -14,6 +14,7 @@ use super::kinds::{self, Hints};
 use super::smaps::{Figures, Smaps, Trouble};
 use super::snapshot::{Border, Snapshot};
 use crate::maps::Map;
+use crate::proc_file::{self, read_text};
 use crate::seed::Files;
 use crate::trace::proc;
 
@@ -27,12 +28,12 @@ const THREADS: usize = 10_000;
 /// # Errors
 /// What is wrong, in a line.
 pub(crate) fn look(pid: i32) -> Result<Snapshot, String> {
-    let name = fs::read_to_string(format!("/proc/{pid}/comm"))
+    let name = read_text(format!("/proc/{pid}/comm"))
         .map_err(|error| refusal(pid, &error))?
         .trim_end()
         .to_owned();
     let smaps = smaps(pid, &name)?;
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let status = read_text(format!("/proc/{pid}/status")).unwrap_or_default();
     let limits = proc::limits(pid).ok();
     let numbers = proc::layout(pid).unwrap_or_default();
     let hints = Hints {
@@ -183,6 +184,7 @@ fn number(status: &str, label: &str) -> Option<u64> {
 /// Why a process cannot be looked at.
 pub(crate) fn refusal(pid: i32, error: &io::Error) -> String {
     match error.raw_os_error() {
+        Some(libc::ENOENT | libc::ESRCH) if !proc_file::ours() => proc_file::MISSING.to_owned(),
         Some(libc::ENOENT | libc::ESRCH) => {
             format!("there is no process {pid}: `ps -e` lists those that there are")
         }
@@ -196,7 +198,7 @@ pub(crate) fn refusal(pid: i32, error: &io::Error) -> String {
 /// Why a process has no map.
 fn without_memory(pid: i32, name: &str) -> String {
     const PF_KTHREAD: u64 = 0x0020_0000;
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let stat = read_text(format!("/proc/{pid}/stat")).unwrap_or_default();
     let mut fields = stat
         .rsplit_once(')')
         .map_or("", |(_, rest)| rest)

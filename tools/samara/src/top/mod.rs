@@ -22,6 +22,7 @@ use clap::Args;
 use serde_json::{Value, json};
 
 use crate::outcome::{complain, print};
+use crate::proc_file::MISSING;
 use crate::show::grid::{self, Grid, Paper};
 use columns::{Column, Order};
 use sample::{Process, Sample, Sampler};
@@ -72,9 +73,7 @@ fn carry_out(options: &TopOptions) -> Result<(), String> {
         }
         return terminal::run(order, Duration::from_secs_f64(options.delay));
     }
-    let mut sample = Sampler::default()
-        .look(Path::new(PROC))
-        .map_err(|error| format!("{PROC} cannot be read: {error}"))?;
+    let mut sample = first_look(&mut Sampler::default())?;
     order.sort(&mut sample);
     let text = if options.json {
         let text = serde_json::to_string_pretty(&to_json(&sample));
@@ -83,6 +82,17 @@ fn carry_out(options: &TopOptions) -> Result<(), String> {
         text(&sample)
     };
     print(&text)
+}
+
+/// The first sample. There is always a process, this one: where none is found there is no `/proc`.
+fn first_look(sampler: &mut Sampler) -> Result<Sample, String> {
+    let sample = sampler
+        .look(Path::new(PROC))
+        .map_err(|error| format!("{PROC} cannot be read: {error}"))?;
+    if sample.processes.is_empty() {
+        return Err(MISSING.to_owned());
+    }
+    Ok(sample)
 }
 
 fn text(sample: &Sample) -> String {

@@ -34,9 +34,7 @@ extern "C" fn end(_: libc::c_int) {
 pub(super) fn run(order: Order, delay: Duration) -> Result<(), String> {
     // The first look comes before the terminal is taken, so that what cannot be read is told on it.
     let mut sampler = Sampler::default();
-    let first = sampler
-        .look(Path::new(PROC))
-        .map_err(|error| format!("{PROC} cannot be read: {error}"))?;
+    let first = super::first_look(&mut sampler)?;
     for signal in [libc::SIGTERM, libc::SIGHUP] {
         // SAFETY: the handler stores to an atomic and does nothing else.
         unsafe {

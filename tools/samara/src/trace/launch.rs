@@ -180,7 +180,7 @@ pub(crate) fn launch(
     let (argv, envp) = (pointers(&arguments), pointers(&environment));
     let program = Filter::new();
     let no_new_privileges = !privileged();
-    let sigpipe = streams::sigpipe_at_start();
+    let signals = streams::signals_at_start();
     let descriptors = more_descriptors();
 
     let (mut go_read, mut go_write) = pipe()?;
@@ -196,9 +196,11 @@ pub(crate) fn launch(
         if !matches!(go_read.read(&mut byte), Ok(1)) {
             exit_child();
         }
-        // SAFETY: restores what the Rust runtime changed at the start, and `more_descriptors`; both take constants and plain numbers.
+        // SAFETY: restores what was changed at the start, and by `more_descriptors`; both take constants and plain numbers.
         unsafe {
-            libc::signal(libc::SIGPIPE, sigpipe);
+            for (signal, action) in streams::OF_WRITING.into_iter().zip(signals) {
+                libc::signal(signal, action);
+            }
             if let Some(limit) = &descriptors {
                 libc::setrlimit(libc::RLIMIT_NOFILE, limit);
             }

@@ -97,11 +97,8 @@ pub(crate) fn run(options: &TraceOptions) -> i32 {
         Err(text) => return complain(&text),
     };
     // Else the numbers of processes there would be others', and the maps of strangers be compared.
-    let own = fs::read_link("/proc/self").ok();
-    if own.as_deref() != Some(Path::new(&std::process::id().to_string())) {
-        return complain(
-            "/proc is missing, or shows another PID namespace: mount it with `mount -t proc proc /proc`",
-        );
+    if !crate::proc_file::ours() {
+        return complain(crate::proc_file::MISSING);
     }
     let kernel =
         crate::proc_file::read_text_piece("/proc/sys/kernel/osrelease").unwrap_or_default();

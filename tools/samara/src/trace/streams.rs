@@ -1,12 +1,14 @@
-//! Which standard streams were closed when this program started, and whether it ignored SIGPIPE.
+//! Which standard streams were closed when this program started, and which signals of writing it ignored.
 //!
 //! The Rust runtime opens `/dev/null` in their place before `main`, and ignores SIGPIPE. The traced program must find all as it was, so this
-//! looks before the runtime does.
+//! looks before the runtime does. SIGXFSZ is ignored from here on: a file that becomes longer than `ulimit -f` allows is an error to be told.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 static CLOSED: AtomicU8 = AtomicU8::new(0);
-static NO_SIGPIPE: AtomicBool = AtomicBool::new(false);
+/// Signals that end who writes what nobody can take.
+pub(crate) const OF_WRITING: [libc::c_int; 2] = [libc::SIGPIPE, libc::SIGXFSZ];
+static IGNORED: [AtomicBool; 2] = [const { AtomicBool::new(false) }; 2];
 
 extern "C" fn look() {
     for stream in 0..3 {
@@ -15,13 +17,17 @@ extern "C" fn look() {
             CLOSED.fetch_or(1 << stream, Ordering::Relaxed);
         }
     }
-    // SAFETY: all zeros is a valid `sigaction`; without a new action the call only fills it in.
-    let ignored = unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        libc::sigaction(libc::SIGPIPE, std::ptr::null(), &mut action) == 0
-            && action.sa_sigaction == libc::SIG_IGN
-    };
-    NO_SIGPIPE.store(ignored, Ordering::Relaxed);
+    for (signal, ignored) in OF_WRITING.into_iter().zip(&IGNORED) {
+        // SAFETY: all zeros is a valid `sigaction`; without a new action the call only fills it in.
+        let before = unsafe {
+            let mut action: libc::sigaction = std::mem::zeroed();
+            libc::sigaction(signal, std::ptr::null(), &mut action) == 0
+                && action.sa_sigaction == libc::SIG_IGN
+        };
+        ignored.store(before, Ordering::Relaxed);
+    }
+    // SAFETY: ignores a signal, before there is any other thread.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
 }
 
 // SAFETY: the C runtime calls each pointer in this section once, before `main`; `look` needs nothing of Rust's runtime.
@@ -35,11 +41,12 @@ pub(crate) fn closed_at_start() -> [bool; 3] {
     [bits & 1 != 0, bits & 2 != 0, bits & 4 != 0]
 }
 
-/// What SIGPIPE did when this program started: `SIG_DFL` or `SIG_IGN`.
-pub(crate) fn sigpipe_at_start() -> libc::sighandler_t {
-    if NO_SIGPIPE.load(Ordering::Relaxed) {
-        libc::SIG_IGN
-    } else {
-        libc::SIG_DFL
-    }
+/// What each signal of [`OF_WRITING`] did when this program started: `SIG_DFL` or `SIG_IGN`.
+pub(crate) fn signals_at_start() -> [libc::sighandler_t; 2] {
+    IGNORED
+        .each_ref()
+        .map(|ignored| match ignored.load(Ordering::Relaxed) {
+            true => libc::SIG_IGN,
+            false => libc::SIG_DFL,
+        })
 }

@@ -8,7 +8,6 @@ use crate::base::atomic::Slot;
 use crate::base::{InsertError, Key, Mut, Native, Ref, Shape, Value, inclusive};
 use crate::face::map::MapleTree;
 use crate::face::store;
-use crate::read::Found;
 use crate::read::iterate::by_entry::Traverse;
 
 /// What is at a range of a map: made by [`entry`](MapleTree::entry) and [`entry_range`](MapleTree::entry_range).
@@ -29,8 +28,8 @@ pub struct OccupiedEntry<'a, K: Key, V: Value, A: NodeAlloc = Pool, S: Shape = N
     map: &'a mut MapleTree<K, V, A, S>,
     first: K,
     last: K,
-    /// Where its word is.
-    slot: Slot,
+    /// Where its word is. `None` if that is in the map itself: to move the entry is to lend the map anew, and a pointer into it would not outlive that.
+    slot: Option<Slot>,
 }
 
 /// A range where nothing is.
@@ -78,12 +77,9 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         let range = inclusive(&range);
         let found = Traverse::<K, S>::new(range).next_mut(&self.raw);
         match found {
-            Some((found, slot)) => Entry::Occupied(OccupiedEntry {
-                map: self,
-                first: found.first,
-                last: found.last,
-                slot,
-            }),
+            Some((found, slot)) => {
+                Entry::Occupied(OccupiedEntry::at(self, (found.first, found.last), slot))
+            }
             None => Entry::Vacant(VacantEntry { map: self, range }),
         }
     }
@@ -103,7 +99,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// ```
     pub fn first_entry(&mut self) -> Option<OccupiedEntry<'_, K, V, A, S>> {
         let found = self.raw.find::<true>((K::MIN, K::MAX))?;
-        Some(OccupiedEntry::at(self, found))
+        Some(OccupiedEntry::found(self, (found.first, found.last)))
     }
 
     /// The entry with the highest range, to be looked at, changed or taken out. O(log n).
@@ -120,7 +116,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// ```
     pub fn last_entry(&mut self) -> Option<OccupiedEntry<'_, K, V, A, S>> {
         let found = self.raw.find::<false>((K::MIN, K::MAX))?;
-        Some(OccupiedEntry::at(self, found))
+        Some(OccupiedEntry::found(self, (found.first, found.last)))
     }
 }
 
@@ -240,14 +236,26 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
 }
 
 impl<'a, K: Key, V: Value, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, A, S> {
-    /// That of an entry that has been found.
-    fn at(map: &'a mut MapleTree<K, V, A, S>, found: Found<K>) -> Self {
+    /// That of an entry whose word is at `slot`.
+    fn at(map: &'a mut MapleTree<K, V, A, S>, (first, last): (K, K), slot: Slot) -> Self {
+        let in_node = slot != map.raw.root_memory();
         Self {
-            slot: map.raw.entry_memory(found.first),
+            slot: in_node.then_some(slot),
             map,
-            first: found.first,
-            last: found.last,
+            first,
+            last,
         }
+    }
+
+    /// That of an entry that has been found.
+    fn found(map: &'a mut MapleTree<K, V, A, S>, range: (K, K)) -> Self {
+        let slot = map.raw.entry_memory(range.0);
+        Self::at(map, range, slot)
+    }
+
+    /// Where the word is.
+    fn slot(&self) -> Slot {
+        self.slot.unwrap_or_else(|| self.map.raw.root_memory())
     }
 }
 
@@ -260,19 +268,19 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, 
     /// The value.
     pub fn get(&self) -> Ref<'_, V> {
         // SAFETY: the value is in the map, which is borrowed; its word is in its slot.
-        unsafe { V::borrow(self.slot.read()) }
+        unsafe { V::borrow(self.slot().read()) }
     }
 
     /// The value, to be changed.
     pub fn get_mut(&mut self) -> Mut<'_, V> {
         // SAFETY: the value is in the map, which is exclusively borrowed by way of `self`.
-        unsafe { V::borrow_mut(self.slot) }
+        unsafe { V::borrow_mut(self.slot()) }
     }
 
     /// The value, to be changed for as long as the map is borrowed.
     pub fn into_mut(self) -> Mut<'a, V> {
         // SAFETY: the value is in the map, which is exclusively borrowed for `'a`.
-        unsafe { V::borrow_mut(self.slot) }
+        unsafe { V::borrow_mut(self.slot()) }
     }
 
     /// Exchanges the value, and gives the old one. O(log n).
@@ -284,7 +292,9 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, 
         // The word itself is stored: made a value once more, it would become another pointer, and this one a stale one.
         let new = value.into_raw();
         let old = store::replace_raw(self.map, self.first, new)?;
-        self.slot = self.map.raw.entry_memory(self.first);
+        // The word may have come to be in a node, or was in one and no longer is.
+        let slot = self.map.raw.entry_memory(self.first);
+        self.slot = (slot != self.map.raw.root_memory()).then_some(slot);
         // SAFETY: the tree gave the old word up.
         Ok(unsafe { V::from_raw(old) })
     }
@@ -317,7 +327,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, 
     pub fn remove_entry(self) -> Result<(RangeInclusive<K>, V), AllocError> {
         // The entry is there.
         // SAFETY: as in `get`.
-        let raw = unsafe { self.slot.read() };
+        let raw = unsafe { self.slot().read() };
         let removed = store::remove(self.map, self.first)?;
         let (range, raw) = removed.unwrap_or((self.first..=self.last, raw));
         // SAFETY: the entry has been removed from the tree, which owned its value.
@@ -377,12 +387,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> VacantEntry<'a, K, V, A,
             return Err(InsertError::EmptyRange(value));
         };
         store::insert(self.map, self.range, value)?;
-        Ok(OccupiedEntry {
-            slot: self.map.raw.entry_memory(first),
-            map: self.map,
-            first,
-            last,
-        })
+        Ok(OccupiedEntry::found(self.map, (first, last)))
     }
 
     /// Stores `value` at the range. O(log n).
