@@ -1,0 +1,17 @@
+//! Calls as no real program makes them: what the kernel refuses first, and what it looks at.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod common;
+
+use common::{agrees, compiled, fresh};
+
+#[test]
+fn of_some_file_systems_nothing_may_be_executed() {
+    let Some(program) = compiled("noexec_files") else {
+        return;
+    };
+    let data = fresh("data");
+    let traced = agrees(&[&program, &data]);
+    assert_eq!(traced.stdout(), "some refused\n");
+}
