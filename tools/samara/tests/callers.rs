@@ -15,3 +15,12 @@ fn of_some_file_systems_nothing_may_be_executed() {
     let traced = agrees(&[&program, &data]);
     assert_eq!(traced.stdout(), "some refused\n");
 }
+
+#[test]
+fn bad_arguments_are_told_when_the_kernel_comes_to_them() {
+    let Some(program) = compiled("told_first") else {
+        return;
+    };
+    let traced = agrees(&[program]);
+    assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
+}

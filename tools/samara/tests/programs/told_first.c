@@ -1,0 +1,34 @@
+// Calls that fail for their arguments before, or after, they have looked at the areas; and arguments in memory that may not be read.
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, BOTH = PROT_READ | PROT_WRITE, PRIVATE = MAP_PRIVATE | MAP_ANONYMOUS };
+
+// A vector that cannot be written, for ranges with a hole at the start, in the middle, behind, and beyond all addresses.
+static void which_pages(void) {
+    static unsigned char good[4096];
+    char *at = mmap(0, 16 * PAGE, BOTH, PRIVATE, -1, 0);
+    char *fixed = mmap(0, PAGE, PROT_READ, PRIVATE, -1, 0);
+    munmap(at + 4 * PAGE, 4 * PAGE);
+    void *vectors[] = {good, 0, fixed, at + 4 * PAGE, (void *)-1ul, (void *)0x7fffffffffff, (void *)0x8000000000000000};
+    for (int vector = 0; vector < 7; vector++)
+        for (int from = 0; from < 16; from++) {
+            static const unsigned long lengths[] = {0, 1, PAGE, 3 * PAGE, 9 * PAGE, 1ul << 20, 1ul << 46, 1ul << 47, -1ul, -(1ul << 40)};
+            for (int i = 0; i < 10; i++) {
+                if (vector == 0 && lengths[i] > PAGE * sizeof good) continue;
+                mincore(at + from * PAGE, lengths[i], vectors[vector]);
+                mincore(at + from * PAGE + 1, lengths[i], vectors[vector]);
+            }
+        }
+}
+
+int main(void) {
+    which_pages();
+    return 0;
+}
