@@ -88,10 +88,11 @@ impl Side {
         let populating = populates(call);
         let mapping = matches!(call, Call::Mmap { .. } | Call::Shmat { .. });
         if lacks_memory(&self.engine, call, returned)
+            || refused_for_pages(call, returned)
             || (populating || mapping) && outside(&self.engine, call, returned)
         {
-            // The driver, the file system, the owner of the segment or a machine that has promised enough may have refused: the engine must
-            // not go on alone.
+            // The driver, the file system, the owner of the segment, the place of a page or a machine that has promised enough may have refused: the
+            // engine must not go on alone.
             let Ok(mut trial) = self.engine.try_clone() else {
                 return (Verdict::Outside, 0);
             };
@@ -261,6 +262,13 @@ fn lacks_memory(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
         Call::Brk { addr } => returned >= 0 && (returned as u64) < addr,
         _ => false,
     }
+}
+
+/// Did `mbind` refuse since a page lies on another node? Where pages are to be moved, it does so when all else is done.
+fn refused_for_pages(call: &Call, returned: i64) -> bool {
+    const MOVING: u32 = 0x2 | 0x4;
+    matches!(call, Call::Mbind { flags, .. } if *flags as u32 & MOVING == 0)
+        && returned == -i64::from(libc::EIO)
 }
 
 /// The ranges that a call fills with pages, if it failed as those do that come to the end of a file.
