@@ -16,6 +16,7 @@ use super::by_tid::ByTid;
 use super::decode::{self, Bounds, Decoded};
 use super::filter::{self, Filter};
 use super::interrupts;
+use super::memory;
 use super::progress::Progress;
 use super::ptrace::{self, Entry, Pace, Stop, Tid};
 use super::seeding::Standing;
@@ -509,7 +510,7 @@ impl<'s> Tracer<'s> {
             return;
         };
         let returned = match (ptrace::result(tid), task.result_at.take()) {
-            (Ok(0), Some(at)) => ptrace::read_half(tid, at).map_or(0, |address| address as i64),
+            (Ok(0), Some(at)) => memory::read_half(tid, at).map_or(0, |address| address as i64),
             (Ok(returned), _) => returned,
             // Killed at this moment: its exit event follows.
             (Err(_), _) => {

@@ -40,8 +40,31 @@ static void strays(void) {
         }
 }
 
+// In memory that may only be written, or only be executed, the kernel reads them.
+static void unreadable(void) {
+    static const int protections[] = {PROT_WRITE, PROT_EXEC, PROT_READ, PROT_NONE, BOTH};
+    int self = syscall(SYS_pidfd_open, getpid(), 0);
+    char *memory = mmap(0, 16 * PAGE, BOTH, PRIVATE, -1, 0), *arguments = mmap(0, 2 * PAGE, BOTH, PRIVATE, -1, 0);
+    struct iovec ranges[] = {{memory, PAGE}, {memory + 2 * PAGE, PAGE}};
+    unsigned long node = 1;
+    // Across two pages, of which the second is protected otherwise.
+    char *across = arguments + PAGE - sizeof *ranges;
+    memcpy(across, ranges, sizeof ranges);
+    memcpy(arguments, &node, sizeof node);
+    strcpy(arguments + 64, "name");
+    for (int i = 0; i < 5; i++)
+        for (int j = 0; j < 5; j++) {
+            mprotect(arguments, PAGE, protections[i]);
+            mprotect(arguments + PAGE, PAGE, protections[j]);
+            syscall(SYS_process_madvise, self, across, 2, j % 2 ? MADV_DONTDUMP : MADV_DODUMP, 0);
+            syscall(SYS_mbind, memory + 8 * PAGE, PAGE, i % 2 ? 2 : 0x8002, arguments, 64, 0);
+            prctl(PR_SET_VMA, PR_SET_VMA_ANON_NAME, memory + (10 + i) * PAGE, PAGE, arguments + 64);
+        }
+}
+
 int main(void) {
     which_pages();
     strays();
+    unreadable();
     return 0;
 }

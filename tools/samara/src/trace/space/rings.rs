@@ -7,8 +7,8 @@ use samara_mm::{Call, Counted, File, FileArg, FileId, FileKind};
 use super::{Space, Who};
 use crate::counted::counted;
 use crate::trace::files;
+use crate::trace::memory;
 use crate::trace::proc;
-use crate::trace::ptrace;
 use crate::trace::session::Session;
 
 const READ_WRITE: u64 = 3;
@@ -42,8 +42,8 @@ impl Space {
         session: &mut Session,
     ) -> Option<(Call, u64)> {
         let address = match narrow {
-            true => ptrace::read_half(who.tid, pointer).ok()?,
-            false => ptrace::read_word(who.tid, pointer).ok()?,
+            true => memory::read_half(who.tid, pointer).ok()?,
+            false => memory::read_word(who.tid, pointer).ok()?,
         };
         self.maps.read(&mut session.map).ok()?;
         let area = session.map.at(address)?;
