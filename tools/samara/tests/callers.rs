@@ -24,3 +24,11 @@ fn bad_arguments_are_told_when_the_kernel_comes_to_them() {
     let traced = agrees(&[program]);
     assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
 }
+
+#[test]
+fn a_thread_that_has_ended_is_not_asked_for_limits() {
+    if let Some(program) = compiled("limits") {
+        let traced = agrees(&[program]);
+        assert_eq!(traced.stdout(), "200\n10\n");
+    }
+}

@@ -560,7 +560,9 @@ impl<'s> Tracer<'s> {
             }
             Doing::Limits { target, index } => {
                 if returned == 0 {
-                    self.limits_changed(target);
+                    // Of its own process, it can be asked itself: another thread may be about to end, and tell nothing.
+                    let asked = if target == who.process { tid } else { target };
+                    self.limits_changed(asked);
                 }
                 self.pace.go(tid, 0);
                 return self.release(index, tid);
@@ -651,8 +653,9 @@ impl<'s> Tracer<'s> {
     }
 
     fn limits_changed(&mut self, target: Tid) {
-        let found = self
-            .user(target)
+        let task = self.tasks.get(&target).map(|task| (target, task));
+        let found = task
+            .or_else(|| self.user(target))
             .and_then(|(tid, task)| Some((tid, task.process, task.space?)));
         if let Some((tid, process, index)) = found
             && let Some(space) = &mut self.spaces[index]

@@ -391,10 +391,12 @@ impl Space {
 
     /// The limits of `process` may have changed, or another process's are to be used.
     pub(crate) fn limits_changed(&mut self, who: Who, session: &mut Session) {
-        self.limits_of = who.process;
         let Ok(limits) = seeding::limits(who.tid) else {
+            // A thread that has ended tells nothing: whose call comes next is asked.
+            self.limits_of = NOBODY;
             return;
         };
+        self.limits_of = who.process;
         if limits != self.follower.engine().limits() {
             self.set_limits(limits, session);
         }
