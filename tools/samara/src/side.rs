@@ -250,6 +250,16 @@ pub(crate) fn placed_at_random(call: &Call, returned: i64) -> bool {
     }
 }
 
+/// What is gone if a driver refuses its mapping: it may be asked when what was in its place is unmapped.
+pub(crate) fn replaced_by(call: &Call) -> Option<Call> {
+    match *call {
+        Call::Mmap {
+            addr, len, flags, ..
+        } if flags & libc::MAP_FIXED as u64 != 0 => Some(Call::Munmap { addr, len }),
+        _ => None,
+    }
+}
+
 /// May all processes together have been promised too much for this call (`vm.overcommit_memory` 2)? What others have, nobody here knows.
 fn lacks_memory(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
     if !matches!(engine.config().overcommit, Overcommit::Never { .. }) {

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{agrees, compiled, fresh};
+use common::{agrees, compiled, fresh, samara, scratch, trace_with};
 
 #[test]
 fn of_some_file_systems_nothing_may_be_executed() {
@@ -23,6 +23,23 @@ fn bad_arguments_are_told_when_the_kernel_comes_to_them() {
     };
     let traced = agrees(&[program]);
     assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
+}
+
+#[test]
+fn what_a_refused_mapping_was_to_replace_is_where_the_kernel_left_it() {
+    let Some(program) = compiled("refused_by_drivers") else {
+        return;
+    };
+    let record = fresh("refused.trace");
+    for verify in ["each", "exit"] {
+        let options = ["--verify", verify, "--record", record.to_str().unwrap()];
+        let traced = trace_with(&options, &[&program], scratch());
+        traced.assert_agrees();
+        assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
+        let replayed = samara().arg("replay").arg(&record).output().unwrap();
+        let told = String::from_utf8(replayed.stderr).unwrap();
+        assert_eq!(replayed.status.code(), Some(0), "{told}");
+    }
 }
 
 #[test]

@@ -21,6 +21,7 @@ use samara_mm::{Call, Config, Limits, Mdwe, VmFlags};
 
 use crate::follow::Follower;
 use crate::record::Reason;
+use crate::side::replaced_by;
 
 use self::compare::foretell;
 use super::decode::{Bounds, NodeMask};
@@ -334,7 +335,8 @@ impl Space {
             Verify::Every(calls) => self.calls_since_compare + 1 >= calls,
             Verify::Exit => false,
         };
-        !due && !self.follower.is_undecided()
+        let refused = (-4095..0).contains(&returned) && replaced_by(call).is_some();
+        !due && !refused && !self.follower.is_undecided()
     }
 
     /// Does what had to wait for a stop.
