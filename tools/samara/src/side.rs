@@ -343,7 +343,13 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
                 || error == libc::ENOMEM && has_file(engine, *addr, *len)
         }
         Call::Mlockall { .. } => matches!(error, libc::EAGAIN | libc::EINTR),
-        Call::Msync { .. } => matches!(error, libc::EIO | libc::EBUSY | libc::EINTR),
+        // The file system is asked to write, which has errors of its own; a socket, say, has nothing to be asked.
+        Call::Msync { addr, len, flags } => {
+            matches!(error, libc::EIO | libc::EBUSY | libc::EINTR)
+                || flags & libc::MS_SYNC as u64 != 0
+                    && error != libc::ENOMEM
+                    && has_shared_file(engine, *addr, *len)
+        }
         Call::Mincore { .. } => matches!(error, libc::EFAULT | libc::EAGAIN),
         Call::Mbind { .. } => matches!(error, libc::EIO | libc::EFAULT),
         Call::Shmat { .. } => matches!(error, libc::EACCES | libc::EIDRM),
@@ -352,9 +358,10 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
 }
 
 /// Can the kernel have failed from outside before it came to what the engine refuses with `own`? `mincore` tells of pages up to the first hole: in a bad vector
-/// it fails before that, unless the hole is at the start and the vector only not mapped.
+/// it fails before that, unless the hole is at the start and the vector only not mapped. `msync` goes on behind holes.
 fn told_before(engine: &AddressSpace, call: &Call, own: i64) -> bool {
     match *call {
+        Call::Msync { .. } => own == -i64::from(libc::ENOMEM) || own == -i64::from(libc::EBUSY),
         Call::Mincore { addr, len } => {
             own == -i64::from(libc::ENOMEM)
                 && addr
@@ -366,10 +373,19 @@ fn told_before(engine: &AddressSpace, call: &Call, own: i64) -> bool {
 }
 
 fn has_file(engine: &AddressSpace, addr: u64, len: u64) -> bool {
+    files_in(engine, addr, len).next().is_some()
+}
+
+fn has_shared_file(engine: &AddressSpace, addr: u64, len: u64) -> bool {
+    files_in(engine, addr, len).any(|area| area.vma.flags.contains(VmFlags::SHARED))
+}
+
+/// The areas of files in a range.
+fn files_in(engine: &AddressSpace, addr: u64, len: u64) -> impl Iterator<Item = Area<'_>> {
     let end = addr.saturating_add(len);
     engine
         .areas()
-        .any(|area| area.start < end && area.end > addr && area.vma.file().is_some())
+        .filter(move |area| area.start < end && area.end > addr && area.vma.file().is_some())
 }
 
 /// `MADV_POPULATE_READ` or `MADV_POPULATE_WRITE`?

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -40,6 +41,19 @@ static void strays(void) {
         }
 }
 
+// A socket and a ring have nothing to be written back to; what is locked may not be forgotten; behind them is a hole.
+static void written_back(void) {
+    char event[128] = {1, 0, 0, 0, 128}, *room = mmap(0, 16 * PAGE, PROT_NONE, PRIVATE, -1, 0);
+    int files[] = {socket(AF_INET, SOCK_STREAM, 0), memfd_create("data", 0), syscall(SYS_perf_event_open, event, 0, -1, -1, 0)};
+    ftruncate(files[1], PAGE);
+    for (int i = 0; i < 3; i++) mmap(room + (1 + 3 * i) * PAGE, PAGE, PROT_READ, MAP_SHARED | MAP_FIXED, files[i], 0);
+    mlock(room + 12 * PAGE, PAGE);
+    munmap(room + 14 * PAGE, PAGE);
+    for (int flags = 0; flags < 8; flags++)
+        for (int from = 0; from < 16; from++)
+            for (int pages = 1; pages < 17; pages += 3) msync(room + from * PAGE, pages * PAGE, flags);
+}
+
 // In memory that may only be written, or only be executed, the kernel reads them.
 static void unreadable(void) {
     static const int protections[] = {PROT_WRITE, PROT_EXEC, PROT_READ, PROT_NONE, BOTH};
@@ -65,6 +79,7 @@ static void unreadable(void) {
 int main(void) {
     which_pages();
     strays();
+    written_back();
     unreadable();
     return 0;
 }
