@@ -5,6 +5,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -43,6 +44,13 @@ int main(int argc, char **argv) {
         data, open(argv[1], O_RDONLY), open(argv[1], O_WRONLY), open(argv[1], O_PATH),
     };
     for (int i = 0; i < sizeof files / sizeof *files; i++) each_protection(files[i]);
+    // What may be read may be executed, but nothing of these files.
+    personality(READ_IMPLIES_EXEC);
+    for (int i = 0; i < sizeof files / sizeof *files; i++) each_protection(files[i]);
+    unsigned long ring = 0;
+    syscall(SYS_io_setup, 100, &ring);
+    mprotect((void *)ring, PAGE, PROT_READ);
+    syscall(SYS_io_destroy, ring);
     printf("%s\n", refused ? "some refused" : "none refused");
     return 0;
 }

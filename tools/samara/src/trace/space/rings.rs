@@ -2,7 +2,7 @@
 //!
 //! The engine performs both as what they are, `mmap` and `munmap`. How long a ring is, the kernel's map tells; where it goes, the engine predicts.
 
-use samara_mm::{Call, Counted, File, FileArg, FileId, FileKind};
+use samara_mm::{Call, Counted, File, FileArg, FileId, FileKind, VmFlags};
 
 use super::{Space, Who};
 use crate::counted::counted;
@@ -59,6 +59,8 @@ impl Space {
         let file = File {
             description: session.files.descriptions,
             kind: FileKind::Device,
+            // Of its file system nothing may be executed, and so `READ_IMPLIES_EXEC` makes no difference.
+            noexec: !flags.contains(VmFlags::MAYEXEC),
             driver: files::driver(*flags),
             ..File::new(id, name.into())
         };
