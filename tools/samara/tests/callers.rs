@@ -49,3 +49,10 @@ fn a_thread_that_has_ended_is_not_asked_for_limits() {
         assert_eq!(traced.stdout(), "200\n10\n");
     }
 }
+
+#[test]
+fn advice_reaches_whoever_has_the_same_memory() {
+    if let Some(program) = compiled("advice_between") {
+        agrees(&[program]);
+    }
+}

@@ -232,15 +232,15 @@ pub(crate) fn limits_of(entry: &Entry) -> Option<Tid> {
     }
 }
 
-/// Advice for another process changes nobody's map: such as would is refused.
+/// Advice for other memory changes nobody's map: such as would is refused. A process that shares the caller's is no other.
 fn process_madvise(tid: Tid, entry: &Entry) -> Decoded {
     const MOST: u64 = 1024;
     /// `PIDFD_SELF_THREAD` and `PIDFD_SELF_THREAD_GROUP`.
     const SELF: [i32; 2] = [-10000, -10001];
     let [pidfd, vector, count, advice, flags, _] = entry.args;
     let of_itself = || {
-        let own = super::proc::family(tid).map(|(process, _)| process);
-        own.ok() == super::proc::process_of(tid, pidfd as i32)
+        super::proc::process_of(tid, pidfd as i32)
+            .is_some_and(|named| super::proc::shares_memory(tid, named))
     };
     if !SELF.contains(&(pidfd as i32)) && !of_itself() || count > MOST {
         return Decoded::Ignore;
