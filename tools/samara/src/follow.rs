@@ -21,7 +21,7 @@ use crate::follow::doubts::Doubts;
 use crate::histories::{Range, apart, histories, orders, untried};
 use crate::maps::Map;
 pub(crate) use crate::side::Verdict;
-use crate::side::{Side, placed_at_random};
+use crate::side::{Side, placed_at_random, replaced_by};
 use crate::tally::{Finding, FindingKind, SpaceFigures, Tally};
 
 /// At most so many alternatives are followed.
@@ -367,6 +367,15 @@ impl Follower {
             }
         }
         let (mut verdict, mut own) = self.side.perform(call, returned, facts);
+        if let (Verdict::Outside, Some(replaced)) = (verdict, replaced_by(call)) {
+            for side in self.sides() {
+                if let Ok(mut other) = side.try_clone()
+                    && other.engine.perform(&replaced).is_ok()
+                {
+                    fresh.push(other);
+                }
+            }
+        }
         if self.others.is_empty() && fresh.is_empty() {
             return (verdict, own);
         }

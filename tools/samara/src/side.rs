@@ -88,10 +88,11 @@ impl Side {
         let populating = populates(call);
         let mapping = matches!(call, Call::Mmap { .. } | Call::Shmat { .. });
         if lacks_memory(&self.engine, call, returned)
+            || refused_for_pages(call, returned)
             || (populating || mapping) && outside(&self.engine, call, returned)
         {
-            // The driver, the file system, the owner of the segment or a machine that has promised enough may have refused: the engine must
-            // not go on alone.
+            // The driver, the file system, the owner of the segment, the place of a page or a machine that has promised enough may have refused: the
+            // engine must not go on alone.
             let Ok(mut trial) = self.engine.try_clone() else {
                 return (Verdict::Outside, 0);
             };
@@ -119,7 +120,9 @@ impl Side {
             Verdict::Agrees
         } else if own == -i64::from(Errno::ENOSYS.0) {
             Verdict::NotModelled
-        } else if outside(&self.engine, call, returned) && own >= 0 {
+        } else if outside(&self.engine, call, returned)
+            && (own >= 0 || told_before(&self.engine, call, own))
+        {
             Verdict::Outside
         } else {
             Verdict::Differs
@@ -247,6 +250,16 @@ pub(crate) fn placed_at_random(call: &Call, returned: i64) -> bool {
     }
 }
 
+/// What is gone if a driver refuses its mapping: it may be asked when what was in its place is unmapped.
+pub(crate) fn replaced_by(call: &Call) -> Option<Call> {
+    match *call {
+        Call::Mmap {
+            addr, len, flags, ..
+        } if flags & libc::MAP_FIXED as u64 != 0 => Some(Call::Munmap { addr, len }),
+        _ => None,
+    }
+}
+
 /// May all processes together have been promised too much for this call (`vm.overcommit_memory` 2)? What others have, nobody here knows.
 fn lacks_memory(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
     if !matches!(engine.config().overcommit, Overcommit::Never { .. }) {
@@ -259,6 +272,13 @@ fn lacks_memory(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
         Call::Brk { addr } => returned >= 0 && (returned as u64) < addr,
         _ => false,
     }
+}
+
+/// Did `mbind` refuse since a page lies on another node? Where pages are to be moved, it does so when all else is done.
+fn refused_for_pages(call: &Call, returned: i64) -> bool {
+    const MOVING: u32 = 0x2 | 0x4;
+    matches!(call, Call::Mbind { flags, .. } if *flags as u32 & MOVING == 0)
+        && returned == -i64::from(libc::EIO)
 }
 
 /// The ranges that a call fills with pages, if it failed as those do that come to the end of a file.
@@ -323,7 +343,13 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
                 || error == libc::ENOMEM && has_file(engine, *addr, *len)
         }
         Call::Mlockall { .. } => matches!(error, libc::EAGAIN | libc::EINTR),
-        Call::Msync { .. } => matches!(error, libc::EIO | libc::EBUSY | libc::EINTR),
+        // The file system is asked to write, which has errors of its own; a socket, say, has nothing to be asked.
+        Call::Msync { addr, len, flags } => {
+            matches!(error, libc::EIO | libc::EBUSY | libc::EINTR)
+                || flags & libc::MS_SYNC as u64 != 0
+                    && error != libc::ENOMEM
+                    && has_shared_file(engine, *addr, *len)
+        }
         Call::Mincore { .. } => matches!(error, libc::EFAULT | libc::EAGAIN),
         Call::Mbind { .. } => matches!(error, libc::EIO | libc::EFAULT),
         Call::Shmat { .. } => matches!(error, libc::EACCES | libc::EIDRM),
@@ -331,11 +357,35 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
     }
 }
 
+/// Can the kernel have failed from outside before it came to what the engine refuses with `own`? `mincore` tells of pages up to the first hole: in a bad vector
+/// it fails before that, unless the hole is at the start and the vector only not mapped. `msync` goes on behind holes.
+fn told_before(engine: &AddressSpace, call: &Call, own: i64) -> bool {
+    match *call {
+        Call::Msync { .. } => own == -i64::from(libc::ENOMEM) || own == -i64::from(libc::EBUSY),
+        Call::Mincore { addr, len } => {
+            own == -i64::from(libc::ENOMEM)
+                && addr
+                    .checked_add(len)
+                    .is_some_and(|end| end <= engine.config().task_size)
+        }
+        _ => false,
+    }
+}
+
 fn has_file(engine: &AddressSpace, addr: u64, len: u64) -> bool {
+    files_in(engine, addr, len).next().is_some()
+}
+
+fn has_shared_file(engine: &AddressSpace, addr: u64, len: u64) -> bool {
+    files_in(engine, addr, len).any(|area| area.vma.flags.contains(VmFlags::SHARED))
+}
+
+/// The areas of files in a range.
+fn files_in(engine: &AddressSpace, addr: u64, len: u64) -> impl Iterator<Item = Area<'_>> {
     let end = addr.saturating_add(len);
     engine
         .areas()
-        .any(|area| area.start < end && area.end > addr && area.vma.file().is_some())
+        .filter(move |area| area.start < end && area.end > addr && area.vma.file().is_some())
 }
 
 /// `MADV_POPULATE_READ` or `MADV_POPULATE_WRITE`?

@@ -32,7 +32,9 @@ const LEGACY_FLAGS: u64 = abi::MAP_SHARED
     | abi::MAP_HUGETLB
     | abi::MAP_32BIT
     | abi::MAP_ABOVE4G
-    | (abi::MAP_HUGE_MASK << abi::MAP_HUGE_SHIFT);
+    | HUGE_SIZES;
+/// Of the bits that name a size of huge pages, those that 2 MiB and 1 GiB have between them.
+const HUGE_SIZES: u64 = (21 | 30) << abi::MAP_HUGE_SHIFT;
 
 /// Flags that mark the new area; few mappings have one.
 pub(super) const MARKS: u64 =

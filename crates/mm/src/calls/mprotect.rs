@@ -8,6 +8,7 @@ use crate::pages::{Coming, Pages};
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
 use crate::space::merge::Union;
+use crate::space::vma::Area;
 
 impl AddressSpace {
     pub(crate) fn do_mprotect<P: Pages + ?Sized>(
@@ -19,7 +20,7 @@ impl AddressSpace {
         pages: &mut P,
     ) -> Result<u64, Errno> {
         let grows = protection & (abi::PROT_GROWSDOWN | abi::PROT_GROWSUP);
-        let mut protection = protection & !(abi::PROT_GROWSDOWN | abi::PROT_GROWSUP);
+        let protection = protection & !(abi::PROT_GROWSDOWN | abi::PROT_GROWSUP);
         if grows == abi::PROT_GROWSDOWN | abi::PROT_GROWSUP || !addr.is_multiple_of(PAGE_SIZE) {
             return Err(Errno::EINVAL);
         }
@@ -35,9 +36,6 @@ impl AddressSpace {
         }
         if pkey != -1 && !self.is_pkey(pkey) {
             return Err(Errno::EINVAL);
-        }
-        if self.config.read_implies_exec && protection & abi::PROT_READ != 0 {
-            protection |= abi::PROT_EXEC;
         }
         let mut next = addr;
         if grows == 0 {
@@ -61,6 +59,16 @@ impl AddressSpace {
         Ok(0)
     }
 
+    /// What `protection` means for the area at `start`: under `READ_IMPLIES_EXEC` what may be read may be executed, if that is allowed there at all.
+    fn implied(&self, start: u64, protection: u64) -> u64 {
+        let reads = self.config.read_implies_exec && protection & abi::PROT_READ != 0;
+        let may_execute = |area: &Area<'_>| area.vma.flags.contains(VmFlags::MAYEXEC);
+        match reads && self.areas.at(start).as_ref().is_some_and(may_execute) {
+            true => protection | abi::PROT_EXEC,
+            false => protection,
+        }
+    }
+
     /// Gives the part of `[start, end)` in the area that holds `start` the protection `protection` and the protection key `pkey`, or such a
     /// one as it should have if that is -1. The result is the end of the part.
     fn protect<P: Pages + ?Sized>(
@@ -71,6 +79,7 @@ impl AddressSpace {
         pkey: i32,
         owner: &mut P,
     ) -> Result<u64, Errno> {
+        let protection = self.implied(start, protection);
         let access = VmFlags::from_prot(protection);
         let key = match u32::try_from(pkey) {
             Ok(key) => Some(key),

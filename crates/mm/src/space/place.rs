@@ -249,16 +249,15 @@ impl AddressSpace {
     }
 }
 
-/// Whether `[offset, offset + len)` of a file holds a whole huge page. File offsets are signed numbers.
+/// Whether `[offset, offset + len)` of a file holds a whole huge page. File offsets are signed numbers, of which Linux does not notice that they overflow: those of
+/// `/dev/zero` may be any.
 fn covers_huge_page(offset: u64, len: u64) -> bool {
-    const HUGE: i64 = PMD_SIZE as i64;
-    let (Ok(offset), Ok(len)) = (i64::try_from(offset), i64::try_from(len)) else {
-        return false;
-    };
-    let first = offset.checked_add(HUGE - 1).map(|n| n & !(HUGE - 1));
-    let padded = len.checked_add(HUGE).and_then(|n| offset.checked_add(n));
-    match (first, offset.checked_add(len), padded) {
-        (Some(first), Some(end), Some(_)) => end > first && end - first >= HUGE,
-        _ => false,
-    }
+    let first = offset.wrapping_add(PMD_SIZE - 1) & !(PMD_SIZE - 1);
+    let end = offset.wrapping_add(len);
+    let padded = len
+        .checked_add(PMD_SIZE)
+        .and_then(|padded| offset.checked_add(padded));
+    padded.is_some()
+        && end.cast_signed() > first.cast_signed()
+        && end.wrapping_sub(first) >= PMD_SIZE
 }

@@ -135,6 +135,7 @@ fn described(op: &Op) -> (&'static str, Vec<String>) {
         Op::UffdRegister { mode, .. } => ("UFFDIO_REGISTER", one(format!("mode {mode}"))),
         Op::UffdUnregister { .. } => ("UFFDIO_UNREGISTER", one("-".into())),
         Op::UffdClose { .. } => ("close", one("userfaultfd".into())),
+        Op::ReadImpliesExec { on } => ("personality", one(format!("{on}"))),
         Op::SetMemoryMerge { on } => ("PR_SET_MEMORY_MERGE", one(format!("{on}"))),
     }
 }

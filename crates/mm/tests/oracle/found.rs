@@ -502,6 +502,27 @@ pub(crate) fn histories(special: &[(u64, u64)]) -> Vec<(&'static str, Vec<Op>)> 
             },
         ),
         (
+            "offsets of /dev/zero overflow where it is decided whether a huge page fits",
+            [
+                1 << 63,
+                (1 << 63) - (2 << 20) + PAGE,
+                (1 << 63) - PAGE,
+                0u64.wrapping_sub(8 << 20),
+            ]
+            .into_iter()
+            .flat_map(|offset| {
+                [1, 512, 1024, 1536].map(|pages| Op::Mmap {
+                    addr: 0,
+                    len: pages * PAGE,
+                    prot: 1,
+                    flags: 2,
+                    file: 5,
+                    offset,
+                })
+            })
+            .collect(),
+        ),
+        (
             "two areas that have become one are too large for a child",
             {
                 // Less each than many machines have, and more together.

@@ -148,6 +148,10 @@ pub(crate) enum Op {
     SetMemoryMerge {
         on: u64,
     },
+    /// `personality(2)`, with `READ_IMPLIES_EXEC` or without.
+    ReadImpliesExec {
+        on: u64,
+    },
     /// By the userfaultfd of this number, from 1: the last one has `UFFD_FEATURE_WP_ASYNC`.
     UffdRegister {
         watcher: usize,

@@ -7,7 +7,8 @@ use samara_mm::{Call, FileArg};
 use super::files::{self, Files};
 use super::filter::{self, mark};
 use super::i386;
-use super::ptrace::{self, Entry, Tid};
+use super::memory;
+use super::ptrace::{Entry, Tid};
 use super::seeding::numa_nodes;
 use super::watchers::{self, Watchers};
 
@@ -231,15 +232,15 @@ pub(crate) fn limits_of(entry: &Entry) -> Option<Tid> {
     }
 }
 
-/// Advice for another process changes nobody's map: such as would is refused.
+/// Advice for other memory changes nobody's map: such as would is refused. A process that shares the caller's is no other.
 fn process_madvise(tid: Tid, entry: &Entry) -> Decoded {
     const MOST: u64 = 1024;
     /// `PIDFD_SELF_THREAD` and `PIDFD_SELF_THREAD_GROUP`.
     const SELF: [i32; 2] = [-10000, -10001];
     let [pidfd, vector, count, advice, flags, _] = entry.args;
     let of_itself = || {
-        let own = super::proc::family(tid).map(|(process, _)| process);
-        own.ok() == super::proc::process_of(tid, pidfd as i32)
+        super::proc::process_of(tid, pidfd as i32)
+            .is_some_and(|named| super::proc::shares_memory(tid, named))
     };
     if !SELF.contains(&(pidfd as i32)) && !of_itself() || count > MOST {
         return Decoded::Ignore;
@@ -274,7 +275,7 @@ fn uffd(tid: Tid, entry: &Entry, watchers: &mut Watchers) -> Decoded {
         return Decoded::Unmodelled { changes_map: true };
     }
     let asynchronous = features & watchers::WP_ASYNC != 0;
-    let word = |index: u64| ptrace::read_word(tid, pointer.wrapping_add(8 * index));
+    let word = |index: u64| memory::read_word(tid, pointer.wrapping_add(8 * index));
     // The kernel cannot read it either.
     let (Ok(addr), Ok(len)) = (word(0), word(1)) else {
         return Decoded::Ignore;
@@ -333,7 +334,7 @@ fn set_mm(tid: Tid, option: u64, argument: u64) -> Decoded {
         BRK => bounds.brk = Some(argument),
         // `struct prctl_mm_map`: the code comes first.
         MAP => {
-            let word = |index: u64| ptrace::read_word(tid, argument.wrapping_add(8 * index)).ok();
+            let word = |index: u64| memory::read_word(tid, argument.wrapping_add(8 * index)).ok();
             bounds = Bounds {
                 start_brk: word(4),
                 brk: word(5),
@@ -373,7 +374,7 @@ fn has_no_filter(tid: Tid) -> bool {
 pub(crate) fn clone_flags(tid: Tid, entry: &Entry) -> u64 {
     match entry.nr as i64 {
         libc::SYS_clone => entry.args[0],
-        _ => ptrace::read_word(tid, entry.args[0]).unwrap_or(0),
+        _ => memory::read_word(tid, entry.args[0]).unwrap_or(0),
     }
 }
 
@@ -395,7 +396,7 @@ fn vma_name(tid: Tid, operation: u64, addr: u64, len: u64, pointer: u64) -> Deco
         None
     } else {
         let mut bytes = [0u8; LONGEST];
-        let read = ptrace::read_memory(tid, pointer, &mut bytes).unwrap_or(0);
+        let read = memory::read(tid, pointer, &mut bytes).unwrap_or(0);
         let text = bytes[..read]
             .iter()
             .position(|&b| b == 0)
@@ -444,9 +445,9 @@ impl NodeMask {
     pub(crate) fn read(self, tid: Tid) -> Nodes {
         self.read_by(|at, half| {
             if half {
-                ptrace::read_half(tid, at).ok()
+                memory::read_half(tid, at).ok()
             } else {
-                ptrace::read_word(tid, at).ok()
+                memory::read_word(tid, at).ok()
             }
         })
     }

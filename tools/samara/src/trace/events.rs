@@ -16,6 +16,7 @@ use super::by_tid::ByTid;
 use super::decode::{self, Bounds, Decoded};
 use super::filter::{self, Filter};
 use super::interrupts;
+use super::memory;
 use super::progress::Progress;
 use super::ptrace::{self, Entry, Pace, Stop, Tid};
 use super::seeding::Standing;
@@ -509,7 +510,7 @@ impl<'s> Tracer<'s> {
             return;
         };
         let returned = match (ptrace::result(tid), task.result_at.take()) {
-            (Ok(0), Some(at)) => ptrace::read_half(tid, at).map_or(0, |address| address as i64),
+            (Ok(0), Some(at)) => memory::read_half(tid, at).map_or(0, |address| address as i64),
             (Ok(returned), _) => returned,
             // Killed at this moment: its exit event follows.
             (Err(_), _) => {
@@ -559,7 +560,9 @@ impl<'s> Tracer<'s> {
             }
             Doing::Limits { target, index } => {
                 if returned == 0 {
-                    self.limits_changed(target);
+                    // Of its own process, it can be asked itself: another thread may be about to end, and tell nothing.
+                    let asked = if target == who.process { tid } else { target };
+                    self.limits_changed(asked);
                 }
                 self.pace.go(tid, 0);
                 return self.release(index, tid);
@@ -650,8 +653,9 @@ impl<'s> Tracer<'s> {
     }
 
     fn limits_changed(&mut self, target: Tid) {
-        let found = self
-            .user(target)
+        let task = self.tasks.get(&target).map(|task| (target, task));
+        let found = task
+            .or_else(|| self.user(target))
             .and_then(|(tid, task)| Some((tid, task.process, task.space?)));
         if let Some((tid, process, index)) = found
             && let Some(space) = &mut self.spaces[index]

@@ -26,8 +26,9 @@ use crate::maps::{Area, Map};
 use crate::seed::Seed;
 
 use super::files;
+use super::memory;
 use super::proc;
-use super::ptrace::{self, Tid};
+use super::ptrace::Tid;
 use super::seeding::Asked;
 
 const PAGE: u64 = 4096;
@@ -420,7 +421,7 @@ impl Strings {
         let end = path.saturating_add(LONGEST_NAME).min(end);
         let length = end.checked_sub(start).filter(|length| *length < MOST);
         let mut bytes = vec![0; length.ok_or(io::ErrorKind::InvalidData)? as usize];
-        let read = ptrace::read_memory(tid, start, &mut bytes)?;
+        let read = memory::read(tid, start, &mut bytes)?;
         bytes.truncate(read);
         Ok(Self { start, bytes })
     }

@@ -207,7 +207,7 @@ impl Files {
                         name: printed_name(&key.name),
                         readable: key.readable,
                         writable: key.writable,
-                        noexec: is_noexec(system.as_ref()),
+                        noexec: is_noexec(system.as_ref()) || opened.is_noexec(tid, descriptor),
                         kind,
                         seals: 0,
                         driver: DriverFlags::default(),

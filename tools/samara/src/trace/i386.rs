@@ -3,7 +3,8 @@
 //! The numbers are those of `asm/unistd_32.h`. Some calls have another form there: `mmap` with its arguments in memory, `mmap2` with an offset in
 //! pages, and `ipc`, which is several calls. What they point to has words of 4 bytes.
 
-use super::ptrace::{self, Tid};
+use super::memory;
+use super::ptrace::Tid;
 
 pub(super) const IOCTL: u32 = 54;
 pub(super) const PTRACE: u32 = 26;
@@ -89,7 +90,7 @@ pub(super) fn native(tid: Tid, number: u64, args: [u64; 6]) -> (u64, [u64; 6], O
     let [a, b, c, _, e, _] = args;
     match number as u32 {
         OLD_MMAP => {
-            let word = |index: u64| ptrace::read_half(tid, a.wrapping_add(4 * index)).ok();
+            let word = |index: u64| memory::read_half(tid, a.wrapping_add(4 * index)).ok();
             let words: Option<Vec<u64>> = (0..6).map(word).collect();
             match words.and_then(|words| words.try_into().ok()) {
                 Some(args) => (libc::SYS_mmap as u64, args, None),

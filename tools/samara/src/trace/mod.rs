@@ -18,6 +18,7 @@ mod filter;
 mod i386;
 mod interrupts;
 mod launch;
+mod memory;
 mod opened;
 mod options;
 mod pictured;

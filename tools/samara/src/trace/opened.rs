@@ -38,6 +38,14 @@ impl Opened {
         self.number
     }
 
+    /// Is it of a kind of file system of which nothing may be executed, whatever the mount says: pipes, sockets, `/proc`?
+    pub(crate) fn is_noexec(&self, tid: Tid, descriptor: i32) -> bool {
+        match &self.held {
+            Some(held) => refuses_execution(held),
+            None => copy(tid, descriptor).is_some_and(|copy| refuses_execution(&copy)),
+        }
+    }
+
     pub(crate) fn release(&mut self) {
         self.held = None;
     }
@@ -75,6 +83,20 @@ impl Opened {
             )
         })
     }
+}
+
+/// Asks the kernel for a mapping that grows down, which no file can have. That it may not be executed is told before that, and no driver is reached.
+fn refuses_execution(file: &OwnedFd) -> bool {
+    let flags = libc::MAP_PRIVATE | libc::MAP_GROWSDOWN;
+    let (at, descriptor) = (std::ptr::null_mut(), file.as_raw_fd());
+    // SAFETY: takes no memory of ours: what is mapped, if anything is, lies where there was nothing.
+    let mapped = unsafe { libc::mmap(at, 1, libc::PROT_EXEC, flags, descriptor, 0) };
+    if mapped == libc::MAP_FAILED {
+        return std::io::Error::last_os_error().raw_os_error() == Some(libc::EPERM);
+    }
+    // SAFETY: the mapping made above, which nobody else knows.
+    unsafe { libc::munmap(mapped, 1) };
+    false
 }
 
 /// A descriptor of our own for the same open file description.

@@ -350,6 +350,22 @@ pub(crate) fn family(tid: Tid) -> io::Result<(Tid, Tid)> {
     Ok((number("Tgid:"), number("PPid:")))
 }
 
+/// Does a process, by its first thread, have the address space of this thread?
+pub(crate) fn shares_memory(tid: Tid, process: Tid) -> bool {
+    const KCMP_VM: libc::c_int = 1;
+    let of = |tid| family(tid).ok().map(|(process, _)| process);
+    if of(process) != Some(process) {
+        return false;
+    }
+    // SAFETY: takes integers only.
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, tid, process, KCMP_VM, 0, 0) };
+    match order {
+        // The kernel was built without it, or one of them has ended.
+        -1 => of(tid) == Some(process),
+        order => order == 0,
+    }
+}
+
 /// The threads of a process.
 pub(crate) fn threads(process: Tid) -> io::Result<Vec<Tid>> {
     let mut threads = Vec::new();

@@ -2,10 +2,10 @@
 
 use std::io;
 use std::mem;
-use std::ptr;
 
 use super::filter::{AUDIT_ARCH_I386, Filter, mark};
 use super::i386;
+use super::memory;
 
 /// A thread, by the kernel's number of it.
 pub(crate) type Tid = libc::pid_t;
@@ -219,7 +219,7 @@ pub(crate) fn set_untraced(tid: Tid, on: bool) -> io::Result<()> {
         false => &mut registers.rdi,
     };
     if registers.orig_rax as i64 == libc::SYS_clone3 {
-        let flags = with(read_word(tid, *first)?);
+        let flags = with(memory::read_word(tid, *first)?);
         return request(libc::PTRACE_POKEDATA, tid, *first as usize, flags as usize);
     }
     *first = with(*first);
@@ -259,8 +259,8 @@ impl Entry {
     /// One word that a call points to.
     pub(crate) fn read_word(&self, tid: Tid, address: u64) -> io::Result<u64> {
         match self.is_i386() {
-            true => read_half(tid, address),
-            false => read_word(tid, address),
+            true => memory::read_half(tid, address),
+            false => memory::read_word(tid, address),
         }
     }
 
@@ -314,39 +314,6 @@ pub(crate) fn result(tid: Tid) -> io::Result<i64> {
     }
     // Of these calls only 32 bits are told there, with a sign. Addresses above 2 GiB have none, and the end of a heap may have more.
     Ok(registers(tid)?.rax as i64)
-}
-
-/// Copies from a tracee's memory; shorter than asked where the memory ends.
-pub(crate) fn read_memory(tid: Tid, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
-    let local = libc::iovec {
-        iov_base: buffer.as_mut_ptr().cast(),
-        iov_len: buffer.len(),
-    };
-    let remote = libc::iovec {
-        iov_base: ptr::without_provenance_mut(address as usize),
-        iov_len: buffer.len(),
-    };
-    // SAFETY: `local` describes `buffer`; `remote` is only looked at in the tracee's address space.
-    let read = unsafe { libc::process_vm_readv(tid, &local, 1, &remote, 1, 0) };
-    usize::try_from(read).map_err(|_| io::Error::last_os_error())
-}
-
-/// One 64-bit word of a tracee's memory.
-pub(crate) fn read_word(tid: Tid, address: u64) -> io::Result<u64> {
-    let mut bytes = [0; 8];
-    if read_memory(tid, address, &mut bytes)? < 8 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok(u64::from_ne_bytes(bytes))
-}
-
-/// One 32-bit word of a tracee's memory.
-pub(crate) fn read_half(tid: Tid, address: u64) -> io::Result<u64> {
-    let mut bytes = [0; 4];
-    if read_memory(tid, address, &mut bytes)? < 4 {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    Ok(u64::from(u32::from_ne_bytes(bytes)))
 }
 
 /// Attaches to a running thread, without stopping it; what it starts is not followed, and it lives on when this program ends.

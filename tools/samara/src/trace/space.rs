@@ -21,6 +21,7 @@ use samara_mm::{Call, Config, Limits, Mdwe, VmFlags};
 
 use crate::follow::Follower;
 use crate::record::Reason;
+use crate::side::replaced_by;
 
 use self::compare::foretell;
 use super::decode::{Bounds, NodeMask};
@@ -334,7 +335,8 @@ impl Space {
             Verify::Every(calls) => self.calls_since_compare + 1 >= calls,
             Verify::Exit => false,
         };
-        !due && !self.follower.is_undecided()
+        let refused = (-4095..0).contains(&returned) && replaced_by(call).is_some();
+        !due && !refused && !self.follower.is_undecided()
     }
 
     /// Does what had to wait for a stop.
@@ -391,10 +393,12 @@ impl Space {
 
     /// The limits of `process` may have changed, or another process's are to be used.
     pub(crate) fn limits_changed(&mut self, who: Who, session: &mut Session) {
-        self.limits_of = who.process;
         let Ok(limits) = seeding::limits(who.tid) else {
+            // A thread that has ended tells nothing: whose call comes next is asked.
+            self.limits_of = NOBODY;
             return;
         };
+        self.limits_of = who.process;
         if limits != self.follower.engine().limits() {
             self.set_limits(limits, session);
         }

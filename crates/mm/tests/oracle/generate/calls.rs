@@ -156,7 +156,8 @@ pub(super) fn policies(rng: &mut Rng, addr: u64, len: u64) -> Op {
 /// Protection keys, and what is set for the whole address space.
 pub(super) fn modes(rng: &mut Rng, addr: u64, len: u64) -> Op {
     let pkey = rng.pick(&[-1, 0, 1, 1, 2, 2, 3, 15, 16]);
-    match rng.below(20) {
+    match rng.below(22) {
+        20.. => Op::ReadImpliesExec { on: rng.below(2) },
         0..4 => Op::PkeyAlloc {
             rights: rng.pick(&[0, 0, 0, 4]),
         },

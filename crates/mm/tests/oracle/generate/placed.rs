@@ -5,6 +5,9 @@ use super::suites::Mix;
 use super::{ARENA, PAGE, file, protection};
 use crate::op::Op;
 
+/// `/dev/zero`, opened for both and for reading.
+const ZEROES: [usize; 2] = [5, 10];
+
 /// Mappings whose place the kernel chooses, hints, sizes about those of huge pages.
 pub(super) fn placed(rng: &mut Rng, mix: &Mix) -> Op {
     const MIB: u64 = 1 << 20;
@@ -70,7 +73,13 @@ pub(super) fn placed(rng: &mut Rng, mix: &Mix) -> Op {
                 flags |= 0x20;
             }
             flags |= rng.pick(&[0, 0, 0, 0, 0, 0x40, 0x100, 0x4000, 0x10_0000]);
-            let offset = rng.pick(&[0, 0, PAGE, MIB, 2 * MIB]);
+            let mut offset = rng.pick(&[0, 0, PAGE, MIB, 2 * MIB]);
+            if ZEROES.contains(&file) && rng.chance(50) {
+                // They end nowhere: at the largest signed number, where numbers begin to be negative, and at the end of all.
+                let edge = rng.pick(&[0, 1 << 63, 1 << 63]);
+                offset = offset.wrapping_add(edge).wrapping_sub(rng.below(5) * MIB);
+                offset = offset.wrapping_sub(rng.below(2) * PAGE);
+            }
             Op::Mmap {
                 addr,
                 len,

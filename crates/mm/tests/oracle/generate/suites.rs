@@ -209,6 +209,14 @@ pub(crate) fn told() -> Vec<(&'static str, Mix)> {
                 ..all
             },
         ),
+        (
+            "special areas and modes",
+            Mix {
+                special: SOMEWHERE,
+                modes: true,
+                ..all
+            },
+        ),
         ("mixed", mixed),
         (
             "mixed and sparse",

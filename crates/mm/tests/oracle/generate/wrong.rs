@@ -79,8 +79,25 @@ pub(super) fn wrong(rng: &mut Rng, mix: &Mix) -> Op {
             let file = rng.pick(&[0, 0, 1, 2, 3, 4, 6, 11]);
             let kind = rng.pick(&[0, 1, 2, 2, 3, 4, 8, 15]);
             let more = rng.pick(&[
-                0, 0, 0x10, 0x10, 0x10_0000, 0x10_0010, 0x8_0010, 0x40, 0x100, 0x110, 0x2000,
-                0x8_0000, 0x20_0000, 0x800, 0x1000,
+                0,
+                0,
+                0x10,
+                0x10,
+                0x10_0000,
+                0x10_0010,
+                0x8_0010,
+                0x40,
+                0x100,
+                0x110,
+                0x2000,
+                0x8_0000,
+                0x20_0000,
+                0x800,
+                0x1000,
+                0x8000_0000,
+                0x7800_0000,
+                0x80,
+                0x200,
             ]);
             let anonymous = if file == 0 || rng.chance(10) { 0x20 } else { 0 };
             let fixed = (kind | more) & 0x10_0010 == 0x10;

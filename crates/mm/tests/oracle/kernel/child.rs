@@ -262,6 +262,13 @@ pub(crate) unsafe fn main(shared: &mut Shared, log: *mut u8) {
                     0
                 }
                 Op::SetMemoryMerge { on } => raw(libc::SYS_prctl, [67, on, 0, 0, 0, 0]),
+                Op::ReadImpliesExec { on } => {
+                    const READ_IMPLIES_EXEC: u64 = 0x40_0000;
+                    const ASK: u64 = 0xffff_ffff;
+                    let old = raw(libc::SYS_personality, [ASK, 0, 0, 0, 0, 0]) as u64;
+                    let new = (old & !READ_IMPLIES_EXEC) | (on * READ_IMPLIES_EXEC);
+                    raw(libc::SYS_personality, [new, 0, 0, 0, 0, 0]).min(0)
+                }
                 Op::DropCaps => {
                     let header = [0x2008_0522u32, 0];
                     let data = [0u32; 6];

@@ -118,6 +118,12 @@ impl World {
                 space.set_limits(limits);
                 Ok(0)
             }
+            Op::ReadImpliesExec { on } => {
+                let mut config = space.config().clone();
+                config.read_implies_exec = on == 1;
+                space.set_config(config);
+                Ok(0)
+            }
             Op::DropCaps => {
                 let mut config = space.config().clone();
                 config.capabilities = Capabilities::default();

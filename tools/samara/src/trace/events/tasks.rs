@@ -11,6 +11,7 @@ use std::io;
 use crate::record::Reason;
 use crate::trace::exec::Contents;
 use crate::trace::i386;
+use crate::trace::memory;
 use crate::trace::ptrace::{self, Tid};
 use crate::trace::seeding::Asked;
 use crate::trace::space::{Space, Who};
@@ -370,14 +371,14 @@ pub(super) fn clone_flags(tid: Tid) -> u64 {
         let number = registers.orig_rax as u32;
         return match i386::NUMBERS.iter().find(|(here, _)| *here == number) {
             Some((_, libc::SYS_clone)) => registers.rbx,
-            Some((_, libc::SYS_clone3)) => ptrace::read_word(tid, registers.rbx).unwrap_or(0),
+            Some((_, libc::SYS_clone3)) => memory::read_word(tid, registers.rbx).unwrap_or(0),
             Some((_, libc::SYS_vfork)) => SHARING,
             _ => 0,
         };
     }
     match registers.orig_rax as i64 {
         libc::SYS_clone => registers.rdi,
-        libc::SYS_clone3 => ptrace::read_word(tid, registers.rdi).unwrap_or(0),
+        libc::SYS_clone3 => memory::read_word(tid, registers.rdi).unwrap_or(0),
         libc::SYS_vfork => SHARING,
         _ => 0,
     }

@@ -2,13 +2,13 @@
 //!
 //! The engine performs both as what they are, `mmap` and `munmap`. How long a ring is, the kernel's map tells; where it goes, the engine predicts.
 
-use samara_mm::{Call, Counted, File, FileArg, FileId, FileKind};
+use samara_mm::{Call, Counted, File, FileArg, FileId, FileKind, VmFlags};
 
 use super::{Space, Who};
 use crate::counted::counted;
 use crate::trace::files;
+use crate::trace::memory;
 use crate::trace::proc;
-use crate::trace::ptrace;
 use crate::trace::session::Session;
 
 const READ_WRITE: u64 = 3;
@@ -42,8 +42,8 @@ impl Space {
         session: &mut Session,
     ) -> Option<(Call, u64)> {
         let address = match narrow {
-            true => ptrace::read_half(who.tid, pointer).ok()?,
-            false => ptrace::read_word(who.tid, pointer).ok()?,
+            true => memory::read_half(who.tid, pointer).ok()?,
+            false => memory::read_word(who.tid, pointer).ok()?,
         };
         self.maps.read(&mut session.map).ok()?;
         let area = session.map.at(address)?;
@@ -59,6 +59,8 @@ impl Space {
         let file = File {
             description: session.files.descriptions,
             kind: FileKind::Device,
+            // Of its file system nothing may be executed, and so `READ_IMPLIES_EXEC` makes no difference.
+            noexec: !flags.contains(VmFlags::MAYEXEC),
             driver: files::driver(*flags),
             ..File::new(id, name.into())
         };

@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 use samara_mm::Call;
 
 use super::{Space, Who};
-use crate::trace::ptrace::{self, Tid};
+use crate::trace::memory;
+use crate::trace::ptrace::Tid;
 use crate::trace::session::Session;
 
 /// `struct io_uring_params`, and what of it is asked (`io_uring_setup(2)`).
@@ -99,7 +100,7 @@ impl Ring {
     }
 
     fn half(tid: Tid, address: u64) -> Option<u32> {
-        u32::try_from(ptrace::read_half(tid, address).ok()?).ok()
+        u32::try_from(memory::read_half(tid, address).ok()?).ok()
     }
 
     /// Whether all of it is mapped where it can be read.
@@ -140,7 +141,7 @@ impl Ring {
             };
             let mut entry = [0; 64];
             let address = self.entries + u64::from(index & mask) * size;
-            if ptrace::read_memory(tid, address, &mut entry).ok()? < entry.len() {
+            if memory::read(tid, address, &mut entry).ok()? < entry.len() {
                 return None;
             }
             if entry[0] != OP_MADVISE {
@@ -193,7 +194,7 @@ impl Advice {
         (0..seen).find_map(|back| {
             let place = tail.wrapping_sub(seen).wrapping_add(back);
             let at = first + u64::from(place & mask) * size;
-            let same = ptrace::read_word(tid, at).ok()? == self.data;
+            let same = memory::read_word(tid, at).ok()? == self.data;
             let result = Ring::half(tid, at + 8)?.cast_signed();
             same.then_some((place, result.into()))
         })
@@ -204,7 +205,7 @@ impl Space {
     /// When `io_uring_setup` has succeeded, with these parameters.
     pub(crate) fn uring_set_up(&mut self, descriptor: i32, params: u64, who: Who) {
         let mut bytes = [0; PARAMS];
-        if !matches!(ptrace::read_memory(who.tid, params, &mut bytes), Ok(PARAMS)) {
+        if !matches!(memory::read(who.tid, params, &mut bytes), Ok(PARAMS)) {
             self.urings.blind = true;
             return;
         }

@@ -1,0 +1,84 @@
+//! Reads what a traced program's arguments point to, as the kernel will read it.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::ptr;
+
+use crate::maps::Map;
+use crate::proc_file;
+
+/// Copies from a tracee's memory; shorter than asked where the memory ends.
+pub(crate) fn read(tid: libc::pid_t, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let read = read_readable(tid, address, buffer);
+    let done = match &read {
+        Ok(done) => *done,
+        Err(error) if error.raw_os_error() == Some(libc::EFAULT) => 0,
+        Err(_) => return read,
+    };
+    if done == buffer.len() {
+        return read;
+    }
+    // What may only be written, or only be executed, programs and the kernel on their behalf read all the same: the processor knows no such pages.
+    let rest = address.wrapping_add(done as u64);
+    match read_accessible(tid, rest, &mut buffer[done..]) {
+        Some(more) => Ok(done + more),
+        None => read,
+    }
+}
+
+/// One 64-bit word of a tracee's memory.
+pub(crate) fn read_word(tid: libc::pid_t, address: u64) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    if read(tid, address, &mut bytes)? < 8 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// One 32-bit word of a tracee's memory.
+pub(crate) fn read_half(tid: libc::pid_t, address: u64) -> io::Result<u64> {
+    let mut bytes = [0; 4];
+    if read(tid, address, &mut bytes)? < 4 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    Ok(u64::from(u32::from_ne_bytes(bytes)))
+}
+
+/// Copies what the tracee's areas allow to be read.
+fn read_readable(tid: libc::pid_t, address: u64, buffer: &mut [u8]) -> io::Result<usize> {
+    let local = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    let remote = libc::iovec {
+        iov_base: ptr::without_provenance_mut(address as usize),
+        iov_len: buffer.len(),
+    };
+    // SAFETY: `local` describes `buffer`; `remote` is only looked at in the tracee's address space.
+    let read = unsafe { libc::process_vm_readv(tid, &local, 1, &remote, 1, 0) };
+    usize::try_from(read).map_err(|_| io::Error::last_os_error())
+}
+
+/// Copies from areas with any permission at all. `None` if `address` lies in no such area.
+fn read_accessible(tid: libc::pid_t, address: u64, buffer: &mut [u8]) -> Option<usize> {
+    let mut map = Map::default();
+    map.refill(|text| {
+        proc_file::read_on(&mut File::open(format!("/proc/{tid}/maps"))?, text)?;
+        Ok::<(), io::Error>(())
+    })
+    .ok()?;
+    let mut end = address;
+    while let Some(area) = map.at(end)
+        && area.perms[..3] != *b"---"
+        && end - address < buffer.len() as u64
+    {
+        end = area.end;
+    }
+    let length = usize::try_from(end - address).ok()?.min(buffer.len());
+    if length == 0 {
+        return None;
+    }
+    let memory = File::open(format!("/proc/{tid}/mem")).ok()?;
+    memory.read_at(&mut buffer[..length], address).ok()
+}
