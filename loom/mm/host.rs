@@ -3,7 +3,7 @@
 //! Threads do not look again before they sleep here, and are tired after they have been woken in vain once.
 
 use loom::cell::UnsafeCell;
-use loom::sync::Arc;
+use loom::sync::{Arc, Notify};
 use loom::thread;
 
 use crate::lock::{HostLock, Want};
@@ -130,6 +130,29 @@ fn readers_beside_each_other() {
         locked.add_inside();
         once.join().unwrap();
         twice.join().unwrap();
+    });
+}
+
+/// The same, and each of them stays until the other one is in.
+#[test]
+fn readers_who_wait_for_each_other() {
+    model(|| {
+        let locked = Locked::new();
+        locked.lock.write();
+        let in_there = Arc::new([Notify::new(), Notify::new()]);
+        let others = [0, 1].map(|me| {
+            let (locked, in_there) = (locked.clone(), in_there.clone());
+            thread::spawn(move || {
+                locked.lock.read();
+                in_there[me].notify();
+                in_there[1 - me].wait();
+                assert_eq!(locked.value(), 1);
+                // SAFETY: it came in to read.
+                unsafe { locked.lock.end_read() };
+            })
+        });
+        locked.add_inside();
+        others.into_iter().for_each(|other| other.join().unwrap());
     });
 }
 
