@@ -178,7 +178,7 @@ impl HostLock {
             return;
         }
         let mut queue = self.queue();
-        let sleeper = Sleeper::new(want, queue.ticket());
+        let sleeper = Sleeper::new(want, &queue);
         while !self.take_or_mark(&queue, &sleeper) {
             let (again, given) = queue::sleep(queue, &sleeper);
             if given {
@@ -208,9 +208,10 @@ impl HostLock {
             true => WAITING | TIRED,
             false => WAITING,
         };
-        let barred = queue.has_writer_before(sleeper);
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
+            // Looked at only where it matters: then few are in the list before a writer.
+            let barred = word & WRITER == 0 && queue.has_writer_before(sleeper);
             let next = taken(word, sleeper.want, barred);
             match self.exchange(word, next.unwrap_or(word | mark)) {
                 Ok(_) => return next.is_some(),
@@ -230,23 +231,28 @@ impl HostLock {
             Want::Read => (WRITER, READER),
             Want::Write => (!(WAITING | TIRED), WRITER),
         };
-        let given = queue.is_tired();
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             if word & held != 0 {
                 return;
             }
+            let given = word & TIRED != 0;
             let mut next = word & !(WAITING | TIRED);
             next |= if group.others { WAITING } else { 0 };
-            next |= if group.others_tired { TIRED } else { 0 };
-            // There are far fewer threads than would come round beyond `FULL`.
-            next += if given { group.count * one } else { 0 };
+            if given {
+                next |= if queue.has_tired_behind(group.count) {
+                    TIRED
+                } else {
+                    0
+                };
+                // There are far fewer threads than would come round beyond `FULL`.
+                next += group.count * one;
+            }
             match self.exchange(word, next) {
-                Ok(_) => break,
+                Ok(_) => return queue.wake(group.count, given),
                 Err(now) => word = now,
             }
         }
-        queue.wake(group.count, given);
     }
 }
 

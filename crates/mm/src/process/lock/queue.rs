@@ -1,6 +1,7 @@
 //! Those who sleep, in the order in which they came: a list whose entries lie on their stacks.
 
 use core::cell::Cell;
+use core::sync::atomic::{AtomicUsize, Ordering};
 use core::{iter, ptr};
 #[cfg(not(samara_loom))]
 use std::sync::{Condvar, LockResult, MutexGuard, PoisonError};
@@ -22,8 +23,8 @@ pub(crate) enum Want {
 /// A thread that sleeps, or is about to. While it is in the list, only who has the queue looks at it.
 pub(super) struct Sleeper {
     pub(super) want: Want,
-    /// Who came earlier has a lower one.
-    ticket: u64,
+    /// Who came earlier has a lower one, but for those that have come round.
+    ticket: usize,
     /// How often it was woken in vain.
     tries: Cell<u32>,
     next: Cell<*const Sleeper>,
@@ -40,15 +41,9 @@ enum State {
     Given,
 }
 
-/// The list, which is looked at and changed by who has it.
+/// The list, which is looked at and changed by who has it: a ring, of which it knows the last entry, so that it is small where nobody sleeps.
 pub(super) struct Queue {
-    first: *const Sleeper,
     last: *const Sleeper,
-    tickets: u64,
-    /// How many of the list are tired.
-    tired: u32,
-    /// How many of the list are writers.
-    writers: u32,
 }
 
 // SAFETY: it is in a mutex, and what its entries have is looked at only by who has that.
@@ -58,21 +53,27 @@ unsafe impl Send for Queue {}
 pub(super) struct Group {
     pub(super) want: Want,
     pub(super) count: u32,
-    /// Whether there are others behind it, and tired ones among them.
+    /// Whether there are others behind it.
     pub(super) others: bool,
-    pub(super) others_tired: bool,
 }
 
 impl Sleeper {
-    pub(super) fn new(want: Want, ticket: u64) -> Self {
+    /// One that comes. The caller has the queue, so that those of one lock are in order.
+    pub(super) fn new(want: Want, _: &Queue) -> Self {
+        static TICKETS: AtomicUsize = AtomicUsize::new(0);
         Sleeper {
             want,
-            ticket,
+            // Relaxed: the queue puts those of one lock in order.
+            ticket: TICKETS.fetch_add(1, Ordering::Relaxed),
             tries: Cell::new(0),
             next: Cell::new(ptr::null()),
             state: Cell::new(State::Woken),
             bell: Condvar::new(),
         }
+    }
+
+    fn is_before(&self, other: &Sleeper) -> bool {
+        self.ticket.wrapping_sub(other.ticket).cast_signed() < 0
     }
 
     pub(super) fn is_tired(&self) -> bool {
@@ -82,104 +83,86 @@ impl Sleeper {
 
 impl Queue {
     pub(super) const fn new() -> Self {
-        Queue {
-            first: ptr::null(),
-            last: ptr::null(),
-            tickets: 0,
-            tired: 0,
-            writers: 0,
-        }
-    }
-
-    /// The place of one who comes.
-    pub(super) fn ticket(&mut self) -> u64 {
-        self.tickets += 1;
-        self.tickets
-    }
-
-    pub(super) fn is_tired(&self) -> bool {
-        self.tired > 0
+        Queue { last: ptr::null() }
     }
 
     pub(super) fn has_writer_before(&self, sleeper: &Sleeper) -> bool {
-        // All have come before one who has just come. One who was woken has few before it, if any.
-        let before = |other: &&Sleeper| other.ticket < sleeper.ticket;
-        self.writers > 0
-            && (sleeper.tries.get() == 0
-                || (self.entries().take_while(before)).any(|other| other.want == Want::Write))
+        (self.entries())
+            .take_while(|other| other.is_before(sleeper))
+            .any(|other| other.want == Want::Write)
     }
 
     pub(super) fn front(&self) -> Option<Group> {
         let want = self.entries().next()?.want;
-        let (mut count, mut tired) = (0, 0);
         let most = if want == Want::Write { 1 } else { usize::MAX };
         let turn = |sleeper: &&Sleeper| sleeper.want == want;
-        for sleeper in self.entries().take_while(turn).take(most) {
-            count += 1;
-            tired += u32::from(sleeper.is_tired());
-        }
+        let mut count = 0;
+        (self.entries().take_while(turn).take(most)).for_each(|_| count += 1);
         Some(Group {
             want,
             count,
             others: self.entries().nth(count as usize).is_some(),
-            others_tired: self.tired > tired,
         })
+    }
+
+    /// Whether a tired one is behind so many.
+    pub(super) fn has_tired_behind(&self, count: u32) -> bool {
+        self.entries().skip(count as usize).any(Sleeper::is_tired)
     }
 
     /// Removes the first ones and rings their bells; whether they have been given the lock.
     pub(super) fn wake(&mut self, count: u32, given: bool) {
         for _ in 0..count {
             // SAFETY: entries of the list stay until they are told, which is below.
-            let Some(sleeper) = (unsafe { self.first.as_ref() }) else {
+            let Some(last) = (unsafe { self.last.as_ref() }) else {
                 return;
             };
-            self.first = sleeper.next.get();
-            if self.first.is_null() {
-                self.last = ptr::null();
+            // SAFETY: as above, and the last one of a ring has the first one behind it.
+            let first = unsafe { &*last.next.get() };
+            match ptr::eq(first, last) {
+                true => self.last = ptr::null(),
+                false => last.next.set(first.next.get()),
             }
-            self.tired -= u32::from(sleeper.is_tired());
-            self.writers -= u32::from(sleeper.want == Want::Write);
-            sleeper.state.set(match given {
+            first.state.set(match given {
                 true => State::Given,
                 false => State::Woken,
             });
             // It goes on, and may be gone, only when the caller has let go of the queue.
-            sleeper.bell.notify_one();
+            first.bell.notify_one();
         }
     }
 
+    /// From the first one to the last.
     fn entries(&self) -> impl Iterator<Item = &Sleeper> {
-        // SAFETY: entries of the list stay until they are out of it.
-        let first = unsafe { self.first.as_ref() };
+        // SAFETY: entries of the list stay until they are out of it, and each has another one, or itself, behind it.
+        let next = |sleeper: &Sleeper| unsafe { &*sleeper.next.get() };
         // SAFETY: as above.
-        iter::successors(first, |sleeper| unsafe { sleeper.next.get().as_ref() })
+        let last = unsafe { self.last.as_ref() };
+        iter::successors(last.map(next), move |sleeper| {
+            (!ptr::eq(*sleeper, self.last)).then(|| next(sleeper))
+        })
     }
 
     fn insert(&mut self, new: &Sleeper) {
+        let at = ptr::from_ref(new);
         // SAFETY: entries of the list stay until they are out of it.
-        let last = unsafe { self.last.as_ref() };
-        let before = match last {
-            // As all that have just come.
-            Some(last) if last.ticket < new.ticket => Some(last),
-            _ => (self.entries())
-                .take_while(|other| other.ticket < new.ticket)
+        let Some(last) = (unsafe { self.last.as_ref() }) else {
+            new.next.set(at);
+            self.last = at;
+            return;
+        };
+        // Most have just come and go behind the last one. Else before the first one that came later, which may be the first of all, behind the last one of the ring.
+        let is_last = last.is_before(new);
+        let before = match is_last {
+            true => None,
+            false => (self.entries())
+                .take_while(|other| other.is_before(new))
                 .last(),
         };
-        let at = ptr::from_ref(new);
-        let next = match before {
-            Some(before) => before.next.replace(at),
-            None => self.first,
-        };
-        let first = before.is_none();
-        new.next.set(next);
-        if first {
-            self.first = at;
-        }
-        if next.is_null() {
+        new.next.set(before.unwrap_or(last).next.replace(at));
+        if is_last {
             self.last = at;
         }
-        self.tired += u32::from(new.is_tired());
-        self.writers += u32::from(new.want == Want::Write);
     }
 }
 
