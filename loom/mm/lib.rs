@@ -6,6 +6,9 @@ mod again;
 #[path = "../../crates/mm/src/atomic.rs"]
 mod atomic;
 mod discard;
+mod host;
+#[path = "../../crates/mm/src/process/lock/mod.rs"]
+mod lock;
 #[path = "../../crates/mm/src/space/remembered.rs"]
 mod remembered;
 #[path = "../../crates/mm/src/space/vma_lock.rs"]

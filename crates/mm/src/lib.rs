@@ -106,6 +106,8 @@
 #![no_std]
 
 extern crate alloc;
+#[cfg(feature = "hosted")]
+extern crate std;
 
 pub mod abi;
 mod atomic;

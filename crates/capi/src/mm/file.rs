@@ -19,9 +19,8 @@ use core::ffi::{CStr, c_uint, c_void};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::OnceLock;
 
-use parking_lot::Mutex;
 use samara_mm::heap::{Counted, Weak};
-use samara_mm::process::{Inode as Pages, PageSource};
+use samara_mm::process::{HostLock, Inode as Pages, PageSource};
 use samara_mm::{DriverFlags, Errno, File, FileId, FileKind, Object};
 
 use crate::mm::abi::{
@@ -29,6 +28,9 @@ use crate::mm::abi::{
     MmFileOps,
 };
 use crate::mm::code;
+
+/// Waiting takes no memory.
+type Mutex<T> = lock_api::Mutex<HostLock, T>;
 
 /// `struct mm_file`.
 #[derive(Debug)]

@@ -4,7 +4,7 @@ use core::ffi::c_void;
 use core::slice;
 
 use samara_mm::heap::{Counted, try_box};
-use samara_mm::process::{Machine, Platform, Process};
+use samara_mm::process::{HostLock, Machine, Platform, Process};
 use samara_mm::{AddressSpace, Errno, Object};
 use samara_paging::{Arena, Grace, PAGE_SIZE, Physical, format};
 
@@ -124,8 +124,8 @@ macro_rules! platforms {
             type Backing = Ram;
             type Reclaim = Grace;
             type Tlb = ();
-            type Mutex = parking_lot::RawMutex;
-            type RwLock = parking_lot::RawRwLock;
+            type Mutex = HostLock;
+            type RwLock = HostLock;
         }
     )*};
 }

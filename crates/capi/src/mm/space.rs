@@ -3,9 +3,8 @@
 use core::fmt::Write;
 use std::string::{String, ToString};
 
-use parking_lot::RwLock;
 use samara_mm::heap::{Counted, try_box};
-use samara_mm::process::{Access, Fault, ForkMode, PageStatus, Platform, Process, Smaps};
+use samara_mm::process::{Access, Fault, ForkMode, HostLock, PageStatus, Platform, Process, Smaps};
 use samara_mm::{AddressSpace, Call, Errno, Pages, Prot, VmFlags};
 
 use crate::mm::abi::MmArea;
@@ -154,11 +153,11 @@ impl<P: Platform> Space for Paged<P> {
 }
 
 /// The map alone.
-pub(crate) struct MapOnly(RwLock<AddressSpace>);
+pub(crate) struct MapOnly(lock_api::RwLock<HostLock, AddressSpace>);
 
 impl MapOnly {
     pub(crate) fn new(space: AddressSpace) -> Self {
-        MapOnly(RwLock::new(space))
+        MapOnly(lock_api::RwLock::new(space))
     }
 }
 

@@ -1,6 +1,9 @@
 /* The C library's own allocations, refused one after the other, in every function; and arguments that are none. */
 #include "mm_program.h"
+#include <sched.h>
 #include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* ---- malloc, which refuses ---- */
 extern void *__libc_malloc(size_t size);
@@ -477,9 +480,94 @@ static void no_arguments(void)
 	mm_phys_put(phys);
 }
 
+/* ---- threads that wait for each other while there is no memory ---- */
+#define WAITERS 16 /* so many that a list of those to be woken would leave the stack */
+static atomic_int held;            /* the lock of the address space, by the first thread */
+static atomic_int waiter[WAITERS]; /* the thread's number, once it is about to wait */
+
+/* Whether a thread sleeps, by its own line of /proc. */
+static int sleeps(int thread)
+{
+	char path[64], text[512], *state;
+	FILE *stat;
+	size_t n;
+
+	snprintf(path, sizeof path, "/proc/self/task/%d/stat", thread);
+	stat = fopen(path, "r");
+	CHECK(stat);
+	n = fread(text, 1, sizeof text - 1, stat);
+	fclose(stat);
+	text[n] = 0;
+	state = strrchr(text, ')');
+	return state && state[2] == 'S';
+}
+
+/* Holds the lock of the address space until everyone else sleeps. */
+static int hold(void *ctx, uint64_t start, uint64_t end)
+{
+	int i;
+
+	(void)ctx, (void)start, (void)end;
+	if (atomic_exchange(&held, 1))
+		return 0;
+	for (i = 0; i < WAITERS; i++)
+		while (!atomic_load(&waiter[i]) || !sleeps(atomic_load(&waiter[i])))
+			sched_yield();
+	return 0;
+}
+
+static void *wait_for_it(void *argument)
+{
+	unsigned number = (unsigned)(uintptr_t)argument;
+	uint64_t at = AT + 2 * (number + 1) * PG;
+	char line[64];
+	int result;
+
+	while (!atomic_load(&held))
+		sched_yield();
+	left = 0;
+	atomic_store(&waiter[number], (int)syscall(SYS_gettid));
+	if (number % 2) {
+		result = mm_munmap(mm, at, PG);
+		CHECK(result == 0 || result == -ENOMEM);
+	} else {
+		mm_maps(mm, line, sizeof line);
+	}
+	left = -1;
+	return NULL;
+}
+
+static void waiting(int paged)
+{
+	struct mm_backend holder = {NULL, NULL, hold, NULL, NULL};
+	struct mm_config config;
+	pthread_t threads[WAITERS];
+	unsigned i;
+
+	phys = paged ? phys_new(MM_X86_64, 256) : NULL;
+	mm_config_default(&config);
+	SAME(mm_new(&config, phys, &holder, &mm), 0);
+	for (i = 0; i <= WAITERS; i++)
+		SAME(mm_mmap(mm, AT + 2 * i * PG, PG, RW, ANON | MAP_FIXED, NULL, 0), AT + 2 * i * PG);
+	atomic_store(&held, 0);
+	for (i = 0; i < WAITERS; i++) {
+		atomic_store(&waiter[i], 0);
+		SAME(pthread_create(&threads[i], NULL, wait_for_it, (void *)(uintptr_t)i), 0);
+	}
+	SAME(mm_munmap(mm, AT, PG), 0);
+	for (i = 0; i < WAITERS; i++)
+		SAME(pthread_join(threads[i], NULL), 0);
+	sound(mm);
+	mm_put(mm);
+	if (phys)
+		mm_phys_put(phys);
+}
+
 int main(void)
 {
 	setvbuf(stdout, NULL, _IONBF, 0);
+	waiting(0);
+	waiting(1);
 	no_arguments();
 	refusals(0);
 	refusals(1);

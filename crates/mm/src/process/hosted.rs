@@ -7,11 +7,14 @@ use samara_paging::format::X86_64;
 use samara_paging::{Arena, Bytes, Grace, HeapBytes, Physical};
 
 use crate::errno::Errno;
+use crate::process::lock::HostLock;
 use crate::process::machine::Machine;
 use crate::process::platform::Platform;
 
 /// The platform of a program that has page tables as x86-64 has them, and no processor that would remember them: frames out of one piece of memory,
-/// and locks that sleep. Machines with it are made by [`Machine::over`].
+/// and locks that sleep ([`HostLock`]). Machines with it are made by [`Machine::over`].
+///
+/// Every allocation may fail: where there is no memory, calls return `ENOMEM`. Waiting for a lock takes none; [`HostLock`] says on which systems.
 pub struct Hosted<S = HeapBytes>(PhantomData<fn() -> S>);
 
 impl<S: Bytes + 'static> Platform for Hosted<S> {
@@ -19,8 +22,8 @@ impl<S: Bytes + 'static> Platform for Hosted<S> {
     type Backing = Arena<S>;
     type Reclaim = Grace;
     type Tlb = ();
-    type Mutex = parking_lot::RawMutex;
-    type RwLock = parking_lot::RawRwLock;
+    type Mutex = HostLock;
+    type RwLock = HostLock;
 }
 
 impl<S: Bytes + 'static> Machine<Hosted<S>> {

@@ -56,6 +56,8 @@ mod hollow;
 #[cfg(feature = "hosted")]
 mod hosted;
 mod kept;
+#[cfg(feature = "hosted")]
+mod lock;
 mod look;
 mod machine;
 mod marks;
@@ -73,6 +75,8 @@ pub use file::{Inode, PAGE_BYTES, PageSource};
 pub use fork::ForkMode;
 #[cfg(feature = "hosted")]
 pub use hosted::Hosted;
+#[cfg(feature = "hosted")]
+pub use lock::HostLock;
 pub use look::{PageStatus, PageView};
 pub use machine::{Machine, MachineStats};
 pub(crate) use mm::Mm;

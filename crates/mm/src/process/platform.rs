@@ -6,6 +6,9 @@ use samara_paging::{Format, FrameAllocator, Invalidate, PhysMem, Reclaim};
 /// All that the owner of a machine chooses: the format of its page tables, where frames come from, how walks are waited for, how
 /// processors are told to forget translations, and the locks.
 ///
+/// Where every allocation may fail, locks must not need memory when a thread waits. Those of a kernel do not, nor does the feature `hosted`'s `HostLock`;
+/// `parking_lot`'s, as in the example, end the program when there is none.
+///
 /// ```
 /// use samara_mm::process::Platform;
 /// use samara_paging::{Arena, Grace, HeapBytes, format::X86_64};

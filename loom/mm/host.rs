@@ -1,0 +1,180 @@
+//! The lock of a machine of the host: nobody is in beside a writer, nobody sleeps for ever (the checker finds who does), and readers do not keep each other waiting.
+//!
+//! Threads do not look again before they sleep here, and are tired after they have been woken in vain once.
+
+use loom::cell::UnsafeCell;
+use loom::sync::{Arc, Notify};
+use loom::thread;
+
+use crate::lock::{HostLock, Want};
+use crate::model;
+
+/// A number that is read and written without being an atomic: where the lock does not keep threads apart, or does not show one what the other wrote, the
+/// checker says so.
+struct Locked {
+    lock: HostLock,
+    value: UnsafeCell<usize>,
+}
+
+// SAFETY: the checker tells whether `value` is used well.
+unsafe impl Sync for Locked {}
+
+impl Locked {
+    fn new() -> Arc<Self> {
+        Arc::new(Locked {
+            lock: HostLock::new(),
+            value: UnsafeCell::new(0),
+        })
+    }
+
+    fn add(&self) {
+        self.lock.write();
+        self.add_inside();
+    }
+
+    /// What one does who has come in.
+    fn add_inside(&self) {
+        // SAFETY: nobody else is in; else the checker says so.
+        self.value.with_mut(|value| unsafe { *value += 1 });
+        // SAFETY: it came in to write.
+        unsafe { self.lock.end_write() };
+    }
+
+    fn value(&self) -> usize {
+        // SAFETY: nobody writes; else the checker says so.
+        self.value.with(|value| unsafe { *value })
+    }
+
+    fn get(&self) -> usize {
+        self.lock.read();
+        let value = self.value();
+        // SAFETY: it came in to read.
+        unsafe { self.lock.end_read() };
+        value
+    }
+
+    /// Reads while it reads.
+    fn get_twice(&self) -> [usize; 2] {
+        self.lock.read();
+        let both = [self.value(), self.get()];
+        // SAFETY: it came in to read.
+        unsafe { self.lock.end_read() };
+        both
+    }
+}
+
+#[test]
+fn two_writers() {
+    model(|| {
+        let locked = Locked::new();
+        let other = locked.clone();
+        let writer = thread::spawn(move || (0..2).for_each(|_| other.add()));
+        (0..2).for_each(|_| locked.add());
+        writer.join().unwrap();
+        assert_eq!(locked.get(), 4);
+    });
+}
+
+/// One of them can be woken in vain, and is then given the lock.
+#[test]
+fn three_writers() {
+    model(|| {
+        let locked = Locked::new();
+        let others = [0, 1].map(|_| {
+            let other = locked.clone();
+            thread::spawn(move || other.add())
+        });
+        (0..2).for_each(|_| locked.add());
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!(locked.get(), 4);
+    });
+}
+
+#[test]
+fn readers_and_a_writer() {
+    model(|| {
+        let locked = Locked::new();
+        let others = [0, 1].map(|_| {
+            let other = locked.clone();
+            thread::spawn(move || assert!(other.get() <= other.get()))
+        });
+        (0..2).for_each(|_| locked.add());
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!(locked.get(), 2);
+    });
+}
+
+#[test]
+fn writers_and_a_reader() {
+    model(|| {
+        let locked = Locked::new();
+        let others = [0, 1].map(|_| {
+            let other = locked.clone();
+            thread::spawn(move || other.add())
+        });
+        assert!(locked.get() <= locked.get());
+        others.into_iter().for_each(|other| other.join().unwrap());
+        assert_eq!(locked.get(), 2);
+    });
+}
+
+/// A writer who was there before them has gone: readers come in while others read, and while one of them reads twice.
+#[test]
+fn readers_beside_each_other() {
+    model(|| {
+        let locked = Locked::new();
+        locked.lock.write();
+        let (once, twice) = (locked.clone(), locked.clone());
+        let once = thread::spawn(move || assert_eq!(once.get(), 1));
+        let twice = thread::spawn(move || assert_eq!(twice.get_twice(), [1, 1]));
+        locked.add_inside();
+        once.join().unwrap();
+        twice.join().unwrap();
+    });
+}
+
+/// The same, and each of them stays until the other one is in.
+#[test]
+fn readers_who_wait_for_each_other() {
+    model(|| {
+        let locked = Locked::new();
+        locked.lock.write();
+        let in_there = Arc::new([Notify::new(), Notify::new()]);
+        let others = [0, 1].map(|me| {
+            let (locked, in_there) = (locked.clone(), in_there.clone());
+            thread::spawn(move || {
+                locked.lock.read();
+                in_there[me].notify();
+                in_there[1 - me].wait();
+                assert_eq!(locked.value(), 1);
+                // SAFETY: it came in to read.
+                unsafe { locked.lock.end_read() };
+            })
+        });
+        locked.add_inside();
+        others.into_iter().for_each(|other| other.join().unwrap());
+    });
+}
+
+#[test]
+fn attempts_beside_who_waits() {
+    model(|| {
+        let locked = Locked::new();
+        let (writer, reader) = (locked.clone(), locked.clone());
+        let writer = thread::spawn(move || writer.add());
+        let reader = thread::spawn(move || reader.get());
+        let mut added = 1;
+        if locked.lock.attempt(Want::Write) {
+            locked.add_inside();
+            added += 1;
+        }
+        if locked.lock.attempt(Want::Read) {
+            assert!(locked.value() <= added);
+            // SAFETY: it came in to read.
+            unsafe { locked.lock.end_read() };
+        }
+        writer.join().unwrap();
+        assert!(reader.join().unwrap() <= added);
+        assert_eq!(locked.get(), added);
+    });
+}
