@@ -56,3 +56,10 @@ fn advice_reaches_whoever_has_the_same_memory() {
         agrees(&[program]);
     }
 }
+
+#[test]
+fn what_a_driver_manages_is_not_locked() {
+    if let Some(program) = compiled("locked_devices") {
+        agrees(&[program]);
+    }
+}
