@@ -89,6 +89,7 @@ impl Side {
         let mapping = matches!(call, Call::Mmap { .. } | Call::Shmat { .. });
         if lacks_memory(&self.engine, call, returned)
             || refused_for_pages(call, returned)
+            || found_no_room(call, returned)
             || (populating || mapping) && outside(&self.engine, call, returned)
         {
             // The driver, the file system, the owner of the segment, the place of a page or a machine that has promised enough may have refused: the
@@ -98,7 +99,12 @@ impl Side {
             };
             let own = describe::returned(trial.perform_with(call, facts));
             if own != returned {
-                return (Verdict::Outside, own);
+                let explained = !found_no_room(call, returned) || is_near_start(own);
+                let verdict = match explained {
+                    true => Verdict::Outside,
+                    false => Verdict::Differs,
+                };
+                return (verdict, own);
             }
             if populating {
                 // How far it came is not known: what was written shows itself.
@@ -248,6 +254,17 @@ pub(crate) fn placed_at_random(call: &Call, returned: i64) -> bool {
         }
         _ => false,
     }
+}
+
+/// May the kernel have found no room for `MAP_32BIT` [since it began its search too far above](placed_at_random)?
+fn found_no_room(call: &Call, returned: i64) -> bool {
+    const START: i64 = 0x4000_0000;
+    returned == -i64::from(libc::ENOMEM) && placed_at_random(call, START)
+}
+
+/// Is that where a search may have begun above?
+fn is_near_start(address: i64) -> bool {
+    (0x4000_0000..0x4200_0000).contains(&address)
 }
 
 /// What is gone if a driver refuses its mapping: it may be asked when what was in its place is unmapped.

@@ -63,3 +63,10 @@ fn what_a_driver_manages_is_not_locked() {
         agrees(&[program]);
     }
 }
+
+#[test]
+fn where_the_search_begins_above_the_only_gap_there_is_no_room() {
+    if let Some(program) = compiled("low_room") {
+        agrees(&[program]);
+    }
+}
