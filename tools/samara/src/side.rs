@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use samara_mm::{AddressSpace, AnonVma, Area, Call, Errno, Overcommit, Pages, SharedMap, VmFlags};
+use samara_mm::{
+    AddressSpace, AnonVma, Area, Call, Errno, FileArg, Overcommit, Pages, SharedMap, VmFlags,
+};
 
 use crate::compare::{self, Alike, Difference};
 use crate::describe;
@@ -99,7 +101,9 @@ impl Side {
             };
             let own = describe::returned(trial.perform_with(call, facts));
             if own != returned {
-                let explained = !found_no_room(call, returned) || is_near_start(own);
+                let explained = !found_no_room(call, returned)
+                    || is_near_start(own)
+                    || own < 0 && self.lowest_room(call).is_some_and(is_near_start);
                 let verdict = match explained {
                     true => Verdict::Outside,
                     false => Verdict::Differs,
@@ -134,6 +138,24 @@ impl Side {
             Verdict::Differs
         };
         (verdict, own)
+    }
+
+    /// Where a mapping would go that is refused for what it is, when a place has been found.
+    fn lowest_room(&self, call: &Call) -> Option<i64> {
+        let Call::Mmap { addr, len, .. } = *call else {
+            return None;
+        };
+        let plain = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let mapping = Call::Mmap {
+            addr,
+            len,
+            prot: 0,
+            flags: (plain | libc::MAP_32BIT) as u64,
+            file: FileArg::None,
+            offset: 0,
+        };
+        let mut trial = self.engine.try_clone().ok()?;
+        Some(describe::returned(trial.perform(&mapping)))
     }
 
     /// Compares the whole map, growing stacks that the kernel has grown. `grown` gets the lowest addresses that areas grew to, `fresh` what this would be
@@ -314,7 +336,6 @@ pub(crate) fn filled_in(call: &Call, returned: i64) -> Vec<(u64, u64)> {
 /// Can the kernel have failed with this error for a reason that lies outside the address space: a device's driver,
 /// input and output, the state of pages?
 fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
-    use samara_mm::FileArg;
     let error = -returned as i32;
     if !(-4095..0).contains(&returned) {
         return false;

@@ -12,6 +12,8 @@ int main(void) {
         for (int i = 0; i < 40; i++) {
             char *at = mmap(0, PAGE, PROT_NONE, flags | MAP_32BIT, -1, 0);
             if (at != MAP_FAILED) munmap(at, PAGE);
+            // Refused for its kind, if a place was found.
+            mmap(0, PAGE, PROT_NONE, MAP_SHARED_VALIDATE | MAP_ANONYMOUS | MAP_32BIT, -1, 0);
         }
         munmap(low, 0x40000000ul);
     }
