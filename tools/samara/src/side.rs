@@ -88,7 +88,10 @@ impl Side {
         facts: &mut dyn Pages,
     ) -> (Verdict, i64) {
         let populating = populates(call);
-        let mapping = matches!(call, Call::Mmap { .. } | Call::Shmat { .. });
+        let mapping = matches!(
+            call,
+            Call::Mmap { .. } | Call::Shmat { .. } | Call::RemapFilePages { .. }
+        );
         if lacks_memory(&self.engine, call, returned)
             || refused_for_pages(call, returned)
             || found_no_room(call, returned)
@@ -131,7 +134,7 @@ impl Side {
         } else if own == -i64::from(Errno::ENOSYS.0) {
             Verdict::NotModelled
         } else if outside(&self.engine, call, returned)
-            && (own >= 0 || told_before(&self.engine, call, own))
+            && (own >= 0 || told_before(&self.engine, call, returned, own))
         {
             Verdict::Outside
         } else {
@@ -295,6 +298,10 @@ pub(crate) fn replaced_by(call: &Call) -> Option<Call> {
         Call::Mmap {
             addr, len, flags, ..
         } if flags & libc::MAP_FIXED as u64 != 0 => Some(Call::Munmap { addr, len }),
+        Call::RemapFilePages { addr, len, .. } => Some(Call::Munmap {
+            addr: addr & !0xfff,
+            len: len & !0xfff,
+        }),
         _ => None,
     }
 }
@@ -356,6 +363,13 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
         Call::Madvise { addr, len, .. } if populates(call) && error == libc::EFAULT => {
             has_file(engine, *addr, *len)
         }
+        Call::Madvise { addr, len, advice } if *advice == libc::MADV_REMOVE && no_holes(error) => {
+            has_shared_file(engine, *addr, *len)
+        }
+        Call::RemapFilePages { addr, .. } => engine
+            .lookup(*addr)
+            .and_then(|area| area.vma.file().map(|file| file.kind.is_driven()))
+            .unwrap_or(false),
         Call::Madvise { advice, .. } => {
             let on_pages = !matches!(advice, 0..=2 | 10..=19);
             on_pages
@@ -397,8 +411,10 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
 
 /// Can the kernel have failed from outside before it came to what the engine refuses with `own`? `mincore` tells of pages up to the first hole: in a bad vector
 /// it fails before that, unless the hole is at the start and the vector only not mapped. `msync` goes on behind holes.
-fn told_before(engine: &AddressSpace, call: &Call, own: i64) -> bool {
+fn told_before(engine: &AddressSpace, call: &Call, returned: i64, own: i64) -> bool {
     match *call {
+        // Of an area before the one that the engine refuses.
+        Call::Madvise { .. } => no_holes(-returned as i32),
         Call::Msync { .. } => own == -i64::from(libc::ENOMEM) || own == -i64::from(libc::EBUSY),
         Call::Mincore { addr, len } => {
             own == -i64::from(libc::ENOMEM)
@@ -408,6 +424,11 @@ fn told_before(engine: &AddressSpace, call: &Call, own: i64) -> bool {
         }
         _ => false,
     }
+}
+
+/// What files say that cannot have holes: drivers, and file systems that know none.
+fn no_holes(error: i32) -> bool {
+    matches!(error, libc::ENODEV | libc::EOPNOTSUPP)
 }
 
 fn has_file(engine: &AddressSpace, addr: u64, len: u64) -> bool {
