@@ -58,6 +58,10 @@ impl AddressSpace {
             | VmFlags::SHARED
             | VmFlags::MAYSHARE
             | VmFlags::LOCKED;
+        let noexec = vma.file().is_some_and(|file| file.noexec);
+        if self.config.read_implies_exec && vma.flags.contains(VmFlags::READ) && !noexec {
+            vma.flags |= VmFlags::EXEC;
+        }
         let was_locked = vma.flags.contains(VmFlags::LOCKED);
         vma.flags |= self.future_locked;
         let huge = size_of(&vma);
