@@ -404,7 +404,10 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
         }
         Call::Mincore { .. } => matches!(error, libc::EFAULT | libc::EAGAIN),
         Call::Mbind { .. } => matches!(error, libc::EIO | libc::EFAULT),
-        Call::Shmat { .. } => matches!(error, libc::EACCES | libc::EIDRM),
+        // Of another namespace, nothing is known of the segment.
+        Call::Shmat { segment, .. } => {
+            matches!(error, libc::EACCES | libc::EIDRM) || segment.is_none()
+        }
         _ => false,
     }
 }
@@ -413,6 +416,7 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
 /// it fails before that, unless the hole is at the start and the vector only not mapped. `msync` goes on behind holes.
 fn told_before(engine: &AddressSpace, call: &Call, returned: i64, own: i64) -> bool {
     match *call {
+        Call::Shmat { segment: None, .. } => true,
         // Of an area before the one that the engine refuses.
         Call::Madvise { .. } => no_holes(-returned as i32),
         Call::Msync { .. } => own == -i64::from(libc::ENOMEM) || own == -i64::from(libc::EBUSY),
