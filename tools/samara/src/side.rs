@@ -2,7 +2,9 @@
 
 use std::collections::HashMap;
 
-use samara_mm::{AddressSpace, AnonVma, Area, Call, Errno, Overcommit, Pages, SharedMap, VmFlags};
+use samara_mm::{
+    AddressSpace, AnonVma, Area, Call, Errno, FileArg, Overcommit, Pages, SharedMap, VmFlags,
+};
 
 use crate::compare::{self, Alike, Difference};
 use crate::describe;
@@ -86,9 +88,13 @@ impl Side {
         facts: &mut dyn Pages,
     ) -> (Verdict, i64) {
         let populating = populates(call);
-        let mapping = matches!(call, Call::Mmap { .. } | Call::Shmat { .. });
+        let mapping = matches!(
+            call,
+            Call::Mmap { .. } | Call::Shmat { .. } | Call::RemapFilePages { .. }
+        );
         if lacks_memory(&self.engine, call, returned)
             || refused_for_pages(call, returned)
+            || found_no_room(call, returned)
             || (populating || mapping) && outside(&self.engine, call, returned)
         {
             // The driver, the file system, the owner of the segment, the place of a page or a machine that has promised enough may have refused: the
@@ -98,7 +104,14 @@ impl Side {
             };
             let own = describe::returned(trial.perform_with(call, facts));
             if own != returned {
-                return (Verdict::Outside, own);
+                let explained = !found_no_room(call, returned)
+                    || is_near_start(own)
+                    || own < 0 && self.lowest_room(call).is_some_and(is_near_start);
+                let verdict = match explained {
+                    true => Verdict::Outside,
+                    false => Verdict::Differs,
+                };
+                return (verdict, own);
             }
             if populating {
                 // How far it came is not known: what was written shows itself.
@@ -121,13 +134,31 @@ impl Side {
         } else if own == -i64::from(Errno::ENOSYS.0) {
             Verdict::NotModelled
         } else if outside(&self.engine, call, returned)
-            && (own >= 0 || told_before(&self.engine, call, own))
+            && (own >= 0 || told_before(&self.engine, call, returned, own))
         {
             Verdict::Outside
         } else {
             Verdict::Differs
         };
         (verdict, own)
+    }
+
+    /// Where a mapping would go that is refused for what it is, when a place has been found.
+    fn lowest_room(&self, call: &Call) -> Option<i64> {
+        let Call::Mmap { addr, len, .. } = *call else {
+            return None;
+        };
+        let plain = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let mapping = Call::Mmap {
+            addr,
+            len,
+            prot: 0,
+            flags: (plain | libc::MAP_32BIT) as u64,
+            file: FileArg::None,
+            offset: 0,
+        };
+        let mut trial = self.engine.try_clone().ok()?;
+        Some(describe::returned(trial.perform(&mapping)))
     }
 
     /// Compares the whole map, growing stacks that the kernel has grown. `grown` gets the lowest addresses that areas grew to, `fresh` what this would be
@@ -250,12 +281,27 @@ pub(crate) fn placed_at_random(call: &Call, returned: i64) -> bool {
     }
 }
 
+/// May the kernel have found no room for `MAP_32BIT` [since it began its search too far above](placed_at_random)?
+fn found_no_room(call: &Call, returned: i64) -> bool {
+    const START: i64 = 0x4000_0000;
+    returned == -i64::from(libc::ENOMEM) && placed_at_random(call, START)
+}
+
+/// Is that where a search may have begun above?
+fn is_near_start(address: i64) -> bool {
+    (0x4000_0000..0x4200_0000).contains(&address)
+}
+
 /// What is gone if a driver refuses its mapping: it may be asked when what was in its place is unmapped.
 pub(crate) fn replaced_by(call: &Call) -> Option<Call> {
     match *call {
         Call::Mmap {
             addr, len, flags, ..
         } if flags & libc::MAP_FIXED as u64 != 0 => Some(Call::Munmap { addr, len }),
+        Call::RemapFilePages { addr, len, .. } => Some(Call::Munmap {
+            addr: addr & !0xfff,
+            len: len & !0xfff,
+        }),
         _ => None,
     }
 }
@@ -297,7 +343,6 @@ pub(crate) fn filled_in(call: &Call, returned: i64) -> Vec<(u64, u64)> {
 /// Can the kernel have failed with this error for a reason that lies outside the address space: a device's driver,
 /// input and output, the state of pages?
 fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
-    use samara_mm::FileArg;
     let error = -returned as i32;
     if !(-4095..0).contains(&returned) {
         return false;
@@ -318,6 +363,13 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
         Call::Madvise { addr, len, .. } if populates(call) && error == libc::EFAULT => {
             has_file(engine, *addr, *len)
         }
+        Call::Madvise { addr, len, advice } if *advice == libc::MADV_REMOVE && no_holes(error) => {
+            has_shared_file(engine, *addr, *len)
+        }
+        Call::RemapFilePages { addr, .. } => engine
+            .lookup(*addr)
+            .and_then(|area| area.vma.file().map(|file| file.kind.is_driven()))
+            .unwrap_or(false),
         Call::Madvise { advice, .. } => {
             let on_pages = !matches!(advice, 0..=2 | 10..=19);
             on_pages
@@ -352,15 +404,21 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
         }
         Call::Mincore { .. } => matches!(error, libc::EFAULT | libc::EAGAIN),
         Call::Mbind { .. } => matches!(error, libc::EIO | libc::EFAULT),
-        Call::Shmat { .. } => matches!(error, libc::EACCES | libc::EIDRM),
+        // Of another namespace, nothing is known of the segment.
+        Call::Shmat { segment, .. } => {
+            matches!(error, libc::EACCES | libc::EIDRM) || segment.is_none()
+        }
         _ => false,
     }
 }
 
 /// Can the kernel have failed from outside before it came to what the engine refuses with `own`? `mincore` tells of pages up to the first hole: in a bad vector
 /// it fails before that, unless the hole is at the start and the vector only not mapped. `msync` goes on behind holes.
-fn told_before(engine: &AddressSpace, call: &Call, own: i64) -> bool {
+fn told_before(engine: &AddressSpace, call: &Call, returned: i64, own: i64) -> bool {
     match *call {
+        Call::Shmat { segment: None, .. } => true,
+        // Of an area before the one that the engine refuses.
+        Call::Madvise { .. } => no_holes(-returned as i32),
         Call::Msync { .. } => own == -i64::from(libc::ENOMEM) || own == -i64::from(libc::EBUSY),
         Call::Mincore { addr, len } => {
             own == -i64::from(libc::ENOMEM)
@@ -370,6 +428,11 @@ fn told_before(engine: &AddressSpace, call: &Call, own: i64) -> bool {
         }
         _ => false,
     }
+}
+
+/// What files say that cannot have holes: drivers, and file systems that know none.
+fn no_holes(error: i32) -> bool {
+    matches!(error, libc::ENODEV | libc::EOPNOTSUPP)
 }
 
 fn has_file(engine: &AddressSpace, addr: u64, len: u64) -> bool {

@@ -1,6 +1,14 @@
 //! Calls as no real program makes them: what the kernel refuses first, and what it looks at.
+//!
+//! `cargo test --release -p samara --test callers -- --ignored --nocapture` follows random callers; `SAMARA_CALLERS` and `SAMARA_CALLERS_SEED` choose how many and
+//! which.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
 
 mod common;
 
@@ -55,4 +63,64 @@ fn advice_reaches_whoever_has_the_same_memory() {
     if let Some(program) = compiled("advice_between") {
         agrees(&[program]);
     }
+}
+
+#[test]
+fn what_a_driver_manages_is_not_locked() {
+    if let Some(program) = compiled("locked_devices") {
+        agrees(&[program]);
+    }
+}
+
+#[test]
+fn where_the_search_begins_above_the_only_gap_there_is_no_room() {
+    if let Some(program) = compiled("low_room") {
+        agrees(&[program]);
+    }
+}
+
+/// Follows a program whose children make random calls, with addresses, lengths and flags from the edges and beyond.
+fn random_callers(first: u64, count: u64, children: u64, calls: u64) {
+    let Some(program) = compiled("any_calls") else {
+        return;
+    };
+    let (mut all, mut wrong) = (0, Vec::new());
+    // A child begins with the number of its caller's seed and its own.
+    for seed in (0..count).map(|number| first + number * 1000) {
+        let mut words = vec![program.display().to_string()];
+        words.extend([seed, children, calls].map(|number| number.to_string()));
+        let traced = trace_with(&["--verify", "each"], &words, scratch());
+        if traced.summary.is_null() || traced.count("maps_compared") == 0 {
+            panic!("seed {seed}: {}", traced.stderr());
+        }
+        all += traced.count("calls_total");
+        let differ = [
+            "wrong_results",
+            "wrong_predictions",
+            "wrong_maps",
+            "broken_invariants",
+        ];
+        if differ.iter().any(|name| traced.count(name) > 0) {
+            println!("seed {seed}: {}", traced.stderr());
+            wrong.push(seed);
+        }
+    }
+    println!("{count} callers, {all} calls, wrong: {wrong:?}");
+    assert!(wrong.is_empty());
+}
+
+#[test]
+fn random_callers_agree() {
+    random_callers(1_000, 2, 20, 60);
+}
+
+#[test]
+#[ignore = "minutes"]
+fn many_random_callers_agree() {
+    let number = |name: &str, or| {
+        let value = std::env::var(name).ok();
+        value.map_or(or, |text| text.parse().expect("a number"))
+    };
+    let first = number("SAMARA_CALLERS_SEED", 100_000);
+    random_callers(first, number("SAMARA_CALLERS", 20), 60, 200);
 }

@@ -177,6 +177,10 @@ impl AddressSpace {
                 // Zeroes that nobody can write to need no object to be shared.
                 let object = file.kind == FileKind::DevZero && area_flags.contains(VmFlags::SHARED);
                 area_flags = (area_flags | file.driver.adds) - file.driver.removes;
+                // What a driver manages cannot be locked.
+                if area_flags.intersects(VmFlags::SPECIAL) {
+                    area_flags -= VmFlags::LOCKED_MASK;
+                }
                 let backing = if object {
                     shared_object(len, pages)?
                 } else {

@@ -3,6 +3,7 @@
 use crate::abi;
 use crate::calls::huge::huge_flags;
 use crate::errno::Errno;
+use crate::file::FileKind;
 use crate::flags::{PAGE_MASK, VmFlags};
 use crate::pages::Pages;
 use crate::space::AddressSpace;
@@ -57,6 +58,10 @@ impl AddressSpace {
             | VmFlags::SHARED
             | VmFlags::MAYSHARE
             | VmFlags::LOCKED;
+        let noexec = vma.file().is_some_and(|file| file.noexec);
+        if self.config.read_implies_exec && vma.flags.contains(VmFlags::READ) && !noexec {
+            vma.flags |= VmFlags::EXEC;
+        }
         let was_locked = vma.flags.contains(VmFlags::LOCKED);
         vma.flags |= self.future_locked;
         let huge = size_of(&vma);
@@ -89,6 +94,18 @@ impl AddressSpace {
         let locked = vma.flags.contains(VmFlags::LOCKED);
         if huge.is_some() {
             vma.flags = huge_flags(vma.flags);
+        }
+        // The driver is asked anew, too.
+        if let Some(file) = vma.file() {
+            let driver = file.driver;
+            let whole = match file.kind {
+                FileKind::WholeDevice => VmFlags::DONTEXPAND,
+                _ => VmFlags::empty(),
+            };
+            vma.flags = (vma.flags | driver.adds | whole) - driver.removes;
+            if huge.is_none() && vma.flags.intersects(VmFlags::SPECIAL) {
+                vma.flags -= VmFlags::LOCKED_MASK;
+            }
         }
         // As mmap does with MAP_POPULATE, which this call implies.
         let filled = locked || flags & abi::MAP_NONBLOCK == 0;

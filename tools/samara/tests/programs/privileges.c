@@ -63,6 +63,12 @@ static int other_segments(void *unused) {
         failed |= shmdt(at);
         shmctl(segment, IPC_RMID, 0);
     }
+    // Refused for a limit, though it exists.
+    struct rlimit none = {0, RLIM_INFINITY};
+    int segment = shmget(IPC_PRIVATE, MEGABYTE, 0600);
+    setrlimit(RLIMIT_AS, &none);
+    failed |= shmat(segment, 0, 0) != (void *)-1;
+    shmctl(segment, IPC_RMID, 0);
     return failed;
 }
 

@@ -30,6 +30,9 @@ int main(void) {
                         room[5 * PAGE] = 1;
                         int flags = MAP_FIXED | (shared ? MAP_SHARED : MAP_PRIVATE);
                         mmap(room + 4 * PAGE, pages * PAGE - 1, protection, flags, files[file], offsets[offset]);
+                        remap_file_pages(room + 4 * PAGE, PAGE + 1, 0, 5, 0);
+                        remap_file_pages(room + 4 * PAGE, pages * PAGE, 0, 0, 0);
+                        madvise(room + 4 * PAGE, 8 * PAGE, MADV_REMOVE);
                         munmap(room, 16 * PAGE);
                     }
     return 0;
