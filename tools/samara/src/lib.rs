@@ -22,6 +22,7 @@ mod seed;
 mod shortest;
 mod show;
 mod side;
+mod subject;
 mod tally;
 mod top;
 mod trace;

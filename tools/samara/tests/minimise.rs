@@ -171,3 +171,28 @@ fn where_nothing_differs_nothing_is_written() {
     assert!(text.contains("there is nothing to minimise"), "{text}");
     assert!(!prefix.with_extension("rs").exists());
 }
+
+/// A process that a history forks aside may come to ask for its end with its parent when that has been killed already. One that is left behind
+/// has the streams of this program, so that reading them to the end would not return.
+#[test]
+fn no_process_is_left_behind() {
+    let area = "1 mmap(NULL, 4096, PROT_READ, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) = ";
+    let forks: String = (2..10)
+        .map(|child| format!("1 fork() = {child}\n"))
+        .collect();
+    let file = fresh("forks");
+    fs::write(
+        &file,
+        format!("{area}0x7f0000000000\n{forks}{area}0x7e0000000000\n"),
+    )
+    .unwrap();
+    for _ in 0..20 {
+        let output = samara()
+            .args(["replay", "-q", "--minimise"])
+            .arg(fresh("shortest"))
+            .arg(&file)
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(70));
+    }
+}

@@ -316,6 +316,30 @@ fn a_process_whose_name_is_no_text_is_shown() {
 }
 
 #[test]
+fn a_recording_may_have_any_name() {
+    let record = scratch().join(OsStr::from_bytes(b"\xff@\xfe"));
+    let traced = samara()
+        .args(["trace", "-q", "--record"])
+        .arg(&record)
+        .args(["--", "true"])
+        .output()
+        .unwrap();
+    assert_eq!(traced.status.code(), Some(0), "{traced:?}");
+    let mut at_call = record.into_os_string();
+    at_call.push("@2");
+    let shown = samara().arg("show").arg(&at_call).output().unwrap();
+    assert!(text(&shown).contains("after call 2"));
+    let core = samara()
+        .arg("core")
+        .arg(&at_call)
+        .arg("-o")
+        .arg(fresh("core"))
+        .output()
+        .unwrap();
+    assert_eq!(core.status.code(), Some(0), "{core:?}");
+}
+
+#[test]
 fn what_cannot_be_shown_is_told() {
     refused(&show(&["999999999"]), "there is no process 999999999");
     refused(&show(&["0"]), "no number of a process");

@@ -129,6 +129,19 @@ fn a_wrong_answer_is_found() {
     }
 }
 
+/// The engine refuses a map with an area beyond the addresses that there are: that is one wrong result, of one that was compared.
+#[test]
+fn a_map_that_is_refused_counts_as_compared() {
+    let text =
+        "1 mmap(NULL, 8192, PROT_READ, MAP_PRIVATE|MAP_ANONYMOUS, -1, 0) = 0x7f98c69dc0005957\n";
+    let (output, summary) = replay(&written(text));
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(70), "{told}");
+    assert!(told.contains("results  0 of 1 agree"), "{told}");
+    assert_eq!(summary["wrong_results"], 1);
+    assert_eq!(summary["results_compared"], 1);
+}
+
 #[test]
 fn what_several_threads_do_at_once_is_not_judged() {
     let text = format!(

@@ -15,17 +15,19 @@ mod recorded;
 mod threads;
 mod xsave;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::Args;
 
 use crate::outcome::{complain, distinct};
+use crate::subject;
 
 #[derive(Debug, Args)]
 pub(crate) struct CoreOptions {
     /// A process by its number, or a recording of `samara trace --record`: FILE@CALL (after that call; FILE@0 is its start) or FILE (at its end).
     /// Of a recording there are all areas, but of their memory only what is still in files and could not be written to: other memory and registers are not recorded.
-    subject: String,
+    subject: OsString,
 
     /// Write the core to this file, in which pages of zeroes take no room. `-`: standard output, where they do.
     #[arg(long, short, value_name = "FILE")]
@@ -41,18 +43,14 @@ pub(crate) fn run(options: &CoreOptions) -> i32 {
 }
 
 fn carry_out(options: &CoreOptions) -> Result<(), String> {
-    let (subject, output) = (&options.subject[..], &options.output);
-    if let Ok(pid) = subject.parse::<i32>() {
-        if pid <= 0 {
-            return Err(format!("`{subject}` is no number of a process"));
-        }
+    let (subject, output) = (options.subject.as_os_str(), &options.output);
+    if let Some(pid) = subject::process(subject)? {
         return live::dump(pid, output);
     }
-    let call = |text: &str| text.parse::<u64>().ok();
-    let (file, call) = match subject.rsplit_once('@') {
-        Some((file, number)) if call(number).is_some() => (file, call(number)),
-        _ => (subject, None),
+    let (file, call) = match subject::at_call(subject) {
+        Some((file, call)) => (file, Some(call)),
+        None => (subject.as_ref(), None),
     };
-    distinct(&[("the recording", file.as_ref()), ("--output", output)])?;
-    recorded::dump(file.as_ref(), call, output)
+    distinct(&[("the recording", file), ("--output", output)])?;
+    recorded::dump(file, call, output)
 }

@@ -321,6 +321,17 @@ fn kernel(result: i64) -> i64 {
     }
 }
 
+/// Sees to it that this process ends with the one that forked it. That may have been killed before this one came to ask for the signal.
+fn die_with(parent: Tid) {
+    // SAFETY: these calls take numbers.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        if libc::getppid() != parent {
+            libc::_exit(0);
+        }
+    }
+}
+
 /// Performs steps until there are no more.
 ///
 /// # Safety
@@ -347,21 +358,23 @@ unsafe fn serve(shared: *mut Shared, from: i32, to: i32) -> ! {
                     result.min(0)
                 }
                 FORK_INTO => {
+                    let parent = libc::getpid();
                     let child = libc::syscall(libc::SYS_fork);
                     if child > 0 {
                         libc::waitpid(child as Tid, std::ptr::null_mut(), 0);
                         libc::_exit(0);
                     }
-                    libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
                     if child == 0 {
+                        die_with(parent);
                         (&raw mut (*shared).process).write_volatile(libc::getpid());
                     }
                     kernel(child)
                 }
                 FORK_ASIDE => {
+                    let parent = libc::getpid();
                     let child = libc::syscall(libc::SYS_fork);
                     if child == 0 {
-                        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                        die_with(parent);
                         libc::pause();
                         libc::_exit(0);
                     }

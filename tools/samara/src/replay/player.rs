@@ -232,6 +232,8 @@ impl Player {
             Err(errno) => {
                 self.put(space, None);
                 let call_number = self.calls;
+                // It was compared, and what is wrong is no more than what was compared.
+                self.tally.results += 1;
                 self.tally.find(FindingKind::Result, || Finding {
                     kind: FindingKind::Result,
                     call_number,

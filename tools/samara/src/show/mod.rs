@@ -25,22 +25,24 @@ pub(crate) mod smaps;
 pub(crate) mod snapshot;
 pub(crate) mod text;
 
+use std::ffi::{OsStr, OsString};
 use std::mem::ManuallyDrop;
 
 use clap::Args;
 
 use crate::outcome::{complain, distinct, print};
 use crate::picture::PictureOptions;
+use crate::subject;
 use grid::Paper;
 use snapshot::Snapshot;
 
 #[derive(Debug, Args)]
 pub(crate) struct ShowOptions {
     /// A process by its number, or a recording of `samara trace --record` as FILE@CALL (after that call; FILE@0 is its start).
-    subject: String,
+    subject: OsString,
 
     /// A second one, of which the difference to the first is shown.
-    other: Option<String>,
+    other: Option<OsString>,
 
     /// List the areas, each with what keeps it apart from the one below it.
     #[arg(long)]
@@ -137,20 +139,15 @@ fn pretty(value: &serde_json::Value) -> Result<String, String> {
 }
 
 /// What a subject names.
-fn look(subject: &str) -> Result<Snapshot, String> {
-    if let Ok(pid) = subject.parse::<i32>() {
-        if pid <= 0 {
-            return Err(format!("`{subject}` is no number of a process"));
-        }
+fn look(subject: &OsStr) -> Result<Snapshot, String> {
+    if let Some(pid) = subject::process(subject)? {
         return live::look(pid);
     }
-    let call = |text: &str| text.parse::<u64>().ok();
-    match subject.rsplit_once('@') {
-        Some((file, number)) if call(number).is_some() && !file.is_empty() => {
-            recorded::look(file.as_ref(), call(number).unwrap_or(0))
-        }
+    match subject::at_call(subject) {
+        Some((file, call)) if !file.as_os_str().is_empty() => recorded::look(file, call),
         _ => Err(format!(
-            "`{subject}` is neither the number of a process nor a recording and a call: give PID or FILE@CALL"
+            "`{}` is neither the number of a process nor a recording and a call: give PID or FILE@CALL",
+            subject.display()
         )),
     }
 }

@@ -53,10 +53,11 @@ static long __attribute__((unused)) into_child(void)
 
 static long __attribute__((unused)) aside(void)
 {
-	long child = syscall(SYS_fork);
+	long parent = getpid(), child = syscall(SYS_fork);
 	if (child == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		pause();
+		if (getppid() == parent)
+			pause();
 		_exit(0);
 	}
 	return child < 0 ? -errno : 0;
