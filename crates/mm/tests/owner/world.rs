@@ -100,6 +100,12 @@ pub(crate) fn step(
             space.set_config(config);
             return None;
         }
+        Op::ReadImpliesExec { on } => {
+            let mut config = space.config().clone();
+            config.read_implies_exec = on == 1;
+            space.set_config(config);
+            return None;
+        }
         _ => space.perform_with(&op.call(objects).unwrap(), mirror),
     })
 }
