@@ -156,6 +156,8 @@ rules! {
         "memory of which nothing was written is no longer charged when `mprotect` makes it read-only"
     MdweIsKept (6, 6)
         "`PR_SET_MDWE` knows `PR_MDWE_NO_INHERIT`"
+    Above4gIsKnown (6, 6)
+        "`MAP_SHARED_VALIDATE` knows `MAP_ABOVE4G`"
     HeapIsWithin (6, 7)
         "an area that only borders on the heap is not called `[heap]`"
     StackHasNoHugePages (6, 7)

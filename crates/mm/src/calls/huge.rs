@@ -83,7 +83,7 @@ impl AddressSpace {
             Some(file) => file.clone(),
             None => self.anonymous_huge_file(size, len)?,
         };
-        let area_flags = file_flags(&file, flags, area_flags, len, offset)?;
+        let area_flags = file_flags(&file, self.config.kernel, flags, area_flags, len, offset)?;
         let locked = area_flags.contains(VmFlags::LOCKED);
         let shift = (offset >> 12).wrapping_sub(start >> 12);
         let vma = Vma::new(huge_flags(area_flags), shift, Backing::File(file));

@@ -6,7 +6,7 @@ use crate::config::Overcommit;
 use crate::errno::Errno;
 use crate::file::{File, FileArg, FileKind};
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
-use crate::kernel::Rule;
+use crate::kernel::{KernelVersion, Rule};
 use crate::pages::{Coming, Object, Pages, Stretches};
 use crate::space::AddressSpace;
 use crate::space::areas::{Beside, Span};
@@ -31,7 +31,6 @@ const LEGACY_FLAGS: u64 = abi::MAP_SHARED
     | abi::MAP_STACK
     | abi::MAP_HUGETLB
     | abi::MAP_32BIT
-    | abi::MAP_ABOVE4G
     | HUGE_SIZES;
 /// Of the bits that name a size of huge pages, those that 2 MiB and 1 GiB have between them.
 const HUGE_SIZES: u64 = (21 | 30) << abi::MAP_HUGE_SHIFT;
@@ -173,7 +172,7 @@ impl AddressSpace {
         let page = start >> 12;
         let (backing, shift) = match file {
             FileArg::File(file) => {
-                area_flags = file_flags(file, flags, area_flags, len, offset)?;
+                area_flags = file_flags(file, self.config.kernel, flags, area_flags, len, offset)?;
                 // Zeroes that nobody can write to need no object to be shared.
                 let object = file.kind == FileKind::DevZero && area_flags.contains(VmFlags::SHARED);
                 area_flags = (area_flags | file.driver.adds) - file.driver.removes;
@@ -371,6 +370,19 @@ impl AddressSpace {
     }
 }
 
+/// The flags that `MAP_SHARED_VALIDATE` knows for a file.
+fn known(file: &File, kernel: KernelVersion) -> u64 {
+    let sync = match file.kind {
+        FileKind::Regular => abi::MAP_SYNC,
+        _ => 0,
+    };
+    let above = match kernel.has(Rule::Above4gIsKnown) {
+        true => abi::MAP_ABOVE4G,
+        false => 0,
+    };
+    LEGACY_FLAGS | sync | above
+}
+
 /// The properties of a mapping of a file, of which `area_flags` are known already.
 ///
 /// # Errors
@@ -378,6 +390,7 @@ impl AddressSpace {
 #[inline(always)]
 pub(super) fn file_flags(
     file: &File,
+    kernel: KernelVersion,
     flags: u64,
     mut area_flags: VmFlags,
     len: u64,
@@ -391,11 +404,7 @@ pub(super) fn file_flags(
     let kind = flags & abi::MAP_TYPE;
     match kind {
         abi::MAP_SHARED | abi::MAP_SHARED_VALIDATE => {
-            let known = match file.kind {
-                FileKind::Regular => LEGACY_FLAGS | abi::MAP_SYNC,
-                _ => LEGACY_FLAGS,
-            };
-            if kind == abi::MAP_SHARED_VALIDATE && flags & !known != 0 {
+            if kind == abi::MAP_SHARED_VALIDATE && flags & !known(file, kernel) != 0 {
                 return Err(Errno::EOPNOTSUPP);
             }
             if area_flags.contains(VmFlags::WRITE) && !file.writable {
