@@ -46,6 +46,10 @@ fn a_vacant_entry_lends_what_it_has_inserted() {
 /// The word of a single entry at index 0 is in the map itself: what pointed to it did not outlive that the entry was moved.
 #[test]
 #[cfg(target_pointer_width = "64")]
+#[cfg_attr(
+    miri,
+    ignore = "stops Miri unless run with -Zmiri-disable-weak-memory-emulation"
+)]
 fn the_only_entry_at_index_0_is_moved_about() {
     let mut map: Map<u32> = MapleTree::new_in(Pool::new());
     *map.entry(0).or_insert(5).unwrap() += 1;
