@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use samara_mm::{
-    AddressSpace, AnonVma, Area, Call, Errno, FileArg, Overcommit, Pages, SharedMap, VmFlags,
+    AddressSpace, AnonVma, Area, Call, Errno, FileArg, FileKind, Overcommit, Pages, SharedMap,
+    VmFlags,
 };
 
 use crate::compare::{self, Alike, Difference};
@@ -364,7 +365,7 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
             has_file(engine, *addr, *len)
         }
         Call::Madvise { addr, len, advice } if *advice == libc::MADV_REMOVE && no_holes(error) => {
-            has_shared_file(engine, *addr, *len)
+            has_shared(engine, *addr, *len, |_| true)
         }
         Call::RemapFilePages { addr, .. } => engine
             .lookup(*addr)
@@ -395,12 +396,15 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
                 || error == libc::ENOMEM && has_file(engine, *addr, *len)
         }
         Call::Mlockall { .. } => matches!(error, libc::EAGAIN | libc::EINTR),
-        // The file system is asked to write, which has errors of its own; a socket, say, has nothing to be asked.
+        // The file system is asked to write, which has errors of its own; a socket, say, cannot be asked.
         Call::Msync { addr, len, flags } => {
+            let asked = flags & libc::MS_SYNC as u64 != 0;
             matches!(error, libc::EIO | libc::EBUSY | libc::EINTR)
-                || flags & libc::MS_SYNC as u64 != 0
-                    && error != libc::ENOMEM
-                    && has_shared_file(engine, *addr, *len)
+                || match error {
+                    libc::ENOMEM => false,
+                    libc::EINVAL => asked && has_shared(engine, *addr, *len, FileKind::is_driven),
+                    _ => asked && has_shared(engine, *addr, *len, |_| true),
+                }
         }
         Call::Mincore { .. } => matches!(error, libc::EFAULT | libc::EAGAIN),
         Call::Mbind { .. } => matches!(error, libc::EIO | libc::EFAULT),
@@ -439,8 +443,12 @@ fn has_file(engine: &AddressSpace, addr: u64, len: u64) -> bool {
     files_in(engine, addr, len).next().is_some()
 }
 
-fn has_shared_file(engine: &AddressSpace, addr: u64, len: u64) -> bool {
-    files_in(engine, addr, len).any(|area| area.vma.flags.contains(VmFlags::SHARED))
+/// Is a file of such a kind mapped shared there?
+fn has_shared(engine: &AddressSpace, addr: u64, len: u64, such: impl Fn(FileKind) -> bool) -> bool {
+    files_in(engine, addr, len).any(|area| {
+        area.vma.flags.contains(VmFlags::SHARED)
+            && area.vma.file().is_some_and(|file| such(file.kind))
+    })
 }
 
 /// The areas of files in a range.
