@@ -79,6 +79,14 @@ fn where_the_search_begins_above_the_only_gap_there_is_no_room() {
     }
 }
 
+#[test]
+fn the_parent_of_a_vfork_that_sleeps_late_is_not_waited_for() {
+    if let Some(program) = compiled("late_vfork") {
+        let traced = agrees(&[program]);
+        assert_eq!(traced.stdout(), "done\n");
+    }
+}
+
 /// Follows a program whose children make random calls, with addresses, lengths and flags from the edges and beyond.
 fn random_callers(first: u64, count: u64, [children, calls, features]: [u64; 3]) {
     let Some(program) = compiled("any_calls") else {

@@ -422,6 +422,16 @@ pub(crate) fn is_running(tid: Tid) -> bool {
     state.is_some_and(|at| text[at..].starts_with(b") R"))
 }
 
+/// Does a thread stand, or sleep, in a call that makes a process?
+pub(crate) fn makes_a_process(tid: Tid) -> bool {
+    const I386: [libc::c_long; 2] = [120, 190];
+    let calls = [libc::SYS_clone, libc::SYS_vfork, libc::SYS_clone3];
+    // Its number comes first; of one that runs there is none.
+    let text = proc_file::read_text_piece(format!("/proc/{tid}/syscall")).unwrap_or_default();
+    let number = text.split(' ').next().and_then(|word| word.parse().ok());
+    number.is_some_and(|number| calls.contains(&number) || I386.contains(&number))
+}
+
 /// `personality(2)` of a process.
 pub(crate) fn personality(tid: Tid) -> io::Result<u64> {
     let text = proc_file::read_text_piece(format!("/proc/{tid}/personality"))?;

@@ -39,6 +39,21 @@ impl Hold {
     }
 }
 
+/// The next stop of a thread that has been interrupted. `None` if it is gone, or cannot stop now: one that has gone to sleep until the child of its vfork
+/// goes on, which may be the one whose call is under way, stops before it runs again.
+fn interrupted(tid: Tid) -> Option<(Tid, Stop)> {
+    loop {
+        if let stop @ Some(_) = ptrace::wait(tid, true).ok()? {
+            return stop;
+        }
+        if proc::makes_a_process(tid) {
+            // Asleep, or stopped meanwhile.
+            return ptrace::wait(tid, true).ok()?;
+        }
+        std::thread::yield_now();
+    }
+}
+
 impl Tracer<'_> {
     /// The next stop to be answered.
     pub(super) fn next_stop(&mut self) -> io::Result<Option<(Tid, Stop)>> {
@@ -113,14 +128,10 @@ impl Tracer<'_> {
             let _ = ptrace::interrupt(other);
         }
         for other in others {
-            loop {
-                match ptrace::wait(other, false) {
-                    Ok(Some((_, Stop::Attached))) => self.hold.still.push(other),
-                    Ok(Some(stop)) => self.hold.stops.push_back(stop),
-                    Ok(None) => continue,
-                    Err(_) => {}
-                }
-                break;
+            match interrupted(other) {
+                Some((_, Stop::Attached)) => self.hold.still.push(other),
+                Some(stop) => self.hold.stops.push_back(stop),
+                None => {}
             }
         }
         true
