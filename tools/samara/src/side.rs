@@ -91,7 +91,10 @@ impl Side {
         let populating = populates(call);
         let mapping = matches!(
             call,
-            Call::Mmap { .. } | Call::Shmat { .. } | Call::RemapFilePages { .. }
+            Call::Mmap { .. }
+                | Call::Shmat { .. }
+                | Call::RemapFilePages { .. }
+                | Call::Mremap { .. }
         );
         if lacks_memory(&self.engine, call, returned)
             || refused_for_pages(call, returned)
@@ -299,6 +302,15 @@ pub(crate) fn replaced_by(call: &Call) -> Option<Call> {
         Call::Mmap {
             addr, len, flags, ..
         } if flags & libc::MAP_FIXED as u64 != 0 => Some(Call::Munmap { addr, len }),
+        Call::Mremap {
+            new_len,
+            flags,
+            new_addr,
+            ..
+        } if flags & libc::MREMAP_FIXED as u64 != 0 => Some(Call::Munmap {
+            addr: new_addr,
+            len: new_len,
+        }),
         Call::RemapFilePages { addr, len, .. } => Some(Call::Munmap {
             addr: addr & !0xfff,
             len: len & !0xfff,
@@ -367,10 +379,13 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
         Call::Madvise { addr, len, advice } if *advice == libc::MADV_REMOVE && no_holes(error) => {
             has_shared(engine, *addr, *len, |_| true)
         }
-        Call::RemapFilePages { addr, .. } => engine
-            .lookup(*addr)
-            .and_then(|area| area.vma.file().map(|file| file.kind.is_driven()))
-            .unwrap_or(false),
+        Call::RemapFilePages { addr, .. } => is_driven(engine, *addr),
+        // Some drivers choose the place of their mappings.
+        Call::Mremap {
+            old_addr, flags, ..
+        } if flags & libc::MREMAP_FIXED as u64 != 0 => {
+            matches!(error, libc::EINVAL | libc::EFAULT) && is_driven(engine, *old_addr)
+        }
         Call::Madvise { advice, .. } => {
             let on_pages = !matches!(advice, 0..=2 | 10..=19);
             on_pages
@@ -437,6 +452,12 @@ fn told_before(engine: &AddressSpace, call: &Call, returned: i64, own: i64) -> b
 /// What files say that cannot have holes: drivers, and file systems that know none.
 fn no_holes(error: i32) -> bool {
     matches!(error, libc::ENODEV | libc::EOPNOTSUPP)
+}
+
+/// Is there a mapping of a driver's?
+fn is_driven(engine: &AddressSpace, addr: u64) -> bool {
+    let area = engine.lookup(addr);
+    area.is_some_and(|area| area.vma.file().is_some_and(|file| file.kind.is_driven()))
 }
 
 fn has_file(engine: &AddressSpace, addr: u64, len: u64) -> bool {

@@ -80,6 +80,14 @@ fn where_the_search_begins_above_the_only_gap_there_is_no_room() {
 }
 
 #[test]
+fn what_drivers_manage_moves_with_others() {
+    if let Some(program) = compiled("moved_devices") {
+        let traced = agrees(&[program]);
+        assert_eq!(traced.stdout(), "done\n");
+    }
+}
+
+#[test]
 fn the_parent_of_a_vfork_that_sleeps_late_is_not_waited_for() {
     if let Some(program) = compiled("late_vfork") {
         let traced = agrees(&[program]);

@@ -41,13 +41,14 @@ impl AddressSpace {
     }
 }
 
-/// Devices and attached segments choose the place of their mappings themselves, and move alone; so does what a userfaultfd watches.
+/// Attached segments and private mappings of `/dev/zero` choose their place themselves, and move alone; so does what a userfaultfd watches. Of the other
+/// drivers few choose, and which ones do is not known here.
 fn may_move_with_others(vma: &Vma) -> bool {
     if vma.flags.intersects(VmFlags::UFFD) {
         return false;
     }
     match &vma.backing {
-        Backing::File(file) => file.kind != FileKind::DevZero && !file.kind.is_driven(),
+        Backing::File(file) => file.kind != FileKind::DevZero,
         Backing::Shm { .. } => false,
         _ => true,
     }
