@@ -8,6 +8,8 @@
 
 use std::collections::BTreeMap;
 use std::mem::{offset_of, size_of};
+use std::path::Path;
+use std::process::Command;
 
 use samara::maple_tree::{
     MaState, MapleBulkHooks, MapleHooks, MaplePoolStats, MapleTree, RcuHead, Status,
@@ -28,7 +30,7 @@ macro_rules! c_tests {
 
 c_tests!(
     states, places, normal, advanced, corners, documented, gaps, model, threads, own_rcu, pool,
-    barrier, dump
+    barrier, dump, refused
 );
 
 #[test]
@@ -138,6 +140,24 @@ fn the_shared_library_has_the_same_names() {
     );
     // The file in the build directory carries a hash that the program asks for.
     assert!(run(&program, &link).ends_with("ok\n"));
+}
+
+/// Threads that have read may end after the shared library is gone.
+#[test]
+fn the_shared_library_may_be_unloaded_before_its_threads_end() {
+    let program = build(
+        "cc",
+        &C,
+        "tests/c/maple_unloaded.c",
+        Path::new("-lm"),
+        "maple_unloaded",
+    );
+    let ran = Command::new(program)
+        .arg(library("libsamara", "so"))
+        .output()
+        .unwrap();
+    assert!(ran.status.success(), "{ran:?}");
+    assert_eq!(String::from_utf8_lossy(&ran.stdout), "ok\n", "{ran:?}");
 }
 
 #[test]

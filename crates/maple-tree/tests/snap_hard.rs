@@ -12,7 +12,9 @@ use std::sync::atomic::{AtomicIsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use maple_tree::alloc::{Counted, Global, SharedPool};
-use maple_tree::{CowMapleTree, Fanout, Key, MapleTree, Native, SharedAlloc};
+
+use maple_tree::{CowMapleTree, Fanout, MapleTree, Native, SharedAlloc};
+use support::Index;
 use support::ticks::{panicking_after, survives, tick};
 
 thread_local! {
@@ -239,7 +241,7 @@ fn a_conversion_leads_to_nothing_that_it_gives_up() {
 }
 
 /// Both maps show the same, and what is at the ends of the key space; under Miri after some of the changes, others for each width of the keys.
-fn ends<K: Key>() {
+fn ends<K: Index>() {
     let mut tried = 0;
     let max = K::MAX;
     let almost = max.predecessor().unwrap();

@@ -131,7 +131,7 @@ impl MaState {
 
     /// The slot that the state was on when it last looked.
     #[inline(always)]
-    fn in_leaf(&self) -> InLeaf {
+    pub(crate) fn in_leaf(&self) -> InLeaf {
         InLeaf {
             leaf: self.node,
             min: self.min,

@@ -3,6 +3,55 @@
 //!
 //! May know: `base`, and of `node` how large a node is and how one is made.
 
+/// What pools have in common: making one over the global allocator, asking it, forking it. `$bytes` are those of `$it`.
+macro_rules! pool {
+    ($pool:ident, NodeAlloc $(+ $more:ident)?, $it:ident => $bytes:expr) => {
+        impl $pool {
+            const_unless_loom! {
+                /// An empty pool over the global allocator. Allocates nothing.
+                #[must_use]
+                pub const fn new() -> Self {
+                    Self::new_in(Global)
+                }
+            }
+        }
+
+        impl<A: NodeAlloc $(+ $more)?> $pool<A> {
+            /// Where the slabs come from.
+            pub fn source(&self) -> &A {
+                &self.source
+            }
+
+            /// Bytes of all slabs.
+            pub fn bytes(&self) -> usize {
+                let $it = self;
+                $bytes
+            }
+        }
+
+        impl<A: Fork $(+ $more)?> Fork for $pool<A> {
+            /// An empty pool.
+            fn fork(&self) -> Self {
+                Self::new_in(self.source.fork())
+            }
+        }
+
+        impl<A: NodeAlloc + Default $(+ $more)?> Default for $pool<A> {
+            fn default() -> Self {
+                Self::new_in(A::default())
+            }
+        }
+
+        impl<A: NodeAlloc $(+ $more)?> core::fmt::Debug for $pool<A> {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.debug_struct(stringify!($pool))
+                    .field("bytes", &self.bytes())
+                    .finish_non_exhaustive()
+            }
+        }
+    };
+}
+
 pub(crate) mod dead;
 mod pool;
 pub(crate) mod reserve;

@@ -1,7 +1,6 @@
 //! A pool of nodes that belongs to one tree.
 
 use core::alloc::Layout;
-use core::fmt;
 use core::ptr::NonNull;
 
 use spin::Mutex;
@@ -37,13 +36,7 @@ pub struct Pool<A: NodeAlloc = Global> {
     source: A,
 }
 
-impl Pool {
-    /// An empty pool over the global allocator. Allocates nothing.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self::new_in(Global)
-    }
-}
+pool!(Pool, NodeAlloc, pool => pool.slabs.lock().bytes());
 
 impl<A: NodeAlloc> Pool<A> {
     /// An empty pool of slabs from `source`. Allocates nothing.
@@ -53,16 +46,6 @@ impl<A: NodeAlloc> Pool<A> {
             slabs: Mutex::new(Slabs::new()),
             source,
         }
-    }
-
-    /// Where the slabs come from.
-    pub fn source(&self) -> &A {
-        &self.source
-    }
-
-    /// Bytes of all slabs.
-    pub fn bytes(&self) -> usize {
-        self.slabs.lock().bytes()
     }
 }
 
@@ -111,30 +94,9 @@ unsafe impl<A: NodeAlloc> NodeAlloc for Pool<A> {
     }
 }
 
-impl<A: Fork> Fork for Pool<A> {
-    /// An empty pool.
-    fn fork(&self) -> Self {
-        Self::new_in(self.source.fork())
-    }
-}
-
 impl<A: NodeAlloc> Drop for Pool<A> {
     fn drop(&mut self) {
         // SAFETY: whoever has a node borrows the pool, or owns it and is being dropped with it.
         unsafe { self.slabs.get_mut().free_all(&self.source) };
-    }
-}
-
-impl<A: NodeAlloc + Default> Default for Pool<A> {
-    fn default() -> Self {
-        Self::new_in(A::default())
-    }
-}
-
-impl<A: NodeAlloc> fmt::Debug for Pool<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pool")
-            .field("bytes", &self.bytes())
-            .finish_non_exhaustive()
     }
 }

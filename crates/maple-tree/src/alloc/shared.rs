@@ -1,7 +1,6 @@
 //! A pool of nodes that are given back later, and from other threads.
 
 use core::alloc::Layout;
-use core::fmt;
 use core::ptr::{self, NonNull};
 
 use spin::Mutex;
@@ -62,15 +61,7 @@ impl Shared {
     }
 }
 
-impl SharedPool {
-    const_unless_loom! {
-        /// An empty pool over the global allocator. Allocates nothing.
-        #[must_use]
-        pub const fn new() -> Self {
-            Self::new_in(Global)
-        }
-    }
-}
+pool!(SharedPool, NodeAlloc + Clone, pool => pool.get().map_or(0, |shared| shared.slabs.lock().bytes()));
 
 impl<A: NodeAlloc + Clone> SharedPool<A> {
     const_unless_loom! {
@@ -79,16 +70,6 @@ impl<A: NodeAlloc + Clone> SharedPool<A> {
         pub const fn new_in(source: A) -> Self {
             Self { shared: AtomicPtr::new(ptr::null_mut()), source }
         }
-    }
-
-    /// Where the slabs come from.
-    pub fn source(&self) -> &A {
-        &self.source
-    }
-
-    /// Bytes of all slabs.
-    pub fn bytes(&self) -> usize {
-        self.get().map_or(0, |shared| shared.slabs.lock().bytes())
     }
 
     #[inline]
@@ -127,10 +108,7 @@ impl<A: NodeAlloc + Clone> SharedPool<A> {
     }
 
     fn shared(&self) -> Option<&Shared> {
-        match self.get() {
-            Some(shared) => Some(shared),
-            None => self.make(),
-        }
+        self.get().or_else(|| self.make())
     }
 }
 
@@ -208,13 +186,6 @@ impl<A: NodeAlloc + Clone> Clone for SharedPool<A> {
     }
 }
 
-impl<A: Fork + Clone> Fork for SharedPool<A> {
-    /// An empty pool.
-    fn fork(&self) -> Self {
-        Self::new_in(self.source.fork())
-    }
-}
-
 impl<A: NodeAlloc + Clone> Drop for SharedPool<A> {
     fn drop(&mut self) {
         let Some(shared) = NonNull::new(self.shared.load(Ordering::Relaxed)) else {
@@ -239,19 +210,5 @@ impl<A: NodeAlloc + Clone> Drop for SharedPool<A> {
             self.source
                 .deallocate(shared.cast(), Layout::new::<Shared>());
         }
-    }
-}
-
-impl<A: NodeAlloc + Clone + Default> Default for SharedPool<A> {
-    fn default() -> Self {
-        Self::new_in(A::default())
-    }
-}
-
-impl<A: NodeAlloc + Clone> fmt::Debug for SharedPool<A> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("SharedPool")
-            .field("bytes", &self.bytes())
-            .finish_non_exhaustive()
     }
 }

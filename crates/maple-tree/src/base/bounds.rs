@@ -2,7 +2,7 @@
 
 use core::ops::{Bound, Range, RangeBounds, RangeInclusive};
 
-use crate::base::Key;
+use crate::base::{Key, Offset};
 
 /// `first..=last` of a range, or `None` if it holds no index.
 #[inline]
@@ -56,26 +56,5 @@ impl<K: Key> HalfOpen<K> for RangeInclusive<K> {
             Some((first, last)) => K::span(first, last).number(),
             None => K::Size::MIN,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_form_of_range() {
-        assert_eq!(inclusive(&(3u32..7)), Some((3, 6)));
-        assert_eq!(inclusive(&(3u32..=7)), Some((3, 7)));
-        assert_eq!(inclusive::<u32>(&..), Some((0, u32::MAX)));
-        assert_eq!(inclusive(&(3u32..3)), None);
-        assert_eq!(inclusive(&(0u32..0)), None);
-        assert_eq!(
-            inclusive(&(Bound::Excluded(u32::MAX), Bound::Unbounded)),
-            None
-        );
-        #[expect(clippy::reversed_empty_ranges, reason = "that is what is tried")]
-        let backwards = 7u32..=3;
-        assert_eq!(inclusive(&backwards), None);
     }
 }

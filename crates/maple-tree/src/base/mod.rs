@@ -30,6 +30,7 @@ pub use bounds::HalfOpen;
 pub(crate) use bounds::inclusive;
 pub use error::{EraseError, InsertError, SortedError, StoreError};
 pub use key::Key;
+pub(crate) use key::Offset;
 pub(crate) use room::room;
 pub use shape::{Fanout, Native, Shape};
 pub(crate) use unwind::{Finally, each};

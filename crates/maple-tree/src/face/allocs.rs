@@ -110,10 +110,6 @@ macro_rules! alloc_at {
         #[doc = $joins]
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        ///
-        /// # Errors
-        ///
-        #[doc = concat!("As [`", stringify!($name), "`](Self::", stringify!($name), ").")]
         pub fn $coalescing(
             &mut self,
             bounds: impl RangeBounds<K>,

@@ -122,15 +122,10 @@ impl<K: Key, V: Value, S: Shape> Clone for Between<'_, K, V, S> {
 
 impl<K: Key, V: Value, S: Shape> fmt::Debug for Between<'_, K, V, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let range = |found: Option<Found<K>>| found.map(|found| found.first..=found.last);
         f.debug_struct("Between")
-            .field(
-                "before",
-                &self.found_prev().map(|found| found.first..=found.last),
-            )
-            .field(
-                "after",
-                &self.found_next().map(|found| found.first..=found.last),
-            )
+            .field("before", &range(self.found_prev()))
+            .field("after", &range(self.found_next()))
             .finish()
     }
 }

@@ -32,13 +32,10 @@ macro_rules! changes {
             value: V,
         ) -> Result<(), InsertError<V>> {
             let range = inclusive(&range);
-            self.change(
-                range,
-                Touch::Fills,
-                value,
-                |host, value| store::insert(host, range, value),
-                InsertError::Alloc,
-            )
+            self.change(range, Touch::Fills, |host| match host {
+                Ok(host) => store::insert(host, range, value),
+                Err(_) => Err(InsertError::Alloc(value)),
+            })
         }
 
         /// Stores `value` at the one index `key`, if that is in a hole. O(log n).
@@ -78,14 +75,10 @@ macro_rules! changes {
             split: impl FnOnce(RangeInclusive<K>, $crate::Ref<'_, V>) -> Option<V>,
         ) -> Result<(), StoreError<V>> {
             let range = inclusive(&range);
-            let discard = |_, _, word| Self::discard(word);
-            self.change(
-                range,
-                Touch::Stores,
-                value,
-                |host, value| store::store_splitting(host, range, value, split, discard),
-                StoreError::Alloc,
-            )
+            self.change(range, Touch::Stores, |host| match host {
+                Ok(host) => store::store_splitting(host, range, value, split, Self::discard),
+                Err(_) => Err(StoreError::Alloc(value)),
+            })
         }
 
         /// As [`store_range`](Self::store_range); neighbours that touch the range, or reach into it from outside, and that are the `same` as
@@ -156,10 +149,6 @@ macro_rules! changes {
         /// assert_eq!(map.insert_range_coalescing(30..40, 3, |a, b| a == b)?, 30..=49);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        ///
-        /// # Errors
-        ///
-        /// As [`insert_range`](Self::insert_range).
         pub fn insert_range_coalescing(
             &mut self,
             range: impl RangeBounds<K>,
@@ -196,14 +185,10 @@ macro_rules! changes {
             split: impl FnOnce(RangeInclusive<K>, $crate::Ref<'_, V>) -> Option<V>,
         ) -> Result<(), EraseError> {
             let range = inclusive(&range);
-            let discard = |_, _, word| Self::discard(word);
-            self.change(
-                range,
-                Touch::Erases,
-                (),
-                |host, ()| store::erase_splitting(host, range, split, discard),
-                |()| EraseError::Alloc,
-            )
+            self.change(range, Touch::Erases, |host| match host {
+                Ok(host) => store::erase_splitting(host, range, split, Self::discard),
+                Err(_) => Err(EraseError::Alloc),
+            })
         }
     };
 }
@@ -233,9 +218,7 @@ macro_rules! host_changes {
             range: impl RangeBounds<K>,
             value: V,
         ) -> Result<(), StoreError<V>> {
-            store::store(self, inclusive(&range), value, |_, _, word| {
-                Self::discard(word)
-            })
+            store::store(self, inclusive(&range), value, Self::discard)
         }
 
         /// As [`store_range`](Self::store_range); `displaced` gets the entries within the range, in no particular order, with the ranges
@@ -249,10 +232,6 @@ macro_rules! host_changes {
         /// assert_eq!(gone, [(20..=29, 2)]);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        ///
-        /// # Errors
-        ///
-        /// As [`store_range`](Self::store_range).
         pub fn store_range_with(
             &mut self,
             range: impl RangeBounds<K>,
@@ -305,7 +284,7 @@ macro_rules! host_changes {
         /// If the range lies strictly within one entry (see [`erase_range_splitting`](Self::erase_range_splitting)), if there is no
         /// memory (joining nodes that have become too small may take some), or if the range is empty. Nothing has changed then.
         pub fn erase_range(&mut self, range: impl RangeBounds<K>) -> Result<(), EraseError> {
-            store::erase(self, inclusive(&range), |_, _, word| Self::discard(word))
+            store::erase(self, inclusive(&range), Self::discard)
         }
 
         /// As [`erase_range`](Self::erase_range); `displaced` gets the entries within the range, in no particular order, with the ranges
@@ -319,10 +298,6 @@ macro_rules! host_changes {
         /// assert_eq!(gone, [(20..=29, 2)]);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        ///
-        /// # Errors
-        ///
-        /// As [`erase_range`](Self::erase_range).
         pub fn erase_range_with(
             &mut self,
             range: impl RangeBounds<K>,

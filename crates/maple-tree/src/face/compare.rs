@@ -33,8 +33,7 @@ macro_rules! as_values {
         /// ranges, whatever they hold.) O(n).
         ///
         /// ```
-        #[doc = concat!("use maple_tree::", stringify!($map), ";")]
-        ///
+        #[doc = concat!("# use maple_tree::", stringify!($map), ";")]
         #[doc = concat!("let mut map: ", stringify!($map), "<u32, u32> = ", stringify!($map), "::new();")]
         #[doc = concat!("let mut other: ", stringify!($map), "<u32, u32> = ", stringify!($map), "::with_gaps();")]
         /// map.insert_range(0..10, 1)?;
@@ -109,8 +108,7 @@ macro_rules! as_values {
         /// If no entry is there, as the index of every collection does; [`get`](Self::get) does not.
         ///
         /// ```
-        #[doc = concat!("use maple_tree::", stringify!($map), ";")]
-        ///
+        #[doc = concat!("# use maple_tree::", stringify!($map), ";")]
         #[doc = concat!("let mut map = ", stringify!($map), "::new();")]
         /// map.insert_range(0..10u32, Box::new("low"))?;
         /// assert_eq!(map[3], "low");

@@ -3,8 +3,9 @@
 
 use core::ptr::NonNull;
 
-use crate::alloc::{AllocError, Reserve};
+use crate::alloc::{AllocError, NodeAlloc, Reserve};
 use crate::base::{Key, Shape, Value};
+use crate::face::store::Planned;
 use crate::node::{RawTree, Word};
 use crate::read::Found;
 use crate::write::{Plan, Quick, Removed, Seat, Sink, SlotAt};
@@ -26,34 +27,57 @@ pub(crate) enum Touch {
 ///
 /// * The tree's words are values of `V`.
 /// * Who has the host exclusively is the tree's only writer, and unless the tree is in RCU mode nobody reads it meanwhile.
-/// * Nodes of [`reserved`](Host::reserved) are nobody else's.
+/// * Nodes that [`fill`](Host::fill) gives are nobody else's, and may be given back to [`nodes`](Host::nodes).
 /// * [`OWNS_NODES`](Host::OWNS_NODES) and [`alone`](Host::alone) say so only if it is so.
 pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
     /// Whether all nodes are the tree's own, so that a leaf may give slots to the one beside it. If not, only what a write touches is, as
     /// [`change`](Host::change) has seen to, and such writes are planned. A constant: what is not done for trees that share nodes takes no stack from what is.
     const OWNS_NODES: bool = true;
 
+    /// Where nodes come from.
+    type Alloc: NodeAlloc;
+
     /// The tree.
     fn tree(&self) -> &RawTree<K, S>;
 
-    /// So many nodes.
-    fn reserved(&mut self, count: usize) -> Result<Reserve, AllocError>;
+    /// Where its nodes come from.
+    fn nodes(&self) -> &Self::Alloc;
+
+    /// Sees to it that at least `count` nodes are in the reserve. If there is no memory, those that could be had are.
+    #[inline]
+    fn fill(&mut self, reserve: &mut Reserve, count: usize) -> Result<(), AllocError> {
+        reserve.fill(count, self.nodes())
+    }
+
+    /// So many nodes. In line: most writes take none.
+    #[inline(always)]
+    fn reserved(&mut self, count: usize) -> Result<Reserve, AllocError> {
+        let mut reserve = Reserve::new();
+        if let Err(error) = self.fill(&mut reserve, count) {
+            reserve.release(self.nodes());
+            return Err(error);
+        }
+        Ok(reserve)
+    }
 
     /// Whether nobody reads.
     fn alone(&self) -> bool;
 
-    /// Lets `make` make a write to a range, with what is `new`. Where nodes are not the tree's own, the range is first seen to, as for the `touch`; if
-    /// that fails, `refuse` gives back what is new.
+    /// Lets `make` make a write to a range. Where nodes are not the tree's own, the range is first seen to, as for the `touch`, which may fail.
     #[inline(always)]
-    fn change<N, T, E>(
+    fn change<T>(
         &mut self,
         _range: Option<(K, K)>,
         _touch: Touch,
-        new: N,
-        make: impl FnOnce(&mut Self, N) -> Result<T, E>,
-        _refuse: impl FnOnce(N) -> E,
-    ) -> Result<T, E> {
-        make(self, new)
+        make: impl FnOnce(Result<&mut Self, AllocError>) -> T,
+    ) -> T {
+        make(Ok(self))
+    }
+
+    /// Sees to it that the nodes of a plan are the tree's own. May panic, where that takes values once more; what is to be stored is still its maker's.
+    #[inline(always)]
+    fn prepare(&mut self, _plan: &mut Plan<K, S>) -> Result<(), AllocError> {
+        Ok(())
     }
 
     /// A write is made from here on: it does not fail any more.
@@ -71,7 +95,12 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
     }
 
     /// What to do with a removed word that nobody wants: drop the value, or nothing, if it is retired.
-    fn discard(word: Word);
+    fn discard(_first: K, _last: K, word: Word) {
+        if let Some(raw) = NonNull::new(word) {
+            // SAFETY: the word has been removed from the tree, which owned the value.
+            drop(unsafe { V::from_raw(raw) });
+        }
+    }
 
     /// Reserves what a plan needs and carries it out. For `kept` and `taken` see [`sink`](Host::sink).
     #[inline]
@@ -110,24 +139,60 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
         let mut reserve = self.reserved(quick.nodes(self.tree().in_rcu()))?;
-        self.carry_out_quick_with(quick, &mut reserve, kept, taken);
+        self.begins();
+        let mut sink = self.sink(kept, taken);
+        // SAFETY: as in `carry_out_with`, for `quick`.
+        unsafe { self.tree().apply_quick(quick, &mut reserve, &mut sink) };
+        drop(sink);
         reserve.assert_used_up();
         Ok(())
     }
 
-    /// As [`carry_out_with`](Host::carry_out_with), for a write that stays within one leaf, or takes a neighbour in.
-    #[inline(always)]
-    fn carry_out_quick_with(
+    /// As [`carry_out_with`](Host::carry_out_with), of a write that may have been planned by a shorter way.
+    #[inline]
+    fn carry_out_planned(
         &mut self,
-        quick: Quick<K, S>,
+        write: Planned<K, S>,
         reserve: &mut Reserve,
-        kept: Option<K>,
         taken: impl FnMut(K, K, Word),
     ) {
         self.begins();
-        let mut sink = self.sink(kept, taken);
-        // SAFETY: as in `carry_out_with`, for `quick`.
-        unsafe { self.tree().apply_quick(quick, reserve, &mut sink) };
+        let mut sink = self.sink(None, taken);
+        // SAFETY: as in `carry_out_with`.
+        unsafe { write.carry_out(self.tree(), reserve, &mut sink) };
+    }
+
+    /// Makes a range, which starts in a slot, hold a word, if that stays within one leaf, or takes a neighbour in; `None` if it does not. For `kept` and
+    /// `taken` see [`sink`](Host::sink).
+    #[inline(always)]
+    fn try_store(
+        &mut self,
+        at: SlotAt<K, S>,
+        range: (K, K),
+        word: Word,
+        kept: Option<K>,
+        taken: impl FnMut(K, K, Word),
+    ) -> Option<Result<(), AllocError>> {
+        if !Self::OWNS_NODES {
+            return None;
+        }
+        let quick = self.tree().try_store_at(at, range, word)?;
+        Some(self.carry_out_quick(quick, kept, taken))
+    }
+
+    /// As [`try_store`](Host::try_store), for a part of a hole that becomes an entry.
+    #[inline(always)]
+    fn try_fill(
+        &mut self,
+        at: SlotAt<K, S>,
+        range: (K, K),
+        word: NonNull<()>,
+    ) -> Option<Result<(), AllocError>> {
+        if !Self::OWNS_NODES {
+            return None;
+        }
+        let quick = self.tree().try_fill_at(at, range, word.as_ptr())?;
+        Some(self.carry_out_fill(quick))
     }
 
     /// As [`carry_out_quick`](Host::carry_out_quick), for a part of a hole that becomes an entry.
@@ -137,7 +202,7 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
             return self.carry_out_quick(quick, None, |_, _, _| {});
         }
         let mut reserve = self.reserved(quick.nodes(false))?;
-        // SAFETY: as in `carry_out_quick_with`; nobody reads.
+        // SAFETY: as in `carry_out_quick`; nobody reads.
         unsafe { self.tree().fill_full(quick, &mut reserve) };
         reserve.assert_used_up();
         Ok(())
@@ -150,10 +215,10 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         let mut reserve = self.reserved(quick.nodes(self.tree().in_rcu()))?;
         self.begins();
         let mut sink = self.sink(None, |_, _, _| {});
-        // SAFETY: as in `carry_out_quick_with`; the twin is a value's word, too.
+        // SAFETY: as in `carry_out_quick`; the twin is a value's word, too.
         unsafe {
             self.tree()
-                .apply_split(quick, twin.as_ptr(), &mut reserve, &mut sink);
+                .apply_here(quick, twin.as_ptr(), &mut reserve, &mut sink);
         }
         drop(sink);
         reserve.assert_used_up();
@@ -205,22 +270,10 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         kept: Word,
         taken: impl FnMut(K, K, Word),
     ) -> bool {
-        if !self.alone() {
-            return false;
-        }
-        let mut removed = Removed::but(kept);
-        // SAFETY: as in `fill_hole`; the words are values' or NULL.
-        let done = unsafe {
-            self.tree()
-                .store_here(seat, range, word, twin, &mut removed)
-        };
-        if done {
-            self.begins();
-            if !removed.is_empty() {
-                removed.give(&mut self.sink_alone(taken));
-            }
-        }
-        done
+        self.change_here(kept, taken, |tree, removed| {
+            // SAFETY: as in `fill_hole`; the words are values' or NULL.
+            unsafe { tree.store_here(seat, range, word, twin, removed) }
+        })
     }
 
     /// As [`store_here`](Host::store_here), of a range that goes on in the next leaf; nothing is within an entry then.
@@ -232,15 +285,27 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         kept: Word,
         taken: impl FnMut(K, K, Word),
     ) -> bool {
-        if !self.alone() {
-            return false;
-        }
+        self.change_here(kept, taken, |tree, removed| {
+            // SAFETY: as in `fill_hole`; the word is a value's or NULL.
+            unsafe { tree.store_spanning(seat, range, word, removed) }
+        })
+    }
+
+    /// Lets `write` change the tree if nobody reads; gives what it has removed to `taken`, but for `kept`. Tells whether it has.
+    #[inline(always)]
+    fn change_here(
+        &mut self,
+        kept: Word,
+        taken: impl FnMut(K, K, Word),
+        write: impl FnOnce(&RawTree<K, S>, &mut Removed<K>) -> bool,
+    ) -> bool {
         let mut removed = Removed::but(kept);
-        // SAFETY: as in `fill_hole`; the word is a value's or NULL.
-        let done = unsafe { self.tree().store_spanning(seat, range, word, &mut removed) };
+        let done = self.alone() && write(self.tree(), &mut removed);
         if done {
             self.begins();
-            removed.give(&mut self.sink_alone(taken));
+            if !removed.is_empty() {
+                removed.give(&mut self.sink_alone(taken));
+            }
         }
         done
     }
@@ -253,13 +318,4 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         let Found { first, last, word } = at.found;
         self.sink(None, taken).entry(first, last, word);
     }
-}
-
-/// A map whose nodes come from `A`.
-pub(crate) trait Nodes<A> {
-    /// Where they come from.
-    fn nodes(&self) -> &A;
-
-    /// Sees to it that at least `count` nodes are in the reserve. If there is no memory, those that could be had are.
-    fn fill(&mut self, reserve: &mut Reserve, count: usize) -> Result<(), AllocError>;
 }

@@ -165,48 +165,6 @@ pub struct Values<I>(pub(crate) I);
 #[must_use = "iterators are lazy and do nothing unless consumed"]
 pub struct Ranges<I>(pub(crate) I);
 
-/// One half of what an iterator over pairs yields.
-macro_rules! half {
-    ($half:ident, $place:tt, $item:ident) => {
-        impl<I: Iterator<Item = (R, T)>, R, T> Iterator for $half<I> {
-            type Item = $item;
-
-            #[inline]
-            fn next(&mut self) -> Option<$item> {
-                self.0.next().map(|entry| entry.$place)
-            }
-
-            #[inline]
-            fn fold<B, F: FnMut(B, $item) -> B>(self, init: B, mut f: F) -> B {
-                self.0.fold(init, |folded, entry| f(folded, entry.$place))
-            }
-
-            fn count(self) -> usize {
-                self.0.count()
-            }
-
-            #[inline]
-            fn size_hint(&self) -> (usize, Option<usize>) {
-                self.0.size_hint()
-            }
-        }
-
-        impl<I: DoubleEndedIterator<Item = (R, T)>, R, T> DoubleEndedIterator for $half<I> {
-            #[inline]
-            fn next_back(&mut self) -> Option<$item> {
-                self.0.next_back().map(|entry| entry.$place)
-            }
-        }
-
-        impl<I: ExactSizeIterator<Item = (R, T)>, R, T> ExactSizeIterator for $half<I> {}
-
-        impl<I: FusedIterator<Item = (R, T)>, R, T> FusedIterator for $half<I> {}
-    };
-}
-
-half!(Values, 1, T);
-half!(Ranges, 0, R);
-
 /// What an iterator over entries or holes yields, cut to bounds. Made by [`range_clipped`](crate::MapleTree::range_clipped) and
 /// [`holes_clipped`](crate::MapleTree::holes_clipped).
 #[derive(Clone, Debug)]
@@ -253,41 +211,55 @@ impl<I, K: Key> Clipped<I, K> {
     }
 }
 
-impl<K: Key, I: Iterator<Item: Clip<K>>> Iterator for Clipped<I, K> {
-    type Item = I::Item;
+/// An iterator that makes something of each item of the one `$inner`, and is of each kind that this one is.
+macro_rules! adapter {
+    (
+        $adapter:ty, $inner:tt, [$($generic:tt)*] [$($bound:tt)*] $item:ty,
+        |$this:ident, $entry:ident| $made:expr
+    ) => {
+        impl<I: Iterator<$($bound)*>, $($generic)*> Iterator for $adapter {
+            type Item = $item;
 
-    #[inline]
-    fn next(&mut self) -> Option<I::Item> {
-        self.iter.next().map(|item| item.clip(self.lo, self.hi))
-    }
+            #[inline]
+            fn next(&mut $this) -> Option<$item> {
+                $this.$inner.next().map(|$entry| $made)
+            }
 
-    #[inline]
-    fn fold<B, F: FnMut(B, I::Item) -> B>(self, init: B, mut f: F) -> B {
-        let (lo, hi) = (self.lo, self.hi);
-        self.iter
-            .fold(init, |folded, item| f(folded, item.clip(lo, hi)))
-    }
+            #[inline]
+            fn fold<B, F: FnMut(B, $item) -> B>($this, init: B, mut f: F) -> B {
+                $this.$inner.fold(init, |folded, $entry| f(folded, $made))
+            }
 
-    fn count(self) -> usize {
-        self.iter.count()
-    }
+            fn count(self) -> usize {
+                self.$inner.count()
+            }
 
-    #[inline]
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        self.iter.size_hint()
-    }
+            #[inline]
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                self.$inner.size_hint()
+            }
+        }
+
+        impl<I: DoubleEndedIterator<$($bound)*>, $($generic)*> DoubleEndedIterator for $adapter {
+            #[inline]
+            fn next_back(&mut $this) -> Option<$item> {
+                $this.$inner.next_back().map(|$entry| $made)
+            }
+        }
+
+        impl<I: FusedIterator<$($bound)*>, $($generic)*> FusedIterator for $adapter {}
+    };
 }
 
-impl<K: Key, I: DoubleEndedIterator<Item: Clip<K>>> DoubleEndedIterator for Clipped<I, K> {
-    #[inline]
-    fn next_back(&mut self) -> Option<I::Item> {
-        self.iter
-            .next_back()
-            .map(|item| item.clip(self.lo, self.hi))
-    }
-}
+adapter!(Values<I>, 0, [R, T] [Item = (R, T)] T, |self, entry| entry.1);
+adapter!(Ranges<I>, 0, [R, T] [Item = (R, T)] R, |self, entry| entry.0);
+adapter!(
+    Clipped<I, K>, iter, [K: Key] [Item: Clip<K>] I::Item,
+    |self, entry| entry.clip(self.lo, self.hi)
+);
 
-impl<K: Key, I: FusedIterator<Item: Clip<K>>> FusedIterator for Clipped<I, K> {}
+impl<I: ExactSizeIterator<Item = (R, T)>, R, T> ExactSizeIterator for Values<I> {}
+impl<I: ExactSizeIterator<Item = (R, T)>, R, T> ExactSizeIterator for Ranges<I> {}
 
 /// Holes in order, with their whole ranges. Made by [`MapleTree::holes`](crate::MapleTree::holes).
 #[derive(Clone)]

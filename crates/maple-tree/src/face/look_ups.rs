@@ -46,7 +46,6 @@ macro_rules! look_ups {
         #[doc = $setup]
         /// assert_eq!(map.get(19), Some(1));
         /// assert_eq!(map.get(30), None);
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         #[inline]
         pub fn get(&self, key: K) -> Option<Ref<'_, V>> {
@@ -61,7 +60,6 @@ macro_rules! look_ups {
         /// ```
         #[doc = $setup]
         /// assert_eq!(map.get_many([45, 10, 30, 20]), [Some(3), Some(1), None, Some(2)]);
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         #[inline]
         pub fn get_many<const N: usize>(&self, keys: [K; N]) -> [Option<Ref<'_, V>>; N] {
@@ -76,7 +74,6 @@ macro_rules! look_ups {
         /// ```
         #[doc = $setup]
         /// assert!(map.contains(45) && !map.contains(50));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         #[inline]
         pub fn contains(&self, key: K) -> bool {
@@ -94,7 +91,6 @@ macro_rules! look_ups {
         /// ```
         #[doc = $setup]
         /// assert_eq!(map.get_range(12), Some((10..=19, 1)));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         #[inline]
         pub fn get_range(&self, key: K) -> Option<(RangeInclusive<K>, Ref<'_, V>)> {
@@ -108,7 +104,6 @@ macro_rules! look_ups {
         #[doc = $setup]
         /// assert_eq!(map.hole_at(35), Some(30..=39));
         /// assert_eq!(map.hole_at(25), None);
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn hole_at(&self, key: K) -> Option<RangeInclusive<K>> {
             let found = self.raw().lookup(key);
@@ -125,7 +120,6 @@ macro_rules! look_ups {
         /// ```
         #[doc = $setup]
         /// assert_eq!(map.len(), 3);
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn len(&self) -> usize {
             self.iter().count()
@@ -136,7 +130,6 @@ macro_rules! look_ups {
         /// ```
         #[doc = $setup]
         /// assert_eq!(map.find(25..), Some((20..=29, 2)));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn find(&self, bounds: impl RangeBounds<K>) -> Option<(RangeInclusive<K>, Ref<'_, V>)> {
             let bounds = inclusive(&bounds)?;
@@ -149,7 +142,6 @@ macro_rules! look_ups {
         /// ```
         #[doc = $setup]
         /// assert_eq!(map.find_rev(..40), Some((20..=29, 2)));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn find_rev(
             &self,
@@ -178,7 +170,6 @@ macro_rules! look_ups {
         ///     Continue(())
         /// });
         /// assert_eq!((before, found), (2, Break((40..=49, 3))));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         #[inline(always)]
         pub fn visit_from<'a, B>(
@@ -200,7 +191,6 @@ macro_rules! look_ups {
         /// ```
         #[doc = $setup]
         /// assert_eq!(map.first(), Some((10..=19, 1)));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn first(&self) -> Option<(RangeInclusive<K>, Ref<'_, V>)> {
             self.find(..)
@@ -211,7 +201,6 @@ macro_rules! look_ups {
         /// ```
         #[doc = $setup]
         /// assert_eq!(map.last(), Some((40..=49, 3)));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn last(&self) -> Option<(RangeInclusive<K>, Ref<'_, V>)> {
             self.find_rev(..)
@@ -222,7 +211,6 @@ macro_rules! look_ups {
         /// ```
         #[doc = $setup]
         /// assert_eq!(map.iter().map(|(_, value)| value).collect::<Vec<_>>(), [1, 2, 3]);
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn iter(&self) -> $iter<'_, K, V, S> {
             self.range(..)
@@ -237,7 +225,6 @@ macro_rules! look_ups {
         /// assert_eq!(some.next_back(), Some((40..=49, 3)));
         /// assert_eq!(some.next(), Some((20..=29, 2)));
         /// assert_eq!(some.next(), None);
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn range(&self, bounds: impl RangeBounds<K>) -> $iter<'_, K, V, S> {
             $iter::new(self.raw(), inclusive(&bounds))
@@ -248,7 +235,6 @@ macro_rules! look_ups {
         /// ```
         #[doc = $setup]
         /// assert_eq!(map.range_clipped(25..45).collect::<Vec<_>>(), [(25..=29, 2), (40..=44, 3)]);
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn range_clipped(
             &self,
@@ -263,7 +249,6 @@ macro_rules! look_ups {
         /// ```
         #[doc = $setup]
         /// assert!(map.overlaps(29..40) && !map.overlaps(30..40));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn overlaps(&self, bounds: impl RangeBounds<K>) -> bool {
             self.find(bounds).is_some()
@@ -274,7 +259,6 @@ macro_rules! look_ups {
         /// ```
         #[doc = $setup]
         /// assert!(map.covers(15..30) && !map.covers(15..31));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn covers(&self, bounds: impl RangeBounds<K>) -> bool {
             self.holes(bounds).next().is_none()
@@ -290,7 +274,6 @@ macro_rules! look_ups {
         /// assert_eq!((place.peek_prev(), place.peek_next()), (Some((10..=19, 1)), Some((20..=29, 2))));
         /// place.next();
         /// assert_eq!(place.peek_next(), Some((40..=49, 3)));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn lower_bound(&self, bound: Bound<K>) -> $crate::Between<'_, K, V, S> {
             $crate::Between::before(self.raw(), bound)
@@ -305,7 +288,6 @@ macro_rules! look_ups {
         /// assert_eq!((place.peek_prev(), place.peek_next()), (Some((20..=29, 2)), Some((40..=49, 3))));
         /// place.prev();
         /// assert_eq!(place.prev(), Some((10..=19, 1)));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn upper_bound(&self, bound: Bound<K>) -> $crate::Between<'_, K, V, S> {
             $crate::Between::after(self.raw(), bound)
@@ -316,7 +298,6 @@ macro_rules! look_ups {
         /// ```
         #[doc = $setup]
         /// assert_eq!(map.values().sum::<u32>(), 6);
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn values(&self) -> $crate::Values<$iter<'_, K, V, S>> {
             $crate::Values(self.iter())
@@ -327,7 +308,6 @@ macro_rules! look_ups {
         /// ```
         #[doc = $setup]
         /// assert_eq!(map.ranges().collect::<Vec<_>>(), [10..=19, 20..=29, 40..=49]);
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn ranges(&self) -> $crate::Ranges<$iter<'_, K, V, S>> {
             $crate::Ranges(self.iter())
@@ -338,7 +318,6 @@ macro_rules! look_ups {
         /// ```
         #[doc = $setup]
         /// assert_eq!(map.holes(..50).collect::<Vec<_>>(), [0..=9, 30..=39]);
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn holes(&self, bounds: impl RangeBounds<K>) -> $crate::Holes<'_, K, S> {
             $crate::Holes::new(self.raw(), inclusive(&bounds))
@@ -349,7 +328,6 @@ macro_rules! look_ups {
         /// ```
         #[doc = $setup]
         /// assert_eq!(map.holes_clipped(5..35).collect::<Vec<_>>(), [5..=9, 30..=34]);
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn holes_clipped(
             &self,
@@ -370,7 +348,6 @@ macro_rules! cursors {
         #[doc = $setup]
         /// let mut cursor = map.cursor(15..);
         /// assert_eq!((cursor.find(..), cursor.next(..)), (Some(1), Some(2)));
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn cursor(&self, range: impl RangeBounds<K>) -> $crate::Cursor<'_, K, V, S> {
             $crate::Cursor::new(self.raw(), inclusive(&range))

@@ -51,6 +51,11 @@ macro_rules! makers {
                 }
             }
 
+            /// Where the nodes come from.
+            pub fn allocator(&self) -> &A {
+                &self.alloc
+            }
+
             /// The tree and its allocator.
             pub(crate) fn into_parts(self) -> (RawTree<K, S>, A) {
                 let this = core::mem::ManuallyDrop::new(self);

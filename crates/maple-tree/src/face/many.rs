@@ -116,10 +116,10 @@ macro_rules! appends {
             if other.is_empty() {
                 return Ok(());
             }
-            let (ours, theirs) = (self.raw(), other.raw());
+            let trees = [self.raw(), other.raw()];
             // SAFETY: both maps are exclusively borrowed, or by their only writer, and words in them are values.
-            let merged = unsafe { merge::<K, V, S, A>(ours, theirs, self.nodes(), split) }?;
-            self.take_over(other, merged);
+            let merged = unsafe { merge::<true, _, V, _, _>(trees, self.nodes(), |_, _, _| None, split) }?;
+            merged.take_over(self, other);
             Ok(())
         }
     };

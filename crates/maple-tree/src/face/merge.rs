@@ -2,17 +2,24 @@
 //! changed, so that a failure needs no undoing.
 
 use core::mem;
-use core::ops::RangeInclusive;
+use core::ops::{ControlFlow, RangeInclusive};
 use std_alloc::vec::Vec;
 
-use crate::alloc::{AllocError, NodeAlloc, Reserve};
-use crate::base::{EraseError, Key, Ref, Shape, Value};
+use crate::alloc::NodeAlloc;
+use crate::base::{EraseError, Key, Offset, Ref, Shape, Value, each};
+use crate::face::host::Host;
 use crate::face::look_ups::view;
+use crate::face::map::MapleTree;
 use crate::face::store::Held;
-use crate::node::{RawTree, Word};
+use crate::node::{RawTree, Root, Word};
 use crate::read::Found;
-use crate::read::iterate::by_entry::Traverse;
+use crate::read::iterate::by_leaf::Scan;
+use crate::write::Sink;
+use crate::write::apply::bury;
 use crate::write::build::{Builder, Refused};
+
+/// A tree that is being built. What is given up of it belongs to an old one.
+type Unfinished<'a, K, S, A> = Builder<'a, K, S, A, fn(Word)>;
 
 /// Values that were made on the way, dropped again unless the whole succeeds.
 pub(crate) struct Made<V: Value>(Vec<Held<V>>);
@@ -25,10 +32,9 @@ impl<V: Value> Made<V> {
     /// Takes a value, and gives its word, which is not to be stored unless these are [kept](Made::keep).
     pub(crate) fn take(&mut self, value: V) -> Result<Word, EraseError> {
         self.0.try_reserve(1).map_err(|_| EraseError::Alloc)?;
-        let held = Held::new(value);
-        let word = held.word();
-        self.0.push(held);
-        Ok(word)
+        let raw = value.into_raw();
+        self.0.push(Held::of(raw));
+        Ok(raw.as_ptr())
     }
 
     /// Takes what `make` makes of the value of a word and a range. Gives its word, which is not to be stored either.
@@ -53,12 +59,35 @@ impl<V: Value> Made<V> {
     }
 }
 
-/// The outcome of [`merge`] or [`unite`]: a root and its height, and what is left over.
+/// The outcome of [`merge`]: a root and its height, and what is left over.
 pub(crate) struct Merged<K> {
     pub(crate) root: Word,
     pub(crate) height: u32,
     /// Entries of the old trees of which nothing is left.
     pub(crate) covered: Vec<Found<K>>,
+}
+
+impl<K: Key> Merged<K> {
+    /// Puts it in the place of what a map holds, which was merged with another; that is empty then.
+    pub(crate) fn take_over<V: Value, S: Shape, H: Host<K, V, S>>(
+        self,
+        host: &mut H,
+        other: &mut MapleTree<K, V, H::Alloc, S>,
+    ) {
+        other.free_nodes();
+        let tree = host.tree();
+        let old = tree.root();
+        tree.publish_root(self.root, self.height);
+        let mut sink = host.sink(None, H::discard);
+        if let Root::Node(node) = old {
+            // No entry is within these bounds: most of them live on in the new tree.
+            bury(node, K::MIN, K::MAX, (K::MAX, K::MIN), &mut sink);
+        }
+        each(0..self.covered.len(), |i| {
+            let Found { first, last, word } = self.covered[i];
+            sink.entry(first, last, word);
+        });
+    }
 }
 
 /// What is left of an entry of an old tree.
@@ -74,16 +103,19 @@ struct Piece<K> {
 /// The entries of a tree that is merged, in order.
 struct Side<'a, K, S> {
     tree: &'a RawTree<K, S>,
-    entries: Traverse<K, S>,
+    entries: Scan<K, S>,
     /// The lowest of which something is left.
     piece: Option<Piece<K>>,
 }
 
 impl<'a, K: Key, S: Shape> Side<'a, K, S> {
-    fn new(tree: &'a RawTree<K, S>) -> Self {
+    /// # Safety
+    ///
+    /// Nobody writes the tree while this is used.
+    unsafe fn new(tree: &'a RawTree<K, S>) -> Self {
         let mut side = Self {
             tree,
-            entries: Traverse::new(Some((K::MIN, K::MAX))),
+            entries: Scan::new(Some((K::MIN, K::MAX))),
             piece: None,
         };
         side.go_on();
@@ -91,7 +123,9 @@ impl<'a, K: Key, S: Shape> Side<'a, K, S> {
     }
 
     fn go_on(&mut self) {
-        self.piece = self.entries.next(self.tree).map(|of| Piece {
+        // SAFETY: nobody writes the tree (promise of `new`).
+        let next = unsafe { self.entries.next::<true>(self.tree) };
+        self.piece = next.map(|of| Piece {
             first: of.first,
             last: of.last,
             of,
@@ -123,7 +157,7 @@ impl<'a, K: Key, S: Shape> Side<'a, K, S> {
 
 /// Two trees, and the one that is made of them.
 struct Merging<'a, K: Key, V: Value, S: Shape, A: NodeAlloc> {
-    builder: Builder<'a, K, S, A, fn(Word)>,
+    builder: Unfinished<'a, K, S, A>,
     made: Made<V>,
     covered: Vec<Found<K>>,
 }
@@ -132,7 +166,7 @@ impl<'a, K: Key, V: Value, S: Shape, A: NodeAlloc> Merging<'a, K, V, S, A> {
     fn new(tree: &RawTree<K, S>, alloc: &'a A) -> Self {
         Self {
             // What the builder gives up belongs to the old trees, or is `made`.
-            builder: Builder::new(tree.inner_kind(), alloc, |_| {}),
+            builder: Unfinished::new(tree.inner_kind(), alloc, |_| {}),
             made: Made::new(),
             covered: Vec::new(),
         }
@@ -163,7 +197,7 @@ impl<'a, K: Key, V: Value, S: Shape, A: NodeAlloc> Merging<'a, K, V, S, A> {
         } else {
             piece.of.word
         };
-        push(&mut self.builder, first, last, word)?;
+        self.builder.push(first, last, word)?;
         piece.used = true;
         side.pass(last, &mut self.covered)
     }
@@ -179,61 +213,35 @@ impl<'a, K: Key, V: Value, S: Shape, A: NodeAlloc> Merging<'a, K, V, S, A> {
     }
 }
 
-/// A tree of the entries of `lower` with those of `upper` over them. An entry that ends up on several sides of others is given to `split` with
-/// the range of each part but the first, for another value.
+/// A tree of the entries of both, with what `resolve` makes of two where they meet, or, if they are to lie `OVER` those of the first, with the second's. An
+/// entry that others cut into several parts is given to `split` with the range of each part but the first that is left, for another value.
 ///
 /// On success all words of both trees are in the new one or in `covered`; on failure in none.
 ///
 /// # Safety
 ///
 /// Nobody writes the trees meanwhile, and their words are values of `V`.
-pub(crate) unsafe fn merge<K: Key, V: Value, S: Shape, A: NodeAlloc>(
-    lower: &RawTree<K, S>,
-    upper: &RawTree<K, S>,
-    alloc: &A,
-    mut split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
-) -> Result<Merged<K>, EraseError> {
-    let mut merging = Merging::new(lower, alloc);
-    let (mut below, mut above) = (Side::new(lower), Side::new(upper));
-    loop {
-        let over = above.first();
-        if below
-            .first()
-            .is_some_and(|at| over.is_none_or(|over| at < over))
-        {
-            // SAFETY: the caller's promise.
-            unsafe { merging.give(&mut below, over, &mut split) }?;
-            continue;
-        }
-        let Some(over) = above.piece.as_ref().map(|piece| piece.of) else {
-            break;
-        };
-        // SAFETY: the caller's promise. It is taken whole, so that nothing is split.
-        unsafe { merging.give(&mut above, None, |_, _| None) }?;
-        while below.first().is_some_and(|at| at <= over.last) {
-            below.pass(over.last, &mut merging.covered)?;
-        }
-    }
-    Ok(merging.done())
-}
-
-/// A tree of the entries of both, with what `resolve` makes of two where they meet. An entry that others cut into several parts is given to `split` with
-/// the range of each part but the first that is left, for another value.
-///
-/// On success all words of both trees are in the new one or in `covered`; on failure in none.
-///
-/// # Safety
-///
-/// As for [`merge`].
-pub(crate) unsafe fn unite<K: Key, V: Value, S: Shape, A: NodeAlloc>(
+pub(crate) unsafe fn merge<const OVER: bool, K: Key, V: Value, S: Shape, A: NodeAlloc>(
     [one, two]: [&RawTree<K, S>; 2],
     alloc: &A,
     mut resolve: impl FnMut(RangeInclusive<K>, Ref<'_, V>, Ref<'_, V>) -> Option<V>,
     mut split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
 ) -> Result<Merged<K>, EraseError> {
     let mut merging = Merging::new(one, alloc);
-    let (mut one, mut two) = (Side::new(one), Side::new(two));
+    // SAFETY: nobody writes the trees (the caller's promise).
+    let (mut one, mut two) = unsafe { (Side::new(one), Side::new(two)) };
     loop {
+        if OVER
+            && let Some(over) = two.piece.as_ref().map(|piece| piece.of)
+            && one.first().is_none_or(|at| over.first <= at)
+        {
+            // SAFETY: the caller's promise. It is taken whole, so that nothing is split.
+            unsafe { merging.give(&mut two, None, |_, _| None) }?;
+            while one.first().is_some_and(|at| at <= over.last) {
+                one.pass(over.last, &mut merging.covered)?;
+            }
+            continue;
+        }
         // The one whose piece begins lower, if they do not begin together.
         let (side, other) = match (one.first(), two.first()) {
             (None, None) => break,
@@ -248,7 +256,7 @@ pub(crate) unsafe fn unite<K: Key, V: Value, S: Shape, A: NodeAlloc>(
                     let both = |range, ours: Ref<'_, V>| resolve(range, ours, theirs);
                     merging.made.remake(ours.of.word, a..=last, both)
                 }?;
-                push(&mut merging.builder, a, last, word)?;
+                merging.builder.push(a, last, word)?;
                 one.pass(last, &mut merging.covered)?;
                 two.pass(last, &mut merging.covered)?;
                 continue;
@@ -263,105 +271,34 @@ pub(crate) unsafe fn unite<K: Key, V: Value, S: Shape, A: NodeAlloc>(
     Ok(merging.done())
 }
 
-/// A root of what of the entries of `tree` is within `first..=last`, and its height. An entry that reaches beyond is given to `split`, with the range of
-/// its part within, for another value, which is `made`.
-///
-/// On success the words of the entries that are within are in both trees.
-///
-/// # Safety
-///
-/// Nobody writes the tree meanwhile, and its words are values of `V`.
-pub(crate) unsafe fn part_within<K: Key, V: Value, S: Shape, A: NodeAlloc>(
-    tree: &RawTree<K, S>,
-    bounds: (K, K),
-    alloc: &A,
-    made: &mut Made<V>,
-    mut split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
-) -> Result<(Word, u32), EraseError> {
-    part(tree, bounds, alloc, |found, range| {
-        if range == (found.first..=found.last) {
-            return Ok(found.word);
-        }
-        // SAFETY: words in the tree are values, and nobody writes it (the caller's promise).
-        unsafe { made.remake(found.word, range, &mut split) }
-    })
-}
-
-/// As [`part_within`], from `key` on, with values that `copy` makes of all entries, so that no word is in both trees.
-///
-/// # Safety
-///
-/// As for [`part_within`].
-pub(crate) unsafe fn upper_copies<K: Key, V: Value, S: Shape, A: NodeAlloc>(
-    tree: &RawTree<K, S>,
-    key: K,
-    alloc: &A,
-    mut copy: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
-) -> Result<(Word, u32), EraseError> {
-    let mut made = Made::<V>::new();
-    let root = part(tree, (key, K::MAX), alloc, |found, range| {
-        // SAFETY: as in `part_within`.
-        unsafe { made.remake(found.word, range, &mut copy) }
-    })?;
-    made.keep();
-    Ok(root)
-}
-
-/// A root of what `word` makes of the entries that intersect bounds, and of their ranges within.
-fn part<K: Key, S: Shape, A: NodeAlloc>(
+/// A tree, to be finished, of what `word` makes of the entries that intersect bounds, and of their ranges within. If it is dropped, words stay what they were.
+pub(crate) fn part<'a, K: Key, S: Shape, A: NodeAlloc>(
     tree: &RawTree<K, S>,
     (first, last): (K, K),
-    alloc: &A,
-    mut word: impl FnMut(Found<K>, RangeInclusive<K>) -> Result<Word, EraseError>,
-) -> Result<(Word, u32), EraseError> {
-    let mut builder = Builder::<K, S, A, _>::new(tree.inner_kind(), alloc, |_| {});
-    let mut entries = Traverse::<K, S>::new(Some((first, last)));
-    while let Some(found) = entries.next(tree) {
-        let (first, last) = (found.first.max(first), found.last.min(last));
-        push(&mut builder, first, last, word(found, first..=last)?)?;
-    }
-    Ok(builder.root())
-}
-
-/// Adds an entry, which comes in order.
-fn push<K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)>(
-    builder: &mut Builder<'_, K, S, A, D>,
-    first: K,
-    last: K,
-    word: Word,
-) -> Result<(), EraseError> {
-    builder
-        .push(first, last, word)
-        .map_err(|refused| match refused {
-            Refused::Alloc => EraseError::Alloc,
-            Refused::Order => {
-                debug_assert!(false, "entries of a tree come in order");
-                EraseError::Alloc
-            }
-        })
-}
-
-/// Nodes reserved for a write that comes later, given back if it does not come.
-pub(crate) struct Set<'a, A: NodeAlloc> {
-    reserve: Reserve,
     alloc: &'a A,
+    mut word: impl FnMut(Found<K>, RangeInclusive<K>) -> Result<Word, EraseError>,
+) -> Result<Unfinished<'a, K, S, A>, EraseError> {
+    let mut builder = Unfinished::new(tree.inner_kind(), alloc, |_| {});
+    let ended = tree.visit_up(first, |found| {
+        let (first, last) = (found.first.max(first), found.last.min(last));
+        if first > last {
+            return ControlFlow::Break(Ok(()));
+        }
+        let word = word(found, first..=last);
+        match word.and_then(|word| Ok(builder.push(first, last, word)?)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(Err(error)),
+        }
+    });
+    match ended {
+        ControlFlow::Continue(()) | ControlFlow::Break(Ok(())) => Ok(builder),
+        ControlFlow::Break(Err(error)) => Err(error),
+    }
 }
 
-impl<'a, A: NodeAlloc> Set<'a, A> {
-    /// Reserves `nodes` nodes.
-    pub(crate) fn aside(nodes: usize, alloc: &'a A) -> Result<Self, AllocError> {
-        let reserve = Reserve::of(nodes, alloc)?;
-        Ok(Self { reserve, alloc })
-    }
-
-    /// The nodes, for the write.
-    pub(crate) fn take(mut self) -> Reserve {
-        mem::replace(&mut self.reserve, Reserve::new())
-    }
-}
-
-impl<A: NodeAlloc> Drop for Set<'_, A> {
-    fn drop(&mut self) {
-        self.reserve.release(self.alloc);
+impl From<Refused> for EraseError {
+    fn from(refused: Refused) -> Self {
+        debug_assert_eq!(refused, Refused::Alloc, "entries of a tree come in order");
+        Self::Alloc
     }
 }

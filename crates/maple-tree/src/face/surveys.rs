@@ -2,13 +2,12 @@
 //!
 //! The macros write the methods into each face, as those of [`look_ups`](crate::face::look_ups) do.
 
-/// What only the holder of the right to write may ask: gaps, which writers change in place, and the structure. `$setup` as in
-/// [`look_ups`](crate::face::look_ups), of a map that tracks gaps; `$gap` is the search.
+/// [`look_ups`](crate::face::look_ups) by `Iter`, and what only the holder of the right to write may ask: gaps, which writers change in place, and the
+/// structure. `$setup` as there, of a map that tracks gaps; `$gap` is the search.
 macro_rules! surveys {
-    ($setup:literal) => {
-        $crate::face::surveys::surveys!(gap, $setup);
-    };
     ($gap:ident, $setup:literal) => {
+        $crate::face::look_ups::look_ups!(Iter, $setup);
+
         $crate::face::surveys::gaps!(
             $gap,
             true,
@@ -68,7 +67,6 @@ macro_rules! gaps {
         /// ```
         #[doc = $setup]
         #[doc = $finds]
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn $name(&self, bounds: impl RangeBounds<K>, size: K::Size) -> Option<K> {
             let bounds = inclusive(&bounds)?;
@@ -84,7 +82,6 @@ macro_rules! gaps {
         /// ```
         #[doc = $setup]
         #[doc = $finds_aligned]
-        /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
         pub fn $aligned(
             &self,
@@ -100,9 +97,12 @@ macro_rules! gaps {
     };
 }
 
-/// The check of trees whose nodes know their parents.
-macro_rules! checks {
-    () => {
+/// All that whoever may write a tree whose nodes know their parents may ask. `$setup` as above.
+macro_rules! all_asked {
+    ($setup:literal) => {
+        $crate::face::surveys::surveys!(gap, $setup);
+        $crate::face::look_ups::cursors!($setup);
+
         /// Checks every rule of the structure. O(n). Meant for tests.
         ///
         /// # Errors
@@ -114,14 +114,4 @@ macro_rules! checks {
     };
 }
 
-/// All that whoever may write a tree whose nodes know their parents may ask: [`look_ups`](crate::face::look_ups) with `Iter`, cursors, and the above. `$setup`
-/// is that of `surveys`.
-macro_rules! all_asked {
-    ($setup:literal) => {
-        $crate::face::look_ups::views!(Iter, $setup);
-        $crate::face::surveys::surveys!($setup);
-        $crate::face::surveys::checks!();
-    };
-}
-
-pub(crate) use {all_asked, checks, gaps, surveys};
+pub(crate) use {all_asked, gaps, surveys};

@@ -8,9 +8,9 @@ use lock_api::RawMutex;
 use crate::alloc::NodeAlloc;
 use crate::base::{Key, Shape, Value};
 use crate::face::cursor::{Cursor, Writing};
-use crate::face::host::Nodes;
+use crate::face::host::Host;
 use crate::face::iter::{Holes, Iter, IterMut};
-use crate::face::map::{ExtractIf, MapleTree, OccupiedEntry};
+use crate::face::map::{ExtractIf, IntoIter, MapleTree, OccupiedEntry};
 use crate::face::snap::{CowMapleTree, SharedAlloc};
 use crate::face::sync::{SyncAlloc, SyncIter, SyncMapleTree, SyncValue};
 use crate::reclaim::Reclaim;
@@ -34,43 +34,26 @@ unsafe impl<K: Key, S: Shape> Send for Holes<'_, K, S> {}
 // SAFETY: as above; through a shared reference nothing is done at all.
 unsafe impl<K: Key, S: Shape> Sync for Holes<'_, K, S> {}
 
-// SAFETY: it has the tree for itself, and gives exclusive views of values, which may be sent.
-unsafe impl<K: Key, V: Value + Send, S: Shape> Send for IterMut<'_, K, V, S> {}
-// SAFETY: nothing can be done with a shared one.
-unsafe impl<K: Key, V: Value + Sync, S: Shape> Sync for IterMut<'_, K, V, S> {}
-
-// SAFETY: it is an exclusive reference to a map, which may be sent, and a pointer to a word in that.
-unsafe impl<K: Key, V: Value + Send, A: NodeAlloc + Send, S: Shape> Send
-    for OccupiedEntry<'_, K, V, A, S>
-{
-}
-// SAFETY: through a shared one, values can only be viewed.
-unsafe impl<K: Key, V: Value + Sync, A: NodeAlloc + Sync, S: Shape> Sync
-    for OccupiedEntry<'_, K, V, A, S>
-{
+/// Handles that have all that they lead to for themselves, exclusively borrowed or their own, and that through a shared reference show values at most; with
+/// what else they consist of.
+macro_rules! exclusive {
+    ($($handle:ident<$($lifetime:lifetime,)? K, V, $($rest:ident),*> [$($of:ident: $bound:path),*];)*) => {$(
+        // SAFETY: values, nodes of the allocator, and what the client brought go with it, and may be sent.
+        unsafe impl<K: Key, V: Value + Send, S: Shape, $($of: $bound + Send),*> Send
+            for $handle<$($lifetime,)? K, V, $($rest),*> {}
+        // SAFETY: through a shared one, values can only be viewed, if that.
+        unsafe impl<K: Key, V: Value + Sync, S: Shape, $($of: $bound + Sync),*> Sync
+            for $handle<$($lifetime,)? K, V, $($rest),*> {}
+    )*};
 }
 
-// SAFETY: it is an exclusive reference to a map, which may be sent, pointers to nodes of that, and a closure, which may be sent, too.
-unsafe impl<K: Key, V: Value + Send, F: Send, A: NodeAlloc + Send, S: Shape> Send
-    for ExtractIf<'_, K, V, F, A, S>
-{
-}
-// SAFETY: nothing can be done with a shared one.
-unsafe impl<K: Key, V: Value + Sync, F: Sync, A: NodeAlloc + Sync, S: Shape> Sync
-    for ExtractIf<'_, K, V, F, A, S>
-{
-}
-
-// SAFETY: it is an exclusive reference to its host, which may be sent, with pointers to nodes of that, and nodes that came from its allocator and
-// that nobody else has.
-unsafe impl<K: Key, V: Value + Send, S: Shape, A: NodeAlloc + Send, H: Nodes<A> + Send> Send
-    for Writing<'_, K, V, S, A, H>
-{
-}
-// SAFETY: a shared one only tells where it is.
-unsafe impl<K: Key, V: Value + Sync, S: Shape, A: NodeAlloc + Sync, H: Nodes<A> + Sync> Sync
-    for Writing<'_, K, V, S, A, H>
-{
+exclusive! {
+    IntoIter<K, V, A, S> [A: NodeAlloc];
+    IterMut<'_, K, V, S> [];
+    OccupiedEntry<'_, K, V, A, S> [A: NodeAlloc];
+    ExtractIf<'_, K, V, F, A, S> [F: Sized, A: NodeAlloc];
+    // Its nodes in reserve came from the host's allocator, and nobody else has them.
+    Writing<'_, K, V, S, A, H> [A: NodeAlloc, H: Host<K, V, S>];
 }
 
 /// Maps that are whole after a panic of a closure, or of a drop. So is the allocator: none of the caller's code runs within a call of it.

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Node, RawTree, Root};
 
 /// What [`check`](crate::MapleTree::check) found wrong with a tree, and the first index of the node
@@ -37,20 +37,23 @@ impl<K: Key> fmt::Display for Damage<K> {
 
 impl<K: Key> core::error::Error for Damage<K> {}
 
+/// Tells what is wrong with the first word of a node below another one (none: the root).
+type FirstWord<'a, K, S> = &'a dyn Fn(Node<K, S>, Option<Node<K, S>>) -> Option<&'static str>;
+
 /// What the walk carries along.
-struct Walk<F> {
+struct Walk<'a, K, S> {
     inner: Kind,
     height: u32,
     /// The slot before was a hole.
     after_hole: bool,
-    first_word: F,
+    first_word: FirstWord<'a, K, S>,
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Checks every rule of the structure.
     pub(crate) fn check(&self) -> Result<(), Damage<K>> {
         let inner = self.inner_kind();
-        self.check_with(|node, above| match above {
+        self.check_with(&|node, above| match above {
             None if node.is_dead() || node.parent(inner).is_some() => {
                 Some("the root is dead or has a parent")
             }
@@ -60,11 +63,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         })
     }
 
-    /// Checks every rule of the structure; `first_word` tells what is wrong with the first word of a node below another one (none: the root).
-    pub(crate) fn check_with<F>(&self, first_word: F) -> Result<(), Damage<K>>
-    where
-        F: Fn(Node<K, S>, Option<Node<K, S>>) -> Option<&'static str>,
-    {
+    /// Checks every rule of the structure, those of first words by a closure.
+    pub(crate) fn check_with(&self, first_word: FirstWord<'_, K, S>) -> Result<(), Damage<K>> {
         let root = match self.root() {
             Root::Empty | Root::Single(_) if self.height() == 0 => return Ok(()),
             Root::Empty | Root::Single(_) => {
@@ -89,18 +89,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     }
 }
 
-impl<F> Walk<F> {
+impl<K: Key, S: Shape> Walk<'_, K, S> {
     /// Checks a node and all below; gives the size of the largest hole.
-    fn node<K: Key, S: Shape>(
-        &mut self,
-        node: Node<K, S>,
-        min: K,
-        max: K,
-        level: u32,
-    ) -> Result<K, Damage<K>>
-    where
-        F: Fn(Node<K, S>, Option<Node<K, S>>) -> Option<&'static str>,
-    {
+    fn node(&mut self, node: Node<K, S>, min: K, max: K, level: u32) -> Result<K, Damage<K>> {
         let damage = |what| Err(Damage::new(what, min));
         if node.is_leaf() != (level == self.height) {
             return damage("leaves are not all on the lowest level");

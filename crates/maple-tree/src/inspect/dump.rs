@@ -2,8 +2,8 @@
 
 use core::fmt::{self, Write};
 
-use crate::base::{Key, Shape};
-use crate::node::{Kind, Node, RawTree, Root};
+use crate::base::{Key, Offset, Shape};
+use crate::node::{Kind, Node, RawTree, Root, Word};
 
 /// How [`MapleTree::dump`](crate::MapleTree::dump) writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,6 +36,18 @@ impl<K: Key> fmt::Display for Index<K> {
     }
 }
 
+/// The word of an entry, or that there is none.
+struct Content(Word);
+
+impl fmt::Display for Content {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_null() {
+            return f.write_str("hole");
+        }
+        write!(f, "{:p}", self.0)
+    }
+}
+
 impl<K: Key, S: Shape> fmt::Display for Dump<'_, K, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.format {
@@ -59,25 +71,20 @@ impl<K: Key, S: Shape> Dump<'_, K, S> {
     }
 
     fn text(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(
-            f,
-            "tree: height {}{}{}",
-            self.tree.height(),
-            if self.tree.tracks_gaps() {
-                ", tracks gaps"
-            } else {
-                ""
-            },
-            if self.tree.in_rcu() {
-                ", concurrent readers"
-            } else {
-                ""
-            },
-        )?;
+        write!(f, "tree: height {}", self.tree.height())?;
+        if self.tree.tracks_gaps() {
+            f.write_str(", tracks gaps")?;
+        }
+        if self.tree.in_rcu() {
+            f.write_str(", concurrent readers")?;
+        }
         match self.tree.root() {
-            Root::Empty => writeln!(f, "empty"),
-            Root::Single(word) => writeln!(f, "{}: {word:p}", self.index(K::MIN)),
-            Root::Node(root) => self.node(f, root, K::MIN, K::MAX, 0),
+            Root::Empty => f.write_str("\nempty\n"),
+            Root::Single(word) => writeln!(f, "\n{}: {word:p}", self.index(K::MIN)),
+            Root::Node(root) => {
+                f.write_char('\n')?;
+                self.node(f, root, (K::MIN, K::MAX), 0)
+            }
         }
     }
 
@@ -85,50 +92,30 @@ impl<K: Key, S: Shape> Dump<'_, K, S> {
         &self,
         f: &mut fmt::Formatter<'_>,
         node: Node<K, S>,
-        min: K,
-        max: K,
-        depth: usize,
+        (min, max): (K, K),
+        indent: usize,
     ) -> fmt::Result {
-        let indent = depth * 2;
+        let (first, last) = (self.index(min), self.index(max));
+        let (kind, block) = (name(node.kind()), node.block());
+        let (used, slots) = (node.used(), node.capacity());
         writeln!(
             f,
-            "{:indent$}{}-{} {} {:p}, {} of {} slots",
-            "",
-            self.index(min),
-            self.index(max),
-            name(node.kind()),
-            node.block(),
-            node.used(),
-            node.capacity(),
+            "{:indent$}{first}-{last} {kind} {block:p}, {used} of {slots} slots",
+            ""
         )?;
         let indent = indent + 2;
-        for i in 0..node.used() {
-            let (first, last) = (node.first(i, min), node.last(i, max));
+        for i in 0..used {
+            let (min, max) = (node.first(i, min), node.last(i, max));
             if node.is_leaf() {
-                write!(
-                    f,
-                    "{:indent$}{}-{}: ",
-                    "",
-                    self.index(first),
-                    self.index(last)
-                )?;
-                let word = node.slot(i);
-                if word.is_null() {
-                    f.write_str("hole\n")?;
-                } else {
-                    writeln!(f, "{word:p}")?;
-                }
-            } else {
-                if node.kind() == Kind::Gap {
-                    writeln!(
-                        f,
-                        "{:indent$}largest hole {}",
-                        "",
-                        self.index(node.gap(i).number())
-                    )?;
-                }
-                self.node(f, node.child(i), first, last, depth + 1)?;
+                let (first, last) = (self.index(min), self.index(max));
+                writeln!(f, "{:indent$}{first}-{last}: {}", "", Content(node.slot(i)))?;
+                continue;
             }
+            if node.kind() == Kind::Gap {
+                let gap = self.index(node.gap(i).number());
+                writeln!(f, "{:indent$}largest hole {gap}", "")?;
+            }
+            self.node(f, node.child(i), (min, max), indent)?;
         }
         Ok(())
     }
@@ -140,7 +127,7 @@ impl<K: Key, S: Shape> Dump<'_, K, S> {
             Root::Single(word) => {
                 writeln!(f, "  root [label=\"{}: {word:p}\"];", self.index(K::MIN))?;
             }
-            Root::Node(root) => self.graph_node(f, root, K::MIN, K::MAX)?,
+            Root::Node(root) => self.graph_node(f, root, (K::MIN, K::MAX))?,
         }
         f.write_str("}\n")
     }
@@ -149,25 +136,15 @@ impl<K: Key, S: Shape> Dump<'_, K, S> {
         &self,
         f: &mut fmt::Formatter<'_>,
         node: Node<K, S>,
-        min: K,
-        max: K,
+        (min, max): (K, K),
     ) -> fmt::Result {
-        write!(
-            f,
-            "  n{:x} [label=\"{}",
-            node.block().addr(),
-            name(node.kind())
-        )?;
+        let (id, kind) = (node.block().addr(), name(node.kind()));
+        write!(f, "  n{id:x} [label=\"{kind}")?;
         for i in 0..node.used() {
             let (first, last) = (node.first(i, min), node.last(i, max));
             write!(f, "|<s{i}>{}-{}", self.index(first), self.index(last))?;
             if node.is_leaf() {
-                let word = node.slot(i);
-                if word.is_null() {
-                    f.write_str("\\nhole")?;
-                } else {
-                    write!(f, "\\n{word:p}")?;
-                }
+                write!(f, "\\n{}", Content(node.slot(i)))?;
             } else if node.kind() == Kind::Gap {
                 write!(f, "\\nhole {}", self.index(node.gap(i).number()))?;
             }
@@ -176,13 +153,8 @@ impl<K: Key, S: Shape> Dump<'_, K, S> {
         if !node.is_leaf() {
             for i in 0..node.used() {
                 let child = node.child(i);
-                self.graph_node(f, child, node.first(i, min), node.last(i, max))?;
-                writeln!(
-                    f,
-                    "  n{:x}:s{i} -> n{:x};",
-                    node.block().addr(),
-                    child.block().addr()
-                )?;
+                self.graph_node(f, child, (node.first(i, min), node.last(i, max)))?;
+                writeln!(f, "  n{id:x}:s{i} -> n{:x};", child.block().addr())?;
             }
         }
         f.write_char('\n')

@@ -45,21 +45,22 @@ impl Stats {
     /// Share of the leaves' slots that are used, from 0 to 1.
     #[must_use]
     pub fn leaf_fill(&self) -> f64 {
-        if self.leaf_slots == 0 {
-            0.0
-        } else {
-            self.leaf_slots_used as f64 / self.leaf_slots as f64
-        }
+        share(self.leaf_slots_used, self.leaf_slots)
     }
 
     /// Bytes in nodes for each entry.
     #[must_use]
     pub fn bytes_per_entry(&self) -> f64 {
-        if self.entries == 0 {
-            0.0
-        } else {
-            self.bytes() as f64 / self.entries as f64
-        }
+        share(self.bytes(), self.entries)
+    }
+}
+
+/// A part of each of `many`; 0 if there is none.
+fn share(all: usize, many: usize) -> f64 {
+    if many == 0 {
+        0.0
+    } else {
+        all as f64 / many as f64
     }
 }
 

@@ -188,24 +188,12 @@ impl<K: Key, S: Shape> Cells<K, S> {
         unsafe { self.gaps().add(i).write(Packed(gap)) }
     }
 
-    /// Moves `slots` slots of a leaf, and `pivots` pivots, from index `from` to index `to`.
-    ///
-    /// # Safety
-    ///
-    /// All are within the arrays of a leaf, which the node is, and nobody else accesses it.
-    pub(super) unsafe fn shift_leaf(self, from: usize, to: usize, slots: usize, pivots: usize) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            shift(self.pivots(), from, to, pivots);
-            shift(self.slots(Kind::Leaf), from, to, slots);
-        }
-    }
-
     /// Moves `slots` slots with their gaps, and `pivots` pivots, from index `from` to index `to`.
     ///
     /// # Safety
     ///
     /// All are within the arrays of `kind`, which is the node's, and nobody else accesses the node.
+    #[inline]
     pub(super) unsafe fn shift(
         self,
         kind: Kind,

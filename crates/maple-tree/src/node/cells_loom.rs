@@ -141,11 +141,6 @@ impl<K: Key, S: Shape> Cells<K, S> {
         self.words().gaps[i].with_mut(|p| unsafe { *p = gap });
     }
 
-    pub(super) unsafe fn shift_leaf(self, from: usize, to: usize, slots: usize, pivots: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { self.shift(Kind::Leaf, from, to, slots, pivots) }
-    }
-
     pub(super) unsafe fn shift(
         self,
         kind: Kind,

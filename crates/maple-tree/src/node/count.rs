@@ -191,7 +191,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
     ///
     /// # Safety
     ///
-    /// `block` is memory of [`LAYOUT`] that nobody else uses; nobody writes the old node meanwhile, but for its count.
+    /// `block` is memory of [`LAYOUT`](super::LAYOUT) that nobody else uses; nobody writes the old node meanwhile, but for its count.
     #[inline]
     pub(crate) unsafe fn copy_shared(block: NonNull<u8>, old: Node<K, S>) -> Self {
         #[cfg(not(samara_loom))]

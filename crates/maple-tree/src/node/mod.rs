@@ -44,11 +44,11 @@ mod wide;
 mod write;
 
 use core::alloc::Layout;
-use core::hint::select_unpredictable;
+use core::hint::{select_unpredictable, unreachable_unchecked};
 use core::ptr::{self, NonNull};
 
 use crate::base::atomic::{Ordering, Slot, memory_of};
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use cells::Cells;
 
 pub(crate) use geometry::Geometry;
@@ -153,7 +153,9 @@ impl<K: Key, S: Shape> Node<K, S> {
         let kind = match (word.addr() >> KIND_SHIFT) & 0b11 {
             0 => Kind::Leaf,
             1 => Kind::Range,
-            _ => Kind::Gap,
+            2 => Kind::Gap,
+            // SAFETY: no node's word has another kind (the caller's promise).
+            _ => unsafe { unreachable_unchecked() },
         };
         let base = word.cast::<u8>().map_addr(|a| a & !TAG_BITS);
         // SAFETY: nodes are not at address 0, and the tag is in the low bits only; the node is allocated (the

@@ -80,6 +80,7 @@ impl<K: Key, S: Shape> Node<K, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::base::Offset;
     use crate::base::shape::{Fanout, Native};
     use crate::node::testing::Memory;
 

@@ -1,6 +1,6 @@
 //! Which holes of a leaf are wide enough: all slots are looked at together, without a branch. Which of them it is, is as good as random.
 
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Node};
 
 impl<K: Key, S: Shape> Node<K, S> {
@@ -47,7 +47,7 @@ impl<K: Key, S: Shape> Node<K, S> {
 
 #[cfg(test)]
 mod tests {
-    use crate::base::key::Key;
+    use crate::base::key::{Key, Offset};
     use crate::base::shape::{Fanout, Native, Shape};
     use crate::node::testing::Memory;
     use crate::node::{Geometry, Kind};

@@ -89,11 +89,6 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         cell.store(word, Ordering::Relaxed);
     }
 
-    /// Keeps the first `used` slots, of which there is at least one, and clears the others.
-    pub(crate) fn truncate(self, used: usize) {
-        self.shift(self.node.end() + 1, used);
-    }
-
     /// As [`Node::as_leaf`].
     #[inline(always)]
     fn as_leaf(self) -> Self {
@@ -102,17 +97,19 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         }
     }
 
-    /// Moves `count` slots of a leaf from `from` on, with what bounds them above, to slot `to` and on. Leaves the end as it is, and where they
+    /// Moves `count` slots from `from` on, with what bounds them above and their gaps, to slot `to` and on. Leaves the end as it is, and where they
     /// were, what was there.
     #[inline]
     pub(crate) fn slide(self, from: usize, to: usize, count: usize) {
         let node = self.node;
-        debug_assert!(node.is_leaf() && from.max(to) + count <= node.capacity());
-        if from != to {
-            let pivots = (node.capacity() - 1).saturating_sub(from.max(to));
-            // SAFETY: all are within the arrays, and nobody else accesses the node (promise of `write`).
-            unsafe { node.cells.shift_leaf(from, to, count, count.min(pivots)) };
-        }
+        debug_assert!(from.max(to) + count <= node.capacity());
+        let pivots = (node.capacity() - 1).saturating_sub(from.max(to));
+        // SAFETY: all are within the arrays (the pivot of the last slot, if it moves beyond the array, is not moved), and nobody else
+        // accesses the node (promise of `write`).
+        unsafe {
+            node.cells
+                .shift(node.kind, from, to, count, count.min(pivots))
+        };
     }
 
     /// Moves the slots of a leaf from `at` (one of its slots, or the next) to `end`, its last, with what bounds them above, upwards, so that the
@@ -126,9 +123,8 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
                 // SAFETY: both ranges are within the arrays (the last slot has no pivot), and nobody else accesses the node (promise of
                 // `write`).
                 unsafe {
-                    self.node
-                        .cells
-                        .shift_leaf(at, at + (new_end - end), end + 1 - at, end - at);
+                    let (cells, to) = (self.node.cells, at + (new_end - end));
+                    cells.shift(Kind::Leaf, at, to, end + 1 - at, end - at);
                 }
             }
             self.set_end(new_end);
@@ -166,7 +162,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         self.as_leaf().shorten(used, before.max(used));
     }
 
-    /// As [`set_used`](Self::set_used), in line, and not to more.
+    /// As [`set_used`](Self::set_used), in line, of any node without gaps; to more, it clears nothing.
     #[inline(always)]
     fn shorten(self, used: usize, before: usize) {
         let pivots = self.node.capacity() - 1;
@@ -193,24 +189,14 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         let end = node.end();
         debug_assert!(from <= end + 1);
         let count = end + 1 - from;
-        let new_end = (to + count).wrapping_sub(1);
-        debug_assert!(new_end < node.capacity());
-        let pivots = node.capacity() - 1;
-        let keep = count.min(pivots.saturating_sub(from.max(to)));
-        // SAFETY: both ranges are within the arrays (the pivot of the last slot, if it moves beyond the
-        // array, is not moved), and nobody else accesses the node (promise of `write`).
-        unsafe { node.cells.shift(node.kind, from, to, count, keep) };
-        for i in new_end.wrapping_add(1)..=end {
-            self.set_slot(i, NULL);
-            if node.kind == Kind::Gap {
+        let used = to + count;
+        debug_assert!(used <= node.capacity());
+        self.slide(from, to, count);
+        if node.kind == Kind::Gap {
+            for i in used..=end {
                 node.set_gap(i, K::MIN);
             }
         }
-        for i in new_end..=end {
-            if i < pivots {
-                self.set_pivot(i, K::MAX);
-            }
-        }
-        self.set_end(new_end);
+        self.shorten(used, end + 1);
     }
 }

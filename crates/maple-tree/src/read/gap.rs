@@ -6,7 +6,7 @@
 //!
 //! Both searches are one, which goes `UP` or down: what comes first on the way is the lowest, or the highest.
 
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, RawTree, Root, is_leaf_word, prefetch};
 
 /// What is looked for: `size` free indices, the first a multiple of `align` plus `offset`, all

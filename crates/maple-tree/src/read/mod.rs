@@ -11,7 +11,7 @@ pub(crate) mod walk;
 
 pub(crate) use gap::Want;
 pub(crate) use spot::Spot;
-pub(crate) use walk::{Found, Place, descend};
+pub(crate) use walk::{Found, InSlot, Place, descend};
 // The model checker does not compile the shell for other languages, which alone goes this way.
 #[cfg(not(samara_loom))]
 pub(crate) use walk::ask_ahead;

@@ -1,6 +1,6 @@
 //! A leaf, with its bounds, and its place in the node above, by which the next leaf is found: for writes, cursors and traversals.
 
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, prefetch};
 use crate::read::walk::{Place, descend_by};
 
@@ -52,6 +52,6 @@ impl<K: Key, S: Shape> Spot<K, S> {
 #[inline(always)]
 pub(crate) fn find<K: Key, S: Shape>(root: Node<K, S>, key: K) -> Spot<K, S> {
     let (mut parent, mut at) = (None, 0);
-    let place = descend_by(root, key, |node, i| (parent, at) = (Some(node), i));
+    let place = descend_by(root, key, |node, i, _| (parent, at) = (Some(node), i));
     Spot { place, parent, at }
 }

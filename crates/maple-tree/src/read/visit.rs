@@ -2,7 +2,7 @@
 
 use core::ops::ControlFlow;
 
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::RawTree;
 use crate::read::{Found, descend};
 

@@ -1,7 +1,7 @@
 //! The read path: down to a leaf, and from leaf to leaf. Nothing here writes.
 
 use crate::base::atomic::Slot;
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, NULL, Node, RawTree, Root, Word, is_leaf_word, prefetch};
 
 /// A leaf and the indices that it covers.
@@ -22,6 +22,9 @@ pub(crate) struct Found<K> {
     /// NULL for a hole.
     pub(crate) word: Word,
 }
+
+/// An entry, and the leaf in which it is, and its slot there; `None` if the root is all that there is.
+pub(crate) type InSlot<K, S> = (Found<K>, Option<(Node<K, S>, usize)>);
 
 impl<K: Key, S: Shape> Root<K, S> {
     /// The topmost node, or the slot at `key` of a tree without nodes: the single entry, or the hole above it, or the one that an empty tree is.
@@ -63,18 +66,6 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
     }
 
-    /// As [`slot_memory`](Self::slot_memory), at a key where an entry is.
-    #[inline]
-    pub(crate) fn entry_memory(&self, key: K) -> Slot {
-        match self.root().at(key) {
-            Ok(root) => {
-                let leaf = descend(root, key).leaf;
-                leaf.slot_memory(leaf.search(key))
-            }
-            Err(_) => self.root_memory(),
-        }
-    }
-
     /// The entries at several keys, or NULL. All descend from the same root, level by level together: while the memory
     /// of one's next node is on its way, the others are looked after.
     #[inline]
@@ -104,7 +95,13 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     /// One walk, and another if the hole goes on to the end of its leaf. Beside a writer more holes may follow: each look
     /// is at what the tree holds then, and goes on beyond what the one before has seen.
     #[inline]
-    pub(crate) fn find<const UP: bool>(&self, (lo, hi): (K, K)) -> Option<Found<K>> {
+    pub(crate) fn find<const UP: bool>(&self, bounds: (K, K)) -> Option<Found<K>> {
+        self.find_slot::<UP>(bounds).map(|(found, _)| found)
+    }
+
+    /// As [`find`](Self::find), with the place where the entry is.
+    #[inline]
+    pub(crate) fn find_slot<const UP: bool>(&self, (lo, hi): (K, K)) -> Option<InSlot<K, S>> {
         let mut key = if UP { lo } else { hi };
         loop {
             let reaches = |found: &Found<K>| {
@@ -114,19 +111,19 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                     found.first <= lo
                 }
             };
-            let found = match self.root().at(key) {
+            let (found, at) = match self.root().at(key) {
                 Ok(root) => {
                     let place = descend(root, key);
-                    let i = place.leaf.search(key);
-                    let found = place.slot(i);
+                    let mut i = place.leaf.search(key);
+                    let mut found = place.slot(i);
                     let edge = if UP { place.leaf.end() } else { 0 };
-                    if !found.word.is_null() || reaches(&found) || i == edge {
-                        found
-                    } else {
-                        place.slot(if UP { i + 1 } else { i - 1 })
+                    if found.word.is_null() && !reaches(&found) && i != edge {
+                        i = if UP { i + 1 } else { i - 1 };
+                        found = place.slot(i);
                     }
+                    (found, Some((place.leaf, i)))
                 }
-                Err(found) => found,
+                Err(found) => (found, None),
             };
             if !found.word.is_null() {
                 let within = if UP {
@@ -134,7 +131,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 } else {
                     found.last >= lo
                 };
-                return within.then_some(found);
+                return within.then_some((found, at));
             }
             if reaches(&found) {
                 return None;
@@ -183,42 +180,68 @@ impl<K: Key, S: Shape> Place<K, S> {
         self.slot(self.leaf.search(key))
     }
 
-    /// The slot after slot `i` of a leaf (or before it, unless `UP`), if slot `i` still ends (or begins) at `edge`, and is not the leaf's last (or
-    /// first) one: one comparison, where a search would take a dozen. Whoever remembers `i` from a look before need not know what has become of the
-    /// leaf since, as long as its bounds are these: pivots rise, so that no other slot ends there, and those after the last slot are the
-    /// largest key.
+    /// The slot after slot `i` of a leaf (or before it, unless `UP`), and which one it is; or, unless `holes` are asked for, the entry behind it, if it is a hole
+    /// that ends before `limit` and in this leaf. `None` if slot `i` does not end (or begin) at `edge` any more, which is before `limit`, or is the leaf's last
+    /// (or first) one.
+    ///
+    /// One comparison, where a search would take a dozen. Whoever remembers `i` from a look before need not know what has become of the leaf since, as long
+    /// as its bounds are these: pivots rise, so that no other slot ends there, and those after the last slot are the largest key, which the edge is not.
     #[inline(always)]
-    pub(crate) fn beside<const UP: bool>(&self, i: usize, edge: K) -> Option<Found<K>> {
-        let leaf = self.leaf.as_leaf();
+    pub(crate) fn beside<const UP: bool>(
+        &self,
+        i: usize,
+        edge: K,
+        limit: K,
+        holes: bool,
+    ) -> Option<(usize, Found<K>)> {
+        let (leaf, min, max) = (self.leaf.as_leaf(), self.min, self.max);
         if UP {
-            if i + 1 >= leaf.capacity() || edge >= self.max || leaf.pivot(i) != edge {
+            debug_assert!(edge < limit);
+            if i + 1 >= leaf.capacity() || leaf.pivot(i) != edge {
                 return None;
             }
-            return Some(Found {
-                first: edge.wrapping_add(K::ONE),
-                last: leaf.last(i + 1, self.max),
-                word: leaf.slot(i + 1),
+            let upper = |i, first| {
+                (
+                    i,
+                    Found {
+                        first,
+                        last: leaf.last(i, max),
+                        word: leaf.slot(i),
+                    },
+                )
+            };
+            let next = upper(i + 1, edge.wrapping_add(K::ONE));
+            let Found { last, word, .. } = next.1;
+            let skips = word.is_null() && !holes && last < limit && last < max;
+            return Some(if skips {
+                upper(i + 2, last.wrapping_add(K::ONE))
+            } else {
+                next
             });
         }
-        if i == 0 || i >= leaf.capacity() || edge <= self.min {
+        debug_assert!(edge > limit);
+        let before = edge.wrapping_sub(K::ONE);
+        if i == 0 || i >= leaf.capacity() || leaf.pivot(i - 1) != before {
             return None;
         }
-        let last = leaf.pivot(i - 1);
-        (last.wrapping_add(K::ONE) == edge).then(|| Found {
-            first: leaf.first(i - 1, self.min),
-            last,
-            word: leaf.slot(i - 1),
+        let lower = |i, last| {
+            (
+                i,
+                Found {
+                    first: leaf.first(i, min),
+                    last,
+                    word: leaf.slot(i),
+                },
+            )
+        };
+        let next = lower(i - 1, before);
+        let Found { first, word, .. } = next.1;
+        let skips = word.is_null() && !holes && first > limit && i > 1;
+        Some(if skips {
+            lower(i - 2, first.wrapping_sub(K::ONE))
+        } else {
+            next
         })
-    }
-
-    /// The child in slot `i` of a place that is an inner node.
-    #[inline]
-    pub(crate) fn child(&self, i: usize) -> Self {
-        Self {
-            leaf: self.leaf.child(i),
-            min: self.leaf.first(i, self.min),
-            max: self.leaf.last(i, self.max),
-        }
     }
 
     /// Slot `i`.
@@ -265,15 +288,15 @@ fn load_many_below<K: Key, S: Shape, const N: usize>(
 /// The leaf that covers `key`.
 #[inline]
 pub(crate) fn descend<K: Key, S: Shape>(root: Node<K, S>, key: K) -> Place<K, S> {
-    descend_by(root, key, |_, _| {})
+    descend_by(root, key, |_, _, _| {})
 }
 
-/// As [`descend`]; `above` is shown the node above the leaf, if there is one, and the leaf's slot there.
+/// As [`descend`]; `above` is shown the node above the leaf, if there is one, the leaf's slot there, and what that node covers.
 #[inline(always)]
 pub(crate) fn descend_by<K: Key, S: Shape>(
     root: Node<K, S>,
     key: K,
-    above: impl FnOnce(Node<K, S>, usize),
+    above: impl FnOnce(Node<K, S>, usize, (K, K)),
 ) -> Place<K, S> {
     // All nodes above the leaves are of one kind: known to the compiler, each level is a fixed sequence of instructions.
     match root.kind() {
@@ -307,7 +330,7 @@ fn place_below<K: Key, S: Shape>(
     root: Node<K, S>,
     inner: Kind,
     key: K,
-    above: impl FnOnce(Node<K, S>, usize),
+    above: impl FnOnce(Node<K, S>, usize, (K, K)),
 ) -> Place<K, S> {
     let mut word = root.word();
     let mut min = K::MIN;
@@ -324,13 +347,14 @@ fn place_below<K: Key, S: Shape>(
         } else {
             prefetch::node::<1>(word);
         }
+        let bounds = (min, max);
         min = node.first(i, min);
         max = node.last(i, max);
         if is_leaf_word(word) {
             if inner == Kind::Gap {
                 prefetch::node::<3>(word);
             }
-            above(node, i);
+            above(node, i, bounds);
             // SAFETY: as above.
             let leaf = unsafe { Node::of_kind(word, Kind::Leaf) };
             return Place { leaf, min, max };

@@ -16,7 +16,7 @@ use core::hint::select_unpredictable;
 use core::marker::PhantomData;
 
 use crate::alloc::{AllocError, NodeAlloc, Reserve};
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, LAYOUT, NULL, Node, NodeMut, RawTree, Word, is_node, prefetch};
 use crate::write::Immediate;
 use crate::write::apply::bury;

@@ -2,7 +2,7 @@
 
 use core::hint::select_unpredictable;
 
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Node};
 use crate::read::Place;
 

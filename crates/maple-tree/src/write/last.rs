@@ -1,7 +1,7 @@
 //! A new node after the last one of its level: what ascending stores and builders do.
 
 use crate::alloc::Reserve;
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, NodeMut};
 use crate::write::holes::largest_below;
 

@@ -12,8 +12,8 @@
 //! | way | which writes | worth |
 //! |---|---|---|
 //! | [`one_slot`] | nobody reads; a part of a hole becomes an entry, or an entry a hole, in a leaf that has room and keeps enough | a fifth of an insertion, half of an erasure |
-//! | … `across` | the hole to be goes on in the next leaf | a sixth of an erasure |
-//! | [`one_leaf`], `here` | nobody reads, and all that changes is in one leaf, which has room and keeps enough: in one pass over the slots, without a plan | a fifth of a system call on an address space |
+//! | … `across` | before that: the hole that the next leaf goes on with is taken in | a sixth of an erasure |
+//! | [`one_leaf`], `here` | nobody reads, and all that changes is in one leaf, which has room and keeps enough: at once, from a slot that is known | a fifth of a system call on an address space |
 //! | [`one_leaf`] | all that changes is in one leaf, which has room: in place, or in a copy beside readers | a third of an append |
 //! | [`two_leaves`] | the leaf has no room, or too few slots left, or the hole goes on in the next: in place, or in copies of both and the node above | a seventh of a pair of writes beside readers |
 //! | … `spanning` | nobody reads, and the range goes on in the next leaf, of the same parent: what is new goes to one of the two, and the bound between them moves | a tenth of a system call on an address space |
@@ -60,7 +60,7 @@ pub(crate) use apply::Removed;
 pub(crate) use one_leaf::Quick;
 pub(crate) use one_slot::SlotAt;
 pub(crate) use plan::Plan;
-pub(crate) use seat::Seat;
+pub use seat::Seat;
 pub(crate) use two_leaves::Room;
 
 use core::ptr::NonNull;

@@ -1,6 +1,6 @@
 //! What a write will do, and with how many nodes. Changes nothing.
 
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::{NULL, Node, RawTree, Root, Word, is_node};
 use crate::read::{Found, Place, descend};
 use crate::write::level::Level;

@@ -2,13 +2,19 @@
 
 use core::ptr::NonNull;
 
-use crate::base::{Key, Shape};
+use crate::base::{Key, Native, Shape, opaque};
 use crate::node::{Kind, NULL, Node, Word};
 use crate::read::{Found, Place, Spot};
 use crate::write::SlotAt;
 
-/// A slot of a leaf, the leaf's bounds, and its place in the node above. Unlike a [`SlotAt`] it tells nothing of the slot, and copies of it are cheap.
-pub(crate) struct Seat<K, S> {
+/// Where a key is in the map of a [`Writer`](crate::Writer): a slot of a leaf, and the way to it. It comes from a [look](crate::Writer::look), for the write that
+/// follows.
+///
+/// It is data, and keeps nothing. It *holds* until the map is changed. A write that went on from it ([`store_here`](crate::Writer::store_here) and its
+/// like, if they say that they have done it) changes nothing but the leaf: then the leaf is where it was, and the seat is [near](crate::Writer::look)
+/// all keys in it.
+// Unlike a `SlotAt` it tells nothing of the slot, and copies of it are cheap.
+pub struct Seat<K, S = Native> {
     leaf: NonNull<()>,
     /// NULL above a leaf that is the root.
     parent: Word,
@@ -27,6 +33,8 @@ impl<K: Copy, S> Clone for Seat<K, S> {
 }
 
 impl<K: Copy, S> Copy for Seat<K, S> {}
+
+opaque!([K, S] Seat<K, S>, "Seat");
 
 // SAFETY: it is data; who reads the nodes that it names has the tree.
 unsafe impl<K: Send, S> Send for Seat<K, S> {}
@@ -98,17 +106,23 @@ impl<K: Key, S: Shape> Seat<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn at(&self) -> SlotAt<K, S> {
         // SAFETY: the caller's promise.
-        let (place, parent) = unsafe { (self.place(), self.parent()) };
+        let spot = unsafe { self.spot() };
         let slot = self.slot();
-        SlotAt {
-            spot: Spot {
-                place,
-                parent,
-                at: self.at as usize,
-            },
-            slot,
-            found: place.slot(slot),
-        }
+        let found = spot.place.slot(slot);
+        SlotAt { spot, slot, found }
+    }
+
+    /// The leaf, and the way to it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`place`](Self::place).
+    #[inline(always)]
+    pub(crate) unsafe fn spot(&self) -> Spot<K, S> {
+        // SAFETY: the caller's promise.
+        let (place, parent) = unsafe { (self.place(), self.parent()) };
+        let at = self.at as usize;
+        Spot { place, parent, at }
     }
 
     /// The node above the leaf.

@@ -1,10 +1,9 @@
 //! Histories of a cursor that moves, stores, erases and sets nodes aside, on a `MapleTree` and under the lock of a `SyncMapleTree`, beside a
 //! position in the list.
 
-use maple_tree::{
-    Fanout, Key, MapleTree, Native, Shape, Status, StoreError, SyncMapleTree, Waiting,
-};
+use maple_tree::{Fanout, MapleTree, Native, Shape, Status, StoreError, SyncMapleTree, Waiting};
 
+use super::index::Index;
 use super::{Bytes, Countdown, Model, Nodes, small};
 
 /// Numbers that are stored in place on machines of any width.
@@ -29,7 +28,7 @@ struct Moves<K> {
     number: Number,
 }
 
-impl<K: Key> Moves<K> {
+impl<K: Index> Moves<K> {
     fn new(middle: K) -> Self {
         Self {
             model: Model::new(),
@@ -373,7 +372,7 @@ macro_rules! moves {
     }};
 }
 
-fn run<K: Key, S: Shape>(mut bytes: Bytes<'_>, middle: K) {
+fn run<K: Index, S: Shape>(mut bytes: Bytes<'_>, middle: K) {
     let nodes = Countdown::new();
     let mut moves = Moves::new(middle);
     let modes = bytes.byte();
@@ -405,7 +404,7 @@ fn run<K: Key, S: Shape>(mut bytes: Bytes<'_>, middle: K) {
     assert_eq!(nodes.live(), 0, "nodes are left");
 }
 
-fn compare<K: Key, S: Shape>(map: &Map<K, S>, model: &Model<K>, nodes: &Nodes) {
+fn compare<K: Index, S: Shape>(map: &Map<K, S>, model: &Model<K>, nodes: &Nodes) {
     map.check().unwrap();
     let is = map
         .iter()

@@ -17,6 +17,8 @@
 #![allow(dead_code, unreachable_pub, reason = "each user takes its part")]
 
 pub mod cursor;
+#[path = "../support/index.rs"]
+pub mod index;
 pub mod map;
 pub mod snap;
 pub mod sync;
@@ -26,8 +28,9 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use maple_tree::Key;
 use maple_tree::alloc::{Counted, Global, NodeAlloc};
+
+use index::Index;
 
 /// Choices from the bytes; zeroes when there are none left.
 pub struct Bytes<'a>(pub std::slice::Iter<'a, u8>);
@@ -46,7 +49,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// A key near one of the ends, or about `middle`.
-    pub fn key<K: Key>(&mut self, middle: K) -> K {
+    pub fn key<K: Index>(&mut self, middle: K) -> K {
         match self.byte() {
             n @ ..0xd0 => small(n),
             n @ 0xd0..0xe8 => middle.wrapping_add(small(n - 0xd0)),
@@ -55,7 +58,7 @@ impl<'a> Bytes<'a> {
     }
 
     /// Two keys in order, mostly near each other, so that trees have many entries.
-    pub fn range<K: Key>(&mut self, middle: K) -> (K, K) {
+    pub fn range<K: Index>(&mut self, middle: K) -> (K, K) {
         let first = self.key(middle);
         match self.byte() {
             n @ ..0xe0 => (first, first.checked_add(small(n % 8)).unwrap_or(K::MAX)),
@@ -67,13 +70,13 @@ impl<'a> Bytes<'a> {
         }
     }
 
-    pub fn small<K: Key>(&mut self, below: u8) -> K {
+    pub fn small<K: Index>(&mut self, below: u8) -> K {
         small(self.byte() % below)
     }
 }
 
 /// A small number as a key.
-pub fn small<K: Key>(n: u8) -> K {
+pub fn small<K: Index>(n: u8) -> K {
     (0..8).rev().fold(K::MIN, |key, bit| {
         let twice = key.wrapping_add(key);
         if n >> bit & 1 == 1 {
@@ -194,7 +197,7 @@ pub struct Slot<K> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Model<K>(pub Vec<Slot<K>>);
 
-impl<K: Key> Model<K> {
+impl<K: Index> Model<K> {
     pub fn new() -> Self {
         Self(vec![Slot {
             first: K::MIN,

@@ -8,10 +8,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use maple_tree::{
-    EraseError, Fanout, InsertError, Key, MapleTree, Native, Reclaim, Shape, StoreError,
-    SyncMapleTree, Writer,
+    EraseError, Fanout, InsertError, MapleTree, Native, Reclaim, Shape, StoreError, SyncMapleTree,
+    Writer,
 };
 
+use super::index::Index;
 use super::{Bytes, Countdown, Mint, Model, Nodes, Slot, Token};
 
 /// Keeps what is retired while a reader is about.
@@ -94,7 +95,7 @@ struct Past<K> {
     lasting: Vec<Slot<K>>,
 }
 
-fn run<K: Key, S: Shape>(mut bytes: Bytes<'_>, middle: K) {
+fn run<K: Index, S: Shape>(mut bytes: Bytes<'_>, middle: K) {
     let nodes = Countdown::new();
     let mut past = Past {
         mint: Mint::default(),
@@ -137,7 +138,7 @@ fn run<K: Key, S: Shape>(mut bytes: Bytes<'_>, middle: K) {
     );
 }
 
-fn slot<K: Key>(range: std::ops::RangeInclusive<K>, token: &Token) -> Slot<K> {
+fn slot<K: Index>(range: std::ops::RangeInclusive<K>, token: &Token) -> Slot<K> {
     Slot {
         first: *range.start(),
         last: *range.end(),
@@ -145,7 +146,7 @@ fn slot<K: Key>(range: std::ops::RangeInclusive<K>, token: &Token) -> Slot<K> {
     }
 }
 
-impl<K: Key> Past<K> {
+impl<K: Index> Past<K> {
     fn compare<S: Shape>(&self, tree: &Tree<K, S>) {
         if let Err(damage) = tree.write().check() {
             panic!("{damage}");

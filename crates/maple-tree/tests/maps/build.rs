@@ -3,12 +3,12 @@
 use std::ops::RangeInclusive;
 
 use crate::support::counting::{Alive, Count, Countdown, number};
-use crate::support::{Model, Number, Rng, add, compare};
+use crate::support::{Index, Model, Number, Rng, add, compare};
 use maple_tree::alloc::Global;
-use maple_tree::{Fanout, InsertError, Key, MapleTree, Native, Shape, SortedError};
+use maple_tree::{Fanout, InsertError, MapleTree, Native, Shape, SortedError};
 
 /// Ranges of `n` entries within `cells` cells, as a model: `holes` of three entries have a hole before them.
-fn model<K: Key>(base: K, n: usize, holes: usize, width: usize) -> Model<K> {
+fn model<K: Index>(base: K, n: usize, holes: usize, width: usize) -> Model<K> {
     let mut cells = Vec::new();
     for i in 0..n {
         if i % 3 < holes {
@@ -20,7 +20,7 @@ fn model<K: Key>(base: K, n: usize, holes: usize, width: usize) -> Model<K> {
 }
 
 /// All the ways to make the map that the model says, with and without gaps.
-fn make<K: Key, S: Shape>(model: &Model<K>) {
+fn make<K: Index, S: Shape>(model: &Model<K>) {
     let entries = model.entries();
     let nodes = Countdown::new();
     for gaps in [false, true] {
@@ -50,7 +50,7 @@ fn make<K: Key, S: Shape>(model: &Model<K>) {
     compare(model, &backwards, &|| "backwards".into());
 }
 
-fn sizes<K: Key, S: Shape>() {
+fn sizes<K: Index, S: Shape>() {
     // Nine entries with holes are three levels at fanout 4.
     let (most, step) = if cfg!(miri) { (10, 9) } else { (90, 1) };
     for n in (0..most).step_by(step) {
@@ -79,7 +79,7 @@ fn every_size() {
 #[test]
 #[cfg_attr(miri, ignore = "its point is volume; `sizes` goes three levels deep")]
 fn large() {
-    fn of<K: Key>() {
+    fn of<K: Index>() {
         for holes in [0, 1, 3] {
             let model = model(add(K::MIN, 5), 20_000, holes, 1);
             let entries = model.entries();
@@ -124,7 +124,7 @@ fn without_nodes() {
 /// Every allocation fails once. What came before is in the map, the value comes back, and trying again goes on.
 #[test]
 fn every_allocation_fails_once() {
-    fn of<K: Key, S: Shape>(gaps: bool) {
+    fn of<K: Index, S: Shape>(gaps: bool) {
         let n = if cfg!(miri) { 12 } else { 120 };
         let model = model(add(K::MIN, 3), n, 2, 2);
         let entries = model.entries();

@@ -4,14 +4,14 @@
 use std::ops::RangeInclusive;
 
 use crate::support::counting::{Alive, Count, Countdown};
-use crate::support::{Number, Rng, add};
+use crate::support::{Index, Number, Rng, add};
 use maple_tree::alloc::{Fork, NodeAlloc, Pool};
-use maple_tree::{CloneError, Fanout, Key, MapleTree, Native, Shape, SyncMapleTree, Waiting};
+use maple_tree::{CloneError, Fanout, MapleTree, Native, Shape, SyncMapleTree, Waiting};
 
 type Map<K, A, S> = MapleTree<K, Box<Alive>, A, S>;
 
 /// Entries of one to three indices, half of them before a hole; their numbers count up.
-fn fill<K: Key, A: NodeAlloc, S: Shape>(map: &mut Map<K, A, S>, entries: usize, count: &Count) {
+fn fill<K: Index, A: NodeAlloc, S: Shape>(map: &mut Map<K, A, S>, entries: usize, count: &Count) {
     let mut rng = Rng(entries as u64);
     let mut at = rng.below(2);
     for n in 0..entries {
@@ -25,7 +25,9 @@ fn fill<K: Key, A: NodeAlloc, S: Shape>(map: &mut Map<K, A, S>, entries: usize, 
     }
 }
 
-fn entries<K: Key, A: NodeAlloc, S: Shape>(map: &Map<K, A, S>) -> Vec<(RangeInclusive<K>, Number)> {
+fn entries<K: Index, A: NodeAlloc, S: Shape>(
+    map: &Map<K, A, S>,
+) -> Vec<(RangeInclusive<K>, Number)> {
     map.iter()
         .map(|(range, value)| (range, value.number))
         .collect()
@@ -33,7 +35,7 @@ fn entries<K: Key, A: NodeAlloc, S: Shape>(map: &Map<K, A, S>) -> Vec<(RangeIncl
 
 /// Every way to make a duplicate of a map of that many entries, and every way in which it may fail. `nodes` counts what the
 /// maps' allocators take.
-fn every_duplicate<K: Key, A: Fork, S: Shape>(
+fn every_duplicate<K: Index, A: Fork, S: Shape>(
     mut map: Map<K, A, S>,
     nodes: &Countdown,
     size: usize,

@@ -1,12 +1,44 @@
 //! The ends of the key space, ranges that hold nothing, and guards that are forgotten.
 
 use std::mem::forget;
+use std::ops::{Bound, RangeBounds, RangeInclusive};
 use std::sync::Arc;
 
 use maple_tree::alloc::{Counted, Pool};
 use maple_tree::{
-    Entry, EraseError, Fanout, InsertError, MapleTree, StoreError, SyncMapleTree, Waiting,
+    Entry, EraseError, Fanout, HalfOpen, InsertError, MapleTree, StoreError, SyncMapleTree, Waiting,
 };
+
+#[test]
+fn every_form_of_range() {
+    /// The range that a map takes it for.
+    fn taken(range: impl RangeBounds<u32>) -> Option<RangeInclusive<u32>> {
+        let map: MapleTree<u32, u16> = MapleTree::new();
+        map.holes_clipped(range).next()
+    }
+    assert_eq!(taken(3..7), Some(3..=6));
+    assert_eq!(taken(3..=7), Some(3..=7));
+    assert_eq!(taken(..), Some(0..=u32::MAX));
+    assert_eq!(
+        taken((Bound::Excluded(3), Bound::Unbounded)),
+        Some(4..=u32::MAX)
+    );
+    assert_eq!(taken(3..3), None);
+    assert_eq!(taken(0..0), None);
+    assert_eq!(taken((Bound::Excluded(u32::MAX), Bound::Unbounded)), None);
+    #[expect(clippy::reversed_empty_ranges, reason = "that is what is tried")]
+    let backwards = 7..=3;
+    assert_eq!(taken(backwards), None);
+}
+
+#[test]
+fn spans_saturate_at_the_whole_key_space() {
+    assert_eq!((0..=u32::MAX).span(), u32::MAX);
+    assert_eq!((1..=u32::MAX).span(), u32::MAX);
+    assert_eq!((5..=5u32).span(), 1);
+    assert_eq!((i32::MIN..=i32::MAX).span(), u32::MAX);
+    assert_eq!((-5..=4i32).span(), 10);
+}
 
 #[test]
 fn both_ends_of_the_widest_keys() {

@@ -1,11 +1,13 @@
 //! Searches for gaps of every size within all bounds, against the list of holes, at every fanout.
 
-use crate::support::{Number, Rng, add};
+use std::iter::successors;
+
+use crate::support::{Index, Number, Rng, add};
 use maple_tree::alloc::Global;
-use maple_tree::{Fanout, Key, MapleTree, Native, Shape};
+use maple_tree::{Fanout, MapleTree, Native, Shape};
 
 /// Holes of one to four indices, and now and then a larger one.
-fn filled<K: Key, S: Shape>(
+fn filled<K: Index, S: Shape>(
     rng: &mut Rng,
     entries: usize,
 ) -> (MapleTree<K, Number, Global, S>, usize) {
@@ -26,7 +28,7 @@ fn filled<K: Key, S: Shape>(
     (map, at)
 }
 
-fn every_gap<K: Key, S: Shape>(seed: u64) {
+fn every_gap<K: Index, S: Shape>(seed: u64) {
     let mut rng = Rng(seed);
     let sizes: &[usize] = if cfg!(miri) {
         &[20]
@@ -76,4 +78,37 @@ fn a_gap_is_the_lowest_or_the_highest_of_those_that_fit() {
         every_gap::<u32, Native>(seed);
         every_gap::<u128, Native>(seed);
     }
+}
+
+#[test]
+fn alignment_fails_where_no_multiple_is_left() {
+    let map: MapleTree<u64, u16> = MapleTree::with_gaps();
+    assert_eq!(map.gap_up_aligned(5.., 1, 4, 0), Some(8));
+    assert_eq!(map.gap_up_aligned(8.., 1, 4, 0), Some(8));
+    assert_eq!(map.gap_up_aligned(u64::MAX.., 1, 4, 0), None);
+    assert_eq!(map.gap_down_aligned(.., 1, 4, 0), Some(u64::MAX - 3));
+}
+
+/// Multiples are those of the numbers themselves, wherever the smallest index is.
+#[test]
+fn alignment_counts_from_zero() {
+    let signed: MapleTree<i8, u16> = MapleTree::with_gaps();
+    let unsigned: MapleTree<u8, u16> = MapleTree::with_gaps();
+    // All of them would take Miri hours.
+    let (aligns, offsets) = if cfg!(miri) { (84, 42) } else { (1, 1) };
+    for align in (1..=u8::MAX).step_by(aligns) {
+        for offset in (0..align).step_by(offsets) {
+            let fits = |key: i16| key.rem_euclid(align.into()) == i16::from(offset);
+            let up = |key: i8| signed.gap_up_aligned(key.., 1, align, offset);
+            let found = successors(up(i8::MIN), |key| up(key.checked_add(1)?));
+            let expected = (i8::MIN..=i8::MAX).filter(|&key| fits(key.into()));
+            assert!(found.eq(expected));
+            let up = |key: u8| unsigned.gap_up_aligned(key.., 1, align, offset);
+            let found = successors(up(0), |key| up(key.checked_add(1)?));
+            let expected = (0..=u8::MAX).filter(|&key| fits(key.into()));
+            assert!(found.eq(expected));
+        }
+    }
+    assert_eq!(signed.gap_up_aligned(.., 1, 0, 0), None);
+    assert_eq!(signed.gap_up_aligned(.., 1, 3, 7), None);
 }

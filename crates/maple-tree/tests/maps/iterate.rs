@@ -2,15 +2,15 @@
 
 use std::collections::VecDeque;
 
-use crate::support::{Number, Rng, add};
+use crate::support::{Index, Number, Rng, add};
 use maple_tree::alloc::{Global, Pool};
-use maple_tree::{Fanout, Key, MapleTree, Native, Shape, Value};
+use maple_tree::{Fanout, MapleTree, Native, Shape, Value};
 
 /// First and last index, and the value.
 type Entry<K> = (K, K, Number);
 
 /// A map of ranges of one to three indices, some with holes between, and what is in it.
-fn filled<K: Key, S: Shape>(
+fn filled<K: Index, S: Shape>(
     rng: &mut Rng,
     gaps: bool,
     entries: usize,
@@ -32,7 +32,7 @@ fn filled<K: Key, S: Shape>(
     (map, list)
 }
 
-fn both_ends<K: Key, S: Shape>(seed: u64, gaps: bool) {
+fn both_ends<K: Index, S: Shape>(seed: u64, gaps: bool) {
     let mut rng = Rng(seed);
     let sizes: &[usize] = if cfg!(miri) {
         &[2, 20]
@@ -141,7 +141,7 @@ fn several_keys_are_looked_up_at_once() {
 }
 
 /// Entries of three kinds of length and distance, as many as there are numbers.
-fn three_kinds<K: Key + TryFrom<u64>, S: Shape>(
+fn three_kinds<K: Index + TryFrom<u64>, S: Shape>(
     numbers: u64,
     gaps: bool,
 ) -> MapleTree<K, u16, Pool, S>
@@ -163,7 +163,7 @@ where
 }
 
 /// Compares a fold with steps, between bounds, after some steps from both ends.
-fn as_by_steps<K: Key + TryFrom<u64>, S: Shape>(numbers: u64, gaps: bool) {
+fn as_by_steps<K: Index + TryFrom<u64>, S: Shape>(numbers: u64, gaps: bool) {
     let map = three_kinds::<K, S>(numbers, gaps);
     let key = |n: u64| K::try_from(n).unwrap_or(K::MAX);
     let end = 10 * numbers;

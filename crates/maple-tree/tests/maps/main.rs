@@ -29,6 +29,8 @@ mod faces;
 mod gaps;
 #[cfg(not(sanitized))]
 mod iterate;
+#[cfg(not(sanitized))]
+mod names;
 mod pool;
 #[cfg(not(sanitized))]
 mod random;

@@ -4,14 +4,14 @@
 use std::cell::RefCell;
 
 use crate::support::counting::{Alive, Count, Countdown};
-use crate::support::{Model, Number, Rng, add, compare};
+use crate::support::{Index, Model, Number, Rng, add, compare};
 use maple_tree::alloc::Pool;
 use maple_tree::{
-    CloneError, EraseError, Fanout, InsertError, Key, MapleTree, Native, Shape, StoreError,
+    CloneError, EraseError, Fanout, InsertError, MapleTree, Native, Shape, StoreError,
 };
 
 /// Tries an operation with 0, 1, 2 … allocations allowed until it succeeds; after each failure the tree is as it was.
-fn insist<K: Key, S: Shape, T>(
+fn insist<K: Index, S: Shape, T>(
     tree: &mut MapleTree<K, Number, &Countdown, S>,
     nodes: &Countdown,
     model: &Model<K>,
@@ -36,7 +36,7 @@ fn insist<K: Key, S: Shape, T>(
     None
 }
 
-fn history<K: Key, S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, base: K) {
+fn history<K: Index, S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, base: K) {
     let steps = if cfg!(miri) { 12 } else { steps };
     let cells = if cfg!(miri) { 40 } else { cells };
     let nodes = Countdown::new();
@@ -158,7 +158,7 @@ fn history<K: Key, S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, 
     assert_eq!(nodes.live(), 0, "nodes leaked");
 }
 
-fn gap_searches<K: Key, S: Shape>(
+fn gap_searches<K: Index, S: Shape>(
     tree: &MapleTree<K, Number, &Countdown, S>,
     model: &Model<K>,
     rng: &mut Rng,
@@ -194,7 +194,7 @@ fn gap_searches<K: Key, S: Shape>(
 }
 
 /// Duplicates, with entries left out, and with an allocation or an entry that fails.
-fn duplicates<K: Key, S: Shape>(
+fn duplicates<K: Index, S: Shape>(
     tree: &MapleTree<K, Number, &Countdown, S>,
     model: &Model<K>,
     nodes: &Countdown,

@@ -4,12 +4,12 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::support::counting::{Alive, Count, Countdown};
-use crate::support::{Model, Number, Rng, compare};
-use maple_tree::{Fanout, Key, MapleTree, Native, Shape, SyncMapleTree, Waiting};
+use crate::support::{Index, Model, Number, Rng, compare};
+use maple_tree::{Fanout, MapleTree, Native, Shape, SyncMapleTree, Waiting};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 
-fn round_trips<K: Key + Serialize + DeserializeOwned, S: Shape>(base: K) {
+fn round_trips<K: Index + Serialize + DeserializeOwned, S: Shape>(base: K) {
     let mut rng = Rng(3);
     for n in 0..40 {
         let mut model = Model::new(base, 80);

@@ -8,7 +8,9 @@ use std::ptr::NonNull;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use maple_tree::{CowMapleTree, Duplicate, Entry, Fanout, Key, MapleTree, Mut, Ref, Shape, Value};
+use maple_tree::{CowMapleTree, Duplicate, Entry, Fanout, MapleTree, Mut, Ref, Shape, Value};
+
+use crate::support::Index;
 
 /// Text that lives no longer than a test.
 fn text() -> Vec<String> {
@@ -90,7 +92,7 @@ fn references_of_any_lifetime() {
 }
 
 /// Entries of `values`, alternately with and without a hole before them.
-fn filled<K: Key, V: Value + Copy, S: Shape>(
+fn filled<K: Index, V: Value + Copy, S: Shape>(
     values: &[V],
 ) -> MapleTree<K, V, maple_tree::alloc::Pool, S> {
     let mut map = MapleTree::with_gaps_in(maple_tree::alloc::Pool::new());
@@ -296,12 +298,12 @@ mod str_of {
 /// Views can be named, and calls be generic over them.
 #[test]
 fn generic_clients() {
-    fn longest<K: Key, V: Value>(map: &MapleTree<K, V>) -> Option<Ref<'_, V>> {
+    fn longest<K: Index, V: Value>(map: &MapleTree<K, V>) -> Option<Ref<'_, V>> {
         map.iter()
-            .max_by_key(|(range, _)| K::span(*range.start(), *range.end()))
+            .max_by_key(|(range, _)| K::distance(*range.start(), *range.end()))
             .map(|(_, value)| value)
     }
-    fn each<K: Key, V: Value>(map: &mut MapleTree<K, V>, change: impl FnMut(Mut<'_, V>)) {
+    fn each<K: Index, V: Value>(map: &mut MapleTree<K, V>, change: impl FnMut(Mut<'_, V>)) {
         map.values_mut().for_each(change);
     }
     let mut map: MapleTree<u32, Box<u8>> =

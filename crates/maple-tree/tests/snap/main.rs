@@ -16,8 +16,8 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 
 use maple_tree::alloc::{Counted, Global, NodeAlloc};
-use maple_tree::{CowMapleTree, Key, MapleTree, Shape, SharedAlloc};
-use support::{Model, Number};
+use maple_tree::{CowMapleTree, MapleTree, Shape, SharedAlloc};
+use support::{Index, Model, Number};
 
 /// Refuses the allocation after the next `left` ones, and all after it; never, at `usize::MAX`.
 struct Countdown {
@@ -52,7 +52,7 @@ unsafe impl NodeAlloc for Countdown {
 }
 
 /// Compares content, read in every way.
-fn compare<K: Key, A: SharedAlloc, S: Shape>(
+fn compare<K: Index, A: SharedAlloc, S: Shape>(
     model: &Model<K>,
     map: &CowMapleTree<K, Number, A, S>,
     context: &dyn Fn() -> String,
@@ -72,7 +72,7 @@ fn compare<K: Key, A: SharedAlloc, S: Shape>(
 type Modelled<K, A, S> = (CowMapleTree<K, Number, A, S>, Model<K>);
 
 /// Compares all maps that share nodes, and checks structure and counts.
-fn compare_family<K: Key, A: SharedAlloc, S: Shape>(
+fn compare_family<K: Index, A: SharedAlloc, S: Shape>(
     family: &[Modelled<K, A, S>],
     context: &dyn Fn() -> String,
 ) {

@@ -1,13 +1,13 @@
 //! Long random histories of a family of snapshots, with allocations that fail at each place.
 
-use maple_tree::{CowMapleTree, Fanout, InsertError, Key, Native, Shape};
+use maple_tree::{CowMapleTree, Fanout, InsertError, Native, Shape};
 
-use crate::support::{self, Model, Number, Rng, add};
+use crate::support::{self, Index, Model, Number, Rng, add};
 use crate::{Countdown, Modelled, compare, compare_family};
 
 type Member<'a, K, S> = Modelled<K, &'a Countdown, S>;
 
-fn history<K: Key, S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, base: K) {
+fn history<K: Index, S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, base: K) {
     let steps = if cfg!(miri) { 12 } else { steps };
     let cells = if cfg!(miri) { 24 } else { cells };
     let nodes = Countdown::new();
@@ -47,7 +47,7 @@ fn history<K: Key, S: Shape>(seed: u64, cells: usize, steps: usize, gaps: bool, 
 }
 
 /// One change of one of the maps, now and then with 0, 1, 2 … allocations allowed until it succeeds.
-fn change<K: Key, S: Shape>(
+fn change<K: Index, S: Shape>(
     family: &mut [Member<'_, K, S>],
     which: usize,
     nodes: &Countdown,
@@ -157,7 +157,7 @@ fn change<K: Key, S: Shape>(
     }
 }
 
-fn gap_searches<K: Key, S: Shape>(
+fn gap_searches<K: Index, S: Shape>(
     map: &CowMapleTree<K, Number, &Countdown, S>,
     model: &Model<K>,
     rng: &mut Rng,
@@ -183,7 +183,7 @@ fn gap_searches<K: Key, S: Shape>(
 }
 
 /// To a map for one owner and back, with allocations that fail.
-fn convert<K: Key, S: Shape>(family: &[Member<'_, K, S>], nodes: &Countdown, rng: &mut Rng) {
+fn convert<K: Index, S: Shape>(family: &[Member<'_, K, S>], nodes: &Countdown, rng: &mut Rng) {
     let live = nodes.inner.live();
     for (map, model) in family {
         let mut own = map.snapshot();

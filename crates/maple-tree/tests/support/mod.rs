@@ -4,11 +4,14 @@
 
 pub mod any;
 pub mod counting;
+pub mod index;
 pub mod short;
 pub mod ticks;
 
 use maple_tree::alloc::NodeAlloc;
-use maple_tree::{Key, MapleTree, Shape};
+use maple_tree::{MapleTree, Shape};
+
+pub use index::Index;
 
 /// What entries hold: a number that is stored in place.
 #[cfg(target_pointer_width = "64")]
@@ -33,7 +36,7 @@ pub struct Run<K> {
     pub value: Option<Number>,
 }
 
-pub fn add<K: Key>(base: K, mut n: usize) -> K {
+pub fn add<K: Index>(base: K, mut n: usize) -> K {
     let (mut sum, mut power) = (base, K::ONE);
     while n > 0 {
         if n % 2 == 1 {
@@ -46,7 +49,7 @@ pub fn add<K: Key>(base: K, mut n: usize) -> K {
 }
 
 /// Where in each run of `align` indices, the first of which begins at the smallest index, multiples of `align` plus `offset` are.
-fn phase<K: Key>(align: K, offset: K) -> K {
+fn phase<K: Index>(align: K, offset: K) -> K {
     let zero = K::default();
     let before = zero.wrapping_sub(zero.align_down(align));
     let rest = align.wrapping_sub(before);
@@ -57,7 +60,7 @@ fn phase<K: Key>(align: K, offset: K) -> K {
     }
 }
 
-impl<K: Key> Model<K> {
+impl<K: Index> Model<K> {
     pub fn new(base: K, n: usize) -> Self {
         Self {
             base,
@@ -162,7 +165,7 @@ impl<K: Key> Model<K> {
 }
 
 /// Compares structure and content, read in every way.
-pub fn compare<K: Key, A: NodeAlloc, S: Shape>(
+pub fn compare<K: Index, A: NodeAlloc, S: Shape>(
     model: &Model<K>,
     tree: &MapleTree<K, Number, A, S>,
     context: &dyn Fn() -> String,

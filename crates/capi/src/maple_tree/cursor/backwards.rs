@@ -42,13 +42,6 @@ impl MaState {
     /// As for [`seek`](MaState::seek).
     #[inline(always)]
     pub(super) unsafe fn retreat_here(&mut self, limit: usize, holes: bool) -> Option<*mut ()> {
-        let Self {
-            node,
-            min,
-            offset,
-            index,
-            ..
-        } = *self;
         // SAFETY: the caller's promise.
         let tree = unsafe { self.tree() };
         if !self.remembers(tree) {
@@ -57,7 +50,7 @@ impl MaState {
         // SAFETY: as in `advance_here`.
         let before = unsafe {
             tree.words
-                .before((node, min), (offset, index), limit, holes)
+                .beside::<false>(self.in_leaf(), self.index, limit, holes)
         }?;
         self.index = before.first;
         self.last = before.last;
@@ -88,7 +81,7 @@ impl MaState {
                 let before = tree
                     .words
                     .next_leaf::<false>(self.node, (self.min, self.max), self.depth)
-                    .unwrap_or_else(|| tree.words.seek_back(self.index - 1));
+                    .unwrap_or_else(|| tree.words.seek_along::<false>(self.index - 1));
                 self.remember(&before, self.store_type);
                 self.depth = before.at;
                 self.stand_on(&before);

@@ -66,9 +66,11 @@ impl MaState {
         if !self.remembers(tree) {
             return None;
         }
-        let (leaf, slot) = ((self.node, self.max), (self.offset, self.last));
         // SAFETY: no leaf has been moved since this one was looked up, and the caller's promise.
-        let next = unsafe { tree.words.after(leaf, slot, limit, holes) }?;
+        let next = unsafe {
+            tree.words
+                .beside::<true>(self.in_leaf(), self.last, limit, holes)
+        }?;
         self.index = next.first;
         self.last = next.last;
         self.offset = next.offset;
@@ -154,7 +156,7 @@ impl MaState {
         unsafe {
             let next = if self.last < limit && self.ends_leaf() {
                 // As in `advance_into_next`.
-                let next = self.tree().words.seek_ahead(self.last + 1);
+                let next = self.tree().words.seek_along::<true>(self.last + 1);
                 self.remember(&next, self.store_type);
                 self.depth = next.at;
                 self.stand_on(&next);

@@ -9,6 +9,54 @@
 //! | `NonNull<T>`, `NonZeroUsize`, `NonZeroIsize` (and those of the same width) | the word itself | a copy | a shared reference: see below |
 //! | numbers narrower than a word, `bool`, `char`, `()` | in place, beside a tag bit | a copy | `&mut` of what is in the node |
 
+/// Makes a type a value: whether it is [`PLAIN`](Value::PLAIN), the two views of it, its word, the value that a word stands for, and the views of a word and of
+/// what is in a slot. Beside each use of this is why its word is not NULL and stands for the value.
+macro_rules! value {
+    (
+        [$($generic:tt)*] $t:ty, $plain:literal, $view:ty, $mutable:ty,
+        $value:ident => $into:expr, $raw:ident => $from:expr,
+        $word:ident => $shown:expr, $slot:ident => $within:expr
+    ) => {
+        impl<'a, $($generic)*> View<'a> for $t {
+            type Ref = $view;
+            type Mut = $mutable;
+        }
+
+        // SAFETY: as said beside the use.
+        // For a pointer to what has no size the compiler is to say what can be stored, rather than that the size is not known.
+        #[diagnostic::do_not_recommend]
+        unsafe impl<$($generic)*> Value for $t {
+            const PLAIN: bool = $plain;
+
+            #[inline]
+            fn into_raw(self) -> NonNull<()> {
+                let $value = self;
+                $into
+            }
+
+            #[inline]
+            unsafe fn from_raw($raw: NonNull<()>) -> Self {
+                $from
+            }
+
+            #[inline]
+            unsafe fn borrow<'a>($word: NonNull<()>) -> Ref<'a, Self>
+            where
+                Self: 'a,
+            {
+                $shown
+            }
+
+            #[inline]
+            unsafe fn borrow_mut<'a>($slot: NonNull<NonNull<()>>) -> Mut<'a, Self>
+            where
+                Self: 'a,
+            {
+                $within
+            }
+        }
+    };
+}
 mod plain;
 mod pointers;
 

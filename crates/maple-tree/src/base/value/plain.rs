@@ -7,9 +7,9 @@ use core::num::{NonZeroI32, NonZeroI64, NonZeroU32, NonZeroU64};
 use core::num::{NonZeroI32, NonZeroU32};
 use core::ptr::NonNull;
 
-use crate::base::value::{Duplicate, Mut, Value, View};
+use crate::base::value::{Duplicate, Mut, Ref, Value, View};
 
-/// Makes a type a value: with the exclusive view of it, its word, the value that a word stands for, and the exclusive view of what is in a slot.
+/// Makes a type a value that a copy of its word is another one of: with the exclusive view of it, and the rest as in [`value`].
 macro_rules! plain {
     (
         [$($generic:tt)*] $t:ty, $mutable:ty,
@@ -21,45 +21,12 @@ macro_rules! plain {
             }
         }
 
-        impl<'a, $($generic)*> View<'a> for $t {
-            type Ref = Self;
-            type Mut = $mutable;
-        }
-
-        // SAFETY: the word is not NULL, and stands for the value; a copy of it is another one. Beside each use of this is why.
-        // For a pointer to what has no size the compiler is to say what can be stored, rather than that the size is not known.
-        #[diagnostic::do_not_recommend]
-        unsafe impl<$($generic)*> Value for $t {
-            const PLAIN: bool = true;
-
-            #[inline]
-            fn into_raw(self) -> NonNull<()> {
-                let $value = self;
-                $into
-            }
-
-            #[inline]
-            unsafe fn from_raw($raw: NonNull<()>) -> Self {
-                $from
-            }
-
-            #[inline]
-            unsafe fn borrow<'a>(raw: NonNull<()>) -> Self
-            where
-                Self: 'a,
-            {
-                // SAFETY: the caller's promise; the word is copied.
-                unsafe { Self::from_raw(raw) }
-            }
-
-            #[inline]
-            unsafe fn borrow_mut<'a>($slot: NonNull<NonNull<()>>) -> Mut<'a, Self>
-            where
-                Self: 'a,
-            {
-                $within
-            }
-        }
+        value!(
+            [$($generic)*] $t, true, Self, $mutable,
+            $value => $into, $raw => $from,
+            // SAFETY: the caller's promise; the word is copied.
+            raw => unsafe { Self::from_raw(raw) }, $slot => $within
+        );
     };
 }
 
@@ -120,7 +87,7 @@ whole_word!(NonZeroU32, NonZeroI32);
 /// What is narrower than a word: in its upper bytes, where it can be referred to; the lowest bit of the word is set. So the word is never 0, nor
 /// is it ever taken for a node. Changing the value where it is leaves the lowest bits alone.
 macro_rules! in_place {
-    ($($t:ty as $bits:ty),*) => {$(
+    ($($bits:ty: [$($t:ty),*]),*) => {$($(
         const _: () = assert!(
             size_of::<$t>() < size_of::<usize>() && size_of::<$t>() == size_of::<$bits>()
         );
@@ -150,26 +117,12 @@ macro_rules! in_place {
                 unsafe { slot.byte_add(AT).cast().as_mut() }
             }
         );
-    )*};
+    )*)*};
 }
 
 in_place!(
-    u8 as u8,
-    i8 as u8,
-    u16 as u16,
-    i16 as u16,
-    bool as u8,
-    NonZeroU8 as u8,
-    NonZeroI8 as u8,
-    NonZeroU16 as u16,
-    NonZeroI16 as u16
+    u8: [u8, i8, bool, NonZeroU8, NonZeroI8],
+    u16: [u16, i16, NonZeroU16, NonZeroI16]
 );
 #[cfg(target_pointer_width = "64")]
-in_place!(
-    u32 as u32,
-    i32 as u32,
-    f32 as u32,
-    char as u32,
-    NonZeroU32 as u32,
-    NonZeroI32 as u32
-);
+in_place!(u32: [u32, i32, f32, char, NonZeroU32, NonZeroI32]);

@@ -13,7 +13,7 @@ use crate::base::{Key, Native, Ref, Shape, Value, inclusive};
 use crate::face::look_ups::view;
 use crate::node::{RawTree, Word};
 
-use state::State;
+pub(in crate::face) use state::State;
 pub use state::Status;
 pub use write::{GapError, Writing};
 
@@ -81,8 +81,7 @@ macro_rules! moves {
 
         /// Goes back to the start, with a range; an empty one is taken as its first index.
         pub fn set_range(&mut self, range: impl RangeBounds<K>) {
-            let (first, last) = inclusive(&range).unwrap_or((K::MIN, K::MIN));
-            self.at.set(first, last);
+            self.at = State::new(inclusive(&range));
         }
 
         /// Goes back to the start, with the range that it has.
@@ -161,10 +160,9 @@ use moves;
 
 impl<'a, K: Key, V: Value + 'a, S: Shape> Cursor<'a, K, V, S> {
     pub(crate) fn new(host: &'a RawTree<K, S>, range: Option<(K, K)>) -> Self {
-        let (first, last) = range.unwrap_or((K::MIN, K::MIN));
         Self {
             host,
-            at: State::new(first, last),
+            at: State::new(range),
             marker: PhantomData,
         }
     }
@@ -181,9 +179,7 @@ impl<K: Key, V: Value, S: Shape> Clone for Cursor<'_, K, V, S> {
     /// Another one at the same place, which moves by itself.
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let map = MapleTree::from([(10..20u32, 1u32), (30..40, 2)]);
+    /// let map = maple_tree::MapleTree::from([(10..20u32, 1u32), (30..40, 2)]);
     /// let mut cursor = map.cursor(..);
     /// cursor.find(..);
     /// let mut ahead = cursor.clone();

@@ -2,7 +2,7 @@
 //!
 //! Within its leaf a cursor goes from slot to slot: where the one that it stands on ends as the cursor does, the next one is beside it.
 
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::{NULL, RawTree, Word};
 use crate::read::{Found, Place, Spot, spot};
 use crate::write::SlotAt;
@@ -29,9 +29,9 @@ pub enum Status {
 
 /// A range, what it stands for, and the leaf that it is in, if one has been looked up.
 #[derive(Clone, Copy)]
-pub(super) struct State<K, S> {
-    pub(super) index: K,
-    pub(super) last: K,
+pub(in crate::face) struct State<K, S> {
+    pub(in crate::face) index: K,
+    pub(in crate::face) last: K,
     pub(super) status: Status,
     spot: Option<Spot<K, S>>,
     /// The slot of the leaf that the last look found, or a write has left there. Another write may have made it another.
@@ -39,7 +39,9 @@ pub(super) struct State<K, S> {
 }
 
 impl<K: Key, S: Shape> State<K, S> {
-    pub(super) fn new(index: K, last: K) -> Self {
+    /// At the start, with a range of the caller's; one that holds nothing is taken as the first index.
+    pub(in crate::face) fn new(range: Option<(K, K)>) -> Self {
+        let (index, last) = range.unwrap_or((K::MIN, K::MIN));
         Self {
             index,
             last,
@@ -51,7 +53,7 @@ impl<K: Key, S: Shape> State<K, S> {
 
     /// Forgets where it was, and takes a range of the caller's.
     pub(super) fn set(&mut self, index: K, last: K) {
-        *self = Self::new(index, last);
+        *self = Self::new(Some((index, last)));
     }
 
     /// Forgets the leaf: it may be changed or gone.
@@ -172,26 +174,8 @@ impl<K: Key, S: Shape> State<K, S> {
     #[inline(always)]
     fn onwards_here<const UP: bool>(&mut self, limit: K, holes: bool) -> Option<Word> {
         let place = self.spot.as_ref()?.place;
-        let further = |slot: usize, by: usize| if UP { slot + by } else { slot - by };
         let edge = if UP { self.last } else { self.index };
-        let mut next = place.beside::<UP>(self.slot, edge)?;
-        let mut slot = further(self.slot, 1);
-        let mut found = Some(next.word);
-        let mut over = false;
-        if next.word.is_null() && !holes {
-            let edge = if UP { next.last } else { next.first };
-            over = if UP { edge >= limit } else { edge <= limit };
-            if !over {
-                // No hole follows a hole in its leaf.
-                found = None;
-                if let Some(behind) = place.beside::<UP>(slot, edge)
-                    && !behind.word.is_null()
-                {
-                    (next, slot) = (behind, further(slot, 1));
-                    found = Some(behind.word);
-                }
-            }
-        }
+        let (slot, next) = place.beside::<UP>(self.slot, edge, limit, holes)?;
         // After the reads: what was read from a leaf that lives now was in the tree then.
         if place.leaf.is_dead() {
             return None;
@@ -199,10 +183,14 @@ impl<K: Key, S: Shape> State<K, S> {
         self.index = next.first;
         self.last = next.last;
         self.slot = slot;
-        if over {
-            self.ended::<UP>();
+        if next.word.is_null() && !holes {
+            // Another hole does not follow in this leaf, nor does an entry that begins early enough, or the leaf has to be looked at anew.
+            return self
+                .beyond::<UP>(limit)
+                .is_none()
+                .then(|| self.ended::<UP>());
         }
-        found
+        Some(next.word)
     }
 
     /// On to what comes beyond the range, up to `limit`; `holes` stops at holes too.
@@ -293,8 +281,8 @@ impl<K: Key, S: Shape> State<K, S> {
     }
 
     /// To the first entry at or after `index` (or the last at or before it, unless `UP`); if the cursor is at one already, to the next.
-    #[inline]
-    pub(super) fn find<const UP: bool>(
+    #[inline(always)]
+    pub(in crate::face) fn find<const UP: bool>(
         &mut self,
         tree: &RawTree<K, S>,
         limit: K,

@@ -9,11 +9,12 @@ use crate::alloc::{AllocError, NodeAlloc, Reserve};
 use crate::base::{Key, Ref, Shape, StoreError, Value, inclusive};
 use crate::face::cursor::state::State;
 use crate::face::cursor::{Status, lower, moves, upper};
-use crate::face::host::{Host, Nodes};
+use crate::face::host::Host;
 use crate::face::look_ups::view;
+use crate::face::store::{Planned, Way};
 use crate::node::{NULL, RawTree, Word};
 use crate::read::{Found, Want};
-use crate::write::{Quick, Room, SlotAt};
+use crate::write::SlotAt;
 
 /// No gap of the size is within the bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,28 +30,27 @@ impl core::error::Error for GapError {}
 
 /// A position that changes its map, `H`. See [`CursorMut`](crate::CursorMut).
 #[expect(private_bounds, reason = "only the two maps of this crate are hosts")]
-pub struct Writing<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Nodes<A>> {
+pub struct Writing<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S>> {
     host: &'h mut H,
     at: State<K, S>,
     reserve: Reserve,
     marker: PhantomData<(V, fn() -> A)>,
 }
 
-impl<K: Key, V: Value, S: Shape, A: NodeAlloc, H: Nodes<A>> Drop for Writing<'_, K, V, S, A, H> {
+impl<K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S>> Drop
+    for Writing<'_, K, V, S, A, H>
+{
     fn drop(&mut self) {
         self.reserve.release(self.host.nodes());
     }
 }
 
 #[expect(private_bounds, reason = "only the two maps of this crate are hosts")]
-impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
-    Writing<'h, K, V, S, A, H>
-{
+impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S>> Writing<'h, K, V, S, A, H> {
     pub(crate) fn new(host: &'h mut H, range: Option<(K, K)>) -> Self {
-        let (first, last) = range.unwrap_or((K::MIN, K::MIN));
         Self {
             host,
-            at: State::new(first, last),
+            at: State::new(range),
             reserve: Reserve::new(),
             marker: PhantomData,
         }
@@ -65,20 +65,13 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
         unsafe { view::<V>(word) }
     }
 
-    /// The write of `word` to the range, if it stays within one leaf, or takes a neighbour in.
-    fn quick(&self, word: Word) -> Option<Quick<K, S>> {
-        let tree = self.tree();
-        let at = self.at.spot(tree)?;
-        tree.try_store_at(at, (self.at.index, self.at.last), word)
-    }
-
     /// Exchanges a word of the leaf that the cursor is in; the one that was there is dropped or retired.
     #[inline(always)]
     fn exchange(&mut self, at: SlotAt<K, S>, raw: NonNull<()>) {
         let Found { first, last, .. } = at.found;
         // As in `put`.
         self.at.wrote((first, last), Some((at.spot, at.slot)));
-        self.host.exchange(at, raw, |_, _, word| H::discard(word));
+        self.host.exchange(at, raw, H::discard);
     }
 
     /// Makes a range, which begins in the slot `at`, hold `word` (NULL erases), and stands on it; what it covers is dropped or retired. Reserves what that
@@ -89,41 +82,17 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
         (first, last): (K, K),
         word: Word,
     ) -> Result<(), StoreError<()>> {
-        let discard = |_, _, word| H::discard(word);
-        let tree = self.host.tree();
-        let Some(quick) = at.and_then(|at| tree.try_store_at(at, (first, last), word)) else {
-            let plan = tree.plan_store(first, last, word);
-            if plan.splits {
-                return Err(StoreError::Splits(()));
-            }
-            self.fill(plan.nodes)?;
-            self.at.wrote((first, last), None);
-            self.host
-                .carry_out_with(plan, &mut self.reserve, None, discard);
-            return Ok(());
-        };
-        let in_rcu = tree.in_rcu();
-        let nodes = quick.nodes(in_rcu);
-        self.fill(nodes)?;
-        let before = self.reserve.count();
+        let write = Planned::new(self.tree(), at, (first, last), word);
+        if matches!(&write.way, Way::General(plan) if plan.splits) {
+            return Err(StoreError::Splits(()));
+        }
+        let filled = self.host.fill(&mut self.reserve, write.nodes);
+        filled.map_err(|AllocError| StoreError::Alloc(()))?;
         // Before dropping a value panics: the leaf that was looked at may be gone by then.
-        let stays = quick.room == Room::Here && (!in_rcu || quick.is_exact());
-        let slot = quick.from + usize::from(quick.head);
-        self.at
-            .wrote((first, last), stays.then_some((quick.spot, slot)));
+        self.at.wrote((first, last), write.stands());
         self.host
-            .carry_out_quick_with(quick, &mut self.reserve, None, discard);
-        assert!(
-            before - self.reserve.count() == nodes,
-            "a write used another number of nodes than was counted"
-        );
+            .carry_out_planned(write, &mut self.reserve, H::discard);
         Ok(())
-    }
-
-    /// Sets so many nodes aside.
-    fn fill(&mut self, nodes: usize) -> Result<(), StoreError<()>> {
-        let filled = self.host.fill(&mut self.reserve, nodes);
-        filled.map_err(|AllocError| StoreError::Alloc(()))
     }
 
     /// Stores `value` at the range, over what is there: entries within it are dropped or retired, those that overlap one end of it
@@ -215,13 +184,8 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
     pub fn preallocate(&mut self) -> Result<(), AllocError> {
         // Any word that is not NULL has the same plan; one that cannot stand in a root takes the most.
         let word = core::ptr::without_provenance_mut(usize::MAX - 1);
-        let nodes = match self.quick(word) {
-            Some(quick) => quick.nodes(self.tree().in_rcu()),
-            None => {
-                let (first, last) = (self.at.index, self.at.last);
-                self.tree().plan_store(first, last, word).nodes
-            }
-        };
+        let (tree, range) = (self.tree(), (self.at.index, self.at.last));
+        let nodes = Planned::new(tree, self.at.spot(tree), range, word).nodes;
         self.host.fill(&mut self.reserve, nodes)
     }
 
@@ -286,7 +250,7 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S> + Nodes<A>>
     moves!('_);
 }
 
-impl<K: Key, V: Value, S: Shape, A: NodeAlloc, H: Nodes<A>> fmt::Debug
+impl<K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S>> fmt::Debug
     for Writing<'_, K, V, S, A, H>
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

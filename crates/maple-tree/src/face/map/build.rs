@@ -27,8 +27,7 @@ impl<K: Key, V: Value> MapleTree<K, V> {
     /// to make a map. ([`try_extend`](MapleTree::try_extend) of an empty map does the same, with another allocator, or with gaps.)
     ///
     /// ```
-    /// use maple_tree::{MapleTree, SortedError};
-    ///
+    /// # use maple_tree::{MapleTree, SortedError};
     /// let map = MapleTree::try_from_sorted((0..1000u32).map(|i| (10 * i..10 * i + 4, i)))?;
     /// assert_eq!((map.len(), map.get(9993)), (1000, Some(999)));
     ///
@@ -51,8 +50,7 @@ impl<K: Key, V: Value> MapleTree<K, V> {
     /// the first that does not.
     ///
     /// ```
-    /// use maple_tree::{InsertError, MapleTree};
-    ///
+    /// # use maple_tree::{InsertError, MapleTree};
     /// let map = MapleTree::try_from_iter([(40..50u32, 4u32), (10..20, 1)])?;
     /// assert_eq!(map.first(), Some((10..=19, 1)));
     /// # Ok::<(), InsertError<u32>>(())
@@ -74,16 +72,11 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ///
     /// ```
     /// use maple_tree::alloc::Global;
-    /// use maple_tree::{MapleTree, SortedError};
-    ///
+    /// # use maple_tree::{MapleTree, SortedError};
     /// let map: MapleTree<u32, u32, Global> = MapleTree::try_from_sorted_in([(0..5, 1), (5..9, 2)], Global)?;
     /// assert_eq!(map.len(), 2);
     /// # Ok::<(), SortedError<u32>>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`try_from_sorted`](MapleTree::try_from_sorted).
     pub fn try_from_sorted_in<R: RangeBounds<K>>(
         entries: impl IntoIterator<Item = (R, V)>,
         alloc: A,
@@ -104,16 +97,11 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ///
     /// ```
     /// use maple_tree::alloc::Global;
-    /// use maple_tree::{InsertError, MapleTree};
-    ///
+    /// # use maple_tree::{InsertError, MapleTree};
     /// let map: MapleTree<u32, u32, Global> = MapleTree::try_from_iter_in([(5..9, 2), (0..5, 1)], Global)?;
     /// assert_eq!(map.len(), 2);
     /// # Ok::<(), InsertError<u32>>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`try_from_iter`](MapleTree::try_from_iter).
     pub fn try_from_iter_in<R: RangeBounds<K>>(
         entries: impl IntoIterator<Item = (R, V)>,
         alloc: A,
@@ -133,8 +121,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// leaves, others O(log n).
     ///
     /// ```
-    /// use maple_tree::{InsertError, MapleTree};
-    ///
+    /// # use maple_tree::{InsertError, MapleTree};
     /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
     /// assert_eq!(map.try_extend([(10..20, 1), (15..25, 2), (30..40, 3)]), Err(InsertError::Occupied(2)));
     /// assert_eq!(map.len(), 1);
@@ -169,7 +156,9 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         &mut self,
         entries: &mut impl Iterator<Item = (R, V)>,
     ) -> Filled<K, V> {
-        let mut builder = Builder::new(self.raw.inner_kind(), &self.alloc, Self::discard);
+        let mut builder = Builder::new(self.raw.inner_kind(), &self.alloc, |word| {
+            Self::discard(K::MIN, K::MIN, word)
+        });
         let mut filled = Filled::All;
         let refused = builder.extend(|| {
             let (range, value) = entries.next()?;
@@ -219,8 +208,7 @@ pub(super) fn no_memory() -> ! {
 /// must not be.
 ///
 /// ```
-/// use maple_tree::MapleTree;
-///
+/// # use maple_tree::MapleTree;
 /// let mut map: MapleTree<u32, u32> = MapleTree::new();
 /// map.extend([(0..100, 1), (40..50, 2)]);
 /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=39, 1), (40..=49, 2), (50..=99, 1)]);
@@ -249,8 +237,7 @@ impl<K: Key, V: Duplicate, A: NodeAlloc, S: Shape, R: RangeBounds<K>> Extend<(R,
 /// [`try_from_iter`](MapleTree::try_from_iter).
 ///
 /// ```
-/// use maple_tree::MapleTree;
-///
+/// # use maple_tree::MapleTree;
 /// let map: MapleTree<u64, u32> = (0..5).map(|i| (10 * i..10 * i + 5, i as u32)).collect();
 /// assert_eq!(map.get(32), Some(3));
 /// ```
@@ -267,9 +254,7 @@ impl<K: Key, V: Duplicate, A: NodeAlloc + Default, S: Shape, R: RangeBounds<K>> 
 /// As `from_iter`.
 ///
 /// ```
-/// use maple_tree::MapleTree;
-///
-/// let map = MapleTree::from([(0..10u64, 'a'), (10..20, 'b')]);
+/// let map = maple_tree::MapleTree::from([(0..10u64, 'a'), (10..20, 'b')]);
 /// assert_eq!(map.get(15), Some('b'));
 /// ```
 impl<K, V, R, const N: usize> From<[(R, V); N]> for MapleTree<K, V>

@@ -1,6 +1,7 @@
-//! Inserting, storing, erasing: changes of single ranges.
+//! Inserting, storing, erasing: changes of single ranges; at once, and in place where that is possible.
 
 use core::ops::{RangeBounds, RangeInclusive};
+use core::ptr::NonNull;
 
 use crate::alloc::{AllocError, NodeAlloc};
 use crate::base::{EraseError, InsertError, Key, Shape, StoreError, Value, inclusive};
@@ -8,6 +9,8 @@ use crate::face::changes::all_changes;
 use crate::face::host::{Host, Touch};
 use crate::face::map::MapleTree;
 use crate::face::store;
+use crate::node::{RawTree, Word};
+use crate::write::{Immediate, Sink};
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     all_changes!(
@@ -15,21 +18,16 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         owned,
         "dropped",
         "",
-        "use maple_tree::MapleTree;
-
+        "# use maple_tree::MapleTree;
 let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();"
     );
 
     /// Removes the whole entry at `key`, and gives its range and value. O(log n).
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
-    /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
-    /// assert_eq!(map.remove(15)?, Some((10..=19, 1)));
-    /// assert_eq!(map.remove(15)?, None);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// let mut map = maple_tree::MapleTree::from([(10..20u32, 1u32), (20..30, 2), (40..50, 3)]);
+    /// assert_eq!(map.remove(15), Ok(Some((10..=19, 1))));
+    /// assert_eq!(map.remove(15), Ok(None));
     /// ```
     ///
     /// # Errors
@@ -46,13 +44,9 @@ let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();"
     /// Exchanges the value of the entry at `key`, whose range stays as it is, and gives the old one. O(log n).
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
-    /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// let mut map = maple_tree::MapleTree::from([(10..20u32, 1u32), (20..30, 2), (40..50, 3)]);
     /// assert_eq!(map.replace(25, 9), Ok(2));
     /// assert_eq!(map.replace(35, 9), Err(9));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     ///
     /// # Errors
@@ -62,7 +56,7 @@ let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();"
     /// pattern that cannot stand alone in a root.
     pub fn replace(&mut self, key: K, value: V) -> Result<V, V> {
         // SAFETY: the tree gave the old word up.
-        store::replace(self, key, value).map(|old| unsafe { V::from_raw(old) })
+        store::replace(self, key, value.into_raw()).map(|old| unsafe { V::from_raw(old) })
     }
 
     /// Lets the entry at `key` grow to `range`, which contains all that it covers now. Other entries within the range
@@ -70,10 +64,7 @@ let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();"
     /// what it is to lose.)
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
-    /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+    /// let mut map = maple_tree::MapleTree::from([(10..20u32, 1u32), (20..30, 2), (40..50, 3)]);
     /// assert!(map.grow(25, 15..35, |_, _| ())?);
     /// assert_eq!(map.ranges().collect::<Vec<_>>(), [10..=14, 15..=34, 40..=49]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -90,5 +81,54 @@ let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();"
         displaced: impl FnMut(RangeInclusive<K>, V),
     ) -> Result<bool, AllocError> {
         store::grow(self, key, inclusive(&range), Self::owned(displaced))
+    }
+
+    /// Turns a taker of values into a taker of words. One that has panicked is not called again: what comes after that is dropped.
+    pub(super) fn owned(mut take: impl FnMut(RangeInclusive<K>, V)) -> impl FnMut(K, K, Word) {
+        let mut called = false;
+        move |first, last, word| {
+            if let Some(raw) = NonNull::new(word) {
+                // SAFETY: the word has been removed from the tree, which owned the value.
+                let value = unsafe { V::from_raw(raw) };
+                if !called {
+                    called = true;
+                    take(first..=last, value);
+                    called = false;
+                }
+            }
+        }
+    }
+}
+
+// SAFETY: the map owns its values; an exclusive borrow of it has no other writers and no readers beside it; its nodes come from its allocator.
+unsafe impl<K: Key, V: Value, A: NodeAlloc, S: Shape> Host<K, V, S> for MapleTree<K, V, A, S> {
+    type Alloc = A;
+
+    #[inline]
+    fn tree(&self) -> &RawTree<K, S> {
+        &self.raw
+    }
+
+    #[inline]
+    fn nodes(&self) -> &A {
+        &self.alloc
+    }
+
+    #[inline(always)]
+    fn alone(&self) -> bool {
+        true
+    }
+
+    #[inline(always)]
+    fn sink(&self, kept: Option<K>, mut taken: impl FnMut(K, K, Word)) -> impl Sink<K> {
+        Immediate {
+            alloc: &self.alloc,
+            entry: move |first, last, word| {
+                // The entry itself is covered by its own range.
+                if kept != Some(first) {
+                    taken(first, last, word);
+                }
+            },
+        }
     }
 }

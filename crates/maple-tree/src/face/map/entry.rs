@@ -5,10 +5,11 @@ use core::ops::{RangeBounds, RangeInclusive};
 
 use crate::alloc::{AllocError, NodeAlloc, Pool};
 use crate::base::atomic::Slot;
-use crate::base::{InsertError, Key, Mut, Native, Ref, Shape, Value, inclusive};
+use crate::base::{InsertError, Key, Mut, Native, Offset, Ref, Shape, Value, inclusive};
 use crate::face::map::MapleTree;
 use crate::face::store;
-use crate::read::iterate::by_entry::Traverse;
+use crate::node::RawTree;
+use crate::read::{Found, InSlot};
 
 /// What is at a range of a map: made by [`entry`](MapleTree::entry) and [`entry_range`](MapleTree::entry_range).
 ///
@@ -43,8 +44,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// What is at `key`: an entry that contains it, or a hole, in which an entry for `key` alone can be stored. O(log n).
     ///
     /// ```
-    /// use maple_tree::{InsertError, MapleTree};
-    ///
+    /// # use maple_tree::{InsertError, MapleTree};
     /// let mut seen: MapleTree<u32, Box<u32>> = MapleTree::new();
     /// for key in [3, 4, 3] {
     ///     seen.entry(key).and_modify(|n| *n += 1).or_insert(Box::new(1))?;
@@ -59,14 +59,9 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// What is at `range`: the first entry that intersects it, or a hole that contains all of it. O(log n).
     ///
     /// ```
-    /// use maple_tree::{Entry, InsertError, MapleTree};
-    ///
-    /// let mut areas: MapleTree<u32, u32> = MapleTree::new();
-    /// areas.insert_range(10..20, 1)?;
-    /// match areas.entry_range(15..40) {
-    ///     Entry::Occupied(there) => assert_eq!(there.range(), 10..=19),
-    ///     Entry::Vacant(_) => unreachable!(),
-    /// }
+    /// # use maple_tree::{Entry, InsertError, MapleTree};
+    /// let mut areas = MapleTree::from([(10..20u32, 1u32)]);
+    /// assert!(matches!(areas.entry_range(15..40), Entry::Occupied(there) if there.range() == (10..=19)));
     /// assert_eq!(*areas.entry_range(20..40).or_insert(2)?, 2);
     /// assert_eq!(areas.get_range(39), Some((20..=39, 2)));
     /// # Ok::<(), InsertError<u32>>(())
@@ -75,48 +70,36 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// A range that holds no index is vacant, and inserting there fails with [`InsertError::EmptyRange`].
     pub fn entry_range(&mut self, range: impl RangeBounds<K>) -> Entry<'_, K, V, A, S> {
         let range = inclusive(&range);
-        let found = Traverse::<K, S>::new(range).next_mut(&self.raw);
-        match found {
-            Some((found, slot)) => {
-                Entry::Occupied(OccupiedEntry::at(self, (found.first, found.last), slot))
-            }
+        match range.and_then(|range| self.raw.find_slot::<true>(range)) {
+            Some(found) => Entry::Occupied(OccupiedEntry::found(self, found)),
             None => Entry::Vacant(VacantEntry { map: self, range }),
         }
     }
-}
 
-impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// The entry with the lowest range, to be looked at, changed or taken out. O(log n).
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map = MapleTree::from([(0..10u32, 1u32), (10..20, 2)]);
+    /// let mut map = maple_tree::MapleTree::from([(0..10u32, 1u32), (10..20, 2)]);
     /// if let Some(mut entry) = map.first_entry() {
     ///     *entry.get_mut() += 5;
     /// }
     /// assert_eq!(map.first(), Some((0..=9, 6)));
     /// ```
     pub fn first_entry(&mut self) -> Option<OccupiedEntry<'_, K, V, A, S>> {
-        let found = self.raw.find::<true>((K::MIN, K::MAX))?;
-        Some(OccupiedEntry::found(self, (found.first, found.last)))
+        let found = self.raw.find_slot::<true>((K::MIN, K::MAX))?;
+        Some(OccupiedEntry::found(self, found))
     }
 
     /// The entry with the highest range, to be looked at, changed or taken out. O(log n).
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map = MapleTree::from([(0..10u32, 1u32), (10..20, 2)]);
-    /// if let Some(entry) = map.last_entry() {
-    ///     assert_eq!(entry.remove_entry()?, (10..=19, 2));
-    /// }
-    /// assert_eq!(map.len(), 1);
-    /// # Ok::<(), maple_tree::AllocError>(())
+    /// let mut map = maple_tree::MapleTree::from([(0..10u32, 1u32), (10..20, 2)]);
+    /// let removed = map.last_entry().map(|entry| entry.remove_entry());
+    /// assert_eq!((removed, map.len()), (Some(Ok((10..=19, 2))), 1));
     /// ```
     pub fn last_entry(&mut self) -> Option<OccupiedEntry<'_, K, V, A, S>> {
-        let found = self.raw.find::<false>((K::MIN, K::MAX))?;
-        Some(OccupiedEntry::found(self, (found.first, found.last)))
+        let found = self.raw.find_slot::<false>((K::MIN, K::MAX))?;
+        Some(OccupiedEntry::found(self, found))
     }
 }
 
@@ -153,17 +136,13 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
     ///
     /// As [`or_insert`](Entry::or_insert).
     pub fn or_insert_with(self, make: impl FnOnce() -> V) -> Result<Mut<'a, V>, InsertError<V>> {
-        match self {
-            Self::Occupied(entry) => Ok(entry.into_mut()),
-            Self::Vacant(entry) => entry.insert(make()),
-        }
+        self.or_insert_with_key(|_| make())
     }
 
     /// As [`or_insert_with`](Entry::or_insert_with); `make` gets the range that was asked for. O(log n).
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
+    /// # use maple_tree::MapleTree;
     /// let mut map: MapleTree<u32, u32> = MapleTree::new();
     /// map.entry_range(10..20).or_insert_with_key(|range| *range.end())?;
     /// assert_eq!(map.get(10), Some(19));
@@ -189,8 +168,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
     /// The value that is there, or the default one, stored at the range that was asked for. O(log n).
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
+    /// # use maple_tree::MapleTree;
     /// let mut seen: MapleTree<u32, u32> = MapleTree::new();
     /// for key in [3, 4, 3] {
     ///     *seen.entry(key).or_default()? += 1;
@@ -213,9 +191,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
     /// is there now. O(log n).
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map = MapleTree::from([(0..10u32, 1u32)]);
+    /// let mut map = maple_tree::MapleTree::from([(0..10u32, 1u32)]);
     /// assert_eq!(map.entry(3).insert_entry(7)?.range(), 0..=9);
     /// assert_eq!(map.entry(30).insert_entry(8)?.get(), 8);
     /// # Ok::<(), maple_tree::InsertError<u32>>(())
@@ -235,22 +211,24 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
     }
 }
 
+/// Where the word of the entry at `key` is, if that is in a node.
+fn in_node<K: Key, S: Shape>(tree: &RawTree<K, S>, key: K) -> Option<Slot> {
+    tree.slot_memory(key)
+        .filter(|&slot| slot != tree.root_memory())
+}
+
 impl<'a, K: Key, V: Value, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, A, S> {
-    /// That of an entry whose word is at `slot`.
-    fn at(map: &'a mut MapleTree<K, V, A, S>, (first, last): (K, K), slot: Slot) -> Self {
-        let in_node = slot != map.raw.root_memory();
+    /// That of an entry that has been found.
+    fn found(
+        map: &'a mut MapleTree<K, V, A, S>,
+        (Found { first, last, .. }, at): InSlot<K, S>,
+    ) -> Self {
         Self {
-            slot: in_node.then_some(slot),
             map,
             first,
             last,
+            slot: at.map(|(leaf, slot)| leaf.slot_memory(slot)),
         }
-    }
-
-    /// That of an entry that has been found.
-    fn found(map: &'a mut MapleTree<K, V, A, S>, range: (K, K)) -> Self {
-        let slot = map.raw.entry_memory(range.0);
-        Self::at(map, range, slot)
     }
 
     /// Where the word is.
@@ -291,10 +269,9 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, 
     pub fn insert(&mut self, value: V) -> Result<V, V> {
         // The word itself is stored: made a value once more, it would become another pointer, and this one a stale one.
         let new = value.into_raw();
-        let old = store::replace_raw(self.map, self.first, new)?;
+        let old = store::replace(self.map, self.first, new)?;
         // The word may have come to be in a node, or was in one and no longer is.
-        let slot = self.map.raw.entry_memory(self.first);
-        self.slot = (slot != self.map.raw.root_memory()).then_some(slot);
+        self.slot = in_node(&self.map.raw, self.first);
         // SAFETY: the tree gave the old word up.
         Ok(unsafe { V::from_raw(old) })
     }
@@ -311,14 +288,12 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, 
     /// Removes the entry, and gives its range and value. O(log n).
     ///
     /// ```
-    /// use maple_tree::{Entry, MapleTree};
-    ///
+    /// # use maple_tree::{Entry, MapleTree};
     /// let mut map = MapleTree::from([(0..10u32, 1u32)]);
     /// if let Entry::Occupied(entry) = map.entry(3) {
-    ///     assert_eq!(entry.remove_entry()?, (0..=9, 1));
+    ///     assert_eq!(entry.remove_entry(), Ok((0..=9, 1)));
     /// }
     /// assert!(map.is_empty());
-    /// # Ok::<(), maple_tree::AllocError>(())
     /// ```
     ///
     /// # Errors
@@ -347,14 +322,11 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> VacantEntry<'a, K, V, A,
     /// The whole hole that the range is in. O(log n).
     ///
     /// ```
-    /// use maple_tree::{Entry, MapleTree};
-    ///
-    /// let mut map: MapleTree<u32, u32> = MapleTree::new();
-    /// map.insert_range(10..20, 1)?;
+    /// # use maple_tree::{Entry, MapleTree};
+    /// let mut map = MapleTree::from([(10..20u32, 1u32)]);
     /// if let Entry::Vacant(hole) = map.entry(50) {
     ///     assert_eq!(hole.hole(), 20..=u32::MAX);
     /// }
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn hole(&self) -> RangeInclusive<K> {
         match self.range {
@@ -369,8 +341,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> VacantEntry<'a, K, V, A,
     /// Stores `value` at the range, and gives the entry that is there now. O(log n).
     ///
     /// ```
-    /// use maple_tree::{Entry, MapleTree};
-    ///
+    /// # use maple_tree::{Entry, MapleTree};
     /// let mut map: MapleTree<u32, u32> = MapleTree::new();
     /// if let Entry::Vacant(hole) = map.entry_range(10..20) {
     ///     let entry = hole.insert_entry(7)?;
@@ -387,7 +358,12 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> VacantEntry<'a, K, V, A,
             return Err(InsertError::EmptyRange(value));
         };
         store::insert(self.map, self.range, value)?;
-        Ok(OccupiedEntry::found(self.map, (first, last)))
+        Ok(OccupiedEntry {
+            slot: in_node(&self.map.raw, first),
+            map: self.map,
+            first,
+            last,
+        })
     }
 
     /// Stores `value` at the range. O(log n).

@@ -6,14 +6,14 @@ use core::ops::{RangeBounds, RangeInclusive};
 use crate::alloc::{AllocError, NodeAlloc, Pool};
 use crate::base::{Key, Mut, Native, Shape, Value, inclusive, opaque};
 use crate::face::map::MapleTree;
-use crate::read::iterate::by_entry::Traverse;
+use crate::read::iterate::by_leaf::Scan;
 
 /// Takes entries out of a map as it is asked for them. Made by [`extract_if`](MapleTree::extract_if).
 #[must_use = "iterators are lazy and do nothing unless consumed; `retain` drops what is not kept"]
 pub struct ExtractIf<'a, K: Key, V: Value, F, A: NodeAlloc = Pool, S: Shape = Native> {
     map: &'a mut MapleTree<K, V, A, S>,
     /// What has not been looked at.
-    entries: Traverse<K, S>,
+    entries: Scan<K, S>,
     hi: K,
     take: F,
 }
@@ -24,9 +24,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// that goes.
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map = MapleTree::from([(0..10u32, 1u32), (10..20, 2), (20..30, 3)]);
+    /// let mut map = maple_tree::MapleTree::from([(0..10u32, 1u32), (10..20, 2), (20..30, 3)]);
     /// let odd: Vec<_> = map.extract_if(.., |_, value| *value % 2 == 1).collect::<Result<_, _>>()?;
     /// assert_eq!(odd, [(0..=9, 1), (20..=29, 3)]);
     /// assert_eq!(map.len(), 1);
@@ -48,7 +46,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         let bounds = inclusive(&bounds);
         ExtractIf {
             map: self,
-            entries: Traverse::new(bounds),
+            entries: Scan::new(bounds),
             hi: bounds.map_or(K::MIN, |(_, hi)| hi),
             take,
         }
@@ -63,20 +61,21 @@ where
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let (found, slot) = self.entries.next_mut(&self.map.raw)?;
-            // SAFETY: the word is in the tree, which is exclusively borrowed; a traversal yields each entry once.
+            // SAFETY: the map is exclusively borrowed, and what is written to it ends the scan.
+            let (found, slot) = unsafe { self.entries.next_mut::<true>(&self.map.raw) }?;
+            // SAFETY: the word is in the tree; a scan yields each entry once, and does not read its slot again.
             let view = unsafe { V::borrow_mut(slot) };
             if !(self.take)(found.first..=found.last, view) {
                 continue;
             }
             // Anew: there may be other nodes after this. After a failure there is nothing more.
             let rest = found.last.successor().filter(|&first| first <= self.hi);
-            self.entries = Traverse::new(None);
+            self.entries = Scan::new(None);
             let removed = match self.map.remove(found.first) {
                 Ok(removed) => removed,
                 Err(error) => return Some(Err(error)),
             };
-            self.entries = Traverse::new(rest.map(|first| (first, self.hi)));
+            self.entries = Scan::new(rest.map(|first| (first, self.hi)));
             return removed.map(Ok);
         }
     }

@@ -8,22 +8,17 @@ use crate::alloc::{NodeAlloc, Pool};
 use crate::base::{Key, Native, Shape, Value, opaque};
 use crate::face::iter::{Ranges, Values, both_ways};
 use crate::face::map::MapleTree;
-use crate::read::iterate::by_entry::Traverse;
+use crate::read::iterate::by_leaf::Scan;
 
 /// The entries of a map, which is no more: values with their ranges, in order, from both ends. Those that are not taken are dropped with
 /// it. Made by [`into_iter`](MapleTree::into_iter).
 pub struct IntoIter<K: Key, V: Value, A: NodeAlloc = Pool, S: Shape = Native> {
     /// Its nodes and its allocator are whole; the values before and behind what `at` has left are gone.
     map: mem::ManuallyDrop<MapleTree<K, V, A, S>>,
-    at: Traverse<K, S>,
+    at: Scan<K, S>,
     /// How many entries `at` has left.
     left: usize,
 }
-
-// SAFETY: it owns what a map owns, and the handles that it keeps lead to nodes of its own.
-unsafe impl<K: Key, V: Value + Send, A: NodeAlloc + Send, S: Shape> Send for IntoIter<K, V, A, S> {}
-// SAFETY: nothing can be done with a shared one.
-unsafe impl<K: Key, V: Value + Sync, A: NodeAlloc + Sync, S: Shape> Sync for IntoIter<K, V, A, S> {}
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> IntoIterator for MapleTree<K, V, A, S> {
     type Item = (RangeInclusive<K>, V);
@@ -32,19 +27,15 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> IntoIterator for MapleTree<K, V, 
     /// The entries, in order, as values. O(1) for each, amortised, and a pass over the leaves to count them; allocates nothing.
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map: MapleTree<u32, Box<&str>> = MapleTree::new();
-    /// map.try_extend([(0..10, Box::new("low")), (90..99, Box::new("high"))])?;
-    /// let mut entries = map.into_iter();
+    /// # use maple_tree::MapleTree;
+    /// let mut entries = MapleTree::from([(0..10u32, Box::new("low")), (90..99, Box::new("high"))]).into_iter();
     /// assert_eq!(entries.next_back(), Some((90..=98, Box::new("high"))));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     fn into_iter(self) -> IntoIter<K, V, A, S> {
         IntoIter {
             left: self.len(),
             map: mem::ManuallyDrop::new(self),
-            at: Traverse::new(Some((K::MIN, K::MAX))),
+            at: Scan::new(Some((K::MIN, K::MAX))),
         }
     }
 }
@@ -53,9 +44,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// The values, in the order of their ranges, from both ends.
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let map: MapleTree<u32, u32> = MapleTree::from([(0..10, 7), (90..99, 8)]);
+    /// let map = maple_tree::MapleTree::from([(0..10u32, 7u32), (90..99, 8)]);
     /// assert_eq!(map.into_values().collect::<Vec<_>>(), [7, 8]);
     /// ```
     pub fn into_values(self) -> Values<IntoIter<K, V, A, S>> {
@@ -65,9 +54,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// The ranges that entries covered, in order, from both ends; the values are dropped.
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let map: MapleTree<u32, u32> = MapleTree::from([(0..10, 7), (90..99, 8)]);
+    /// let map = maple_tree::MapleTree::from([(0..10u32, 7u32), (90..99, 8)]);
     /// assert_eq!(map.into_ranges().collect::<Vec<_>>(), [0..=9, 90..=98]);
     /// ```
     pub fn into_ranges(self) -> Ranges<IntoIter<K, V, A, S>> {
@@ -78,10 +65,11 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> IntoIter<K, V, A, S> {
     #[inline(always)]
     fn step<const UP: bool>(&mut self) -> Option<(RangeInclusive<K>, V)> {
-        let found = self.at.step::<UP>(&self.map.raw)?;
+        // SAFETY: nobody else has the map, and nothing writes it any more.
+        let found = unsafe { self.at.next::<UP>(&self.map.raw) }?;
         let raw = NonNull::new(found.word)?;
         self.left -= 1;
-        // SAFETY: words in the tree are values; a traversal yields each once, and nobody else has the map.
+        // SAFETY: words in the tree are values; a scan yields each once.
         Some((found.first..=found.last, unsafe { V::from_raw(raw) }))
     }
 }

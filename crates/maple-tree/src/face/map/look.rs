@@ -4,24 +4,21 @@ use core::ops::{Bound, ControlFlow, RangeBounds, RangeInclusive};
 
 use crate::alloc::NodeAlloc;
 use crate::base::{Key, Mut, Ref, Shape, Value, inclusive};
+use crate::face::cursor::Writing;
 use crate::face::iter::{Iter, IterMut, Values};
-use crate::face::map::{CursorMut, MapleTree};
+use crate::face::map::MapleTree;
 use crate::face::surveys::all_asked;
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     all_asked!(
-        "# use maple_tree::MapleTree;
-# let mut map: MapleTree<u64, u32> = MapleTree::with_gaps();
-# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+        "# let map = maple_tree::MapleTree::from([(10..20u64, 1u32), (20..30, 2), (40..50, 3)]);
 // 1 at 10..20, 2 at 20..30, 3 at 40..50"
     );
 
     /// The value at `key`, to be changed. O(log n).
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..10, Box::new(1))]);
+    /// let mut map = maple_tree::MapleTree::from([(0..10u32, Box::new(1u32))]);
     /// if let Some(value) = map.get_mut(3) {
     ///     *value += 1;
     /// }
@@ -38,9 +35,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// The entry at `key`, with its range, to be changed. O(log n).
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..10, Box::new(1))]);
+    /// let mut map = maple_tree::MapleTree::from([(0..10u32, Box::new(1u32))]);
     /// if let Some((range, value)) = map.get_range_mut(3) {
     ///     *value += range.end();
     /// }
@@ -55,9 +50,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// The first entry that intersects `bounds`, to be changed. O(log n).
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..10, Box::new(1)), (20..30, Box::new(2))]);
+    /// let mut map = maple_tree::MapleTree::from([(0..10u32, Box::new(1u32)), (20..30, Box::new(2))]);
     /// if let Some((_, value)) = map.find_mut(15..) {
     ///     *value = 7;
     /// }
@@ -73,9 +66,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// The last entry that intersects `bounds`, to be changed. O(log n).
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..10, Box::new(1)), (20..30, Box::new(2))]);
+    /// let mut map = maple_tree::MapleTree::from([(0..10u32, Box::new(1u32)), (20..30, Box::new(2))]);
     /// if let Some((_, value)) = map.find_rev_mut(..15) {
     ///     *value = 7;
     /// }
@@ -90,9 +81,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// The entry with the lowest range, to be changed. O(log n).
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(5..9, Box::new(2))]);
+    /// let mut map = maple_tree::MapleTree::from([(5..9u32, Box::new(2u32))]);
     /// if let Some((_, value)) = map.first_mut() {
     ///     *value += 10;
     /// }
@@ -105,9 +94,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// The entry with the highest range, to be changed. O(log n).
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..5, Box::new(1)), (5..9, Box::new(2))]);
+    /// let mut map = maple_tree::MapleTree::from([(0..5u32, Box::new(1u32)), (5..9, Box::new(2))]);
     /// if let Some((_, value)) = map.last_mut() {
     ///     *value += 10;
     /// }
@@ -120,9 +107,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// The values in the order of their ranges, to be changed.
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..5, Box::new(1)), (5..9, Box::new(2))]);
+    /// let mut map = maple_tree::MapleTree::from([(0..5u32, Box::new(1u32)), (5..9, Box::new(2))]);
     /// map.values_mut().for_each(|value| *value *= 2);
     /// assert_eq!(map.into_values().map(|value| *value).collect::<Vec<_>>(), [2, 4]);
     /// ```
@@ -133,9 +118,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// All entries in order, to be changed.
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..5, Box::new(0)), (5..9, Box::new(0))]);
+    /// let mut map = maple_tree::MapleTree::from([(0..5u32, Box::new(0u32)), (5..9, Box::new(0))]);
     /// for (range, value) in map.iter_mut() {
     ///     *value = range.end() - range.start() + 1;
     /// }
@@ -148,9 +131,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// The entries that intersect `bounds`, in order, to be changed.
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map: MapleTree<u32, Box<u32>> = MapleTree::from([(0..5, Box::new(1)), (5..9, Box::new(2))]);
+    /// let mut map = maple_tree::MapleTree::from([(0..5u32, Box::new(1u32)), (5..9, Box::new(2))]);
     /// map.range_mut(6..).for_each(|(_, value)| *value = 0);
     /// assert_eq!((map.get(0), map.get(5)), (Some(&1), Some(&0)));
     /// ```
@@ -160,9 +141,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// A position in the map that changes it, with a range to look for or to store at.
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map: MapleTree<u32, u32> = MapleTree::from([(0..5, 1), (5..9, 2)]);
+    /// let mut map = maple_tree::MapleTree::from([(0..5u32, 1u32), (5..9, 2)]);
     /// let mut cursor = map.cursor_mut(0..=0);
     /// while let Some(value) = cursor.find(..) {
     ///     if value == 1 {
@@ -177,3 +156,21 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         CursorMut::new(self, inclusive(&range))
     }
 }
+
+/// A position in a [`MapleTree`] that changes it, and nodes set aside for that.
+///
+/// What a [`store`](CursorMut::store) covers is dropped. After a failed allocation the cursor keeps the nodes that it could get, so
+/// that trying again needs fewer.
+///
+/// ```
+/// use maple_tree::MapleTree;
+///
+/// let mut ids: MapleTree<u32, u32> = MapleTree::with_gaps();
+/// let mut cursor = ids.cursor_mut(..);
+/// cursor.empty_area(100..200, 4)?; // the lowest four free ids
+/// assert_eq!(cursor.range(), 100..=103);
+/// cursor.preallocate()?;
+/// cursor.store(7)?; // takes no memory
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub type CursorMut<'h, K, V, A, S> = Writing<'h, K, V, S, A, MapleTree<K, V, A, S>>;

@@ -2,11 +2,9 @@
 
 mod build;
 mod change;
-mod cursor;
 mod duplicate;
 mod entry;
 mod extract;
-mod host;
 mod into_iter;
 mod look;
 #[cfg(feature = "serde")]
@@ -23,10 +21,10 @@ use crate::face::makers::makers;
 use crate::node::RawTree;
 use crate::node::tree::flags;
 
-pub use cursor::CursorMut;
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
 pub use extract::ExtractIf;
 pub use into_iter::IntoIter;
+pub use look::CursorMut;
 
 /// A map from ranges of `K` to values, which never overlap.
 ///
@@ -74,10 +72,3 @@ makers!(
     "The map's nodes are a [`Pool`]'s, and as large as they are meant to be; [`new_in`](MapleTree::new_in) makes others.",
     "assert_eq!(map.get(1), Some(1));"
 );
-
-impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
-    /// Where the nodes come from.
-    pub fn allocator(&self) -> &A {
-        &self.alloc
-    }
-}

@@ -16,43 +16,37 @@ use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
 use crate::reclaim::Reclaim;
 
 /// As a sequence of `(first, last, value)`, whose length is told beforehand. O(n).
-impl<K, V, A, S> Serialize for MapleTree<K, V, A, S>
+impl<K: Key + Serialize, V: Value, A: NodeAlloc, S: Shape> Serialize for MapleTree<K, V, A, S>
 where
-    K: Key + Serialize,
-    V: Value,
     for<'a> Ref<'a, V>: Serialize,
-    A: NodeAlloc,
-    S: Shape,
 {
     fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
-        let mut sequence = serializer.serialize_seq(Some(self.len()))?;
-        for (range, value) in self {
-            sequence.serialize_element(&(range.start(), range.end(), value))?;
-        }
-        sequence.end()
+        sequence(serializer, Some(self.len()), self)
     }
 }
 
 /// As a map without concurrent readers, with the entries as a reader's iterator finds them. How many there are is not told
 /// beforehand: a format that must know is better given a duplicate.
-impl<K, V, R, A, L, S> Serialize for SyncMapleTree<K, V, R, A, L, S>
+impl<K: Key + Serialize, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape> Serialize
+    for SyncMapleTree<K, V, R, A, L, S>
 where
-    K: Key + Serialize,
-    V: SyncValue,
     for<'a> Ref<'a, V>: Serialize,
-    R: Reclaim,
-    A: SyncAlloc,
-    L: RawMutex,
-    S: Shape,
 {
     fn serialize<T: Serializer>(&self, serializer: T) -> Result<T::Ok, T::Error> {
-        let reader = self.read();
-        let mut sequence = serializer.serialize_seq(None)?;
-        for (range, value) in reader.iter() {
-            sequence.serialize_element(&(range.start(), range.end(), value))?;
-        }
-        sequence.end()
+        sequence(serializer, None, self.read().iter())
     }
+}
+
+fn sequence<T: Serializer, K: Serialize, V: Serialize>(
+    serializer: T,
+    len: Option<usize>,
+    entries: impl IntoIterator<Item = (RangeInclusive<K>, V)>,
+) -> Result<T::Ok, T::Error> {
+    let mut sequence = serializer.serialize_seq(len)?;
+    for (range, value) in entries {
+        sequence.serialize_element(&(range.start(), range.end(), value))?;
+    }
+    sequence.end()
 }
 
 impl<T: Serialize> Serialize for ArcRef<'_, T> {
@@ -67,8 +61,7 @@ impl<T: Serialize> Serialize for ArcRef<'_, T> {
 /// The map does not track gaps: see [`deserialize_into`](MapleTree::deserialize_into).
 ///
 /// ```
-/// use maple_tree::MapleTree;
-///
+/// # use maple_tree::MapleTree;
 /// let map: MapleTree<u32, u32> = serde_json::from_str("[[0, 9, 7], [20, 29, 8]]")?;
 /// assert_eq!(map.get_range(25), Some((20..=29, 8)));
 /// assert_eq!(serde_json::to_string(&map)?, "[[0,9,7],[20,29,8]]");
@@ -86,15 +79,11 @@ impl<'de, K: Key + Deserialize<'de>, V: Value + Deserialize<'de>, A: NodeAlloc +
 }
 
 /// As for [`MapleTree`].
-impl<
-    'de,
+impl<'de, K, V, R: Reclaim + Default, A: SyncAlloc + Default, L: RawMutex, S: Shape>
+    Deserialize<'de> for SyncMapleTree<K, V, R, A, L, S>
+where
     K: Key + Deserialize<'de>,
-    V: Value + Deserialize<'de> + Send + Sync + 'static,
-    R: Reclaim + Default,
-    A: NodeAlloc + Default + Clone + Send + 'static,
-    L: RawMutex,
-    S: Shape,
-> Deserialize<'de> for SyncMapleTree<K, V, R, A, L, S>
+    V: SyncValue + Deserialize<'de>,
 {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let map = MapleTree::deserialize(deserializer)?;
@@ -106,8 +95,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// Replaces the content by what a deserializer has; the map keeps its mode and its allocator. O(n).
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
+    /// # use maple_tree::MapleTree;
     /// let mut map: MapleTree<u64, u32> = MapleTree::with_gaps();
     /// map.deserialize_into(&mut serde_json::Deserializer::from_str("[[0, 9, 7]]"))?;
     /// assert!(map.tracks_gaps());

@@ -4,13 +4,12 @@ use core::mem::needs_drop;
 use core::ops::{RangeBounds, RangeInclusive};
 
 use crate::alloc::{AllocError, Fork, NodeAlloc};
-use crate::base::{EraseError, Key, Mut, Ref, Shape, Value, each, inclusive};
-use crate::face::host::{Host, Nodes};
+use crate::base::{EraseError, Key, Mut, Offset, Ref, Shape, Value, inclusive};
+use crate::face::host::Host;
 use crate::face::many::appends;
 use crate::face::map::MapleTree;
-use crate::face::merge::{Made, Merged, Set, merge, part_within, unite};
-use crate::node::{NULL, Node, RawTree, Root};
-use crate::read::iterate::by_entry::Traverse;
+use crate::face::merge::{Made, merge, part};
+use crate::node::{NULL, RawTree, Root};
 use crate::write::Immediate;
 use crate::write::apply::bury;
 
@@ -18,9 +17,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// Removes the entry with the lowest range, and gives it. O(log n).
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut queue: MapleTree<u32, u32> = MapleTree::from([(5..9, 1), (20..30, 2)]);
+    /// let mut queue = maple_tree::MapleTree::from([(5..9u32, 1u32), (20..30, 2)]);
     /// assert_eq!(queue.pop_first(), Ok(Some((5..=8, 1))));
     /// assert_eq!(queue.pop_last(), Ok(Some((20..=29, 2))));
     /// assert_eq!(queue.pop_last(), Ok(None));
@@ -37,12 +34,8 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// Removes the entry with the highest range, and gives it. O(log n).
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
-    /// map.try_extend([(5..9, 1), (20..30, 2)])?;
-    /// assert_eq!(map.pop_last()?, Some((20..=29, 2)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// let mut map = maple_tree::MapleTree::from([(5..9u32, 1u32), (20..30, 2)]);
+    /// assert_eq!(map.pop_last(), Ok(Some((20..=29, 2))));
     /// ```
     ///
     /// # Errors
@@ -56,9 +49,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// Drops the entries for which `keep` says no. O(n), and O(log n) for each that is dropped.
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
-    /// let mut map: MapleTree<u32, u32> = MapleTree::from([(0..10, 1), (10..20, 2), (20..30, 3)]);
+    /// let mut map = maple_tree::MapleTree::from([(0..10u32, 1u32), (10..20, 2), (20..30, 3)]);
     /// map.retain(|range, value| range.contains(&5) || *value == 3)?;
     /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=9, 1), (20..=29, 3)]);
     /// # Ok::<(), maple_tree::AllocError>(())
@@ -72,25 +63,15 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         &mut self,
         mut keep: impl FnMut(RangeInclusive<K>, Mut<'_, V>) -> bool,
     ) -> Result<(), AllocError> {
-        let mut entries = Traverse::<K, S>::new(Some((K::MIN, K::MAX)));
-        while let Some((found, slot)) = entries.next_mut(&self.raw) {
-            // SAFETY: the word is in the tree, which is exclusively borrowed; a traversal yields each entry once.
-            if !keep(found.first..=found.last, unsafe { V::borrow_mut(slot) }) {
-                self.remove(found.first)?;
-                // Anew: there may be other nodes now.
-                let rest = found.last.successor().map(|first| (first, K::MAX));
-                entries = Traverse::new(rest);
-            }
-        }
-        Ok(())
+        self.extract_if(.., |range, value| !keep(range, value))
+            .try_for_each(|gone| gone.map(drop))
     }
 
     /// Takes the entries from `key` on out of the map, and gives them as a map with the same modes and a [fork](Fork) of the allocator. O(n) in
     /// what is taken.
     ///
     /// ```
-    /// use maple_tree::{EraseError, MapleTree};
-    ///
+    /// # use maple_tree::{EraseError, MapleTree};
     /// let mut low: MapleTree<u32, u32> = MapleTree::from([(0..10, 1), (10..20, 2)]);
     /// let high = low.split_off(10)?;
     /// assert_eq!((low.last(), high.first()), (Some((0..=9, 1)), Some((10..=19, 2))));
@@ -113,8 +94,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// from that entry and the range of its upper part.
     ///
     /// ```
-    /// use maple_tree::{EraseError, MapleTree};
-    ///
+    /// # use maple_tree::{EraseError, MapleTree};
     /// let mut low: MapleTree<u32, Box<u32>> = MapleTree::from([(0..100, Box::new(7))]);
     /// let high = low.split_off_splitting(40, |range, value| Some(Box::new(*value + *range.start())))?;
     /// assert_eq!((low.last(), high.first()), (Some((0..=39, &7)), Some((40..=99, &47))));
@@ -143,8 +123,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// and first. O(log n), and O(m) in what is taken.
     ///
     /// ```
-    /// use maple_tree::{EraseError, MapleTree};
-    ///
+    /// # use maple_tree::{EraseError, MapleTree};
     /// let mut map: MapleTree<u32, u32> = MapleTree::from([(0..10, 1), (10..20, 2), (20..30, 3)]);
     /// let cut = map.cut(5..25, |_, value| Some(value))?;
     /// assert_eq!(cut.iter().collect::<Vec<_>>(), [(5..=9, 1), (10..=19, 2), (20..=24, 3)]);
@@ -180,13 +159,18 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
                 )
             }?;
         }
-        let nodes = Set::aside(plan.nodes, &self.alloc).map_err(|AllocError| EraseError::Alloc)?;
-        // SAFETY: the map is exclusively borrowed, and words in it are values.
-        let (root, height) =
-            unsafe { part_within(&self.raw, (first, last), &cut.alloc, &mut made, split) }?;
+        let part = part(&self.raw, (first, last), &cut.alloc, |found, range| {
+            if range == (found.first..=found.last) {
+                return Ok(found.word);
+            }
+            // SAFETY: words in the tree are values, and it is exclusively borrowed.
+            unsafe { made.remake(found.word, range, &mut split) }
+        })?;
+        let mut nodes = self
+            .reserved(plan.nodes)
+            .map_err(|AllocError| EraseError::Alloc)?;
         made.keep();
-        let mut nodes = nodes.take();
-        cut.raw.publish_root(root, height);
+        part.finish(&cut.raw);
         // The values are in the other map now.
         self.carry_out_with(plan, &mut nodes, None, |_, _, _| {});
         Ok(cut)
@@ -195,8 +179,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     appends!(
         "dropped",
         "",
-        "use maple_tree::MapleTree;
-
+        "# use maple_tree::MapleTree;
 let mut map: MapleTree<u32, u32> = MapleTree::new();
 let mut other: MapleTree<u32, u32> = MapleTree::new();"
     );
@@ -207,8 +190,7 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
     /// [`append`](MapleTree::append).
     ///
     /// ```
-    /// use maple_tree::{EraseError, MapleTree};
-    ///
+    /// # use maple_tree::{EraseError, MapleTree};
     /// let mut map: MapleTree<u32, u32> = MapleTree::from([(0..10, 1), (10..20, 2)]);
     /// let mut other = MapleTree::from([(5..12, 10), (30..40, 20)]);
     /// map.merge(&mut other, |_, ours, theirs| Some(ours + theirs), |_, value| Some(value))?;
@@ -233,28 +215,15 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
         }
         let trees = [&self.raw, &other.raw];
         // SAFETY: both maps are exclusively borrowed, and words in them are values.
-        let merged = unsafe { unite::<K, V, S, A>(trees, &self.alloc, resolve, split) }?;
-        self.take_over(other, merged);
+        let merged = unsafe { merge::<false, _, V, _, _>(trees, &self.alloc, resolve, split) }?;
+        merged.take_over(self, other);
         Ok(())
-    }
-
-    /// Puts what two maps were merged to in the place of this one, and empties the other.
-    fn take_over(&mut self, other: &mut Self, merged: Merged<K>) {
-        other.free_nodes();
-        let old = self.raw.root();
-        self.raw.publish_root(merged.root, merged.height);
-        if let Root::Node(node) = old {
-            self.free(node);
-        }
-        let covered = merged.covered;
-        each(0..covered.len(), |i| Self::discard(covered[i].word));
     }
 
     /// Drops all entries and nodes. Never fails. The map keeps its mode. O(n).
     ///
     /// ```
-    /// use maple_tree::MapleTree;
-    ///
+    /// # use maple_tree::MapleTree;
     /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
     /// map.insert(7, 1)?;
     /// map.clear();
@@ -273,18 +242,10 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
         if let Root::Node(node) = root {
             // SAFETY: the map's nodes are all that came from its allocator, and nothing leads to them any more.
             if !unsafe { self.alloc.deallocate_all() } {
-                self.free(node);
+                let mut sink = self.sink(None, |_, _, _| {});
+                bury(node, K::MIN, K::MAX, (K::MAX, K::MIN), &mut sink);
             }
         }
-    }
-
-    /// Gives the nodes of a tree that nothing leads to any more back one by one. The values are somebody else's.
-    fn free(&self, root: Node<K, S>) {
-        let mut sink = Immediate {
-            alloc: &self.alloc,
-            entry: |_, _, _| {},
-        };
-        bury(root, K::MIN, K::MAX, (K::MIN, K::MAX), &mut sink);
     }
 }
 
@@ -301,13 +262,13 @@ pub(crate) unsafe fn demolish<K: Key, V: Value, A: NodeAlloc, S: Shape>(
     raw.publish_root(NULL, 0);
     match root {
         Root::Empty => {}
-        Root::Single(word) => MapleTree::<K, V, A, S>::discard(word),
+        Root::Single(word) => MapleTree::<K, V, A, S>::discard(K::MIN, K::MIN, word),
         Root::Node(node) => {
             // SAFETY: nothing leads to the nodes any more.
             if !needs_drop::<V>() && unsafe { alloc.deallocate_all() } {
                 return;
             }
-            let entry = |_, _, word| MapleTree::<K, V, A, S>::discard(word);
+            let entry = MapleTree::<K, V, A, S>::discard;
             let mut sink = Immediate { alloc, entry };
             bury(node, K::MIN, K::MAX, (K::MIN, K::MAX), &mut sink);
         }

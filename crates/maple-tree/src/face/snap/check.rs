@@ -28,7 +28,7 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         if let Root::Single(_) = self.raw.root() {
             return Err(Damage::new("an entry stands in the root", K::MIN));
         }
-        self.raw.check_with(|node, above| {
+        self.raw.check_with(&|node, above| {
             // Looked at in this order: others who lead to a node may begin to count it at any time, and never cease to while this tree leads there.
             let named = node.names(above);
             let counted = node.is_counted();

@@ -23,30 +23,52 @@
 //! the slots used (two at least) but in the root and in the last node of each level. An entry never stands in the root by itself.
 //! [`CowMapleTree::check`] checks it, [`CowMapleTree::check_family`] also that every count is exact.
 
-mod alloc;
 mod check;
-mod convert;
-mod host;
 mod own;
-mod release;
 mod whole;
 mod write;
 
 use core::marker::PhantomData;
 use core::ops::{Bound, ControlFlow, RangeBounds, RangeInclusive};
 
-use crate::alloc::Global;
+use crate::alloc::{Counted, Global, NodeAlloc, SharedPool};
 use crate::base::{Key, Native, Ref, Shape, Value, inclusive};
 use crate::face::iter::Iter;
-use crate::face::look_ups::look_ups;
 use crate::face::makers::makers;
 use crate::face::surveys::surveys;
 use crate::node::tree::flags;
 use crate::node::{NULL, RawTree, Root};
 
-pub use alloc::SharedAlloc;
 pub use check::Sharing;
-use release::release;
+use own::release;
+
+/// An allocator of which each tree in a family of snapshots has a clone.
+///
+/// A node is given back by whichever tree is the last to lead to it, on whichever thread that happens. A map shares nodes only with those
+/// whose allocators are clones made while it had nodes.
+///
+/// # Safety
+///
+/// What one has allocated may be given back to a clone that was made meanwhile (as [`NodeAlloc`] promises), or to a clone of that, or the
+/// other way round: also after the first has been dropped, and, if the type is `Send`, on another thread while the first is in use.
+pub unsafe trait SharedAlloc: NodeAlloc + Clone {}
+
+// SAFETY: all values stand for the program's one allocator.
+unsafe impl SharedAlloc for Global {}
+
+// SAFETY: handles to one pool, which is there until the last of them is dropped, and which may be used by several threads at once.
+unsafe impl<A: NodeAlloc + Clone> SharedAlloc for SharedPool<A> {}
+
+// SAFETY: clones of a reference refer to one allocator; it is `Send` only if that may be used by several threads at once.
+unsafe impl<A: NodeAlloc + ?Sized> SharedAlloc for &A {}
+
+// SAFETY: as for references.
+unsafe impl<A: NodeAlloc + ?Sized> SharedAlloc for std_alloc::sync::Arc<A> {}
+
+const _: () = {
+    const fn counted_by_reference<A: SharedAlloc>() {}
+    counted_by_reference::<&Counted<Global>>();
+};
 
 /// A map from ranges of `K` to values, of which a [`snapshot`](CowMapleTree::snapshot) takes O(1).
 ///
@@ -79,7 +101,7 @@ use release::release;
 ///
 /// Unless another allocator is named, nodes come from the global one, whose handles take no room and no time. With a pool, a write after a
 /// snapshot, which copies a few nodes, takes about half the time. A pool in a `static`, or one that outlives the maps in another way, is referred to
-/// and costs a snapshot nothing; a handle that is counted ([`SharedPool`](crate::alloc::SharedPool) itself, or an `Arc`) makes it take half as long
+/// and costs a snapshot nothing; a handle that is counted ([`SharedPool`] itself, or an `Arc`) makes it take half as long
 /// again.
 ///
 /// ```
@@ -123,19 +145,13 @@ makers!(
 );
 
 impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
-    /// Where the nodes come from: each map of a family has a clone.
-    pub fn allocator(&self) -> &A {
-        &self.alloc
-    }
-
     /// A map that holds what this one does, and shares its nodes. O(1): one count is raised. Allocates nothing and cannot fail. Others may
     /// take snapshots of the same map at the same time, and read it.
     ///
     /// A map whose nodes more than 2⁵⁵ others share at once (2²³ on 32-bit machines) works as any other, but those nodes are never freed.
     ///
     /// ```
-    /// use maple_tree::CowMapleTree;
-    ///
+    /// # use maple_tree::CowMapleTree;
     /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
     /// map.insert_range(0..10, 1)?;
     /// let mut other = map.snapshot();
@@ -191,19 +207,11 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         }
     }
 
-    look_ups!(
-        Iter,
-        "# use maple_tree::CowMapleTree;
-# let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
-# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
-// 1 at 10..20, 2 at 20..30, 3 at 40..50"
-    );
-
     surveys!(
         gap_from_above,
         "# use maple_tree::CowMapleTree;
 # let mut map: CowMapleTree<u64, u32> = CowMapleTree::with_gaps();
-# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)]).unwrap();
 // 1 at 10..20, 2 at 20..30, 3 at 40..50"
     );
 }

@@ -6,15 +6,17 @@
 //! nothing, and keeps nothing.
 
 use core::marker::PhantomData;
-use core::mem::MaybeUninit;
+use core::mem::{MaybeUninit, needs_drop};
 use core::ptr::NonNull;
 
 use crate::alloc::{AllocError, NodeAlloc, Reserve};
-use crate::base::{Duplicate, Key, Shape, each};
-use crate::face::snap::release::release;
+use crate::base::{Duplicate, Finally, Key, Shape, Value, each};
+use crate::face::host::Host;
 use crate::node::tree::flags;
-use crate::node::{NULL, Node, RawTree, Root, Word, prefetch};
+use crate::node::{LAYOUT, NULL, Node, RawTree, Root, Word, prefetch};
 use crate::read::Place;
+use crate::write::plan::Action;
+use crate::write::{Plan, Sink};
 
 /// More levels than any tree has: its height is a field of the flags word, as it is in Linux. (Two slots or more in each node but the last of a
 /// level, and 256 bytes a node, make more than 31 levels of what no machine has memory for.)
@@ -221,4 +223,129 @@ impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Drop for Owning<'_, K, V, S, 
             });
         }
     }
+}
+
+/// Frees nodes at once, or gives up a count of them, and hands entries to a closure.
+struct Releasing<'o, 'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc, F> {
+    tree: &'o Owning<'a, K, V, S, A>,
+    entry: F,
+}
+
+impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc, F> Sink<K> for Releasing<'_, '_, K, V, S, A, F>
+where
+    F: FnMut(K, K, Word),
+{
+    fn entry(&mut self, first: K, last: K, word: Word) {
+        (self.entry)(first, last, word);
+    }
+
+    fn node(&mut self, block: NonNull<u8>) {
+        // SAFETY: the tree's nodes are given back to this allocator; this one was its own, and has been replaced.
+        unsafe { self.tree.alloc.deallocate(block, LAYOUT) }
+    }
+
+    fn shared(&mut self, node: Word) {
+        // SAFETY: the tree's count, which does not lead there any more.
+        unsafe { release::<K, V, S, A>(Node::from_word(node), self.tree.alloc) }
+    }
+}
+
+// SAFETY: the tree's words are values of `V`; it is exclusively borrowed, and what a write changes is its own, so that there are no other writers and no
+// readers; nodes come from its allocator.
+unsafe impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Host<K, V, S> for Owning<'_, K, V, S, A> {
+    /// What is beside what a write touches may be shared.
+    const OWNS_NODES: bool = false;
+    type Alloc = A;
+
+    #[inline]
+    fn tree(&self) -> &RawTree<K, S> {
+        self.raw
+    }
+
+    fn nodes(&self) -> &A {
+        self.alloc
+    }
+
+    fn alone(&self) -> bool {
+        true
+    }
+
+    fn begins(&mut self) {
+        self.made = true;
+    }
+
+    fn sink(&self, _: Option<K>, entry: impl FnMut(K, K, Word)) -> impl Sink<K> {
+        // No entry is ever kept: that is for entries that grow.
+        Releasing { tree: self, entry }
+    }
+
+    fn prepare(&mut self, plan: &mut Plan<K, S>) -> Result<(), AllocError> {
+        plan.leave_root_to_nodes();
+        while let Some((key, level)) = plan.shared {
+            self.path(key, level)?;
+            self.raw.plan_again(plan);
+        }
+        Ok(())
+    }
+
+    // A call: in line in the ways of a write it would take tens of kilobytes of stack.
+    #[inline(never)]
+    fn carry_out(
+        &mut self,
+        mut plan: Plan<K, S>,
+        kept: Option<K>,
+        taken: impl FnMut(K, K, Word),
+    ) -> Result<(), AllocError> {
+        if let Action::Nothing = plan.action {
+            return Ok(());
+        }
+        self.prepare(&mut plan)?;
+        let mut reserve = self.reserved(plan.nodes)?;
+        self.carry_out_with(plan, &mut reserve, kept, taken);
+        Ok(())
+    }
+}
+
+/// Gives up one count of a node, and, if it was the last, the values in it and the counts of the nodes below. If dropping a value panics, the others are dropped all the same.
+///
+/// # Safety
+///
+/// The count is the caller's, who does not use it again. The node is of a tree with this `K`, `S` and `V`, whose nodes are given back
+/// to `alloc`.
+// In line: of the many that a node leads to few are led to from there alone.
+#[inline(always)]
+pub(super) unsafe fn release<K: Key, V: Value, S: Shape, A: NodeAlloc>(
+    node: Node<K, S>,
+    alloc: &A,
+) {
+    if node.lower() {
+        // SAFETY: the caller's promise; nobody leads there any more.
+        unsafe { take_apart::<K, V, S, A>(node, alloc) };
+    }
+}
+
+/// Gives up what a node leads to, and the node.
+///
+/// # Safety
+///
+/// As [`release`], and nobody leads to the node.
+#[inline(never)]
+unsafe fn take_apart<K: Key, V: Value, S: Shape, A: NodeAlloc>(node: Node<K, S>, alloc: &A) {
+    // Also if dropping a value panics.
+    // SAFETY: nobody uses the node any more; it came from this allocator or from one that is interchangeable with it.
+    let _free = Finally(|| unsafe { alloc.deallocate(node.block(), LAYOUT) });
+    let is_leaf = node.is_leaf();
+    if is_leaf && !needs_drop::<V>() {
+        return;
+    }
+    each(0..node.used(), |i| {
+        if !is_leaf {
+            // SAFETY: slots of inner nodes hold nodes, of which they own a count, now the caller's.
+            return unsafe { release::<K, V, S, A>(node.child(i), alloc) };
+        }
+        if let Some(raw) = NonNull::new(node.slot(i)) {
+            // SAFETY: words in leaves are values, and nobody leads to this one any more.
+            drop(unsafe { V::from_raw(raw) });
+        }
+    });
 }

@@ -14,16 +14,14 @@ use crate::face::store;
 use crate::node::Word;
 
 impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
-    /// Lets `make` make a write to `range`, what it touches being the map's own. It gets `new`; without memory that goes to `refuse`.
+    /// Lets `make` make a write to `range`, what it touches being the map's own.
     #[inline]
-    fn change<N, T, E>(
+    fn change<T>(
         &mut self,
         range: Option<(K, K)>,
         touch: Touch,
-        new: N,
-        make: impl FnOnce(&mut Owning<'_, K, V, S, A>, N) -> Result<T, E>,
-        refuse: impl FnOnce(N) -> E,
-    ) -> Result<T, E> {
+        make: impl FnOnce(Result<&mut Owning<'_, K, V, S, A>, AllocError>) -> T,
+    ) -> T {
         let mut copies = NO_COPIES;
         // SAFETY: the map is exclusively borrowed; its words are values, its nodes are given back to its allocator.
         let mut tree = unsafe { Owning::new(&self.raw, &self.alloc, &mut copies) };
@@ -31,18 +29,15 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         let touched = range
             .filter(|&range| touch != Touch::Fills || store::is_free(&self.raw, range))
             .map_or(Ok(()), |range| tree.range(range, touch == Touch::Erases));
-        let done = match touched {
-            Ok(()) => make(&mut tree, new),
-            Err(AllocError) => Err(refuse(new)),
-        };
+        let done = make(touched.map(|()| &mut tree));
         // Here, and not on return: if it panics, what is to be given back is dropped.
         drop(tree);
         done
     }
 
     /// Drops the value of an entry that a write has removed.
-    fn discard(word: Word) {
-        Owning::<K, V, S, A>::discard(word);
+    fn discard(first: K, last: K, word: Word) {
+        Owning::<K, V, S, A>::discard(first, last, word);
     }
 
     /// The slot of the entry at `key`, if there is one, in a leaf that is now the map's own.
@@ -63,15 +58,13 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     changes!(
         "given up",
         "",
-        "use maple_tree::CowMapleTree;
-
+        "# use maple_tree::CowMapleTree;
 let mut map: CowMapleTree<u32, u32> = CowMapleTree::with_gaps();"
     );
 
     allocs!(
         gap_from_above,
-        "use maple_tree::CowMapleTree;
-
+        "# use maple_tree::CowMapleTree;
 let mut map: CowMapleTree<u32, u32> = CowMapleTree::with_gaps();"
     );
 
@@ -147,17 +140,11 @@ let mut map: CowMapleTree<u32, u32> = CowMapleTree::with_gaps();"
             return Ok(None);
         }
         let range = Some((found.first, found.last));
-        self.change(
-            range,
-            Touch::Erases,
-            (),
-            |tree, ()| {
-                let removed = store::remove(tree, key)?;
-                // SAFETY: the entry has been removed from the tree, which owned its value.
-                Ok(removed.map(|(range, raw)| (range, unsafe { V::from_raw(raw) })))
-            },
-            |()| AllocError,
-        )
+        self.change(range, Touch::Erases, |tree| {
+            let removed = store::remove(tree?, key)?;
+            // SAFETY: the entry has been removed from the tree, which owned its value.
+            Ok(removed.map(|(range, raw)| (range, unsafe { V::from_raw(raw) })))
+        })
     }
 
     /// Exchanges the value of the entry at `key`, whose range stays as it is, and gives the old one (another one of it, if a snapshot holds it

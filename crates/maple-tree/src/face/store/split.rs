@@ -6,7 +6,7 @@ use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use crate::alloc::AllocError;
-use crate::base::{EraseError, Key, Ref, Shape, StoreError, Value};
+use crate::base::{EraseError, Key, Offset, Ref, Shape, StoreError, Value};
 use crate::face::host::Host;
 use crate::face::look_ups::view;
 use crate::face::store::in_place;
@@ -18,6 +18,9 @@ pub(crate) struct Held<V: Value> {
     raw: NonNull<()>,
     marker: PhantomData<V>,
 }
+
+// SAFETY: it stands for a value, which may be sent.
+unsafe impl<V: Value + Send> Send for Held<V> {}
 
 impl<V: Value> Held<V> {
     pub(crate) fn new(value: V) -> Self {
@@ -38,11 +41,6 @@ impl<V: Value> Held<V> {
         unsafe { V::borrow(self.raw) }
     }
 
-    /// The word, which this goes on owning.
-    pub(crate) fn word(&self) -> Word {
-        self.raw.as_ptr()
-    }
-
     fn into_raw(self) -> NonNull<()> {
         ManuallyDrop::new(self).raw
     }
@@ -59,21 +57,17 @@ trait New {
     fn word(&self) -> Word;
 }
 
-/// Nothing.
-struct Hole;
-
-impl New for Hole {
+/// A hole.
+impl New for () {
     fn word(&self) -> Word {
         NULL
     }
 }
 
-/// A value.
-struct Stored<V: Value>(Held<V>);
-
-impl<V: Value> New for Stored<V> {
+/// A value, which this goes on owning.
+impl<V: Value> New for Held<V> {
     fn word(&self) -> Word {
-        self.0.word()
+        self.raw.as_ptr()
     }
 }
 
@@ -97,7 +91,7 @@ pub(crate) fn store<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     };
     let raw = value.into_raw();
     let Some(at) = host.tree().slot_at(first) else {
-        return planned(host, (first, last), Stored(Held::of(raw)), never, taken)
+        return planned(host, (first, last), Held::of(raw), |_, _| None, taken)
             .map_err(refused_store);
     };
     if at.is_entry(first, last) {
@@ -116,8 +110,8 @@ fn store_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     raw: NonNull<()>,
     taken: impl FnMut(K, K, Word),
 ) -> Result<(), StoreError<V>> {
-    let new = Stored(Held::of(raw));
-    splitting_at(host, at, range, new, never, taken).map_err(refused_store)
+    let new = Held::of(raw);
+    splitting_at(host, at, range, new, |_, _| None, taken).map_err(refused_store)
 }
 
 /// Makes a hole, but not within an entry.
@@ -127,12 +121,7 @@ pub(crate) fn erase<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     range: Option<(K, K)>,
     taken: impl FnMut(K, K, Word),
 ) -> Result<(), EraseError> {
-    erase_splitting(host, range, never, taken)
-}
-
-/// Splits no entry.
-fn never<K, V: Value>(_: RangeInclusive<K>, _: Ref<'_, V>) -> Option<V> {
-    None
+    erase_splitting(host, range, |_, _| None, taken)
 }
 
 /// Stores over what is there; an entry that would be on both sides is split by a closure.
@@ -146,12 +135,12 @@ pub(crate) fn store_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     let Some(range) = range else {
         return Err(StoreError::EmptyRange(value));
     };
-    let new = Stored(Held::new(value));
+    let new = Held::new(value);
     splitting(host, range, new, split, taken).map_err(refused_store)
 }
 
 /// The value back from a write that was not made.
-fn refused_store<V: Value>((refused, Stored(held)): (Refused, Stored<V>)) -> StoreError<V> {
+fn refused_store<V: Value>((refused, held): (Refused, Held<V>)) -> StoreError<V> {
     match refused {
         Refused::Splits => StoreError::Splits(held.into_value()),
         Refused::Alloc => StoreError::Alloc(held.into_value()),
@@ -166,7 +155,7 @@ pub(crate) fn erase_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     taken: impl FnMut(K, K, Word),
 ) -> Result<(), EraseError> {
     let range = range.ok_or(EraseError::EmptyRange)?;
-    splitting(host, range, Hole, split, taken).map_err(|(refused, Hole)| match refused {
+    splitting(host, range, (), split, taken).map_err(|(refused, ())| match refused {
         Refused::Splits => EraseError::Splits,
         Refused::Alloc => EraseError::Alloc,
     })
@@ -224,12 +213,8 @@ fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
         if host.fill_hole(at, (first, last), word) {
             return Ok(());
         }
-        if H::OWNS_NODES
-            && let Some(quick) = host.tree().try_fill_at(at, (first, last), word.as_ptr())
-        {
-            return host
-                .carry_out_fill(quick)
-                .map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(given)));
+        if let Some(done) = host.try_fill(at, (first, last), word) {
+            return done.map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(given)));
         }
     }
     let within = at.is_within(first, last);
@@ -237,12 +222,8 @@ fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
         if in_place(host, &at, (first, last), (word, NULL), &mut taken) {
             return Ok(());
         }
-        if H::OWNS_NODES
-            && let Some(quick) = host.tree().try_store_at(at, (first, last), word)
-        {
-            return host
-                .carry_out_quick(quick, None, taken)
-                .map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(given)));
+        if let Some(done) = host.try_store(at, (first, last), word, None, &mut taken) {
+            return done.map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(given)));
         }
     }
     let new = ManuallyDrop::into_inner(given);
@@ -299,6 +280,9 @@ fn planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
         let made = Held::new(made);
         above.word = made.word();
         twin = Some(made);
+    }
+    if let Err(AllocError) = host.prepare(&mut plan) {
+        return Err((Refused::Alloc, new));
     }
     // As in `splitting`.
     let both = ManuallyDrop::new((new, twin));

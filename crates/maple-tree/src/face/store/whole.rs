@@ -6,7 +6,7 @@ use core::ptr::NonNull;
 use crate::alloc::AllocError;
 use crate::base::{Key, Shape, Value};
 use crate::face::host::Host;
-use crate::face::store::{back, in_place};
+use crate::face::store::in_place;
 use crate::node::{NULL, Word};
 use crate::read::Found;
 use crate::write::SlotAt;
@@ -19,11 +19,18 @@ pub(crate) fn remove<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     key: K,
 ) -> Result<Option<Removed<K>>, AllocError> {
+    let quickly = |host: &mut H, at: SlotAt<K, S>| {
+        let range = (at.found.first, at.found.last);
+        let done = host.try_store(at, range, NULL, None, |_, _, _| {});
+        done.transpose()
+    };
     let found = match host.tree().slot_at(key) {
         Some(at) if at.found.word.is_null() => return Ok(None),
         // What it was is known here: coming back through memory, in larger pieces than it was stored in, it would wait for all that the
         // write has stored.
-        Some(at) if host.vacate(at, false, |_, _, _| {}) || remove_at(host, at)? => at.found,
+        Some(at) if host.vacate(at, false, |_, _, _| {}) || quickly(host, at)?.is_some() => {
+            at.found
+        }
         _ => match remove_planned(host, key)? {
             Some(found) => found,
             None => return Ok(None),
@@ -33,23 +40,6 @@ pub(crate) fn remove<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
         return Ok(None);
     };
     Ok(Some((found.first..=found.last, raw)))
-}
-
-/// As [`remove`], of the entry that a slot is, where more than the slot changes. `Ok(false)` if that takes a plan. In line, so that
-/// what was found need not go through memory either.
-#[inline(always)]
-fn remove_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
-    host: &mut H,
-    at: SlotAt<K, S>,
-) -> Result<bool, AllocError> {
-    let range = (at.found.first, at.found.last);
-    if H::OWNS_NODES
-        && let Some(quick) = host.tree().try_store_at(at, range, NULL)
-    {
-        host.carry_out_quick(quick, None, |_, _, _| {})?;
-        return Ok(true);
-    }
-    Ok(false)
 }
 
 /// As [`remove`], by a plan. Gives the entry.
@@ -65,18 +55,9 @@ fn remove_planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     Ok(Some(found))
 }
 
-/// Exchanges the value of the entry at `key`; gives the old word, which the host has not discarded.
-pub(crate) fn replace<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
-    host: &mut H,
-    key: K,
-    value: V,
-) -> Result<NonNull<()>, V> {
-    replace_raw(host, key, value.into_raw())
-}
-
 /// Exchanges the word of the entry at `key` for that of a value; gives the old one, which the host has not discarded. On failure the
 /// word is used up: the error has the value.
-pub(crate) fn replace_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+pub(crate) fn replace<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     key: K,
     new: NonNull<()>,
@@ -96,7 +77,7 @@ pub(crate) fn replace_raw<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     match done {
         Some((old, Ok(()))) => Ok(old),
         // SAFETY: made just now, and not stored.
-        None | Some((_, Err(AllocError))) => Err(unsafe { back(new) }),
+        None | Some((_, Err(AllocError))) => Err(unsafe { V::from_raw(new) }),
     }
 }
 
@@ -130,10 +111,11 @@ pub(crate) fn grow<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     {
         return Ok(true);
     }
-    let quick = at.and_then(|at| host.tree().try_store_at(at, (first, last), found.word));
-    if let Some(quick) = quick {
-        host.carry_out_quick(quick, Some(found.first), taken)?;
-        return Ok(true);
+    let quick = at.and_then(|at| {
+        host.try_store(at, (first, last), found.word, Some(found.first), &mut taken)
+    });
+    if let Some(done) = quick {
+        return done.map(|()| true);
     }
     let plan = host.tree().plan_store(first, last, found.word);
     host.carry_out(plan, Some(found.first), taken)?;

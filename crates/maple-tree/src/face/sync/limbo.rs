@@ -83,11 +83,7 @@ impl<K: Key, S: Shape> Limbo<K, S> {
     ///
     /// As [`settle`](Self::settle).
     #[inline(never)]
-    unsafe fn turn<R, A>(&mut self, height: u32, reclaim: &R, alloc: &A)
-    where
-        R: Reclaim,
-        A: SyncAlloc,
-    {
+    unsafe fn turn<R: Reclaim, A: SyncAlloc>(&mut self, height: u32, reclaim: &R, alloc: &A) {
         let batch = R::BATCH.min(BATCH_OF_A_LEAF << (3 * height.saturating_sub(1) / 2).min(16));
         if self.waiting.count() > 0 {
             if !reclaim.poll(self.period) {

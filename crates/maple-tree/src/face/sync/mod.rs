@@ -1,9 +1,7 @@
 //! The shared face: readers never wait, one writer at a time.
 
-mod apart;
 mod limbo;
 mod reader;
-mod retire;
 mod simple;
 mod writer;
 
@@ -11,6 +9,7 @@ use core::cell::UnsafeCell;
 use core::fmt;
 use core::marker::PhantomData;
 use core::mem::ManuallyDrop;
+use core::ops::Deref;
 use core::ptr;
 
 use lock_api::RawMutex;
@@ -22,10 +21,10 @@ use crate::node::RawTree;
 use crate::node::tree::flags;
 use crate::reclaim::Reclaim;
 
-use apart::Apart;
+pub use crate::write::Seat;
 use limbo::Limbo;
 pub use reader::{Reader, SyncIter};
-pub use writer::{Look, Piece, Seat, SharedCursorMut, Writer};
+pub use writer::{Look, Piece, SharedCursorMut, Writer};
 
 /// What a [`SyncMapleTree`] can hold: every [`Value`] that may be viewed on any thread and dropped on another one, whenever the last reader
 /// has left.
@@ -90,22 +89,31 @@ where
     marker: PhantomData<V>,
 }
 
+/// Keeps what it holds away from its neighbours: what one processor writes often does not take from others what they read often.
+///
+/// Two lines of 64 bytes where processors fetch lines in pairs.
+#[cfg_attr(any(target_arch = "x86_64", target_arch = "aarch64"), repr(align(128)))]
+#[cfg_attr(
+    not(any(target_arch = "x86_64", target_arch = "aarch64")),
+    repr(align(64))
+)]
+struct Apart<T>(T);
+
+impl<T> Deref for Apart<T> {
+    type Target = T;
+
+    #[inline]
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
 /// What only writers use.
 struct Own<K, A, L, S> {
     lock: L,
     alloc: A,
     /// Only for whoever is the writer.
     limbo: UnsafeCell<Limbo<K, S>>,
-}
-
-impl<K: Key, A, L: RawMutex, S: Shape> Own<K, A, L, S> {
-    const fn new(alloc: A) -> Self {
-        Self {
-            lock: L::INIT,
-            alloc,
-            limbo: UnsafeCell::new(Limbo::new()),
-        }
-    }
 }
 
 // SAFETY: the map owns its values, which may be moved, and its nodes, those in limbo included.
@@ -116,14 +124,12 @@ unsafe impl<K: Key, V: SyncValue, R: Reclaim + Send, A: SyncAlloc, L: RawMutex +
 
 // SAFETY: values may be viewed and dropped on any thread; one writer at a time, who alone uses what is in limbo, is made sure of by the
 // lock, and readers beside it by RCU mode.
-unsafe impl<
-    K: Key,
-    V: SyncValue,
-    R: Reclaim + Sync,
-    A: SyncAlloc + Sync,
-    L: RawMutex + Sync,
-    S: Shape,
-> Sync for SyncMapleTree<K, V, R, A, L, S>
+unsafe impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape> Sync
+    for SyncMapleTree<K, V, R, A, L, S>
+where
+    R: Sync,
+    A: Sync,
+    L: Sync,
 {
 }
 
@@ -134,8 +140,7 @@ impl<K: Key, V: SyncValue, R: Reclaim> SyncMapleTree<K, V, R> {
         /// The map's nodes are a [`SharedPool`]'s, and its lock spins; [`new_in`](SyncMapleTree::new_in) makes maps with others.
         ///
         /// ```
-        /// use maple_tree::{SyncMapleTree, Waiting};
-        ///
+        /// # use maple_tree::{SyncMapleTree, Waiting};
         /// let map = SyncMapleTree::new(Waiting::new());
         /// map.insert(1u64, 1u32)?;
         /// assert_eq!(map.read().get(1), Some(1));
@@ -180,7 +185,11 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         Self {
             raw: Apart(raw),
             reclaim: Apart(reclaim),
-            own: Apart(Own::new(alloc)),
+            own: Apart(Own {
+                lock: L::INIT,
+                alloc,
+                limbo: UnsafeCell::new(Limbo::new()),
+            }),
             marker: PhantomData,
         }
     }
@@ -291,7 +300,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape> Drop
     for SyncMapleTree<K, V, R, A, L, S>
 {
     fn drop(&mut self) {
-        let Own { alloc, limbo, .. } = &mut *self.own;
+        let Own { alloc, limbo, .. } = &mut self.own.0;
         // SAFETY: readers and writers borrow the map, so that there are none.
         unsafe {
             limbo.get_mut().release(alloc);
@@ -300,15 +309,10 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape> Drop
     }
 }
 
-impl<K, V, R, A, L, S> fmt::Debug for SyncMapleTree<K, V, R, A, L, S>
+impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape> fmt::Debug
+    for SyncMapleTree<K, V, R, A, L, S>
 where
-    K: Key,
-    V: SyncValue,
     for<'a> Ref<'a, V>: fmt::Debug,
-    R: Reclaim,
-    A: SyncAlloc,
-    L: RawMutex,
-    S: Shape,
 {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_map().entries(self.read().iter()).finish()

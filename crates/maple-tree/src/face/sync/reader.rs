@@ -6,12 +6,12 @@ use core::ops::{Bound, ControlFlow, RangeBounds, RangeInclusive};
 use lock_api::RawMutex;
 
 use crate::alloc::SharedPool;
-use crate::base::{Key, Native, Ref, Shape, Value, inclusive, opaque};
+use crate::base::{Key, Native, Offset, Ref, Shape, Value, inclusive, opaque};
+use crate::face::cursor::State;
 use crate::face::iter::both_ways;
-use crate::face::look_ups::{entry, views};
+use crate::face::look_ups::{view, views};
 use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
 use crate::node::RawTree;
-use crate::read::iterate::by_entry::Traverse;
 use crate::reclaim::Reclaim;
 
 /// A reader of a [`SyncMapleTree`]: views of entries live as long as this.
@@ -62,9 +62,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         SyncIter,
         "# use maple_tree::{SyncMapleTree, Waiting};
 # let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::new(Waiting::new());
-# for (range, value) in [(10..20, 1), (20..30, 2), (40..50, 3)] {
-#     tree.write().insert_range(range, value)?;
-# }
+# tree.write().try_extend([(10..20, 1), (20..30, 2), (40..50, 3)]).unwrap();
 let map = tree.read();
 // 1 at 10..20, 2 at 20..30, 3 at 40..50"
     );
@@ -73,7 +71,10 @@ let map = tree.read();
 /// Entries in order, beside a writer. Made by [`Reader::range`].
 pub struct SyncIter<'a, K: Key, V: Value, S: Shape = Native> {
     tree: &'a RawTree<K, S>,
-    at: Traverse<K, S>,
+    /// What is still to be looked at.
+    left: Option<(K, K)>,
+    front: State<K, S>,
+    back: State<K, S>,
     marker: PhantomData<&'a V>,
 }
 
@@ -81,7 +82,9 @@ impl<'a, K: Key, V: Value, S: Shape> SyncIter<'a, K, V, S> {
     fn new(tree: &'a RawTree<K, S>, bounds: Option<(K, K)>) -> Self {
         Self {
             tree,
-            at: Traverse::new(bounds),
+            left: bounds,
+            front: State::new(bounds.map(|(lo, _)| (lo, lo))),
+            back: State::new(bounds.map(|(_, hi)| (hi, hi))),
             marker: PhantomData,
         }
     }
@@ -91,19 +94,30 @@ impl<'a, K: Key, V: Value, S: Shape> SyncIter<'a, K, V, S> {
     where
         V: 'a,
     {
+        let (lo, hi) = self.left.take()?;
+        let (end, limit) = if UP {
+            (&mut self.front, hi)
+        } else {
+            (&mut self.back, lo)
+        };
+        let word = end.find::<UP>(self.tree, limit, false);
         // SAFETY: words in the tree are values; the reader that lent itself for `'a` keeps them.
-        unsafe { entry::<K, V>(self.at.step::<UP>(self.tree)?) }
+        let value = unsafe { view::<V>(word) }?;
+        let (first, last) = (end.index, end.last);
+        // Each end moves its bound, so that no entry comes twice.
+        self.left = if UP {
+            (last < hi).then(|| (last.wrapping_add(K::ONE), hi))
+        } else {
+            (lo < first).then(|| (lo, first.wrapping_sub(K::ONE)))
+        };
+        Some((first..=last, value))
     }
 }
 
 impl<K: Key, V: Value, S: Shape> Clone for SyncIter<'_, K, V, S> {
     /// Another one that goes on from here.
     fn clone(&self) -> Self {
-        Self {
-            tree: self.tree,
-            at: self.at.clone(),
-            marker: PhantomData,
-        }
+        Self { ..*self }
     }
 }
 

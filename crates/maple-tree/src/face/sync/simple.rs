@@ -15,8 +15,7 @@ macro_rules! locked {
         #[doc = concat!("[`Writer::", stringify!($name), "`](crate::Writer::", stringify!($name), ") under the lock.")]
         ///
         /// ```
-        /// use maple_tree::{SyncMapleTree, Waiting};
-        ///
+        /// # use maple_tree::{SyncMapleTree, Waiting};
         /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
         $(#[doc = $example])+
         /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -39,8 +38,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     /// What `look` makes of the entry at `key`; `None` if there is none. Takes no lock. O(log n).
     ///
     /// ```
-    /// use maple_tree::{SyncMapleTree, Waiting};
-    ///
+    /// # use maple_tree::{SyncMapleTree, Waiting};
     /// let names: SyncMapleTree<u32, Box<String>, Waiting> = SyncMapleTree::new(Waiting::new());
     /// names.insert_range(0..10, Box::new("low".to_string()))?;
     /// assert_eq!(names.with(4, |range, name| (range, name.len())), Some((0..=9, 3)));
@@ -59,27 +57,17 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     /// Whether `key` is within an entry at this moment. Takes no lock. O(log n).
     ///
     /// ```
-    /// use maple_tree::{SyncMapleTree, Waiting};
-    ///
+    /// # use maple_tree::{SyncMapleTree, Waiting};
     /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
     /// map.insert(7, 1)?;
-    /// assert!(map.contains(7) && !map.contains(8));
+    /// assert!(!map.is_empty() && map.contains(7) && !map.contains(8));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn contains(&self, key: K) -> bool {
         self.read().contains(key)
     }
 
-    /// Whether there are no entries at this moment. Takes no lock. O(1).
-    ///
-    /// ```
-    /// use maple_tree::{SyncMapleTree, Waiting};
-    ///
-    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
-    /// map.insert(7, 1)?;
-    /// assert!(!map.is_empty());
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
+    /// Whether there are no entries at this moment. Takes no lock. O(1). For an example see [`contains`](Self::contains).
     pub fn is_empty(&self) -> bool {
         self.read().is_empty()
     }
@@ -141,8 +129,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     /// [`Writer::clear`](crate::Writer::clear) under the lock. Never fails.
     ///
     /// ```
-    /// use maple_tree::{SyncMapleTree, Waiting};
-    ///
+    /// # use maple_tree::{SyncMapleTree, Waiting};
     /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
     /// map.insert_range(0..10, 1)?;
     /// map.clear();

@@ -3,7 +3,7 @@
 use core::hint::select_unpredictable;
 
 use crate::base::Native;
-use crate::face::words::{Beside, CAPACITY, Home, NO_SLOT, Slot, WordTree, place};
+use crate::face::words::{Beside, CAPACITY, Home, InLeaf, NO_SLOT, Slot, WordTree, place};
 use crate::inspect::dump::{Dump, Format};
 use crate::node::{IDLE_SLOTS, Node};
 use crate::read::{Found, Place, Spot, Want, ask_ahead, descend, spot};
@@ -29,28 +29,13 @@ impl WordTree {
         self.seek_with(key, |root| slot(descend(root, key), key))
     }
 
-    /// As [`seek`](WordTree::seek), on the way up through all leaves: the memory of the next ones is asked for.
+    /// As [`seek`](WordTree::seek), on the way `UP`, or down, through all leaves: the memory of the next ones is asked for.
     ///
     /// # Safety
     ///
     /// As for [`load`](WordTree::load).
     #[inline]
-    pub unsafe fn seek_ahead(&self, key: usize) -> Slot {
-        self.seek_along::<true>(key)
-    }
-
-    /// As [`seek_ahead`](WordTree::seek_ahead), on the way down.
-    ///
-    /// # Safety
-    ///
-    /// As for [`load`](WordTree::load).
-    #[inline]
-    pub unsafe fn seek_back(&self, key: usize) -> Slot {
-        self.seek_along::<false>(key)
-    }
-
-    #[inline(always)]
-    fn seek_along<const UP: bool>(&self, key: usize) -> Slot {
+    pub unsafe fn seek_along<const UP: bool>(&self, key: usize) -> Slot {
         self.seek_with(key, |root| {
             let Spot { place, parent, at } = spot::find(root, key);
             if let Some(parent) = parent {
@@ -200,46 +185,35 @@ impl WordTree {
         unsafe { place(leaf, 0, usize::MAX) }.leaf.is_dead()
     }
 
-    /// The slot after the one that was looked up as slot `offset` of a leaf, or, unless `holes` are asked for, the entry behind it if that is a hole
-    /// that ends below `limit` and in this leaf. `None` if the slot that was looked up does not end at `last` any more, if it is the leaf's last one, and
-    /// if the leaf has been replaced. Of the leaf only its last index, `max`, is needed.
+    /// The slot after the one that was looked up as slot `offset` of a leaf (before it, unless `UP`), or, unless `holes` are asked for, the entry behind it if
+    /// that is a hole that ends before `limit` and in this leaf. `None` if the slot that was looked up does not end (or begin) at `edge` any more, if it is
+    /// the leaf's last (or first) one, and if the leaf has been replaced.
     ///
     /// # Safety
     ///
-    /// As for [`seek_in`](WordTree::seek_in); `last` is below `limit`.
+    /// As for [`seek_in`](WordTree::seek_in); `edge` is before `limit`.
     #[inline(always)]
-    pub unsafe fn after(
+    pub unsafe fn beside<const UP: bool>(
         &self,
-        (leaf, max): (*mut (), usize),
-        (offset, last): (u8, usize),
+        slot: InLeaf,
+        edge: usize,
         limit: usize,
         holes: bool,
     ) -> Option<Beside> {
-        debug_assert!(last < limit);
         // SAFETY: the caller's promise.
-        let leaf = unsafe { place(leaf, 0, max) }.leaf;
-        let mut i = usize::from(offset);
-        // As in `Place::beside`: no other slot ends there. Pivots after the last slot are the largest key, which `last` is not.
-        if i + 1 >= leaf.capacity() || leaf.pivot(i) != last {
-            return None;
-        }
-        i += 1;
-        let (mut first, mut end, mut entry) = (last + 1, leaf.last(i, max), leaf.slot(i));
-        // Behind a hole that ends before its leaf does there is an entry.
-        if entry.is_null() && !holes && end < limit && end < max {
-            i += 1;
-            (first, end, entry) = (end + 1, leaf.last(i, max), leaf.slot(i));
-        }
+        let place = unsafe { place(slot.leaf, slot.min, slot.max) };
+        let found = place.beside::<UP>(usize::from(slot.offset), edge, limit, holes);
+        let (i, Found { first, last, word }) = found?;
         // After the reads, as in `seek_in`.
-        (!leaf.is_dead()).then_some(Beside {
+        (!place.leaf.is_dead()).then_some(Beside {
             first,
-            last: end,
-            entry,
+            last,
+            entry: word,
             offset: i as u8,
         })
     }
 
-    /// As [`after`](WordTree::after), from a slot behind which the leaf has room for three more: then what follows ends at a pivot, and nothing is
+    /// As [`beside`](WordTree::beside), upwards, from a slot behind which the leaf has room for three more: then what follows ends at a pivot, and nothing is
     /// left to be told apart. `None` also from other slots, from one that does not end below `limit`, and where a hole follows that does not end below
     /// `limit` or in this leaf, and `holes` are not asked for.
     ///
@@ -262,7 +236,7 @@ impl WordTree {
         const { assert!(IDLE_SLOTS <= 2) };
         // SAFETY: the caller's promise.
         let leaf = unsafe { place(leaf, 0, max) }.leaf;
-        // As in `after`.
+        // As in `Place::beside`.
         if leaf.pivot(i) != last {
             return None;
         }
@@ -288,52 +262,13 @@ impl WordTree {
         })
     }
 
-    /// The slot before the one that was looked up as slot `offset` of a leaf, if that still begins at `first`; or, unless `holes` are asked for, the
-    /// entry before it, if it is a hole that begins above `limit` and in this leaf. As [`after`](WordTree::after), with `min`.
-    ///
-    /// # Safety
-    ///
-    /// As for [`seek_in`](WordTree::seek_in); `first` is above `limit`.
-    #[inline(always)]
-    pub unsafe fn before(
-        &self,
-        (leaf, min): (*mut (), usize),
-        (offset, first): (u8, usize),
-        limit: usize,
-        holes: bool,
-    ) -> Option<Beside> {
-        debug_assert!(first > limit);
-        // SAFETY: the caller's promise.
-        let leaf = unsafe { place(leaf, min, usize::MAX) }.leaf;
-        let mut i = usize::from(offset);
-        let mut last = first - 1;
-        // Pivots after the last slot are the largest key, which `last` is not; one that is not below `min` is of a slot of this leaf.
-        if i == 0 || i >= leaf.capacity() || leaf.pivot(i - 1) != last {
-            return None;
-        }
-        i -= 1;
-        let (mut start, mut entry) = (leaf.first(i, min), leaf.slot(i));
-        if entry.is_null() && !holes && start > limit && i > 0 {
-            i -= 1;
-            last = start - 1;
-            (start, entry) = (leaf.first(i, min), leaf.slot(i));
-        }
-        // As above.
-        (!leaf.is_dead()).then_some(Beside {
-            first: start,
-            last,
-            entry,
-            offset: i as u8,
-        })
-    }
-
     /// The first of the lowest `size` free indices within `min..=max`.
     ///
     /// # Safety
     ///
     /// The caller is the only writer.
     pub unsafe fn gap_up(&self, min: usize, max: usize, size: usize) -> Option<usize> {
-        self.0.gap::<true>(&want(min, max, size)?)
+        self.0.gap::<true>(&Want::new((min, max), size)?)
     }
 
     /// The first of the highest `size` free indices within `min..=max`.
@@ -342,7 +277,7 @@ impl WordTree {
     ///
     /// The caller is the only writer.
     pub unsafe fn gap_down(&self, min: usize, max: usize, size: usize) -> Option<usize> {
-        self.0.gap::<false>(&want(min, max, size)?)
+        self.0.gap::<false>(&Want::new((min, max), size)?)
     }
 
     /// All nodes and entries as text, indices in decimal or hexadecimal.
@@ -370,16 +305,6 @@ impl WordTree {
     pub unsafe fn is_sound(&self) -> bool {
         self.0.check().is_ok()
     }
-}
-
-fn want(min: usize, max: usize, size: usize) -> Option<Want<usize>> {
-    (min <= max && size > 0).then_some(Want {
-        lo: min,
-        hi: max,
-        size,
-        align: 1,
-        offset: 0,
-    })
 }
 
 #[inline]

@@ -2,38 +2,29 @@
 
 use crate::alloc::{AllocError, NodeAlloc};
 use crate::base::Native;
+use crate::face::store::{Planned, Way};
 use crate::face::words::{At, CAPACITY, InLeaf, NodeReserve, WordTree, place};
 use crate::node::{Root, Word};
 use crate::write::apply::{bury, dismantle};
 use crate::write::duplicate::{CloneError, Verbatim};
 use crate::write::plan::Action;
-use crate::write::{Plan, Quick, Room, Sink, SlotAt};
+use crate::write::{Room, Sink, SlotAt};
 use core::convert::Infallible;
 use core::ptr::NonNull;
 
 /// A planned write. It holds for as long as the tree is not changed.
-pub struct Write {
-    way: Way,
-    nodes: usize,
-    moves_leaves: bool,
-}
-
-/// How to carry it out.
-enum Way {
-    Quick(Quick<usize, Native>),
-    General(Plan<usize, Native>),
-}
+pub struct Write(Planned<usize, Native>);
 
 impl Write {
     /// How many nodes must be reserved.
     pub fn nodes(&self) -> usize {
-        self.nodes
+        self.0.nodes
     }
 
-    /// Whether a node that the write replaces is known to have [idle words](idle_words), or it replaces none.
+    /// Whether a node that the write replaces is known to have [idle words](super::idle_words), or it replaces none.
     #[inline]
     pub fn leaves_idle_words(&self) -> bool {
-        match &self.way {
+        match &self.0.way {
             Way::Quick(quick) => {
                 quick.is_exact()
                     || quick.spot.place.leaf.idle().is_some()
@@ -53,7 +44,7 @@ impl Write {
 
     /// Whether leaves come, go, or get other bounds. If not, what was remembered of a leaf stays true, and the leaf is still in the tree.
     pub fn moves_leaves(&self) -> bool {
-        self.moves_leaves
+        self.0.moves_leaves
     }
 }
 
@@ -192,27 +183,12 @@ impl WordTree {
     ///
     /// The caller is the only writer, and the tree has not changed since `at` was found.
     pub unsafe fn plan(&self, at: Option<At>, first: usize, last: usize, entry: *mut ()) -> Write {
-        let quick = at.and_then(|At(at)| {
-            if at.found.word.is_null() && last <= at.found.last && !entry.is_null() {
-                self.0.try_fill_at(at, (first, last), entry)
-            } else {
-                self.0.try_store_at(at, (first, last), entry)
-            }
-        });
-        if let Some(quick) = quick {
-            let rcu = self.0.in_rcu();
-            return Write {
-                nodes: quick.nodes(rcu),
-                moves_leaves: !quick.is_exact() && (rcu || quick.room != Room::Here),
-                way: Way::Quick(quick),
-            };
-        }
-        let plan = self.0.plan_store(first, last, entry);
-        Write {
-            nodes: plan.nodes,
-            moves_leaves: !matches!(plan.action, Action::Nothing | Action::Leaf(_)),
-            way: Way::General(plan),
-        }
+        Write(Planned::new(
+            &self.0,
+            at.map(|At(at)| at),
+            (first, last),
+            entry,
+        ))
     }
 
     /// How many nodes `entries` stores in ascending order, behind all that is there, take at most.
@@ -233,27 +209,10 @@ impl WordTree {
         reserve: &mut NodeReserve,
         retire: impl FnMut(NonNull<u8>),
     ) -> Option<InLeaf> {
-        let before = reserve.count();
-        let stands = match write.way {
-            Way::Quick(quick) if !write.moves_leaves => {
-                let slot = quick.from + usize::from(quick.head);
-                Some(InLeaf::new(quick.spot.place, slot))
-            }
-            _ => None,
-        };
-        let mut retired = Nodes(retire);
+        let stands = write.0.stands();
         // SAFETY: the caller's promise.
-        unsafe {
-            match write.way {
-                Way::Quick(quick) => self.0.apply_quick(quick, reserve, &mut retired),
-                Way::General(plan) => self.0.apply(plan, reserve, &mut retired),
-            }
-        }
-        assert!(
-            before - reserve.count() == write.nodes,
-            "a write used another number of nodes than was counted"
-        );
-        stands
+        unsafe { write.0.carry_out(&self.0, reserve, &mut Nodes(retire)) };
+        stands.map(|(spot, slot)| InLeaf::new(spot.place, slot))
     }
 
     /// Fills `new` with the entries of this tree.

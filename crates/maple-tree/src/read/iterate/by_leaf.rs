@@ -1,20 +1,20 @@
 //! Going through a tree that nobody writes meanwhile, from both ends.
 //!
 //! A leaf is looked at once, as a whole: which of its slots hold entries becomes a word of bits, without a branch that
-//! depends on where the holes are. What is left to do for an entry is to take its bit off and to read its slot. The bounds of
-//! the scan are looked at when an end comes to a leaf in which one lies.
+//! depends on where the holes are. What is left to do for an entry is to take its bit off and to read its slot.
 //!
-//! There are three ways on, each a tenth as frequent as the one before: the next bit; the next leaf of the same parent, if
-//! neither a bound nor the other end is in it ([`sibling`]); all else ([`refill`]).
-
-use core::marker::PhantomData;
-use core::mem::take;
+//! No leaf is entered twice: an end that comes to one takes all its bits, and the bounds of what nobody has entered move behind it. When nothing is
+//! left between the ends, the leaf of the one that has some goes to the other when it asks.
+//!
+//! There are three ways on, each a tenth as frequent as the one before: the next bit; the next leaf of the same parent, if no bound is in it; all
+//! else ([`refill`]).
 
 use crate::base::atomic::Slot;
-use crate::base::{Key, Shape};
-use crate::node::{Kind, NULL, Node, RawTree, Word, prefetch};
+use crate::base::{Key, Offset, Shape};
+use crate::node::{Kind, Node, RawTree, prefetch};
 use crate::read::iterate::by_window;
-use crate::read::{Found, Place};
+use crate::read::walk::descend_by;
+use crate::read::{Found, Place, Spot};
 
 /// How many leaves ahead memory is asked for.
 const AHEAD: usize = 2;
@@ -24,149 +24,57 @@ const AHEAD: usize = 2;
 struct End<K, S> {
     /// Bit `i` stands for the entry in slot `i`. Zero as long as there is no leaf.
     left: u32,
-    /// The slot of `parent` that the leaf is in.
-    slot: usize,
-    /// The slot of `parent` up (or down) to which leaves are free of bounds and of the other end.
-    stop: usize,
-    /// NULL: the end has not begun.
-    leaf: Word,
-    /// NULL: the leaf is the root.
-    parent: Word,
-    min: K,
-    max: K,
-    /// The parent's bound on the side to which the end moves.
+    spot: Option<Spot<K, S>>,
+    /// The bound of the leaf's parent on the side to which the end moves.
     edge: K,
-    shape: PhantomData<fn() -> S>,
 }
 
 /// The entries that intersect `lo..=hi`, in order, from both ends.
-///
-/// When the ends meet in a leaf, the bits of what is left there are the front's, and the back takes from them.
 #[derive(Clone, Copy)]
 pub(crate) struct Scan<K, S> {
     front: End<K, S>,
     back: End<K, S>,
+    /// What no end has entered yet, unless `done`.
     lo: K,
     hi: K,
-    /// Both ends are in the same leaf.
-    met: bool,
     /// There is nothing left but what the ends' bits say.
     done: bool,
 }
 
 impl<K: Key, S: Shape> End<K, S> {
-    const NOWHERE: Self = Self {
-        left: 0,
-        slot: 0,
-        stop: 0,
-        leaf: NULL,
-        parent: NULL,
-        min: K::MIN,
-        max: K::MAX,
-        edge: K::MIN,
-        shape: PhantomData,
-    };
-
-    /// The leaf, and what it covers. There is one.
+    /// The slot of the lowest entry that is still to come, or of the highest unless `UP`; there is one. With the leaf that it is in.
     #[inline(always)]
-    fn place(&self) -> Place<K, S> {
-        Place {
-            // SAFETY: leaves are in the tree, which nobody writes (promise of `next` and its like); bits are only ever set
-            // together with the leaf.
-            leaf: unsafe { Node::of_kind(self.leaf, Kind::Leaf) },
-            min: self.min,
-            max: self.max,
-        }
-    }
-
-    /// The parent, which is not NULL.
-    #[inline(always)]
-    fn parent(&self) -> Node<K, S> {
-        // SAFETY: as in `place`.
-        unsafe { Node::from_word(self.parent) }
-    }
-
-    /// The slot of the lowest entry that is still to come, or of the highest unless `UP`; there is one.
-    #[inline(always)]
-    fn take_slot<const UP: bool>(&mut self) -> usize {
-        if UP {
-            let i = self.left.trailing_zeros();
-            self.left &= self.left - 1;
-            i as usize
+    fn take_slot<const UP: bool>(&mut self) -> (Place<K, S>, usize) {
+        let i = if UP {
+            self.left.trailing_zeros()
         } else {
-            let i = self.left.ilog2();
-            self.left ^= 1 << i;
-            i as usize
-        }
+            self.left.ilog2()
+        };
+        self.left ^= 1 << i;
+        debug_assert!(self.spot.is_some());
+        // SAFETY: bits are only ever set together with the leaf.
+        let place = unsafe { self.spot.unwrap_unchecked() }.place;
+        let leaf = place.leaf.as_leaf();
+        (Place { leaf, ..place }, i as usize)
     }
 
     /// The entry there.
     #[inline(always)]
     fn take<const UP: bool>(&mut self) -> Found<K> {
-        let i = self.take_slot::<UP>();
-        self.place().slot(i)
+        let (place, i) = self.take_slot::<UP>();
+        place.slot(i)
     }
 
-    /// Goes to the leaf that covers `key`. Gives the bounds of its parent.
-    fn enter(&mut self, root: Node<K, S>, key: K) -> (K, K) {
-        let mut at = Place {
-            leaf: root,
-            min: K::MIN,
-            max: K::MAX,
-        };
-        let mut above = (K::MIN, K::MAX);
-        self.parent = NULL;
-        while !at.leaf.is_leaf() {
-            above = (at.min, at.max);
-            self.parent = at.leaf.word();
-            self.slot = at.leaf.search(key);
-            at = at.child(self.slot);
-        }
-        self.leaf = at.leaf.word();
-        self.min = at.min;
-        self.max = at.max;
-        above
-    }
-
-    /// Whether the next leaf below the parent, `UP` or down, is free of bounds and of the other end.
+    /// To a leaf, all of whose entries are still to come.
+    ///
+    /// # Safety
+    ///
+    /// Nobody writes the leaf.
     #[inline(always)]
-    fn has_sibling<const UP: bool>(&self) -> bool {
-        if UP {
-            self.slot < self.stop
-        } else {
-            self.slot > self.stop
-        }
-    }
-
-    /// To the leaf in the next slot of the parent.
-    #[inline(always)]
-    fn step<const UP: bool>(&mut self) {
-        self.slot = if UP { self.slot + 1 } else { self.slot - 1 };
-        (self.leaf, self.left) = sibling::<K, S, UP>(self.parent, self.slot);
-        if UP {
-            self.min = self.max.wrapping_add(K::ONE);
-            self.max = self.parent().last(self.slot, self.edge);
-        } else {
-            self.max = self.min.wrapping_sub(K::ONE);
-            self.min = self.parent().first(self.slot, self.edge);
-        }
-    }
-}
-
-/// The leaf in slot `i` of `parent`, and which of its slots hold entries.
-#[inline]
-fn sibling<K: Key, S: Shape, const UP: bool>(parent: Word, i: usize) -> (Word, u32) {
-    // SAFETY: the parent of a leaf that an end is in, and a leaf, of a tree that nobody writes (promise of `next` and its like).
-    unsafe {
-        let parent = Node::<K, S>::from_word(parent);
-        let ahead = if UP {
-            (i + AHEAD).min(parent.end())
-        } else {
-            i.saturating_sub(AHEAD)
-        };
-        prefetch::node::<0>(parent.slot(ahead));
-        let word = parent.slot(i);
-        (word, Node::<K, S>::of_kind(word, Kind::Leaf).entries())
+    unsafe fn enter(&mut self, spot: Spot<K, S>) {
+        // SAFETY: the caller's promise.
+        self.left = unsafe { spot.place.leaf.as_leaf().entries() };
+        self.spot = Some(spot);
     }
 }
 
@@ -175,12 +83,16 @@ impl<K: Key, S: Shape> Scan<K, S> {
     #[inline]
     pub(crate) fn new(bounds: Option<(K, K)>) -> Self {
         let (lo, hi) = bounds.unwrap_or((K::MIN, K::MIN));
+        let nowhere = End {
+            left: 0,
+            spot: None,
+            edge: K::MIN,
+        };
         Self {
-            front: End::NOWHERE,
-            back: End::NOWHERE,
+            front: nowhere,
+            back: nowhere,
             lo,
             hi,
-            met: false,
             done: bounds.is_none(),
         }
     }
@@ -200,7 +112,7 @@ impl<K: Key, S: Shape> Scan<K, S> {
     pub(crate) unsafe fn next<const UP: bool>(&mut self, tree: &RawTree<K, S>) -> Option<Found<K>> {
         match self.come::<UP>(tree) {
             Ok(()) => Some(self.end::<UP>().take::<UP>()),
-            Err(last) => last,
+            Err(single) => single,
         }
     }
 
@@ -216,34 +128,75 @@ impl<K: Key, S: Shape> Scan<K, S> {
     ) -> Option<(Found<K>, Slot)> {
         match self.come::<UP>(tree) {
             Ok(()) => {
-                let end = self.end::<UP>();
-                let i = end.take_slot::<UP>();
-                let place = end.place();
+                let (place, i) = self.end::<UP>().take_slot::<UP>();
                 Some((place.slot(i), place.leaf.slot_memory(i)))
             }
-            Err(last) => last.map(|found| (found, tree.entry_memory(found.first))),
+            Err(single) => single.map(|found| (found, tree.root_memory())),
         }
     }
 
-    /// Sees to it that an end has entries to come; if there are none, gives the last entry left: that of a tree without nodes, or, to the back,
-    /// one of the leaf in which the ends have met.
+    /// Sees to it that an end has entries to come; if none are left, gives the entry of a tree without nodes, unless it has been given.
     #[inline(always)]
     fn come<const UP: bool>(&mut self, tree: &RawTree<K, S>) -> Result<(), Option<Found<K>>> {
-        let end = self.end::<UP>();
-        if end.left == 0 {
-            if end.has_sibling::<UP>() {
-                end.step::<UP>();
-            }
-            if end.left == 0 {
+        if self.end::<UP>().left == 0 {
+            self.sibling::<UP>();
+            if self.end::<UP>().left == 0 {
                 // By value, there and back: nothing refers to the scan itself, so that in a loop it lives in registers.
-                let (scan, last) = refill::<UP, K, S>(tree, *self);
+                let (scan, single) = refill::<UP, K, S>(tree, *self);
                 *self = scan;
                 if self.end::<UP>().left == 0 {
-                    return Err(last);
+                    return Err(single);
                 }
             }
         }
         Ok(())
+    }
+
+    /// Goes to the next leaf below the same parent, if no bound is in it.
+    #[inline(always)]
+    fn sibling<const UP: bool>(&mut self) {
+        let (lo, hi, done) = (self.lo, self.hi, self.done);
+        let end = self.end::<UP>();
+        let Some(Spot {
+            at,
+            parent: Some(parent),
+            ..
+        }) = end.spot
+        else {
+            return;
+        };
+        let used = parent.end();
+        if done || at == if UP { used } else { 0 } {
+            return;
+        }
+        let (at, ahead) = if UP {
+            (at + 1, (at + 1 + AHEAD).min(used))
+        } else {
+            (at - 1, (at - 1).saturating_sub(AHEAD))
+        };
+        let (min, max) = if UP {
+            (lo, parent.last(at, end.edge))
+        } else {
+            (parent.first(at, end.edge), hi)
+        };
+        if if UP { hi <= max } else { min <= lo } {
+            return;
+        }
+        prefetch::node::<0>(parent.slot(ahead));
+        // SAFETY: what is beside a leaf is one, and nobody writes the tree (promise of `next` and its like).
+        unsafe {
+            let leaf = Node::of_kind(parent.slot(at), Kind::Leaf);
+            end.enter(Spot {
+                place: Place { leaf, min, max },
+                parent: Some(parent),
+                at,
+            });
+        }
+        if UP {
+            self.lo = max.wrapping_add(K::ONE);
+        } else {
+            self.hi = min.wrapping_sub(K::ONE);
+        }
     }
 
     /// Shows `show` the entries that are left, in order: those of the leaf at either end, and what is between them at once.
@@ -262,29 +215,14 @@ impl<K: Key, S: Shape> Scan<K, S> {
         while self.front.left != 0 {
             folded = show(folded, self.front.take::<true>());
         }
-        if let Some(bounds) = self.between() {
+        if !self.done {
             // SAFETY: nobody writes the tree (the caller's promise).
-            folded = unsafe { by_window::between(tree, bounds, folded, &mut show) };
+            folded = unsafe { by_window::between(tree, (self.lo, self.hi), folded, &mut show) };
         }
         while self.back.left != 0 {
             folded = show(folded, self.back.take::<true>());
         }
         folded
-    }
-
-    /// What is left between the leaves that the ends are in.
-    fn between(&self) -> Option<(K, K)> {
-        if self.done || self.met {
-            return None;
-        }
-        let mut bounds = (self.lo, self.hi);
-        if !self.front.leaf.is_null() {
-            bounds.0 = self.front.max.successor()?;
-        }
-        if !self.back.leaf.is_null() {
-            bounds.1 = self.back.min.predecessor()?;
-        }
-        (bounds.0 <= bounds.1).then_some(bounds)
     }
 
     /// How many entries are left.
@@ -297,14 +235,13 @@ impl<K: Key, S: Shape> Scan<K, S> {
         loop {
             count += self.front.left.count_ones() as usize;
             self.front.left = 0;
-            if self.front.has_sibling::<true>() {
-                self.front.step::<true>();
-                continue;
-            }
-            let (scan, single) = refill::<true, K, S>(tree, self);
-            self = scan;
+            self.sibling::<true>();
             if self.front.left == 0 {
-                return count + usize::from(single.is_some());
+                let (scan, single) = refill::<true, K, S>(tree, self);
+                self = scan;
+                if self.front.left == 0 {
+                    return count + usize::from(single.is_some());
+                }
             }
         }
     }
@@ -317,95 +254,53 @@ impl<K: Key, S: Shape> Scan<K, S> {
     #[inline]
     pub(crate) unsafe fn size_hint(&self, tree: &RawTree<K, S>) -> (usize, Option<usize>) {
         let least = (self.front.left.count_ones() + self.back.left.count_ones()) as usize;
-        // Only where both ends are done with does nothing follow: the bits of a leaf may be all that there is.
-        if self.done || self.met {
-            return (least, Some(least));
-        }
-        (least, Some(tree.most_entries()))
-    }
-
-    /// The root node, or `None` at the end of a tree without nodes, with its entry if there is one that has not been given.
-    fn root(&mut self, tree: &RawTree<K, S>) -> Result<Node<K, S>, Option<Found<K>>> {
-        tree.root().at(self.lo).map_err(|found| {
-            self.done = true;
-            (!found.word.is_null()).then_some(found)
-        })
+        let most = if self.done {
+            least
+        } else {
+            tree.most_entries()
+        };
+        (least, Some(most))
     }
 }
 
-/// Finds the next leaf from one end in which entries are left. If there is none, gives the last entry left, as [`Scan::come`].
+/// Finds the next leaf from one end in which there are entries. If there is none, gives the entry of a tree without nodes, unless it has been
+/// given.
 #[inline(never)]
 fn refill<const UP: bool, K: Key, S: Shape>(
     tree: &RawTree<K, S>,
     mut scan: Scan<K, S>,
 ) -> (Scan<K, S>, Option<Found<K>>) {
-    while scan.end::<UP>().left == 0 {
-        if scan.met {
-            // What is left in the leaf is the front's, and the back takes from that.
-            if UP || scan.front.left == 0 {
-                scan.done = true;
-                break;
-            }
-            let found = scan.front.take::<false>();
-            return (scan, Some(found));
-        }
-        if scan.done {
-            break;
-        }
-        let root = match scan.root(tree) {
-            Ok(root) => root,
-            Err(single) => return (scan, single),
-        };
+    while !scan.done && scan.end::<UP>().left == 0 {
         let (lo, hi) = (scan.lo, scan.hi);
-        let (end, other) = if UP {
-            (&mut scan.front, &mut scan.back)
-        } else {
-            (&mut scan.back, &mut scan.front)
-        };
-        let reaches = if UP { hi <= end.max } else { end.min <= lo };
-        let key = if end.leaf.is_null() {
-            if UP { lo } else { hi }
-        } else if reaches {
-            scan.done = true;
-            break;
-        } else if UP {
-            end.max.wrapping_add(K::ONE)
-        } else {
-            end.min.wrapping_sub(K::ONE)
-        };
-        let above = end.enter(root, key);
-        end.edge = if UP { above.1 } else { above.0 };
-        end.stop = end.slot;
-        if end.parent.is_null() || end.parent == other.parent {
-            // Leaf by leaf, from both sides.
-            other.stop = other.slot;
-        } else {
-            // The leaf in which the bound is, is not one of those before it.
-            let parent = end.parent();
-            end.stop = if UP && hi <= above.1 {
-                parent.search(hi).saturating_sub(1)
-            } else if UP {
-                parent.end()
-            } else if above.0 <= lo {
-                (parent.search(lo) + 1).min(end.slot)
-            } else {
-                0
-            };
-        }
-        if end.leaf == other.leaf {
-            if UP {
-                // What the back has left. It took the bounds off already.
-                end.left = take(&mut other.left);
+        let root = match tree.root().at(lo) {
+            Ok(root) => root,
+            Err(found) => {
+                scan.done = true;
+                return (scan, (!found.word.is_null()).then_some(found));
             }
-            scan.met = true;
-        } else {
-            let place = end.place();
-            // SAFETY: nobody writes the tree (promise of `next` and its like).
-            end.left = unsafe { place.leaf.entries() };
-            if place.min <= lo || hi <= place.max {
-                end.left &= place.within(lo, hi);
-            }
+        };
+        let (mut parent, mut at, mut edge) = (None, 0, K::MIN);
+        let place = descend_by(root, if UP { lo } else { hi }, |node, i, (min, max)| {
+            (parent, at, edge) = (Some(node), i, if UP { max } else { min });
+        });
+        let end = scan.end::<UP>();
+        end.edge = edge;
+        // SAFETY: nobody writes the tree (promise of `next` and its like).
+        unsafe { end.enter(Spot { place, parent, at }) };
+        if place.min < lo || hi < place.max {
+            end.left &= place.within(lo, hi);
         }
+        if UP {
+            scan.done = hi <= place.max;
+            scan.lo = place.max.wrapping_add(K::ONE);
+        } else {
+            scan.done = place.min <= lo;
+            scan.hi = place.min.wrapping_sub(K::ONE);
+        }
+    }
+    if scan.end::<UP>().left == 0 {
+        // What is left is in the leaf of the other end.
+        core::mem::swap(&mut scan.front, &mut scan.back);
     }
     (scan, None)
 }

@@ -7,7 +7,7 @@
 
 use core::mem::MaybeUninit;
 
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Node, RawTree, Word, is_leaf_word, prefetch};
 use crate::read::{Found, Place};
 

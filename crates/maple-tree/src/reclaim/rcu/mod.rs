@@ -1,6 +1,8 @@
 //! RCU for programs: readers note in memory of their own that they are there, without a fence.
 
 mod barrier;
+#[cfg(not(samara_loom))]
+mod end;
 mod later;
 mod readers;
 
@@ -32,28 +34,11 @@ fn readers() -> &'static Readers {
 std::thread_local! {
     /// The thread's slot. Without a destructor, so that looking at it is one load.
     static SLOT: Cell<*const Slot> = const { Cell::new(ptr::null()) };
-    /// Gives the slot up when the thread ends.
-    static END: End = const { End };
 }
 
 #[cfg(samara_loom)]
 loom::thread_local! {
     static SLOT: Cell<*const Slot> = Cell::new(ptr::null());
-}
-
-#[cfg(not(samara_loom))]
-struct End;
-
-#[cfg(not(samara_loom))]
-impl Drop for End {
-    fn drop(&mut self) {
-        let slot = SLOT.replace(ptr::null());
-        // SAFETY: slots are never freed.
-        if let Some(slot) = unsafe { slot.as_ref() } {
-            // SAFETY: this one was the thread's until now.
-            unsafe { slot.leave_to_others() };
-        }
-    }
 }
 
 /// The thread's slot, if it has one.
@@ -66,12 +51,30 @@ fn slot() -> Option<&'static Slot> {
 /// A slot for the thread; `None` if there is no memory, or the thread is about to end.
 #[cold]
 fn new_slot() -> Option<&'static Slot> {
-    // Asking for it is what has its destructor called.
     #[cfg(not(samara_loom))]
-    END.try_with(|_| ()).ok()?;
+    if !end::can_tell() {
+        return None;
+    }
     let slot = readers().take()?;
+    #[cfg(not(samara_loom))]
+    if !end::tell(slot) {
+        // SAFETY: the thread has just taken it, and has not entered by it.
+        unsafe { slot.leave_to_others() };
+        return None;
+    }
     SLOT.with(|s| s.set(slot));
     Some(slot)
+}
+
+/// Gives the thread's slot to others, when the thread ends.
+#[cfg(not(samara_loom))]
+fn leave_slot() {
+    let slot = SLOT.replace(ptr::null());
+    // SAFETY: slots are never freed.
+    if let Some(slot) = unsafe { slot.as_ref() } {
+        // SAFETY: this one was the thread's until now.
+        unsafe { slot.leave_to_others() };
+    }
 }
 
 /// RCU in user space, as `liburcu` has it (its flavour `memb`): a reader writes only to memory of its own, with no fence and no locked instruction;

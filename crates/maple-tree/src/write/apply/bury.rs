@@ -2,7 +2,7 @@
 
 use core::mem::forget;
 
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::Node;
 use crate::write::Sink;
 

@@ -1,7 +1,7 @@
 //! Filling new nodes with the slots that they take over and the items between.
 
 use crate::alloc::Reserve;
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, NodeMut, Word};
 use crate::write::{Item, Items};
 
@@ -78,26 +78,9 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
     #[inline]
     pub(super) fn push(&mut self, item: Item<K>) {
         let (node, size) = self.current();
-        let i = self.used;
-        node.set_slot(i, item.word);
-        if i + 1 < size {
-            node.set_pivot(i, item.last);
-        }
-        match self.kind {
-            Kind::Leaf => {
-                if item.word.is_null() {
-                    self.largest = self.largest.max(K::span(self.first, item.last));
-                }
-            }
-            Kind::Gap => {
-                node.node().set_gap(i, item.gap);
-                self.largest = self.largest.max(item.gap);
-            }
-            Kind::Range => {}
-        }
-        if !self.kind.is_leaf() {
-            node.node().child(i).move_to(node.node());
-        }
+        let mut at = (self.first, self.largest);
+        put(self.kind, (node, size), self.used, item, &mut at);
+        self.largest = at.1;
         self.advance(node, 1, size, item.last);
     }
 
@@ -131,29 +114,17 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
     ) -> K {
         // SAFETY: a node of the kind that is filled.
         let old = unsafe { Node::<K, S>::of_kind(old.word(), kind) };
-        let (mut first, mut largest) = (self.first, self.largest);
+        let mut at = (self.first, self.largest);
         for (to, from) in (self.used..).zip(from..from + count) {
-            let (word, last) = (old.slot(from), old.last(from, max));
-            node.set_slot(to, word);
-            if to + 1 < size {
-                node.set_pivot(to, last);
-            }
-            let hole = match kind {
-                Kind::Leaf if word.is_null() => K::span(first, last),
-                Kind::Leaf | Kind::Range => K::MIN,
+            let gap = match kind {
                 Kind::Gap => old.gap(from),
+                Kind::Leaf | Kind::Range => K::MIN,
             };
-            largest = largest.max(hole);
-            if kind == Kind::Gap {
-                node.node().set_gap(to, hole);
-            }
-            if !kind.is_leaf() {
-                old.child(from).move_to(node.node());
-            }
-            first = last.wrapping_add(K::ONE);
+            let (word, last) = (old.slot(from), old.last(from, max));
+            put(kind, (node, size), to, Item { word, last, gap }, &mut at);
         }
-        self.largest = largest;
-        first.wrapping_sub(K::ONE)
+        self.largest = at.1;
+        at.0.wrapping_sub(K::ONE)
     }
 
     /// The new nodes, as slots of the level above.
@@ -161,4 +132,32 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
         debug_assert!(self.node.is_none(), "fewer slots than planned");
         self.done
     }
+}
+
+/// Fills slot `i` of a node of a kind that is to have `size`, and tells the child; it begins at `first`, and the largest hole so far was `largest`.
+#[inline(always)]
+fn put<K: Key, S: Shape>(
+    kind: Kind,
+    (node, size): (NodeMut<K, S>, usize),
+    i: usize,
+    item: Item<K>,
+    (first, largest): &mut (K, K),
+) {
+    node.set_slot(i, item.word);
+    if i + 1 < size {
+        node.set_pivot(i, item.last);
+    }
+    let hole = match kind {
+        Kind::Leaf if item.word.is_null() => K::span(*first, item.last),
+        Kind::Leaf | Kind::Range => K::MIN,
+        Kind::Gap => item.gap,
+    };
+    *largest = (*largest).max(hole);
+    if kind == Kind::Gap {
+        node.node().set_gap(i, hole);
+    }
+    if !kind.is_leaf() {
+        node.node().child(i).move_to(node.node());
+    }
+    *first = item.last.wrapping_add(K::ONE);
 }

@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 
 use crate::base::{Key, Shape, each};
-use crate::node::{NULL, NodeMut, RawTree, Word};
+use crate::node::{NULL, Node, NodeMut, RawTree, Word};
 use crate::read::{Found, Place};
 use crate::write::holes::{largest_in_leaf, tell_ancestors};
 use crate::write::{Item, Items, Sink, Span};
@@ -80,6 +80,20 @@ impl<K: Key> Removed<K> {
             let found = unsafe { entries[i].assume_init_ref() };
             sink.entry(found.first, found.last, found.word);
         });
+    }
+
+    /// As [`give`](Self::give), after nodes that have been replaced, which are marked as dead.
+    #[inline(always)]
+    pub(in crate::write) fn give_with<S: Shape, const N: usize>(
+        &self,
+        nodes: [Option<Node<K, S>>; N],
+        sink: &mut impl Sink<K>,
+    ) {
+        for node in nodes.into_iter().flatten() {
+            node.mark_dead();
+            sink.node(node.block());
+        }
+        self.give(sink);
     }
 }
 

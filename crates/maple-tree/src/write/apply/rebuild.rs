@@ -4,7 +4,7 @@
 use core::mem::MaybeUninit;
 
 use crate::alloc::Reserve;
-use crate::base::{Key, Shape, each};
+use crate::base::{Key, Offset, Shape, each};
 use crate::node::{Geometry, Kind, Node, RawTree, Root, Word};
 use crate::write::apply::bury;
 use crate::write::apply::fill::Fill;

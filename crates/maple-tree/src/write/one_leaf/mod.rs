@@ -76,7 +76,60 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
     }
 
-    /// The write of `word` to `first..=last`, which are in the slots `from` and `to`; `None` if it is not a quick one.
+    /// The write of `word` to `first..=last`, which are in the slots `from` and `to`, but for where there is room for it; and whether the hole to be goes on in the
+    /// leaf before, and in the one after. `None` if that cannot be seen from the node above, or nothing but a hole would be left of the leaf.
+    #[inline(always)]
+    fn of_slots(
+        spot: Spot<K, S>,
+        slots: (usize, usize),
+        range: (K, K),
+        word: Word,
+    ) -> Option<(Self, (bool, bool))> {
+        let Place { leaf, min, max } = spot.place;
+        let mut quick = Self::over(spot, slots, range, word);
+        let mut goes_on = (false, false);
+        if word.is_null() {
+            goes_on = quick.widen()?;
+        }
+        let Self { from, to, .. } = quick;
+        quick.head = leaf.first(from, min) < quick.first;
+        quick.tail = quick.last < leaf.last(to, max);
+        quick.total = quick.total_of(leaf.used());
+        let empties = quick.total == 1 && word.is_null();
+        (!empties).then_some((quick, goes_on))
+    }
+
+    /// How many slots there are after the change in a leaf of `used` of them.
+    #[inline(always)]
+    pub(super) fn total_of(&self, used: usize) -> usize {
+        used + 1 + usize::from(self.head) + usize::from(self.tail) - (self.to + 1 - self.from)
+    }
+
+    /// Whether the range is within an entry, of which something stays on both sides.
+    #[inline(always)]
+    fn splits(&self) -> bool {
+        let leaf = self.spot.place.leaf;
+        self.head && self.tail && self.from == self.to && !leaf.slot(self.from).is_null()
+    }
+
+    /// Whether the leaf has room for its slots then.
+    #[inline(always)]
+    fn fits(&self) -> bool {
+        self.total <= Geometry::<K, S>::SLOTS
+    }
+
+    /// Whether the leaf keeps enough slots.
+    #[inline(always)]
+    fn keeps_enough(&self) -> bool {
+        if self.total >= Geometry::<K, S>::least(Kind::Leaf) {
+            return true;
+        }
+        let Place { min, max, .. } = self.spot.place;
+        let shrinks = self.to - self.from > usize::from(self.head) + usize::from(self.tail);
+        !shrinks || (min == K::MIN && max == K::MAX)
+    }
+
+    /// As [`of_slots`](Self::of_slots), with room; `None` also if it is not a quick one.
     #[inline(always)]
     fn new(
         spot: Spot<K, S>,
@@ -85,32 +138,16 @@ impl<K: Key, S: Shape> Quick<K, S> {
         word: Word,
         tree: &RawTree<K, S>,
     ) -> Option<Self> {
-        let Place { leaf, min, max } = spot.place;
-        let mut quick = Self::over(spot, slots, range, word);
-        // Whether the hole goes on in the leaf before, or in the one after.
-        let mut goes_on = (false, false);
-        if word.is_null() {
-            goes_on = quick.widen()?;
-        }
-        let Self { from, to, .. } = quick;
-        quick.head = leaf.first(from, min) < quick.first;
-        quick.tail = quick.last < leaf.last(to, max);
-        let used = leaf.used();
-        let total = used + 1 + usize::from(quick.head) + usize::from(quick.tail) - (to + 1 - from);
-        let within = quick.head && quick.tail && from == to && !leaf.slot(from).is_null();
-        let least = Geometry::<K, S>::least(Kind::Leaf);
-        let enough = total >= least || total >= used || (min == K::MIN && max == K::MAX);
-        let empties = total == 1 && word.is_null();
-        if within || empties {
+        let (mut quick, goes_on) = Self::of_slots(spot, slots, range, word)?;
+        if quick.splits() {
             return None;
         }
-        quick.total = total;
-        let fits = total <= Geometry::<K, S>::SLOTS;
+        let (fits, enough) = (quick.fits(), quick.keeps_enough());
         quick.room = match goes_on {
             (false, false) if fits && enough => Room::Here,
-            (false, false) if fits => spot.company(total)?,
+            (false, false) if fits => spot.company(quick.total)?,
             (false, false) => quick.elsewhere(tree, spot)?,
-            (true, false) | (false, true) if fits => spot.across(goes_on.0, total, enough)?,
+            (true, false) | (false, true) if fits => spot.across(goes_on.0, quick.total, enough)?,
             _ => return None,
         };
         Some(quick)

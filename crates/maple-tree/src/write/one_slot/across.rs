@@ -1,144 +1,68 @@
-//! A hole that goes on in the next leaf, or in the one before. It is to be one slot of one of the two: the other gives its part up, and the
-//! bound between them moves.
+//! A hole that goes on in the next leaf, or in the one before. It is to be one slot: the other leaf gives its part up, and the bound between
+//! them moves.
 
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Node};
-use crate::read::Place;
-use crate::write::SlotAt;
+use crate::read::{Place, Spot};
 use crate::write::holes::{largest_in_leaf, tell_from};
 
-/// Makes the first or the last entry of a leaf a hole, if the leaf before or after goes on with a hole; `None` if none does. `left` and `right` tell
-/// whether the slots beside it, in the leaf, are holes. Tells whether it is done: both leaves must keep enough slots.
+/// Lets a leaf, which has another one beside it, take in the hole with which the one after it begins, `UP`, or the one before it ends, if that is a hole. Gives
+/// what the leaf covers then: its slot at that end reaches so far. `None` if the other one cannot do without; then nothing has changed.
 ///
 /// # Safety
 ///
-/// The caller is the only writer, and nobody reads meanwhile; the tree has not changed since `at` was found.
+/// The caller is the only writer, and nobody reads meanwhile.
 #[inline(never)]
-pub(super) unsafe fn vacate<K: Key, S: Shape>(
-    at: SlotAt<K, S>,
-    left: bool,
-    right: bool,
-) -> Option<bool> {
-    let SlotAt { spot, slot, .. } = at;
-    let Place { leaf, min, max } = spot.place;
-    let parent = spot.parent?;
+pub(super) unsafe fn take_in<const UP: bool, K: Key, S: Shape>(
+    spot: Spot<K, S>,
+) -> Option<Place<K, S>> {
+    let Spot { place, parent, at } = spot;
+    let parent = parent?;
     let inner = parent.kind();
-    let before = match spot.at {
-        _ if slot > 0 || min == K::MIN => None,
-        0 => leaf.neighbour::<false>(min, inner),
-        i => Some(parent.child(i - 1)),
-    }
-    .filter(|node| node.slot(node.end()).is_null());
-    let after = match spot.at {
-        _ if slot < leaf.end() || max == K::MAX => None,
-        i if i == parent.end() => leaf.neighbour::<true>(max, inner),
-        i => Some(parent.child(i + 1)),
-    }
-    .filter(|node| node.slot(0).is_null());
-    // SAFETY: the caller's promise.
-    unsafe {
-        match (before, after) {
-            (None, None) => None,
-            (Some(before), None) => Some(join::<false, K, S>(at, parent, before.as_leaf(), right)),
-            (None, Some(after)) => Some(join::<true, K, S>(at, parent, after.as_leaf(), left)),
-            // The leaf has one entry, and nothing would be left of it.
-            (Some(_), Some(_)) => Some(false),
-        }
-    }
-}
-
-/// Whether a leaf may be left with so many slots.
-fn enough<K: Key, S: Shape>(used: usize) -> bool {
-    used >= Geometry::<K, S>::least(Kind::Leaf)
-}
-
-/// The leaf after starts with a hole; or the one before ends in one, unless `UP`. `joins` tells whether the slot on the other side is a hole.
-///
-/// # Safety
-///
-/// As for [`vacate`].
-unsafe fn join<const UP: bool, K: Key, S: Shape>(
-    at: SlotAt<K, S>,
-    parent: Node<K, S>,
-    neighbour: Node<K, S>,
-    joins: bool,
-) -> bool {
-    let SlotAt { spot, slot, found } = at;
-    let Place { leaf, min, max } = spot.place;
-    let inner = parent.kind();
-    let gaps = inner == Kind::Gap;
-    let (used, used_there) = (leaf.used(), neighbour.used());
-    if used_there < 2 {
-        return false;
-    }
-    let joined = usize::from(joins);
-    let (first, last) = match (UP, joins) {
-        (true, true) => (leaf.first(slot - 1, min), neighbour.pivot(0)),
-        (true, false) => (found.first, neighbour.pivot(0)),
-        (false, true) => (
-            neighbour.first(used_there - 1, min),
-            leaf.last(slot + 1, max),
-        ),
-        (false, false) => (neighbour.first(used_there - 1, min), found.last),
-    };
-    let made = K::span(first, last);
-    // What the hole ends before: an index of the neighbour, and one of the leaf unless nothing stays in it.
-    let (there, here) = if UP {
-        (last.wrapping_add(K::ONE), first.wrapping_sub(K::ONE))
+    let edge = if UP { place.max } else { place.min };
+    let other = if UP && at < parent.end() {
+        parent.child(at + 1)
+    } else if !UP && at > 0 {
+        parent.child(at - 1)
     } else {
-        (first.wrapping_sub(K::ONE), last.wrapping_add(K::ONE))
+        place.leaf.neighbour::<UP>(edge, inner)?
+    };
+    let other = other.as_leaf();
+    let used = other.used();
+    if !other.slot(if UP { 0 } else { used - 1 }).is_null() {
+        return Some(place);
+    }
+    if used <= Geometry::<K, S>::least(Kind::Leaf) {
+        return None;
+    }
+    // Where the hole ends, and an index of what is left of the other leaf.
+    let (wide, there, gone) = if UP {
+        let max = other.pivot(0);
+        let there = max.wrapping_add(K::ONE);
+        (Place { max, ..place }, there, max.wrapping_sub(edge))
+    } else {
+        let there = other.pivot(used - 2);
+        let min = there.wrapping_add(K::ONE);
+        (Place { min, ..place }, there, edge.wrapping_sub(min))
     };
     // SAFETY: nobody reads (the caller's promise).
-    let (node, node_there) = unsafe { (leaf.write(), neighbour.write()) };
-    let edge = if UP { max } else { min };
-    if enough::<K, S>(used_there - 1) && (joined == 0 || enough::<K, S>(used - joined)) {
-        // SAFETY: nobody reads (the caller's promise).
-        unsafe { set_bound::<UP, K, S>(leaf, edge, inner, if UP { last } else { there }) };
+    unsafe {
+        set_bound::<UP, K, S>(place.leaf, edge, inner, if UP { wide.max } else { there });
         if UP {
-            node_there.shift(1, 0);
+            other.write().close_up(1, 0, used - 1);
         } else {
-            node_there.set_used(used_there - 1, used_there);
+            other.write().set_used(used - 1, used);
         }
-        node.close(slot, UP && joins, !UP && joins, used - 1);
-        if gaps {
-            let gone = if UP {
-                last.wrapping_sub(max)
-            } else {
-                min.wrapping_sub(first)
-            };
-            tell_less(neighbour, there, gone, || {
-                let far = neighbour.bound::<UP>(there, inner);
-                largest_in_leaf(neighbour, there.min(far), there.max(far))
-            });
-            tell_more(leaf, found.first, made);
-        }
-        return true;
     }
-    if enough::<K, S>(used - joined - 1) {
-        // SAFETY: nobody reads (the caller's promise).
-        unsafe { set_bound::<UP, K, S>(leaf, edge, inner, if UP { here } else { last }) };
-        if UP {
-            node.set_used(used - joined - 1, used);
-        } else {
-            node.shift(slot + joined + 1, 0);
+    if let Some(parent) = other.parent(Kind::Gap).filter(|_| inner == Kind::Gap) {
+        let at = parent.search(there);
+        if parent.gap(at) == gone {
+            let far = other.bound::<UP>(there, inner);
+            let largest = largest_in_leaf(other, there.min(far), there.max(far));
+            tell_from(parent, at, there, largest);
         }
-        if gaps {
-            if joins {
-                let gone = if UP {
-                    found.first.wrapping_sub(first)
-                } else {
-                    last.wrapping_sub(found.last)
-                };
-                let far = if UP { min } else { max };
-                tell_less(leaf, far, gone, || {
-                    largest_in_leaf(leaf, here.min(far), here.max(far))
-                });
-            }
-            tell_more(neighbour, there, made);
-        }
-        return true;
     }
-    false
+    Some(wide)
 }
 
 /// Lets a leaf, which ends at `edge` and is not the last, end at `bound`, and the one after start behind it; or, unless `UP`, a leaf that starts at
@@ -146,7 +70,7 @@ unsafe fn join<const UP: bool, K: Key, S: Shape>(
 ///
 /// # Safety
 ///
-/// As for [`vacate`].
+/// As for [`take_in`].
 unsafe fn set_bound<const UP: bool, K: Key, S: Shape>(
     leaf: Node<K, S>,
     edge: K,
@@ -163,25 +87,5 @@ unsafe fn set_bound<const UP: bool, K: Key, S: Shape>(
             return;
         }
         node = parent;
-    }
-}
-
-/// Tells the nodes above a leaf that a hole of the size `gone` has left it. `key` is an index of the leaf.
-fn tell_less<K: Key, S: Shape>(leaf: Node<K, S>, key: K, gone: K, largest: impl FnOnce() -> K) {
-    if let Some(parent) = leaf.parent(Kind::Gap) {
-        let at = parent.search(key);
-        if parent.gap(at) == gone {
-            tell_from(parent, at, key, largest());
-        }
-    }
-}
-
-/// Tells the nodes above a leaf that there is a hole of the size `made` in it. `key` is an index of the leaf.
-fn tell_more<K: Key, S: Shape>(leaf: Node<K, S>, key: K, made: K) {
-    if let Some(parent) = leaf.parent(Kind::Gap) {
-        let at = parent.search(key);
-        if made > parent.gap(at) {
-            tell_from(parent, at, key, made);
-        }
     }
 }

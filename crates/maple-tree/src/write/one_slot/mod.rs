@@ -7,7 +7,7 @@ mod across;
 
 use core::hint::select_unpredictable;
 
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, NodeMut, RawTree, Root, Word};
 use crate::read::{Found, Place, Spot, spot};
 use crate::write::holes::{largest_of, tell_from, tell_last};
@@ -209,7 +209,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn vacate(&self, at: SlotAt<K, S>, alone: bool) -> bool {
         let SlotAt { spot, slot, found } = at;
-        let Place { leaf, min, max } = spot.place;
+        let mut place = spot.place;
+        let Place { leaf, min, max } = place;
         let end = leaf.end();
         // An entry itself is no hole, nor is the last slot's neighbour there.
         let left = leaf.slot(slot.saturating_sub(1)).is_null();
@@ -217,31 +218,26 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let joined = usize::from(left) + usize::from(right);
         let used = end + 1 - joined;
         let enough = used >= Geometry::<K, S>::least(Kind::Leaf) || joined == 0;
-        if !enough || self.in_rcu() {
+        if !enough || used == 1 || self.in_rcu() {
             return false;
         }
-        if (slot == 0 && min != K::MIN) || (slot == end && max != K::MAX) {
-            if alone {
-                return false;
-            }
+        let (begins, ends) = (slot == 0 && min != K::MIN, slot == end && max != K::MAX);
+        if begins || ends {
             // SAFETY: the caller's promise; not in RCU mode.
-            if let Some(done) = unsafe { across::vacate(at, left, right) } {
-                return done;
+            let wide = unsafe {
+                match (alone, ends) {
+                    (true, _) => None,
+                    (false, true) => across::take_in::<true, K, S>(spot),
+                    (false, false) => across::take_in::<false, K, S>(spot),
+                }
+            };
+            match wide {
+                Some(wide) => place = wide,
+                None => return false,
             }
         }
-        if used == 1 {
-            return false;
-        }
-        let first = if left {
-            leaf.first(slot - 1, min)
-        } else {
-            found.first
-        };
-        let last = if right {
-            leaf.last(slot + 1, max)
-        } else {
-            found.last
-        };
+        let first = leaf.first(slot - usize::from(left), place.min);
+        let last = leaf.last(slot + usize::from(right), place.max);
         // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
         let node = unsafe { leaf.write() };
         node.close(slot, left, right, end);

@@ -3,58 +3,27 @@
 
 use crate::alloc::Reserve;
 use crate::base::{Key, Shape};
-use crate::node::{Kind, Node, NodeMut, RawTree};
+use crate::node::{Kind, Node, RawTree};
 use crate::write::holes::largest_below;
+use crate::write::two_leaves::cut::cut_anew;
 
-/// What making room in a node takes.
-pub(super) struct Above<K, S> {
-    /// How many new nodes.
-    pub(super) nodes: usize,
-    /// The topmost node without room, and whether it shares with a neighbour rather than being split.
-    top: Option<(Node<K, S>, bool)>,
+/// How many nodes it takes to [make room](make_room) for one more child in an inner node, which covers `key`.
+#[inline(always)]
+pub(super) fn nodes_for_room<K: Key, S: Shape>(node: Node<K, S>, key: K) -> usize {
+    if node.used() < node.capacity() {
+        return 0;
+    }
+    nodes_for_full(node, key)
 }
 
-impl<K: Key, S: Shape> Above<K, S> {
-    /// Looks at an inner node, which covers `key`, and at those above it.
-    #[inline(always)]
-    pub(super) fn of(node: Node<K, S>, key: K) -> Self {
-        let room = Self {
-            nodes: 0,
-            top: None,
-        };
-        if node.used() < node.capacity() {
-            return room;
-        }
-        Self::of_full(node, key)
-    }
-
-    #[cold]
-    fn of_full(node: Node<K, S>, key: K) -> Self {
-        let mut full = node;
-        let mut nodes = 0;
-        loop {
-            let Some(parent) = full.parent(node.kind()) else {
-                // Two where the root was, and a new root.
-                return Self {
-                    nodes: nodes + 2,
-                    top: Some((full, false)),
-                };
-            };
-            if neighbour(parent, parent.search(key)).is_some() {
-                return Self {
-                    nodes,
-                    top: Some((full, true)),
-                };
-            }
-            nodes += 1;
-            if parent.used() < parent.capacity() {
-                return Self {
-                    nodes,
-                    top: Some((full, false)),
-                };
-            }
-            full = parent;
-        }
+/// As [`nodes_for_room`], in a node that has none.
+#[cold]
+fn nodes_for_full<K: Key, S: Shape>(node: Node<K, S>, key: K) -> usize {
+    match node.parent(node.kind()) {
+        // The other half of the root, and a new one.
+        None => 2,
+        Some(parent) if neighbour(parent, parent.search(key)).is_some() => 0,
+        Some(parent) => 1 + nodes_for_room(parent, key),
     }
 }
 
@@ -69,8 +38,8 @@ fn neighbour<K: Key, S: Shape>(parent: Node<K, S>, at: usize) -> Option<usize> {
     (at < parent.end() && has_room(at + 1)).then_some(at)
 }
 
-/// Sees to it that the node above a child, which covers `key` and is below `node` now, has room for one more. Takes as many nodes as [`Above`]
-/// says.
+/// Sees to it that an inner node, which covers `key`, or the other half that it gets, has room for one more child below which `key` is. Takes as many nodes as
+/// [`nodes_for_room`] says.
 ///
 /// # Safety
 ///
@@ -82,97 +51,35 @@ unsafe fn make_room<K: Key, S: Shape>(
     key: K,
     reserve: &mut Reserve,
 ) {
-    let inner = node.kind();
-    let Some((mut full, shares)) = Above::of(node, key).top else {
+    if node.used() < node.capacity() {
         return;
-    };
-    if shares {
-        if let Some(parent) = full.parent(inner)
-            && let Some(left) = neighbour(parent, parent.search(key))
-        {
-            // SAFETY: the caller's promise.
-            unsafe { share(parent, left) };
-        }
-        if full == node {
-            return;
-        }
-        full = topmost(node, inner);
     }
-    loop {
-        // SAFETY: the caller's promise. The node above has room, or there is none.
-        unsafe { split(tree, full, key, reserve) };
-        if full == node {
-            return;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if let Some(parent) = node.parent(node.kind()) {
+            if let Some(left) = neighbour(parent, parent.search(key)) {
+                return halve(parent, left, parent.child(left + 1).used());
+            }
+            make_room(tree, parent, key, reserve);
         }
-        full = topmost(node, inner);
+        split(tree, node, key, reserve);
     }
 }
 
-/// The topmost of those from `node` upwards that have no room.
-fn topmost<K: Key, S: Shape>(node: Node<K, S>, inner: Kind) -> Node<K, S> {
-    let mut full = node;
-    while let Some(parent) = full.parent(inner)
-        && parent.used() == parent.capacity()
-    {
-        full = parent;
-    }
-    full
-}
-
-/// Gives each of two neighbours half of their children. They are in the slots `at` and `at + 1`.
+/// Gives each of two neighbours half of their children. They are in the slots `at` and `at + 1`, and the right one may have none yet.
 ///
 /// # Safety
 ///
 /// The caller is the only writer, and nobody reads meanwhile.
-unsafe fn share<K: Key, S: Shape>(parent: Node<K, S>, at: usize) {
+unsafe fn halve<K: Key, S: Shape>(parent: Node<K, S>, at: usize, in_right: usize) {
     let (left, right) = (parent.child(at), parent.child(at + 1));
-    let (in_left, in_right) = (left.used(), right.used());
+    let in_left = left.used();
     let keep = (in_left + in_right).div_ceil(2);
-    let middle = parent.pivot(at);
     // SAFETY: the caller's promise.
-    let (left_mut, right_mut, above) = unsafe { (left.write(), right.write(), parent.write()) };
-    let bound;
-    if keep > in_left {
-        let count = keep - in_left;
-        bound = right.pivot(count - 1);
-        left_mut.set_pivot(in_left - 1, middle);
-        take_children(left_mut, in_left, right, 0, count);
-        left_mut.set_end(keep - 1);
-        right_mut.shift(count, 0);
-    } else {
-        let count = in_left - keep;
-        bound = left.pivot(keep - 1);
-        right_mut.shift(0, count);
-        take_children(right_mut, 0, left, keep, count);
-        right_mut.set_pivot(count - 1, middle);
-        left_mut.truncate(keep);
+    unsafe {
+        let bound = cut_anew((left, in_left), (right, in_right), keep, parent.pivot(at));
+        parent.write().set_pivot(at, bound);
     }
-    above.set_pivot(at, bound);
-    note_gaps(parent, at, left, right);
-}
-
-/// Takes `count` children of another node, from its slot `from` on, into the slots from `to` on. What bounds the last of them is not set.
-fn take_children<K: Key, S: Shape>(
-    new: NodeMut<K, S>,
-    to: usize,
-    old: Node<K, S>,
-    from: usize,
-    count: usize,
-) {
-    for i in 0..count {
-        new.set_slot(to + i, old.slot(from + i));
-        if i + 1 < count {
-            new.set_pivot(to + i, old.pivot(from + i));
-        }
-        if old.kind() == Kind::Gap {
-            new.node().set_gap(to + i, old.gap(from + i));
-        }
-        old.child(from + i).set_parent(Some(new.node()));
-    }
-}
-
-/// Notes the largest holes below the nodes in the slots `at` and `at + 1`, if they are known.
-fn note_gaps<K: Key, S: Shape>(parent: Node<K, S>, at: usize, left: Node<K, S>, right: Node<K, S>) {
     if parent.kind() == Kind::Gap {
         parent.set_gap(at, largest_below(left));
         parent.set_gap(at + 1, largest_below(right));
@@ -199,24 +106,17 @@ unsafe fn split<K: Key, S: Shape>(
         root.node()
     });
     let at = parent.search(key);
-    let used = node.used();
-    let keep = used.div_ceil(2);
-    let bound = node.pivot(keep - 1);
-    let new = reserve.take::<K, S>(inner);
-    new.node().set_parent(Some(parent));
-    take_children(new, 0, node, keep, used - keep);
-    new.set_end(used - keep - 1);
+    let new = reserve.take::<K, S>(inner).node();
+    new.set_parent(Some(parent));
     // SAFETY: the caller's promise.
     unsafe {
-        node.write().truncate(keep);
-        insert_child(parent, at, new.node(), K::MIN);
-        parent.write().set_pivot(at, bound);
+        insert_child(parent, at, new);
+        halve(parent, at, 0);
     }
-    note_gaps(parent, at, node, new.node());
 }
 
 /// Adds a leaf without slots behind one, whose slot in the node above it is `at`, and which covers `key`. Gives the node above both,
-/// and the slot of the old one there. The bound between the two is not set. Takes a node, and as many as [`Above`] says.
+/// and the slot of the old one there. The bound between the two is not set. Takes a node, and as many as [`nodes_for_room`] says.
 ///
 /// # Safety
 ///
@@ -241,7 +141,7 @@ pub(super) unsafe fn add_leaf<K: Key, S: Shape>(
     let new = reserve.take::<K, S>(Kind::Leaf).node();
     new.set_parent(Some(parent));
     // SAFETY: nobody reads (the caller's promise).
-    unsafe { insert_child(parent, at, new, K::MIN) };
+    unsafe { insert_child(parent, at, new) };
     (parent, at)
 }
 
@@ -251,12 +151,7 @@ pub(super) unsafe fn add_leaf<K: Key, S: Shape>(
 ///
 /// The caller is the only writer, and nobody reads meanwhile.
 #[inline(always)]
-pub(super) unsafe fn insert_child<K: Key, S: Shape>(
-    parent: Node<K, S>,
-    at: usize,
-    child: Node<K, S>,
-    gap: K,
-) {
+unsafe fn insert_child<K: Key, S: Shape>(parent: Node<K, S>, at: usize, child: Node<K, S>) {
     // SAFETY: the caller's promise.
     let above = unsafe { parent.write() };
     above.shift(at + 1, at + 2);
@@ -266,6 +161,6 @@ pub(super) unsafe fn insert_child<K: Key, S: Shape>(
         above.set_pivot(at + 1, parent.pivot(at));
     }
     if parent.kind() == Kind::Gap {
-        parent.set_gap(at + 1, gap);
+        parent.set_gap(at + 1, K::MIN);
     }
 }

@@ -3,26 +3,25 @@
 //! Readers find the old leaves or the new ones, never one of each: the way to both kinds leads through one slot, that of the node above.
 
 use crate::alloc::Reserve;
-use crate::base::{Key, Shape, each};
+use crate::base::{Key, Shape};
 use crate::node::{Node, NodeMut, RawTree};
 use crate::read::{Place, Spot};
 use crate::write::two_leaves::{Given, Taker};
-use crate::write::{Quick, Room, Sink};
+use crate::write::{Quick, Room};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Carries out a quick write that concerns two leaves, and hands what it removed to `sink`. The caller is the only writer, and
-    /// the tree has not changed since `quick` was made.
+    /// Carries out a quick write that concerns two leaves. Gives the nodes that have been replaced, which are as they were: readers may be in them.
+    /// The caller is the only writer, and the tree has not changed since `quick` was made.
     #[inline(never)]
     pub(in crate::write) fn spread_beside(
         &self,
         quick: Quick<K, S>,
         reserve: &mut Reserve,
-        sink: &mut impl Sink<K>,
-    ) {
+    ) -> [Option<Node<K, S>>; 4] {
         let Spot { place, at, .. } = quick.spot;
         let Some(parent) = quick.spot.parent else {
             debug_assert!(false, "a leaf that is the root has no neighbours");
-            return;
+            return [None; 4];
         };
         let leaf = place.leaf;
         let neighbour = quick.neighbour(parent);
@@ -46,25 +45,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             Some(node) => node.publish(node.search(place.min), above.node().word()),
             None => self.publish_root(above.node().word(), self.height()),
         }
-        // The old nodes are as they were: readers may be in them.
-        let old = [
-            Some(leaf),
-            neighbour.map(|(_, node)| node),
-            Some(parent),
-            left_over,
-        ];
-        for node in old.into_iter().flatten() {
-            node.mark_dead();
-        }
-        let removed = quick.removed();
-        // The nodes come last: the leaf is looked at until then.
-        each(removed.start..removed.end + old.len(), |i| {
-            if i < removed.end {
-                quick.show(i, |first, last, word| sink.entry(first, last, word));
-            } else if let Some(node) = old[i - removed.end] {
-                sink.node(node.block());
-            }
-        });
+        let neighbour = neighbour.map(|(_, node)| node);
+        [Some(leaf), neighbour, Some(parent), left_over]
     }
 }
 

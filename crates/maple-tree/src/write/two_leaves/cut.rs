@@ -1,9 +1,9 @@
-//! Where two leaves are cut anew: slots move from one to the other by the block.
+//! Where two leaves, or two inner nodes, are cut anew: slots move from one to the other by the block.
 
-use crate::base::{Key, Shape};
-use crate::node::{Node, Word};
+use crate::base::{Key, Offset, Shape};
+use crate::node::{Kind, Node, Word};
 
-/// Two leaves, of which the left one is to have `keep` slots of all that there are: more than it has if `TO_LEFT`, else fewer.
+/// Two nodes of a level, of which the left one is to have `keep` slots of all that there are: more than it has if `TO_LEFT`, else fewer.
 pub(super) struct Cut<K, S, const TO_LEFT: bool> {
     pub(super) left: Node<K, S>,
     pub(super) in_left: usize,
@@ -30,26 +30,12 @@ impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
         }
     }
 
-    /// Moves the slots. The left one ends at `middle`. Gives where it ends then.
-    ///
-    /// # Safety
-    ///
-    /// The caller is the only writer, and nobody reads meanwhile.
-    pub(super) unsafe fn make(&self, middle: K) -> K {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let bound = self.copy(K::MIN, middle, |_, _, _| {});
-            self.close();
-            bound
-        }
-    }
-
     /// Copies the slots that go from the one to the other, which has room, and shows each (its place, its word, and its size if `min` is where the
     /// leaf begins that has it). The left one ends at `middle`. Gives where it is to end.
     ///
     /// # Safety
     ///
-    /// As for [`make`](Self::make).
+    /// The caller is the only writer, and nobody reads meanwhile.
     #[inline(always)]
     pub(super) unsafe fn copy(&self, min: K, middle: K, mut look: impl FnMut(usize, Word, K)) -> K {
         let Self {
@@ -78,6 +64,12 @@ impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
         let mut put = |i: usize, last: K| {
             let word = giver.slot(from + i);
             new.set_slot(to + i, word);
+            if giver.kind() == Kind::Gap {
+                receiver.set_gap(to + i, giver.gap(from + i));
+            }
+            if !giver.is_leaf() {
+                giver.child(from + i).set_parent(Some(receiver));
+            }
             let next = last.wrapping_add(K::ONE);
             look(from + i, word, next.wrapping_sub(first));
             first = next;
@@ -104,18 +96,49 @@ impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
     ///
     /// # Safety
     ///
-    /// As for [`make`](Self::make).
+    /// The caller is the only writer, and nobody reads meanwhile.
     #[inline(always)]
     pub(super) unsafe fn close(&self) {
-        if TO_LEFT {
-            let count = self.keep - self.in_left;
-            // SAFETY: the caller's promise.
-            let right = unsafe { self.right.write() };
-            right.slide(count, 0, self.in_right - count);
-            right.set_used(self.in_right - count, self.in_right);
+        let (node, from, to) = if TO_LEFT {
+            (self.right, self.keep - self.in_left, 0)
         } else {
-            // SAFETY: the caller's promise.
-            unsafe { self.left.write() }.set_used(self.keep, self.in_left);
+            (self.left, self.in_left, self.keep)
+        };
+        // SAFETY: the caller's promise.
+        let new = unsafe { node.write() };
+        if !node.is_leaf() {
+            new.shift(from, to);
+        } else if TO_LEFT {
+            new.close_up(from, 0, self.in_right - 1);
+        } else {
+            new.set_used(self.keep, self.in_left);
+        }
+    }
+}
+
+/// Cuts two nodes anew, and tells children that move: the left one, which ends at `middle`, is to have `keep` slots. Gives where it ends then.
+///
+/// # Safety
+///
+/// The caller is the only writer, and nobody reads meanwhile.
+pub(super) unsafe fn cut_anew<K: Key, S: Shape>(
+    left: (Node<K, S>, usize),
+    right: (Node<K, S>, usize),
+    keep: usize,
+    middle: K,
+) -> K {
+    // SAFETY: the caller's promise.
+    unsafe {
+        if keep > left.1 {
+            let cut = Cut::<K, S, true>::new(left, right, keep);
+            let bound = cut.copy(K::MIN, middle, |_, _, _| {});
+            cut.close();
+            bound
+        } else {
+            let cut = Cut::<K, S, false>::new(left, right, keep);
+            let bound = cut.copy(K::MIN, middle, |_, _, _| {});
+            cut.close();
+            bound
         }
     }
 }

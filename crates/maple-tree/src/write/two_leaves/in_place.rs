@@ -3,14 +3,15 @@
 use core::hint::select_unpredictable;
 
 use crate::alloc::Reserve;
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, NULL, Node, RawTree, Word};
 use crate::read::Place;
+use crate::write::apply::Removed;
 use crate::write::holes::{largest_in_leaf, largest_of, tell_change};
 use crate::write::last::{link, tell_above};
 use crate::write::one_leaf::Holes;
 use crate::write::two_leaves::above::add_leaf;
-use crate::write::two_leaves::cut::Cut;
+use crate::write::two_leaves::cut::{Cut, cut_anew};
 use crate::write::two_leaves::{Given, Taker};
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
@@ -90,6 +91,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
     ) {
         let Given { taker, keep, .. } = given;
         let Place { leaf, min, max } = self.spot.place;
+        let leaf = leaf.as_leaf();
         let used = leaf.used();
         let keep = usize::from(keep);
         // SAFETY: the caller's promise.
@@ -157,7 +159,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         // SAFETY: as above.
         unsafe { parent.write() }.set_pivot(at, bound);
         if parent.kind() == Kind::Gap {
-            let Holes { gone, made, .. } = self.holes();
+            let Holes { gone, made, .. } = self.look(&mut Removed::none());
             let (giver, receiver) = if TO_LEFT { (at + 1, at) } else { (at, at + 1) };
             let (gave, got) = (parent.gap(giver), parent.gap(receiver));
             let (made_here, made_there) = if stays {
@@ -191,6 +193,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let moved = Self {
             from,
             to: from + self.to - self.from,
+            total: self.total_of(home.used()),
             ..self
         };
         // SAFETY: nobody reads (the caller's promise).
@@ -306,11 +309,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
                 return Some(right.0);
             }
             let keep = both - both / 2;
-            let last = if keep > in_left {
-                Cut::<K, S, true>::new(left, right, keep).make(middle)
-            } else {
-                Cut::<K, S, false>::new(left, right, keep).make(middle)
-            };
+            let last = cut_anew(left, right, keep, middle);
             Self::set_pair(parent, at, bounds, last);
         }
         None

@@ -21,7 +21,7 @@ use crate::read::{Place, Spot};
 #[cfg(feature = "tracing")]
 use crate::write::StoreType;
 use crate::write::last::nodes_above;
-use above::Above;
+use above::nodes_for_room;
 
 /// Where the slots of a leaf go.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -131,7 +131,7 @@ impl<K: Key, S: Shape> Spot<K, S> {
         }
         let nodes = match taker {
             Taker::New if in_rcu && parent.used() == parent.capacity() => return None,
-            Taker::New => 1 + Above::of(parent, min).nodes,
+            Taker::New => 1 + nodes_for_room(parent, min),
             Taker::Before | Taker::After => 0,
         };
         Some(Room::Given(Given {

@@ -1,6 +1,6 @@
 //! A range that begins in one leaf and ends in the next, where nobody reads: what is new goes to one of the two, and the bound between them moves.
 
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, RawTree, Word};
 use crate::read::Place;
 use crate::write::apply::Removed;

@@ -1,11 +1,12 @@
 //! Searches for gaps, and entries that are put there.
 
-use maple_tree::{InsertError, Key, Shape};
+use maple_tree::{InsertError, Shape};
 
 use super::super::Bytes;
+use super::super::index::Index;
 use super::{Run, Source};
 
-impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
+impl<K: Index, S: Shape, A: Source> Run<K, S, A> {
     pub(super) fn allocate(&mut self, bounds: (K, K), size: K, up: bool) {
         let (number, token) = self.token();
         let expected = self.model.gap(bounds, size, K::ONE, K::MIN, up);

@@ -1,11 +1,12 @@
 //! Reading: keys, ranges, holes, from both ends.
 
-use maple_tree::{Key, Shape};
+use maple_tree::Shape;
 
 use super::super::Bytes;
+use super::super::index::Index;
 use super::{Run, Source, slot};
 
-impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
+impl<K: Index, S: Shape, A: Source> Run<K, S, A> {
     /// From both ends, in the order that the bits of a byte say.
     pub(super) fn traverse(&mut self, bytes: &mut Bytes<'_>) {
         let (first, last) = bytes.range(self.middle);

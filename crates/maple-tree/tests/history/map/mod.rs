@@ -7,8 +7,9 @@ mod store;
 mod whole;
 
 use maple_tree::alloc::{Fork, Pool};
-use maple_tree::{Fanout, Key, MapleTree, Native, Shape};
+use maple_tree::{Fanout, MapleTree, Native, Shape};
 
+use super::index::Index;
 use super::{Bytes, Countdown, Mint, Model, Nodes, Slot, Token};
 
 type Map<K, S, A> = MapleTree<K, Box<Token>, A, S>;
@@ -72,7 +73,7 @@ fn shapes<A: Source>(code: u8, bytes: Bytes<'_>) {
     }
 }
 
-struct Run<K: Key, S: Shape, A: Source> {
+struct Run<K: Index, S: Shape, A: Source> {
     nodes: Nodes,
     mint: Mint,
     tree: Map<K, S, A>,
@@ -80,7 +81,7 @@ struct Run<K: Key, S: Shape, A: Source> {
     middle: K,
 }
 
-fn run<K: Key, S: Shape, A: Source>(mut bytes: Bytes<'_>, middle: K) {
+fn run<K: Index, S: Shape, A: Source>(mut bytes: Bytes<'_>, middle: K) {
     let nodes = Countdown::new();
     let mut run = Run {
         tree: if bytes.byte() & 1 == 0 {
@@ -106,7 +107,7 @@ fn run<K: Key, S: Shape, A: Source>(mut bytes: Bytes<'_>, middle: K) {
 }
 
 /// A slot that the tree shows.
-fn slot<K: Key>(found: (std::ops::RangeInclusive<K>, &Token)) -> Slot<K> {
+fn slot<K: Index>(found: (std::ops::RangeInclusive<K>, &Token)) -> Slot<K> {
     Slot {
         first: *found.0.start(),
         last: *found.0.end(),
@@ -114,7 +115,7 @@ fn slot<K: Key>(found: (std::ops::RangeInclusive<K>, &Token)) -> Slot<K> {
     }
 }
 
-impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
+impl<K: Index, S: Shape, A: Source> Run<K, S, A> {
     /// Structure, content, and counts.
     fn compare(&self) {
         if let Err(damage) = self.tree.check() {

@@ -2,12 +2,13 @@
 
 use std::ops::Bound;
 
-use maple_tree::{InsertError, Key, Shape};
+use maple_tree::{InsertError, Shape};
 
+use super::super::index::Index;
 use super::super::{Bytes, Slot, Token};
 use super::{Run, Source, slot};
 
-impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
+impl<K: Index, S: Shape, A: Source> Run<K, S, A> {
     pub(super) fn combine(&mut self, bytes: &mut Bytes<'_>) {
         let middle = self.middle;
         match bytes.byte() % 7 {

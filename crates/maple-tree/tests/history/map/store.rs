@@ -1,11 +1,12 @@
 //! Stores, erasures, and what changes the entry at a place.
 
-use maple_tree::{Entry, EraseError, InsertError, Key, Shape, StoreError};
+use maple_tree::{Entry, EraseError, InsertError, Shape, StoreError};
 
 use super::super::Token;
+use super::super::index::Index;
 use super::{Run, Source, slot};
 
-impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
+impl<K: Index, S: Shape, A: Source> Run<K, S, A> {
     /// What a store or an erasure came to.
     pub(super) fn stored(
         &mut self,

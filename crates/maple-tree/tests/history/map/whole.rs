@@ -1,11 +1,12 @@
 //! What duplicates, divides, joins, thins out or takes apart a map, or extends it by many entries.
 
-use maple_tree::{CloneError, EraseError, InsertError, Key, Shape};
+use maple_tree::{CloneError, EraseError, InsertError, Shape};
 
+use super::super::index::Index;
 use super::super::{Bytes, Model, Slot, small};
 use super::{Map, Run, Source, slot};
 
-impl<K: Key, S: Shape, A: Source> Run<K, S, A> {
+impl<K: Index, S: Shape, A: Source> Run<K, S, A> {
     /// A duplicate without the entries whose number is 0 modulo `sparse`, given up at the entry `stop` if that is not 0.
     pub(super) fn duplicate(&mut self, sparse: u8, stop: u8) {
         let mut left = u32::from(stop);

@@ -1,11 +1,12 @@
 //! What one of the maps shows, beside its list.
 
-use maple_tree::{Key, Shape};
+use maple_tree::Shape;
 
+use super::super::index::Index;
 use super::{Family, Member, slot};
 use crate::history::Bytes;
 
-impl<K: Key, S: Shape> Family<K, S> {
+impl<K: Index, S: Shape> Family<K, S> {
     pub(super) fn look(&self, which: usize, bytes: &mut Bytes<'_>) {
         let Member { map, model } = &self.members[which];
         let key = bytes.key(self.middle);

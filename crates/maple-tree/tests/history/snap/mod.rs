@@ -9,8 +9,9 @@ mod write;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use maple_tree::{CowMapleTree, Fanout, Key, Native, Shape};
+use maple_tree::{CowMapleTree, Fanout, Native, Shape};
 
+use super::index::Index;
 use super::{Bytes, Countdown, Mint, Model, Nodes, Slot};
 use value::{Frail, Fuel, Held};
 
@@ -48,12 +49,12 @@ pub fn play_any(bytes: &[u8]) {
 type Map<K, S> = CowMapleTree<K, Held, Nodes, S>;
 
 /// A map, and what it should hold.
-struct Member<K: Key, S: Shape> {
+struct Member<K: Index, S: Shape> {
     map: Map<K, S>,
     model: Model<K>,
 }
 
-impl<K: Key, S: Shape> Member<K, S> {
+impl<K: Index, S: Shape> Member<K, S> {
     fn snapshot(&self) -> Self {
         let map = self.map.snapshot();
         assert!(map.is_same(&self.map));
@@ -74,7 +75,7 @@ impl<K: Key, S: Shape> Member<K, S> {
 }
 
 /// A slot that a map shows.
-fn slot<K: Key>(found: (RangeInclusive<K>, &Frail)) -> Slot<K> {
+fn slot<K: Index>(found: (RangeInclusive<K>, &Frail)) -> Slot<K> {
     Slot {
         first: *found.0.start(),
         last: *found.0.end(),
@@ -83,7 +84,7 @@ fn slot<K: Key>(found: (RangeInclusive<K>, &Frail)) -> Slot<K> {
 }
 
 /// Several maps, some of which share nodes.
-struct Family<K: Key, S: Shape> {
+struct Family<K: Index, S: Shape> {
     members: Vec<Member<K, S>>,
     nodes: Nodes,
     fuel: Arc<Fuel>,
@@ -95,7 +96,7 @@ struct Family<K: Key, S: Shape> {
 
 const MOST_MEMBERS: usize = 6;
 
-fn run<K: Key, S: Shape>(mut bytes: Bytes<'_>, middle: K) {
+fn run<K: Index, S: Shape>(mut bytes: Bytes<'_>, middle: K) {
     let mut family = Family::<K, S> {
         members: Vec::new(),
         nodes: Countdown::new(),
@@ -130,7 +131,7 @@ fn run<K: Key, S: Shape>(mut bytes: Bytes<'_>, middle: K) {
     assert_eq!((nodes.live(), mint.live()), (0, 0), "something is left");
 }
 
-impl<K: Key, S: Shape> Family<K, S> {
+impl<K: Index, S: Shape> Family<K, S> {
     /// A map that shares nothing.
     fn begin(&mut self, code: u8) {
         let nodes = self.nodes.clone();

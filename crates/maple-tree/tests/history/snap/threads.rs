@@ -1,11 +1,12 @@
 //! Two threads, each with some of the maps.
 
-use maple_tree::{Key, Shape};
+use maple_tree::Shape;
 
+use super::super::index::Index;
 use super::{Family, MOST_MEMBERS, Member};
 use crate::history::Bytes;
 
-impl<K: Key, S: Shape> Family<K, S> {
+impl<K: Index, S: Shape> Family<K, S> {
     /// Some of the maps go to another thread, and come back; both threads write theirs, and take snapshots of one that both look at.
     pub(super) fn threads(&mut self, bytes: &mut Bytes<'_>) {
         let (which, length) = (bytes.byte(), usize::from(bytes.byte() % 64));

@@ -3,8 +3,9 @@
 use std::ops::RangeInclusive;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use maple_tree::{EraseError, InsertError, Key, Shape, StoreError};
+use maple_tree::{EraseError, InsertError, Shape, StoreError};
 
+use super::super::index::Index;
 use super::value::{End, Frail};
 use super::{Family, Member};
 use crate::history::{Bytes, small};
@@ -16,7 +17,7 @@ enum Done {
     Refused,
 }
 
-impl<K: Key, S: Shape> Family<K, S> {
+impl<K: Index, S: Shape> Family<K, S> {
     /// One write. Some meet nodes, or duplicates of values, that are refused after 0, 1, 2 … until the write succeeds: each failure
     /// changes nothing anywhere.
     pub(super) fn write(&mut self, which: usize, code: u8, bytes: &mut Bytes<'_>) {

@@ -1,10 +1,10 @@
 //! Entries joined with neighbours that are the same.
 
-use maple_tree::{Fanout, InsertError, Key, Native, Shape, StoreError};
+use maple_tree::{Fanout, InsertError, Native, Shape, StoreError};
 
 use super::{Face, World, contents, grown, insist, long, on, same, step};
 use crate::support::counting::{Alive, number};
-use crate::support::{Model, Number, Rng};
+use crate::support::{Index, Model, Number, Rng};
 
 /// Which entries of the model count as equal to `number`.
 fn alike(a: Number, b: Number) -> bool {
@@ -12,7 +12,7 @@ fn alike(a: Number, b: Number) -> bool {
 }
 
 /// What a coalescing store does to the flat array; gives the range of the entry.
-fn coalesce<K: Key>(
+fn coalesce<K: Index>(
     model: &mut Model<K>,
     first: usize,
     last: usize,
@@ -43,7 +43,7 @@ fn coalesce<K: Key>(
     (first, last)
 }
 
-fn try_coalescing<K: Key, S: Shape>(
+fn try_coalescing<K: Index, S: Shape>(
     world: &World,
     model: &Model<K>,
     first: usize,
@@ -114,7 +114,7 @@ fn coalescing_short() {
 
 #[test]
 fn coalescing_long() {
-    fn of<K: Key, S: Shape>(seed: u64, base: K) {
+    fn of<K: Index, S: Shape>(seed: u64, base: K) {
         let world = World::new();
         let mut rng = Rng(seed);
         for _ in 0..if cfg!(miri) { 1 } else { 40 } {

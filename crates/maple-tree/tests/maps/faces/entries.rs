@@ -2,11 +2,11 @@
 
 use std::ops::RangeInclusive;
 
-use maple_tree::{Entry, Fanout, InsertError, Key, Native, Shape, SyncMapleTree, Waiting};
+use maple_tree::{Entry, Fanout, InsertError, Native, Shape, SyncMapleTree, Waiting};
 
 use super::{Face, Shared, World, contents, grown, insist, long, on, same, short, step};
 use crate::support::counting::number;
-use crate::support::{Model, Number, Rng};
+use crate::support::{Index, Model, Number, Rng};
 
 /// Every set of entries kept, out of every short content.
 #[test]
@@ -28,7 +28,7 @@ fn retain() {
     world.end();
 }
 
-fn try_retain<K: Key, S: Shape>(world: &World, model: &Model<K>, keep: impl Fn(Number) -> bool) {
+fn try_retain<K: Index, S: Shape>(world: &World, model: &Model<K>, keep: impl Fn(Number) -> bool) {
     let mut left = model.clone();
     for cell in &mut left.cells {
         *cell = cell.filter(|&v| keep(v));

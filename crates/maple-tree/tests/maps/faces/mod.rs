@@ -7,10 +7,10 @@ mod values;
 
 use std::sync::Arc;
 
-use maple_tree::{Key, MapleTree, Shape, SyncMapleTree, Waiting};
+use maple_tree::{MapleTree, Shape, SyncMapleTree, Waiting};
 
 use crate::support::counting::{Alive, Count, Countdown, number};
-use crate::support::{Model, Number, Rng};
+use crate::support::{Index, Model, Number, Rng};
 
 type Nodes = Arc<Countdown>;
 type Exclusive<K, S> = MapleTree<K, Box<Alive>, Nodes, S>;
@@ -18,7 +18,7 @@ type Shared<K, S> = SyncMapleTree<K, Box<Alive>, Waiting, Nodes, spin::Mutex<()>
 
 /// A map of one of the faces.
 #[allow(clippy::large_enum_variant, reason = "there are one or two at a time")]
-enum Face<K: Key, S: Shape> {
+enum Face<K: Index, S: Shape> {
     Exclusive(Exclusive<K, S>),
     Shared(Shared<K, S>),
 }
@@ -57,7 +57,7 @@ impl World {
         Alive::boxed(number, &self.count)
     }
 
-    fn exclusive<K: Key, S: Shape>(&self, gaps: bool) -> Exclusive<K, S> {
+    fn exclusive<K: Index, S: Shape>(&self, gaps: bool) -> Exclusive<K, S> {
         if gaps {
             MapleTree::with_gaps_in(self.nodes.clone())
         } else {
@@ -66,7 +66,7 @@ impl World {
     }
 
     /// The map that the model says.
-    fn map<K: Key, S: Shape>(&self, model: &Model<K>, gaps: bool) -> Exclusive<K, S> {
+    fn map<K: Index, S: Shape>(&self, model: &Model<K>, gaps: bool) -> Exclusive<K, S> {
         let mut map = self.exclusive(gaps);
         // One by one, in an order that splits.
         let mut entries = model.entries();
@@ -79,7 +79,7 @@ impl World {
     }
 
     /// On one face after the other.
-    fn faces<K: Key, S: Shape>(&self, model: &Model<K>) -> impl Iterator<Item = Face<K, S>> {
+    fn faces<K: Index, S: Shape>(&self, model: &Model<K>) -> impl Iterator<Item = Face<K, S>> {
         [(false, false), (false, true), (true, false), (true, true)]
             .into_iter()
             .map(|(shared, gaps)| {
@@ -102,7 +102,7 @@ impl World {
     }
 }
 
-fn same<K: Key, S: Shape>(model: &Model<K>, face: &Face<K, S>, context: &dyn Fn() -> String) {
+fn same<K: Index, S: Shape>(model: &Model<K>, face: &Face<K, S>, context: &dyn Fn() -> String) {
     on!(face, map => {
         if let Err(damage) = map.check() {
             panic!("{damage}\n{}", context());
@@ -112,7 +112,7 @@ fn same<K: Key, S: Shape>(model: &Model<K>, face: &Face<K, S>, context: &dyn Fn(
     });
 }
 
-fn same_map<K: Key, S: Shape>(
+fn same_map<K: Index, S: Shape>(
     model: &Model<K>,
     map: Exclusive<K, S>,
     context: &dyn Fn() -> String,
@@ -172,7 +172,7 @@ fn contents(n: usize) -> Vec<Model<u32>> {
 }
 
 /// Large contents: `n` entries, some with holes between.
-fn grown<K: Key>(base: K, n: usize, rng: &mut Rng) -> Model<K> {
+fn grown<K: Index>(base: K, n: usize, rng: &mut Rng) -> Model<K> {
     let mut cells = Vec::new();
     for i in 0..n {
         cells.extend(vec![None; rng.below(3)]);
@@ -182,7 +182,7 @@ fn grown<K: Key>(base: K, n: usize, rng: &mut Rng) -> Model<K> {
 }
 
 /// Tries with more and more allocations allowed; what fails leaves the map as it was, and no value behind.
-fn insist<K: Key, S: Shape>(
+fn insist<K: Index, S: Shape>(
     world: &World,
     model: &Model<K>,
     face: &mut Face<K, S>,

@@ -1,12 +1,12 @@
 //! Maps cut in two, and laid over each other.
 
-use maple_tree::{EraseError, Fanout, Key, Native, Shape};
+use maple_tree::{EraseError, Fanout, Native, Shape};
 
 use super::{Face, World, contents, grown, insist, long, on, same, same_map, short, step};
 use crate::support::counting::twin;
-use crate::support::{Model, Number, Rng};
+use crate::support::{Index, Model, Number, Rng};
 
-fn try_split_off<K: Key, S: Shape>(world: &World, model: &Model<K>, at: usize) {
+fn try_split_off<K: Index, S: Shape>(world: &World, model: &Model<K>, at: usize) {
     let key = model.key(at);
     let (mut low, mut high) = (model.clone(), model.clone());
     low.cells[at..].fill(None);
@@ -66,7 +66,7 @@ fn split_off() {
     world.end();
 }
 
-fn try_append<K: Key, S: Shape>(world: &World, lower: &Model<K>, upper: &Model<K>) {
+fn try_append<K: Index, S: Shape>(world: &World, lower: &Model<K>, upper: &Model<K>) {
     let mut over = upper.clone();
     for cell in &mut over.cells {
         *cell = cell.map(|v| v + 1000);

@@ -1,7 +1,6 @@
 //! The writer: one at a time, beside any number of readers.
 
 mod change;
-mod host;
 mod seat;
 mod whole;
 
@@ -19,7 +18,7 @@ use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
 use crate::node::RawTree;
 use crate::reclaim::Reclaim;
 
-pub use seat::{Look, Piece, Seat};
+pub use seat::{Look, Piece};
 
 /// A position in a [`SyncMapleTree`] that changes it under its lock.
 pub type SharedCursorMut<'h, 't, K, V, R, A, L, S> =
@@ -83,17 +82,14 @@ impl<'t, K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         "# use maple_tree::{SyncMapleTree, Waiting};
 # let tree: SyncMapleTree<u64, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
 # let mut map = tree.write();
-# for (range, value) in [(10..20, 1), (20..30, 2), (40..50, 3)] {
-#     map.insert_range(range, value)?;
-# }
+# map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)]).unwrap();
 // 1 at 10..20, 2 at 20..30, 3 at 40..50"
     );
 
     /// A position in the map that changes it, with a range to look for or to store at.
     ///
     /// ```
-    /// use maple_tree::{SyncMapleTree, Waiting};
-    ///
+    /// # use maple_tree::{SyncMapleTree, Waiting};
     /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
     /// let mut writer = map.write();
     /// writer.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;

@@ -2,42 +2,25 @@
 
 use core::marker::PhantomData;
 use core::ops::RangeInclusive;
+use core::ptr::NonNull;
 
 use lock_api::RawMutex;
 
-use crate::base::{Key, Native, Ref, Shape, Value, opaque};
+use crate::base::{Key, Native, Offset, Ref, Shape, Value, opaque};
+use crate::face::host::Host;
 use crate::face::look_ups::view;
-use crate::face::store;
 use crate::face::sync::writer::Writer;
 use crate::face::sync::{SyncAlloc, SyncValue};
-use crate::node::{NULL, Node, RawTree, Root};
+use crate::node::{NULL, Node, RawTree, Root, Word};
 use crate::read::{Found, Place, descend};
 use crate::reclaim::Reclaim;
-use crate::write::seat;
-
-/// Where a key is in the map of a [`Writer`]: a slot of a leaf, and the way to it. It comes from a [look](Writer::look), for the write that follows.
-///
-/// It is data, and keeps nothing. It *holds* until the map is changed. A write that went on from it ([`store_here`](Writer::store_here) and its like,
-/// if they say that they have done it) changes nothing but the leaf: then the leaf is where it was, and the seat is [near](Writer::look)
-/// all keys in it.
-pub struct Seat<K, S = Native>(seat::Seat<K, S>);
-
-impl<K: Copy, S> Clone for Seat<K, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Copy, S> Copy for Seat<K, S> {}
-
-opaque!([K, S] Seat<K, S>, "Seat");
+use crate::write::Seat;
 
 /// Entries and holes from a key on, upwards. Made by [`Writer::look`].
 pub struct Look<'a, K: Key, V: Value, S: Shape = Native> {
     tree: &'a RawTree<K, S>,
     /// Where it began.
-    seat: seat::Seat<K, S>,
+    seat: Seat<K, S>,
     found: Found<K>,
     /// The leaf in which it is, and its last index.
     leaf: Node<K, S>,
@@ -56,7 +39,7 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Look<'a, K, V, S> {
     /// Where the look began.
     #[inline(always)]
     pub fn seat(&self) -> Seat<K, S> {
-        Seat(self.seat)
+        self.seat
     }
 
     /// What is at the key.
@@ -143,8 +126,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     /// its leaf covers the key, the way down is saved. `None` in a map that is empty, or holds just one entry at index 0. O(log n).
     ///
     /// ```
-    /// use maple_tree::{SyncMapleTree, Waiting};
-    ///
+    /// # use maple_tree::{SyncMapleTree, Waiting};
     /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
     /// let mut writer = map.write();
     /// writer.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
@@ -167,7 +149,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     ) -> Option<Look<'a, K, V, S>> {
         let tree = &self.tree.raw;
         let (seat, found) = match near {
-            Some(Seat(near)) if near.min <= key && key <= near.max => {
+            Some(near) if near.min <= key && key <= near.max => {
                 // SAFETY: it is in the tree (the caller's promise).
                 let place = unsafe { near.place() };
                 let slot = place.leaf.search(key);
@@ -175,7 +157,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
             }
             _ => {
                 let at = tree.slot_at(key)?;
-                (seat::Seat::of(&at), at.found)
+                (Seat::of(&at), at.found)
             }
         };
         // SAFETY: it is in the tree, which nobody changes while the writer is borrowed.
@@ -201,7 +183,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     #[inline(always)]
     pub unsafe fn get_here(&self, seat: &Seat<K, S>) -> Option<Ref<'_, V>> {
         // SAFETY: it is in the tree (the caller's promise), whose words are values, which only this writer, who is borrowed, removes.
-        unsafe { view::<V>(seat.0.found().word) }
+        unsafe { view::<V>(seat.found().word) }
     }
 
     /// As [`store_range_splitting`](Self::store_range_splitting), of `first..=last`, if nobody reads and just the leaf of `seat` changes, which is that of
@@ -210,8 +192,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     /// If the range lies strictly within an entry, the part above gets the value `twin`. There is one then, and only then.
     ///
     /// ```
-    /// use maple_tree::{SyncMapleTree, Waiting};
-    ///
+    /// # use maple_tree::{SyncMapleTree, Waiting};
     /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
     /// let mut writer = map.write();
     /// writer.try_extend([(10..20, 1), (20..30, 2)])?;
@@ -244,7 +225,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         let above = twin.map(V::into_raw);
         let words = (word.as_ptr(), above.map_or(NULL, |raw| raw.as_ptr()));
         // SAFETY: the caller's promise.
-        if unsafe { store::put_here(self, &seat.0, (first, last), words) } {
+        if unsafe { self.put_here(seat, (first, last), words) } {
             return Ok(());
         }
         // SAFETY: made just now, and not stored.
@@ -271,7 +252,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         let above = twin.map(V::into_raw);
         let words = (NULL, above.map_or(NULL, |raw| raw.as_ptr()));
         // SAFETY: the caller's promise.
-        if unsafe { store::put_here(self, &seat.0, (first, last), words) } {
+        if unsafe { self.put_here(seat, (first, last), words) } {
             return Ok(());
         }
         // SAFETY: made just now, and not stored.
@@ -286,7 +267,48 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     /// The seat came from a look at this map, not another one, at an index of the range, and holds.
     #[inline(always)]
     pub unsafe fn grow_here(&mut self, seat: &Seat<K, S>, key: K, (first, last): (K, K)) -> bool {
+        if key < seat.min || seat.max < key {
+            return false;
+        }
         // SAFETY: the caller's promise.
-        unsafe { store::grow_here(self, &seat.0, key, (first, last)) }
+        let (place, mut found) = unsafe { (seat.place(), seat.found()) };
+        if key < found.first && seat.slot() > 0 {
+            found = place.slot(seat.slot() - 1);
+        }
+        if key < found.first || found.last < key {
+            found = place.at(key);
+        }
+        if found.word.is_null() || found.first < first || last < found.last {
+            return false;
+        }
+        let words = (found.word, NULL);
+        Host::store_here(self, seat, (first, last), words, found.word, |_, _, _| {})
+    }
+
+    /// Makes a range, which starts in a slot, hold a word (NULL erases), in the leaf of the slot alone; tells whether that could be done. If not,
+    /// nothing has changed. Of an entry that is on both sides the upper part gets the word `twin`, which is NULL otherwise.
+    ///
+    /// # Safety
+    ///
+    /// The tree has not changed since `seat` was found.
+    #[inline(always)]
+    unsafe fn put_here(
+        &mut self,
+        seat: &Seat<K, S>,
+        (first, last): (K, K),
+        (word, twin): (Word, Word),
+    ) -> bool {
+        // SAFETY: the caller's promise.
+        let at = unsafe { seat.at() };
+        let hole = at.found.word.is_null();
+        // As elsewhere: these need less than to say what is left of the slots.
+        if let Some(word) = NonNull::new(word) {
+            if hole && last <= at.found.last && self.fill_hole(at, (first, last), word) {
+                return true;
+            }
+        } else if at.is_entry(first, last) && self.vacate(at, true, |_, _, _| {}) {
+            return true;
+        }
+        Host::store_here(self, seat, (first, last), (word, twin), NULL, |_, _, _| {})
     }
 }

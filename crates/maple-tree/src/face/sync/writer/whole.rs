@@ -5,18 +5,15 @@ use core::ops::{RangeBounds, RangeInclusive};
 use lock_api::RawMutex;
 
 use crate::alloc::{AllocError, Fork};
-use crate::base::{EraseError, InsertError, Key, Ref, Shape, each};
-use crate::face::host::{Host, Nodes};
+use crate::base::{EraseError, InsertError, Key, Ref, Shape};
+use crate::face::host::Host;
 use crate::face::many::{appends, one_by_one};
 use crate::face::map::MapleTree;
-use crate::face::merge::{Merged, Set, merge, upper_copies};
-use crate::face::sync::retire::Deferred;
+use crate::face::merge::{Made, merge, part};
 use crate::face::sync::writer::Writer;
 use crate::face::sync::{SyncAlloc, SyncValue};
-use crate::node::{NULL, Root};
+use crate::node::NULL;
 use crate::reclaim::Reclaim;
-use crate::write::Sink;
-use crate::write::apply::bury;
 use crate::write::duplicate::{CloneError, CopyWith};
 
 impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
@@ -26,8 +23,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         "Retires",
         "Readers see one after the other come.",
         "Readers see one after the other go.",
-        "use maple_tree::{SyncMapleTree, Waiting};
-
+        "# use maple_tree::{SyncMapleTree, Waiting};
 let shared: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::new(Waiting::new());
 let mut map = shared.write();"
     );
@@ -35,32 +31,12 @@ let mut map = shared.write();"
     appends!(
         "retired",
         "Readers see all of it at once: every look-up finds the map as it was, or as it is with everything of `other` in it.",
-        "use maple_tree::alloc::SharedPool;
-use maple_tree::{MapleTree, SyncMapleTree, Waiting};
-
+        "# use maple_tree::alloc::SharedPool;
+# use maple_tree::{MapleTree, SyncMapleTree, Waiting};
 let shared: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::new(Waiting::new());
 let mut map = shared.write();
 let mut other = MapleTree::new_in(SharedPool::new());"
     );
-
-    /// Puts what two maps were merged to in the place of this one, and empties the other.
-    fn take_over(&mut self, other: &mut MapleTree<K, V, A, S>, merged: Merged<K>) {
-        other.free_nodes();
-        let tree = &self.tree.raw;
-        let old = tree.root();
-        tree.publish_root(merged.root, merged.height);
-        // SAFETY: this is the only writer.
-        let mut sink = unsafe { Deferred::new(self.tree, None, |_, _, _| {}) };
-        if let Root::Node(node) = old {
-            // No entry is within these bounds: most of them live on in the new tree.
-            bury(node, K::MIN, K::MAX, (K::MAX, K::MIN), &mut sink);
-        }
-        let covered = merged.covered;
-        each(0..covered.len(), |i| {
-            let found = covered[i];
-            sink.entry(found.first, found.last, found.word);
-        });
-    }
 
     /// Takes the entries from `key` on out of the map, and gives a map with what `copy` makes of each: readers may still view the values, so
     /// that these cannot be moved, and are retired. Of an entry that reaches from below `key` to it, the upper part is copied, the lower
@@ -70,8 +46,7 @@ let mut other = MapleTree::new_in(SharedPool::new());"
     ///
     /// ```
     /// use std::sync::Arc;
-    /// use maple_tree::{SyncMapleTree, Waiting};
-    ///
+    /// # use maple_tree::{SyncMapleTree, Waiting};
     /// let map: SyncMapleTree<u32, Arc<&str>, Waiting> = SyncMapleTree::new(Waiting::new());
     /// map.write().try_extend([(0..10, Arc::new("low")), (10..30, Arc::new("both"))])?;
     /// let high = map.write().split_off_with(20, |_, value| Some(Arc::clone(&value)))?;
@@ -87,7 +62,7 @@ let mut other = MapleTree::new_in(SharedPool::new());"
     pub fn split_off_with(
         &mut self,
         key: K,
-        copy: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+        mut copy: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<MapleTree<K, V, A, S>, EraseError>
     where
         A: Fork,
@@ -95,13 +70,16 @@ let mut other = MapleTree::new_in(SharedPool::new());"
         let tree = &self.tree.raw;
         let high = MapleTree::from_parts(tree.empty_like(), self.nodes().fork());
         let plan = tree.plan_store(key, K::MAX, NULL);
-        let nodes =
-            Set::aside(plan.nodes, &self.tree.own.alloc).map_err(|AllocError| EraseError::Alloc)?;
-        // SAFETY: this is the only writer, and words in the tree are values.
-        let (root, height) =
-            unsafe { upper_copies::<K, V, S, A>(tree, key, high.allocator(), copy) }?;
-        let mut nodes = nodes.take();
-        high.raw().publish_root(root, height);
+        let mut made = Made::<V>::new();
+        let part = part(tree, (key, K::MAX), high.allocator(), |found, range| {
+            // SAFETY: words in the tree are values, which only this writer removes.
+            unsafe { made.remake(found.word, range, &mut copy) }
+        })?;
+        let mut nodes = self
+            .reserved(plan.nodes)
+            .map_err(|AllocError| EraseError::Alloc)?;
+        made.keep();
+        part.finish(high.raw());
         self.carry_out_with(plan, &mut nodes, None, |_, _, _| {});
         Ok(high)
     }
@@ -109,8 +87,7 @@ let mut other = MapleTree::new_in(SharedPool::new());"
     /// Removes all entries at once, and retires them.
     ///
     /// ```
-    /// use maple_tree::{SyncMapleTree, Waiting};
-    ///
+    /// # use maple_tree::{SyncMapleTree, Waiting};
     /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
     /// let mut writer = map.write();
     /// writer.insert(7, 1)?;
@@ -129,8 +106,7 @@ let mut other = MapleTree::new_in(SharedPool::new());"
     /// gives the value that the duplicate has there, or `None` to leave the entry out.
     ///
     /// ```
-    /// use maple_tree::{SyncMapleTree, Waiting};
-    ///
+    /// # use maple_tree::{SyncMapleTree, Waiting};
     /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
     /// let mut writer = map.write();
     /// writer.insert(7, 1)?;

@@ -1,11 +1,12 @@
-//! Stores that make one entry with the neighbours that are the same.
+//! Where a value is stored: where a search for a gap says, and together with the neighbours that are the same.
 
 use core::ops::RangeInclusive;
 
-use crate::base::{InsertError, Key, Ref, Shape, StoreError, Value};
+use crate::base::{InsertError, Key, Offset, Ref, Shape, StoreError, Value};
 use crate::face::look_ups::view;
 use crate::face::store::split::Held;
 use crate::node::RawTree;
+use crate::read::Want;
 
 /// Whether nothing is within a range.
 pub(crate) fn is_free<K: Key, S: Shape>(tree: &RawTree<K, S>, (first, last): (K, K)) -> bool {
@@ -45,4 +46,42 @@ pub(crate) fn joined<K: Key, V: Value, S: Shape>(
     let first = before.map_or(first, |found| found.first);
     let last = after.map_or(last, |found| found.last);
     Ok((first..=last, held.into_value()))
+}
+
+/// The gap of `size` indices within `bounds` that `search` finds, as a range, and the value back that is to be stored there.
+pub(crate) fn place<K: Key, V>(
+    bounds: Option<(K, K)>,
+    size: K::Size,
+    value: V,
+    search: impl FnOnce(&Want<K>) -> Option<K>,
+) -> Result<((K, K), V), InsertError<V>> {
+    let Some(want) = bounds.and_then(|bounds| Want::new(bounds, size)) else {
+        return Err(InsertError::EmptyRange(value));
+    };
+    match search(&want) {
+        Some(first) => Ok(((first, want.last(first)), value)),
+        None => Err(InsertError::Occupied(value)),
+    }
+}
+
+/// The lowest free index at or after `next` within `bounds`, else the lowest before it. Gives the index, whether the search started over, and the value back
+/// that is to be stored there; `search` finds the lowest.
+pub(crate) fn place_cyclic<K: Key, V>(
+    bounds: Option<(K, K)>,
+    next: K,
+    value: V,
+    search: impl Fn(&Want<K>) -> Option<K>,
+) -> Result<((K, bool), V), InsertError<V>> {
+    let Some((lo, hi)) = bounds else {
+        return Err(InsertError::EmptyRange(value));
+    };
+    let free = |lo, hi| search(&Want::new((lo, hi), K::ONE.number())?);
+    let from = next.max(lo);
+    if let Some(key) = (from <= hi).then(|| free(from, hi)).flatten() {
+        return Ok(((key, false), value));
+    }
+    match free(lo, hi) {
+        Some(key) => Ok(((key, true), value)),
+        None => Err(InsertError::Occupied(value)),
+    }
 }
