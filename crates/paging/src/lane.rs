@@ -8,25 +8,82 @@ pub(crate) const LANES: usize = 16;
 #[repr(align(128))]
 pub(crate) struct Apart<T>(pub(crate) T);
 
-/// A number that this thread keeps, and that threads which run at the same time seldom have in common.
 #[cfg(any(test, feature = "hosted"))]
-#[inline]
-pub(crate) fn here() -> usize {
+pub(crate) use numbered::here;
+
+/// Threads of the host.
+#[cfg(any(test, feature = "hosted"))]
+mod numbered {
     use core::cell::Cell;
-    use core::sync::atomic::{AtomicUsize, Ordering};
+    use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+
+    use super::LANES;
 
     const NONE: usize = usize::MAX;
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
+
+    /// Numbers that threads have, a bit each. Relaxed, as all here: only that numbers differ matters.
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+
     std::thread_local! {
+        /// Without a destructor, so that looking at it is one load.
         static LANE: Cell<usize> = const { Cell::new(NONE) };
+        static KEPT: Kept = const { Kept(Cell::new(NONE)) };
     }
-    LANE.with(|lane| {
-        if lane.get() == NONE {
-            // Relaxed: only that numbers differ matters.
-            lane.set(NEXT.fetch_add(1, Ordering::Relaxed) % LANES);
+
+    /// The number that a thread gives back at its end: the next one finds what was set aside under it, and few numbers are in use.
+    struct Kept(Cell<usize>);
+
+    impl Drop for Kept {
+        fn drop(&mut self) {
+            let lane = self.0.get();
+            if lane != NONE {
+                TAKEN.fetch_and(!(1 << lane), Ordering::Relaxed);
+            }
         }
-        lane.get()
-    })
+    }
+
+    /// A number that this thread keeps, and that threads which run at the same time have in common only if there are more of them than numbers.
+    #[inline]
+    pub(crate) fn here() -> usize {
+        LANE.with(|lane| {
+            if lane.get() == NONE {
+                lane.set(take());
+            }
+            lane.get()
+        })
+    }
+
+    #[cold]
+    fn take() -> usize {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let relaxed = Ordering::Relaxed;
+        let lowest = |taken: u32| (!taken).trailing_zeros() as usize;
+        let taken = TAKEN.fetch_update(relaxed, relaxed, |taken| {
+            let lane = lowest(taken);
+            (lane < LANES).then(|| taken | 1 << lane)
+        });
+        match taken.map(lowest) {
+            Ok(lane) => {
+                if KEPT.try_with(|kept| kept.0.set(lane)).is_err() {
+                    // The thread is about to end. For so long it may share its number.
+                    drop(Kept(Cell::new(lane)));
+                }
+                lane
+            }
+            Err(_) => NEXT.fetch_add(1, relaxed) % LANES,
+        }
+    }
+
+    #[test]
+    fn threads_that_end_give_their_numbers_back() {
+        let of_a_thread = || std::thread::spawn(here).join().unwrap_or(NONE);
+        // Other tests have threads, too; but not so many for long.
+        let mut seen = [0; LANES];
+        (0..10 * LANES).for_each(|_| seen[of_a_thread()] += 1);
+        let most = seen.iter().max().copied().unwrap_or(0);
+        assert!(most > 10, "{seen:?}");
+        assert_eq!(here(), here());
+    }
 }
 
 /// The same where nobody tells threads apart: by the place of their stacks, of 16 KiB, 2 MiB or 32 MiB. Near the end of such a piece a thread may take turns

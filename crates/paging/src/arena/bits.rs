@@ -90,17 +90,26 @@ impl State {
         Some((piece * PIECE + word * 64 + first, count))
     }
 
-    /// Takes the lowest frames of a word of bits; how many.
+    /// Takes a batch: frames whose counts fill lines of the cache, if the lowest piece has such, so that no two processors write to the same lines. Else the lowest frames of a
+    /// word of bits; how many.
     pub(super) fn some(&mut self, into: &mut [u32; BATCH]) -> usize {
         let Some((piece, word)) = self.lowest() else {
             return 0;
         };
+        let words = &mut self.free[piece];
+        let whole = words.iter().enumerate().find_map(|(word, &bits)| {
+            let mut halves = [0, 32].into_iter();
+            let shift = halves.find(|shift| (bits >> shift) as u32 == u32::MAX)?;
+            Some((word, u64::from(u32::MAX) << shift))
+        });
+        let (word, within) = whole.unwrap_or((word, u64::MAX));
         let first = piece * PIECE + word * 64;
-        let bits = &mut self.free[piece][word];
+        let bits = &mut words[word];
         let mut count = 0;
-        while *bits != 0 && count < BATCH {
-            into[count] = (first + bits.trailing_zeros() as usize) as u32;
-            *bits &= *bits - 1;
+        while *bits & within != 0 && count < BATCH {
+            let bit = (*bits & within).trailing_zeros();
+            into[count] = (first + bit as usize) as u32;
+            *bits &= !(1 << bit);
             count += 1;
         }
         self.counts[piece] -= count as u16;
@@ -147,10 +156,10 @@ impl State {
         Some(self.hint)
     }
 
-    /// A frame of the highest piece that has one. One table's neighbours are sixteen frames away, so that the words of tables that are made one after
-    /// the other, which are their locks, lie in different cache lines.
+    /// A frame of the highest piece that has one. One table's neighbours are 32 frames away, so that the words of tables that are made one after
+    /// the other, which are their locks, lie in different cache lines, of which processors fetch two at once.
     pub(super) fn table(&mut self) -> Option<usize> {
-        const EACH: u64 = 0x0001_0001_0001_0001;
+        const EACH: u64 = 0x0000_0001_0000_0001;
         let counts = &self.counts;
         let from = self.tables.min(counts.len());
         let piece = (0..from)
@@ -159,10 +168,9 @@ impl State {
             .find(|&piece| counts[piece] > 0)?;
         self.tables = piece + 1;
         let bits = &mut self.free[piece];
-        // Of each sixteen frames, the one with this number: the lowest that is free in any of the words.
+        // Of each 32 frames, the one with this number: the lowest that is free in any of the words.
         let all = bits.iter().fold(0, |all, word| all | word);
-        let folded = all | all >> 32;
-        let lane = (folded | folded >> 16).trailing_zeros() % 16;
+        let lane = (all | all >> 32).trailing_zeros() % 32;
         let word = bits.iter().position(|word| word & EACH << lane != 0)?;
         let bit = (bits[word] & EACH << lane).trailing_zeros();
         bits[word] &= !(1 << bit);

@@ -24,7 +24,7 @@ impl Frames {
         let stretch = (self.base / PAGE_SIZE % 512 + u64::from(index)) / 512;
         debug_assert!((stretch as usize) < Self::stretches(self.base, self.count));
         // SAFETY: `stretches` counts the pieces in which the frames lie, and callers have looked at the frame's own word.
-        unsafe { self.blocks.add(stretch as usize).as_ref() }
+        unsafe { self.blocks.get_unchecked(stretch as usize) }
     }
 
     /// A frame from the allocator: one reference.
@@ -41,7 +41,7 @@ impl Frames {
         let index = self.index(first);
         self.widen(index, count as u32);
         let word = kind.bits() | ONE_REFERENCE;
-        let words = self.words().get(index as usize..index as usize + count);
+        let words = self.words.get(index as usize..index as usize + count);
         assert!(words.is_some(), "a frame outside of the counted memory");
         for place in words.unwrap_or(&[]) {
             place.store(word, Ordering::Relaxed);
@@ -84,7 +84,7 @@ impl Frames {
 
     /// Notes that frames, which lie in one piece of 2 MiB, are free; what is to be given back.
     pub(crate) fn bury(&self, run: Range<u32>) -> Buried {
-        for word in &self.words()[run.start as usize..run.end as usize] {
+        for word in &self.words[run.start as usize..run.end as usize] {
             word.store(0, Ordering::Relaxed);
         }
         let mut word = self.block(run.start).load(Ordering::Acquire);

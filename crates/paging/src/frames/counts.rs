@@ -8,7 +8,7 @@ impl Frames {
     #[inline]
     pub(crate) fn counts(&self) -> Counts<'_> {
         Counts {
-            words: self.words(),
+            words: &self.words,
             base: self.base,
         }
     }

@@ -28,10 +28,9 @@ mod counts;
 mod info;
 mod mappings;
 mod references;
+mod words;
 
-use alloc::alloc::{Layout, alloc_zeroed, dealloc};
 use core::ops::Range;
-use core::ptr::NonNull;
 
 use crate::atomic::{AtomicU32, Ordering};
 use crate::entry::PAGE_SIZE;
@@ -41,6 +40,7 @@ use crate::lane::Apart;
 pub(crate) use claim::Buried;
 pub(crate) use counts::Counts;
 pub use info::{Census, FrameInfo};
+use words::Words;
 
 /// What a frame is used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -79,10 +79,10 @@ pub(crate) const NO_FRAME: u32 = (1 << 30) - 1;
 pub struct Frames {
     base: u64,
     count: u64,
-    words: NonNull<AtomicU32>,
+    words: Words,
     /// For each 2 MiB, what was allocated as one block there: its order in the top two bits (0: single frames, 1: 2 MiB, 2: 1 GiB, 3: inside such
     /// a block) and how many of its frames are alive.
-    blocks: NonNull<AtomicU32>,
+    blocks: Words,
     /// The lowest frame that was ever given out, and the one after the highest. They change, while all read what is above.
     edges: Apart<Edges>,
 }
@@ -93,11 +93,6 @@ struct Edges {
     highest: AtomicU32,
 }
 
-// SAFETY: two arrays of atomics that this value owns.
-unsafe impl Send for Frames {}
-// SAFETY: they are changed by atomic instructions alone.
-unsafe impl Sync for Frames {}
-
 impl Frames {
     pub(crate) fn new(base: u64, count: u64) -> Result<Self, Error> {
         if !base.is_multiple_of(PAGE_SIZE) {
@@ -106,20 +101,11 @@ impl Frames {
         if count >= u64::from(NO_FRAME) || count == 0 {
             return Err(Error::TooMany);
         }
-        let words = zeroed(count as usize)?;
-        let blocks = match zeroed(Self::stretches(base, count)) {
-            Ok(blocks) => blocks,
-            Err(error) => {
-                // SAFETY: allocated above, and nobody has it.
-                unsafe { dealloc(words.as_ptr().cast(), layout(count as usize)) };
-                return Err(error);
-            }
-        };
         Ok(Self {
             base,
             count,
-            words,
-            blocks,
+            words: Words::new(count as usize)?,
+            blocks: Words::new(Self::stretches(base, count))?,
             edges: Apart(Edges {
                 lowest: AtomicU32::new(u32::MAX),
                 highest: AtomicU32::new(0),
@@ -178,14 +164,8 @@ impl Frames {
     }
 
     #[inline]
-    fn words(&self) -> &[AtomicU32] {
-        // SAFETY: the array has so many words.
-        unsafe { core::slice::from_raw_parts(self.words.as_ptr(), self.count as usize) }
-    }
-
-    #[inline]
     pub(crate) fn at(&self, index: u32) -> &AtomicU32 {
-        let word = self.words().get(index as usize);
+        let word = self.words.get(index as usize);
         assert!(word.is_some(), "a frame outside of the counted memory");
         // SAFETY: as was just seen.
         unsafe { word.unwrap_unchecked() }
@@ -199,40 +179,4 @@ impl Frames {
     pub(crate) fn table_word(&self, phys: u64) -> &AtomicU32 {
         self.word(phys)
     }
-}
-
-impl Drop for Frames {
-    fn drop(&mut self) {
-        // SAFETY: allocated in `new` with these layouts.
-        unsafe {
-            dealloc(self.words.as_ptr().cast(), layout(self.count as usize));
-            let blocks = Self::stretches(self.base, self.count);
-            dealloc(self.blocks.as_ptr().cast(), layout(blocks));
-        }
-    }
-}
-
-/// Of an array of words. The counts were checked to be below 2^30.
-fn layout(count: usize) -> Layout {
-    const WORD: usize = size_of::<AtomicU32>();
-    // SAFETY: the alignment is a power of two, and the size is below 2^32, which is no more than `isize::MAX` on machines with 64 bits; on
-    // others `zeroed` refuses what is more.
-    unsafe { Layout::from_size_align_unchecked(count * WORD, align_of::<AtomicU32>()) }
-}
-
-/// Zeroed by the allocator, which gets such pages from the system without touching them.
-fn zeroed(count: usize) -> Result<NonNull<AtomicU32>, Error> {
-    if count > isize::MAX as usize / 8 {
-        return Err(Error::NoMemory);
-    }
-    // SAFETY: the layout is not empty, since there is at least one frame.
-    let words = unsafe { alloc_zeroed(layout(count)) }.cast();
-    let words = NonNull::<AtomicU32>::new(words).ok_or(Error::NoMemory)?;
-    if cfg!(samara_loom) {
-        for i in 0..count {
-            // SAFETY: within the array. The checker's words are no bytes.
-            unsafe { words.add(i).write(AtomicU32::new(0)) };
-        }
-    }
-    Ok(words)
 }
