@@ -1,40 +1,42 @@
-//! Areas that faults remember: what several threads note in one place, and holding what was noted beside calls that change it or free it.
+//! Areas that faults remember: what several threads note in one place, and holding what was noted beside calls that change it or free it, and beside
+//! faults that note something else there.
 
 use std::ptr::NonNull;
 
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicUsize, Ordering, fence};
+use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering, fence};
 use loom::thread;
 
 use crate::model;
-use crate::remembered::{Found, Known, Remembered};
-use crate::vma_lock::{Calls, Hold, Number, VmaLock};
+use crate::remembered::{Found, Known, Remembered, let_go};
+use crate::vma_lock::{Calls, Hold, VmaLock};
 
-/// Things to point to: what is noted of each has its number all over.
+const PAGE: u64 = 0x1000;
+
+/// Things to point to. What is noted of each begins and ends where no other one does.
 static THINGS: [u8; 3] = [0, 1, 2];
 
 fn found(number: u64) -> Found<u8> {
     Found {
-        start: 0,
-        end: 0x1_0000 + number,
+        start: number * PAGE,
+        end: 8 * PAGE + number * PAGE,
         area: NonNull::from(&THINGS[number as usize]),
     }
 }
 
-/// Notes one thing, or looks whether what is there belongs together.
-fn note(remembered: &Remembered<u8>, number: u32) {
-    let thing = found(u64::from(number));
-    remembered.set(0, u64::from(number), thing, Number::new(number));
-}
+/// Where all of them are.
+const COMMON: u64 = 4 * PAGE;
 
-fn look(remembered: &Remembered<u8>, number: u32) -> bool {
-    let Known::This(thing, closed_in) = remembered.get(0, u64::from(number)) else {
-        return false;
+/// Which of them is noted. What there is of it belongs together.
+fn look(remembered: &Remembered<u8>) -> Option<u64> {
+    let Known::This(thing, holders) = remembered.hold(COMMON) else {
+        return None;
     };
-    assert_eq!(thing, found(u64::from(number)));
-    assert_eq!(closed_in, Number::new(number));
-    true
+    let number = thing.start / PAGE;
+    assert_eq!(thing, found(number));
+    let_go(holders);
+    Some(number)
 }
 
 #[test]
@@ -42,10 +44,10 @@ fn what_two_note_at_once_is_read_as_one_of_both() {
     model(|| {
         let remembered = Arc::new(Remembered::new());
         let other = remembered.clone();
-        let writer = thread::spawn(move || note(&other, 1));
-        note(&remembered, 2);
+        let writer = thread::spawn(move || other.set(COMMON, found(1), || true));
+        remembered.set(COMMON, found(2), || true);
         writer.join().unwrap();
-        assert!(look(&remembered, 1) != look(&remembered, 2));
+        assert!(matches!(look(&remembered), Some(1 | 2)));
     });
 }
 
@@ -53,84 +55,121 @@ fn what_two_note_at_once_is_read_as_one_of_both() {
 fn what_is_noted_beside_a_look_is_read_whole() {
     model(|| {
         let remembered = Arc::new(Remembered::new());
-        note(&remembered, 1);
+        remembered.set(COMMON, found(1), || true);
         let other = remembered.clone();
-        let writer = thread::spawn(move || note(&other, 2));
-        look(&remembered, 1);
+        let writer = thread::spawn(move || other.set(COMMON, found(2), || true));
+        look(&remembered);
         writer.join().unwrap();
-        assert!(look(&remembered, 2));
+        // Who looked was in the way, or not.
+        assert!(matches!(look(&remembered), Some(1 | 2)));
     });
 }
 
-/// An area of two pages, which a call makes shorter or frees, beside a fault that remembers it.
+/// Nobody writes while a fault is there.
+#[test]
+fn what_is_held_stays_as_it_was_found() {
+    model(|| {
+        let remembered = Arc::new(Remembered::new());
+        remembered.set(COMMON, found(1), || true);
+        let Known::This(thing, holders) = remembered.hold(COMMON) else {
+            panic!("it was noted");
+        };
+        let other = remembered.clone();
+        let writer = thread::spawn(move || other.set(COMMON, found(2), || true));
+        let seen = look(&remembered);
+        assert!(matches!(seen, None | Some(1)), "{seen:?}");
+        assert_eq!(thing, found(1));
+        let_go(holders);
+        writer.join().unwrap();
+    });
+}
+
+/// An area of two pages, which a call makes shorter or frees, beside faults that remember it; and one beyond it, in the same place.
 struct World {
     calls: Calls,
     lock: VmaLock,
+    remembered: Remembered<u8>,
     /// What the tree says: 0 for no area.
     pages: AtomicUsize,
     /// As `pages`; freeing is a write, too. The checker finds a look beside that.
     attributes: UnsafeCell<usize>,
-    freed: AtomicUsize,
     readers: AtomicUsize,
+    /// What is noted has been taken away by a call.
+    past_p: AtomicBool,
+    /// That call has ended.
+    ended: AtomicBool,
 }
 
 // SAFETY: the checker tells whether `attributes` is used well.
 unsafe impl Sync for World {}
 
+/// Another area, which no call concerns.
+fn beyond() -> Found<u8> {
+    Found {
+        start: 4 * PAGE,
+        end: 5 * PAGE,
+        area: NonNull::from(&THINGS[1]),
+    }
+}
+
+/// The area while it has so many pages.
+fn area(pages: usize) -> Found<u8> {
+    Found {
+        start: 0,
+        end: pages as u64 * PAGE,
+        area: NonNull::from(&THINGS[0]),
+    }
+}
+
 impl World {
     fn new() -> Arc<Self> {
+        Self::with(VmaLock::new())
+    }
+
+    fn with(lock: VmaLock) -> Arc<Self> {
         Arc::new(World {
             calls: Calls::new(),
-            lock: VmaLock::new(),
+            lock,
+            remembered: Remembered::new(),
             pages: AtomicUsize::new(2),
             attributes: UnsafeCell::new(2),
-            freed: AtomicUsize::new(0),
             readers: AtomicUsize::new(0),
+            past_p: AtomicBool::new(false),
+            ended: AtomicBool::new(false),
         })
     }
 
-    fn enter(&self) {
+    /// A fault that does without what is remembered, and notes what it has found. Whether it was taken.
+    fn find(&self) -> bool {
         self.readers.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-    }
-
-    fn leave(&self) {
-        self.readers.fetch_sub(1, Ordering::Release);
-    }
-
-    fn freed(&self) -> usize {
-        self.freed.load(Ordering::SeqCst)
-    }
-
-    /// A fault that finds the area in the tree: its range, and what it remembers.
-    fn find(&self) -> Option<(usize, usize, Number)> {
-        self.enter();
-        let freed = self.freed();
         let number = self.calls.now();
         let pages = self.pages.load(Ordering::Acquire);
         let held = match pages {
             0 => Hold::Closed,
             _ => self.lock.try_hold(&self.calls, number),
         };
-        self.leave();
-        let Hold::Held(closed_in) = held else {
-            return None;
-        };
+        self.readers.fetch_sub(1, Ordering::Release);
+        if held != Hold::Held {
+            return false;
+        }
+        self.lock.note();
+        let is_open = || self.lock.is_open(&self.calls);
+        self.remembered.set(0, area(pages), is_open);
         self.look(pages);
         self.lock.let_go();
-        Some((pages, freed, closed_in))
+        true
     }
 
     /// The next fault. Whether what was remembered served.
-    fn again(&self, (pages, freed, closed_in): (usize, usize, Number)) -> bool {
-        self.enter();
-        let held = self.freed() == freed && self.lock.try_hold_again(closed_in);
-        self.leave();
-        if held {
-            self.look(pages);
-            self.lock.let_go();
-        }
-        held
+    fn again(&self) -> bool {
+        let Known::This(found, holders) = self.remembered.hold(0) else {
+            return false;
+        };
+        assert_eq!(found.area, NonNull::from(&THINGS[0]));
+        self.look((found.end / PAGE) as usize);
+        let_go(holders);
+        true
     }
 
     fn look(&self, pages: usize) {
@@ -140,15 +179,22 @@ impl World {
     }
 
     fn call(&self, pages: usize) {
-        self.lock.close(self.calls.now());
+        self.lock.close(self.calls.now(), || {
+            self.remembered.clear(&area(2));
+            self.past_p.store(true, Ordering::SeqCst);
+        });
         // SAFETY: closed, so that nobody reads; else the checker says so.
         self.attributes.with_mut(|a| unsafe { *a = pages });
         self.pages.store(pages, Ordering::Release);
     }
 
+    fn end(&self) {
+        self.ended.store(true, Ordering::SeqCst);
+        self.calls.end();
+    }
+
     /// Frees the area, which the tree leads to no longer.
     fn free(&self) {
-        self.freed.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         while self.readers.load(Ordering::Acquire) != 0 {
             thread::yield_now();
@@ -164,12 +210,12 @@ fn twice_beside(call: impl Fn(&World) + Sync + Send + 'static, after: fn(&World)
         let world = World::new();
         let other = world.clone();
         let fault = thread::spawn(move || {
-            if let Some(found) = other.find() {
-                other.again(found);
+            if other.find() {
+                other.again();
             }
         });
         call(&world);
-        world.calls.end();
+        world.end();
         fault.join().unwrap();
         after(&world);
     });
@@ -179,10 +225,7 @@ fn twice_beside(call: impl Fn(&World) + Sync + Send + 'static, after: fn(&World)
 fn a_fault_goes_on_with_what_it_remembers_beside_calls_that_change_it() {
     twice_beside(
         |world| world.call(1),
-        |world| {
-            let found = world.find().unwrap();
-            assert!(found.0 == 1 && world.again(found));
-        },
+        |world| assert!((world.again() || world.find()) && world.again()),
     );
 }
 
@@ -193,19 +236,104 @@ fn a_fault_goes_on_with_what_it_remembers_beside_a_call_that_frees_it() {
             world.call(0);
             world.free();
         },
-        |world| assert!(world.find().is_none()),
+        |world| assert!(!world.again() && !world.find()),
     );
+}
+
+/// The call finds the place without an area, or with the other one, while a fault may hold what was noted there before.
+#[test]
+fn another_area_is_noted_beside_a_fault_and_a_call() {
+    model(|| {
+        let world = World::new();
+        assert!(world.find());
+        let (one, other) = (world.clone(), world.clone());
+        let fault = thread::spawn(move || one.again());
+        let writer = thread::spawn(move || {
+            (other.remembered).set(beyond().start, beyond(), || true);
+        });
+        world.call(0);
+        world.free();
+        world.end();
+        fault.join().unwrap();
+        writer.join().unwrap();
+    });
+}
+
+/// Two faults hold it, and both are waited for.
+#[test]
+fn a_call_waits_for_two_who_remember() {
+    model(|| {
+        let world = World::new();
+        assert!(world.find());
+        let (one, other) = (world.clone(), world.clone());
+        let faults = [one, other].map(|world| thread::spawn(move || world.again()));
+        world.call(1);
+        world.end();
+        faults.into_iter().for_each(|fault| {
+            fault.join().unwrap();
+        });
+        assert!((world.again() || world.find()) && world.again());
+    });
 }
 
 #[test]
 fn calls_on_other_areas_leave_what_is_remembered() {
     model(|| {
         let world = World::new();
-        let found = world.find().unwrap();
+        assert!(world.find());
         let other = world.clone();
-        let fault = thread::spawn(move || assert!(other.again(found)));
+        let fault = thread::spawn(move || assert!(other.again()));
+        world.remembered.clear(&beyond());
         world.calls.end();
         world.calls.end();
         fault.join().unwrap();
+    });
+}
+
+/// A call waits for one who holds the lock, and notes what he holds meanwhile. Another one does not come to hold it any more.
+#[test]
+fn nobody_comes_to_hold_what_a_call_waits_for() {
+    model(|| {
+        let world = World::new();
+        let (one, other) = (world.clone(), world.clone());
+        let fault = thread::spawn(move || one.find());
+        let late = thread::spawn(move || {
+            let past_p = other.past_p.load(Ordering::SeqCst);
+            fence(Ordering::SeqCst);
+            let Known::This(_, holders) = other.remembered.hold(0) else {
+                return;
+            };
+            fence(Ordering::SeqCst);
+            assert!(!past_p || other.ended.load(Ordering::SeqCst));
+            let_go(holders);
+        });
+        world.call(1);
+        world.end();
+        fault.join().unwrap();
+        late.join().unwrap();
+    });
+}
+
+/// Numbers have wrapped around: the lock seems to be closed by the call already, while a fault that notes it holds it since before.
+#[test]
+fn an_area_is_noted_beside_the_call_whose_number_its_lock_carries() {
+    model(|| {
+        let calls = Calls::new();
+        calls.end();
+        let mut lock = VmaLock::new();
+        lock.close_new(calls.now());
+        let world = World::with(lock);
+        let other = world.clone();
+        let fault = thread::spawn(move || {
+            if other.find() {
+                other.again();
+            }
+        });
+        // A call that changes another area.
+        world.calls.end();
+        world.call(1);
+        world.end();
+        fault.join().unwrap();
+        assert!((world.again() || world.find()) && world.again());
     });
 }

@@ -101,7 +101,7 @@ impl World {
             }
             match area.lock.try_hold(&self.calls, number) {
                 // SAFETY: held, so that nobody writes; else the checker says so.
-                Hold::Held(_) => return Some((found, area.writable.with(|w| unsafe { *w }))),
+                Hold::Held => return Some((found, area.writable.with(|w| unsafe { *w }))),
                 Hold::Closed => return None,
                 Hold::Overtaken => {}
             }
@@ -159,7 +159,7 @@ impl World {
     fn call(&self, lays: Option<usize>, change: impl Fn(Entry) -> Entry) -> [Entry; 2] {
         let number = self.calls.now();
         let before = self.tree.load(Ordering::Relaxed);
-        self.areas[before].lock.close(number);
+        self.areas[before].lock.close(number, || {});
         if let Some(area) = lays {
             self.tree.store(area, Ordering::Release);
             // SAFETY: closed, so that nobody reads; else the checker says so.

@@ -59,7 +59,7 @@ impl World {
                 return false;
             }
             match self.lock.try_hold(&self.calls, number) {
-                Hold::Held(_) => break pages,
+                Hold::Held => break pages,
                 Hold::Closed => return false,
                 // Seldom twice: there are two calls at the most.
                 Hold::Overtaken => {}
@@ -76,7 +76,7 @@ impl World {
     /// A call that leaves so many pages of the area.
     fn trim(&self, pages: usize) {
         let number = self.calls.now();
-        self.lock.close(number);
+        self.lock.close(number, || {});
         // SAFETY: closed, so that nobody reads; else the checker says so.
         self.attributes.with_mut(|a| unsafe { *a = 5 + pages });
         self.pages.store(pages, Ordering::Release);

@@ -2,7 +2,7 @@
 //!
 //! `crates/mm/src/space/vma_lock.rs` has the protocol for one area, and `samara-mm-loom` its atomics. Here is what it is for: a map of areas whose memory is
 //! used again, tables that calls change page by page, and a fork. Each of [`Fault`]'s and [`Call`]'s steps is one action of [`Protocol`]; the letters and
-//! numbers are those of `vma_lock.rs`. Memory is sequentially consistent.
+//! numbers are those of `vma_lock.rs`, and P, Q and the small ones those of `remembered.rs`. All areas have one place there, and one thread faults. Memory is sequentially consistent.
 //!
 //! What holds is in [`Protocol::properties`]. The tests take out each step in turn ([`Without`]), and see which of it holds no more.
 
@@ -26,6 +26,7 @@ struct Area {
     birth: u8,
     writable: bool,
     holders: u8,
+    noted: bool,
     closed_in: u8,
 }
 
@@ -37,46 +38,51 @@ enum Entry {
     Write,
 }
 
-/// What a fault has found in the tree, or remembers.
+/// What a fault has found in the tree, or what is remembered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Found {
     area: usize,
     birth: u8,
     range: Set,
+    /// It is remembered: faults that hold it are counted there.
+    there: bool,
 }
 
-/// What a fault remembers of an area that it has held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Note {
-    found: Found,
-    closed_in: u8,
-    /// How often areas had been freed.
-    freed: u8,
+impl Found {
+    fn has(&self, page: usize) -> bool {
+        self.range >> page & 1 == 1
+    }
 }
 
 /// A thread that writes to pages, one after the other. A write to a page that is writable needs nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Fault {
-    /// Next: the write itself, or enter an RCU section.
+    /// Next: the write itself, or a first look at what is remembered.
     Begin,
-    /// Next: how often areas have been freed, and whether what is remembered is of that time.
-    Recall,
-    /// Next: 3 with what is remembered.
-    HoldAgain { note: Note },
-    /// Next: 4', the lock must not have been closed since.
-    AskSince { note: Note },
-    /// Next: 1, the number of the call under way.
-    Number { freed: u8 },
+    /// Next: a, count as a holder of what is remembered.
+    HoldThere { found: Found },
+    /// Next: b, it must still be remembered.
+    AskThere { found: Found },
+    /// Next: enter an RCU section; 1, the number of the call under way.
+    Number,
     /// Next: 2, find the area.
-    Look { number: u8, freed: u8 },
+    Look { number: u8 },
     /// Next: 3, count as a holder.
-    Hold { number: u8, freed: u8, found: Found },
+    Hold { number: u8, found: Found },
     /// Next: 4, the lock must not be closed in this call.
-    Ask { number: u8, freed: u8, found: Found },
+    Ask { number: u8, found: Found },
     /// Next: 5, the call must still be the same; else all begins anew.
-    AskAgain { number: u8, note: Note },
+    AskAgain { number: u8, found: Found },
     /// Next: 6, leave the RCU section.
     Leave { found: Found },
+    /// Next: u, the lock is noted.
+    Say { found: Found },
+    /// Next: v, write what is remembered, if nobody is there.
+    Write { found: Found },
+    /// Next: w, is the lock open still?
+    AskToNote { found: Found },
+    /// Next: x, what is held is remembered, if the lock was open.
+    Note { found: Found, open: bool },
     /// Next: read what the area allows, or see that it needs the lock of the address space.
     Decide { found: Found },
     /// Next: set the entry.
@@ -94,8 +100,8 @@ enum Fault {
 enum Then {
     /// The page is there.
     Done,
-    /// At 1, in the same section: what is remembered does not hold, or a call has ended since.
-    Anew { freed: u8 },
+    /// At 1: what was remembered no longer is, or a call has ended since.
+    Anew,
     /// It waits.
     Wait,
 }
@@ -105,8 +111,14 @@ enum Then {
 enum Call {
     /// No call is under way.
     None,
-    /// Next: A for one area, and B, of this set of places.
+    /// Next: A for one area of this set of places, and what follows until B.
     Close { what: What, left: Set },
+    /// Next: is the lock noted?
+    LookWhetherNoted { what: What, left: Set, area: usize },
+    /// P: waits until nobody writes what is remembered, and takes that away if it is this area.
+    Clear { what: What, left: Set, area: usize },
+    /// Q: waits until nobody holds it.
+    AwaitThere { what: What, left: Set, area: usize },
     /// B: waits until nobody holds the area.
     Await { what: What, left: Set, area: usize },
     /// Next: C, the tree.
@@ -166,18 +178,20 @@ enum Without {
     ClosingAtFork,
     /// A fault waits for the address space while it holds an area.
     LettingGo,
-    /// 4'.
-    AskingSince,
-    /// What is remembered is what the lock says later, not at 4.
-    RememberingInTime,
-    /// Areas are freed without being counted.
-    Counting,
-    /// The count comes after the wait for the readers.
-    CountingFirst,
-    /// The count is not compared.
-    Comparing,
-    /// It is compared before the RCU section is entered.
-    EnteringFirst,
+    /// a counts nobody.
+    HoldingThere,
+    /// b.
+    AskingThere,
+    /// u.
+    Saying,
+    /// w.
+    AskingToNote,
+    /// P waits for no writer.
+    AwaitingWriter,
+    /// P takes nothing away.
+    Clearing,
+    /// Q.
+    AwaitingThere,
     /// A call waits for the faults of all areas.
     AwaitingOnlyItsOwn,
 }
@@ -193,9 +207,11 @@ struct State {
     /// Those of them that are freed when the reader has left, if it had entered before.
     dying: Set,
     awaited: bool,
-    /// How often areas have been freed, or were about to be.
-    freed: u8,
-    remembered: Option<Note>,
+    remembered: Option<Found>,
+    /// Faults that hold what is remembered, or was.
+    there: u8,
+    /// Whether that is being written.
+    writer: bool,
     written: Set,
     /// What the last fork copied.
     child: Option<Set>,
@@ -273,9 +289,18 @@ impl State {
             birth: self.births,
             writable,
             holders: 0,
+            noted: false,
             closed_in: if open { 0 } else { self.calls },
         };
         self.set(pages, Some(area));
+    }
+
+    /// x.
+    fn note(&mut self, found: Found) {
+        self.remembered = Some(Found {
+            there: true,
+            ..found
+        });
     }
 
     /// The fault leaves its RCU section.
@@ -354,7 +379,7 @@ enum Step {
     /// Of the thread that calls.
     Call,
     Begin(What),
-    /// Areas that have left the tree are to be freed: that is counted, and then those readers are waited for that have entered.
+    /// Areas that have left the tree are to be freed: those readers are waited for that have entered.
     Forget,
     /// They have left.
     Free,
@@ -369,6 +394,7 @@ impl Model for Protocol {
             birth,
             writable,
             holders,
+            noted: false,
             closed_in: 0,
         };
         let states = self.writes.iter().map(|pages| State {
@@ -383,8 +409,9 @@ impl Model for Protocol {
             gone: 0,
             dying: 0,
             awaited: false,
-            freed: 0,
             remembered: None,
+            there: 0,
+            writer: false,
             written: 0,
             child: None,
             calls: 1,
@@ -412,6 +439,16 @@ impl Model for Protocol {
             Call::None => {
                 let possible = self.kinds.iter().filter(|what| state.is_possible(**what));
                 actions.extend(possible.map(|what| Step::Begin(*what)));
+            }
+            Call::Clear { .. } => {
+                if !state.writer || self.without == Without::AwaitingWriter {
+                    actions.push(Step::Call);
+                }
+            }
+            Call::AwaitThere { .. } => {
+                if state.there == 0 || self.without == Without::AwaitingThere {
+                    actions.push(Step::Call);
+                }
             }
             Call::Await { area, .. } => {
                 let all = self.without == Without::AwaitingOnlyItsOwn;
@@ -452,9 +489,6 @@ impl Model for Protocol {
             }
             Step::Call => self.call(&mut state),
             Step::Forget => {
-                if !matches!(self.without, Without::Counting | Without::CountingFirst) {
-                    state.freed += 1;
-                }
                 state.awaited = state.reading;
                 state.dying = core::mem::take(&mut state.gone);
             }
@@ -463,9 +497,6 @@ impl Model for Protocol {
                     state.areas[area].birth = 0;
                 }
                 state.dying = 0;
-                if self.without == Without::CountingFirst {
-                    state.freed += 1;
-                }
             }
         }
         Some(state)

@@ -1,6 +1,6 @@
 //! What each step does: of the thread that faults, and of the one that calls. The letters and numbers are those of `vma_lock.rs`.
 
-use crate::{ACTS, Call, Entry, Fault, Found, Note, PAGES, Protocol, State, Then, What, Without};
+use crate::{ACTS, Call, Entry, Fault, Found, PAGES, Protocol, State, Then, What, Without};
 
 impl Protocol {
     pub(crate) fn fault(&self, state: &mut State) {
@@ -18,62 +18,54 @@ impl Protocol {
                 state.written |= 1 << page;
                 next(state)
             }
-            Fault::Begin => {
-                state.reading = !without(Without::Section) && !without(Without::EnteringFirst);
-                Fault::Recall
-            }
-            Fault::Recall => {
-                let freed = state.freed;
-                let serves = |note: &Note| {
-                    note.found.range >> page & 1 == 1
-                        && (note.freed == freed || without(Without::Comparing))
-                };
-                match state.remembered.filter(serves) {
-                    Some(note) => Fault::HoldAgain { note },
-                    None => Fault::Number { freed },
+            Fault::Begin => match state.remembered.filter(|found| found.has(page)) {
+                Some(found) => Fault::HoldThere { found },
+                None => Fault::Number,
+            },
+            Fault::HoldThere { found } => {
+                if !without(Without::HoldingThere) {
+                    state.there += 1;
                 }
-            }
-            Fault::HoldAgain { note } => {
-                state.reading = !without(Without::Section);
-                if !without(Without::Holding) {
-                    state.touch(note.found).holders += 1;
-                }
-                Fault::AskSince { note }
-            }
-            Fault::AskSince { note } => {
-                let found = note.found;
-                let closed_in = state.touch(found).closed_in;
-                if closed_in == note.closed_in || without(Without::AskingSince) {
-                    Fault::Leave { found }
-                } else {
-                    let then = Then::Anew { freed: note.freed };
+                if state.writer {
+                    let then = Then::Anew;
                     Fault::LetGo { found, then }
+                } else {
+                    Fault::AskThere { found }
                 }
             }
-            Fault::Number { freed } => {
+            Fault::AskThere { found } => {
+                let now = state.remembered.filter(|found| found.has(page));
+                match now.or(without(Without::AskingThere).then_some(found)) {
+                    Some(found) => Fault::Decide { found },
+                    None => {
+                        let then = Then::Anew;
+                        Fault::LetGo { found, then }
+                    }
+                }
+            }
+            Fault::Number => {
                 state.reading = !without(Without::Section);
                 let number = state.calls;
-                Fault::Look { number, freed }
+                Fault::Look { number }
             }
-            Fault::Look { number, freed } => match state.tree[page] {
+            Fault::Look { number } => match state.tree[page] {
                 None => {
                     state.leave();
                     Fault::Wait
                 }
                 Some(area) => {
                     let (birth, range) = (state.areas[area].birth, state.range(area));
-                    Fault::Hold {
-                        number,
-                        freed,
-                        found: Found { area, birth, range },
-                    }
+                    let there = false;
+                    let found = Found {
+                        area,
+                        birth,
+                        range,
+                        there,
+                    };
+                    Fault::Hold { number, found }
                 }
             },
-            Fault::Hold {
-                mut number,
-                freed,
-                found,
-            } => {
+            Fault::Hold { mut number, found } => {
                 if without(Without::NumberFirst) {
                     number = state.calls;
                 }
@@ -83,45 +75,53 @@ impl Protocol {
                 if without(Without::SectionUntilAsked) {
                     state.leave();
                 }
-                Fault::Ask {
-                    number,
-                    freed,
-                    found,
-                }
+                Fault::Ask { number, found }
             }
-            Fault::Ask {
-                number,
-                freed,
-                found,
-            } => {
+            Fault::Ask { number, found } => {
                 let closed_in = state.touch(found).closed_in;
                 if closed_in == number && !without(Without::Asking) {
                     let then = Then::Wait;
                     Fault::LetGo { found, then }
                 } else {
-                    let note = Note {
-                        found,
-                        closed_in,
-                        freed,
-                    };
-                    Fault::AskAgain { number, note }
+                    Fault::AskAgain { number, found }
                 }
             }
-            Fault::AskAgain { number, mut note } => {
-                let found = note.found;
+            Fault::AskAgain { number, found } => {
                 if state.calls != number && !without(Without::AskingAgain) {
-                    let then = Then::Anew { freed: note.freed };
+                    let then = Then::Anew;
                     Fault::LetGo { found, then }
                 } else {
-                    if without(Without::RememberingInTime) {
-                        note.closed_in = state.touch(found).closed_in;
-                    }
-                    state.remembered = Some(note);
                     Fault::Leave { found }
                 }
             }
             Fault::Leave { found } => {
                 state.leave();
+                Fault::Say { found }
+            }
+            Fault::Say { found } => {
+                if !without(Without::Saying) {
+                    state.touch(found).noted = true;
+                }
+                Fault::Write { found }
+            }
+            Fault::Write { found } => {
+                if state.there == 0 && !state.writer {
+                    state.writer = true;
+                    Fault::AskToNote { found }
+                } else {
+                    Fault::Decide { found }
+                }
+            }
+            Fault::AskToNote { found } => {
+                let closed = state.touch(found).closed_in == state.calls;
+                let open = !closed || without(Without::AskingToNote);
+                Fault::Note { found, open }
+            }
+            Fault::Note { found, open } => {
+                if open {
+                    state.note(found);
+                }
+                state.writer = false;
                 Fault::Decide { found }
             }
             Fault::Decide { found } => {
@@ -142,13 +142,13 @@ impl Protocol {
                 Fault::LetGo { found, then }
             }
             Fault::LetGo { found, then } => {
-                if !without(Without::Holding) {
+                if found.there {
+                    state.there = state.there.saturating_sub(1);
+                } else if !without(Without::Holding) {
                     let area = state.touch(found);
                     area.holders = area.holders.saturating_sub(1);
                 }
-                if !matches!(then, Then::Anew { .. }) {
-                    state.leave();
-                }
+                state.leave();
                 match then {
                     // What may only be read raises a signal.
                     Then::Done
@@ -158,7 +158,7 @@ impl Protocol {
                         next(state)
                     }
                     Then::Done => Fault::Begin,
-                    Then::Anew { freed } => Fault::Number { freed },
+                    Then::Anew => Fault::Number,
                     Then::Wait => Fault::Wait,
                 }
             }
@@ -188,9 +188,28 @@ impl Protocol {
                     state.areas[area].closed_in = state.calls;
                 }
                 let left = left & !(1 << area);
+                Call::LookWhetherNoted { what, left, area }
+            }
+            Call::LookWhetherNoted { what, left, area } => match state.areas[area].noted {
+                true => Call::Clear { what, left, area },
+                false => Call::Await { what, left, area },
+            },
+            Call::Clear { what, left, area } => match state.remembered {
+                Some(found) if found.area == area && !without(Without::Clearing) => {
+                    state.remembered = None;
+                    state.writer = true;
+                    Call::AwaitThere { what, left, area }
+                }
+                _ => Call::Await { what, left, area },
+            },
+            Call::AwaitThere { what, left, area } => {
+                state.writer = false;
                 Call::Await { what, left, area }
             }
-            Call::Await { what, left, .. } => Call::Close { what, left },
+            Call::Await { what, left, area } => {
+                state.areas[area].noted = false;
+                Call::Close { what, left }
+            }
             Call::Change { what } => {
                 state.gone |= state.change(what, self.without);
                 if what == What::Fork {

@@ -90,10 +90,11 @@ each_is_needed! {
     calls_end_when_all_is_done: EndingLast, ACTS;
     forks_close_all_areas: ClosingAtFork, MOMENT;
     faults_let_go_before_they_wait: LettingGo, ENDS;
-    what_is_remembered_has_not_been_closed_since: AskingSince, ACTS;
-    what_is_remembered_is_of_the_moment_of_holding: RememberingInTime, ACTS;
-    what_is_freed_is_counted: Counting, FREED;
-    it_is_counted_before_the_readers_are_waited_for: CountingFirst, FREED;
-    what_is_remembered_is_of_the_same_count: Comparing, FREED;
-    the_section_is_entered_before_that_is_compared: EnteringFirst, FREED;
+    faults_count_as_holders_of_what_is_remembered: HoldingThere, ACTS;
+    faults_ask_whether_it_is_remembered_still: AskingThere, ACTS;
+    locks_tell_that_they_are_noted: Saying, ACTS;
+    what_is_noted_is_open: AskingToNote, ACTS;
+    calls_wait_for_who_writes_what_is_remembered: AwaitingWriter, ACTS;
+    calls_take_away_what_is_remembered: Clearing, ACTS;
+    calls_wait_for_those_who_hold_it: AwaitingThere, ACTS;
 }

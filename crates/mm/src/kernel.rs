@@ -170,6 +170,8 @@ rules! {
         "`mbind` knows `MPOL_WEIGHTED_INTERLEAVE`"
     PopulateStopsAtHoles (6, 9)
         "`MADV_POPULATE_READ` and `MADV_POPULATE_WRITE` end at a hole; before, they went on behind it"
+    ManyAreBalanced (6, 10)
+        "`mbind` knows `MPOL_F_NUMA_BALANCING` with `MPOL_PREFERRED_MANY`, too; before, with `MPOL_BIND` alone"
     Mseal (6, 10)
         "`mseal` is known"
     Droppable (6, 11)
@@ -188,8 +190,16 @@ rules! {
         "the page at address 0 that `MMAP_PAGE_ZERO` gives to a new program is sealed"
     VdsoIsPlaced (6, 12)
         "the vdso of a new program is placed as any mapping; before, it was put at random above the stack, if it had room there"
+    FutureSealIsLookedAtFirst (6, 12)
+        "a file sealed by `F_SEAL_FUTURE_WRITE` alone refuses a shared mapping to be written before anything is unmapped for it; before, when that was done"
+    KeyBeforePlace (6, 12)
+        "a mapping that may only be executed has its protection key set aside before its place is looked for; before, none was for a mapping without a place"
     CopyStaysApart (6, 12, 117)
         "`MREMAP_DONTUNMAP` unlocks what it copies from and no more, which it cuts out and uncharges, and the copy does not join that; seen in stable releases of 6.12 alone, not yet in 6.12.94"
+    OneselfIsNoOther (6, 12, 117)
+        "`process_madvise` of a process for itself needs no `CAP_SYS_NICE`; seen in stable releases of 6.12, and since 6.13 together with any advice"
+    HugeIsPlacedAsAny (6, 13)
+        "a mapping of the pool of huge pages is placed as any, at or above its hint; before, at or below it, and `MAP_32BIT` was ignored"
     GuardMarkers (6, 13)
         "`MADV_GUARD_INSTALL` and `MADV_GUARD_REMOVE` are known"
     AnyAdviceToOneself (6, 13)
@@ -200,6 +210,8 @@ rules! {
         "a private mapping of `/dev/zero` is aligned to huge pages"
     UntouchedTakesTouched (6, 16)
         "an area without private pages takes in a neighbour's piece that has some"
+    MarkedBeforeJoining (6, 17)
+        "what `PR_SET_MEMORY_MERGE` marks is marked when it looks for neighbours to join; before, when it was mapped, so that it joined none that was marked"
     SealedZeroIsKept (6, 17)
         "advice that would discard pages is refused for sealed private mappings of `/dev/zero`, as for other anonymous memory"
     MremapChecksFirst (6, 17)
@@ -349,6 +361,70 @@ mod tests {
             let (areas, locked) = copied(117, flags, from, len, to);
             assert_eq!(areas, after, "{row:?}");
             assert_eq!(locked, if flags == 0 { 0 } else { 16 }, "{row:?}");
+        }
+    }
+
+    #[test]
+    fn a_mapping_without_a_place_may_have_taken_a_key() {
+        use crate::{AddressSpace, Call, Config, FileArg, Layout, Limits};
+        for (minor, next) in [(1, 1), (12, 2), (18, 2)] {
+            let config = Config {
+                kernel: KernelVersion::new(6, minor),
+                pkeys: true,
+                ..Config::default()
+            };
+            let mut space =
+                AddressSpace::new(config, Limits::default(), Layout::default()).unwrap();
+            let amid_a_page = Call::Mmap {
+                addr: 0x1_0000_0473,
+                len: 0x1000,
+                prot: 4,
+                flags: 0x32,
+                file: FileArg::None,
+                offset: 0,
+            };
+            assert_eq!(space.perform(&amid_a_page), Err(crate::Errno::EINVAL));
+            let alloc = Call::PkeyAlloc {
+                flags: 0,
+                rights: 0,
+            };
+            assert_eq!(space.perform(&alloc), Ok(next), "6.{minor}");
+        }
+    }
+
+    #[test]
+    fn lengths_beyond_the_end_of_addresses_are_as_the_numbers_wrap() {
+        use crate::{AddressSpace, Call, Config, Errno, FileArg, Layout, Limits};
+        for (minor, old_len, new_len, expected) in [
+            // What is left of 6.1: the range that is unmapped begins below all addresses, or where nothing is.
+            (1, u64::MAX << 12, 1 << 63, Err(Errno::EINVAL)),
+            (1, u64::MAX << 12, u64::MAX << 13, Ok(0x1_0000_0000)),
+            (12, u64::MAX << 12, u64::MAX << 13, Ok(0x1_0000_0000)),
+            (18, u64::MAX << 12, u64::MAX << 13, Err(Errno::EINVAL)),
+        ] {
+            let config = Config {
+                kernel: KernelVersion::new(6, minor),
+                ..Config::default()
+            };
+            let mut space =
+                AddressSpace::new(config, Limits::default(), Layout::default()).unwrap();
+            let mmap = Call::Mmap {
+                addr: 0x1_0000_0000,
+                len: 0x1000,
+                prot: 0,
+                flags: 0x32,
+                file: FileArg::None,
+                offset: 0,
+            };
+            space.perform(&mmap).unwrap();
+            let mremap = Call::Mremap {
+                old_addr: 0x1_0000_0000,
+                old_len,
+                new_len,
+                flags: 0,
+                new_addr: 0,
+            };
+            assert_eq!(space.perform(&mremap), expected, "6.{minor} {new_len:x}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use crate::errno::Errno;
 use crate::flags::{PAGE_SIZE, VmFlags, page_align};
+use crate::kernel::Rule;
 use crate::pages::{Coming, Pages};
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
@@ -13,8 +14,26 @@ impl AddressSpace {
     #[inline(always)]
     pub(crate) fn zeroed_memory(&self, flags: VmFlags) -> Vma {
         let mut flags = flags | VmFlags::ACCOUNT;
-        flags.set(VmFlags::MERGEABLE, self.config.merge_any);
+        let marked = self.config.merge_any && self.config.kernel.has(Rule::MarkedBeforeJoining);
+        flags.set(VmFlags::MERGEABLE, marked);
         Vma::new(flags, 0, Backing::Anonymous)
+    }
+
+    /// Lays [it](Self::zeroed_memory) down, joined with its neighbours or not.
+    ///
+    /// # Errors
+    /// As [`lay`](Self::lay).
+    #[inline(always)]
+    pub(crate) fn lay_zeroed(
+        &mut self,
+        span: &Span,
+        union: Option<Union>,
+        mut vma: Vma,
+    ) -> Result<(), Errno> {
+        if union.is_none() {
+            vma.flags.set(VmFlags::MERGEABLE, self.config.merge_any);
+        }
+        self.lay(span, union, vma)
     }
 
     /// Moves the program break; the result is the break afterwards, which is the old one on failure.
@@ -85,7 +104,7 @@ impl AddressSpace {
                 end: new,
             },
         )?;
-        self.lay(&span, union, vma)?;
+        self.lay_zeroed(&span, union, vma)?;
         self.tell_map(owner, old, new)?;
         if flags.contains(VmFlags::LOCKED) {
             let _ = self.populate(old, new, owner);

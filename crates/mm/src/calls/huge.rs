@@ -6,6 +6,7 @@ use crate::errno::Errno;
 use crate::file::{File, FileKind};
 use crate::flags::VmFlags;
 use crate::heap::Counted;
+use crate::kernel::Rule;
 use crate::pages::Pages;
 use crate::space::AddressSpace;
 use crate::space::areas::Span;
@@ -56,11 +57,9 @@ impl AddressSpace {
         } else {
             protection
         };
-        let key = if protection == abi::PROT_EXEC {
-            self.execute_only_key()
-        } else {
-            0
-        };
+        if self.config.kernel.has(Rule::KeyBeforePlace) {
+            self.key_for_new(protection);
+        }
         let fixed = flags & (abi::MAP_FIXED | abi::MAP_FIXED_NOREPLACE) != 0;
         let place = self.place_huge(addr, len, flags, fixed, size)?;
         let start = match forced {
@@ -71,6 +70,7 @@ impl AddressSpace {
         if flags & abi::MAP_FIXED_NOREPLACE != 0 && self.areas.find_in(start, end).is_some() {
             return Err(Errno::EEXIST);
         }
+        let key = self.key_for_new(protection);
         let mut area_flags =
             VmFlags::from_prot(protection).with_pkey(key) | VmFlags::MAY_ALL | self.future_locked;
         if flags & MARKS != 0 {
@@ -134,8 +134,7 @@ impl AddressSpace {
             return Err(Errno::ENOMEM);
         }
         let address = if !fixed {
-            let hint = self.round_hint(addr).checked_next_multiple_of(size.bytes());
-            self.choose_huge(hint.unwrap_or(0), len, flags, size.bytes())?
+            self.choose_huge(self.round_hint(addr), len, flags, size.bytes())?
         } else if addr.is_multiple_of(size.bytes()) {
             addr
         } else {

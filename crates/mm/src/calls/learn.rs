@@ -1,6 +1,6 @@
 //! Which facts about real pages a call depends on.
 //!
-//! An area without an anon_vma that is private and writable may have been written since the last look. Before a
+//! An area without an anon_vma that is private, and writable or anonymous, may have been written since the last look. Before a
 //! call may join, cut, move or empty such an area, the owner of the pages is asked.
 
 use crate::abi;

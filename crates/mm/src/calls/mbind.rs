@@ -24,6 +24,11 @@ const MF_MOVE: u64 = 2;
 const MF_MOVE_ALL: u64 = 4;
 
 impl AddressSpace {
+    /// Whether a mode may be combined with [`NUMA_BALANCING`].
+    fn may_be_balanced(&self, mode: u64) -> bool {
+        mode == BIND || mode == PREFERRED_MANY && self.config.kernel.has(Rule::ManyAreBalanced)
+    }
+
     pub(crate) fn mbind<P: Pages + ?Sized>(
         &mut self,
         addr: u64,
@@ -38,7 +43,7 @@ impl AddressSpace {
         if plain > LAST
             || plain == WEIGHTED_INTERLEAVE && !self.config.kernel.has(Rule::WeightedInterleave)
             || mode_flags & (STATIC_NODES | RELATIVE_NODES) == STATIC_NODES | RELATIVE_NODES
-            || mode_flags & NUMA_BALANCING != 0 && !matches!(plain, BIND | PREFERRED_MANY)
+            || mode_flags & NUMA_BALANCING != 0 && !self.may_be_balanced(plain)
             || flags & !(MF_STRICT | MF_MOVE | MF_MOVE_ALL) != 0
         {
             return Err(Errno::EINVAL);

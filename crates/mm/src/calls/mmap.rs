@@ -40,7 +40,8 @@ pub(super) const MARKS: u64 =
     abi::MAP_GROWSDOWN | abi::MAP_LOCKED | abi::MAP_SYNC | abi::MAP_STACK | abi::MAP_NORESERVE;
 
 /// `F_SEAL_WRITE` and `F_SEAL_FUTURE_WRITE` (`F_ADD_SEALS(2const)`).
-const WRITE_SEALS: u32 = 0x8 | 0x10;
+const WRITE_SEALS: u32 = SEAL_WRITE | 0x10;
+const SEAL_WRITE: u32 = 0x8;
 
 impl AddressSpace {
     /// The place that `mmap` with these arguments would get, or its error.
@@ -144,12 +145,9 @@ impl AddressSpace {
         } else {
             protection
         };
-        // Set aside even if the mapping is refused below. Only for that very protection: not with PROT_SEM, or bits that mean nothing here.
-        let key = if protection == abi::PROT_EXEC {
-            self.execute_only_key()
-        } else {
-            0
-        };
+        if self.config.kernel.has(Rule::KeyBeforePlace) {
+            self.key_for_new(protection);
+        }
         let place = self.mmap_place(addr, len, flags, file, offset)?;
         let fixed = flags & (abi::MAP_FIXED | abi::MAP_FIXED_NOREPLACE) != 0;
         let start = if fixed {
@@ -161,6 +159,7 @@ impl AddressSpace {
         if flags & abi::MAP_FIXED_NOREPLACE != 0 && self.areas.find_in(start, end).is_some() {
             return Err(Errno::EEXIST);
         }
+        let key = self.key_for_new(protection);
         let mut area_flags =
             VmFlags::from_prot(protection).with_pkey(key) | VmFlags::MAY_ALL | self.future_locked;
         if flags & MARKS != 0 {
@@ -275,11 +274,12 @@ impl AddressSpace {
             return Err(Errno::EACCES);
         }
         let mergeable = self.config.merge_any && may_be_merged_by_content(&vma);
-        // A driver's mapping is marked when the driver is done with it. By then it has joined its neighbours, which it did without the mark.
+        // A driver's mapping is marked when the driver is done with it. By then it has joined its neighbours, which it did without the mark. So did others.
         let marked_late = mergeable
-            && vma
-                .file()
-                .is_some_and(|file| file.kind == FileKind::DevZero);
+            && (!self.config.kernel.has(Rule::MarkedBeforeJoining)
+                || vma
+                    .file()
+                    .is_some_and(|file| file.kind == FileKind::DevZero));
         if mergeable && !marked_late {
             vma.flags |= VmFlags::MERGEABLE;
         }
@@ -338,6 +338,12 @@ impl AddressSpace {
                 self.cut_for_unmap(end)?;
             }
             return Err(Errno::ENOMEM);
+        }
+        if let Some(file) = vma.file()
+            && is_refused_late(file, vma.flags, kernel)
+        {
+            self.unmap_span(&span, owner)?;
+            return Err(Errno::EPERM);
         }
         if vma.flags.contains(VmFlags::HUGETLB) {
             return self.map_huge(&span, vma, owner);
@@ -437,12 +443,21 @@ pub(super) fn file_flags(
         return Err(Errno::EINVAL);
     }
     if area_flags.contains(VmFlags::SHARED) && file.seals & WRITE_SEALS != 0 {
-        if area_flags.contains(VmFlags::WRITE) {
+        if !area_flags.contains(VmFlags::WRITE) {
+            area_flags -= VmFlags::MAYWRITE;
+        } else if !is_refused_late(file, area_flags, kernel) {
             return Err(Errno::EPERM);
         }
-        area_flags -= VmFlags::MAYWRITE;
     }
     Ok(area_flags)
+}
+
+/// Is a seal looked at only when what was in the place of the mapping is gone?
+fn is_refused_late(file: &File, flags: VmFlags, kernel: KernelVersion) -> bool {
+    let writes = VmFlags::SHARED | VmFlags::WRITE;
+    flags.contains(writes)
+        && file.seals & WRITE_SEALS == WRITE_SEALS & !SEAL_WRITE
+        && !kernel.has(Rule::FutureSealIsLookedAtFirst)
 }
 
 /// A new shared anonymous object of `len` bytes.

@@ -53,6 +53,15 @@ impl AddressSpace {
         u32::from(self.execute_only)
     }
 
+    /// The key of a new mapping, set aside even if that is refused later. Only for that very protection: not with `PROT_SEM`, or bits that mean nothing here.
+    #[inline]
+    pub(crate) fn key_for_new(&mut self, protection: u64) -> u32 {
+        match protection {
+            abi::PROT_EXEC => self.execute_only_key(),
+            _ => 0,
+        }
+    }
+
     /// The key that `mprotect` gives an area when the caller names none.
     pub(crate) fn key_for(&mut self, old: VmFlags, protection: u64) -> u32 {
         // That very protection: PROT_SEM beside it takes no key.

@@ -24,7 +24,9 @@ impl AddressSpace {
         pages: &mut P,
     ) -> Result<u64, Errno> {
         self.check_ranges(ranges, flags)?;
-        let allowed = self.config.kernel.has(Rule::AnyAdviceToOneself)
+        let kernel = self.config.kernel;
+        let any = kernel.has(Rule::AnyAdviceToOneself);
+        let allowed = any
             || matches!(
                 advice,
                 abi::MADV_WILLNEED | abi::MADV_COLD | abi::MADV_PAGEOUT | abi::MADV_COLLAPSE
@@ -32,7 +34,8 @@ impl AddressSpace {
         if !allowed {
             return Err(Errno::EINVAL);
         }
-        if !self.config.kernel.has(Rule::AnyAdviceToOneself) && !self.config.capabilities.sys_nice {
+        let privileged = any || kernel.has(Rule::OneselfIsNoOther);
+        if !privileged && !self.config.capabilities.sys_nice {
             return Err(Errno::EPERM);
         }
         let all = ranges

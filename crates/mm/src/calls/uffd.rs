@@ -125,7 +125,7 @@ impl AddressSpace {
     fn watched_end(&self, addr: u64, len: u64) -> Result<u64, Errno> {
         let end = addr.checked_add(len).ok_or(Errno::EINVAL)?;
         let odd = !addr.is_multiple_of(PAGE_SIZE) || !len.is_multiple_of(PAGE_SIZE) || len == 0;
-        if odd || addr < self.config.fixed_min_addr || end > self.config.task_size {
+        if odd || end > self.config.task_size {
             return Err(Errno::EINVAL);
         }
         Ok(end)

@@ -380,5 +380,5 @@ fn map_zeroes(
         ..space.areas.look(&mut span)
     };
     let union = Union::new(&span, &below, &vma, space.config.kernel);
-    space.lay(&span, union, vma)
+    space.lay_zeroed(&span, union, vma)
 }

@@ -3,6 +3,7 @@
 use alloc::alloc::{Layout, alloc};
 use alloc::boxed::Box;
 use alloc::string::String;
+use core::mem::MaybeUninit;
 
 use crate::errno::Errno;
 
@@ -11,24 +12,27 @@ use crate::errno::Errno;
 /// # Errors
 /// `ENOMEM` when the allocator has nothing; the value is dropped.
 pub fn try_box<T>(value: T) -> Result<Box<T>, Errno> {
+    try_room().map(|room| Box::write(room, value))
+}
+
+/// Room on the heap for a value.
+///
+/// # Errors
+/// `ENOMEM` when the allocator has nothing.
+#[inline]
+pub(crate) fn try_room<T>() -> Result<Box<MaybeUninit<T>>, Errno> {
     let layout = Layout::new::<T>();
     if layout.size() == 0 {
         // A box of a type without size does not allocate.
-        return Ok(Box::new(value));
+        return Ok(Box::new(MaybeUninit::uninit()));
     }
     // SAFETY: the layout's size is not zero, as was just checked.
-    let memory = unsafe { alloc(layout) }.cast::<T>();
+    let memory = unsafe { alloc(layout) }.cast::<MaybeUninit<T>>();
     if memory.is_null() {
         return Err(Errno::ENOMEM);
     }
-    // SAFETY:
-    // - `memory` is not null, and was allocated by the global allocator with the layout of `T`, which is
-    //   how `Box` allocates and frees;
-    // - it is ours alone, and `write` initialises it before the box takes it over.
-    Ok(unsafe {
-        memory.write(value);
-        Box::from_raw(memory)
-    })
+    // SAFETY: `memory` is not null, is ours alone, and was allocated by the global allocator with the layout of `T`, which is how `Box` allocates and frees.
+    Ok(unsafe { Box::from_raw(memory) })
 }
 
 /// Copies `text` to the heap.

@@ -5,12 +5,14 @@ use alloc::boxed::Box;
 use core::any::Any;
 use core::fmt;
 use core::marker::PhantomData;
+use core::mem::MaybeUninit;
 use core::ops::Deref;
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::errno::Errno;
-use crate::heap::boxed::try_box;
+use crate::heap::boxed::{try_box, try_room};
+use crate::heap::place::fill;
 
 struct Inner<T: ?Sized> {
     /// How many handles there are. From [`TOO_MANY`] on it says so no longer: the value is then never dropped.
@@ -97,6 +99,30 @@ impl<T> Counted<T> {
         Ok(Counted {
             // SAFETY: a box is not null.
             inner: unsafe { NonNull::new_unchecked(Box::into_raw(inner)) },
+            marker: PhantomData,
+        })
+    }
+
+    /// Makes a value on the heap, in its place, with one handle.
+    ///
+    /// # Errors
+    /// `ENOMEM` when the allocator has nothing; what `make` returns.
+    ///
+    /// # Safety
+    /// `make` fills the place, or returns an error.
+    #[inline]
+    pub(crate) unsafe fn try_make(
+        make: impl FnOnce(&mut MaybeUninit<T>) -> Result<(), Errno>,
+    ) -> Result<Self, Errno> {
+        let mut room = try_room::<Inner<T>>()?;
+        let inner = room.as_mut_ptr();
+        // SAFETY: a field of the room, in which nothing needs to be.
+        make(unsafe { &mut *(&raw mut (*inner).value).cast() })?;
+        let one = AtomicUsize::new(1);
+        fill!(room, Inner<T> { handles: one, weak: AtomicUsize::new(1), value });
+        Ok(Counted {
+            // SAFETY: a box is not null.
+            inner: unsafe { NonNull::new_unchecked(Box::into_raw(room)) }.cast(),
             marker: PhantomData,
         })
     }

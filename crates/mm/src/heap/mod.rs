@@ -3,6 +3,7 @@
 
 pub(crate) mod boxed;
 pub(crate) mod counted;
+pub(crate) mod place;
 
 pub use boxed::{try_box, try_str};
 pub use counted::{Counted, Weak};

@@ -5,6 +5,7 @@
 //! or a shared mapping.
 
 use core::cell::Cell;
+use core::mem::MaybeUninit;
 use core::ops::{Deref, DerefMut, Range};
 use core::slice;
 
@@ -41,13 +42,16 @@ impl<P: Platform> Process<P> {
         let mut space = Closed::all(&mut space);
         // Around all areas of which the child has the pages: most forks are of few, and go on there alone.
         let (mut first, mut end) = (u64::MAX, 0);
-        let map = space.fork_with(|range, vma| {
-            if is_copied(vma) {
-                first = first.min(*range.start());
-                end = *range.end() + 1;
-            }
-        })?;
-        let child = Process::unlocked(&parent.machine, map)?;
+        let map = |place: &mut MaybeUninit<AddressSpace>| {
+            space.fork_into(place, |range, vma| {
+                if is_copied(vma) {
+                    first = first.min(*range.start());
+                    end = *range.end() + 1;
+                }
+            })
+        };
+        // SAFETY: it makes a map, or tells that it could not.
+        let child = unsafe { Process::unlocked(&parent.machine, map)? };
         // Whoever cuts pages off a file after this visits the child, and waits until it is complete.
         let complete = child.mm.space.write();
         child.mm.files.inherit(&parent.files);

@@ -1,6 +1,7 @@
 //! A process: its map and its tables.
 
 use core::fmt;
+use core::mem::MaybeUninit;
 use core::ops::Deref;
 #[cfg(target_has_atomic = "64")]
 use core::sync::atomic::AtomicU64;
@@ -15,9 +16,11 @@ use crate::call::Call;
 use crate::config::{Config, Layout, Limits};
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
+use crate::heap::place::fill;
 use crate::pages::Pages;
 use crate::process::fault::Beside;
 use crate::process::file::FilesSeen;
+use crate::process::late::Late;
 use crate::process::machine::Machine;
 use crate::process::marks::Marks;
 use crate::process::owner::{Both, Owner};
@@ -28,7 +31,7 @@ use crate::space::maps::{MapsLine, line};
 /// The tables of a process on its machine.
 pub(crate) type Tables<P> = PageTables<<P as Platform>::Format, Machine<P>>;
 
-/// Alone in its lines of the cache: calls write to the map, while faults that do without its lock read what is beside it.
+/// Alone in its lines of the cache: calls write to it, while faults that do without the lock of the address space read what is beside it.
 #[repr(align(128))]
 pub(crate) struct Apart<T>(T);
 
@@ -44,7 +47,7 @@ impl<T> Deref for Apart<T> {
 pub(crate) struct Mm<P: Platform> {
     // Dropped in this order: pages leave the tables before their files are given up.
     pub(crate) tables: Tables<P>,
-    pub(crate) space: Apart<RwLock<P::RwLock, AddressSpace>>,
+    pub(crate) space: Apart<RwLock<P::RwLock, Late<AddressSpace>>>,
     /// The same map, for faults that do not wait for calls.
     pub(super) beside: Beside,
     pub(crate) machine: Machine<P>,
@@ -57,7 +60,7 @@ pub(crate) struct Mm<P: Platform> {
     /// The files that pages may be of.
     pub(crate) files: FilesSeen,
     /// Where Linux has tables without pages.
-    hollow: Marks<P>,
+    hollow: Apart<Marks<P>>,
     /// Its pages are being given up, or have been: what is missing does not come back.
     reaped: AtomicBool,
     /// Whether it may ever have locked memory.
@@ -65,12 +68,52 @@ pub(crate) struct Mm<P: Platform> {
     /// The key of areas that can be executed only; 0 while there has been none, and an entry of the tables says all that an access needs.
     execute_only: AtomicU8,
     /// The end of the heap when the last call ended, for those who look at areas without the lock.
-    brk: AtomicU64,
+    brk: Apart<AtomicU64>,
     /// Where else heap and stack are, which does not change.
     layout: Layout,
 }
 
 impl<P: Platform> Mm<P> {
+    /// # Safety
+    /// `make` fills the place, or returns an error.
+    unsafe fn fill(
+        place: &mut MaybeUninit<Self>,
+        machine: &Machine<P>,
+        make: impl FnOnce(&mut MaybeUninit<AddressSpace>) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let tables =
+            PageTables::new(machine.clone(), machine.next_number()).map_err(|_| Errno::ENOMEM)?;
+        // SAFETY: a field of the place. If there is no map in the end, it is not dropped.
+        let space = unsafe {
+            let space = &raw mut (*place.as_mut_ptr()).space;
+            space.write(Apart(RwLock::new(Late::new())));
+            (*space).0.get_mut()
+        };
+        // SAFETY: there is none yet.
+        make(unsafe { space.place() })?;
+        let (layout, execute_only) = (space.layout, space.execute_only);
+        fill!(
+            place,
+            Mm<P> {
+                space,
+                tables: tables,
+                beside: Beside::new(),
+                brk: Apart(AtomicU64::new(layout.brk)),
+                layout: layout,
+                machine: machine.clone(),
+                divisible: AtomicBool::new(false),
+                unshareable: AtomicBool::new(false),
+                swapped: AtomicBool::new(false),
+                files: FilesSeen::new(),
+                hollow: Apart(Marks::new()),
+                reaped: AtomicBool::new(false),
+                locks: AtomicBool::new(false),
+                execute_only: AtomicU8::new(execute_only),
+            }
+        );
+        Ok(())
+    }
+
     /// Its number among the processes of its machine.
     pub(crate) fn number(&self) -> Asid {
         self.tables.asid()
@@ -202,34 +245,28 @@ impl<P: Platform> Process<P> {
     /// `ENOMEM`.
     pub fn of(machine: &Machine<P>, space: AddressSpace) -> Result<Self, Errno> {
         let locks = space.locked_pages() > 0 || !space.future_locked.is_empty();
-        let process = Self::unlocked(machine, space)?;
+        let make = |place: &mut MaybeUninit<AddressSpace>| {
+            place.write(space);
+            Ok(())
+        };
+        // SAFETY: it fills the place.
+        let process = unsafe { Self::unlocked(machine, make)? };
         if locks {
             process.mm.set_locks();
         }
         Ok(process)
     }
 
-    /// The same of a map without locked memory, as that of a child is.
-    pub(super) fn unlocked(machine: &Machine<P>, space: AddressSpace) -> Result<Self, Errno> {
-        let execute_only = AtomicU8::new(space.execute_only);
-        let tables =
-            PageTables::new(machine.clone(), machine.next_number()).map_err(|_| Errno::ENOMEM)?;
-        let mm = Counted::try_new(Mm {
-            tables,
-            beside: Beside::new(),
-            brk: AtomicU64::new(space.layout.brk),
-            layout: space.layout,
-            space: Apart(RwLock::new(space)),
-            machine: machine.clone(),
-            divisible: AtomicBool::new(false),
-            unshareable: AtomicBool::new(false),
-            swapped: AtomicBool::new(false),
-            files: FilesSeen::new(),
-            hollow: Marks::new(),
-            reaped: AtomicBool::new(false),
-            locks: AtomicBool::new(false),
-            execute_only,
-        })?;
+    /// The same of a map without locked memory, as that of a child is, which is made in its place.
+    ///
+    /// # Safety
+    /// `make` fills the place, or returns an error.
+    pub(super) unsafe fn unlocked(
+        machine: &Machine<P>,
+        make: impl FnOnce(&mut MaybeUninit<AddressSpace>) -> Result<(), Errno>,
+    ) -> Result<Self, Errno> {
+        // SAFETY: it fills the place.
+        let mm = unsafe { Counted::try_make(|place| Mm::fill(place, machine, make))? };
         machine.enter(&mm)?;
         Ok(Process { mm })
     }

@@ -56,6 +56,7 @@ mod hollow;
 #[cfg(feature = "hosted")]
 mod hosted;
 mod kept;
+mod late;
 #[cfg(feature = "hosted")]
 mod lock;
 mod look;

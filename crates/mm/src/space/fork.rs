@@ -1,11 +1,13 @@
 //! The map of a child.
 
+use core::mem::MaybeUninit;
 use core::ops::RangeInclusive;
 
 use crate::config::Config;
 use crate::errno::Errno;
 use crate::flags::VmFlags;
 use crate::heap::boxed::try_box;
+use crate::heap::place::fill;
 use crate::space::guards::Guards;
 use crate::space::huge::pool::HugePool;
 use crate::space::vma::{AnonVma, Vma};
@@ -22,23 +24,30 @@ impl AddressSpace {
     /// `ENOMEM` when an allocation fails, or when the machine has less memory and swap than one area that is charged would take; nothing of the
     /// child is left.
     pub fn fork(&mut self) -> Result<AddressSpace, Errno> {
-        self.fork_with(|_, _| {})
+        let mut child = MaybeUninit::uninit();
+        self.fork_into(&mut child, |_, _| {})?;
+        // SAFETY: made just now.
+        Ok(unsafe { child.assume_init() })
     }
 
-    /// As [`fork`](Self::fork), and `look` is shown each area as the parent has it, with its first and its last address, upwards; on failure perhaps not all.
+    /// As [`fork`](Self::fork), into a place for the child; and `look` is shown each area as the parent has it, with its first and its last address, upwards; on failure perhaps not all.
     ///
     /// # Errors
     /// As [`fork`](Self::fork).
     #[inline]
-    pub(crate) fn fork_with(
+    pub(crate) fn fork_into(
         &mut self,
+        child: &mut MaybeUninit<AddressSpace>,
         mut look: impl FnMut(RangeInclusive<u64>, &Vma),
-    ) -> Result<AddressSpace, Errno> {
+    ) -> Result<(), Errno> {
         if !self.may_commit_copies() {
             return Err(Errno::ENOMEM);
         }
+        let guards = self.forked_guards()?;
         let mut next_anon = self.next_anon;
-        let areas = self.areas.try_clone_with(|range, vma| {
+        // SAFETY: a field of the place, in which nothing needs to be.
+        let areas = unsafe { &mut *(&raw mut (*child.as_mut_ptr()).areas).cast() };
+        self.areas.try_clone_into(areas, |range, vma| {
             look(range, vma);
             if vma.flags.contains(VmFlags::DONTCOPY) {
                 return None;
@@ -51,22 +60,26 @@ impl AddressSpace {
                 watched: false,
             })
         })?;
-        Ok(AddressSpace {
-            areas,
-            guards: self.forked_guards()?,
-            config: Config {
-                mdwe: self.config.mdwe.inherited(),
-                ..self.config.clone()
-            },
-            limits: self.limits,
-            layout: self.layout,
-            future_locked: VmFlags::empty(),
-            pkeys: self.pkeys,
-            execute_only: self.execute_only,
-            next_anon,
-            locked_leak: 0,
-            counters: Counters::default(),
-        })
+        fill!(
+            child,
+            AddressSpace {
+                areas,
+                guards: guards,
+                config: Config {
+                    mdwe: self.config.mdwe.inherited(),
+                    ..self.config.clone()
+                },
+                limits: self.limits,
+                layout: self.layout,
+                future_locked: VmFlags::empty(),
+                pkeys: self.pkeys,
+                execute_only: self.execute_only,
+                next_anon: next_anon,
+                locked_leak: 0,
+                counters: Counters::default(),
+            }
+        );
+        Ok(())
     }
 
     /// A second model of the same process: the same map, owners and figures, unlike a [`fork`](Self::fork). It takes nothing from the pool of huge
@@ -75,8 +88,12 @@ impl AddressSpace {
     /// # Errors
     /// `ENOMEM` when an allocation fails.
     pub fn try_clone(&self) -> Result<AddressSpace, Errno> {
+        let mut areas = MaybeUninit::uninit();
+        self.areas
+            .try_clone_into(&mut areas, |_, vma| Some(Heir::same(vma)))?;
         Ok(AddressSpace {
-            areas: self.areas.try_clone_with(|_, vma| Some(Heir::same(vma)))?,
+            // SAFETY: made just now.
+            areas: unsafe { areas.assume_init() },
             guards: self.guards.try_clone()?,
             config: Config {
                 huge_pool: match &self.config.huge_pool {

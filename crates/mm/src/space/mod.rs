@@ -258,6 +258,12 @@ impl AddressSpace {
         self.config = config;
     }
 
+    /// Changes where placement begins: downwards, and upwards. For following a process that does not show it before it first maps something.
+    pub fn set_bases(&mut self, mmap_base: u64, legacy_base: u64) {
+        self.layout.mmap_base = mmap_base;
+        self.layout.legacy_base = legacy_base;
+    }
+
     /// Layout in force; the program break in it is the current one.
     pub fn layout(&self) -> Layout {
         self.layout

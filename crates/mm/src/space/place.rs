@@ -137,7 +137,7 @@ impl AddressSpace {
         self.choose_grained(hint, len, flags, PAGE_SIZE)
     }
 
-    /// As [`choose_plain`](Self::choose_plain), at a multiple of `grain`, as the hint is: with room to spare for that.
+    /// As [`choose_plain`](Self::choose_plain), at a multiple of `grain`: with room to spare for that.
     #[cold]
     pub(crate) fn choose_huge(
         &self,
@@ -146,7 +146,16 @@ impl AddressSpace {
         flags: u64,
         grain: u64,
     ) -> Result<u64, Errno> {
-        self.choose_grained(hint, len, flags, grain)
+        if self.config.kernel.has(Rule::HugeIsPlacedAsAny) {
+            let hint = hint.checked_next_multiple_of(grain).unwrap_or(0);
+            return self.choose_grained(hint, len, flags, grain);
+        }
+        let below = hint & !(grain - 1);
+        // Address 0 is taken, too.
+        if hint != 0 && self.hint_is_in_window(below, len) && self.hint_is_free(below, len) {
+            return Ok(below);
+        }
+        self.choose_grained(below, len, flags & !abi::MAP_32BIT, grain)
     }
 
     #[inline(always)]

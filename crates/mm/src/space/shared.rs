@@ -3,21 +3,21 @@
 //! Handles to the tree come from [`Areas::share`](crate::space::areas::Areas::share); nothing here writes.
 
 use core::fmt;
-use core::marker::PhantomData;
 use core::ops::RangeBounds;
 use core::ptr::NonNull;
 
 use maple_tree::Reader;
 
+use crate::atomic::AtomicU32;
 use crate::config::Layout;
 use crate::heap::counted::Counted;
 use crate::space::AddressSpace;
 use crate::space::areas::{Retired, Shared, area};
 use crate::space::maps::{MapsLine, line};
-use crate::space::remembered::{Found, Known, Remembered};
+use crate::space::remembered::{Found, Known, Remembered, let_go};
 use crate::space::vma::{Area, Vma};
 use crate::space::vma_box::VmaBox;
-use crate::space::vma_lock::{Hold, Number};
+use crate::space::vma_lock::Hold;
 
 /// How often a look-up begins anew that the end of a call has overtaken.
 const ATTEMPTS: usize = 16;
@@ -53,8 +53,8 @@ const ATTEMPTS: usize = 16;
 /// # Costs
 ///
 /// While there is a handle, changes build new nodes and areas instead of changing them in place, which makes them slower; without one,
-/// they are as fast as ever. Entering and leaving a view is one atomic addition each. What [`hold`](Self::hold) has found is remembered: the next one there does without the
-/// walk, until a call changes that very area. Areas that calls have replaced are freed some at a time; what goes with a file's or an object's last mapping, at the end
+/// they are as fast as ever. Entering and leaving a view is one atomic addition each. What [`hold`](Self::hold) has found twice is remembered: the next one there does
+/// without view and walk, until a call changes that very area. Areas that calls have replaced are freed some at a time; what goes with a file's or an object's last mapping, at the end
 /// of the call that takes it away.
 ///
 /// ```
@@ -93,56 +93,56 @@ impl AddressSpace {
     /// A handle for looking at the map from other threads while it is changed here. O(1). Changes cost more as long as it, or a
     /// clone of it, is there. It outlives the address space, and then shows the map as it was last.
     pub fn share(&mut self) -> SharedMap {
-        SharedMap {
-            shared: self.areas.share(),
-            remembered: Counted::try_new(Remembered::new()).ok(),
-        }
+        let (shared, remembered) = self.areas.share();
+        SharedMap { shared, remembered }
     }
 }
 
 impl SharedMap {
     /// Holds the lock of the area at `address` (Linux's per-VMA lock), so that neither its range nor its attributes change, and none of its pages is unmapped,
     /// moved or protected by a call, until it is let go. Never waits: `None` if nothing is mapped there, if a call is changing
-    /// the area, or if calls have ended again and again while it was looked for. Then the lock on the [`AddressSpace`] decides. O(log n), and O(1) where it was
-    /// held before and has not been changed since.
+    /// the area, or if calls have ended again and again while it was looked for. Then the lock on the [`AddressSpace`] decides. O(log n), and O(1) where two pages of
+    /// it were held before, one after the other, and it has not been changed since.
     ///
     /// Calls that would change the area spin meanwhile. So it is for the time of a page fault that does not sleep, and its holder must not
     /// change the map.
     #[inline]
     pub fn hold(&self, address: u64) -> Option<HeldArea<'_>> {
-        let view = self.read();
-        // Only now: what is freed after this has been read waits for the view.
-        let freed = self.shared.tree.reclaim().freed();
         let known = match &self.remembered {
-            Some(remembered) => remembered.get(address, freed),
+            Some(remembered) => remembered.hold(address),
             None => Known::Another,
         };
-        if let Known::This(found, closed_in) = known {
-            // SAFETY: nothing has been freed since it was found in the tree, and what will be waits for the view, as `remembered` explains.
-            let lock = unsafe { &found.area.as_ref().lock };
-            if lock.try_hold_again(closed_in) {
-                return Some(HeldArea::of(found));
-            }
+        if let Known::This(found, holders) = known {
+            return Some(HeldArea { found, holders });
         }
-        let (found, closed_in) = self.hold_found(&view, address)?;
+        let held = self.hold_found(address)?;
         if known.yields_to(address)
             && let Some(remembered) = &self.remembered
+            && remembered.is_next(address, &held.found)
         {
-            remembered.set(address, freed, found, closed_in);
+            let lock = &held.area().vma.lock;
+            lock.note();
+            remembered.set(address, held.found, || lock.is_open(&self.shared.calls));
         }
-        Some(HeldArea::of(found))
+        Some(held)
     }
 
-    /// Holds what the tree has; in which call it had been closed last.
+    /// Holds what the tree has.
     #[inline]
-    fn hold_found(&self, view: &MapView<'_>, address: u64) -> Option<(Found<Vma>, Number)> {
+    fn hold_found(&self, address: u64) -> Option<HeldArea<'_>> {
+        let view = self.read();
         // Calls on other areas end all the time beside threads that fault; that many of them during one look-up each are a sign of something else.
         for _ in 0..ATTEMPTS {
             let number = self.shared.calls.now();
             let area = view.lookup(address)?;
             match area.vma.lock.try_hold(&self.shared.calls, number) {
                 // Until here the view has kept the area; now its lock does, as `vma_lock` explains.
-                Hold::Held(closed_in) => return Some((Found::from(area), closed_in)),
+                Hold::Held => {
+                    let found = Found::from(area);
+                    // SAFETY: as `HeldArea::area`.
+                    let holders = unsafe { found.area.as_ref() }.lock.holders();
+                    return Some(HeldArea { found, holders });
+                }
                 Hold::Closed => return None,
                 Hold::Overtaken => {}
             }
@@ -161,7 +161,8 @@ impl SharedMap {
 /// An area whose lock is held: see [`SharedMap::hold`]. Dropping it lets go.
 pub struct HeldArea<'a> {
     found: Found<Vma>,
-    map: PhantomData<&'a SharedMap>,
+    /// Of the area's lock, or of the place where it was found.
+    holders: &'a AtomicU32,
 }
 
 // SAFETY: it is a view of an area, which any thread may look at, and whose lock any thread may let go.
@@ -170,15 +171,6 @@ unsafe impl Send for HeldArea<'_> {}
 unsafe impl Sync for HeldArea<'_> {}
 
 impl HeldArea<'_> {
-    /// The lock of what was found is held.
-    #[inline]
-    fn of(found: Found<Vma>) -> Self {
-        HeldArea {
-            found,
-            map: PhantomData,
-        }
-    }
-
     /// The area as it is while this is held.
     #[inline]
     pub fn area(&self) -> Area<'_> {
@@ -194,7 +186,7 @@ impl HeldArea<'_> {
 impl Drop for HeldArea<'_> {
     #[inline]
     fn drop(&mut self) {
-        self.area().vma.lock.let_go();
+        let_go(self.holders);
     }
 }
 
@@ -259,31 +251,5 @@ impl fmt::Debug for SharedMap {
 impl fmt::Debug for MapView<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_list().entries(self.areas(..)).finish()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use crate::config::{Config, Layout, Limits};
-    use crate::space::AddressSpace;
-    use crate::{MmapOptions, Prot};
-
-    /// A call that has a number which was noted long ago: that what was found then holds no more.
-    #[test]
-    fn numbers_that_come_again_are_others() {
-        let (config, limits, layout) = (Config::default(), Limits::default(), Layout::default());
-        let mut space = AddressSpace::new(config, limits, layout).unwrap();
-        let area = MmapOptions::anonymous(0x4000).prot(Prot::READ);
-        let map = space.share();
-        space.mmap(&area.clone().fixed(0x10_0000)).unwrap();
-        let noted = map.shared.calls.now().get() - 1;
-        assert_eq!(map.hold(0x10_0000).unwrap().area().end, 0x10_4000);
-        map.shared.calls.jump(u32::MAX);
-        for _ in 0..=noted {
-            space.mmap(&area.clone().fixed(0x20_0000)).unwrap();
-        }
-        assert_eq!(map.shared.calls.now().get(), noted);
-        space.munmap(0x10_2000, 0x2000).unwrap();
-        assert_eq!(map.hold(0x10_0000).unwrap().area().end, 0x10_2000);
     }
 }

@@ -24,6 +24,7 @@ impl AddressSpace {
         self.execute_only = before.execute_only;
         self.locked_leak = before.locked_leak;
         self.config.mdwe = before.config.mdwe;
+        self.config.merge_any = before.config.merge_any;
         self.next_anon = self.next_anon.max(before.next_anon);
         let mut guards = Guards::new();
         let mut next = 0;

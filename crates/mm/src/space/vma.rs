@@ -359,11 +359,12 @@ impl Vma {
         !self.flags.contains(VmFlags::SHARED)
     }
 
-    /// A write since the last look may have given the area an anon_vma that is not recorded yet.
+    /// A write since the last look may have given the area an anon_vma that is not recorded yet. Through `/proc/PID/mem`, by `ptrace(2)` and by a
+    /// userfaultfd that is written, too, which the program itself may not write. Of files that is not looked for: their clean pages take long to go through.
     pub(crate) fn may_have_been_written(&self) -> bool {
         self.anon().is_none()
-            && self.flags.contains(VmFlags::WRITE)
             && self.is_private()
+            && (self.flags.contains(VmFlags::WRITE) || self.is_anonymous())
             && !matches!(self.backing, Backing::Special(_))
     }
 }

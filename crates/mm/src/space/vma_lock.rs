@@ -29,16 +29,9 @@
 //!
 //! # An area that is remembered
 //!
-//! A fault that has held a lock may note what it found, with what it read of `closed_in` at 4. While the lock has not been closed since, the area is as it was, whatever
-//! calls have done to others. So the next fault there begins with that instead of 1 and 2 (`remembered` says how it knows that the area has not been freed):
-//!
-//! ```text
-//! 3  holders += 1
-//! 4' closed_in is as it was noted? else let go, and begin at 1
-//! ```
-//!
-//! If A of a call comes before 4', it is found; else 3 comes before B, and the call waits. No number that has been noted comes again: when numbers
-//! begin anew, all is forgotten.
+//! A fault that holds a lock may note what it found, and the next ones there hold that instead, without 1 to 6: `remembered` has that part of the protocol.
+//! Between A and B the call takes away what is noted of the area that it closes, and waits for those who hold it there. Nobody notes it after A: whoever does asks first
+//! whether the lock [is open](VmaLock::is_open). Whether there may be something to take away, the lock tells: whoever notes the area [says so](VmaLock::note) before that.
 //!
 //! `loom/protocol` has all of this as a state machine, with areas that split, join, move and are freed, and shows what fails without each step.
 //!
@@ -47,6 +40,7 @@
 
 use core::fmt;
 
+use super::remembered::let_go;
 use crate::atomic::{AtomicU32, Ordering, checkers_fence, relax};
 
 /// How many calls there have been: the number of the one under way.
@@ -55,16 +49,6 @@ pub(crate) struct Calls(AtomicU32);
 /// Number of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Number(u32);
-
-impl Number {
-    pub(crate) const fn new(number: u32) -> Self {
-        Number(number)
-    }
-
-    pub(crate) const fn get(self) -> u32 {
-        self.0
-    }
-}
 
 impl Calls {
     pub(crate) fn new() -> Self {
@@ -78,32 +62,28 @@ impl Calls {
         Number(self.0.load(Ordering::SeqCst))
     }
 
-    /// As if there had been so many calls.
-    #[cfg(all(test, not(samara_loom)))]
-    pub(crate) fn jump(&self, number: u32) {
-        self.0.store(number, Ordering::SeqCst);
-    }
-
-    /// The call has ended: whatever it closed is open. Calls of this are ordered by the lock of the address space. Whether numbers begin anew.
-    pub(crate) fn end(&self) -> bool {
-        self.0.fetch_add(1, Ordering::SeqCst) == u32::MAX
+    /// The call has ended: whatever it closed is open. Calls of this are ordered by the lock of the address space.
+    pub(crate) fn end(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
     }
 }
 
 /// What an attempt to hold a lock came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hold {
-    /// It is held, and was closed last in this call.
-    Held(Number),
+    Held,
     /// A call is changing the area.
     Closed,
     /// A call, of this area or another, has ended since the number was read: what was found says nothing.
     Overtaken,
 }
 
+/// Beside the holders: the area may be noted.
+const NOTED: u32 = 1 << 31;
+
 /// The lock of one area.
 pub(crate) struct VmaLock {
-    /// Faults under way in the area.
+    /// Faults under way in the area, and [`NOTED`].
     holders: AtomicU32,
     /// The call that closed it last.
     closed_in: AtomicU32,
@@ -133,47 +113,68 @@ impl VmaLock {
         }
         self.holders.fetch_add(1, Ordering::SeqCst);
         checkers_fence();
-        let closed_in = Number(self.closed_in.load(Ordering::SeqCst));
-        let result = if closed_in == number {
+        let result = if self.closed_in.load(Ordering::SeqCst) == number.0 {
             Hold::Closed
         } else if calls.now() != number {
             Hold::Overtaken
         } else {
-            return Hold::Held(closed_in);
+            return Hold::Held;
         };
         self.let_go();
         result
     }
 
-    /// Steps 3 and 4': holds the lock, if it has not been closed since it was [held](Hold::Held) with this number.
+    /// Those that hold it, of whom each [lets go](let_go).
     #[inline]
-    pub(crate) fn try_hold_again(&self, closed_in: Number) -> bool {
-        self.holders.fetch_add(1, Ordering::SeqCst);
-        checkers_fence();
-        let held = self.closed_in.load(Ordering::SeqCst) == closed_in.0;
-        if !held {
-            self.let_go();
-        }
-        held
+    pub(crate) fn holders(&self) -> &AtomicU32 {
+        &self.holders
     }
 
-    /// The holder has done. Release: the call that waits for it sees what it did.
     #[inline]
     pub(crate) fn let_go(&self) {
-        self.holders.fetch_sub(1, Ordering::Release);
+        let_go(&self.holders);
     }
 
-    /// Steps A and B: closes the lock for the rest of a call, and waits until nobody holds it.
-    pub(crate) fn close(&self, number: Number) {
+    /// Comes before a holder notes the area.
+    #[inline]
+    pub(crate) fn note(&self) {
+        if self.holders.load(Ordering::Relaxed) & NOTED == 0 {
+            self.holders.fetch_or(NOTED, Ordering::SeqCst);
+        }
+    }
+
+    /// Whether no call has closed it yet that waits for who holds it, as the caller does.
+    #[inline]
+    pub(crate) fn is_open(&self, calls: &Calls) -> bool {
+        let closed_in = Number(self.closed_in.load(Ordering::SeqCst));
+        closed_in != calls.now()
+    }
+
+    /// Steps A and B: closes the lock for the rest of a call, and waits until nobody holds it. `forget` is called in between if the area may be noted: takes that away, and waits
+    /// for who holds it there.
+    #[inline]
+    pub(crate) fn close(&self, number: Number, forget: impl FnOnce()) {
         // Also one that carries this number already is waited for: it may be that of a call 2^32 ago.
         if self.closed_in.load(Ordering::Relaxed) != number.0 {
             self.closed_in.store(number.0, Ordering::SeqCst);
         }
         checkers_fence();
+        if self.holders.load(Ordering::SeqCst) != 0 {
+            self.wait(forget);
+        }
+    }
+
+    #[cold]
+    fn wait(&self, forget: impl FnOnce()) {
+        if self.holders.load(Ordering::SeqCst) & NOTED != 0 {
+            forget();
+        }
         // Faults hold locks while they copy a page at the most: what takes longer is done without.
-        while self.holders.load(Ordering::SeqCst) != 0 {
+        while self.holders.load(Ordering::SeqCst) & !NOTED != 0 {
             relax();
         }
+        // Who had said so has noted nothing, or that is taken away.
+        self.holders.fetch_and(!NOTED, Ordering::Relaxed);
     }
 
     /// Closes the lock of an area that is in no tree yet.
@@ -193,6 +194,7 @@ impl Eq for VmaLock {}
 
 impl fmt::Debug for VmaLock {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "held by {}", self.holders.load(Ordering::Relaxed))
+        let holders = self.holders.load(Ordering::Relaxed);
+        write!(f, "held by {}", holders & !NOTED)
     }
 }

@@ -138,12 +138,34 @@ fn calls() -> Vec<(&'static str, Run<'static>)> {
     ]
 }
 
+/// Has the area that begins there remembered: with the second page that is held.
+fn remember(map: &SharedMap, page: u64) {
+    for page in [page, page + 1] {
+        assert!(map.hold(at(page)).is_some());
+    }
+}
+
 #[test]
 fn nobody_holds_what_a_call_changes() {
+    each_call_beside(None);
+}
+
+/// All three areas have one place.
+#[test]
+fn nobody_holds_what_a_call_changes_and_was_remembered() {
+    for page in [0, 4, 8] {
+        each_call_beside(Some(page));
+    }
+}
+
+fn each_call_beside(remembered: Option<u64>) {
     for (name, call) in calls() {
         for left in 0.. {
             let mut space = scene();
             let map = space.share();
+            if let Some(page) = remembered {
+                remember(&map, page);
+            }
             let mut guard = Guard {
                 map: map.clone(),
                 left,
@@ -205,25 +227,65 @@ fn calls_wait_for_who_holds_what_they_change() {
         },
     ];
     for call in calls {
-        let mut space = scene();
-        let map = space.share();
-        let (held, told) = (AtomicBool::new(true), AtomicBool::new(false));
-        thread::scope(|s| {
-            let (space, held, told, map) = (&mut space, &held, &told, &map);
-            let area = map.hold(at(9)).unwrap();
-            s.spawn(move || {
-                let mut witness = Witness { held, told };
-                call(space, &mut witness).unwrap();
-            });
-            // Until the call has closed the lock, or has gone on without.
-            while map.hold(at(8)).is_some() && !told.load(Ordering::SeqCst) {
-                thread::yield_now();
+        for remembered in [false, true] {
+            let mut space = scene();
+            let map = space.share();
+            if remembered {
+                remember(&map, 8);
             }
-            for _ in 0..100 {
-                thread::yield_now();
-            }
-            held.store(false, Ordering::SeqCst);
-            drop(area);
+            beside_a_holder(&mut space, &map, at(9), at(8), call);
+        }
+    }
+}
+
+/// A call is told nothing while an address is held; another one in its area cannot be held any more once the call has begun, although its holder is waited for.
+fn beside_a_holder(
+    space: &mut AddressSpace,
+    map: &SharedMap,
+    address: u64,
+    another: u64,
+    call: Run<'_>,
+) {
+    let (held, told) = (AtomicBool::new(true), AtomicBool::new(false));
+    thread::scope(|s| {
+        let (held, told) = (&held, &told);
+        let area = map.hold(address).unwrap();
+        s.spawn(move || {
+            let mut witness = Witness { held, told };
+            call(space, &mut witness).unwrap();
         });
+        // Until the call has closed the lock, or has gone on without.
+        while map.hold(another).is_some() && !told.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        for _ in 0..100 {
+            thread::yield_now();
+            assert!(map.hold(another).is_none() || told.load(Ordering::SeqCst));
+        }
+        held.store(false, Ordering::SeqCst);
+        drop(area);
+    });
+}
+
+/// Each stretch of 2 MiB remembers for itself, and some of them share a place.
+#[test]
+fn calls_wait_for_who_holds_what_is_remembered_elsewhere_in_the_area() {
+    const STRETCH: u64 = 512;
+    for stretches in [3, 70] {
+        let last = stretches - 1;
+        for held in [0, 1, last] {
+            let mut space = space();
+            space.mmap(&memory(0, stretches * STRETCH)).unwrap();
+            space.fault(at(0), true).unwrap();
+            let map = space.share();
+            for stretch in [0, 1, last] {
+                remember(&map, stretch * STRETCH);
+            }
+            let address = at(held * STRETCH);
+            let call: Run<'_> = &|s, p| s.with(p).munmap(at(last * STRETCH + 2), PAGE);
+            beside_a_holder(&mut space, &map, address, at(STRETCH + 1), call);
+            assert!(map.hold(at(last * STRETCH + 2)).is_none());
+            assert!(map.hold(at(last * STRETCH + 3)).is_some());
+        }
     }
 }

@@ -119,9 +119,16 @@ impl AddressSpace {
             }
             // The destination goes first, whatever comes of the move, but for want of memory.
             self.munmap_prepared(new, new_len, pages)?;
-            self.areas.at(old).ok_or(Errno::EFAULT)?;
+            // It may have been all of the source, where the old range wraps around.
+            let gone = self.areas.at(old).is_none();
+            if gone && checks_first {
+                return Err(Errno::EFAULT);
+            }
             if old_len > new_len {
                 self.munmap_prepared(old + new_len, old_len - new_len, pages)?;
+            }
+            if gone {
+                return Err(Errno::EFAULT);
             }
             let kept = Request {
                 old_len: old_len.min(new_len),
@@ -145,7 +152,8 @@ impl AddressSpace {
         }
         if old_len >= new_len {
             if old_len > new_len {
-                self.do_munmap(old + new_len, old_len - new_len, pages)?;
+                // Older kernels take lengths beyond the end of addresses as they come.
+                self.do_munmap(old.wrapping_add(new_len), old_len - new_len, pages)?;
             }
             return Ok(old);
         }

@@ -38,8 +38,10 @@ use maple_tree::{CloneError, SyncMapleTree, Writer};
 
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
+use crate::heap::place::fill;
 use crate::space::counts::{Class, Counts};
 use crate::space::journal::Journal;
+use crate::space::remembered::Remembered;
 use crate::space::vma::{Area, Vma};
 use crate::space::vma_box::{Batch, Heir, VmaBox};
 use crate::space::vma_lock::Calls;
@@ -54,16 +56,20 @@ pub(crate) struct Shared {
     pub(crate) calls: Calls,
 }
 
+/// The writer of a tree whose handles are beside it. Not as itself: it refers to what the last handle drops, and a function that is given a reference
+/// (the structure with both by value, say) may rely on its target's outliving the function.
+type Sole = MaybeUninit<Writer<'static, u64, VmaBox, Retired>>;
+
 /// A place in the tree.
 type Seat = maple_tree::Seat<u64>;
 
 /// Areas by address, with their counts.
 pub(crate) struct Areas {
-    /// The one writer of `tree`, which never leaves this place; dropping it would do nothing. Not as itself: it refers to what the last
-    /// handle drops, and a function that is given a reference (this structure by value, say) may rely on its target's
-    /// outliving the function.
-    writer: MaybeUninit<Writer<'static, u64, VmaBox, Retired>>,
+    /// The one writer of `tree`, which never leaves this place; dropping it would do nothing.
+    writer: Sole,
     shared: Counted<Shared>,
+    /// What holders have found, while there may be other handles; nothing where there was no memory for it.
+    remembered: Option<Counted<Remembered<Vma>>>,
     /// How many changes have begun: what was found before the last of them says nothing any more.
     changes: u64,
     /// Where the last change was made, if it changed just a leaf: the next look is often near.
@@ -103,23 +109,11 @@ impl Areas {
     /// # Errors
     /// `ENOMEM`; the tree is dropped.
     fn of(tree: Tree, count: usize, pages: Counts, guarded_from: u64) -> Result<Self, Errno> {
-        // SAFETY:
-        // - nobody else has the tree yet;
-        // - while RCU mode is off there is one handle (`share` switches it on before there is a second, `settle` off when
-        //   there is none left), and whoever writes through that one borrows it exclusively.
-        unsafe { tree.set_in_rcu(false) };
-        let shared = Counted::try_new(Shared {
-            tree,
-            calls: Calls::new(),
-        })?;
-        // SAFETY:
-        // - the view goes into `writer`, which is not used after the handle has been dropped, as both are fields of one structure;
-        // - this is the only writer that is ever made of this tree: other handles are given to `SharedMap`, which
-        //   reads; and it writes only when it is borrowed exclusively.
-        let writer = unsafe { shared.detached().tree.write_locked() };
+        let (shared, writer) = Self::alone(tree)?;
         Ok(Areas {
-            writer: MaybeUninit::new(writer),
+            writer,
             shared,
+            remembered: None,
             changes: 0,
             near: None,
             concurrent: false,
@@ -132,6 +126,37 @@ impl Areas {
             pages,
             guarded_from,
         })
+    }
+
+    /// A tree with one handle and one writer.
+    ///
+    /// # Errors
+    /// `ENOMEM`; the tree is dropped.
+    fn alone(tree: Tree) -> Result<(Counted<Shared>, Sole), Errno> {
+        // SAFETY:
+        // - nobody else has the tree yet;
+        // - while RCU mode is off there is one handle (`share` switches it on before there is a second, `settle` off when
+        //   there is none left), and whoever writes through that one borrows it exclusively.
+        unsafe { tree.set_in_rcu(false) };
+        let fill = |place: &mut MaybeUninit<Shared>| {
+            let calls = Calls::new();
+            fill!(
+                place,
+                Shared {
+                    tree: tree,
+                    calls: calls
+                }
+            );
+            Ok(())
+        };
+        // SAFETY: the place is filled.
+        let shared = unsafe { Counted::try_make(fill)? };
+        // SAFETY:
+        // - the view goes into `writer`, which is not used after the handle has been dropped, as both are fields of one structure;
+        // - this is the only writer that is ever made of this tree: other handles are given to `SharedMap`, which
+        //   reads; and it writes only when it is borrowed exclusively.
+        let writer = unsafe { shared.detached().tree.write_locked() };
+        Ok((shared, MaybeUninit::new(writer)))
     }
 
     fn writer(&self) -> &Writer<'static, u64, VmaBox, Retired> {
@@ -181,7 +206,7 @@ impl Areas {
         &self.pages
     }
 
-    /// No area that keeps a gap below it free ([`VmFlags::KEEPS_GAP`]) begins below this address.
+    /// No area that keeps a gap below it free ([`KEEPS_GAP`](crate::flags::VmFlags::KEEPS_GAP)) begins below this address.
     pub(crate) fn guarded_from(&self) -> u64 {
         self.guarded_from
     }
@@ -230,16 +255,23 @@ impl Areas {
         self.writer().gap_down(low..=high - 1, size)
     }
 
-    /// A duplicate of which `inherit` tells, of each area with its range, how the copy differs, or that there is none.
+    /// Puts a duplicate into its place, of which `inherit` tells, of each area with its range, how the copy differs, or that there is none.
     ///
     /// # Errors
     /// `ENOMEM`, and nothing of the duplicate is left.
-    pub(crate) fn try_clone_with(
+    #[inline]
+    pub(crate) fn try_clone_into(
         &self,
+        place: &mut MaybeUninit<Areas>,
         mut inherit: impl FnMut(RangeInclusive<u64>, &Vma) -> Option<Heir>,
-    ) -> Result<Areas, Errno> {
+    ) -> Result<(), Errno> {
         // Most areas count for what they counted for before.
-        let mut pages = self.pages;
+        // SAFETY: a field of the place.
+        let pages = unsafe {
+            let pages = &raw mut (*place.as_mut_ptr()).pages;
+            pages.write(self.pages);
+            &mut *pages
+        };
         let mut count = self.count;
         let mut batch = Batch::new(count);
         let tree = self
@@ -261,12 +293,28 @@ impl Areas {
                 CloneError::Alloc => Errno::ENOMEM,
                 CloneError::Entry(errno) => errno,
             })?;
-        Self::of(
-            SyncMapleTree::from_exclusive(tree, Retired::new()),
-            count,
-            pages,
-            self.guarded_from,
-        )
+        let tree = SyncMapleTree::from_exclusive(tree, Retired::new());
+        let (shared, writer) = Self::alone(tree)?;
+        fill!(
+            place,
+            Areas {
+                pages,
+                writer: writer,
+                shared: shared,
+                remembered: None,
+                changes: 0,
+                near: None,
+                concurrent: false,
+                watched: false,
+                closed: false,
+                prompt: false,
+                journal: None,
+                count: count,
+                peak: count,
+                guarded_from: self.guarded_from,
+            }
+        );
+        Ok(())
     }
 
     /// Figures of the tree. O(n).

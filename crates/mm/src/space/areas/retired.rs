@@ -14,7 +14,6 @@ use core::ptr::NonNull;
 
 use maple_tree::{Reclaim, Waiting};
 
-use crate::atomic::{AtomicU64, Ordering};
 use crate::heap::boxed::try_box;
 
 /// How many areas are put aside: some 4 KiB.
@@ -72,8 +71,6 @@ struct Aside {
 /// How areas are reclaimed: as by [`Waiting`], but many at once.
 pub(crate) struct Retired {
     waiting: Waiting,
-    /// How often areas have been freed, or were about to be. So wide that no number comes again: pointers are trusted by it.
-    freed: AtomicU64,
     /// Only for the writer. Without it, areas are freed one by one.
     aside: UnsafeCell<Option<Box<Aside>>>,
 }
@@ -85,7 +82,6 @@ impl Retired {
     pub(super) const fn new() -> Self {
         Retired {
             waiting: Waiting::new(),
-            freed: AtomicU64::new(0),
             aside: UnsafeCell::new(None),
         }
     }
@@ -104,23 +100,6 @@ impl Retired {
         }
     }
 
-    /// How often areas have been freed. A reader that finds the same number as before can go on with an area that it had found then: see `remembered`.
-    #[inline]
-    pub(crate) fn freed(&self) -> u64 {
-        self.freed.load(Ordering::SeqCst)
-    }
-
-    /// What readers had found is not to be gone on with. Sequentially consistent: comes before the look for readers that have entered.
-    pub(super) fn forget(&self) {
-        self.freed.fetch_add(1, Ordering::SeqCst);
-    }
-
-    /// Asks for the readers that are about, before something is freed.
-    fn ask(&self) {
-        self.forget();
-        self.waiting.published();
-    }
-
     /// Frees what is put aside, or sees to it that it is freed when the readers have left that are still about.
     ///
     /// # Safety
@@ -129,7 +108,7 @@ impl Retired {
         let Some(first) = self.pop() else {
             return;
         };
-        self.ask();
+        self.waiting.published();
         let mut next = Some(first);
         while let Some(free) = next {
             // SAFETY: it was out of the tree before.
@@ -180,7 +159,7 @@ unsafe impl Reclaim for Retired {
         // SAFETY: only the writer retires. The borrow ends before anything is freed.
         let aside = unsafe { &mut *self.aside.get() };
         let Some(aside) = aside.as_mut().filter(|_| Free::fits::<F>()) else {
-            self.ask();
+            self.waiting.published();
             // SAFETY: the caller's promise; it was unlinked before.
             return unsafe { self.waiting.retire(free) };
         };

@@ -1,12 +1,15 @@
 //! What comes before a change that other threads may see, or that may have to be undone: locks are closed, and a journal is kept.
 
 use alloc::boxed::Box;
+use core::ops::RangeInclusive;
+use core::ptr::NonNull;
 
 use crate::errno::Errno;
 use crate::heap::counted::Counted;
 use crate::space::areas::{Areas, Shared};
 use crate::space::counts::Counts;
 use crate::space::journal::Journal;
+use crate::space::remembered::{Found, Remembered};
 use crate::space::vma::{Backing, Vma};
 
 /// The numbers that are kept up with the areas.
@@ -19,8 +22,8 @@ pub(crate) struct Figures {
 }
 
 impl Areas {
-    /// A handle for looking at the tree from anywhere.
-    pub(crate) fn share(&mut self) -> Counted<Shared> {
+    /// A handle for looking at the tree from anywhere, and what those who hold areas have found.
+    pub(crate) fn share(&mut self) -> (Counted<Shared>, Option<Counted<Remembered<Vma>>>) {
         // Faults of several threads come this way. Without memory they wait for one another.
         // SAFETY: no other writer; switching RCU mode on asks for nothing else.
         unsafe {
@@ -29,7 +32,10 @@ impl Areas {
         }
         self.concurrent = true;
         self.watched = true;
-        self.shared.clone()
+        if self.remembered.is_none() {
+            self.remembered = Counted::try_new(Remembered::new()).ok();
+        }
+        (self.shared.clone(), self.remembered.clone())
     }
 
     /// Comes before a change of a range and of the areas that reach into it, or of what changes in areas themselves.
@@ -69,6 +75,8 @@ impl Areas {
             // All that readers did happened before.
             unsafe { self.shared.tree.set_in_rcu(false) };
             self.concurrent = false;
+            // Changes are no longer told.
+            self.remembered = None;
             self.give_up_retired();
         }
         self.close(start, end);
@@ -102,11 +110,23 @@ impl Areas {
         self.closed = true;
         let number = self.shared.calls.now();
         let mut prompt = self.prompt;
-        for (_, vma) in self.writer().range(start..=end - 1) {
-            vma.lock.close(number);
+        for (range, vma) in self.writer().range(start..=end - 1) {
+            vma.lock.close(number, || self.forget(range, vma));
             prompt |= !matches!(vma.backing, Backing::Anonymous);
         }
         self.prompt = prompt;
+    }
+
+    /// What is noted of an area that is being closed is taken away.
+    #[cold]
+    fn forget(&self, range: RangeInclusive<u64>, vma: &Vma) {
+        if let Some(remembered) = &self.remembered {
+            remembered.clear(&Found {
+                start: *range.start(),
+                end: *range.end() + 1,
+                area: NonNull::from(vma),
+            });
+        }
     }
 
     /// Closes the lock of an area that is about to be laid down.
@@ -123,10 +143,7 @@ impl Areas {
     pub(crate) fn reopen(&mut self) {
         if self.closed {
             self.closed = false;
-            if self.shared.calls.end() {
-                // What was found when a number was used before is not what was found now.
-                self.shared.tree.reclaim().forget();
-            }
+            self.shared.calls.end();
             if self.prompt {
                 self.give_up_retired();
             }
