@@ -8,10 +8,11 @@
 //! to choose from then: if none is left, that is a mismatch. Those given up undecided are counted, and what they may have explained is undecided, too
 //! ([`doubts`]). The same holds for a fault that grows a stack
 //! while a call of another thread is under way, and for a set of nodes that another thread changes while the kernel reads it. Where a file ends that is mapped
-//! beyond its end is not known either ([`ends`]).
+//! beyond its end is not known either ([`ends`]), nor what could not grow ([`vain`]).
 
 mod doubts;
 mod ends;
+mod vain;
 
 use samara_mm::{AddressSpace, Call, Config, Errno, Limits, NoPages, Pages};
 
@@ -21,7 +22,7 @@ use crate::follow::doubts::Doubts;
 use crate::histories::{Range, apart, histories, orders, untried};
 use crate::maps::Map;
 pub(crate) use crate::side::Verdict;
-use crate::side::{Side, placed_at_random, replaced_by};
+use crate::side::{Side, maps_device_over_others, placed_at_random, replaced_by};
 use crate::tally::{Finding, FindingKind, SpaceFigures, Tally};
 
 /// At most so many alternatives are followed.
@@ -300,6 +301,12 @@ impl Follower {
         }
     }
 
+    pub(crate) fn set_bases(&mut self, mmap_base: u64, legacy_base: u64) {
+        for side in self.sides() {
+            side.engine.set_bases(mmap_base, legacy_base);
+        }
+    }
+
     pub(crate) fn set_config(&mut self, config: &Config) {
         for side in self.sides() {
             side.engine.set_config(config.clone());
@@ -366,7 +373,15 @@ impl Follower {
                 }
             }
         }
+        let mut untouched: Vec<Side> = Vec::new();
+        if returned < 0 && maps_device_over_others(call) {
+            untouched.extend(self.sides().filter_map(|side| side.try_clone().ok()));
+        }
         let (mut verdict, mut own) = self.side.perform(call, returned, facts);
+        if verdict == Verdict::Agrees {
+            // The driver may have refused with the same error, before the kernel came to what the engine refuses for, and cuts areas for.
+            fresh.append(&mut untouched);
+        }
         if let (Verdict::Outside, Some(replaced)) = (verdict, replaced_by(call)) {
             for side in self.sides() {
                 if let Ok(mut other) = side.try_clone()

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 
 use crate::describe::KINDS;
 use crate::destination::Destination;
+use crate::show::grid::printable;
 use crate::tally::{FindingKind, SpaceFigures, Tally, Verdict};
 
 /// What the summary is about.
@@ -87,7 +88,8 @@ pub(crate) fn text(subject: &Subject<'_>, tally: &Tally) -> String {
     let more = if shown.len() < words.len() { "…" } else { "" };
     let _ = writeln!(
         out,
-        "── samara ── {shown}{more} ── {:.2} s",
+        "── samara ── {}{more} ── {:.2} s",
+        printable(&shown),
         subject.elapsed.as_secs_f64()
     );
 

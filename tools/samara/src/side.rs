@@ -115,6 +115,9 @@ impl Side {
                     true => Verdict::Outside,
                     false => Verdict::Differs,
                 };
+                if explained && let Some(refused) = refused_with_a_key(&self.engine, call) {
+                    let _ = self.engine.perform(&refused);
+                }
                 return (verdict, own);
             }
             if populating {
@@ -294,6 +297,34 @@ fn found_no_room(call: &Call, returned: i64) -> bool {
 /// Is that where a search may have begun above?
 fn is_near_start(address: i64) -> bool {
     (0x4000_0000..0x4200_0000).contains(&address)
+}
+
+/// What sets a protection key aside as a mapping does that is refused by its file: another that is refused, of no known type.
+fn refused_with_a_key(engine: &AddressSpace, call: &Call) -> Option<Call> {
+    match *call {
+        Call::Mmap {
+            addr,
+            len,
+            prot,
+            flags,
+            offset,
+            ..
+        } if engine.config().pkeys && prot == libc::PROT_EXEC as u64 => Some(Call::Mmap {
+            addr,
+            len,
+            prot,
+            flags: flags & !(libc::MAP_TYPE as u64) | libc::MAP_ANONYMOUS as u64,
+            file: FileArg::None,
+            offset,
+        }),
+        _ => None,
+    }
+}
+
+/// Is a device mapped at a fixed place, where other areas may be? Its driver may be asked before these are touched.
+pub(crate) fn maps_device_over_others(call: &Call) -> bool {
+    matches!(call, Call::Mmap { file: FileArg::File(file), .. } if file.kind.is_driven())
+        && replaced_by(call).is_some()
 }
 
 /// What is gone if a driver refuses its mapping: it may be asked when what was in its place is unmapped.

@@ -10,7 +10,9 @@ mod pool;
 use std::io::Read;
 use std::process::Stdio;
 
-use common::{agrees, compiled, fresh, samara, samara_in_front, scratch, trace_with};
+use common::{
+    agrees, compiled, compiled_with, fresh, samara, samara_in_front, scratch, trace_with,
+};
 
 /// Root can give up what it has; others have nothing to give up.
 fn is_root() -> bool {
@@ -49,6 +51,15 @@ fn open_files_are_told_apart_and_drivers_decide_about_flags() {
 fn rings_of_perf_events_are_not_cut() {
     if let Some(program) = compiled("perf_ring") {
         agrees(&[program]);
+    }
+}
+
+/// Linked statically: before 6.12 nothing shows then where placement begins.
+#[test]
+fn hints_for_huge_pages_are_followed_in_a_static_program() {
+    if let Some(program) = compiled_with("huge_hints", &["-static"]) {
+        let traced = agrees(&[program]);
+        assert!(traced.summary["predictions"].as_u64() > Some(100));
     }
 }
 
@@ -159,6 +170,55 @@ fn calls_that_store_beyond_the_end_of_a_file_leave_their_trace_too() {
     assert_eq!(traced.output.status.code(), Some(69), "{}", traced.stderr());
     assert_eq!(traced.count("undecided_maps"), 1);
     assert_eq!(traced.stdout(), "shorter and read 14 2\n");
+}
+
+#[test]
+fn areas_that_could_not_grow_have_an_owner() {
+    let Some(program) = compiled("grown_in_vain") else {
+        return;
+    };
+    let kinds = [
+        "no access, grown by a page",
+        "no access, at the limit",
+        "no access, far below",
+        "to be written, at the limit",
+        "to be read, at the limit",
+    ];
+    let expected = |way, answer| {
+        let line = |kind| format!("{kind}, way {way}: {answer}\n");
+        kinds.map(line).concat()
+    };
+    let traced = agrees(&[&program]);
+    let all = [
+        expected(0, "0, 1"),
+        expected(1, "11, 2"),
+        expected(2, "11, 2"),
+    ];
+    assert_eq!(traced.stdout(), all.concat());
+    assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
+    // Of what the kernel accesses nobody is told. One page below the first area is room to grow, which shows.
+    let program = [program.as_os_str(), "kernel".as_ref()];
+    let traced = trace_with(&["--verify", "each"], &program, scratch());
+    assert_eq!(traced.output.status.code(), Some(69), "{}", traced.stderr());
+    assert_eq!(traced.count("undecided_maps"), 4);
+    assert_eq!(traced.stdout(), expected(3, "1, 2"));
+}
+
+#[test]
+fn what_gives_areas_an_owner_without_a_page_that_shows_is_seen() {
+    if let Some(program) = compiled("owned_unseen") {
+        let traced = agrees(&[program]);
+        assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
+    }
+}
+
+#[test]
+fn areas_have_grown_before_a_limit_forbids_it() {
+    if let Some(program) = compiled("grown_before") {
+        let traced = agrees(&[program]);
+        assert_eq!(traced.stdout(), "done\n");
+        assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
+    }
 }
 
 /// What the program of advice through a ring says, of each kind of ring.

@@ -132,12 +132,12 @@ fn without_a_terminal_it_tells_what_to_do() {
     assert_eq!(output.status.code(), Some(2));
 }
 
-/// Both ends of a new terminal of 100 columns.
-fn terminal() -> (File, OwnedFd) {
+/// Both ends of a new terminal.
+fn terminal(columns: u16, rows: u16) -> (File, OwnedFd) {
     let (mut ours, mut theirs) = (-1, -1);
     let size = libc::winsize {
-        ws_row: 30,
-        ws_col: 100,
+        ws_row: rows,
+        ws_col: columns,
         ws_xpixel: 0,
         ws_ypixel: 0,
     };
@@ -201,7 +201,7 @@ impl Screen {
 /// On a terminal it draws, takes keys, and leaves the terminal as it was.
 #[test]
 fn keys_work_on_a_terminal() {
-    let (mut ours, theirs) = terminal();
+    let (mut ours, theirs) = terminal(100, 30);
     let cat = cat();
     let mut child = samara()
         .args(["top", "--sort", "pid", "--delay", "0.2"])
@@ -251,6 +251,22 @@ fn keys_work_on_a_terminal() {
     ours.write_all(b"q").unwrap();
     until(&|screen| screen.left);
     assert_eq!(child.wait().unwrap().code(), Some(0));
+}
+
+/// No memory is taken for the cells of a size that is a mistake.
+#[test]
+fn a_size_that_no_terminal_has_is_refused() {
+    let (_ours, theirs) = terminal(u16::MAX, u16::MAX);
+    let output = samara()
+        .arg("top")
+        .stdin(theirs.try_clone().unwrap())
+        .stdout(theirs)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(told.contains("65535 columns and 65535 rows"), "{told}");
+    assert_eq!(told.lines().count(), 1, "{told}");
 }
 
 /// An empty `/proc` is no machine without processes.

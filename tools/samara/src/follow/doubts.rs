@@ -40,7 +40,12 @@ impl Doubts {
             return;
         }
         const DONTUNMAP: u64 = 4;
-        let to = |from: u64, len: u64| (from, from.saturating_add(len.next_multiple_of(0x1000)));
+        let to = |from: u64, len: u64| {
+            (
+                from,
+                from.saturating_add(len.checked_next_multiple_of(0x1000).unwrap_or(len)),
+            )
+        };
         let place = returned as u64;
         match *call {
             Call::Munmap { addr, len } => self.forget(to(addr, len)),
@@ -157,6 +162,20 @@ mod tests {
         };
         doubts.follow(&mmap, 0);
         assert!(doubts.is_empty());
+    }
+
+    #[test]
+    fn lengths_may_be_any() {
+        let mut doubts = doubts(&[(PAGE, 9 * PAGE)]);
+        let mremap = Call::Mremap {
+            old_addr: 3 * PAGE,
+            old_len: u64::MAX,
+            new_len: u64::MAX - 1,
+            flags: 0,
+            new_addr: 0,
+        };
+        doubts.follow(&mremap, 3 * PAGE as i64);
+        assert!(doubts.touch((PAGE, 9 * PAGE)));
     }
 
     #[test]

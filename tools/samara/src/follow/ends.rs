@@ -39,35 +39,50 @@ impl Pages for Ends<'_> {
     }
 }
 
+impl Side {
+    /// May a write there have left its trace in the area, and no page?
+    fn may_be_written_at(&self, address: u64) -> bool {
+        self.engine.lookup(address).is_some_and(|area| {
+            let flags = area.vma.flags;
+            let beyond_the_end = area.vma.file().is_some() && flags.contains(VmFlags::WRITE);
+            area.vma.anon().is_none()
+                && !flags.contains(VmFlags::SHARED)
+                && (beyond_the_end || area.vma.is_anonymous() || flags.intersects(VmFlags::UFFD))
+        })
+    }
+}
+
 impl Follower {
-    /// An access to `address` found nothing behind it, or would have. If it was a write, the area has an anon_vma.
+    /// An access to `address` found nothing behind it, or would have; or a userfaultfd was to fill it in. If it was a write, the area
+    /// has an anon_vma. Where nothing is mapped, it may have been
+    /// [a growth in vain](Side::grown_in_vain). False if it is of no importance.
     ///
     /// What the kernel writes there for the program (`read(2)`) leaves no trace at all, neither before nor from now on: what becomes of the area is in doubt.
-    pub(crate) fn may_have_written(&mut self, address: u64) {
+    pub(crate) fn may_have_written(&mut self, address: u64) -> bool {
         let mut fresh = Vec::new();
+        let mut doubted = false;
         if let Some(area) = self.side.engine.lookup(address)
             && area.vma.file().is_some()
             && !area.vma.flags.contains(VmFlags::SHARED)
         {
             self.doubts.note(&[(area.start, area.end)]);
+            doubted = true;
         }
         for side in self.sides() {
-            let could_be = side.engine.lookup(address).is_some_and(|area| {
-                let writable =
-                    area.vma.flags & (VmFlags::WRITE | VmFlags::SHARED) == VmFlags::WRITE;
-                area.vma.anon().is_none() && writable && area.vma.file().is_some()
-            });
-            if could_be
+            if side.may_be_written_at(address)
                 && let Ok(mut other) = side.try_clone()
-                && other.engine.fault(address, true).is_ok()
             {
+                other.engine.note_written(address, address + 1);
                 fresh.push(other);
             }
+            fresh.extend(side.grown_in_vain(address));
         }
-        if !fresh.is_empty() {
-            self.others.append(&mut fresh);
-            self.thin_out();
+        if fresh.is_empty() {
+            return doubted;
         }
+        self.others.append(&mut fresh);
+        self.thin_out();
+        true
     }
 
     /// Areas of files in which a call that failed may have come to an end; none if it did not fail for this reason.

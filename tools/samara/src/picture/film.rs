@@ -272,6 +272,7 @@ impl Film {
             | Record::ShownLate { .. }
             | Record::Limits { .. }
             | Record::Settings { .. }
+            | Record::Bases { .. }
             | Record::Totals { .. }
             | Record::End { .. } => {}
         }

@@ -12,11 +12,11 @@ use crate::seed::Seed;
 /// First bytes of every file.
 pub(super) const MAGIC: &[u8; 8] = b"SAMARATR";
 /// Raised whenever the meaning of a byte changes.
-pub(super) const VERSION: u32 = 10;
+pub(super) const VERSION: u32 = 12;
 /// The oldest that can be read: the second one added `totals`, the third one what drivers do to flags, the fourth one
 /// `grown-meanwhile`, the fifth one `nodes-meanwhile`, the sixth one calls of userfaultfd and `PR_SET_MM`, the seventh
 /// one `perhaps-written`, the eighth one the table that calls come from, the ninth one `shown-late`, the tenth one
-/// devices that cannot be cut.
+/// devices that cannot be cut, the eleventh one `perhaps-written` below areas that grow, the twelfth one `bases`.
 pub(super) const OLDEST: u32 = 1;
 
 /// Names of the records and of their fields, for the description at the head of a file.
@@ -63,12 +63,17 @@ pub(super) const SCHEMA: &[(u8, &str, &str)] = &[
     (
         16,
         "perhaps-written",
-        "space address (an access found no page of a file there: if it was a write, it has left its trace in the area)",
+        "space address (an access found no page of a file there, or nothing that had grown so far: if it was a write, or a limit kept the area from growing, it has left its trace there)",
     ),
     (
         17,
         "shown-late",
         "space start length (written since the last call of this space, or about to be before it)",
+    ),
+    (
+        18,
+        "bases",
+        "space mmap_base legacy_base (shown by the next call of this space)",
     ),
 ];
 
@@ -113,7 +118,7 @@ pub(crate) enum Record {
         space: u32,
         nodes: u64,
     },
-    /// An access found nothing behind this address, beyond the end of a file.
+    /// An access found nothing behind this address, beyond the end of a file, or nothing at it, below an area that could not grow.
     PerhapsWritten {
         space: u32,
         address: u64,
@@ -158,6 +163,11 @@ pub(crate) enum Record {
         space: u32,
         config: Box<Config>,
     },
+    Bases {
+        space: u32,
+        mmap_base: u64,
+        legacy_base: u64,
+    },
     /// What no other record tells, since those who share an address space, or are not followed, have none of their own.
     Totals {
         processes: u64,
@@ -186,7 +196,8 @@ impl Record {
             | Record::Unmodelled { space, .. }
             | Record::Map { space, .. }
             | Record::Gone { space, .. }
-            | Record::Settings { space, .. } => Some(*space),
+            | Record::Settings { space, .. }
+            | Record::Bases { space, .. } => Some(*space),
             Record::Fork { child, .. } => Some(*child),
             Record::Totals { .. } | Record::End { .. } => None,
         }
@@ -350,6 +361,11 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
                 main: fields.flag()?,
             }
         }
+        18 => Record::Bases {
+            space: memory.known_space(fields)?,
+            mmap_base: fields.number()?,
+            legacy_base: fields.number()?,
+        },
         12 => Record::Settings {
             space: memory.known_space(fields)?,
             config: Box::new(config(fields, memory.kernel)?),

@@ -278,6 +278,14 @@ impl Writer {
         self.flush_full();
     }
 
+    pub(crate) fn bases(&mut self, space: u32, mmap_base: u64, legacy_base: u64) {
+        self.chunk.push(18);
+        put(&mut self.chunk, u64::from(space));
+        put(&mut self.chunk, mmap_base);
+        put(&mut self.chunk, legacy_base);
+        self.flush_full();
+    }
+
     pub(crate) fn gone(&mut self, space: u32, main: bool) {
         self.chunk.push(10);
         put(&mut self.chunk, u64::from(space));

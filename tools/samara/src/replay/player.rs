@@ -159,6 +159,15 @@ impl Player {
                     replayed.follower.set_config(config);
                 }
             }
+            Record::Bases {
+                space,
+                mmap_base,
+                legacy_base,
+            } => {
+                if let Some(replayed) = self.space(*space) {
+                    replayed.follower.set_bases(*mmap_base, *legacy_base);
+                }
+            }
             Record::Call {
                 space,
                 thread,

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
+use ratatui::crossterm::terminal;
 
 use super::PROC;
 use super::columns::Order;
@@ -19,6 +20,9 @@ use crate::show::{live, text};
 
 /// Keys are waited for so long before it is asked whether there is something new.
 const GLANCE: Duration = Duration::from_millis(100);
+
+/// Terminals with more cells do not exist: their size is a mistake, and memory for their cells would be taken all the same.
+const CELLS: u32 = 4_000_000;
 
 /// Somebody wants the program to end.
 static ENDING: AtomicBool = AtomicBool::new(false);
@@ -59,7 +63,9 @@ pub(super) fn run(order: Order, delay: Duration) -> Result<(), String> {
     let mut view = View::new(order);
     view.refresh(first);
     let told = |error: std::io::Error| format!("the terminal cannot be used: {error}");
-    let shown = ratatui::try_init().map_err(told).and_then(|mut terminal| {
+    let sized = terminal::size().and_then(|(columns, rows)| believed(columns, rows));
+    let terminal = sized.and_then(|()| ratatui::try_init());
+    let shown = terminal.map_err(told).and_then(|mut terminal| {
         let shown = show(&mut terminal, &mut view, &samples).map_err(told);
         ratatui::restore();
         shown
@@ -78,6 +84,8 @@ fn show(
         if let Ok(sample) = samples.try_recv() {
             view.refresh(sample);
         }
+        let size = terminal.size()?;
+        believed(size.width, size.height)?;
         terminal.draw(|frame| screen::draw(frame, view))?;
         if ENDING.load(Ordering::Relaxed) {
             return Ok(());
@@ -102,6 +110,16 @@ fn show(
             Wish::Details(pid) => view.mode = Mode::Details(details(pid), 0),
         }
     }
+}
+
+/// Refuses a size that no terminal has.
+fn believed(columns: u16, rows: u16) -> std::io::Result<()> {
+    if u32::from(columns) * u32::from(rows) <= CELLS {
+        return Ok(());
+    }
+    Err(std::io::Error::other(format!(
+        "it says that it has {columns} columns and {rows} rows; `stty columns 80 rows 24` sets its size"
+    )))
 }
 
 /// What `samara show` prints of a process.

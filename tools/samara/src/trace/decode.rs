@@ -1,6 +1,8 @@
 //! From a stopped call to what the engine must be told.
 
+use std::io;
 use std::ops::RangeInclusive;
+use std::sync::OnceLock;
 
 use samara_mm::{Call, FileArg};
 
@@ -39,6 +41,10 @@ pub(crate) enum Decoded {
     UringSetUp { params: u64 },
     /// `io_uring_enter`: the descriptor, how many entries are submitted, and flags.
     UringEnter(i32, u32, u32),
+    /// [What fills in](filter::UFFDIO_FILLING) pages from `start` on.
+    Filled { start: u64 },
+    /// `UFFDIO_MOVE`.
+    Moved { to: u64, from: u64 },
     /// `prctl(PR_SET_MM)`.
     Bounds(Bounds),
     /// The engine does not know it.
@@ -232,6 +238,26 @@ pub(crate) fn limits_of(entry: &Entry) -> Option<Tid> {
     }
 }
 
+/// Does the kernel know the descriptors that stand for the caller itself? Older ones have no process for them.
+fn knows_self() -> bool {
+    static KNOWN: OnceLock<bool> = OnceLock::new();
+    *KNOWN.get_or_init(|| {
+        let nothing = std::ptr::null::<libc::iovec>();
+        // SAFETY: the call gets no range.
+        let answer = unsafe {
+            libc::syscall(
+                libc::SYS_process_madvise,
+                -10000,
+                nothing,
+                0,
+                libc::MADV_COLD,
+                0,
+            )
+        };
+        answer == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::EBADF)
+    })
+}
+
 /// Advice for other memory changes nobody's map: such as would is refused. A process that shares the caller's is no other.
 fn process_madvise(tid: Tid, entry: &Entry) -> Decoded {
     const MOST: u64 = 1024;
@@ -242,7 +268,8 @@ fn process_madvise(tid: Tid, entry: &Entry) -> Decoded {
         super::proc::process_of(tid, pidfd as i32)
             .is_some_and(|named| super::proc::shares_memory(tid, named))
     };
-    if !SELF.contains(&(pidfd as i32)) && !of_itself() || count > MOST {
+    let itself = SELF.contains(&(pidfd as i32)) && knows_self();
+    if !itself && !of_itself() || count > MOST {
         return Decoded::Ignore;
     }
     let mut ranges = Vec::new();
@@ -266,7 +293,18 @@ fn process_madvise(tid: Tid, entry: &Entry) -> Decoded {
 fn uffd(tid: Tid, entry: &Entry, watchers: &mut Watchers) -> Decoded {
     let [descriptor, request, pointer, ..] = entry.args;
     if request as u32 == filter::UFFDIO_MOVE {
-        return Decoded::Unmodelled { changes_map: true };
+        let to = memory::read_word(tid, pointer);
+        let from = memory::read_word(tid, pointer.wrapping_add(8));
+        return match (to, from) {
+            (Ok(to), Ok(from)) => Decoded::Moved { to, from },
+            _ => Decoded::Ignore,
+        };
+    }
+    if filter::UFFDIO_FILLING.contains(&(request as u32)) {
+        return match memory::read_word(tid, pointer) {
+            Ok(start) => Decoded::Filled { start },
+            Err(_) => Decoded::Ignore,
+        };
     }
     let Some((context, features)) = watchers.of(tid, descriptor as i32) else {
         return Decoded::Ignore;
@@ -494,6 +532,20 @@ impl NodeMask {
 pub(crate) fn nodes_at(entry: &Entry) -> Option<NodeMask> {
     let is_mbind = entry.mark != mark::X32 && entry.nr as i64 == libc::SYS_mbind;
     (is_mbind && entry.args[3] != 0).then(|| NodeMask::of(entry))
+}
+
+/// Where the arguments lie that a call points to, and that decide what it does to a map.
+pub(crate) fn points_to(entry: &Entry) -> Option<u64> {
+    const NAME: u64 = filter::PR_SET_VMA as u64;
+    let [first, second, third, fourth, fifth, _] = entry.args;
+    match entry.nr as i64 {
+        _ if entry.mark == mark::X32 => None,
+        libc::SYS_mbind => Some(fourth),
+        libc::SYS_process_madvise => Some(second),
+        libc::SYS_ioctl => Some(third),
+        libc::SYS_prctl if first == NAME => Some(fifth),
+        _ => None,
+    }
 }
 
 /// The name of a call that can stop, for the lists that a person reads.

@@ -7,6 +7,7 @@
 mod attached;
 mod hold;
 mod tasks;
+mod unread;
 
 use std::io;
 
@@ -56,7 +57,16 @@ enum Doing {
     },
     /// Holds no order, since it may wait for other threads: advice was submitted.
     UringEnter,
+    Filled {
+        start: u64,
+    },
+    Moved {
+        to: u64,
+        from: u64,
+    },
     Bounds(Bounds),
+    /// Its arguments lie below an area that grows, and could not be read yet.
+    Unread(Entry),
     Unmodelled {
         name: &'static str,
         changes_map: bool,
@@ -250,7 +260,7 @@ impl<'s> Tracer<'s> {
             Stop::Attached => self.attached(tid),
             Stop::Group(_) => ptrace::listen(tid),
             Stop::Signal(signal) => {
-                if signal == libc::SIGBUS {
+                if ptrace::tells_of_accesses(stop) {
                     self.found_nothing(tid);
                 }
                 self.resume(tid, signal);
@@ -277,11 +287,11 @@ impl<'s> Tracer<'s> {
         }
     }
 
-    /// An access of a thread was in vain, perhaps beyond the end of a file.
+    /// An access of a thread was in vain: perhaps beyond the end of a file, or below an area that did not grow.
     fn found_nothing(&mut self, tid: Tid) {
         if let Some(index) = self.tasks.get(&tid).and_then(|task| task.space)
             && let Some(space) = &mut self.spaces[index]
-            && let Some(address) = ptrace::nothing_behind(tid)
+            && let Some(address) = ptrace::accessed_in_vain(tid)
         {
             space.found_nothing(address, self.session);
         }
@@ -394,12 +404,25 @@ impl<'s> Tracer<'s> {
             process: task.process,
         };
         task.result_at = entry.result_at;
-        let doing = match decode::decode(
+        let decoded = decode::decode(
             tid,
             &entry,
             &mut self.session.files,
             &mut self.session.watchers,
-        ) {
+        );
+        let doing = match decoded {
+            Decoded::Ignore | Decoded::Unmodelled { changes_map: false }
+                if space.may_be_read_later(&entry) =>
+            {
+                let standing = task.standing.get_or_insert_with(|| Standing::of(tid));
+                space.prepare(
+                    &Space::ring(None),
+                    who,
+                    (standing, entry.is_i386()),
+                    self.session,
+                );
+                Doing::Unread(entry)
+            }
             Decoded::Perform(call) => {
                 if let Call::Mmap { offset, .. } = call {
                     space.uring_mapping(entry.args[4] as i32, offset);
@@ -454,6 +477,8 @@ impl<'s> Tracer<'s> {
                 }
                 return self.run_to_clone(tid);
             }
+            Decoded::Filled { start } => Doing::Filled { start },
+            Decoded::Moved { to, from } => Doing::Moved { to, from },
             Decoded::Bounds(bounds) => Doing::Bounds(bounds),
             Decoded::RingDestroyed { address } => {
                 let Some(call) = space.take_ring(address) else {
@@ -569,22 +594,39 @@ impl<'s> Tracer<'s> {
             }
             _ => {}
         }
+        let doing = match doing {
+            Doing::Unread(entry) => self.read_at_last(&entry, who, index, returned),
+            read => read,
+        };
         if matches!(doing, Doing::Perform(_)) {
             self.hear_others(tid, index);
         }
         let mut running = false;
         let mut kept = false;
+        let mut of_another = false;
         if let Some(space) = &mut self.spaces[index]
             && !to_be_restarted(returned)
         {
             match doing {
+                Doing::Filled { start } => space.filled(start, self.session),
+                // Even if nothing was moved there, it has an owner, and so has what was written to and moved away.
+                Doing::Moved { to, from } => {
+                    let name = "ioctl(UFFDIO_MOVE)";
+                    space.finish_unmodelled(name, true, who, returned, self.session);
+                    space.filled(to, self.session);
+                    space.filled(from, self.session);
+                }
                 Doing::Bounds(bounds) if returned == 0 => {
                     space.bounds_set(bounds, who, self.session);
                 }
-                // Of another process, whose map it has changed.
-                Doing::Perform(call) if returned == 0 && !space.is_own_watcher(&call, who) => {
-                    let name = "ioctl(UFFDIO_REGISTER) for another process";
+                // Of another process, whose map it may have changed.
+                Doing::Perform(call) if !space.is_own_watcher(&call, who, returned) => {
+                    let name = match call {
+                        Call::UffdRegister { .. } => "ioctl(UFFDIO_REGISTER) for another process",
+                        _ => "ioctl(UFFDIO_UNREGISTER) for another process",
+                    };
                     space.finish_unmodelled(name, false, who, returned, self.session);
+                    of_another = returned == 0;
                 }
                 Doing::Perform(mut call) => {
                     kept = space.leaves_files(&call, returned);
@@ -613,6 +655,9 @@ impl<'s> Tracer<'s> {
                 _ => {}
             }
         }
+        if of_another {
+            self.doubt_others(index);
+        }
         if !kept {
             self.session.files.release();
         }
@@ -620,6 +665,17 @@ impl<'s> Tracer<'s> {
             self.pace.go(tid, 0);
         }
         self.release(index, tid);
+    }
+
+    /// A call on address space `index` has changed another, of which nothing says which it is.
+    fn doubt_others(&mut self, index: usize) {
+        for (other, space) in self.spaces.iter_mut().enumerate() {
+            if let Some(space) = space
+                && other != index
+            {
+                space.look_soon("after what another process did with a userfaultfd");
+            }
+        }
     }
 
     /// From now on, calls of a thread may pass unseen.

@@ -6,6 +6,7 @@
 use std::cell::{OnceCell, RefCell};
 use std::fs::File as DiskFile;
 use std::io;
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
@@ -102,11 +103,16 @@ fn special_areas(seed: &Seed, map: &Map) -> Vec<SpecialArea> {
     special.collect()
 }
 
+/// The highest address that comes into question.
+fn last_of(choice: &Choice) -> u64 {
+    choice.lowest + (choice.count - 1) * choice.step
+}
+
 /// What came of a prediction.
 #[derive(Debug)]
 pub(crate) enum Predicted {
-    /// The kernel made the same; here placement goes on from.
-    Agrees(Layout),
+    /// The kernel made the same; here placement goes on from, and among these addresses it may begin if nothing shows where.
+    Agrees(Layout, Option<RangeInclusive<u64>>),
     /// What differs, in lines.
     Differs(String),
     /// The files or the strings could not be read, or the rules are not known.
@@ -186,13 +192,18 @@ impl<'a> Shown<'a> {
         })?;
         let mut first = None;
         for way in 0..WAYS {
+            let mut hidden = None;
             let mut drawn = |choice: &Choice| {
                 let address = self.drawn(choice, &lowest, way);
-                address.and_then(|at| choice.number(at)).unwrap_or(0)
+                let number = address.and_then(|at| choice.number(at));
+                if choice.base == Base::Mmap && number.is_none() && choice.count > 1 {
+                    hidden = Some(choice.lowest..=last_of(choice));
+                }
+                number.unwrap_or(0)
             };
             let started = self.exec(settings, &mut drawn)?;
             match self.difference(&started) {
-                None => return Some(Predicted::Agrees(started.space.layout())),
+                None => return Some(Predicted::Agrees(started.space.layout(), hidden)),
                 Some(difference) => first = first.or(Some(difference)),
             }
         }
@@ -302,7 +313,7 @@ impl<'a> Shown<'a> {
             Class::Elf64 => "x86_64\0",
             Class::Elf32 => "i686\0",
         };
-        let last = choice.lowest + (choice.count - 1) * choice.step;
+        let last = last_of(choice);
         let within = |at: &u64| (choice.lowest..=last).contains(at);
         let stack = lowest_stack(self.seed);
         let others = || {

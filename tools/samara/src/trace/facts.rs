@@ -178,8 +178,24 @@ impl Pagemap {
         Ok(())
     }
 
-    /// From the words of `/proc/PID/pagemap`: bit 63 present, 62 swapped, 61 file or shared anonymous, 58 a guard marker.
-    /// The zero page can only be told by its frame number, which root sees; others count it as written.
+    /// Is this the huge zero page? It fills its stretch of 512 pages, in order, in memory of no file. `frame` is that of the page, or 0 where it is hidden.
+    fn is_huge_zero(&self, page: u64, frame: u64) -> io::Result<bool> {
+        let first = page / 512 * 512;
+        if frame != 0 && frame % 512 != page - first {
+            return Ok(false);
+        }
+        for page in [first, first + 511] {
+            let mut word = [0; 8];
+            let read = self.file.read_at(&mut word, page * 8)?;
+            if read < 8 || u64::from_ne_bytes(word) >> 61 != PRESENT_OF_NO_OWNER {
+                return Ok(false);
+            }
+        }
+        proc::is_anonymous(self.tid, page * PAGE)
+    }
+
+    /// From the words of `/proc/PID/pagemap`: bit 63 present, 62 swapped, 61 file or shared anonymous (or the huge zero page), 58 a guard marker.
+    /// The small zero page can only be told by its frame number, which root sees; others count it as written.
     fn each_word(
         &mut self,
         start: u64,
@@ -187,6 +203,8 @@ impl Pagemap {
         visit: &mut dyn FnMut(u64, u64) -> bool,
     ) -> io::Result<()> {
         let mut words = [0u8; 8 * 512];
+        // Of the stretch that was looked at last: which one, and whether it is the huge zero page.
+        let mut zeroes = (u64::MAX, false);
         let mut page = start / PAGE;
         let last = end.div_ceil(PAGE);
         while page < last {
@@ -203,7 +221,11 @@ impl Pagemap {
                     && word >> 61 & 1 == 0
                     && word >> 58 & 1 == 0
                     && (word >> 63 == 0 || !is_zero_page(word & FRAME));
-                if anonymous && !visit(page * PAGE, (page + 1) * PAGE) {
+                if word >> 61 == PRESENT_OF_NO_OWNER && zeroes.0 != page / 512 {
+                    zeroes = (page / 512, self.is_huge_zero(page, word & FRAME)?);
+                }
+                let zero = word >> 61 == PRESENT_OF_NO_OWNER && zeroes.1;
+                if (anonymous || zero) && !visit(page * PAGE, (page + 1) * PAGE) {
                     return Ok(());
                 }
                 page += 1;
@@ -212,6 +234,9 @@ impl Pagemap {
         Ok(())
     }
 }
+
+/// Bits 61 to 63 of a word: present, and of a file, shared, or the huge zero page.
+const PRESENT_OF_NO_OWNER: u64 = 0b101;
 
 /// Is this the frame of the page that reads of untouched memory find? Frame numbers are hidden from all but root.
 fn is_zero_page(frame: u64) -> bool {
@@ -320,6 +345,55 @@ mod tests {
             .filter(|page| *page != 9 && *page != 12)
             .collect();
         assert_eq!(told, [2, 3, 7]);
+    }
+
+    /// Which pages of 6 MiB count as written, when one of those in the middle was read.
+    fn read_in_a_huge_page(words: bool) -> Vec<u64> {
+        const HUGE: usize = 2 << 20;
+        // SAFETY: a new mapping, placed by the kernel, in which huge pages are asked for and one byte is read.
+        let start = unsafe {
+            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+            let base = libc::mmap(
+                std::ptr::null_mut(),
+                4 * HUGE,
+                libc::PROT_READ,
+                flags,
+                -1,
+                0,
+            );
+            libc::madvise(base, 4 * HUGE, libc::MADV_HUGEPAGE);
+            let start = (base as usize).next_multiple_of(HUGE);
+            ((start + HUGE + 5 * PAGE as usize) as *const u8).read_volatile();
+            start as u64
+        };
+        let mut pagemap = Pagemap::open(std::process::id() as Tid).unwrap();
+        pagemap.words = words;
+        let mut found = Vec::new();
+        // Parts of three huge pages.
+        let (from, to) = (start + 500 * PAGE, start + 1030 * PAGE);
+        pagemap
+            .each_written(from, to, &mut |from, to| {
+                found.extend(
+                    (from..to)
+                        .step_by(PAGE as usize)
+                        .map(|at| (at - start) / PAGE),
+                );
+                true
+            })
+            .unwrap();
+        found
+    }
+
+    /// All of it, or where huge pages are not had nothing; the small zero page, if who asks is not root.
+    #[test]
+    fn the_huge_page_of_zeroes_has_an_owner() {
+        let expected: Vec<u64> = (512..1024).collect();
+        let (scanned, told) = (read_in_a_huge_page(false), read_in_a_huge_page(true));
+        assert!(
+            scanned.is_empty() || scanned == expected || scanned == [517],
+            "{scanned:?}"
+        );
+        assert!(told == scanned || told == [517], "{told:?}");
     }
 
     #[test]

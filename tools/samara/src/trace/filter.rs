@@ -111,11 +111,22 @@ const SECCOMP: &[u32] = &[0, 1];
 /// `arch_prctl` operations that do: mapping a vdso, shadow stacks.
 const ARCH_PRCTL: &[u32] = &[0x2001, 0x2002, 0x2003, 0x5001, 0x5002];
 
-/// `ioctl`s that do: `UFFDIO_REGISTER`, `UFFDIO_UNREGISTER`, `UFFDIO_MOVE`.
+/// `ioctl`s that do: `UFFDIO_REGISTER`, `UFFDIO_UNREGISTER`, `UFFDIO_MOVE`; and those that may leave no page by which to tell: `UFFDIO_COPY`,
+/// `UFFDIO_ZEROPAGE`, `UFFDIO_CONTINUE`, `UFFDIO_POISON`.
 pub(crate) const UFFDIO_REGISTER: u32 = 0xc020_aa00;
 pub(crate) const UFFDIO_UNREGISTER: u32 = 0x8010_aa01;
 pub(crate) const UFFDIO_MOVE: u32 = 0xc028_aa05;
-const IOCTL: &[u32] = &[UFFDIO_REGISTER, UFFDIO_UNREGISTER, UFFDIO_MOVE];
+/// `UFFDIO_COPY`, `UFFDIO_ZEROPAGE`, `UFFDIO_CONTINUE`, `UFFDIO_POISON`.
+pub(crate) const UFFDIO_FILLING: [u32; 4] = [0xc028_aa03, 0xc020_aa04, 0xc020_aa07, 0xc020_aa08];
+const IOCTL: &[u32] = &[
+    UFFDIO_REGISTER,
+    UFFDIO_UNREGISTER,
+    UFFDIO_MOVE,
+    UFFDIO_FILLING[0],
+    UFFDIO_FILLING[1],
+    UFFDIO_FILLING[2],
+    UFFDIO_FILLING[3],
+];
 
 const fn statement(code: u32, k: u32) -> libc::sock_filter {
     libc::sock_filter {

@@ -19,7 +19,8 @@ pub(crate) fn read(tid: libc::pid_t, address: u64, buffer: &mut [u8]) -> io::Res
     if done == buffer.len() {
         return read;
     }
-    // What may only be written, or only be executed, programs and the kernel on their behalf read all the same: the processor knows no such pages.
+    // What may only be written, or only be executed, programs and the kernel on their behalf read all the same: the processor knows no such pages. Where it
+    // has protection keys, one keeps from reading what may only be executed.
     let rest = address.wrapping_add(done as u64);
     match read_accessible(tid, rest, &mut buffer[done..]) {
         Some(more) => Ok(done + more),
@@ -69,8 +70,10 @@ fn read_accessible(tid: libc::pid_t, address: u64, buffer: &mut [u8]) -> Option<
     })
     .ok()?;
     let mut end = address;
+    let keys = has_protection_keys();
     while let Some(area) = map.at(end)
         && area.perms[..3] != *b"---"
+        && !(keys && area.perms[..3] == *b"--x")
         && end - address < buffer.len() as u64
     {
         end = area.end;
@@ -81,4 +84,13 @@ fn read_accessible(tid: libc::pid_t, address: u64, buffer: &mut [u8]) -> Option<
     }
     let memory = File::open(format!("/proc/{tid}/mem")).ok()?;
     memory.read_at(&mut buffer[..length], address).ok()
+}
+
+/// Has the processor protection keys, and does the kernel use them?
+pub(crate) fn has_protection_keys() -> bool {
+    // Leaf 7, ECX bit 4: protection keys, switched on by the kernel.
+    #[allow(unused_unsafe, reason = "the call is safe in newer releases of Rust")]
+    // SAFETY: every processor of this architecture has the instruction.
+    let leaf = unsafe { std::arch::x86_64::__cpuid_count(7, 0) };
+    leaf.ecx & 1 << 4 != 0
 }

@@ -175,6 +175,23 @@ pub(crate) fn with_own_pages(tid: Tid) -> io::Result<Vec<(u64, u64)>> {
     Ok(areas)
 }
 
+/// Does an address lie in private memory of no file?
+pub(crate) fn is_anonymous(tid: Tid, address: u64) -> io::Result<bool> {
+    let text = proc_file::read(format!("/proc/{tid}/maps"))?;
+    let text = String::from_utf8_lossy(&text);
+    let hex = |number| u64::from_str_radix(number, 16).ok();
+    let anonymous = text.lines().find_map(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        let (start, end) = fields.next()?.split_once('-')?;
+        if !(hex(start)?..hex(end)?).contains(&address) {
+            return None;
+        }
+        let (permissions, inode) = (fields.next()?, fields.nth(2)?);
+        Some(permissions.ends_with('p') && inode == "0")
+    });
+    Ok(anonymous == Some(true))
+}
+
 /// Soft resource limits that bear on memory, in bytes; `u64::MAX` is no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RawLimits {
@@ -422,10 +439,17 @@ pub(crate) fn is_running(tid: Tid) -> bool {
     state.is_some_and(|at| text[at..].starts_with(b") R"))
 }
 
-/// Does a thread stand, or sleep, in a call that makes a process?
-pub(crate) fn makes_a_process(tid: Tid) -> bool {
-    const I386: [libc::c_long; 2] = [120, 190];
-    let calls = [libc::SYS_clone, libc::SYS_vfork, libc::SYS_clone3];
+/// Does a thread stand, or sleep, in a call that makes a process, and may wait for it, or in one that replaces its program, which waits for the other threads
+/// to end?
+pub(crate) fn waits_for_others(tid: Tid) -> bool {
+    const I386: [libc::c_long; 4] = [120, 190, 11, 358];
+    let calls = [
+        libc::SYS_clone,
+        libc::SYS_vfork,
+        libc::SYS_clone3,
+        libc::SYS_execve,
+        libc::SYS_execveat,
+    ];
     // Its number comes first; of one that runs there is none.
     let text = proc_file::read_text_piece(format!("/proc/{tid}/syscall")).unwrap_or_default();
     let number = text.split(' ').next().and_then(|word| word.parse().ok());

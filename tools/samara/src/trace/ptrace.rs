@@ -345,9 +345,16 @@ pub(crate) fn signal_information(tid: Tid) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Where an access found nothing behind what is mapped, if it was this that the thread is told by `SIGBUS`.
-pub(crate) fn nothing_behind(tid: Tid) -> Option<u64> {
+/// May a thread be told so that [an access was in vain](accessed_in_vain)?
+pub(crate) fn tells_of_accesses(stop: Stop) -> bool {
+    matches!(stop, Stop::Signal(libc::SIGBUS | libc::SIGSEGV))
+}
+
+/// Where an access was in vain, if it was this that the thread is told by a signal: nothing is behind what is mapped (`SIGBUS`), or nothing is mapped
+/// (`SIGSEGV`).
+pub(crate) fn accessed_in_vain(tid: Tid) -> Option<u64> {
     const BUS_ADRERR: i32 = 2;
+    const SEGV_MAPERR: i32 = 1;
     // SAFETY: all zeros is a valid value of this structure of integers.
     let mut information: libc::siginfo_t = unsafe { mem::zeroed() };
     request(
@@ -357,7 +364,10 @@ pub(crate) fn nothing_behind(tid: Tid) -> Option<u64> {
         &raw mut information as usize,
     )
     .ok()?;
-    let told = information.si_signo == libc::SIGBUS && information.si_code == BUS_ADRERR;
+    let told = matches!(
+        (information.si_signo, information.si_code),
+        (libc::SIGBUS, BUS_ADRERR) | (libc::SIGSEGV, SEGV_MAPERR)
+    );
     // SAFETY: such a signal comes with an address.
     told.then(|| unsafe { information.si_addr() } as u64)
 }

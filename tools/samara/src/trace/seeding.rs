@@ -14,6 +14,7 @@ use crate::seed::{Files, Seed};
 
 use super::exec::{Contents, Settled};
 use super::facts::Pagemap;
+use super::memory;
 use super::proc::{self, ProgramLayout};
 use super::ptrace::Tid;
 
@@ -35,10 +36,6 @@ impl Machine {
         // Security modules raise the minimum for hints to 64 KiB whatever the sysctl says.
         let minimum = proc::sysctl("vm/mmap_min_addr", 0x1000);
         let huge = "/sys/kernel/mm/transparent_hugepage";
-        // Leaf 7, ECX bit 4: protection keys, switched on by the kernel.
-        #[allow(unused_unsafe, reason = "the call is safe in newer releases of Rust")]
-        // SAFETY: every processor of this architecture has the instruction.
-        let leaf = unsafe { std::arch::x86_64::__cpuid_count(7, 0) };
         let config = Config {
             kernel,
             task_size: end_of_user_space(),
@@ -59,7 +56,7 @@ impl Machine {
             shmem_huge: crate::proc_file::read_text_piece(format!("{huge}/shmem_enabled"))
                 .is_ok_and(|text| !text.contains("[never]") && !text.contains("[deny]")),
             huge_pool: HugePool::told().ok(),
-            pkeys: leaf.ecx >> 4 & 1 == 1,
+            pkeys: memory::has_protection_keys(),
             numa_nodes: numa_nodes(),
             ..Config::default()
         };
@@ -74,6 +71,11 @@ impl Machine {
     /// First address above user space, for programs with 64-bit addresses.
     pub(crate) fn end_of_user_space(&self) -> u64 {
         self.config.task_size
+    }
+
+    /// Does a program that is started go on as `PR_SET_MEMORY_MERGE` has it?
+    pub(crate) fn keeps_memory_merge(&self) -> bool {
+        self.config.kernel >= KernelVersion::new(6, 7)
     }
 
     /// What a program that is started from here may make executable.
@@ -183,6 +185,8 @@ pub(crate) struct Asked {
     numbers: io::Result<ProgramLayout>,
     /// The program that it runs; `None` if it may not be read.
     pub(crate) program: Option<Rc<Contents>>,
+    /// `PR_SET_MEMORY_MERGE`, as far as the kernel tells of it.
+    pub(crate) merges_any: bool,
     narrow: bool,
 }
 
@@ -202,6 +206,7 @@ impl Asked {
             auxiliary: proc::auxiliary_vector(tid).unwrap_or_default(),
             numbers: proc::layout(tid),
             program: program.map(Rc::new),
+            merges_any: proc::merges_any(tid),
             narrow,
         }
     }
@@ -234,7 +239,7 @@ pub(crate) fn seed(
     let numbers = asked.numbers()?;
     let limits = limits(tid)?;
     let personality = asked.personality.unwrap_or(0);
-    let config = config(tid, asked, machine);
+    let config = config(asked, machine);
     /// Between the base of placement and the end of user space, at least.
     const LEAST_ROOM: u64 = 128 << 20;
     let mut layout = match moment {
@@ -259,7 +264,10 @@ pub(crate) fn seed(
                 layout.mmap_base = (config.task_size - LEAST_ROOM).next_multiple_of(PAGE);
                 layout.legacy_base = (config.task_size / 3).next_multiple_of(PAGE);
             }
-            let first = first_placed(asked, map);
+            let first = match base_is_hidden(asked, config.kernel) {
+                true => nearest_to_the_base(map, layout.bottom_up, numbers.start_stack),
+                false => first_placed(asked, map),
+            };
             if layout.bottom_up {
                 layout.legacy_base = first.map_or(layout.legacy_base, |(start, _)| start);
             } else {
@@ -392,13 +400,13 @@ impl Standing {
 }
 
 /// The settings for one process.
-fn config(tid: Tid, asked: &Asked, machine: &Machine) -> Config {
+fn config(asked: &Asked, machine: &Machine) -> Config {
     let mut config = machine.config.clone();
     if asked.narrow {
         config.task_size = END_32;
     }
     let mut config = asked.standing.applied_to(&config);
-    config.merge_any = proc::merges_any(tid);
+    config.merge_any = asked.merges_any;
     config
 }
 
@@ -413,10 +421,16 @@ pub(crate) fn limits(tid: Tid) -> io::Result<Limits> {
     })
 }
 
+const AT_BASE: u64 = 7;
+
+/// Does nothing that every program has lie where placement begins? Without a loader it is the vdso, which 6.12 was the first to place so.
+pub(crate) fn base_is_hidden(asked: &Asked, kernel: KernelVersion) -> bool {
+    asked.auxiliary(AT_BASE).unwrap_or(0) == 0 && kernel < KernelVersion::new(6, 12)
+}
+
 /// What the kernel itself placed first, where placement begins: start and end of the dynamic loader, or, without one, of the vdso and what
 /// belongs to it.
 fn first_placed(asked: &Asked, map: &Map) -> Option<(u64, u64)> {
-    const AT_BASE: u64 = 7;
     const AT_SYSINFO_EHDR: u64 = 33;
     let loader = asked.auxiliary(AT_BASE).unwrap_or(0);
     let index = |address: u64| {
@@ -448,6 +462,16 @@ fn first_placed(asked: &Asked, map: &Map) -> Option<(u64, u64)> {
         first = area;
     }
     Some((first.start, areas[vdso].end))
+}
+
+/// What lies nearest to where placement begins: below the stack, or at a third of the addresses.
+fn nearest_to_the_base(map: &Map, upwards: bool, stack: u64) -> Option<(u64, u64)> {
+    let mut areas = map.areas().iter();
+    let area = match upwards {
+        true => areas.find(|area| area.start >= stack / 3),
+        false => areas.rfind(|area| area.end <= stack && area.start >= stack / 3 * 2),
+    };
+    area.map(|area| (area.start, area.end))
 }
 
 /// Where the heap ends in the kernel's map.

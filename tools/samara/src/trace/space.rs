@@ -4,6 +4,7 @@
 //! threads that stop at the entry of theirs wait in `waiting`, stopped, so that the order in which the engine performs is the
 //! kernel's own order.
 
+mod bases;
 mod compare;
 mod ends;
 mod growth;
@@ -17,7 +18,7 @@ mod watched;
 use std::collections::VecDeque;
 use std::io;
 
-use samara_mm::{Call, Config, Limits, Mdwe, VmFlags};
+use samara_mm::{AddressSpace, Call, Config, Limits, Mdwe, VmFlags};
 
 use crate::follow::Follower;
 use crate::record::Reason;
@@ -60,6 +61,8 @@ pub(crate) struct Space {
     samples: Samples,
     /// Areas that grow by faults were mapped, besides the stack.
     growing: bool,
+    /// Came by a fork: descriptors of a userfaultfd may be the parent's.
+    forked: bool,
     /// The process whose limits the engine has.
     limits_of: Tid,
     calls_since_compare: u64,
@@ -84,6 +87,7 @@ pub(crate) struct Space {
     /// Those of `io_uring`.
     urings: uring::Rings,
     /// Where calls of the other table place, once it is known.
+    own_bases: Option<bases::Hidden>,
     other_table: tables::OtherTable,
     /// A userfaultfd watches areas.
     watched: bool,
@@ -119,9 +123,10 @@ impl Space {
             moment,
             &mut session.files.descriptions,
         )?;
-        if reason == Reason::Exec {
-            foretell(tid, asked, &mut seed, session);
-        }
+        let hidden = match reason {
+            Reason::Exec => foretell(tid, asked, &mut seed, session).map(bases::Hidden::within),
+            Reason::Resync | Reason::Adopted => bases::Hidden::of_a_running(asked, &seed),
+        };
         let engine = seed
             .build()
             .map_err(|errno| io::Error::other(format!("the engine refuses the map: {errno}")))?;
@@ -139,6 +144,7 @@ impl Space {
             waiting: VecDeque::new(),
             samples: Samples::default(),
             growing: false,
+            forked: false,
             limits_of: tid,
             calls_since_compare: 0,
             interrupted: false,
@@ -151,6 +157,7 @@ impl Space {
             nodes_meanwhile: Vec::new(),
             rings: Vec::new(),
             urings: uring::Rings::default(),
+            own_bases: hidden,
             other_table: tables::OtherTable::default(),
             watched: false,
             stale: None,
@@ -203,6 +210,7 @@ impl Space {
             waiting: VecDeque::new(),
             samples: Samples::default(),
             growing: self.growing,
+            forked: true,
             // Those of its parent, if the engine has these.
             limits_of: if self.limits_of == who.process {
                 child
@@ -220,6 +228,7 @@ impl Space {
             nodes_meanwhile: Vec::new(),
             rings: Vec::new(),
             urings,
+            own_bases: self.own_bases,
             other_table: self.other_table,
             watched: false,
             stale: None,
@@ -288,6 +297,9 @@ impl Space {
         if !standing.is_in(known) || known.calls_are_wide() == is_i386 {
             let mut config = standing.applied_to(known);
             config.calls = self.calls(is_i386, who.tid, session);
+            if self.growing {
+                self.sync_growth(session);
+            }
             self.set_config(&config, session);
         }
         if self.limits_of != who.process {
@@ -304,6 +316,17 @@ impl Space {
             .take(self.follower.engine(), call, &mut self.pagemap);
     }
 
+    /// As [`prepare`](Self::prepare), for a call that could not be read at its entry: what it points to lies where the kernel has grown an area.
+    pub(crate) fn prepare_late(&mut self, call: &Call, returned: i64, session: &mut Session) {
+        self.sync_growth_before(call, returned, session);
+        self.samples
+            .take(self.follower.engine(), call, &mut self.pagemap);
+    }
+
+    pub(crate) fn engine(&self) -> &AddressSpace {
+        self.follower.engine()
+    }
+
     /// When the kernel has performed a call: looks at what must be seen before the thread runs on. True if the thread may do so before
     /// [`finish`](Self::finish): no map is to be read for this call.
     pub(crate) fn look_at_return(
@@ -314,6 +337,7 @@ impl Space {
         session: &mut Session,
     ) -> bool {
         self.confirm_object(call, who, returned, session);
+        self.learn_own_bases(call, returned, session);
         self.learn_bases(call, returned, session);
         let brk = self.follower.engine().layout().brk;
         let held = self.others_held;
@@ -337,6 +361,12 @@ impl Space {
         };
         let refused = (-4095..0).contains(&returned) && replaced_by(call).is_some();
         !due && !refused && !self.follower.is_undecided()
+    }
+
+    /// Its map may have changed without a call of its own: it is compared at its next one.
+    pub(crate) fn look_soon(&mut self, reason: &'static str) {
+        self.stale.get_or_insert(reason);
+        self.watched = true;
     }
 
     /// Does what had to wait for a stop.
@@ -400,6 +430,8 @@ impl Space {
         };
         self.limits_of = who.process;
         if limits != self.follower.engine().limits() {
+            // What has grown so far may not under the new ones.
+            self.sync_growth(session);
             self.set_limits(limits, session);
         }
     }
@@ -414,6 +446,11 @@ impl Space {
     /// Whether executable memory may come to be in a program that is started from here.
     pub(crate) fn mdwe_at_exec(&self) -> Mdwe {
         self.follower.engine().config().mdwe.inherited()
+    }
+
+    /// Whether `PR_SET_MEMORY_MERGE` holds.
+    pub(crate) fn merges_any(&self) -> bool {
+        self.follower.engine().config().merge_any
     }
 
     /// The former program of the process had set it.

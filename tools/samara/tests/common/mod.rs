@@ -18,8 +18,21 @@ use tempfile::TempDir;
 
 /// A folder of its own for each test process, removed at its end.
 pub(crate) fn scratch() -> &'static Path {
-    static FOLDER: OnceLock<TempDir> = OnceLock::new();
-    FOLDER.get_or_init(|| tempfile::tempdir().unwrap()).path()
+    static FOLDER: OnceLock<(u32, TempDir)> = OnceLock::new();
+    // What is static is not dropped. A child that a test has forked ends without the folder's.
+    extern "C" fn remove() {
+        if let Some((owner, folder)) = FOLDER.get()
+            && *owner == std::process::id()
+        {
+            let _ = std::fs::remove_dir_all(folder.path());
+        }
+    }
+    let (_, folder) = FOLDER.get_or_init(|| {
+        // SAFETY: the function may be called at any time.
+        assert_eq!(unsafe { libc::atexit(remove) }, 0);
+        (std::process::id(), tempfile::tempdir().unwrap())
+    });
+    folder.path()
 }
 
 /// A path in the scratch folder that no other test uses.

@@ -1,6 +1,6 @@
 /* Random calls on memory, with arguments as no real program has them: SEED CHILDREN CALLS [FEATURES]. Each child begins as the parent was, and
  * draws its own history. A child may hit its own code, and dies then. Features, by default all: 1 threads, 2 forks and programs anew, 4 files that
- * change, 8 privileges and settings that change, 16 direct accesses, 32 calls of i386. */
+ * change, 8 privileges and settings that change, 16 direct accesses, 32 calls of i386, 64 calls that mostly succeed. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -28,7 +29,7 @@
 
 typedef unsigned long word;
 enum { PAGE = 4096, PAGES = 64, HUGE = 2 << 20 };
-enum { THREADS = 1, PROCESSES = 2, FILES = 4, SETTINGS = 8, ACCESSES = 16, NARROW = 32 };
+enum { THREADS = 1, PROCESSES = 2, FILES = 4, SETTINGS = 8, ACCESSES = 16, NARROW = 32, DIRECTED = 64 };
 
 static __thread word state;
 static __thread sigjmp_buf back;
@@ -36,6 +37,7 @@ static __thread int guarded;
 static word window, roomy, heap, features = -1;
 static int files[40], count_of_files, self, zero, null_device, memory, sealed, data, watcher = -1, large, depth;
 static word ring;
+static int patience = 1;
 static char **program;
 
 static word draw(void) {
@@ -156,8 +158,8 @@ static void caught(int signal) {
     siglongjmp(back, 1);
 }
 
-static void access_memory(void) {
-    volatile char *at = (char *)(one_in(8) ? address() : page() + below(PAGE));
+static void access_at(word address) {
+    volatile char *at = (char *)address;
     int how = below(features & ACCESSES ? 4 : 2);
     if (how == 0) pread(zero, (void *)at, 8, 0);
     if (how == 1) pwrite(null_device, (void *)at, 8, 0);
@@ -169,6 +171,8 @@ static void access_memory(void) {
     }
     guarded = 0;
 }
+
+static void access_memory(void) { access_at(one_in(8) ? address() : page() + below(PAGE)); }
 
 static void advise_several(void) {
     static const word advices[] = {0, 1, 2, 3, 4, 8, 9, 10, 12, 13, 14, 15, 18, 20, 21, 25, 102, 103};
@@ -294,7 +298,7 @@ static void *thread(void *seed) {
 
 static int shares(void *seed) {
     word kept = state;
-    alarm(1);
+    alarm(patience);
     for (int i = 0; i < 3; i++) one_call();
     state = kept;
     _exit(0);
@@ -317,7 +321,7 @@ static void others(void) {
         child = fork();
         if (child == 0) {
             depth++;
-            alarm(1);
+            alarm(patience);
             state += 2;
             for (int i = below(20); i; i--) one_call();
             if (one_in(3)) execv("/proc/self/exe", program);
@@ -327,8 +331,11 @@ static void others(void) {
     if (child > 0) waitpid(child, 0, 0);
 }
 
+#include "directed_calls.h"
+
 static void one_call(void) {
     static unsigned char present[1 << 16];
+    if (features & DIRECTED && one_in(2)) return directed_call();
     word kind = below(112), size;
     if (kind < 26) syscall(SYS_mmap, address(), length(), protection(), mapping_flags(), upper((unsigned)any_file()) | (one_in(9) ? -1ul << 32 : 0), offset());
     else if (kind < 33) syscall(SYS_munmap, address(), length());
@@ -407,7 +414,7 @@ static void child(word seed, int calls) {
     sigaction(SIGSEGV, &action, 0);
     sigaction(SIGBUS, &action, 0);
     self = syscall(SYS_pidfd_open, getpid(), 0);
-    alarm(1);
+    alarm(patience);
     large = one_in(3);
     if (one_in(3)) {
         setgroups(0, 0);
@@ -433,6 +440,8 @@ int main(int argc, char **argv) {
     sprintf(flags, "%lu", features);
     arguments[4] = flags;
     depth = argc > 5;
+    const char *seconds = getenv("ANY_CALLS_SECONDS");
+    if (seconds) patience = atoi(seconds);
     open_files();
     window = (word)mmap(0, PAGES * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     roomy = (word)mmap(0, 10 * HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) + HUGE - 1 & -HUGE;

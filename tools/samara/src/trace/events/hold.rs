@@ -40,13 +40,13 @@ impl Hold {
 }
 
 /// The next stop of a thread that has been interrupted. `None` if it is gone, or cannot stop now: one that has gone to sleep until the child of its vfork
-/// goes on, which may be the one whose call is under way, stops before it runs again.
+/// goes on, which may be the one whose call is under way, stops before it runs again; so does one that waits in exec for the others to end.
 fn interrupted(tid: Tid) -> Option<(Tid, Stop)> {
     loop {
         if let stop @ Some(_) = ptrace::wait(tid, true).ok()? {
             return stop;
         }
-        if proc::makes_a_process(tid) {
+        if proc::waits_for_others(tid) {
             // Asleep, or stopped meanwhile.
             return ptrace::wait(tid, true).ok()?;
         }
@@ -99,10 +99,10 @@ impl Tracer<'_> {
             return;
         };
         for (other, stop) in &self.hold.stops {
-            if *stop == Stop::Signal(libc::SIGBUS)
+            if ptrace::tells_of_accesses(*stop)
                 && *other != tid
                 && self.tasks.get(other).and_then(|task| task.space) == Some(index)
-                && let Some(address) = ptrace::nothing_behind(*other)
+                && let Some(address) = ptrace::accessed_in_vain(*other)
             {
                 space.found_nothing(address, self.session);
             }

@@ -140,9 +140,11 @@ impl Tracer<'_> {
         let former = ptrace::event_message(tid).map_or(tid, |former| former as Tid);
         let caller = self.tasks.get(&former);
         let unseen = caller.is_some_and(|task| task.unseen);
-        let mdwe = caller
-            .and_then(|task| self.spaces[task.space?].as_ref())
-            .map_or_else(|| self.session.machine.mdwe(), Space::mdwe_at_exec);
+        let space = caller.and_then(|task| self.spaces[task.space?].as_ref());
+        // Older kernels do not tell.
+        let merges_any =
+            self.session.machine.keeps_memory_merge() && space.is_some_and(Space::merges_any);
+        let mdwe = space.map_or_else(|| self.session.machine.mdwe(), Space::mdwe_at_exec);
         let others: Vec<Tid> = self
             .tasks
             .iter()
@@ -177,7 +179,9 @@ impl Tracer<'_> {
             }
             crate::tally::count(&mut self.session.tally.not_followed, what);
         } else {
-            self.start_space(tid, &Asked::running(tid, program), Reason::Exec);
+            let mut asked = Asked::running(tid, program);
+            asked.merges_any |= merges_any;
+            self.start_space(tid, &asked, Reason::Exec);
             let task = self.tasks.get(&tid);
             if let Some(index) = task.and_then(|task| task.space)
                 && let Some(space) = &mut self.spaces[index]

@@ -1,6 +1,7 @@
 //! The engine's map beside the kernel's, and a new engine where they have parted.
 
 use std::io;
+use std::ops::RangeInclusive;
 
 use super::{Space, Who};
 use crate::follow::Place;
@@ -64,6 +65,8 @@ impl Space {
         match compared {
             Err(_) => {
                 self.doubt_ends(who, session);
+                self.doubt_growth(session);
+                self.doubt_forced(session);
                 if open {
                     self.doubt_advice(session);
                 }
@@ -160,12 +163,18 @@ impl Space {
     }
 }
 
-/// Compares the map that exec made with what the engine makes of the same files.
-pub(super) fn foretell(tid: Tid, asked: &Asked, seed: &mut Seed, session: &mut Session) {
+/// Compares the map that exec made with what the engine makes of the same files. Where placement may begin, if nothing shows it.
+pub(super) fn foretell(
+    tid: Tid,
+    asked: &Asked,
+    seed: &mut Seed,
+    session: &mut Session,
+) -> Option<RangeInclusive<u64>> {
     match exec::predict(tid, asked, &session.machine.exec, seed, &session.map) {
-        Predicted::Agrees(layout) => {
+        Predicted::Agrees(layout, hidden) => {
             session.tally.execs_predicted += 1;
             seed.layout = layout;
+            return hidden;
         }
         Predicted::Differs(detail) => {
             session.tally.execs_predicted += 1;
@@ -180,4 +189,5 @@ pub(super) fn foretell(tid: Tid, asked: &Asked, seed: &mut Seed, session: &mut S
         }
         Predicted::Unknown => {}
     }
+    None
 }

@@ -112,4 +112,22 @@ impl Space {
             }
         }
     }
+
+    /// The maps have parted: what was written of files where the program may not write (through `/proc/PID/mem`) is looked for only now.
+    pub(super) fn doubt_forced(&mut self, session: &mut Session) {
+        let unwritable = |area: &Area<'_>| {
+            let flags = area.vma.flags & (VmFlags::WRITE | VmFlags::SHARED);
+            flags.is_empty() && area.vma.anon().is_none() && area.vma.file().is_some()
+        };
+        let engine = self.follower.engine();
+        let areas = engine.areas().filter(unwritable);
+        let mut forced: Vec<Range> = areas.map(|area| (area.start, area.end)).collect();
+        forced.retain(|&(start, end)| self.pagemap.written(start, end).unwrap_or(false));
+        for (start, end) in forced {
+            self.follower.doubt(start, end);
+            if let Some(record) = &mut session.record {
+                record.shown_late(self.number, start, end);
+            }
+        }
+    }
 }

@@ -79,6 +79,29 @@ impl Space {
         }
     }
 
+    /// As [`sync_growth`](Self::sync_growth), when `call`, which came after all that has grown, has returned.
+    pub(super) fn sync_growth_before(&mut self, call: &Call, returned: i64, session: &mut Session) {
+        self.grown_meanwhile.clear();
+        self.look_for_growth(call, returned);
+        for start in self.grown_meanwhile.drain(..) {
+            if self.follower.grow_stack(start) {
+                session.grown.push(start);
+            }
+        }
+        self.note_grown(session);
+    }
+
+    /// The maps have parted: where the kernel itself stored in vain below areas that grow, or a userfaultfd filled in in vain, areas have an owner, and nothing
+    /// tells of it.
+    pub(super) fn doubt_growth(&mut self, session: &mut Session) {
+        for (start, end) in self.follower.owned_in_vain() {
+            self.follower.doubt(start, end);
+            if let Some(record) = &mut session.record {
+                record.shown_late(self.number, start, end);
+            }
+        }
+    }
+
     pub(super) fn note_grown(&mut self, session: &mut Session) {
         session.tally.grown += session.grown.len() as u64;
         for start in session.grown.drain(..) {
@@ -113,7 +136,10 @@ fn mapped(call: &Call, returned: i64) -> (u64, u64) {
         _ => return (0, 0),
     };
     let start = returned as u64;
-    (start, start.saturating_add(len.next_multiple_of(0x1000)))
+    (
+        start,
+        start.saturating_add(len.checked_next_multiple_of(0x1000).unwrap_or(len)),
+    )
 }
 
 /// How far an area that began at `start` reaches down now, holes in the range `emptied` counted in and not what is `mapped` now; `start` if nothing new is there.

@@ -123,7 +123,7 @@ impl Space {
         }
     }
 
-    /// An access of one of the threads found nothing behind `address`. While a call is under way, it came before the kernel's part of that, or after.
+    /// An access of one of the threads found nothing at `address`, or nothing behind it. While a call is under way, it came before the kernel's part of that, or after.
     pub(crate) fn found_nothing(&mut self, address: u64, session: &mut Session) {
         if self.broken {
             return;
@@ -145,8 +145,9 @@ impl Space {
     }
 
     pub(super) fn perhaps_written(&mut self, address: u64, session: &mut Session) {
-        self.follower.may_have_written(address);
-        if let Some(record) = &mut session.record {
+        if self.follower.may_have_written(address)
+            && let Some(record) = &mut session.record
+        {
             record.perhaps_written(self.number, address);
         }
     }

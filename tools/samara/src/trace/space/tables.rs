@@ -6,6 +6,7 @@
 use samara_mm::{Call, Calls};
 
 use super::Space;
+use super::bases::placed;
 use crate::trace::proc;
 use crate::trace::ptrace::Tid;
 use crate::trace::session::Session;
@@ -99,22 +100,11 @@ impl Space {
         let Some(bases) = &mut self.other_table.bases else {
             return;
         };
-        if bases.span == 0 || config.calls == Calls::Own || (-4095..0).contains(&returned) {
+        if bases.span == 0 || config.calls == Calls::Own {
             return;
         }
-        let address = returned as u64;
-        let len = match call {
-            // What is not where it was asked for was placed.
-            Call::Mmap { addr, len, .. } if addr & !(PAGE - 1) != address => *len,
-            Call::Shmat {
-                addr: 0,
-                segment: Some(segment),
-                ..
-            } => segment.size,
-            Call::Mremap {
-                old_addr, new_len, ..
-            } if *old_addr != address => *new_len,
-            _ => return,
+        let Some((address, len)) = placed(call, returned) else {
+            return;
         };
         let above = match engine.layout().bottom_up {
             true => address.checked_sub(bases.legacy_base),

@@ -45,10 +45,33 @@ impl Space {
             .any(|area| area.vma.flags.intersects(VmFlags::UFFD));
     }
 
-    /// Whether the kernel has begun to watch what a call has registered: not if the userfaultfd is of another process.
-    pub(crate) fn is_own_watcher(&self, call: &Call, who: Who) -> bool {
-        let Call::UffdRegister { addr, len, .. } = *call else {
+    /// A userfaultfd was to fill in what lies at `start`. Private memory has an owner from then on, even if nothing came of it, and even where nobody watches.
+    /// Older kernels look at more before.
+    pub(crate) fn filled(&mut self, start: u64, session: &mut Session) {
+        if !self.broken {
+            self.perhaps_written(start, session);
+        }
+    }
+
+    /// Whether the kernel has begun to watch what a call has registered, given up what it could have watched, or refused what it would: not if the userfaultfd is
+    /// of another process, which forked this one. One that watches something here is not.
+    pub(crate) fn is_own_watcher(&self, call: &Call, who: Who, returned: i64) -> bool {
+        let (Call::UffdRegister { context, .. } | Call::UffdUnregister { context, .. }) = *call
+        else {
             return true;
+        };
+        let engine = self.follower.engine();
+        let (addr, len) = match *call {
+            Call::UffdRegister { addr, len, .. } if returned == 0 => (addr, len),
+            _ => {
+                let watches = |area: samara_mm::Area<'_>| area.vma.uffd == Some(context);
+                let answer = |mut trial: samara_mm::AddressSpace| {
+                    crate::describe::returned(trial.perform(call)) == returned
+                };
+                return !self.forked
+                    || engine.areas().any(watches)
+                    || engine.try_clone().is_ok_and(answer);
+            }
         };
         proc::vm_flags(who.tid).is_ok_and(|flags| {
             let next = flags.iter().skip(1).map(|(start, _)| *start);
