@@ -49,6 +49,8 @@ done
 cc -O1 -pthread -o "$root/bin/wide" "$programs/narrow.c"
 cc -O1 -pthread -o "$root/bin/both-tables" "$programs/both_tables.c"
 cc -O1 -o "$root/bin/perf-ring" "$programs/perf_ring.c"
+cc -O1 -static -o "$root/bin/huge-hints" "$programs/huge_hints.c"
+cc -O1 -w -pthread -o "$root/bin/any-calls" "$programs/any_calls.c"
 for program in "$@"; do
     put "$program"
     mv "$root$program" "$root/bin/"

@@ -18,15 +18,20 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use browser::ask;
 use serde_json::json;
-use tempfile::TempDir;
 
 /// A path that no other test uses.
 fn fresh(name: &str) -> PathBuf {
-    static FOLDER: OnceLock<TempDir> = OnceLock::new();
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     static NEXT: AtomicU32 = AtomicU32::new(0);
-    let folder = FOLDER.get_or_init(|| tempfile::tempdir().unwrap());
+    let folder = FOLDER.get_or_init(|| {
+        // What the run before left is gone; what this run leaves can be looked at.
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("playground");
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        folder
+    });
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
-    folder.path().join(format!("{number}-{name}"))
+    folder.join(format!("{number}-{name}"))
 }
 
 fn page() -> String {
