@@ -1,5 +1,8 @@
 //! Bits: the properties of an area.
 
+#[cfg(feature = "paging")]
+use core::ops::Range;
+
 use bitflags::bitflags;
 
 use crate::abi::PROT_ACCESS;
@@ -14,6 +17,14 @@ pub(crate) const PAGE_MASK: u64 = !(PAGE_SIZE - 1);
 /// Rounds up to a page; wraps to 0 near the end of the number range, as Linux does.
 pub(crate) const fn page_align(n: u64) -> u64 {
     n.wrapping_add(PAGE_SIZE - 1) & PAGE_MASK
+}
+
+/// The whole stretches of [`PMD_SIZE`] within `[start, end)`, if there is one. The last one below the end of all numbers is none: its end is no number.
+#[cfg(feature = "paging")]
+pub(crate) fn whole_stretches(start: u64, end: u64) -> Option<Range<u64>> {
+    let first = start.checked_next_multiple_of(PMD_SIZE)?;
+    let last = end & !(PMD_SIZE - 1);
+    (first < last).then_some(first..last)
 }
 
 bitflags! {

@@ -50,7 +50,8 @@ struct mm_file_info {
 	unsigned flags;                   /* MM_FILE_... */
 };
 /* Of several opens of one inode, those of the oldest that is still open serve its pages. NULL members: reads give zeroes, the size is unlimited.
- * A SHMEM file's pages live in the library until its last open and mapping have gone, and are never written out. */
+ * A SHMEM file's pages live in the library until its last open and mapping have gone, and are never written out.
+ * The functions may be called by several threads at once, while an address space that maps the file is locked: they must not call into such a one. */
 struct mm_file_ops {
 	int (*read_page)(void *ctx, uint64_t pgoff, void *page);        /* fills 4,096 bytes, zeroes beyond the end; 0, or -EIO: SIGBUS at the access */
 	int (*write_page)(void *ctx, uint64_t pgoff, const void *page); /* a dirty page, at msync (MS_SYNC) and when it is given up; NULL: dropped then */
@@ -88,7 +89,8 @@ struct mm_config {                        /* start from mm_config_default() */
 };
 void mm_config_default(struct mm_config *config); /* x86-64's layout, which every format but MM_RISCV_SV39 can address */
 void mm_config_for(enum mm_format format, struct mm_config *config); /* the same, and for MM_RISCV_SV39 what it can: addresses below 2^38 */
-/* Told in order while a call is performed. A refusal (-errno) undoes the whole call. NULL members are passed over. */
+/* Told in order while a call is performed. A refusal (-errno) undoes the whole call. NULL members are passed over.
+ * The address space is locked meanwhile: the functions must not call into it. */
 struct mm_backend {
 	void *ctx;
 	int (*map)(void *ctx, uint64_t start, uint64_t end, int prot, int flags, struct mm_file *file, uint64_t offset);

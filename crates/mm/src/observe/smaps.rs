@@ -7,7 +7,7 @@ use core::ops::ControlFlow;
 use samara_paging::{Attrs, Kind, PAGE_SIZE, PageInfo, PageSize};
 
 use crate::file::{FileId, FileKind};
-use crate::flags::{PMD_SIZE, VmFlags};
+use crate::flags::{VmFlags, whole_stretches};
 use crate::observe::walk::Seen;
 use crate::process::{Machine, Platform, Process};
 use crate::space::maps::MapsLine;
@@ -63,11 +63,8 @@ impl<'a> Smaps<'a> {
 
     /// Whether huge pages may be used: asked for, and an aligned one lies inside.
     fn may_be_huge(&self) -> bool {
-        let first = self.line.start.next_multiple_of(PMD_SIZE);
         self.line.flags.contains(VmFlags::HUGEPAGE)
-            && first
-                .checked_add(PMD_SIZE)
-                .is_some_and(|end| end <= self.line.end)
+            && whole_stretches(self.line.start, self.line.end).is_some()
     }
 }
 

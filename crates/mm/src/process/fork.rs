@@ -144,7 +144,7 @@ impl<P: Platform> Mm<P> {
             let mut at = area.start.max(done);
             while at < area.end {
                 let stretch = at & !(PMD_SIZE - 1);
-                let next = stretch + PMD_SIZE;
+                let next = stretch.saturating_add(PMD_SIZE);
                 let result = if mode == ForkMode::Share && is_shareable(space, stretch) {
                     // What follows within the area is as good.
                     done = next.max(area.end & !(PMD_SIZE - 1));
@@ -179,7 +179,10 @@ fn is_copied(vma: &Vma) -> bool {
 
 /// Whether a child may have all that is in the 2 MiB from `start` on.
 fn is_shareable(space: &AddressSpace, start: u64) -> bool {
-    let end = start + PMD_SIZE;
+    // The last ones of all numbers have no end.
+    let Some(end) = start.checked_add(PMD_SIZE) else {
+        return false;
+    };
     let mut next = start;
     while let Some(area) = space.areas.find_in(next, end) {
         let flags = area.vma.flags;

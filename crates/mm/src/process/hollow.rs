@@ -72,7 +72,7 @@ impl<P: Platform> Mm<P> {
         }
         for stretch in stretches(&(gone.first..gone.last + 1)).step_by(PMD_SIZE as usize) {
             if self.tables.is_vacant(stretch, PageSize::Large) {
-                self.hollow().set(stretch..stretch + PMD_SIZE);
+                self.hollow().set(stretch..stretch.saturating_add(PMD_SIZE));
             }
         }
     }
@@ -148,7 +148,7 @@ impl<P: Platform> Mm<P> {
         let mut next = from;
         while let Some(first) = self.hollow().first_in(next..end) {
             let stretch = first & !(PMD_SIZE - 1);
-            let (start, upto) = (stretch.max(from), (stretch + PMD_SIZE).min(end));
+            let (start, upto) = (stretch.max(from), stretch.saturating_add(PMD_SIZE).min(end));
             let there = to.wrapping_add(start.wrapping_sub(from));
             self.note_table(there);
             if upto - start == PMD_SIZE && there.is_multiple_of(PMD_SIZE) {
@@ -189,8 +189,9 @@ impl<P: Platform> Mm<P> {
         let mut next = range.start;
         while let Some(first) = self.hollow().first_in(next..range.end) {
             let stretch = first & !(PMD_SIZE - 1);
-            child.hollow().set(stretch..stretch + PMD_SIZE);
-            next = stretch + PMD_SIZE;
+            let end = stretch.saturating_add(PMD_SIZE);
+            child.hollow().set(stretch..end);
+            next = end;
         }
     }
 }

@@ -3,7 +3,7 @@
 use samara_paging::{Asid, Attrs, Entry, Kind, PageSize};
 
 use crate::errno::Errno;
-use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags};
+use crate::flags::{PAGE_SIZE, PMD_SIZE, VmFlags, whole_stretches};
 use crate::process::{Machine, Mm, Platform, Swapped};
 use crate::space::vma::Vma;
 
@@ -131,11 +131,8 @@ fn next_stretch<P: Platform>(mm: &Mm<P>, from: u64) -> Option<u64> {
         return None;
     }
     space.areas.within(from..end).find_map(|area| {
-        let start = area.start.max(from).next_multiple_of(PMD_SIZE);
-        let fits = start
-            .checked_add(PMD_SIZE)
-            .is_some_and(|end| end <= area.end);
-        (fits && wants(area.vma)).then_some(start)
+        let whole = whole_stretches(area.start.max(from), area.end)?;
+        wants(area.vma).then_some(whole.start)
     })
 }
 

@@ -64,7 +64,10 @@ impl NumaScan {
         let mut stats = NumaStats::default();
         let mut passed = 0;
         let end = space.config.task_size;
-        for area in space.areas.within(self.next.min(end - 1)..end) {
+        for area in space
+            .areas
+            .within(self.next.min(end.saturating_sub(1))..end)
+        {
             if !is_scanned(area.vma) {
                 continue;
             }
@@ -74,7 +77,7 @@ impl NumaScan {
                     self.next = at;
                     return Ok(stats);
                 }
-                let next = ((at | (PMD_SIZE - 1)) + 1).min(area.end);
+                let next = (at | (PMD_SIZE - 1)).saturating_add(1).min(area.end);
                 self.next = next;
                 passed += (next - at) / PAGE_SIZE;
                 let change = Change::without(Attrs::ACCESS);

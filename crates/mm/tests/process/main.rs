@@ -13,6 +13,7 @@ mod discard;
 mod exhaustive;
 mod file;
 mod fork;
+mod highest;
 mod histories;
 mod history;
 mod huge;

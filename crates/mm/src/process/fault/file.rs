@@ -131,5 +131,11 @@ pub(crate) fn is_memory(vma: &Vma) -> bool {
 fn around(area: &Area<'_>, page: u64) -> (u64, u64) {
     let table = page & !(PMD_SIZE - 1);
     let start = area.start.max(page & !(AROUND - 1));
-    (start, (start + AROUND).min(area.end).min(table + PMD_SIZE))
+    (
+        start,
+        start
+            .saturating_add(AROUND)
+            .min(area.end)
+            .min(table.saturating_add(PMD_SIZE)),
+    )
 }

@@ -6,8 +6,10 @@ use crate::flags::PAGE_SIZE;
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = PAGE_SIZE as usize;
 
-/// A file's content, as its owner keeps it. Called without any lock, but for [`size`](Self::size); calls may come from several threads at once, also for one
-/// page.
+/// A file's content, as its owner keeps it. Calls may come from several threads at once, also for one page.
+///
+/// No lock of the file's pages is held during a call, but for [`size`](Self::size): a source may read other files and fault in other processes. A lock of the
+/// address space that faults, or of its area, may be held. So a source must not call into a process that maps the file: that waits for itself.
 pub trait PageSource: Send + Sync {
     /// Fills a page, with zeroes beyond the end of the file.
     ///

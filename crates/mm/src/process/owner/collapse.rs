@@ -3,7 +3,7 @@
 use samara_paging::{Attrs, Change, Entry, Kind, PageSize, Source, Write};
 
 use crate::errno::Errno;
-use crate::flags::{PAGE_SIZE, PMD_SIZE};
+use crate::flags::{PAGE_SIZE, PMD_SIZE, whole_stretches};
 use crate::process::bytes;
 use crate::process::fault::allowed;
 use crate::process::machine::HUGE_ORDER;
@@ -24,8 +24,8 @@ impl<P: Platform> Mm<P> {
             return Ok(());
         }
         let mut result = Ok(());
-        let mut at = start.next_multiple_of(PMD_SIZE);
-        while at.checked_add(PMD_SIZE).is_some_and(|next| next <= end) {
+        let whole = whole_stretches(start, end).unwrap_or_default();
+        for at in whole.step_by(PMD_SIZE as usize) {
             match self.collapse_one(at, vma) {
                 Err(Errno::EAGAIN) => result = Err(Errno::EAGAIN),
                 done => {
@@ -38,7 +38,6 @@ impl<P: Platform> Mm<P> {
                     self.forget_hollow(&(at..at + PMD_SIZE));
                 }
             }
-            at += PMD_SIZE;
         }
         result
     }
