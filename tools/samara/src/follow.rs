@@ -12,18 +12,17 @@
 
 mod doubts;
 mod ends;
+mod figures;
+mod maps;
 mod vain;
 
 use samara_mm::{AddressSpace, Call, Config, Errno, Limits, NoPages, Pages};
 
-use crate::compare::{self, Difference};
-use crate::describe::{self, Described, Returned};
 use crate::follow::doubts::Doubts;
 use crate::histories::{Range, apart, histories, orders, untried};
-use crate::maps::Map;
 pub(crate) use crate::side::Verdict;
-use crate::side::{Side, maps_device_over_others, placed_at_random, replaced_by};
-use crate::tally::{Finding, FindingKind, SpaceFigures, Tally};
+use crate::side::{Side, maps_device_over_others, replaced_by};
+use crate::tally::Tally;
 
 /// At most so many alternatives are followed.
 const ALTERNATIVES: usize = 15;
@@ -456,194 +455,6 @@ impl Follower {
     /// else can.
     pub(crate) fn doubt(&mut self, start: u64, end: u64) {
         self.doubts.note(&[(start, end)]);
-    }
-
-    /// Do the maps differ in nothing but where areas are joined, under every assumption?
-    pub(crate) fn is_joined_otherwise(&self, kernel: &Map) -> bool {
-        let mut sides = std::iter::once(&self.side).chain(&self.others);
-        sides.all(|side| {
-            compare::joints(side.engine.maps(), kernel).is_some_and(|joints| !joints.is_empty())
-        })
-    }
-
-    /// Whether assumptions that were given up may have explained this map, which differs: areas are joined in one of the two maps and not in the other,
-    /// in each of them there is something of which such an assumption had told otherwise.
-    pub(crate) fn is_open(&self, kernel: &Map) -> bool {
-        let joints = || compare::joints(self.side.engine.maps(), kernel);
-        !self.doubts.is_empty()
-            && joints().is_some_and(|joints| joints.iter().all(|area| self.doubts.touch(*area)))
-    }
-
-    /// Counts a judged call.
-    pub(crate) fn count(
-        call: &Call,
-        returned: i64,
-        own: i64,
-        verdict: Verdict,
-        place: Place,
-        tally: &mut Tally,
-    ) {
-        tally.calls[describe::kind(call)] += 1;
-        match verdict {
-            Verdict::NotModelled => {
-                crate::tally::count(&mut tally.unmodelled, describe::KINDS[describe::kind(call)]);
-                return;
-            }
-            Verdict::Outside => {
-                let name = describe::KINDS[describe::kind(call)];
-                crate::tally::count(&mut tally.outside, name);
-                return;
-            }
-            Verdict::Agrees | Verdict::Differs => {}
-        }
-        tally.results += 1;
-        tally.random += u64::from(placed_at_random(call, returned));
-        let chosen = chosen(call, returned);
-        if chosen {
-            tally.predictions += 1;
-        }
-        if verdict == Verdict::Agrees {
-            tally.failing += u64::from((-4095..0).contains(&returned));
-            return;
-        }
-        let kind = if chosen && own >= 0 {
-            FindingKind::Prediction
-        } else {
-            FindingKind::Result
-        };
-        tally.find(kind, || Finding {
-            kind,
-            call_number: place.call_number,
-            process: place.process,
-            call: Described(call).to_string(),
-            detail: format!(
-                "engine: {}\nkernel: {}\n",
-                Returned(own),
-                Returned(returned)
-            ),
-        });
-    }
-
-    /// Compares the whole map, growing stacks that the kernel has grown. `grown` gets the lowest addresses that areas grew to.
-    pub(crate) fn compare(
-        &mut self,
-        kernel: &Map,
-        grown: &mut Vec<u64>,
-        renamed: &mut u64,
-    ) -> Result<(), Difference> {
-        let known = grown.len();
-        let mut fresh = Vec::new();
-        let compared = self.side.compare(kernel, grown, &mut fresh, renamed);
-        if self.others.is_empty() && fresh.is_empty() {
-            return compared;
-        }
-        // What the others grow they would have grown anyway; names are counted once.
-        let (mut again, mut names) = (Vec::new(), 0);
-        self.others.retain_mut(|other| {
-            other
-                .compare(kernel, &mut again, &mut fresh, &mut names)
-                .is_ok()
-        });
-        // One that comes of one of these is not followed.
-        let mut more = Vec::new();
-        fresh.retain_mut(|other| {
-            other
-                .compare(kernel, &mut again, &mut more, &mut names)
-                .is_ok()
-        });
-        if !fresh.is_empty() {
-            self.others.append(&mut fresh);
-            self.thin_out();
-        }
-        match compared {
-            Err(_) if !self.others.is_empty() => {
-                self.side = self.others.remove(0);
-                self.replaced += 1;
-                if grown.len() == known {
-                    again.sort_unstable();
-                    again.dedup();
-                    grown.extend(again);
-                }
-                Ok(())
-            }
-            compared => compared,
-        }
-    }
-
-    /// The finding for a map that differs.
-    pub(crate) fn map_finding(
-        &self,
-        kernel: &Map,
-        difference: &compare::Difference,
-        place: Place,
-        cause: String,
-    ) -> Finding {
-        Finding {
-            kind: FindingKind::Map,
-            call_number: place.call_number,
-            process: place.process,
-            call: cause,
-            detail: compare::side_by_side(&self.side.engine, kernel, difference),
-        }
-    }
-
-    /// State of the engine for the summary.
-    pub(crate) fn figures(&self) -> SpaceFigures {
-        let stats = self.side.engine.stats();
-        let config = self.side.engine.config();
-        let mut end = config.mmap_min_addr;
-        let mut largest_gap = 0;
-        for line in self.side.engine.maps() {
-            largest_gap = largest_gap.max(line.start.saturating_sub(end));
-            end = line.end;
-        }
-        largest_gap = largest_gap.max(config.task_size.saturating_sub(end));
-        SpaceFigures {
-            areas: self.side.engine.area_count() as u64,
-            areas_peak: stats.areas_peak as u64,
-            gaps: stats.gaps as u64,
-            largest_gap,
-            mapped: stats.pages.total * samara_mm::PAGE_SIZE,
-            tree_height: stats.tree_height as u64,
-            tree_bytes: stats.tree_bytes as u64,
-        }
-    }
-
-    /// Adds the engine's figures at its end.
-    pub(crate) fn retire(&self, main: bool, tally: &mut Tally) {
-        let stats = self.side.engine.stats();
-        let figures = self.figures();
-        let totals = &mut tally.spaces;
-        totals.alternatives += self.performed;
-        totals.given_up += self.given_up;
-        totals.merges += stats.merges;
-        totals.splits += stats.splits;
-        totals.areas_peak = totals.areas_peak.max(figures.areas_peak);
-        if figures.areas_peak > totals.largest.areas_peak {
-            totals.largest = figures;
-        }
-        if main {
-            totals.main = figures;
-        }
-    }
-}
-
-/// Did the kernel choose the address that the call returned?
-fn chosen(call: &Call, returned: i64) -> bool {
-    const MAP_FIXED: u64 = 0x10;
-    const MAP_FIXED_NOREPLACE: u64 = 0x10_0000;
-    if (-4095..0).contains(&returned) {
-        return false;
-    }
-    match call {
-        Call::Mmap { flags, .. } => {
-            flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) == 0 && !placed_at_random(call, returned)
-        }
-        Call::Mremap {
-            old_addr, flags, ..
-        } => flags & 2 == 0 && returned as u64 != *old_addr,
-        Call::Shmat { addr, .. } => *addr == 0,
-        _ => false,
     }
 }
 

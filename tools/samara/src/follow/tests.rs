@@ -1,7 +1,7 @@
 //! Histories that only alternatives explain.
 
 use super::*;
-use crate::maps;
+use crate::maps::{self, Map};
 use samara_mm::{FileArg, Layout};
 
 const FIXED: u64 = 0x32;

@@ -1,0 +1,87 @@
+//! The engine's map beside the kernel's, under every assumption that is followed.
+
+use crate::compare::{self, Difference};
+use crate::follow::{Follower, Place};
+use crate::maps::Map;
+use crate::tally::{Finding, FindingKind};
+
+impl Follower {
+    /// Do the maps differ in nothing but where areas are joined, under every assumption?
+    pub(crate) fn is_joined_otherwise(&self, kernel: &Map) -> bool {
+        let mut sides = std::iter::once(&self.side).chain(&self.others);
+        sides.all(|side| {
+            compare::joints(side.engine.maps(), kernel).is_some_and(|joints| !joints.is_empty())
+        })
+    }
+
+    /// Whether assumptions that were given up may have explained this map, which differs: areas are joined in one of the two maps and not in the other,
+    /// in each of them there is something of which such an assumption had told otherwise.
+    pub(crate) fn is_open(&self, kernel: &Map) -> bool {
+        let joints = || compare::joints(self.side.engine.maps(), kernel);
+        !self.doubts.is_empty()
+            && joints().is_some_and(|joints| joints.iter().all(|area| self.doubts.touch(*area)))
+    }
+
+    /// Compares the whole map, growing stacks that the kernel has grown. `grown` gets the lowest addresses that areas grew to.
+    pub(crate) fn compare(
+        &mut self,
+        kernel: &Map,
+        grown: &mut Vec<u64>,
+        renamed: &mut u64,
+    ) -> Result<(), Difference> {
+        let known = grown.len();
+        let mut fresh = Vec::new();
+        let compared = self.side.compare(kernel, grown, &mut fresh, renamed);
+        if self.others.is_empty() && fresh.is_empty() {
+            return compared;
+        }
+        // What the others grow they would have grown anyway; names are counted once.
+        let (mut again, mut names) = (Vec::new(), 0);
+        self.others.retain_mut(|other| {
+            other
+                .compare(kernel, &mut again, &mut fresh, &mut names)
+                .is_ok()
+        });
+        // One that comes of one of these is not followed.
+        let mut more = Vec::new();
+        fresh.retain_mut(|other| {
+            other
+                .compare(kernel, &mut again, &mut more, &mut names)
+                .is_ok()
+        });
+        if !fresh.is_empty() {
+            self.others.append(&mut fresh);
+            self.thin_out();
+        }
+        match compared {
+            Err(_) if !self.others.is_empty() => {
+                self.side = self.others.remove(0);
+                self.replaced += 1;
+                if grown.len() == known {
+                    again.sort_unstable();
+                    again.dedup();
+                    grown.extend(again);
+                }
+                Ok(())
+            }
+            compared => compared,
+        }
+    }
+
+    /// The finding for a map that differs.
+    pub(crate) fn map_finding(
+        &self,
+        kernel: &Map,
+        difference: &Difference,
+        place: Place,
+        cause: String,
+    ) -> Finding {
+        Finding {
+            kind: FindingKind::Map,
+            call_number: place.call_number,
+            process: place.process,
+            call: cause,
+            detail: compare::side_by_side(&self.side.engine, kernel, difference),
+        }
+    }
+}
