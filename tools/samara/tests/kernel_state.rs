@@ -296,6 +296,14 @@ fn what_a_userfaultfd_watches_and_rings_are_compared() {
 }
 
 #[test]
+fn a_userfaultfd_of_the_parent_does_not_watch_a_gap() {
+    let Some(program) = compiled("watched_gap") else {
+        return;
+    };
+    agrees(&[program.to_str().unwrap()]);
+}
+
+#[test]
 fn advice_for_several_ranges_is_compared() {
     let Some(program) = compiled("several_ranges") else {
         return;

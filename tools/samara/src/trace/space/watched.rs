@@ -73,11 +73,16 @@ impl Space {
                     || engine.try_clone().is_ok_and(answer);
             }
         };
+        // Smaps tells of starts: where an area ends, the engine knows. What lies in no area here is not watched here.
         proc::vm_flags(who.tid).is_ok_and(|flags| {
-            let next = flags.iter().skip(1).map(|(start, _)| *start);
-            let ends = next.chain([u64::MAX]);
-            flags.iter().zip(ends).any(|((start, flags), end)| {
-                *start < addr.saturating_add(len) && end > addr && flags.intersects(VmFlags::UFFD)
+            let end = addr.saturating_add(len);
+            let mut within = engine
+                .areas()
+                .filter(|area| area.start < end && area.end > addr);
+            within.any(|area| {
+                let from = area.start.max(addr);
+                let covering = flags.iter().rfind(|(start, _)| *start <= from);
+                covering.is_some_and(|(_, flags)| flags.intersects(VmFlags::UFFD))
             })
         })
     }
