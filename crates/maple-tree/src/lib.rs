@@ -10,14 +10,14 @@ extern crate alloc as std_alloc;
 #[cfg(any(test, feature = "rcu"))]
 extern crate std;
 
-/// A constructor that is `const`, except with the model checker's atomics, which have no constant ones.
+/// Constructors that are `const`, except with the model checker's atomics, which have no constant ones.
 macro_rules! const_unless_loom {
-    ($(#[$meta:meta])* $vis:vis const fn $($rest:tt)*) => {
+    ($($(#[$meta:meta])* $vis:vis const fn $name:ident($($given:tt)*) -> $made:ty $body:block)*) => {$(
         #[cfg(not(samara_loom))]
-        $(#[$meta])* $vis const fn $($rest)*
+        $(#[$meta])* $vis const fn $name($($given)*) -> $made $body
         #[cfg(samara_loom)]
-        $(#[$meta])* $vis fn $($rest)*
-    };
+        $(#[$meta])* $vis fn $name($($given)*) -> $made $body
+    )*};
 }
 
 // The rooms, from the ground up. Each knows only those above it in this list; its module says what it is for.

@@ -1,7 +1,6 @@
 //! Making maps that are a tree and an allocator, and taking them apart: those of one owner, and those whose clones share nodes.
 
-/// `new`, `with_gaps` and the like of `$map`, whose nodes come from an `$alloc`, unless another is named from `$default`, which `$nodes` says more of.
-/// `$example` shows a new `map`.
+/// `new`, `with_gaps` and the like of `$map`, whose nodes come from an `$alloc`, by default from `$default`, as `$nodes` says; `$example` shows a new `map`.
 macro_rules! makers {
     ($map:ident, $alloc:ident, $default:expr, $nodes:literal, $example:literal) => {
         impl<K: Key, V: Value> $map<K, V> {
@@ -22,9 +21,7 @@ macro_rules! makers {
                 pub const fn new() -> Self {
                     Self::new_in($default)
                 }
-            }
 
-            const_unless_loom! {
                 /// An empty map that keeps the sizes of its holes, so that a gap is found in O(log n). Its inner nodes have
                 /// fewer slots, and writes take a little longer. Allocates nothing.
                 #[must_use]
@@ -41,9 +38,7 @@ macro_rules! makers {
                 pub const fn new_in(alloc: A) -> Self {
                     Self::from_parts(RawTree::new(0), alloc)
                 }
-            }
 
-            const_unless_loom! {
                 /// As [`with_gaps`](Self::with_gaps), with nodes from `alloc`.
                 #[must_use]
                 pub const fn with_gaps_in(alloc: A) -> Self {
