@@ -28,6 +28,11 @@ pub struct Reserve {
     head: *mut Block,
 }
 
+// SAFETY: the blocks are nobody else's.
+unsafe impl Send for Reserve {}
+// SAFETY: through a shared one they are only counted.
+unsafe impl Sync for Reserve {}
+
 #[repr(C)]
 struct Block {
     next: *mut Block,

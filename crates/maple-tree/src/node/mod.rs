@@ -133,6 +133,11 @@ pub(crate) struct Node<K, S> {
     kind: Kind,
 }
 
+// SAFETY: it is data; who reads or writes the node has the tree.
+unsafe impl<K, S> Send for Node<K, S> {}
+// SAFETY: as above.
+unsafe impl<K, S> Sync for Node<K, S> {}
+
 impl<K: Key, S: Shape> PartialEq for Node<K, S> {
     #[inline(always)]
     fn eq(&self, other: &Self) -> bool {

@@ -8,7 +8,7 @@ use crate::base::atomic::Slot;
 use crate::base::{InsertError, Key, Mut, Native, Offset, Ref, Shape, Value, inclusive};
 use crate::face::map::MapleTree;
 use crate::face::store;
-use crate::node::RawTree;
+use crate::node::Node;
 use crate::read::{Found, InSlot};
 
 /// What is at a range of a map: made by [`entry`](MapleTree::entry) and [`entry_range`](MapleTree::entry_range).
@@ -29,8 +29,9 @@ pub struct OccupiedEntry<'a, K: Key, V: Value, A: NodeAlloc = Pool, S: Shape = N
     map: &'a mut MapleTree<K, V, A, S>,
     first: K,
     last: K,
-    /// Where its word is. `None` if that is in the map itself: to move the entry is to lend the map anew, and a pointer into it would not outlive that.
-    slot: Option<Slot>,
+    /// The leaf and the slot that its word is in. `None` if that is in the map itself: to move the entry is to lend the map anew, and a pointer into it
+    /// would not outlive that.
+    slot: Option<(Node<K, S>, usize)>,
 }
 
 /// A range where nothing is.
@@ -44,13 +45,12 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// What is at `key`: an entry that contains it, or a hole, in which an entry for `key` alone can be stored. O(log n).
     ///
     /// ```
-    /// # use maple_tree::{InsertError, MapleTree};
-    /// let mut seen: MapleTree<u32, Box<u32>> = MapleTree::new();
+    /// let mut seen = maple_tree::MapleTree::<u32, Box<u32>>::new();
     /// for key in [3, 4, 3] {
     ///     seen.entry(key).and_modify(|n| *n += 1).or_insert(Box::new(1))?;
     /// }
     /// assert_eq!(seen.get(3), Some(&2));
-    /// # Ok::<(), InsertError<Box<u32>>>(())
+    /// # Ok::<(), maple_tree::InsertError<Box<u32>>>(())
     /// ```
     pub fn entry(&mut self, key: K) -> Entry<'_, K, V, A, S> {
         self.entry_range(key..=key)
@@ -130,28 +130,19 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
         self.or_insert_with(|| value)
     }
 
-    /// The value that is there, or what `make` makes, stored at the range that was asked for. O(log n).
-    ///
-    /// # Errors
-    ///
-    /// As [`or_insert`](Entry::or_insert).
+    /// The value that is there, or what `make` makes, stored at the range that was asked for. O(log n). Fails as [`or_insert`](Entry::or_insert).
     pub fn or_insert_with(self, make: impl FnOnce() -> V) -> Result<Mut<'a, V>, InsertError<V>> {
         self.or_insert_with_key(|_| make())
     }
 
-    /// As [`or_insert_with`](Entry::or_insert_with); `make` gets the range that was asked for. O(log n).
+    /// As [`or_insert_with`](Entry::or_insert_with); `make` gets the range that was asked for. O(log n). Fails as [`or_insert`](Entry::or_insert).
     ///
     /// ```
-    /// # use maple_tree::MapleTree;
-    /// let mut map: MapleTree<u32, u32> = MapleTree::new();
+    /// let mut map = maple_tree::MapleTree::<u32, u32>::new();
     /// map.entry_range(10..20).or_insert_with_key(|range| *range.end())?;
     /// assert_eq!(map.get(10), Some(19));
     /// # Ok::<(), maple_tree::InsertError<u32>>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`or_insert`](Entry::or_insert).
     pub fn or_insert_with_key(
         self,
         make: impl FnOnce(&RangeInclusive<K>) -> V,
@@ -165,21 +156,16 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
         }
     }
 
-    /// The value that is there, or the default one, stored at the range that was asked for. O(log n).
+    /// The value that is there, or the default one, stored at the range that was asked for. O(log n). Fails as [`or_insert`](Entry::or_insert).
     ///
     /// ```
-    /// # use maple_tree::MapleTree;
-    /// let mut seen: MapleTree<u32, u32> = MapleTree::new();
+    /// let mut seen = maple_tree::MapleTree::<u32, u32>::new();
     /// for key in [3, 4, 3] {
     ///     *seen.entry(key).or_default()? += 1;
     /// }
     /// assert_eq!(seen.get(3), Some(2));
     /// # Ok::<(), maple_tree::InsertError<u32>>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`or_insert`](Entry::or_insert).
     pub fn or_default(self) -> Result<Mut<'a, V>, InsertError<V>>
     where
         V: Default,
@@ -188,7 +174,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
     }
 
     /// Stores `value`: at the range of the entry that is there, whose value is dropped, or at the range that was asked for. Gives the entry that
-    /// is there now. O(log n).
+    /// is there now. O(log n). Fails as [`or_insert`](Entry::or_insert).
     ///
     /// ```
     /// let mut map = maple_tree::MapleTree::from([(0..10u32, 1u32)]);
@@ -196,10 +182,6 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
     /// assert_eq!(map.entry(30).insert_entry(8)?.get(), 8);
     /// # Ok::<(), maple_tree::InsertError<u32>>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`or_insert`](Entry::or_insert).
     pub fn insert_entry(self, value: V) -> Result<OccupiedEntry<'a, K, V, A, S>, InsertError<V>> {
         match self {
             Self::Occupied(mut entry) => {
@@ -211,29 +193,32 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
     }
 }
 
-/// Where the word of the entry at `key` is, if that is in a node.
-fn in_node<K: Key, S: Shape>(tree: &RawTree<K, S>, key: K) -> Option<Slot> {
-    tree.slot_memory(key)
-        .filter(|&slot| slot != tree.root_memory())
-}
-
 impl<'a, K: Key, V: Value, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, A, S> {
     /// That of an entry that has been found.
     fn found(
         map: &'a mut MapleTree<K, V, A, S>,
-        (Found { first, last, .. }, at): InSlot<K, S>,
+        (Found { first, last, .. }, slot): InSlot<K, S>,
     ) -> Self {
         Self {
             map,
             first,
             last,
-            slot: at.map(|(leaf, slot)| leaf.slot_memory(slot)),
+            slot,
         }
+    }
+
+    /// Looks for the word anew: it may have come to be in a node, or was in one and no longer is.
+    fn seek(&mut self) {
+        let at = self.map.raw.slot_at(self.first);
+        self.slot = at.map(|at| (at.spot.place.leaf, at.slot));
     }
 
     /// Where the word is.
     fn slot(&self) -> Slot {
-        self.slot.unwrap_or_else(|| self.map.raw.root_memory())
+        match self.slot {
+            Some((leaf, slot)) => leaf.slot_memory(slot),
+            None => self.map.raw.root_memory(),
+        }
     }
 }
 
@@ -270,17 +255,12 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, 
         // The word itself is stored: made a value once more, it would become another pointer, and this one a stale one.
         let new = value.into_raw();
         let old = store::replace(self.map, self.first, new)?;
-        // The word may have come to be in a node, or was in one and no longer is.
-        self.slot = in_node(&self.map.raw, self.first);
+        self.seek();
         // SAFETY: the tree gave the old word up.
         Ok(unsafe { V::from_raw(old) })
     }
 
-    /// Removes the entry, and gives its value. O(log n).
-    ///
-    /// # Errors
-    ///
-    /// As [`remove_entry`](OccupiedEntry::remove_entry).
+    /// Removes the entry, and gives its value. O(log n). Fails as [`remove_entry`](OccupiedEntry::remove_entry).
     pub fn remove(self) -> Result<V, AllocError> {
         self.remove_entry().map(|(_, value)| value)
     }
@@ -338,7 +318,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> VacantEntry<'a, K, V, A,
         }
     }
 
-    /// Stores `value` at the range, and gives the entry that is there now. O(log n).
+    /// Stores `value` at the range, and gives the entry that is there now. O(log n). Fails as [`insert`](VacantEntry::insert).
     ///
     /// ```
     /// # use maple_tree::{Entry, MapleTree};
@@ -349,21 +329,19 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> VacantEntry<'a, K, V, A,
     /// }
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`insert`](VacantEntry::insert).
     pub fn insert_entry(self, value: V) -> Result<OccupiedEntry<'a, K, V, A, S>, InsertError<V>> {
         let Some((first, last)) = self.range else {
             return Err(InsertError::EmptyRange(value));
         };
         store::insert(self.map, self.range, value)?;
-        Ok(OccupiedEntry {
-            slot: in_node(&self.map.raw, first),
+        let mut entry = OccupiedEntry {
             map: self.map,
             first,
             last,
-        })
+            slot: None,
+        };
+        entry.seek();
+        Ok(entry)
     }
 
     /// Stores `value` at the range. O(log n).

@@ -60,11 +60,6 @@ pub struct MapleTree<K: Key, V: Value, A: NodeAlloc = Pool, S: Shape = Native> {
     marker: PhantomData<V>,
 }
 
-// SAFETY: the map owns its values and its nodes; moving it to another thread moves them.
-unsafe impl<K: Key, V: Value + Send, A: NodeAlloc + Send, S: Shape> Send for MapleTree<K, V, A, S> {}
-// SAFETY: through a shared map values can only be viewed.
-unsafe impl<K: Key, V: Value + Sync, A: NodeAlloc + Sync, S: Shape> Sync for MapleTree<K, V, A, S> {}
-
 makers!(
     MapleTree,
     NodeAlloc,

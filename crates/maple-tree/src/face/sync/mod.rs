@@ -26,23 +26,20 @@ use limbo::Limbo;
 pub use reader::{Reader, SyncIter};
 pub use writer::{Look, Piece, SharedCursorMut, Writer};
 
-/// What a [`SyncMapleTree`] can hold: every [`Value`] that may be viewed on any thread and dropped on another one, whenever the last reader
-/// has left.
+/// What a [`SyncMapleTree`] can hold: every [`Value`] that may be viewed on any thread, and dropped on another one when the last reader has left.
 pub trait SyncValue: Value + Send + Sync + 'static {}
 
 impl<V: Value + Send + Sync + 'static> SyncValue for V {}
 
-/// Where the nodes of a [`SyncMapleTree`] may come from: every [`NodeAlloc`] to a clone of which they may be given back on another thread, whenever
-/// the last reader has left.
+/// Where the nodes of a [`SyncMapleTree`] may come from: every [`NodeAlloc`] to a clone of which they may be given back on another thread.
 pub trait SyncAlloc: NodeAlloc + Clone + Send + 'static {}
 
 impl<A: NodeAlloc + Clone + Send + 'static> SyncAlloc for A {}
 
 /// A map from ranges to values that is read while it is written.
 ///
-/// Any number of [readers](SyncMapleTree::read) look things up without a lock; they never wait, whatever the one
-/// [writer](SyncMapleTree::write) does. What is removed is freed when the readers that may have found it have left,
-/// as [`Reclaim`] `R` decides.
+/// Any number of [readers](SyncMapleTree::read) look things up without a lock; they never wait, whatever the one [writer](SyncMapleTree::write)
+/// does. What is removed is freed when the readers that may have found it have left, as [`Reclaim`] `R` decides.
 ///
 /// # What readers are guaranteed
 ///
@@ -116,22 +113,8 @@ struct Own<K, A, L, S> {
     limbo: UnsafeCell<Limbo<K, S>>,
 }
 
-// SAFETY: the map owns its values, which may be moved, and its nodes, those in limbo included.
-unsafe impl<K: Key, V: SyncValue, R: Reclaim + Send, A: SyncAlloc, L: RawMutex + Send, S: Shape>
-    Send for SyncMapleTree<K, V, R, A, L, S>
-{
-}
-
-// SAFETY: values may be viewed and dropped on any thread; one writer at a time, who alone uses what is in limbo, is made sure of by the
-// lock, and readers beside it by RCU mode.
-unsafe impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape> Sync
-    for SyncMapleTree<K, V, R, A, L, S>
-where
-    R: Sync,
-    A: Sync,
-    L: Sync,
-{
-}
+// SAFETY: one writer at a time, whom the lock sees to, uses what is in limbo.
+unsafe impl<K, A: Sync, L: Sync, S> Sync for Own<K, A, L, S> {}
 
 impl<K: Key, V: SyncValue, R: Reclaim> SyncMapleTree<K, V, R> {
     const_unless_loom! {
@@ -150,9 +133,7 @@ impl<K: Key, V: SyncValue, R: Reclaim> SyncMapleTree<K, V, R> {
         pub const fn new(reclaim: R) -> Self {
             Self::new_in(reclaim, SharedPool::new())
         }
-    }
 
-    const_unless_loom! {
         /// An empty map that keeps the sizes of its holes, so that a gap is found in O(log n). Allocates nothing.
         #[must_use]
         pub const fn with_gaps(reclaim: R) -> Self {
@@ -170,9 +151,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         pub const fn new_in(reclaim: R, alloc: A) -> Self {
             Self::of(RawTree::new(flags::RCU), reclaim, alloc)
         }
-    }
 
-    const_unless_loom! {
         /// As [`with_gaps`](SyncMapleTree::with_gaps), with nodes from `alloc`.
         #[must_use]
         pub const fn with_gaps_in(reclaim: R, alloc: A) -> Self {
@@ -273,8 +252,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         self.writer(false)
     }
 
-    /// Switches RCU mode, in which a new map is. Off, changes are made in place, which costs less; readers see them half made.
-    /// O(1).
+    /// Switches RCU mode, in which a new map is. Off, changes are made in place, which costs less; readers see them half made. O(1).
     ///
     /// # Safety
     ///
