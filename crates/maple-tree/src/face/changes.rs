@@ -38,7 +38,7 @@ macro_rules! changes {
             })
         }
 
-        /// Stores `value` at the one index `key`, if that is in a hole. O(log n).
+        /// Stores `value` at the one index `key`, if that is in a hole. O(log n). Fails as [`insert_range`](Self::insert_range).
         ///
         /// ```
         #[doc = $setup]
@@ -46,10 +46,6 @@ macro_rules! changes {
         /// assert_eq!(map.get_range(7), Some((7..=7, 1)));
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        ///
-        /// # Errors
-        ///
-        /// As [`insert_range`](Self::insert_range).
         pub fn insert(&mut self, key: K, value: V) -> Result<(), InsertError<V>> {
             self.insert_range(key..=key, value)
         }
@@ -84,6 +80,7 @@ macro_rules! changes {
         /// As [`store_range`](Self::store_range); neighbours that touch the range, or reach into it from outside, and that are the `same` as
         #[doc = concat!("the new value, become one entry with it. Gives the range of that. The values of the neighbours are ", $fate, ", the new")]
         /// one stays. `same` is asked about each of the (at most two) neighbours. O(log n).
+        /// Fails as [`store_range`](Self::store_range); within an entry that is the same, nothing is split.
         ///
         /// Nothing is ever joined unless a call asks for it; other entries, though they may touch and be equal, stay as they are.
         ///
@@ -94,10 +91,6 @@ macro_rules! changes {
         /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=29, 1), (30..=39, 1)]);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        ///
-        /// # Errors
-        ///
-        /// As [`store_range`](Self::store_range); within an entry that is the same, nothing is split.
         pub fn store_range_coalescing(
             &mut self,
             range: impl RangeBounds<K>,
@@ -111,7 +104,7 @@ macro_rules! changes {
 
         /// As [`store_range_coalescing`](Self::store_range_coalescing); an entry around the range that is not the `same` is split as by
         /// [`store_range_splitting`](Self::store_range_splitting). So it succeeds wherever there is memory: painting a range, whatever is there.
-        /// O(log n), and the time to give up the entries that go.
+        /// O(log n), and the time to give up the entries that go. Fails as [`store_range_splitting`](Self::store_range_splitting).
         ///
         /// ```
         #[doc = $setup]
@@ -124,10 +117,6 @@ macro_rules! changes {
         /// assert_eq!(paint(40..60, 1)?, 0..=99); // joins on both sides
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        ///
-        /// # Errors
-        ///
-        /// As [`store_range_splitting`](Self::store_range_splitting).
         pub fn store_range_coalescing_splitting(
             &mut self,
             range: impl RangeBounds<K>,
@@ -186,7 +175,7 @@ macro_rules! changes {
         ) -> Result<(), EraseError> {
             let range = inclusive(&range);
             self.change(range, Touch::Erases, |host| match host {
-                Ok(host) => store::erase_splitting(host, range, split, Self::discard),
+                Ok(host) => store::erase(host, range, split, Self::discard),
                 Err(_) => Err(EraseError::Alloc),
             })
         }
@@ -221,8 +210,7 @@ macro_rules! host_changes {
             store::store(self, inclusive(&range), value, Self::discard)
         }
 
-        /// As [`store_range`](Self::store_range); `displaced` gets the entries within the range, in no particular order, with the ranges
-        /// that they had.
+        /// As [`store_range`](Self::store_range); `displaced` gets the entries within the range, and their ranges, in no particular order.
         ///
         /// ```
         #[doc = $setup]
@@ -241,8 +229,8 @@ macro_rules! host_changes {
             store::store(self, inclusive(&range), value, Self::$taker(displaced))
         }
 
-        /// As [`store_range_splitting`](Self::store_range_splitting); `displaced` gets the entries within the range, in no particular order,
-        /// with the ranges that they had.
+        /// As [`store_range_splitting`](Self::store_range_splitting); `displaced` gets the entries within the range, and their ranges, in no
+        /// particular order. Fails as [`store_range_splitting`](Self::store_range_splitting); `displaced` is not called then.
         ///
         /// ```
         #[doc = $setup]
@@ -252,10 +240,6 @@ macro_rules! host_changes {
         /// assert_eq!(gone, [(20..=29, 2)]);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        ///
-        /// # Errors
-        ///
-        /// As [`store_range_splitting`](Self::store_range_splitting); `displaced` is not called then.
         pub fn store_range_splitting_with(
             &mut self,
             range: impl RangeBounds<K>,
@@ -284,11 +268,10 @@ macro_rules! host_changes {
         /// If the range lies strictly within one entry (see [`erase_range_splitting`](Self::erase_range_splitting)), if there is no
         /// memory (joining nodes that have become too small may take some), or if the range is empty. Nothing has changed then.
         pub fn erase_range(&mut self, range: impl RangeBounds<K>) -> Result<(), EraseError> {
-            store::erase(self, inclusive(&range), Self::discard)
+            store::erase(self, inclusive(&range), |_, _| None, Self::discard)
         }
 
-        /// As [`erase_range`](Self::erase_range); `displaced` gets the entries within the range, in no particular order, with the ranges
-        /// that they had.
+        /// As [`erase_range`](Self::erase_range); `displaced` gets the entries within the range, and their ranges, in no particular order.
         ///
         /// ```
         #[doc = $setup]
@@ -303,11 +286,12 @@ macro_rules! host_changes {
             range: impl RangeBounds<K>,
             displaced: impl FnMut(RangeInclusive<K>, $gone),
         ) -> Result<(), EraseError> {
-            store::erase(self, inclusive(&range), Self::$taker(displaced))
+            store::erase(self, inclusive(&range), |_, _| None, Self::$taker(displaced))
         }
 
         /// As [`erase_range_splitting`](Self::erase_range_splitting); `displaced` gets the entries within the range, in no particular order, with
         /// the ranges that they had. What of others is trimmed off [`range_clipped`](Self::range_clipped) shows before.
+        /// Fails as [`erase_range_splitting`](Self::erase_range_splitting); `displaced` is not called then.
         ///
         /// ```
         #[doc = $setup]
@@ -319,17 +303,13 @@ macro_rules! host_changes {
         /// assert_eq!(gone, [(20..=29, 2)]);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        ///
-        /// # Errors
-        ///
-        /// As [`erase_range_splitting`](Self::erase_range_splitting); `displaced` is not called then.
         pub fn erase_range_splitting_with(
             &mut self,
             range: impl RangeBounds<K>,
             split: impl FnOnce(RangeInclusive<K>, $crate::Ref<'_, V>) -> Option<V>,
             displaced: impl FnMut(RangeInclusive<K>, $gone),
         ) -> Result<(), EraseError> {
-            store::erase_splitting(self, inclusive(&range), split, Self::$taker(displaced))
+            store::erase(self, inclusive(&range), split, Self::$taker(displaced))
         }
     };
 }

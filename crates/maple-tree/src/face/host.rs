@@ -1,13 +1,13 @@
-//! What a map is to the calls that write it: who holds the tree, where its nodes come from, what becomes of what is removed. How a write is carried
-//! out follows from that, and is here.
+//! What a map is to the calls that write it: who holds the tree, where its nodes come from, what becomes of what is removed. From that follows how
+//! a write is carried out.
 
 use core::ptr::NonNull;
 
 use crate::alloc::{AllocError, NodeAlloc, Reserve};
 use crate::base::{Key, Shape, Value};
-use crate::face::store::Planned;
 use crate::node::{RawTree, Word};
 use crate::read::Found;
+use crate::write::plan::Action;
 use crate::write::{Plan, Quick, Removed, Seat, Sink, SlotAt};
 
 /// What a write does to its range.
@@ -19,6 +19,14 @@ pub(crate) enum Touch {
     Stores,
     /// It makes a hole.
     Erases,
+}
+
+impl<K: Key, S> SlotAt<K, S> {
+    /// Whether it is a hole, which a range that starts in it and ends at `last` does not leave.
+    #[inline(always)]
+    pub(in crate::face) fn is_hole_around(&self, last: K) -> bool {
+        self.found.word.is_null() && last <= self.found.last
+    }
 }
 
 /// A tree of values that its holder alone may write.
@@ -102,14 +110,19 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         }
     }
 
-    /// Reserves what a plan needs and carries it out. For `kept` and `taken` see [`sink`](Host::sink).
-    #[inline]
+    /// Reserves what a plan needs and carries it out. For `kept` and `taken` see [`sink`](Host::sink). A call: in line in all ways of a write it would take
+    /// tens of kilobytes of stack.
+    #[inline(never)]
     fn carry_out(
         &mut self,
-        plan: Plan<K, S>,
+        mut plan: Plan<K, S>,
         kept: Option<K>,
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
+        if !Self::OWNS_NODES && matches!(plan.action, Action::Nothing) {
+            return Ok(());
+        }
+        self.prepare(&mut plan)?;
         let mut reserve = self.reserved(plan.nodes)?;
         self.carry_out_with(plan, &mut reserve, kept, taken);
         Ok(())
@@ -148,64 +161,37 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         Ok(())
     }
 
-    /// As [`carry_out_with`](Host::carry_out_with), of a write that may have been planned by a shorter way.
-    #[inline]
-    fn carry_out_planned(
-        &mut self,
-        write: Planned<K, S>,
-        reserve: &mut Reserve,
-        taken: impl FnMut(K, K, Word),
-    ) {
-        self.begins();
-        let mut sink = self.sink(None, taken);
-        // SAFETY: as in `carry_out_with`.
-        unsafe { write.carry_out(self.tree(), reserve, &mut sink) };
-    }
-
-    /// Makes a range, which starts in a slot, hold a word, if that stays within one leaf, or takes a neighbour in; `None` if it does not. For `kept` and
+    /// Makes a range, which starts in a slot, hold a word (NULL erases), by the shortest way that may take nodes; it is not within an entry. For `kept` and
     /// `taken` see [`sink`](Host::sink).
     #[inline(always)]
-    fn try_store(
+    fn write_at(
         &mut self,
-        at: SlotAt<K, S>,
-        range: (K, K),
+        at: Option<SlotAt<K, S>>,
+        (first, last): (K, K),
         word: Word,
         kept: Option<K>,
         taken: impl FnMut(K, K, Word),
-    ) -> Option<Result<(), AllocError>> {
-        if !Self::OWNS_NODES {
-            return None;
+    ) -> Result<(), AllocError> {
+        if Self::OWNS_NODES
+            && let Some(at) = at
+        {
+            if at.is_hole_around(last) && !word.is_null() {
+                if let Some(quick) = self.tree().try_fill_at(at, (first, last), word) {
+                    if !self.alone() {
+                        return self.carry_out_quick(quick, kept, taken);
+                    }
+                    let mut reserve = self.reserved(quick.nodes(false))?;
+                    // SAFETY: as in `carry_out_quick`; nobody reads.
+                    unsafe { self.tree().fill_full(quick, &mut reserve) };
+                    reserve.assert_used_up();
+                    return Ok(());
+                }
+            } else if let Some(quick) = self.tree().try_store_at(at, (first, last), word) {
+                return self.carry_out_quick(quick, kept, taken);
+            }
         }
-        let quick = self.tree().try_store_at(at, range, word)?;
-        Some(self.carry_out_quick(quick, kept, taken))
-    }
-
-    /// As [`try_store`](Host::try_store), for a part of a hole that becomes an entry.
-    #[inline(always)]
-    fn try_fill(
-        &mut self,
-        at: SlotAt<K, S>,
-        range: (K, K),
-        word: NonNull<()>,
-    ) -> Option<Result<(), AllocError>> {
-        if !Self::OWNS_NODES {
-            return None;
-        }
-        let quick = self.tree().try_fill_at(at, range, word.as_ptr())?;
-        Some(self.carry_out_fill(quick))
-    }
-
-    /// As [`carry_out_quick`](Host::carry_out_quick), for a part of a hole that becomes an entry.
-    #[inline(always)]
-    fn carry_out_fill(&mut self, quick: Quick<K, S>) -> Result<(), AllocError> {
-        if !self.alone() {
-            return self.carry_out_quick(quick, None, |_, _, _| {});
-        }
-        let mut reserve = self.reserved(quick.nodes(false))?;
-        // SAFETY: as in `carry_out_quick`; nobody reads.
-        unsafe { self.tree().fill_full(quick, &mut reserve) };
-        reserve.assert_used_up();
-        Ok(())
+        let plan = self.tree().plan_store(first, last, word);
+        self.carry_out(plan, kept, taken)
     }
 
     /// As [`carry_out_quick`](Host::carry_out_quick), within an entry: `twin` is what the part of it above holds then. Few writes are such: a call, which
@@ -225,8 +211,7 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         Ok(())
     }
 
-    /// Puts a word that may stand in the tree at a range within the hole that a slot is, if that takes no node and no copy of one; tells whether
-    /// it has.
+    /// Puts a word at a range within the hole that a slot is, if that takes no node and no copy of one; tells whether it has.
     #[inline(always)]
     fn fill_hole(&mut self, at: SlotAt<K, S>, range: (K, K), word: NonNull<()>) -> bool {
         // Said at once, for the sake of writers beside readers.
@@ -258,9 +243,10 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         done
     }
 
-    /// Makes a range that starts in a slot, or in the one before in the same leaf, hold a word (NULL erases), if that takes no node, no copy of one, and no other leaf; tells whether it has.
-    /// The part above of an entry that goes on at both ends gets `twin`, which is NULL otherwise. The words of the
-    /// entries that are removed go to `taken`, as for [`carry_out`](Host::carry_out), but for `kept`.
+    /// Makes a range that starts in a slot, or in the one before in the same leaf, hold a word (NULL erases), if nobody reads, that takes no node, and all that
+    /// changes is in that leaf, or, if it `spans`, in that and the next one; tells whether it has. If not, nothing has changed. The part above of an entry that
+    /// goes on at both ends, which is in one leaf, gets `twin`, which is NULL otherwise. The words of the entries that are removed go to `taken`, as for
+    /// [`carry_out`](Host::carry_out), but for `kept`.
     #[inline(always)]
     fn store_here(
         &mut self,
@@ -268,39 +254,22 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         range: (K, K),
         (word, twin): (Word, Word),
         kept: Word,
+        spans: bool,
         taken: impl FnMut(K, K, Word),
     ) -> bool {
-        self.change_here(kept, taken, |tree, removed| {
-            // SAFETY: as in `fill_hole`; the words are values' or NULL.
-            unsafe { tree.store_here(seat, range, word, twin, removed) }
-        })
-    }
-
-    /// As [`store_here`](Host::store_here), of a range that goes on in the next leaf; nothing is within an entry then.
-    fn store_spanning(
-        &mut self,
-        seat: &Seat<K, S>,
-        range: (K, K),
-        word: Word,
-        kept: Word,
-        taken: impl FnMut(K, K, Word),
-    ) -> bool {
-        self.change_here(kept, taken, |tree, removed| {
-            // SAFETY: as in `fill_hole`; the word is a value's or NULL.
-            unsafe { tree.store_spanning(seat, range, word, removed) }
-        })
-    }
-
-    /// Lets `write` change the tree if nobody reads; gives what it has removed to `taken`, but for `kept`. Tells whether it has.
-    #[inline(always)]
-    fn change_here(
-        &mut self,
-        kept: Word,
-        taken: impl FnMut(K, K, Word),
-        write: impl FnOnce(&RawTree<K, S>, &mut Removed<K>) -> bool,
-    ) -> bool {
+        if !self.alone() {
+            return false;
+        }
+        let tree = self.tree();
         let mut removed = Removed::but(kept);
-        let done = self.alone() && write(self.tree(), &mut removed);
+        // SAFETY: as in `fill_hole`; the words are values' or NULL.
+        let done = unsafe {
+            if spans && range.1 > seat.max {
+                tree.store_spanning(seat, range, word, &mut removed)
+            } else {
+                tree.store_here(seat, range, word, twin, &mut removed)
+            }
+        };
         if done {
             self.begins();
             if !removed.is_empty() {

@@ -2,7 +2,7 @@
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{NULL, Node, RawTree, Root, Word, is_node};
-use crate::read::{Found, Place, descend};
+use crate::read::{Place, descend};
 use crate::write::level::Level;
 use crate::write::{Item, Items, Span, StoreType};
 
@@ -78,12 +78,6 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             Root::Single(entry) => self.plan_root(entry, first, last, word),
             Root::Node(root) => self.plan_nodes(root, descend(root, first), first, last, word),
         }
-    }
-
-    /// Plans to exchange the whole entry at `key` for `word` (NULL erases it); gives the entry too, or `None` if there is none.
-    pub(crate) fn plan_exchange(&self, key: K, word: Word) -> Option<(Found<K>, Plan<K, S>)> {
-        let found = self.lookup(key);
-        (!found.word.is_null()).then(|| (found, self.plan_store(found.first, found.last, word)))
     }
 
     /// Plans a write into a tree that has no nodes; `entry` is what index 0 holds.

@@ -178,3 +178,36 @@ fn nothing_is_done_here_beside_readers() {
     history::<Native>(1, 300, 600, true, true);
     history::<Fanout<4>>(1, 100, 600, false, true);
 }
+
+/// A twin that no entry needs comes back, whatever the write is; nothing has changed then.
+#[test]
+fn a_twin_too_many_comes_back() {
+    let count = Count::default();
+    let value = |number| Alive::boxed(number, &count);
+    let map: Map<Native> = SyncMapleTree::new_in(Waiting::new(), SharedPool::new());
+    let mut writer = map.write();
+    for first in [10, 30, 50] {
+        writer.insert_range(first..first + 10, value(1)).unwrap();
+    }
+    // SAFETY: nobody reads; no seat; and nothing is changed after the looks.
+    unsafe {
+        map.set_in_rcu(false);
+        let hole = writer.look(None, 22).unwrap().seat();
+        let (_, twin) = writer
+            .store_here(&hole, (22, 25), value(2), Some(value(3)))
+            .unwrap_err();
+        assert_eq!(twin.unwrap().number, 3);
+        let entry = writer.look(None, 30).unwrap().seat();
+        let twin = writer
+            .erase_here(&entry, (30, 39), Some(value(4)))
+            .unwrap_err();
+        assert_eq!(twin.unwrap().number, 4);
+    }
+    assert_eq!(
+        writer.ranges().collect::<Vec<_>>(),
+        [10..=19, 30..=39, 50..=59]
+    );
+    drop(writer);
+    drop(map);
+    assert_eq!(count.get(), 0);
+}

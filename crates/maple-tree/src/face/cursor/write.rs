@@ -11,7 +11,7 @@ use crate::face::cursor::state::State;
 use crate::face::cursor::{Status, lower, moves, upper};
 use crate::face::host::Host;
 use crate::face::look_ups::view;
-use crate::face::store::{Planned, Way};
+use crate::face::store::{Planned, Refused, Way};
 use crate::node::{NULL, RawTree, Word};
 use crate::read::{Found, Want};
 use crate::write::SlotAt;
@@ -74,35 +74,34 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S>> Writing<'h,
         self.host.exchange(at, raw, H::discard);
     }
 
-    /// Makes a range, which begins in the slot `at`, hold `word` (NULL erases), and stands on it; what it covers is dropped or retired. Reserves what that
-    /// takes beyond what is here.
+    /// Makes a range, which begins in the slot `at`, hold `word` (NULL erases), and stands on it; what it covers is dropped or retired.
     fn put(
         &mut self,
         at: Option<SlotAt<K, S>>,
         (first, last): (K, K),
         word: Word,
-    ) -> Result<(), StoreError<()>> {
+    ) -> Result<(), Refused> {
         let write = Planned::new(self.tree(), at, (first, last), word);
         if matches!(&write.way, Way::General(plan) if plan.splits) {
-            return Err(StoreError::Splits(()));
+            return Err(Refused::Splits);
         }
         let filled = self.host.fill(&mut self.reserve, write.nodes);
-        filled.map_err(|AllocError| StoreError::Alloc(()))?;
+        filled.map_err(|AllocError| Refused::Alloc)?;
         // Before dropping a value panics: the leaf that was looked at may be gone by then.
         self.at.wrote((first, last), write.stands());
-        self.host
-            .carry_out_planned(write, &mut self.reserve, H::discard);
+        self.host.begins();
+        let mut sink = self.host.sink(None, H::discard);
+        // SAFETY: the host's promises; the write was just planned; its nodes are reserved; its word is a value's or NULL.
+        unsafe { write.carry_out(self.host.tree(), &mut self.reserve, &mut sink) };
         Ok(())
     }
 
-    /// Stores `value` at the range, over what is there: entries within it are dropped or retired, those that overlap one end of it
-    /// keep what is outside. Takes no memory if [`preallocate`](Self::preallocate) has succeeded for this range and the tree has
-    /// not been changed since.
+    /// Stores `value` at the range, over what is there: entries within it are dropped or retired, those that overlap one end of it keep what is
+    /// outside. Takes no memory if [`preallocate`](Self::preallocate) has succeeded for this range, and nothing has changed since.
     ///
     /// # Errors
     ///
-    /// The value comes back if the range lies strictly within one entry, or if there is no memory; nodes that could be had are kept for
-    /// the next attempt.
+    /// The value comes back if the range lies strictly within one entry, or if there is no memory; nodes that could be had are kept.
     #[inline]
     pub fn store(&mut self, value: V) -> Result<(), StoreError<V>> {
         let raw = value.into_raw();
@@ -123,26 +122,15 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S>> Writing<'h,
                 self.exchange(at, raw);
                 return Ok(());
             }
-            let Found {
-                first: from,
-                last: to,
-                word,
-            } = at.found;
-            if word.is_null() && last <= to && self.host.fill_hole(at, (first, last), raw) {
-                let slot = at.slot + usize::from(from < first);
+            if at.is_hole_around(last) && self.host.fill_hole(at, (first, last), raw) {
+                let slot = at.slot + usize::from(at.found.first < first);
                 self.at.wrote((first, last), Some((at.spot, slot)));
                 return Ok(());
             }
         }
-        self.put(at, (first, last), raw.as_ptr())
-            .map_err(|refused| {
-                // SAFETY: made just now; a write that fails stores nothing.
-                let value = unsafe { V::from_raw(raw) };
-                match refused {
-                    StoreError::Splits(()) => StoreError::Splits(value),
-                    StoreError::Alloc(()) | StoreError::EmptyRange(()) => StoreError::Alloc(value),
-                }
-            })
+        let done = self.put(at, (first, last), raw.as_ptr());
+        // SAFETY: made just now; a write that fails stores nothing.
+        done.map_err(|refused| refused.store(unsafe { V::from_raw(raw) }))
     }
 
     /// Exchanges the value of the entry at the index, without restructuring. Needs no memory (except where

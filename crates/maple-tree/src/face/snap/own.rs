@@ -15,7 +15,6 @@ use crate::face::host::Host;
 use crate::node::tree::flags;
 use crate::node::{LAYOUT, NULL, Node, RawTree, Root, Word, prefetch};
 use crate::read::Place;
-use crate::write::plan::Action;
 use crate::write::{Plan, Sink};
 
 /// More levels than any tree has: its height is a field of the flags word, as it is in Linux. (Two slots or more in each node but the last of a
@@ -285,23 +284,6 @@ unsafe impl<K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Host<K, V, S> for Owni
             self.path(key, level)?;
             self.raw.plan_again(plan);
         }
-        Ok(())
-    }
-
-    // A call: in line in the ways of a write it would take tens of kilobytes of stack.
-    #[inline(never)]
-    fn carry_out(
-        &mut self,
-        mut plan: Plan<K, S>,
-        kept: Option<K>,
-        taken: impl FnMut(K, K, Word),
-    ) -> Result<(), AllocError> {
-        if let Action::Nothing = plan.action {
-            return Ok(());
-        }
-        self.prepare(&mut plan)?;
-        let mut reserve = self.reserved(plan.nodes)?;
-        self.carry_out_with(plan, &mut reserve, kept, taken);
         Ok(())
     }
 }

@@ -18,12 +18,11 @@ use core::ptr::NonNull;
 use crate::alloc::AllocError;
 use crate::base::{InsertError, Key, Shape, Value};
 use crate::face::host::Host;
-use crate::node::{NULL, Word};
-use crate::write::{Seat, SlotAt};
+use crate::write::SlotAt;
 
 pub(crate) use place::{into_insert, is_free, joined, place, place_cyclic};
 pub(crate) use planned::{Planned, Way};
-pub(crate) use split::{Held, erase, erase_splitting, store, store_splitting};
+pub(crate) use split::{Held, Refused, erase, store, store_splitting};
 pub(crate) use whole::{grow, remove, replace};
 
 /// Stores into a hole.
@@ -37,7 +36,7 @@ pub(crate) fn insert<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     };
     let at = host.tree().slot_at(first);
     if match &at {
-        Some(at) => !at.found.word.is_null() || last > at.found.last,
+        Some(at) => !at.is_hole_around(last),
         None => !host.tree().load(first).is_null(),
     } {
         return Err(InsertError::Occupied(value));
@@ -45,53 +44,19 @@ pub(crate) fn insert<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     let raw = value.into_raw();
     match at {
         Some(at) if host.fill_hole(at, (first, last), raw) => Ok(()),
-        Some(at) => insert_at(host, at, (first, last), raw),
-        None => insert_planned(host, (first, last), raw),
+        at => insert_at(host, at, (first, last), raw),
     }
     // SAFETY: made just now; a write that fails stores nothing.
     .map_err(|AllocError| InsertError::Alloc(unsafe { V::from_raw(raw) }))
 }
 
-/// Stores into the hole that a slot is.
+/// Stores into the hole that a slot is. A call, which takes nothing from writes that take no node.
 #[inline(never)]
 fn insert_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
-    at: SlotAt<K, S>,
+    at: Option<SlotAt<K, S>>,
     range: (K, K),
     raw: NonNull<()>,
 ) -> Result<(), AllocError> {
-    host.try_fill(at, range, raw)
-        .unwrap_or_else(|| insert_planned(host, range, raw))
-}
-
-/// Stores into a hole, by a plan.
-#[cold]
-fn insert_planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
-    host: &mut H,
-    (first, last): (K, K),
-    raw: NonNull<()>,
-) -> Result<(), AllocError> {
-    let plan = host.tree().plan_store(first, last, raw.as_ptr());
-    host.carry_out(plan, None, |_, _, _| {})
-}
-
-/// Makes a range, which starts in a slot, hold a word (NULL erases), where nobody reads, in the leaf of the slot, or in that and the next one; tells whether
-/// that could be done. If not, nothing has changed. It is not within an entry. For `kept` see [`Host::store_here`].
-#[inline(always)]
-fn in_place<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
-    host: &mut H,
-    at: &SlotAt<K, S>,
-    range: (K, K),
-    (word, kept): (Word, Word),
-    mut taken: impl FnMut(K, K, Word),
-) -> bool {
-    if host.tree().in_rcu() {
-        return false;
-    }
-    let seat = Seat::of(at);
-    if range.1 <= seat.max {
-        host.store_here(&seat, range, (word, NULL), kept, &mut taken)
-    } else {
-        host.store_spanning(&seat, range, word, kept, &mut taken)
-    }
+    host.write_at(at, range, raw.as_ptr(), None, |_, _, _| {})
 }

@@ -31,7 +31,7 @@ impl<K: Key, S: Shape> Planned<K, S> {
         word: Word,
     ) -> Self {
         let quick = at.and_then(|at| {
-            if at.found.word.is_null() && last <= at.found.last && !word.is_null() {
+            if at.is_hole_around(last) && !word.is_null() {
                 tree.try_fill_at(at, (first, last), word)
             } else {
                 tree.try_store_at(at, (first, last), word)

@@ -9,7 +9,6 @@ use crate::alloc::AllocError;
 use crate::base::{EraseError, Key, Offset, Ref, Shape, StoreError, Value};
 use crate::face::host::Host;
 use crate::face::look_ups::view;
-use crate::face::store::in_place;
 use crate::node::{NULL, Word};
 use crate::write::{Seat, SlotAt};
 
@@ -89,39 +88,27 @@ pub(crate) fn store<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     let Some((first, last)) = range else {
         return Err(StoreError::EmptyRange(value));
     };
-    let raw = value.into_raw();
+    let new = Held::new(value);
     let Some(at) = host.tree().slot_at(first) else {
-        return planned(host, (first, last), Held::of(raw), |_, _| None, taken)
-            .map_err(refused_store);
+        return planned(host, (first, last), new, |_, _| None, taken).map_err(Refused::into_store);
     };
     if at.is_entry(first, last) {
-        host.exchange(at, raw, taken);
+        host.exchange(at, new.into_raw(), taken);
         return Ok(());
     }
-    store_at(host, at, (first, last), raw, taken)
+    store_at(host, at, (first, last), new, taken)
 }
 
-/// As [`store`], where more than a word changes; `raw` is that of the value. A call, which takes nothing from writes that change no more.
+/// As [`store`], where more than a word changes. A call, which takes nothing from writes that change no more.
 #[inline(never)]
 fn store_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     at: SlotAt<K, S>,
     range: (K, K),
-    raw: NonNull<()>,
+    new: Held<V>,
     taken: impl FnMut(K, K, Word),
 ) -> Result<(), StoreError<V>> {
-    let new = Held::of(raw);
-    splitting_at(host, at, range, new, |_, _| None, taken).map_err(refused_store)
-}
-
-/// Makes a hole, but not within an entry.
-#[inline]
-pub(crate) fn erase<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
-    host: &mut H,
-    range: Option<(K, K)>,
-    taken: impl FnMut(K, K, Word),
-) -> Result<(), EraseError> {
-    erase_splitting(host, range, |_, _| None, taken)
+    splitting_at(host, at, range, new, |_, _| None, taken).map_err(Refused::into_store)
 }
 
 /// Stores over what is there; an entry that would be on both sides is split by a closure.
@@ -135,20 +122,11 @@ pub(crate) fn store_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     let Some(range) = range else {
         return Err(StoreError::EmptyRange(value));
     };
-    let new = Held::new(value);
-    splitting(host, range, new, split, taken).map_err(refused_store)
-}
-
-/// The value back from a write that was not made.
-fn refused_store<V: Value>((refused, held): (Refused, Held<V>)) -> StoreError<V> {
-    match refused {
-        Refused::Splits => StoreError::Splits(held.into_value()),
-        Refused::Alloc => StoreError::Alloc(held.into_value()),
-    }
+    splitting(host, range, Held::new(value), split, taken).map_err(Refused::into_store)
 }
 
 /// Makes a hole; an entry that would be on both sides is split by a closure.
-pub(crate) fn erase_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+pub(crate) fn erase<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     range: Option<(K, K)>,
     split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
@@ -162,10 +140,24 @@ pub(crate) fn erase_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
 }
 
 /// Why a write changed nothing.
-enum Refused {
+pub(crate) enum Refused {
     /// The closure did not make a value for the upper part of an entry.
     Splits,
     Alloc,
+}
+
+impl Refused {
+    /// With the value that was to be stored.
+    pub(crate) fn store<V>(self, value: V) -> StoreError<V> {
+        match self {
+            Self::Splits => StoreError::Splits(value),
+            Self::Alloc => StoreError::Alloc(value),
+        }
+    }
+
+    fn into_store<V: Value>((refused, held): (Self, Held<V>)) -> StoreError<V> {
+        refused.store(held.into_value())
+    }
 }
 
 /// Makes a range hold what is new, over what is there.
@@ -206,25 +198,22 @@ fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
             None => {}
         }
     }
-    if at.found.word.is_null()
-        && last <= at.found.last
+    let within = at.is_within(first, last);
+    let seat = Seat::of(&at);
+    if at.is_hole_around(last)
         && let Some(word) = NonNull::new(word)
     {
         if host.fill_hole(at, (first, last), word) {
             return Ok(());
         }
-        if let Some(done) = host.try_fill(at, (first, last), word) {
-            return done.map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(given)));
-        }
+    } else if !within && host.store_here(&seat, (first, last), (word, NULL), NULL, true, &mut taken)
+    {
+        return Ok(());
     }
-    let within = at.is_within(first, last);
-    if !within {
-        if in_place(host, &at, (first, last), (word, NULL), &mut taken) {
-            return Ok(());
-        }
-        if let Some(done) = host.try_store(at, (first, last), word, None, &mut taken) {
-            return done.map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(given)));
-        }
+    if H::OWNS_NODES && !within {
+        return host
+            .write_at(Some(at), (first, last), word, None, taken)
+            .map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(given)));
     }
     let new = ManuallyDrop::into_inner(given);
     if !within || !at.has_room_for_two() {
@@ -240,13 +229,8 @@ fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     let above = twin.raw;
     // As above.
     let both = ManuallyDrop::new((new, twin));
-    if host.store_here(
-        &Seat::of(&at),
-        (first, last),
-        (word, above.as_ptr()),
-        NULL,
-        taken,
-    ) {
+    let words = (word, above.as_ptr());
+    if host.store_here(&seat, (first, last), words, NULL, false, taken) {
         return Ok(());
     }
     let quick = host.tree().split_at(at, (first, last), word);

@@ -6,10 +6,9 @@ use core::ptr::NonNull;
 use crate::alloc::AllocError;
 use crate::base::{Key, Shape, Value};
 use crate::face::host::Host;
-use crate::face::store::in_place;
 use crate::node::{NULL, Word};
 use crate::read::Found;
-use crate::write::SlotAt;
+use crate::write::Seat;
 
 /// The range and the word of an entry that is no longer in a tree.
 type Removed<K> = (RangeInclusive<K>, NonNull<()>);
@@ -19,40 +18,16 @@ pub(crate) fn remove<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     key: K,
 ) -> Result<Option<Removed<K>>, AllocError> {
-    let quickly = |host: &mut H, at: SlotAt<K, S>| {
-        let range = (at.found.first, at.found.last);
-        let done = host.try_store(at, range, NULL, None, |_, _, _| {});
-        done.transpose()
-    };
-    let found = match host.tree().slot_at(key) {
-        Some(at) if at.found.word.is_null() => return Ok(None),
-        // What it was is known here: coming back through memory, in larger pieces than it was stored in, it would wait for all that the
-        // write has stored.
-        Some(at) if host.vacate(at, false, |_, _, _| {}) || quickly(host, at)?.is_some() => {
-            at.found
-        }
-        _ => match remove_planned(host, key)? {
-            Some(found) => found,
-            None => return Ok(None),
-        },
-    };
-    let Some(raw) = NonNull::new(found.word) else {
+    let at = host.tree().slot_at(key);
+    // What it was is known here: coming back through memory, in larger pieces than it was stored in, it would wait for all that the write has stored.
+    let Found { first, last, word } = at.map_or_else(|| host.tree().lookup(key), |at| at.found);
+    let Some(raw) = NonNull::new(word) else {
         return Ok(None);
     };
-    Ok(Some((found.first..=found.last, raw)))
-}
-
-/// As [`remove`], by a plan. Gives the entry.
-#[cold]
-fn remove_planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
-    host: &mut H,
-    key: K,
-) -> Result<Option<Found<K>>, AllocError> {
-    let Some((found, plan)) = host.tree().plan_exchange(key, NULL) else {
-        return Ok(None);
-    };
-    host.carry_out(plan, None, |_, _, _| {})?;
-    Ok(Some(found))
+    if !at.is_some_and(|at| host.vacate(at, false, |_, _, _| {})) {
+        host.write_at(at, (first, last), NULL, None, |_, _, _| {})?;
+    }
+    Ok(Some((first..=last, raw)))
 }
 
 /// Exchanges the word of the entry at `key` for that of a value; gives the old one, which the host has not discarded. On failure the
@@ -62,23 +37,18 @@ pub(crate) fn replace<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     key: K,
     new: NonNull<()>,
 ) -> Result<NonNull<()>, V> {
-    // The word that is there, and whether the new one has taken its place.
     let done = match host.tree().slot_at(key) {
-        Some(at) => NonNull::new(at.found.word).map(|old| {
-            host.exchange(at, new, |_, _, _| {});
-            (old, Ok(()))
-        }),
-        None => host
-            .tree()
-            .plan_exchange(key, new.as_ptr())
-            .and_then(|(found, plan)| Some((NonNull::new(found.word)?, plan)))
-            .map(|(old, plan)| (old, host.carry_out(plan, None, |_, _, _| {}))),
+        Some(at) => NonNull::new(at.found.word).inspect(|_| host.exchange(at, new, |_, _, _| {})),
+        None => {
+            let Found { first, last, word } = host.tree().lookup(key);
+            NonNull::new(word).filter(|_| {
+                let done = host.write_at(None, (first, last), new.as_ptr(), None, |_, _, _| {});
+                done.is_ok()
+            })
+        }
     };
-    match done {
-        Some((old, Ok(()))) => Ok(old),
-        // SAFETY: made just now, and not stored.
-        None | Some((_, Err(AllocError))) => Err(unsafe { V::from_raw(new) }),
-    }
+    // SAFETY: made just now, and not stored.
+    done.ok_or_else(|| unsafe { V::from_raw(new) })
 }
 
 /// Lets the entry at `key` grow over others. `Ok(false)` if there is none, or it would not grow.
@@ -100,24 +70,12 @@ pub(crate) fn grow<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     if found.word.is_null() || found.first < first || last < found.last {
         return Ok(false);
     }
+    let (range, words) = ((first, last), (found.word, NULL));
     if let Some(at) = at
-        && in_place(
-            host,
-            &at,
-            (first, last),
-            (found.word, found.word),
-            &mut taken,
-        )
+        && host.store_here(&Seat::of(&at), range, words, found.word, true, &mut taken)
     {
         return Ok(true);
     }
-    let quick = at.and_then(|at| {
-        host.try_store(at, (first, last), found.word, Some(found.first), &mut taken)
-    });
-    if let Some(done) = quick {
-        return done.map(|()| true);
-    }
-    let plan = host.tree().plan_store(first, last, found.word);
-    host.carry_out(plan, Some(found.first), taken)?;
+    host.write_at(at, range, found.word, Some(found.first), taken)?;
     Ok(true)
 }

@@ -138,8 +138,7 @@ impl WordTree {
         Some(found)
     }
 
-    /// Makes `first..=last`, which begin in `at`, hold `entry` (NULL erases), if that takes no node and moves no leaf; tells which slot it has
-    /// become then.
+    /// Makes `first..=last`, which begin in `at`, hold `entry` (NULL erases), if that takes no node and moves no leaf; tells which slot it becomes.
     ///
     /// # Safety
     ///
@@ -167,7 +166,7 @@ impl WordTree {
                 slot
             }
         } else {
-            let fits = found.word.is_null() && last <= found.last && !entry.is_null();
+            let fits = at.0.is_hole_around(last) && !entry.is_null();
             // SAFETY: the caller's promise; an entry of a caller's may stand in a tree of words.
             if !fits || !unsafe { self.0.fill_hole(at.0, (first, last), entry) } {
                 return None;

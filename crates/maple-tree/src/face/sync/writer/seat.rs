@@ -11,7 +11,7 @@ use crate::face::host::Host;
 use crate::face::look_ups::view;
 use crate::face::sync::writer::Writer;
 use crate::face::sync::{SyncAlloc, SyncValue};
-use crate::node::{NULL, Node, RawTree, Root, Word};
+use crate::node::{NULL, Node, RawTree, Word};
 use crate::read::{Found, Place, descend};
 use crate::reclaim::Reclaim;
 use crate::write::Seat;
@@ -82,10 +82,8 @@ fn lookup<K: Key, S: Shape>(tree: &RawTree<K, S>, key: K) -> Found<K> {
 
 #[inline(never)]
 fn place_at<K: Key, S: Shape>(tree: &RawTree<K, S>, key: K) -> Option<Place<K, S>> {
-    match tree.root() {
-        Root::Node(root) => Some(descend(root, key)),
-        Root::Empty | Root::Single(_) => None,
-    }
+    let root = tree.root().at(key).ok()?;
+    Some(descend(root, key))
 }
 
 impl<'a, K: Key, V: Value + 'a, S: Shape> Iterator for Look<'a, K, V, S> {
@@ -222,14 +220,11 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         twin: Option<V>,
     ) -> Result<(), (V, Option<V>)> {
         let word = value.into_raw();
-        let above = twin.map(V::into_raw);
-        let words = (word.as_ptr(), above.map_or(NULL, |raw| raw.as_ptr()));
-        // SAFETY: the caller's promise.
-        if unsafe { self.put_here(seat, (first, last), words) } {
-            return Ok(());
+        // SAFETY: the caller's promise; if nothing has changed, the value made just now is not stored.
+        unsafe {
+            self.put_here(seat, (first, last), word.as_ptr(), twin)
+                .map_err(|twin| (V::from_raw(word), twin))
         }
-        // SAFETY: made just now, and not stored.
-        Err(unsafe { (V::from_raw(word), above.map(|raw| V::from_raw(raw))) })
     }
 
     /// As [`erase_range_splitting`](Self::erase_range_splitting), of `first..=last`, if nobody reads and just the leaf of `seat` changes, which is that of
@@ -249,14 +244,8 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         (first, last): (K, K),
         twin: Option<V>,
     ) -> Result<(), Option<V>> {
-        let above = twin.map(V::into_raw);
-        let words = (NULL, above.map_or(NULL, |raw| raw.as_ptr()));
         // SAFETY: the caller's promise.
-        if unsafe { self.put_here(seat, (first, last), words) } {
-            return Ok(());
-        }
-        // SAFETY: made just now, and not stored.
-        Err(above.map(|raw| unsafe { V::from_raw(raw) }))
+        unsafe { self.put_here(seat, (first, last), NULL, twin) }
     }
 
     /// As [`grow`](Self::grow) to `first..=last`, if nobody reads and just the leaf of `seat` changes. Tells whether that is so;
@@ -281,34 +270,39 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         if found.word.is_null() || found.first < first || last < found.last {
             return false;
         }
-        let words = (found.word, NULL);
-        Host::store_here(self, seat, (first, last), words, found.word, |_, _, _| {})
+        let (range, word) = ((first, last), found.word);
+        Host::store_here(self, seat, range, (word, NULL), word, false, |_, _, _| {})
     }
 
-    /// Makes a range, which starts in a slot, hold a word (NULL erases), in the leaf of the slot alone; tells whether that could be done. If not,
-    /// nothing has changed. Of an entry that is on both sides the upper part gets the word `twin`, which is NULL otherwise.
+    /// Makes a range, which starts in a slot, hold a word (NULL erases), in the leaf of the slot alone. Of an entry that is on both sides the upper part gets
+    /// the value `twin`. If that cannot be done, nothing has changed, and the twin comes back.
     ///
     /// # Safety
     ///
-    /// The tree has not changed since `seat` was found.
+    /// The tree has not changed since `seat` was found. The word is a value's, or NULL.
     #[inline(always)]
     unsafe fn put_here(
         &mut self,
         seat: &Seat<K, S>,
         (first, last): (K, K),
-        (word, twin): (Word, Word),
-    ) -> bool {
+        word: Word,
+        twin: Option<V>,
+    ) -> Result<(), Option<V>> {
         // SAFETY: the caller's promise.
         let at = unsafe { seat.at() };
-        let hole = at.found.word.is_null();
+        let above = twin.map(V::into_raw);
         // As elsewhere: these need less than to say what is left of the slots.
-        if let Some(word) = NonNull::new(word) {
-            if hole && last <= at.found.last && self.fill_hole(at, (first, last), word) {
-                return true;
-            }
-        } else if at.is_entry(first, last) && self.vacate(at, true, |_, _, _| {}) {
-            return true;
+        let done = above.is_none()
+            && match NonNull::new(word) {
+                Some(word) => at.is_hole_around(last) && self.fill_hole(at, (first, last), word),
+                None => at.is_entry(first, last) && self.vacate(at, true, |_, _, _| {}),
+            };
+        let words = (word, above.map_or(NULL, NonNull::as_ptr));
+        let range = (first, last);
+        if done || Host::store_here(self, seat, range, words, NULL, false, |_, _, _| {}) {
+            return Ok(());
         }
-        Host::store_here(self, seat, (first, last), (word, twin), NULL, |_, _, _| {})
+        // SAFETY: made just now, and not stored.
+        Err(above.map(|raw| unsafe { V::from_raw(raw) }))
     }
 }
