@@ -2,7 +2,7 @@
 //! changed, so that a failure needs no undoing.
 
 use core::mem;
-use core::ops::{ControlFlow, RangeInclusive};
+use core::ops::RangeInclusive;
 use std_alloc::vec::Vec;
 
 use crate::alloc::NodeAlloc;
@@ -29,15 +29,7 @@ impl<V: Value> Made<V> {
         Self(Vec::new())
     }
 
-    /// Takes a value, and gives its word, which is not to be stored unless these are [kept](Made::keep).
-    pub(crate) fn take(&mut self, value: V) -> Result<Word, EraseError> {
-        self.0.try_reserve(1).map_err(|_| EraseError::Alloc)?;
-        let raw = value.into_raw();
-        self.0.push(Held::of(raw));
-        Ok(raw.as_ptr())
-    }
-
-    /// Takes what `make` makes of the value of a word and a range. Gives its word, which is not to be stored either.
+    /// Takes what `make` makes of the value of a word and a range. Gives its word, which is not to be stored unless these are [kept](Made::keep).
     ///
     /// # Safety
     ///
@@ -50,7 +42,11 @@ impl<V: Value> Made<V> {
     ) -> Result<Word, EraseError> {
         // SAFETY: the caller's promise.
         let value = unsafe { view::<V>(word) }.ok_or(EraseError::Splits)?;
-        self.take(make(range, value).ok_or(EraseError::Splits)?)
+        let made = make(range, value).ok_or(EraseError::Splits)?;
+        self.0.try_reserve(1).map_err(|_| EraseError::Alloc)?;
+        let raw = made.into_raw();
+        self.0.push(Held::of(raw));
+        Ok(raw.as_ptr())
     }
 
     /// The words have been stored: the tree owns the values.
@@ -59,42 +55,10 @@ impl<V: Value> Made<V> {
     }
 }
 
-/// The outcome of [`merge`]: a root and its height, and what is left over.
-pub(crate) struct Merged<K> {
-    pub(crate) root: Word,
-    pub(crate) height: u32,
-    /// Entries of the old trees of which nothing is left.
-    pub(crate) covered: Vec<Found<K>>,
-}
-
-impl<K: Key> Merged<K> {
-    /// Puts it in the place of what a map holds, which was merged with another; that is empty then.
-    pub(crate) fn take_over<V: Value, S: Shape, H: Host<K, V, S>>(
-        self,
-        host: &mut H,
-        other: &mut MapleTree<K, V, H::Alloc, S>,
-    ) {
-        other.free_nodes();
-        let tree = host.tree();
-        let old = tree.root();
-        tree.publish_root(self.root, self.height);
-        let mut sink = host.sink(None, H::discard);
-        if let Root::Node(node) = old {
-            // No entry is within these bounds: most of them live on in the new tree.
-            bury(node, K::MIN, K::MAX, (K::MAX, K::MIN), &mut sink);
-        }
-        each(0..self.covered.len(), |i| {
-            let Found { first, last, word } = self.covered[i];
-            sink.entry(first, last, word);
-        });
-    }
-}
-
 /// What is left of an entry of an old tree.
 struct Piece<K> {
     first: K,
-    last: K,
-    /// The whole entry.
+    /// The whole entry, whose last index is the piece's, too.
     of: Found<K>,
     /// Some part of it has the value already.
     used: bool,
@@ -127,7 +91,6 @@ impl<'a, K: Key, S: Shape> Side<'a, K, S> {
         let next = unsafe { self.entries.next::<true>(self.tree) };
         self.piece = next.map(|of| Piece {
             first: of.first,
-            last: of.last,
             of,
             used: false,
         });
@@ -142,7 +105,7 @@ impl<'a, K: Key, S: Shape> Side<'a, K, S> {
         let Some(piece) = &mut self.piece else {
             return Ok(());
         };
-        if last < piece.last {
+        if last < piece.of.last {
             piece.first = last.wrapping_add(K::ONE);
             return Ok(());
         }
@@ -155,14 +118,15 @@ impl<'a, K: Key, S: Shape> Side<'a, K, S> {
     }
 }
 
-/// Two trees, and the one that is made of them.
-struct Merging<'a, K: Key, V: Value, S: Shape, A: NodeAlloc> {
+/// A tree that is made of two.
+pub(crate) struct Merged<'a, K: Key, V: Value, S: Shape, A: NodeAlloc> {
     builder: Unfinished<'a, K, S, A>,
     made: Made<V>,
+    /// Entries of the old trees of which nothing is left.
     covered: Vec<Found<K>>,
 }
 
-impl<'a, K: Key, V: Value, S: Shape, A: NodeAlloc> Merging<'a, K, V, S, A> {
+impl<'a, K: Key, V: Value, S: Shape, A: NodeAlloc> Merged<'a, K, V, S, A> {
     fn new(tree: &RawTree<K, S>, alloc: &'a A) -> Self {
         Self {
             // What the builder gives up belongs to the old trees, or is `made`.
@@ -186,11 +150,8 @@ impl<'a, K: Key, V: Value, S: Shape, A: NodeAlloc> Merging<'a, K, V, S, A> {
         let Some(piece) = &mut side.piece else {
             return Ok(());
         };
-        let before = end.and_then(K::predecessor);
-        let (first, last) = (
-            piece.first,
-            before.map_or(piece.last, |end| piece.last.min(end)),
-        );
+        let before = end.and_then(K::predecessor).unwrap_or(K::MAX);
+        let (first, last) = (piece.first, piece.of.last.min(before));
         let word = if piece.used {
             // SAFETY: words in the trees are values, and nobody writes them (the caller's promise).
             unsafe { self.made.remake(piece.of.word, first..=last, split) }?
@@ -202,14 +163,27 @@ impl<'a, K: Key, V: Value, S: Shape, A: NodeAlloc> Merging<'a, K, V, S, A> {
         side.pass(last, &mut self.covered)
     }
 
-    fn done(mut self) -> Merged<K> {
+    /// Puts it in the place of what a map holds, which was merged with another; that is empty then.
+    pub(crate) fn take_over<H: Host<K, V, S, Alloc = A>>(
+        mut self,
+        host: &H,
+        other: &mut MapleTree<K, V, A, S>,
+    ) {
         let (root, height) = self.builder.root();
         self.made.keep();
-        Merged {
-            root,
-            height,
-            covered: self.covered,
+        other.free_nodes();
+        let tree = host.tree();
+        let old = tree.root();
+        tree.publish_root(root, height);
+        let mut sink = host.sink(None, H::discard);
+        if let Root::Node(node) = old {
+            // No entry is within these bounds: most of them live on in the new tree.
+            bury(node, K::MIN, K::MAX, (K::MAX, K::MIN), &mut sink);
         }
+        each(0..self.covered.len(), |i| {
+            let Found { first, last, word } = self.covered[i];
+            sink.entry(first, last, word);
+        });
     }
 }
 
@@ -221,13 +195,13 @@ impl<'a, K: Key, V: Value, S: Shape, A: NodeAlloc> Merging<'a, K, V, S, A> {
 /// # Safety
 ///
 /// Nobody writes the trees meanwhile, and their words are values of `V`.
-pub(crate) unsafe fn merge<const OVER: bool, K: Key, V: Value, S: Shape, A: NodeAlloc>(
+pub(crate) unsafe fn merge<'a, const OVER: bool, K: Key, V: Value, S: Shape, A: NodeAlloc>(
     [one, two]: [&RawTree<K, S>; 2],
-    alloc: &A,
+    alloc: &'a A,
     mut resolve: impl FnMut(RangeInclusive<K>, Ref<'_, V>, Ref<'_, V>) -> Option<V>,
     mut split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
-) -> Result<Merged<K>, EraseError> {
-    let mut merging = Merging::new(one, alloc);
+) -> Result<Merged<'a, K, V, S, A>, EraseError> {
+    let mut merged = Merged::new(one, alloc);
     // SAFETY: nobody writes the trees (the caller's promise).
     let (mut one, mut two) = unsafe { (Side::new(one), Side::new(two)) };
     loop {
@@ -236,9 +210,9 @@ pub(crate) unsafe fn merge<const OVER: bool, K: Key, V: Value, S: Shape, A: Node
             && one.first().is_none_or(|at| over.first <= at)
         {
             // SAFETY: the caller's promise. It is taken whole, so that nothing is split.
-            unsafe { merging.give(&mut two, None, |_, _| None) }?;
+            unsafe { merged.give(&mut two, None, |_, _| None) }?;
             while one.first().is_some_and(|at| at <= over.last) {
-                one.pass(over.last, &mut merging.covered)?;
+                one.pass(over.last, &mut merged.covered)?;
             }
             continue;
         }
@@ -249,16 +223,16 @@ pub(crate) unsafe fn merge<const OVER: bool, K: Key, V: Value, S: Shape, A: Node
                 let (Some(ours), Some(theirs)) = (&one.piece, &two.piece) else {
                     break;
                 };
-                let last = ours.last.min(theirs.last);
+                let last = ours.of.last.min(theirs.of.last);
                 // SAFETY: words in the trees are values, and nobody writes them (the caller's promise).
                 let word = unsafe {
                     let theirs = view::<V>(theirs.of.word).ok_or(EraseError::Splits)?;
                     let both = |range, ours: Ref<'_, V>| resolve(range, ours, theirs);
-                    merging.made.remake(ours.of.word, a..=last, both)
+                    merged.made.remake(ours.of.word, a..=last, both)
                 }?;
-                merging.builder.push(a, last, word)?;
-                one.pass(last, &mut merging.covered)?;
-                two.pass(last, &mut merging.covered)?;
+                merged.builder.push(a, last, word)?;
+                one.pass(last, &mut merged.covered)?;
+                two.pass(last, &mut merged.covered)?;
                 continue;
             }
             (Some(a), Some(b)) if b < a => (&mut two, Some(a)),
@@ -266,34 +240,31 @@ pub(crate) unsafe fn merge<const OVER: bool, K: Key, V: Value, S: Shape, A: Node
             (None, Some(_)) => (&mut two, None),
         };
         // SAFETY: the caller's promise.
-        unsafe { merging.give(side, other, &mut split) }?;
+        unsafe { merged.give(side, other, &mut split) }?;
     }
-    Ok(merging.done())
+    Ok(merged)
 }
 
 /// A tree, to be finished, of what `word` makes of the entries that intersect bounds, and of their ranges within. If it is dropped, words stay what they were.
-pub(crate) fn part<'a, K: Key, S: Shape, A: NodeAlloc>(
+///
+/// # Safety
+///
+/// Nobody writes the tree meanwhile.
+pub(crate) unsafe fn part<'a, K: Key, S: Shape, A: NodeAlloc>(
     tree: &RawTree<K, S>,
-    (first, last): (K, K),
+    bounds: (K, K),
     alloc: &'a A,
     mut word: impl FnMut(Found<K>, RangeInclusive<K>) -> Result<Word, EraseError>,
 ) -> Result<Unfinished<'a, K, S, A>, EraseError> {
     let mut builder = Unfinished::new(tree.inner_kind(), alloc, |_| {});
-    let ended = tree.visit_up(first, |found| {
-        let (first, last) = (found.first.max(first), found.last.min(last));
-        if first > last {
-            return ControlFlow::Break(Ok(()));
-        }
-        let word = word(found, first..=last);
-        match word.and_then(|word| Ok(builder.push(first, last, word)?)) {
-            Ok(()) => ControlFlow::Continue(()),
-            Err(error) => ControlFlow::Break(Err(error)),
-        }
-    });
-    match ended {
-        ControlFlow::Continue(()) | ControlFlow::Break(Ok(())) => Ok(builder),
-        ControlFlow::Break(Err(error)) => Err(error),
+    let mut entries = Scan::new(Some(bounds));
+    // SAFETY: nobody writes the tree meanwhile (the caller's promise).
+    while let Some(found) = unsafe { entries.next::<true>(tree) } {
+        let (first, last) = (found.first.max(bounds.0), found.last.min(bounds.1));
+        let word = word(found, first..=last)?;
+        builder.push(first, last, word)?;
     }
+    Ok(builder)
 }
 
 impl From<Refused> for EraseError {

@@ -1,6 +1,6 @@
 //! Making maps out of iterators, and adding what iterators give.
 
-use core::ops::RangeBounds;
+use core::ops::{RangeBounds, RangeInclusive};
 use core::ptr::NonNull;
 
 use crate::alloc::{NodeAlloc, Pool};
@@ -9,18 +9,6 @@ use crate::face::host::Host;
 use crate::face::map::MapleTree;
 use crate::node::LAYOUT;
 use crate::write::build::{Builder, Refused};
-
-/// Where filling from an iterator ended.
-pub(super) enum Filled<K, V> {
-    /// All entries are in the map.
-    All,
-    /// This one does not come after those that are in the map.
-    Unordered((K, K), V),
-    /// This one holds no index.
-    EmptyRange(V),
-    /// There was no memory for this one.
-    Alloc(V),
-}
 
 impl<K: Key, V: Value> MapleTree<K, V> {
     /// A map out of entries that come in ascending order and do not overlap. O(n), with full leaves: the fastest way
@@ -46,20 +34,17 @@ impl<K: Key, V: Value> MapleTree<K, V> {
         Self::try_from_sorted_in(entries, Pool::new())
     }
 
-    /// A map out of entries that do not overlap. O(n) if they come in ascending order, else O(log n) for each that comes after
-    /// the first that does not.
+    /// A map out of entries that do not overlap. O(n) if they come in ascending order, else O(log n) for each from the first that does not.
     ///
     /// ```
-    /// # use maple_tree::{InsertError, MapleTree};
-    /// let map = MapleTree::try_from_iter([(40..50u32, 4u32), (10..20, 1)])?;
+    /// let map = maple_tree::MapleTree::try_from_iter([(40..50u32, 4u32), (10..20, 1)])?;
     /// assert_eq!(map.first(), Some((10..=19, 1)));
-    /// # Ok::<(), InsertError<u32>>(())
+    /// # Ok::<(), maple_tree::InsertError<u32>>(())
     /// ```
     ///
     /// # Errors
     ///
-    /// The value at which it ended comes back, if an entry before is in its way, if there is no memory, or if the range is empty. The
-    /// values before have been dropped.
+    /// The value at which it ended comes back, if an entry is in its way, if there is no memory, or if the range is empty. Others have been dropped.
     pub fn try_from_iter<R: RangeBounds<K>>(
         entries: impl IntoIterator<Item = (R, V)>,
     ) -> Result<Self, InsertError<V>> {
@@ -82,25 +67,23 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         alloc: A,
     ) -> Result<Self, SortedError<V>> {
         let mut map = Self::new_in(alloc);
-        let refused = match map.fill(&mut entries.into_iter()) {
-            Filled::All => return Ok(map),
-            Filled::Unordered(_, value) => SortedError::OutOfOrder(value),
-            Filled::EmptyRange(value) => SortedError::EmptyRange(value),
-            Filled::Alloc(value) => SortedError::Alloc(value),
-        };
-        // Here, and not on return: if it panics, the value that is to be given back is dropped.
-        drop(map);
-        Err(refused)
+        match map.fill(&mut entries.into_iter()) {
+            Ok(()) => Ok(map),
+            Err((_, refused)) => {
+                // Here, and not on return: if it panics, the value that is to be given back is dropped.
+                drop(map);
+                Err(refused)
+            }
+        }
     }
 
     /// As [`try_from_iter`](MapleTree::try_from_iter), with nodes from `alloc`.
     ///
     /// ```
     /// use maple_tree::alloc::Global;
-    /// # use maple_tree::{InsertError, MapleTree};
-    /// let map: MapleTree<u32, u32, Global> = MapleTree::try_from_iter_in([(5..9, 2), (0..5, 1)], Global)?;
+    /// let map = maple_tree::MapleTree::<u32, u32, Global>::try_from_iter_in([(5..9, 2), (0..5, 1)], Global)?;
     /// assert_eq!(map.len(), 2);
-    /// # Ok::<(), InsertError<u32>>(())
+    /// # Ok::<(), maple_tree::InsertError<u32>>(())
     /// ```
     pub fn try_from_iter_in<R: RangeBounds<K>>(
         entries: impl IntoIterator<Item = (R, V)>,
@@ -117,8 +100,8 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         }
     }
 
-    /// Inserts entries until one cannot be inserted. Those that come in ascending order into an empty map take O(1) each and fill the
-    /// leaves, others O(log n).
+    /// Inserts entries until one cannot be inserted. In ascending order into an empty map they take O(1) each and fill the leaves, else O(log n).
+    /// Fails as [`insert_range`](MapleTree::insert_range), for the first that could not be inserted; those before it have been.
     ///
     /// ```
     /// # use maple_tree::{InsertError, MapleTree};
@@ -126,23 +109,19 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// assert_eq!(map.try_extend([(10..20, 1), (15..25, 2), (30..40, 3)]), Err(InsertError::Occupied(2)));
     /// assert_eq!(map.len(), 1);
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`insert_range`](MapleTree::insert_range), for the first that could not be inserted; those before it have been.
     pub fn try_extend<R: RangeBounds<K>>(
         &mut self,
         entries: impl IntoIterator<Item = (R, V)>,
     ) -> Result<(), InsertError<V>> {
         let mut entries = entries.into_iter();
         if self.is_empty() {
-            match self.fill(&mut entries) {
-                Filled::All => return Ok(()),
-                Filled::Unordered((first, last), value) => {
-                    self.insert_range(first..=last, value)?
-                }
-                Filled::EmptyRange(value) => return Err(InsertError::EmptyRange(value)),
-                Filled::Alloc(value) => return Err(InsertError::Alloc(value)),
+            let Err((range, refused)) = self.fill(&mut entries) else {
+                return Ok(());
+            };
+            match refused {
+                SortedError::OutOfOrder(value) => self.insert_range(range, value)?,
+                SortedError::EmptyRange(value) => return Err(InsertError::EmptyRange(value)),
+                SortedError::Alloc(value) => return Err(InsertError::Alloc(value)),
             }
         }
         for (range, value) in entries {
@@ -151,19 +130,19 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         Ok(())
     }
 
-    /// Fills the map, which is empty, for as long as entries come in ascending order.
+    /// Fills the map, which is empty, for as long as entries come in ascending order. Gives the range and the value of the first that is refused.
     pub(super) fn fill<R: RangeBounds<K>>(
         &mut self,
         entries: &mut impl Iterator<Item = (R, V)>,
-    ) -> Filled<K, V> {
+    ) -> Result<(), (RangeInclusive<K>, SortedError<V>)> {
         let mut builder = Builder::new(self.raw.inner_kind(), &self.alloc, |word| {
             Self::discard(K::MIN, K::MIN, word)
         });
-        let mut filled = Filled::All;
+        let mut filled = Ok(());
         let refused = builder.extend(|| {
             let (range, value) = entries.next()?;
             let Some((first, last)) = inclusive(&range) else {
-                filled = Filled::EmptyRange(value);
+                filled = Err((K::MAX..=K::MIN, SortedError::EmptyRange(value)));
                 return None;
             };
             Some((first, last, value.into_raw().as_ptr()))
@@ -173,10 +152,11 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         {
             // SAFETY: made above, and not taken.
             let value = unsafe { V::from_raw(raw) };
-            filled = match refused {
-                Refused::Order => Filled::Unordered((first, last), value),
-                Refused::Alloc => Filled::Alloc(value),
+            let refused = match refused {
+                Refused::Order => SortedError::OutOfOrder(value),
+                Refused::Alloc => SortedError::Alloc(value),
             };
+            filled = Err((first..=last, refused));
         }
         builder.finish(&self.raw);
         filled
@@ -201,15 +181,12 @@ pub(super) fn no_memory() -> ! {
 }
 
 /// Stores each entry over what is there, as `BTreeMap` does; an entry that ends up on both sides of another is
-/// [duplicated](Duplicate). Empty ranges are passed over. In O(1) each if the map is empty and they come in ascending
-/// order, without overlap.
+/// [duplicated](Duplicate). Empty ranges are passed over. In O(1) each if the map is empty and they come in ascending order, without overlap.
 ///
-/// Where there is no memory this ends the program, as `BTreeMap` does: use [`try_extend`](MapleTree::try_extend) where that
-/// must not be.
+/// Where there is no memory this ends the program, as `BTreeMap` does; [`try_extend`](MapleTree::try_extend) gives an error.
 ///
 /// ```
-/// # use maple_tree::MapleTree;
-/// let mut map: MapleTree<u32, u32> = MapleTree::new();
+/// let mut map = maple_tree::MapleTree::<u32, u32>::new();
 /// map.extend([(0..100, 1), (40..50, 2)]);
 /// assert_eq!(map.iter().collect::<Vec<_>>(), [(0..=39, 1), (40..=49, 2), (50..=99, 1)]);
 /// ```
@@ -221,10 +198,10 @@ impl<K: Key, V: Duplicate, A: NodeAlloc, S: Shape, R: RangeBounds<K>> Extend<(R,
         // Empty ranges before the first entry are passed over.
         while self.is_empty() {
             match self.fill(&mut entries) {
-                Filled::All => return,
-                Filled::EmptyRange(_) => {}
-                Filled::Unordered((first, last), value) => self.put(first..=last, value),
-                Filled::Alloc(_) => no_memory(),
+                Ok(()) => return,
+                Err((_, SortedError::EmptyRange(_))) => {}
+                Err((range, SortedError::OutOfOrder(value))) => self.put(range, value),
+                Err((_, SortedError::Alloc(_))) => no_memory(),
             }
         }
         for (range, value) in entries {
@@ -233,8 +210,7 @@ impl<K: Key, V: Duplicate, A: NodeAlloc, S: Shape, R: RangeBounds<K>> Extend<(R,
     }
 }
 
-/// As `extend` of an empty map: later entries lie over earlier ones. Where there is no memory this ends the program; see
-/// [`try_from_iter`](MapleTree::try_from_iter).
+/// As `extend` of an empty map. Where there is no memory this ends the program; [`try_from_iter`](MapleTree::try_from_iter) gives an error.
 ///
 /// ```
 /// # use maple_tree::MapleTree;

@@ -1,7 +1,7 @@
 //! Maps by `serde`: a sequence of `(first, last, value)`, ends included, in ascending order.
 
 use core::fmt;
-use core::marker::PhantomData;
+use core::iter;
 use core::ops::RangeInclusive;
 
 use lock_api::RawMutex;
@@ -9,9 +9,8 @@ use serde::de::{Deserialize, Deserializer, Error, SeqAccess, Visitor};
 use serde::ser::{Serialize, SerializeSeq, Serializer};
 
 use crate::alloc::NodeAlloc;
-use crate::base::{ArcRef, Key, Ref, Shape, Value};
+use crate::base::{ArcRef, Key, Ref, Shape, SortedError, Value};
 use crate::face::map::MapleTree;
-use crate::face::map::build::Filled;
 use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
 use crate::reclaim::Reclaim;
 
@@ -95,8 +94,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// Replaces the content by what a deserializer has; the map keeps its mode and its allocator. O(n).
     ///
     /// ```
-    /// # use maple_tree::MapleTree;
-    /// let mut map: MapleTree<u64, u32> = MapleTree::with_gaps();
+    /// let mut map = maple_tree::MapleTree::<u64, u32>::with_gaps();
     /// map.deserialize_into(&mut serde_json::Deserializer::from_str("[[0, 9, 7]]"))?;
     /// assert!(map.tracks_gaps());
     /// assert_eq!(map.gap_up(.., 5), Some(10));
@@ -135,49 +133,28 @@ impl<'de, K: Key + Deserialize<'de>, V: Value + Deserialize<'de>, A: NodeAlloc, 
         f.write_str("a sequence of (first, last, value) in ascending order")
     }
 
-    fn visit_seq<T: SeqAccess<'de>>(self, access: T) -> Result<(), T::Error> {
-        let mut entries = Entries {
-            access,
-            error: None,
-            marker: PhantomData::<(K, V)>,
-        };
-        let filled = self.map.fill(&mut entries);
-        if let Some(error) = entries.error {
-            return Err(error);
-        }
-        match filled {
-            Filled::All => Ok(()),
-            Filled::Unordered((first, last), _) => Err(T::Error::custom(format_args!(
-                "the range {first}..={last} begins before the one before it has ended"
-            ))),
-            Filled::EmptyRange(_) => Err(T::Error::custom(
-                "a range whose last index is below its first",
-            )),
-            Filled::Alloc(_) => Err(T::Error::custom("no memory for a tree node")),
-        }
-    }
-}
-
-/// The entries of a sequence, up to the first error.
-struct Entries<'de, T: SeqAccess<'de>, K, V> {
-    access: T,
-    error: Option<T::Error>,
-    marker: PhantomData<(K, V)>,
-}
-
-impl<'de, T: SeqAccess<'de>, K: Deserialize<'de>, V: Deserialize<'de>> Iterator
-    for Entries<'de, T, K, V>
-{
-    type Item = (RangeInclusive<K>, V);
-
-    fn next(&mut self) -> Option<Self::Item> {
-        match self.access.next_element::<(K, K, V)>() {
-            Ok(Some((first, last, value))) => Some((first..=last, value)),
-            Ok(None) => None,
+    fn visit_seq<T: SeqAccess<'de>>(self, mut access: T) -> Result<(), T::Error> {
+        // The entries end at the first error.
+        let mut read = Ok(());
+        let mut entries = iter::from_fn(|| match access.next_element::<(K, K, V)>() {
+            Ok(next) => next.map(|(first, last, value)| (first..=last, value)),
             Err(error) => {
-                self.error = Some(error);
+                read = Err(error);
                 None
             }
-        }
+        });
+        let filled = self.map.fill(&mut entries);
+        read?;
+        filled.map_err(|(range, refused)| match refused {
+            SortedError::OutOfOrder(_) => T::Error::custom(format_args!(
+                "the range {}..={} begins before the one before it has ended",
+                range.start(),
+                range.end()
+            )),
+            SortedError::EmptyRange(_) => {
+                T::Error::custom("a range whose last index is below its first")
+            }
+            SortedError::Alloc(_) => T::Error::custom("no memory for a tree node"),
+        })
     }
 }

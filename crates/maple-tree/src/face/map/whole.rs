@@ -31,16 +31,12 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         first.map_or(Ok(None), |found| self.remove(found.first))
     }
 
-    /// Removes the entry with the highest range, and gives it. O(log n).
+    /// Removes the entry with the highest range, and gives it. O(log n). Fails as [`pop_first`](MapleTree::pop_first).
     ///
     /// ```
     /// let mut map = maple_tree::MapleTree::from([(5..9u32, 1u32), (20..30, 2)]);
     /// assert_eq!(map.pop_last(), Ok(Some((20..=29, 2))));
     /// ```
-    ///
-    /// # Errors
-    ///
-    /// As [`pop_first`](MapleTree::pop_first).
     pub fn pop_last(&mut self) -> Result<Option<(RangeInclusive<K>, V)>, AllocError> {
         let last = self.raw.find::<false>((K::MIN, K::MAX));
         last.map_or(Ok(None), |found| self.remove(found.first))
@@ -67,8 +63,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
             .try_for_each(|gone| gone.map(drop))
     }
 
-    /// Takes the entries from `key` on out of the map, and gives them as a map with the same modes and a [fork](Fork) of the allocator. O(n) in
-    /// what is taken.
+    /// Takes the entries from `key` on out of the map, as a map with the same modes and a [fork](Fork) of the allocator. O(n) in what is taken.
     ///
     /// ```
     /// # use maple_tree::{EraseError, MapleTree};
@@ -159,13 +154,15 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
                 )
             }?;
         }
-        let part = part(&self.raw, (first, last), &cut.alloc, |found, range| {
-            if range == (found.first..=found.last) {
-                return Ok(found.word);
-            }
-            // SAFETY: words in the tree are values, and it is exclusively borrowed.
-            unsafe { made.remake(found.word, range, &mut split) }
-        })?;
+        // SAFETY: words in the tree are values, and it is exclusively borrowed.
+        let part = unsafe {
+            part(&self.raw, (first, last), &cut.alloc, |found, range| {
+                if range == (found.first..=found.last) {
+                    return Ok(found.word);
+                }
+                made.remake(found.word, range, &mut split)
+            })
+        }?;
         let mut nodes = self
             .reserved(plan.nodes)
             .map_err(|AllocError| EraseError::Alloc)?;
@@ -223,8 +220,7 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
     /// Drops all entries and nodes. Never fails. The map keeps its mode. O(n).
     ///
     /// ```
-    /// # use maple_tree::MapleTree;
-    /// let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();
+    /// let mut map = maple_tree::MapleTree::<u32, u32>::with_gaps();
     /// map.insert(7, 1)?;
     /// map.clear();
     /// assert!(map.is_empty() && map.tracks_gaps());

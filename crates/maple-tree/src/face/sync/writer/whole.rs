@@ -57,8 +57,7 @@ let mut other = MapleTree::new_in(SharedPool::new());"
     ///
     /// # Errors
     ///
-    /// If there is no memory ([`EraseError::Alloc`]), or `copy` gives `None` ([`EraseError::Splits`]). The map is as it was then, and what
-    /// had been copied has been dropped.
+    /// If there is no memory ([`EraseError::Alloc`]), or `copy` gives `None` ([`EraseError::Splits`]). The map is as it was, and copies have been dropped.
     pub fn split_off_with(
         &mut self,
         key: K,
@@ -71,10 +70,12 @@ let mut other = MapleTree::new_in(SharedPool::new());"
         let high = MapleTree::from_parts(tree.empty_like(), self.nodes().fork());
         let plan = tree.plan_store(key, K::MAX, NULL);
         let mut made = Made::<V>::new();
-        let part = part(tree, (key, K::MAX), high.allocator(), |found, range| {
-            // SAFETY: words in the tree are values, which only this writer removes.
-            unsafe { made.remake(found.word, range, &mut copy) }
-        })?;
+        // SAFETY: words in the tree are values, and only this writer changes it.
+        let part = unsafe {
+            part(tree, (key, K::MAX), high.allocator(), |found, range| {
+                made.remake(found.word, range, &mut copy)
+            })
+        }?;
         let mut nodes = self
             .reserved(plan.nodes)
             .map_err(|AllocError| EraseError::Alloc)?;
