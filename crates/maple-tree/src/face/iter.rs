@@ -8,7 +8,7 @@ use core::ptr::NonNull;
 
 use crate::base::{Key, Mut, Native, Ref, Shape, Value, opaque};
 use crate::face::look_ups::entry;
-use crate::node::{RawTree, Root};
+use crate::node::RawTree;
 use crate::read::iterate::by_leaf::Scan;
 use crate::read::{Found, Place, descend};
 
@@ -38,8 +38,7 @@ macro_rules! both_ways {
 }
 pub(crate) use both_ways;
 
-/// Entries in order, with their ranges. Made by [`MapleTree::range`](crate::MapleTree::range) and
-/// [`MapleTree::iter`](crate::MapleTree::iter).
+/// Entries in order, with their ranges. Made by [`iter`](crate::MapleTree::iter) and [`range`](crate::MapleTree::range).
 pub struct Iter<'a, K: Key, V: Value, S: Shape = Native> {
     tree: &'a RawTree<K, S>,
     scan: Scan<K, S>,
@@ -106,9 +105,8 @@ where
     }
 }
 
-/// Entries in order, with their ranges, to be changed. Made by
-/// [`MapleTree::range_mut`](crate::MapleTree::range_mut) and
-/// [`MapleTree::iter_mut`](crate::MapleTree::iter_mut).
+/// Entries in order, with their ranges, to be changed. Made by [`iter_mut`](crate::MapleTree::iter_mut) and
+/// [`range_mut`](crate::MapleTree::range_mut).
 pub struct IterMut<'a, K: Key, V: Value, S: Shape = Native> {
     tree: &'a RawTree<K, S>,
     scan: Scan<K, S>,
@@ -131,8 +129,7 @@ impl<'a, K: Key, V: Value, S: Shape> IterMut<'a, K, V, S> {
     {
         // SAFETY: nobody else uses the tree while it is exclusively borrowed for `'a`.
         let (found, slot) = unsafe { self.scan.next_mut::<UP>(self.tree) }?;
-        // SAFETY: words in the tree are values, the tree is exclusively borrowed for `'a`, and a scan yields each entry once and does
-        // not read its slot again.
+        // SAFETY: words in the tree are values; as above; a scan yields each entry once, and does not read its slot again.
         Some((found.first..=found.last, unsafe { V::borrow_mut(slot) }))
     }
 }
@@ -298,13 +295,10 @@ impl<K: Key, S: Shape> Holes<'_, K, S> {
         {
             return place.at(key);
         }
-        let Root::Node(root) = self.tree.root() else {
-            self.place = None;
-            return self.tree.lookup(key);
-        };
-        let place = descend(root, key);
-        self.place = Some(place);
-        place.at(key)
+        match self.tree.root().at(key) {
+            Ok(root) => self.place.insert(descend(root, key)).at(key),
+            Err(found) => found,
+        }
     }
 }
 

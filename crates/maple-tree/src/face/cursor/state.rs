@@ -311,20 +311,15 @@ impl<K: Key, S: Shape> State<K, S> {
             Status::None if UP && self.last >= limit => return NULL,
             Status::Active | Status::Pause | Status::Root | Status::None => false,
         };
-        let next = if !starts {
-            self.beyond::<UP>(limit)
-        } else if UP {
-            (self.index <= limit).then_some(self.index)
-        } else {
-            (self.index >= limit).then_some(self.index)
-        };
-        let Some(key) = next else {
-            return self.ended::<UP>();
-        };
-        let word = if starts {
-            self.go(tree, key)
-        } else {
+        let word = if !starts {
+            let Some(key) = self.beyond::<UP>(limit) else {
+                return self.ended::<UP>();
+            };
             self.go_on::<UP>(tree, key)
+        } else if UP && self.index > limit || !UP && self.index < limit {
+            return self.ended::<UP>();
+        } else {
+            self.go(tree, self.index)
         };
         if !word.is_null() || holes {
             return word;

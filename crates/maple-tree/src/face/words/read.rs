@@ -74,8 +74,7 @@ impl WordTree {
     ///
     /// # Safety
     ///
-    /// The caller is the writer, or nobody writes; since `leaf`, `min` and `max` came from a lookup in this tree no leaf has been moved, and it has not been
-    /// replaced.
+    /// The caller is the writer, or nobody writes; since `leaf`, `min` and `max` came from a lookup in this tree no leaf has been moved or replaced.
     #[inline(always)]
     pub unsafe fn next_leaf<const UP: bool>(
         &self,
@@ -86,41 +85,13 @@ impl WordTree {
         if self.0.in_rcu() {
             return None;
         }
+        let inner = self.0.inner_kind();
         // SAFETY: the caller's promise.
-        let place = unsafe { place(leaf, min, max) };
-        let parent = place.leaf.parent(self.0.inner_kind())?;
+        let parent = unsafe { place(leaf, min, max) }.leaf.parent(inner)?;
         let at = usize::from(at);
         if at > parent.end() || parent.slot(at) != leaf {
             return None;
         }
-        let spot = Spot {
-            place,
-            parent: Some(parent),
-            at,
-        };
-        let key = if UP {
-            max.wrapping_add(1)
-        } else {
-            min.wrapping_sub(1)
-        };
-        match spot.next_leaf::<UP>(key) {
-            Some(Spot { place, at, .. }) => {
-                Some(slot_of(place, at, if UP { 0 } else { place.leaf.end() }))
-            }
-            None => self.next_leaf_beyond::<UP>(parent, at, (min, max)),
-        }
-    }
-
-    /// As [`next_leaf`](WordTree::next_leaf), where the nodes above the parent have to tell: that leaf is the outermost one of the parent, or of the next
-    /// parent. Only for the writer, or where nobody writes.
-    #[inline(never)]
-    fn next_leaf_beyond<const UP: bool>(
-        &self,
-        parent: Node<usize, Native>,
-        at: usize,
-        (min, max): (usize, usize),
-    ) -> Option<Slot> {
-        let inner = self.0.inner_kind();
         // An index of the leaf that was looked up, and one of the leaf that is asked for.
         let (from, key) = if UP {
             (max, max.checked_add(1)?)
