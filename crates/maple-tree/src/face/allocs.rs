@@ -1,10 +1,8 @@
-//! Storing where there is room, once for all faces: a search for a gap says where, the face's own `insert_range` or `insert_range_coalescing`
-//! stores there.
+//! Storing where there is room, once for all faces: a search for a gap says where, the face's own `insert_range` (or its like) stores there.
 //!
 //! The macro writes the methods into each face, as that of [`changes`](crate::face::changes) does.
 
-/// Allocating ranges and indices. `$setup` are the lines of the examples that make an empty `map`, which tracks gaps; `$gap` is the
-/// search.
+/// Allocating ranges and indices. `$setup` are the lines of the examples that make an empty `map`, which tracks gaps; `$gap` searches.
 macro_rules! allocs {
     ($setup:literal) => {
         $crate::face::allocs::allocs!(gap, $setup);
@@ -36,7 +34,7 @@ macro_rules! allocs {
 
         /// Stores `value` at one free index within `bounds`: the lowest at or after `next`, or, if there is none, the lowest of all. `next`
         /// becomes the index after it, so that indices are reused late. Gives the index, and whether the search started over. O(log n) if
-        /// the map tracks gaps, else O(n).
+        /// the map tracks gaps, else O(n). Fails as [`alloc_range`](Self::alloc_range); `next` stays as it was.
         ///
         /// ```
         #[doc = $setup]
@@ -46,10 +44,6 @@ macro_rules! allocs {
         /// }
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        ///
-        /// # Errors
-        ///
-        /// As [`alloc_range`](Self::alloc_range); `next` stays as it was.
         pub fn alloc_cyclic(
             &mut self,
             bounds: impl RangeBounds<K>,

@@ -53,9 +53,8 @@ macro_rules! look_ups {
             unsafe { $crate::face::look_ups::view::<V>(self.raw().load(key)) }
         }
 
-        /// The values at several keys, which need not be in order: as [`get`](Self::get) for each, in less time where the
-        /// tree is larger than the processor's caches, because the look-ups wait for memory together. 8 to 32 keys at
-        /// a time make the most of it. O(`N` log n).
+        /// The values at several keys, in any order: as [`get`](Self::get) for each, in less time where the tree is larger than the processor's
+        /// caches, because the look-ups wait for memory together. 8 to 32 keys at a time make the most of it. O(`N` log n).
         ///
         /// ```
         #[doc = $setup]

@@ -7,6 +7,7 @@
 macro_rules! one_by_one {
     ($goes:literal, $come:literal, $go:literal, $setup:literal) => {
         #[doc = concat!("Inserts entries until one cannot be inserted. O(log n) for each. ", $come)]
+        /// Fails as [`insert_range`](Self::insert_range), for the first that could not be inserted; those before it have been.
         ///
         /// ```
         #[doc = $setup]
@@ -16,10 +17,6 @@ macro_rules! one_by_one {
         /// assert_eq!(map.ranges().collect::<Vec<_>>(), [0..=4, 10..=19, 20..=29]);
         /// # Ok::<(), Box<dyn std::error::Error>>(())
         /// ```
-        ///
-        /// # Errors
-        ///
-        /// As [`insert_range`](Self::insert_range), for the first that could not be inserted; those before it have been.
         pub fn try_extend<B: RangeBounds<K>>(
             &mut self,
             entries: impl IntoIterator<Item = (B, V)>,

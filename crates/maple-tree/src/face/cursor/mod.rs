@@ -101,8 +101,7 @@ macro_rules! moves {
             self.show(word)
         }
 
-        /// To the first entry at or after the index; from an entry found before, to the next one. It starts within `limit`, of which only the
-        /// end counts.
+        /// To the first entry at or after the index; from an entry found before, to the next one. It starts by the end of `limit`.
         pub fn find(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
             let word = self.at.find::<true>(self.host.tree(), upper(&limit), false);
             self.show(word)
@@ -114,8 +113,7 @@ macro_rules! moves {
             self.show(word)
         }
 
-        /// To the last entry at or before the index; from an entry found before, to the one before. It ends within `limit`, of which only the
-        /// start counts.
+        /// To the last entry at or before the index; from an entry found before, to the one before. It ends no lower than `limit` starts.
         pub fn find_rev(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
             let word = self
                 .at

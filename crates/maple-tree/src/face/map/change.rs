@@ -32,8 +32,7 @@ let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();"
     ///
     /// # Errors
     ///
-    /// If there is no memory (joining nodes that have become too small may take some); the entry is still there
-    /// then.
+    /// If there is no memory (joining nodes that have become too small may take some); the entry is still there then.
     pub fn remove(&mut self, key: K) -> Result<Option<(RangeInclusive<K>, V)>, AllocError> {
         Ok(store::remove(self, key)?.map(|(range, raw)| {
             // SAFETY: the entry has been removed from the tree, which owned its value.
@@ -51,17 +50,15 @@ let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();"
     ///
     /// # Errors
     ///
-    /// The value comes back if there is no entry. It also does if there is no memory, which is needed in one
-    /// case only: the entry is the map's only one, is at index 0, and the word of the new value has a bit
-    /// pattern that cannot stand alone in a root.
+    /// The value comes back if there is no entry. It also does if there is no memory, which is needed in one case only: the entry is the map's
+    /// only one, is at index 0, and the word of the new value has a bit pattern that cannot stand alone in a root.
     pub fn replace(&mut self, key: K, value: V) -> Result<V, V> {
         // SAFETY: the tree gave the old word up.
         store::replace(self, key, value.into_raw()).map(|old| unsafe { V::from_raw(old) })
     }
 
-    /// Lets the entry at `key` grow to `range`, which contains all that it covers now. Other entries within the range
-    /// are handed to `displaced`, entries that overlap one end of it keep what is outside. (To let an entry shrink, erase
-    /// what it is to lose.)
+    /// Lets the entry at `key` grow to `range`, which contains all that it covers now. Other entries within the range are handed to `displaced`,
+    /// entries that overlap one end of it keep what is outside. (To let an entry shrink, erase what it is to lose.)
     ///
     /// ```
     /// let mut map = maple_tree::MapleTree::from([(10..20u32, 1u32), (20..30, 2), (40..50, 3)]);
@@ -72,8 +69,7 @@ let mut map: MapleTree<u32, u32> = MapleTree::with_gaps();"
     ///
     /// # Errors
     ///
-    /// If there is no memory. `Ok(false)`, with nothing changed, if there is no entry at `key`, or
-    /// `range` does not contain its range.
+    /// If there is no memory. `Ok(false)`, with nothing changed, if there is no entry at `key`, or `range` does not contain its range.
     pub fn grow(
         &mut self,
         key: K,

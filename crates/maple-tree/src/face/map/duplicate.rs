@@ -15,8 +15,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// the duplicate has there, or `None` to leave the entry out.
     ///
     /// ```
-    /// # use maple_tree::MapleTree;
-    /// let parent = MapleTree::from([(0..10u64, Box::new(("inherited", true))), (10..20, Box::new(("private", false)))]);
+    /// let parent = maple_tree::MapleTree::from([(0..10u64, Box::new(("inherited", true))), (10..20, Box::new(("private", false)))]);
     /// let child = parent.try_clone_with(|_, area| Ok::<_, ()>(area.1.then(|| Box::new(*area))));
     /// assert_eq!(child.map(|child| child.len()).ok(), Some(1));
     /// ```

@@ -33,8 +33,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     ///
     /// # Errors
     ///
-    /// The iterator yields an error, and ends, if there is no memory (joining nodes that have become too small may take some); the entry
-    /// is still there then.
+    /// The iterator yields an error, and ends, if there is no memory (as for [`remove`](MapleTree::remove)); the entry is still there then.
     pub fn extract_if<F>(
         &mut self,
         bounds: impl RangeBounds<K>,

@@ -27,8 +27,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> IntoIterator for MapleTree<K, V, 
     /// The entries, in order, as values. O(1) for each, amortised, and a pass over the leaves to count them; allocates nothing.
     ///
     /// ```
-    /// # use maple_tree::MapleTree;
-    /// let mut entries = MapleTree::from([(0..10u32, Box::new("low")), (90..99, Box::new("high"))]).into_iter();
+    /// let mut entries = maple_tree::MapleTree::from([(0..10u32, Box::new("low")), (90..99, Box::new("high"))]).into_iter();
     /// assert_eq!(entries.next_back(), Some((90..=98, Box::new("high"))));
     /// ```
     fn into_iter(self) -> IntoIter<K, V, A, S> {

@@ -18,11 +18,9 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// The value at `key`, to be changed. O(log n).
     ///
     /// ```
-    /// let mut map = maple_tree::MapleTree::from([(0..10u32, Box::new(1u32))]);
-    /// if let Some(value) = map.get_mut(3) {
-    ///     *value += 1;
-    /// }
-    /// assert_eq!(map.get(9), Some(&2));
+    /// let mut map = maple_tree::MapleTree::from([(0..10u32, 1u32)]);
+    /// *map.get_mut(3).unwrap() += 1;
+    /// assert_eq!(map.get(9), Some(2));
     /// ```
     #[inline]
     pub fn get_mut(&mut self, key: K) -> Option<Mut<'_, V>> {
@@ -35,11 +33,10 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// The entry at `key`, with its range, to be changed. O(log n).
     ///
     /// ```
-    /// let mut map = maple_tree::MapleTree::from([(0..10u32, Box::new(1u32))]);
-    /// if let Some((range, value)) = map.get_range_mut(3) {
-    ///     *value += range.end();
-    /// }
-    /// assert_eq!(map.get(0), Some(&10));
+    /// let mut map = maple_tree::MapleTree::from([(0..10u32, 1u32)]);
+    /// let (range, value) = map.get_range_mut(3).unwrap();
+    /// *value += range.end();
+    /// assert_eq!(map.get(0), Some(10));
     /// ```
     pub fn get_range_mut(&mut self, key: K) -> Option<(RangeInclusive<K>, Mut<'_, V>)> {
         let found = self.raw.lookup(key);
@@ -50,11 +47,9 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// The first entry that intersects `bounds`, to be changed. O(log n).
     ///
     /// ```
-    /// let mut map = maple_tree::MapleTree::from([(0..10u32, Box::new(1u32)), (20..30, Box::new(2))]);
-    /// if let Some((_, value)) = map.find_mut(15..) {
-    ///     *value = 7;
-    /// }
-    /// assert_eq!(map.get(20), Some(&7));
+    /// let mut map = maple_tree::MapleTree::from([(0..10u32, 1u32), (20..30, 2)]);
+    /// *map.find_mut(15..).unwrap().1 = 7;
+    /// assert_eq!(map.get(20), Some(7));
     /// ```
     pub fn find_mut(
         &mut self,
@@ -66,11 +61,9 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// The last entry that intersects `bounds`, to be changed. O(log n).
     ///
     /// ```
-    /// let mut map = maple_tree::MapleTree::from([(0..10u32, Box::new(1u32)), (20..30, Box::new(2))]);
-    /// if let Some((_, value)) = map.find_rev_mut(..15) {
-    ///     *value = 7;
-    /// }
-    /// assert_eq!(map.get(0), Some(&7));
+    /// let mut map = maple_tree::MapleTree::from([(0..10u32, 1u32), (20..30, 2)]);
+    /// *map.find_rev_mut(..15).unwrap().1 = 7;
+    /// assert_eq!(map.get(0), Some(7));
     /// ```
     pub fn find_rev_mut(
         &mut self,
@@ -81,11 +74,9 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// The entry with the lowest range, to be changed. O(log n).
     ///
     /// ```
-    /// let mut map = maple_tree::MapleTree::from([(5..9u32, Box::new(2u32))]);
-    /// if let Some((_, value)) = map.first_mut() {
-    ///     *value += 10;
-    /// }
-    /// assert_eq!(map.get(7), Some(&12));
+    /// let mut map = maple_tree::MapleTree::from([(5..9u32, 2u32)]);
+    /// *map.first_mut().unwrap().1 += 10;
+    /// assert_eq!(map.get(7), Some(12));
     /// ```
     pub fn first_mut(&mut self) -> Option<(RangeInclusive<K>, Mut<'_, V>)> {
         self.iter_mut().next()
@@ -94,11 +85,9 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// The entry with the highest range, to be changed. O(log n).
     ///
     /// ```
-    /// let mut map = maple_tree::MapleTree::from([(0..5u32, Box::new(1u32)), (5..9, Box::new(2))]);
-    /// if let Some((_, value)) = map.last_mut() {
-    ///     *value += 10;
-    /// }
-    /// assert_eq!(map.get(7), Some(&12));
+    /// let mut map = maple_tree::MapleTree::from([(0..5u32, 1u32), (5..9, 2)]);
+    /// *map.last_mut().unwrap().1 += 10;
+    /// assert_eq!(map.get(7), Some(12));
     /// ```
     pub fn last_mut(&mut self) -> Option<(RangeInclusive<K>, Mut<'_, V>)> {
         self.iter_mut().next_back()
@@ -159,8 +148,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 
 /// A position in a [`MapleTree`] that changes it, and nodes set aside for that.
 ///
-/// What a [`store`](CursorMut::store) covers is dropped. After a failed allocation the cursor keeps the nodes that it could get, so
-/// that trying again needs fewer.
+/// What a [`store`](CursorMut::store) covers is dropped. After a failed allocation the cursor keeps the nodes that it could get.
 ///
 /// ```
 /// use maple_tree::MapleTree;

@@ -86,8 +86,7 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     /// map. O(1). (Where snapshots are dropped on other threads, it may have ceased to be true by the time that one looks.)
     ///
     /// ```
-    /// # use maple_tree::CowMapleTree;
-    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();
     /// map.insert_range(0..10, 1)?;
     /// let before = map.snapshot();
     /// assert!(map.is_shared());
@@ -102,8 +101,7 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     /// How many nodes are this map's own, and how many are shared. O(n).
     ///
     /// ```
-    /// # use maple_tree::CowMapleTree;
-    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();
     /// map.try_extend((0..100).map(|i| (i * 10..i * 10 + 5, i as u32)))?;
     /// let before = map.snapshot();
     /// assert_eq!(map.sharing().own, 0);

@@ -151,8 +151,7 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     /// A map whose nodes more than 2⁵⁵ others share at once (2²³ on 32-bit machines) works as any other, but those nodes are never freed.
     ///
     /// ```
-    /// # use maple_tree::CowMapleTree;
-    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();
     /// map.insert_range(0..10, 1)?;
     /// let mut other = map.snapshot();
     /// other.erase_range(3..5)?;
@@ -170,12 +169,10 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
         Self::from_parts(raw, self.alloc.clone())
     }
 
-    /// Whether the two share all their nodes: neither has been written since one was made of the other. O(1). (Maps for which this is
-    /// false may still hold the same.)
+    /// Whether the two share all their nodes: neither has been written since one was made of the other. O(1). (Other maps may hold the same, too.)
     ///
     /// ```
-    /// # use maple_tree::CowMapleTree;
-    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();
     /// map.insert_range(0..10, 1)?;
     /// let before = map.snapshot();
     /// assert!(map.is_same(&before));
@@ -191,8 +188,7 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     /// shares the whole, else O(n) for what nobody shares.
     ///
     /// ```
-    /// # use maple_tree::CowMapleTree;
-    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();
     /// map.insert_range(0..10, 1)?;
     /// let before = map.snapshot();
     /// map.clear();

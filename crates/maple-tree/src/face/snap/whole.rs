@@ -17,8 +17,7 @@ impl<K: Key, V: Duplicate, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     /// is [duplicated](Duplicate): each side has its part. O(log n), and the time to give up what each side has not.
     ///
     /// ```
-    /// # use maple_tree::CowMapleTree;
-    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();
     /// map.try_extend([(0..10, 1), (10..20, 2), (20..30, 3)])?;
     /// let cut = map.cut(5..25)?;
     /// assert_eq!(cut.iter().collect::<Vec<_>>(), [(5..=9, 1), (10..=19, 2), (20..=24, 3)]);
@@ -54,8 +53,7 @@ let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();"
     /// [`get_mut`](CowMapleTree::get_mut) copies less.
     ///
     /// ```
-    /// # use maple_tree::CowMapleTree;
-    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();
     /// map.try_extend([(0..10, 1), (10..20, 2)])?;
     /// let before = map.snapshot();
     /// for (_, value) in map.iter_mut()? {
@@ -79,8 +77,7 @@ let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();"
     /// A map for one owner out of this one: nodes that are its own are taken over, those that it shares are copied. O(n).
     ///
     /// ```
-    /// # use maple_tree::CowMapleTree;
-    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();
     /// map.insert_range(0..10, 1)?;
     /// let kept = map.snapshot();
     /// let mut own = map.into_exclusive().map_err(|_| "no memory")?;
@@ -144,8 +141,7 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
     ///
     /// # Errors
     ///
-    /// The map comes back if there is no memory for a node, which is needed in one case only: the map's only entry is just
-    /// at index 0.
+    /// The map comes back if there is no memory for a node, which is needed only if the map's only entry is just at index 0.
     pub fn from_exclusive(mut map: MapleTree<K, V, A, S>) -> Result<Self, MapleTree<K, V, A, S>> {
         if let Root::Single(word) = map.raw().root() {
             let mut plan = map.raw().plan_store(K::MIN, K::MIN, word);

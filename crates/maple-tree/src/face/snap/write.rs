@@ -72,8 +72,7 @@ let mut map: CowMapleTree<u32, u32> = CowMapleTree::with_gaps();"
     /// sides is [duplicated](Duplicate). O(log n), and the time to give up what was there.
     ///
     /// ```
-    /// # use maple_tree::CowMapleTree;
-    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();
     /// map.store_range(10..20, 1)?;
     /// map.store_range(12..14, 2)?;
     /// assert_eq!(map.iter().collect::<Vec<_>>(), [(10..=11, 1), (12..=13, 2), (14..=19, 1)]);
@@ -99,8 +98,7 @@ let mut map: CowMapleTree<u32, u32> = CowMapleTree::with_gaps();"
     /// [duplicated](Duplicate). O(log n), and the time to give up what was there.
     ///
     /// ```
-    /// # use maple_tree::CowMapleTree;
-    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();
     /// map.store_range(10..20, 1)?;
     /// map.erase_range(12..14)?;
     /// assert_eq!(map.iter().collect::<Vec<_>>(), [(10..=11, 1), (14..=19, 1)]);
@@ -121,8 +119,7 @@ let mut map: CowMapleTree<u32, u32> = CowMapleTree::with_gaps();"
     /// Removes the whole entry at `key`, and gives its range and its value (another one of it, if a snapshot holds it too). O(log n).
     ///
     /// ```
-    /// # use maple_tree::CowMapleTree;
-    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();
     /// map.insert_range(10..20, 1)?;
     /// let before = map.snapshot();
     /// assert_eq!(map.remove(15)?, Some((10..=19, 1)));
@@ -147,12 +144,10 @@ let mut map: CowMapleTree<u32, u32> = CowMapleTree::with_gaps();"
         })
     }
 
-    /// Exchanges the value of the entry at `key`, whose range stays as it is, and gives the old one (another one of it, if a snapshot holds it
-    /// too). O(log n).
+    /// Exchanges the value of the entry at `key`, whose range stays, and gives the old one (another one of it, if a snapshot holds it too). O(log n).
     ///
     /// ```
-    /// # use maple_tree::CowMapleTree;
-    /// let mut map: CowMapleTree<u64, u32> = CowMapleTree::new();
+    /// let mut map = maple_tree::CowMapleTree::<u64, u32>::new();
     /// map.insert_range(10..20, 1)?;
     /// let before = map.snapshot();
     /// assert_eq!(map.replace(15, 2), Ok(1));
@@ -179,8 +174,7 @@ let mut map: CowMapleTree<u32, u32> = CowMapleTree::with_gaps();"
     /// The value at `key`, to be changed; snapshots keep what they have. O(log n).
     ///
     /// ```
-    /// # use maple_tree::CowMapleTree;
-    /// let mut map: CowMapleTree<u64, Box<u32>> = CowMapleTree::new();
+    /// let mut map = maple_tree::CowMapleTree::<u64, Box<u32>>::new();
     /// map.insert_range(10..20, Box::new(1))?;
     /// let before = map.snapshot();
     /// if let Some(value) = map.get_mut(15)? {

@@ -86,8 +86,7 @@ let mut map = shared.write();"
     ///
     /// # Errors
     ///
-    /// If there is no memory. `Ok(false)`, with nothing changed, if there is no entry at `key`, or `range` does not contain
-    /// its range.
+    /// If there is no memory. `Ok(false)`, with nothing changed, if there is no entry at `key`, or `range` does not contain its range.
     pub fn grow(&mut self, key: K, range: impl RangeBounds<K>) -> Result<bool, AllocError> {
         store::grow(self, key, inclusive(&range), |_, _, _| {})
     }
