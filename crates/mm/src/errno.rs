@@ -53,6 +53,7 @@ errnos! {
     EOVERFLOW = 75, "Value too large for defined data type";
     ELIBBAD = 80, "Accessing a corrupted shared library";
     EOPNOTSUPP = 95, "Operation not supported";
+    EHWPOISON = 133, "Memory page has hardware error";
 }
 
 impl fmt::Display for Errno {

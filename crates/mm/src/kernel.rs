@@ -158,6 +158,8 @@ rules! {
         "`PR_SET_MDWE` knows `PR_MDWE_NO_INHERIT`"
     Above4gIsKnown (6, 6)
         "`MAP_SHARED_VALIDATE` knows `MAP_ABOVE4G`"
+    Poison (6, 6)
+        "a userfaultfd may poison pages (`UFFDIO_POISON`)"
     HeapIsWithin (6, 7)
         "an area that only borders on the heap is not called `[heap]`"
     StackHasNoHugePages (6, 7)

@@ -183,8 +183,8 @@ impl AddressSpace {
             abi::MADV_GUARD_REMOVE => {
                 let possible = !flags.intersects(VmFlags::SPECIAL | VmFlags::HUGETLB)
                     && (vma.is_anonymous() || self.config.kernel.has(Rule::FileGuardMarkers));
-                if possible {
-                    self.unguard(start, end)?;
+                if possible && self.guards.first_in(start, end).is_some() {
+                    self.guards_mut()?.remove_guards(start, end)?;
                 }
                 possible
             }
@@ -200,6 +200,9 @@ impl AddressSpace {
             }
             (Some(size), abi::MADV_REMOVE) => self.punch_huge(start, end, size),
             _ => {}
+        }
+        if let abi::MADV_DONTNEED | abi::MADV_DONTNEED_LOCKED | abi::MADV_FREE = advice {
+            self.cure(start, end)?;
         }
         match Discard::of(advice) {
             Some(_) if start == end => Ok(()),

@@ -37,7 +37,7 @@ impl AddressSpace {
         }
         self.lock_range(start, len, given)?;
         match self.populate(start, start + len, pages) {
-            Err(Errno::EFAULT) => Err(Errno::ENOMEM),
+            Err(Errno::EFAULT | Errno::EHWPOISON) => Err(Errno::ENOMEM),
             Err(Errno::ENOMEM) => Err(Errno::EAGAIN),
             Err(other) => Err(other),
             Ok(()) => Ok(0),

@@ -12,7 +12,7 @@ impl AddressSpace {
     ///
     /// # Errors
     /// `EFAULT` where Linux raises `SIGSEGV`: nothing is mapped there, or the protection forbids the access; growth of a stack that is
-    /// not possible likewise.
+    /// not possible likewise. `EHWPOISON` where a userfaultfd has poisoned the page, and Linux raises `SIGBUS`.
     pub fn fault(&mut self, address: u64, write: bool) -> Result<(), Errno> {
         self.fault_with(address, write, &mut NoPages)
     }
@@ -41,8 +41,11 @@ impl AddressSpace {
         if !allowed || self.is_execute_only(flags) {
             return Err(Errno::EFAULT);
         }
-        if !area.vma.has_page(address) || self.guards.first_in(address, address + 1).is_some() {
+        if !area.vma.has_page(address) {
             return Err(Errno::EFAULT);
+        }
+        if let Some((_, marker)) = self.guards.first_in(address, address + 1) {
+            return Err(marker.refusal());
         }
         let private = area.vma.is_private();
         if flags.contains(VmFlags::HUGETLB) {
@@ -86,8 +89,8 @@ impl AddressSpace {
     /// writable. Holes are passed over.
     ///
     /// # Errors
-    /// `EFAULT` at an area without access, at a guard marker and beyond the end of an object, or the owner's of the pages; what lies before
-    /// has been faulted in.
+    /// `EFAULT` at an area without access, at a guard marker and beyond the end of an object, `EHWPOISON` at poison, or the owner's of the pages;
+    /// what lies before has been faulted in.
     pub(crate) fn populate<P: Pages + ?Sized>(
         &mut self,
         start: u64,
@@ -127,16 +130,24 @@ impl AddressSpace {
         {
             return Err(Errno::EFAULT);
         }
-        let guard = self.guards.first_in(start, end);
-        if guard == Some(start) {
-            return Err(Errno::EFAULT);
+        let marked = self.guards.first_in(start, end);
+        if let Some((at, marker)) = marked
+            && at == start
+        {
+            return Err(marker.refusal());
         }
         if flags.contains(VmFlags::HUGETLB) {
             // As for a mapping of a file, a write need not find an owner of private pages: no such areas ever join.
             return self.fault_huge(start, end, write);
         }
-        let whole = guard.is_none() && area.vma.has_page(end - 1);
-        let upto = area.vma.reach(start, guard.unwrap_or(end));
+        let stop = marked.map_or(end, |(at, _)| at);
+        let upto = area.vma.reach(start, stop);
+        let outcome = match marked {
+            // A shared object ends before.
+            _ if !area.vma.has_page(stop - 1) => Err(Errno::EFAULT),
+            Some((_, marker)) => Err(marker.refusal()),
+            None => Ok(()),
+        };
         let vma = area.vma;
         let huge = || flags.contains(VmFlags::HUGEPAGE) && vma.is_private() && vma.anon().is_none();
         if write || huge() && pages.is_owned_by_reading(start, upto, &area) {
@@ -144,7 +155,7 @@ impl AddressSpace {
             self.touch(start);
         }
         self.tell_populate(pages, start, upto, write)?;
-        if whole { Ok(()) } else { Err(Errno::EFAULT) }
+        outcome
     }
 }
 

@@ -114,7 +114,8 @@ impl AddressSpace {
         })
     }
 
-    /// The marks of a child. Areas that it does not inherit, and those that are wiped for it, have none.
+    /// The marks of a child. Areas that it does not inherit, and those that are wiped for it, have none. Poison goes only where the page tables are
+    /// copied: where there may be private pages or guards.
     fn forked_guards(&self) -> Result<Guards, Errno> {
         if self.guards.is_empty() {
             return Ok(Guards::new());
@@ -129,13 +130,15 @@ impl AddressSpace {
                 .intersects(VmFlags::DONTCOPY | VmFlags::WIPEONFORK)
         };
         let mut next = 0;
-        while let Some(first) = guards.first_in(next, u64::MAX) {
+        while let Some((first, _)) = guards.first_in(next, u64::MAX) {
             let Some(area) = self.areas.at(first) else {
                 break;
             };
             next = area.end;
             if !copies(area.vma) {
                 guards.remove(area.start, area.end)?;
+            } else if area.vma.anon().is_none() && !area.vma.guarded.get() {
+                guards.cure(area.start, area.end)?;
             }
         }
         Ok(guards)

@@ -1,10 +1,10 @@
-//! Guard markers (`MADV_GUARD_INSTALL`): pages that fault whatever their area allows.
+//! Markers: pages that fault whatever their area allows. Guards (`MADV_GUARD_INSTALL`), and what a userfaultfd has poisoned (`UFFDIO_POISON`).
 //!
-//! They live in the page tables, not in areas: they neither split areas nor keep them from joining, survive
-//! `MADV_DONTNEED`, move with mremap and go with the mapping. Kept here as ranges, because locking and populating fail at them.
+//! They live in the page tables, not in areas: they neither split areas nor keep them from joining, move with mremap and go with the mapping. Guards
+//! survive `MADV_DONTNEED`, and poison does not. Kept here as ranges, because locking and populating fail at them.
 //!
-//! Huge pages of private mappings, which also lie beside the areas, are kept here, too. As long as there may be some, an address that no program has
-//! is marked: whoever finds no mark at all need not ask for them.
+//! Huge pages of private mappings, which also lie beside the areas, are kept here, too. As long as there may be some, or poison, an address that no program
+//! has is marked: whoever finds no guard at all need not ask for them.
 
 use crate::errno::Errno;
 use crate::heap::boxed::try_box;
@@ -12,22 +12,46 @@ use crate::space::huge::pool::HugePool;
 use crate::space::huge::slots::Slots;
 use crate::space::ranges::Ranges;
 use alloc::boxed::Box;
+use core::ops::Range;
+
+/// What stands in place of a page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Marker {
+    /// Accesses find nothing mapped.
+    Guard,
+    /// Accesses find memory that has failed.
+    Poison,
+}
+
+impl Marker {
+    /// What filling in fails with here.
+    pub(crate) fn refusal(self) -> Errno {
+        match self {
+            Marker::Guard => Errno::EFAULT,
+            Marker::Poison => Errno::EHWPOISON,
+        }
+    }
+}
 
 /// Ranges of marked pages.
 #[derive(Debug)]
 pub(crate) struct Guards {
+    /// Those with guards.
     marked: Ranges,
+    /// Poisoned ones, if there ever were any; none of them has a guard.
+    poisoned: Option<Box<Ranges>>,
     /// Huge pages, if any were ever mapped.
     pub(crate) huge: Option<Box<Slots>>,
 }
 
-/// Marked while there may be huge pages: above all areas.
+/// Marked while there may be huge pages or poison: above all areas.
 const BEYOND: u64 = u64::MAX - 1;
 
 impl Guards {
     pub(crate) fn new() -> Self {
         Guards {
             marked: Ranges::new(),
+            poisoned: None,
             huge: None,
         }
     }
@@ -39,7 +63,7 @@ impl Guards {
     pub(crate) fn huge_mut(&mut self, pool: HugePool) -> Result<&mut Slots, Errno> {
         if self.huge.is_none() {
             let slots = try_box(Slots::new(pool))?;
-            self.install(BEYOND, BEYOND + 1)?;
+            self.marked.insert(BEYOND, BEYOND + 1)?;
             self.huge = Some(slots);
         }
         self.huge.as_deref_mut().ok_or(Errno::ENOMEM)
@@ -51,29 +75,66 @@ impl Guards {
         self.marked.is_empty()
     }
 
-    /// The first marked address in `[start, end)`.
-    pub(crate) fn first_in(&self, start: u64, end: u64) -> Option<u64> {
-        Some(self.marked.first_in(start, end)?.start)
+    /// The first marked address in `[start, end)`, and with what.
+    pub(crate) fn first_in(&self, start: u64, end: u64) -> Option<(u64, Marker)> {
+        let guard = self.marked.first_in(start, end).map(|range| range.start);
+        // Poison matters below the guard.
+        let poison = self.first_poison(start, guard.unwrap_or(end));
+        match poison {
+            Some(range) => Some((range.start, Marker::Poison)),
+            None => Some((guard?, Marker::Guard)),
+        }
     }
 
-    /// Marks `[start, end)`.
+    /// The first poisoned range in `[start, end)`.
+    pub(crate) fn first_poison(&self, start: u64, end: u64) -> Option<Range<u64>> {
+        self.poisoned.as_ref()?.first_in(start, end)
+    }
+
+    /// Marks `[start, end)` with guards.
     pub(crate) fn install(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        self.marked.insert(start, end)
+        self.marked.insert(start, end)?;
+        self.cure(start, end)
+    }
+
+    /// Marks `[start, end)` as poisoned.
+    pub(crate) fn poison(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        if self.poisoned.is_none() {
+            let poisoned = try_box(Ranges::new())?;
+            self.marked.insert(BEYOND, BEYOND + 1)?;
+            self.poisoned = Some(poisoned);
+        }
+        let poisoned = self.poisoned.as_mut().ok_or(Errno::ENOMEM)?;
+        poisoned.insert(start, end)?;
+        self.marked.remove(start, end)
     }
 
     /// Removes the marks in `[start, end)`.
     pub(crate) fn remove(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        self.marked.remove(start, end)?;
+        self.cure(start, end)
+    }
+
+    /// Removes the guards in `[start, end)`.
+    pub(crate) fn remove_guards(&mut self, start: u64, end: u64) -> Result<(), Errno> {
         self.marked.remove(start, end)
+    }
+
+    /// Removes the poison in `[start, end)`.
+    pub(crate) fn cure(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        match &mut self.poisoned {
+            Some(poisoned) => poisoned.remove(start, end),
+            None => Ok(()),
+        }
     }
 
     /// Moves the marks of `len` bytes from `from` to `to`, where there are none.
     pub(crate) fn shift(&mut self, from: u64, len: u64, to: u64) -> Result<(), Errno> {
-        let mut next = from;
-        while let Some(range) = self.marked.first_in(next, from + len) {
-            self.install(range.start - from + to, range.end - from + to)?;
-            next = range.end;
+        shift(&mut self.marked, from, len, to)?;
+        match &mut self.poisoned {
+            Some(poisoned) => shift(poisoned, from, len, to),
+            None => Ok(()),
         }
-        self.remove(from, from + len)
     }
 
     /// Marks in `[start, end)` what is marked there in `other`.
@@ -81,6 +142,11 @@ impl Guards {
         let mut next = start;
         while let Some(range) = other.marked.first_in(next, end) {
             self.install(range.start, range.end)?;
+            next = range.end;
+        }
+        next = start;
+        while let Some(range) = other.first_poison(next, end) {
+            self.poison(range.start, range.end)?;
             next = range.end;
         }
         Ok(())
@@ -103,7 +169,23 @@ impl Guards {
     /// # Errors
     /// `ENOMEM`.
     pub(crate) fn marks(&self) -> Result<Self, Errno> {
-        let marked = self.marked.try_clone()?;
-        Ok(Guards { marked, huge: None })
+        Ok(Guards {
+            marked: self.marked.try_clone()?,
+            poisoned: match &self.poisoned {
+                Some(poisoned) => Some(try_box(poisoned.try_clone()?)?),
+                None => None,
+            },
+            huge: None,
+        })
     }
+}
+
+/// Moves what of a set lies in `len` bytes from `from` on to `to`, where nothing of it lies.
+fn shift(ranges: &mut Ranges, from: u64, len: u64, to: u64) -> Result<(), Errno> {
+    let mut next = from;
+    while let Some(range) = ranges.first_in(next, from + len) {
+        ranges.insert(range.start - from + to, range.end - from + to)?;
+        next = range.end;
+    }
+    ranges.remove(from, from + len)
 }

@@ -6,7 +6,7 @@
 //! takes no memory: the copies go back into the tree, last change first; the numbers and the marks are exchanged for those of before; and the owner
 //! is told the reverse.
 //!
-//! Marks of guards are copied as a whole, before the first change of any.
+//! Marks of guards and poison are copied as a whole, before the first change of any.
 
 use alloc::vec::{Drain, Vec};
 
@@ -320,6 +320,18 @@ impl AddressSpace {
             return Ok(());
         }
         self.guards_mut()?.remove(start, end)
+    }
+
+    /// Removes the poison in a range.
+    ///
+    /// # Errors
+    /// `ENOMEM`.
+    #[inline(always)]
+    pub(crate) fn cure(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        if self.guards.is_empty() || self.guards.first_poison(start, end).is_none() {
+            return Ok(());
+        }
+        self.guards_mut()?.cure(start, end)
     }
 
     /// Tells, and notes what has been told where a refusal is to be undone.

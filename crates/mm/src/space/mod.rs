@@ -11,6 +11,7 @@
 //! | `limits` | what may still be mapped, locked and committed |
 //! | `fault`, `stack` | what a page fault changes; areas that grow downwards |
 //! | `guards`, `ranges` | pages that fault whatever their area allows; sets of addresses |
+//! | `poison` | what a userfaultfd has done to pages |
 //! | `huge` | mappings of the pool of huge pages |
 //! | `fork` | the map of a child |
 //! | `take_over` | what no map shows, taken over from a former model |
@@ -31,6 +32,7 @@ pub(crate) mod maps;
 pub(crate) mod merge;
 pub(crate) mod obstacles;
 pub(crate) mod place;
+mod poison;
 pub(crate) mod ranges;
 mod remembered;
 pub(crate) mod shared;

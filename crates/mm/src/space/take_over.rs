@@ -13,7 +13,7 @@ use crate::space::vma_box::VmaBox;
 
 impl AddressSpace {
     /// Takes over from `before`, an earlier model of the same process, what a map does not show: owners of private pages, open file
-    /// descriptions, attachments, policies, protection keys, guard markers, and what holds for areas to come. The map stays as it is: where
+    /// descriptions, attachments, policies, protection keys, guard markers and poison, and what holds for areas to come. The map stays as it is: where
     /// it has something else than `before` had there, nothing is taken over. O(n log n).
     ///
     /// # Errors
