@@ -294,6 +294,21 @@ impl Follower {
         }
     }
 
+    /// A userfaultfd has poisoned pages.
+    pub(crate) fn poison(&mut self, start: u64, end: u64) {
+        for side in self.sides() {
+            // Where the engine finds that impossible, later calls will differ.
+            let _ = side.engine.poison(start, end);
+        }
+    }
+
+    /// A userfaultfd has brought pages where guards or poison were.
+    pub(crate) fn note_brought(&mut self, start: u64, end: u64) {
+        for side in self.sides() {
+            let _ = side.engine.note_brought(start, end);
+        }
+    }
+
     pub(crate) fn set_limits(&mut self, limits: Limits) {
         for side in self.sides() {
             side.engine.set_limits(limits);

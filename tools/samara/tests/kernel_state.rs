@@ -212,6 +212,15 @@ fn what_gives_areas_an_owner_without_a_page_that_shows_is_seen() {
     }
 }
 
+/// The program checks each result itself.
+#[test]
+fn what_a_userfaultfd_has_poisoned_is_followed() {
+    if let Some(program) = compiled("poisoned") {
+        let traced = agrees(&[program]);
+        assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
+    }
+}
+
 #[test]
 fn areas_have_grown_before_a_limit_forbids_it() {
     if let Some(program) = compiled("grown_before") {

@@ -270,6 +270,8 @@ impl Film {
             | Record::NodesMeanwhile { .. }
             | Record::PerhapsWritten { .. }
             | Record::ShownLate { .. }
+            | Record::Poisoned { .. }
+            | Record::Brought { .. }
             | Record::Limits { .. }
             | Record::Settings { .. }
             | Record::Bases { .. }

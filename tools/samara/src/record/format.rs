@@ -12,11 +12,12 @@ use crate::seed::Seed;
 /// First bytes of every file.
 pub(super) const MAGIC: &[u8; 8] = b"SAMARATR";
 /// Raised whenever the meaning of a byte changes.
-pub(super) const VERSION: u32 = 12;
+pub(super) const VERSION: u32 = 13;
 /// The oldest that can be read: the second one added `totals`, the third one what drivers do to flags, the fourth one
 /// `grown-meanwhile`, the fifth one `nodes-meanwhile`, the sixth one calls of userfaultfd and `PR_SET_MM`, the seventh
 /// one `perhaps-written`, the eighth one the table that calls come from, the ninth one `shown-late`, the tenth one
-/// devices that cannot be cut, the eleventh one `perhaps-written` below areas that grow, the twelfth one `bases`.
+/// devices that cannot be cut, the eleventh one `perhaps-written` below areas that grow, the twelfth one `bases`,
+/// the thirteenth one `poisoned` and `brought`.
 pub(super) const OLDEST: u32 = 1;
 
 /// Names of the records and of their fields, for the description at the head of a file.
@@ -75,6 +76,16 @@ pub(super) const SCHEMA: &[(u8, &str, &str)] = &[
         "bases",
         "space mmap_base legacy_base (shown by the next call of this space)",
     ),
+    (
+        19,
+        "poisoned",
+        "space start length (a userfaultfd has poisoned these pages)",
+    ),
+    (
+        20,
+        "brought",
+        "space start length (a userfaultfd has brought these pages, where guards or poison were)",
+    ),
 ];
 
 /// Why an engine is started.
@@ -125,6 +136,18 @@ pub(crate) enum Record {
     },
     /// What was found written there may have been about to be when the last call was performed.
     ShownLate {
+        space: u32,
+        start: u64,
+        end: u64,
+    },
+    /// A userfaultfd has poisoned pages.
+    Poisoned {
+        space: u32,
+        start: u64,
+        end: u64,
+    },
+    /// A userfaultfd has brought pages where markers were.
+    Brought {
         space: u32,
         start: u64,
         end: u64,
@@ -191,6 +214,8 @@ impl Record {
             | Record::NodesMeanwhile { space, .. }
             | Record::PerhapsWritten { space, .. }
             | Record::ShownLate { space, .. }
+            | Record::Poisoned { space, .. }
+            | Record::Brought { space, .. }
             | Record::Limits { space, .. }
             | Record::Call { space, .. }
             | Record::Unmodelled { space, .. }
@@ -307,6 +332,14 @@ pub(super) fn record(fields: &mut Fields<'_>, memory: &mut Memory) -> Option<Opt
                 space,
                 start,
                 end: start.checked_add(fields.number()?)?,
+            }
+        }
+        kind @ (19 | 20) => {
+            let (space, start) = (memory.known_space(fields)?, fields.number()?);
+            let end = start.checked_add(fields.number()?)?;
+            match kind {
+                19 => Record::Poisoned { space, start, end },
+                _ => Record::Brought { space, start, end },
             }
         }
         6 => Record::Limits {

@@ -217,6 +217,22 @@ impl Writer {
         self.flush_full();
     }
 
+    pub(crate) fn poisoned(&mut self, space: u32, start: u64, end: u64) {
+        self.chunk.push(19);
+        put(&mut self.chunk, u64::from(space));
+        put(&mut self.chunk, start);
+        put(&mut self.chunk, end - start);
+        self.flush_full();
+    }
+
+    pub(crate) fn brought(&mut self, space: u32, start: u64, end: u64) {
+        self.chunk.push(20);
+        put(&mut self.chunk, u64::from(space));
+        put(&mut self.chunk, start);
+        put(&mut self.chunk, end - start);
+        self.flush_full();
+    }
+
     pub(crate) fn limits(&mut self, space: u32, limits: &Limits) {
         self.chunk.push(6);
         put(&mut self.chunk, u64::from(space));

@@ -149,6 +149,16 @@ impl Player {
                     replayed.follower.doubt(*start, *end);
                 }
             }
+            Record::Poisoned { space, start, end } => {
+                if let Some(replayed) = self.space(*space) {
+                    replayed.follower.poison(*start, *end);
+                }
+            }
+            Record::Brought { space, start, end } => {
+                if let Some(replayed) = self.space(*space) {
+                    replayed.follower.note_brought(*start, *end);
+                }
+            }
             Record::Limits { space, limits } => {
                 if let Some(replayed) = self.space(*space) {
                     replayed.follower.set_limits(*limits);

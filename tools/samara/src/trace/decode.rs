@@ -41,8 +41,8 @@ pub(crate) enum Decoded {
     UringSetUp { params: u64 },
     /// `io_uring_enter`: the descriptor, how many entries are submitted, and flags.
     UringEnter(i32, u32, u32),
-    /// [What fills in](filter::UFFDIO_FILLING) pages from `start` on.
-    Filled { start: u64 },
+    /// [What fills in](filter::UFFDIO_FILLING) pages.
+    Filled(Filling),
     /// `UFFDIO_MOVE`.
     Moved { to: u64, from: u64 },
     /// `prctl(PR_SET_MM)`.
@@ -289,6 +289,37 @@ fn process_madvise(tid: Tid, entry: &Entry) -> Decoded {
     })
 }
 
+/// What a userfaultfd is to fill in.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Filling {
+    pub(crate) start: u64,
+    /// In bytes.
+    pub(crate) length: u64,
+    /// If the pages are to be poisoned: where the kernel leaves how many bytes of them were.
+    pub(crate) poison: Option<u64>,
+}
+
+impl Filling {
+    /// How many bytes from its start on may have been filled in, when the call has returned. `None` if nothing was.
+    pub(crate) fn done(&self, tid: Tid, returned: i64) -> Option<u64> {
+        const PAGE: u64 = 0x1000;
+        let aligned = self.start.is_multiple_of(PAGE) && self.length.is_multiple_of(PAGE);
+        if !aligned || self.length == 0 {
+            return None;
+        }
+        self.start.checked_add(self.length)?;
+        let told = match (self.poison, -returned as i32) {
+            // What is there now tells of pages that were brought.
+            (None, _) | (_, 0) => Some(self.length),
+            // The kernel could not leave the number.
+            (_, libc::EFAULT) => Some(self.length),
+            (Some(at), libc::EAGAIN) => memory::read_word(tid, at).ok(),
+            _ => None,
+        };
+        told.filter(|&told| (PAGE..=self.length).contains(&told))
+    }
+}
+
 /// `ioctl_userfaultfd(2)`.
 fn uffd(tid: Tid, entry: &Entry, watchers: &mut Watchers) -> Decoded {
     let [descriptor, request, pointer, ..] = entry.args;
@@ -301,9 +332,17 @@ fn uffd(tid: Tid, entry: &Entry, watchers: &mut Watchers) -> Decoded {
         };
     }
     if filter::UFFDIO_FILLING.contains(&(request as u32)) {
-        return match memory::read_word(tid, pointer) {
-            Ok(start) => Decoded::Filled { start },
-            Err(_) => Decoded::Ignore,
+        let copies = request as u32 == filter::UFFDIO_FILLING[0];
+        let start = memory::read_word(tid, pointer);
+        // A copy names its source before the length.
+        let length = memory::read_word(tid, pointer.wrapping_add(if copies { 16 } else { 8 }));
+        return match (start, length) {
+            (Ok(start), Ok(length)) => Decoded::Filled(Filling {
+                start,
+                length,
+                poison: (request as u32 == filter::UFFDIO_POISON).then(|| pointer.wrapping_add(24)),
+            }),
+            _ => Decoded::Ignore,
         };
     }
     let Some((context, features)) = watchers.of(tid, descriptor as i32) else {

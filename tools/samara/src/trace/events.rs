@@ -14,7 +14,7 @@ use std::io;
 use samara_mm::Call;
 
 use super::by_tid::ByTid;
-use super::decode::{self, Bounds, Decoded};
+use super::decode::{self, Bounds, Decoded, Filling};
 use super::filter::{self, Filter};
 use super::interrupts;
 use super::memory;
@@ -57,9 +57,7 @@ enum Doing {
     },
     /// Holds no order, since it may wait for other threads: advice was submitted.
     UringEnter,
-    Filled {
-        start: u64,
-    },
+    Filled(Filling),
     Moved {
         to: u64,
         from: u64,
@@ -477,7 +475,7 @@ impl<'s> Tracer<'s> {
                 }
                 return self.run_to_clone(tid);
             }
-            Decoded::Filled { start } => Doing::Filled { start },
+            Decoded::Filled(filling) => Doing::Filled(filling),
             Decoded::Moved { to, from } => Doing::Moved { to, from },
             Decoded::Bounds(bounds) => Doing::Bounds(bounds),
             Decoded::RingDestroyed { address } => {
@@ -604,17 +602,23 @@ impl<'s> Tracer<'s> {
         let mut running = false;
         let mut kept = false;
         let mut of_another = false;
+        let mut elsewhere = None;
         if let Some(space) = &mut self.spaces[index]
             && !to_be_restarted(returned)
         {
             match doing {
-                Doing::Filled { start } => space.filled(start, self.session),
+                Doing::Filled(filling) => {
+                    let done = filling.done(tid, returned);
+                    if !space.filled(&filling, done, self.session) {
+                        elsewhere = done.map(|done| (filling, done));
+                    }
+                }
                 // Even if nothing was moved there, it has an owner, and so has what was written to and moved away.
                 Doing::Moved { to, from } => {
                     let name = "ioctl(UFFDIO_MOVE)";
                     space.finish_unmodelled(name, true, who, returned, self.session);
-                    space.filled(to, self.session);
-                    space.filled(from, self.session);
+                    space.filled_in_vain(to, self.session);
+                    space.filled_in_vain(from, self.session);
                 }
                 Doing::Bounds(bounds) if returned == 0 => {
                     space.bounds_set(bounds, who, self.session);
@@ -658,6 +662,9 @@ impl<'s> Tracer<'s> {
         if of_another {
             self.doubt_others(index);
         }
+        if let Some((filling, done)) = elsewhere {
+            self.filled_elsewhere(&filling, done, index);
+        }
         if !kept {
             self.session.files.release();
         }
@@ -665,6 +672,18 @@ impl<'s> Tracer<'s> {
             self.pace.go(tid, 0);
         }
         self.release(index, tid);
+    }
+
+    /// A userfaultfd has filled in pages, but not of address space `index`, which has called: it is of another process, which forked this one.
+    fn filled_elsewhere(&mut self, filling: &Filling, done: u64, index: usize) {
+        for (other, space) in self.spaces.iter_mut().enumerate() {
+            if let Some(space) = space
+                && other != index
+                && space.is_watched_at(filling.start)
+            {
+                space.take_in(filling, done, self.session);
+            }
+        }
     }
 
     /// A call on address space `index` has changed another, of which nothing says which it is.

@@ -53,6 +53,15 @@ const FRAME: u64 = (1 << 55) - 1;
 /// So many bytes are looked through word by word.
 const LARGE: u64 = 1 << 30;
 
+/// How a page is held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Held {
+    /// It is there.
+    Page,
+    /// It is swapped out, or poisoned, which looks alike. Guards do since Linux 6.15 no longer.
+    Marker,
+}
+
 /// The page tables of one address space, open for questions. Outlives the program's `execve`, then answers "none".
 #[derive(Debug)]
 pub(crate) struct Pagemap {
@@ -192,6 +201,36 @@ impl Pagemap {
             }
         }
         proc::is_anonymous(self.tid, page * PAGE)
+    }
+
+    /// The runs of pages in `start..end` that are held so, ascending.
+    pub(crate) fn held(&self, start: u64, end: u64, kind: Held) -> io::Result<Vec<(u64, u64)>> {
+        let mut words = vec![0; 8 * 512];
+        let mut runs: Vec<(u64, u64)> = Vec::new();
+        let mut at = start;
+        while at < end {
+            let wanted = ((end - at) / PAGE).min(512) as usize * 8;
+            let read = self.file.read_at(&mut words[..wanted], at / PAGE * 8)?;
+            if read < 8 {
+                break;
+            }
+            for word in words[..read].chunks_exact(8) {
+                let mut bytes = [0; 8];
+                bytes.copy_from_slice(word);
+                let word = u64::from_ne_bytes(bytes);
+                let is_so = match kind {
+                    Held::Page => word >> 63 != 0,
+                    Held::Marker => word >> 62 == 1 && word >> 58 & 1 == 0,
+                };
+                match runs.last_mut() {
+                    Some((_, last)) if is_so && *last == at => *last = at + PAGE,
+                    _ if is_so => runs.push((at, at + PAGE)),
+                    _ => {}
+                }
+                at += PAGE;
+            }
+        }
+        Ok(runs)
     }
 
     /// From the words of `/proc/PID/pagemap`: bit 63 present, 62 swapped, 61 file or shared anonymous (or the huge zero page), 58 a guard marker.

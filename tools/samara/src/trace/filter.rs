@@ -116,8 +116,9 @@ const ARCH_PRCTL: &[u32] = &[0x2001, 0x2002, 0x2003, 0x5001, 0x5002];
 pub(crate) const UFFDIO_REGISTER: u32 = 0xc020_aa00;
 pub(crate) const UFFDIO_UNREGISTER: u32 = 0x8010_aa01;
 pub(crate) const UFFDIO_MOVE: u32 = 0xc028_aa05;
+pub(crate) const UFFDIO_POISON: u32 = 0xc020_aa08;
 /// `UFFDIO_COPY`, `UFFDIO_ZEROPAGE`, `UFFDIO_CONTINUE`, `UFFDIO_POISON`.
-pub(crate) const UFFDIO_FILLING: [u32; 4] = [0xc028_aa03, 0xc020_aa04, 0xc020_aa07, 0xc020_aa08];
+pub(crate) const UFFDIO_FILLING: [u32; 4] = [0xc028_aa03, 0xc020_aa04, 0xc020_aa07, UFFDIO_POISON];
 const IOCTL: &[u32] = &[
     UFFDIO_REGISTER,
     UFFDIO_UNREGISTER,

@@ -30,7 +30,7 @@ impl Tracer<'_> {
                 }
                 Doing::Perform(call)
             }
-            Decoded::Filled { start } => Doing::Filled { start },
+            Decoded::Filled(filling) => Doing::Filled(filling),
             Decoded::Moved { to, from } => Doing::Moved { to, from },
             Decoded::Unmodelled { changes_map } => Doing::Unmodelled {
                 name: decode::name(entry),

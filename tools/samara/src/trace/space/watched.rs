@@ -5,6 +5,8 @@ use std::num::NonZeroU32;
 use samara_mm::{Call, VmFlags};
 
 use super::{Space, Who};
+use crate::trace::decode::Filling;
+use crate::trace::facts::Held;
 use crate::trace::proc;
 use crate::trace::session::Session;
 
@@ -45,9 +47,57 @@ impl Space {
             .any(|area| area.vma.flags.intersects(VmFlags::UFFD));
     }
 
+    /// A userfaultfd was to fill in pages; in so many bytes of them it may have. False if it is to be seen that it filled in none.
+    pub(crate) fn filled(
+        &mut self,
+        filling: &Filling,
+        done: Option<u64>,
+        session: &mut Session,
+    ) -> bool {
+        let some = done.is_some_and(|done| self.take_in(filling, done, session));
+        if !some || filling.poison.is_none() {
+            self.filled_in_vain(filling.start, session);
+        }
+        some
+    }
+
+    /// Lets the engine know of pages that a userfaultfd has poisoned, or brought where markers were, as the page tables show them: whose pages they are is not
+    /// known otherwise. False if there are none.
+    pub(crate) fn take_in(&mut self, filling: &Filling, done: u64, session: &mut Session) -> bool {
+        let (start, end) = (filling.start, filling.start + done);
+        let poison = filling.poison.is_some();
+        if self.broken || !poison && !self.engine().has_markers(start, end) {
+            return !poison && self.is_watched_at(start);
+        }
+        let kind = if poison { Held::Marker } else { Held::Page };
+        let Ok(runs) = self.pagemap.held(start, end, kind) else {
+            return false;
+        };
+        for &(from, to) in &runs {
+            if poison {
+                self.follower.poison(from, to);
+            } else {
+                self.follower.note_brought(from, to);
+            }
+            if let Some(record) = &mut session.record {
+                match poison {
+                    true => record.poisoned(self.number, from, to),
+                    false => record.brought(self.number, from, to),
+                }
+            }
+        }
+        !runs.is_empty()
+    }
+
+    /// Does a userfaultfd watch the area at `address`?
+    pub(crate) fn is_watched_at(&self, address: u64) -> bool {
+        let area = self.engine().lookup(address);
+        area.is_some_and(|area| area.vma.flags.intersects(VmFlags::UFFD))
+    }
+
     /// A userfaultfd was to fill in what lies at `start`. Private memory has an owner from then on, even if nothing came of it, and even where nobody watches.
     /// Older kernels look at more before.
-    pub(crate) fn filled(&mut self, start: u64, session: &mut Session) {
+    pub(crate) fn filled_in_vain(&mut self, start: u64, session: &mut Session) {
         if !self.broken {
             self.perhaps_written(start, session);
         }
