@@ -29,8 +29,7 @@ macro_rules! as_values {
             }
         }
 
-        /// Maps are equal if they have equal entries at the same ranges. (Two entries that touch are not equal to one entry over both
-        /// ranges, whatever they hold.) O(n).
+        /// Maps are equal if they have equal entries at the same ranges. (Two entries that touch never equal one over both ranges.) O(n).
         ///
         /// ```
         #[doc = concat!("# use maple_tree::", stringify!($map), ";")]

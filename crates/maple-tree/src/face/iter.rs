@@ -258,7 +258,7 @@ adapter!(
 impl<I: ExactSizeIterator<Item = (R, T)>, R, T> ExactSizeIterator for Values<I> {}
 impl<I: ExactSizeIterator<Item = (R, T)>, R, T> ExactSizeIterator for Ranges<I> {}
 
-/// Holes in order, with their whole ranges. Made by [`MapleTree::holes`](crate::MapleTree::holes).
+/// Holes in order, with their whole ranges. Made by [`holes`](crate::MapleTree::holes).
 #[derive(Clone)]
 pub struct Holes<'a, K: Key, S: Shape = Native> {
     tree: &'a RawTree<K, S>,

@@ -263,8 +263,7 @@ macro_rules! look_ups {
             self.holes(bounds).next().is_none()
         }
 
-        /// The place before the first entry that ends at or after `bound` (after it, if `bound` is excluded): a cursor between entries, as
-        /// `BTreeMap` has one. O(log n).
+        /// The place before the first entry that ends at or after `bound` (after it, if excluded): a cursor like `BTreeMap`'s. O(log n).
         ///
         /// ```
         /// use std::ops::Bound;

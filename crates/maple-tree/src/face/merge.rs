@@ -1,5 +1,4 @@
-//! Two trees made one, and one made two: the entries are gone through in order, and new trees are built from them. The old ones are not
-//! changed, so that a failure needs no undoing.
+//! Two trees made one, and one made two: new trees are built from the entries, in order. The old ones stay as they are: a failure needs no undoing.
 
 use core::mem;
 use core::ops::RangeInclusive;

@@ -62,8 +62,7 @@ impl<K: Key, S: Shape> State<K, S> {
         self.spot = None;
     }
 
-    /// Stands on a range that is just being written. `at` is the leaf that it is in then, and its slot there, if that is known: the leaf
-    /// stays where it is.
+    /// Stands on a range that is just being written. `at` is the leaf that it is in then, and its slot there, if it is known that the leaf stays.
     pub(super) fn wrote(&mut self, (index, last): (K, K), at: Option<(Spot<K, S>, usize)>) {
         let (spot, slot) = at.unzip();
         *self = Self {

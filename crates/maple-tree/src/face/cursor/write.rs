@@ -177,9 +177,8 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S>> Writing<'h,
         self.host.fill(&mut self.reserve, nodes)
     }
 
-    /// Sets aside the nodes that `entries` stores in ascending order, after all that is there, take: none of them then allocates. There are
-    /// as many as if each left a hole before it; beside readers, where each store copies a leaf, at least one for each. What is left over is
-    /// given back when the cursor is dropped.
+    /// Sets aside the nodes that `entries` stores in ascending order, after all that is there, take: none of them then allocates. There are as many as
+    /// if each left a hole before it; beside readers, at least one for each. What is left over is given back when the cursor is dropped.
     ///
     /// # Errors
     ///

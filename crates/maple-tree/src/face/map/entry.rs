@@ -13,9 +13,8 @@ use crate::read::{Found, InSlot};
 
 /// What is at a range of a map: made by [`entry`](MapleTree::entry) and [`entry_range`](MapleTree::entry_range).
 ///
-/// A range is *vacant* if all of it is a hole, or part of one; then an entry can be stored just there. It is *occupied* if
-/// any entry intersects it; then the first of those is what is shown, with its whole range, which may be larger or smaller than the one
-/// asked for.
+/// A range is *vacant* if all of it is a hole, or part of one; then an entry can be stored just there. It is *occupied* if any entry intersects it;
+/// then the first of those is shown, with its whole range, which may be larger or smaller than the one asked for.
 #[derive(Debug)]
 pub enum Entry<'a, K: Key, V: Value, A: NodeAlloc = Pool, S: Shape = Native> {
     /// An entry is there.

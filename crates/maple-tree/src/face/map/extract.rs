@@ -19,9 +19,8 @@ pub struct ExtractIf<'a, K: Key, V: Value, F, A: NodeAlloc = Pool, S: Shape = Na
 }
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
-    /// Takes the entries that intersect `bounds` and for which `take` says yes out of the map, in order, and gives them; each is taken when the
-    /// iterator is asked for it. Those that it has not come to when it is dropped stay. O(1) for each that stays, O(log n) for each
-    /// that goes.
+    /// Takes the entries that intersect `bounds` and for which `take` says yes out of the map, in order, and gives them; each is taken when the iterator
+    /// is asked for it. Those that it has not come to when it is dropped stay. O(1) for each that stays, O(log n) for each that goes.
     ///
     /// ```
     /// let mut map = maple_tree::MapleTree::from([(0..10u32, 1u32), (10..20, 2), (20..30, 3)]);

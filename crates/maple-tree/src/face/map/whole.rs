@@ -183,8 +183,7 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
 
     /// Moves all entries of `other` into this map. Where one meets an entry of this map, the part that both cover gets the value that `resolve` makes of
     /// its range and the two, this map's first. Of an entry that others cut into several parts, each part but the lowest that is left gets the value
-    /// that `split` makes from that entry and the range of the part; an entry of which nothing is left is dropped. O(n + m), as for
-    /// [`append`](MapleTree::append).
+    /// that `split` makes from that entry and the range of the part; an entry of which nothing is left is dropped. O(n + m).
     ///
     /// ```
     /// # use maple_tree::{EraseError, MapleTree};

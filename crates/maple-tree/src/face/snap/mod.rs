@@ -101,8 +101,7 @@ const _: () = {
 ///
 /// Unless another allocator is named, nodes come from the global one, whose handles take no room and no time. With a pool, a write after a
 /// snapshot, which copies a few nodes, takes about half the time. A pool in a `static`, or one that outlives the maps in another way, is referred to
-/// and costs a snapshot nothing; a handle that is counted ([`SharedPool`] itself, or an `Arc`) makes it take half as long
-/// again.
+/// and costs a snapshot nothing; with a counted handle ([`SharedPool`] itself, or an `Arc`) it takes half as long again.
 ///
 /// ```
 /// use maple_tree::CowMapleTree;

@@ -2,8 +2,7 @@
 //! copied from. Then each of these nodes names its parent, and is led to once, so that the write is made as in any other tree.
 //!
 //! Nodes are copied as memory, but for their first words, and what they lead to is counted once more. The values of a leaf that is copied are made once
-//! more. Until the write is made all of that can be taken back, and is if there is no memory or a closure panics: a write that fails has changed
-//! nothing, and keeps nothing.
+//! more. Until the write is made all of that can be taken back, and is if there is no memory or a closure panics: a failed write changes nothing.
 
 use core::marker::PhantomData;
 use core::mem::{MaybeUninit, needs_drop};

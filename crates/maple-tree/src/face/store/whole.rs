@@ -30,8 +30,7 @@ pub(crate) fn remove<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     Ok(Some((first..=last, raw)))
 }
 
-/// Exchanges the word of the entry at `key` for that of a value; gives the old one, which the host has not discarded. On failure the
-/// word is used up: the error has the value.
+/// Exchanges the word of the entry at `key` for that of a value; gives the old one, which the host has not discarded. An error has the value.
 pub(crate) fn replace<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     key: K,

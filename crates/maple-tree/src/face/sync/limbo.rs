@@ -22,8 +22,7 @@ use crate::base::{Key, Shape};
 use crate::face::sync::SyncAlloc;
 use crate::reclaim::Reclaim;
 
-/// A map of one level collects so many nodes, each two levels more eight times as many, up to [`Reclaim::BATCH`]: a small part of the nodes that it
-/// has, if it is large.
+/// A map of one level collects so many nodes, each two levels more eight times as many, up to [`Reclaim::BATCH`]: a small part of a large map.
 const BATCH_OF_A_LEAF: usize = 8;
 
 /// Nodes that have been replaced, and nodes that are free again. Dropping it leaks.

@@ -19,8 +19,7 @@ use crate::reclaim::Reclaim;
 /// It is no snapshot. Each call shows the map as it is at some moment of the call: having seen what a write made, a reader never sees what was
 /// there before it, in that place or in another that the same call of the writer changed. What it shows never has a hole where one entry
 /// took the place of another, a torn range, or a value that belonged to another range. [Cursors](Reader::cursor) and [iterators](Reader::iter)
-/// are sequences of such calls: they go in order, yield what is there throughout exactly once, and may or may not come by
-/// what comes or goes meanwhile.
+/// are sequences of such calls: they go in order, yield what is there throughout exactly once, and may or may not yield what comes or goes.
 ///
 /// No call waits or takes a lock. A look-up executes no loop that a writer could prolong; a step of an iterator or a cursor looks anew if its leaf was
 /// replaced meanwhile. While a reader is about, nothing that it may have found is freed: keep readers short.

@@ -1,8 +1,7 @@
 //! The tree of words, for shells in other languages: the same core that [`MapleTree`](crate::MapleTree) is a shell of, with
 //! its duties left to the caller. Not part of the crate's stable interface.
 //!
-//! Whoever uses it brings what the safe faces bring: exclusion of writers, protection of readers, ownership of
-//! entries, and the fate of replaced nodes.
+//! Whoever uses it excludes writers, protects readers, owns entries, and says what becomes of replaced nodes, as the safe faces do.
 
 mod read;
 mod retired;

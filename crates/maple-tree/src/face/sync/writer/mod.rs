@@ -35,8 +35,7 @@ pub type SharedCursorMut<'h, 't, K, V, R, A, L, S> =
 /// [`retain`](Writer::retain) are many such changes, one after the other. A call that fails has changed nothing that readers could see.
 ///
 /// What the writer looks up itself is what it has written: nobody else changes the map meanwhile. Values that it removes are *retired*: they are dropped when
-/// the readers that may have found them have left, as the map's [`Reclaim`] decides. They are therefore not given back; closures that are shown them
-/// get views.
+/// the readers that may have found them have left, as the map's [`Reclaim`] decides. They are not given back; closures get views of them.
 ///
 /// A closure that panics has been called for the last time; what the call had still to retire is retired all the same, while the panic unwinds. The
 /// same holds for a value whose drop panics, where a [`Reclaim`] drops what is retired at once. The map is whole then, and holds what the
