@@ -16,8 +16,9 @@ use crate::trace::seeding::Asked;
 use crate::trace::session::Session;
 use crate::trace::space::Who;
 
-use super::tasks::clone_flags;
-use super::{Ending, State, Task, Tracer};
+use super::lifetimes::clone_flags;
+use super::task::{State, Task};
+use super::{Ending, Tracer};
 
 /// How long threads are waited for that cannot stop, as the parent of a vfork until its child has gone on.
 const PATIENCE: Duration = Duration::from_secs(1);

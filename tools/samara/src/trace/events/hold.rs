@@ -8,7 +8,8 @@ use std::io;
 
 use samara_mm::Call;
 
-use super::{State, Tracer};
+use super::Tracer;
+use super::task::{State, Task};
 use crate::trace::interrupts;
 use crate::trace::proc;
 use crate::trace::ptrace::{self, Pace, Stop, Tid};
@@ -115,7 +116,7 @@ impl Tracer<'_> {
             return false;
         }
         self.hold.by = Some((tid, index));
-        let beside = |(other, task): (&Tid, &super::Task)| {
+        let beside = |(other, task): (&Tid, &Task)| {
             let runs = *other != tid
                 && task.space == Some(index)
                 && matches!(task.state, State::Running)

@@ -5,7 +5,8 @@
 
 use samara_mm::VmFlags;
 
-use super::{Doing, Tracer};
+use super::Tracer;
+use super::task::Doing;
 use crate::trace::decode::{self, Decoded};
 use crate::trace::ptrace::Entry;
 use crate::trace::space::{Space, Who};

@@ -17,7 +17,9 @@ use crate::trace::seeding::Asked;
 use crate::trace::space::{Space, Who};
 use crate::trace::{interrupts, launch, proc};
 
-use super::{Doing, Ending, Failure, State, Task, Tracer, UNSEEN};
+use super::returned::UNSEEN;
+use super::task::{Doing, State, Task};
+use super::{Ending, Failure, Tracer};
 
 impl Tracer<'_> {
     /// A thread has made another.

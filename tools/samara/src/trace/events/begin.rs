@@ -1,0 +1,192 @@
+//! A call of interest begins: it is decoded, and runs when its turn has come.
+
+use samara_mm::Call;
+
+use super::Tracer;
+use super::task::{Doing, State};
+use crate::trace::decode::{self, Decoded};
+use crate::trace::filter;
+use crate::trace::ptrace::{self, Entry, Pace, Tid};
+use crate::trace::seeding::Standing;
+use crate::trace::space::{Space, Who};
+
+impl Tracer<'_> {
+    /// A call of interest begins.
+    pub(super) fn entry(&mut self, tid: Tid, entry: Entry) {
+        // Stopped by a filter of the program's own. Without a tracer of its own, it would get this.
+        if !filter::mark::is_own(entry.mark) {
+            let _ = ptrace::pass_over(tid, -i64::from(libc::ENOSYS));
+            self.resume(tid, 0);
+            return;
+        }
+        // Followed or not: a child without a tracer would get ENOSYS wherever the filter stops it.
+        if decode::clones_untraced(tid, &entry)
+            && ptrace::set_untraced(tid, false).is_ok()
+            && let Some(task) = self.tasks.get_mut(&tid)
+        {
+            task.untraced = true;
+        }
+        let followed = self.order_of(tid, &entry);
+        let space = followed.and_then(|index| Some((index, self.spaces[index].as_mut()?)));
+        let Some((index, space)) = space else {
+            self.run_to_clone(tid);
+            return;
+        };
+        if space.holder.is_some() {
+            space.waiting.push_back((tid, entry));
+            self.set_state(tid, State::Held);
+        } else {
+            self.begin(tid, entry, index);
+        }
+    }
+
+    /// The address space in whose order a call comes: the caller's own, or that of the process whose limits it changes.
+    fn order_of(&self, tid: Tid, entry: &Entry) -> Option<usize> {
+        let own = self.tasks.get(&tid)?.space;
+        match decode::limits_of(entry) {
+            Some(target) if target != 0 && target != tid => self
+                .user(target)
+                .map(|(_, task)| task.space)
+                .or(Some(own))?,
+            _ => own,
+        }
+    }
+
+    /// Lets a call run on that holds no order; one whose arguments were changed stops again.
+    pub(super) fn run_to_clone(&mut self, tid: Tid) {
+        match self.tasks.get_mut(&tid) {
+            Some(task) if task.untraced => {
+                task.state = State::InCall(Doing::Thread);
+                ptrace::resume_to_exit(tid, 0);
+            }
+            Some(task) => {
+                task.state = State::Running;
+                self.pace.go(tid, 0);
+            }
+            None => self.pace.go(tid, 0),
+        }
+    }
+
+    /// Starts the call of a thread, whose turn it is.
+    pub(super) fn begin(&mut self, tid: Tid, entry: Entry, index: usize) {
+        let Some(task) = self.tasks.get_mut(&tid) else {
+            return;
+        };
+        let Some(space) = &mut self.spaces[index] else {
+            self.pace.go(tid, 0);
+            return;
+        };
+        let who = Who {
+            tid,
+            process: task.process,
+        };
+        task.result_at = entry.result_at;
+        let decoded = decode::decode(
+            tid,
+            &entry,
+            &mut self.session.files,
+            &mut self.session.watchers,
+        );
+        let doing = match decoded {
+            Decoded::Ignore | Decoded::Unmodelled { changes_map: false }
+                if space.may_be_read_later(&entry) =>
+            {
+                let standing = task.standing.get_or_insert_with(|| Standing::of(tid));
+                space.prepare(
+                    &Space::ring(None),
+                    who,
+                    (standing, entry.is_i386()),
+                    self.session,
+                );
+                Doing::Unread(entry)
+            }
+            Decoded::Perform(call) => {
+                if let Call::Mmap { offset, .. } = call {
+                    space.uring_mapping(entry.args[4] as i32, offset);
+                }
+                let standing = task.standing.get_or_insert_with(|| Standing::of(tid));
+                space.nodes_at = decode::nodes_at(&entry);
+                space.prepare(&call, who, (standing, entry.is_i386()), self.session);
+                if space.may_lose_writes(&call) && self.hold_others(tid, index) {
+                    self.look_beside_held(&call, index);
+                }
+                return self.start(tid, index, Doing::Perform(call));
+            }
+            Decoded::Fork => Doing::Fork,
+            Decoded::Limits(target) => {
+                let target = if target == 0 { task.process } else { target };
+                Doing::Limits { target, index }
+            }
+            Decoded::Settings => return self.aside(tid, Doing::Settings),
+            Decoded::Listener => return self.aside(tid, Doing::Listener),
+            Decoded::Tracing => return self.aside(tid, Doing::Tracing),
+            // Without this tracer's filter the kernel accepts it, if nothing else forbids it.
+            Decoded::Strict if self.pace != Pace::Filtered => return self.run_to_clone(tid),
+            Decoded::Strict => {
+                let _ = ptrace::pass_over(tid, 0);
+                return self.aside(tid, Doing::Strict);
+            }
+            Decoded::Exec => {
+                space.compare_changed(who, self.session, "the calls before exec");
+                task.state = State::Running;
+                self.pace.go(tid, 0);
+                return;
+            }
+            Decoded::Ignore => {
+                self.run_to_clone(tid);
+                return;
+            }
+            Decoded::RingSetUp { pointer, narrow } => {
+                let standing = task.standing.get_or_insert_with(|| Standing::of(tid));
+                space.prepare(
+                    &Space::ring(None),
+                    who,
+                    (standing, entry.is_i386()),
+                    self.session,
+                );
+                Doing::RingSetUp { pointer, narrow }
+            }
+            Decoded::UringSetUp { params } => return self.aside(tid, Doing::UringSetUp { params }),
+            Decoded::UringEnter(descriptor, count, flags) => {
+                let submits = (descriptor, count, flags);
+                if space.uring_enters(submits, who, self.session) {
+                    return self.aside(tid, Doing::UringEnter);
+                }
+                return self.run_to_clone(tid);
+            }
+            Decoded::Filled(filling) => Doing::Filled(filling),
+            Decoded::Moved { to, from } => Doing::Moved { to, from },
+            Decoded::Bounds(bounds) => Doing::Bounds(bounds),
+            Decoded::RingDestroyed { address } => {
+                let Some(call) = space.take_ring(address) else {
+                    self.run_to_clone(tid);
+                    return;
+                };
+                let standing = task.standing.get_or_insert_with(|| Standing::of(tid));
+                space.prepare(&call, who, (standing, entry.is_i386()), self.session);
+                Doing::RingDestroyed(call)
+            }
+            Decoded::Unmodelled { changes_map } => Doing::Unmodelled {
+                name: decode::name(&entry),
+                changes_map,
+            },
+        };
+        self.start(tid, index, doing);
+    }
+
+    /// Lets the call run whose turn it is.
+    fn start(&mut self, tid: Tid, index: usize, doing: Doing) {
+        if let Some(space) = &mut self.spaces[index] {
+            space.holder = Some(tid);
+        }
+        self.set_state(tid, State::InCall(doing));
+        ptrace::resume_to_exit(tid, 0);
+        self.returns_soon = true;
+    }
+
+    /// Lets a call run that holds no order, until it returns.
+    fn aside(&mut self, tid: Tid, doing: Doing) {
+        self.set_state(tid, State::InCall(doing));
+        ptrace::resume_to_exit(tid, 0);
+    }
+}

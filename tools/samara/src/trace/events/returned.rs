@@ -1,0 +1,248 @@
+//! A call returns: the engine takes in its result, and the next that waits for the address space begins.
+
+use std::io;
+
+use samara_mm::Call;
+
+use super::Tracer;
+use super::task::{Doing, State};
+use crate::trace::decode::Filling;
+use crate::trace::memory;
+use crate::trace::ptrace::{self, Tid};
+use crate::trace::space::Who;
+
+/// Why a process is not followed.
+pub(super) const UNSEEN: &str =
+    "a filter with a listener decides about its calls, and may let them pass unseen";
+
+impl Tracer<'_> {
+    /// A call returns.
+    pub(super) fn call_returned(&mut self, tid: Tid) {
+        let Some(task) = self.tasks.get_mut(&tid) else {
+            self.pace.go(tid, 0);
+            return;
+        };
+        let State::InCall(doing) = std::mem::replace(&mut task.state, State::Running) else {
+            self.pace.go(tid, 0);
+            return;
+        };
+        if std::mem::take(&mut task.untraced) {
+            let _ = ptrace::set_untraced(tid, true);
+        }
+        let who = Who {
+            tid,
+            process: task.process,
+        };
+        let Some(index) = task.space else {
+            self.pace.go(tid, 0);
+            return;
+        };
+        let returned = match (ptrace::result(tid), task.result_at.take()) {
+            (Ok(0), Some(at)) => memory::read_half(tid, at).map_or(0, |address| address as i64),
+            (Ok(returned), _) => returned,
+            // Killed at this moment: its exit event follows.
+            (Err(_), _) => {
+                if let Some(space) = &mut self.spaces[index] {
+                    space.interrupt();
+                }
+                self.pace.go(tid, 0);
+                self.release(index, tid);
+                return;
+            }
+        };
+        let Some(doing) = self.returned_aside(doing, who, index, returned) else {
+            return;
+        };
+        let doing = match doing {
+            Doing::Unread(entry) => self.read_at_last(&entry, who, index, returned),
+            read => read,
+        };
+        if matches!(doing, Doing::Perform(_)) {
+            self.hear_others(tid, index);
+        }
+        let mut running = false;
+        let mut kept = false;
+        let mut of_another = false;
+        let mut elsewhere = None;
+        if let Some(space) = &mut self.spaces[index]
+            && !to_be_restarted(returned)
+        {
+            match doing {
+                Doing::Filled(filling) => {
+                    let done = filling.done(tid, returned);
+                    if !space.filled(&filling, done, self.session) {
+                        elsewhere = done.map(|done| (filling, done));
+                    }
+                }
+                // Even if nothing was moved there, it has an owner, and so has what was written to and moved away.
+                Doing::Moved { to, from } => {
+                    let name = "ioctl(UFFDIO_MOVE)";
+                    space.finish_unmodelled(name, true, who, returned, self.session);
+                    space.filled_in_vain(to, self.session);
+                    space.filled_in_vain(from, self.session);
+                }
+                Doing::Bounds(bounds) if returned == 0 => {
+                    space.bounds_set(bounds, who, self.session);
+                }
+                // Of another process, whose map it may have changed.
+                Doing::Perform(call) if !space.is_own_watcher(&call, who, returned) => {
+                    let name = match call {
+                        Call::UffdRegister { .. } => "ioctl(UFFDIO_REGISTER) for another process",
+                        _ => "ioctl(UFFDIO_UNREGISTER) for another process",
+                    };
+                    space.finish_unmodelled(name, false, who, returned, self.session);
+                    of_another = returned == 0;
+                }
+                Doing::Perform(mut call) => {
+                    kept = space.leaves_files(&call, returned);
+                    running = space.look_at_return(&mut call, who, returned, self.session);
+                    if running {
+                        self.pace.go(tid, 0);
+                    }
+                    space.finish(call, who, returned, running, self.session);
+                }
+                Doing::RingDestroyed(mut call) if returned == 0 => {
+                    space.look_at_return(&mut call, who, returned, self.session);
+                    space.finish(call, who, returned, false, self.session);
+                }
+                Doing::RingSetUp { pointer, narrow } if returned == 0 => {
+                    let ring = space.ring_set_up(pointer, narrow, who, self.session);
+                    if let Some((mut call, address)) = ring {
+                        let address = address as i64;
+                        space.look_at_return(&mut call, who, address, self.session);
+                        space.finish(call, who, address, false, self.session);
+                    }
+                }
+                Doing::Unmodelled { name, changes_map } => {
+                    space.finish_unmodelled(name, changes_map, who, returned, self.session);
+                }
+                // A fork that failed: its event would have come before. The others are done with.
+                _ => {}
+            }
+        }
+        if of_another {
+            self.doubt_others(index);
+        }
+        if let Some((filling, done)) = elsewhere {
+            self.filled_elsewhere(&filling, done, index);
+        }
+        if !kept {
+            self.session.files.release();
+        }
+        if !running {
+            self.pace.go(tid, 0);
+        }
+        self.release(index, tid);
+    }
+
+    /// A call returns that holds no order, or only that of limits. Gives back what does.
+    fn returned_aside(
+        &mut self,
+        doing: Doing,
+        who: Who,
+        index: usize,
+        returned: i64,
+    ) -> Option<Doing> {
+        let tid = who.tid;
+        match doing {
+            Doing::Thread => {}
+            Doing::Settings => {
+                if let Some(task) = self.tasks.get_mut(&tid) {
+                    task.standing = None;
+                }
+            }
+            Doing::Tracing => {
+                let refused = returned == -i64::from(libc::EPERM);
+                self.session.tally.tracers_refused += u64::from(refused);
+            }
+            Doing::Strict => {
+                if let Some(task) = self.tasks.get_mut(&tid) {
+                    task.strict = true;
+                }
+                ptrace::resume_to_exit(tid, 0);
+                return None;
+            }
+            Doing::Listener => {
+                if returned >= 0 {
+                    self.lose_sight(tid, index);
+                }
+            }
+            Doing::UringSetUp { params } => {
+                if let (Ok(descriptor), Some(space)) =
+                    (i32::try_from(returned), &mut self.spaces[index])
+                    && descriptor >= 0
+                {
+                    space.uring_set_up(descriptor, params, who);
+                }
+            }
+            Doing::UringEnter => {
+                if let Some(space) = &mut self.spaces[index] {
+                    space.uring_entered(returned, who, self.session);
+                }
+            }
+            Doing::Limits { target, index } => {
+                if returned == 0 {
+                    // Of its own process, it can be asked itself: another thread may be about to end, and tell nothing.
+                    let asked = if target == who.process { tid } else { target };
+                    self.limits_changed(asked);
+                }
+                self.pace.go(tid, 0);
+                self.release(index, tid);
+                return None;
+            }
+            ordered => return Some(ordered),
+        }
+        self.pace.go(tid, 0);
+        None
+    }
+
+    /// A userfaultfd has filled in pages, but not of address space `index`, which has called: it is of another process, which forked this one.
+    fn filled_elsewhere(&mut self, filling: &Filling, done: u64, index: usize) {
+        for (other, space) in self.spaces.iter_mut().enumerate() {
+            if let Some(space) = space
+                && other != index
+                && space.is_watched_at(filling.start)
+            {
+                space.take_in(filling, done, self.session);
+            }
+        }
+    }
+
+    /// A call on address space `index` has changed another, of which nothing says which it is.
+    fn doubt_others(&mut self, index: usize) {
+        for (other, space) in self.spaces.iter_mut().enumerate() {
+            if let Some(space) = space
+                && other != index
+            {
+                space.look_soon("after what another process did with a userfaultfd");
+            }
+        }
+    }
+
+    /// From now on, calls of a thread may pass unseen.
+    fn lose_sight(&mut self, tid: Tid, index: usize) {
+        if let Some(task) = self.tasks.get_mut(&tid) {
+            task.unseen = true;
+        }
+        if let Some(space) = &mut self.spaces[index] {
+            space.give_up(&io::Error::other(UNSEEN), self.session);
+        }
+    }
+
+    fn limits_changed(&mut self, target: Tid) {
+        let task = self.tasks.get(&target).map(|task| (target, task));
+        let found = task
+            .or_else(|| self.user(target))
+            .and_then(|(tid, task)| Some((tid, task.process, task.space?)));
+        if let Some((tid, process, index)) = found
+            && let Some(space) = &mut self.spaces[index]
+        {
+            space.limits_changed(Who { tid, process }, self.session);
+        }
+    }
+}
+
+/// The kernel will make the thread call again (ERESTARTSYS and its kin): this time counts for nothing.
+fn to_be_restarted(returned: i64) -> bool {
+    matches!(returned, -516..=-512)
+}

@@ -1,0 +1,98 @@
+//! A traced thread, and what its call under way will need when it returns.
+
+use samara_mm::Call;
+
+use crate::trace::decode::{Bounds, Filling};
+use crate::trace::ptrace::{Entry, Tid};
+use crate::trace::seeding::Standing;
+
+/// What a thread's call under way will need when it returns.
+#[derive(Debug)]
+pub(super) enum Doing {
+    Perform(Call),
+    Fork,
+    /// A clone that shares the address space, or of a thread that is not followed: holds no order.
+    Thread,
+    /// The process whose limits to take anew, and the address space that it uses: holds the order of that one.
+    Limits {
+        target: Tid,
+        index: usize,
+    },
+    /// Holds no order: what the caller may do is to be looked at anew.
+    Settings,
+    /// Holds no order: to be counted if it is refused.
+    Tracing,
+    /// Was passed over, and holds no order: the thread has nothing left but four calls.
+    Strict,
+    /// Holds no order either: a filter decides about calls that nobody else sees.
+    Listener,
+    /// The address of the ring will be at `pointer`.
+    RingSetUp {
+        pointer: u64,
+        narrow: bool,
+    },
+    RingDestroyed(Call),
+    /// Holds no order: a ring of `io_uring` will have been made.
+    UringSetUp {
+        params: u64,
+    },
+    /// Holds no order, since it may wait for other threads: advice was submitted.
+    UringEnter,
+    Filled(Filling),
+    Moved {
+        to: u64,
+        from: u64,
+    },
+    Bounds(Bounds),
+    /// Its arguments lie below an area that grows, and could not be read yet.
+    Unread(Entry),
+    Unmodelled {
+        name: &'static str,
+        changes_map: bool,
+    },
+}
+
+#[derive(Debug)]
+pub(super) enum State {
+    Running,
+    /// Stopped at the entry of a call, until others' are done.
+    Held,
+    InCall(Doing),
+    /// Has reported itself, but not yet the thread that made it.
+    Unannounced,
+    /// Announced, but has not reported itself yet.
+    Expected,
+}
+
+#[derive(Debug)]
+pub(super) struct Task {
+    pub(super) process: Tid,
+    /// Index into the spaces; `None` if it is not followed, or has left its address space.
+    pub(super) space: Option<usize>,
+    pub(super) state: State,
+    /// Where the result of its call will be, if the call does not return it.
+    pub(super) result_at: Option<u64>,
+    /// Its clone asked for a child that is not traced: what was changed of that is to be put back.
+    pub(super) untraced: bool,
+    /// What the kernel looks at when it calls; `None` if that may have changed.
+    pub(super) standing: Option<Standing>,
+    /// It has left itself `read`, `write`, `exit` and `rt_sigreturn`, as of `SECCOMP_SET_MODE_STRICT`.
+    pub(super) strict: bool,
+    /// A filter may let its calls pass unseen: no address space that it uses is followed.
+    pub(super) unseen: bool,
+}
+
+impl Task {
+    pub(super) fn new(process: Tid, state: State) -> Self {
+        Self {
+            process,
+            space: None,
+            state,
+            result_at: None,
+            untraced: false,
+            standing: None,
+            strict: false,
+            unseen: false,
+        }
+    }
+}
