@@ -212,6 +212,10 @@ impl AddressSpace {
         let (from, to) = (old + old_len, old + new_len);
         let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
         let flags = area.vma.flags;
+        // It grows by joining what is mapped behind it, as a driver's area joins nothing. (Up to Linux 6.1, those of packet sockets do.)
+        if flags.intersects(VmFlags::SPECIAL) {
+            return Err(Errno::ENOMEM);
+        }
         if flags.contains(VmFlags::ACCOUNT) && !self.may_commit((to - from) >> 12) {
             return Err(Errno::ENOMEM);
         }
