@@ -88,6 +88,15 @@ fn what_drivers_manage_moves_with_others() {
 }
 
 #[test]
+fn what_a_driver_has_made_of_an_area_at_address_0_is_seen() {
+    let Some(program) = compiled("mapped_at_zero") else {
+        return;
+    };
+    let traced = agrees(&[program]);
+    assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
+}
+
+#[test]
 fn the_parent_of_a_vfork_that_sleeps_late_is_not_waited_for() {
     if let Some(program) = compiled("late_vfork") {
         let traced = agrees(&[program]);

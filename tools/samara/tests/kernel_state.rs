@@ -258,6 +258,23 @@ fn advice_through_a_ring_is_seen() {
 }
 
 #[test]
+fn a_ring_at_address_0_is_read() {
+    let Some(program) = compiled("ring_advice") else {
+        return;
+    };
+    let program = program.display().to_string();
+    let words = [program.as_str(), "wait", "0", "at 0"];
+    let traced = trace_with(&["--verify", "each"], &words, scratch());
+    if traced.output.status.code() == Some(77) {
+        eprintln!("skipped: {}", traced.stdout());
+        return;
+    }
+    traced.assert_agrees();
+    assert_eq!(traced.stdout(), ADVISED);
+    assert_eq!(traced.output.status.code(), Some(0));
+}
+
+#[test]
 fn advice_through_a_ring_that_the_kernel_polls_is_undecided() {
     let Some(program) = compiled("ring_advice") else {
         return;

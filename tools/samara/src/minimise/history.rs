@@ -85,7 +85,7 @@ pub(super) fn addresses(action: &mut Action) -> [Option<&mut u64>; 2] {
 
 /// From where to where a step has mapped something, if it has.
 pub(super) fn mapped(action: &Action, result: i64) -> Option<(u64, u64)> {
-    if (-4095..=0).contains(&result) {
+    if (-4095..0).contains(&result) {
         return None;
     }
     let start = result as u64;

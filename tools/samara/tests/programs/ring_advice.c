@@ -1,5 +1,5 @@
 /* Advice through a ring of io_uring: the areas that it divides and joins, and what a child has of them.
- * Arguments: "wait" or "go on", and the flags of the ring. Ends with 77 where there are no such rings. */
+ * Arguments: "wait" or "go on", the flags of the ring, and "at 0" for one whose head is mapped there. Ends with 77 where there are no such rings. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdint.h>
@@ -32,7 +32,7 @@ struct params {
 
 static struct params params;
 static char *ring, *entries;
-static int file, waits;
+static int file, waits, at_zero;
 
 static uint32_t *number(uint32_t offset)
 {
@@ -55,7 +55,7 @@ static int set_up(unsigned flags)
 		entries = (char *)(uintptr_t)params.sq.user;
 		return 1;
 	}
-	ring = mmap(0, 2 * PAGE, 3, MAP_SHARED | MAP_POPULATE, file, 0);
+	ring = mmap(0, 2 * PAGE, 3, MAP_SHARED | MAP_POPULATE | (at_zero ? MAP_FIXED : 0), file, 0);
 	entries = mmap(0, PAGE, 3, MAP_SHARED | MAP_POPULATE, file, 0x10000000);
 	return ring != MAP_FAILED && entries != MAP_FAILED;
 }
@@ -107,6 +107,7 @@ static void settle(int count)
 int main(int count, char **arguments)
 {
 	waits = count > 1 && strcmp(arguments[1], "wait") == 0;
+	at_zero = count > 3 && strcmp(arguments[3], "at 0") == 0;
 	if (!set_up(count > 2 ? strtoul(arguments[2], 0, 0) : 0)) {
 		printf("no ring: %s\n", strerror(errno));
 		return 77;

@@ -34,7 +34,7 @@ impl Space {
         returned: i64,
         session: &mut Session,
     ) {
-        if (-4095..=0).contains(&returned) {
+        if (-4095..0).contains(&returned) {
             return;
         }
         match call {

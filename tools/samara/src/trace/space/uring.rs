@@ -42,10 +42,10 @@ const PATIENCE: Duration = Duration::from_millis(100);
 struct Ring {
     descriptor: i32,
     params: [u32; PARAMS / 4],
-    /// Where the program has mapped its parts; 0 where it has not.
-    submissions: u64,
-    completions: u64,
-    entries: u64,
+    /// Where the program has mapped its parts, which may be at 0.
+    submissions: Option<u64>,
+    completions: Option<u64>,
+    entries: Option<u64>,
 }
 
 /// Indices of 32-bit numbers in the parameters.
@@ -107,9 +107,9 @@ impl Ring {
     fn is_readable(&self) -> bool {
         self.flags() & SETUP_SQPOLL == 0
             && self.flags() & !SETUP_KNOWN == 0
-            && self.submissions != 0
-            && self.completions != 0
-            && self.entries != 0
+            && self.submissions.is_some()
+            && self.completions.is_some()
+            && self.entries.is_some()
     }
 
     /// Whether completions come to be in it while the program stands still.
@@ -118,12 +118,13 @@ impl Ring {
     }
 
     fn completed(&self, tid: Tid) -> Option<u32> {
-        Self::half(tid, self.completions + self.number(at::CQ_TAIL))
+        Self::half(tid, self.completions? + self.number(at::CQ_TAIL))
     }
 
     /// The advice among the next `count` entries.
     fn submitted(&self, tid: Tid, count: u32) -> Option<Vec<Advice>> {
-        let half = |index| Self::half(tid, self.submissions + self.number(index));
+        let (submissions, entries) = (self.submissions?, self.entries?);
+        let half = |index| Self::half(tid, submissions + self.number(index));
         let (head, tail, mask) = (half(at::SQ_HEAD)?, half(at::SQ_TAIL)?, half(at::SQ_MASK)?);
         let from = self.completed(tid)?;
         let size = if self.flags() & SETUP_SQE128 == 0 {
@@ -131,7 +132,7 @@ impl Ring {
         } else {
             128
         };
-        let array = self.submissions + self.number(at::SQ_ARRAY);
+        let array = submissions + self.number(at::SQ_ARRAY);
         let mut found = Vec::new();
         for number in 0..count.min(tail.wrapping_sub(head)).min(ENTRIES) {
             let place = head.wrapping_add(number) & mask;
@@ -140,7 +141,7 @@ impl Ring {
                 _ => place,
             };
             let mut entry = [0; 64];
-            let address = self.entries + u64::from(index & mask) * size;
+            let address = entries + u64::from(index & mask) * size;
             if memory::read(tid, address, &mut entry).ok()? < entry.len() {
                 return None;
             }
@@ -182,13 +183,14 @@ impl Advice {
     fn result(&self, tid: Tid) -> Option<(u32, i64)> {
         let ring = &self.ring;
         let tail = ring.completed(tid)?;
-        let mask = Ring::half(tid, ring.completions + ring.number(at::CQ_MASK))?;
+        let completions = ring.completions?;
+        let mask = Ring::half(tid, completions + ring.number(at::CQ_MASK))?;
         let size = if ring.flags() & SETUP_CQE32 == 0 {
             16
         } else {
             32
         };
-        let first = ring.completions + ring.number(at::CQ_CQES);
+        let first = completions + ring.number(at::CQ_CQES);
         // Places that have been used again since tell nothing.
         let seen = tail.wrapping_sub(self.from).min(mask.wrapping_add(1));
         (0..seen).find_map(|back| {
@@ -216,13 +218,13 @@ impl Space {
         let mut ring = Ring {
             descriptor,
             params: numbers,
-            submissions: 0,
-            completions: 0,
-            entries: 0,
+            submissions: None,
+            completions: None,
+            entries: None,
         };
         let word = |low: usize| ring.number(low) | ring.number(low + 1) << 32;
         if ring.flags() & SETUP_NO_MMAP != 0 {
-            let (both, entries) = (word(at::CQ_USER), word(at::SQ_USER));
+            let (both, entries) = (Some(word(at::CQ_USER)), Some(word(at::SQ_USER)));
             (ring.submissions, ring.completions, ring.entries) = (both, both, entries);
         }
         self.urings.blind |= ring.flags() & SETUP_SQPOLL != 0;
@@ -242,12 +244,12 @@ impl Space {
         let Some((descriptor, offset)) = self.urings.mapping.take() else {
             return;
         };
-        let mapped = matches!(call, Call::Mmap { .. }) && returned > 0;
+        let mapped = matches!(call, Call::Mmap { .. }) && !(-4095..0).contains(&returned);
         let rings = &mut self.urings.rings;
         if let Some(ring) = rings.iter_mut().find(|r| r.descriptor == descriptor)
             && mapped
         {
-            let address = returned as u64;
+            let address = Some(returned as u64);
             match offset {
                 OFF_SQ_RING => {
                     ring.submissions = address;
