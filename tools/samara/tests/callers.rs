@@ -113,6 +113,19 @@ fn a_thread_that_replaces_the_program_waits_for_others_in_calls() {
 }
 
 #[test]
+fn parts_of_the_stack_grow_apart_from_it() {
+    let Some(program) = compiled("stack_in_parts") else {
+        return;
+    };
+    for verify in ["each", "exit"] {
+        let traced = trace_with(&["--verify", verify], &[&program], scratch());
+        traced.assert_agrees();
+        assert_eq!(traced.stdout(), "done\n");
+        assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
+    }
+}
+
+#[test]
 fn the_kernel_reads_arguments_below_an_area_that_grows() {
     if let Some(program) = compiled("argument_grows") {
         let traced = agrees(&[program]);

@@ -59,7 +59,7 @@ pub(crate) struct Space {
     pub(crate) holder: Option<Tid>,
     pub(crate) waiting: VecDeque<(Tid, Entry)>,
     samples: Samples,
-    /// Areas that grow by faults were mapped, besides the stack.
+    /// Areas besides the stack grow by faults, or have.
     growing: bool,
     /// Came by a fork: descriptors of a userfaultfd may be the parent's.
     forked: bool,
@@ -134,6 +134,7 @@ impl Space {
         if let Some(record) = &mut session.record {
             record.seed(number, reason, &seed);
         }
+        let growing = growth::grows_beside_stack(&engine);
         let mut space = Self {
             number,
             follower: Follower::new(engine, true),
@@ -143,7 +144,7 @@ impl Space {
             holder: None,
             waiting: VecDeque::new(),
             samples: Samples::default(),
-            growing: false,
+            growing,
             forked: false,
             limits_of: tid,
             calls_since_compare: 0,

@@ -3,7 +3,7 @@
 use std::io;
 use std::ops::RangeInclusive;
 
-use super::{Space, Who};
+use super::{Space, Who, growth};
 use crate::follow::Place;
 use crate::record::Reason;
 use crate::seed::Seed;
@@ -150,8 +150,9 @@ impl Space {
                 .and_then(|engine| self.follower.start_anew(engine, &mut session.tally))
                 .map_err(|errno| io::Error::other(format!("the engine refuses the map: {errno}")))
         });
-        if let Err(error) = built {
-            self.give_up(&error, session);
+        match built {
+            Ok(()) => self.growing |= growth::grows_beside_stack(self.follower.engine()),
+            Err(error) => self.give_up(&error, session),
         }
     }
 

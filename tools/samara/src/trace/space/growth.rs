@@ -1,8 +1,8 @@
 //! Areas that faults grow: the stack, and what `MAP_GROWSDOWN` made.
 
-use samara_mm::{Call, VmFlags};
+use samara_mm::{AddressSpace, Call, VmFlags};
 
-use super::Space;
+use super::{MAP_GROWSDOWN, Space};
 use crate::trace::session::Session;
 
 impl Space {
@@ -32,6 +32,18 @@ impl Space {
             }
             Call::Mlockall { .. } | Call::Munlockall => true,
             _ => call.range().is_some_and(|(addr, len)| touches(addr, len)),
+        }
+    }
+
+    /// After a call that may have moved or divided the stack, or told that it is elsewhere: whether areas besides it grow now.
+    pub(super) fn look_for_growing(&mut self, call: &Call) {
+        let may = match call {
+            Call::Mmap { flags, .. } if flags & MAP_GROWSDOWN != 0 => true,
+            Call::SetMm { .. } => true,
+            _ => self.near_growth(call),
+        };
+        if may && !self.growing {
+            self.growing = grows_beside_stack(self.follower.engine());
         }
     }
 
@@ -110,6 +122,15 @@ impl Space {
             }
         }
     }
+}
+
+/// Whether other areas than that of the stack's first byte grow by faults: mapped so, or parts of the stack that were moved or cut off.
+pub(super) fn grows_beside_stack(engine: &AddressSpace) -> bool {
+    let top = engine.layout().stack_top.saturating_sub(1);
+    engine
+        .areas()
+        .filter(|area| area.vma.flags.contains(VmFlags::GROWSDOWN))
+        .any(|area| top < area.start || area.end <= top)
 }
 
 /// A range that `call` leaves empty.

@@ -2,7 +2,7 @@
 
 use samara_mm::{Call, NoPages, Pages};
 
-use super::{MAP_GROWSDOWN, Space, Who};
+use super::{Space, Who};
 use crate::describe::Described;
 use crate::follow::{Evidence, Follower, Listed, Place, Verdict};
 use crate::side::placed_at_random;
@@ -33,9 +33,6 @@ impl Space {
         self.follow_rings(&call, returned);
         self.follow_urings(&call, returned);
         self.watched |= matches!(call, Call::UffdRegister { .. });
-        if let Call::Mmap { flags, .. } = &call {
-            self.growing |= flags & MAP_GROWSDOWN != 0;
-        }
         session.tally.ambiguous += u64::from(ambiguous);
         let evidence = self.samples.evidence(ambiguous);
         let mut facts = Known {
@@ -84,6 +81,7 @@ impl Space {
                 self.follower = former;
             }
         }
+        self.look_for_growing(&call);
         let evidence = self.samples.evidence(ambiguous || late);
         session.tally.unsampled += missed.len() as u64;
         if let Some(record) = &mut session.record {
