@@ -500,6 +500,31 @@ fn a_readers_cursor() {
     assert_eq!(seen[..3], [0, 77, 4]);
 }
 
+/// What is stored behind the only entry while a reader stands on that comes next.
+#[test]
+fn a_readers_cursor_leaves_the_only_entry() {
+    type Tree = SyncMapleTree<u32, Number, Waiting, SharedPool, spin::Mutex<()>, Fanout<4>>;
+    for find in [false, true] {
+        let tree = Tree::new_in(Waiting::new(), SharedPool::new());
+        tree.write().insert_range(0..1, 5).unwrap();
+        let reader = tree.read();
+        let mut cursor = reader.cursor(0..=0);
+        assert_eq!(cursor.find(..), Some(5));
+        assert_eq!(cursor.status(), Status::Root);
+        tree.write().insert_range(1..2, 7).unwrap();
+        tree.write().insert_range(8..9, 9).unwrap();
+        let mut on = |max| {
+            if find {
+                cursor.find(..=max)
+            } else {
+                cursor.next(..=max)
+            }
+        };
+        assert_eq!(on(0), None);
+        assert_eq!([1, 8, 8].map(&mut on), [Some(7), Some(9), None]);
+    }
+}
+
 #[test]
 fn clones_move_by_themselves() {
     let mut map: MapleTree<u64, Number, _, Fanout<4>> = MapleTree::new_in(Pool::<Global>::new());

@@ -258,11 +258,7 @@ impl<K: Key, S: Shape> State<K, S> {
             Status::Start | Status::Pause | Status::None | Status::Root => {
                 self.go(tree, self.index);
                 match self.status {
-                    Status::Root => {
-                        // Nothing comes after the only entry.
-                        self.go(tree, K::ONE);
-                        return NULL;
-                    }
+                    Status::Root => return self.after_single(tree, limit, holes),
                     Status::None => return self.single::<UP>(tree, limit),
                     _ => {}
                 }
@@ -277,6 +273,22 @@ impl<K: Key, S: Shape> State<K, S> {
             return NULL;
         }
         self.go(tree, K::MIN)
+    }
+
+    /// Up from the only entry of a tree without nodes, to the hole behind it; to the next entry, if a writer has stored one meanwhile.
+    fn after_single(&mut self, tree: &RawTree<K, S>, limit: K, holes: bool) -> Word {
+        let word = self.go(tree, K::ONE);
+        if self.status != Status::Active {
+            return NULL;
+        }
+        if self.index > limit {
+            self.go(tree, K::MIN);
+            return self.ended::<true>();
+        }
+        if !word.is_null() || holes {
+            return word;
+        }
+        self.onwards::<true>(tree, limit, holes)
     }
 
     /// To the first entry at or after `index` (or the last at or before it, unless `UP`); if the cursor is at one already, to the next.
@@ -299,10 +311,7 @@ impl<K: Key, S: Shape> State<K, S> {
             // Where a move the other way has ended.
             Status::Underflow => UP,
             Status::Overflow => !UP,
-            Status::Root if UP => {
-                self.go(tree, K::ONE);
-                return NULL;
-            }
+            Status::Root if UP => return self.after_single(tree, limit, holes),
             Status::Root | Status::None if !UP && self.index <= limit => {
                 self.status = Status::None;
                 return NULL;
