@@ -1,5 +1,8 @@
 //! The tiers of tests, from a minute to an hour.
 
+mod miri;
+mod sanitize;
+
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use xshell::{Shell, cmd};
@@ -21,8 +24,6 @@ const BARE_TARGETS: [&str; 6] = [
 
 /// A 32-bit machine whose programs run here.
 const WIDTH_32: &str = "i686-unknown-linux-gnu";
-/// A big-endian machine, for Miri.
-const BIG_ENDIAN: &str = "s390x-unknown-linux-gnu";
 
 /// One tier of tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -152,9 +153,9 @@ impl Tier {
             Tier::Unit => unit(shell),
             Tier::Bare => bare(shell),
             Tier::Loom => loom(shell),
-            Tier::Borrows => borrows(shell),
-            Tier::Miri => miri(shell),
-            Tier::Sanitize => sanitize(shell),
+            Tier::Borrows => miri::borrows(shell),
+            Tier::Miri => miri::all(shell),
+            Tier::Sanitize => sanitize::all(shell),
             Tier::Fuzz => fuzz(shell),
             Tier::Exhaustive => exhaustive(shell),
             Tier::Proof => proof(shell),
@@ -316,212 +317,6 @@ fn loom(shell: &Shell) -> Result<()> {
     )
     .env("CARGO_TARGET_DIR", "target/loom")
     .run()?;
-    Ok(())
-}
-
-/// Keeps integers from becoming pointers. Of the two borrow models this is the stricter one, Stacked Borrows.
-const STRICT: &str = "-Zmiri-strict-provenance";
-/// The other borrow model.
-const TREE: &str = "-Zmiri-strict-provenance -Zmiri-tree-borrows";
-/// The machine of both models.
-const WIDTH_64: &str = "x86_64-unknown-linux-gnu";
-
-/// Everything that Miri can run, on four machines: some twenty minutes each, on one processor. Tests look for `cfg(miri)` and do less.
-fn miri(shell: &Shell) -> Result<()> {
-    let machines = [
-        (WIDTH_64, STRICT),
-        (WIDTH_64, TREE),
-        (WIDTH_32, STRICT),
-        (BIG_ENDIAN, STRICT),
-    ];
-    // Tests that run C programs, or ask the kernel, are beyond Miri.
-    let parts: [&[&str]; 5] = [
-        &["-p", "samara-memblock", "--tests"],
-        &[
-            "-p",
-            "samara-paging",
-            "--test",
-            "exhaustive",
-            "--test",
-            "faults",
-            "--test",
-            "stress",
-        ],
-        &["-p", "maple-tree", "--features", "rcu", "--tests"],
-        &[
-            "-p",
-            "samara-mm",
-            "--lib",
-            "--test",
-            "concurrent",
-            "--test",
-            "allocation_failure",
-        ],
-        &[
-            "-p",
-            "samara-capi",
-            "--test",
-            "histories",
-            "--test",
-            "memblock_hooks",
-        ],
-    ];
-    for (target, flags) in machines {
-        for part in parts {
-            interpret(shell, target, flags, part)?;
-        }
-    }
-    processes(
-        shell,
-        &["anon::", "file::", "fork::", "program::", "second::"],
-    )
-}
-
-/// The maple tree's tests that reach most of its unsafe code in the least time: a minute under each of the borrow models.
-fn borrows(shell: &Shell) -> Result<()> {
-    const FILES: [&str; 6] = [
-        "aliasing::",
-        "at_once::",
-        "dup::",
-        "edges::",
-        "gaps::",
-        "iterate::",
-    ];
-    let mut part = vec!["-p", "maple-tree", "--features", "rcu", "--test", "maps"];
-    part.push("--");
-    part.extend(FILES);
-    for flags in [STRICT, TREE] {
-        interpret(shell, WIDTH_64, flags, &part)?;
-    }
-    processes(shell, &["anon::"])
-}
-
-/// Tests of processes with pages, as far as `filters` go.
-fn processes(shell: &Shell, filters: &[&str]) -> Result<()> {
-    // Their memory is read by words and by bytes, as programs do; Miri's model of weak memory has no answer to atomic accesses of mixed sizes.
-    let flags = format!("{STRICT} -Zmiri-disable-weak-memory-emulation");
-    let mut part = vec![
-        "-p",
-        "samara-mm",
-        "--features",
-        "exec,hosted",
-        "--test",
-        "process",
-        "--",
-    ];
-    part.extend(filters);
-    interpret(shell, WIDTH_64, &flags, &part)
-}
-
-/// Runs tests under Miri.
-fn interpret(shell: &Shell, target: &str, flags: &str, part: &[&str]) -> Result<()> {
-    setup::components(shell, Some(NIGHTLY), &["miri", "rust-src"])?;
-    cmd!(
-        shell,
-        "cargo +nightly miri test --locked --target {target} {part...}"
-    )
-    .env("MIRIFLAGS", flags)
-    .env("CARGO_TARGET_DIR", "target/miri")
-    .run()?;
-    Ok(())
-}
-
-/// The tree and the standard library optimised as the rest, unlike in the ordinary run: what sanitizers add makes the tests take longer than compiling
-/// them. And with the lines that a sanitizer shows of a place.
-const OPTIMISED: [&str; 6] = [
-    "--config",
-    "profile.dev.debug=\"line-tables-only\"",
-    "--config",
-    "profile.dev.package.maple-tree.opt-level=1",
-    "--config",
-    "profile.dev.package.\"*\".opt-level=1",
-];
-
-fn sanitize(shell: &Shell) -> Result<()> {
-    setup::components(shell, Some(NIGHTLY), &["rust-src"])?;
-    for sanitizer in ["address", "thread"] {
-        cmd!(
-            shell,
-            "cargo +nightly test {OPTIMISED...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p maple-tree -p samara-memblock --features maple-tree/rcu --lib --test maps --test waiting --test histories --test snap --test snap_hard"
-        )
-        .env("RUSTFLAGS", sanitizing(sanitizer))
-        .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))
-        .run()?;
-        cmd!(
-            shell,
-            "cargo +nightly test {OPTIMISED...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p samara-paging --features samara-paging/hosted --tests"
-        )
-        .env("RUSTFLAGS", sanitizing(sanitizer))
-        .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))
-        .run()?;
-        sanitize_c(shell, sanitizer)?;
-    }
-    // Faults, calls, forks, walks and walkers beside each other. Left out is what has one thread and compares the process's own memory with the
-    // kernel's, of which the sanitizer has a part.
-    cmd!(
-        shell,
-        "cargo +nightly test {OPTIMISED...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p samara-mm --features samara-mm/hosted --test process --test concurrent -- --skip kernel:: --skip histories"
-    )
-    .env("RUSTFLAGS", sanitizing("thread"))
-    .env("CARGO_TARGET_DIR", "target/thread")
-    .run()?;
-    Ok(())
-}
-
-/// Compiler flags for a sanitizer. Tests that leak on purpose look for the configuration.
-fn sanitizing(sanitizer: &str) -> String {
-    format!("-Zsanitizer={sanitizer} --cfg sanitized")
-}
-
-/// The C tests and examples, with library and program under the same sanitizer.
-fn sanitize_c(shell: &Shell, sanitizer: &str) -> Result<()> {
-    const TARGET: &str = "x86_64-unknown-linux-gnu";
-    setup::debian(shell, "cc", "build-essential")?;
-    let target_dir = format!("target/{sanitizer}");
-    cmd!(
-        shell,
-        "cargo +nightly build {OPTIMISED...} --locked -Zbuild-std --target {TARGET} -p samara-capi"
-    )
-    .env("RUSTFLAGS", sanitizing(sanitizer))
-    .env("CARGO_TARGET_DIR", &target_dir)
-    .run()?;
-    let library = format!("{target_dir}/{TARGET}/debug/libsamara.a");
-    // The runtime library is the C compiler's; what it lacks of rustc's is in the shim.
-    let shim: &[&str] = match sanitizer {
-        "thread" => &["-fno-builtin", "crates/capi/tests/c/tsan_shim.c"],
-        _ => &[],
-    };
-    let mut sources = shell.read_dir("crates/capi/tests/c")?;
-    sources.extend(shell.read_dir("crates/capi/examples/c")?);
-    for source in sources {
-        let (Some(name), Some("c")) = (
-            source.file_stem().and_then(|name| name.to_str()),
-            source.extension().and_then(|extension| extension.to_str()),
-        ) else {
-            continue;
-        };
-        // One forks and handles signals, one counts a gigabyte of frames, two have an allocator of their own, and one loads the shared library.
-        let left_out = [
-            "tsan_shim",
-            "mm_diff",
-            "mm_phys",
-            "mm_hostile",
-            "maple_refused",
-            "maple_unloaded",
-        ];
-        // These have one thread, and take minutes beside ThreadSanitizer.
-        let long = ["mm_faults", "mm_fork", "mm_refused"];
-        if left_out.contains(&name) || long.contains(&name) && sanitizer == "thread" {
-            continue;
-        }
-        let program = format!("{target_dir}/{name}");
-        cmd!(
-            shell,
-            "cc -std=gnu11 -fsanitize={sanitizer} -O1 -g -I crates/capi/include {source} {shim...} {library} -pthread -ldl -lm -o {program}"
-        )
-        .run()?;
-        cmd!(shell, "{program}").run()?;
-    }
     Ok(())
 }
 

@@ -1,0 +1,105 @@
+//! Tests with the compiler's sanitizers, in Rust and in C.
+
+use anyhow::Result;
+use xshell::{Shell, cmd};
+
+use crate::setup::{self, NIGHTLY};
+
+/// The tree and the standard library optimised as the rest, unlike in the ordinary run: what sanitizers add makes the tests take longer than compiling
+/// them. And with the lines that a sanitizer shows of a place.
+const OPTIMISED: [&str; 6] = [
+    "--config",
+    "profile.dev.debug=\"line-tables-only\"",
+    "--config",
+    "profile.dev.package.maple-tree.opt-level=1",
+    "--config",
+    "profile.dev.package.\"*\".opt-level=1",
+];
+
+pub(super) fn all(shell: &Shell) -> Result<()> {
+    setup::components(shell, Some(NIGHTLY), &["rust-src"])?;
+    for sanitizer in ["address", "thread"] {
+        cmd!(
+            shell,
+            "cargo +nightly test {OPTIMISED...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p maple-tree -p samara-memblock --features maple-tree/rcu --lib --test maps --test waiting --test histories --test snap --test snap_hard"
+        )
+        .env("RUSTFLAGS", sanitizing(sanitizer))
+        .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))
+        .run()?;
+        cmd!(
+            shell,
+            "cargo +nightly test {OPTIMISED...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p samara-paging --features samara-paging/hosted --tests"
+        )
+        .env("RUSTFLAGS", sanitizing(sanitizer))
+        .env("CARGO_TARGET_DIR", format!("target/{sanitizer}"))
+        .run()?;
+        sanitize_c(shell, sanitizer)?;
+    }
+    // Faults, calls, forks, walks and walkers beside each other. Left out is what has one thread and compares the process's own memory with the
+    // kernel's, of which the sanitizer has a part.
+    cmd!(
+        shell,
+        "cargo +nightly test {OPTIMISED...} --locked -Zbuild-std --target x86_64-unknown-linux-gnu -p samara-mm --features samara-mm/hosted --test process --test concurrent -- --skip kernel:: --skip histories"
+    )
+    .env("RUSTFLAGS", sanitizing("thread"))
+    .env("CARGO_TARGET_DIR", "target/thread")
+    .run()?;
+    Ok(())
+}
+
+/// Compiler flags for a sanitizer. Tests that leak on purpose look for the configuration.
+fn sanitizing(sanitizer: &str) -> String {
+    format!("-Zsanitizer={sanitizer} --cfg sanitized")
+}
+
+/// The C tests and examples, with library and program under the same sanitizer.
+fn sanitize_c(shell: &Shell, sanitizer: &str) -> Result<()> {
+    const TARGET: &str = "x86_64-unknown-linux-gnu";
+    setup::debian(shell, "cc", "build-essential")?;
+    let target_dir = format!("target/{sanitizer}");
+    cmd!(
+        shell,
+        "cargo +nightly build {OPTIMISED...} --locked -Zbuild-std --target {TARGET} -p samara-capi"
+    )
+    .env("RUSTFLAGS", sanitizing(sanitizer))
+    .env("CARGO_TARGET_DIR", &target_dir)
+    .run()?;
+    let library = format!("{target_dir}/{TARGET}/debug/libsamara.a");
+    // The runtime library is the C compiler's; what it lacks of rustc's is in the shim.
+    let shim: &[&str] = match sanitizer {
+        "thread" => &["-fno-builtin", "crates/capi/tests/c/tsan_shim.c"],
+        _ => &[],
+    };
+    let mut sources = shell.read_dir("crates/capi/tests/c")?;
+    sources.extend(shell.read_dir("crates/capi/examples/c")?);
+    for source in sources {
+        let (Some(name), Some("c")) = (
+            source.file_stem().and_then(|name| name.to_str()),
+            source.extension().and_then(|extension| extension.to_str()),
+        ) else {
+            continue;
+        };
+        // One forks and handles signals, one counts a gigabyte of frames, two have an allocator of their own, and one loads the shared library.
+        let left_out = [
+            "tsan_shim",
+            "mm_diff",
+            "mm_phys",
+            "mm_hostile",
+            "maple_refused",
+            "maple_unloaded",
+        ];
+        // These have one thread, and take minutes beside ThreadSanitizer.
+        let long = ["mm_faults", "mm_fork", "mm_refused"];
+        if left_out.contains(&name) || long.contains(&name) && sanitizer == "thread" {
+            continue;
+        }
+        let program = format!("{target_dir}/{name}");
+        cmd!(
+            shell,
+            "cc -std=gnu11 -fsanitize={sanitizer} -O1 -g -I crates/capi/include {source} {shim...} {library} -pthread -ldl -lm -o {program}"
+        )
+        .run()?;
+        cmd!(shell, "{program}").run()?;
+    }
+    Ok(())
+}
