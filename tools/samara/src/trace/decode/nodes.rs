@@ -1,0 +1,88 @@
+//! The sets of nodes that `mbind` is given.
+
+use crate::trace::filter::mark;
+use crate::trace::memory;
+use crate::trace::ptrace::{Entry, Tid};
+
+/// A set of nodes in the memory of the caller.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct NodeMask {
+    pointer: u64,
+    /// One more than the kernel looks at.
+    count: u64,
+    /// Is it a set of the i386 table, of words of 32 bits?
+    narrow: bool,
+}
+
+/// What `mbind` finds in a set of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Nodes {
+    These(u64),
+    /// Some above 63, too, which a machine of fewer does not have: then the highest of these 64 stands for them, as one that does not exist either.
+    Beyond(u64),
+    /// The set is too long, not to be read, or names nodes that no kernel has.
+    Refused,
+}
+
+impl NodeMask {
+    pub(crate) fn of(entry: &Entry) -> Self {
+        NodeMask {
+            pointer: entry.args[3],
+            count: entry.args[4],
+            narrow: entry.is_i386(),
+        }
+    }
+
+    pub(crate) fn read(self, tid: Tid) -> Nodes {
+        self.read_by(|at, half| {
+            if half {
+                memory::read_half(tid, at).ok()
+            } else {
+                memory::read_word(tid, at).ok()
+            }
+        })
+    }
+
+    /// `word` reads a word at an address, or half of one.
+    fn read_by(self, mut word: impl FnMut(u64, bool) -> Option<u64>) -> Nodes {
+        // A page of them, and Debian's kernels know 1024 (CONFIG_NODES_SHIFT); which ones are set above that, they ask from the end (observed).
+        const LONGEST: u64 = 4096 * 8;
+        const KNOWN: u64 = 1024 / 64;
+        if self.pointer == 0 {
+            return Nodes::These(0);
+        }
+        let bits = match self.count.checked_sub(1) {
+            Some(bits @ 0..=LONGEST) => bits,
+            _ => return Nodes::Refused,
+        };
+        let (mut first, mut beyond) = (0, false);
+        for index in (0..bits.div_ceil(64)).rev() {
+            let used = bits - index * 64;
+            let half = self.narrow && used <= 32;
+            let Some(word) = word(self.pointer.wrapping_add(8 * index), half) else {
+                return Nodes::Refused;
+            };
+            let word = match used {
+                // Of words that are not known, the table of 64 bits takes all.
+                0..64 if self.narrow || index < KNOWN => word & ((1 << used) - 1),
+                _ => word,
+            };
+            match index {
+                0 => first = word,
+                KNOWN.. if word != 0 => return Nodes::Refused,
+                _ => beyond |= word != 0,
+            }
+        }
+        if beyond {
+            Nodes::Beyond(first | 1 << 63)
+        } else {
+            Nodes::These(first)
+        }
+    }
+}
+
+/// Where the node mask lies that a call names.
+pub(crate) fn nodes_at(entry: &Entry) -> Option<NodeMask> {
+    let is_mbind = entry.mark != mark::X32 && entry.nr as i64 == libc::SYS_mbind;
+    (is_mbind && entry.args[3] != 0).then(|| NodeMask::of(entry))
+}
