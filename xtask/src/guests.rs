@@ -75,7 +75,9 @@ fn image(shell: &Shell, folder: &Path) -> Result<PathBuf> {
         let path = lines.next()?.rsplit_once('(')?.1.split_once(')')?.0;
         Some(here.join(path))
     };
-    let samara = here.join("target/debug/samara");
+    let target = shell.var("CARGO_TARGET_DIR");
+    let target = target.unwrap_or_else(|_| "target".to_owned());
+    let samara = here.join(target).join("debug/samara");
     let oracle = test("oracle/main.rs").context("cargo does not say where the oracle is")?;
     let exec = test("exec/main.rs").context("cargo does not say where the test of exec is")?;
     let ranges = test("one_range.rs").context("cargo does not say where the test of ranges is")?;

@@ -89,6 +89,8 @@ struct mm_config {                        /* start from mm_config_default() */
 };
 void mm_config_default(struct mm_config *config); /* x86-64's layout, which every format but MM_RISCV_SV39 can address */
 void mm_config_for(enum mm_format format, struct mm_config *config); /* the same, and for MM_RISCV_SV39 what it can: addresses below 2^38 */
+/* Where task_size was left at its default, mm_new and mm_exec do this for the format of `phys`, with bases that are above it, too. With another one above what the
+ * format can address, memory is mapped at addresses that are not canonical, too, and cannot be accessed there. */
 /* Told in order while a call is performed. A refusal (-errno) undoes the whole call. NULL members are passed over.
  * The address space is locked meanwhile: the functions must not call into it. */
 struct mm_backend {

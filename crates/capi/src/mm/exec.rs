@@ -211,11 +211,11 @@ unsafe fn execute(
             CStr::from_ptr(given.path).to_bytes(),
             strings(given.argv).map_err(refused)?,
             strings(given.envp).map_err(refused)?,
-            given.config.as_ref().copied().unwrap_or_default(),
+            given.config.as_ref().copied().unwrap_or_default().on(phys),
             special(given).map_err(refused)?,
         )
     };
-    let (rules, limits) = rules(&config, phys.is_none_or(|phys| phys.x86)).map_err(refused)?;
+    let (rules, limits) = rules(&config, phys).map_err(refused)?;
     let mut personality = Personality::from_bits_truncate(given.personality as _);
     if config.seed == 0 {
         personality |= Personality::ADDR_NO_RANDOMIZE;

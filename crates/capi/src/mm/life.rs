@@ -7,9 +7,9 @@ use samara_mm::heap::try_box;
 use samara_mm::process::ForkMode;
 use samara_mm::{AddressSpace, Capabilities, Config, Errno, Layout, Limits, Overcommit};
 
-use crate::mm::abi::{MM_FORK_COPY, MM_FORK_SHARE, MM_RISCV_SV39, MmBackend, MmConfig, MmFormat};
+use crate::mm::abi::{MM_FORK_COPY, MM_FORK_SHARE, MmBackend, MmConfig, MmFormat};
 use crate::mm::backend::Backend;
-use crate::mm::phys::MmPhys;
+use crate::mm::phys::{MmPhys, end_of};
 use crate::mm::space::{MapOnly, Space};
 use crate::mm::{code, hand_over};
 
@@ -51,8 +51,33 @@ impl Default for MmConfig {
     }
 }
 
-/// The configuration and the limits of an address space; its layout is not among them.
-pub(super) fn rules(given: &MmConfig, pkeys: bool) -> Result<(Config, Limits), Errno> {
+impl MmConfig {
+    /// The same within what page tables can address, if it is larger.
+    fn within(mut self, end: u64) -> Self {
+        if self.task_size > end {
+            self.task_size = end;
+            // As on x86-64: 128 MiB for the stack below the end, and upwards from a third.
+            if self.mmap_base > end {
+                self.mmap_base = end - (128 << 20);
+            }
+            if self.legacy_base > end {
+                self.legacy_base = (end / 3 + 4095) & !4095;
+            }
+        }
+        self
+    }
+
+    /// The same on this memory: a size that was left at its default is none that somebody has chosen, and becomes that of the format.
+    pub(super) fn on(self, phys: Option<&MmPhys>) -> Self {
+        match phys {
+            Some(phys) if self.task_size == Config::default().task_size => self.within(phys.end),
+            _ => self,
+        }
+    }
+}
+
+/// The configuration and the limits of an address space on this memory; its layout is not among them.
+pub(super) fn rules(given: &MmConfig, phys: Option<&MmPhys>) -> Result<(Config, Limits), Errno> {
     let defaults = Config::default();
     let config = Config {
         task_size: given.task_size,
@@ -69,7 +94,7 @@ pub(super) fn rules(given: &MmConfig, pkeys: bool) -> Result<(Config, Limits), E
             _ => return Err(Errno::EINVAL),
         },
         anon_vma_names: true,
-        pkeys,
+        pkeys: phys.is_none_or(|phys| phys.x86),
         capabilities: Capabilities {
             ipc_lock: given.ipc_lock,
             ..Capabilities::default()
@@ -85,8 +110,8 @@ pub(super) fn rules(given: &MmConfig, pkeys: bool) -> Result<(Config, Limits), E
     Ok((config, limits))
 }
 
-fn space(given: &MmConfig, pkeys: bool) -> Result<AddressSpace, Errno> {
-    let (config, limits) = rules(given, pkeys)?;
+fn space(given: &MmConfig, phys: Option<&MmPhys>) -> Result<AddressSpace, Errno> {
+    let (config, limits) = rules(given, phys)?;
     let layout = Layout {
         mmap_base: given.mmap_base,
         legacy_base: given.legacy_base,
@@ -115,7 +140,8 @@ pub(super) fn with_map(
 }
 
 fn new(config: &MmConfig, phys: Option<&MmPhys>, backend: Option<&MmBackend>) -> Result<Mm, Errno> {
-    let map = space(config, phys.is_none_or(|phys| phys.x86))?;
+    let config = &config.on(phys);
+    let map = space(config, phys)?;
     let space = with_map(map, phys, backend)?;
     Ok(Mm {
         space,
@@ -144,13 +170,8 @@ pub unsafe extern "C" fn mm_config_default(config: *mut MmConfig) {
 // SAFETY: named as in the header, with its signature.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mm_config_for(format: MmFormat, config: *mut MmConfig) {
-    let mut made = MmConfig::default();
-    if format == MM_RISCV_SV39 {
-        // As on x86-64: 128 MiB for the stack below the end, and upwards from a third.
-        made.task_size = 1 << 38;
-        made.mmap_base = made.task_size - (128 << 20);
-        made.legacy_base = (made.task_size / 3 + 4095) & !4095;
-    }
+    let made = MmConfig::default();
+    let made = end_of(format).map_or(made, |end| made.within(end));
     if !config.is_null() {
         // SAFETY: the caller's duty.
         unsafe { config.write(made) };

@@ -6,7 +6,7 @@ use core::slice;
 use samara_mm::heap::{Counted, try_box};
 use samara_mm::process::{HostLock, Machine, Platform, Process};
 use samara_mm::{AddressSpace, Errno, Object};
-use samara_paging::{Arena, Grace, PAGE_SIZE, Physical, format};
+use samara_paging::{Arena, Format, Grace, PAGE_SIZE, Physical, format};
 
 use crate::mm::abi::{
     MM_AARCH64_4K, MM_RISCV_SV39, MM_RISCV_SV48, MM_X86_64, MM_X86_64_LA57, MmFormat, MmPhysOps,
@@ -27,6 +27,8 @@ pub struct MmPhys {
     pub(crate) hardware: Box<dyn Hardware>,
     /// How its pages are found tells what programs on it can do.
     pub(crate) x86: bool,
+    /// The first address that its page tables cannot hold for a program.
+    pub(crate) end: u64,
 }
 
 impl core::fmt::Debug for MmPhys {
@@ -167,6 +169,18 @@ fn physical(ops: Option<&MmPhysOps>, frames: u64) -> Result<Physical<Ram, Grace>
     Err(Errno::ENOMEM)
 }
 
+/// The first address that page tables of a format cannot hold for a program.
+pub(super) fn end_of(format: MmFormat) -> Option<u64> {
+    Some(match format {
+        MM_X86_64 => <X86 as Platform>::Format::lower_end(),
+        MM_X86_64_LA57 => <X86La57 as Platform>::Format::lower_end(),
+        MM_AARCH64_4K => <Arm as Platform>::Format::lower_end(),
+        MM_RISCV_SV39 => <RiscvSv39 as Platform>::Format::lower_end(),
+        MM_RISCV_SV48 => <RiscvSv48 as Platform>::Format::lower_end(),
+        _ => return None,
+    })
+}
+
 fn new(format: MmFormat, ops: Option<&MmPhysOps>, frames: u64) -> Result<MmPhys, Errno> {
     let make = match format {
         MM_X86_64 => hardware::<X86>,
@@ -179,6 +193,7 @@ fn new(format: MmFormat, ops: Option<&MmPhysOps>, frames: u64) -> Result<MmPhys,
     Ok(MmPhys {
         hardware: make(physical(ops, frames)?)?,
         x86: matches!(format, MM_X86_64 | MM_X86_64_LA57),
+        end: end_of(format).ok_or(Errno::EINVAL)?,
     })
 }
 

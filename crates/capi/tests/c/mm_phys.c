@@ -231,6 +231,41 @@ static void refused(void)
 	mm_phys_put(NULL);
 }
 
+/* What was left at its default fits every format; what was chosen stays. */
+static void defaults(enum mm_format format)
+{
+	struct mm_phys *phys = phys_new(format, 64);
+	struct mm_config chosen;
+	int round;
+
+	mm_config_default(&chosen);
+	chosen.task_size = MM_UNLIMITED - 4095;
+	for (round = 0; round < 3; round++) {
+		struct mm_config config;
+		struct mm *mm;
+		int64_t at;
+		char byte = 7;
+
+		mm_config_default(&config);
+		SAME(mm_new(round ? &config : NULL, phys, NULL, &mm), 0);
+		at = mm_mmap(mm, 0, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | (round == 2 ? MAP_POPULATE : 0), NULL, 0);
+		CHECK(at > 0);
+		SAME(mm_copy_in(mm, (uint64_t)at, &byte, 1), 1);
+		byte = 0;
+		SAME(mm_copy_out(mm, (uint64_t)at, &byte, 1), 1);
+		SAME(byte, 7);
+		sound(mm);
+		mm_put(mm);
+		SAME(mm_new(&chosen, phys, NULL, &mm), 0);
+		at = 1ll << 60;
+		SAME(mm_mmap(mm, (uint64_t)at, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, NULL, 0), at);
+		SAME(mm_copy_in(mm, (uint64_t)at, &byte, 1), 0);
+		mm_put(mm);
+	}
+	all_given_back(phys);
+	mm_phys_put(phys);
+}
+
 int main(void)
 {
 	unsigned f;
@@ -245,6 +280,7 @@ int main(void)
 		for (first = 0; first < 24; first++)
 			from_zero(formats[f], 1024 - first);
 		from_zero(formats[f], 512);
+		defaults(formats[f]);
 	}
 	refused();
 	puts("ok");

@@ -76,6 +76,16 @@ pub trait Format: Copy + Send + Sync + 'static {
     /// Whether the processor translates this address by one root table.
     fn canonical(addr: u64) -> bool;
 
+    /// The first address above those that are [canonical](Self::canonical) from 0 on, as those of programs are.
+    fn lower_end() -> u64 {
+        let all = 1 << (12 + 9 * Self::LEVELS);
+        if Self::canonical(all - 1) {
+            all
+        } else {
+            all >> 1
+        }
+    }
+
     /// The bits of an entry that say which frame.
     fn frame(phys: u64) -> u64;
     /// All other bits of an entry.
@@ -208,6 +218,7 @@ mod tests {
         }
         assert_eq!(F::decode(0, 0), Entry::Empty);
         assert!(F::canonical(0) && F::canonical(0x1f_ffff_f000));
+        assert!(F::canonical(F::lower_end() - 1) && !F::canonical(F::lower_end()));
     }
 
     #[test]
