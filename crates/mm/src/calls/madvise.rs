@@ -175,9 +175,7 @@ impl AddressSpace {
                 // Both ends within one huge page are refused, though not if one of them is its edge.
                 let first = start.checked_next_multiple_of(PMD_SIZE);
                 let last = end & !(PMD_SIZE - 1);
-                let written = !matches!(vma.backing, Backing::Anonymous) || vma.anon().is_some();
-                written
-                    && may_hold_huge_page(start_of, end_of, vma)
+                may_hold_huge_page(start_of, end_of, vma)
                     && first.is_some_and(|first| first <= last)
             }
             abi::MADV_GUARD_REMOVE => {
@@ -285,14 +283,14 @@ fn may_hold_huge_page(start: u64, end: u64, vma: &Vma) -> bool {
     let never = VmFlags::SPECIAL | VmFlags::HUGETLB | VmFlags::NOHUGEPAGE;
     let aligned = match &vma.backing {
         // What was never written has nothing to put there.
-        Backing::Anonymous => vma.anon().is_some(),
+        _ if vma.is_anonymous() => vma.anon().is_some(),
         Backing::SharedAnonymous(_) | Backing::Shm { .. } => {
             vma.shift.is_multiple_of(PMD_SIZE >> 12)
         }
         Backing::File(file) => {
             file.kind == FileKind::Shmem && vma.shift.is_multiple_of(PMD_SIZE >> 12)
         }
-        Backing::Special(_) => false,
+        Backing::Anonymous | Backing::Special(_) => false,
     };
     // The kernel looks for the last one in the area. Of one that ends in the lowest 2 MiB it looks beyond the end of all numbers, and finds it.
     let last = end.wrapping_sub(PMD_SIZE) & !(PMD_SIZE - 1);

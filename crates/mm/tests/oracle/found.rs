@@ -1,5 +1,7 @@
 //! Short histories that once ended differently, as the random ones had found them.
 
+mod zeroes;
+
 use crate::generate::{ARENA, PAGE};
 use crate::op::Op;
 
@@ -85,56 +87,7 @@ pub(crate) fn histories(special: &[(u64, u64)]) -> Vec<(&'static str, Vec<Op>)> 
         addr: at(0),
         flags: 0o40000,
     };
-    let whole_memory_merges = Op::SetMemoryMerge { on: 1 };
-    let unmergeable = |page, pages| Op::Madvise {
-        addr: at(page),
-        len: pages * PAGE,
-        advice: 13,
-    };
-    vec![
-        (
-            "a mapping of /dev/zero is marked mergeable only when it has joined whom it may",
-            vec![
-                whole_memory_merges,
-                mmap(0, 10, 1, 0x12, 5),
-                mmap(10, 2, 1, 0x12, 5),
-                mmap(3, 2, 1, 0x12, 5),
-                unmergeable(0, 12),
-                mmap(12, 2, 1, 0x12, 5),
-                mmap(20, 2, 1, 0x12, 5),
-                mmap(24, 2, 1, 0x12, 5),
-                mmap(22, 2, 1, 0x12, 5),
-                mprotect(22, 2, 0),
-                mprotect(22, 2, 1),
-            ],
-        ),
-        (
-            "zeroes that are shared but cannot be written to are anonymous memory",
-            vec![
-                mmap(0, 10, 1, SHARED, ZERO_TO_READ),
-                mmap(10, 2, 0, SHARED, ZERO_TO_READ),
-                mprotect(10, 2, 1),
-                mprotect(3, 2, 3),
-                mmap(20, 4, 1, 0x12, ZERO_TO_READ),
-                mmap(24, 4, 1, SHARED, ZERO_TO_READ),
-                Op::Madvise {
-                    addr: at(0),
-                    len: PAGE,
-                    advice: 8,
-                },
-                // Nobody has stored anything: it is numbered anew.
-                Op::Mremap {
-                    old: at(2),
-                    old_len: 2 * PAGE,
-                    new_len: 2 * PAGE,
-                    flags: 3,
-                    new: at(40),
-                },
-                Op::ForkInto,
-                mprotect(4, 2, 0),
-                mmap(8, 2, 3, SHARED, 5),
-            ],
-        ),
+    let rest = vec![
         (
             "what grows down is watched as the area is",
             vec![
@@ -502,27 +455,6 @@ pub(crate) fn histories(special: &[(u64, u64)]) -> Vec<(&'static str, Vec<Op>)> 
             },
         ),
         (
-            "offsets of /dev/zero overflow where it is decided whether a huge page fits",
-            [
-                1 << 63,
-                (1 << 63) - (2 << 20) + PAGE,
-                (1 << 63) - PAGE,
-                0u64.wrapping_sub(8 << 20),
-            ]
-            .into_iter()
-            .flat_map(|offset| {
-                [1, 512, 1024, 1536].map(|pages| Op::Mmap {
-                    addr: 0,
-                    len: pages * PAGE,
-                    prot: 1,
-                    flags: 2,
-                    file: 5,
-                    offset,
-                })
-            })
-            .collect(),
-        ),
-        (
             "two areas that have become one are too large for a child",
             {
                 // Less each than many machines have, and more together.
@@ -534,5 +466,6 @@ pub(crate) fn histories(special: &[(u64, u64)]) -> Vec<(&'static str, Vec<Op>)> 
                 ]
             },
         ),
-    ]
+    ];
+    zeroes::histories().into_iter().chain(rest).collect()
 }
