@@ -403,9 +403,8 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
                     libc::ENODEV | libc::EIO | libc::ENXIO | libc::ENFILE | libc::ENOLCK
                 )
         }
-        // Nothing is known of the ends of files, beyond which there is nothing to populate.
         Call::Madvise { addr, len, .. } if populates(call) && error == libc::EFAULT => {
-            has_file(engine, *addr, *len)
+            may_lack_pages(engine, *addr, *len)
         }
         Call::Madvise { addr, len, advice } if *advice == libc::MADV_REMOVE && no_holes(error) => {
             has_shared(engine, *addr, *len, |_| true)
@@ -436,10 +435,10 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
             let advice = *advice;
             outside(engine, &Call::Madvise { addr, len, advice }, returned)
         }),
-        // Locking reads the pages in, which fails beyond the end of a file; the areas are locked all the same.
+        // Locking fills the pages in; where that fails, the areas are locked all the same.
         Call::Mlock { addr, len, .. } => {
             matches!(error, libc::EAGAIN | libc::EINTR)
-                || error == libc::ENOMEM && has_file(engine, *addr, *len)
+                || error == libc::ENOMEM && may_lack_pages(engine, *addr, *len)
         }
         Call::Mlockall { .. } => matches!(error, libc::EAGAIN | libc::EINTR),
         // The file system is asked to write, which has errors of its own; a socket, say, cannot be asked.
@@ -491,8 +490,25 @@ fn is_driven(engine: &AddressSpace, addr: u64) -> bool {
     area.is_some_and(|area| area.vma.file().is_some_and(|file| file.kind.is_driven()))
 }
 
-fn has_file(engine: &AddressSpace, addr: u64, len: u64) -> bool {
-    files_in(engine, addr, len).next().is_some()
+/// Can a page of the range be one that the kernel cannot fill in?
+fn may_lack_pages(engine: &AddressSpace, addr: u64, len: u64) -> bool {
+    lacking(engine, addr, addr.saturating_add(len))
+        .next()
+        .is_some()
+}
+
+/// The areas of `[start, end)` with pages that the kernel perhaps cannot fill in: of files, whose ends are not known here; and those that a userfaultfd
+/// watches, which may be one that answers the program alone, or none (`UFFD_USER_MODE_ONLY`, `UFFD_FEATURE_SIGBUS`).
+pub(crate) fn lacking(
+    engine: &AddressSpace,
+    start: u64,
+    end: u64,
+) -> impl Iterator<Item = Area<'_>> {
+    const WATCHED: VmFlags = VmFlags::UFFD_MISSING.union(VmFlags::UFFD_MINOR);
+    engine.areas().filter(move |area| {
+        let lacks = area.vma.file().is_some() || area.vma.flags.intersects(WATCHED);
+        area.start < end && area.end > start && lacks
+    })
 }
 
 /// Is a file of such a kind mapped shared there?

@@ -330,6 +330,22 @@ fn a_userfaultfd_of_the_parent_does_not_watch_a_gap() {
 }
 
 #[test]
+fn where_a_userfaultfd_does_not_answer_the_kernel_no_page_is_to_be_had() {
+    let Some(program) = compiled("unanswered") else {
+        return;
+    };
+    let record = fresh("unanswered.trace");
+    for verify in ["each", "exit"] {
+        let options = ["--verify", verify, "--record", record.to_str().unwrap()];
+        let traced = trace_with(&options, &[&program], scratch());
+        traced.assert_agrees();
+        let replayed = samara().arg("replay").arg(&record).output().unwrap();
+        let told = String::from_utf8(replayed.stderr).unwrap();
+        assert_eq!(replayed.status.code(), Some(0), "{told}");
+    }
+}
+
+#[test]
 fn advice_for_several_ranges_is_compared() {
     let Some(program) = compiled("several_ranges") else {
         return;

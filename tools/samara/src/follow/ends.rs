@@ -1,4 +1,4 @@
-//! Files that end before what is mapped of them: which page has nothing behind it, only the kernel knows.
+//! Files that end before what is mapped of them, and userfaultfds that do not answer the kernel: which page is not to be had, only the kernel knows.
 //!
 //! A write there is answered by `SIGBUS`, and a call that fills pages in comes as far as there. Neither leaves a page behind, but the area has its
 //! anon_vma from then on (observed: a private mapping of a file that is written beyond its end no longer joins what continues it).
@@ -7,12 +7,12 @@ use samara_mm::{Area, Call, Errno, Pages, VmFlags};
 
 use super::{Evidence, Follower, Listed, learn};
 use crate::histories::histories;
-use crate::side::{Side, filled_in};
+use crate::side::{Side, filled_in, lacking};
 
-/// Of so many files in the range of one call the end is looked for in each.
-const FILES: usize = 8;
+/// Of so many areas in the range of one call the end is looked for in each.
+const AREAS: usize = 8;
 
-/// Says of one area that its file ends there, and passes questions on.
+/// Says of one area that it has no page there, and passes questions on.
 struct Ends<'a> {
     at: u64,
     facts: &'a mut dyn Pages,
@@ -85,16 +85,14 @@ impl Follower {
         true
     }
 
-    /// Areas of files in which a call that failed may have come to an end; none if it did not fail for this reason.
+    /// Areas in which a call that failed may have come to a page that is not to be had; none if it did not fail for this reason.
     pub(super) fn ends(&self, call: &Call, returned: i64) -> Vec<u64> {
         let mut found = Vec::new();
         for (start, end) in filled_in(call, returned) {
-            let areas = self.engine().areas();
-            let areas = areas.filter(|area| area.start < end && start < area.end);
-            let files = areas.filter(|area| area.vma.file().is_some());
-            found.extend(files.map(|area| area.start.max(start)));
+            let areas = lacking(self.engine(), start, end);
+            found.extend(areas.map(|area| area.start.max(start)));
         }
-        found.truncate(FILES);
+        found.truncate(AREAS);
         found
     }
 

@@ -128,7 +128,8 @@ pub(super) fn policies(rng: &mut Rng, addr: u64, len: u64) -> Op {
             addr,
             len,
             prot: 0,
-            pgoff: addr.wrapping_sub(ARENA) / PAGE + rng.below(2),
+            // Within the files, as above: in the sparse arena addresses lie further apart than they are long.
+            pgoff: addr.wrapping_sub(ARENA) / PAGE % 0x2000 + rng.below(2),
             flags: 0,
         },
         1 => Op::SetName {

@@ -1,8 +1,8 @@
-//! Stores of the kernel's beyond the end of a private file mapping: `read(2)` into it, say.
+//! Stores of the kernel's beyond the end of a private file mapping, or where a userfaultfd answers the program alone: `read(2)` into it, say.
 //!
 //! They fail, and nobody is told of a fault; no page is there, before or after. But the area has its `anon_vma` from then on, and joins others no more that it would
-//! have joined. So whatever is mapped beyond the end of its file, and may be written, is followed with such a store and without one, from the moment on when it
-//! is seen. Files that become shorter later are looked at where the maps have parted.
+//! have joined. So whatever is mapped beyond the end of its file, or is watched, and may be written, is followed with such a store and without one, from the moment
+//! on when it is seen. Files that become shorter later are looked at where the maps have parted.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -22,7 +22,7 @@ const MAP_TYPE: u64 = 0xf;
 const MAP_PRIVATE: u64 = 2;
 const MAP_ANONYMOUS: u64 = 0x20;
 
-/// What a call has mapped, or made writable, in which files may end.
+/// What a call has mapped, or made writable, in which files may end, or has had watched.
 fn writable(call: &Call, returned: i64) -> Option<Range> {
     if (-4095..0).contains(&returned) {
         return None;
@@ -43,6 +43,7 @@ fn writable(call: &Call, returned: i64) -> Option<Range> {
         Call::Mremap {
             old_len, new_len, ..
         } if new_len > old_len => Some(range(returned as u64, new_len)),
+        Call::UffdRegister { addr, len, .. } => Some(range(addr, len)),
         _ => None,
     }
 }
@@ -56,14 +57,17 @@ fn pages_of(tid: Tid, (start, end): Range, name: &Path, inode: u64) -> Option<u6
     ends.then(|| file.len().div_ceil(PAGE_SIZE))
 }
 
-/// The first page of an area that the kernel may have stored to without a trace, since its file ends before.
-fn beyond_the_end(tid: Tid, area: &Area<'_>) -> Option<u64> {
+/// The first page of an area that the kernel may have stored to without a trace, since its file ends before, or a userfaultfd is to fill it in.
+fn without_a_page(tid: Tid, area: &Area<'_>) -> Option<u64> {
     let vma = area.vma;
-    let file = vma.file()?;
     let open = vma.flags & (VmFlags::WRITE | VmFlags::SHARED) == VmFlags::WRITE;
     if !open || vma.anon().is_some() {
         return None;
     }
+    if vma.flags.contains(VmFlags::UFFD_MISSING) {
+        return Some(area.start);
+    }
+    let file = vma.file()?;
     let range = (area.start, area.end);
     let pages = pages_of(tid, range, Path::new(&*file.name), file.id.inode)?;
     let beyond = pages.saturating_sub(area.page_offset());
@@ -72,7 +76,7 @@ fn beyond_the_end(tid: Tid, area: &Area<'_>) -> Option<u64> {
 }
 
 impl Space {
-    /// After a call: what it has left beyond the ends of files is written from now on, or is not.
+    /// After a call: where it has left no page to be had, that is written from now on, or is not.
     pub(super) fn look_for_ends(
         &mut self,
         call: &Call,
@@ -88,7 +92,7 @@ impl Space {
         let mut next = range.0;
         while let Some(area) = engine.find_intersection(next, range.1) {
             next = area.end;
-            found.extend(beyond_the_end(who.tid, &area));
+            found.extend(without_a_page(who.tid, &area));
         }
         for first in found {
             self.perhaps_written(first, session);
