@@ -112,12 +112,13 @@ pub(super) fn map<R: Random + ?Sized>(
     random: &mut R,
 ) -> Result<u64, Errno> {
     let end = if frame.is_random {
-        let lowest = frame.task_size - (frame.stack_pages() + 1) * PAGE_SIZE;
+        // Lowered by whole pages, and then by up to two more, since the place within a page is drawn, too, and rounded.
+        let pages = frame.stack_pages() + 2;
         let choice = Choice {
             base: Base::Stack,
-            lowest,
+            lowest: frame.task_size - pages * PAGE_SIZE,
             step: PAGE_SIZE,
-            count: frame.stack_pages() + 2,
+            count: pages + 1,
         };
         place(random, &choice)
     } else {
