@@ -21,7 +21,7 @@ pub(crate) struct Work<'a> {
     pub(crate) files: u32,
     /// Of the first history, and of the files.
     pub(crate) seed: u32,
-    /// Some of `programs`, `oracle`, `exec`, `callers`, with commas between them.
+    /// Some of `programs`, `found`, `oracle`, `exec`, `callers`, with commas between them.
     pub(crate) parts: &'a str,
     /// Part of the names of the oracle's suites; all, if it is empty.
     pub(crate) suite: &'a str,

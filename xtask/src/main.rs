@@ -76,8 +76,8 @@ enum Command {
         /// Seed of the first history, and of the files.
         #[arg(long, default_value_t = 1)]
         seed: u32,
-        /// What they run, with commas: traced programs, random calls, files that are executed, random callers that are traced.
-        #[arg(long, default_value = "programs,oracle,exec,callers")]
+        /// What they run, with commas: traced programs, those that once were followed wrongly, random calls, files that are executed, random callers that are traced.
+        #[arg(long, default_value = "programs,found,oracle,exec,callers")]
         parts: String,
     },
     /// Make the project's site in docs/site: the front page, the guides, the maple tree in the browser, the page of a recording.

@@ -346,6 +346,13 @@ fn where_a_userfaultfd_does_not_answer_the_kernel_no_page_is_to_be_had() {
 }
 
 #[test]
+fn names_of_memory_are_refused_as_the_kernel_refuses_them() {
+    if let Some(program) = compiled("named") {
+        agrees(&[program]);
+    }
+}
+
+#[test]
 fn advice_for_several_ranges_is_compared() {
     let Some(program) = compiled("several_ranges") else {
         return;
