@@ -220,6 +220,8 @@ rules! {
         "`mremap` checks its arguments before it looks for the area (where there is none, an overlap is `EINVAL`, not `EFAULT`), and the area before it clears the destination"
     MremapMovesSeveral (6, 17)
         "`mremap` to a fixed place moves several areas where no length changes"
+    ShrinkingIsCharged (6, 17)
+        "`mremap` to a fixed place is `ENOMEM` if by so much as it makes a charged area shorter no more could be charged"
     LongTables (6, 18)
         "the program headers of a file may have 64 KiB together; before, 4 KiB"
     WatchersLetGo (6, 18)

@@ -220,6 +220,36 @@ fn refused(mut command: Command, pid: &str) -> String {
 }
 
 #[test]
+fn a_parent_in_vfork_is_waited_for_and_that_is_told() {
+    let Some(program) = compiled("waits_for_vfork") else {
+        return;
+    };
+    let mut waiting = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    let mut output = BufReader::new(waiting.stdout.take().unwrap());
+    output.read_line(&mut ready).unwrap();
+    assert_eq!(ready, "ready\n");
+    let mut tracer = samara()
+        .args(["trace", "--verify", "each", "-p", &waiting.id().to_string()])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = BufReader::new(tracer.stderr.take().unwrap());
+    let mut line = String::new();
+    told.read_line(&mut line).unwrap();
+    assert!(line.contains("cannot be stopped yet"), "{line}");
+    waiting.stdin.take().unwrap().write_all(b"x").unwrap();
+    told.read_to_string(&mut line).unwrap();
+    assert!(line.contains("attached to process"), "{line}");
+    assert_eq!(tracer.wait().unwrap().code(), Some(0), "{line}");
+    assert_eq!(waiting.wait().unwrap().code(), Some(0));
+}
+
+#[test]
 fn what_cannot_be_attached_to_is_told_in_one_line() {
     let text = refused(samara(), "2147483647");
     assert!(text.contains("there is no process 2147483647"), "{text}");

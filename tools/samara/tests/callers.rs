@@ -73,6 +73,13 @@ fn what_a_driver_manages_is_not_locked() {
 }
 
 #[test]
+fn moves_are_charged_with_what_they_leave_behind() {
+    if let Some(program) = compiled("shrinking_moves") {
+        agrees(&[program]);
+    }
+}
+
+#[test]
 fn where_the_search_begins_above_the_only_gap_there_is_no_room() {
     if let Some(program) = compiled("low_room") {
         agrees(&[program]);

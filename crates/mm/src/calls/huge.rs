@@ -169,7 +169,7 @@ impl AddressSpace {
         self.areas.look(&mut span);
         let laid = self.areas.put(&span, vma);
         if laid.is_err() {
-            self.unguard(start, end)?;
+            self.guards.clear_huge(start, end);
         }
         laid?;
         self.tell_map(owner, start, end)

@@ -166,8 +166,9 @@ impl AddressSpace {
                     .intersects(VmFlags::SPECIAL | VmFlags::HUGETLB | VmFlags::LOCKED)
                     && (anonymous || self.config.kernel.has(Rule::FileGuardMarkers));
                 if possible {
-                    self.mark_guarded(start, anonymous)?;
+                    self.areas.note(start, start + 1)?;
                     self.guards_mut()?.install(start, end)?;
+                    self.mark_guarded(start, anonymous);
                 }
                 possible
             }
@@ -209,9 +210,8 @@ impl AddressSpace {
         }
     }
 
-    /// Guard markers come into the area at `start`.
-    fn mark_guarded(&mut self, start: u64, anonymous: bool) -> Result<(), Errno> {
-        self.areas.note(start, start + 1)?;
+    /// Guard markers have come into the area at `start`.
+    fn mark_guarded(&mut self, start: u64, anonymous: bool) {
         if let Some(area) = self.areas.at(start) {
             area.vma.guarded.set();
         }
@@ -219,7 +219,6 @@ impl AddressSpace {
             // Markers in the page tables must survive fork, which copies those of areas with an owner.
             self.touch(start);
         }
-        Ok(())
     }
 
     fn populate_by_advice<P: Pages + ?Sized>(

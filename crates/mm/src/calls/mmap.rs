@@ -362,15 +362,16 @@ impl AddressSpace {
             self.prepare(owner, Coming::Unmap { start, end })?;
         }
         self.prepare(owner, Coming::Map { start, end })?;
-        if replaced {
-            self.unguard(start, end)?;
-        }
+        let guarded = replaced && self.expect_unguard(start, end)?;
         if divides && self.areas.split(end)? {
             span = Span::new(start, end);
             let beside = self.areas.look(&mut span);
             union = Union::new(&span, &beside, &vma, kernel);
         }
         self.lay(&span, union, vma)?;
+        if guarded {
+            self.unguard(start, end);
+        }
         self.tell_unmap(owner, (start, end), &gone)?;
         self.tell_map(owner, start, end)
     }

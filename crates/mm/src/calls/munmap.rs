@@ -84,9 +84,24 @@ impl AddressSpace {
             self.prepare(pages, Coming::Unmap { start, end })?;
         }
         self.counters.splits += u64::from(over.is_divided());
-        self.unguard(start, end)?;
-        self.areas.clear(span)?;
+        if self.guards.is_empty() {
+            self.areas.clear(span)?;
+        } else {
+            self.clear_marked(span)?;
+        }
         self.tell_unmap(pages, (start, end), &gone)
+    }
+
+    /// Removes the areas of a range, and what is marked in it.
+    #[cold]
+    #[inline(never)]
+    fn clear_marked(&mut self, span: &Span) -> Result<(), Errno> {
+        let guarded = self.expect_unguard(span.start, span.end)?;
+        self.areas.clear(span)?;
+        if guarded {
+            self.unguard(span.start, span.end);
+        }
+        Ok(())
     }
 
     /// Whether what is in a range from `start` on may be removed: nothing in it is sealed, and one more area is allowed if a hole

@@ -33,7 +33,7 @@ impl Marker {
     }
 }
 
-/// Ranges of marked pages.
+/// Ranges of marked pages. What changes them returns `ENOMEM` when an allocation fails; then nothing has changed.
 #[derive(Debug)]
 pub(crate) struct Guards {
     /// Those with guards.
@@ -42,6 +42,8 @@ pub(crate) struct Guards {
     poisoned: Option<Box<Ranges>>,
     /// Huge pages, if any were ever mapped.
     pub(crate) huge: Option<Box<Slots>>,
+    /// The marks as they are to be when areas that are about to go have gone.
+    left: Option<Box<Guards>>,
 }
 
 /// Marked while there may be huge pages or poison: above all areas.
@@ -53,6 +55,7 @@ impl Guards {
             marked: Ranges::new(),
             poisoned: None,
             huge: None,
+            left: None,
         }
     }
 
@@ -93,8 +96,13 @@ impl Guards {
 
     /// Marks `[start, end)` with guards.
     pub(crate) fn install(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        self.marked.insert(start, end)?;
-        self.cure(start, end)
+        if self.first_poison(start, end).is_none() {
+            return self.marked.insert(start, end);
+        }
+        self.at_once(|marks| {
+            marks.marked.insert(start, end)?;
+            marks.cure(start, end)
+        })
     }
 
     /// Marks `[start, end)` as poisoned.
@@ -104,15 +112,29 @@ impl Guards {
             self.marked.insert(BEYOND, BEYOND + 1)?;
             self.poisoned = Some(poisoned);
         }
-        let poisoned = self.poisoned.as_mut().ok_or(Errno::ENOMEM)?;
-        poisoned.insert(start, end)?;
-        self.marked.remove(start, end)
+        let guarded = self.marked.first_in(start, end).is_some();
+        match &mut self.poisoned {
+            Some(poisoned) if !guarded => poisoned.insert(start, end),
+            _ => self.at_once(|marks| {
+                marks.marked.remove(start, end)?;
+                let poisoned = marks.poisoned.as_mut().ok_or(Errno::ENOMEM)?;
+                poisoned.insert(start, end)
+            }),
+        }
     }
 
     /// Removes the marks in `[start, end)`.
     pub(crate) fn remove(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        self.marked.remove(start, end)?;
-        self.cure(start, end)
+        if self.first_poison(start, end).is_none() {
+            return self.marked.remove(start, end);
+        }
+        if self.marked.first_in(start, end).is_none() {
+            return self.cure(start, end);
+        }
+        self.at_once(|marks| {
+            marks.marked.remove(start, end)?;
+            marks.cure(start, end)
+        })
     }
 
     /// Removes the guards in `[start, end)`.
@@ -128,13 +150,58 @@ impl Guards {
         }
     }
 
-    /// Moves the marks of `len` bytes from `from` to `to`, where there are none.
+    /// Moves the marks of `len` bytes from `from` to `to`, where there are none. O(n) in all marks.
     pub(crate) fn shift(&mut self, from: u64, len: u64, to: u64) -> Result<(), Errno> {
-        shift(&mut self.marked, from, len, to)?;
-        match &mut self.poisoned {
-            Some(poisoned) => shift(poisoned, from, len, to),
-            None => Ok(()),
+        self.at_once(|marks| {
+            shift(&mut marks.marked, from, len, to)?;
+            match &mut marks.poisoned {
+                Some(poisoned) => shift(poisoned, from, len, to),
+                None => Ok(()),
+            }
+        })
+    }
+
+    /// Changes marks in several steps: in all of them, or in none if there is no memory. O(n) in all marks.
+    fn at_once(
+        &mut self,
+        change: impl FnOnce(&mut Self) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
+        let mut marks = self.marks()?;
+        change(&mut marks)?;
+        self.become_marks(marks);
+        Ok(())
+    }
+
+    /// Sets aside what is left without the marks in `[start, end)`, if there are some. O(n) then.
+    pub(crate) fn expect_removal(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+        self.left = None;
+        if self.first_in(start, end).is_some() {
+            let mut left = self.marks()?;
+            left.marked.remove(start, end)?;
+            left.cure(start, end)?;
+            self.left = Some(try_box(left)?);
         }
+        Ok(())
+    }
+
+    /// Removes the marks whose removal was [expected](Self::expect_removal) last.
+    pub(crate) fn remove_expected(&mut self) {
+        if let Some(left) = self.left.take() {
+            self.become_marks(*left);
+        }
+    }
+
+    /// Forgets the huge pages in `[start, end)`.
+    pub(crate) fn clear_huge(&mut self, start: u64, end: u64) {
+        if let Some(slots) = &mut self.huge {
+            slots.clear(&(start..end));
+        }
+    }
+
+    /// These marks take the place of all; huge pages stay.
+    fn become_marks(&mut self, marks: Guards) {
+        self.marked = marks.marked;
+        self.poisoned = marks.poisoned;
     }
 
     /// Marks in `[start, end)` what is marked there in `other`.
@@ -176,6 +243,7 @@ impl Guards {
                 None => None,
             },
             huge: None,
+            left: None,
         })
     }
 }

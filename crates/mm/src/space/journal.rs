@@ -293,33 +293,35 @@ impl AddressSpace {
         Ok(&mut self.guards)
     }
 
-    /// Removes the marks in a range.
+    /// Before the areas of a range change: what is left of the marks when those in the range have gone is set aside, so that [`unguard`](Self::unguard) needs no
+    /// memory. Says whether that is to be called then. O(n) in all marks if there are some in the range.
     ///
     /// # Errors
     /// `ENOMEM`.
     #[inline(always)]
-    pub(crate) fn unguard(&mut self, start: u64, end: u64) -> Result<(), Errno> {
+    pub(crate) fn expect_unguard(&mut self, start: u64, end: u64) -> Result<bool, Errno> {
         if self.guards.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
-        self.unguard_some(start, end)
+        self.expect_unguard_some(start, end)
     }
 
     #[cold]
-    fn unguard_some(&mut self, start: u64, end: u64) -> Result<(), Errno> {
-        if self.guards.huge.is_some() {
-            let range = start..end;
-            let huge = self.guards.huge.as_ref();
-            if huge.is_some_and(|slots| !slots.is_empty_in(&range))
-                && let Some(slots) = &mut self.guards_mut()?.huge
-            {
-                slots.clear(&range);
-            }
+    fn expect_unguard_some(&mut self, start: u64, end: u64) -> Result<bool, Errno> {
+        let huge = self.guards.huge.as_ref();
+        let huge = huge.is_some_and(|slots| !slots.is_empty_in(&(start..end)));
+        let expected = huge || self.guards.first_in(start, end).is_some();
+        if expected {
+            self.guards_mut()?.expect_removal(start, end)?;
         }
-        if self.guards.first_in(start, end).is_none() {
-            return Ok(());
-        }
-        self.guards_mut()?.remove(start, end)
+        Ok(expected)
+    }
+
+    /// Removes the marks and the huge pages of a range whose areas have changed, as was [expected](Self::expect_unguard).
+    #[cold]
+    pub(crate) fn unguard(&mut self, start: u64, end: u64) {
+        self.guards.clear_huge(start, end);
+        self.guards.remove_expected();
     }
 
     /// Removes the poison in a range.

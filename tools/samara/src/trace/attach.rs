@@ -2,11 +2,14 @@
 
 use std::fs;
 use std::io;
+use std::thread;
+use std::time::Duration;
 
 use super::interrupts;
 use super::launch::{self, Refusal};
 use super::proc;
 use super::ptrace::{self, Pace, Stop, Tid};
+use super::say;
 
 /// A process of which all threads are stopped.
 pub(crate) struct Attached {
@@ -79,13 +82,33 @@ fn catch(tid: Tid) -> Caught {
     if ptrace::interrupt(tid).is_err() && ptrace::wait(tid, true).is_err() {
         return Caught::Gone;
     }
+    let mut patient = false;
     loop {
-        match ptrace::wait(tid, false) {
+        match ptrace::wait(tid, !patient) {
             Ok(Some((_, Stop::Exited(_) | Stop::Killed { .. }))) | Err(_) => return Caught::Gone,
             Ok(Some((_, stop))) => return Caught::Stopped(stop),
             Ok(None) if interrupts::arrived() => return Caught::Interrupted,
+            Ok(None) if !patient => {
+                patient = true;
+                tell_if_it_cannot_stop(tid);
+            }
             Ok(None) => {}
         }
+    }
+}
+
+/// Some waits of the kernel's no signal ends but one that kills: the thread cannot be stopped before they end.
+fn tell_if_it_cannot_stop(tid: Tid) {
+    const USUAL: Duration = Duration::from_millis(200);
+    let waits = || proc::condition(tid).is_ok_and(|condition| condition.state == 'D');
+    if !waits() {
+        return;
+    }
+    thread::sleep(USUAL);
+    if waits() && !interrupts::arrived() {
+        say(&format!(
+            "samara: thread {tid} cannot be stopped yet, as in vfork while the child has not gone on: waiting; Ctrl-C gives up"
+        ));
     }
 }
 

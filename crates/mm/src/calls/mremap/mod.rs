@@ -142,6 +142,7 @@ impl AddressSpace {
             self.charge_copy(&kept)?;
             let to = self.place(new, new_len, abi::MAP_FIXED, Huge::No);
             let to = to.map_err(|errno| self.limited(errno))?;
+            self.charge_what_is_left_behind(request)?;
             return self.relocate(&kept, to, pages);
         }
         if request.has(abi::MREMAP_DONTUNMAP) {

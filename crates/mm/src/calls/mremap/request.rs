@@ -144,6 +144,19 @@ impl AddressSpace {
         Ok(())
     }
 
+    /// Newer kernels charge a move to a fixed place with the difference of the lengths, even where what is moved has become shorter.
+    pub(super) fn charge_what_is_left_behind(&mut self, request: &Request) -> Result<(), Errno> {
+        let left = request.old_len.saturating_sub(request.new_len) >> 12;
+        if left == 0 || self.may_commit(left) || !self.config.kernel.has(Rule::ShrinkingIsCharged) {
+            return Ok(());
+        }
+        let area = self.areas.at(request.old).ok_or(Errno::EFAULT)?;
+        match area.vma.flags.contains(VmFlags::ACCOUNT) {
+            true => Err(self.limited(Errno::ENOMEM)),
+            false => Ok(()),
+        }
+    }
+
     /// A copy that leaves its source in place needs room of its own.
     pub(super) fn charge_copy(&mut self, request: &Request) -> Result<(), Errno> {
         let area = self.areas.at(request.old).ok_or(Errno::EFAULT)?;
