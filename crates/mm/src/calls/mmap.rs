@@ -362,18 +362,30 @@ impl AddressSpace {
             self.prepare(owner, Coming::Unmap { start, end })?;
         }
         self.prepare(owner, Coming::Map { start, end })?;
-        let guarded = replaced && self.expect_unguard(start, end)?;
         if divides && self.areas.split(end)? {
             span = Span::new(start, end);
             let beside = self.areas.look(&mut span);
             union = Union::new(&span, &beside, &vma, kernel);
         }
-        self.lay(&span, union, vma)?;
-        if guarded {
-            self.unguard(start, end);
+        if replaced && !self.guards.is_empty() {
+            self.lay_over_marks(&span, union, vma)?;
+        } else {
+            self.lay(&span, union, vma)?;
         }
         self.tell_unmap(owner, (start, end), &gone)?;
         self.tell_map(owner, start, end)
+    }
+
+    /// As [`lay`](Self::lay), where what is replaced may be marked.
+    #[cold]
+    #[inline(never)]
+    fn lay_over_marks(&mut self, span: &Span, union: Option<Union>, vma: Vma) -> Result<(), Errno> {
+        let guarded = self.expect_unguard(span.start, span.end)?;
+        self.lay(span, union, vma)?;
+        if guarded {
+            self.unguard(span.start, span.end);
+        }
+        Ok(())
     }
 }
 
