@@ -111,6 +111,18 @@ impl Step {
         }
     }
 
+    /// The first address that it is about, and the one beyond.
+    fn range(&self) -> (u64, u64) {
+        match *self {
+            Step::Call(Call::Mmap { addr, len, .. }) => (addr, addr + len),
+            Step::Call(ref call) => {
+                let (addr, len) = call.range().unwrap_or((0, 0));
+                (addr, addr + len)
+            }
+            Step::Poison(start, end) | Step::Brought(start, end) => (start, end),
+        }
+    }
+
     fn perform(&self, space: &mut AddressSpace) -> Result<u64, Errno> {
         match *self {
             Step::Call(ref call) => space.perform(call),
@@ -172,7 +184,8 @@ fn a_failed_allocation_is_enomem_and_leaves_no_page_in_between() {
             failures += 1;
             // Nodes that are refused together may still come one by one: in a move, and where marks are copied.
             let moves = matches!(step, Step::Call(Call::Mremap { .. }));
-            let copies = result.is_ok() && space.has_markers(BASE, BASE + PAGES * 4096);
+            let (start, end) = step.range();
+            let copies = result.is_ok() && space.has_markers(start, end);
             if result == expected && (moves || copies) {
                 assert_eq!(pages(&victim), done, "{step:?}");
                 continue;

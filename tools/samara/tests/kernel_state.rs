@@ -346,6 +346,15 @@ fn where_a_userfaultfd_does_not_answer_the_kernel_no_page_is_to_be_had() {
 }
 
 #[test]
+fn a_userfaultfd_without_an_interface_watches_nothing() {
+    if let Some(program) = compiled("no_handshake") {
+        let traced = agrees(&[program]);
+        let told = traced.stdout();
+        assert!(told == "2 watched\n" || told == "0 watched\n", "{told}");
+    }
+}
+
+#[test]
 fn names_of_memory_are_refused_as_the_kernel_refuses_them() {
     if let Some(program) = compiled("named") {
         agrees(&[program]);

@@ -169,31 +169,36 @@ fn physical(ops: Option<&MmPhysOps>, frames: u64) -> Result<Physical<Ram, Grace>
     Err(Errno::ENOMEM)
 }
 
-/// The first address that page tables of a format cannot hold for a program.
-pub(super) fn end_of(format: MmFormat) -> Option<u64> {
+/// How a machine of a format is made.
+type Make = fn(Physical<Ram, Grace>) -> Result<Box<dyn Hardware>, Errno>;
+
+/// How a machine of this platform is made, and the first address that its page tables cannot hold for a program.
+fn kind<P: Platform<Backing = Ram, Reclaim = Grace, Tlb = ()>>() -> (Make, u64) {
+    (hardware::<P>, P::Format::lower_end())
+}
+
+fn kind_of(format: MmFormat) -> Option<(Make, u64)> {
     Some(match format {
-        MM_X86_64 => <X86 as Platform>::Format::lower_end(),
-        MM_X86_64_LA57 => <X86La57 as Platform>::Format::lower_end(),
-        MM_AARCH64_4K => <Arm as Platform>::Format::lower_end(),
-        MM_RISCV_SV39 => <RiscvSv39 as Platform>::Format::lower_end(),
-        MM_RISCV_SV48 => <RiscvSv48 as Platform>::Format::lower_end(),
+        MM_X86_64 => kind::<X86>(),
+        MM_X86_64_LA57 => kind::<X86La57>(),
+        MM_AARCH64_4K => kind::<Arm>(),
+        MM_RISCV_SV39 => kind::<RiscvSv39>(),
+        MM_RISCV_SV48 => kind::<RiscvSv48>(),
         _ => return None,
     })
 }
 
+/// The first address that page tables of a format cannot hold for a program.
+pub(super) fn end_of(format: MmFormat) -> Option<u64> {
+    kind_of(format).map(|(_, end)| end)
+}
+
 fn new(format: MmFormat, ops: Option<&MmPhysOps>, frames: u64) -> Result<MmPhys, Errno> {
-    let make = match format {
-        MM_X86_64 => hardware::<X86>,
-        MM_X86_64_LA57 => hardware::<X86La57>,
-        MM_AARCH64_4K => hardware::<Arm>,
-        MM_RISCV_SV39 => hardware::<RiscvSv39>,
-        MM_RISCV_SV48 => hardware::<RiscvSv48>,
-        _ => return Err(Errno::EINVAL),
-    };
+    let (make, end) = kind_of(format).ok_or(Errno::EINVAL)?;
     Ok(MmPhys {
         hardware: make(physical(ops, frames)?)?,
         x86: matches!(format, MM_X86_64 | MM_X86_64_LA57),
-        end: end_of(format).ok_or(Errno::EINVAL)?,
+        end,
     })
 }
 

@@ -22,6 +22,8 @@ struct Watcher {
     number: NonZeroU32,
 }
 
+/// Shown among the features once an interface was agreed upon (`UFFDIO_API`), whichever they are (observed). Before, every other request is `EINVAL`.
+pub(crate) const AGREED: u64 = 1 << 31;
 /// `UFFD_FEATURE_WP_ASYNC`: bears on what may be watched.
 pub(crate) const WP_ASYNC: u64 = 1 << 15;
 /// `UFFD_FEATURE_EVENT_FORK` and `UFFD_FEATURE_EVENT_REMAP`: areas of children, and areas that move, go on being watched.

@@ -65,6 +65,9 @@ pub(super) fn ioctl(tid: Tid, entry: &Entry, watchers: &mut Watchers) -> Decoded
     let Some((context, features)) = watchers.of(tid, descriptor as i32) else {
         return Decoded::Ignore;
     };
+    if features & watchers::AGREED == 0 {
+        return Decoded::Ignore;
+    }
     if features & watchers::FOLLOWING != 0 {
         return Decoded::Unmodelled { changes_map: true };
     }
