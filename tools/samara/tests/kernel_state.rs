@@ -355,6 +355,19 @@ fn a_userfaultfd_without_an_interface_watches_nothing() {
 }
 
 #[test]
+fn what_a_child_fills_in_for_its_parent_in_vain_leaves_an_owner() {
+    let Some(program) = compiled("filled_by_child") else {
+        return;
+    };
+    let record = fresh("filled_by_child.trace");
+    let options = ["--verify", "each", "--record", record.to_str().unwrap()];
+    trace_with(&options, &[program], scratch()).assert_agrees();
+    let replayed = samara().arg("replay").arg(record).output().unwrap();
+    let told = String::from_utf8(replayed.stderr).unwrap();
+    assert_eq!(replayed.status.code(), Some(0), "{told}");
+}
+
+#[test]
 fn names_of_memory_are_refused_as_the_kernel_refuses_them() {
     if let Some(program) = compiled("named") {
         agrees(&[program]);

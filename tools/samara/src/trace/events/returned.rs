@@ -9,7 +9,7 @@ use super::task::{Doing, State};
 use crate::trace::decode::Filling;
 use crate::trace::memory;
 use crate::trace::ptrace::{self, Tid};
-use crate::trace::space::Who;
+use crate::trace::space::{Space, Who};
 
 /// Why a process is not followed.
 pub(super) const UNSEEN: &str =
@@ -64,6 +64,7 @@ impl Tracer<'_> {
         let mut kept = false;
         let mut of_another = false;
         let mut elsewhere = None;
+        let mut in_vain = Vec::new();
         if let Some(space) = &mut self.spaces[index]
             && !to_be_restarted(returned)
         {
@@ -72,6 +73,7 @@ impl Tracer<'_> {
                     let done = filling.done(tid, returned);
                     if !space.filled(&filling, done, self.session) {
                         elsewhere = done.map(|done| (filling, done));
+                        in_vain.push(filling.start);
                     }
                 }
                 // Even if nothing was moved there, it has an owner, and so has what was written to and moved away.
@@ -80,6 +82,7 @@ impl Tracer<'_> {
                     space.finish_unmodelled(name, true, who, returned, self.session);
                     space.filled_in_vain(to, self.session);
                     space.filled_in_vain(from, self.session);
+                    in_vain.extend([to, from]);
                 }
                 Doing::Bounds(bounds) if returned == 0 => {
                     space.bounds_set(bounds, who, self.session);
@@ -126,6 +129,7 @@ impl Tracer<'_> {
         if let Some((filling, done)) = elsewhere {
             self.filled_elsewhere(&filling, done, index);
         }
+        self.perhaps_filled_in_vain_elsewhere(&in_vain, index);
         if !kept {
             self.session.files.release();
         }
@@ -204,6 +208,23 @@ impl Tracer<'_> {
                 && space.is_watched_at(filling.start)
             {
                 space.take_in(filling, done, self.session);
+            }
+        }
+    }
+
+    /// As [`filled_elsewhere`](Self::filled_elsewhere), if nothing shows that it came to anything: even then areas of the other have an owner. Only who was forked has
+    /// inherited a userfaultfd.
+    fn perhaps_filled_in_vain_elsewhere(&mut self, starts: &[u64], index: usize) {
+        if !self.spaces[index].as_ref().is_some_and(Space::is_forked) {
+            return;
+        }
+        for (other, space) in self.spaces.iter_mut().enumerate() {
+            if let Some(space) = space
+                && other != index
+            {
+                for &start in starts {
+                    space.filled_in_vain(start, self.session);
+                }
             }
         }
     }

@@ -95,6 +95,11 @@ impl Space {
         area.is_some_and(|area| area.vma.flags.intersects(VmFlags::UFFD))
     }
 
+    /// Does it begin as a copy of another one, whose userfaultfds it has descriptors of?
+    pub(crate) fn is_forked(&self) -> bool {
+        self.forked
+    }
+
     /// A userfaultfd was to fill in what lies at `start`. Private memory has an owner from then on, even if nothing came of it, and even where nobody watches.
     /// Older kernels look at more before.
     pub(crate) fn filled_in_vain(&mut self, start: u64, session: &mut Session) {
