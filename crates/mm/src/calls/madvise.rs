@@ -207,7 +207,15 @@ impl AddressSpace {
             Some(_) if start == end => Ok(()),
             Some(how) => self.tell_discard(pages, start, end, how),
             None => Ok(()),
+        }?;
+        if advice == abi::MADV_COLLAPSE && flags.contains(VmFlags::SHARED) {
+            // A huge page of the object takes the place of the page table that held the poison.
+            self.cure(
+                start.next_multiple_of(PMD_SIZE),
+                (end & !(PMD_SIZE - 1)).max(start.next_multiple_of(PMD_SIZE)),
+            )?;
         }
+        Ok(())
     }
 
     /// Guard markers have come into the area at `start`.

@@ -158,6 +158,32 @@ mod tests {
     }
 
     #[test]
+    fn collapsing_shared_memory_takes_it_from_whole_huge_pages() {
+        const HUGE: u64 = 2 << 20;
+        for (flags, then) in [(SHARED, None), (PRIVATE, Some(Errno::EHWPOISON))] {
+            let mut space = space(Config::default());
+            let start = 0x1000_0000_0000;
+            let call = Call::Mmap {
+                addr: start,
+                len: 3 * HUGE,
+                prot: 3,
+                flags: flags | 0x10,
+                file: FileArg::None,
+                offset: 0,
+            };
+            space.perform(&call).unwrap();
+            for page in [start, start + HUGE, start + 2 * HUGE] {
+                space.poison(page, page + PAGE).unwrap();
+            }
+            advise(&mut space, start + PAGE, (3 * HUGE - 2 * PAGE) / PAGE, 25).unwrap();
+            assert_eq!(filling(&mut space, start), Some(Errno::EHWPOISON));
+            assert_eq!(filling(&mut space, start + HUGE), then);
+            let last = start + 2 * HUGE;
+            assert_eq!(filling(&mut space, last), Some(Errno::EHWPOISON));
+        }
+    }
+
+    #[test]
     fn the_nearer_of_guard_and_poison_decides() {
         let (mut space, start) = poisoned(PRIVATE);
         advise(&mut space, start + 3 * PAGE, 1, GUARD_INSTALL).unwrap();

@@ -337,6 +337,28 @@ static void in_vain(void) {
     munmap(argument, PAGE);
 }
 
+/* A huge page of the object takes the place of page tables and of the poison in them. */
+static void collapsed(void) {
+    enum { HUGE = 2 << 20, COLLAPSE = 25 };
+    char *room = mmap(0, 4 * HUGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *at = (char *)(((word)room + HUGE - 1) & -(word)HUGE);
+    int file = kind == SHARED_FILE || kind == PRIVATE_FILE ? memfd_create("collapsed", 0) : -1;
+    if (file >= 0 && ftruncate(file, 2 * HUGE)) _exit(1);
+    int flags = (is_private() ? MAP_PRIVATE : MAP_SHARED) | (file < 0 ? MAP_ANONYMOUS : 0) | MAP_FIXED;
+    mmap(at, 2 * HUGE, 3, flags, file, 0);
+    for (int i = 0; i < 2 * HUGE / PAGE; i++) if (i != 7 && i != 520) at[i * (long)PAGE] = 1;
+    struct uffdio_register all = {{(word)at, 2 * HUGE}, UFFDIO_REGISTER_MODE_MISSING, 0};
+    expect(failed(ioctl(watcher, UFFDIO_REGISTER, &all)), 0);
+    expect(poison(at + 7 * PAGE, 1), 0);
+    expect(poison(at + 520 * PAGE, 1), 0);
+    expect(failed(ioctl(watcher, UFFDIO_UNREGISTER, &all.range)), 0);
+    int result = failed(madvise(at + PAGE, 2 * HUGE - PAGE, COLLAPSE));
+    expect(filling(at + 7 * PAGE), EHWPOISON);
+    expect(filling(at + 520 * PAGE), result == 0 ? 0 : EHWPOISON);
+    munmap(room, 4 * HUGE);
+    if (file >= 0) close(file);
+}
+
 int main(void) {
     setvbuf(stdout, 0, _IONBF, 0);
     struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO};
@@ -358,6 +380,7 @@ int main(void) {
         moved();
         inherited();
         in_vain();
+        collapsed();
     }
     puts(wrong ? "not as expected" : "all as expected");
     return wrong;
