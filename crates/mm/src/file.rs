@@ -117,6 +117,10 @@ pub enum FileKind {
     /// A device whose areas cannot be cut, such as the ring of a perf event: a call whose range ends inside one is `EINVAL`. They cannot
     /// grow, either.
     WholeDevice,
+    /// A file of `memfd_secret(2)`. Its mappings are locked by its driver or not at all: `mlock` and `munlock` leave them as they are.
+    Secret,
+    /// A packet socket (`packet(7)`), a device whose rings grew in place up to Linux 6.3.
+    PacketSocket,
     /// Something that cannot be mapped at all (directory, pipe, socket …): `ENODEV`.
     Unmappable,
 }

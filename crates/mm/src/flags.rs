@@ -246,7 +246,10 @@ impl FileKind {
 
     /// Whether a driver decides the flags of a mapping.
     pub const fn is_driven(self) -> bool {
-        matches!(self, FileKind::Device | FileKind::WholeDevice)
+        matches!(
+            self,
+            FileKind::Device | FileKind::WholeDevice | FileKind::Secret | FileKind::PacketSocket
+        )
     }
 
     /// Whether the object's pages are placed so that its huge pages line up (ext4 and its like do).

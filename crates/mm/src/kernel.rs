@@ -146,6 +146,8 @@ rules! {
         "`PR_SET_MDWE` is known"
     AttachmentsGrow (6, 4)
         "an attached System V segment joins a neighbour of the same attachment, if neither vanishes"
+    RingsStaySmall (6, 4)
+        "a ring of a packet socket does not grow in place, as it joins nothing"
     MemoryMerge (6, 4)
         "`PR_SET_MEMORY_MERGE` is known"
     WatchedPartsJoin (6, 4)

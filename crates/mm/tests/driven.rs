@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, clippy::panic, reason = "tests")]
 
 use samara_mm::{
-    AddressSpace, Call, Config, Counted, DriverFlags, File, FileArg, FileId, FileKind, Layout,
-    Limits, VmFlags,
+    AddressSpace, Call, Config, Counted, DriverFlags, Errno, File, FileArg, FileId, FileKind,
+    KernelVersion, Layout, Limits, VmFlags,
 };
 
 /// Far from everything that this process has.
@@ -99,5 +99,81 @@ fn what_joins_nothing_does_not_grow_in_place() {
         // Where it goes to depends on what else there is.
         let engine = engine.map_or_else(|errno| -i64::from(errno.0), |_| 0);
         assert_eq!(engine, kernel.min(0), "{blocked} {flags} {part}");
+    }
+}
+
+#[test]
+fn rings_of_packet_sockets_grow_in_place_up_to_a_version() {
+    for (kind, minor, grown) in [
+        (FileKind::PacketSocket, 1, Ok(HERE)),
+        (FileKind::PacketSocket, 4, Err(Errno::ENOMEM)),
+        (FileKind::Device, 1, Err(Errno::ENOMEM)),
+    ] {
+        let config = Config {
+            kernel: KernelVersion::new(6, minor),
+            ..Config::default()
+        };
+        let mut space = AddressSpace::new(config, Limits::UNLIMITED, Layout::default()).unwrap();
+        let ring = Counted::try_new(File {
+            kind,
+            ..(*socket()).clone()
+        });
+        space.perform(&map(HERE, ring.unwrap())).unwrap();
+        let done = space.perform(&Call::Mremap {
+            old_addr: HERE,
+            old_len: PAGE,
+            new_len: 2 * PAGE,
+            flags: 0,
+            new_addr: 0,
+        });
+        assert_eq!(done, grown, "{kind:?} 6.{minor}");
+        space.check().unwrap();
+    }
+}
+
+/// Whether its driver has locked it or not.
+#[test]
+fn secrets_are_neither_locked_nor_unlocked() {
+    for adds in [VmFlags::empty(), VmFlags::LOCKED] {
+        let secret = Counted::try_new(File {
+            kind: FileKind::Secret,
+            driver: DriverFlags {
+                adds,
+                removes: VmFlags::empty(),
+            },
+            ..(*socket()).clone()
+        });
+        let mut space =
+            AddressSpace::new(Config::default(), Limits::UNLIMITED, Layout::default()).unwrap();
+        space.perform(&map(HERE, secret.unwrap())).unwrap();
+        for call in [
+            Call::Munlock {
+                addr: HERE,
+                len: PAGE,
+            },
+            Call::Mlock {
+                addr: HERE,
+                len: PAGE,
+                flags: 0,
+            },
+            Call::Mlockall { flags: 1 },
+            Call::Munlockall,
+        ] {
+            assert_eq!(space.perform(&call), Ok(0), "{call:?}");
+            let flags = space.lookup(HERE).unwrap().vma.flags;
+            assert_eq!(flags & VmFlags::LOCKED_MASK, adds, "{call:?}");
+        }
+    }
+}
+
+/// The first page of a file, at a fixed place.
+fn map(addr: u64, file: Counted<File>) -> Call {
+    Call::Mmap {
+        addr,
+        len: PAGE,
+        prot: READ,
+        flags: SHARED_FIXED,
+        file: FileArg::File(file),
+        offset: 0,
     }
 }

@@ -94,6 +94,8 @@ impl Files {
 
 /// What maps and links of `/proc` call a perf event.
 pub(crate) const PERF_RING: &str = "anon_inode:[perf_event]";
+/// What maps call a file of `memfd_secret`.
+const SECRET: &str = "/secretmem (deleted)";
 
 fn kind(name: &str) -> FileKind {
     if name == "/dev/zero" {
@@ -106,6 +108,8 @@ fn kind(name: &str) -> FileKind {
         FileKind::Shmem
     } else if name == PERF_RING {
         FileKind::WholeDevice
+    } else if name == SECRET {
+        FileKind::Secret
     } else if name.starts_with("/dev/") {
         FileKind::Device
     } else {

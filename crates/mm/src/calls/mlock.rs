@@ -2,7 +2,7 @@
 
 use crate::abi;
 use crate::errno::Errno;
-use crate::file::File;
+use crate::file::{File, FileKind};
 use crate::flags::{PAGE_MASK, PAGE_SIZE, VmFlags, page_align};
 use crate::heap::Counted;
 use crate::pages::Pages;
@@ -124,9 +124,8 @@ impl AddressSpace {
         let old = area.vma.flags;
         let never = VmFlags::SPECIAL | VmFlags::HUGETLB | VmFlags::DROPPABLE;
         let new = (old - VmFlags::LOCKED_MASK) | given;
-        // What a driver has locked stays as it is.
-        let driven = |file: &Counted<File>| file.driver.adds.contains(VmFlags::LOCKED);
-        if new == old || old.intersects(never) || area.vma.file().is_some_and(driven) {
+        let secret = |file: &Counted<File>| file.kind == FileKind::Secret;
+        if new == old || old.intersects(never) || area.vma.file().is_some_and(secret) {
             return Ok(());
         }
         self.alter(start, end, |vma| vma.flags = new)

@@ -22,6 +22,8 @@ pub(super) fn put_file(out: &mut Vec<u8>, file: &File) {
         FileKind::DevZero => (3, 0),
         FileKind::Device => (4, 0),
         FileKind::WholeDevice => (7, 0),
+        FileKind::Secret => (8, 0),
+        FileKind::PacketSocket => (9, 0),
         FileKind::Unaligned => (6, 0),
         _ => (5, 0),
     };
@@ -66,6 +68,8 @@ fn described_file(fields: &mut Fields<'_>) -> Option<File> {
                 3 => FileKind::DevZero,
                 4 => FileKind::Device,
                 7 => FileKind::WholeDevice,
+                8 => FileKind::Secret,
+                9 => FileKind::PacketSocket,
                 5 => FileKind::Unmappable,
                 6 => FileKind::Unaligned,
                 _ => return None,

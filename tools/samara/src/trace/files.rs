@@ -192,6 +192,8 @@ impl Files {
                 let system = file_system(path);
                 let kind = if *key.name == *PERF_RING.as_bytes() {
                     FileKind::WholeDevice
+                } else if is_packet_socket(tid, object) {
+                    FileKind::PacketSocket
                 } else {
                     kind(object, system.as_ref())
                 };
@@ -333,6 +335,22 @@ fn printed_name(name: &[u8]) -> Box<str> {
         .into_boxed_str()
 }
 
+/// Is it a socket that the thread's network namespace lists as one of packets?
+fn is_packet_socket(tid: Tid, object: &libc::stat64) -> bool {
+    if object.st_mode & libc::S_IFMT != libc::S_IFSOCK {
+        return false;
+    }
+    let inode = object.st_ino.to_string();
+    let listed = crate::proc_file::read_text(format!("/proc/{tid}/net/packet"));
+    // The inode is the last column.
+    listed.is_ok_and(|text| {
+        let mut inodes = text
+            .lines()
+            .filter_map(|line| line.split_whitespace().last());
+        inodes.any(|listed| listed == inode)
+    })
+}
+
 fn opened_as_path(tid: Tid, descriptor: i32) -> bool {
     crate::proc_file::read_text(format!("/proc/{tid}/fdinfo/{descriptor}"))
         .ok()
@@ -361,14 +379,16 @@ fn kind(object: &libc::stat64, system: Option<&libc::statfs64>) -> FileKind {
     const HUGETLBFS: i64 = 0x9584_58f6_u32 as i64;
     /// ext4, xfs, btrfs.
     const ALIGNING: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
-    /// Files with mappings of their own: secretmem, sysfs, procfs, debugfs, tracefs.
-    const DRIVEN: [i64; 5] = [0x5345_434d, 0x6265_6572, 0x9fa0, 0x6462_6720, 0x7472_6163];
+    const SECRETMEM: i64 = 0x5345_434d;
+    /// Files with mappings of their own: sysfs, procfs, debugfs, tracefs.
+    const DRIVEN: [i64; 4] = [0x6265_6572, 0x9fa0, 0x6462_6720, 0x7472_6163];
     const DEV_ZERO: u64 = libc::makedev(1, 5);
     match object.st_mode & libc::S_IFMT {
         libc::S_IFREG => match system {
             Some(system) if system.f_type == TMPFS => FileKind::Shmem,
             Some(system) if system.f_type == HUGETLBFS => FileKind::HugeTlb(system.f_bsize as u64),
             Some(system) if ALIGNING.contains(&system.f_type) => FileKind::Regular,
+            Some(system) if system.f_type == SECRETMEM => FileKind::Secret,
             Some(system) if DRIVEN.contains(&system.f_type) => FileKind::Device,
             _ => FileKind::Unaligned,
         },

@@ -6,8 +6,9 @@ mod several;
 
 use crate::abi;
 use crate::errno::Errno;
-use crate::file::FileKind;
+use crate::file::{File, FileKind};
 use crate::flags::VmFlags;
+use crate::heap::Counted;
 use crate::kernel::Rule;
 use crate::pages::{Coming, Pages};
 use crate::space::AddressSpace;
@@ -213,8 +214,11 @@ impl AddressSpace {
         let (from, to) = (old + old_len, old + new_len);
         let area = self.areas.at(old).ok_or(Errno::EFAULT)?;
         let flags = area.vma.flags;
-        // It grows by joining what is mapped behind it, as a driver's area joins nothing. (Up to Linux 6.1, those of packet sockets do.)
-        if flags.intersects(VmFlags::SPECIAL) {
+        // It grows by joining what is mapped behind it, and a driver's area joins nothing.
+        let ring = |file: &Counted<File>| file.kind == FileKind::PacketSocket;
+        if flags.intersects(VmFlags::SPECIAL)
+            && (self.config.kernel.has(Rule::RingsStaySmall) || !area.vma.file().is_some_and(ring))
+        {
             return Err(Errno::ENOMEM);
         }
         if flags.contains(VmFlags::ACCOUNT) && !self.may_commit((to - from) >> 12) {
