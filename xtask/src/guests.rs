@@ -1,6 +1,8 @@
 //! Other kernels: Debian's, in QEMU with software emulation, running the oracle and traced programs.
 
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, ensure};
 use xshell::{Shell, cmd};
@@ -164,19 +166,30 @@ fn boot(shell: &Shell, kernel: &Path, root: &Path, levels: &str, work: Work<'_>)
         "-M q35 -accel tcg -cpu max,-cx16,{levels} -smp 2 -m 2048 -nographic -no-reboot -net none"
     );
     let machine = machine.split(' ');
-    let told = cmd!(
+    let machine = cmd!(
         shell,
         "timeout {PATIENCE} qemu-system-x86_64 {machine...} -kernel {kernel} -initrd {root} -append {append}"
-    )
-    .ignore_status()
-    .read()?;
-    for line in told.lines().filter(|line| !line.contains('\u{1b}')) {
-        println!("{}", line.trim_end());
-    }
-    ensure!(
-        told.lines()
-            .any(|line| line.trim_end() == "guest: all agree"),
-        "the guest did not end with \"all agree\""
     );
+    let agrees = told_live(machine.into()).context("the guest does not start")?;
+    ensure!(agrees, "the guest did not end with \"all agree\"");
     Ok(())
+}
+
+/// Prints what a guest tells as it tells it, and returns whether all agreed.
+fn told_live(mut machine: Command) -> std::io::Result<bool> {
+    let mut guest = machine.stdout(Stdio::piped()).spawn()?;
+    let mut agrees = false;
+    if let Some(console) = guest.stdout.take() {
+        for line in BufReader::new(console).split(b'\n') {
+            let line = line?;
+            let line = String::from_utf8_lossy(&line);
+            // What the firmware draws is left out.
+            if !line.contains('\u{1b}') {
+                println!("{}", line.trim_end());
+                agrees |= line.trim_end() == "guest: all agree";
+            }
+        }
+    }
+    guest.wait()?;
+    Ok(agrees)
 }
