@@ -10,12 +10,13 @@ use std::sync::OnceLock;
 
 use samara_mm::{Call, FileArg};
 
-use super::files::{self, Files};
+use super::files::Files;
 use super::filter::{self, mark};
 use super::i386;
 use super::memory;
 use super::ptrace::{Entry, Tid};
 use super::seeding::numa_nodes;
+use super::segments;
 use super::watchers::Watchers;
 pub(crate) use name::name;
 pub(crate) use nodes::{NodeMask, Nodes, nodes_at};
@@ -162,7 +163,7 @@ pub(crate) fn decode(
             flags: e,
         },
         libc::SYS_shmat => Call::Shmat {
-            segment: files::segment(tid, i64::from(a as i32)),
+            segment: segments::segment(tid, i64::from(a as i32)),
             addr: b,
             flags: u64::from(c as u32),
         },

@@ -6,22 +6,20 @@
 //! # Which open file
 //! Areas of one file continue each other only if they were mapped through the same open file description (see `opened`).
 
+mod kind;
+
 use std::collections::HashMap;
 use std::ffi::CStr;
-use std::fs;
 use std::io::{self, Write};
-use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
 
-use samara_mm::{
-    Counted, DriverFlags, File, FileArg, FileId, FileKind, Object, ShmSegment, VmFlags,
-};
+use samara_mm::{Counted, DriverFlags, File, FileArg, FileId, FileKind, Object, VmFlags};
 
 use crate::counted::counted;
-use crate::seed::PERF_RING;
 
 use super::opened::Opened;
 use super::ptrace::Tid;
+
+pub(super) use kind::kind_and_length;
 
 /// What two look-ups of one open file description have in common.
 #[derive(Debug, PartialEq, Eq, Hash, Clone)]
@@ -123,7 +121,7 @@ impl Files {
         };
         let readable = link.st_mode & 0o400 != 0;
         let writable = link.st_mode & 0o200 != 0;
-        if !readable && !writable && opened_as_path(tid, descriptor) {
+        if !readable && !writable && kind::opened_as_path(tid, descriptor) {
             return FileArg::Bad;
         }
         let Ok(object) = stat(path, true) else {
@@ -144,7 +142,7 @@ impl Files {
         let known = &mut self.list[index];
         // Seals of a memfd may be added at any time: such files are looked at anew.
         if known.file.kind == FileKind::Shmem {
-            let seals = seals(path, &key.name);
+            let seals = kind::seals(path, &key.name);
             if seals != known.file.seals {
                 let file = File {
                     seals,
@@ -189,14 +187,8 @@ impl Files {
                 index
             }
             _ => {
-                let system = file_system(path);
-                let kind = if *key.name == *PERF_RING.as_bytes() {
-                    FileKind::WholeDevice
-                } else if is_packet_socket(tid, object) {
-                    FileKind::PacketSocket
-                } else {
-                    kind(object, system.as_ref())
-                };
+                let system = kind::file_system(path);
+                let kind = kind::of_descriptor(tid, &key.name, object, system.as_ref());
                 self.descriptions += 1;
                 self.list.push(Known {
                     file: counted(File {
@@ -209,7 +201,8 @@ impl Files {
                         name: printed_name(&key.name),
                         readable: key.readable,
                         writable: key.writable,
-                        noexec: is_noexec(system.as_ref()) || opened.is_noexec(tid, descriptor),
+                        noexec: kind::is_noexec(system.as_ref())
+                            || opened.is_noexec(tid, descriptor),
                         kind,
                         seals: 0,
                         driver: DriverFlags::default(),
@@ -335,146 +328,11 @@ fn printed_name(name: &[u8]) -> Box<str> {
         .into_boxed_str()
 }
 
-/// Is it a socket that the thread's network namespace lists as one of packets?
-fn is_packet_socket(tid: Tid, object: &libc::stat64) -> bool {
-    if object.st_mode & libc::S_IFMT != libc::S_IFSOCK {
-        return false;
-    }
-    let inode = object.st_ino.to_string();
-    let listed = crate::proc_file::read_text(format!("/proc/{tid}/net/packet"));
-    // The inode is the last column.
-    listed.is_ok_and(|text| {
-        let mut inodes = text
-            .lines()
-            .filter_map(|line| line.split_whitespace().last());
-        inodes.any(|listed| listed == inode)
-    })
-}
-
-fn opened_as_path(tid: Tid, descriptor: i32) -> bool {
-    crate::proc_file::read_text(format!("/proc/{tid}/fdinfo/{descriptor}"))
-        .ok()
-        .and_then(|text| {
-            let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
-            i32::from_str_radix(flags.trim(), 8).ok()
-        })
-        .is_some_and(|flags| flags & libc::O_PATH != 0)
-}
-
-fn file_system(path: &CStr) -> Option<libc::statfs64> {
-    // SAFETY: all zeros is a valid value of this struct of integers.
-    let mut answer: libc::statfs64 = unsafe { std::mem::zeroed() };
-    // SAFETY: `path` ends with a zero byte and `answer` is a valid place for the answer.
-    (unsafe { libc::statfs64(path.as_ptr(), &mut answer) } == 0).then_some(answer)
-}
-
-fn is_noexec(system: Option<&libc::statfs64>) -> bool {
-    const ST_NOEXEC: u64 = 8;
-    system.is_some_and(|system| system.f_flags as u64 & ST_NOEXEC != 0)
-}
-
-/// The kind of a file, and of a regular one on this file system.
-fn kind(object: &libc::stat64, system: Option<&libc::statfs64>) -> FileKind {
-    const TMPFS: i64 = 0x0102_1994;
-    const HUGETLBFS: i64 = 0x9584_58f6_u32 as i64;
-    /// ext4, xfs, btrfs.
-    const ALIGNING: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
-    const SECRETMEM: i64 = 0x5345_434d;
-    /// Files with mappings of their own: sysfs, procfs, debugfs, tracefs.
-    const DRIVEN: [i64; 4] = [0x6265_6572, 0x9fa0, 0x6462_6720, 0x7472_6163];
-    const DEV_ZERO: u64 = libc::makedev(1, 5);
-    match object.st_mode & libc::S_IFMT {
-        libc::S_IFREG => match system {
-            Some(system) if system.f_type == TMPFS => FileKind::Shmem,
-            Some(system) if system.f_type == HUGETLBFS => FileKind::HugeTlb(system.f_bsize as u64),
-            Some(system) if ALIGNING.contains(&system.f_type) => FileKind::Regular,
-            Some(system) if system.f_type == SECRETMEM => FileKind::Secret,
-            Some(system) if DRIVEN.contains(&system.f_type) => FileKind::Device,
-            _ => FileKind::Unaligned,
-        },
-        libc::S_IFCHR if object.st_rdev == DEV_ZERO => FileKind::DevZero,
-        libc::S_IFCHR | libc::S_IFBLK => FileKind::Device,
-        libc::S_IFDIR | libc::S_IFIFO | libc::S_IFLNK => FileKind::Unmappable,
-        // Sockets of some families and anonymous inodes (perf events, rings) bring a mapping of their own.
-        _ => FileKind::Device,
-    }
-}
-
-/// The kind of an open file, and its length in bytes.
-pub(super) fn kind_and_length(file: &fs::File) -> io::Result<(FileKind, u64)> {
-    // SAFETY: all zeros is a valid value of these structs of integers.
-    let (mut object, mut system): (libc::stat64, libc::statfs64) = unsafe { std::mem::zeroed() };
-    // SAFETY: asks a descriptor that `file` keeps open; `object` is a valid place for the answer.
-    if unsafe { libc::fstat64(file.as_raw_fd(), &mut object) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: likewise.
-    let told = unsafe { libc::fstatfs64(file.as_raw_fd(), &mut system) } == 0;
-    let kind = kind(&object, told.then_some(&system));
-    Ok((kind, object.st_size as u64))
-}
-
-/// The seals of a file in memory; only memfds have any that can be added. They are the file's, whoever has it open.
-fn seals(path: &CStr, name: &[u8]) -> u32 {
-    if !name.starts_with(b"/memfd:") {
-        return 0;
-    }
-    let Ok(path) = path.to_str() else { return 0 };
-    let Ok(file) = fs::File::options()
-        .read(true)
-        .custom_flags(libc::O_NONBLOCK)
-        .open(path)
-    else {
-        return 0;
-    };
-    // SAFETY: asks a descriptor of our own, which `file` keeps open.
-    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
-    u32::try_from(seals).unwrap_or(0)
-}
-
-/// The System V segment with this identifier, as `/proc/sysvipc/shm` lists it: that is of our own namespace. What others have, their maps
-/// tell.
-pub(crate) fn segment(tid: Tid, identifier: i64) -> Option<Counted<ShmSegment>> {
-    let own = fs::read_link("/proc/self/ns/ipc").ok()?;
-    if fs::read_link(format!("/proc/{tid}/ns/ipc")).ok()? != own {
-        return None;
-    }
-    let table = crate::proc_file::read_text("/proc/sysvipc/shm").ok()?;
-    let mut lines = table.lines();
-    let columns: Vec<&str> = lines.next()?.split_whitespace().collect();
-    let column = |name: &str| columns.iter().position(|column| *column == name);
-    let (key, id, size) = (column("key")?, column("shmid")?, column("size")?);
-    for line in lines {
-        let fields: Vec<&str> = line.split_whitespace().collect();
-        if fields.get(id)?.parse() != Ok(identifier) {
-            continue;
-        }
-        let key: i64 = fields.get(key)?.parse().ok()?;
-        let id = FileId {
-            major: 0,
-            minor: 1,
-            inode: identifier as u64,
-        };
-        let name = format!("/SYSV{:08x} (deleted)", key as u32);
-        return Some(segment_of(id, &name, fields.get(size)?.parse().ok()?));
-    }
-    None
-}
-
-/// A segment with this identity, name and size in bytes.
-pub(crate) fn segment_of(id: FileId, name: &str, size: u64) -> Counted<ShmSegment> {
-    let file = File {
-        kind: FileKind::Shmem,
-        ..File::new(id, name.into())
-    };
-    counted(ShmSegment {
-        file: counted(file),
-        size,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     fn own() -> Tid {

@@ -27,6 +27,7 @@ mod progress;
 pub(crate) mod ptrace;
 mod samples;
 mod seeding;
+mod segments;
 mod session;
 mod shortly;
 mod space;

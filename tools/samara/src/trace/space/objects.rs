@@ -5,9 +5,9 @@ use samara_mm::{Call, Counted, File, FileArg, FileId, FileKind};
 use super::{Space, Who};
 use crate::maps;
 use crate::trace::decode::{NodeMask, Nodes};
-use crate::trace::files;
 use crate::trace::proc;
 use crate::trace::ptrace::Tid;
+use crate::trace::segments;
 use crate::trace::session::Session;
 
 impl Space {
@@ -58,7 +58,7 @@ impl Space {
                 {
                     let name = String::from_utf8_lossy(session.map.name(area));
                     let id = id_of(area);
-                    *segment = Some(files::segment_of(id, &name, area.end - area.start));
+                    *segment = Some(segments::segment_of(id, &name, area.end - area.start));
                 }
             }
             _ => {}

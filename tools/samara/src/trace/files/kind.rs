@@ -1,0 +1,125 @@
+//! What kind of file a descriptor of a traced program stands for, as far as `/proc`, `stat` and `statfs` tell.
+
+use std::ffi::CStr;
+use std::fs;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
+
+use samara_mm::FileKind;
+
+use crate::seed::PERF_RING;
+use crate::trace::ptrace::Tid;
+
+/// The kind of the file with this name that a descriptor of a thread stands for.
+pub(super) fn of_descriptor(
+    tid: Tid,
+    name: &[u8],
+    object: &libc::stat64,
+    system: Option<&libc::statfs64>,
+) -> FileKind {
+    if *name == *PERF_RING.as_bytes() {
+        FileKind::WholeDevice
+    } else if is_packet_socket(tid, object) {
+        FileKind::PacketSocket
+    } else {
+        kind(object, system)
+    }
+}
+
+/// The kind of a file, and of a regular one on this file system.
+fn kind(object: &libc::stat64, system: Option<&libc::statfs64>) -> FileKind {
+    const TMPFS: i64 = 0x0102_1994;
+    const HUGETLBFS: i64 = 0x9584_58f6_u32 as i64;
+    /// ext4, xfs, btrfs.
+    const ALIGNING: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
+    const SECRETMEM: i64 = 0x5345_434d;
+    /// Files with mappings of their own: sysfs, procfs, debugfs, tracefs.
+    const DRIVEN: [i64; 4] = [0x6265_6572, 0x9fa0, 0x6462_6720, 0x7472_6163];
+    const DEV_ZERO: u64 = libc::makedev(1, 5);
+    match object.st_mode & libc::S_IFMT {
+        libc::S_IFREG => match system {
+            Some(system) if system.f_type == TMPFS => FileKind::Shmem,
+            Some(system) if system.f_type == HUGETLBFS => FileKind::HugeTlb(system.f_bsize as u64),
+            Some(system) if ALIGNING.contains(&system.f_type) => FileKind::Regular,
+            Some(system) if system.f_type == SECRETMEM => FileKind::Secret,
+            Some(system) if DRIVEN.contains(&system.f_type) => FileKind::Device,
+            _ => FileKind::Unaligned,
+        },
+        libc::S_IFCHR if object.st_rdev == DEV_ZERO => FileKind::DevZero,
+        libc::S_IFCHR | libc::S_IFBLK => FileKind::Device,
+        libc::S_IFDIR | libc::S_IFIFO | libc::S_IFLNK => FileKind::Unmappable,
+        // Sockets of some families and anonymous inodes (perf events, rings) bring a mapping of their own.
+        _ => FileKind::Device,
+    }
+}
+
+/// The kind of an open file, and its length in bytes.
+pub(in crate::trace) fn kind_and_length(file: &fs::File) -> io::Result<(FileKind, u64)> {
+    // SAFETY: all zeros is a valid value of these structs of integers.
+    let (mut object, mut system): (libc::stat64, libc::statfs64) = unsafe { std::mem::zeroed() };
+    // SAFETY: asks a descriptor that `file` keeps open; `object` is a valid place for the answer.
+    if unsafe { libc::fstat64(file.as_raw_fd(), &mut object) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: likewise.
+    let told = unsafe { libc::fstatfs64(file.as_raw_fd(), &mut system) } == 0;
+    let kind = kind(&object, told.then_some(&system));
+    Ok((kind, object.st_size as u64))
+}
+
+/// Is it a socket that the thread's network namespace lists as one of packets?
+fn is_packet_socket(tid: Tid, object: &libc::stat64) -> bool {
+    if object.st_mode & libc::S_IFMT != libc::S_IFSOCK {
+        return false;
+    }
+    let inode = object.st_ino.to_string();
+    let listed = crate::proc_file::read_text(format!("/proc/{tid}/net/packet"));
+    // The inode is the last column.
+    listed.is_ok_and(|text| {
+        let mut inodes = text
+            .lines()
+            .filter_map(|line| line.split_whitespace().last());
+        inodes.any(|listed| listed == inode)
+    })
+}
+
+pub(super) fn file_system(path: &CStr) -> Option<libc::statfs64> {
+    // SAFETY: all zeros is a valid value of this struct of integers.
+    let mut answer: libc::statfs64 = unsafe { std::mem::zeroed() };
+    // SAFETY: `path` ends with a zero byte and `answer` is a valid place for the answer.
+    (unsafe { libc::statfs64(path.as_ptr(), &mut answer) } == 0).then_some(answer)
+}
+
+pub(super) fn is_noexec(system: Option<&libc::statfs64>) -> bool {
+    const ST_NOEXEC: u64 = 8;
+    system.is_some_and(|system| system.f_flags as u64 & ST_NOEXEC != 0)
+}
+
+/// The seals of a file in memory; only memfds have any that can be added. They are the file's, whoever has it open.
+pub(super) fn seals(path: &CStr, name: &[u8]) -> u32 {
+    if !name.starts_with(b"/memfd:") {
+        return 0;
+    }
+    let Ok(path) = path.to_str() else { return 0 };
+    let Ok(file) = fs::File::options()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path)
+    else {
+        return 0;
+    };
+    // SAFETY: asks a descriptor of our own, which `file` keeps open.
+    let seals = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_GET_SEALS) };
+    u32::try_from(seals).unwrap_or(0)
+}
+
+pub(super) fn opened_as_path(tid: Tid, descriptor: i32) -> bool {
+    crate::proc_file::read_text(format!("/proc/{tid}/fdinfo/{descriptor}"))
+        .ok()
+        .and_then(|text| {
+            let flags = text.lines().find_map(|line| line.strip_prefix("flags:"))?;
+            i32::from_str_radix(flags.trim(), 8).ok()
+        })
+        .is_some_and(|flags| flags & libc::O_PATH != 0)
+}
