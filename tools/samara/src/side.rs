@@ -193,17 +193,41 @@ impl Side {
                 Err(difference) => match difference.growth {
                     // A fault grew the area since the last look, if the engine finds that possible.
                     Some(start) => {
-                        let other = self.written_below(start);
-                        if self.engine.grow_stack(start).is_err() {
+                        let mut possible = false;
+                        for other in self.grown(kernel) {
+                            let written = self.written_below(other);
+                            if self.engine.grow_stack(other).is_ok() {
+                                fresh.extend(written);
+                                grown.push(other);
+                                possible |= other == start;
+                            }
+                        }
+                        if !possible {
                             return Err(difference);
                         }
-                        fresh.extend(other);
-                        grown.push(start);
                     }
                     None => return Err(difference),
                 },
             }
         }
+    }
+
+    /// Where areas begin that the kernel has grown, the highest first: so one that ends where the one above has grown to may have found its owner there.
+    /// [`written_below`](Self::written_below) is that it had one of its own before.
+    fn grown(&self, kernel: &Map) -> Vec<u64> {
+        let grows = |area: &Area<'_>| area.vma.flags.contains(VmFlags::GROWSDOWN);
+        let start = |area: Area<'_>| {
+            let other = kernel.at(area.start)?;
+            (other.end == area.end && other.start < area.start).then_some(other.start)
+        };
+        let mut starts: Vec<u64> = self
+            .engine
+            .areas()
+            .filter(grows)
+            .filter_map(start)
+            .collect();
+        starts.reverse();
+        starts
     }
 
     /// This after a fault has grown an area down to `start`, where another area ends that was written before: then it has not taken its owner from the area

@@ -54,7 +54,7 @@ fn what_a_refused_mapping_was_to_replace_is_where_the_kernel_left_it() {
 fn a_thread_that_has_ended_is_not_asked_for_limits() {
     if let Some(program) = compiled("limits") {
         let traced = agrees(&[program]);
-        assert_eq!(traced.stdout(), "200\n10\n");
+        assert_eq!(traced.stdout(), "200\n10\n1\n");
     }
 }
 

@@ -224,8 +224,19 @@ fn what_a_userfaultfd_has_poisoned_is_followed() {
 #[test]
 fn areas_have_grown_before_a_limit_forbids_it() {
     if let Some(program) = compiled("grown_before") {
+        for verify in ["each", "exit"] {
+            let traced = trace_with(&["--verify", verify], &[&program], scratch());
+            traced.assert_agrees();
+            assert_eq!(traced.stdout(), "1 0 1\n1 0 1\ndone\n");
+            assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
+        }
+    }
+}
+
+#[test]
+fn which_of_two_areas_grew_first_decides_their_owners() {
+    if let Some(program) = compiled("grown_together") {
         let traced = agrees(&[program]);
-        assert_eq!(traced.stdout(), "done\n");
         assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
     }
 }

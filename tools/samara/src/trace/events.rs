@@ -226,12 +226,13 @@ impl<'s> Tracer<'s> {
         ptrace::resume_to_exit(tid, 0);
     }
 
-    /// A thread of `process`, or the thread of that number.
+    /// A thread of `process`, or the thread of that number: one that has not left its address space, if there is any, and the first thread rather than others.
     fn user(&self, process: Tid) -> Option<(Tid, &Task)> {
         self.tasks
             .iter()
-            .find(|(tid, task)| **tid == process || task.process == process)
             .map(|(tid, task)| (*tid, task))
+            .filter(|(tid, task)| *tid == process || task.process == process)
+            .max_by_key(|(tid, task)| (task.space.is_some(), *tid == process))
     }
 
     fn set_state(&mut self, tid: Tid, state: State) {

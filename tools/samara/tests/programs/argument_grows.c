@@ -45,7 +45,20 @@ static void calls(int size, int protection) {
     close(self), close(watcher);
 }
 
+/* A ring goes below what has grown, as far away as others are kept from that. */
+static void ring(int size) {
+    char *highest = mmap(0, 1024 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    munmap(highest, 1004 * PAGE);
+    char *at = mmap(highest + 1000 * PAGE, 4 * PAGE, PROT_READ | PROT_WRITE, FLAGS | MAP_GROWSDOWN, -1, 0);
+    long *context = (long *)(at - size);
+    long result = syscall(SYS_io_setup, 10000, context);
+    printf("%ld, %ld pages below\n", result, (at - *(char **)context) / PAGE);
+    syscall(SYS_io_destroy, *context);
+    munmap(highest, 1024 * PAGE);
+}
+
 int main(void) {
+    ring(8), ring(PAGE), ring(PAGE + 8), ring(50 * PAGE);
     other = mmap(0, 16 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     mmap(0, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     room = mmap(0, 1024 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

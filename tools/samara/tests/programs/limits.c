@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { LENGTH = 256 << 20 };
 static pthread_t first;
@@ -26,9 +28,17 @@ static int limited(int rounds) {
     return failed;
 }
 
+static int limited_by_child(void) {
+    struct rlimit limit = {LENGTH, RLIM_INFINITY};
+    if (!fork()) _exit(prlimit(getppid(), RLIMIT_AS, &limit, 0));
+    wait(0);
+    return mmap(0, LENGTH, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED;
+}
+
 static void *last(void *unused) {
     pthread_join(first, 0);
     printf("%d\n", limited(20));
+    printf("%d\n", limited_by_child());
     exit(0);
 }
 

@@ -303,6 +303,10 @@ impl Tracer<'_> {
             process: task.process,
         };
         let state = std::mem::replace(&mut task.state, State::Running);
+        // It was killed within the call, which may have changed them all the same.
+        if let State::InCall(Doing::Limits { target, .. }) = state {
+            self.limits_changed(target);
+        }
         if matches!(state, State::Held | State::InCall(Doing::Limits { .. })) {
             self.leave_orders(tid, index);
         }

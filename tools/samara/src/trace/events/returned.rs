@@ -250,10 +250,10 @@ impl Tracer<'_> {
         }
     }
 
-    fn limits_changed(&mut self, target: Tid) {
-        let task = self.tasks.get(&target).map(|task| (target, task));
-        let found = task
-            .or_else(|| self.user(target))
+    /// The limits of the process of a thread are to be taken anew.
+    pub(super) fn limits_changed(&mut self, target: Tid) {
+        let found = self
+            .user(target)
             .and_then(|(tid, task)| Some((tid, task.process, task.space?)));
         if let Some((tid, process, index)) = found
             && let Some(space) = &mut self.spaces[index]

@@ -3,8 +3,6 @@
 //! When the kernel reads them, it grows the area down to them, and finds zeros. A tracer finds nothing there before, and may not grow the area itself. So
 //! such a call is read when it returns.
 
-use samara_mm::VmFlags;
-
 use super::Tracer;
 use super::task::Doing;
 use crate::trace::decode::{self, Decoded};
@@ -53,11 +51,5 @@ impl Space {
         [at, at.saturating_add(PAGE - 1)]
             .iter()
             .any(|&at| self.lies_below_growth(at))
-    }
-
-    fn lies_below_growth(&self, address: u64) -> bool {
-        let above = self.engine().find_intersection(address, u64::MAX);
-        above
-            .is_some_and(|area| area.start > address && area.vma.flags.contains(VmFlags::GROWSDOWN))
     }
 }

@@ -6,13 +6,15 @@ use super::{MAP_GROWSDOWN, Space};
 use crate::trace::session::Session;
 
 impl Space {
-    /// Does the call touch areas that faults may have grown?
+    /// Does the call depend on areas that faults may have grown?
     pub(super) fn near_growth(&self, call: &Call) -> bool {
-        if self.growing {
+        let engine = self.follower.engine();
+        // What has grown counts, wherever it is: the call may be too much then.
+        let counts = engine.limits().address_space != u64::MAX || engine.page_counts().locked > 0;
+        if self.growing || counts {
             return true;
         }
         // The stack grows down to its limit; calls close to it are few.
-        let engine = self.follower.engine();
         let top = engine.layout().stack_top;
         let room = engine.limits().stack.clamp(8 << 20, 1 << 36);
         let (low, high) = (top.saturating_sub(room), top + (1 << 20));
@@ -47,7 +49,15 @@ impl Space {
         }
     }
 
-    /// Learns how far stacks have grown.
+    /// Would an access there grow the area above it?
+    pub(crate) fn lies_below_growth(&self, address: u64) -> bool {
+        let above = self.follower.engine().find_intersection(address, u64::MAX);
+        above
+            .is_some_and(|area| area.start > address && area.vma.flags.contains(VmFlags::GROWSDOWN))
+    }
+
+    /// Learns how far stacks have grown, the highest first: so one that ends where the one above has grown to may have found its owner there. That it had one of its
+    /// own before is followed beside it.
     pub(super) fn sync_growth(&mut self, session: &mut Session) {
         let engine = self.follower.engine();
         let grows = |area: &samara_mm::Area<'_>| area.vma.flags.contains(VmFlags::GROWSDOWN);
@@ -62,7 +72,7 @@ impl Space {
             let stack = engine.lookup(top).map(|area| area.start);
             stack.into_iter().collect()
         };
-        for start in starts {
+        for start in starts.into_iter().rev() {
             if let Ok(Some(area)) = self.maps.at(start)
                 && area.start < start
                 && self.follower.grow_stack(area.start)
@@ -89,6 +99,8 @@ impl Space {
                 self.grown_meanwhile.push(lowest);
             }
         }
+        // As in `sync_growth`.
+        self.grown_meanwhile.reverse();
     }
 
     /// As [`sync_growth`](Self::sync_growth), when `call`, which came after all that has grown, has returned.

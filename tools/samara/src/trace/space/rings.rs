@@ -33,7 +33,7 @@ impl Space {
     }
 
     /// When `io_setup` has succeeded: the mapping that it made, and its address, which the program finds at `pointer`
-    /// (`narrow`: in 32 bits).
+    /// (`narrow`: in 32 bits). Where that lies below an area that grows, the kernel has read it, and so grown the area, before it mapped the ring.
     pub(crate) fn ring_set_up(
         &mut self,
         pointer: u64,
@@ -46,6 +46,10 @@ impl Space {
             false => memory::read_word(who.tid, pointer).ok()?,
         };
         self.maps.read(&mut session.map).ok()?;
+        if self.lies_below_growth(pointer) && self.follower.grow_stack(pointer & !(PAGE - 1)) {
+            session.grown.push(pointer & !(PAGE - 1));
+            self.note_grown(session);
+        }
         let area = session.map.at(address)?;
         let flags = proc::vm_flags(who.tid).ok()?;
         let (_, flags) = flags.iter().find(|(start, _)| *start == area.start)?;
