@@ -1,29 +1,24 @@
 //! What the faces' writes have in common: from values to words, through plan, reserve and apply, and back if that fails.
 //!
-//! | module | writes |
-//! |---|---|
-//! | this one | a hole that becomes an entry |
-//! | [`mod@place`] | where a search for a gap says; over a range and the neighbours that are the same |
-//! | [`planned`] | all, for whoever keeps nodes |
-//! | [`split`] | a range, over what is there; it may lie within an entry |
-//! | [`whole`] | an entry: removed, exchanged, grown |
+//! Here are those to a hole, and to an entry as a whole, and what is stored where; [`split`] has those to a range, over what is there, which may lie within an
+//! entry; [`planned`] is how those write that keep nodes.
 
-mod place;
 mod planned;
 mod split;
-mod whole;
 
+use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use crate::alloc::AllocError;
-use crate::base::{InsertError, Key, Shape, Value};
+use crate::base::{InsertError, Key, Offset, Ref, Shape, StoreError, Value};
 use crate::face::host::Host;
-use crate::write::SlotAt;
+use crate::face::look_ups::view;
+use crate::node::{NULL, RawTree, Word};
+use crate::read::{Found, Want};
+use crate::write::{Seat, SlotAt};
 
-pub(crate) use place::{into_insert, is_free, joined, place, place_cyclic};
 pub(crate) use planned::{Planned, Way};
 pub(crate) use split::{Held, Refused, erase, store, store_splitting};
-pub(crate) use whole::{grow, remove, replace};
 
 /// Stores into a hole.
 pub(crate) fn insert<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
@@ -59,4 +54,148 @@ fn insert_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     raw: NonNull<()>,
 ) -> Result<(), AllocError> {
     host.write_at(at, range, raw.as_ptr(), None, |_, _, _| {})
+}
+
+/// Removes the whole entry at `key`; gives its range and its word, which the host has not discarded.
+pub(crate) fn remove<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    key: K,
+) -> Result<Option<(RangeInclusive<K>, NonNull<()>)>, AllocError> {
+    let at = host.tree().slot_at(key);
+    // What it was is known here: coming back through memory, in larger pieces than it was stored in, it would wait for all that the write has stored.
+    let Found { first, last, word } = at.map_or_else(|| host.tree().lookup(key), |at| at.found);
+    let Some(raw) = NonNull::new(word) else {
+        return Ok(None);
+    };
+    if !at.is_some_and(|at| host.vacate(at, false, |_, _, _| {})) {
+        host.write_at(at, (first, last), NULL, None, |_, _, _| {})?;
+    }
+    Ok(Some((first..=last, raw)))
+}
+
+/// Exchanges the word of the entry at `key` for that of a value; gives the old one, which the host has not discarded. An error has the value.
+pub(crate) fn replace<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    key: K,
+    new: NonNull<()>,
+) -> Result<NonNull<()>, V> {
+    let done = match host.tree().slot_at(key) {
+        Some(at) => NonNull::new(at.found.word).inspect(|_| host.exchange(at, new, |_, _, _| {})),
+        None => {
+            let Found { first, last, word } = host.tree().lookup(key);
+            NonNull::new(word).filter(|_| {
+                let done = host.write_at(None, (first, last), new.as_ptr(), None, |_, _, _| {});
+                done.is_ok()
+            })
+        }
+    };
+    // SAFETY: made just now, and not stored.
+    done.ok_or_else(|| unsafe { V::from_raw(new) })
+}
+
+/// Lets the entry at `key` grow over others. `Ok(false)` if there is none, or it would not grow.
+pub(crate) fn grow<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    key: K,
+    range: Option<(K, K)>,
+    mut taken: impl FnMut(K, K, Word),
+) -> Result<bool, AllocError> {
+    let Some((first, last)) = range else {
+        return Ok(false);
+    };
+    let at = host.tree().slot_at(first);
+    // Mostly the leaf in which the range begins holds the entry, too.
+    let found = match at {
+        Some(at) if first <= key && key <= at.spot.place.max => at.spot.place.at(key),
+        _ => host.tree().lookup(key),
+    };
+    if found.word.is_null() || found.first < first || last < found.last {
+        return Ok(false);
+    }
+    let (range, words) = ((first, last), (found.word, NULL));
+    if let Some(at) = at
+        && host.store_here(&Seat::of(&at), range, words, found.word, true, &mut taken)
+    {
+        return Ok(true);
+    }
+    host.write_at(at, range, found.word, Some(found.first), taken)?;
+    Ok(true)
+}
+
+/// Whether nothing is within a range.
+pub(crate) fn is_free<K: Key, S: Shape>(tree: &RawTree<K, S>, (first, last): (K, K)) -> bool {
+    let found = tree.lookup(first);
+    found.word.is_null() && last <= found.last
+}
+
+/// Why a store into a hole, and over whole neighbours, was not made.
+pub(crate) fn into_insert<V>(error: StoreError<V>) -> InsertError<V> {
+    match error {
+        StoreError::Alloc(value) => InsertError::Alloc(value),
+        // Neighbours are taken in whole, so that none is split.
+        StoreError::Splits(value) => InsertError::Occupied(value),
+        StoreError::EmptyRange(value) => InsertError::EmptyRange(value),
+    }
+}
+
+/// A range, and whole entries that touch it, or reach into it from outside, and are the same as `value`: stored there, it makes one entry of all. And the value back.
+pub(crate) fn joined<K: Key, V: Value, S: Shape>(
+    tree: &RawTree<K, S>,
+    range: Option<(K, K)>,
+    value: V,
+    mut same: impl FnMut(Ref<'_, V>, Ref<'_, V>) -> bool,
+) -> Result<(RangeInclusive<K>, V), StoreError<V>> {
+    let Some((first, last)) = range else {
+        return Err(StoreError::EmptyRange(value));
+    };
+    let held = Held::<V>::new(value);
+    let mut same_at = |key: Option<K>| {
+        let found = tree.lookup(key?);
+        // SAFETY: words in the tree are values, and the tree is not changed meanwhile.
+        let there = unsafe { view::<V>(found.word) }?;
+        same(there, held.view()).then_some(found)
+    };
+    let before = same_at(first.predecessor());
+    let after = same_at(last.successor());
+    let first = before.map_or(first, |found| found.first);
+    let last = after.map_or(last, |found| found.last);
+    Ok((first..=last, held.into_value()))
+}
+
+/// The gap of `size` indices within `bounds` that `search` finds, as a range, and the value back that is to be stored there.
+pub(crate) fn place<K: Key, V>(
+    bounds: Option<(K, K)>,
+    size: K::Size,
+    value: V,
+    search: impl FnOnce(&Want<K>) -> Option<K>,
+) -> Result<((K, K), V), InsertError<V>> {
+    let Some(want) = bounds.and_then(|bounds| Want::new(bounds, size)) else {
+        return Err(InsertError::EmptyRange(value));
+    };
+    match search(&want) {
+        Some(first) => Ok(((first, want.last(first)), value)),
+        None => Err(InsertError::Occupied(value)),
+    }
+}
+
+/// The lowest free index at or after `next` within `bounds`, else the lowest before it. Gives the index, whether the search started over, and the value back
+/// that is to be stored there; `search` finds the lowest.
+pub(crate) fn place_cyclic<K: Key, V>(
+    bounds: Option<(K, K)>,
+    next: K,
+    value: V,
+    search: impl Fn(&Want<K>) -> Option<K>,
+) -> Result<((K, bool), V), InsertError<V>> {
+    let Some((lo, hi)) = bounds else {
+        return Err(InsertError::EmptyRange(value));
+    };
+    let free = |lo, hi| search(&Want::new((lo, hi), K::ONE.number())?);
+    let from = next.max(lo);
+    if let Some(key) = (from <= hi).then(|| free(from, hi)).flatten() {
+        return Ok(((key, false), value));
+    }
+    match free(lo, hi) {
+        Some(key) => Ok(((key, true), value)),
+        None => Err(InsertError::Occupied(value)),
+    }
 }

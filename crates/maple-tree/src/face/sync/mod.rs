@@ -2,6 +2,7 @@
 
 mod limbo;
 mod reader;
+mod seat;
 mod simple;
 mod writer;
 
@@ -24,7 +25,8 @@ use crate::reclaim::Reclaim;
 pub use crate::write::Seat;
 use limbo::Limbo;
 pub use reader::{Reader, SyncIter};
-pub use writer::{Look, Piece, SharedCursorMut, Writer};
+pub use seat::{Look, Piece};
+pub use writer::{SharedCursorMut, Writer};
 
 /// What a [`SyncMapleTree`] can hold: every [`Value`] that may be viewed on any thread, and dropped on another one when the last reader has left.
 pub trait SyncValue: Value + Send + Sync + 'static {}
