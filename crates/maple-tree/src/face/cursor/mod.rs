@@ -41,19 +41,28 @@ pub struct Cursor<'a, K: Key, V: Value, S: Shape = Native> {
     marker: PhantomData<&'a V>,
 }
 
-/// The upper limit of a move: the last index of a range that starts anywhere.
-fn upper<K: Key>(limit: &impl RangeBounds<K>) -> K {
-    inclusive(limit).map_or(K::MIN, |(_, last)| last)
-}
-
-/// The lower limit of a move.
-fn lower<K: Key>(limit: &impl RangeBounds<K>) -> K {
-    inclusive(limit).map_or(K::MAX, |(first, _)| first)
-}
-
 /// The moves of all cursors, which differ in the lifetime of what they show.
 macro_rules! moves {
     ($show:lifetime) => {
+        fn show(&self, word: Word) -> Option<Ref<$show, V>> {
+            // SAFETY: words in the tree are values; what lent itself for the view's life keeps them: a map, a reader, or this cursor, through which alone
+            // the tree is changed.
+            unsafe { view::<V>(word) }
+        }
+
+        /// [`State::seek`]. Of a limit only the end counts that the cursor goes to; one that holds nothing is beyond everything.
+        #[inline(always)]
+        fn seek<const UP: bool, const STEPS: bool>(
+            &mut self,
+            limit: impl RangeBounds<K>,
+            holes: bool,
+        ) -> Option<Ref<$show, V>> {
+            let (first, last) = inclusive(&limit).unwrap_or((K::MAX, K::MIN));
+            let limit = if UP { last } else { first };
+            let word = self.at.seek::<UP, STEPS>(self.host.tree(), limit, holes);
+            self.show(word)
+        }
+
         /// The first index of the range.
         pub fn index(&self) -> K {
             self.at.index
@@ -103,54 +112,42 @@ macro_rules! moves {
 
         /// To the first entry at or after the index; from an entry found before, to the next one. It starts by the end of `limit`.
         pub fn find(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
-            let word = self.at.find::<true>(self.host.tree(), upper(&limit), false);
-            self.show(word)
+            self.seek::<true, false>(limit, false)
         }
 
         /// As [`find`](Self::find), but stops at holes as well (and gives `None`; the range is the hole's).
         pub fn find_range(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
-            let word = self.at.find::<true>(self.host.tree(), upper(&limit), true);
-            self.show(word)
+            self.seek::<true, false>(limit, true)
         }
 
         /// To the last entry at or before the index; from an entry found before, to the one before. It ends no lower than `limit` starts.
         pub fn find_rev(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
-            let word = self
-                .at
-                .find::<false>(self.host.tree(), lower(&limit), false);
-            self.show(word)
+            self.seek::<false, false>(limit, false)
         }
 
         /// As [`find_rev`](Self::find_rev), but stops at holes as well.
         pub fn find_range_rev(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
-            let word = self.at.find::<false>(self.host.tree(), lower(&limit), true);
-            self.show(word)
+            self.seek::<false, false>(limit, true)
         }
 
         /// To the next entry after what is at the index, which is skipped. It starts within `limit`, of which only the end counts.
         pub fn next(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
-            let word = self.at.step::<true>(self.host.tree(), upper(&limit), false);
-            self.show(word)
+            self.seek::<true, true>(limit, false)
         }
 
         /// As [`next`](Self::next), but stops at holes as well.
         pub fn next_range(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
-            let word = self.at.step::<true>(self.host.tree(), upper(&limit), true);
-            self.show(word)
+            self.seek::<true, true>(limit, true)
         }
 
         /// To the entry before what is at the index, which is skipped. It ends within `limit`, of which only the start counts.
         pub fn prev(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
-            let word = self
-                .at
-                .step::<false>(self.host.tree(), lower(&limit), false);
-            self.show(word)
+            self.seek::<false, true>(limit, false)
         }
 
         /// As [`prev`](Self::prev), but stops at holes as well.
         pub fn prev_range(&mut self, limit: impl RangeBounds<K>) -> Option<Ref<$show, V>> {
-            let word = self.at.step::<false>(self.host.tree(), lower(&limit), true);
-            self.show(word)
+            self.seek::<false, true>(limit, true)
         }
     };
 }
@@ -163,11 +160,6 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Cursor<'a, K, V, S> {
             at: State::new(range),
             marker: PhantomData,
         }
-    }
-
-    fn show(&self, word: Word) -> Option<Ref<'a, V>> {
-        // SAFETY: words in the tree are values; what lent itself for `'a`, a map or a reader, keeps them.
-        unsafe { view::<V>(word) }
     }
 
     moves!('a);

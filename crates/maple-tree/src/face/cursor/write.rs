@@ -6,12 +6,12 @@ use core::ops::{RangeBounds, RangeInclusive};
 use core::ptr::NonNull;
 
 use crate::alloc::{AllocError, NodeAlloc, Reserve};
-use crate::base::{Key, Ref, Shape, StoreError, Value, inclusive};
+use crate::base::{EraseError, Key, Ref, Shape, StoreError, Value, inclusive};
 use crate::face::cursor::state::State;
-use crate::face::cursor::{Status, lower, moves, upper};
+use crate::face::cursor::{Status, moves};
 use crate::face::host::Host;
 use crate::face::look_ups::view;
-use crate::face::store::{Planned, Refused, Way};
+use crate::face::store::{Planned, Way, not_stored};
 use crate::node::{NULL, RawTree, Word};
 use crate::read::{Found, Want};
 use crate::write::SlotAt;
@@ -60,11 +60,6 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S>> Writing<'h,
         self.host.tree()
     }
 
-    fn show(&self, word: Word) -> Option<Ref<'_, V>> {
-        // SAFETY: words in the tree are values; it is changed only through this cursor, which is borrowed.
-        unsafe { view::<V>(word) }
-    }
-
     /// Exchanges a word of the leaf that the cursor is in; the one that was there is dropped or retired.
     #[inline(always)]
     fn exchange(&mut self, at: SlotAt<K, S>, raw: NonNull<()>) {
@@ -80,13 +75,13 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S>> Writing<'h,
         at: Option<SlotAt<K, S>>,
         (first, last): (K, K),
         word: Word,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), EraseError> {
         let write = Planned::new(self.tree(), at, (first, last), word);
         if matches!(&write.way, Way::General(plan) if plan.splits) {
-            return Err(Refused::Splits);
+            return Err(EraseError::Splits);
         }
         let filled = self.host.fill(&mut self.reserve, write.nodes);
-        filled.map_err(|AllocError| Refused::Alloc)?;
+        filled.map_err(|AllocError| EraseError::Alloc)?;
         // Before dropping a value panics: the leaf that was looked at may be gone by then.
         self.at.wrote((first, last), write.stands());
         self.host.begins();
@@ -130,7 +125,7 @@ impl<'h, K: Key, V: Value, S: Shape, A: NodeAlloc, H: Host<K, V, S>> Writing<'h,
         }
         let done = self.put(at, (first, last), raw.as_ptr());
         // SAFETY: made just now; a write that fails stores nothing.
-        done.map_err(|refused| refused.store(unsafe { V::from_raw(raw) }))
+        done.map_err(|refused| not_stored(refused, unsafe { V::from_raw(raw) }))
     }
 
     /// Exchanges the value of the entry at the index, without restructuring. Needs no memory (except where

@@ -5,12 +5,12 @@ use core::mem::needs_drop;
 use core::ops::{RangeBounds, RangeInclusive};
 
 use crate::alloc::{AllocError, Fork, NodeAlloc};
-use crate::base::{Duplicate, EraseError, Key, Mut, Offset, Ref, Shape, Value, inclusive};
+use crate::base::{Duplicate, EraseError, Key, Mut, Ref, Shape, Value, inclusive};
 use crate::face::host::Host;
 use crate::face::many::appends;
 use crate::face::map::MapleTree;
 use crate::face::map::build::no_memory;
-use crate::face::merge::{Made, merge, part};
+use crate::face::merge::{cut, merge};
 use crate::node::{NULL, RawTree, Root};
 use crate::write::Immediate;
 use crate::write::apply::bury;
@@ -136,44 +136,13 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     pub fn cut(
         &mut self,
         range: impl RangeBounds<K>,
-        mut split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+        split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<Self, EraseError>
     where
         A: Fork,
     {
         let (first, last) = inclusive(&range).ok_or(EraseError::EmptyRange)?;
-        let cut = self.empty_like();
-        let mut made = Made::<V>::new();
-        let mut plan = self.raw.plan_store(first, last, NULL);
-        if plan.splits
-            && let Some(above) = plan.items.last_mut()
-        {
-            // SAFETY: the word is in the tree, which is exclusively borrowed.
-            above.word = unsafe {
-                made.remake(
-                    above.word,
-                    last.wrapping_add(K::ONE)..=above.last,
-                    &mut split,
-                )
-            }?;
-        }
-        // SAFETY: words in the tree are values, and it is exclusively borrowed.
-        let part = unsafe {
-            part(&self.raw, (first, last), &cut.alloc, |found, range| {
-                if range == (found.first..=found.last) {
-                    return Ok(found.word);
-                }
-                made.remake(found.word, range, &mut split)
-            })
-        }?;
-        let mut nodes = self
-            .reserved(plan.nodes)
-            .map_err(|AllocError| EraseError::Alloc)?;
-        made.keep();
-        part.finish(&cut.raw);
-        // The values are in the other map now.
-        self.carry_out_with(plan, &mut nodes, None, |_, _, _| {});
-        Ok(cut)
+        cut::<true, _, _, _, _, _>(self, (first, last), split)
     }
 
     appends!(
@@ -209,14 +178,7 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
         resolve: impl FnMut(RangeInclusive<K>, Ref<'_, V>, Ref<'_, V>) -> Option<V>,
         split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<(), EraseError> {
-        if other.is_empty() {
-            return Ok(());
-        }
-        let trees = [&self.raw, &other.raw];
-        // SAFETY: both maps are exclusively borrowed, and words in them are values.
-        let merged = unsafe { merge::<false, _, V, _, _>(trees, &self.alloc, resolve, split) }?;
-        merged.take_over(self, other);
-        Ok(())
+        merge::<false, _, _, _, _, _>(self, other, resolve, split)
     }
 
     /// A duplicate of the map, in one pass over the nodes. `copy` is shown each entry once, in order, and gives the value that
@@ -285,14 +247,6 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
             .map_err(|_| AllocError)
     }
 
-    /// An empty map with the same modes, and a fork of the allocator.
-    fn empty_like(&self) -> Self
-    where
-        A: Fork,
-    {
-        Self::from_parts(self.raw.empty_like(), self.alloc.fork())
-    }
-
     /// Drops all entries and nodes. Never fails. The map keeps its mode. O(n).
     ///
     /// ```
@@ -304,45 +258,42 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
     /// ```
     pub fn clear(&mut self) {
         // SAFETY: `self` is exclusively borrowed: there are no other writers and no readers.
-        unsafe { demolish::<K, V, A, S>(&self.raw, &self.alloc) }
+        unsafe { demolish::<true, K, V, A, S>(&self.raw, &self.alloc) }
     }
 
     /// Gives all nodes back, and leaves the map empty. The values are somebody else's.
     pub(crate) fn free_nodes(&mut self) {
-        let root = self.raw.root();
-        self.raw.publish_root(NULL, 0);
-        if let Root::Node(node) = root {
-            // SAFETY: the map's nodes are all that came from its allocator, and nothing leads to them any more.
-            if !unsafe { self.alloc.deallocate_all() } {
-                let mut sink = self.sink(None, |_, _, _| {});
-                bury(node, K::MIN, K::MAX, (K::MAX, K::MIN), &mut sink);
-            }
-        }
+        // SAFETY: as above.
+        unsafe { demolish::<false, K, V, A, S>(&self.raw, &self.alloc) }
     }
 }
 
-/// Empties a tree: drops the values, and gives the nodes back.
+/// Empties a tree: gives the nodes back, and drops the `VALUES` if they are the tree's.
 ///
 /// # Safety
 ///
-/// The words in the tree are values of `V`, its nodes came from `alloc`, and nobody else uses it.
-pub(crate) unsafe fn demolish<K: Key, V: Value, A: NodeAlloc, S: Shape>(
+/// The words in the tree are values of `V`, its nodes are all that came from `alloc`, and nobody else uses it.
+pub(crate) unsafe fn demolish<const VALUES: bool, K: Key, V: Value, A: NodeAlloc, S: Shape>(
     raw: &RawTree<K, S>,
     alloc: &A,
 ) {
     let root = raw.root();
     raw.publish_root(NULL, 0);
+    let entry = MapleTree::<K, V, A, S>::discard;
     match root {
-        Root::Empty => {}
-        Root::Single(word) => MapleTree::<K, V, A, S>::discard(K::MIN, K::MIN, word),
+        Root::Single(word) if VALUES => entry(K::MIN, K::MIN, word),
+        Root::Empty | Root::Single(_) => {}
         Root::Node(node) => {
+            let drops = VALUES && needs_drop::<V>();
             // SAFETY: nothing leads to the nodes any more.
-            if !needs_drop::<V>() && unsafe { alloc.deallocate_all() } {
-                return;
+            if drops || !unsafe { alloc.deallocate_all() } {
+                let gone = if drops {
+                    (K::MIN, K::MAX)
+                } else {
+                    (K::MAX, K::MIN)
+                };
+                bury(node, K::MIN, K::MAX, gone, &mut Immediate { alloc, entry });
             }
-            let entry = MapleTree::<K, V, A, S>::discard;
-            let mut sink = Immediate { alloc, entry };
-            bury(node, K::MIN, K::MAX, (K::MIN, K::MAX), &mut sink);
         }
     }
 }

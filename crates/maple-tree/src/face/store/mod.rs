@@ -18,7 +18,7 @@ use crate::read::{Found, Want};
 use crate::write::{Seat, SlotAt};
 
 pub(crate) use planned::{Planned, Way};
-pub(crate) use split::{Held, Refused, erase, store, store_splitting};
+pub(crate) use split::{Held, erase, not_stored, store, store_splitting};
 
 /// Stores into a hole.
 pub(crate) fn insert<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
@@ -56,11 +56,14 @@ fn insert_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host.write_at(at, range, raw.as_ptr(), None, |_, _, _| {})
 }
 
+/// The range and the word of an entry that is no longer in a tree.
+type Removed<K> = (RangeInclusive<K>, NonNull<()>);
+
 /// Removes the whole entry at `key`; gives its range and its word, which the host has not discarded.
 pub(crate) fn remove<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     host: &mut H,
     key: K,
-) -> Result<Option<(RangeInclusive<K>, NonNull<()>)>, AllocError> {
+) -> Result<Option<Removed<K>>, AllocError> {
     let at = host.tree().slot_at(key);
     // What it was is known here: coming back through memory, in larger pieces than it was stored in, it would wait for all that the write has stored.
     let Found { first, last, word } = at.map_or_else(|| host.tree().lookup(key), |at| at.found);

@@ -284,7 +284,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape> Drop
         // SAFETY: readers and writers borrow the map, so that there are none.
         unsafe {
             limbo.get_mut().release(alloc);
-            demolish::<K, V, A, S>(&self.raw, alloc);
+            demolish::<true, K, V, A, S>(&self.raw, alloc);
         }
     }
 }

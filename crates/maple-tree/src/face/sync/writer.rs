@@ -18,7 +18,7 @@ use crate::face::iter::Iter;
 use crate::face::look_ups::{all_asked, view};
 use crate::face::many::{appends, one_by_one};
 use crate::face::map::MapleTree;
-use crate::face::merge::{Made, merge, part};
+use crate::face::merge::{cut, merge};
 use crate::face::store;
 use crate::face::store::Held;
 use crate::face::sync::limbo::Limbo;
@@ -239,28 +239,12 @@ let mut other = MapleTree::new_in(SharedPool::new());"
     pub fn split_off_with(
         &mut self,
         key: K,
-        mut copy: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+        copy: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<MapleTree<K, V, A, S>, EraseError>
     where
         A: Fork,
     {
-        let tree = &self.tree.raw;
-        let high = MapleTree::from_parts(tree.empty_like(), self.nodes().fork());
-        let plan = tree.plan_store(key, K::MAX, NULL);
-        let mut made = Made::<V>::new();
-        // SAFETY: words in the tree are values, and only this writer changes it.
-        let part = unsafe {
-            part(tree, (key, K::MAX), high.allocator(), |found, range| {
-                made.remake(found.word, range, &mut copy)
-            })
-        }?;
-        let mut nodes = self
-            .reserved(plan.nodes)
-            .map_err(|AllocError| EraseError::Alloc)?;
-        made.keep();
-        part.finish(high.raw());
-        self.carry_out_with(plan, &mut nodes, None, |_, _, _| {});
-        Ok(high)
+        cut::<false, _, _, _, _, _>(self, (key, K::MAX), copy)
     }
 
     /// Removes all entries at once, and retires them.
