@@ -317,29 +317,19 @@ macro_rules! host_changes {
 /// Allocating ranges and indices: a search for a gap says where, the face's own `insert_range` (or its like) stores there. `$setup` are the lines of the examples that make an empty `map`, which tracks gaps; `$gap` searches.
 macro_rules! allocs {
     ($gap:ident, $setup:literal) => {
-        $crate::face::changes::alloc_at!(
-            $gap,
-            true,
-            alloc_range,
-            alloc_range_coalescing,
-            "lowest",
-            $setup,
+        $crate::face::changes::alloc_at! {
+            $gap, true, alloc_range, alloc_range_coalescing, "lowest", $setup,
             "assert_eq!(map.alloc_range(10.., 5, 9)?, 30);",
             "assert_eq!(map.get_range(30), Some((30..=34, 9)));",
             "assert_eq!(map.alloc_range_coalescing(10.., 5, 2, |a, b| a == b)?, (30, 20..=34));"
-        );
+        }
 
-        $crate::face::changes::alloc_at!(
-            $gap,
-            false,
-            alloc_rrange,
-            alloc_rrange_coalescing,
-            "highest",
-            $setup,
+        $crate::face::changes::alloc_at! {
+            $gap, false, alloc_rrange, alloc_rrange_coalescing, "highest", $setup,
             "assert_eq!(map.alloc_rrange(..50, 5, 9)?, 35);",
             "assert_eq!(map.get_range(35), Some((35..=39, 9)));",
             "assert_eq!(map.alloc_rrange_coalescing(..50, 5, 3, |a, b| a == b)?, (35, 35..=49));"
-        );
+        }
 
         /// Stores `value` at one free index within `bounds`: the lowest at or after `next`, or, if there is none, the lowest of all. `next`
         /// becomes the index after it, so that indices are reused late. Gives the index, and whether the search started over. O(log n) if

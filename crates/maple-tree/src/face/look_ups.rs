@@ -367,27 +367,17 @@ macro_rules! surveys {
     ($gap:ident, $setup:literal) => {
         $crate::face::look_ups::look_ups!(Iter, $setup);
 
-        $crate::face::look_ups::gaps!(
-            $gap,
-            true,
-            gap_up,
-            gap_up_aligned,
-            "lowest",
-            $setup,
+        $crate::face::look_ups::gaps! {
+            $gap, true, gap_up, gap_up_aligned, "lowest", $setup,
             "assert_eq!(map.gap_up(5.., 10), Some(30));",
             "assert_eq!(map.gap_up_aligned(5.., 4, 16, 0), Some(32));"
-        );
+        }
 
-        $crate::face::look_ups::gaps!(
-            $gap,
-            false,
-            gap_down,
-            gap_down_aligned,
-            "highest",
-            $setup,
+        $crate::face::look_ups::gaps! {
+            $gap, false, gap_down, gap_down_aligned, "highest", $setup,
             "assert_eq!(map.gap_down(..50, 4), Some(36));",
             "assert_eq!(map.gap_down_aligned(..40, 4, 16, 1), Some(33));"
-        );
+        }
 
         /// Whether the map keeps the sizes of its holes. O(1).
         pub fn tracks_gaps(&self) -> bool {

@@ -55,6 +55,7 @@ impl<V: Value> Made<V> {
 }
 
 /// What is left of an entry of an old tree.
+#[derive(Clone, Copy)]
 struct Piece<K> {
     first: K,
     /// The whole entry, whose last index is the piece's, too.
@@ -63,45 +64,32 @@ struct Piece<K> {
     used: bool,
 }
 
-/// The entries of a tree that is merged, in order.
-struct Side<'a, K, S> {
-    tree: &'a RawTree<K, S>,
-    entries: Scan<K, S>,
-    /// The lowest of which something is left.
-    piece: Option<Piece<K>>,
+/// A tree that is being made of two, which nobody writes meanwhile, and whose words are values of `V`.
+struct Merged<'t, 'a, K: Key, V: Value, S: Shape, A: NodeAlloc> {
+    of: [&'t RawTree<K, S>; 2],
+    entries: [Scan<K, S>; 2],
+    /// Of each tree the lowest entry of which something is left.
+    pieces: [Option<Piece<K>>; 2],
+    builder: Unfinished<'a, K, S, A>,
+    made: Made<V>,
+    /// Entries of the old trees of which nothing is left.
+    covered: Vec<Found<K>>,
 }
 
-impl<'a, K: Key, S: Shape> Side<'a, K, S> {
-    /// # Safety
-    ///
-    /// Nobody writes the tree while this is used.
-    unsafe fn new(tree: &'a RawTree<K, S>) -> Self {
-        let mut side = Self {
-            tree,
-            entries: Scan::new(Some((K::MIN, K::MAX))),
-            piece: None,
-        };
-        side.go_on();
-        side
-    }
-
-    fn go_on(&mut self) {
-        // SAFETY: nobody writes the tree (promise of `new`).
-        let next = unsafe { self.entries.next::<true>(self.tree) };
-        self.piece = next.map(|of| Piece {
+impl<K: Key, V: Value, S: Shape, A: NodeAlloc> Merged<'_, '_, K, V, S, A> {
+    fn go_on(&mut self, side: usize) {
+        // SAFETY: nobody writes the tree.
+        let next = unsafe { self.entries[side].next::<true>(self.of[side]) };
+        self.pieces[side] = next.map(|of| Piece {
             first: of.first,
             of,
             used: false,
         });
     }
 
-    fn first(&self) -> Option<K> {
-        self.piece.as_ref().map(|piece| piece.first)
-    }
-
-    /// Goes on above `last`, which the piece reaches. An entry of which nothing has been used is `covered`.
-    fn pass(&mut self, last: K, covered: &mut Vec<Found<K>>) -> Result<(), EraseError> {
-        let Some(piece) = &mut self.piece else {
+    /// Goes on above `last`, which the piece of a side reaches. An entry of which nothing has been used is covered.
+    fn pass(&mut self, side: usize, last: K) -> Result<(), EraseError> {
+        let Some(piece) = &mut self.pieces[side] else {
             return Ok(());
         };
         if last < piece.of.last {
@@ -109,48 +97,34 @@ impl<'a, K: Key, S: Shape> Side<'a, K, S> {
             return Ok(());
         }
         if !piece.used {
-            covered.try_reserve(1).map_err(|_| EraseError::Alloc)?;
-            covered.push(piece.of);
+            self.covered.try_reserve(1).map_err(|_| EraseError::Alloc)?;
+            self.covered.push(piece.of);
         }
-        self.go_on();
+        self.go_on(side);
         Ok(())
     }
-}
 
-/// A tree that is being made of two.
-struct Merged<'a, K: Key, V: Value, S: Shape, A: NodeAlloc> {
-    builder: Unfinished<'a, K, S, A>,
-    made: Made<V>,
-    /// Entries of the old trees of which nothing is left.
-    covered: Vec<Found<K>>,
-}
-
-impl<K: Key, V: Value, S: Shape, A: NodeAlloc> Merged<'_, K, V, S, A> {
     /// Takes the piece of a side, up to below `end`. If its entry has been used, `split` makes another value.
-    ///
-    /// # Safety
-    ///
-    /// Nobody writes the side's tree meanwhile, and its words are values of `V`.
-    unsafe fn give(
+    fn give(
         &mut self,
-        side: &mut Side<'_, K, S>,
+        side: usize,
         end: Option<K>,
         split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<(), EraseError> {
-        let Some(piece) = &mut side.piece else {
+        let Some(piece) = &mut self.pieces[side] else {
             return Ok(());
         };
         let before = end.and_then(K::predecessor).unwrap_or(K::MAX);
         let (first, last) = (piece.first, piece.of.last.min(before));
         let word = if piece.used {
-            // SAFETY: the caller's promise.
+            // SAFETY: words in the trees are values, and nobody writes them.
             unsafe { self.made.remake(piece.of.word, first..=last, split) }?
         } else {
             piece.of.word
         };
         self.builder.push(first, last, word)?;
         piece.used = true;
-        side.pass(last, &mut self.covered)
+        self.pass(side, last)
     }
 }
 
@@ -172,50 +146,65 @@ where
     }
     let tree = host.tree();
     let mut merged = Merged {
+        // Both are exclusively borrowed, or by their only writer.
+        of: [tree, other.raw()],
+        entries: [Scan::new(Some((K::MIN, K::MAX))); 2],
+        pieces: [None; 2],
         // What the builder gives up belongs to the old trees, or is `made`: on success all words of both are in the new one or `covered`, on failure in none.
         builder: Unfinished::new(tree.inner_kind(), host.nodes(), |_| {}),
         made: Made::<V>::new(),
         covered: Vec::new(),
     };
-    // SAFETY: both trees are exclusively borrowed, or by their only writer.
-    let (mut one, mut two) = unsafe { (Side::new(tree), Side::new(other.raw())) };
+    merged.go_on(0);
+    merged.go_on(1);
     loop {
+        let [ours, theirs] = merged.pieces;
         if OVER
-            && let Some(over) = two.piece.as_ref().map(|piece| piece.of)
-            && one.first().is_none_or(|at| over.first <= at)
+            && let Some(over) = theirs
+            && ours.is_none_or(|ours| over.first <= ours.first)
         {
-            // SAFETY: as above; words in the trees are values. It is taken whole, so that nothing is split.
-            unsafe { merged.give(&mut two, None, |_, _| None) }?;
-            while one.first().is_some_and(|at| at <= over.last) {
-                one.pass(over.last, &mut merged.covered)?;
+            // It is taken whole, so that nothing is split.
+            merged.give(1, None, |_, _| None)?;
+            while merged.pieces[0].is_some_and(|ours| ours.first <= over.of.last) {
+                merged.pass(0, over.of.last)?;
             }
             continue;
         }
         // The one whose piece begins lower, if they do not begin together.
-        let (side, end) = match (&one.piece, &two.piece) {
+        match (ours, theirs) {
             (None, None) => break,
-            (Some(ours), Some(theirs)) if ours.first == theirs.first => {
-                let last = ours.of.last.min(theirs.of.last);
-                // SAFETY: as above.
+            (
+                Some(Piece {
+                    first, of: ours, ..
+                }),
+                Some(theirs),
+            ) if first == theirs.first => {
+                let last = ours.last.min(theirs.of.last);
+                // SAFETY: words in the trees are values, and nobody writes them.
                 let word = unsafe {
                     let theirs = view::<V>(theirs.of.word).ok_or(EraseError::Splits)?;
                     let both = |range, ours: Ref<'_, V>| resolve(range, ours, theirs);
-                    merged.made.remake(ours.of.word, ours.first..=last, both)
+                    merged.made.remake(ours.word, first..=last, both)
                 }?;
-                merged.builder.push(ours.first, last, word)?;
-                one.pass(last, &mut merged.covered)?;
-                two.pass(last, &mut merged.covered)?;
-                continue;
+                merged.builder.push(first, last, word)?;
+                merged.pass(0, last)?;
+                merged.pass(1, last)?;
             }
-            (Some(ours), Some(theirs)) if theirs.first < ours.first => (&mut two, one.first()),
-            (Some(_), _) => (&mut one, two.first()),
-            (None, Some(_)) => (&mut two, None),
-        };
-        // SAFETY: as above.
-        unsafe { merged.give(side, end, &mut split) }?;
+            (Some(ours), Some(theirs)) if theirs.first < ours.first => {
+                merged.give(1, Some(ours.first), &mut split)?;
+            }
+            (Some(_), end) => merged.give(0, end.map(|theirs| theirs.first), &mut split)?,
+            (None, Some(_)) => merged.give(1, None, &mut split)?,
+        }
     }
-    let (root, height) = merged.builder.root();
-    merged.made.keep();
+    let Merged {
+        mut builder,
+        made,
+        covered,
+        ..
+    } = merged;
+    let (root, height) = builder.root();
+    made.keep();
     other.free_nodes();
     let old = tree.root();
     tree.publish_root(root, height);
@@ -224,8 +213,8 @@ where
         // No entry is within these bounds: most of them live on in the new tree.
         bury(node, K::MIN, K::MAX, (K::MAX, K::MIN), &mut sink);
     }
-    each(0..merged.covered.len(), |i| {
-        let Found { first, last, word } = merged.covered[i];
+    each(0..covered.len(), |i| {
+        let Found { first, last, word } = covered[i];
         sink.entry(first, last, word);
     });
     Ok(())

@@ -1,23 +1,22 @@
 //! What the faces' writes have in common: from values to words, through plan, reserve and apply, and back if that fails.
 //!
-//! Here are those to a hole, and to an entry as a whole, and what is stored where; [`split`] has those to a range, over what is there, which may lie within an
-//! entry; [`planned`] is how those write that keep nodes.
+//! Here are those to a hole, and to an entry as a whole, what is stored where, and how those write that keep nodes; [`split`] has those to a range, over what is
+//! there, which may lie within an entry.
 
-mod planned;
 mod split;
 
 use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
-use crate::alloc::AllocError;
+use crate::alloc::{AllocError, Reserve};
 use crate::base::{InsertError, Key, Offset, Ref, Shape, StoreError, Value};
 use crate::face::host::Host;
 use crate::face::look_ups::view;
 use crate::node::{NULL, RawTree, Word};
-use crate::read::{Found, Want};
-use crate::write::{Seat, SlotAt};
+use crate::read::{Found, Spot, Want};
+use crate::write::plan::Action;
+use crate::write::{Plan, Quick, Room, Seat, Sink, SlotAt};
 
-pub(crate) use planned::{Planned, Way};
 pub(crate) use split::{Held, erase, not_stored, store, store_splitting};
 
 /// Stores into a hole.
@@ -200,5 +199,89 @@ pub(crate) fn place_cyclic<K: Key, V>(
     match free(lo, hi) {
         Some(key) => Ok(((key, true), value)),
         None => Err(InsertError::Occupied(value)),
+    }
+}
+
+/// A planned write. It holds for as long as the tree is not changed.
+pub(crate) struct Planned<K, S> {
+    pub(crate) way: Way<K, S>,
+    /// How many nodes it takes.
+    pub(crate) nodes: usize,
+    /// Whether leaves come, go, or get other bounds. If not, what was remembered of a leaf stays true, and the leaf is still in the tree.
+    pub(crate) moves_leaves: bool,
+}
+
+/// How to carry it out.
+pub(crate) enum Way<K, S> {
+    Quick(Quick<K, S>),
+    General(Plan<K, S>),
+}
+
+impl<K: Key, S: Shape> Planned<K, S> {
+    /// Plans to make a range hold `word`; NULL erases. It begins in the slot `at`, if the tree has nodes.
+    pub(crate) fn new(
+        tree: &RawTree<K, S>,
+        at: Option<SlotAt<K, S>>,
+        (first, last): (K, K),
+        word: Word,
+    ) -> Self {
+        let quick = at.and_then(|at| {
+            if at.is_hole_around(last) && !word.is_null() {
+                tree.try_fill_at(at, (first, last), word)
+            } else {
+                tree.try_store_at(at, (first, last), word)
+            }
+        });
+        if let Some(quick) = quick {
+            let rcu = tree.in_rcu();
+            return Self {
+                nodes: quick.nodes(rcu),
+                moves_leaves: !quick.is_exact() && (rcu || quick.room != Room::Here),
+                way: Way::Quick(quick),
+            };
+        }
+        let plan = tree.plan_store(first, last, word);
+        Self {
+            nodes: plan.nodes,
+            moves_leaves: !matches!(plan.action, Action::Nothing | Action::Leaf(_)),
+            way: Way::General(plan),
+        }
+    }
+
+    /// The slot that the range becomes, or is in, and its leaf, if that is known without another look.
+    #[inline]
+    pub(crate) fn stands(&self) -> Option<(Spot<K, S>, usize)> {
+        match &self.way {
+            Way::Quick(quick) if !self.moves_leaves => {
+                Some((quick.spot, quick.from + usize::from(quick.head)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Carries it out.
+    ///
+    /// # Safety
+    ///
+    /// As for [`RawTree::apply`]; `reserve` has the nodes.
+    #[inline]
+    pub(crate) unsafe fn carry_out(
+        self,
+        tree: &RawTree<K, S>,
+        reserve: &mut Reserve,
+        sink: &mut impl Sink<K>,
+    ) {
+        let before = reserve.count();
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.way {
+                Way::Quick(quick) => tree.apply_quick(quick, reserve, sink),
+                Way::General(plan) => tree.apply(plan, reserve, sink),
+            }
+        }
+        assert!(
+            before - reserve.count() == self.nodes,
+            "a write used another number of nodes than was counted"
+        );
     }
 }
