@@ -396,10 +396,8 @@ macro_rules! surveys {
 
         /// The nodes, to be shown as text or as a graph. O(n).
         pub fn dump(&self, format: $crate::Format) -> $crate::Dump<'_, K, S> {
-            $crate::Dump {
-                tree: self.raw(),
-                format,
-            }
+            let tree = self.raw();
+            $crate::Dump { tree, format }
         }
     };
 }

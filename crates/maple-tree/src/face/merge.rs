@@ -80,10 +80,9 @@ impl<K: Key, V: Value, S: Shape, A: NodeAlloc> Merged<'_, '_, K, V, S, A> {
     fn go_on(&mut self, side: usize) {
         // SAFETY: nobody writes the tree.
         let next = unsafe { self.entries[side].next::<true>(self.of[side]) };
-        self.pieces[side] = next.map(|of| Piece {
-            first: of.first,
-            of,
-            used: false,
+        self.pieces[side] = next.map(|of| {
+            let (first, used) = (of.first, false);
+            Piece { first, of, used }
         });
     }
 
@@ -197,12 +196,7 @@ where
             (None, Some(_)) => merged.give(1, None, &mut split)?,
         }
     }
-    let Merged {
-        mut builder,
-        made,
-        covered,
-        ..
-    } = merged;
+    let (mut builder, made, covered) = (merged.builder, merged.made, merged.covered);
     let (root, height) = builder.root();
     made.keep();
     other.free_nodes();
