@@ -68,16 +68,19 @@ impl<'a, K: Key, V: Value, S: Shape> Between<'a, K, V, S> {
         self.tree.find::<false>((K::MIN, last))
     }
 
+    fn show(found: Found<K>) -> Option<(RangeInclusive<K>, Ref<'a, V>)> {
+        // SAFETY: words in the tree are values; what lent itself for `'a`, a map or a reader, keeps them.
+        unsafe { entry::<K, V>(found) }
+    }
+
     /// The entry after the place.
     pub fn peek_next(&self) -> Option<(RangeInclusive<K>, Ref<'a, V>)> {
-        // SAFETY: words in the tree are values; what lent itself for `'a`, a map or a reader, keeps them.
-        unsafe { entry::<K, V>(self.found_next()?) }
+        Self::show(self.found_next()?)
     }
 
     /// The entry before the place.
     pub fn peek_prev(&self) -> Option<(RangeInclusive<K>, Ref<'a, V>)> {
-        // SAFETY: as above.
-        unsafe { entry::<K, V>(self.found_prev()?) }
+        Self::show(self.found_prev()?)
     }
 
     /// Goes over the entry after the place, and shows it. At the end it stays.
@@ -88,16 +91,14 @@ impl<'a, K: Key, V: Value, S: Shape> Between<'a, K, V, S> {
     pub fn next(&mut self) -> Option<(RangeInclusive<K>, Ref<'a, V>)> {
         let found = self.found_next()?;
         self.at = found.last.successor();
-        // SAFETY: as above.
-        unsafe { entry::<K, V>(found) }
+        Self::show(found)
     }
 
     /// Goes back over the entry before the place, and shows it. At the beginning it stays.
     pub fn prev(&mut self) -> Option<(RangeInclusive<K>, Ref<'a, V>)> {
         let found = self.found_prev()?;
         self.at = Some(found.first);
-        // SAFETY: as above.
-        unsafe { entry::<K, V>(found) }
+        Self::show(found)
     }
 
     /// The hole, or the nothing, that the place is in: what lies between the entries beside it.

@@ -42,10 +42,8 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
     /// [`change`](Host::change) has seen to, and such writes are planned. A constant: what is not done for trees that share nodes takes no stack from what is.
     const OWNS_NODES: bool = true;
 
-    /// Where nodes come from.
     type Alloc: NodeAlloc;
 
-    /// The tree.
     fn tree(&self) -> &RawTree<K, S>;
 
     /// Where its nodes come from.

@@ -7,10 +7,10 @@ use core::ops::RangeInclusive;
 use core::ptr::NonNull;
 
 use crate::base::{Key, Mut, Native, Ref, Shape, Value, opaque};
+use crate::face::cursor::State;
 use crate::face::look_ups::entry;
 use crate::node::RawTree;
 use crate::read::iterate::by_leaf::Scan;
-use crate::read::{Found, Place, descend};
 
 /// An iterator that goes both ways by a method `step`, which goes `UP` or down; and what else it has of its own.
 macro_rules! both_ways {
@@ -262,10 +262,9 @@ impl<I: ExactSizeIterator<Item = (R, T)>, R, T> ExactSizeIterator for Ranges<I> 
 #[derive(Clone)]
 pub struct Holes<'a, K: Key, S: Shape = Native> {
     tree: &'a RawTree<K, S>,
-    /// What is still to be looked at.
-    left: Option<(K, K)>,
-    /// The leaf that the last look was in.
-    place: Option<Place<K, S>>,
+    /// Up to where holes are still to be looked for.
+    to: Option<K>,
+    at: State<K, S>,
 }
 
 impl<K: Key, S: Shape> fmt::Debug for Holes<'_, K, S> {
@@ -279,25 +278,8 @@ impl<'a, K: Key, S: Shape> Holes<'a, K, S> {
     pub(crate) fn new(tree: &'a RawTree<K, S>, bounds: Option<(K, K)>) -> Self {
         Self {
             tree,
-            left: bounds,
-            place: None,
-        }
-    }
-}
-
-impl<K: Key, S: Shape> Holes<'_, K, S> {
-    /// The slot at `key`: in the leaf that the last look was in, if `key` is there. A leaf's bounds and pivots stay
-    /// what they are as long as it is in the tree; what is read from one that was in the tree just before, was true then or later.
-    fn look(&mut self, key: K) -> Found<K> {
-        if let Some(place) = &self.place
-            && key <= place.max
-            && !place.leaf.is_dead()
-        {
-            return place.at(key);
-        }
-        match self.tree.root().at(key) {
-            Ok(root) => self.place.insert(descend(root, key)).at(key),
-            Err(found) => found,
+            to: bounds.map(|(_, hi)| hi),
+            at: State::new(bounds),
         }
     }
 }
@@ -306,15 +288,11 @@ impl<K: Key, S: Shape> Iterator for Holes<'_, K, S> {
     type Item = RangeInclusive<K>;
 
     fn next(&mut self) -> Option<RangeInclusive<K>> {
-        while let Some((from, to)) = self.left {
-            let found = self.look(from);
-            self.left = found
-                .last
-                .successor()
-                .filter(|&next| next <= to)
-                .map(|next| (next, to));
-            if found.word.is_null() {
-                return Some(found.first..=found.last);
+        while let Some(to) = self.to {
+            let word = self.at.seek::<true, false>(self.tree, to, true);
+            self.to = (self.at.last < to).then_some(to);
+            if word.is_null() {
+                return Some(self.at.index..=self.at.last);
             }
         }
         None

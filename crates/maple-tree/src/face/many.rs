@@ -110,14 +110,7 @@ macro_rules! appends {
             other: &mut MapleTree<K, V, A, S>,
             split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
         ) -> Result<(), EraseError> {
-            if other.is_empty() {
-                return Ok(());
-            }
-            let trees = [self.raw(), other.raw()];
-            // SAFETY: both maps are exclusively borrowed, or by their only writer, and words in them are values.
-            let merged = unsafe { merge::<true, _, V, _, _>(trees, self.nodes(), |_, _, _| None, split) }?;
-            merged.take_over(self, other);
-            Ok(())
+            merge::<true, _, _, _, _, _>(self, other, |_, _, _| None, split)
         }
     };
 }

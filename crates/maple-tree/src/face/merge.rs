@@ -4,13 +4,13 @@ use core::mem;
 use core::ops::RangeInclusive;
 use std_alloc::vec::Vec;
 
-use crate::alloc::NodeAlloc;
+use crate::alloc::{AllocError, Fork, NodeAlloc};
 use crate::base::{EraseError, Key, Offset, Ref, Shape, Value, each};
 use crate::face::host::Host;
 use crate::face::look_ups::view;
 use crate::face::map::MapleTree;
 use crate::face::store::Held;
-use crate::node::{RawTree, Root, Word};
+use crate::node::{NULL, RawTree, Root, Word};
 use crate::read::Found;
 use crate::read::iterate::by_leaf::Scan;
 use crate::write::Sink;
@@ -21,10 +21,10 @@ use crate::write::build::{Builder, Refused};
 type Unfinished<'a, K, S, A> = Builder<'a, K, S, A, fn(Word)>;
 
 /// Values that were made on the way, dropped again unless the whole succeeds.
-pub(crate) struct Made<V: Value>(Vec<Held<V>>);
+struct Made<V: Value>(Vec<Held<V>>);
 
 impl<V: Value> Made<V> {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self(Vec::new())
     }
 
@@ -33,7 +33,7 @@ impl<V: Value> Made<V> {
     /// # Safety
     ///
     /// The word is that of a value, which nobody removes meanwhile.
-    pub(crate) unsafe fn remake<K>(
+    unsafe fn remake<K>(
         &mut self,
         word: Word,
         range: RangeInclusive<K>,
@@ -49,12 +49,13 @@ impl<V: Value> Made<V> {
     }
 
     /// The words have been stored: the tree owns the values.
-    pub(crate) fn keep(mut self) {
+    fn keep(mut self) {
         self.0.drain(..).for_each(mem::forget);
     }
 }
 
 /// What is left of an entry of an old tree.
+#[derive(Clone, Copy)]
 struct Piece<K> {
     first: K,
     /// The whole entry, whose last index is the piece's, too.
@@ -63,45 +64,31 @@ struct Piece<K> {
     used: bool,
 }
 
-/// The entries of a tree that is merged, in order.
-struct Side<'a, K, S> {
-    tree: &'a RawTree<K, S>,
-    entries: Scan<K, S>,
-    /// The lowest of which something is left.
-    piece: Option<Piece<K>>,
+/// A tree that is being made of two, which nobody writes meanwhile, and whose words are values of `V`.
+struct Merged<'t, 'a, K: Key, V: Value, S: Shape, A: NodeAlloc> {
+    of: [&'t RawTree<K, S>; 2],
+    entries: [Scan<K, S>; 2],
+    /// Of each tree the lowest entry of which something is left.
+    pieces: [Option<Piece<K>>; 2],
+    builder: Unfinished<'a, K, S, A>,
+    made: Made<V>,
+    /// Entries of the old trees of which nothing is left.
+    covered: Vec<Found<K>>,
 }
 
-impl<'a, K: Key, S: Shape> Side<'a, K, S> {
-    /// # Safety
-    ///
-    /// Nobody writes the tree while this is used.
-    unsafe fn new(tree: &'a RawTree<K, S>) -> Self {
-        let mut side = Self {
-            tree,
-            entries: Scan::new(Some((K::MIN, K::MAX))),
-            piece: None,
-        };
-        side.go_on();
-        side
-    }
-
-    fn go_on(&mut self) {
-        // SAFETY: nobody writes the tree (promise of `new`).
-        let next = unsafe { self.entries.next::<true>(self.tree) };
-        self.piece = next.map(|of| Piece {
-            first: of.first,
-            of,
-            used: false,
+impl<K: Key, V: Value, S: Shape, A: NodeAlloc> Merged<'_, '_, K, V, S, A> {
+    fn go_on(&mut self, side: usize) {
+        // SAFETY: nobody writes the tree.
+        let next = unsafe { self.entries[side].next::<true>(self.of[side]) };
+        self.pieces[side] = next.map(|of| {
+            let (first, used) = (of.first, false);
+            Piece { first, of, used }
         });
     }
 
-    fn first(&self) -> Option<K> {
-        self.piece.as_ref().map(|piece| piece.first)
-    }
-
-    /// Goes on above `last`, which the piece reaches. An entry of which nothing has been used is `covered`.
-    fn pass(&mut self, last: K, covered: &mut Vec<Found<K>>) -> Result<(), EraseError> {
-        let Some(piece) = &mut self.piece else {
+    /// Goes on above `last`, which the piece of a side reaches. An entry of which nothing has been used is covered.
+    fn pass(&mut self, side: usize, last: K) -> Result<(), EraseError> {
+        let Some(piece) = &mut self.pieces[side] else {
             return Ok(());
         };
         if last < piece.of.last {
@@ -109,161 +96,168 @@ impl<'a, K: Key, S: Shape> Side<'a, K, S> {
             return Ok(());
         }
         if !piece.used {
-            covered.try_reserve(1).map_err(|_| EraseError::Alloc)?;
-            covered.push(piece.of);
+            self.covered.try_reserve(1).map_err(|_| EraseError::Alloc)?;
+            self.covered.push(piece.of);
         }
-        self.go_on();
+        self.go_on(side);
         Ok(())
-    }
-}
-
-/// A tree that is made of two.
-pub(crate) struct Merged<'a, K: Key, V: Value, S: Shape, A: NodeAlloc> {
-    builder: Unfinished<'a, K, S, A>,
-    made: Made<V>,
-    /// Entries of the old trees of which nothing is left.
-    covered: Vec<Found<K>>,
-}
-
-impl<'a, K: Key, V: Value, S: Shape, A: NodeAlloc> Merged<'a, K, V, S, A> {
-    fn new(tree: &RawTree<K, S>, alloc: &'a A) -> Self {
-        Self {
-            // What the builder gives up belongs to the old trees, or is `made`.
-            builder: Unfinished::new(tree.inner_kind(), alloc, |_| {}),
-            made: Made::new(),
-            covered: Vec::new(),
-        }
     }
 
     /// Takes the piece of a side, up to below `end`. If its entry has been used, `split` makes another value.
-    ///
-    /// # Safety
-    ///
-    /// As for [`merge`].
-    unsafe fn give(
+    fn give(
         &mut self,
-        side: &mut Side<'_, K, S>,
+        side: usize,
         end: Option<K>,
         split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<(), EraseError> {
-        let Some(piece) = &mut side.piece else {
+        let Some(piece) = &mut self.pieces[side] else {
             return Ok(());
         };
         let before = end.and_then(K::predecessor).unwrap_or(K::MAX);
         let (first, last) = (piece.first, piece.of.last.min(before));
         let word = if piece.used {
-            // SAFETY: words in the trees are values, and nobody writes them (the caller's promise).
+            // SAFETY: words in the trees are values, and nobody writes them.
             unsafe { self.made.remake(piece.of.word, first..=last, split) }?
         } else {
             piece.of.word
         };
         self.builder.push(first, last, word)?;
         piece.used = true;
-        side.pass(last, &mut self.covered)
-    }
-
-    /// Puts it in the place of what a map holds, which was merged with another; that is empty then.
-    pub(crate) fn take_over<H: Host<K, V, S, Alloc = A>>(
-        mut self,
-        host: &H,
-        other: &mut MapleTree<K, V, A, S>,
-    ) {
-        let (root, height) = self.builder.root();
-        self.made.keep();
-        other.free_nodes();
-        let tree = host.tree();
-        let old = tree.root();
-        tree.publish_root(root, height);
-        let mut sink = host.sink(None, H::discard);
-        if let Root::Node(node) = old {
-            // No entry is within these bounds: most of them live on in the new tree.
-            bury(node, K::MIN, K::MAX, (K::MAX, K::MIN), &mut sink);
-        }
-        each(0..self.covered.len(), |i| {
-            let Found { first, last, word } = self.covered[i];
-            sink.entry(first, last, word);
-        });
+        self.pass(side, last)
     }
 }
 
-/// A tree of the entries of both, with what `resolve` makes of two where they meet, or, if they are to lie `OVER` those of the first, with the second's. An
-/// entry that others cut into several parts is given to `split` with the range of each part but the first that is left, for another value.
-///
-/// On success all words of both trees are in the new one or in `covered`; on failure in none.
-///
-/// # Safety
-///
-/// Nobody writes the trees meanwhile, and their words are values of `V`.
-pub(crate) unsafe fn merge<'a, const OVER: bool, K: Key, V: Value, S: Shape, A: NodeAlloc>(
-    [one, two]: [&RawTree<K, S>; 2],
-    alloc: &'a A,
+/// Moves the entries of another map into a host's tree, with what `resolve` makes of two where they meet, or, if they are to lie `OVER` those that are there,
+/// with the other's. An entry that others cut into several parts is given to `split` with the range of each part but the first that is left, for another
+/// value. If that fails, both are as they were.
+pub(crate) fn merge<const OVER: bool, K: Key, V: Value, S: Shape, A, H>(
+    host: &mut H,
+    other: &mut MapleTree<K, V, A, S>,
     mut resolve: impl FnMut(RangeInclusive<K>, Ref<'_, V>, Ref<'_, V>) -> Option<V>,
     mut split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
-) -> Result<Merged<'a, K, V, S, A>, EraseError> {
-    let mut merged = Merged::new(one, alloc);
-    // SAFETY: nobody writes the trees (the caller's promise).
-    let (mut one, mut two) = unsafe { (Side::new(one), Side::new(two)) };
+) -> Result<(), EraseError>
+where
+    A: NodeAlloc,
+    H: Host<K, V, S, Alloc = A>,
+{
+    if other.is_empty() {
+        return Ok(());
+    }
+    let tree = host.tree();
+    let mut merged = Merged {
+        // Both are exclusively borrowed, or by their only writer.
+        of: [tree, other.raw()],
+        entries: [Scan::new(Some((K::MIN, K::MAX))); 2],
+        pieces: [None; 2],
+        // What the builder gives up belongs to the old trees, or is `made`: on success all words of both are in the new one or `covered`, on failure in none.
+        builder: Unfinished::new(tree.inner_kind(), host.nodes(), |_| {}),
+        made: Made::<V>::new(),
+        covered: Vec::new(),
+    };
+    merged.go_on(0);
+    merged.go_on(1);
     loop {
+        let [ours, theirs] = merged.pieces;
         if OVER
-            && let Some(over) = two.piece.as_ref().map(|piece| piece.of)
-            && one.first().is_none_or(|at| over.first <= at)
+            && let Some(over) = theirs
+            && ours.is_none_or(|ours| over.first <= ours.first)
         {
-            // SAFETY: the caller's promise. It is taken whole, so that nothing is split.
-            unsafe { merged.give(&mut two, None, |_, _| None) }?;
-            while one.first().is_some_and(|at| at <= over.last) {
-                one.pass(over.last, &mut merged.covered)?;
+            // It is taken whole, so that nothing is split.
+            merged.give(1, None, |_, _| None)?;
+            while merged.pieces[0].is_some_and(|ours| ours.first <= over.of.last) {
+                merged.pass(0, over.of.last)?;
             }
             continue;
         }
         // The one whose piece begins lower, if they do not begin together.
-        let (side, other) = match (one.first(), two.first()) {
+        match (ours, theirs) {
             (None, None) => break,
-            (Some(a), Some(b)) if a == b => {
-                let (Some(ours), Some(theirs)) = (&one.piece, &two.piece) else {
-                    break;
-                };
-                let last = ours.of.last.min(theirs.of.last);
-                // SAFETY: words in the trees are values, and nobody writes them (the caller's promise).
+            (
+                Some(Piece {
+                    first, of: ours, ..
+                }),
+                Some(theirs),
+            ) if first == theirs.first => {
+                let last = ours.last.min(theirs.of.last);
+                // SAFETY: words in the trees are values, and nobody writes them.
                 let word = unsafe {
                     let theirs = view::<V>(theirs.of.word).ok_or(EraseError::Splits)?;
                     let both = |range, ours: Ref<'_, V>| resolve(range, ours, theirs);
-                    merged.made.remake(ours.of.word, a..=last, both)
+                    merged.made.remake(ours.word, first..=last, both)
                 }?;
-                merged.builder.push(a, last, word)?;
-                one.pass(last, &mut merged.covered)?;
-                two.pass(last, &mut merged.covered)?;
-                continue;
+                merged.builder.push(first, last, word)?;
+                merged.pass(0, last)?;
+                merged.pass(1, last)?;
             }
-            (Some(a), Some(b)) if b < a => (&mut two, Some(a)),
-            (Some(_), b) => (&mut one, b),
-            (None, Some(_)) => (&mut two, None),
-        };
-        // SAFETY: the caller's promise.
-        unsafe { merged.give(side, other, &mut split) }?;
+            (Some(ours), Some(theirs)) if theirs.first < ours.first => {
+                merged.give(1, Some(ours.first), &mut split)?;
+            }
+            (Some(_), end) => merged.give(0, end.map(|theirs| theirs.first), &mut split)?,
+            (None, Some(_)) => merged.give(1, None, &mut split)?,
+        }
     }
-    Ok(merged)
+    let (mut builder, made, covered) = (merged.builder, merged.made, merged.covered);
+    let (root, height) = builder.root();
+    made.keep();
+    other.free_nodes();
+    let old = tree.root();
+    tree.publish_root(root, height);
+    let mut sink = host.sink(None, H::discard);
+    if let Root::Node(node) = old {
+        // No entry is within these bounds: most of them live on in the new tree.
+        bury(node, K::MIN, K::MAX, (K::MAX, K::MIN), &mut sink);
+    }
+    each(0..covered.len(), |i| {
+        let Found { first, last, word } = covered[i];
+        sink.entry(first, last, word);
+    });
+    Ok(())
 }
 
-/// A tree, to be finished, of what `word` makes of the entries that intersect bounds, and of their ranges within. If it is dropped, words stay what they were.
-///
-/// # Safety
-///
-/// Nobody writes the tree meanwhile.
-pub(crate) unsafe fn part<'a, K: Key, S: Shape, A: NodeAlloc>(
-    tree: &RawTree<K, S>,
-    bounds: (K, K),
-    alloc: &'a A,
-    mut word: impl FnMut(Found<K>, RangeInclusive<K>) -> Result<Word, EraseError>,
-) -> Result<Unfinished<'a, K, S, A>, EraseError> {
-    let mut builder = Unfinished::new(tree.inner_kind(), alloc, |_| {});
-    let mut entries = Scan::new(Some(bounds));
-    // SAFETY: nobody writes the tree meanwhile (the caller's promise).
-    while let Some(found) = unsafe { entries.next::<true>(tree) } {
-        let (first, last) = (found.first.max(bounds.0), found.last.min(bounds.1));
-        let word = word(found, first..=last)?;
-        builder.push(first, last, word)?;
+/// Takes a range out of a host's tree, as a map with the same modes and a [fork](Fork) of the allocator. Entries within it `MOVE` there, or are copied as the
+/// pieces of others are: these get the values that `copy` makes from the entry and the range of the piece. Of an entry that goes on at both ends it makes also the
+/// value for what is above, and first. If that fails, nothing has changed.
+pub(crate) fn cut<const MOVE: bool, K: Key, V: Value, S: Shape, A, H>(
+    host: &mut H,
+    (first, last): (K, K),
+    mut copy: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+) -> Result<MapleTree<K, V, A, S>, EraseError>
+where
+    A: Fork,
+    H: Host<K, V, S, Alloc = A>,
+{
+    let tree = host.tree();
+    let cut = MapleTree::from_parts(tree.empty_like(), host.nodes().fork());
+    let mut made = Made::<V>::new();
+    let mut plan = tree.plan_store(first, last, NULL);
+    if plan.splits
+        && let Some(above) = plan.items.last_mut()
+    {
+        let range = last.wrapping_add(K::ONE)..=above.last;
+        // SAFETY: words in the tree are values, and it is exclusively borrowed, or by its only writer.
+        above.word = unsafe { made.remake(above.word, range, &mut copy) }?;
     }
-    Ok(builder)
+    // If it is dropped, words stay what they were.
+    let mut part = Unfinished::new(tree.inner_kind(), cut.allocator(), |_| {});
+    let mut entries = Scan::new(Some((first, last)));
+    // SAFETY: as above.
+    while let Some(found) = unsafe { entries.next::<true>(tree) } {
+        let (from, to) = (found.first.max(first), found.last.min(last));
+        let word = if MOVE && (from, to) == (found.first, found.last) {
+            found.word
+        } else {
+            // SAFETY: as above.
+            unsafe { made.remake(found.word, from..=to, &mut copy) }?
+        };
+        part.push(from, to, word)?;
+    }
+    let nodes = host.reserved(plan.nodes);
+    let mut nodes = nodes.map_err(|AllocError| EraseError::Alloc)?;
+    made.keep();
+    part.finish(cut.raw());
+    // What has moved is in the other map now.
+    host.carry_out_with(plan, &mut nodes, None, |_, _, _| {});
+    Ok(cut)
 }
 
 impl From<Refused> for EraseError {

@@ -8,13 +8,11 @@
 //! | [`cursor`] | positions in any of them |
 //! | [`words`] | the tree of words itself, for shells in other languages |
 //!
-//! What the faces have in common is written once: [`host`] says what a map is to a write, [`store`] takes values to words and through plan, reserve and apply; [`look_ups`], [`surveys`],
-//! [`changes`], [`many`] and [`allocs`] are the methods that every face has; [`makers`] makes the maps that are a tree and an allocator; [`iter`] holds the iterators; [`merge`] makes one map of two and two of one; `compare` shows maps as values; `threads` says
-//! what may go to other threads.
+//! What the faces have in common is written once: [`host`] says what a map is to a write, [`store`] takes values to words and through plan, reserve and apply; [`look_ups`],
+//! [`changes`] and [`many`] are the methods that every face has; [`makers`] makes the maps that are a tree and an allocator; [`iter`] holds the iterators; [`merge`] makes one map of two and two of one; `compare` shows maps as values.
 //!
 //! May know: all other rooms. Among the faces, `sync` and `snap` may know `map`; none of the rest knows another.
 
-pub(crate) mod allocs;
 pub(crate) mod between;
 pub(crate) mod changes;
 mod compare;
@@ -28,8 +26,35 @@ pub(crate) mod map;
 pub(crate) mod merge;
 pub(crate) mod snap;
 pub(crate) mod store;
-pub(crate) mod surveys;
 pub(crate) mod sync;
-mod threads;
 #[cfg(not(samara_loom))]
 pub mod words;
+
+use core::panic::{RefUnwindSafe, UnwindSafe};
+
+use lock_api::RawMutex;
+
+use crate::alloc::NodeAlloc;
+use crate::base::{Key, Shape, Value};
+use crate::face::map::MapleTree;
+use crate::face::snap::{CowMapleTree, SharedAlloc};
+use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
+use crate::reclaim::Reclaim;
+
+/// Maps that are whole after a panic of a closure, or of a drop. So is the allocator: none of the caller's code runs within a call of it.
+macro_rules! unwinding {
+    ($map:ident<$($of:ident: $bound:path),*>, $value:path) => {
+        impl<K: Key, V: RefUnwindSafe + $value, $($of: $bound),*> UnwindSafe
+            for $map<K, V, $($of),*>
+        {
+        }
+        impl<K: Key, V: RefUnwindSafe + $value, $($of: $bound),*> RefUnwindSafe
+            for $map<K, V, $($of),*>
+        {
+        }
+    };
+}
+
+unwinding!(MapleTree<A: NodeAlloc, S: Shape>, Value);
+unwinding!(CowMapleTree<A: SharedAlloc, S: Shape>, Value);
+unwinding!(SyncMapleTree<R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>, SyncValue);

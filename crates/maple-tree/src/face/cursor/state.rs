@@ -226,30 +226,31 @@ impl<K: Key, S: Shape> State<K, S> {
         self.go(tree, self.index)
     }
 
-    /// On in its leaf, if the cursor stands on a slot that ends before `limit`.
+    /// To the first entry at or after `index` (or the last at or before it, unless `UP`), and if the cursor is at one already, to the next; or, if it `STEPS`, to the
+    /// next entry after what is at `index` (or before it). It starts no later than `limit` (or ends no earlier); `holes` stops at holes too.
     #[inline(always)]
-    fn at_once<const UP: bool>(&mut self, limit: K, holes: bool) -> Option<Word> {
-        if self.status == Status::Active && self.beyond::<UP>(limit).is_some() {
-            return self.onwards_here::<UP>(limit, holes);
-        }
-        None
-    }
-
-    /// To the next entry after the one at `index` (or before it, unless `UP`), which starts no later than `limit` (or ends no earlier).
-    #[inline]
-    pub(super) fn step<const UP: bool>(
+    pub(in crate::face) fn seek<const UP: bool, const STEPS: bool>(
         &mut self,
         tree: &RawTree<K, S>,
         limit: K,
         holes: bool,
     ) -> Word {
-        let here = self.at_once::<UP>(limit, holes);
-        here.unwrap_or_else(|| self.step_anew::<UP>(tree, limit, holes))
+        if self.status == Status::Active
+            && self.beyond::<UP>(limit).is_some()
+            && let Some(word) = self.onwards_here::<UP>(limit, holes)
+        {
+            return word;
+        }
+        if STEPS {
+            self.step::<UP>(tree, limit, holes)
+        } else {
+            self.find::<UP>(tree, limit, holes)
+        }
     }
 
-    /// [`step`](Self::step) from any status.
+    /// [Steps](Self::seek) from any status.
     #[inline(never)]
-    fn step_anew<const UP: bool>(&mut self, tree: &RawTree<K, S>, limit: K, holes: bool) -> Word {
+    fn step<const UP: bool>(&mut self, tree: &RawTree<K, S>, limit: K, holes: bool) -> Word {
         if !UP && self.index <= limit {
             return self.ended::<UP>();
         }
@@ -291,21 +292,9 @@ impl<K: Key, S: Shape> State<K, S> {
         self.onwards::<true>(tree, limit, holes)
     }
 
-    /// To the first entry at or after `index` (or the last at or before it, unless `UP`); if the cursor is at one already, to the next.
-    #[inline(always)]
-    pub(in crate::face) fn find<const UP: bool>(
-        &mut self,
-        tree: &RawTree<K, S>,
-        limit: K,
-        holes: bool,
-    ) -> Word {
-        let here = self.at_once::<UP>(limit, holes);
-        here.unwrap_or_else(|| self.find_anew::<UP>(tree, limit, holes))
-    }
-
-    /// [`find`](Self::find) from any status.
+    /// [Finds](Self::seek) from any status.
     #[inline(never)]
-    fn find_anew<const UP: bool>(&mut self, tree: &RawTree<K, S>, limit: K, holes: bool) -> Word {
+    fn find<const UP: bool>(&mut self, tree: &RawTree<K, S>, limit: K, holes: bool) -> Word {
         let starts = match self.status {
             Status::Start => true,
             // Where a move the other way has ended.

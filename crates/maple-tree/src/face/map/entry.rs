@@ -9,7 +9,7 @@ use crate::base::{InsertError, Key, Mut, Native, Offset, Ref, Shape, Value, incl
 use crate::face::map::MapleTree;
 use crate::face::store;
 use crate::node::Node;
-use crate::read::{Found, InSlot};
+use crate::read::InSlot;
 
 /// What is at a range of a map: made by [`entry`](MapleTree::entry) and [`entry_range`](MapleTree::entry_range).
 ///
@@ -26,8 +26,7 @@ pub enum Entry<'a, K: Key, V: Value, A: NodeAlloc = Pool, S: Shape = Native> {
 /// An entry that is there.
 pub struct OccupiedEntry<'a, K: Key, V: Value, A: NodeAlloc = Pool, S: Shape = Native> {
     map: &'a mut MapleTree<K, V, A, S>,
-    first: K,
-    last: K,
+    range: (K, K),
     /// The leaf and the slot that its word is in. `None` if that is in the map itself: to move the entry is to lend the map anew, and a pointer into it
     /// would not outlive that.
     slot: Option<(Node<K, S>, usize)>,
@@ -70,7 +69,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     pub fn entry_range(&mut self, range: impl RangeBounds<K>) -> Entry<'_, K, V, A, S> {
         let range = inclusive(&range);
         match range.and_then(|range| self.raw.find_slot::<true>(range)) {
-            Some(found) => Entry::Occupied(OccupiedEntry::found(self, found)),
+            Some(at) => Entry::Occupied(OccupiedEntry::found(self, at)),
             None => Entry::Vacant(VacantEntry { map: self, range }),
         }
     }
@@ -85,8 +84,8 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// assert_eq!(map.first(), Some((0..=9, 6)));
     /// ```
     pub fn first_entry(&mut self) -> Option<OccupiedEntry<'_, K, V, A, S>> {
-        let found = self.raw.find_slot::<true>((K::MIN, K::MAX))?;
-        Some(OccupiedEntry::found(self, found))
+        let at = self.raw.find_slot::<true>((K::MIN, K::MAX))?;
+        Some(OccupiedEntry::found(self, at))
     }
 
     /// The entry with the highest range, to be looked at, changed or taken out. O(log n).
@@ -97,8 +96,8 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// assert_eq!((removed, map.len()), (Some(Ok((10..=19, 2))), 1));
     /// ```
     pub fn last_entry(&mut self) -> Option<OccupiedEntry<'_, K, V, A, S>> {
-        let found = self.raw.find_slot::<false>((K::MIN, K::MAX))?;
-        Some(OccupiedEntry::found(self, found))
+        let at = self.raw.find_slot::<false>((K::MIN, K::MAX))?;
+        Some(OccupiedEntry::found(self, at))
     }
 }
 
@@ -194,21 +193,14 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> Entry<'a, K, V, A, S> {
 
 impl<'a, K: Key, V: Value, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, A, S> {
     /// That of an entry that has been found.
-    fn found(
-        map: &'a mut MapleTree<K, V, A, S>,
-        (Found { first, last, .. }, slot): InSlot<K, S>,
-    ) -> Self {
-        Self {
-            map,
-            first,
-            last,
-            slot,
-        }
+    fn found(map: &'a mut MapleTree<K, V, A, S>, (found, slot): InSlot<K, S>) -> Self {
+        let range = (found.first, found.last);
+        Self { map, range, slot }
     }
 
     /// Looks for the word anew: it may have come to be in a node, or was in one and no longer is.
     fn seek(&mut self) {
-        let at = self.map.raw.slot_at(self.first);
+        let at = self.map.raw.slot_at(self.range.0);
         self.slot = at.map(|at| (at.spot.place.leaf, at.slot));
     }
 
@@ -224,7 +216,7 @@ impl<'a, K: Key, V: Value, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, A, S>
 impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, A, S> {
     /// The range that the entry covers.
     pub fn range(&self) -> RangeInclusive<K> {
-        self.first..=self.last
+        self.range.0..=self.range.1
     }
 
     /// The value.
@@ -253,7 +245,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, 
     pub fn insert(&mut self, value: V) -> Result<V, V> {
         // The word itself is stored: made a value once more, it would become another pointer, and this one a stale one.
         let new = value.into_raw();
-        let old = store::replace(self.map, self.first, new)?;
+        let old = store::replace(self.map, self.range.0, new)?;
         self.seek();
         // SAFETY: the tree gave the old word up.
         Ok(unsafe { V::from_raw(old) })
@@ -279,11 +271,9 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> OccupiedEntry<'a, K, V, 
     ///
     /// If there is no memory (joining nodes that have become too small may take some); the entry is still there then.
     pub fn remove_entry(self) -> Result<(RangeInclusive<K>, V), AllocError> {
-        // The entry is there.
         // SAFETY: as in `get`.
-        let raw = unsafe { self.slot().read() };
-        let removed = store::remove(self.map, self.first)?;
-        let (range, raw) = removed.unwrap_or((self.first..=self.last, raw));
+        let there = (self.range(), unsafe { self.slot().read() });
+        let (range, raw) = store::remove(self.map, self.range.0)?.unwrap_or(there);
         // SAFETY: the entry has been removed from the tree, which owned its value.
         Ok((range, unsafe { V::from_raw(raw) }))
     }
@@ -329,16 +319,13 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> VacantEntry<'a, K, V, A,
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn insert_entry(self, value: V) -> Result<OccupiedEntry<'a, K, V, A, S>, InsertError<V>> {
-        let Some((first, last)) = self.range else {
+        let Self { map, range } = self;
+        let Some(range) = range else {
             return Err(InsertError::EmptyRange(value));
         };
-        store::insert(self.map, self.range, value)?;
-        let mut entry = OccupiedEntry {
-            map: self.map,
-            first,
-            last,
-            slot: None,
-        };
+        store::insert(map, Some(range), value)?;
+        let slot = None;
+        let mut entry = OccupiedEntry { map, range, slot };
         entry.seek();
         Ok(entry)
     }
@@ -356,7 +343,7 @@ impl<'a, K: Key, V: Value + 'a, A: NodeAlloc, S: Shape> VacantEntry<'a, K, V, A,
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> fmt::Debug for OccupiedEntry<'_, K, V, A, S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OccupiedEntry")
-            .field("range", &(self.first..=self.last))
+            .field("range", &self.range())
             .finish_non_exhaustive()
     }
 }

@@ -6,8 +6,8 @@ use crate::alloc::NodeAlloc;
 use crate::base::{Key, Mut, Ref, Shape, Value, inclusive};
 use crate::face::cursor::Writing;
 use crate::face::iter::{Iter, IterMut, Values};
+use crate::face::look_ups::all_asked;
 use crate::face::map::MapleTree;
-use crate::face::surveys::all_asked;
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     all_asked!(

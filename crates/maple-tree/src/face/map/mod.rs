@@ -2,13 +2,11 @@
 
 mod build;
 mod change;
-mod duplicate;
 mod entry;
-mod extract;
-mod into_iter;
 mod look;
 #[cfg(feature = "serde")]
 mod serde;
+mod take;
 mod whole;
 
 pub(crate) use whole::demolish;
@@ -22,9 +20,8 @@ use crate::node::RawTree;
 use crate::node::tree::flags;
 
 pub use entry::{Entry, OccupiedEntry, VacantEntry};
-pub use extract::ExtractIf;
-pub use into_iter::IntoIter;
 pub use look::CursorMut;
+pub use take::{ExtractIf, IntoIter};
 
 /// A map from ranges of `K` to values, which never overlap.
 ///

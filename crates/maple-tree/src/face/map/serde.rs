@@ -111,7 +111,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
         D: Deserializer<'de>,
     {
         self.clear();
-        let result = deserializer.deserialize_seq(Into { map: self });
+        let result = deserializer.deserialize_seq(Into(self));
         if result.is_err() {
             self.clear();
         }
@@ -120,9 +120,7 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
 }
 
 /// Fills a map, which is empty.
-struct Into<'m, K: Key, V: Value, A: NodeAlloc, S: Shape> {
-    map: &'m mut MapleTree<K, V, A, S>,
-}
+struct Into<'m, K: Key, V: Value, A: NodeAlloc, S: Shape>(&'m mut MapleTree<K, V, A, S>);
 
 impl<'de, K: Key + Deserialize<'de>, V: Value + Deserialize<'de>, A: NodeAlloc, S: Shape>
     Visitor<'de> for Into<'_, K, V, A, S>
@@ -143,7 +141,7 @@ impl<'de, K: Key + Deserialize<'de>, V: Value + Deserialize<'de>, A: NodeAlloc, 
                 None
             }
         });
-        let filled = self.map.fill(&mut entries);
+        let filled = self.0.fill(&mut entries);
         read?;
         filled.map_err(|(range, refused)| match refused {
             SortedError::OutOfOrder(_) => T::Error::custom(format_args!(

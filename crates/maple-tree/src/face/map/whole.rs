@@ -1,17 +1,20 @@
-//! Changes of the map as a whole.
+//! Changes of the map as a whole, and duplicates.
 
+use core::convert::Infallible;
 use core::mem::needs_drop;
 use core::ops::{RangeBounds, RangeInclusive};
 
 use crate::alloc::{AllocError, Fork, NodeAlloc};
-use crate::base::{EraseError, Key, Mut, Offset, Ref, Shape, Value, inclusive};
+use crate::base::{Duplicate, EraseError, Key, Mut, Ref, Shape, Value, inclusive};
 use crate::face::host::Host;
 use crate::face::many::appends;
 use crate::face::map::MapleTree;
-use crate::face::merge::{Made, merge, part};
+use crate::face::map::build::no_memory;
+use crate::face::merge::{cut, merge};
 use crate::node::{NULL, RawTree, Root};
 use crate::write::Immediate;
 use crate::write::apply::bury;
+use crate::write::duplicate::{CloneError, Copier, CopyWith, Verbatim};
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// Removes the entry with the lowest range, and gives it. O(log n).
@@ -133,44 +136,13 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     pub fn cut(
         &mut self,
         range: impl RangeBounds<K>,
-        mut split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
+        split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<Self, EraseError>
     where
         A: Fork,
     {
         let (first, last) = inclusive(&range).ok_or(EraseError::EmptyRange)?;
-        let cut = self.empty_like();
-        let mut made = Made::<V>::new();
-        let mut plan = self.raw.plan_store(first, last, NULL);
-        if plan.splits
-            && let Some(above) = plan.items.last_mut()
-        {
-            // SAFETY: the word is in the tree, which is exclusively borrowed.
-            above.word = unsafe {
-                made.remake(
-                    above.word,
-                    last.wrapping_add(K::ONE)..=above.last,
-                    &mut split,
-                )
-            }?;
-        }
-        // SAFETY: words in the tree are values, and it is exclusively borrowed.
-        let part = unsafe {
-            part(&self.raw, (first, last), &cut.alloc, |found, range| {
-                if range == (found.first..=found.last) {
-                    return Ok(found.word);
-                }
-                made.remake(found.word, range, &mut split)
-            })
-        }?;
-        let mut nodes = self
-            .reserved(plan.nodes)
-            .map_err(|AllocError| EraseError::Alloc)?;
-        made.keep();
-        part.finish(&cut.raw);
-        // The values are in the other map now.
-        self.carry_out_with(plan, &mut nodes, None, |_, _, _| {});
-        Ok(cut)
+        cut::<true, _, _, _, _, _>(self, (first, last), split)
     }
 
     appends!(
@@ -206,14 +178,73 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
         resolve: impl FnMut(RangeInclusive<K>, Ref<'_, V>, Ref<'_, V>) -> Option<V>,
         split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<(), EraseError> {
-        if other.is_empty() {
-            return Ok(());
+        merge::<false, _, _, _, _, _>(self, other, resolve, split)
+    }
+
+    /// A duplicate of the map, in one pass over the nodes. `copy` is shown each entry once, in order, and gives the value that
+    /// the duplicate has there, or `None` to leave the entry out.
+    ///
+    /// ```
+    /// let parent = maple_tree::MapleTree::from([(0..10u64, Box::new(("inherited", true))), (10..20, Box::new(("private", false)))]);
+    /// let child = parent.try_clone_with(|_, area| Ok::<_, ()>(area.1.then(|| Box::new(*area))));
+    /// assert_eq!(child.map(|child| child.len()).ok(), Some(1));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for a node, or with the closure's error. What had been made has been dropped.
+    pub fn try_clone_with<E>(
+        &self,
+        copy: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Result<Option<V>, E>,
+    ) -> Result<Self, CloneError<E>>
+    where
+        A: Fork,
+    {
+        let mut copier = CopyWith::<_, V>::new(copy);
+        // SAFETY: the map is borrowed, so that nobody writes; the copier makes words out of values.
+        unsafe { Self::duplicate_of(&self.raw, self.alloc.fork(), &mut copier) }
+    }
+
+    /// A duplicate of a tree, with its modes, and with words that `copier` makes.
+    ///
+    /// # Safety
+    ///
+    /// Nobody writes the tree meanwhile, and what the copier makes are words of values.
+    pub(crate) unsafe fn duplicate_of<C: Copier<K>>(
+        raw: &RawTree<K, S>,
+        alloc: A,
+        copier: &mut C,
+    ) -> Result<Self, CloneError<C::Error>> {
+        let mut new = Self::from_parts(raw.empty_like(), alloc);
+        // SAFETY: the caller's promise; the new map is nobody else's, and tracks gaps if the tree does.
+        let done = unsafe { raw.dup_into(&new.raw, &mut new.alloc, copier) };
+        #[cfg(feature = "tracing")]
+        crate::base::events::duplicate(raw.height(), done.is_ok());
+        done.map(|()| new)
+    }
+
+    /// A duplicate of the map, with [duplicates](Duplicate) of the values, in one pass over the nodes. O(n).
+    ///
+    /// ```
+    /// let map = maple_tree::MapleTree::from([(0..10u64, Box::new(1u32))]);
+    /// assert_eq!(map.try_clone(), Ok(map));
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// If there is no memory for a node or for a value. What had been made has been dropped.
+    pub fn try_clone(&self) -> Result<Self, AllocError>
+    where
+        V: Duplicate,
+        A: Fork,
+    {
+        if V::PLAIN {
+            // SAFETY: the map is borrowed, so that nobody writes; a copy of a value's word is a value (promise of `PLAIN`).
+            let copy = unsafe { Self::duplicate_of(&self.raw, self.alloc.fork(), &mut Verbatim) };
+            return copy.map_err(|_: CloneError<Infallible>| AllocError);
         }
-        let trees = [&self.raw, &other.raw];
-        // SAFETY: both maps are exclusively borrowed, and words in them are values.
-        let merged = unsafe { merge::<false, _, V, _, _>(trees, &self.alloc, resolve, split) }?;
-        merged.take_over(self, other);
-        Ok(())
+        self.try_clone_with(|_, value| V::duplicate(value).map(Some).ok_or(AllocError))
+            .map_err(|_| AllocError)
     }
 
     /// Drops all entries and nodes. Never fails. The map keeps its mode. O(n).
@@ -227,45 +258,52 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
     /// ```
     pub fn clear(&mut self) {
         // SAFETY: `self` is exclusively borrowed: there are no other writers and no readers.
-        unsafe { demolish::<K, V, A, S>(&self.raw, &self.alloc) }
+        unsafe { demolish::<true, K, V, A, S>(&self.raw, &self.alloc) }
     }
 
     /// Gives all nodes back, and leaves the map empty. The values are somebody else's.
     pub(crate) fn free_nodes(&mut self) {
-        let root = self.raw.root();
-        self.raw.publish_root(NULL, 0);
-        if let Root::Node(node) = root {
-            // SAFETY: the map's nodes are all that came from its allocator, and nothing leads to them any more.
-            if !unsafe { self.alloc.deallocate_all() } {
-                let mut sink = self.sink(None, |_, _, _| {});
-                bury(node, K::MIN, K::MAX, (K::MAX, K::MIN), &mut sink);
-            }
-        }
+        // SAFETY: as above.
+        unsafe { demolish::<false, K, V, A, S>(&self.raw, &self.alloc) }
     }
 }
 
-/// Empties a tree: drops the values, and gives the nodes back.
+/// Empties a tree: gives the nodes back, and drops the `VALUES` if they are the tree's.
 ///
 /// # Safety
 ///
-/// The words in the tree are values of `V`, its nodes came from `alloc`, and nobody else uses it.
-pub(crate) unsafe fn demolish<K: Key, V: Value, A: NodeAlloc, S: Shape>(
+/// The words in the tree are values of `V`, its nodes are all that came from `alloc`, and nobody else uses it.
+pub(crate) unsafe fn demolish<const VALUES: bool, K: Key, V: Value, A: NodeAlloc, S: Shape>(
     raw: &RawTree<K, S>,
     alloc: &A,
 ) {
     let root = raw.root();
     raw.publish_root(NULL, 0);
+    let entry = MapleTree::<K, V, A, S>::discard;
     match root {
-        Root::Empty => {}
-        Root::Single(word) => MapleTree::<K, V, A, S>::discard(K::MIN, K::MIN, word),
+        Root::Single(word) if VALUES => entry(K::MIN, K::MIN, word),
+        Root::Empty | Root::Single(_) => {}
         Root::Node(node) => {
+            let drops = VALUES && needs_drop::<V>();
             // SAFETY: nothing leads to the nodes any more.
-            if !needs_drop::<V>() && unsafe { alloc.deallocate_all() } {
-                return;
+            if drops || !unsafe { alloc.deallocate_all() } {
+                let gone = if drops {
+                    (K::MIN, K::MAX)
+                } else {
+                    (K::MAX, K::MIN)
+                };
+                bury(node, K::MIN, K::MAX, gone, &mut Immediate { alloc, entry });
             }
-            let entry = MapleTree::<K, V, A, S>::discard;
-            let mut sink = Immediate { alloc, entry };
-            bury(node, K::MIN, K::MAX, (K::MIN, K::MAX), &mut sink);
+        }
+    }
+}
+
+/// As [`try_clone`](MapleTree::try_clone); where there is no memory this ends the program, as the clone of a `BTreeMap` does.
+impl<K: Key, V: Duplicate, A: Fork, S: Shape> Clone for MapleTree<K, V, A, S> {
+    fn clone(&self) -> Self {
+        match self.try_clone() {
+            Ok(map) => map,
+            Err(AllocError) => no_memory(),
         }
     }
 }

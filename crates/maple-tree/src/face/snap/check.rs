@@ -121,11 +121,8 @@ impl<K: Key, V: Value, A: SharedAlloc, S: Shape> CowMapleTree<K, V, A, S> {
 
 fn count<K: Key, S: Shape>(node: Node<K, S>, owned: bool, sharing: &mut Sharing) {
     let owned = owned && node.is_sole();
-    *if owned {
-        &mut sharing.own
-    } else {
-        &mut sharing.shared
-    } += 1;
+    sharing.own += usize::from(owned);
+    sharing.shared += usize::from(!owned);
     if !node.is_leaf() {
         for i in 0..node.used() {
             count(node.child(i), owned, sharing);

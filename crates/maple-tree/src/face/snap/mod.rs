@@ -25,7 +25,6 @@
 
 mod check;
 mod own;
-mod whole;
 mod write;
 
 use core::marker::PhantomData;
@@ -34,8 +33,8 @@ use core::ops::{Bound, ControlFlow, RangeBounds, RangeInclusive};
 use crate::alloc::{Counted, Global, NodeAlloc, SharedPool};
 use crate::base::{Key, Native, Ref, Shape, Value, inclusive};
 use crate::face::iter::Iter;
+use crate::face::look_ups::surveys;
 use crate::face::makers::makers;
-use crate::face::surveys::surveys;
 use crate::node::tree::flags;
 use crate::node::{NULL, RawTree, Root};
 

@@ -100,16 +100,12 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
             max: K::MAX,
         };
         for _ in level + 1..self.raw.height() {
-            let Place {
-                leaf: node,
-                min,
-                max,
-            } = place;
+            let node = place.leaf;
             let slot = node.search(key);
             place = Place {
                 leaf: self.own(Some((node, slot)), node.child(slot))?,
-                min: node.first(slot, min),
-                max: node.last(slot, max),
+                min: node.first(slot, place.min),
+                max: node.last(slot, place.max),
             };
         }
         Ok(Some(place))

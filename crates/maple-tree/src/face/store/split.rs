@@ -90,7 +90,7 @@ pub(crate) fn store<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     };
     let new = Held::new(value);
     let Some(at) = host.tree().slot_at(first) else {
-        return planned(host, (first, last), new, |_, _| None, taken).map_err(Refused::into_store);
+        return planned(host, (first, last), new, |_, _| None, taken).map_err(given_back);
     };
     if at.is_entry(first, last) {
         host.exchange(at, new.into_raw(), taken);
@@ -108,7 +108,7 @@ fn store_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     new: Held<V>,
     taken: impl FnMut(K, K, Word),
 ) -> Result<(), StoreError<V>> {
-    splitting_at(host, at, range, new, |_, _| None, taken).map_err(Refused::into_store)
+    splitting_at(host, at, range, new, |_, _| None, taken).map_err(given_back)
 }
 
 /// Stores over what is there; an entry that would be on both sides is split by a closure.
@@ -119,10 +119,7 @@ pub(crate) fn store_splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     taken: impl FnMut(K, K, Word),
 ) -> Result<(), StoreError<V>> {
-    let Some(range) = range else {
-        return Err(StoreError::EmptyRange(value));
-    };
-    splitting(host, range, Held::new(value), split, taken).map_err(Refused::into_store)
+    splitting(host, range, Held::new(value), split, taken).map_err(given_back)
 }
 
 /// Makes a hole; an entry that would be on both sides is split by a closure.
@@ -132,42 +129,34 @@ pub(crate) fn erase<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
     split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     taken: impl FnMut(K, K, Word),
 ) -> Result<(), EraseError> {
-    let range = range.ok_or(EraseError::EmptyRange)?;
-    splitting(host, range, (), split, taken).map_err(|(refused, ())| match refused {
-        Refused::Splits => EraseError::Splits,
-        Refused::Alloc => EraseError::Alloc,
-    })
+    splitting(host, range, (), split, taken).map_err(|(refused, ())| refused)
 }
 
-/// Why a write changed nothing.
-pub(crate) enum Refused {
-    /// The closure did not make a value for the upper part of an entry.
-    Splits,
-    Alloc,
+/// Why a store changed nothing, with the value that was to be stored.
+fn given_back<V: Value>((refused, held): (EraseError, Held<V>)) -> StoreError<V> {
+    not_stored(refused, held.into_value())
 }
 
-impl Refused {
-    /// With the value that was to be stored.
-    pub(crate) fn store<V>(self, value: V) -> StoreError<V> {
-        match self {
-            Self::Splits => StoreError::Splits(value),
-            Self::Alloc => StoreError::Alloc(value),
-        }
-    }
-
-    fn into_store<V: Value>((refused, held): (Self, Held<V>)) -> StoreError<V> {
-        refused.store(held.into_value())
+/// As [`given_back`].
+pub(crate) fn not_stored<V>(refused: EraseError, value: V) -> StoreError<V> {
+    match refused {
+        EraseError::Splits => StoreError::Splits(value),
+        EraseError::Alloc => StoreError::Alloc(value),
+        EraseError::EmptyRange => StoreError::EmptyRange(value),
     }
 }
 
 /// Makes a range hold what is new, over what is there.
 fn splitting<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     host: &mut H,
-    range: (K, K),
+    range: Option<(K, K)>,
     new: N,
     split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     taken: impl FnMut(K, K, Word),
-) -> Result<(), (Refused, N)> {
+) -> Result<(), (EraseError, N)> {
+    let Some(range) = range else {
+        return Err((EraseError::EmptyRange, new));
+    };
     match host.tree().slot_at(range.0) {
         Some(at) => splitting_at(host, at, range, new, split, taken),
         None => planned(host, range, new, split, taken),
@@ -183,7 +172,7 @@ fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     new: N,
     split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     mut taken: impl FnMut(K, K, Word),
-) -> Result<(), (Refused, N)> {
+) -> Result<(), (EraseError, N)> {
     // It is the tree's from the write on, also if that panics: then it has been made.
     let given = ManuallyDrop::new(new);
     let word = given.word();
@@ -213,7 +202,7 @@ fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     if H::OWNS_NODES && !within {
         return host
             .write_at(Some(at), (first, last), word, None, taken)
-            .map_err(|AllocError| (Refused::Alloc, ManuallyDrop::into_inner(given)));
+            .map_err(|AllocError| (EraseError::Alloc, ManuallyDrop::into_inner(given)));
     }
     let new = ManuallyDrop::into_inner(given);
     if !within || !at.has_room_for_two() {
@@ -223,7 +212,7 @@ fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     // SAFETY: the word is in the tree, which is not changed while the closure has the view.
     let value = unsafe { view::<V>(at.found.word) };
     let Some(twin) = value.and_then(|value| split(range, value)) else {
-        return Err((Refused::Splits, new));
+        return Err((EraseError::Splits, new));
     };
     let twin = Held::<V>::new(twin);
     let above = twin.raw;
@@ -237,7 +226,7 @@ fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     host.carry_out_split(quick, above).map_err(|AllocError| {
         let (new, twin) = ManuallyDrop::into_inner(both);
         drop(twin);
-        (Refused::Alloc, new)
+        (EraseError::Alloc, new)
     })
 }
 
@@ -249,7 +238,7 @@ fn planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     new: N,
     split: impl FnOnce(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     taken: impl FnMut(K, K, Word),
-) -> Result<(), (Refused, N)> {
+) -> Result<(), (EraseError, N)> {
     let mut plan = host.tree().plan_store(first, last, new.word());
     let mut twin = None;
     if plan.splits
@@ -259,20 +248,20 @@ fn planned<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
         // SAFETY: the word is in the tree, which is not changed while the closure has the view.
         let value = unsafe { view::<V>(above.word) };
         let Some(made) = value.and_then(|value| split(range, value)) else {
-            return Err((Refused::Splits, new));
+            return Err((EraseError::Splits, new));
         };
         let made = Held::new(made);
         above.word = made.word();
         twin = Some(made);
     }
     if let Err(AllocError) = host.prepare(&mut plan) {
-        return Err((Refused::Alloc, new));
+        return Err((EraseError::Alloc, new));
     }
     // As in `splitting`.
     let both = ManuallyDrop::new((new, twin));
     host.carry_out(plan, None, taken).map_err(|AllocError| {
         let (new, twin) = ManuallyDrop::into_inner(both);
         drop(twin);
-        (Refused::Alloc, new)
+        (EraseError::Alloc, new)
     })
 }

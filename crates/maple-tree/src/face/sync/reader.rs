@@ -99,7 +99,7 @@ impl<'a, K: Key, V: Value, S: Shape> SyncIter<'a, K, V, S> {
         } else {
             (&mut self.back, lo)
         };
-        let word = end.find::<UP>(self.tree, limit, false);
+        let word = end.seek::<UP, false>(self.tree, limit, false);
         // SAFETY: words in the tree are values; the reader that lent itself for `'a` keeps them.
         let value = unsafe { view::<V>(word) }?;
         let (first, last) = (end.index, end.last);

@@ -107,19 +107,10 @@ impl WordTree {
             }
         };
         ask_ahead::<UP, _, _>(parent, at);
-        let place = Place {
-            leaf: parent.child(at).as_leaf(),
-            min: if UP {
-                key
-            } else {
-                parent.edge::<false>(at, key, inner)
-            },
-            max: if UP {
-                parent.edge::<true>(at, key, inner)
-            } else {
-                key
-            },
-        };
+        let edge = parent.edge::<UP>(at, key, inner);
+        let (min, max) = if UP { (key, edge) } else { (edge, key) };
+        let leaf = parent.child(at).as_leaf();
+        let place = Place { leaf, min, max };
         Some(slot_of(place, at, if UP { 0 } else { place.leaf.end() }))
     }
 
@@ -262,10 +253,8 @@ impl WordTree {
         } else {
             Format::Decimal
         };
-        Dump {
-            tree: &self.0,
-            format,
-        }
+        let tree = &self.0;
+        Dump { tree, format }
     }
 
     /// Whether every rule of the structure holds.

@@ -5,6 +5,7 @@ use crate::base::Native;
 use crate::face::store::{Planned, Way};
 use crate::face::words::{At, CAPACITY, InLeaf, NodeReserve, WordTree, place};
 use crate::node::{Root, Word};
+use crate::read::Spot;
 use crate::write::apply::{bury, dismantle};
 use crate::write::duplicate::{CloneError, Verbatim};
 use crate::write::plan::Action;
@@ -26,13 +27,11 @@ impl Write {
     pub fn leaves_idle_words(&self) -> bool {
         match &self.0.way {
             Way::Quick(quick) => {
+                let Spot { place, parent, .. } = quick.spot;
                 quick.is_exact()
-                    || quick.spot.place.leaf.idle().is_some()
+                    || place.leaf.idle().is_some()
                     || quick.room != Room::Here
-                        && quick
-                            .spot
-                            .parent
-                            .is_some_and(|above| above.idle().is_some())
+                        && parent.is_some_and(|above| above.idle().is_some())
             }
             Way::General(plan) => match &plan.action {
                 Action::Nothing | Action::RootWord(_) | Action::RootLeaf | Action::Leaf(_) => true,
@@ -81,17 +80,10 @@ impl WordTree {
     /// The caller is the only writer; since `slot` came from a lookup in this tree no leaf has been moved; its leaf covers `key`.
     #[inline]
     pub unsafe fn at_in(&self, slot: InLeaf, key: usize) -> At {
-        let InLeaf {
-            leaf,
-            min,
-            max,
-            offset,
-        } = slot;
-        debug_assert!((min..=max).contains(&key));
+        debug_assert!((slot.min..=slot.max).contains(&key));
         // SAFETY: the leaf is in the tree (the caller's promise).
-        At(self
-            .0
-            .slot_in(unsafe { place(leaf, min, max) }, usize::from(offset), key))
+        let place = unsafe { place(slot.leaf, slot.min, slot.max) };
+        At(self.0.slot_in(place, usize::from(slot.offset), key))
     }
 
     /// Exchanges the entry in a slot that was looked up before for another, if the slot is an entry at just `first..=last`; gives the one that was

@@ -51,18 +51,10 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Look<'a, K, V, S> {
     /// What ends right below [that](Self::here); `None` at the lowest key. O(1) mostly, else O(log n).
     #[inline(always)]
     pub fn before(&self) -> Option<Piece<'a, K, V>> {
-        let first = self.found.first;
         let found = match self.seat.slot().checked_sub(1) {
-            Some(before) => {
-                // SAFETY: the writer is borrowed: nobody changes the tree.
-                let Place { leaf, min, .. } = unsafe { self.seat.place() };
-                Found {
-                    first: leaf.first(before, min),
-                    last: first.wrapping_sub(K::ONE),
-                    word: leaf.slot(before),
-                }
-            }
-            None => lookup(self.tree, first.predecessor()?),
+            // SAFETY: the writer is borrowed: nobody changes the tree.
+            Some(before) => unsafe { self.seat.place() }.slot(before),
+            None => lookup(self.tree, self.found.first.predecessor()?),
         };
         Some(Self::piece(found))
     }
