@@ -37,9 +37,9 @@ use core::ptr::{self, NonNull};
 use crate::base::atomic::AtomicUsize;
 use crate::base::atomic::{AtomicPtr, Ordering};
 use crate::base::{Key, Shape};
-#[cfg(not(samara_loom))]
-use crate::node::Word;
 use crate::node::{COUNTED, END_MASK, Kind, NODE_BYTES, Node, NodeMut};
+#[cfg(not(samara_loom))]
+use crate::node::{Unread, Word};
 
 /// One, where the count is in the first word.
 const ONE: usize = NODE_BYTES;
@@ -204,7 +204,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
             let word = ptr::without_provenance_mut(old.end());
             block.cast::<Word>().write(word);
             let tag = old.word().addr() & crate::node::TAG_BITS;
-            Node::from_word(block.as_ptr().map_addr(|a| a | tag).cast()).write()
+            Node::from_word(block.as_ptr().map_addr(|a| a | tag).cast()).write(Unread::new())
         }
         #[cfg(samara_loom)]
         // SAFETY: as above.

@@ -53,7 +53,7 @@ use cells::Cells;
 
 pub(crate) use geometry::Geometry;
 pub(crate) use tree::{RawTree, Root};
-pub(crate) use write::NodeMut;
+pub(crate) use write::{NodeMut, Unread};
 
 /// What a slot or a root holds: an entry, or a tagged pointer to a node.
 pub(crate) type Word = *mut ();
@@ -499,17 +499,5 @@ impl<K: Key, S: Shape> Node<K, S> {
         let free = Geometry::<K, S>::SLOTS.saturating_sub(self.used());
         // SAFETY: the place is within the node.
         (free >= IDLE_SLOTS).then(|| unsafe { self.block().add(IDLE_AT) })
-    }
-
-    /// The right to change pivots and the end.
-    ///
-    /// # Safety
-    ///
-    /// No reader can reach the node (it is not published yet, or the tree has no concurrent
-    /// readers), and the caller is the only writer.
-    #[inline(always)]
-    pub(crate) unsafe fn write(self) -> NodeMut<K, S> {
-        // SAFETY: the caller's promise.
-        unsafe { NodeMut::new(self) }
     }
 }

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use crate::base::atomic::{AtomicPtr, AtomicU32, Ordering, Slot, memory_of};
 use crate::base::{Key, Shape};
-use crate::node::{Geometry, Kind, NULL, Node, Word, is_node};
+use crate::node::{Geometry, Kind, NULL, Node, Unread, Word, is_node};
 
 /// Bits of the flags word. They are those of Linux's `ma_flags`.
 pub(crate) mod flags {
@@ -136,6 +136,17 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     #[inline]
     pub(crate) fn in_rcu(&self) -> bool {
         self.flags.load(Ordering::Relaxed) & flags::RCU != 0
+    }
+
+    /// The right to change nodes where they are, unless changes must be invisible until they are whole.
+    ///
+    /// # Safety
+    ///
+    /// As long as the right is used, the caller is the only writer, and, unless the tree is in RCU mode, nobody reads.
+    #[inline(always)]
+    pub(crate) unsafe fn unread(&self) -> Option<Unread> {
+        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
+        (!self.in_rcu()).then(|| unsafe { Unread::new() })
     }
 
     /// Switches RCU mode.

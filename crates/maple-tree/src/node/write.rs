@@ -8,6 +8,29 @@ use crate::node::bits;
 use crate::node::cells::Cells;
 use crate::node::{END_MASK, Kind, NULL, Node, Word};
 
+/// The right to change nodes where they are: whoever has it is the only writer, and no reader can reach them.
+#[derive(Clone, Copy)]
+pub(crate) struct Unread(());
+
+impl Unread {
+    /// # Safety
+    ///
+    /// As long as this or a copy of it is used, the caller is the only writer, and no reader can reach the nodes that are changed by it: they are not published yet, or the
+    /// tree has no concurrent readers.
+    #[inline(always)]
+    pub(crate) unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+impl<K: Key, S: Shape> Node<K, S> {
+    /// To change all of it.
+    #[inline(always)]
+    pub(crate) fn write(self, Unread(()): Unread) -> NodeMut<K, S> {
+        NodeMut { node: self }
+    }
+}
+
 /// A node that no reader can reach: everything in it may be changed.
 #[derive(Clone, Copy)]
 pub(crate) struct NodeMut<K, S> {
@@ -15,14 +38,6 @@ pub(crate) struct NodeMut<K, S> {
 }
 
 impl<K: Key, S: Shape> NodeMut<K, S> {
-    /// # Safety
-    ///
-    /// As for [`Node::write`].
-    #[inline(always)]
-    pub(super) unsafe fn new(node: Node<K, S>) -> Self {
-        Self { node }
-    }
-
     /// Makes a node of a kind out of fresh memory: no parent, one used slot, all of them NULL.
     ///
     /// # Safety
@@ -66,7 +81,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
     #[inline(always)]
     pub(crate) fn set_pivot(self, i: usize, pivot: K) {
         debug_assert!(i + 1 < self.node.capacity());
-        // SAFETY: `i` is below the number of pivots, and nobody reads (promise of `write`).
+        // SAFETY: `i` is below the number of pivots, and nobody reads (promise of `Unread`).
         unsafe { self.node.cells.set_pivot(i, pivot) }
     }
 
@@ -105,7 +120,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         debug_assert!(from.max(to) + count <= node.capacity());
         let pivots = (node.capacity() - 1).saturating_sub(from.max(to));
         // SAFETY: all are within the arrays (the pivot of the last slot, if it moves beyond the array, is not moved), and nobody else
-        // accesses the node (promise of `write`).
+        // accesses the node (promise of `Unread`).
         unsafe {
             node.cells
                 .shift(node.kind, from, to, count, count.min(pivots))
@@ -121,7 +136,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         if new_end != end {
             if at <= end {
                 // SAFETY: both ranges are within the arrays (the last slot has no pivot), and nobody else accesses the node (promise of
-                // `write`).
+                // `Unread`).
                 unsafe {
                     let (cells, to) = (self.node.cells, at + (new_end - end));
                     cells.shift(Kind::Leaf, at, to, end + 1 - at, end - at);

@@ -3,7 +3,7 @@
 use core::mem::MaybeUninit;
 
 use crate::base::{Key, Shape, each};
-use crate::node::{NULL, Node, NodeMut, RawTree, Word};
+use crate::node::{Kind, NULL, Node, NodeMut, RawTree, Unread, Word};
 use crate::read::{Found, Place};
 use crate::write::holes::{largest_in_leaf, tell_ancestors};
 use crate::write::{Item, Items, Sink, Span};
@@ -97,17 +97,14 @@ impl<K: Key> Removed<K> {
     }
 }
 
-/// Replaces the slots of a span, which is of one leaf, by the items.
-///
-/// # Safety
-///
-/// The caller is the only writer, and, unless just the word of a slot is exchanged, nobody reads meanwhile.
-pub(super) unsafe fn apply<K: Key, S: Shape>(
+/// Replaces the slots of a span, which is of one leaf, by the items. Beside readers just the word of a slot can be exchanged.
+pub(super) fn apply<K: Key, S: Shape>(
     tree: &RawTree<K, S>,
     span: Span<K, S>,
     items: &Items<K>,
     gone: (K, K),
     sink: &mut impl Sink<K>,
+    unread: Option<Unread>,
 ) {
     let Span {
         from, to, min, max, ..
@@ -115,11 +112,11 @@ pub(super) unsafe fn apply<K: Key, S: Shape>(
     let leaf = span.left;
     let mut removed = Removed::none();
     removed.covered(Place { leaf, min, max }, from, gone);
-    match items.as_slice() {
+    match (items.as_slice(), unread) {
         // The range is that of a slot: one store, visible to readers at once.
-        [item] if from == to => leaf.publish(from, item.word),
-        // SAFETY: the caller's promise.
-        items => splice(unsafe { leaf.write() }, from, to, items),
+        ([item], _) if from == to => leaf.publish(from, item.word),
+        (items, Some(unread)) => splice(leaf.write(unread), from, to, items),
+        (_, None) => debug_assert!(false, "a leaf that readers may be in is copied"),
     }
     if tree.tracks_gaps() {
         tell_ancestors(leaf, min, largest_in_leaf(leaf, min, max));
@@ -146,7 +143,7 @@ pub(super) fn splice<K: Key, S: Shape>(
         } else if i + 1 < node.node().capacity() {
             node.set_pivot(i, K::MAX);
         }
-        if node.node().kind() == crate::node::Kind::Gap {
+        if node.node().kind() == Kind::Gap {
             node.node().set_gap(i, item.gap);
         }
     }

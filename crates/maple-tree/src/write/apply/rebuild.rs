@@ -5,7 +5,7 @@ use core::mem::MaybeUninit;
 
 use crate::alloc::Reserve;
 use crate::base::{Key, Offset, Shape, each};
-use crate::node::{Geometry, Kind, Node, RawTree, Root, Word};
+use crate::node::{Geometry, Kind, Node, RawTree, Root, Unread, Word};
 use crate::write::apply::bury;
 use crate::write::apply::fill::Fill;
 use crate::write::apply::leaf::splice;
@@ -16,19 +16,17 @@ use crate::write::{Items, Sink, Span};
 /// No node has more slots.
 const MOST: usize = 32;
 
-/// # Safety
-///
-/// The caller is the only writer. Unless the tree is in RCU mode, nobody reads meanwhile.
-pub(super) unsafe fn apply<K: Key, S: Shape>(
+/// Replaces the slots of a span by the items, and what is above them as it follows from that. Beside readers nothing is changed in place.
+pub(super) fn apply<K: Key, S: Shape>(
     tree: &RawTree<K, S>,
     span: Span<K, S>,
     items: Items<K>,
     gone: (K, K),
     reserve: &mut Reserve,
     sink: &mut impl Sink<K>,
+    unread: Option<Unread>,
 ) {
     let inner = tree.inner_kind();
-    let cow = tree.in_rcu();
     let old_root = match tree.root() {
         Root::Node(root) => root,
         // Plans rebuild only where there are nodes.
@@ -38,10 +36,9 @@ pub(super) unsafe fn apply<K: Key, S: Shape>(
     let mut items = items;
     let mut height = 1;
     loop {
-        let level = Level::of(&span, items.as_slice().len(), inner, cow);
-        if level.in_place {
-            // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-            unsafe { change_in_place(span, &items, gone, sink) };
+        let level = Level::of(&span, items.as_slice().len(), inner, unread.is_none());
+        if let Some(unread) = unread.filter(|_| level.in_place) {
+            change_in_place(span, &items, gone, sink, unread);
             return;
         }
         items = build(&span, &level, &items, reserve);
@@ -123,15 +120,12 @@ fn replace_one<K: Key, S: Shape>(
 }
 
 /// Replaces slots of one inner node in place, and buries the children that were there.
-///
-/// # Safety
-///
-/// The caller is the only writer, and nobody reads.
-unsafe fn change_in_place<K: Key, S: Shape>(
+fn change_in_place<K: Key, S: Shape>(
     span: Span<K, S>,
     items: &Items<K>,
     gone: (K, K),
     sink: &mut impl Sink<K>,
+    unread: Unread,
 ) {
     let node = span.left;
     debug_assert!(!node.is_leaf());
@@ -145,13 +139,7 @@ unsafe fn change_in_place<K: Key, S: Shape>(
         ));
         count += 1;
     }
-    // SAFETY: the caller's promise.
-    splice(
-        unsafe { node.write() },
-        span.from,
-        span.to,
-        items.as_slice(),
-    );
+    splice(node.write(unread), span.from, span.to, items.as_slice());
     for i in span.from..span.from + items.as_slice().len() {
         node.child(i).set_parent(Some(node));
     }

@@ -59,14 +59,14 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             let watch = Watch::spread(self, quick);
             let mut removed = Removed::none();
             quick.look(&mut removed);
-            if self.in_rcu() {
+            // SAFETY: the caller's promise.
+            let Some(unread) = (unsafe { self.unread() }) else {
                 let nodes = self.spread_beside(quick, reserve);
                 #[cfg(feature = "tracing")]
                 watch.made(self);
                 return removed.give_with(nodes, sink);
-            }
-            // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-            let left_over = unsafe { quick.spread(self, reserve) };
+            };
+            let left_over = quick.spread(self, reserve, unread);
             #[cfg(feature = "tracing")]
             watch.made(self);
             return removed.give_with([left_over], sink);
@@ -92,7 +92,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let leaf = quick.spot.place.leaf;
         let mut removed = Removed::none();
         let holes = quick.look(&mut removed);
-        if self.in_rcu() {
+        // SAFETY: the caller's promise.
+        let Some(unread) = (unsafe { self.unread() }) else {
             let new = reserve.take_copy(leaf);
             quick.edit_with(new, twin);
             let node = new.node();
@@ -102,9 +103,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             }
             quick.tell(node, holes);
             return removed.give_with([Some(leaf)], sink);
-        }
-        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-        quick.edit_with(unsafe { leaf.write() }, twin);
+        };
+        quick.edit_with(leaf.write(unread), twin);
         quick.tell(leaf, holes);
         removed.give(sink);
     }

@@ -172,9 +172,11 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let leaf = spot.place.leaf;
         let part = Part::of(found, (first, last));
         let end = leaf.end();
-        if end + part.more() >= Geometry::<K, S>::SLOTS || self.in_rcu() {
+        let has_room = end + part.more() < Geometry::<K, S>::SLOTS;
+        // SAFETY: the caller's promise.
+        let Some(unread) = (unsafe { self.unread() }).filter(|_| has_room) else {
             return false;
-        }
+        };
         // What to tell the node above, if it is told.
         let mut told = None;
         if let Some(parent) = spot.parent
@@ -191,8 +193,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 }
             }
         }
-        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-        part.put(unsafe { leaf.write() }, slot, end, word);
+        part.put(leaf.write(unread), slot, end, word);
         if let Some((parent, gap)) = told {
             tell_from(parent, spot.at, first, gap);
         }
@@ -218,18 +219,16 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let joined = usize::from(left) + usize::from(right);
         let used = end + 1 - joined;
         let enough = used >= Geometry::<K, S>::least(Kind::Leaf) || joined == 0;
-        if !enough || used == 1 || self.in_rcu() {
+        // SAFETY: the caller's promise.
+        let Some(unread) = (unsafe { self.unread() }).filter(|_| enough && used > 1) else {
             return false;
-        }
+        };
         let (begins, ends) = (slot == 0 && min != K::MIN, slot == end && max != K::MAX);
         if begins || ends {
-            // SAFETY: the caller's promise; not in RCU mode.
-            let wide = unsafe {
-                match (alone, ends) {
-                    (true, _) => None,
-                    (false, true) => across::take_in::<true, K, S>(spot),
-                    (false, false) => across::take_in::<false, K, S>(spot),
-                }
+            let wide = match (alone, ends) {
+                (true, _) => None,
+                (false, true) => across::take_in::<true, K, S>(spot, unread),
+                (false, false) => across::take_in::<false, K, S>(spot, unread),
             };
             match wide {
                 Some(wide) => place = wide,
@@ -238,9 +237,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
         let first = leaf.first(slot - usize::from(left), place.min);
         let last = leaf.last(slot + usize::from(right), place.max);
-        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-        let node = unsafe { leaf.write() };
-        node.close(slot, left, right, end);
+        leaf.write(unread).close(slot, left, right, end);
         if let Some(parent) = spot.parent
             && self.tracks_gaps()
         {

@@ -1,7 +1,7 @@
 //! Where two leaves, or two inner nodes, are cut anew: slots move from one to the other by the block.
 
 use crate::base::{Key, Offset, Shape};
-use crate::node::{Kind, Node, Word};
+use crate::node::{Kind, Node, Unread, Word};
 
 /// Two nodes of a level, of which the left one is to have `keep` slots of all that there are: more than it has if `TO_LEFT`, else fewer.
 pub(super) struct Cut<K, S, const TO_LEFT: bool> {
@@ -11,6 +11,7 @@ pub(super) struct Cut<K, S, const TO_LEFT: bool> {
     /// It may have none.
     in_right: usize,
     pub(super) keep: usize,
+    unread: Unread,
 }
 
 impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
@@ -19,6 +20,7 @@ impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
         (left, in_left): (Node<K, S>, usize),
         (right, in_right): (Node<K, S>, usize),
         keep: usize,
+        unread: Unread,
     ) -> Self {
         debug_assert!(keep != in_left && TO_LEFT == (keep > in_left));
         Self {
@@ -27,31 +29,28 @@ impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
             right,
             in_right,
             keep,
+            unread,
         }
     }
 
     /// Copies the slots that go from the one to the other, which has room, and shows each (its place, its word, and its size if `min` is where the
     /// leaf begins that has it). The left one ends at `middle`. Gives where it is to end.
-    ///
-    /// # Safety
-    ///
-    /// The caller is the only writer, and nobody reads meanwhile.
     #[inline(always)]
-    pub(super) unsafe fn copy(&self, min: K, middle: K, mut look: impl FnMut(usize, Word, K)) -> K {
+    pub(super) fn copy(&self, min: K, middle: K, mut look: impl FnMut(usize, Word, K)) -> K {
         let Self {
             left,
             in_left,
             right,
             in_right,
             keep,
+            unread,
         } = *self;
         let (giver, receiver, from, to, count) = if TO_LEFT {
             (right, left, 0, in_left, keep - in_left)
         } else {
             (left, right, keep, 0, in_left - keep)
         };
-        // SAFETY: the caller's promise.
-        let new = unsafe { receiver.write() };
+        let new = receiver.write(unread);
         let bound;
         if TO_LEFT {
             bound = giver.pivot(count - 1);
@@ -92,20 +91,23 @@ impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
         bound
     }
 
-    /// Takes what has been copied from the leaf that had it.
-    ///
-    /// # Safety
-    ///
-    /// The caller is the only writer, and nobody reads meanwhile.
+    /// [Copies](Self::copy) the slots, and [takes](Self::close) them from where they were.
     #[inline(always)]
-    pub(super) unsafe fn close(&self) {
+    fn make(&self, middle: K) -> K {
+        let bound = self.copy(K::MIN, middle, |_, _, _| {});
+        self.close();
+        bound
+    }
+
+    /// Takes what has been copied from the leaf that had it.
+    #[inline(always)]
+    pub(super) fn close(&self) {
         let (node, from, to) = if TO_LEFT {
             (self.right, self.keep - self.in_left, 0)
         } else {
             (self.left, self.in_left, self.keep)
         };
-        // SAFETY: the caller's promise.
-        let new = unsafe { node.write() };
+        let new = node.write(self.unread);
         if !node.is_leaf() {
             new.shift(from, to);
         } else if TO_LEFT {
@@ -117,28 +119,16 @@ impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
 }
 
 /// Cuts two nodes anew, and tells children that move: the left one, which ends at `middle`, is to have `keep` slots. Gives where it ends then.
-///
-/// # Safety
-///
-/// The caller is the only writer, and nobody reads meanwhile.
-pub(super) unsafe fn cut_anew<K: Key, S: Shape>(
+pub(super) fn cut_anew<K: Key, S: Shape>(
     left: (Node<K, S>, usize),
     right: (Node<K, S>, usize),
     keep: usize,
     middle: K,
+    unread: Unread,
 ) -> K {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if keep > left.1 {
-            let cut = Cut::<K, S, true>::new(left, right, keep);
-            let bound = cut.copy(K::MIN, middle, |_, _, _| {});
-            cut.close();
-            bound
-        } else {
-            let cut = Cut::<K, S, false>::new(left, right, keep);
-            let bound = cut.copy(K::MIN, middle, |_, _, _| {});
-            cut.close();
-            bound
-        }
+    if keep > left.1 {
+        Cut::<K, S, true>::new(left, right, keep, unread).make(middle)
+    } else {
+        Cut::<K, S, false>::new(left, right, keep, unread).make(middle)
     }
 }

@@ -37,9 +37,11 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             return false;
         };
         let at = seat.at as usize;
-        if last <= place.max || at == parent.end() || self.in_rcu() {
+        // SAFETY: the caller's promise.
+        let unread = unsafe { self.unread() };
+        let Some(unread) = unread.filter(|_| last > place.max && at < parent.end()) else {
             return false;
-        }
+        };
         let next = Place {
             leaf: parent.child(at + 1).as_leaf(),
             min: place.max.wrapping_add(K::ONE),
@@ -78,8 +80,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         removed.covered(place, seat.slot(), (first, last));
         removed.covered(next, 0, (first, last));
         let before = left.used();
-        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-        let (node, node_next) = unsafe { (left.write(), right.write()) };
+        let (node, node_next) = (left.write(unread), right.write(unread));
         if begin.cut && to_left {
             node.set_pivot(begin.slot, begin.bound.wrapping_sub(K::ONE));
         }
@@ -100,8 +101,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         } else {
             begin.bound.wrapping_sub(K::ONE)
         };
-        // SAFETY: as above.
-        unsafe { Quick::set_pair(parent, at, (place.min, next.max), bound) };
+        Quick::set_pair(parent, at, (place.min, next.max), bound, unread);
         #[cfg(feature = "tracing")]
         crate::base::events::nodes(crate::write::StoreType::Spanning, first, last, 0);
         true
