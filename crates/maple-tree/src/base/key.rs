@@ -118,6 +118,26 @@ pub(crate) trait Offset: Key {
         Self::at(Self::Size::difference(self.number(), other.number()).0)
     }
 
+    /// The index after this one, or before it unless `UP`; `None` at the end.
+    #[inline(always)]
+    fn next<const UP: bool>(self) -> Option<Self> {
+        if UP {
+            self.successor()
+        } else {
+            self.predecessor()
+        }
+    }
+
+    /// As [`next`](Self::next), modulo 2 to the width.
+    #[inline(always)]
+    fn step<const UP: bool>(self) -> Self {
+        if UP {
+            self.wrapping_add(Self::ONE)
+        } else {
+            self.wrapping_sub(Self::ONE)
+        }
+    }
+
     /// The largest multiple of `align` that is not above `self`; `align` is not the smallest index.
     #[inline]
     fn align_down(self, align: Self) -> Self {

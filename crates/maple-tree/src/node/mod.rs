@@ -75,6 +75,8 @@ const IDLE: usize = IDLE_SLOTS * WORD;
 const IDLE_AT: usize = NODE_BYTES - IDLE;
 /// Low bits of a node's first word: `end`.
 const END_MASK: usize = 0x1f;
+/// No node has more slots.
+pub(crate) const MOST_SLOTS: usize = END_MASK + 1;
 /// The bit of a node's first word that says that the node is dead.
 const DEAD: usize = 0x20;
 /// The bit of a node's first word that says that it [counts](count) what leads to the node, and does not name the parent.
@@ -165,12 +167,20 @@ impl<K: Key, S: Shape> Node<K, S> {
         let base = word.cast::<u8>().map_addr(|a| a & !TAG_BITS);
         // SAFETY: nodes are not at address 0, and the tag is in the low bits only; the node is allocated (the
         // caller's promise).
-        unsafe {
-            Self {
-                cells: Cells::new(NonNull::new_unchecked(base)),
-                kind,
-            }
-        }
+        unsafe { Self::at(NonNull::new_unchecked(base), kind) }
+    }
+
+    /// The node of a kind at an address.
+    ///
+    /// # Safety
+    ///
+    /// `base` is the memory of a node, which stays allocated while the handle and its copies are used. What is done with it beyond its first word is what a node of this
+    /// kind allows.
+    #[inline(always)]
+    unsafe fn at(base: NonNull<u8>, kind: Kind) -> Self {
+        // SAFETY: the caller's promise.
+        let cells = unsafe { Cells::new(base) };
+        Self { cells, kind }
     }
 
     /// The node that a word points to, which is of this kind.
@@ -185,12 +195,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         // A subtraction, unlike a mask, goes into the offsets of what is read from the node.
         let base = word.cast::<u8>().wrapping_sub(tag);
         // SAFETY: as in `from_word`.
-        unsafe {
-            Self {
-                cells: Cells::new(NonNull::new_unchecked(base)),
-                kind,
-            }
-        }
+        unsafe { Self::at(NonNull::new_unchecked(base), kind) }
     }
 
     /// The tagged pointer that leads here.
@@ -220,10 +225,8 @@ impl<K: Key, S: Shape> Node<K, S> {
     #[inline(always)]
     pub(crate) fn as_leaf(self) -> Self {
         debug_assert!(self.is_leaf());
-        Self {
-            cells: self.cells,
-            kind: Kind::Leaf,
-        }
+        let kind = Kind::Leaf;
+        Self { kind, ..self }
     }
 
     /// How many slots the node has room for.
@@ -406,8 +409,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         debug_assert!(!self.is_dead() && first_word.addr() & COUNTED == 0);
         let base = NonNull::new(Self::address_in(first_word))?;
         // SAFETY: parents live as long as their children are in the tree; only the writer asks.
-        let cells = unsafe { Cells::new(base) };
-        Some(Self { cells, kind: inner })
+        Some(unsafe { Self::at(base, inner) })
     }
 
     /// Links the node to its parent, or makes it the root.
@@ -436,11 +438,7 @@ impl<K: Key, S: Shape> Node<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn from_block(base: NonNull<u8>) -> Self {
         // SAFETY: the caller's promise.
-        let cells = unsafe { Cells::new(base) };
-        Self {
-            cells,
-            kind: Kind::Leaf,
-        }
+        unsafe { Self::at(base, Kind::Leaf) }
     }
 
     /// Marks the node as replaced.

@@ -5,7 +5,6 @@ use core::ptr::NonNull;
 use crate::base::atomic::Ordering;
 use crate::base::{Key, Shape};
 use crate::node::bits;
-use crate::node::cells::Cells;
 use crate::node::{END_MASK, Kind, NULL, Node, Word};
 
 /// The right to change nodes where they are: whoever has it is the only writer, and no reader can reach them.
@@ -45,13 +44,11 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
     /// `block` is memory of [`LAYOUT`](super::LAYOUT) that nobody else uses.
     #[inline]
     pub(crate) unsafe fn init(block: NonNull<u8>, kind: Kind) -> Self {
-        // SAFETY: the caller's promise.
-        let cells = unsafe { Cells::new(block) };
         // SAFETY: nobody else uses the memory (the caller's promise).
-        unsafe { cells.init(kind) };
-        Self {
-            node: Node { cells, kind },
-        }
+        let node = unsafe { Node::at(block, kind) };
+        // SAFETY: as above.
+        unsafe { node.cells.init(kind) };
+        Self { node }
     }
 
     /// Makes a copy of a node that is not dead out of fresh memory, parent included.
@@ -62,14 +59,11 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
     #[inline]
     pub(crate) unsafe fn copy(block: NonNull<u8>, old: Node<K, S>) -> Self {
         debug_assert!(!old.is_dead());
-        // SAFETY: the caller's promise.
-        let cells = unsafe { Cells::new(block) };
-        // SAFETY: nobody else uses the memory (the caller's promise); only the writer writes to a node, and only it copies one.
-        unsafe { cells.copy_from(old.cells) };
-        let kind = old.kind;
-        Self {
-            node: Node { cells, kind },
-        }
+        // SAFETY: nobody else uses the memory (the caller's promise).
+        let node = unsafe { Node::at(block, old.kind) };
+        // SAFETY: as above; only the writer writes to a node, and only it copies one.
+        unsafe { node.cells.copy_from(old.cells) };
+        Self { node }
     }
 
     #[inline(always)]
@@ -107,9 +101,8 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
     /// As [`Node::as_leaf`].
     #[inline(always)]
     fn as_leaf(self) -> Self {
-        Self {
-            node: self.node.as_leaf(),
-        }
+        let node = self.node.as_leaf();
+        Self { node }
     }
 
     /// Moves `count` slots from `from` on, with what bounds them above and their gaps, to slot `to` and on. Leaves the end as it is, and where they

@@ -106,10 +106,7 @@ impl<K: Key, S: Shape> Seat<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn at(&self) -> SlotAt<K, S> {
         // SAFETY: the caller's promise.
-        let spot = unsafe { self.spot() };
-        let slot = self.slot();
-        let found = spot.place.slot(slot);
-        SlotAt { spot, slot, found }
+        SlotAt::of(unsafe { self.spot() }, self.slot())
     }
 
     /// The leaf, and the way to it.
@@ -120,19 +117,10 @@ impl<K: Key, S: Shape> Seat<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn spot(&self) -> Spot<K, S> {
         // SAFETY: the caller's promise.
-        let (place, parent) = unsafe { (self.place(), self.parent()) };
+        let place = unsafe { self.place() };
+        // SAFETY: as above.
+        let parent = (!self.parent.is_null()).then(|| unsafe { Node::from_word(self.parent) });
         let at = self.at as usize;
         Spot { place, parent, at }
-    }
-
-    /// The node above the leaf.
-    ///
-    /// # Safety
-    ///
-    /// As for [`place`](Self::place).
-    #[inline(always)]
-    pub(crate) unsafe fn parent(&self) -> Option<Node<K, S>> {
-        // SAFETY: the caller's promise.
-        (!self.parent.is_null()).then(|| unsafe { Node::from_word(self.parent) })
     }
 }

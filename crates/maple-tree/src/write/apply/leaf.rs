@@ -3,27 +3,21 @@
 use core::mem::MaybeUninit;
 
 use crate::base::{Key, Shape, each};
-use crate::node::{Kind, NULL, Node, NodeMut, RawTree, Unread, Word};
+use crate::node::{Kind, MOST_SLOTS, NULL, Node, NodeMut, RawTree, Unread, Word};
 use crate::read::{Found, Place};
 use crate::write::holes::{largest_in_leaf, tell_ancestors};
 use crate::write::{Item, Items, Sink, Span};
 
-/// No node has more slots.
-const MOST: usize = 32;
-
-/// The entries that a change of one leaf in place removes. They are handed over when the tree is whole again: dropping a value
+/// The entries, or the nodes, that a change of one node in place removes. They are handed over when the tree is whole again: dropping a value
 /// may panic.
 pub(crate) struct Removed<K> {
-    entries: [MaybeUninit<Found<K>>; MOST],
+    entries: [MaybeUninit<Found<K>>; MOST_SLOTS],
     count: usize,
     /// The word of one that stays.
     kept: Word,
 }
 
 impl<K: Key> Removed<K> {
-    /// How many there is room for.
-    pub(in crate::write) const MOST: usize = MOST;
-
     #[inline(always)]
     pub(in crate::write) fn none() -> Self {
         Self::but(NULL)
@@ -33,7 +27,7 @@ impl<K: Key> Removed<K> {
     #[inline(always)]
     pub(crate) fn but(kept: Word) -> Self {
         Self {
-            entries: [const { MaybeUninit::uninit() }; MOST],
+            entries: [const { MaybeUninit::uninit() }; MOST_SLOTS],
             count: 0,
             kept,
         }
@@ -72,14 +66,19 @@ impl<K: Key> Removed<K> {
         }
     }
 
-    /// Hands them over; if the sink panics, the others while the panic unwinds.
-    pub(crate) fn give(&self, sink: &mut impl Sink<K>) {
+    /// Calls `take` with each; if it panics, with the others while the panic unwinds.
+    #[inline(always)]
+    pub(super) fn each(&self, mut take: impl FnMut(Found<K>)) {
         let entries = &self.entries[..self.count];
         each(0..entries.len(), |i| {
             // SAFETY: the first `count` were written by `removes`.
-            let found = unsafe { entries[i].assume_init_ref() };
-            sink.entry(found.first, found.last, found.word);
+            take(*unsafe { entries[i].assume_init_ref() });
         });
+    }
+
+    /// Hands them over; if the sink panics, the others while the panic unwinds.
+    pub(crate) fn give(&self, sink: &mut impl Sink<K>) {
+        self.each(|found| sink.entry(found.first, found.last, found.word));
     }
 
     /// As [`give`](Self::give), after nodes that have been replaced, which are marked as dead.

@@ -1,20 +1,16 @@
 //! Replacing nodes, level by level: splits, rebalancing, stores over several nodes, and the growing and
 //! shrinking of the tree.
 
-use core::mem::MaybeUninit;
-
 use crate::alloc::Reserve;
-use crate::base::{Key, Offset, Shape, each};
-use crate::node::{Geometry, Kind, Node, RawTree, Root, Unread, Word};
+use crate::base::{Key, Offset, Shape};
+use crate::node::{Geometry, Kind, Node, RawTree, Root, Unread};
+use crate::read::Found;
 use crate::write::apply::bury;
 use crate::write::apply::fill::Fill;
-use crate::write::apply::leaf::splice;
+use crate::write::apply::leaf::{Removed, splice};
 use crate::write::holes::{largest_below, tell_ancestors};
 use crate::write::level::Level;
 use crate::write::{Items, Sink, Span};
-
-/// No node has more slots.
-const MOST: usize = 32;
 
 /// Replaces the slots of a span by the items, and what is above them as it follows from that. Beside readers nothing is changed in place.
 pub(super) fn apply<K: Key, S: Shape>(
@@ -129,15 +125,13 @@ fn change_in_place<K: Key, S: Shape>(
 ) {
     let node = span.left;
     debug_assert!(!node.is_leaf());
-    let mut children = [const { MaybeUninit::<(Word, K, K)>::uninit() }; MOST];
-    let mut count = 0;
+    let mut children = Removed::none();
     for i in span.from..=span.to {
-        children[count].write((
-            node.slot(i),
-            node.first(i, span.min),
-            node.last(i, span.max),
-        ));
-        count += 1;
+        children.removes(Found {
+            first: node.first(i, span.min),
+            last: node.last(i, span.max),
+            word: node.slot(i),
+        });
     }
     splice(node.write(unread), span.from, span.to, items.as_slice());
     for i in span.from..span.from + items.as_slice().len() {
@@ -146,17 +140,9 @@ fn change_in_place<K: Key, S: Shape>(
     if node.kind() == Kind::Gap {
         tell_ancestors(node, span.min, largest_below(node));
     }
-    let children = &children[..count];
-    each(0..count, |i| {
-        // SAFETY: the first `count` were written above.
-        let (word, min, max) = unsafe { children[i].assume_init() };
+    children.each(|Found { first, last, word }| {
         // SAFETY: the word was a child's until now, and nobody has freed it.
-        bury(
-            unsafe { Node::<K, S>::from_word(word) },
-            min,
-            max,
-            gone,
-            sink,
-        );
+        let child = unsafe { Node::<K, S>::from_word(word) };
+        bury(child, first, last, gone, sink);
     });
 }

@@ -3,48 +3,23 @@
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, Unread, Word};
 
-/// Two nodes of a level, of which the left one is to have `keep` slots of all that there are: more than it has if `TO_LEFT`, else fewer.
+/// Two nodes of a level, with how many slots they have, of which the left one is to have `keep` of all: more than it has if `TO_LEFT`, else fewer. The right one may
+/// have none.
 pub(super) struct Cut<K, S, const TO_LEFT: bool> {
-    pub(super) left: Node<K, S>,
-    pub(super) in_left: usize,
-    pub(super) right: Node<K, S>,
-    /// It may have none.
-    in_right: usize,
+    pub(super) left: (Node<K, S>, usize),
+    pub(super) right: (Node<K, S>, usize),
     pub(super) keep: usize,
-    unread: Unread,
+    pub(super) unread: Unread,
 }
 
 impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
-    #[inline(always)]
-    pub(super) fn new(
-        (left, in_left): (Node<K, S>, usize),
-        (right, in_right): (Node<K, S>, usize),
-        keep: usize,
-        unread: Unread,
-    ) -> Self {
-        debug_assert!(keep != in_left && TO_LEFT == (keep > in_left));
-        Self {
-            left,
-            in_left,
-            right,
-            in_right,
-            keep,
-            unread,
-        }
-    }
-
     /// Copies the slots that go from the one to the other, which has room, and shows each (its place, its word, and its size if `min` is where the
     /// leaf begins that has it). The left one ends at `middle`. Gives where it is to end.
     #[inline(always)]
     pub(super) fn copy(&self, min: K, middle: K, mut look: impl FnMut(usize, Word, K)) -> K {
-        let Self {
-            left,
-            in_left,
-            right,
-            in_right,
-            keep,
-            unread,
-        } = *self;
+        let Self { keep, unread, .. } = *self;
+        let ((left, in_left), (right, in_right)) = (self.left, self.right);
+        debug_assert!(keep != in_left && TO_LEFT == (keep > in_left));
         let (giver, receiver, from, to, count) = if TO_LEFT {
             (right, left, 0, in_left, keep - in_left)
         } else {
@@ -102,18 +77,19 @@ impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
     /// Takes what has been copied from the leaf that had it.
     #[inline(always)]
     pub(super) fn close(&self) {
+        let ((left, in_left), (right, in_right)) = (self.left, self.right);
         let (node, from, to) = if TO_LEFT {
-            (self.right, self.keep - self.in_left, 0)
+            (right, self.keep - in_left, 0)
         } else {
-            (self.left, self.in_left, self.keep)
+            (left, in_left, self.keep)
         };
         let new = node.write(self.unread);
         if !node.is_leaf() {
             new.shift(from, to);
         } else if TO_LEFT {
-            new.close_up(from, 0, self.in_right - 1);
+            new.close_up(from, 0, in_right - 1);
         } else {
-            new.set_used(self.keep, self.in_left);
+            new.set_used(self.keep, in_left);
         }
     }
 }
@@ -127,8 +103,20 @@ pub(super) fn cut_anew<K: Key, S: Shape>(
     unread: Unread,
 ) -> K {
     if keep > left.1 {
-        Cut::<K, S, true>::new(left, right, keep, unread).make(middle)
+        let cut = Cut::<K, S, true> {
+            left,
+            right,
+            keep,
+            unread,
+        };
+        cut.make(middle)
     } else {
-        Cut::<K, S, false>::new(left, right, keep, unread).make(middle)
+        let cut = Cut::<K, S, false> {
+            left,
+            right,
+            keep,
+            unread,
+        };
+        cut.make(middle)
     }
 }

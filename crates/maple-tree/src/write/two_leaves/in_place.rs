@@ -83,27 +83,43 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let Given { taker, keep, .. } = given;
         let Place { leaf, min, max } = self.spot.place;
         let leaf = leaf.as_leaf();
-        let used = leaf.used();
+        let here = (leaf, leaf.used());
         let keep = usize::from(keep);
         match taker {
             Taker::Before => {
                 let at = self.spot.at - 1;
                 let left = parent.child(at).as_leaf();
-                let cut = Cut::<K, S, true>::new((left, left.used()), (leaf, used), keep, unread);
-                self.give(parent, at, cut, min.wrapping_sub(K::ONE), unread);
+                let (left, right) = ((left, left.used()), here);
+                let cut = Cut::<K, S, true> {
+                    left,
+                    right,
+                    keep,
+                    unread,
+                };
+                self.give(parent, at, cut, min.wrapping_sub(K::ONE));
             }
             Taker::After => {
                 let right = parent.child(self.spot.at + 1).as_leaf();
-                let right = (right, right.used());
-                let cut = Cut::<K, S, false>::new((leaf, used), right, keep, unread);
-                self.give(parent, self.spot.at, cut, max, unread);
+                let (left, right) = (here, (right, right.used()));
+                let cut = Cut::<K, S, false> {
+                    left,
+                    right,
+                    keep,
+                    unread,
+                };
+                self.give(parent, self.spot.at, cut, max);
             }
             Taker::New => {
-                let here = (self.spot.at, min);
-                let (parent, at) = add_leaf(tree, leaf, parent, here, reserve, unread);
-                let right = (parent.child(at + 1).as_leaf(), 0);
-                let cut = Cut::<K, S, false>::new((leaf, used), right, keep, unread);
-                self.give(parent, at, cut, max, unread);
+                let at = (self.spot.at, min);
+                let (parent, at) = add_leaf(tree, leaf, parent, at, reserve, unread);
+                let (left, right) = (here, (parent.child(at + 1).as_leaf(), 0));
+                let cut = Cut::<K, S, false> {
+                    left,
+                    right,
+                    keep,
+                    unread,
+                };
+                self.give(parent, at, cut, max);
             }
         }
     }
@@ -118,15 +134,9 @@ impl<K: Key, S: Shape> Quick<K, S> {
         at: usize,
         cut: Cut<K, S, TO_LEFT>,
         middle: K,
-        unread: Unread,
     ) {
-        let Cut {
-            left,
-            in_left,
-            right,
-            keep,
-            ..
-        } = cut;
+        let Cut { keep, unread, .. } = cut;
+        let ((left, in_left), (right, _)) = (cut.left, cut.right);
         let Place { leaf, min, max } = self.spot.place;
         // Which slots of the leaf go, and whether those stay that change.
         let (first, count, stays) = if TO_LEFT {
@@ -276,7 +286,14 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let both = in_left + in_right;
         let (left, right) = ((left, in_left), (right, in_right));
         if both <= Geometry::<K, S>::SLOTS {
-            Cut::<K, S, true>::new(left, right, both, unread).copy(K::MIN, middle, |_, _, _| {});
+            let keep = both;
+            let cut = Cut::<K, S, true> {
+                left,
+                right,
+                keep,
+                unread,
+            };
+            cut.copy(K::MIN, middle, |_, _, _| {});
             Self::unite(parent, at, bounds, unread);
             return Some(right.0);
         }

@@ -1,8 +1,8 @@
 //! A range that begins in one leaf and ends in the next, where nobody reads: what is new goes to one of the two, and the bound between them moves.
 
 use crate::base::{Key, Offset, Shape};
-use crate::node::{Geometry, Kind, RawTree, Word};
-use crate::read::Place;
+use crate::node::{Geometry, Kind, MOST_SLOTS, RawTree, Word};
+use crate::read::{Place, Spot};
 use crate::write::apply::Removed;
 use crate::write::one_leaf::Quick;
 use crate::write::seat::Seat;
@@ -32,11 +32,10 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         removed: &mut Removed<K>,
     ) -> bool {
         // SAFETY: they are in the tree (the caller's promise).
-        let (place, parent) = unsafe { (seat.place(), seat.parent()) };
+        let Spot { place, parent, at } = unsafe { seat.spot() };
         let Some(parent) = parent else {
             return false;
         };
-        let at = seat.at as usize;
         // SAFETY: the caller's promise.
         let unread = unsafe { self.unread() };
         let Some(unread) = unread.filter(|_| last > place.max && at < parent.end()) else {
@@ -70,11 +69,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         );
         // Of the slots that go.
         let gone = left.used() - in_left + from;
-        if used < least
-            || used_next < least
-            || used.max(used_next) > slots
-            || gone > Removed::<K>::MOST
-        {
+        if used < least || used_next < least || used.max(used_next) > slots || gone > MOST_SLOTS {
             return false;
         }
         removed.covered(place, seat.slot(), (first, last));
