@@ -60,16 +60,15 @@ mod sealed {
 /// Indices as the tree reckons with them: a number stands for the index that is so far above the smallest one. Sizes of ranges and
 /// holes therefore are indices, too, and one arithmetic serves keys with and without a sign.
 pub(crate) trait Offset: Key {
-    /// The index above the smallest one.
     const ONE: Self = <Self::Size as Reckon<Self>>::ONE;
 
-    /// How far above the smallest index this one is.
+    /// As [`Reckon::of`].
     #[inline(always)]
     fn number(self) -> Self::Size {
         Self::Size::of(self)
     }
 
-    /// The index that is so far above the smallest one.
+    /// As [`Reckon::index`].
     #[inline(always)]
     fn at(number: Self::Size) -> Self {
         Self::Size::index(number)
@@ -125,16 +124,6 @@ pub(crate) trait Offset: Key {
             self.successor()
         } else {
             self.predecessor()
-        }
-    }
-
-    /// As [`next`](Self::next), modulo 2 to the width.
-    #[inline(always)]
-    fn step<const UP: bool>(self) -> Self {
-        if UP {
-            self.wrapping_add(Self::ONE)
-        } else {
-            self.wrapping_sub(Self::ONE)
         }
     }
 

@@ -79,7 +79,6 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         unsafe { self.node.cells.set_pivot(i, pivot) }
     }
 
-    /// Puts a word into slot `i`.
     #[inline(always)]
     pub(crate) fn set_slot(self, i: usize, word: Word) {
         debug_assert!(i < self.node.capacity());

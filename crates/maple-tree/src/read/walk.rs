@@ -191,38 +191,51 @@ impl<K: Key, S: Shape> Place<K, S> {
         limit: K,
         holes: bool,
     ) -> Option<(usize, Found<K>)> {
-        debug_assert!(if UP { edge < limit } else { edge > limit });
         let (leaf, min, max) = (self.leaf.as_leaf(), self.min, self.max);
-        let near = edge.step::<UP>();
-        let ends_there = if UP {
-            i + 1 < leaf.capacity() && leaf.pivot(i) == edge
-        } else {
-            i > 0 && i < leaf.capacity() && leaf.pivot(i - 1) == near
-        };
-        if !ends_there {
+        if UP {
+            debug_assert!(edge < limit);
+            if i + 1 >= leaf.capacity() || leaf.pivot(i) != edge {
+                return None;
+            }
+            let upper = |i, first| {
+                (
+                    i,
+                    Found {
+                        first,
+                        last: leaf.last(i, max),
+                        word: leaf.slot(i),
+                    },
+                )
+            };
+            let next = upper(i + 1, edge.wrapping_add(K::ONE));
+            let Found { last, word, .. } = next.1;
+            let skips = word.is_null() && !holes && last < limit && last < max;
+            return Some(if skips {
+                upper(i + 2, last.wrapping_add(K::ONE))
+            } else {
+                next
+            });
+        }
+        debug_assert!(edge > limit);
+        let before = edge.wrapping_sub(K::ONE);
+        if i == 0 || i >= leaf.capacity() || leaf.pivot(i - 1) != before {
             return None;
         }
-        // A slot so many further on, which begins at `near`, or ends there.
-        let further = |by, near| {
-            let i = if UP { i + by } else { i - by };
-            let (first, last) = match UP {
-                true => (near, leaf.last(i, max)),
-                false => (leaf.first(i, min), near),
-            };
-            let word = leaf.slot(i);
-            (i, Found { first, last, word })
+        let lower = |i, last| {
+            (
+                i,
+                Found {
+                    first: leaf.first(i, min),
+                    last,
+                    word: leaf.slot(i),
+                },
+            )
         };
-        let next = further(1, near);
-        let Found { first, last, word } = next.1;
-        let skips = word.is_null()
-            && !holes
-            && match UP {
-                true => last < limit && last < max,
-                false => first > limit && i > 1,
-            };
-        let far = if UP { last } else { first };
+        let next = lower(i - 1, before);
+        let Found { first, word, .. } = next.1;
+        let skips = word.is_null() && !holes && first > limit && i > 1;
         Some(if skips {
-            further(2, far.step::<UP>())
+            lower(i - 2, first.wrapping_sub(K::ONE))
         } else {
             next
         })

@@ -14,6 +14,7 @@ use crate::write::SlotAt;
 /// like, if they say that they have done it) changes nothing but the leaf: then the leaf is where it was, and the seat is [near](crate::Writer::look)
 /// all keys in it.
 // Unlike a `SlotAt` it tells nothing of the slot, and copies of it are cheap.
+#[derive(Clone, Copy)]
 pub struct Seat<K, S = Native> {
     leaf: NonNull<()>,
     /// NULL above a leaf that is the root.
@@ -24,15 +25,6 @@ pub struct Seat<K, S = Native> {
     slot: u32,
     marker: core::marker::PhantomData<fn() -> S>,
 }
-
-impl<K: Copy, S> Clone for Seat<K, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Copy, S> Copy for Seat<K, S> {}
 
 opaque!([K, S] Seat<K, S>, "Seat");
 
@@ -57,7 +49,6 @@ impl<K: Key, S: Shape> Seat<K, S> {
         }
     }
 
-    /// The slot.
     #[inline(always)]
     pub(crate) fn slot(&self) -> usize {
         self.slot as usize

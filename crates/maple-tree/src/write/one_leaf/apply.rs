@@ -5,12 +5,13 @@ use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, NULL, Node, NodeMut, RawTree, Word};
 use crate::read::{Found, Place, Spot};
 use crate::write::apply::Removed;
-use crate::write::holes::{largest_in_leaf, tell_from, tell_last, tell_made};
+use crate::write::holes::{largest_in_leaf, tell_from, tell_last, tell_shrunk};
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
 use crate::write::{Quick, Room, Sink};
 
 /// What a write does to the holes of a leaf.
+#[derive(Clone, Copy)]
 pub(in crate::write) struct Holes<K> {
     /// The largest that the write fills, or that is made longer or shorter.
     pub(in crate::write) gone: K,
@@ -196,16 +197,15 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let Some(parent) = self.spot.parent.filter(|parent| parent.kind() == Kind::Gap) else {
             return;
         };
-        let Holes {
-            gone,
-            made,
-            outermost,
-        } = holes;
-        let Spot { place, at, .. } = self.spot;
-        if outermost {
-            tell_last(parent, made);
-            return;
+        let (Spot { place, at, .. }, Holes { gone, made, .. }) = (self.spot, holes);
+        if holes.outermost {
+            return tell_last(parent, made);
         }
-        tell_made(parent, at, Place { leaf, ..place }, gone, made);
+        let known = parent.gap(at);
+        if made > known {
+            tell_from(parent, at, place.min, made);
+        } else if gone == known && made < known {
+            tell_shrunk(parent, at, Place { leaf, ..place }, gone, made);
+        }
     }
 }

@@ -61,11 +61,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
             Room::Given(Given { taker, .. }) => taker == Taker::Before,
             Room::Few { left } | Room::Hole { left, .. } => usize::from(left) < self.spot.at,
         };
-        let at = if before {
-            self.spot.at - 1
-        } else {
-            self.spot.at + 1
-        };
+        let Spot { at, .. } = self.spot;
+        let at = if before { at - 1 } else { at + 1 };
         Some((at, parent.child(at).as_leaf()))
     }
 }
