@@ -20,7 +20,6 @@ impl<K: Key, S: Shape> Node<K, S> {
         first_word.cast::<u8>().map_addr(|a| a & !TAG_BITS)
     }
 
-    /// Whether `other` is this node's parent.
     #[inline(always)]
     pub(crate) fn is_child_of(self, other: Self) -> bool {
         let word = self.cells.first_word().load(Ordering::Acquire).addr();
@@ -70,7 +69,6 @@ impl<K: Key, S: Shape> Node<K, S> {
         }
     }
 
-    /// Marks the node as replaced.
     #[inline(always)]
     pub(crate) fn mark_dead(self) {
         let cell = self.cells.first_word();

@@ -91,11 +91,9 @@ const TAG_BITS: usize = NODE_BYTES - 1;
 /// leaves room for reserved entries.
 const LOWEST_NODE: usize = 4096;
 
-/// The kinds of node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// Holds entries.
     Leaf = 0,
     /// Holds children.
     Range = 1,
@@ -123,7 +121,6 @@ pub(crate) fn is_node(word: Word) -> bool {
     addr & NODE_TAG_MASK == NODE_TAG && addr >= LOWEST_NODE
 }
 
-/// Whether a node's tagged pointer is that of a leaf.
 #[inline(always)]
 pub(crate) fn is_leaf_word(word: Word) -> bool {
     word.addr() & (0b11 << KIND_SHIFT) == (Kind::Leaf as usize) << KIND_SHIFT
@@ -206,7 +203,6 @@ impl<K: Key, S: Shape> Node<K, S> {
         self.block().as_ptr().map_addr(|a| a | tag).cast()
     }
 
-    /// The node's memory.
     #[inline(always)]
     pub(crate) fn block(self) -> NonNull<u8> {
         self.cells.base()
@@ -236,7 +232,6 @@ impl<K: Key, S: Shape> Node<K, S> {
         Geometry::<K, S>::slots(self.kind)
     }
 
-    /// The last used slot.
     #[inline(always)]
     pub(crate) fn end(self) -> usize {
         self.cells.first_word().load(Ordering::Relaxed).addr() & END_MASK

@@ -30,13 +30,10 @@ pub(crate) struct RawTree<K, S> {
     marker: PhantomData<fn() -> (K, S)>,
 }
 
-/// What a tree's root word leads to.
 pub(crate) enum Root<K, S> {
-    /// Nothing is stored.
     Empty,
     /// One entry, at index 0 only.
     Single(Word),
-    /// The topmost node.
     Node(Node<K, S>),
 }
 

@@ -71,7 +71,6 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         self.node
     }
 
-    /// Sets the upper bound of slot `i`.
     #[inline(always)]
     pub(crate) fn set_pivot(self, i: usize, pivot: K) {
         debug_assert!(i + 1 < self.node.capacity());
@@ -86,7 +85,6 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         unsafe { self.node.cells.slot(self.node.kind, i) }.store(word, Ordering::Relaxed);
     }
 
-    /// Sets the last used slot.
     #[inline(always)]
     pub(crate) fn set_end(self, end: usize) {
         debug_assert!(end < self.node.capacity());
@@ -97,7 +95,6 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         cell.store(word, Ordering::Relaxed);
     }
 
-    /// As [`Node::as_leaf`].
     #[inline(always)]
     fn as_leaf(self) -> Self {
         let node = self.node.as_leaf();
