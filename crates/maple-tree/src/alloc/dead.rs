@@ -26,7 +26,6 @@ impl DeadNodes {
         }
     }
 
-    /// How many there are.
     pub(crate) fn count(&self) -> usize {
         self.count
     }

@@ -10,7 +10,6 @@ use crate::node::LAYOUT;
 #[repr(C)]
 struct Slab {
     next: *mut Slab,
-    /// Bytes from here on.
     bytes: usize,
 }
 
@@ -40,7 +39,6 @@ pub(super) struct Slabs {
     slabs: *mut Slab,
     /// Nodes in all slabs.
     nodes: usize,
-    /// Bytes of all slabs.
     bytes: usize,
 }
 
@@ -70,7 +68,6 @@ impl Slabs {
         self.free.is_null() && self.left == 0
     }
 
-    /// A node.
     #[inline]
     pub(super) fn take(&mut self, source: &impl NodeAlloc) -> Option<NonNull<u8>> {
         if let Some(node) = NonNull::new(self.free) {

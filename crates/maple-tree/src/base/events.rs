@@ -12,27 +12,22 @@
 
 use core::fmt::{Debug, Display};
 
-/// A write has allocated nodes.
 pub(crate) fn nodes(kind: impl Debug, first: impl Display, last: impl Display, nodes: usize) {
     tracing::trace!(target: "maple_tree", ?kind, %first, %last, nodes, "nodes");
 }
 
-/// A write has made the tree higher, or lower.
 pub(crate) fn height(from: u32, to: u32) {
     tracing::debug!(target: "maple_tree", from, to, "height");
 }
 
-/// A node could not be had.
 pub(crate) fn refused(wanted: usize, had: usize) {
     tracing::debug!(target: "maple_tree", wanted, had, "no memory");
 }
 
-/// A tree was built out of sorted entries.
 pub(crate) fn built(height: u32) {
     tracing::debug!(target: "maple_tree", height, "built");
 }
 
-/// A tree was to be duplicated.
 pub(crate) fn duplicate(height: u32, made: bool) {
     tracing::debug!(target: "maple_tree", height, made, "duplicate");
 }

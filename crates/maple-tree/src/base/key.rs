@@ -60,16 +60,15 @@ mod sealed {
 /// Indices as the tree reckons with them: a number stands for the index that is so far above the smallest one. Sizes of ranges and
 /// holes therefore are indices, too, and one arithmetic serves keys with and without a sign.
 pub(crate) trait Offset: Key {
-    /// The index above the smallest one.
     const ONE: Self = <Self::Size as Reckon<Self>>::ONE;
 
-    /// How far above the smallest index this one is.
+    /// As [`Reckon::of`].
     #[inline(always)]
     fn number(self) -> Self::Size {
         Self::Size::of(self)
     }
 
-    /// The index that is so far above the smallest one.
+    /// As [`Reckon::index`].
     #[inline(always)]
     fn at(number: Self::Size) -> Self {
         Self::Size::index(number)
@@ -116,6 +115,16 @@ pub(crate) trait Offset: Key {
     #[inline]
     fn wrapping_sub(self, other: Self) -> Self {
         Self::at(Self::Size::difference(self.number(), other.number()).0)
+    }
+
+    /// The index after this one, or before it unless `UP`; `None` at the end.
+    #[inline(always)]
+    fn next<const UP: bool>(self) -> Option<Self> {
+        if UP {
+            self.successor()
+        } else {
+            self.predecessor()
+        }
     }
 
     /// The largest multiple of `align` that is not above `self`; `align` is not the smallest index.

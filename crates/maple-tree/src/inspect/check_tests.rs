@@ -7,7 +7,7 @@ use core::mem::ManuallyDrop;
 use crate::alloc::Global;
 use crate::base::Fanout;
 use crate::face::map::MapleTree;
-use crate::node::{NULL, Node, Root};
+use crate::node::{NULL, Node, NodeMut, Root, Unread};
 
 type Map = MapleTree<u32, u16, Global, Fanout<4>>;
 type At = Node<u32, Fanout<4>>;
@@ -32,6 +32,11 @@ fn root(map: &Map) -> At {
         Root::Node(root) => root,
         Root::Empty | Root::Single(_) => panic!("there are nodes"),
     }
+}
+
+fn write(node: At) -> NodeMut<u32, Fanout<4>> {
+    // SAFETY: nobody else has the map.
+    node.write(unsafe { Unread::new() })
 }
 
 /// Breaks a rule, sees it found, and mends it.
@@ -109,18 +114,14 @@ fn pivots() {
     broken(
         false,
         "pivots are not in order",
-        // SAFETY: nobody else has the map.
-        |_, root| unsafe { root.child(0).write() }.set_pivot(1, 0),
-        // SAFETY: as above.
-        |_, root| unsafe { root.child(0).write() }.set_pivot(1, 3),
+        |_, root| write(root.child(0)).set_pivot(1, 0),
+        |_, root| write(root.child(0)).set_pivot(1, 3),
     );
     broken(
         false,
         "a pivot after the last slot is in use",
-        // SAFETY: nobody else has the map.
-        |_, root| unsafe { root.write() }.set_pivot(2, 100),
-        // SAFETY: as above.
-        |_, root| unsafe { root.write() }.set_pivot(2, u32::MAX),
+        |_, root| write(root).set_pivot(2, 100),
+        |_, root| write(root).set_pivot(2, u32::MAX),
     );
 }
 

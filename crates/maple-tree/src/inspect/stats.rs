@@ -65,7 +65,6 @@ fn share(all: usize, many: usize) -> f64 {
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Figures about the nodes.
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats {
             height: self.height() as usize,

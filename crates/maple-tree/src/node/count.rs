@@ -37,9 +37,9 @@ use core::ptr::{self, NonNull};
 use crate::base::atomic::AtomicUsize;
 use crate::base::atomic::{AtomicPtr, Ordering};
 use crate::base::{Key, Shape};
-#[cfg(not(samara_loom))]
-use crate::node::Word;
 use crate::node::{COUNTED, END_MASK, Kind, NODE_BYTES, Node, NodeMut};
+#[cfg(not(samara_loom))]
+use crate::node::{Unread, Word};
 
 /// One, where the count is in the first word.
 const ONE: usize = NODE_BYTES;
@@ -56,30 +56,17 @@ fn is_sole(word: usize) -> bool {
     word & COUNTED == 0 || word & !END_MASK == ONE | COUNTED
 }
 
-/// The word as the number that it is: what leads to a node is counted here, and nothing is pointed to. (`AtomicPtr` has these
-/// operations itself from Rust 1.91 on.)
+/// Adds to a word, modulo 2 to the width, and gives what was there: what leads to a node is counted here, and nothing is pointed to. (`AtomicPtr` has
+/// this operation itself from Rust 1.91 on.)
 #[inline(always)]
 #[cfg(not(samara_loom))]
-fn number(word: &AtomicPtr<()>) -> &AtomicUsize {
+fn add(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
     // SAFETY:
     // - both types have the size of a pointer and that alignment, and every value of the one is one of the other;
     // - the word is changed atomically and as a whole by both, and lives as long as the reference that was given;
     // - it holds a number without provenance, which loses nothing by being written as one.
-    unsafe { &*ptr::from_ref(word).cast() }
-}
-
-/// Adds to a word, and gives what was there.
-#[inline(always)]
-#[cfg(not(samara_loom))]
-fn add(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
-    number(word).fetch_add(n, order)
-}
-
-/// Subtracts from a word, and gives what was there.
-#[inline(always)]
-#[cfg(not(samara_loom))]
-fn subtract(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
-    number(word).fetch_sub(n, order)
+    let number: &AtomicUsize = unsafe { &*ptr::from_ref(word).cast() };
+    number.fetch_add(n, order)
 }
 
 #[cfg(samara_loom)]
@@ -92,11 +79,6 @@ fn add(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
             Err(now) => old = now,
         }
     }
-}
-
-#[cfg(samara_loom)]
-fn subtract(word: &AtomicPtr<()>, n: usize, order: Ordering) -> usize {
-    add(word, n.wrapping_neg(), order)
 }
 
 impl<K: Key, S: Shape> Node<K, S> {
@@ -177,7 +159,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         if word & PINNED != 0 {
             return false;
         }
-        if !is_sole(subtract(cell, ONE, Ordering::Release)) {
+        if !is_sole(add(cell, ONE.wrapping_neg(), Ordering::Release)) {
             return false;
         }
         // Another thread lowered it after we looked. A load rather than a fence, which thread sanitizers do not understand.
@@ -204,7 +186,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
             let word = ptr::without_provenance_mut(old.end());
             block.cast::<Word>().write(word);
             let tag = old.word().addr() & crate::node::TAG_BITS;
-            Node::from_word(block.as_ptr().map_addr(|a| a | tag).cast()).write()
+            Node::from_word(block.as_ptr().map_addr(|a| a | tag).cast()).write(Unread::new())
         }
         #[cfg(samara_loom)]
         // SAFETY: as above.

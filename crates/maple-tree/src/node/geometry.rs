@@ -3,7 +3,7 @@
 use core::marker::PhantomData;
 
 use crate::base::{Key, Shape};
-use crate::node::{END_MASK, Kind, NODE_BYTES, WORD};
+use crate::node::{Kind, MOST_SLOTS, NODE_BYTES, WORD};
 
 /// The layout of nodes for keys `K` and slot limit `S`.
 pub(crate) struct Geometry<K, S>(PhantomData<fn() -> (K, S)>);
@@ -27,7 +27,7 @@ impl<K: Key, S: Shape> Geometry<K, S> {
             let bytes =
                 align_to_word(WORD + (next - 1) * Self::KEY) + next * WORD + next * gap_bytes;
             // Five bits hold the end.
-            if bytes > NODE_BYTES || next > END_MASK + 1 {
+            if bytes > NODE_BYTES || next > MOST_SLOTS {
                 return n;
             }
             n = next;

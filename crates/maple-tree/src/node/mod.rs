@@ -34,6 +34,7 @@ mod bits;
 #[cfg_attr(samara_loom, path = "cells_loom.rs")]
 mod cells;
 mod count;
+mod first_word;
 mod geometry;
 pub(crate) mod prefetch;
 mod search;
@@ -53,7 +54,7 @@ use cells::Cells;
 
 pub(crate) use geometry::Geometry;
 pub(crate) use tree::{RawTree, Root};
-pub(crate) use write::NodeMut;
+pub(crate) use write::{NodeMut, Unread};
 
 /// What a slot or a root holds: an entry, or a tagged pointer to a node.
 pub(crate) type Word = *mut ();
@@ -75,6 +76,8 @@ const IDLE: usize = IDLE_SLOTS * WORD;
 const IDLE_AT: usize = NODE_BYTES - IDLE;
 /// Low bits of a node's first word: `end`.
 const END_MASK: usize = 0x1f;
+/// No node has more slots.
+pub(crate) const MOST_SLOTS: usize = END_MASK + 1;
 /// The bit of a node's first word that says that the node is dead.
 const DEAD: usize = 0x20;
 /// The bit of a node's first word that says that it [counts](count) what leads to the node, and does not name the parent.
@@ -88,11 +91,9 @@ const TAG_BITS: usize = NODE_BYTES - 1;
 /// leaves room for reserved entries.
 const LOWEST_NODE: usize = 4096;
 
-/// The kinds of node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(crate) enum Kind {
-    /// Holds entries.
     Leaf = 0,
     /// Holds children.
     Range = 1,
@@ -120,7 +121,6 @@ pub(crate) fn is_node(word: Word) -> bool {
     addr & NODE_TAG_MASK == NODE_TAG && addr >= LOWEST_NODE
 }
 
-/// Whether a node's tagged pointer is that of a leaf.
 #[inline(always)]
 pub(crate) fn is_leaf_word(word: Word) -> bool {
     word.addr() & (0b11 << KIND_SHIFT) == (Kind::Leaf as usize) << KIND_SHIFT
@@ -165,12 +165,20 @@ impl<K: Key, S: Shape> Node<K, S> {
         let base = word.cast::<u8>().map_addr(|a| a & !TAG_BITS);
         // SAFETY: nodes are not at address 0, and the tag is in the low bits only; the node is allocated (the
         // caller's promise).
-        unsafe {
-            Self {
-                cells: Cells::new(NonNull::new_unchecked(base)),
-                kind,
-            }
-        }
+        unsafe { Self::at(NonNull::new_unchecked(base), kind) }
+    }
+
+    /// The node of a kind at an address.
+    ///
+    /// # Safety
+    ///
+    /// `base` is the memory of a node, which stays allocated while the handle and its copies are used. What is done with it beyond its first word is what a node of this
+    /// kind allows.
+    #[inline(always)]
+    unsafe fn at(base: NonNull<u8>, kind: Kind) -> Self {
+        // SAFETY: the caller's promise.
+        let cells = unsafe { Cells::new(base) };
+        Self { cells, kind }
     }
 
     /// The node that a word points to, which is of this kind.
@@ -185,12 +193,7 @@ impl<K: Key, S: Shape> Node<K, S> {
         // A subtraction, unlike a mask, goes into the offsets of what is read from the node.
         let base = word.cast::<u8>().wrapping_sub(tag);
         // SAFETY: as in `from_word`.
-        unsafe {
-            Self {
-                cells: Cells::new(NonNull::new_unchecked(base)),
-                kind,
-            }
-        }
+        unsafe { Self::at(NonNull::new_unchecked(base), kind) }
     }
 
     /// The tagged pointer that leads here.
@@ -200,7 +203,6 @@ impl<K: Key, S: Shape> Node<K, S> {
         self.block().as_ptr().map_addr(|a| a | tag).cast()
     }
 
-    /// The node's memory.
     #[inline(always)]
     pub(crate) fn block(self) -> NonNull<u8> {
         self.cells.base()
@@ -220,10 +222,8 @@ impl<K: Key, S: Shape> Node<K, S> {
     #[inline(always)]
     pub(crate) fn as_leaf(self) -> Self {
         debug_assert!(self.is_leaf());
-        Self {
-            cells: self.cells,
-            kind: Kind::Leaf,
-        }
+        let kind = Kind::Leaf;
+        Self { kind, ..self }
     }
 
     /// How many slots the node has room for.
@@ -232,7 +232,6 @@ impl<K: Key, S: Shape> Node<K, S> {
         Geometry::<K, S>::slots(self.kind)
     }
 
-    /// The last used slot.
     #[inline(always)]
     pub(crate) fn end(self) -> usize {
         self.cells.first_word().load(Ordering::Relaxed).addr() & END_MASK
@@ -366,68 +365,6 @@ impl<K: Key, S: Shape> Node<K, S> {
         unsafe { self.cells.set_gap(i, gap) }
     }
 
-    /// The address in the first word: the parent's, or the next dead node's.
-    #[inline(always)]
-    fn link(self) -> *mut u8 {
-        Self::address_in(self.cells.first_word().load(Ordering::Relaxed))
-    }
-
-    #[inline(always)]
-    fn address_in(first_word: Word) -> *mut u8 {
-        first_word.cast::<u8>().map_addr(|a| a & !TAG_BITS)
-    }
-
-    /// Whether `other` is this node's parent.
-    #[inline(always)]
-    pub(crate) fn is_child_of(self, other: Self) -> bool {
-        let word = self.cells.first_word().load(Ordering::Acquire).addr();
-        word & !END_MASK == other.block().addr().get()
-    }
-
-    /// Whether this node's parent is `above`, or, if that is `None`, it has none.
-    pub(crate) fn names(self, above: Option<Self>) -> bool {
-        match above {
-            Some(above) => self.is_child_of(above),
-            None => self.link().is_null(),
-        }
-    }
-
-    /// The parent, or `None` for the root. `inner` is the kind of inner nodes in this tree. The
-    /// node is not dead.
-    #[inline(always)]
-    pub(crate) fn parent(self, inner: Kind) -> Option<Self> {
-        let word = self.cells.first_word().load(Ordering::Relaxed);
-        self.named_by(word, inner)
-    }
-
-    /// The parent that a first word of this node names: one that was read while the node was neither dead nor counted.
-    #[inline(always)]
-    fn named_by(self, first_word: Word, inner: Kind) -> Option<Self> {
-        debug_assert!(!self.is_dead() && first_word.addr() & COUNTED == 0);
-        let base = NonNull::new(Self::address_in(first_word))?;
-        // SAFETY: parents live as long as their children are in the tree; only the writer asks.
-        let cells = unsafe { Cells::new(base) };
-        Some(Self { cells, kind: inner })
-    }
-
-    /// Links the node to its parent, or makes it the root.
-    #[inline(always)]
-    pub(crate) fn set_parent(self, parent: Option<Self>) {
-        let parent = parent.map_or(ptr::null_mut(), |p| p.block().as_ptr());
-        let cell = self.cells.first_word();
-        // Readers look at the other bits only, which stay what they were.
-        let end = cell.load(Ordering::Relaxed).addr() & END_MASK;
-        cell.store(parent.map_addr(|a| a | end).cast(), Ordering::Relaxed);
-    }
-
-    /// Tells the node, which has been moved to another one, that this is its parent now. One that is counted need not know.
-    #[inline(always)]
-    pub(crate) fn move_to(self, parent: Self) {
-        if !self.is_counted() {
-            self.set_parent(Some(parent));
-        }
-    }
-
     /// A node that is only to be marked and chained.
     ///
     /// # Safety
@@ -436,48 +373,7 @@ impl<K: Key, S: Shape> Node<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn from_block(base: NonNull<u8>) -> Self {
         // SAFETY: the caller's promise.
-        let cells = unsafe { Cells::new(base) };
-        Self {
-            cells,
-            kind: Kind::Leaf,
-        }
-    }
-
-    /// Marks the node as replaced.
-    #[inline(always)]
-    pub(crate) fn mark_dead(self) {
-        let cell = self.cells.first_word();
-        let word = cell.load(Ordering::Relaxed);
-        cell.store(word.map_addr(|a| a | DEAD), Ordering::Release);
-        #[cfg(samara_loom)]
-        if self.used() + IDLE_SLOTS <= self.capacity() {
-            // So that the checker reports readers that look at `idle`.
-            // SAFETY: within the node.
-            unsafe { self.cells.use_last_slots(self.capacity(), IDLE_SLOTS) };
-        }
-    }
-
-    /// Chains a dead node to another: it has no parent any more, so that the address in its first
-    /// word is free, and retiring a node takes no memory. Readers look at the low bits only.
-    #[inline(always)]
-    pub(crate) fn chain(self, next: *mut u8) {
-        debug_assert!(self.is_dead());
-        let cell = self.cells.first_word();
-        let low = cell.load(Ordering::Relaxed).addr() & TAG_BITS;
-        cell.store(next.map_addr(|a| a | low).cast(), Ordering::Release);
-    }
-
-    /// The node that a dead one was chained to.
-    #[inline(always)]
-    pub(crate) fn chained(self) -> *mut u8 {
-        debug_assert!(self.is_dead());
-        self.link()
-    }
-
-    /// Whether the node has been replaced. Pairs with [`mark_dead`](Node::mark_dead).
-    #[inline(always)]
-    pub(crate) fn is_dead(self) -> bool {
-        self.cells.first_word().load(Ordering::Acquire).addr() & DEAD != 0
+        unsafe { Self::at(base, Kind::Leaf) }
     }
 
     /// Takes the node as memory, so that the checker reports readers whose accesses are not known to be over.
@@ -499,17 +395,5 @@ impl<K: Key, S: Shape> Node<K, S> {
         let free = Geometry::<K, S>::SLOTS.saturating_sub(self.used());
         // SAFETY: the place is within the node.
         (free >= IDLE_SLOTS).then(|| unsafe { self.block().add(IDLE_AT) })
-    }
-
-    /// The right to change pivots and the end.
-    ///
-    /// # Safety
-    ///
-    /// No reader can reach the node (it is not published yet, or the tree has no concurrent
-    /// readers), and the caller is the only writer.
-    #[inline(always)]
-    pub(crate) unsafe fn write(self) -> NodeMut<K, S> {
-        // SAFETY: the caller's promise.
-        unsafe { NodeMut::new(self) }
     }
 }

@@ -4,7 +4,7 @@ use core::marker::PhantomData;
 
 use crate::base::atomic::{AtomicPtr, AtomicU32, Ordering, Slot, memory_of};
 use crate::base::{Key, Shape};
-use crate::node::{Geometry, Kind, NULL, Node, Word, is_node};
+use crate::node::{Geometry, Kind, NULL, Node, Unread, Word, is_node};
 
 /// Bits of the flags word. They are those of Linux's `ma_flags`.
 pub(crate) mod flags {
@@ -30,13 +30,10 @@ pub(crate) struct RawTree<K, S> {
     marker: PhantomData<fn() -> (K, S)>,
 }
 
-/// What a tree's root word leads to.
 pub(crate) enum Root<K, S> {
-    /// Nothing is stored.
     Empty,
     /// One entry, at index 0 only.
     Single(Word),
-    /// The topmost node.
     Node(Node<K, S>),
 }
 
@@ -87,16 +84,18 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 
     /// Changes the flags in `mask` to those of `value`. Only for the writer.
     pub(crate) fn set_flags(&self, mask: u32, value: u32) {
-        let flags = self.flags.load(Ordering::Relaxed);
-        self.flags
-            .store((flags & !mask) | (value & mask), Ordering::Relaxed);
+        self.change_flags(mask, value & mask, Ordering::Relaxed);
+    }
+
+    #[inline(always)]
+    fn change_flags(&self, mask: u32, value: u32, order: Ordering) {
+        self.flags.store((self.flags() & !mask) | value, order);
     }
 
     /// Makes a new root visible, with the height that goes with it.
     pub(crate) fn publish_root(&self, word: Word, height: u32) {
-        let flags = self.flags.load(Ordering::Relaxed) & !flags::HEIGHT_MASK;
-        self.flags
-            .store(flags | (height << flags::HEIGHT_SHIFT), Ordering::Relaxed);
+        let height = height << flags::HEIGHT_SHIFT;
+        self.change_flags(flags::HEIGHT_MASK, height, Ordering::Relaxed);
         self.root.store(word, Ordering::Release);
     }
 
@@ -109,7 +108,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     /// Levels of nodes: 0 for an empty tree and for one with a single entry at index 0.
     #[inline]
     pub(crate) fn height(&self) -> u32 {
-        (self.flags.load(Ordering::Relaxed) & flags::HEIGHT_MASK) >> flags::HEIGHT_SHIFT
+        (self.flags() & flags::HEIGHT_MASK) >> flags::HEIGHT_SHIFT
     }
 
     /// As many entries as nodes of so many levels can hold. The number itself is not kept: it would cost every write something.
@@ -129,13 +128,24 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     /// Whether the nodes keep the sizes of holes.
     #[inline]
     pub(crate) fn tracks_gaps(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & flags::GAPS != 0
+        self.flags() & flags::GAPS != 0
     }
 
     /// Whether changes must be invisible until they are whole.
     #[inline]
     pub(crate) fn in_rcu(&self) -> bool {
-        self.flags.load(Ordering::Relaxed) & flags::RCU != 0
+        self.flags() & flags::RCU != 0
+    }
+
+    /// The right to change nodes where they are, unless changes must be invisible until they are whole.
+    ///
+    /// # Safety
+    ///
+    /// As long as the right is used, the caller is the only writer, and, unless the tree is in RCU mode, nobody reads.
+    #[inline(always)]
+    pub(crate) unsafe fn unread(&self) -> Option<Unread> {
+        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
+        (!self.in_rcu()).then(|| unsafe { Unread::new() })
     }
 
     /// Switches RCU mode.
@@ -145,9 +155,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     /// The caller is the only writer. To switch it off, no reader is about, and none comes until it is on again, except
     /// while it is made sure that nobody writes.
     pub(crate) unsafe fn set_in_rcu(&self, on: bool) {
-        let flags = self.flags.load(Ordering::Relaxed) & !flags::RCU;
-        self.flags
-            .store(flags | if on { flags::RCU } else { 0 }, Ordering::Release);
+        let value = if on { flags::RCU } else { 0 };
+        self.change_flags(flags::RCU, value, Ordering::Release);
     }
 
     /// The kind of nodes above the leaves.

@@ -5,8 +5,30 @@ use core::ptr::NonNull;
 use crate::base::atomic::Ordering;
 use crate::base::{Key, Shape};
 use crate::node::bits;
-use crate::node::cells::Cells;
 use crate::node::{END_MASK, Kind, NULL, Node, Word};
+
+/// The right to change nodes where they are: whoever has it is the only writer, and no reader can reach them.
+#[derive(Clone, Copy)]
+pub(crate) struct Unread(());
+
+impl Unread {
+    /// # Safety
+    ///
+    /// As long as this or a copy of it is used, the caller is the only writer, and no reader can reach the nodes that are changed by it: they are not published yet, or the
+    /// tree has no concurrent readers.
+    #[inline(always)]
+    pub(crate) unsafe fn new() -> Self {
+        Self(())
+    }
+}
+
+impl<K: Key, S: Shape> Node<K, S> {
+    /// To change all of it.
+    #[inline(always)]
+    pub(crate) fn write(self, Unread(()): Unread) -> NodeMut<K, S> {
+        NodeMut { node: self }
+    }
+}
 
 /// A node that no reader can reach: everything in it may be changed.
 #[derive(Clone, Copy)]
@@ -15,14 +37,6 @@ pub(crate) struct NodeMut<K, S> {
 }
 
 impl<K: Key, S: Shape> NodeMut<K, S> {
-    /// # Safety
-    ///
-    /// As for [`Node::write`].
-    #[inline(always)]
-    pub(super) unsafe fn new(node: Node<K, S>) -> Self {
-        Self { node }
-    }
-
     /// Makes a node of a kind out of fresh memory: no parent, one used slot, all of them NULL.
     ///
     /// # Safety
@@ -30,13 +44,11 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
     /// `block` is memory of [`LAYOUT`](super::LAYOUT) that nobody else uses.
     #[inline]
     pub(crate) unsafe fn init(block: NonNull<u8>, kind: Kind) -> Self {
-        // SAFETY: the caller's promise.
-        let cells = unsafe { Cells::new(block) };
         // SAFETY: nobody else uses the memory (the caller's promise).
-        unsafe { cells.init(kind) };
-        Self {
-            node: Node { cells, kind },
-        }
+        let node = unsafe { Node::at(block, kind) };
+        // SAFETY: as above.
+        unsafe { node.cells.init(kind) };
+        Self { node }
     }
 
     /// Makes a copy of a node that is not dead out of fresh memory, parent included.
@@ -47,14 +59,11 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
     #[inline]
     pub(crate) unsafe fn copy(block: NonNull<u8>, old: Node<K, S>) -> Self {
         debug_assert!(!old.is_dead());
-        // SAFETY: the caller's promise.
-        let cells = unsafe { Cells::new(block) };
-        // SAFETY: nobody else uses the memory (the caller's promise); only the writer writes to a node, and only it copies one.
-        unsafe { cells.copy_from(old.cells) };
-        let kind = old.kind;
-        Self {
-            node: Node { cells, kind },
-        }
+        // SAFETY: nobody else uses the memory (the caller's promise).
+        let node = unsafe { Node::at(block, old.kind) };
+        // SAFETY: as above; only the writer writes to a node, and only it copies one.
+        unsafe { node.cells.copy_from(old.cells) };
+        Self { node }
     }
 
     #[inline(always)]
@@ -62,15 +71,13 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         self.node
     }
 
-    /// Sets the upper bound of slot `i`.
     #[inline(always)]
     pub(crate) fn set_pivot(self, i: usize, pivot: K) {
         debug_assert!(i + 1 < self.node.capacity());
-        // SAFETY: `i` is below the number of pivots, and nobody reads (promise of `write`).
+        // SAFETY: `i` is below the number of pivots, and nobody reads (promise of `Unread`).
         unsafe { self.node.cells.set_pivot(i, pivot) }
     }
 
-    /// Puts a word into slot `i`.
     #[inline(always)]
     pub(crate) fn set_slot(self, i: usize, word: Word) {
         debug_assert!(i < self.node.capacity());
@@ -78,7 +85,6 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         unsafe { self.node.cells.slot(self.node.kind, i) }.store(word, Ordering::Relaxed);
     }
 
-    /// Sets the last used slot.
     #[inline(always)]
     pub(crate) fn set_end(self, end: usize) {
         debug_assert!(end < self.node.capacity());
@@ -89,12 +95,10 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         cell.store(word, Ordering::Relaxed);
     }
 
-    /// As [`Node::as_leaf`].
     #[inline(always)]
     fn as_leaf(self) -> Self {
-        Self {
-            node: self.node.as_leaf(),
-        }
+        let node = self.node.as_leaf();
+        Self { node }
     }
 
     /// Moves `count` slots from `from` on, with what bounds them above and their gaps, to slot `to` and on. Leaves the end as it is, and where they
@@ -105,7 +109,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         debug_assert!(from.max(to) + count <= node.capacity());
         let pivots = (node.capacity() - 1).saturating_sub(from.max(to));
         // SAFETY: all are within the arrays (the pivot of the last slot, if it moves beyond the array, is not moved), and nobody else
-        // accesses the node (promise of `write`).
+        // accesses the node (promise of `Unread`).
         unsafe {
             node.cells
                 .shift(node.kind, from, to, count, count.min(pivots))
@@ -121,7 +125,7 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         if new_end != end {
             if at <= end {
                 // SAFETY: both ranges are within the arrays (the last slot has no pivot), and nobody else accesses the node (promise of
-                // `write`).
+                // `Unread`).
                 unsafe {
                     let (cells, to) = (self.node.cells, at + (new_end - end));
                     cells.shift(Kind::Leaf, at, to, end + 1 - at, end - at);

@@ -13,11 +13,8 @@ use crate::node::{Kind, Node, RawTree, Root, is_leaf_word, prefetch};
 /// within `lo..=hi`. Neither `size` nor `align` is 0, and `offset` is below `align`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Want<K> {
-    /// Lower bound.
     pub(crate) lo: K,
-    /// Upper bound.
     pub(crate) hi: K,
-    /// How many indices.
     pub(crate) size: K,
     /// The first index is a multiple of this …
     pub(crate) align: K,
@@ -52,7 +49,6 @@ impl<K: Key> Want<K> {
         first.wrapping_add(self.size.wrapping_sub(K::ONE))
     }
 
-    /// The lowest place within the hole `first..=last`.
     fn lowest(&self, first: K, last: K) -> Option<K> {
         let first = first.max(self.lo);
         let last = last.min(self.hi);
@@ -65,7 +61,6 @@ impl<K: Key> Want<K> {
         (end <= last).then_some(start)
     }
 
-    /// The highest place within the hole `first..=last`.
     fn highest(&self, first: K, last: K) -> Option<K> {
         let first = first.max(self.lo);
         let last = last.min(self.hi);

@@ -15,9 +15,7 @@ pub(crate) struct Place<K, S> {
 /// A slot of a leaf, with the range that it covers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found<K> {
-    /// The first index.
     pub(crate) first: K,
-    /// The last index.
     pub(crate) last: K,
     /// NULL for a hole.
     pub(crate) word: Word,
@@ -145,11 +143,8 @@ impl<K: Key> Found<K> {
     /// The first index on the way `UP` (or down) that is not the slot's.
     #[inline(always)]
     pub(crate) fn beyond<const UP: bool>(&self) -> Option<K> {
-        if UP {
-            self.last.successor()
-        } else {
-            self.first.predecessor()
-        }
+        let last = if UP { self.last } else { self.first };
+        last.next::<UP>()
     }
 }
 
@@ -168,7 +163,6 @@ impl<K: Key, S: Shape> Place<K, S> {
         bits
     }
 
-    /// Whether it covers `key`.
     #[inline(always)]
     pub(crate) fn covers(&self, key: K) -> bool {
         self.min <= key && key <= self.max
@@ -244,7 +238,6 @@ impl<K: Key, S: Shape> Place<K, S> {
         })
     }
 
-    /// Slot `i`.
     #[inline]
     pub(crate) fn slot(&self, i: usize) -> Found<K> {
         Found {

@@ -17,7 +17,9 @@ use core::marker::PhantomData;
 
 use crate::alloc::{AllocError, NodeAlloc, Reserve};
 use crate::base::{Key, Offset, Shape};
-use crate::node::{Geometry, Kind, LAYOUT, NULL, Node, NodeMut, RawTree, Word, is_node, prefetch};
+use crate::node::{
+    Geometry, Kind, LAYOUT, NULL, Node, NodeMut, RawTree, Unread, Word, is_node, prefetch,
+};
 use crate::write::Immediate;
 use crate::write::apply::bury;
 use crate::write::last::{link, nodes_above, tell_above};
@@ -214,7 +216,8 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
                 old.set_end(Self::CAPACITY - 1);
                 let (old, reserve) = (old.node(), &mut self.reserve);
                 // SAFETY: nobody but the builder has the nodes.
-                let root = unsafe { link(old, self.largest, leaf, first, self.inner, reserve) };
+                let unread = unsafe { Unread::new() };
+                let root = link(old, self.largest, leaf, first, self.inner, reserve, unread);
                 self.height += u32::from(root.is_some());
             }
         }

@@ -152,27 +152,9 @@ pub(crate) fn tell_ancestors<K: Key, S: Shape>(node: Node<K, S>, key: K, gap: K)
     }
 }
 
-/// Tells a gap node what has become of the holes of the leaf in its slot `at`: the largest of those that were filled or changed was `gone`, and
-/// `made` is the largest of those in their place.
-#[inline(always)]
-pub(crate) fn tell_made<K: Key, S: Shape>(
-    parent: Node<K, S>,
-    at: usize,
-    place: Place<K, S>,
-    gone: K,
-    made: K,
-) {
-    let known = parent.gap(at);
-    if made > known {
-        tell_from(parent, at, place.min, made);
-    } else if gone == known && made < known {
-        tell_shrunk(parent, at, place, gone, made);
-    }
-}
-
-/// As [`tell_made`], where the largest hole of the leaf was one of those.
+/// Tells a gap node that of the leaf in its slot `at` the largest hole, `gone`, was filled or changed, and `made` is the largest of those in its place.
 #[inline(never)]
-fn tell_shrunk<K: Key, S: Shape>(
+pub(super) fn tell_shrunk<K: Key, S: Shape>(
     parent: Node<K, S>,
     at: usize,
     place: Place<K, S>,

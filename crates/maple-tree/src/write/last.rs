@@ -2,7 +2,7 @@
 
 use crate::alloc::Reserve;
 use crate::base::{Key, Offset, Shape};
-use crate::node::{Kind, Node, NodeMut};
+use crate::node::{Kind, Node, NodeMut, Unread};
 use crate::write::holes::largest_below;
 
 /// How many inner nodes it takes to [`link`] a leaf after the last one, `leaf`.
@@ -24,37 +24,28 @@ pub(super) fn nodes_above<K: Key, S: Shape>(leaf: Node<K, S>, inner: Kind) -> us
 /// room stays as it is, full, and a new one is linked after it. Gives the new root, if it takes one.
 ///
 /// The sizes of holes on the way up to the new leaf are not set: see [`tell_above`].
-///
-/// # Safety
-///
-/// The caller is the only writer, and nobody reads the tree, or, if it has room, the node above the leaf.
 #[must_use = "a root has to be put in its place"]
-pub(super) unsafe fn link<K: Key, S: Shape>(
+pub(super) fn link<K: Key, S: Shape>(
     last: Node<K, S>,
     gap: K,
     new: NodeMut<K, S>,
     first: K,
     inner: Kind,
     reserve: &mut Reserve,
+    unread: Unread,
 ) -> Option<Node<K, S>> {
     let (mut old, mut gap, mut new) = (last, gap, new);
     let mut new_root = None;
     loop {
         let parent = match old.parent(inner) {
             Some(parent) => parent,
-            None => {
-                let root = reserve.take(inner);
-                root.set_slot(0, old.word());
-                old.set_parent(Some(root.node()));
-                *new_root.insert(root.node())
-            }
+            None => *new_root.insert(root_above(old, inner, reserve)),
         };
         let end = parent.end();
         if inner == Kind::Gap {
             parent.set_gap(end, gap);
         }
-        // SAFETY: the caller's promise.
-        let above = unsafe { parent.write() };
+        let above = parent.write(unread);
         if end + 1 < parent.capacity() {
             above.set_pivot(end, first.wrapping_sub(K::ONE));
             above.set_end(end + 1);
@@ -71,6 +62,18 @@ pub(super) unsafe fn link<K: Key, S: Shape>(
         };
         (old, new) = (parent, beside);
     }
+}
+
+/// A new root, whose first child is the old one.
+pub(super) fn root_above<K: Key, S: Shape>(
+    old: Node<K, S>,
+    inner: Kind,
+    reserve: &mut Reserve,
+) -> Node<K, S> {
+    let root = reserve.take(inner);
+    root.set_slot(0, old.word());
+    old.set_parent(Some(root.node()));
+    root.node()
 }
 
 /// Tells the nodes above the last leaf that its largest hole is `gap`, if they are to know; gives the root.

@@ -1,6 +1,6 @@
 //! One level of a change: how many nodes replace the touched ones.
 
-use crate::base::{Key, Shape};
+use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, Node};
 use crate::write::Span;
 
@@ -79,12 +79,7 @@ impl<K: Key, S: Shape> Level<K, S> {
 
     /// Lets the node after one that ends at `edge` take part, or, unless `UP`, the node before one that begins there.
     fn pull_from<const UP: bool>(&mut self, node: Node<K, S>, edge: K, inner: Kind) {
-        let key = if UP {
-            edge.successor()
-        } else {
-            edge.predecessor()
-        };
-        let (Some(next), Some(key)) = (node.neighbour::<UP>(edge, inner), key) else {
+        let (Some(next), Some(key)) = (node.neighbour::<UP>(edge, inner), edge.next::<UP>()) else {
             return;
         };
         if !next.is_linked(inner) {

@@ -111,7 +111,6 @@ impl<K: Key> Item<K> {
 /// Three of a write into nodes, four of one into a tree without.
 const MOST_ITEMS: usize = 4;
 
-/// Up to four items, in order.
 pub(crate) struct Items<K> {
     at: [Item<K>; MOST_ITEMS],
     len: usize,
@@ -138,7 +137,6 @@ impl<K: Key> Items<K> {
         &self.at[..self.len]
     }
 
-    /// The last one.
     pub(crate) fn last_mut(&mut self) -> Option<&mut Item<K>> {
         self.at[..self.len].last_mut()
     }

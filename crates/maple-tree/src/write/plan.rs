@@ -6,9 +6,7 @@ use crate::read::{Place, descend};
 use crate::write::level::Level;
 use crate::write::{Item, Items, Span, StoreType};
 
-/// A write that has been classified.
 pub(crate) struct Plan<K, S> {
-    /// The class.
     pub(crate) kind: StoreType,
     /// How many nodes [`RawTree::apply`] takes, exactly.
     pub(crate) nodes: usize,
@@ -48,9 +46,7 @@ impl<K: Key, S> Plan<K, S> {
     }
 }
 
-/// How to carry a plan out.
 pub(crate) enum Action<K, S> {
-    /// Nothing changes.
     Nothing,
     /// The root is empty or a single entry: put this word there.
     RootWord(Word),
@@ -62,11 +58,6 @@ pub(crate) enum Action<K, S> {
     Leaf(Span<K, S>),
     /// Replace nodes, level by level.
     Rebuild(Span<K, S>),
-}
-
-/// Whether an entry can stand in a root by itself: it must not look like a node.
-fn fits_root(word: Word) -> bool {
-    !is_node(word)
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
@@ -112,7 +103,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                     plan.action = Action::RootWord(NULL);
                 }
             }
-            [one, rest] if one.last == K::MIN && rest.word.is_null() && fits_root(one.word) => {
+            // In the root by itself an entry must not look like a node.
+            [one, rest] if one.last == K::MIN && rest.word.is_null() && !is_node(one.word) => {
                 if first != K::MIN {
                     // A hole over a hole, above the entry.
                     plan.kind = StoreType::Nothing;

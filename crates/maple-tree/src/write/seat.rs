@@ -14,6 +14,7 @@ use crate::write::SlotAt;
 /// like, if they say that they have done it) changes nothing but the leaf: then the leaf is where it was, and the seat is [near](crate::Writer::look)
 /// all keys in it.
 // Unlike a `SlotAt` it tells nothing of the slot, and copies of it are cheap.
+#[derive(Clone, Copy)]
 pub struct Seat<K, S = Native> {
     leaf: NonNull<()>,
     /// NULL above a leaf that is the root.
@@ -24,15 +25,6 @@ pub struct Seat<K, S = Native> {
     slot: u32,
     marker: core::marker::PhantomData<fn() -> S>,
 }
-
-impl<K: Copy, S> Clone for Seat<K, S> {
-    #[inline(always)]
-    fn clone(&self) -> Self {
-        *self
-    }
-}
-
-impl<K: Copy, S> Copy for Seat<K, S> {}
 
 opaque!([K, S] Seat<K, S>, "Seat");
 
@@ -57,7 +49,6 @@ impl<K: Key, S: Shape> Seat<K, S> {
         }
     }
 
-    /// The slot.
     #[inline(always)]
     pub(crate) fn slot(&self) -> usize {
         self.slot as usize
@@ -106,10 +97,7 @@ impl<K: Key, S: Shape> Seat<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn at(&self) -> SlotAt<K, S> {
         // SAFETY: the caller's promise.
-        let spot = unsafe { self.spot() };
-        let slot = self.slot();
-        let found = spot.place.slot(slot);
-        SlotAt { spot, slot, found }
+        SlotAt::of(unsafe { self.spot() }, self.slot())
     }
 
     /// The leaf, and the way to it.
@@ -120,19 +108,10 @@ impl<K: Key, S: Shape> Seat<K, S> {
     #[inline(always)]
     pub(crate) unsafe fn spot(&self) -> Spot<K, S> {
         // SAFETY: the caller's promise.
-        let (place, parent) = unsafe { (self.place(), self.parent()) };
+        let place = unsafe { self.place() };
+        // SAFETY: as above.
+        let parent = (!self.parent.is_null()).then(|| unsafe { Node::from_word(self.parent) });
         let at = self.at as usize;
         Spot { place, parent, at }
-    }
-
-    /// The node above the leaf.
-    ///
-    /// # Safety
-    ///
-    /// As for [`place`](Self::place).
-    #[inline(always)]
-    pub(crate) unsafe fn parent(&self) -> Option<Node<K, S>> {
-        // SAFETY: the caller's promise.
-        (!self.parent.is_null()).then(|| unsafe { Node::from_word(self.parent) })
     }
 }

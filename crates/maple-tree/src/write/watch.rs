@@ -36,7 +36,6 @@ impl<K: Key> Watch<K> {
         }
     }
 
-    /// The write has been made.
     pub(crate) fn made<S: Shape>(self, tree: &RawTree<K, S>) {
         if matches!(
             self.kind,

@@ -12,7 +12,7 @@ use crate::alloc::{AllocError, NodeAlloc, Reserve};
 use crate::base::{Duplicate, Finally, Key, Shape, Value, each};
 use crate::face::host::Host;
 use crate::node::tree::flags;
-use crate::node::{LAYOUT, NULL, Node, RawTree, Root, Word, prefetch};
+use crate::node::{LAYOUT, NULL, Node, RawTree, Root, Unread, Word, prefetch};
 use crate::read::Place;
 use crate::write::{Plan, Sink};
 
@@ -173,7 +173,7 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
     fn put(&self, above: Option<At<K, S>>, word: Word) {
         match above {
             // SAFETY: the node is owned: nobody else sees it.
-            Some((parent, slot)) => unsafe { parent.write() }.set_slot(slot, word),
+            Some((parent, slot)) => parent.write(unsafe { Unread::new() }).set_slot(slot, word),
             None => self.raw.publish_root(word, self.raw.height()),
         }
     }

@@ -9,6 +9,8 @@
 //! There are three ways on, each a tenth as frequent as the one before: the next bit; the next leaf of the same parent, if no bound is in it; all
 //! else ([`refill`]).
 
+use core::mem::{swap, take};
+
 use crate::base::atomic::Slot;
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, Node, RawTree, prefetch};
@@ -233,16 +235,10 @@ impl<K: Key, S: Shape> Scan<K, S> {
     pub(crate) unsafe fn count(mut self, tree: &RawTree<K, S>) -> usize {
         let mut count = 0;
         loop {
-            count += self.front.left.count_ones() as usize;
-            self.front.left = 0;
-            self.sibling::<true>();
-            if self.front.left == 0 {
-                let (scan, single) = refill::<true, K, S>(tree, self);
-                self = scan;
-                if self.front.left == 0 {
-                    return count + usize::from(single.is_some());
-                }
+            if let Err(single) = self.come::<true>(tree) {
+                return count + usize::from(single.is_some());
             }
+            count += take(&mut self.front.left).count_ones() as usize;
         }
     }
 
@@ -300,7 +296,7 @@ fn refill<const UP: bool, K: Key, S: Shape>(
     }
     if scan.end::<UP>().left == 0 {
         // What is left is in the leaf of the other end.
-        core::mem::swap(&mut scan.front, &mut scan.back);
+        swap(&mut scan.front, &mut scan.back);
     }
     (scan, None)
 }

@@ -21,7 +21,6 @@ const SLOTS: usize = u64::BITS as usize;
 struct Window<K> {
     /// Bit `i` stands for the entry in slot `i`.
     left: u64,
-    /// How many leaves there are.
     leaves: usize,
     /// What comes before slot `i` ends at `ends[i]`, slot `i` itself at `ends[i + 1]`. Written with the leaves.
     ends: [MaybeUninit<K>; SLOTS + 1],
@@ -29,7 +28,6 @@ struct Window<K> {
 }
 
 impl<K: Key> Window<K> {
-    /// Without leaves.
     #[inline(always)]
     fn new() -> Self {
         Self {

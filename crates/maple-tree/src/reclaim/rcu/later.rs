@@ -15,7 +15,6 @@ pub(super) fn call(mut retired: impl Iterator<Item = Free>) {
     (rest.0)();
 }
 
-/// What has been retired.
 pub(super) struct Later {
     young: Vec<Free>,
     waiting: Vec<Free>,
@@ -54,7 +53,6 @@ impl Later {
         over
     }
 
-    /// All of them.
     pub(super) fn take(&mut self) -> [Vec<Free>; 2] {
         [
             core::mem::take(&mut self.young),

@@ -36,7 +36,6 @@ pub(super) struct Slot {
     entered: AtomicU64,
     /// How many guards the thread has. Only for the thread that has the slot.
     depth: Cell<usize>,
-    /// Whether a thread has it.
     taken: AtomicBool,
     /// Set before others see the slot.
     next: *const Slot,
@@ -167,7 +166,6 @@ impl Slot {
         }
     }
 
-    /// Whether its thread is a reader.
     pub(super) fn is_inside(&self) -> bool {
         self.depth.get() > 0
     }

@@ -74,7 +74,6 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
         }
     }
 
-    /// Adds one slot.
     #[inline]
     pub(super) fn push(&mut self, item: Item<K>) {
         let (node, size) = self.current();

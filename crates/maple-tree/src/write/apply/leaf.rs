@@ -3,27 +3,21 @@
 use core::mem::MaybeUninit;
 
 use crate::base::{Key, Shape, each};
-use crate::node::{NULL, Node, NodeMut, RawTree, Word};
+use crate::node::{Kind, MOST_SLOTS, NULL, Node, NodeMut, RawTree, Unread, Word};
 use crate::read::{Found, Place};
 use crate::write::holes::{largest_in_leaf, tell_ancestors};
 use crate::write::{Item, Items, Sink, Span};
 
-/// No node has more slots.
-const MOST: usize = 32;
-
-/// The entries that a change of one leaf in place removes. They are handed over when the tree is whole again: dropping a value
+/// The entries, or the nodes, that a change of one node in place removes. They are handed over when the tree is whole again: dropping a value
 /// may panic.
 pub(crate) struct Removed<K> {
-    entries: [MaybeUninit<Found<K>>; MOST],
+    entries: [MaybeUninit<Found<K>>; MOST_SLOTS],
     count: usize,
     /// The word of one that stays.
     kept: Word,
 }
 
 impl<K: Key> Removed<K> {
-    /// How many there is room for.
-    pub(in crate::write) const MOST: usize = MOST;
-
     #[inline(always)]
     pub(in crate::write) fn none() -> Self {
         Self::but(NULL)
@@ -33,7 +27,7 @@ impl<K: Key> Removed<K> {
     #[inline(always)]
     pub(crate) fn but(kept: Word) -> Self {
         Self {
-            entries: [const { MaybeUninit::uninit() }; MOST],
+            entries: [const { MaybeUninit::uninit() }; MOST_SLOTS],
             count: 0,
             kept,
         }
@@ -72,14 +66,19 @@ impl<K: Key> Removed<K> {
         }
     }
 
-    /// Hands them over; if the sink panics, the others while the panic unwinds.
-    pub(crate) fn give(&self, sink: &mut impl Sink<K>) {
+    /// Calls `take` with each; if it panics, with the others while the panic unwinds.
+    #[inline(always)]
+    pub(super) fn each(&self, mut take: impl FnMut(Found<K>)) {
         let entries = &self.entries[..self.count];
         each(0..entries.len(), |i| {
             // SAFETY: the first `count` were written by `removes`.
-            let found = unsafe { entries[i].assume_init_ref() };
-            sink.entry(found.first, found.last, found.word);
+            take(*unsafe { entries[i].assume_init_ref() });
         });
+    }
+
+    /// Hands them over; if the sink panics, the others while the panic unwinds.
+    pub(crate) fn give(&self, sink: &mut impl Sink<K>) {
+        self.each(|found| sink.entry(found.first, found.last, found.word));
     }
 
     /// As [`give`](Self::give), after nodes that have been replaced, which are marked as dead.
@@ -97,17 +96,14 @@ impl<K: Key> Removed<K> {
     }
 }
 
-/// Replaces the slots of a span, which is of one leaf, by the items.
-///
-/// # Safety
-///
-/// The caller is the only writer, and, unless just the word of a slot is exchanged, nobody reads meanwhile.
-pub(super) unsafe fn apply<K: Key, S: Shape>(
+/// Replaces the slots of a span, which is of one leaf, by the items. Beside readers just the word of a slot can be exchanged.
+pub(super) fn apply<K: Key, S: Shape>(
     tree: &RawTree<K, S>,
     span: Span<K, S>,
     items: &Items<K>,
     gone: (K, K),
     sink: &mut impl Sink<K>,
+    unread: Option<Unread>,
 ) {
     let Span {
         from, to, min, max, ..
@@ -115,11 +111,11 @@ pub(super) unsafe fn apply<K: Key, S: Shape>(
     let leaf = span.left;
     let mut removed = Removed::none();
     removed.covered(Place { leaf, min, max }, from, gone);
-    match items.as_slice() {
+    match (items.as_slice(), unread) {
         // The range is that of a slot: one store, visible to readers at once.
-        [item] if from == to => leaf.publish(from, item.word),
-        // SAFETY: the caller's promise.
-        items => splice(unsafe { leaf.write() }, from, to, items),
+        ([item], _) if from == to => leaf.publish(from, item.word),
+        (items, Some(unread)) => splice(leaf.write(unread), from, to, items),
+        (_, None) => debug_assert!(false, "a leaf that readers may be in is copied"),
     }
     if tree.tracks_gaps() {
         tell_ancestors(leaf, min, largest_in_leaf(leaf, min, max));
@@ -146,7 +142,7 @@ pub(super) fn splice<K: Key, S: Shape>(
         } else if i + 1 < node.node().capacity() {
             node.set_pivot(i, K::MAX);
         }
-        if node.node().kind() == crate::node::Kind::Gap {
+        if node.node().kind() == Kind::Gap {
             node.node().set_gap(i, item.gap);
         }
     }

@@ -50,6 +50,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             last,
             ..
         } = plan;
+        // SAFETY: the caller's promise.
+        let unread = unsafe { self.unread() };
         match action {
             Action::Nothing => {}
             Action::RootWord(word) => self.put_root((word, 0), first, sink),
@@ -61,14 +63,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 self.publish_root(NULL, 0);
                 bury(old, K::MIN, K::MAX, (first, last), sink);
             }
-            Action::Leaf(span) => {
-                // SAFETY: plans change more than a word in place only outside RCU mode, where nobody reads
-                // meanwhile (the caller's promise).
-                unsafe { leaf::apply(self, span, &items, (first, last), sink) }
-            }
+            Action::Leaf(span) => leaf::apply(self, span, &items, (first, last), sink, unread),
             Action::Rebuild(span) => {
-                // SAFETY: as above, for inner nodes.
-                unsafe { rebuild::apply(self, span, items, (first, last), reserve, sink) }
+                rebuild::apply(self, span, items, (first, last), reserve, sink, unread);
             }
         }
         assert!(

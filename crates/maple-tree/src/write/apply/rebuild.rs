@@ -1,34 +1,28 @@
 //! Replacing nodes, level by level: splits, rebalancing, stores over several nodes, and the growing and
 //! shrinking of the tree.
 
-use core::mem::MaybeUninit;
-
 use crate::alloc::Reserve;
-use crate::base::{Key, Offset, Shape, each};
-use crate::node::{Geometry, Kind, Node, RawTree, Root, Word};
+use crate::base::{Key, Offset, Shape};
+use crate::node::{Geometry, Kind, Node, RawTree, Root, Unread};
+use crate::read::Found;
 use crate::write::apply::bury;
 use crate::write::apply::fill::Fill;
-use crate::write::apply::leaf::splice;
+use crate::write::apply::leaf::{Removed, splice};
 use crate::write::holes::{largest_below, tell_ancestors};
 use crate::write::level::Level;
 use crate::write::{Items, Sink, Span};
 
-/// No node has more slots.
-const MOST: usize = 32;
-
-/// # Safety
-///
-/// The caller is the only writer. Unless the tree is in RCU mode, nobody reads meanwhile.
-pub(super) unsafe fn apply<K: Key, S: Shape>(
+/// Replaces the slots of a span by the items, and what is above them as it follows from that. Beside readers nothing is changed in place.
+pub(super) fn apply<K: Key, S: Shape>(
     tree: &RawTree<K, S>,
     span: Span<K, S>,
     items: Items<K>,
     gone: (K, K),
     reserve: &mut Reserve,
     sink: &mut impl Sink<K>,
+    unread: Option<Unread>,
 ) {
     let inner = tree.inner_kind();
-    let cow = tree.in_rcu();
     let old_root = match tree.root() {
         Root::Node(root) => root,
         // Plans rebuild only where there are nodes.
@@ -38,10 +32,9 @@ pub(super) unsafe fn apply<K: Key, S: Shape>(
     let mut items = items;
     let mut height = 1;
     loop {
-        let level = Level::of(&span, items.as_slice().len(), inner, cow);
-        if level.in_place {
-            // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-            unsafe { change_in_place(span, &items, gone, sink) };
+        let level = Level::of(&span, items.as_slice().len(), inner, unread.is_none());
+        if let Some(unread) = unread.filter(|_| level.in_place) {
+            change_in_place(span, &items, gone, sink, unread);
             return;
         }
         items = build(&span, &level, &items, reserve);
@@ -123,52 +116,33 @@ fn replace_one<K: Key, S: Shape>(
 }
 
 /// Replaces slots of one inner node in place, and buries the children that were there.
-///
-/// # Safety
-///
-/// The caller is the only writer, and nobody reads.
-unsafe fn change_in_place<K: Key, S: Shape>(
+fn change_in_place<K: Key, S: Shape>(
     span: Span<K, S>,
     items: &Items<K>,
     gone: (K, K),
     sink: &mut impl Sink<K>,
+    unread: Unread,
 ) {
     let node = span.left;
     debug_assert!(!node.is_leaf());
-    let mut children = [const { MaybeUninit::<(Word, K, K)>::uninit() }; MOST];
-    let mut count = 0;
+    let mut children = Removed::none();
     for i in span.from..=span.to {
-        children[count].write((
-            node.slot(i),
-            node.first(i, span.min),
-            node.last(i, span.max),
-        ));
-        count += 1;
+        children.removes(Found {
+            first: node.first(i, span.min),
+            last: node.last(i, span.max),
+            word: node.slot(i),
+        });
     }
-    // SAFETY: the caller's promise.
-    splice(
-        unsafe { node.write() },
-        span.from,
-        span.to,
-        items.as_slice(),
-    );
+    splice(node.write(unread), span.from, span.to, items.as_slice());
     for i in span.from..span.from + items.as_slice().len() {
         node.child(i).set_parent(Some(node));
     }
     if node.kind() == Kind::Gap {
         tell_ancestors(node, span.min, largest_below(node));
     }
-    let children = &children[..count];
-    each(0..count, |i| {
-        // SAFETY: the first `count` were written above.
-        let (word, min, max) = unsafe { children[i].assume_init() };
+    children.each(|Found { first, last, word }| {
         // SAFETY: the word was a child's until now, and nobody has freed it.
-        bury(
-            unsafe { Node::<K, S>::from_word(word) },
-            min,
-            max,
-            gone,
-            sink,
-        );
+        let child = unsafe { Node::<K, S>::from_word(word) };
+        bury(child, first, last, gone, sink);
     });
 }

@@ -66,7 +66,6 @@ pub(crate) trait Copier<K> {
     const VERBATIM: bool = false;
     /// The copy of an entry, or NULL to leave it out.
     fn copy(&mut self, first: K, last: K, word: Word) -> Result<Word, Self::Error>;
-    /// Takes a copy back.
     fn undo(&mut self, word: Word);
 }
 
@@ -379,7 +378,6 @@ impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Drop for Unfinished<'_, '_, K
     }
 }
 
-/// Takes back what had been made.
 impl<K: Key, A: NodeAlloc, C: Copier<K>> Sink<K> for Dup<'_, A, C> {
     fn entry(&mut self, _: K, _: K, word: Word) {
         self.copier.undo(word);
@@ -391,7 +389,6 @@ impl<K: Key, A: NodeAlloc, C: Copier<K>> Sink<K> for Dup<'_, A, C> {
     }
 }
 
-/// Copies words as they are.
 pub(crate) struct Verbatim;
 
 impl<K> Copier<K> for Verbatim {
@@ -406,7 +403,6 @@ impl<K> Copier<K> for Verbatim {
     fn undo(&mut self, _: Word) {}
 }
 
-/// Copies values by a closure.
 pub(crate) struct CopyWith<F, V> {
     copy: F,
     marker: PhantomData<fn() -> V>,

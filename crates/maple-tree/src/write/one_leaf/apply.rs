@@ -5,12 +5,13 @@ use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, NULL, Node, NodeMut, RawTree, Word};
 use crate::read::{Found, Place, Spot};
 use crate::write::apply::Removed;
-use crate::write::holes::{largest_in_leaf, tell_from, tell_last, tell_made};
+use crate::write::holes::{largest_in_leaf, tell_from, tell_last, tell_shrunk};
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
 use crate::write::{Quick, Room, Sink};
 
 /// What a write does to the holes of a leaf.
+#[derive(Clone, Copy)]
 pub(in crate::write) struct Holes<K> {
     /// The largest that the write fills, or that is made longer or shorter.
     pub(in crate::write) gone: K,
@@ -59,14 +60,14 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             let watch = Watch::spread(self, quick);
             let mut removed = Removed::none();
             quick.look(&mut removed);
-            if self.in_rcu() {
+            // SAFETY: the caller's promise.
+            let Some(unread) = (unsafe { self.unread() }) else {
                 let nodes = self.spread_beside(quick, reserve);
                 #[cfg(feature = "tracing")]
                 watch.made(self);
                 return removed.give_with(nodes, sink);
-            }
-            // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-            let left_over = unsafe { quick.spread(self, reserve) };
+            };
+            let left_over = quick.spread(self, reserve, unread);
             #[cfg(feature = "tracing")]
             watch.made(self);
             return removed.give_with([left_over], sink);
@@ -92,7 +93,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let leaf = quick.spot.place.leaf;
         let mut removed = Removed::none();
         let holes = quick.look(&mut removed);
-        if self.in_rcu() {
+        // SAFETY: the caller's promise.
+        let Some(unread) = (unsafe { self.unread() }) else {
             let new = reserve.take_copy(leaf);
             quick.edit_with(new, twin);
             let node = new.node();
@@ -102,9 +104,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             }
             quick.tell(node, holes);
             return removed.give_with([Some(leaf)], sink);
-        }
-        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-        quick.edit_with(unsafe { leaf.write() }, twin);
+        };
+        quick.edit_with(leaf.write(unread), twin);
         quick.tell(leaf, holes);
         removed.give(sink);
     }
@@ -196,16 +197,15 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let Some(parent) = self.spot.parent.filter(|parent| parent.kind() == Kind::Gap) else {
             return;
         };
-        let Holes {
-            gone,
-            made,
-            outermost,
-        } = holes;
-        let Spot { place, at, .. } = self.spot;
-        if outermost {
-            tell_last(parent, made);
-            return;
+        let (Spot { place, at, .. }, Holes { gone, made, .. }) = (self.spot, holes);
+        if holes.outermost {
+            return tell_last(parent, made);
         }
-        tell_made(parent, at, Place { leaf, ..place }, gone, made);
+        let known = parent.gap(at);
+        if made > known {
+            tell_from(parent, at, place.min, made);
+        } else if gone == known && made < known {
+            tell_shrunk(parent, at, Place { leaf, ..place }, gone, made);
+        }
     }
 }

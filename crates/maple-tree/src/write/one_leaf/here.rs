@@ -45,9 +45,11 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         twin: Word,
         removed: &mut Removed<K>,
     ) -> bool {
-        if last > seat.max || self.in_rcu() {
+        // SAFETY: the caller's promise.
+        let unread = unsafe { self.unread() };
+        let Some(unread) = unread.filter(|_| last <= seat.max) else {
             return false;
-        }
+        };
         // SAFETY: it is in the tree (the caller's promise).
         let spot = unsafe { seat.spot() };
         let Place { leaf, min, .. } = spot.place;
@@ -71,8 +73,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             return false;
         }
         let holes = quick.look(removed);
-        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-        quick.edit_with(unsafe { leaf.write() }, twin);
+        quick.edit_with(leaf.write(unread), twin);
         quick.tell(leaf, holes);
         true
     }

@@ -2,19 +2,16 @@
 //! them moves.
 
 use crate::base::{Key, Offset, Shape};
-use crate::node::{Geometry, Kind, Node};
+use crate::node::{Geometry, Kind, Node, Unread};
 use crate::read::{Place, Spot};
 use crate::write::holes::{largest_in_leaf, tell_from};
 
 /// Lets a leaf, which has another one beside it, take in the hole with which the one after it begins, `UP`, or the one before it ends, if that is a hole. Gives
 /// what the leaf covers then: its slot at that end reaches so far. `None` if the other one cannot do without; then nothing has changed.
-///
-/// # Safety
-///
-/// The caller is the only writer, and nobody reads meanwhile.
 #[inline(never)]
-pub(super) unsafe fn take_in<const UP: bool, K: Key, S: Shape>(
+pub(super) fn take_in<const UP: bool, K: Key, S: Shape>(
     spot: Spot<K, S>,
+    unread: Unread,
 ) -> Option<Place<K, S>> {
     let Spot { place, parent, at } = spot;
     let parent = parent?;
@@ -45,14 +42,12 @@ pub(super) unsafe fn take_in<const UP: bool, K: Key, S: Shape>(
         let min = there.wrapping_add(K::ONE);
         (Place { min, ..place }, there, edge.wrapping_sub(min))
     };
-    // SAFETY: nobody reads (the caller's promise).
-    unsafe {
-        set_bound::<UP, K, S>(place.leaf, edge, inner, if UP { wide.max } else { there });
-        if UP {
-            other.write().close_up(1, 0, used - 1);
-        } else {
-            other.write().set_used(used - 1, used);
-        }
+    let bound = if UP { wide.max } else { there };
+    set_bound::<UP, K, S>(place.leaf, edge, inner, bound, unread);
+    if UP {
+        other.write(unread).close_up(1, 0, used - 1);
+    } else {
+        other.write(unread).set_used(used - 1, used);
     }
     if let Some(parent) = other.parent(Kind::Gap).filter(|_| inner == Kind::Gap) {
         let at = parent.search(there);
@@ -67,24 +62,19 @@ pub(super) unsafe fn take_in<const UP: bool, K: Key, S: Shape>(
 
 /// Lets a leaf, which ends at `edge` and is not the last, end at `bound`, and the one after start behind it; or, unless `UP`, a leaf that starts at
 /// `edge` and is not the first, start after `bound`, and the one before end there.
-///
-/// # Safety
-///
-/// As for [`take_in`].
-unsafe fn set_bound<const UP: bool, K: Key, S: Shape>(
+fn set_bound<const UP: bool, K: Key, S: Shape>(
     leaf: Node<K, S>,
     edge: K,
     inner: Kind,
     bound: K,
+    unread: Unread,
 ) {
     let mut node = leaf;
     while let Some(parent) = node.parent(inner) {
         let at = parent.search(edge);
         if at != if UP { parent.end() } else { 0 } {
             let at = if UP { at } else { at - 1 };
-            // SAFETY: nobody reads (the caller's promise).
-            unsafe { parent.write() }.set_pivot(at, bound);
-            return;
+            return parent.write(unread).set_pivot(at, bound);
         }
         node = parent;
     }

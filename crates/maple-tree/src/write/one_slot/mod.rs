@@ -21,25 +21,25 @@ pub(crate) struct SlotAt<K, S> {
     pub(crate) found: Found<K>,
 }
 
-impl<K: Key, S> SlotAt<K, S> {
+impl<K: Key, S: Shape> SlotAt<K, S> {
+    /// A slot of a leaf.
+    #[inline(always)]
+    pub(crate) fn of(spot: Spot<K, S>, slot: usize) -> Self {
+        let found = spot.place.slot(slot);
+        Self { spot, slot, found }
+    }
+
     /// Whether it is an entry with just this range.
     #[inline(always)]
     pub(crate) fn is_entry(&self, first: K, last: K) -> bool {
-        let Found {
-            first: from,
-            last: to,
-            word,
-        } = self.found;
-        from == first && to == last && !word.is_null()
+        let found = self.found;
+        found.first == first && found.last == last && !found.word.is_null()
     }
 
     /// Exchanges the entry's word for another, which may stand in the tree. Readers see it at once; nothing is told to the nodes above. Only for
     /// the writer.
     #[inline(always)]
-    pub(crate) fn exchange(self, word: Word)
-    where
-        S: Shape,
-    {
+    pub(crate) fn exchange(self, word: Word) {
         debug_assert!(!self.found.word.is_null() && !word.is_null());
         self.spot.place.leaf.as_leaf().publish(self.slot, word);
     }
@@ -72,20 +72,15 @@ impl<K: Key> Part<K> {
         usize::from(self.head) + usize::from(self.tail)
     }
 
-    /// The size of the larger of the parts of the hole that are left.
-    #[inline(always)]
-    fn larger_rest(self, hole: Found<K>) -> K {
-        let before = self.first.wrapping_sub(hole.first);
-        before.max(hole.last.wrapping_sub(self.last))
-    }
-
     /// The size of the largest hole of the leaf when it is an entry. The leaf is as it was: what has just been written could not
     /// be read at once in larger pieces than it was written in.
     #[inline(always)]
     fn largest_with<S: Shape>(self, at: SlotAt<K, S>) -> K {
         let SlotAt { spot, slot, found } = at;
         let Place { leaf, min, max } = spot.place;
-        let rest = self.larger_rest(found);
+        // The larger of what is left of the hole.
+        let before = self.first.wrapping_sub(found.first);
+        let rest = before.max(found.last.wrapping_sub(self.last));
         let gone = K::span(found.first, found.last);
         if rest >= K::span(min, max).wrapping_sub(gone) {
             // No other hole can be larger than all that the other slots cover.
@@ -117,18 +112,15 @@ impl<K: Key, S: Shape> Spot<K, S> {
     /// The slot that covers `key`, which the leaf does; if nothing else is the case, it is slot `guess`. Only for the writer.
     #[inline(always)]
     pub(crate) fn slot_at(self, guess: usize, key: K) -> SlotAt<K, S> {
-        let (spot, Place { leaf, .. }) = (self, self.place);
+        let leaf = self.place.leaf;
         if guess < leaf.capacity() {
-            let found = self.place.slot(guess);
+            let at = SlotAt::of(self, guess);
             // A slot after the last one, of a leaf that has been changed since, may seem to cover all that is left.
-            if found.first <= key && key <= found.last && guess <= leaf.end() {
-                let slot = guess;
-                return SlotAt { spot, slot, found };
+            if at.found.first <= key && key <= at.found.last && guess <= leaf.end() {
+                return at;
             }
         }
-        let slot = leaf.search(key);
-        let found = self.place.slot(slot);
-        SlotAt { spot, slot, found }
+        SlotAt::of(self, leaf.search(key))
     }
 }
 
@@ -140,9 +132,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             return None;
         };
         let spot = spot::find(root, key);
-        let slot = spot.place.leaf.search(key);
-        let found = spot.place.slot(slot);
-        Some(SlotAt { spot, slot, found })
+        Some(SlotAt::of(spot, spot.place.leaf.search(key)))
     }
 
     /// The slot that covers `key` in a leaf that was looked up before, and is in the tree with these bounds; if nothing else is the case, it
@@ -172,9 +162,13 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let leaf = spot.place.leaf;
         let part = Part::of(found, (first, last));
         let end = leaf.end();
-        if end + part.more() >= Geometry::<K, S>::SLOTS || self.in_rcu() {
+        if end + part.more() >= Geometry::<K, S>::SLOTS {
             return false;
         }
+        // SAFETY: the caller's promise.
+        let Some(unread) = (unsafe { self.unread() }) else {
+            return false;
+        };
         // What to tell the node above, if it is told.
         let mut told = None;
         if let Some(parent) = spot.parent
@@ -191,8 +185,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 }
             }
         }
-        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-        part.put(unsafe { leaf.write() }, slot, end, word);
+        part.put(leaf.write(unread), slot, end, word);
         if let Some((parent, gap)) = told {
             tell_from(parent, spot.at, first, gap);
         }
@@ -218,18 +211,19 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let joined = usize::from(left) + usize::from(right);
         let used = end + 1 - joined;
         let enough = used >= Geometry::<K, S>::least(Kind::Leaf) || joined == 0;
-        if !enough || used == 1 || self.in_rcu() {
+        if !enough || used == 1 {
             return false;
         }
+        // SAFETY: the caller's promise.
+        let Some(unread) = (unsafe { self.unread() }) else {
+            return false;
+        };
         let (begins, ends) = (slot == 0 && min != K::MIN, slot == end && max != K::MAX);
         if begins || ends {
-            // SAFETY: the caller's promise; not in RCU mode.
-            let wide = unsafe {
-                match (alone, ends) {
-                    (true, _) => None,
-                    (false, true) => across::take_in::<true, K, S>(spot),
-                    (false, false) => across::take_in::<false, K, S>(spot),
-                }
+            let wide = match (alone, ends) {
+                (true, _) => None,
+                (false, true) => across::take_in::<true, K, S>(spot, unread),
+                (false, false) => across::take_in::<false, K, S>(spot, unread),
             };
             match wide {
                 Some(wide) => place = wide,
@@ -238,9 +232,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         }
         let first = leaf.first(slot - usize::from(left), place.min);
         let last = leaf.last(slot + usize::from(right), place.max);
-        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-        let node = unsafe { leaf.write() };
-        node.close(slot, left, right, end);
+        leaf.write(unread).close(slot, left, right, end);
         if let Some(parent) = spot.parent
             && self.tracks_gaps()
         {

@@ -3,8 +3,9 @@
 
 use crate::alloc::Reserve;
 use crate::base::{Key, Shape};
-use crate::node::{Kind, Node, RawTree};
+use crate::node::{Kind, Node, RawTree, Unread};
 use crate::write::holes::largest_below;
+use crate::write::last::root_above;
 use crate::write::two_leaves::cut::cut_anew;
 
 /// How many nodes it takes to [make room](make_room) for one more child in an inner node, which covers `key`.
@@ -40,46 +41,34 @@ fn neighbour<K: Key, S: Shape>(parent: Node<K, S>, at: usize) -> Option<usize> {
 
 /// Sees to it that an inner node, which covers `key`, or the other half that it gets, has room for one more child below which `key` is. Takes as many nodes as
 /// [`nodes_for_room`] says.
-///
-/// # Safety
-///
-/// The caller is the only writer, and nobody reads meanwhile.
 #[cold]
-unsafe fn make_room<K: Key, S: Shape>(
+fn make_room<K: Key, S: Shape>(
     tree: &RawTree<K, S>,
     node: Node<K, S>,
     key: K,
     reserve: &mut Reserve,
+    unread: Unread,
 ) {
     if node.used() < node.capacity() {
         return;
     }
-    // SAFETY: the caller's promise.
-    unsafe {
-        if let Some(parent) = node.parent(node.kind()) {
-            if let Some(left) = neighbour(parent, parent.search(key)) {
-                return halve(parent, left, parent.child(left + 1).used());
-            }
-            make_room(tree, parent, key, reserve);
+    if let Some(parent) = node.parent(node.kind()) {
+        if let Some(left) = neighbour(parent, parent.search(key)) {
+            return halve(parent, left, parent.child(left + 1).used(), unread);
         }
-        split(tree, node, key, reserve);
+        make_room(tree, parent, key, reserve, unread);
     }
+    split(tree, node, key, reserve, unread);
 }
 
 /// Gives each of two neighbours half of their children. They are in the slots `at` and `at + 1`, and the right one may have none yet.
-///
-/// # Safety
-///
-/// The caller is the only writer, and nobody reads meanwhile.
-unsafe fn halve<K: Key, S: Shape>(parent: Node<K, S>, at: usize, in_right: usize) {
+fn halve<K: Key, S: Shape>(parent: Node<K, S>, at: usize, in_right: usize, unread: Unread) {
     let (left, right) = (parent.child(at), parent.child(at + 1));
     let in_left = left.used();
     let keep = (in_left + in_right).div_ceil(2);
-    // SAFETY: the caller's promise.
-    unsafe {
-        let bound = cut_anew((left, in_left), (right, in_right), keep, parent.pivot(at));
-        parent.write().set_pivot(at, bound);
-    }
+    let middle = parent.pivot(at);
+    let bound = cut_anew((left, in_left), (right, in_right), keep, middle, unread);
+    parent.write(unread).set_pivot(at, bound);
     if parent.kind() == Kind::Gap {
         parent.set_gap(at, largest_below(left));
         parent.set_gap(at + 1, largest_below(right));
@@ -87,73 +76,60 @@ unsafe fn halve<K: Key, S: Shape>(parent: Node<K, S>, at: usize, in_right: usize
 }
 
 /// Splits an inner node, which covers `key` and is full, in two; the node above it has room. A root gets one above it.
-///
-/// # Safety
-///
-/// The caller is the only writer, and nobody reads meanwhile. The reserve has the nodes.
-unsafe fn split<K: Key, S: Shape>(
+fn split<K: Key, S: Shape>(
     tree: &RawTree<K, S>,
     node: Node<K, S>,
     key: K,
     reserve: &mut Reserve,
+    unread: Unread,
 ) {
     let inner = node.kind();
     let parent = node.parent(inner).unwrap_or_else(|| {
-        let root = reserve.take::<K, S>(inner);
-        root.set_slot(0, node.word());
-        node.set_parent(Some(root.node()));
-        tree.publish_root(root.node().word(), tree.height() + 1);
-        root.node()
+        let root = root_above(node, inner, reserve);
+        tree.publish_root(root.word(), tree.height() + 1);
+        root
     });
     let at = parent.search(key);
     let new = reserve.take::<K, S>(inner).node();
-    new.set_parent(Some(parent));
-    // SAFETY: the caller's promise.
-    unsafe {
-        insert_child(parent, at, new);
-        halve(parent, at, 0);
-    }
+    insert_child(parent, at, new, unread);
+    halve(parent, at, 0, unread);
 }
 
 /// Adds a leaf without slots behind one, whose slot in the node above it is `at`, and which covers `key`. Gives the node above both,
-/// and the slot of the old one there. The bound between the two is not set. Takes a node, and as many as [`nodes_for_room`] says.
-///
-/// # Safety
-///
-/// The caller is the only writer, and nobody reads meanwhile: the tree, or, if it has room, the node above.
+/// and the slot of the old one there. The bound between the two is not set. Takes a node, and as many as [`nodes_for_room`] says. If
+/// the node above has room, it alone is changed.
 #[inline(never)]
-pub(super) unsafe fn add_leaf<K: Key, S: Shape>(
+pub(super) fn add_leaf<K: Key, S: Shape>(
     tree: &RawTree<K, S>,
     leaf: Node<K, S>,
     parent: Node<K, S>,
     (at, key): (usize, K),
     reserve: &mut Reserve,
+    unread: Unread,
 ) -> (Node<K, S>, usize) {
     let (mut parent, mut at) = (parent, at);
     let inner = parent.kind();
     if parent.used() == parent.capacity() {
-        // SAFETY: the caller's promise.
-        unsafe { make_room(tree, parent, key, reserve) };
+        make_room(tree, parent, key, reserve, unread);
         // The leaf has a parent: it had one before.
         parent = leaf.parent(inner).unwrap_or(parent);
         at = parent.search(key);
     }
     let new = reserve.take::<K, S>(Kind::Leaf).node();
-    new.set_parent(Some(parent));
-    // SAFETY: nobody reads (the caller's promise).
-    unsafe { insert_child(parent, at, new) };
+    insert_child(parent, at, new, unread);
     (parent, at)
 }
 
 /// Makes a node the child after slot `at` of another, which has room. The bound between the two is not set.
-///
-/// # Safety
-///
-/// The caller is the only writer, and nobody reads meanwhile.
 #[inline(always)]
-unsafe fn insert_child<K: Key, S: Shape>(parent: Node<K, S>, at: usize, child: Node<K, S>) {
-    // SAFETY: the caller's promise.
-    let above = unsafe { parent.write() };
+fn insert_child<K: Key, S: Shape>(
+    parent: Node<K, S>,
+    at: usize,
+    child: Node<K, S>,
+    unread: Unread,
+) {
+    let above = parent.write(unread);
+    child.set_parent(Some(parent));
     above.shift(at + 1, at + 2);
     above.set_slot(at + 1, child.word());
     // What the old one covered is what the two cover.

@@ -4,7 +4,7 @@
 
 use crate::alloc::Reserve;
 use crate::base::{Key, Shape};
-use crate::node::{Node, NodeMut, RawTree};
+use crate::node::{Node, NodeMut, RawTree, Unread};
 use crate::read::{Place, Spot};
 use crate::write::two_leaves::{Given, Taker};
 use crate::write::{Quick, Room};
@@ -36,8 +36,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             at,
         };
         let copied = Quick { spot, ..quick };
-        // SAFETY: nothing leads to the copies yet.
-        let left_over = unsafe { copied.spread(self, reserve) };
+        // SAFETY: nothing leads to the copies yet, of which the node above has room.
+        let left_over = copied.spread(self, reserve, unsafe { Unread::new() });
         for i in 0..above.node().used() {
             above.node().child(i).set_parent(Some(above.node()));
         }
@@ -61,11 +61,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
             Room::Given(Given { taker, .. }) => taker == Taker::Before,
             Room::Few { left } | Room::Hole { left, .. } => usize::from(left) < self.spot.at,
         };
-        let at = if before {
-            self.spot.at - 1
-        } else {
-            self.spot.at + 1
-        };
+        let Spot { at, .. } = self.spot;
+        let at = if before { at - 1 } else { at + 1 };
         Some((at, parent.child(at).as_leaf()))
     }
 }

@@ -1,57 +1,31 @@
 //! Where two leaves, or two inner nodes, are cut anew: slots move from one to the other by the block.
 
 use crate::base::{Key, Offset, Shape};
-use crate::node::{Kind, Node, Word};
+use crate::node::{Kind, Node, Unread, Word};
 
-/// Two nodes of a level, of which the left one is to have `keep` slots of all that there are: more than it has if `TO_LEFT`, else fewer.
+/// Two nodes of a level, with how many slots they have, of which the left one is to have `keep` of all: more than it has if `TO_LEFT`, else fewer. The right one may
+/// have none.
 pub(super) struct Cut<K, S, const TO_LEFT: bool> {
-    pub(super) left: Node<K, S>,
-    pub(super) in_left: usize,
-    pub(super) right: Node<K, S>,
-    /// It may have none.
-    in_right: usize,
+    pub(super) left: (Node<K, S>, usize),
+    pub(super) right: (Node<K, S>, usize),
     pub(super) keep: usize,
+    pub(super) unread: Unread,
 }
 
 impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
-    #[inline(always)]
-    pub(super) fn new(
-        (left, in_left): (Node<K, S>, usize),
-        (right, in_right): (Node<K, S>, usize),
-        keep: usize,
-    ) -> Self {
-        debug_assert!(keep != in_left && TO_LEFT == (keep > in_left));
-        Self {
-            left,
-            in_left,
-            right,
-            in_right,
-            keep,
-        }
-    }
-
     /// Copies the slots that go from the one to the other, which has room, and shows each (its place, its word, and its size if `min` is where the
     /// leaf begins that has it). The left one ends at `middle`. Gives where it is to end.
-    ///
-    /// # Safety
-    ///
-    /// The caller is the only writer, and nobody reads meanwhile.
     #[inline(always)]
-    pub(super) unsafe fn copy(&self, min: K, middle: K, mut look: impl FnMut(usize, Word, K)) -> K {
-        let Self {
-            left,
-            in_left,
-            right,
-            in_right,
-            keep,
-        } = *self;
+    pub(super) fn copy(&self, min: K, middle: K, mut look: impl FnMut(usize, Word, K)) -> K {
+        let Self { keep, unread, .. } = *self;
+        let ((left, in_left), (right, in_right)) = (self.left, self.right);
+        debug_assert!(keep != in_left && TO_LEFT == (keep > in_left));
         let (giver, receiver, from, to, count) = if TO_LEFT {
             (right, left, 0, in_left, keep - in_left)
         } else {
             (left, right, keep, 0, in_left - keep)
         };
-        // SAFETY: the caller's promise.
-        let new = unsafe { receiver.write() };
+        let new = receiver.write(unread);
         let bound;
         if TO_LEFT {
             bound = giver.pivot(count - 1);
@@ -92,53 +66,57 @@ impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
         bound
     }
 
-    /// Takes what has been copied from the leaf that had it.
-    ///
-    /// # Safety
-    ///
-    /// The caller is the only writer, and nobody reads meanwhile.
+    /// [Copies](Self::copy) the slots, and [takes](Self::close) them from where they were.
     #[inline(always)]
-    pub(super) unsafe fn close(&self) {
+    fn make(&self, middle: K) -> K {
+        let bound = self.copy(K::MIN, middle, |_, _, _| {});
+        self.close();
+        bound
+    }
+
+    /// Takes what has been copied from the leaf that had it.
+    #[inline(always)]
+    pub(super) fn close(&self) {
+        let ((left, in_left), (right, in_right)) = (self.left, self.right);
         let (node, from, to) = if TO_LEFT {
-            (self.right, self.keep - self.in_left, 0)
+            (right, self.keep - in_left, 0)
         } else {
-            (self.left, self.in_left, self.keep)
+            (left, in_left, self.keep)
         };
-        // SAFETY: the caller's promise.
-        let new = unsafe { node.write() };
+        let new = node.write(self.unread);
         if !node.is_leaf() {
             new.shift(from, to);
         } else if TO_LEFT {
-            new.close_up(from, 0, self.in_right - 1);
+            new.close_up(from, 0, in_right - 1);
         } else {
-            new.set_used(self.keep, self.in_left);
+            new.set_used(self.keep, in_left);
         }
     }
 }
 
 /// Cuts two nodes anew, and tells children that move: the left one, which ends at `middle`, is to have `keep` slots. Gives where it ends then.
-///
-/// # Safety
-///
-/// The caller is the only writer, and nobody reads meanwhile.
-pub(super) unsafe fn cut_anew<K: Key, S: Shape>(
+pub(super) fn cut_anew<K: Key, S: Shape>(
     left: (Node<K, S>, usize),
     right: (Node<K, S>, usize),
     keep: usize,
     middle: K,
+    unread: Unread,
 ) -> K {
-    // SAFETY: the caller's promise.
-    unsafe {
-        if keep > left.1 {
-            let cut = Cut::<K, S, true>::new(left, right, keep);
-            let bound = cut.copy(K::MIN, middle, |_, _, _| {});
-            cut.close();
-            bound
-        } else {
-            let cut = Cut::<K, S, false>::new(left, right, keep);
-            let bound = cut.copy(K::MIN, middle, |_, _, _| {});
-            cut.close();
-            bound
-        }
+    if keep > left.1 {
+        let cut = Cut::<K, S, true> {
+            left,
+            right,
+            keep,
+            unread,
+        };
+        cut.make(middle)
+    } else {
+        let cut = Cut::<K, S, false> {
+            left,
+            right,
+            keep,
+            unread,
+        };
+        cut.make(middle)
     }
 }

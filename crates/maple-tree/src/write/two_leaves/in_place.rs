@@ -4,7 +4,7 @@ use core::hint::select_unpredictable;
 
 use crate::alloc::Reserve;
 use crate::base::{Key, Offset, Shape};
-use crate::node::{Geometry, Kind, NULL, Node, RawTree, Word};
+use crate::node::{Geometry, Kind, NULL, Node, RawTree, Unread, Word};
 use crate::read::Place;
 use crate::write::apply::Removed;
 use crate::write::holes::{largest_in_leaf, largest_of, tell_change};
@@ -31,11 +31,12 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         #[cfg(feature = "tracing")]
         let watch = Watch::spread(self, quick);
         // SAFETY: the caller's promise.
-        unsafe {
-            match (quick.room, quick.spot.parent) {
-                (Room::Given(given), Some(parent)) => quick.give_to(self, parent, given, reserve),
-                _ => drop(quick.spread(self, reserve)),
+        let unread = unsafe { Unread::new() };
+        match (quick.room, quick.spot.parent) {
+            (Room::Given(given), Some(parent)) => {
+                quick.give_to(self, parent, given, reserve, unread);
             }
+            _ => drop(quick.spread(self, reserve, unread)),
         }
         #[cfg(feature = "tracing")]
         watch.made(self);
@@ -44,76 +45,81 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 
 impl<K: Key, S: Shape> Quick<K, S> {
     /// Makes the change in a leaf that has no room for it, or too few slots left. Gives the leaf that is not needed any more, if two
-    /// have become one.
-    ///
-    /// # Safety
-    ///
-    /// The caller is the only writer, and nobody reads meanwhile: the tree, or, where the node above has room, the leaves and that node.
+    /// have become one. Where the node above has room, it and the leaves alone are changed.
     #[inline(never)]
-    pub(in crate::write) unsafe fn spread(
+    pub(in crate::write) fn spread(
         self,
         tree: &RawTree<K, S>,
         reserve: &mut Reserve,
+        unread: Unread,
     ) -> Option<Node<K, S>> {
         if let Room::Append(_) = self.room {
-            // SAFETY: the caller's promise.
-            unsafe { self.append(tree, reserve) };
+            self.append(tree, reserve, unread);
             return None;
         }
         let Some(parent) = self.spot.parent else {
             debug_assert!(false, "a leaf that is the root has no neighbours");
             return None;
         };
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self.room {
-                Room::Given(given) => self.give_to(tree, parent, given, reserve),
-                Room::Few { left } => return self.merge(parent, usize::from(left)),
-                Room::Hole { left, of_left } => self.join(parent, usize::from(left), of_left),
-                Room::Append(_) | Room::Here => debug_assert!(false, "it concerns one leaf"),
-            }
+        match self.room {
+            Room::Given(given) => self.give_to(tree, parent, given, reserve, unread),
+            Room::Few { left } => return self.merge(parent, usize::from(left), unread),
+            Room::Hole { left, of_left } => self.join(parent, usize::from(left), of_left, unread),
+            Room::Append(_) | Room::Here => debug_assert!(false, "it concerns one leaf"),
         }
         None
     }
 
     /// Gives whole slots to another leaf, and makes the change in the one of both that has the slots which it concerns then.
-    ///
-    /// # Safety
-    ///
-    /// As for [`spread`](Self::spread).
     #[inline(always)]
-    unsafe fn give_to(
+    fn give_to(
         self,
         tree: &RawTree<K, S>,
         parent: Node<K, S>,
         given: Given,
         reserve: &mut Reserve,
+        unread: Unread,
     ) {
         let Given { taker, keep, .. } = given;
         let Place { leaf, min, max } = self.spot.place;
         let leaf = leaf.as_leaf();
-        let used = leaf.used();
+        let here = (leaf, leaf.used());
         let keep = usize::from(keep);
-        // SAFETY: the caller's promise.
-        unsafe {
-            match taker {
-                Taker::Before => {
-                    let at = self.spot.at - 1;
-                    let left = parent.child(at).as_leaf();
-                    let cut = Cut::<K, S, true>::new((left, left.used()), (leaf, used), keep);
-                    self.give(parent, at, cut, min.wrapping_sub(K::ONE));
-                }
-                Taker::After => {
-                    let right = parent.child(self.spot.at + 1).as_leaf();
-                    let cut = Cut::<K, S, false>::new((leaf, used), (right, right.used()), keep);
-                    self.give(parent, self.spot.at, cut, max);
-                }
-                Taker::New => {
-                    let (parent, at) = add_leaf(tree, leaf, parent, (self.spot.at, min), reserve);
-                    let right = parent.child(at + 1).as_leaf();
-                    let cut = Cut::<K, S, false>::new((leaf, used), (right, 0), keep);
-                    self.give(parent, at, cut, max);
-                }
+        match taker {
+            Taker::Before => {
+                let at = self.spot.at - 1;
+                let left = parent.child(at).as_leaf();
+                let (left, right) = ((left, left.used()), here);
+                let cut = Cut::<K, S, true> {
+                    left,
+                    right,
+                    keep,
+                    unread,
+                };
+                self.give(parent, at, cut, min.wrapping_sub(K::ONE));
+            }
+            Taker::After => {
+                let right = parent.child(self.spot.at + 1).as_leaf();
+                let (left, right) = (here, (right, right.used()));
+                let cut = Cut::<K, S, false> {
+                    left,
+                    right,
+                    keep,
+                    unread,
+                };
+                self.give(parent, self.spot.at, cut, max);
+            }
+            Taker::New => {
+                let at = (self.spot.at, min);
+                let (parent, at) = add_leaf(tree, leaf, parent, at, reserve, unread);
+                let (left, right) = (here, (parent.child(at + 1).as_leaf(), 0));
+                let cut = Cut::<K, S, false> {
+                    left,
+                    right,
+                    keep,
+                    unread,
+                };
+                self.give(parent, at, cut, max);
             }
         }
     }
@@ -121,25 +127,16 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// As [`give_to`](Self::give_to); the two leaves are in the slots `at` and `at + 1`, and the left one ends at `middle`.
     ///
     /// Of the holes, those are looked at that move: the leaf that gives them seldom loses its largest.
-    ///
-    /// # Safety
-    ///
-    /// As for [`spread`](Self::spread).
     #[inline(always)]
-    unsafe fn give<const TO_LEFT: bool>(
+    fn give<const TO_LEFT: bool>(
         self,
         parent: Node<K, S>,
         at: usize,
         cut: Cut<K, S, TO_LEFT>,
         middle: K,
     ) {
-        let Cut {
-            left,
-            in_left,
-            right,
-            keep,
-            ..
-        } = cut;
+        let Cut { keep, unread, .. } = cut;
+        let ((left, in_left), (right, _)) = (cut.left, cut.right);
         let Place { leaf, min, max } = self.spot.place;
         // Which slots of the leaf go, and whether those stay that change.
         let (first, count, stays) = if TO_LEFT {
@@ -154,10 +151,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
             let hole = select_unpredictable(word.is_null() & !changes, size, K::MIN);
             moved = select_unpredictable(hole > moved, hole, moved);
         };
-        // SAFETY: nobody reads (the caller's promise).
-        let bound = unsafe { cut.copy(min, middle, look) };
-        // SAFETY: as above.
-        unsafe { parent.write() }.set_pivot(at, bound);
+        let bound = cut.copy(min, middle, look);
+        parent.write(unread).set_pivot(at, bound);
         if parent.kind() == Kind::Gap {
             let Holes { gone, made, .. } = self.look(&mut Removed::none());
             let (giver, receiver) = if TO_LEFT { (at + 1, at) } else { (at, at + 1) };
@@ -181,8 +176,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
             parent.set_gap(receiver, received);
             tell_change(parent, min, gave.max(got), rest.max(received));
         }
-        // SAFETY: nobody reads (the caller's promise).
-        unsafe { cut.close() };
+        cut.close();
         // The slots that change, where they are now.
         let (home, from) = match (stays, TO_LEFT) {
             (true, true) => (right, self.from - count),
@@ -196,16 +190,11 @@ impl<K: Key, S: Shape> Quick<K, S> {
             total: self.total_of(home.used()),
             ..self
         };
-        // SAFETY: nobody reads (the caller's promise).
-        moved.edit(unsafe { home.write() });
+        moved.edit(home.write(unread));
     }
 
     /// The last slots of the tree: the leaf is filled, what it has no room for goes to a new one.
-    ///
-    /// # Safety
-    ///
-    /// As for [`spread`](Self::spread).
-    unsafe fn append(self, tree: &RawTree<K, S>, reserve: &mut Reserve) {
+    fn append(self, tree: &RawTree<K, S>, reserve: &mut Reserve, unread: Unread) {
         let slots = Geometry::<K, S>::SLOTS;
         let Place { leaf, min, max } = self.spot.place;
         // What the last slots become.
@@ -221,8 +210,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
         let new = &new[..self.total - self.from];
         let right = reserve.take::<K, S>(Kind::Leaf);
-        // SAFETY: nobody reads (the caller's promise).
-        let left = unsafe { leaf.write() };
+        let left = leaf.write(unread);
         let mut bound = max;
         for (i, &(word, last)) in (self.from..).zip(new) {
             let (node, i) = match i.checked_sub(slots) {
@@ -246,8 +234,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         } else {
             (K::MIN, K::MIN)
         };
-        // SAFETY: nobody reads (the caller's promise).
-        let root = unsafe { link(leaf, gap, right, first, inner, reserve) };
+        let root = link(leaf, gap, right, first, inner, reserve, unread);
         tell_above(right.node(), gap_after, inner);
         if let Some(root) = root {
             tree.publish_root(root.word(), tree.height() + 1);
@@ -268,14 +255,15 @@ impl<K: Key, S: Shape> Quick<K, S> {
 
     /// Sets what bounds the leaves in the slots `at` and `at + 1` of the parent, and tells what their largest holes are. The two cover
     /// `min..=max`.
-    ///
-    /// # Safety
-    ///
-    /// As for [`spread`](Self::spread).
     #[inline(always)]
-    pub(super) unsafe fn set_pair(parent: Node<K, S>, at: usize, (min, max): (K, K), last: K) {
-        // SAFETY: nobody reads (the caller's promise).
-        unsafe { parent.write() }.set_pivot(at, last);
+    pub(super) fn set_pair(
+        parent: Node<K, S>,
+        at: usize,
+        (min, max): (K, K),
+        last: K,
+        unread: Unread,
+    ) {
+        parent.write(unread).set_pivot(at, last);
         if parent.kind() != Kind::Gap {
             return;
         }
@@ -289,73 +277,61 @@ impl<K: Key, S: Shape> Quick<K, S> {
 
     /// Makes the change, and the leaves in the slots `at` and `at + 1`, of which it concerns one, one if that has room for all; else gives
     /// each half. Gives the leaf that is left over.
-    ///
-    /// # Safety
-    ///
-    /// As for [`spread`](Self::spread).
-    unsafe fn merge(self, parent: Node<K, S>, at: usize) -> Option<Node<K, S>> {
+    fn merge(self, parent: Node<K, S>, at: usize, unread: Unread) -> Option<Node<K, S>> {
         let bounds = self.bounds_of_pair(parent, at);
         let (left, right) = (parent.child(at).as_leaf(), parent.child(at + 1).as_leaf());
         let middle = parent.pivot(at);
-        // SAFETY: nobody reads (the caller's promise).
-        unsafe {
-            self.edit(self.spot.place.leaf.write());
-            let (in_left, in_right) = (left.used(), right.used());
-            let both = in_left + in_right;
-            let (left, right) = ((left, in_left), (right, in_right));
-            if both <= Geometry::<K, S>::SLOTS {
-                Cut::<K, S, true>::new(left, right, both).copy(K::MIN, middle, |_, _, _| {});
-                Self::unite(parent, at, bounds);
-                return Some(right.0);
-            }
-            let keep = both - both / 2;
-            let last = cut_anew(left, right, keep, middle);
-            Self::set_pair(parent, at, bounds, last);
+        self.edit(self.spot.place.leaf.write(unread));
+        let (in_left, in_right) = (left.used(), right.used());
+        let both = in_left + in_right;
+        let (left, right) = ((left, in_left), (right, in_right));
+        if both <= Geometry::<K, S>::SLOTS {
+            let keep = both;
+            let cut = Cut::<K, S, true> {
+                left,
+                right,
+                keep,
+                unread,
+            };
+            cut.copy(K::MIN, middle, |_, _, _| {});
+            Self::unite(parent, at, bounds, unread);
+            return Some(right.0);
         }
+        let keep = both - both / 2;
+        let last = cut_anew(left, right, keep, middle, unread);
+        Self::set_pair(parent, at, bounds, last, unread);
         None
     }
 
     /// Makes the change, after which the leaves in the slots `at` and `at + 1`, of which it concerns one, meet in a hole. It becomes all of the left
     /// one's, or all of the right one's.
-    ///
-    /// # Safety
-    ///
-    /// As for [`spread`](Self::spread).
-    unsafe fn join(self, parent: Node<K, S>, at: usize, of_left: bool) {
+    fn join(self, parent: Node<K, S>, at: usize, of_left: bool, unread: Unread) {
         let bounds = self.bounds_of_pair(parent, at);
         let (left, right) = (parent.child(at).as_leaf(), parent.child(at + 1).as_leaf());
-        // SAFETY: nobody reads (the caller's promise).
-        unsafe {
-            self.edit(self.spot.place.leaf.write());
-            let last = if of_left {
-                let last = right.pivot(0);
-                right.write().shift(1, 0);
-                last
-            } else {
-                let used = left.used();
-                let last = left.pivot(used - 2);
-                left.write().set_used(used - 1, used);
-                last
-            };
-            Self::set_pair(parent, at, bounds, last);
-        }
+        self.edit(self.spot.place.leaf.write(unread));
+        let last = if of_left {
+            let last = right.pivot(0);
+            right.write(unread).shift(1, 0);
+            last
+        } else {
+            let used = left.used();
+            let last = left.pivot(used - 2);
+            left.write(unread).set_used(used - 1, used);
+            last
+        };
+        Self::set_pair(parent, at, bounds, last, unread);
     }
 
     /// Takes the slot after `at`, the slots of whose leaf are in the leaf before it now, out of the parent. That leaf covers `min..=max`.
-    ///
-    /// # Safety
-    ///
-    /// As for [`spread`](Self::spread).
     #[inline(always)]
-    unsafe fn unite(parent: Node<K, S>, at: usize, (min, max): (K, K)) {
+    fn unite(parent: Node<K, S>, at: usize, (min, max): (K, K), unread: Unread) {
         let gaps = parent.kind() == Kind::Gap;
         let old = if gaps {
             parent.gap(at).max(parent.gap(at + 1))
         } else {
             K::MIN
         };
-        // SAFETY: nobody reads (the caller's promise).
-        let above = unsafe { parent.write() };
+        let above = parent.write(unread);
         let bound = (at + 1 < parent.end()).then(|| parent.pivot(at + 1));
         above.shift(at + 2, at + 1);
         if let Some(bound) = bound {

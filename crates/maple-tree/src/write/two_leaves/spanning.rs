@@ -1,8 +1,8 @@
 //! A range that begins in one leaf and ends in the next, where nobody reads: what is new goes to one of the two, and the bound between them moves.
 
 use crate::base::{Key, Offset, Shape};
-use crate::node::{Geometry, Kind, RawTree, Word};
-use crate::read::Place;
+use crate::node::{Geometry, Kind, MOST_SLOTS, RawTree, Word};
+use crate::read::{Place, Spot};
 use crate::write::apply::Removed;
 use crate::write::one_leaf::Quick;
 use crate::write::seat::Seat;
@@ -32,14 +32,15 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         removed: &mut Removed<K>,
     ) -> bool {
         // SAFETY: they are in the tree (the caller's promise).
-        let (place, parent) = unsafe { (seat.place(), seat.parent()) };
+        let Spot { place, parent, at } = unsafe { seat.spot() };
         let Some(parent) = parent else {
             return false;
         };
-        let at = seat.at as usize;
-        if last <= place.max || at == parent.end() || self.in_rcu() {
+        // SAFETY: the caller's promise.
+        let unread = unsafe { self.unread() };
+        let Some(unread) = unread.filter(|_| last > place.max && at < parent.end()) else {
             return false;
-        }
+        };
         let next = Place {
             leaf: parent.child(at + 1).as_leaf(),
             min: place.max.wrapping_add(K::ONE),
@@ -68,18 +69,13 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         );
         // Of the slots that go.
         let gone = left.used() - in_left + from;
-        if used < least
-            || used_next < least
-            || used.max(used_next) > slots
-            || gone > Removed::<K>::MOST
-        {
+        if used < least || used_next < least || used.max(used_next) > slots || gone > MOST_SLOTS {
             return false;
         }
         removed.covered(place, seat.slot(), (first, last));
         removed.covered(next, 0, (first, last));
         let before = left.used();
-        // SAFETY: not in RCU mode, so that nobody reads (the caller's promise).
-        let (node, node_next) = unsafe { (left.write(), right.write()) };
+        let (node, node_next) = (left.write(unread), right.write(unread));
         if begin.cut && to_left {
             node.set_pivot(begin.slot, begin.bound.wrapping_sub(K::ONE));
         }
@@ -100,8 +96,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         } else {
             begin.bound.wrapping_sub(K::ONE)
         };
-        // SAFETY: as above.
-        unsafe { Quick::set_pair(parent, at, (place.min, next.max), bound) };
+        Quick::set_pair(parent, at, (place.min, next.max), bound, unread);
         #[cfg(feature = "tracing")]
         crate::base::events::nodes(crate::write::StoreType::Spanning, first, last, 0);
         true
