@@ -7,11 +7,6 @@ use std_alloc::vec::Vec;
 use core::ptr::null_mut;
 // Not the model checker's: written before other threads come, and so read by none of them in two ways.
 use core::sync::atomic::AtomicPtr;
-#[cfg(all(
-    not(miri),
-    not(samara_loom),
-    any(target_arch = "x86", target_arch = "x86_64")
-))]
 use core::sync::atomic::compiler_fence;
 
 use crate::base::atomic::{AtomicUsize, Ordering, fence};
@@ -257,30 +252,25 @@ impl fmt::Debug for Waiting {
     }
 }
 
-/// Adds a reader, and is a fence between that and all that the reader loads.
-#[cfg(any(
-    miri,
-    samara_loom,
-    not(any(target_arch = "x86", target_arch = "x86_64"))
-))]
-#[inline]
-fn arrive(counter: &AtomicUsize) {
-    counter.fetch_add(1, Ordering::Relaxed);
-    fence(Ordering::SeqCst);
-}
-
-/// Adds a reader, and is a fence between that and all that the reader loads. On this machine the addition is one already: an instruction with the lock prefix
-/// waits for the stores before it, its own among them, and nothing after it begins before. So just the compiler is to be told; the instruction
-/// that a fence is made of would wait once more, for longer than the addition takes.
-#[cfg(all(
+/// Whether an atomic addition is a fence: an instruction with the lock prefix waits for the stores before it, its own among them, and nothing after it begins
+/// before.
+const ADDING_IS_A_FENCE: bool = cfg!(all(
     not(miri),
     not(samara_loom),
     any(target_arch = "x86", target_arch = "x86_64")
-))]
+));
+
+/// Adds a reader, and is a fence between that and all that the reader loads. Where the addition is one already just the compiler is to be told; the instruction
+/// that a fence is made of would wait once more, for longer than the addition takes.
 #[inline]
 fn arrive(counter: &AtomicUsize) {
-    counter.fetch_add(1, Ordering::SeqCst);
-    compiler_fence(Ordering::SeqCst);
+    if ADDING_IS_A_FENCE {
+        counter.fetch_add(1, Ordering::SeqCst);
+        compiler_fence(Ordering::SeqCst);
+    } else {
+        counter.fetch_add(1, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+    }
 }
 
 /// A reader's presence with [`Waiting`].
