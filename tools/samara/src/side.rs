@@ -1,16 +1,13 @@
 //! One engine, as one assumption about the order of page faults has it.
 
-use std::collections::HashMap;
+mod maps;
 
 use samara_mm::{
-    AddressSpace, AnonVma, Area, Call, Errno, FileArg, FileKind, Overcommit, Pages, SharedMap,
-    VmFlags,
+    AddressSpace, Area, Call, Errno, FileArg, FileKind, Overcommit, Pages, SharedMap, VmFlags,
 };
 
-use crate::compare::{self, Alike, Difference};
+use crate::compare::Alike;
 use crate::describe;
-use crate::histories::Range;
-use crate::maps::Map;
 
 /// How the engine's answer to a call stands to the kernel's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,133 +163,6 @@ impl Side {
         };
         let mut trial = self.engine.try_clone().ok()?;
         Some(describe::returned(trial.perform(&mapping)))
-    }
-
-    /// Compares the whole map, growing stacks that the kernel has grown. `grown` gets the lowest addresses that areas grew to, `fresh` what this would be
-    /// if [what is below had been written before](Self::written_below).
-    pub(crate) fn compare(
-        &mut self,
-        kernel: &Map,
-        grown: &mut Vec<u64>,
-        fresh: &mut Vec<Side>,
-        renamed: &mut u64,
-    ) -> Result<(), Difference> {
-        loop {
-            let alike = &mut self.alike;
-            // The view must be gone before growth, which would wait for it.
-            let compared = match &self.shared {
-                Some(shared) => {
-                    let view = shared.read();
-                    let layout = self.engine.shown_layout();
-                    compare::compare(view.maps(layout), kernel, alike, renamed)
-                }
-                None => compare::compare(self.engine.maps(), kernel, alike, renamed),
-            };
-            match compared {
-                Ok(()) => return Ok(()),
-                Err(difference) => match difference.growth {
-                    // A fault grew the area since the last look, if the engine finds that possible.
-                    Some(start) => {
-                        let mut possible = false;
-                        for other in self.grown(kernel) {
-                            let written = self.written_below(other);
-                            if self.engine.grow_stack(other).is_ok() {
-                                fresh.extend(written);
-                                grown.push(other);
-                                possible |= other == start;
-                            }
-                        }
-                        if !possible {
-                            return Err(difference);
-                        }
-                    }
-                    None => return Err(difference),
-                },
-            }
-        }
-    }
-
-    /// Where areas begin that the kernel has grown, the highest first: so one that ends where the one above has grown to may have found its owner there.
-    /// [`written_below`](Self::written_below) is that it had one of its own before.
-    fn grown(&self, kernel: &Map) -> Vec<u64> {
-        let grows = |area: &Area<'_>| area.vma.flags.contains(VmFlags::GROWSDOWN);
-        let start = |area: Area<'_>| {
-            let other = kernel.at(area.start)?;
-            (other.end == area.end && other.start < area.start).then_some(other.start)
-        };
-        let mut starts: Vec<u64> = self
-            .engine
-            .areas()
-            .filter(grows)
-            .filter_map(start)
-            .collect();
-        starts.reverse();
-        starts
-    }
-
-    /// This after a fault has grown an area down to `start`, where another area ends that was written before: then it has not taken its owner from the area
-    /// that has come to lie beside it. `None` if that is impossible, or of no importance.
-    pub(crate) fn written_below(&self, start: u64) -> Option<Self> {
-        let below = self.engine.lookup(start.checked_sub(1)?)?;
-        let writable = below.vma.flags & (VmFlags::WRITE | VmFlags::SHARED) == VmFlags::WRITE;
-        if below.end != start || !writable || below.vma.anon().is_some() {
-            return None;
-        }
-        let mut other = self.try_clone().ok()?;
-        other.engine.note_written(below.start, below.end);
-        other.engine.grow_stack(start).ok()?;
-        Some(other)
-    }
-
-    /// Will the two always answer alike? True if their areas differ in nothing but the numbers of the anon_vmas.
-    pub(crate) fn same_as(&self, other: &Self) -> bool {
-        let mut pairs = Pairs::default();
-        self.engine.area_count() == other.engine.area_count()
-            && self
-                .engine
-                .areas()
-                .zip(other.engine.areas())
-                .all(|(a, b)| pairs.alike(&a, &b))
-    }
-
-    /// Where the areas of the two differ. Of two areas with one owner here and two there it is the upper one.
-    pub(crate) fn apart_from(&self, other: &Self) -> Vec<Range> {
-        let mut pairs = Pairs::default();
-        let mut found = Vec::new();
-        let mut others = other.engine.areas().peekable();
-        for area in self.engine.areas() {
-            while others.next_if(|other| other.end <= area.start).is_some() {}
-            let same = others.peek().is_some_and(|other| pairs.alike(&area, other));
-            if !same {
-                found.push((area.start, area.end));
-            }
-        }
-        let nothing_here = |other: &Area<'_>| self.engine.lookup(other.start).is_none();
-        let only_there = other.engine.areas().filter(nothing_here);
-        found.extend(only_there.map(|area| (area.start, area.end)));
-        found
-    }
-}
-
-/// Which owner of private pages is which of another engine's.
-#[derive(Default)]
-struct Pairs(HashMap<AnonVma, AnonVma>, HashMap<AnonVma, AnonVma>);
-
-impl Pairs {
-    fn alike(&mut self, a: &Area<'_>, b: &Area<'_>) -> bool {
-        let owners = match (a.vma.anon(), b.vma.anon()) {
-            (None, None) => true,
-            (Some(x), Some(y)) => {
-                *self.0.entry(x).or_insert(y) == y
-                    && *self.1.entry(y).or_insert(x) == x
-                    && x.is_inherited() == y.is_inherited()
-            }
-            _ => false,
-        };
-        owners
-            && (a.start, a.end) == (b.start, b.end)
-            && (a.vma.flags, a.vma.shift, a.vma.policy) == (b.vma.flags, b.vma.shift, b.vma.policy)
-            && a.vma.name == b.vma.name
     }
 }
 
