@@ -209,11 +209,8 @@ impl AddressSpace {
             None => Ok(()),
         }?;
         if advice == abi::MADV_COLLAPSE && flags.contains(VmFlags::SHARED) {
-            // A huge page of the object takes the place of the page table that held the poison.
-            self.cure(
-                start.next_multiple_of(PMD_SIZE),
-                (end & !(PMD_SIZE - 1)).max(start.next_multiple_of(PMD_SIZE)),
-            )?;
+            // A huge page of the object takes the place of the page table that held the poison. That the ends are in order was seen above.
+            self.cure(start.next_multiple_of(PMD_SIZE), end & !(PMD_SIZE - 1))?;
         }
         Ok(())
     }

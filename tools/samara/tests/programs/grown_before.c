@@ -43,6 +43,7 @@ static int fits(int pages) {
 
 /* What the stack has grown by counts, though no call came near it. */
 static void counted(void) {
+    // The first reading makes the heap.
     told("VmSize:");
     limit(RLIMIT_AS, told("VmSize:") + 100 * PAGE);
     int before = fits(100);

@@ -46,8 +46,9 @@ impl Space {
             false => memory::read_word(who.tid, pointer).ok()?,
         };
         self.maps.read(&mut session.map).ok()?;
-        if self.lies_below_growth(pointer) && self.follower.grow_stack(pointer & !(PAGE - 1)) {
-            session.grown.push(pointer & !(PAGE - 1));
+        let page = pointer & !(PAGE - 1);
+        if self.lies_below_growth(pointer) && self.follower.grow_stack(page) {
+            session.grown.push(page);
             self.note_grown(session);
         }
         let area = session.map.at(address)?;
