@@ -59,6 +59,13 @@ fn a_thread_that_has_ended_is_not_asked_for_limits() {
 }
 
 #[test]
+fn whoever_changes_limits_may_be_killed_meanwhile() {
+    if let Some(program) = compiled("limits_killed") {
+        agrees(&[program]);
+    }
+}
+
+#[test]
 fn advice_reaches_whoever_has_the_same_memory() {
     if let Some(program) = compiled("advice_between") {
         agrees(&[program]);

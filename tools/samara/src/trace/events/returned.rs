@@ -40,13 +40,10 @@ impl Tracer<'_> {
         let returned = match (ptrace::result(tid), task.result_at.take()) {
             (Ok(0), Some(at)) => memory::read_half(tid, at).map_or(0, |address| address as i64),
             (Ok(returned), _) => returned,
-            // Killed at this moment: its exit event follows.
+            // Killed at this moment: its exit event follows, and finds it in its call.
             (Err(_), _) => {
-                if let Some(space) = &mut self.spaces[index] {
-                    space.interrupt();
-                }
+                task.state = State::InCall(doing);
                 self.pace.go(tid, 0);
-                self.release(index, tid);
                 return;
             }
         };
