@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{ArgMatches, Args, Command, FromArgMatches, Parser};
 
 use crate::outcome::complain;
 
@@ -19,6 +19,38 @@ pub(crate) fn parse<C: Parser>() -> C {
             _ => std::process::exit(complain(&one_line(&error.render().to_string()))),
         }
     })
+}
+
+/// The options of one subcommand. Those of all others are never described: that would take a good part of the time in which a program starts.
+#[derive(Debug)]
+pub(crate) struct Described<O>(pub(crate) O);
+
+impl<O: Args> Args for Described<O> {
+    fn augment_args(command: Command) -> Command {
+        command.defer(described::<O>)
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command.defer(described::<O>)
+    }
+}
+
+/// A subcommand with its options. What it is for has been said; the options say of themselves what they are for.
+fn described<O: Args>(command: Command) -> Command {
+    let about = command.get_about().cloned().unwrap_or_default();
+    let long_about = command.get_long_about().cloned().unwrap_or_default();
+    let described = O::augment_args(command);
+    described.about(about).long_about(long_about)
+}
+
+impl<O: FromArgMatches> FromArgMatches for Described<O> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        O::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
 }
 
 /// Prints help or version; the exit code.

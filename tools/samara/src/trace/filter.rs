@@ -165,11 +165,11 @@ fn allow() -> libc::sock_filter {
 /// `argument ∈ values ? stop : allow`
 fn only_for(table: &Table, argument: u32, values: &[u32]) -> Vec<libc::sock_filter> {
     let mut program = vec![statement(LOAD, low(argument))];
-    for &value in values {
-        program.push(jump(EQUAL, value, 0, 1));
-        program.push(trace(table.mark));
+    for (index, &value) in values.iter().enumerate() {
+        let left = (values.len() - index) as u8;
+        program.push(jump(EQUAL, value, left, 0));
     }
-    program.push(allow());
+    program.extend([allow(), trace(table.mark)]);
     program
 }
 
