@@ -397,6 +397,10 @@ impl Follower {
             fresh.append(&mut untouched);
         }
         if let (Verdict::Outside, Some(replaced)) = (verdict, replaced_by(call)) {
+            // The kernel took pages away before it was refused; the area keeps its owner.
+            for side in self.sides() {
+                learn(side, before);
+            }
             for side in self.sides() {
                 if let Ok(mut other) = side.try_clone()
                     && other.engine.perform(&replaced).is_ok()

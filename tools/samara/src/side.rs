@@ -274,13 +274,40 @@ pub(crate) fn filled_in(call: &Call, returned: i64) -> Vec<(u64, u64)> {
         Call::Madvise { addr, len, .. } if populates(call) && error(libc::EFAULT) => {
             vec![from(*addr, *len)]
         }
+        Call::ProcessMadvise { ranges, .. } if populates(call) => {
+            let failed = failing_range(ranges, returned, libc::EFAULT);
+            failed
+                .map(|(addr, len)| from(addr, len))
+                .into_iter()
+                .collect()
+        }
         _ => Vec::new(),
     }
+}
+
+/// The range of several at which the kernel has failed with `error`, or perhaps has: it tells how far it came if it came anywhere.
+fn failing_range(ranges: &[(u64, u64)], returned: i64, error: i32) -> Option<(u64, u64)> {
+    if returned == -i64::from(error) {
+        return ranges.iter().copied().find(|(_, len)| *len > 0);
+    }
+    let mut left = u64::try_from(returned).ok()?;
+    ranges.iter().copied().find(|&(_, len)| {
+        let stopped = left == 0 && len > 0;
+        left = left.saturating_sub(len);
+        stopped
+    })
 }
 
 /// Can the kernel have failed with this error for a reason that lies outside the address space: a device's driver,
 /// input and output, the state of pages?
 fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
+    if let Call::ProcessMadvise { ranges, .. } = call
+        && populates(call)
+        && returned > 0
+    {
+        let stopped = failing_range(ranges, returned, libc::EFAULT);
+        return stopped.is_some_and(|(addr, len)| may_lack_pages(engine, addr, len));
+    }
     let error = -returned as i32;
     if !(-4095..0).contains(&returned) {
         return false;
@@ -391,8 +418,9 @@ fn may_lack_pages(engine: &AddressSpace, addr: u64, len: u64) -> bool {
         .is_some()
 }
 
-/// The areas of `[start, end)` with pages that the kernel perhaps cannot fill in: of files, whose ends are not known here; and those that a userfaultfd
-/// watches, which may be one that answers the program alone, or none (`UFFD_USER_MODE_ONLY`, `UFFD_FEATURE_SIGBUS`).
+/// The areas of `[start, end)` with pages that the kernel perhaps cannot fill in: of files, whose ends are not known here; those that a userfaultfd
+/// watches, which may be one that answers the program alone, or none (`UFFD_USER_MODE_ONLY`, `UFFD_FEATURE_SIGBUS`); and those with a protection key, to
+/// which the thread may have no rights.
 pub(crate) fn lacking(
     engine: &AddressSpace,
     start: u64,
@@ -400,7 +428,8 @@ pub(crate) fn lacking(
 ) -> impl Iterator<Item = Area<'_>> {
     const WATCHED: VmFlags = VmFlags::UFFD_MISSING.union(VmFlags::UFFD_MINOR);
     engine.areas().filter(move |area| {
-        let lacks = area.vma.file().is_some() || area.vma.flags.intersects(WATCHED);
+        let flags = area.vma.flags;
+        let lacks = area.vma.file().is_some() || flags.intersects(WATCHED) || flags.pkey() != 0;
         area.start < end && area.end > start && lacks
     })
 }
@@ -426,6 +455,9 @@ fn populates(call: &Call) -> bool {
     matches!(
         call,
         Call::Madvise {
+            advice: 22 | 23,
+            ..
+        } | Call::ProcessMadvise {
             advice: 22 | 23,
             ..
         }

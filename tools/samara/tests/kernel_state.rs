@@ -222,6 +222,34 @@ fn what_a_userfaultfd_has_poisoned_is_followed() {
 }
 
 #[test]
+fn a_userfaultfd_asked_at_huge_pages_begins_at_one() {
+    if let Some(program) = compiled("watched_huge") {
+        agrees(&[program]);
+    }
+}
+
+#[test]
+fn a_child_may_use_the_userfaultfd_of_its_parent() {
+    if let Some(program) = compiled("watched_for_parent") {
+        agrees(&[program]);
+    }
+}
+
+#[test]
+fn pages_may_be_asked_for_in_vain() {
+    if let Some(program) = compiled("populated_in_vain") {
+        agrees(&[program]);
+    }
+}
+
+#[test]
+fn pages_are_gone_when_a_driver_refuses() {
+    if let Some(program) = compiled("refused_over_pages") {
+        agrees(&[program]);
+    }
+}
+
+#[test]
 fn areas_have_grown_before_a_limit_forbids_it() {
     if let Some(program) = compiled("grown_before") {
         for verify in ["each", "exit"] {

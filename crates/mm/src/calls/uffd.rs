@@ -131,7 +131,7 @@ impl AddressSpace {
         Ok(end)
     }
 
-    /// Asks `check` of each area in a range, and whether there is one.
+    /// Asks `check` of each area in a range, and whether there is one. If the lowest has huge pages, the range is to begin at a place for one.
     fn each_watched(
         &self,
         start: u64,
@@ -139,6 +139,11 @@ impl AddressSpace {
         mut check: impl FnMut(&Vma) -> Result<(), Errno>,
     ) -> Result<(), Errno> {
         let mut next = start;
+        let lowest = self.areas.find_in(start, end);
+        let grain = lowest.and_then(|area| area.vma.grain());
+        if grain.is_some_and(|grain| !start.is_multiple_of(grain)) {
+            return Err(Errno::EINVAL);
+        }
         while let Some(area) = self.areas.find_in(next, end) {
             check(area.vma)?;
             next = area.end;

@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::num::NonZeroU32;
+use std::os::unix::fs::MetadataExt;
 
 use super::ptrace::Tid;
 
@@ -14,12 +15,13 @@ pub(crate) struct Watchers {
     last: u32,
 }
 
-/// A descriptor by which one was named first.
 #[derive(Debug)]
 struct Watcher {
-    tid: Tid,
-    descriptor: i32,
+    /// Each has an inode of its own, since 5.13. It tells which one a descriptor stands for when nobody is left of those who used others.
+    inode: u64,
     number: NonZeroU32,
+    /// The address space that it is for: of who made it, whoever uses it. `None` until it is seen to watch something.
+    owner: Option<u32>,
 }
 
 /// Shown among the features once an interface was agreed upon (`UFFDIO_API`), whichever they are (observed). Before, every other request is `EINVAL`.
@@ -32,21 +34,22 @@ pub(crate) const FOLLOWING: u64 = 1 << 1 | 1 << 2;
 impl Watchers {
     /// The number of the one behind a descriptor of a stopped thread, and the features that it was made with; `None` if it is none.
     pub(crate) fn of(&mut self, tid: Tid, descriptor: i32) -> Option<(NonZeroU32, u64)> {
-        let link = fs::read_link(format!("/proc/{tid}/fd/{descriptor}")).ok()?;
+        let path = format!("/proc/{tid}/fd/{descriptor}");
+        let link = fs::read_link(&path).ok()?;
         if link.to_str() != Some("anon_inode:[userfaultfd]") {
             return None;
         }
         let features = features(tid, descriptor)?;
-        let same = |known: &&Watcher| is_same((tid, descriptor), (known.tid, known.descriptor));
-        let number = match self.known.iter().find(same) {
+        let inode = fs::metadata(&path).ok()?.ino();
+        let number = match self.known.iter().find(|known| known.inode == inode) {
             Some(known) => known.number,
             None => {
                 self.last += 1;
                 let number = NonZeroU32::new(self.last)?;
                 self.known.push(Watcher {
-                    tid,
-                    descriptor,
+                    inode,
                     number,
+                    owner: None,
                 });
                 number
             }
@@ -54,19 +57,24 @@ impl Watchers {
         Some((number, features))
     }
 
+    /// The number of the address space that one is for, if that is known.
+    pub(crate) fn owner(&self, number: NonZeroU32) -> Option<u32> {
+        let known = self.known.iter().find(|known| known.number == number);
+        known.and_then(|known| known.owner)
+    }
+
+    /// One has been seen to watch something in an address space.
+    pub(crate) fn is_for(&mut self, number: NonZeroU32, owner: u32) {
+        let mut known = self.known.iter_mut();
+        if let Some(known) = known.find(|known| known.number == number) {
+            known.owner = Some(owner);
+        }
+    }
+
     /// It has been closed: the next one at its number is another.
     pub(crate) fn forget(&mut self, number: NonZeroU32) {
         self.known.retain(|known| known.number != number);
     }
-}
-
-fn is_same(one: (Tid, i32), other: (Tid, i32)) -> bool {
-    const KCMP_FILE: libc::c_int = 0;
-    // SAFETY: takes integers only.
-    let compared =
-        unsafe { libc::syscall(libc::SYS_kcmp, one.0, other.0, KCMP_FILE, one.1, other.1) };
-    // A kernel that was built without it has only the number.
-    compared == 0 || compared == -1 && one == other
 }
 
 /// `API:` of `/proc/PID/fdinfo`: the interface, what is switched on, what there is.

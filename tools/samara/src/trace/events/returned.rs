@@ -59,7 +59,7 @@ impl Tracer<'_> {
         }
         let mut running = false;
         let mut kept = false;
-        let mut of_another = false;
+        let mut of_another = None;
         let mut elsewhere = None;
         let mut in_vain = Vec::new();
         if let Some(space) = &mut self.spaces[index]
@@ -84,14 +84,10 @@ impl Tracer<'_> {
                 Doing::Bounds(bounds) if returned == 0 => {
                     space.bounds_set(bounds, who, self.session);
                 }
-                // Of another process, whose map it may have changed.
-                Doing::Perform(call) if !space.is_own_watcher(&call, who, returned) => {
-                    let name = match call {
-                        Call::UffdRegister { .. } => "ioctl(UFFDIO_REGISTER) for another process",
-                        _ => "ioctl(UFFDIO_UNREGISTER) for another process",
-                    };
-                    space.finish_unmodelled(name, false, who, returned, self.session);
-                    of_another = returned == 0;
+                Doing::Perform(call)
+                    if !space.is_own_watcher(&call, who, returned, self.session) =>
+                {
+                    of_another = Some(call);
                 }
                 Doing::Perform(mut call) => {
                     kept = space.leaves_files(&call, returned);
@@ -120,8 +116,8 @@ impl Tracer<'_> {
                 _ => {}
             }
         }
-        if of_another {
-            self.doubt_others(index);
+        if let Some(call) = of_another {
+            self.watched_elsewhere(call, who, index, returned);
         }
         if let Some((filling, done)) = elsewhere {
             self.filled_elsewhere(&filling, done, index);
@@ -223,6 +219,45 @@ impl Tracer<'_> {
                     space.filled_in_vain(start, self.session);
                 }
             }
+        }
+    }
+
+    /// A thread has used a userfaultfd that is of another process: one that forked its own, as a rule. The call is performed where it has changed something.
+    fn watched_elsewhere(&mut self, call: Call, who: Who, index: usize, returned: i64) {
+        let (Call::UffdRegister { context, .. } | Call::UffdUnregister { context, .. }) = call
+        else {
+            return;
+        };
+        let owner = self.session.watchers.owner(context);
+        let users: Vec<(Tid, Tid, usize)> = self
+            .tasks
+            .iter()
+            .filter_map(|(tid, task)| Some((*tid, task.process, task.space?)))
+            .filter(|(.., other)| *other != index)
+            .collect();
+        for (tid, process, other) in users {
+            let Some(space) = &mut self.spaces[other] else {
+                continue;
+            };
+            let is_it = match owner {
+                Some(owner) => owner == space.number,
+                None => space.is_watched_by_another(&call, tid),
+            };
+            // Of a call that is under way there, nobody knows which of the two was first.
+            if is_it && space.holder.is_none() {
+                let who = Who { tid, process };
+                return space.watched_by_another(call, who, returned, self.session);
+            }
+        }
+        let name = match call {
+            Call::UffdRegister { .. } => "ioctl(UFFDIO_REGISTER) for another process",
+            _ => "ioctl(UFFDIO_UNREGISTER) for another process",
+        };
+        if let Some(space) = &mut self.spaces[index] {
+            space.finish_unmodelled(name, false, who, returned, self.session);
+        }
+        if returned == 0 {
+            self.doubt_others(index);
         }
     }
 

@@ -8,6 +8,7 @@ use super::{Space, Who};
 use crate::trace::decode::Filling;
 use crate::trace::facts::Held;
 use crate::trace::proc;
+use crate::trace::ptrace::Tid;
 use crate::trace::session::Session;
 
 impl Space {
@@ -108,28 +109,45 @@ impl Space {
         }
     }
 
-    /// Whether the kernel has begun to watch what a call has registered, given up what it could have watched, or refused what it would: not if the userfaultfd is
-    /// of another process, which forked this one. One that watches something here is not.
-    pub(crate) fn is_own_watcher(&self, call: &Call, who: Who, returned: i64) -> bool {
+    /// Whether it is this address space in which the kernel has begun to watch what a call has registered, given up what it could have watched, or refused what
+    /// it would. Not if the userfaultfd is of another process, which forked this one. One that watches something here is not.
+    pub(crate) fn is_own_watcher(
+        &self,
+        call: &Call,
+        who: Who,
+        returned: i64,
+        session: &mut Session,
+    ) -> bool {
         let (Call::UffdRegister { context, .. } | Call::UffdUnregister { context, .. }) = *call
         else {
             return true;
         };
-        let engine = self.follower.engine();
-        let (addr, len) = match *call {
-            Call::UffdRegister { addr, len, .. } if returned == 0 => (addr, len),
-            _ => {
-                let watches = |area: samara_mm::Area<'_>| area.vma.uffd == Some(context);
-                let answer = |mut trial: samara_mm::AddressSpace| {
-                    crate::describe::returned(trial.perform(call)) == returned
-                };
-                return !self.forked
-                    || engine.areas().any(watches)
-                    || engine.try_clone().is_ok_and(answer);
+        if let Some(owner) = session.watchers.owner(context) {
+            return owner == self.number;
+        }
+        if matches!(call, Call::UffdRegister { .. }) && returned == 0 {
+            let own = self.shows_registered(call, who.tid);
+            if own {
+                session.watchers.is_for(context, self.number);
             }
+            return own;
+        }
+        let watches = |area: samara_mm::Area<'_>| area.vma.uffd == Some(context);
+        let answer = |mut trial: samara_mm::AddressSpace| {
+            crate::describe::returned(trial.perform(call)) == returned
         };
-        // Smaps tells of starts: where an area ends, the engine knows. What lies in no area here is not watched here.
-        proc::vm_flags(who.tid).is_ok_and(|flags| {
+        let engine = self.follower.engine();
+        !self.forked || engine.areas().any(watches) || engine.try_clone().is_ok_and(answer)
+    }
+
+    /// Is something watched now, where a call has registered it? Smaps tells of starts: where an area ends, the engine knows. What lies in no area here is not
+    /// watched here.
+    fn shows_registered(&self, call: &Call, tid: Tid) -> bool {
+        let Call::UffdRegister { addr, len, .. } = *call else {
+            return false;
+        };
+        let engine = self.follower.engine();
+        proc::vm_flags(tid).is_ok_and(|flags| {
             let end = addr.saturating_add(len);
             let mut within = engine
                 .areas()
@@ -140,5 +158,26 @@ impl Space {
                 covering.is_some_and(|(_, flags)| flags.intersects(VmFlags::UFFD))
             })
         })
+    }
+
+    /// Is it this address space, which a thread `tid` uses, that another process has registered something of, or given it up? So far nobody knew.
+    pub(crate) fn is_watched_by_another(&self, call: &Call, tid: Tid) -> bool {
+        !self.broken && self.shows_registered(call, tid)
+    }
+
+    /// Another process has registered something here by a userfaultfd of this one, or given it up, or was refused.
+    pub(crate) fn watched_by_another(
+        &mut self,
+        call: Call,
+        who: Who,
+        returned: i64,
+        session: &mut Session,
+    ) {
+        if let (Call::UffdRegister { context, .. }, 0) = (&call, returned) {
+            session.watchers.is_for(*context, self.number);
+        }
+        self.samples
+            .take(self.follower.engine(), &call, &mut self.pagemap);
+        self.finish(call, who, returned, true, session);
     }
 }
