@@ -89,36 +89,19 @@ impl<K: Key, S: Shape> Quick<K, S> {
             Taker::Before => {
                 let at = self.spot.at - 1;
                 let left = parent.child(at).as_leaf();
-                let (left, right) = ((left, left.used()), here);
-                let cut = Cut::<K, S, true> {
-                    left,
-                    right,
-                    keep,
-                    unread,
-                };
+                let cut = Cut::<K, S, true>::new((left, left.used()), here, keep, unread);
                 self.give(parent, at, cut, min.wrapping_sub(K::ONE));
             }
             Taker::After => {
                 let right = parent.child(self.spot.at + 1).as_leaf();
-                let (left, right) = (here, (right, right.used()));
-                let cut = Cut::<K, S, false> {
-                    left,
-                    right,
-                    keep,
-                    unread,
-                };
+                let cut = Cut::<K, S, false>::new(here, (right, right.used()), keep, unread);
                 self.give(parent, self.spot.at, cut, max);
             }
             Taker::New => {
                 let at = (self.spot.at, min);
                 let (parent, at) = add_leaf(tree, leaf, parent, at, reserve, unread);
-                let (left, right) = (here, (parent.child(at + 1).as_leaf(), 0));
-                let cut = Cut::<K, S, false> {
-                    left,
-                    right,
-                    keep,
-                    unread,
-                };
+                let right = parent.child(at + 1).as_leaf();
+                let cut = Cut::<K, S, false>::new(here, (right, 0), keep, unread);
                 self.give(parent, at, cut, max);
             }
         }
@@ -286,14 +269,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let both = in_left + in_right;
         let (left, right) = ((left, in_left), (right, in_right));
         if both <= Geometry::<K, S>::SLOTS {
-            let keep = both;
-            let cut = Cut::<K, S, true> {
-                left,
-                right,
-                keep,
-                unread,
-            };
-            cut.copy(K::MIN, middle, |_, _, _| {});
+            Cut::<K, S, true>::new(left, right, both, unread).copy(K::MIN, middle, |_, _, _| {});
             Self::unite(parent, at, bounds, unread);
             return Some(right.0);
         }
