@@ -256,9 +256,7 @@ impl<A: NodeAlloc, C> Dup<'_, A, C> {
         parent: Option<Node<K, S>>,
     ) -> NodeMut<K, S> {
         // SAFETY: nobody else uses the block, and nobody writes the original (promise of `dup_into`).
-        let new = unsafe { NodeMut::copy(self.supply.take(), old) };
-        new.node().set_parent(parent);
-        new
+        unsafe { NodeMut::copy(self.supply.take(), old, old.first_word_below(parent)) }
     }
 
     /// Replaces the children of a copied inner node by copies, with all below. If that fails or panics, the node has those that have been

@@ -25,7 +25,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         };
         let leaf = place.leaf;
         let neighbour = quick.neighbour(parent);
-        let above = reserve.take_copy(parent);
+        let above = reserve.take_copy(parent, parent.first_word());
         let new = copy_below(above, at, leaf, reserve);
         if let Some((at, node)) = neighbour {
             copy_below(above, at, node, reserve);
@@ -74,8 +74,9 @@ fn copy_below<K: Key, S: Shape>(
     leaf: Node<K, S>,
     reserve: &mut Reserve,
 ) -> Node<K, S> {
-    let copy = reserve.take_copy(leaf).node();
-    copy.set_parent(Some(above.node()));
+    let copy = reserve
+        .take_copy(leaf, leaf.first_word_below(Some(above.node())))
+        .node();
     above.set_slot(at, copy.word());
     copy
 }
