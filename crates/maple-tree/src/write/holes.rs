@@ -129,11 +129,16 @@ pub(crate) fn tell_last<K: Key, S: Shape>(node: Node<K, S>, gap: K) {
     }
 }
 
-/// Tells the ancestors of `node`, one of whose indices is `key`, that its largest hole is `gap`.
-/// Stops at the first that knew.
-pub(crate) fn tell_ancestors<K: Key, S: Shape>(node: Node<K, S>, key: K, gap: K) {
-    if let Some(parent) = node.parent(Kind::Gap) {
-        tell_from(parent, parent.search(key), key, gap);
+/// Tells the ancestors of a node, which covers `min..=max`, what its largest hole is, if `inner` nodes are to know.
+pub(crate) fn tell_ancestors<K: Key, S: Shape>(node: Node<K, S>, min: K, max: K, inner: Kind) {
+    if inner == Kind::Gap
+        && let Some(parent) = node.parent(inner)
+    {
+        let gap = match node.kind() {
+            Kind::Leaf => largest_in_leaf(node, min, max),
+            Kind::Range | Kind::Gap => largest_below(node),
+        };
+        tell_from(parent, parent.search(min), min, gap);
     }
 }
 

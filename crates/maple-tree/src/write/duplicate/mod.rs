@@ -17,7 +17,7 @@ use crate::base::{Key, Ref, Shape, Value};
 use crate::node::{Kind, NULL, Node, NodeMut, RawTree, Root, Word, is_leaf_word, prefetch};
 use crate::read::Place;
 use crate::write::apply::bury;
-use crate::write::holes::{largest_in_leaf, tell_ancestors};
+use crate::write::holes::tell_ancestors;
 use crate::write::{Immediate, Sink};
 
 use supply::Supply;
@@ -326,8 +326,8 @@ impl<A: NodeAlloc, C> Dup<'_, A, C> {
         forget(entries);
         if left_out {
             self.left_out = true;
-            if parent.is_some_and(|parent| parent.kind() == Kind::Gap) {
-                tell_ancestors(node, min, largest_in_leaf(node, min, max));
+            if let Some(parent) = parent {
+                tell_ancestors(node, min, max, parent.kind());
             }
         }
         Ok(())
