@@ -147,7 +147,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
             (false, false) if fits && enough => Room::Here,
             (false, false) if fits => spot.company(quick.total)?,
             (false, false) => quick.elsewhere(tree, spot)?,
-            (true, false) | (false, true) if fits => spot.across(goes_on.0, quick.total, enough)?,
+            (before, after) if fits && enough && before != after => spot.across(before)?,
             _ => return None,
         };
         Some(quick)

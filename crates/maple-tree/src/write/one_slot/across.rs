@@ -9,7 +9,7 @@ use crate::write::holes::{largest_in_leaf, tell_from};
 /// Lets a leaf, which has another one beside it, take in the hole with which the one after it begins, `UP`, or the one before it ends, if that is a hole. Gives
 /// what the leaf covers then: its slot at that end reaches so far. `None` if the other one cannot do without; then nothing has changed.
 #[inline(never)]
-pub(super) fn take_in<const UP: bool, K: Key, S: Shape>(
+pub(in crate::write) fn take_in<const UP: bool, K: Key, S: Shape>(
     spot: Spot<K, S>,
     unread: Unread,
 ) -> Option<Place<K, S>> {

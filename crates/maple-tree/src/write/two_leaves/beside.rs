@@ -59,7 +59,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
                 taker: Taker::New, ..
             }) => return None,
             Room::Given(Given { taker, .. }) => taker == Taker::Before,
-            Room::Few { left } | Room::Hole { left, .. } => usize::from(left) < self.spot.at,
+            Room::Few { left } => usize::from(left) < self.spot.at,
+            Room::Hole { before } => before,
         };
         let Spot { at, .. } = self.spot;
         let at = if before { at - 1 } else { at + 1 };

@@ -7,9 +7,10 @@ use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, NULL, Node, RawTree, Unread, Word};
 use crate::read::Place;
 use crate::write::apply::Removed;
-use crate::write::holes::{largest_in_leaf, largest_of, tell_change};
+use crate::write::holes::{largest_in_leaf, largest_of, tell_change, tell_from};
 use crate::write::last::{link, tell_above};
 use crate::write::one_leaf::Holes;
+use crate::write::one_slot::take_in;
 use crate::write::two_leaves::above::add_leaf;
 use crate::write::two_leaves::cut::{Cut, cut_anew};
 use crate::write::two_leaves::{Given, Taker};
@@ -64,7 +65,8 @@ impl<K: Key, S: Shape> Quick<K, S> {
         match self.room {
             Room::Given(given) => self.give_to(tree, parent, given, reserve, unread),
             Room::Few { left } => return self.merge(parent, usize::from(left), unread),
-            Room::Hole { left, of_left } => self.join(parent, usize::from(left), of_left, unread),
+            Room::Hole { before: true } => self.join::<false>(parent, unread),
+            Room::Hole { before: false } => self.join::<true>(parent, unread),
             Room::Append(_) | Room::Here => debug_assert!(false, "it concerns one leaf"),
         }
         None
@@ -224,18 +226,6 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
     }
 
-    /// What the leaves in the slots `at` and `at + 1` of the parent cover; this leaf is one of them.
-    #[inline(always)]
-    fn bounds_of_pair(self, parent: Node<K, S>, at: usize) -> (K, K) {
-        let Place { min, max, .. } = self.spot.place;
-        let inner = parent.kind();
-        if self.spot.at > at {
-            (parent.edge::<false>(at, min, inner), max)
-        } else {
-            (min, parent.edge::<true>(at + 1, min, inner))
-        }
-    }
-
     /// Sets what bounds the leaves in the slots `at` and `at + 1` of the parent, and tells what their largest holes are. The two cover
     /// `min..=max`.
     #[inline(always)]
@@ -261,7 +251,12 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// Makes the change, and the leaves in the slots `at` and `at + 1`, of which it concerns one, one if that has room for all; else gives
     /// each half. Gives the leaf that is left over.
     fn merge(self, parent: Node<K, S>, at: usize, unread: Unread) -> Option<Node<K, S>> {
-        let bounds = self.bounds_of_pair(parent, at);
+        let Place { min, max, .. } = self.spot.place;
+        let bounds = if self.spot.at > at {
+            (parent.edge::<false>(at, min, parent.kind()), max)
+        } else {
+            (min, parent.edge::<true>(at + 1, min, parent.kind()))
+        };
         let (left, right) = (parent.child(at).as_leaf(), parent.child(at + 1).as_leaf());
         let middle = parent.pivot(at);
         self.edit(self.spot.place.leaf.write(unread));
@@ -279,23 +274,23 @@ impl<K: Key, S: Shape> Quick<K, S> {
         None
     }
 
-    /// Makes the change, after which the leaves in the slots `at` and `at + 1`, of which it concerns one, meet in a hole. It becomes all of the left
-    /// one's, or all of the right one's.
-    fn join(self, parent: Node<K, S>, at: usize, of_left: bool, unread: Unread) {
-        let bounds = self.bounds_of_pair(parent, at);
-        let (left, right) = (parent.child(at).as_leaf(), parent.child(at + 1).as_leaf());
-        self.edit(self.spot.place.leaf.write(unread));
-        let last = if of_left {
-            let last = right.pivot(0);
-            right.write(unread).shift(1, 0);
-            last
-        } else {
-            let used = left.used();
-            let last = left.pivot(used - 2);
-            left.write(unread).set_used(used - 1, used);
-            last
+    /// Makes the change in a leaf that takes in the hole with which the one after it begins, `UP`, or the one before it ends.
+    fn join<const UP: bool>(self, parent: Node<K, S>, unread: Unread) {
+        let Some(Place { leaf, min, max }) = take_in::<UP, K, S>(self.spot, unread) else {
+            debug_assert!(false, "the other one can do without");
+            return;
         };
-        Self::set_pair(parent, at, bounds, last, unread);
+        self.edit(leaf.write(unread));
+        if parent.kind() == Kind::Gap {
+            // The hole only grows, and the others stay.
+            let made = if UP {
+                K::span(self.first, max)
+            } else {
+                K::span(min, self.last)
+            };
+            let gap = parent.gap(self.spot.at).max(made);
+            tell_from(parent, self.spot.at, min, gap);
+        }
     }
 
     /// Takes the slot after `at`, the slots of whose leaf are in the leaf before it now, out of the parent. That leaf covers `min..=max`.
