@@ -48,8 +48,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
             Room::Here => usize::from(in_rcu && !self.is_exact()),
             // Two leaves, and the node above.
             _ if in_rcu => 3,
-            Room::Given(given) => usize::from(given.nodes),
-            Room::Append(nodes) => usize::from(nodes),
+            Room::Given { nodes, .. } | Room::Append(nodes) => usize::from(nodes),
             _ => 0,
         }
     }

@@ -6,7 +6,7 @@ use crate::alloc::Reserve;
 use crate::base::{Key, Shape};
 use crate::node::{Node, NodeMut, RawTree, Unread};
 use crate::read::{Place, Spot};
-use crate::write::two_leaves::{Given, Taker};
+use crate::write::two_leaves::Taker;
 use crate::write::{Quick, Room};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
@@ -54,11 +54,12 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// The leaf that the change concerns, too, and its slot in the node above.
     fn neighbour(self, parent: Node<K, S>) -> Option<(usize, Node<K, S>)> {
         let before = match self.room {
-            Room::Here | Room::Append(_) => return None,
-            Room::Given(Given {
+            Room::Here
+            | Room::Append(_)
+            | Room::Given {
                 taker: Taker::New, ..
-            }) => return None,
-            Room::Given(Given { taker, .. }) => taker == Taker::Before,
+            } => return None,
+            Room::Given { taker, .. } => taker == Taker::Before,
             Room::Few { left } => usize::from(left) < self.spot.at,
             Room::Hole { before } => before,
         };

@@ -11,9 +11,9 @@ use crate::write::holes::{largest_in_leaf, largest_of, tell_change, tell_from};
 use crate::write::last::{link, tell_above};
 use crate::write::one_leaf::Holes;
 use crate::write::one_slot::take_in;
+use crate::write::two_leaves::Taker;
 use crate::write::two_leaves::above::add_leaf;
 use crate::write::two_leaves::cut::{Cut, cut_anew};
-use crate::write::two_leaves::{Given, Taker};
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
 use crate::write::{Quick, Room};
@@ -34,8 +34,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         // SAFETY: the caller's promise.
         let unread = unsafe { Unread::new() };
         match (quick.room, quick.spot.parent) {
-            (Room::Given(given), Some(parent)) => {
-                quick.give_to(self, parent, given, reserve, unread);
+            (Room::Given { taker, keep, .. }, Some(parent)) => {
+                quick.give_to(self, parent, (taker, keep), reserve, unread);
             }
             _ => drop(quick.spread(self, reserve, unread)),
         }
@@ -63,7 +63,9 @@ impl<K: Key, S: Shape> Quick<K, S> {
             return None;
         };
         match self.room {
-            Room::Given(given) => self.give_to(tree, parent, given, reserve, unread),
+            Room::Given { taker, keep, .. } => {
+                self.give_to(tree, parent, (taker, keep), reserve, unread);
+            }
             Room::Few { left } => return self.merge(parent, usize::from(left), unread),
             Room::Hole { before: true } => self.join::<false>(parent, unread),
             Room::Hole { before: false } => self.join::<true>(parent, unread),
@@ -78,11 +80,10 @@ impl<K: Key, S: Shape> Quick<K, S> {
         self,
         tree: &RawTree<K, S>,
         parent: Node<K, S>,
-        given: Given,
+        (taker, keep): (Taker, u8),
         reserve: &mut Reserve,
         unread: Unread,
     ) {
-        let Given { taker, keep, .. } = given;
         let Place { leaf, min, max } = self.spot.place;
         let leaf = leaf.as_leaf();
         let here = (leaf, leaf.used());

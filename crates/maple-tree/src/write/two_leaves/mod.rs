@@ -28,8 +28,15 @@ use above::nodes_for_room;
 pub(crate) enum Room {
     /// There is room.
     Here,
-    /// Another leaf takes some of them.
-    Given(Given),
+    /// Another leaf takes some of them, as whole slots, so that there is room in both, and the write is made in one of them. (Small numbers in small
+    /// words: what is planned is passed around by value.)
+    Given {
+        taker: Taker,
+        /// Slots of the left leaf of the two before the write is made.
+        keep: u8,
+        /// How many new nodes it takes where nobody reads.
+        nodes: u8,
+    },
     /// The last leaf keeps as many as it has room for, the others, which are new, go to a new one after it. How many new nodes that takes where
     /// nobody reads.
     Append(u8),
@@ -47,28 +54,17 @@ impl Room {
         match self {
             Self::Here => StoreType::Node,
             Self::Append(_)
-            | Self::Given(Given {
+            | Self::Given {
                 taker: Taker::New, ..
-            }) => StoreType::Split,
+            } => StoreType::Split,
             _ => StoreType::Rebalance,
         }
     }
 }
 
-/// Whole slots that go from a leaf to another one, so that there is room in both, and the write is made in one of them. (Small numbers in small
-/// words: what is planned is passed around by value.)
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Given {
-    taker: Taker,
-    /// Slots of the left leaf of the two before the write is made.
-    keep: u8,
-    /// How many new nodes it takes where nobody reads.
-    pub(super) nodes: u8,
-}
-
 /// Which leaf takes what there is no room for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Taker {
+pub(crate) enum Taker {
     /// The one before, which has the same parent.
     Before,
     /// The one after, which has the same parent.
@@ -133,11 +129,8 @@ impl<K: Key, S: Shape> Spot<K, S> {
             Taker::New => 1 + nodes_for_room(parent, min),
             Taker::Before | Taker::After => 0,
         };
-        Some(Room::Given(Given {
-            taker,
-            keep: keep as u8,
-            nodes: nodes as u8,
-        }))
+        let (keep, nodes) = (keep as u8, nodes as u8);
+        Some(Room::Given { taker, keep, nodes })
     }
 
     /// Which leaf takes slots of this one, which is to have `total`, and how many it has: a neighbour that has room for one in `spare` of a leaf's
