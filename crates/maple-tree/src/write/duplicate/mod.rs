@@ -345,19 +345,8 @@ impl<K> Copier<K> for Verbatim {
     fn undo(&mut self, _: Word) {}
 }
 
-pub(crate) struct CopyWith<F, V> {
-    copy: F,
-    marker: PhantomData<fn() -> V>,
-}
-
-impl<F, V> CopyWith<F, V> {
-    pub(crate) fn new(copy: F) -> Self {
-        Self {
-            copy,
-            marker: PhantomData,
-        }
-    }
-}
+/// Words of values `V` that a closure makes.
+pub(crate) struct CopyWith<F, V>(pub(crate) F, pub(crate) PhantomData<fn() -> V>);
 
 impl<K, V, E, F> Copier<K> for CopyWith<F, V>
 where
@@ -371,7 +360,7 @@ where
             return Ok(NULL);
         };
         // SAFETY: words in the tree are values, and the tree is borrowed for the closure's call.
-        let copy = (self.copy)(first..=last, unsafe { V::borrow(raw) })?;
+        let copy = (self.0)(first..=last, unsafe { V::borrow(raw) })?;
         Ok(copy.map_or(NULL, |value| value.into_raw().as_ptr()))
     }
 
