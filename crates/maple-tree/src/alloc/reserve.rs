@@ -4,7 +4,7 @@ use core::ptr::{self, NonNull};
 
 use crate::alloc::NodeAlloc;
 use crate::base::{Key, Shape};
-use crate::node::{Kind, LAYOUT, Node, NodeMut};
+use crate::node::{Kind, LAYOUT, Node, NodeMut, Word};
 
 /// There was no memory for the nodes that a change needs. Nothing was changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -176,20 +176,16 @@ impl Reserve {
         }
     }
 
-    /// Takes a node out, as [`take`](Self::take) does, and makes it a copy of another.
+    /// Takes a node out, as [`take`](Self::take) does, and makes it a copy of another, but for the first word.
     #[inline]
-    pub(crate) fn take_copy<K: Key, S: Shape>(&mut self, node: Node<K, S>) -> NodeMut<K, S> {
+    pub(crate) fn take_copy<K: Key, S: Shape>(
+        &mut self,
+        node: Node<K, S>,
+        first_word: Word,
+    ) -> NodeMut<K, S> {
         let block = self.pop();
-        // SAFETY: the block is the reserve's own.
-        unsafe { NodeMut::copy(block, node) }
-    }
-
-    /// As [`take_copy`](Self::take_copy), of a node that others may share: the copy has no parent.
-    #[inline]
-    pub(crate) fn take_unshared<K: Key, S: Shape>(&mut self, node: Node<K, S>) -> NodeMut<K, S> {
-        let block = self.pop();
-        // SAFETY: the block is the reserve's own.
-        unsafe { NodeMut::copy_shared(block, node) }
+        // SAFETY: the block is the reserve's own; only the writer writes to a node, and only it copies one.
+        unsafe { NodeMut::copy(block, node, first_word) }
     }
 
     /// Makes sure that a write has used all that was reserved for it: fewer would leak, and show that it was counted wrongly.

@@ -27,11 +27,6 @@ pub struct Spare {
     nodes: Reserve,
 }
 
-// SAFETY: the nodes are nobody else's.
-unsafe impl Send for Spare {}
-// SAFETY: a view of it shows how many there are.
-unsafe impl Sync for Spare {}
-
 impl Spare {
     /// None yet.
     pub const fn new() -> Self {

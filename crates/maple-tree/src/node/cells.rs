@@ -10,7 +10,7 @@ use core::ptr::{self, NonNull};
 
 use crate::base::atomic::AtomicPtr;
 use crate::base::{Key, Shape};
-use crate::node::{Geometry, Kind, NODE_BYTES, NULL, Word};
+use crate::node::{Geometry, Kind, NODE_BYTES, NULL, WORD, Word};
 
 /// A key in a node: aligned as a pointer is, so that keys wider than pointers pack without padding.
 #[cfg_attr(target_pointer_width = "64", repr(C, packed(8)))]
@@ -67,15 +67,19 @@ impl<K: Key, S: Shape> Cells<K, S> {
         }
     }
 
-    /// Writes what another node holds.
+    /// Writes a first word, and behind it what another node holds.
     ///
     /// # Safety
     ///
-    /// Nobody else uses the memory of this one, and nobody writes the other meanwhile.
+    /// Nobody else uses the memory of this one, and nobody writes the other meanwhile, but for its first word.
     #[inline(always)]
-    pub(super) unsafe fn copy_from(self, other: Self) {
+    pub(super) unsafe fn copy_from(self, other: Self, first_word: Word) {
         // SAFETY: both are whole nodes, and different ones (the caller's promise).
-        unsafe { ptr::copy_nonoverlapping(other.base.as_ptr(), self.base.as_ptr(), NODE_BYTES) };
+        unsafe {
+            let (from, to) = (other.base.add(WORD), self.base.add(WORD));
+            ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), NODE_BYTES - WORD);
+            self.base.cast::<Word>().write(first_word);
+        }
     }
 
     #[inline(always)]

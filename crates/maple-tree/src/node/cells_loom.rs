@@ -57,15 +57,14 @@ impl<K: Key, S: Shape> Cells<K, S> {
         }
     }
 
-    pub(super) unsafe fn copy_from(self, other: Self) {
+    pub(super) unsafe fn copy_from(self, other: Self, first_word: Word) {
         // SAFETY: nobody else uses the memory (the caller's promise).
         unsafe { self.init(Kind::Leaf) };
-        let word = |cell: &AtomicPtr<()>| cell.load(Ordering::Relaxed);
-        self.first_word()
-            .store(word(other.first_word()), Ordering::Relaxed);
+        self.first_word().store(first_word, Ordering::Relaxed);
         let (new, old) = (self.words(), other.words());
         for i in 0..MOST {
-            new.slots[i].store(word(&old.slots[i]), Ordering::Relaxed);
+            let word = old.slots[i].load(Ordering::Relaxed);
+            new.slots[i].store(word, Ordering::Relaxed);
             // SAFETY: within the arrays; the checker finds accesses that are not ordered with these.
             unsafe {
                 self.set_pivot(i, other.pivot(i));

@@ -31,15 +31,13 @@
 //! thread that raises a count into that zone sets it to its middle while it still owns a count; so many threads as it would take to lead out of
 //! the middle do not exist.
 
-use core::ptr::{self, NonNull};
+use core::ptr;
 
 #[cfg(not(samara_loom))]
 use crate::base::atomic::AtomicUsize;
 use crate::base::atomic::{AtomicPtr, Ordering};
 use crate::base::{Key, Shape};
-use crate::node::{COUNTED, END_MASK, Kind, NODE_BYTES, Node, NodeMut};
-#[cfg(not(samara_loom))]
-use crate::node::{Unread, Word};
+use crate::node::{COUNTED, END_MASK, Kind, NODE_BYTES, Node};
 
 /// One, where the count is in the first word.
 const ONE: usize = NODE_BYTES;
@@ -168,44 +166,11 @@ impl<K: Key, S: Shape> Node<K, S> {
     }
 }
 
-impl<K: Key, S: Shape> NodeMut<K, S> {
-    /// Makes a copy of a node out of fresh memory, without a parent. What it leads to is not counted again.
-    ///
-    /// # Safety
-    ///
-    /// `block` is memory of [`LAYOUT`](super::LAYOUT) that nobody else uses; nobody writes the old node meanwhile, but for its count.
-    #[inline]
-    pub(crate) unsafe fn copy_shared(block: NonNull<u8>, old: Node<K, S>) -> Self {
-        #[cfg(not(samara_loom))]
-        // SAFETY: both are whole nodes, and different ones (the caller's promise). The first word, which others may be writing, is
-        // left out.
-        unsafe {
-            let first = size_of::<Word>();
-            let (from, to) = (old.block().add(first), block.add(first));
-            ptr::copy_nonoverlapping(from.as_ptr(), to.as_ptr(), NODE_BYTES - first);
-            let word = ptr::without_provenance_mut(old.end());
-            block.cast::<Word>().write(word);
-            let tag = old.word().addr() & crate::node::TAG_BITS;
-            Node::from_word(block.as_ptr().map_addr(|a| a | tag).cast()).write(Unread::new())
-        }
-        #[cfg(samara_loom)]
-        // SAFETY: as above.
-        unsafe {
-            let new = Self::copy(block, old);
-            new.node()
-                .cells
-                .first_word()
-                .store(ptr::without_provenance_mut(old.end()), Ordering::Relaxed);
-            new
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::base::shape::Native;
-    use crate::node::Kind;
+    use crate::node::Word;
     use crate::node::testing::Memory;
 
     #[test]

@@ -38,8 +38,7 @@ impl<K: Key, S: Shape> Node<K, S> {
     /// node is not dead.
     #[inline(always)]
     pub(crate) fn parent(self, inner: Kind) -> Option<Self> {
-        let word = self.cells.first_word().load(Ordering::Relaxed);
-        self.named_by(word, inner)
+        self.named_by(self.first_word(), inner)
     }
 
     /// The parent that a first word of this node names: one that was read while the node was neither dead nor counted.
@@ -54,11 +53,22 @@ impl<K: Key, S: Shape> Node<K, S> {
     /// Links the node to its parent, or makes it the root.
     #[inline(always)]
     pub(crate) fn set_parent(self, parent: Option<Self>) {
-        let parent = parent.map_or(ptr::null_mut(), |p| p.block().as_ptr());
-        let cell = self.cells.first_word();
         // Readers look at the other bits only, which stay what they were.
-        let end = cell.load(Ordering::Relaxed).addr() & END_MASK;
-        cell.store(parent.map_addr(|a| a | end).cast(), Ordering::Relaxed);
+        let word = self.first_word_below(parent);
+        self.cells.first_word().store(word, Ordering::Relaxed);
+    }
+
+    /// The first word, of a node that is neither dead nor counted.
+    #[inline(always)]
+    pub(crate) fn first_word(self) -> Word {
+        self.cells.first_word().load(Ordering::Relaxed)
+    }
+
+    /// As [`first_word`](Self::first_word), if the node, or a copy of it, is below another one, or the root.
+    #[inline(always)]
+    pub(crate) fn first_word_below(self, parent: Option<Self>) -> Word {
+        let parent = parent.map_or(ptr::null_mut(), |p| p.block().as_ptr());
+        parent.map_addr(|a| a | self.end()).cast()
     }
 
     /// Tells the node, which has been moved to another one, that this is its parent now. One that is counted need not know.

@@ -51,18 +51,18 @@ impl<K: Key, S: Shape> NodeMut<K, S> {
         Self { node }
     }
 
-    /// Makes a copy of a node that is not dead out of fresh memory, parent included.
+    /// Makes a copy of a node that is not dead out of fresh memory, but for the first word. If nodes are shared, what it leads to is not counted again.
     ///
     /// # Safety
     ///
-    /// `block` is memory of [`LAYOUT`](super::LAYOUT) that nobody else uses.
+    /// `block` is memory of [`LAYOUT`](super::LAYOUT) that nobody else uses; nobody writes the old node meanwhile, but for its count.
     #[inline]
-    pub(crate) unsafe fn copy(block: NonNull<u8>, old: Node<K, S>) -> Self {
+    pub(crate) unsafe fn copy(block: NonNull<u8>, old: Node<K, S>, first_word: Word) -> Self {
         debug_assert!(!old.is_dead());
         // SAFETY: nobody else uses the memory (the caller's promise).
         let node = unsafe { Node::at(block, old.kind) };
-        // SAFETY: as above; only the writer writes to a node, and only it copies one.
-        unsafe { node.cells.copy_from(old.cells) };
+        // SAFETY: as above.
+        unsafe { node.cells.copy_from(old.cells, first_word) };
         Self { node }
     }
 

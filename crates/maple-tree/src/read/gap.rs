@@ -49,36 +49,22 @@ impl<K: Key> Want<K> {
         first.wrapping_add(self.size.wrapping_sub(K::ONE))
     }
 
-    fn lowest(&self, first: K, last: K) -> Option<K> {
-        let first = first.max(self.lo);
-        let last = last.min(self.hi);
-        // The lowest start, if there were no upper bound.
-        let start = match first.checked_sub(self.offset) {
-            Some(first) => first.align_up(self.align)?.checked_add(self.offset)?,
-            None => self.offset,
-        };
-        let end = start.checked_add(self.size.wrapping_sub(K::ONE))?;
-        (end <= last).then_some(start)
-    }
-
-    fn highest(&self, first: K, last: K) -> Option<K> {
-        let first = first.max(self.lo);
-        let last = last.min(self.hi);
-        let start = last.checked_sub(self.size.wrapping_sub(K::ONE))?;
-        let start = start
-            .checked_sub(self.offset)?
-            .align_down(self.align)
-            .checked_add(self.offset)?;
-        (first <= start).then_some(start)
-    }
-
     /// The first place on the way, within the hole `first..=last`.
     #[inline(always)]
     fn place<const UP: bool>(&self, first: K, last: K) -> Option<K> {
+        let (first, last) = (first.max(self.lo), last.min(self.hi));
+        let others = self.size.wrapping_sub(K::ONE);
         if UP {
-            self.lowest(first, last)
+            // The lowest start, if there were no upper bound.
+            let start = match first.checked_sub(self.offset) {
+                Some(first) => first.align_up(self.align)?.checked_add(self.offset)?,
+                None => self.offset,
+            };
+            (start.checked_add(others)? <= last).then_some(start)
         } else {
-            self.highest(first, last)
+            let start = last.checked_sub(others)?.checked_sub(self.offset)?;
+            let start = start.align_down(self.align).checked_add(self.offset)?;
+            (first <= start).then_some(start)
         }
     }
 
@@ -130,11 +116,13 @@ fn by_gaps<const UP: bool, K: Key, S: Shape>(root: Node<K, S>, want: &Want<K>) -
             slot = leaf.search(key);
             let mut holes = leaf.holes() & (1 << slot | beyond::<UP>(slot));
             while let Some(i) = take_first::<UP>(&mut holes) {
-                let (mut first, last) = hole::<UP, K, S>(leaf, i, key);
-                if UP {
+                let edge = leaf.edge::<UP>(i, key, Kind::Gap);
+                let (first, last) = if UP {
                     // No branch: whether the bound is in a hole is anybody's guess.
-                    first = first.max(key);
-                }
+                    (leaf.first(i, key).max(key), edge)
+                } else {
+                    (edge, leaf.last(i, key))
+                };
                 if let Some(found) = want.place_unaligned::<UP>(first, last) {
                     return Some(found);
                 }
@@ -226,17 +214,6 @@ fn take_first<const UP: bool>(slots: &mut u32) -> Option<usize> {
     let slot = first_of::<UP>(*slots)?;
     *slots &= if UP { *slots - 1 } else { !(1 << slot) };
     Some(slot)
-}
-
-/// The range of slot `i` of a leaf that covers `key`; what comes before `key` on the way may be left out.
-#[inline(always)]
-fn hole<const UP: bool, K: Key, S: Shape>(leaf: Node<K, S>, i: usize, key: K) -> (K, K) {
-    let edge = leaf.edge::<UP>(i, key, Kind::Gap);
-    if UP {
-        (leaf.first(i, key), edge)
-    } else {
-        (edge, leaf.last(i, key))
-    }
 }
 
 /// The first place on the way in a node that covers `min..=max`, and in those below.

@@ -357,21 +357,33 @@ fn place_below<K: Key, S: Shape>(
 
 /// Ways from a node to others, by way of its parents. Only for the writer.
 impl<K: Key, S: Shape> Node<K, S> {
-    /// The last index that the node covers, or the first unless `UP`; `key` is one of them. Climbs until a pivot bounds it. `inner` is the kind
-    /// of inner nodes in this tree.
-    pub(crate) fn bound<const UP: bool>(self, key: K, inner: Kind) -> K {
-        let mut node = self;
-        while let Some(parent) = node.parent(inner) {
-            let i = parent.search(key);
-            if UP && i < parent.end() {
-                return parent.pivot(i);
+    /// Where the last index that the node covers is told, or the one before the first unless `UP`: a node above, one of its pivots, and how many levels
+    /// up that is. `None` at the end of the key space. `key` is one of the node's indices, `inner` the kind of inner nodes in this tree.
+    #[inline(always)]
+    pub(crate) fn bounding<const UP: bool>(
+        self,
+        key: K,
+        inner: Kind,
+    ) -> Option<(Self, usize, u32)> {
+        let (mut node, mut levels) = (self, 0);
+        loop {
+            node = node.parent(inner)?;
+            levels += 1;
+            let i = node.search(key);
+            if i != if UP { node.end() } else { 0 } {
+                return Some((node, if UP { i } else { i - 1 }, levels));
             }
-            if !UP && i > 0 {
-                return parent.pivot(i - 1).wrapping_add(K::ONE);
-            }
-            node = parent;
         }
-        if UP { K::MAX } else { K::MIN }
+    }
+
+    /// The last index that the node covers, or the first unless `UP`. `key` and `inner` as for [`bounding`](Self::bounding).
+    pub(crate) fn bound<const UP: bool>(self, key: K, inner: Kind) -> K {
+        match self.bounding::<UP>(key, inner) {
+            Some((node, i, _)) if UP => node.pivot(i),
+            Some((node, i, _)) => node.pivot(i).wrapping_add(K::ONE),
+            None if UP => K::MAX,
+            None => K::MIN,
+        }
     }
 
     /// The last index of slot `i`, or the first unless `UP`; `key` is an index of the node. `inner` as for [`bound`](Self::bound).
@@ -384,20 +396,19 @@ impl<K: Key, S: Shape> Node<K, S> {
         }
     }
 
-    /// The next node on the level of this one (or the one before, unless `UP`), or `None` if it is the last; `key` is one of its indices.
-    pub(crate) fn neighbour<const UP: bool>(self, key: K, inner: Kind) -> Option<Self> {
-        let mut at = self.parent(inner)?;
-        let mut down = 0;
-        let mut i = at.search(key);
-        while i == if UP { at.end() } else { 0 } {
-            at = at.parent(inner)?;
-            i = at.search(key);
-            down += 1;
-        }
-        at = at.child(if UP { i + 1 } else { i - 1 });
-        for _ in 0..down {
+    /// The node so many levels below this one that begins behind pivot `i`, or ends at it unless `UP`.
+    pub(crate) fn beside_pivot<const UP: bool>(self, i: usize, levels: u32) -> Self {
+        let mut at = self.child(if UP { i + 1 } else { i });
+        for _ in 1..levels {
             at = at.child(if UP { 0 } else { at.end() });
         }
-        Some(at)
+        at
+    }
+
+    /// The next node on the level of this one (or the one before, unless `UP`), or `None` if it is the last. `key` and `inner` as for
+    /// [`bounding`](Self::bounding).
+    pub(crate) fn neighbour<const UP: bool>(self, key: K, inner: Kind) -> Option<Self> {
+        let (node, i, levels) = self.bounding::<UP>(key, inner)?;
+        Some(node.beside_pivot::<UP>(i, levels))
     }
 }

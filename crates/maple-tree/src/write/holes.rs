@@ -86,50 +86,35 @@ pub(crate) fn largest_below<K: Key, S: Shape>(node: Node<K, S>) -> K {
     largest
 }
 
-/// Tells the ancestors of a gap node, one of whose indices is `key`, that the largest hole below some of its slots was `old` and is `new` now.
+/// Tells a gap node that the largest hole below its slot `at`, which covers `key`, is now `gap`, and its ancestors what follows from it.
 #[inline]
-pub(crate) fn tell_change<K: Key, S: Shape>(node: Node<K, S>, key: K, old: K, new: K) {
-    if old == new {
-        return;
-    }
-    let Some(parent) = node.parent(Kind::Gap) else {
-        return;
-    };
-    let at = parent.search(key);
-    let known = parent.gap(at);
-    if new > known {
-        tell_from(parent, at, key, new);
-    } else if old == known {
-        tell_from(parent, at, key, largest_below(node));
+pub(crate) fn tell_from<K: Key, S: Shape>(node: Node<K, S>, at: usize, key: K, gap: K) {
+    let old = node.gap(at);
+    if old != gap {
+        node.set_gap(at, gap);
+        tell_change(node, key, old, gap);
     }
 }
 
-/// Tells a gap node that the largest hole below its slot `at`, which covers `key`, is now `gap`, and its ancestors what follows from it.
+/// Tells the ancestors of a gap node, one of whose indices is `key`, that the largest hole below some of its slots was `old` and is `new` now.
 /// Stops at the first that need not know.
 #[inline]
-pub(crate) fn tell_from<K: Key, S: Shape>(node: Node<K, S>, at: usize, key: K, gap: K) {
-    let mut node = node;
-    let mut at = at;
-    let mut gap = gap;
-    loop {
-        let old = node.gap(at);
-        if old == gap {
-            return;
-        }
-        node.set_gap(at, gap);
-        let Some(parent) = node.parent(Kind::Gap) else {
-            return;
-        };
-        at = parent.search(key);
+pub(crate) fn tell_change<K: Key, S: Shape>(node: Node<K, S>, key: K, old: K, new: K) {
+    let (mut node, mut old, mut new) = (node, old, new);
+    while old != new
+        && let Some(parent) = node.parent(Kind::Gap)
+    {
+        let at = parent.search(key);
         let known = parent.gap(at);
-        if gap < known {
+        if new < known {
             if old < known {
                 // Some other hole is the largest, as before.
                 return;
             }
-            gap = largest_below(node);
+            new = largest_below(node);
         }
-        node = parent;
+        parent.set_gap(at, new);
+        (node, old) = (parent, known);
     }
 }
 
@@ -144,11 +129,16 @@ pub(crate) fn tell_last<K: Key, S: Shape>(node: Node<K, S>, gap: K) {
     }
 }
 
-/// Tells the ancestors of `node`, one of whose indices is `key`, that its largest hole is `gap`.
-/// Stops at the first that knew.
-pub(crate) fn tell_ancestors<K: Key, S: Shape>(node: Node<K, S>, key: K, gap: K) {
-    if let Some(parent) = node.parent(Kind::Gap) {
-        tell_from(parent, parent.search(key), key, gap);
+/// Tells the ancestors of a node, which covers `min..=max`, what its largest hole is, if `inner` nodes are to know.
+pub(crate) fn tell_ancestors<K: Key, S: Shape>(node: Node<K, S>, min: K, max: K, inner: Kind) {
+    if inner == Kind::Gap
+        && let Some(parent) = node.parent(inner)
+    {
+        let gap = match node.kind() {
+            Kind::Leaf => largest_in_leaf(node, min, max),
+            Kind::Range | Kind::Gap => largest_below(node),
+        };
+        tell_from(parent, parent.search(min), min, gap);
     }
 }
 

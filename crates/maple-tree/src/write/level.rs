@@ -9,10 +9,8 @@ use crate::write::Span;
 pub(crate) struct Level<K, S> {
     /// Slots after the change, those of a neighbour included.
     pub(crate) total: usize,
-    /// Nodes that take the place of those touched: 0 if the node is changed in place.
+    /// Nodes that take the place of those touched: 0 if the one node touched is changed in place.
     pub(crate) parts: usize,
-    /// The one node touched is changed in place.
-    pub(crate) in_place: bool,
     /// The nodes touched are all there are on this level.
     pub(crate) whole: bool,
     /// The items are the last slots of the level: fill the nodes before them.
@@ -38,7 +36,6 @@ impl<K: Key, S: Shape> Level<K, S> {
         let mut level = Self {
             total: span.from + items + kept_after,
             parts: 1,
-            in_place: false,
             whole: span.min == K::MIN && span.max == K::MAX,
             append: span.max == K::MAX && kept_after == 0,
             before: None,
@@ -56,7 +53,6 @@ impl<K: Key, S: Shape> Level<K, S> {
         level.parts = level.total.div_ceil(capacity);
         if level.parts == 1 && one && alone && !cow && level.shared.is_none() {
             level.parts = 0;
-            level.in_place = true;
         }
         level
     }
@@ -107,17 +103,26 @@ impl<K: Key, S: Shape> Level<K, S> {
         }
     }
 
+    /// Whether the one node touched is changed in place.
+    pub(crate) fn is_in_place(&self) -> bool {
+        self.parts == 0
+    }
+
     /// The first and the last of the nodes that take part.
-    pub(crate) fn ends(&self, span: &Span<K, S>) -> (Node<K, S>, Node<K, S>) {
+    fn ends(&self, span: &Span<K, S>) -> (Node<K, S>, Node<K, S>) {
         (
             self.before.unwrap_or(span.left),
             self.after.unwrap_or(span.right),
         )
     }
 
-    /// The slots of the next level that the new nodes replace; `None` if this level is the topmost.
+    /// The slots of the next level that the new nodes replace. `None` if that level keeps its shape: this one is changed in place, or is the topmost, or
+    /// one new node takes the place of an old one.
     pub(crate) fn above(&self, span: &Span<K, S>, inner: Kind) -> Option<Span<K, S>> {
         let (first, last) = self.ends(span);
+        if self.is_in_place() || self.whole || self.parts == 1 && first == last {
+            return None;
+        }
         let left = first.parent(inner)?;
         let right = last.parent(inner)?;
         Some(Span {
@@ -128,11 +133,5 @@ impl<K: Key, S: Shape> Level<K, S> {
             min: left.bound::<false>(self.min, inner),
             max: right.bound::<true>(self.max, inner),
         })
-    }
-
-    /// Whether one new node takes the place of one old node: the nodes above keep their shape.
-    pub(crate) fn is_one_for_one(&self, span: &Span<K, S>) -> bool {
-        let (first, last) = self.ends(span);
-        self.parts == 1 && first == last
     }
 }

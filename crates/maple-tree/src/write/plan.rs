@@ -235,7 +235,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             _ if at.to == at.right.end() => StoreType::Append,
             _ => StoreType::Node,
         };
-        if level.in_place {
+        if level.is_in_place() {
             plan.action = Action::Leaf(span);
             return;
         }
@@ -247,17 +247,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 plan.shared = Some((key, height));
                 return;
             }
-            plan.nodes += level.parts;
-            if level.in_place || level.is_one_for_one(&at) {
-                return;
-            }
-            if level.whole {
-                // Several nodes where the root was need a new root above them.
-                plan.nodes += usize::from(level.parts > 1);
-                return;
-            }
+            // Several nodes where the root was need a new root above them.
+            plan.nodes += level.parts + usize::from(level.whole && level.parts > 1);
             let Some(above) = level.above(&at, inner) else {
-                debug_assert!(false, "a level that is not whole has a parent");
                 return;
             };
             items = level.parts;

@@ -1,6 +1,7 @@
 //! Changes of the map as a whole, and duplicates.
 
 use core::convert::Infallible;
+use core::marker::PhantomData;
 use core::mem::needs_drop;
 use core::ops::{RangeBounds, RangeInclusive};
 
@@ -200,7 +201,7 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
     where
         A: Fork,
     {
-        let mut copier = CopyWith::<_, V>::new(copy);
+        let mut copier = CopyWith::<_, V>(copy, PhantomData);
         // SAFETY: the map is borrowed, so that nobody writes; the copier makes words out of values.
         unsafe { Self::duplicate_of(&self.raw, self.alloc.fork(), &mut copier) }
     }

@@ -137,7 +137,7 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
     ) -> Result<Node<K, S>, AllocError> {
         let mut reserve = Reserve::new();
         reserve.fill(1, self.alloc)?;
-        let copy = reserve.take_unshared(node);
+        let copy = reserve.take_copy(node, node.first_word_below(above.map(|(parent, _)| parent)));
         let owns_values = node.is_leaf() && !V::PLAIN;
         if owns_values {
             for i in 0..node.used() {
@@ -164,7 +164,6 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
                 }
             }
         }
-        copy.node().set_parent(above.map(|(parent, _)| parent));
         self.put(above, copy.node().word());
         Ok(copy.node())
     }

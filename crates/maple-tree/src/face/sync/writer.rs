@@ -288,7 +288,7 @@ let mut other = MapleTree::new_in(SharedPool::new());"
     where
         A: Fork,
     {
-        let mut copier = CopyWith::<_, V>::new(copy);
+        let mut copier = CopyWith::<_, V>(copy, PhantomData);
         // SAFETY: this is the only writer, and it is borrowed; the copier makes words out of values.
         unsafe { MapleTree::duplicate_of(&self.tree.raw, self.nodes().fork(), &mut copier) }
     }

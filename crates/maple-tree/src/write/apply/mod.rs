@@ -5,8 +5,8 @@ mod bury;
 #[cfg(not(samara_loom))]
 mod dismantle;
 mod fill;
-mod leaf;
 mod rebuild;
+mod removed;
 
 use crate::alloc::Reserve;
 use crate::base::{Key, Shape};
@@ -18,7 +18,7 @@ use crate::write::{Plan, Sink};
 pub(crate) use bury::bury;
 #[cfg(not(samara_loom))]
 pub(crate) use dismantle::dismantle;
-pub(crate) use leaf::Removed;
+pub(crate) use removed::Removed;
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Carries out a plan, and hands what it removed to `sink`.
@@ -63,7 +63,10 @@ impl<K: Key, S: Shape> RawTree<K, S> {
                 self.publish_root(NULL, 0);
                 bury(old, K::MIN, K::MAX, (first, last), sink);
             }
-            Action::Leaf(span) => leaf::apply(self, span, &items, (first, last), sink, unread),
+            Action::Leaf(span) => {
+                let inner = self.inner_kind();
+                rebuild::in_place(&span, &items, (first, last), sink, unread, inner);
+            }
             Action::Rebuild(span) => {
                 rebuild::apply(self, span, items, (first, last), reserve, sink, unread);
             }

@@ -3,14 +3,13 @@
 
 use crate::alloc::Reserve;
 use crate::base::{Key, Offset, Shape};
-use crate::node::{Geometry, Kind, Node, RawTree, Root, Unread};
-use crate::read::Found;
-use crate::write::apply::bury;
+use crate::node::{Geometry, Kind, Node, NodeMut, RawTree, Root, Unread};
+use crate::read::{Found, Place};
 use crate::write::apply::fill::Fill;
-use crate::write::apply::leaf::{Removed, splice};
-use crate::write::holes::{largest_below, tell_ancestors};
+use crate::write::apply::{Removed, bury};
+use crate::write::holes::{tell_ancestors, tell_from};
 use crate::write::level::Level;
-use crate::write::{Items, Sink, Span};
+use crate::write::{Item, Items, Sink, Span};
 
 /// Replaces the slots of a span by the items, and what is above them as it follows from that. Beside readers nothing is changed in place.
 pub(super) fn apply<K: Key, S: Shape>(
@@ -28,17 +27,18 @@ pub(super) fn apply<K: Key, S: Shape>(
         // Plans rebuild only where there are nodes.
         Root::Empty | Root::Single(_) => return,
     };
-    let mut span = span;
-    let mut items = items;
+    let (mut span, mut items) = (span, items);
     let mut height = 1;
     loop {
         let level = Level::of(&span, items.as_slice().len(), inner, unread.is_none());
-        if let Some(unread) = unread.filter(|_| level.in_place) {
-            change_in_place(span, &items, gone, sink, unread);
-            return;
+        if level.is_in_place() {
+            return in_place(&span, &items, gone, sink, unread, inner);
         }
         items = build(&span, &level, &items, reserve);
-        if level.whole {
+        if let Some(above) = level.above(&span, inner) {
+            span = above;
+            height += 1;
+        } else if level.whole {
             let root = match *items.as_slice() {
                 [only] => only.word,
                 _ => {
@@ -47,19 +47,10 @@ pub(super) fn apply<K: Key, S: Shape>(
                 }
             };
             tree.publish_root(root, height);
-            bury(old_root, K::MIN, K::MAX, gone, sink);
-            return;
+            return bury(old_root, K::MIN, K::MAX, gone, sink);
+        } else {
+            return replace_one(&span, &level, &items, gone, sink, inner);
         }
-        if level.is_one_for_one(&span) {
-            replace_one(tree, &span, &level, &items, gone, sink);
-            return;
-        }
-        let Some(above) = level.above(&span, inner) else {
-            debug_assert!(false, "a level that is not whole has a parent");
-            return;
-        };
-        span = above;
-        height += 1;
     }
 }
 
@@ -90,15 +81,15 @@ fn build<K: Key, S: Shape>(
 
 /// Puts the one new node into the slot of the one that it replaces.
 fn replace_one<K: Key, S: Shape>(
-    tree: &RawTree<K, S>,
     span: &Span<K, S>,
     level: &Level<K, S>,
     items: &Items<K>,
     gone: (K, K),
     sink: &mut impl Sink<K>,
+    inner: Kind,
 ) {
     let old = span.left;
-    let (Some(parent), [new]) = (old.parent(tree.inner_kind()), items.as_slice()) else {
+    let (Some(parent), [new]) = (old.parent(inner), items.as_slice()) else {
         debug_assert!(
             false,
             "only the root has no parent, and it is a whole level"
@@ -108,41 +99,78 @@ fn replace_one<K: Key, S: Shape>(
     // SAFETY: the word is that of the node just built.
     let node = unsafe { Node::<K, S>::from_word(new.word) };
     node.set_parent(Some(parent));
-    parent.publish(parent.search(span.min), new.word);
-    if tree.tracks_gaps() {
-        tell_ancestors(node, span.min, new.gap);
+    let at = parent.search(span.min);
+    parent.publish(at, new.word);
+    if inner == Kind::Gap {
+        tell_from(parent, at, span.min, new.gap);
     }
     bury(old, level.min, level.max, gone, sink);
 }
 
-/// Replaces slots of one inner node in place, and buries the children that were there.
-fn change_in_place<K: Key, S: Shape>(
-    span: Span<K, S>,
+/// Replaces slots of one node in place, and buries the children that were there. Beside readers just the word of a leaf's slot can be exchanged.
+pub(super) fn in_place<K: Key, S: Shape>(
+    span: &Span<K, S>,
     items: &Items<K>,
     gone: (K, K),
     sink: &mut impl Sink<K>,
-    unread: Unread,
+    unread: Option<Unread>,
+    inner: Kind,
 ) {
-    let node = span.left;
-    debug_assert!(!node.is_leaf());
-    let mut children = Removed::none();
-    for i in span.from..=span.to {
-        children.removes(Found {
-            first: node.first(i, span.min),
-            last: node.last(i, span.max),
-            word: node.slot(i),
-        });
+    let Span {
+        left: node,
+        from,
+        to,
+        min,
+        max,
+        ..
+    } = *span;
+    let place = Place {
+        leaf: node,
+        min,
+        max,
+    };
+    let mut removed = Removed::none();
+    if node.is_leaf() {
+        removed.covered(place, from, gone);
+    } else {
+        (from..=to).for_each(|i| removed.removes(place.slot(i)));
     }
-    splice(node.write(unread), span.from, span.to, items.as_slice());
-    for i in span.from..span.from + items.as_slice().len() {
-        node.child(i).set_parent(Some(node));
+    match (items.as_slice(), unread) {
+        // The range is that of a slot: one store, visible to readers at once.
+        ([item], _) if node.is_leaf() && from == to => node.publish(from, item.word),
+        (items, Some(unread)) => splice(node.write(unread), from, to, items),
+        (_, None) => debug_assert!(false, "a node that readers may be in is copied"),
     }
-    if node.kind() == Kind::Gap {
-        tell_ancestors(node, span.min, largest_below(node));
-    }
-    children.each(|Found { first, last, word }| {
+    tell_ancestors(node, min, max, inner);
+    removed.each(|Found { first, last, word }| {
+        if node.is_leaf() {
+            return sink.entry(first, last, word);
+        }
         // SAFETY: the word was a child's until now, and nobody has freed it.
         let child = unsafe { Node::<K, S>::from_word(word) };
         bury(child, first, last, gone, sink);
     });
+}
+
+/// Replaces the slots `from..=to` of a node by the items, with their gaps if it keeps those, and tells children.
+fn splice<K: Key, S: Shape>(node: NodeMut<K, S>, from: usize, to: usize, items: &[Item<K>]) {
+    if from + items.len() != to + 1 {
+        node.shift(to + 1, from + items.len());
+    }
+    let there = node.node();
+    let end = there.end();
+    for (i, item) in (from..).zip(items) {
+        node.set_slot(i, item.word);
+        if i < end {
+            node.set_pivot(i, item.last);
+        } else if i + 1 < there.capacity() {
+            node.set_pivot(i, K::MAX);
+        }
+        if there.kind() == Kind::Gap {
+            there.set_gap(i, item.gap);
+        }
+        if !there.is_leaf() {
+            there.child(i).set_parent(Some(there));
+        }
+    }
 }

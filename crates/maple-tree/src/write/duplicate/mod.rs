@@ -17,7 +17,7 @@ use crate::base::{Key, Ref, Shape, Value};
 use crate::node::{Kind, NULL, Node, NodeMut, RawTree, Root, Word, is_leaf_word, prefetch};
 use crate::read::Place;
 use crate::write::apply::bury;
-use crate::write::holes::{largest_in_leaf, tell_ancestors};
+use crate::write::holes::tell_ancestors;
 use crate::write::{Immediate, Sink};
 
 use supply::Supply;
@@ -69,9 +69,12 @@ pub(crate) trait Copier<K> {
     fn undo(&mut self, word: Word);
 }
 
-struct Dup<'a, A: NodeAlloc, C> {
+/// A duplicate that is being made. What there is of it is taken back when this is dropped.
+struct Dup<'a, K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> {
     supply: Supply<'a, A>,
     copier: &'a mut C,
+    /// Where it begins; `None` before there is any of it, and once it is whole.
+    root: Option<Node<K, S>>,
     /// Some entry was left out: holes may neighbour each other.
     left_out: bool,
 }
@@ -119,57 +122,43 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let mut dup = Dup {
             supply: Supply::new(count(root), alloc)?,
             copier,
+            root: None,
             left_out: false,
         };
         if C::VERBATIM {
             // All nodes above the leaves are of one kind: known to the compiler, it decides offsets.
             let copy = match root.kind() {
                 Kind::Leaf => dup.copy_node(root.as_leaf(), None).node(),
-                Kind::Range => dup.verbatim::<K, S, false>(root.word(), None),
-                Kind::Gap => dup.verbatim::<K, S, true>(root.word(), None),
+                Kind::Range => dup.verbatim::<false>(root.word(), None),
+                Kind::Gap => dup.verbatim::<true>(root.word(), None),
             };
             new.publish_root(copy.word(), self.height());
             return Ok(());
         }
         let copy = dup.copy_node(root, None);
-        let unfinished = Unfinished {
-            dup: &mut dup,
-            root: copy.node(),
-        };
-        let done = if root.is_leaf() {
-            unfinished.dup.leaf(copy, None, K::MIN, K::MAX)
+        dup.root = Some(copy.node());
+        let made = if root.is_leaf() {
+            dup.leaf(copy, None, K::MIN, K::MAX)
         } else {
-            unfinished.dup.inner(copy, K::MIN, K::MAX)
+            dup.inner(copy, K::MIN, K::MAX)
         };
-        if let Err(error) = done {
+        if let Err(error) = made {
             // Here, and not on return: if it panics, the error is dropped.
-            drop(unfinished);
+            drop(dup);
             return Err(CloneError::Entry(error));
         }
-        forget(unfinished);
+        dup.root = None;
         new.publish_root(copy.node().word(), self.height());
-        if dup.left_out
-            && let Err(AllocError) = new.join_holes(dup.supply.alloc)
-        {
-            let root = new.root();
-            new.publish_root(NULL, 0);
-            if let Root::Node(root) = root {
-                drop(Unfinished {
-                    dup: &mut dup,
-                    root,
-                });
+        if dup.left_out {
+            let joined = new.join_holes(dup.supply.alloc);
+            if let Root::Node(root) = new.root()
+                && (joined.is_err() || root.end() == 0 && root.slot(0).is_null())
+            {
+                // It is given up, or the one entry over all indices has been left out.
+                new.publish_root(NULL, 0);
+                dup.root = Some(root);
             }
-            return Err(CloneError::Alloc);
-        }
-        if let Root::Node(root) = new.root()
-            && dup.left_out
-            && root.end() == 0
-            && root.slot(0).is_null()
-        {
-            // The one entry over all indices has been left out.
-            new.publish_root(NULL, 0);
-            // SAFETY: it was taken from there, and nothing leads to it.
-            unsafe { dup.supply.put(root.block()) };
+            joined?;
         }
         Ok(())
     }
@@ -216,16 +205,12 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     }
 }
 
-impl<A: NodeAlloc, C> Dup<'_, A, C> {
+impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Dup<'_, K, S, A, C> {
     /// Copies an inner node (a gap node, or else a range node) and all below, values included. Cannot fail.
     ///
     /// The children's copies lie one behind the other, if the allocator has runs: so their addresses are known before any of them is
     /// there, and no copy waits for another.
-    fn verbatim<K: Key, S: Shape, const GAP: bool>(
-        &mut self,
-        old: Word,
-        parent: Option<Node<K, S>>,
-    ) -> Node<K, S> {
+    fn verbatim<const GAP: bool>(&mut self, old: Word, parent: Option<Node<K, S>>) -> Node<K, S> {
         // SAFETY: nodes above the leaves are of this kind.
         let old = unsafe { Node::<K, S>::of_kind(old, if GAP { Kind::Gap } else { Kind::Range }) };
         let new = self.copy_node(old, parent);
@@ -241,7 +226,7 @@ impl<A: NodeAlloc, C> Dup<'_, A, C> {
         } else {
             for i in 0..used {
                 prefetch::node::<0>(old.slot((i + 1).min(end)));
-                let copy = self.verbatim::<K, S, GAP>(old.slot(i), Some(new.node()));
+                let copy = self.verbatim::<GAP>(old.slot(i), Some(new.node()));
                 new.set_slot(i, copy.word());
             }
         }
@@ -250,33 +235,17 @@ impl<A: NodeAlloc, C> Dup<'_, A, C> {
 
     /// Copies a node as it is, but for the parent.
     #[inline(always)]
-    fn copy_node<K: Key, S: Shape>(
-        &mut self,
-        old: Node<K, S>,
-        parent: Option<Node<K, S>>,
-    ) -> NodeMut<K, S> {
+    fn copy_node(&mut self, old: Node<K, S>, parent: Option<Node<K, S>>) -> NodeMut<K, S> {
         // SAFETY: nobody else uses the block, and nobody writes the original (promise of `dup_into`).
-        let new = unsafe { NodeMut::copy(self.supply.take(), old) };
-        new.node().set_parent(parent);
-        new
+        unsafe { NodeMut::copy(self.supply.take(), old, old.first_word_below(parent)) }
     }
 
-    /// Replaces the children of a copied inner node by copies, with all below. If that fails or panics, the node has those that have been
-    /// begun.
-    fn inner<K: Key, S: Shape>(
-        &mut self,
-        new: NodeMut<K, S>,
-        min: K,
-        max: K,
-    ) -> Result<(), C::Error>
-    where
-        C: Copier<K>,
-    {
+    /// Replaces the children of a copied inner node by copies, with all below. If that fails or panics, the node has those that have been begun; a child that
+    /// has not been is still the original's, and names that as its parent.
+    fn inner(&mut self, new: NodeMut<K, S>, min: K, max: K) -> Result<(), C::Error> {
         let node = new.node();
         let end = node.end();
-        let mut children = Children { new, begun: 0 };
-        while children.begun <= end {
-            let i = children.begun;
+        for i in 0..node.used() {
             prefetch::node::<0>(node.slot((i + AHEAD).min(end)));
             let child = node.child(i);
             let (first, last) = (node.first(i, min), node.last(i, max));
@@ -289,64 +258,41 @@ impl<A: NodeAlloc, C> Dup<'_, A, C> {
                 new.set_slot(i, copy.node().word());
                 self.inner(copy, first, last)?;
             }
-            children.begun += 1;
         }
-        forget(children);
         Ok(())
     }
 
     /// Replaces the entries of a copied leaf by copies. If that fails or panics, the leaf has those that have been made.
     #[inline]
-    fn leaf<K: Key, S: Shape>(
+    fn leaf(
         &mut self,
         new: NodeMut<K, S>,
         parent: Option<Node<K, S>>,
         min: K,
         max: K,
-    ) -> Result<(), C::Error>
-    where
-        C: Copier<K>,
-    {
-        let node = new.node();
-        let place = Place {
-            leaf: node,
-            min,
-            max,
-        };
+    ) -> Result<(), C::Error> {
+        let leaf = new.node();
+        let place = Place { leaf, min, max };
         let mut left_out = false;
         // SAFETY: the node is ours.
-        let left = unsafe { node.entries() };
+        let left = unsafe { leaf.entries() };
         let mut entries = Entries { new, left };
         while entries.left != 0 {
-            let i = entries.left.trailing_zeros();
-            let found = place.slot(i as usize);
+            let i = entries.left.trailing_zeros() as usize;
+            let found = place.slot(i);
             let copy = self.copier.copy(found.first, found.last, found.word)?;
-            new.set_slot(i as usize, copy);
+            new.set_slot(i, copy);
             left_out |= copy.is_null();
             entries.left &= entries.left - 1;
         }
         forget(entries);
         if left_out {
             self.left_out = true;
-            if parent.is_some_and(|parent| parent.kind() == Kind::Gap) {
-                tell_ancestors(node, min, largest_in_leaf(node, min, max));
+            if let Some(parent) = parent {
+                tell_ancestors(leaf, min, max, parent.kind());
             }
         }
         Ok(())
-    }
-}
-
-/// An inner node of the duplicate whose children after the one that was begun last are still the original's. It gives them up when it is
-/// dropped.
-struct Children<K: Key, S: Shape> {
-    new: NodeMut<K, S>,
-    begun: usize,
-}
-
-impl<K: Key, S: Shape> Drop for Children<K, S> {
-    #[inline(always)]
-    fn drop(&mut self) {
-        self.new.set_end(self.begun);
     }
 }
 
@@ -366,19 +312,15 @@ impl<K: Key, S: Shape> Drop for Entries<K, S> {
     }
 }
 
-/// A duplicate that is given up: all of it is taken back when this is dropped.
-struct Unfinished<'d, 'a, K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> {
-    dup: &'d mut Dup<'a, A, C>,
-    root: Node<K, S>,
-}
-
-impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Drop for Unfinished<'_, '_, K, S, A, C> {
+impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Drop for Dup<'_, K, S, A, C> {
     fn drop(&mut self) {
-        bury(self.root, K::MIN, K::MAX, (K::MIN, K::MAX), self.dup);
+        if let Some(root) = self.root.take() {
+            bury(root, K::MIN, K::MAX, (K::MIN, K::MAX), self);
+        }
     }
 }
 
-impl<K: Key, A: NodeAlloc, C: Copier<K>> Sink<K> for Dup<'_, A, C> {
+impl<K: Key, S: Shape, A: NodeAlloc, C: Copier<K>> Sink<K> for Dup<'_, K, S, A, C> {
     fn entry(&mut self, _: K, _: K, word: Word) {
         self.copier.undo(word);
     }
@@ -403,19 +345,8 @@ impl<K> Copier<K> for Verbatim {
     fn undo(&mut self, _: Word) {}
 }
 
-pub(crate) struct CopyWith<F, V> {
-    copy: F,
-    marker: PhantomData<fn() -> V>,
-}
-
-impl<F, V> CopyWith<F, V> {
-    pub(crate) fn new(copy: F) -> Self {
-        Self {
-            copy,
-            marker: PhantomData,
-        }
-    }
-}
+/// Words of values `V` that a closure makes.
+pub(crate) struct CopyWith<F, V>(pub(crate) F, pub(crate) PhantomData<fn() -> V>);
 
 impl<K, V, E, F> Copier<K> for CopyWith<F, V>
 where
@@ -429,7 +360,7 @@ where
             return Ok(NULL);
         };
         // SAFETY: words in the tree are values, and the tree is borrowed for the closure's call.
-        let copy = (self.copy)(first..=last, unsafe { V::borrow(raw) })?;
+        let copy = (self.0)(first..=last, unsafe { V::borrow(raw) })?;
         Ok(copy.map_or(NULL, |value| value.into_raw().as_ptr()))
     }
 

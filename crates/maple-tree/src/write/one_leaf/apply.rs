@@ -95,7 +95,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let holes = quick.look(&mut removed);
         // SAFETY: the caller's promise.
         let Some(unread) = (unsafe { self.unread() }) else {
-            let new = reserve.take_copy(leaf);
+            let new = reserve.take_copy(leaf, leaf.first_word());
             quick.edit_with(new, twin);
             let node = new.node();
             match quick.spot.parent {

@@ -48,8 +48,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
             Room::Here => usize::from(in_rcu && !self.is_exact()),
             // Two leaves, and the node above.
             _ if in_rcu => 3,
-            Room::Given(given) => usize::from(given.nodes),
-            Room::Append(nodes) => usize::from(nodes),
+            Room::Given { nodes, .. } | Room::Append(nodes) => usize::from(nodes),
             _ => 0,
         }
     }
@@ -147,7 +146,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
             (false, false) if fits && enough => Room::Here,
             (false, false) if fits => spot.company(quick.total)?,
             (false, false) => quick.elsewhere(tree, spot)?,
-            (true, false) | (false, true) if fits => spot.across(goes_on.0, quick.total, enough)?,
+            (before, after) if fits && enough && before != after => spot.across(before)?,
             _ => return None,
         };
         Some(quick)

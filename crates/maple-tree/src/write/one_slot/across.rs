@@ -2,29 +2,22 @@
 //! them moves.
 
 use crate::base::{Key, Offset, Shape};
-use crate::node::{Geometry, Kind, Node, Unread};
+use crate::node::{Geometry, Kind, Unread};
 use crate::read::{Place, Spot};
 use crate::write::holes::{largest_in_leaf, tell_from};
 
 /// Lets a leaf, which has another one beside it, take in the hole with which the one after it begins, `UP`, or the one before it ends, if that is a hole. Gives
 /// what the leaf covers then: its slot at that end reaches so far. `None` if the other one cannot do without; then nothing has changed.
 #[inline(never)]
-pub(super) fn take_in<const UP: bool, K: Key, S: Shape>(
+pub(in crate::write) fn take_in<const UP: bool, K: Key, S: Shape>(
     spot: Spot<K, S>,
     unread: Unread,
 ) -> Option<Place<K, S>> {
-    let Spot { place, parent, at } = spot;
-    let parent = parent?;
-    let inner = parent.kind();
+    let Spot { place, parent, .. } = spot;
+    let inner = parent?.kind();
     let edge = if UP { place.max } else { place.min };
-    let other = if UP && at < parent.end() {
-        parent.child(at + 1)
-    } else if !UP && at > 0 {
-        parent.child(at - 1)
-    } else {
-        place.leaf.neighbour::<UP>(edge, inner)?
-    };
-    let other = other.as_leaf();
+    let (above, pivot, levels) = place.leaf.bounding::<UP>(edge, inner)?;
+    let other = above.beside_pivot::<UP>(pivot, levels).as_leaf();
     let used = other.used();
     if !other.slot(if UP { 0 } else { used - 1 }).is_null() {
         return Some(place);
@@ -43,7 +36,7 @@ pub(super) fn take_in<const UP: bool, K: Key, S: Shape>(
         (Place { min, ..place }, there, edge.wrapping_sub(min))
     };
     let bound = if UP { wide.max } else { there };
-    set_bound::<UP, K, S>(place.leaf, edge, inner, bound, unread);
+    above.write(unread).set_pivot(pivot, bound);
     if UP {
         other.write(unread).close_up(1, 0, used - 1);
     } else {
@@ -58,24 +51,4 @@ pub(super) fn take_in<const UP: bool, K: Key, S: Shape>(
         }
     }
     Some(wide)
-}
-
-/// Lets a leaf, which ends at `edge` and is not the last, end at `bound`, and the one after start behind it; or, unless `UP`, a leaf that starts at
-/// `edge` and is not the first, start after `bound`, and the one before end there.
-fn set_bound<const UP: bool, K: Key, S: Shape>(
-    leaf: Node<K, S>,
-    edge: K,
-    inner: Kind,
-    bound: K,
-    unread: Unread,
-) {
-    let mut node = leaf;
-    while let Some(parent) = node.parent(inner) {
-        let at = parent.search(edge);
-        if at != if UP { parent.end() } else { 0 } {
-            let at = if UP { at } else { at - 1 };
-            return parent.write(unread).set_pivot(at, bound);
-        }
-        node = parent;
-    }
 }

@@ -5,6 +5,8 @@
 
 mod across;
 
+pub(super) use across::take_in;
+
 use core::hint::select_unpredictable;
 
 use crate::base::{Key, Offset, Shape};
@@ -222,8 +224,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         if begins || ends {
             let wide = match (alone, ends) {
                 (true, _) => None,
-                (false, true) => across::take_in::<true, K, S>(spot, unread),
-                (false, false) => across::take_in::<false, K, S>(spot, unread),
+                (false, true) => take_in::<true, K, S>(spot, unread),
+                (false, false) => take_in::<false, K, S>(spot, unread),
             };
             match wide {
                 Some(wide) => place = wide,

@@ -6,7 +6,7 @@ use crate::alloc::Reserve;
 use crate::base::{Key, Shape};
 use crate::node::{Node, NodeMut, RawTree, Unread};
 use crate::read::{Place, Spot};
-use crate::write::two_leaves::{Given, Taker};
+use crate::write::two_leaves::Taker;
 use crate::write::{Quick, Room};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
@@ -25,7 +25,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         };
         let leaf = place.leaf;
         let neighbour = quick.neighbour(parent);
-        let above = reserve.take_copy(parent);
+        let above = reserve.take_copy(parent, parent.first_word());
         let new = copy_below(above, at, leaf, reserve);
         if let Some((at, node)) = neighbour {
             copy_below(above, at, node, reserve);
@@ -54,12 +54,14 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// The leaf that the change concerns, too, and its slot in the node above.
     fn neighbour(self, parent: Node<K, S>) -> Option<(usize, Node<K, S>)> {
         let before = match self.room {
-            Room::Here | Room::Append(_) => return None,
-            Room::Given(Given {
+            Room::Here
+            | Room::Append(_)
+            | Room::Given {
                 taker: Taker::New, ..
-            }) => return None,
-            Room::Given(Given { taker, .. }) => taker == Taker::Before,
-            Room::Few { left } | Room::Hole { left, .. } => usize::from(left) < self.spot.at,
+            } => return None,
+            Room::Given { taker, .. } => taker == Taker::Before,
+            Room::Few { left } => usize::from(left) < self.spot.at,
+            Room::Hole { before } => before,
         };
         let Spot { at, .. } = self.spot;
         let at = if before { at - 1 } else { at + 1 };
@@ -74,8 +76,9 @@ fn copy_below<K: Key, S: Shape>(
     leaf: Node<K, S>,
     reserve: &mut Reserve,
 ) -> Node<K, S> {
-    let copy = reserve.take_copy(leaf).node();
-    copy.set_parent(Some(above.node()));
+    let copy = reserve
+        .take_copy(leaf, leaf.first_word_below(Some(above.node())))
+        .node();
     above.set_slot(at, copy.word());
     copy
 }

@@ -13,6 +13,21 @@ pub(super) struct Cut<K, S, const TO_LEFT: bool> {
 }
 
 impl<K: Key, S: Shape, const TO_LEFT: bool> Cut<K, S, TO_LEFT> {
+    #[inline(always)]
+    pub(super) fn new(
+        left: (Node<K, S>, usize),
+        right: (Node<K, S>, usize),
+        keep: usize,
+        unread: Unread,
+    ) -> Self {
+        Self {
+            left,
+            right,
+            keep,
+            unread,
+        }
+    }
+
     /// Copies the slots that go from the one to the other, which has room, and shows each (its place, its word, and its size if `min` is where the
     /// leaf begins that has it). The left one ends at `middle`. Gives where it is to end.
     #[inline(always)]
@@ -103,20 +118,8 @@ pub(super) fn cut_anew<K: Key, S: Shape>(
     unread: Unread,
 ) -> K {
     if keep > left.1 {
-        let cut = Cut::<K, S, true> {
-            left,
-            right,
-            keep,
-            unread,
-        };
-        cut.make(middle)
+        Cut::<K, S, true>::new(left, right, keep, unread).make(middle)
     } else {
-        let cut = Cut::<K, S, false> {
-            left,
-            right,
-            keep,
-            unread,
-        };
-        cut.make(middle)
+        Cut::<K, S, false>::new(left, right, keep, unread).make(middle)
     }
 }

@@ -7,12 +7,13 @@ use crate::base::{Key, Offset, Shape};
 use crate::node::{Geometry, Kind, NULL, Node, RawTree, Unread, Word};
 use crate::read::Place;
 use crate::write::apply::Removed;
-use crate::write::holes::{largest_in_leaf, largest_of, tell_change};
+use crate::write::holes::{largest_in_leaf, largest_of, tell_change, tell_from};
 use crate::write::last::{link, tell_above};
 use crate::write::one_leaf::Holes;
+use crate::write::one_slot::take_in;
+use crate::write::two_leaves::Taker;
 use crate::write::two_leaves::above::add_leaf;
 use crate::write::two_leaves::cut::{Cut, cut_anew};
-use crate::write::two_leaves::{Given, Taker};
 #[cfg(feature = "tracing")]
 use crate::write::watch::Watch;
 use crate::write::{Quick, Room};
@@ -33,8 +34,8 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         // SAFETY: the caller's promise.
         let unread = unsafe { Unread::new() };
         match (quick.room, quick.spot.parent) {
-            (Room::Given(given), Some(parent)) => {
-                quick.give_to(self, parent, given, reserve, unread);
+            (Room::Given { taker, keep, .. }, Some(parent)) => {
+                quick.give_to(self, parent, (taker, keep), reserve, unread);
             }
             _ => drop(quick.spread(self, reserve, unread)),
         }
@@ -62,9 +63,12 @@ impl<K: Key, S: Shape> Quick<K, S> {
             return None;
         };
         match self.room {
-            Room::Given(given) => self.give_to(tree, parent, given, reserve, unread),
+            Room::Given { taker, keep, .. } => {
+                self.give_to(tree, parent, (taker, keep), reserve, unread);
+            }
             Room::Few { left } => return self.merge(parent, usize::from(left), unread),
-            Room::Hole { left, of_left } => self.join(parent, usize::from(left), of_left, unread),
+            Room::Hole { before: true } => self.join::<false>(parent, unread),
+            Room::Hole { before: false } => self.join::<true>(parent, unread),
             Room::Append(_) | Room::Here => debug_assert!(false, "it concerns one leaf"),
         }
         None
@@ -76,11 +80,10 @@ impl<K: Key, S: Shape> Quick<K, S> {
         self,
         tree: &RawTree<K, S>,
         parent: Node<K, S>,
-        given: Given,
+        (taker, keep): (Taker, u8),
         reserve: &mut Reserve,
         unread: Unread,
     ) {
-        let Given { taker, keep, .. } = given;
         let Place { leaf, min, max } = self.spot.place;
         let leaf = leaf.as_leaf();
         let here = (leaf, leaf.used());
@@ -89,36 +92,19 @@ impl<K: Key, S: Shape> Quick<K, S> {
             Taker::Before => {
                 let at = self.spot.at - 1;
                 let left = parent.child(at).as_leaf();
-                let (left, right) = ((left, left.used()), here);
-                let cut = Cut::<K, S, true> {
-                    left,
-                    right,
-                    keep,
-                    unread,
-                };
+                let cut = Cut::<K, S, true>::new((left, left.used()), here, keep, unread);
                 self.give(parent, at, cut, min.wrapping_sub(K::ONE));
             }
             Taker::After => {
                 let right = parent.child(self.spot.at + 1).as_leaf();
-                let (left, right) = (here, (right, right.used()));
-                let cut = Cut::<K, S, false> {
-                    left,
-                    right,
-                    keep,
-                    unread,
-                };
+                let cut = Cut::<K, S, false>::new(here, (right, right.used()), keep, unread);
                 self.give(parent, self.spot.at, cut, max);
             }
             Taker::New => {
                 let at = (self.spot.at, min);
                 let (parent, at) = add_leaf(tree, leaf, parent, at, reserve, unread);
-                let (left, right) = (here, (parent.child(at + 1).as_leaf(), 0));
-                let cut = Cut::<K, S, false> {
-                    left,
-                    right,
-                    keep,
-                    unread,
-                };
+                let right = parent.child(at + 1).as_leaf();
+                let cut = Cut::<K, S, false>::new(here, (right, 0), keep, unread);
                 self.give(parent, at, cut, max);
             }
         }
@@ -241,18 +227,6 @@ impl<K: Key, S: Shape> Quick<K, S> {
         }
     }
 
-    /// What the leaves in the slots `at` and `at + 1` of the parent cover; this leaf is one of them.
-    #[inline(always)]
-    fn bounds_of_pair(self, parent: Node<K, S>, at: usize) -> (K, K) {
-        let Place { min, max, .. } = self.spot.place;
-        let inner = parent.kind();
-        if self.spot.at > at {
-            (parent.edge::<false>(at, min, inner), max)
-        } else {
-            (min, parent.edge::<true>(at + 1, min, inner))
-        }
-    }
-
     /// Sets what bounds the leaves in the slots `at` and `at + 1` of the parent, and tells what their largest holes are. The two cover
     /// `min..=max`.
     #[inline(always)]
@@ -278,7 +252,12 @@ impl<K: Key, S: Shape> Quick<K, S> {
     /// Makes the change, and the leaves in the slots `at` and `at + 1`, of which it concerns one, one if that has room for all; else gives
     /// each half. Gives the leaf that is left over.
     fn merge(self, parent: Node<K, S>, at: usize, unread: Unread) -> Option<Node<K, S>> {
-        let bounds = self.bounds_of_pair(parent, at);
+        let Place { min, max, .. } = self.spot.place;
+        let bounds = if self.spot.at > at {
+            (parent.edge::<false>(at, min, parent.kind()), max)
+        } else {
+            (min, parent.edge::<true>(at + 1, min, parent.kind()))
+        };
         let (left, right) = (parent.child(at).as_leaf(), parent.child(at + 1).as_leaf());
         let middle = parent.pivot(at);
         self.edit(self.spot.place.leaf.write(unread));
@@ -286,14 +265,7 @@ impl<K: Key, S: Shape> Quick<K, S> {
         let both = in_left + in_right;
         let (left, right) = ((left, in_left), (right, in_right));
         if both <= Geometry::<K, S>::SLOTS {
-            let keep = both;
-            let cut = Cut::<K, S, true> {
-                left,
-                right,
-                keep,
-                unread,
-            };
-            cut.copy(K::MIN, middle, |_, _, _| {});
+            Cut::<K, S, true>::new(left, right, both, unread).copy(K::MIN, middle, |_, _, _| {});
             Self::unite(parent, at, bounds, unread);
             return Some(right.0);
         }
@@ -303,23 +275,23 @@ impl<K: Key, S: Shape> Quick<K, S> {
         None
     }
 
-    /// Makes the change, after which the leaves in the slots `at` and `at + 1`, of which it concerns one, meet in a hole. It becomes all of the left
-    /// one's, or all of the right one's.
-    fn join(self, parent: Node<K, S>, at: usize, of_left: bool, unread: Unread) {
-        let bounds = self.bounds_of_pair(parent, at);
-        let (left, right) = (parent.child(at).as_leaf(), parent.child(at + 1).as_leaf());
-        self.edit(self.spot.place.leaf.write(unread));
-        let last = if of_left {
-            let last = right.pivot(0);
-            right.write(unread).shift(1, 0);
-            last
-        } else {
-            let used = left.used();
-            let last = left.pivot(used - 2);
-            left.write(unread).set_used(used - 1, used);
-            last
+    /// Makes the change in a leaf that takes in the hole with which the one after it begins, `UP`, or the one before it ends.
+    fn join<const UP: bool>(self, parent: Node<K, S>, unread: Unread) {
+        let Some(Place { leaf, min, max }) = take_in::<UP, K, S>(self.spot, unread) else {
+            debug_assert!(false, "the other one can do without");
+            return;
         };
-        Self::set_pair(parent, at, bounds, last, unread);
+        self.edit(leaf.write(unread));
+        if parent.kind() == Kind::Gap {
+            // The hole only grows, and the others stay.
+            let made = if UP {
+                K::span(self.first, max)
+            } else {
+                K::span(min, self.last)
+            };
+            let gap = parent.gap(self.spot.at).max(made);
+            tell_from(parent, self.spot.at, min, gap);
+        }
     }
 
     /// Takes the slot after `at`, the slots of whose leaf are in the leaf before it now, out of the parent. That leaf covers `min..=max`.

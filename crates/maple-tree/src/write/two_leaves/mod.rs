@@ -3,8 +3,8 @@
 //!
 //! A leaf that has no room gives slots to a neighbour that has some (as in a B*-tree), and is split only if both neighbours are nearly full,
 //! too: the nodes above keep their shape most of the time, and leaves are fuller. Ascending stores leave full leaves behind. A leaf that
-//! is left with too few slots shares with a neighbour, too, or becomes one with it. A hole is one slot: of two leaves that it lies in, one
-//! gives its part up, and the bound between them moves.
+//! is left with too few slots shares with a neighbour, too, or becomes one with it. A hole is one slot: the leaf
+//! that is written takes in what goes on in the one beside it, and the bound between them moves.
 //!
 //! What is to be done is found here. It is done [in place](in_place) where nobody reads, and in [copies](beside) beside readers. A node above
 //! that has no room for one more leaf gets some where nobody reads ([`above`]); beside readers that is left to the general plan.
@@ -28,17 +28,23 @@ use above::nodes_for_room;
 pub(crate) enum Room {
     /// There is room.
     Here,
-    /// Another leaf takes some of them.
-    Given(Given),
+    /// Another leaf takes some of them, as whole slots, so that there is room in both, and the write is made in one of them. (Small numbers in small
+    /// words: what is planned is passed around by value.)
+    Given {
+        taker: Taker,
+        /// Slots of the left leaf of the two before the write is made.
+        keep: u8,
+        /// How many new nodes it takes where nobody reads.
+        nodes: u8,
+    },
     /// The last leaf keeps as many as it has room for, the others, which are new, go to a new one after it. How many new nodes that takes where
     /// nobody reads.
     Append(u8),
     /// Too few are left: the leaf shares them with the one beside it that has the same parent; if one leaf has room for all, the two
     /// become one. The two are in the slots `left` of the parent and the next.
     Few { left: u8 },
-    /// There is room, and the hole to be goes on in the leaf beside. It becomes all of the left one's of the two, or all of the right one's.
-    /// `left` as for `Few`.
-    Hole { left: u8, of_left: bool },
+    /// There is room, and the hole to be goes on in the leaf before, or after, which can do without.
+    Hole { before: bool },
 }
 
 #[cfg(feature = "tracing")]
@@ -48,28 +54,17 @@ impl Room {
         match self {
             Self::Here => StoreType::Node,
             Self::Append(_)
-            | Self::Given(Given {
+            | Self::Given {
                 taker: Taker::New, ..
-            }) => StoreType::Split,
+            } => StoreType::Split,
             _ => StoreType::Rebalance,
         }
     }
 }
 
-/// Whole slots that go from a leaf to another one, so that there is room in both, and the write is made in one of them. (Small numbers in small
-/// words: what is planned is passed around by value.)
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Given {
-    taker: Taker,
-    /// Slots of the left leaf of the two before the write is made.
-    keep: u8,
-    /// How many new nodes it takes where nobody reads.
-    pub(super) nodes: u8,
-}
-
 /// Which leaf takes what there is no room for.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Taker {
+pub(crate) enum Taker {
     /// The one before, which has the same parent.
     Before,
     /// The one after, which has the same parent.
@@ -134,11 +129,8 @@ impl<K: Key, S: Shape> Spot<K, S> {
             Taker::New => 1 + nodes_for_room(parent, min),
             Taker::Before | Taker::After => 0,
         };
-        Some(Room::Given(Given {
-            taker,
-            keep: keep as u8,
-            nodes: nodes as u8,
-        }))
+        let (keep, nodes) = (keep as u8, nodes as u8);
+        Some(Room::Given { taker, keep, nodes })
     }
 
     /// Which leaf takes slots of this one, which is to have `total`, and how many it has: a neighbour that has room for one in `spare` of a leaf's
@@ -181,22 +173,16 @@ impl<K: Key, S: Shape> Spot<K, S> {
         [before, after]
     }
 
-    /// Finds the leaf that can do without its part of a hole which goes on in the leaf before, or after. `total` slots are to be in this one, of which
-    /// the hole is one; `enough` tells whether so many may be left. `None` if neither can.
+    /// Finds room where the hole to be goes on in the leaf before, or after. `None` if that one cannot do without it.
     #[inline(never)]
-    pub(super) fn across(self, before: bool, total: usize, enough: bool) -> Option<Room> {
-        let least = Geometry::<K, S>::least(Kind::Leaf);
-        let Self { parent, at, .. } = self;
-        let parent = parent?;
-        let left = if before { at.checked_sub(1)? } else { at };
-        let used = parent.child(if before { left } else { at + 1 }).used();
-        let (takes, gives) = (enough && used > least, total > least);
-        // An entry that is stored there again needs room: the hole goes where there is more.
-        let takes = takes && (total <= used || !gives);
-        (takes || gives).then_some(Room::Hole {
-            left: left as u8,
-            of_left: takes != before,
-        })
+    pub(super) fn across(self, before: bool) -> Option<Room> {
+        let beside = if before {
+            self.at.checked_sub(1)?
+        } else {
+            self.at + 1
+        };
+        let used = self.parent?.child(beside).used();
+        (used > Geometry::<K, S>::least(Kind::Leaf)).then_some(Room::Hole { before })
     }
 
     /// Finds a neighbour for a leaf that has too few slots left, `total`; `None` if the nodes above must change their shape.

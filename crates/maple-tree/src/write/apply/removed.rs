@@ -1,12 +1,11 @@
-//! Replacing slots of one leaf in place: no node is allocated, none freed.
+//! What a change in place removes.
 
 use core::mem::MaybeUninit;
 
 use crate::base::{Key, Shape, each};
-use crate::node::{Kind, MOST_SLOTS, NULL, Node, NodeMut, RawTree, Unread, Word};
+use crate::node::{MOST_SLOTS, NULL, Node, Word};
 use crate::read::{Found, Place};
-use crate::write::holes::{largest_in_leaf, tell_ancestors};
-use crate::write::{Item, Items, Sink, Span};
+use crate::write::Sink;
 
 /// The entries, or the nodes, that a change of one node in place removes. They are handed over when the tree is whole again: dropping a value
 /// may panic.
@@ -93,57 +92,5 @@ impl<K: Key> Removed<K> {
             sink.node(node.block());
         }
         self.give(sink);
-    }
-}
-
-/// Replaces the slots of a span, which is of one leaf, by the items. Beside readers just the word of a slot can be exchanged.
-pub(super) fn apply<K: Key, S: Shape>(
-    tree: &RawTree<K, S>,
-    span: Span<K, S>,
-    items: &Items<K>,
-    gone: (K, K),
-    sink: &mut impl Sink<K>,
-    unread: Option<Unread>,
-) {
-    let Span {
-        from, to, min, max, ..
-    } = span;
-    let leaf = span.left;
-    let mut removed = Removed::none();
-    removed.covered(Place { leaf, min, max }, from, gone);
-    match (items.as_slice(), unread) {
-        // The range is that of a slot: one store, visible to readers at once.
-        ([item], _) if from == to => leaf.publish(from, item.word),
-        (items, Some(unread)) => splice(leaf.write(unread), from, to, items),
-        (_, None) => debug_assert!(false, "a leaf that readers may be in is copied"),
-    }
-    if tree.tracks_gaps() {
-        tell_ancestors(leaf, min, largest_in_leaf(leaf, min, max));
-    }
-    removed.give(sink);
-}
-
-/// Replaces the slots `from..=to` of a node by the items, with their gaps if it keeps those.
-pub(super) fn splice<K: Key, S: Shape>(
-    node: NodeMut<K, S>,
-    from: usize,
-    to: usize,
-    items: &[Item<K>],
-) {
-    if from + items.len() != to + 1 {
-        node.shift(to + 1, from + items.len());
-    }
-    let end = node.node().end();
-    for (i, item) in items.iter().enumerate() {
-        let i = from + i;
-        node.set_slot(i, item.word);
-        if i < end {
-            node.set_pivot(i, item.last);
-        } else if i + 1 < node.node().capacity() {
-            node.set_pivot(i, K::MAX);
-        }
-        if node.node().kind() == Kind::Gap {
-            node.node().set_gap(i, item.gap);
-        }
     }
 }
