@@ -6,6 +6,8 @@ use core::mem;
 use core::ptr::{self, NonNull};
 use core::sync::atomic::{AtomicPtr, Ordering};
 
+use maple_tree::Format;
+
 use crate::maple_tree::abi::{MaState, MapleTree, Status};
 use crate::maple_tree::normal::exports;
 
@@ -108,8 +110,9 @@ fn name(status: Status) -> &'static str {
 exports! {
     /// `mt_dump`: writes all nodes and entries of a tree, indices in decimal or hexadecimal. The caller excludes writers.
     fn mt_dump(mt: *const MapleTree, format: c_uint) {
+        let format = if format == HEX { Format::Hexadecimal } else { Format::Decimal };
         // A sink takes what it is given.
-        let _ = write!(Lines::new(), "{}", (*mt).words.dump(format == HEX));
+        let _ = write!(Lines::new(), "{}", (*mt).words.dump(format));
     }
 
     /// `mas_dump`: writes what a state is about, and where it is.

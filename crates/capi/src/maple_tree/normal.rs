@@ -416,7 +416,11 @@ impl MaState {
         size: usize,
     ) -> Result<(), c_int> {
         // SAFETY: the caller's promise.
-        unsafe { self.area(min, max, size, |tree| tree.words.gap_up(min, max, size)) }
+        unsafe {
+            self.area(min, max, size, |tree| {
+                tree.words.gap::<true>((min, max), size)
+            })
+        }
     }
 
     /// Sets index and last to the highest `size` free indices within `min..=max`.
@@ -431,7 +435,11 @@ impl MaState {
         size: usize,
     ) -> Result<(), c_int> {
         // SAFETY: the caller's promise.
-        unsafe { self.area(min, max, size, |tree| tree.words.gap_down(min, max, size)) }
+        unsafe {
+            self.area(min, max, size, |tree| {
+                tree.words.gap::<false>((min, max), size)
+            })
+        }
     }
 
     unsafe fn area(

@@ -35,7 +35,7 @@ impl MapleTree {
     unsafe fn carry_out(&self, write: Write, reserve: &mut NodeReserve) -> Option<InLeaf> {
         let rcu = self.in_rcu();
         let mut dead = Dead::new();
-        let moves = write.moves_leaves();
+        let moves = write.moves_leaves;
         // SAFETY: the caller's promise; each node was just retired, and outside RCU mode it has no readers.
         let stands = unsafe {
             self.words.write(write, reserve, |block| {
@@ -64,7 +64,7 @@ impl MapleTree {
     /// How many nodes must be reserved for a write: those that it takes, and a carrier, if it may leave no place for the head of a grace period.
     fn nodes_for(&self, write: &Write) -> usize {
         let heads = self.in_rcu() && hooks::has_call_rcu();
-        write.nodes() + usize::from(heads && !write.leaves_idle_words())
+        write.nodes + usize::from(heads && !write.leaves_idle_words())
     }
 
     /// Empties the tree; its modes stay.
@@ -271,13 +271,10 @@ impl MaState {
 
     /// Stands on a slot of a leaf that the last write has left where it was. Index and last are as they were.
     fn stay(&mut self, slot: InLeaf) {
-        self.node = slot.leaf;
-        self.min = slot.min;
-        self.max = slot.max;
-        self.offset = slot.offset;
-        self.status = Status::ACTIVE;
         // SAFETY: the state's tree is valid (the caller's duty throughout).
-        self.store_type = unsafe { self.tree() }.ma_lock.changes();
+        let changes = unsafe { self.tree() }.ma_lock.changes();
+        self.enter(slot, changes);
+        self.status = Status::ACTIVE;
     }
 
     /// After a store of `entry`: if it was NULL the state is about the whole hole.

@@ -1,6 +1,6 @@
 //! From slot to slot downwards: within the leaf at hand, or by way of the leaf before it or the root.
 
-use maple_tree::raw::{Home, Slot, WordTree};
+use maple_tree::raw::Slot;
 
 use super::NULL;
 use crate::maple_tree::abi::{MaState, Status};
@@ -14,7 +14,7 @@ impl MaState {
     unsafe fn retreat(&mut self, at: Slot, limit: usize, holes: bool) -> *mut () {
         let mut at = at;
         loop {
-            if at.home != Home::Leaf && at.first == 0 {
+            if at.place.leaf.is_null() && at.first == 0 {
                 // Before the only entry, or in a tree without, there is nothing.
                 self.stand_on(&at);
                 self.forget(Status::NONE);
@@ -52,9 +52,7 @@ impl MaState {
             tree.words
                 .beside::<false>(self.in_leaf(), self.index, limit, holes)
         }?;
-        self.index = before.first;
-        self.last = before.last;
-        self.offset = before.offset;
+        self.step_to(&before);
         if before.entry.is_null() && !holes {
             if before.first > limit {
                 return None;
@@ -75,15 +73,15 @@ impl MaState {
         unsafe {
             let tree = self.tree();
             let begins_here =
-                self.index == self.min && self.remembers(tree) && !WordTree::is_replaced(self.node);
+                self.index == self.min && self.remembers(tree) && !self.in_leaf().is_replaced();
             let before = if begins_here && self.index > limit {
                 // As in `advance_from_here`.
-                let before = tree
+                let (before, depth) = tree
                     .words
-                    .next_leaf::<false>(self.node, (self.min, self.max), self.depth)
+                    .next_leaf::<false>(self.in_leaf(), self.depth)
                     .unwrap_or_else(|| tree.words.seek_along::<false>(self.index - 1));
                 self.remember(&before, self.store_type);
-                self.depth = before.at;
+                self.depth = depth;
                 self.stand_on(&before);
                 if holes || !before.entry.is_null() {
                     return before.entry;

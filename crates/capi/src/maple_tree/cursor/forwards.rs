@@ -1,6 +1,6 @@
 //! From slot to slot upwards: within the leaf at hand, into the next one, or by way of the root.
 
-use maple_tree::raw::{Home, Slot};
+use maple_tree::raw::Slot;
 
 use super::NULL;
 use crate::maple_tree::abi::{MaState, Status};
@@ -14,9 +14,9 @@ impl MaState {
     unsafe fn advance(&mut self, at: Slot, limit: usize, holes: bool) -> *mut () {
         let mut at = at;
         loop {
-            if at.home != Home::Leaf {
+            if at.place.leaf.is_null() {
                 // Behind the only entry, if there is one, there is nothing.
-                self.index = usize::from(at.home == Home::Root);
+                self.index = usize::from((at.first, at.last) != (0, usize::MAX));
                 self.last = usize::MAX;
                 self.forget(Status::NONE);
                 return NULL;
@@ -44,12 +44,12 @@ impl MaState {
     /// As for [`seek`](MaState::seek); the state is active, and [has seen all changes](MaState::has_seen_all).
     #[inline(always)]
     pub(super) unsafe fn advance_here(&mut self, limit: usize, holes: bool) -> Option<*mut ()> {
-        let (leaf, slot) = ((self.node, self.max), (self.offset, self.last));
         // SAFETY: no leaf has been moved since this one was looked up, if any, and the caller's promise.
-        let next = unsafe { self.tree().words.after_amid(leaf, slot, limit, holes) }?;
-        self.index = next.first;
-        self.last = next.last;
-        self.offset = next.offset;
+        let next = unsafe {
+            let words = &self.tree().words;
+            words.after_amid(self.in_leaf(), self.last, limit, holes)
+        }?;
+        self.step_to(&next);
         Some(next.entry)
     }
 
@@ -71,9 +71,7 @@ impl MaState {
             tree.words
                 .beside::<true>(self.in_leaf(), self.last, limit, holes)
         }?;
-        self.index = next.first;
-        self.last = next.last;
-        self.offset = next.offset;
+        self.step_to(&next);
         self.status = Status::ACTIVE;
         if next.entry.is_null() && !holes {
             if next.last < limit {
@@ -98,11 +96,10 @@ impl MaState {
             }
             let tree = self.tree();
             // Whoever goes on to the next leaf will most likely go on to those after it.
-            let next = tree
-                .words
-                .next_leaf::<true>(self.node, (self.min, self.max), self.depth)?;
-            self.remember(&next, self.store_type);
-            self.depth = next.at;
+            let (next, depth) = tree.words.next_leaf::<true>(self.in_leaf(), self.depth)?;
+            self.enter(next.place, self.store_type);
+            self.end = next.place.end();
+            self.depth = depth;
             self.index = next.first;
             self.last = next.last;
             self.status = Status::ACTIVE;
@@ -156,9 +153,9 @@ impl MaState {
         unsafe {
             let next = if self.last < limit && self.ends_leaf() {
                 // As in `advance_into_next`.
-                let next = self.tree().words.seek_along::<true>(self.last + 1);
+                let (next, depth) = self.tree().words.seek_along::<true>(self.last + 1);
                 self.remember(&next, self.store_type);
-                self.depth = next.at;
+                self.depth = depth;
                 self.stand_on(&next);
                 if holes || !next.entry.is_null() {
                     return next.entry;

@@ -25,7 +25,7 @@ mod operations;
 
 use core::ptr;
 
-use maple_tree::raw::{Home, NO_SLOT, Slot, WordTree};
+use maple_tree::raw::{InLeaf, NO_SLOT, Slot};
 
 use crate::maple_tree::abi::{MaState, MapleTree, Status, error_word};
 
@@ -85,35 +85,61 @@ impl MaState {
         let changes = tree.ma_lock.changes();
         let known = if self.knows_leaf_of(tree, key) {
             // SAFETY: no leaf has been moved since this one was looked up, and the caller's promise.
-            unsafe { tree.words.seek_in(self.node, self.min, self.max, key) }
+            unsafe { tree.words.seek_in(self.in_leaf(), key) }
         } else {
             None
         };
         // SAFETY: the caller's promise.
         let slot = known.unwrap_or_else(|| unsafe { tree.words.seek(key) });
-        self.remember(&slot, changes);
+        // SAFETY: as above.
+        unsafe { self.remember(&slot, changes) };
         slot
     }
 
-    /// Remembers a slot's leaf, and how many changes there had been before it was looked up.
+    /// Remembers where a slot is, and how many changes there had been before it was looked up.
     #[inline(always)]
-    fn remember(&mut self, slot: &Slot, changes: u32) {
+    pub(crate) fn enter(&mut self, slot: InLeaf, changes: u32) {
         self.node = slot.leaf;
         self.min = slot.min;
         self.max = slot.max;
         self.offset = slot.offset;
-        self.end = slot.end;
         self.store_type = changes;
+    }
+
+    /// [Enters](MaState::enter) a slot that was just looked up, and notes where its leaf ends.
+    ///
+    /// # Safety
+    ///
+    /// As for [`seek`](MaState::seek).
+    #[inline(always)]
+    unsafe fn remember(&mut self, slot: &Slot, changes: u32) {
+        self.enter(slot.place, changes);
+        self.end = if slot.place.leaf.is_null() {
+            0
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { slot.place.end() }
+        };
+    }
+
+    /// Goes to another slot of the leaf at hand.
+    #[inline(always)]
+    fn step_to(&mut self, slot: &Slot) {
+        self.index = slot.first;
+        self.last = slot.last;
+        self.offset = slot.place.offset;
     }
 
     /// Stands on a slot.
     pub(crate) fn stand_on(&mut self, slot: &Slot) -> *mut () {
         self.index = slot.first;
         self.last = slot.last;
-        self.status = match slot.home {
-            Home::Leaf => Status::ACTIVE,
-            Home::Root if slot.first == 0 => Status::ROOT,
-            Home::Root | Home::Empty => Status::NONE,
+        self.status = if !slot.place.leaf.is_null() {
+            Status::ACTIVE
+        } else if !slot.entry.is_null() {
+            Status::ROOT
+        } else {
+            Status::NONE
         };
         slot.entry
     }
@@ -164,9 +190,7 @@ impl MaState {
     unsafe fn ends_leaf(&self) -> bool {
         // SAFETY: the caller's promise; a leaf that is remembered came from a look-up.
         unsafe {
-            self.last == self.max
-                && self.remembers(self.tree())
-                && !WordTree::is_replaced(self.node)
+            self.last == self.max && self.remembers(self.tree()) && !self.in_leaf().is_replaced()
         }
     }
 }

@@ -203,12 +203,12 @@ pub(crate) fn place_cyclic<K: Key, V>(
 }
 
 /// A planned write. It holds for as long as the tree is not changed.
-pub(crate) struct Planned<K, S> {
+pub struct Planned<K, S> {
     pub(crate) way: Way<K, S>,
     /// How many nodes it takes.
-    pub(crate) nodes: usize,
+    pub nodes: usize,
     /// Whether leaves come, go, or get other bounds. If not, what was remembered of a leaf stays true, and the leaf is still in the tree.
-    pub(crate) moves_leaves: bool,
+    pub moves_leaves: bool,
 }
 
 /// How to carry it out.

@@ -23,37 +23,12 @@ pub const NODE_LAYOUT: Layout = crate::node::LAYOUT;
 /// Slots that a leaf has room for.
 const CAPACITY: usize = Geometry::<usize, Native>::SLOTS;
 
-/// An [`offset`](Slot::offset) that no leaf has: what goes on from there is looked up anew.
+/// An [`offset`](InLeaf::offset) that no leaf has: what goes on from there is looked up anew.
 pub const NO_SLOT: u8 = u8::MAX;
 
 /// A tree over `usize` whose entries are words: flags, then the root, laid out as in C.
 #[repr(transparent)]
 pub struct WordTree(RawTree<usize, Native>);
-
-/// A slot that was looked up, and where it is.
-#[derive(Clone, Copy, Debug)]
-pub struct Slot {
-    /// What kind of tree the slot is in.
-    pub home: Home,
-    /// The range of the slot, ends included.
-    pub first: usize,
-    /// The last index of the slot.
-    pub last: usize,
-    /// The entry, or NULL for a hole.
-    pub entry: *mut (),
-    /// The leaf; NULL unless `home` is [`Home::Leaf`].
-    pub leaf: *mut (),
-    /// What the leaf covers, ends included.
-    pub min: usize,
-    /// The last index that the leaf covers.
-    pub max: usize,
-    /// The slot's place in the leaf, or [`NO_SLOT`] if there is none.
-    pub offset: u8,
-    /// The last used slot of the leaf.
-    pub end: u8,
-    /// The leaf's place in the node above, if the look came by it to stay: for [`WordTree::next_leaf`].
-    pub at: u8,
-}
 
 /// The slot that a write begins in, and the way to it. It holds for as long as the tree is not changed.
 #[derive(Clone, Copy)]
@@ -76,13 +51,13 @@ impl At {
 /// A slot in its leaf.
 #[derive(Clone, Copy, Debug)]
 pub struct InLeaf {
-    /// The leaf.
+    /// The leaf; NULL in a tree without nodes.
     pub leaf: *mut (),
     /// What the leaf covers, ends included.
     pub min: usize,
     /// The last index that the leaf covers.
     pub max: usize,
-    /// The slot's place in the leaf.
+    /// The slot's place in the leaf, or [`NO_SLOT`] if there is none.
     pub offset: u8,
 }
 
@@ -97,30 +72,35 @@ impl InLeaf {
             offset: slot as u8,
         }
     }
+
+    /// A leaf that was looked up before.
+    ///
+    /// # Safety
+    ///
+    /// As for [`WordTree::seek_in`].
+    #[inline(always)]
+    unsafe fn place(self) -> Place<usize, Native> {
+        debug_assert!(is_node(self.leaf));
+        Place {
+            // SAFETY: the caller's promise.
+            leaf: unsafe { Node::of_kind(self.leaf, Kind::Leaf) },
+            min: self.min,
+            max: self.max,
+        }
+    }
 }
 
-/// A slot beside one that was looked up before, in the same leaf.
+/// A slot that was looked up, and where it is. In a tree without nodes: the single entry at index 0, the hole above that, or the hole that is all of the tree.
 #[derive(Clone, Copy, Debug)]
-pub struct Beside {
+pub struct Slot {
     /// The first index of the slot.
     pub first: usize,
     /// The last index of the slot.
     pub last: usize,
     /// The entry, or NULL for a hole.
     pub entry: *mut (),
-    /// The slot's place in the leaf.
-    pub offset: u8,
-}
-
-/// What kind of tree a slot is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Home {
-    /// A tree without entries: one hole.
-    Empty,
-    /// A tree with a single entry at index 0 in its root word: that slot, and the hole above.
-    Root,
-    /// A leaf.
-    Leaf,
+    /// Where the slot is.
+    pub place: InLeaf,
 }
 
 impl WordTree {
@@ -151,19 +131,6 @@ impl WordTree {
     pub fn height(&self) -> u32 {
         self.0.height()
     }
-}
-
-/// A leaf that was looked up before.
-///
-/// # Safety
-///
-/// As for [`WordTree::seek_in`].
-#[inline(always)]
-unsafe fn place(leaf: *mut (), min: usize, max: usize) -> Place<usize, Native> {
-    debug_assert!(is_node(leaf));
-    // SAFETY: the caller's promise.
-    let leaf = unsafe { Node::of_kind(leaf, Kind::Leaf) };
-    Place { leaf, min, max }
 }
 
 /// Chains a retired node to another, or to none.

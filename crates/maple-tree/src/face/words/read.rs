@@ -3,9 +3,9 @@
 use core::hint::select_unpredictable;
 
 use crate::base::Native;
-use crate::face::words::{Beside, CAPACITY, Home, InLeaf, NO_SLOT, Slot, WordTree, place};
+use crate::face::words::{CAPACITY, InLeaf, NO_SLOT, Slot, WordTree};
 use crate::inspect::dump::{Dump, Format};
-use crate::node::{IDLE_SLOTS, Node};
+use crate::node::IDLE_SLOTS;
 use crate::read::{Found, Place, Spot, Want, ask_ahead, descend, spot};
 
 impl WordTree {
@@ -26,46 +26,29 @@ impl WordTree {
     /// As for [`load`](WordTree::load).
     #[inline]
     pub unsafe fn seek(&self, key: usize) -> Slot {
-        self.seek_with(key, |root| slot(descend(root, key), key))
+        match self.0.root().at(key) {
+            Ok(root) => Slot::at_key(descend(root, key), key),
+            Err(found) => Slot::in_root(found),
+        }
     }
 
-    /// As [`seek`](WordTree::seek), on the way `UP`, or down, through all leaves: the memory of the next ones is asked for.
+    /// As [`seek`](WordTree::seek), on the way `UP`, or down, through all leaves: the memory of the next ones is asked for. Gives also the leaf's place in
+    /// the node above, for [`next_leaf`](WordTree::next_leaf).
     ///
     /// # Safety
     ///
     /// As for [`load`](WordTree::load).
     #[inline]
-    pub unsafe fn seek_along<const UP: bool>(&self, key: usize) -> Slot {
-        self.seek_with(key, |root| {
-            let Spot { place, parent, at } = spot::find(root, key);
-            if let Some(parent) = parent {
-                ask_ahead::<UP, _, _>(parent, at);
+    pub unsafe fn seek_along<const UP: bool>(&self, key: usize) -> (Slot, u8) {
+        match self.0.root().at(key) {
+            Ok(root) => {
+                let Spot { place, parent, at } = spot::find(root, key);
+                if let Some(parent) = parent {
+                    ask_ahead::<UP, _, _>(parent, at);
+                }
+                (Slot::at_key(place, key), at as u8)
             }
-            slot_of(place, at, place.leaf.search(key))
-        })
-    }
-
-    #[inline(always)]
-    fn seek_with(&self, key: usize, below: impl FnOnce(Node<usize, Native>) -> Slot) -> Slot {
-        let Found { first, last, word } = match self.0.root().at(key) {
-            Ok(root) => return below(root),
-            Err(found) => found,
-        };
-        Slot {
-            home: if first == 0 && last == usize::MAX {
-                Home::Empty
-            } else {
-                Home::Root
-            },
-            first,
-            last,
-            entry: word,
-            leaf: core::ptr::null_mut(),
-            min: 0,
-            max: usize::MAX,
-            offset: NO_SLOT,
-            end: 0,
-            at: 0,
+            Err(found) => (Slot::in_root(found), 0),
         }
     }
 
@@ -74,22 +57,18 @@ impl WordTree {
     ///
     /// # Safety
     ///
-    /// The caller is the writer, or nobody writes; since `leaf`, `min` and `max` came from a lookup in this tree no leaf has been moved or replaced.
+    /// The caller is the writer, or nobody writes; since `slot` came from a lookup in this tree no leaf has been moved or replaced.
     #[inline(always)]
-    pub unsafe fn next_leaf<const UP: bool>(
-        &self,
-        leaf: *mut (),
-        (min, max): (usize, usize),
-        at: u8,
-    ) -> Option<Slot> {
+    pub unsafe fn next_leaf<const UP: bool>(&self, slot: InLeaf, at: u8) -> Option<(Slot, u8)> {
         if self.0.in_rcu() {
             return None;
         }
         let inner = self.0.inner_kind();
         // SAFETY: the caller's promise.
-        let parent = unsafe { place(leaf, min, max) }.leaf.parent(inner)?;
+        let Place { leaf, min, max } = unsafe { slot.place() };
+        let parent = leaf.parent(inner)?;
         let at = usize::from(at);
-        if at > parent.end() || parent.slot(at) != leaf {
+        if at > parent.end() || parent.slot(at) != leaf.word() {
             return None;
         }
         // An index of the leaf that was looked up, and one of the leaf that is asked for.
@@ -111,40 +90,23 @@ impl WordTree {
         let (min, max) = if UP { (key, edge) } else { (edge, key) };
         let leaf = parent.child(at).as_leaf();
         let place = Place { leaf, min, max };
-        Some(slot_of(place, at, if UP { 0 } else { place.leaf.end() }))
+        let slot = if UP { 0 } else { leaf.end() };
+        Some((Slot::new(place, slot, place.slot(slot)), at as u8))
     }
 
     /// The slot that covers `key` in a leaf that was looked up before, or `None` if that leaf has been replaced.
     ///
     /// # Safety
     ///
-    /// As for [`load`](WordTree::load), without a break since `leaf`, `min` and `max` came from a lookup in
-    /// this tree; `min..=max` contains `key`.
+    /// As for [`load`](WordTree::load), without a break since `slot` came from a lookup in this tree; its leaf covers `key`.
     #[inline]
-    pub unsafe fn seek_in(
-        &self,
-        leaf: *mut (),
-        min: usize,
-        max: usize,
-        key: usize,
-    ) -> Option<Slot> {
-        debug_assert!((min..=max).contains(&key));
+    pub unsafe fn seek_in(&self, slot: InLeaf, key: usize) -> Option<Slot> {
+        debug_assert!((slot.min..=slot.max).contains(&key));
         // SAFETY: the caller's promise.
-        let place = unsafe { place(leaf, min, max) };
-        let found = slot(place, key);
+        let place = unsafe { slot.place() };
+        let found = Slot::at_key(place, key);
         // After the reads: what was read from a leaf that lives now was in the tree then.
         (!place.leaf.is_dead()).then_some(found)
-    }
-
-    /// Whether a leaf that was looked up has been replaced.
-    ///
-    /// # Safety
-    ///
-    /// As for [`load`](WordTree::load), without a break since `leaf` came from a lookup.
-    #[inline]
-    pub unsafe fn is_replaced(leaf: *mut ()) -> bool {
-        // SAFETY: the caller's promise.
-        unsafe { place(leaf, 0, usize::MAX) }.leaf.is_dead()
     }
 
     /// The slot after the one that was looked up as slot `offset` of a leaf (before it, unless `UP`), or, unless `holes` are asked for, the entry behind it if
@@ -161,18 +123,12 @@ impl WordTree {
         edge: usize,
         limit: usize,
         holes: bool,
-    ) -> Option<Beside> {
+    ) -> Option<Slot> {
         // SAFETY: the caller's promise.
-        let place = unsafe { place(slot.leaf, slot.min, slot.max) };
-        let found = place.beside::<UP>(usize::from(slot.offset), edge, limit, holes);
-        let (i, Found { first, last, word }) = found?;
+        let place = unsafe { slot.place() };
+        let (i, found) = place.beside::<UP>(usize::from(slot.offset), edge, limit, holes)?;
         // After the reads, as in `seek_in`.
-        (!place.leaf.is_dead()).then_some(Beside {
-            first,
-            last,
-            entry: word,
-            offset: i as u8,
-        })
+        (!place.leaf.is_dead()).then_some(Slot::new(place, i, found))
     }
 
     /// As [`beside`](WordTree::beside), upwards, from a slot behind which the leaf has room for three more: then what follows ends at a pivot, and nothing is
@@ -185,21 +141,21 @@ impl WordTree {
     #[inline(always)]
     pub unsafe fn after_amid(
         &self,
-        (leaf, max): (*mut (), usize),
-        (offset, last): (u8, usize),
+        slot: InLeaf,
+        edge: usize,
         limit: usize,
         holes: bool,
-    ) -> Option<Beside> {
-        let mut i = usize::from(offset);
+    ) -> Option<Slot> {
+        let mut i = usize::from(slot.offset);
         if i + 3 >= CAPACITY {
             return None;
         }
         // Before it is known that a slot is in use it must not be looked at, if it may be one of a replaced leaf's idle words. The next one is not.
         const { assert!(IDLE_SLOTS <= 2) };
         // SAFETY: the caller's promise.
-        let leaf = unsafe { place(leaf, 0, max) }.leaf;
+        let place @ Place { leaf, max, .. } = unsafe { slot.place() };
         // As in `Place::beside`.
-        if leaf.pivot(i) != last {
+        if leaf.pivot(i) != edge {
             return None;
         }
         // No branch: whether a hole comes next is anybody's guess.
@@ -211,48 +167,30 @@ impl WordTree {
             return None;
         }
         // Behind a hole there is an entry. But a writer may have erased it meanwhile.
-        let entry = leaf.slot(i);
-        if entry.is_null() && !holes {
+        let word = leaf.slot(i);
+        if word.is_null() && !holes {
             return None;
         }
+        let (first, last) = (before + 1, leaf.pivot(i).min(max));
         // After the reads, as in `seek_in`.
-        (!leaf.is_dead()).then_some(Beside {
-            first: before + 1,
-            last: leaf.pivot(i).min(max),
-            entry,
-            offset: i as u8,
-        })
+        (!leaf.is_dead()).then_some(Slot::new(place, i, Found { first, last, word }))
     }
 
-    /// The first of the lowest `size` free indices within `min..=max`.
+    /// The first of the lowest `size` free indices within `bounds`; of the highest unless `UP`.
     ///
     /// # Safety
     ///
     /// The caller is the only writer.
-    pub unsafe fn gap_up(&self, min: usize, max: usize, size: usize) -> Option<usize> {
-        self.0.gap::<true>(&Want::new((min, max), size)?)
+    pub unsafe fn gap<const UP: bool>(&self, bounds: (usize, usize), size: usize) -> Option<usize> {
+        self.0.gap::<UP>(&Want::new(bounds, size)?)
     }
 
-    /// The first of the highest `size` free indices within `min..=max`.
-    ///
-    /// # Safety
-    ///
-    /// The caller is the only writer.
-    pub unsafe fn gap_down(&self, min: usize, max: usize, size: usize) -> Option<usize> {
-        self.0.gap::<false>(&Want::new((min, max), size)?)
-    }
-
-    /// All nodes and entries as text, indices in decimal or hexadecimal.
+    /// All nodes and entries as text.
     ///
     /// # Safety
     ///
     /// Nobody writes the tree while the text is made.
-    pub unsafe fn dump(&self, hexadecimal: bool) -> impl core::fmt::Display + '_ {
-        let format = if hexadecimal {
-            Format::Hexadecimal
-        } else {
-            Format::Decimal
-        };
+    pub unsafe fn dump(&self, format: Format) -> impl core::fmt::Display + '_ {
         let tree = &self.0;
         Dump { tree, format }
     }
@@ -267,25 +205,58 @@ impl WordTree {
     }
 }
 
-#[inline]
-fn slot(place: Place<usize, Native>, key: usize) -> Slot {
-    slot_of(place, 0, place.leaf.search(key))
+impl InLeaf {
+    /// Whether the leaf has been replaced.
+    ///
+    /// # Safety
+    ///
+    /// As for [`end`](InLeaf::end).
+    #[inline]
+    pub unsafe fn is_replaced(self) -> bool {
+        // SAFETY: the caller's promise.
+        unsafe { self.place() }.leaf.is_dead()
+    }
+
+    /// The last used slot of the leaf.
+    ///
+    /// # Safety
+    ///
+    /// There is a leaf. As for [`load`](WordTree::load), without a break since it came from a lookup.
+    #[inline]
+    pub unsafe fn end(self) -> u8 {
+        // SAFETY: the caller's promise.
+        unsafe { self.place() }.leaf.end() as u8
+    }
 }
 
-#[inline]
-fn slot_of(place: Place<usize, Native>, at: usize, offset: usize) -> Slot {
-    let found = place.slot(offset);
-    // A node has at most 32 slots.
-    Slot {
-        home: Home::Leaf,
-        first: found.first,
-        last: found.last,
-        entry: found.word,
-        leaf: place.leaf.word(),
-        min: place.min,
-        max: place.max,
-        offset: offset as u8,
-        end: place.leaf.end() as u8,
-        at: at as u8,
+impl Slot {
+    #[inline(always)]
+    fn new(place: Place<usize, Native>, slot: usize, found: Found<usize>) -> Self {
+        Self {
+            place: InLeaf::new(place, slot),
+            ..Self::in_root(found)
+        }
+    }
+
+    #[inline]
+    fn at_key(place: Place<usize, Native>, key: usize) -> Self {
+        let slot = place.leaf.search(key);
+        Self::new(place, slot, place.slot(slot))
+    }
+
+    /// In a tree without nodes.
+    #[inline(always)]
+    fn in_root(Found { first, last, word }: Found<usize>) -> Self {
+        Self {
+            first,
+            last,
+            entry: word,
+            place: InLeaf {
+                leaf: core::ptr::null_mut(),
+                min: 0,
+                max: usize::MAX,
+                offset: NO_SLOT,
+            },
+        }
     }
 }

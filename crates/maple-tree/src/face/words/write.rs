@@ -3,7 +3,7 @@
 use crate::alloc::{AllocError, NodeAlloc};
 use crate::base::Native;
 use crate::face::store::{Planned, Way};
-use crate::face::words::{At, CAPACITY, InLeaf, NodeReserve, WordTree, place};
+use crate::face::words::{At, CAPACITY, InLeaf, NodeReserve, WordTree};
 use crate::node::{Root, Word};
 use crate::read::Spot;
 use crate::write::apply::{bury, dismantle};
@@ -14,18 +14,13 @@ use core::convert::Infallible;
 use core::ptr::NonNull;
 
 /// A planned write. It holds for as long as the tree is not changed.
-pub struct Write(Planned<usize, Native>);
+pub type Write = Planned<usize, Native>;
 
 impl Write {
-    /// How many nodes must be reserved.
-    pub fn nodes(&self) -> usize {
-        self.0.nodes
-    }
-
     /// Whether a node that the write replaces is known to have [idle words](super::idle_words), or it replaces none.
     #[inline]
     pub fn leaves_idle_words(&self) -> bool {
-        match &self.0.way {
+        match &self.way {
             Way::Quick(quick) => {
                 let Spot { place, parent, .. } = quick.spot;
                 quick.is_exact()
@@ -39,11 +34,6 @@ impl Write {
                 Action::Rebuild(span) => span.left.idle().is_some() || span.right.idle().is_some(),
             },
         }
-    }
-
-    /// Whether leaves come, go, or get other bounds. If not, what was remembered of a leaf stays true, and the leaf is still in the tree.
-    pub fn moves_leaves(&self) -> bool {
-        self.0.moves_leaves
     }
 }
 
@@ -82,7 +72,7 @@ impl WordTree {
     pub unsafe fn at_in(&self, slot: InLeaf, key: usize) -> At {
         debug_assert!((slot.min..=slot.max).contains(&key));
         // SAFETY: the leaf is in the tree (the caller's promise).
-        let place = unsafe { place(slot.leaf, slot.min, slot.max) };
+        let place = unsafe { slot.place() };
         At(self.0.slot_in(place, usize::from(slot.offset), key))
     }
 
@@ -102,7 +92,7 @@ impl WordTree {
         debug_assert!(!entry.is_null());
         let (i, max) = (usize::from(slot.offset), slot.max);
         // SAFETY: the leaf is in the tree (the caller's promise), if there is one.
-        let leaf = || unsafe { place(slot.leaf, slot.min, max) }.leaf;
+        let leaf = || unsafe { slot.place() }.leaf;
         // Most slots end at a pivot. The pivot of the leaf's last one is the largest key, wherever the leaf ends.
         if i + 1 < CAPACITY {
             let pivot = leaf().pivot(i);
@@ -174,12 +164,7 @@ impl WordTree {
     ///
     /// The caller is the only writer, and the tree has not changed since `at` was found.
     pub unsafe fn plan(&self, at: Option<At>, first: usize, last: usize, entry: *mut ()) -> Write {
-        Write(Planned::new(
-            &self.0,
-            at.map(|At(at)| at),
-            (first, last),
-            entry,
-        ))
+        Planned::new(&self.0, at.map(|At(at)| at), (first, last), entry)
     }
 
     /// How many nodes `entries` stores in ascending order, behind all that is there, take at most.
@@ -200,9 +185,9 @@ impl WordTree {
         reserve: &mut NodeReserve,
         retire: impl FnMut(NonNull<u8>),
     ) -> Option<InLeaf> {
-        let stands = write.0.stands();
+        let stands = write.stands();
         // SAFETY: the caller's promise.
-        unsafe { write.0.carry_out(&self.0, reserve, &mut Nodes(retire)) };
+        unsafe { write.carry_out(&self.0, reserve, &mut Nodes(retire)) };
         stands.map(|(spot, slot)| InLeaf::new(spot.place, slot))
     }
 
