@@ -57,6 +57,11 @@ impl Tracer<'_> {
         if matches!(doing, Doing::Perform(_)) {
             self.hear_others(tid, index);
         }
+        if to_be_restarted(returned)
+            && let (Doing::Perform(_), Some(space)) = (&doing, &mut self.spaces[index])
+        {
+            space.begun_in_vain(who, self.session);
+        }
         let mut running = false;
         let mut kept = false;
         let mut of_another = None;
@@ -295,7 +300,7 @@ impl Tracer<'_> {
     }
 }
 
-/// The kernel will make the thread call again (ERESTARTSYS and its kin): this time counts for nothing.
+/// The kernel will make the thread call again (ERESTARTSYS and its kin): this time does not count.
 fn to_be_restarted(returned: i64) -> bool {
     matches!(returned, -516..=-512)
 }
