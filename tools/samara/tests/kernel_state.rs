@@ -250,6 +250,13 @@ fn pages_are_gone_when_a_driver_refuses() {
 }
 
 #[test]
+fn policies_name_nodes_far_beyond_the_machines() {
+    if let Some(program) = compiled("far_nodes") {
+        agrees(&[program]);
+    }
+}
+
+#[test]
 fn areas_have_grown_before_a_limit_forbids_it() {
     if let Some(program) = compiled("grown_before") {
         for verify in ["each", "exit"] {

@@ -72,8 +72,6 @@ pub(crate) struct Bounds {
     pub(crate) stack_top: Option<u64>,
 }
 
-/// Mode flags with which nodes count that do not exist: `MPOL_F_STATIC_NODES`, `_RELATIVE_NODES`, `_NUMA_BALANCING`.
-const EXACT_NODES: u64 = 0xe000;
 const MAP_ANONYMOUS: u64 = libc::MAP_ANONYMOUS as u64;
 
 /// Decodes a call at its entry, reading what its arguments point to.
@@ -171,7 +169,7 @@ pub(crate) fn decode(
         libc::SYS_mbind => {
             let nodes = match NodeMask::of(entry).read(tid) {
                 Nodes::These(nodes) => nodes,
-                Nodes::Beyond(nodes) if c & EXACT_NODES == 0 && numa_nodes() < 64 => nodes,
+                Nodes::Beyond(nodes) if numa_nodes() <= 32 => nodes,
                 Nodes::Beyond(_) => return Decoded::Unmodelled { changes_map: true },
                 // Before anything else but the mode, which may be refused as well.
                 Nodes::Refused => return Decoded::Ignore,

@@ -18,7 +18,8 @@ pub(crate) struct NodeMask {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Nodes {
     These(u64),
-    /// Some above 63, too, which a machine of fewer does not have: then the highest of these 64 stands for them, as one that does not exist either.
+    /// Some above 63, too, which a machine of fewer does not have. The upper half of these 64 stands for them on a machine that has none of these either: other ones,
+    /// other bits.
     Beyond(u64),
     /// The set is too long, not to be read, or names nodes that no kernel has.
     Refused,
@@ -48,6 +49,8 @@ impl NodeMask {
         // A page of them, and Debian's kernels know 1024 (CONFIG_NODES_SHIFT); which ones are set above that, they ask from the end (observed).
         const LONGEST: u64 = 4096 * 8;
         const KNOWN: u64 = 1024 / 64;
+        /// Digits of the golden ratio.
+        const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
         if self.pointer == 0 {
             return Nodes::These(0);
         }
@@ -55,7 +58,7 @@ impl NodeMask {
             Some(bits @ 0..=LONGEST) => bits,
             _ => return Nodes::Refused,
         };
-        let (mut first, mut beyond) = (0, false);
+        let (mut first, mut beyond) = (0, None);
         for index in (0..bits.div_ceil(64)).rev() {
             let used = bits - index * 64;
             let half = self.narrow && used <= 32;
@@ -70,13 +73,17 @@ impl NodeMask {
             match index {
                 0 => first = word,
                 KNOWN.. if word != 0 => return Nodes::Refused,
-                _ => beyond |= word != 0,
+                // The set may have any number of them.
+                _ if word == 0 => {}
+                _ => {
+                    let spread = word.wrapping_mul(SPREAD.rotate_left(index as u32) | 1);
+                    beyond = Some(spread.wrapping_add(beyond.unwrap_or(0)));
+                }
             }
         }
-        if beyond {
-            Nodes::Beyond(first | 1 << 63)
-        } else {
-            Nodes::These(first)
+        match beyond {
+            None => Nodes::These(first),
+            Some(spread) => Nodes::Beyond(first ^ (spread ^ spread << 32) >> 33 << 32 | 1 << 63),
         }
     }
 }
