@@ -26,26 +26,27 @@ impl Tracer<'_> {
             self.pace.go(tid, 0);
             return;
         };
-        if std::mem::take(&mut task.untraced) {
-            let _ = ptrace::set_untraced(tid, true);
-        }
         let who = Who {
             tid,
             process: task.process,
         };
+        let returned = match (ptrace::result(tid), task.result_at) {
+            (Ok(0), Some(at)) => memory::read_half(tid, at).map_or(0, |address| address as i64),
+            (Ok(returned), _) => returned,
+            // Killed at this moment: its exit event follows, and finds it in its call. Or it has not returned yet.
+            (Err(_), _) => {
+                task.state = State::InCall(doing);
+                ptrace::resume_to_exit(tid, 0);
+                return;
+            }
+        };
+        task.result_at = None;
+        if std::mem::take(&mut task.untraced) {
+            let _ = ptrace::set_untraced(tid, true);
+        }
         let Some(index) = task.space else {
             self.pace.go(tid, 0);
             return;
-        };
-        let returned = match (ptrace::result(tid), task.result_at.take()) {
-            (Ok(0), Some(at)) => memory::read_half(tid, at).map_or(0, |address| address as i64),
-            (Ok(returned), _) => returned,
-            // Killed at this moment: its exit event follows, and finds it in its call.
-            (Err(_), _) => {
-                task.state = State::InCall(doing);
-                self.pace.go(tid, 0);
-                return;
-            }
         };
         let Some(doing) = self.returned_aside(doing, who, index, returned) else {
             return;
