@@ -17,7 +17,7 @@ pub(crate) struct Watchers {
 
 #[derive(Debug)]
 struct Watcher {
-    /// Each has an inode of its own, since 5.13. It tells which one a descriptor stands for when nobody is left of those who used others.
+    /// Each has an inode of its own (observed from 6.1 on). It tells which one a descriptor stands for when nobody is left of those who used others.
     inode: u64,
     number: NonZeroU32,
     /// The address space that it is for: of who made it, whoever uses it. `None` until it is seen to watch something.

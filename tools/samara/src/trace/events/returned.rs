@@ -58,11 +58,6 @@ impl Tracer<'_> {
         if matches!(doing, Doing::Perform(_)) {
             self.hear_others(tid, index);
         }
-        if to_be_restarted(returned)
-            && let (Doing::Perform(_), Some(space)) = (&doing, &mut self.spaces[index])
-        {
-            space.begun_in_vain(who, self.session);
-        }
         let mut running = false;
         let mut kept = false;
         let mut of_another = None;
@@ -247,7 +242,7 @@ impl Tracer<'_> {
             };
             let is_it = match owner {
                 Some(owner) => owner == space.number,
-                None => space.is_watched_by_another(&call, tid),
+                None => space.shows_registered(&call, tid),
             };
             // Of a call that is under way there, nobody knows which of the two was first.
             if is_it && space.holder.is_none() {
@@ -301,7 +296,7 @@ impl Tracer<'_> {
     }
 }
 
-/// The kernel will make the thread call again (ERESTARTSYS and its kin): this time does not count.
+/// The kernel will make the thread call again (ERESTARTSYS and its kin): this time counts for nothing.
 fn to_be_restarted(returned: i64) -> bool {
     matches!(returned, -516..=-512)
 }

@@ -113,13 +113,6 @@ impl Space {
         }
     }
 
-    /// After a call that is to be made again: it may have done a part of its work, of which nothing tells but the map.
-    pub(crate) fn begun_in_vain(&mut self, who: Who, session: &mut Session) {
-        if !self.broken {
-            self.part(who, session, "after a call that is made again");
-        }
-    }
-
     /// Starts the engine anew from the kernel's map.
     pub(super) fn resync(&mut self, who: Who, session: &mut Session, reason: &'static str) {
         *session.tally.resyncs.entry(reason).or_default() += 1;

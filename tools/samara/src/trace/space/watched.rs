@@ -140,12 +140,15 @@ impl Space {
         !self.forked || engine.areas().any(watches) || engine.try_clone().is_ok_and(answer)
     }
 
-    /// Is something watched now, where a call has registered it? Smaps tells of starts: where an area ends, the engine knows. What lies in no area here is not
+    /// Is something watched here now, where a call has registered it? A thread of the address space is `tid`. Smaps tells of starts: where an area ends, the engine knows. What lies in no area here is not
     /// watched here.
-    fn shows_registered(&self, call: &Call, tid: Tid) -> bool {
+    pub(crate) fn shows_registered(&self, call: &Call, tid: Tid) -> bool {
         let Call::UffdRegister { addr, len, .. } = *call else {
             return false;
         };
+        if self.broken {
+            return false;
+        }
         let engine = self.follower.engine();
         proc::vm_flags(tid).is_ok_and(|flags| {
             let end = addr.saturating_add(len);
@@ -158,11 +161,6 @@ impl Space {
                 covering.is_some_and(|(_, flags)| flags.intersects(VmFlags::UFFD))
             })
         })
-    }
-
-    /// Is it this address space, which a thread `tid` uses, that another process has registered something of, or given it up? So far nobody knew.
-    pub(crate) fn is_watched_by_another(&self, call: &Call, tid: Tid) -> bool {
-        !self.broken && self.shows_registered(call, tid)
     }
 
     /// Another process has registered something here by a userfaultfd of this one, or given it up, or was refused.
