@@ -51,9 +51,11 @@ pub(super) fn bands<'a>(film: &Film, stays: impl Iterator<Item = &'a Stay>) -> V
     all
 }
 
-/// Binary digits of the number of pages.
+/// Binary digits of the number of pages, and between two powers of two as far on as the number is.
 fn digits(bytes: u64) -> f64 {
-    ((bytes / PAGE).max(1) as f64).log2()
+    let pages = (bytes / PAGE).max(1);
+    let whole = pages.ilog2();
+    f64::from(whole) + (pages as f64 / (1u64 << whole) as f64 - 1.0)
 }
 
 fn gap(all: &mut Vec<Band>, start: u64, end: u64) {
