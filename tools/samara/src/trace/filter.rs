@@ -4,8 +4,6 @@
 //! while a tracer must let it run and be able to name it. A call whose answer does not depend on its arguments is decided by
 //! the kernel from a bitmap, without running the filter at all: so calls of no interest cost almost nothing.
 
-use std::io;
-
 use super::i386;
 
 /// What a stop is for: the data of `SECCOMP_RET_TRACE`, which the tracer reads back. Unlike what a filter of the program's own is likely
@@ -236,6 +234,14 @@ impl Filter {
         Self(assemble())
     }
 
+    /// The program as the kernel takes it, which reads the filter by it.
+    pub(crate) fn program(&self) -> libc::sock_fprog {
+        libc::sock_fprog {
+            len: self.0.len() as u16,
+            filter: self.0.as_ptr().cast_mut(),
+        }
+    }
+
     /// What the kernel would say of a call: the mark of its stop, or `None` where it runs on.
     pub(crate) fn decide(&self, arch: u32, nr: u32, args: &[u64; 6]) -> Option<u32> {
         let mut data = [0u32; 16];
@@ -404,35 +410,6 @@ fn by_arguments(table: &Table) -> Vec<(u32, Vec<libc::sock_filter>)> {
             ],
         ),
     ]
-}
-
-/// Puts the filter on the calling thread and what it will start. Async-signal-safe: for use between fork and exec.
-///
-/// With `no_new_privileges` false the caller needs `CAP_SYS_ADMIN`, and set-user-ID programs keep working.
-pub(crate) fn install(filter: &Filter, no_new_privileges: bool) -> io::Result<()> {
-    if no_new_privileges {
-        // SAFETY: PR_SET_NO_NEW_PRIVS takes integers only.
-        if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-    }
-    let argument = libc::sock_fprog {
-        len: filter.0.len() as u16,
-        filter: filter.0.as_ptr().cast_mut(),
-    };
-    // SAFETY: `argument` describes the program, which outlives the call; the kernel copies and does not write it.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_seccomp,
-            libc::SECCOMP_SET_MODE_FILTER,
-            libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW,
-            &raw const argument,
-        )
-    };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -1,17 +1,17 @@
 //! Finding the program and starting it under the filter, held until the tracer has attached.
 //!
-//! The child inherits everything: standard streams, terminal and process group, signal mask, limits. Nothing
-//! between `fork` and `execve` allocates.
+//! The child inherits everything: standard streams, terminal and process group, signal mask, limits, environment.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use super::filter::{self, Filter};
+use super::child::{self, Child, INSTALL};
+use super::filter::Filter;
 use super::proc;
 use super::ptrace::{self, Pace, Tid};
 use super::streams;
@@ -20,17 +20,13 @@ use super::streams;
 #[derive(Debug)]
 pub(crate) struct Refusal(pub(crate) String);
 
-/// A program that has been forked and attached to, and runs on into its `execve`.
+/// A program that has been started and attached to, and runs on into its `execve`.
 pub(crate) struct Launched {
     pub(crate) tid: Tid,
     /// What failed in the child, if anything: a step and an error number.
     failure: File,
     pub(crate) no_new_privileges: bool,
 }
-
-/// Steps of the child that can fail.
-const INSTALL: u8 = 1;
-const EXECUTE: u8 = 2;
 
 /// The file that `program` names: itself if it has a slash, else the first executable one in `PATH`.
 pub(crate) fn find(program: &OsStr) -> Result<PathBuf, Refusal> {
@@ -164,68 +160,26 @@ pub(crate) fn launch(
         .map(|argument| CString::new(argument.as_bytes()))
         .collect::<Result<Vec<_>, _>>()
         .map_err(zero)?;
-    let environment = std::env::vars_os()
-        .map(|(name, value)| {
-            let mut both = name.into_vec();
-            both.push(b'=');
-            both.extend_from_slice(value.as_bytes());
-            CString::new(both)
-        })
-        .collect::<Result<Vec<_>, _>>()
-        .map_err(zero)?;
-    let pointers = |strings: &[CString]| -> Vec<*const libc::c_char> {
-        let ended = [std::ptr::null()];
-        strings.iter().map(|s| s.as_ptr()).chain(ended).collect()
-    };
-    let (argv, envp) = (pointers(&arguments), pointers(&environment));
-    let program = Filter::new();
     let no_new_privileges = !privileged();
-    let signals = streams::signals_at_start();
-    let descriptors = more_descriptors();
-
-    let (mut go_read, mut go_write) = pipe()?;
-    let (failure_read, mut failure_write) = pipe()?;
-    // SAFETY: this process has one thread here, and the child only makes async-signal-safe calls.
-    let child = unsafe { libc::fork() };
-    if child < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    if child == 0 {
-        let mut byte = [0];
-        // Without this byte the tracer is gone or could not attach.
-        if !matches!(go_read.read(&mut byte), Ok(1)) {
-            exit_child();
-        }
-        // SAFETY: restores what was changed at the start, and by `more_descriptors`; both take constants and plain numbers.
-        unsafe {
-            for (signal, action) in streams::OF_WRITING.into_iter().zip(signals) {
-                libc::signal(signal, action);
-            }
-            if let Some(limit) = &descriptors {
-                libc::setrlimit(libc::RLIMIT_NOFILE, limit);
-            }
-        }
-        for (stream, _) in closed.iter().enumerate().filter(|(_, closed)| **closed) {
-            // SAFETY: the runtime opened this stream, which was closed; nobody in the child uses it.
-            unsafe { libc::close(stream as libc::c_int) };
-        }
-        let (step, error) = match filter::install(&program, no_new_privileges) {
-            Ok(()) => {
-                // SAFETY: the path and both arrays are zero-terminated and outlive the call.
-                unsafe { libc::execve(path.as_ptr(), argv.as_ptr(), envp.as_ptr()) };
-                (EXECUTE, io::Error::last_os_error())
-            }
-            Err(error) => (INSTALL, error),
-        };
-        let [a, b, c, d] = error.raw_os_error().unwrap_or(0).to_le_bytes();
-        let _ = failure_write.write_all(&[step, a, b, c, d]);
-        exit_child();
-    }
+    let (go_read, mut go_write) = pipe()?;
+    let (failure_read, failure_write) = pipe()?;
+    let tid = child::start(Child {
+        path,
+        arguments,
+        filter: Filter::new(),
+        no_new_privileges,
+        signals: streams::signals_at_start(),
+        descriptors: more_descriptors(),
+        closed,
+        go: go_read.as_raw_fd(),
+        go_tracer: go_write.as_raw_fd(),
+        failure: failure_write.as_raw_fd(),
+    })?;
     drop((go_read, failure_write));
-    if let Err(error) = ptrace::seize(child, Pace::Filtered) {
-        // SAFETY: `child` is our own child, which waits for the byte that never comes.
-        unsafe { libc::kill(child, libc::SIGKILL) };
-        let _ = ptrace::wait(child, false);
+    if let Err(error) = ptrace::seize(tid, Pace::Filtered) {
+        // SAFETY: `tid` is our own child, which waits for the byte that never comes.
+        unsafe { libc::kill(tid, libc::SIGKILL) };
+        let _ = ptrace::wait(tid, false);
         return Err(io::Error::new(
             error.kind(),
             format!(
@@ -236,7 +190,7 @@ pub(crate) fn launch(
     go_write.write_all(&[1])?;
     set_nonblocking(&failure_read)?;
     Ok(Launched {
-        tid: child,
+        tid,
         failure: failure_read,
         no_new_privileges,
     })
@@ -260,11 +214,6 @@ pub(crate) fn more_descriptors() -> Option<libc::rlimit> {
     };
     // SAFETY: reads `raised`.
     (unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raised) } == 0).then_some(before)
-}
-
-fn exit_child() -> ! {
-    // SAFETY: `_exit` runs no handlers of the parent.
-    unsafe { libc::_exit(127) }
 }
 
 fn set_nonblocking(file: &File) -> io::Result<()> {

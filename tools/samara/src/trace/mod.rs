@@ -9,6 +9,7 @@
 
 mod attach;
 mod by_tid;
+mod child;
 mod decode;
 mod events;
 mod exec;
