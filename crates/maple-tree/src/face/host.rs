@@ -262,7 +262,7 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         let mut removed = Removed::but(kept);
         // SAFETY: as in `fill_hole`; the words are values' or NULL.
         let done = unsafe {
-            if spans && range.1 > seat.max {
+            if spans && range.1 > seat.place().max {
                 tree.store_spanning(seat, range, word, &mut removed)
             } else {
                 tree.store_here(seat, range, word, twin, &mut removed)

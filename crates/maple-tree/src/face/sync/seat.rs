@@ -14,7 +14,7 @@ use crate::face::sync::{SyncAlloc, SyncValue};
 use crate::node::{NULL, Node, RawTree, Word};
 use crate::read::{Found, Place, descend};
 use crate::reclaim::Reclaim;
-use crate::write::Seat;
+use crate::write::{Seat, SlotAt};
 
 /// Entries and holes from a key on, upwards. Made by [`Writer::look`].
 pub struct Look<'a, K: Key, V: Value, S: Shape = Native> {
@@ -51,9 +51,8 @@ impl<'a, K: Key, V: Value + 'a, S: Shape> Look<'a, K, V, S> {
     /// What ends right below [that](Self::here); `None` at the lowest key. O(1) mostly, else O(log n).
     #[inline(always)]
     pub fn before(&self) -> Option<Piece<'a, K, V>> {
-        let found = match self.seat.slot().checked_sub(1) {
-            // SAFETY: the writer is borrowed: nobody changes the tree.
-            Some(before) => unsafe { self.seat.place() }.slot(before),
+        let found = match self.seat.slot.checked_sub(1) {
+            Some(before) => self.seat.place().slot(before),
             None => lookup(self.tree, self.found.first.predecessor()?),
         };
         Some(Self::piece(found))
@@ -139,19 +138,17 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     ) -> Option<Look<'a, K, V, S>> {
         let tree = &self.tree.raw;
         let (seat, found) = match near {
-            Some(near) if near.min <= key && key <= near.max => {
-                // SAFETY: it is in the tree (the caller's promise).
-                let place = unsafe { near.place() };
+            Some(near) if near.place().covers(key) => {
+                let place = near.place();
                 let slot = place.leaf.search(key);
-                (near.with_slot(slot), place.slot(slot))
+                (Seat { slot, ..*near }, place.slot(slot))
             }
             _ => {
                 let at = tree.slot_at(key)?;
                 (Seat::of(&at), at.found)
             }
         };
-        // SAFETY: it is in the tree, which nobody changes while the writer is borrowed.
-        let Place { leaf, max, .. } = unsafe { seat.place() };
+        let Place { leaf, max, .. } = seat.place();
         Some(Look {
             tree,
             seat,
@@ -159,7 +156,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
             leaf,
             max,
             end: leaf.end(),
-            slot: seat.slot(),
+            slot: seat.slot,
             first: found.first,
             marker: PhantomData,
         })
@@ -248,13 +245,13 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     /// The seat came from a look at this map, not another one, at an index of the range, and holds.
     #[inline(always)]
     pub unsafe fn grow_here(&mut self, seat: &Seat<K, S>, key: K, (first, last): (K, K)) -> bool {
-        if key < seat.min || seat.max < key {
+        let place = seat.place();
+        if !place.covers(key) {
             return false;
         }
-        // SAFETY: the caller's promise.
-        let (place, mut found) = unsafe { (seat.place(), seat.found()) };
-        if key < found.first && seat.slot() > 0 {
-            found = place.slot(seat.slot() - 1);
+        let mut found = seat.found();
+        if key < found.first && seat.slot > 0 {
+            found = place.slot(seat.slot - 1);
         }
         if key < found.first || found.last < key {
             found = place.at(key);
@@ -280,8 +277,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         word: Word,
         twin: Option<V>,
     ) -> Result<(), Option<V>> {
-        // SAFETY: the caller's promise.
-        let at = unsafe { seat.at() };
+        let at = SlotAt::of(seat.spot(), seat.slot);
         let above = twin.map(V::into_raw);
         // As elsewhere: these need less than to say what is left of the slots.
         let done = above.is_none()

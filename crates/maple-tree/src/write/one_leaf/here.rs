@@ -47,13 +47,12 @@ impl<K: Key, S: Shape> RawTree<K, S> {
     ) -> bool {
         // SAFETY: the caller's promise.
         let unread = unsafe { self.unread() };
-        let Some(unread) = unread.filter(|_| last <= seat.max) else {
+        let spot = seat.spot();
+        let Place { leaf, min, max } = spot.place;
+        let Some(unread) = unread.filter(|_| last <= max) else {
             return false;
         };
-        // SAFETY: it is in the tree (the caller's promise).
-        let spot = unsafe { seat.spot() };
-        let Place { leaf, min, .. } = spot.place;
-        let mut from = seat.slot();
+        let mut from = seat.slot;
         if first < leaf.first(from, min) {
             if from == 0 || first < leaf.first(from - 1, min) {
                 return false;
