@@ -5,7 +5,7 @@ use core::ptr::NonNull;
 
 use crate::alloc::{AllocError, NodeAlloc, Reserve};
 use crate::base::{Key, Shape, Value};
-use crate::node::{RawTree, Word};
+use crate::node::{NULL, RawTree, Unread, Word};
 use crate::read::Found;
 use crate::write::plan::Action;
 use crate::write::{Plan, Quick, Removed, Seat, Sink, SlotAt};
@@ -68,6 +68,13 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
 
     /// Whether nobody reads.
     fn alone(&self) -> bool;
+
+    /// The right to change nodes where they are, if nobody reads. Asked for first, for the sake of writers beside readers.
+    #[inline(always)]
+    fn unread(&self) -> Option<Unread> {
+        // SAFETY: the host's promises; nobody reads.
+        self.alone().then(|| unsafe { Unread::new() })
+    }
 
     /// Lets `make` make a write to a range. Where nodes are not the tree's own, the range is first seen to, as for the `touch`, which may fail.
     #[inline(always)]
@@ -141,19 +148,23 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         unsafe { self.tree().apply(plan, reserve, &mut sink) };
     }
 
-    /// As [`carry_out`](Host::carry_out), for a write that stays within one leaf.
+    /// As [`carry_out`](Host::carry_out), for a write that stays within one leaf. If it is within an entry, the part of that above holds `twin` then.
     #[inline]
     fn carry_out_quick(
         &mut self,
         quick: Quick<K, S>,
+        twin: Word,
         kept: Option<K>,
         taken: impl FnMut(K, K, Word),
     ) -> Result<(), AllocError> {
         let mut reserve = self.reserved(quick.nodes(self.tree().in_rcu()))?;
         self.begins();
         let mut sink = self.sink(kept, taken);
-        // SAFETY: as in `carry_out_with`, for `quick`.
-        unsafe { self.tree().apply_quick(quick, &mut reserve, &mut sink) };
+        // SAFETY: as in `carry_out_with`, for `quick`; the twin is a value's word, too.
+        unsafe {
+            self.tree()
+                .apply_quick(quick, twin, &mut reserve, &mut sink);
+        }
         drop(sink);
         reserve.assert_used_up();
         Ok(())
@@ -175,49 +186,29 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         {
             if at.is_hole_around(last) && !word.is_null() {
                 if let Some(quick) = self.tree().try_fill_at(at, (first, last), word) {
-                    if !self.alone() {
-                        return self.carry_out_quick(quick, kept, taken);
-                    }
+                    let Some(unread) = self.unread() else {
+                        return self.carry_out_quick(quick, NULL, kept, taken);
+                    };
                     let mut reserve = self.reserved(quick.nodes(false))?;
-                    // SAFETY: as in `carry_out_quick`; nobody reads.
-                    unsafe { self.tree().fill_full(quick, &mut reserve) };
+                    self.tree().fill_full(quick, &mut reserve, unread);
                     reserve.assert_used_up();
                     return Ok(());
                 }
             } else if let Some(quick) = self.tree().try_store_at(at, (first, last), word) {
-                return self.carry_out_quick(quick, kept, taken);
+                return self.carry_out_quick(quick, NULL, kept, taken);
             }
         }
         let plan = self.tree().plan_store(first, last, word);
         self.carry_out(plan, kept, taken)
     }
 
-    /// As [`carry_out_quick`](Host::carry_out_quick), within an entry: `twin` is what the part of it above holds then. Few writes are such: a call, which
-    /// takes no stack from the others.
-    #[inline(never)]
-    fn carry_out_split(&mut self, quick: Quick<K, S>, twin: NonNull<()>) -> Result<(), AllocError> {
-        let mut reserve = self.reserved(quick.nodes(self.tree().in_rcu()))?;
-        self.begins();
-        let mut sink = self.sink(None, |_, _, _| {});
-        // SAFETY: as in `carry_out_quick`; the twin is a value's word, too.
-        unsafe {
-            self.tree()
-                .apply_here(quick, twin.as_ptr(), &mut reserve, &mut sink);
-        }
-        drop(sink);
-        reserve.assert_used_up();
-        Ok(())
-    }
-
     /// Puts a word at a range within the hole that a slot is, if that takes no node and no copy of one; tells whether it has.
     #[inline(always)]
     fn fill_hole(&mut self, at: SlotAt<K, S>, range: (K, K), word: NonNull<()>) -> bool {
-        // Said at once, for the sake of writers beside readers.
-        if !self.alone() {
+        let Some(unread) = self.unread() else {
             return false;
-        }
-        // SAFETY: the host's promises; nobody reads; `at` was just found; the word is a value's.
-        let done = unsafe { self.tree().fill_hole(at, range, word.as_ptr()) };
+        };
+        let done = self.tree().fill_hole(at, range, word.as_ptr(), unread);
         if done {
             self.begins();
         }
@@ -228,11 +219,10 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
     /// entry's word goes to `taken`, as for [`carry_out`](Host::carry_out).
     #[inline(always)]
     fn vacate(&mut self, at: SlotAt<K, S>, alone: bool, taken: impl FnMut(K, K, Word)) -> bool {
-        if !self.alone() {
+        let Some(unread) = self.unread() else {
             return false;
-        }
-        // SAFETY: as in `fill_hole`.
-        let done = unsafe { self.tree().vacate(at, alone) };
+        };
+        let done = self.tree().vacate(at, alone, unread);
         if done {
             self.begins();
             let Found { first, last, word } = at.found;
@@ -255,18 +245,15 @@ pub(crate) unsafe trait Host<K: Key, V: Value, S: Shape> {
         spans: bool,
         taken: impl FnMut(K, K, Word),
     ) -> bool {
-        if !self.alone() {
+        let Some(unread) = self.unread() else {
             return false;
-        }
+        };
         let tree = self.tree();
         let mut removed = Removed::but(kept);
-        // SAFETY: as in `fill_hole`; the words are values' or NULL.
-        let done = unsafe {
-            if spans && range.1 > seat.place().max {
-                tree.store_spanning(seat, range, word, &mut removed)
-            } else {
-                tree.store_here(seat, range, word, twin, &mut removed)
-            }
+        let done = if spans && range.1 > seat.place().max {
+            tree.store_spanning(seat, range, word, &mut removed, unread)
+        } else {
+            tree.store_here(seat, range, (word, twin), &mut removed, unread)
         };
         if done {
             self.begins();

@@ -275,7 +275,7 @@ impl<K: Key, S: Shape> Planned<K, S> {
         // SAFETY: the caller's promise.
         unsafe {
             match self.way {
-                Way::Quick(quick) => tree.apply_quick(quick, reserve, sink),
+                Way::Quick(quick) => tree.apply_quick(quick, NULL, reserve, sink),
                 Way::General(plan) => tree.apply(plan, reserve, sink),
             }
         }

@@ -10,7 +10,7 @@ use crate::base::{EraseError, Key, Offset, Ref, Shape, StoreError, Value};
 use crate::face::host::Host;
 use crate::face::look_ups::view;
 use crate::node::{NULL, Word};
-use crate::write::{Seat, SlotAt};
+use crate::write::{Quick, Seat, SlotAt};
 
 /// The word of a value that is looked at before it is stored, by a closure that may panic.
 pub(crate) struct Held<V: Value> {
@@ -222,12 +222,22 @@ fn splitting_at<K: Key, V: Value, S: Shape, H: Host<K, V, S>, N: New>(
     if host.store_here(&seat, (first, last), words, NULL, false, taken) {
         return Ok(());
     }
-    let quick = host.tree().split_at(at, (first, last), word);
-    host.carry_out_split(quick, above).map_err(|AllocError| {
+    let quick = at.split((first, last), word);
+    split_beside(host, quick, above.as_ptr()).map_err(|AllocError| {
         let (new, twin) = ManuallyDrop::into_inner(both);
         drop(twin);
         (EraseError::Alloc, new)
     })
+}
+
+/// Splits an entry where that takes a node. Few writes are such: a call, which takes no stack from the others.
+#[inline(never)]
+fn split_beside<K: Key, V: Value, S: Shape, H: Host<K, V, S>>(
+    host: &mut H,
+    quick: Quick<K, S>,
+    twin: Word,
+) -> Result<(), AllocError> {
+    host.carry_out_quick(quick, twin, None, |_, _, _| {})
 }
 
 /// As [`splitting`], by a plan.

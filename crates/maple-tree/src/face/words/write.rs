@@ -134,12 +134,13 @@ impl WordTree {
     ) -> Option<InLeaf> {
         let SlotAt { spot, slot, found } = at.0;
         let leaf = spot.place.leaf;
+        // SAFETY: the caller's promise.
+        let unread = || unsafe { self.0.unread() };
         let slot = if at.0.is_entry(first, last) {
             if entry.is_null() {
                 let joins = slot > 0 && leaf.slot(slot - 1).is_null();
                 // A hole that goes on in another leaf would move the bound between the two.
-                // SAFETY: the caller's promise.
-                if !unsafe { self.0.vacate(at.0, true) } {
+                if !self.0.vacate(at.0, true, unread()?) {
                     return None;
                 }
                 slot - usize::from(joins)
@@ -149,8 +150,7 @@ impl WordTree {
             }
         } else {
             let fits = at.0.is_hole_around(last) && !entry.is_null();
-            // SAFETY: the caller's promise; an entry of a caller's may stand in a tree of words.
-            if !fits || !unsafe { self.0.fill_hole(at.0, (first, last), entry) } {
+            if !fits || !self.0.fill_hole(at.0, (first, last), entry, unread()?) {
                 return None;
             }
             slot + usize::from(found.first < first)

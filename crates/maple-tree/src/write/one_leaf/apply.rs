@@ -2,7 +2,7 @@
 
 use crate::alloc::Reserve;
 use crate::base::{Key, Offset, Shape};
-use crate::node::{Kind, NULL, Node, NodeMut, RawTree, Word};
+use crate::node::{Kind, Node, NodeMut, RawTree, Word};
 use crate::read::{Found, Place, Spot};
 use crate::write::apply::Removed;
 use crate::write::holes::{largest_in_leaf, tell_from, tell_last, tell_shrunk};
@@ -22,18 +22,20 @@ pub(in crate::write) struct Holes<K> {
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
-    /// Carries out a quick write, and hands what it removed to `sink`.
+    /// Carries out a quick write, and hands what it removed to `sink`. Of an entry that the write is within the part above gets another word, `twin`, which is
+    /// NULL otherwise.
     ///
     /// # Safety
     ///
     /// * The caller is the only writer, and the tree has not changed since `quick` was made.
     /// * `reserve` holds at least as many nodes as `quick` takes.
     /// * Unless the tree is in RCU mode, nobody reads it meanwhile.
-    /// * The word is NULL, or may stand in this tree.
+    /// * The words are NULL, or may stand in this tree.
     #[inline(always)]
     pub(crate) unsafe fn apply_quick(
         &self,
         quick: Quick<K, S>,
+        twin: Word,
         reserve: &mut Reserve,
         sink: &mut impl Sink<K>,
     ) {
@@ -72,25 +74,6 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             watch.made(self);
             return removed.give_with([left_over], sink);
         }
-        // SAFETY: the caller's promise.
-        unsafe { self.apply_here(quick, NULL, reserve, sink) };
-    }
-
-    /// As [`apply_quick`](Self::apply_quick), in a leaf that has room, where more than a word changes. Of an entry that the write is within the part above gets
-    /// another word, `twin`, which is NULL otherwise.
-    ///
-    /// # Safety
-    ///
-    /// As for [`apply_quick`](Self::apply_quick); the twin, too, may stand in this tree.
-    #[inline(always)]
-    pub(crate) unsafe fn apply_here(
-        &self,
-        quick: Quick<K, S>,
-        twin: Word,
-        reserve: &mut Reserve,
-        sink: &mut impl Sink<K>,
-    ) {
-        let leaf = quick.spot.place.leaf;
         let mut removed = Removed::none();
         let holes = quick.look(&mut removed);
         // SAFETY: the caller's promise.

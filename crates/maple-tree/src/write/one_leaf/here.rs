@@ -3,7 +3,7 @@
 //! It makes the writes for which the leaf has room and keeps enough. What concerns more is left as it is, for the ways that look further.
 
 use crate::base::{Key, Shape};
-use crate::node::{Geometry, RawTree, Word};
+use crate::node::{Geometry, RawTree, Unread, Word};
 use crate::read::Place;
 use crate::write::Quick;
 use crate::write::apply::Removed;
@@ -23,35 +23,41 @@ impl<K: Key, S: Shape> SlotAt<K, S> {
     pub(crate) fn has_room_for_two(&self) -> bool {
         self.spot.place.leaf.used() + 2 <= Geometry::<K, S>::SLOTS
     }
+
+    /// The write of `word` to a range [within](Self::is_within) the entry, which is on both sides then, in a leaf that has
+    /// [room](Self::has_room_for_two).
+    #[inline(always)]
+    pub(crate) fn split(self, (first, last): (K, K), word: Word) -> Quick<K, S> {
+        debug_assert!(self.is_within(first, last) && self.has_room_for_two());
+        let Self { spot, slot, .. } = self;
+        Quick {
+            head: true,
+            tail: true,
+            total: spot.place.leaf.used() + 2,
+            ..Quick::over(spot, (slot, slot), (first, last), word)
+        }
+    }
 }
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Makes `first..=last`, which begin in the slot `seat` or in the one before, hold `word` (NULL erases), if they are within the leaf, that has room and
-    /// keeps enough, and nobody reads. Tells whether that is so; if not, nothing has changed. The entries that it covers are in `removed` then.
+    /// keeps enough. Tells whether that is so; if not, nothing has changed. The entries that it covers are in `removed` then.
     ///
-    /// Of an entry that goes on at both ends the part above gets the word `twin`, which is NULL otherwise.
-    ///
-    /// # Safety
-    ///
-    /// * The caller is the only writer, and the tree has not changed since `seat` was found.
-    /// * Unless the tree is in RCU mode, nobody reads it meanwhile.
-    /// * The words may stand in this tree.
+    /// Of an entry that goes on at both ends the part above gets the word `twin`, which is NULL otherwise. The tree has not changed since `seat` was found.
     #[inline(never)]
-    pub(crate) unsafe fn store_here(
+    pub(crate) fn store_here(
         &self,
         seat: &Seat<K, S>,
         (first, last): (K, K),
-        word: Word,
-        twin: Word,
+        (word, twin): (Word, Word),
         removed: &mut Removed<K>,
+        unread: Unread,
     ) -> bool {
-        // SAFETY: the caller's promise.
-        let unread = unsafe { self.unread() };
         let spot = seat.spot();
         let Place { leaf, min, max } = spot.place;
-        let Some(unread) = unread.filter(|_| last <= max) else {
+        if last > max {
             return false;
-        };
+        }
         let mut from = seat.slot;
         if first < leaf.first(from, min) {
             if from == 0 || first < leaf.first(from - 1, min) {

@@ -228,23 +228,4 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         };
         Quick::new(spot, (slot, to), (first, last), word, self)
     }
-
-    /// The write of `word` to a range [within](SlotAt::is_within) an entry, which is on both sides then, in a leaf that has
-    /// [room](SlotAt::has_room_for_two).
-    #[inline(always)]
-    pub(crate) fn split_at(
-        &self,
-        at: SlotAt<K, S>,
-        (first, last): (K, K),
-        word: Word,
-    ) -> Quick<K, S> {
-        debug_assert!(at.is_within(first, last) && at.has_room_for_two());
-        let SlotAt { spot, slot, .. } = at;
-        Quick {
-            head: true,
-            tail: true,
-            total: spot.place.leaf.used() + 2,
-            ..Quick::over(spot, (slot, slot), (first, last), word)
-        }
-    }
 }

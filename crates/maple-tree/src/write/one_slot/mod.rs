@@ -10,7 +10,7 @@ pub(super) use across::take_in;
 use core::hint::select_unpredictable;
 
 use crate::base::{Key, Offset, Shape};
-use crate::node::{Geometry, Kind, NodeMut, RawTree, Root, Word};
+use crate::node::{Geometry, Kind, NodeMut, RawTree, Root, Unread, Word};
 use crate::read::{Found, Place, Spot, spot};
 use crate::write::holes::{largest_of, tell_from, tell_last};
 
@@ -146,19 +146,15 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         Spot { place, parent, at }.slot_at(guess, key)
     }
 
-    /// Puts a word at `first..=last`, which are within the hole that `at` is, if there is room in the leaf and nobody reads. Tells whether that is so.
-    ///
-    /// # Safety
-    ///
-    /// * The caller is the only writer, and the tree has not changed since `at` was found.
-    /// * Unless the tree is in RCU mode, nobody reads it meanwhile.
-    /// * The word may stand in this tree, and is not NULL.
+    /// Puts a word, which is not NULL, at `first..=last`, which are within the hole that `at` is, if there is room in the leaf. Tells whether that is so.
+    /// The tree has not changed since `at` was found.
     #[inline(always)]
-    pub(crate) unsafe fn fill_hole(
+    pub(crate) fn fill_hole(
         &self,
         at: SlotAt<K, S>,
         (first, last): (K, K),
         word: Word,
+        unread: Unread,
     ) -> bool {
         let SlotAt { spot, slot, found } = at;
         let leaf = spot.place.leaf;
@@ -167,10 +163,6 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         if end + part.more() >= Geometry::<K, S>::SLOTS {
             return false;
         }
-        // SAFETY: the caller's promise.
-        let Some(unread) = (unsafe { self.unread() }) else {
-            return false;
-        };
         // What to tell the node above, if it is told.
         let mut told = None;
         if let Some(parent) = spot.parent
@@ -194,15 +186,10 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         true
     }
 
-    /// Makes the entry that `at` is a hole, if enough is left in the leaf and nobody reads. Tells whether that is so. At the ends of the leaf that may concern
-    /// the next one, too, unless it is to be this leaf `alone`.
-    ///
-    /// # Safety
-    ///
-    /// * The caller is the only writer, and the tree has not changed since `at` was found.
-    /// * Unless the tree is in RCU mode, nobody reads it meanwhile.
+    /// Makes the entry that `at` is a hole, if enough is left in the leaf. Tells whether that is so. At the ends of the leaf that may concern the next one, too,
+    /// unless it is to be this leaf `alone`. The tree has not changed since `at` was found.
     #[inline(always)]
-    pub(crate) unsafe fn vacate(&self, at: SlotAt<K, S>, alone: bool) -> bool {
+    pub(crate) fn vacate(&self, at: SlotAt<K, S>, alone: bool, unread: Unread) -> bool {
         let SlotAt { spot, slot, found } = at;
         let mut place = spot.place;
         let Place { leaf, min, max } = place;
@@ -216,10 +203,6 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         if !enough || used == 1 {
             return false;
         }
-        // SAFETY: the caller's promise.
-        let Some(unread) = (unsafe { self.unread() }) else {
-            return false;
-        };
         let (begins, ends) = (slot == 0 && min != K::MIN, slot == end && max != K::MAX);
         if begins || ends {
             let wide = match (alone, ends) {

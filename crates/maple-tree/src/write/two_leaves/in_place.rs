@@ -20,19 +20,11 @@ use crate::write::{Quick, Room};
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Carries out a write that makes a part of a hole an entry, where nobody reads: as [`apply_quick`](Self::apply_quick) does, but by code that
-    /// knows that just one slot changes.
-    ///
-    /// # Safety
-    ///
-    /// * The caller is the only writer, and nobody reads meanwhile; the tree has not changed since `quick` was made.
-    /// * `reserve` holds as many nodes as `quick` takes.
-    /// * The word may stand in this tree.
+    /// knows that just one slot changes. The tree has not changed since `quick` was made, and `reserve` holds as many nodes as that takes.
     #[inline(always)]
-    pub(crate) unsafe fn fill_full(&self, quick: Quick<K, S>, reserve: &mut Reserve) {
+    pub(crate) fn fill_full(&self, quick: Quick<K, S>, reserve: &mut Reserve, unread: Unread) {
         #[cfg(feature = "tracing")]
         let watch = Watch::spread(self, quick);
-        // SAFETY: the caller's promise.
-        let unread = unsafe { Unread::new() };
         match (quick.room, quick.spot.parent) {
             (Room::Given { taker, keep, .. }, Some(parent)) => {
                 quick.give_to(self, parent, (taker, keep), reserve, unread);

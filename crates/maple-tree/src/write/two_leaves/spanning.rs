@@ -1,7 +1,7 @@
 //! A range that begins in one leaf and ends in the next, where nobody reads: what is new goes to one of the two, and the bound between them moves.
 
 use crate::base::{Key, Offset, Shape};
-use crate::node::{Geometry, Kind, MOST_SLOTS, RawTree, Word};
+use crate::node::{Geometry, Kind, MOST_SLOTS, RawTree, Unread, Word};
 use crate::read::{Place, Spot};
 use crate::write::apply::Removed;
 use crate::write::one_leaf::Quick;
@@ -18,26 +18,19 @@ struct Part<K> {
 
 impl<K: Key, S: Shape> RawTree<K, S> {
     /// Makes `first..=last`, which begin in the slot `seat`, hold `word` (NULL erases), if they end in the next leaf, which has the same parent, both keep
-    /// enough slots, and nobody reads. Tells whether that is so; if not, nothing has changed. The entries that it covers are in `removed` then.
-    ///
-    /// # Safety
-    ///
-    /// As for [`store_here`](Self::store_here).
+    /// enough slots. Tells whether that is so; if not, nothing has changed. The entries that it covers are in `removed` then. The tree has not changed since
+    /// `seat` was found.
     #[inline(never)]
-    pub(crate) unsafe fn store_spanning(
+    pub(crate) fn store_spanning(
         &self,
         seat: &Seat<K, S>,
         (first, last): (K, K),
         word: Word,
         removed: &mut Removed<K>,
+        unread: Unread,
     ) -> bool {
         let Spot { place, parent, at } = seat.spot();
-        let Some(parent) = parent else {
-            return false;
-        };
-        // SAFETY: the caller's promise.
-        let unread = unsafe { self.unread() };
-        let Some(unread) = unread.filter(|_| last > place.max && at < parent.end()) else {
+        let Some(parent) = parent.filter(|parent| last > place.max && at < parent.end()) else {
             return false;
         };
         let next = Place {
