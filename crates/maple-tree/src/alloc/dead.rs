@@ -20,10 +20,8 @@ unsafe impl Send for DeadNodes {}
 
 impl DeadNodes {
     pub(crate) const fn new() -> Self {
-        Self {
-            head: ptr::null_mut(),
-            count: 0,
-        }
+        let head = ptr::null_mut();
+        Self { head, count: 0 }
     }
 
     pub(crate) fn count(&self) -> usize {

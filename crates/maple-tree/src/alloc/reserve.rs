@@ -3,6 +3,7 @@
 use core::ptr::{self, NonNull};
 
 use crate::alloc::NodeAlloc;
+use crate::base::error::{ALLOC, told};
 use crate::base::{Key, Shape};
 use crate::node::{Kind, LAYOUT, Node, NodeMut, Word};
 
@@ -10,13 +11,7 @@ use crate::node::{Kind, LAYOUT, Node, NodeMut, Word};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AllocError;
 
-impl core::fmt::Display for AllocError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("no memory for a tree node")
-    }
-}
-
-impl core::error::Error for AllocError {}
+told!(AllocError, self => ALLOC);
 
 /// More nodes than this are asked for together: it is not worth it for the few of an ordinary write.
 const MANY: usize = 8;
@@ -41,20 +36,8 @@ struct Block {
 
 impl Reserve {
     pub(crate) const fn new() -> Self {
-        Self {
-            head: ptr::null_mut(),
-        }
-    }
-
-    /// So many nodes. In line: most writes take none.
-    #[inline(always)]
-    pub(crate) fn of<A: NodeAlloc>(count: usize, alloc: &A) -> Result<Self, AllocError> {
-        let mut reserve = Self::new();
-        if let Err(error) = reserve.fill(count, alloc) {
-            reserve.release(alloc);
-            return Err(error);
-        }
-        Ok(reserve)
+        let head = ptr::null_mut();
+        Self { head }
     }
 
     /// The reserve as a pointer: NULL if it is empty.
@@ -117,14 +100,9 @@ impl Reserve {
     /// Adds a node, which nobody else uses; then there are `count`.
     #[inline(always)]
     fn push(&mut self, block: NonNull<u8>, count: usize) {
-        let block = block.cast::<Block>();
+        let (block, next) = (block.cast::<Block>(), self.head);
         // SAFETY: the block is a node's memory, large enough and aligned.
-        unsafe {
-            block.write(Block {
-                next: self.head,
-                count,
-            });
-        }
+        unsafe { block.write(Block { next, count }) };
         self.head = block.as_ptr();
     }
 

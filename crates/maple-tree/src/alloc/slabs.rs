@@ -151,13 +151,9 @@ impl Slabs {
         let bytes = count.checked_mul(LAYOUT.size())?.checked_add(OVERHEAD)?;
         let layout = Layout::from_size_align(bytes, SLAB_ALIGN).ok()?;
         let base = source.allocate(layout)?;
+        let next = self.slabs;
         // SAFETY: the memory is fresh, large enough and aligned.
-        unsafe {
-            base.cast::<Slab>().write(Slab {
-                next: self.slabs,
-                bytes,
-            });
-        }
+        unsafe { base.cast().write(Slab { next, bytes }) };
         self.slabs = base.as_ptr().cast();
         self.nodes += count;
         self.bytes += bytes;

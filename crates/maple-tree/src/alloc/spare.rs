@@ -30,9 +30,8 @@ pub struct Spare {
 impl Spare {
     /// None yet.
     pub const fn new() -> Self {
-        Self {
-            nodes: Reserve::new(),
-        }
+        let nodes = Reserve::new();
+        Self { nodes }
     }
 
     /// Sees to it that there are `count` nodes. O(how many are missing).

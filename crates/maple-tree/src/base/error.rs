@@ -2,9 +2,23 @@
 
 use core::fmt;
 
-const ALLOC: &str = "no memory for a tree node";
+pub(crate) const ALLOC: &str = "no memory for a tree node";
 const EMPTY: &str = "the range is empty";
 const SPLITS: &str = "the range lies strictly within an entry";
+
+/// Makes a type an error, and says what it is told as.
+macro_rules! told {
+    ($error:ident $(<$value:ident>)?, $self:ident => $told:expr) => {
+        impl $(<$value>)? core::fmt::Display for $error $(<$value>)? {
+            fn fmt(&$self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.write_str($told)
+            }
+        }
+
+        impl $(<$value>)? core::error::Error for $error $(<$value>)? {}
+    };
+}
+pub(crate) use told;
 
 /// An error that gives a value back, which `$given` says more of: its causes, and what each is told as.
 macro_rules! gives_back {
@@ -27,13 +41,9 @@ macro_rules! gives_back {
             }
         }
 
-        impl<V> fmt::Display for $error<V> {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(match self {
-                    $(Self::$cause(_) => $told),*
-                })
-            }
-        }
+        told!($error<V>, self => match self {
+            $(Self::$cause(_) => $told),*
+        });
 
         impl<V> fmt::Debug for $error<V> {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -42,8 +52,6 @@ macro_rules! gives_back {
                 })
             }
         }
-
-        impl<V> core::error::Error for $error<V> {}
     };
 }
 
@@ -91,14 +99,8 @@ pub enum EraseError {
     EmptyRange,
 }
 
-impl fmt::Display for EraseError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Splits => SPLITS,
-            Self::Alloc => ALLOC,
-            Self::EmptyRange => EMPTY,
-        })
-    }
-}
-
-impl core::error::Error for EraseError {}
+told!(EraseError, self => match self {
+    Self::Splits => SPLITS,
+    Self::Alloc => ALLOC,
+    Self::EmptyRange => EMPTY,
+});

@@ -182,9 +182,10 @@ macro_rules! changes {
     };
 }
 
-/// What else the faces have that are hosts themselves. `$gone` is what a closure gets of an entry that goes, made by `$taker`; the others as in [`changes`].
+/// What else the faces have that are hosts themselves. `$cursor` is what changes them from a position; `$gone` is what a closure gets of an entry that goes, made
+/// by `$taker`; the others as in [`changes`].
 macro_rules! host_changes {
-    ($gone:ty, $taker:ident, $fate:literal, $seen:literal, $setup:literal) => {
+    ($cursor:ty, $gone:ty, $taker:ident, $fate:literal, $seen:literal, $setup:literal) => {
         #[doc = concat!("Stores `value` at `range`. Entries within the range are ", $fate, ", entries that overlap one end of it")]
         #[doc = concat!("keep what is outside. ", $seen)]
         ///
@@ -311,6 +312,51 @@ macro_rules! host_changes {
         ) -> Result<(), EraseError> {
             store::erase(self, inclusive(&range), split, Self::$taker(displaced))
         }
+
+        /// A position in the map that changes it, with a range to look for or to store at.
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
+        /// let mut cursor = map.cursor_mut(0..=0);
+        /// while let Some(value) = cursor.find(..) {
+        ///     if value == 1 {
+        ///         cursor.erase()?;
+        ///     }
+        /// }
+        /// drop(cursor);
+        /// assert_eq!(map.first(), Some((20..=29, 2)));
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        pub fn cursor_mut(&mut self, range: impl RangeBounds<K>) -> $cursor {
+            $crate::Writing::new(self, inclusive(&range))
+        }
+
+        /// A duplicate, in one pass over the nodes, as a map without concurrent readers. `copy` is shown each entry once, in order, and
+        /// gives the value that the duplicate has there, or `None` to leave the entry out. O(n).
+        ///
+        /// ```
+        #[doc = $setup]
+        /// map.try_extend([(10..20, 1), (20..30, 2)])?;
+        /// let copy = map.try_clone_with(|_, value| Ok::<_, ()>((value > 1).then_some(value + 1)));
+        /// assert_eq!(copy.map_err(|_| "no memory")?.iter().collect::<Vec<_>>(), [(20..=29, 3)]);
+        /// # Ok::<(), Box<dyn std::error::Error>>(())
+        /// ```
+        ///
+        /// # Errors
+        ///
+        /// If there is no memory for a node, or with the closure's error. What had been made has been dropped.
+        pub fn try_clone_with<E>(
+            &self,
+            copy: impl FnMut(RangeInclusive<K>, $crate::Ref<'_, V>) -> Result<Option<V>, E>,
+        ) -> Result<MapleTree<K, V, A, S>, $crate::CloneError<E>>
+        where
+            A: $crate::alloc::Fork,
+        {
+            let mut copier = $crate::write::duplicate::CopyWith::<_, V>(copy, core::marker::PhantomData);
+            // SAFETY: the map, or its only writer, is borrowed, so that nobody writes; the copier makes words out of values.
+            unsafe { MapleTree::duplicate_of(self.raw(), self.nodes().fork(), &mut copier) }
+        }
     };
 }
 
@@ -421,9 +467,9 @@ macro_rules! alloc_at {
 
 /// All of these, and [`allocs`], of a face that is a host itself.
 macro_rules! all_changes {
-    ($gone:ty, $taker:ident, $fate:literal, $seen:literal, $setup:literal) => {
+    ($cursor:ty, $gone:ty, $taker:ident, $fate:literal, $seen:literal, $setup:literal) => {
         $crate::face::changes::changes!($fate, $seen, $setup);
-        $crate::face::changes::host_changes!($gone, $taker, $fate, $seen, $setup);
+        $crate::face::changes::host_changes!($cursor, $gone, $taker, $fate, $seen, $setup);
         $crate::face::changes::allocs!(gap, $setup);
     };
 }

@@ -38,56 +38,73 @@ macro_rules! both_ways {
 }
 pub(crate) use both_ways;
 
-/// Entries in order, with their ranges. Made by [`iter`](crate::MapleTree::iter) and [`range`](crate::MapleTree::range).
-pub struct Iter<'a, K: Key, V: Value, S: Shape = Native> {
-    tree: &'a RawTree<K, S>,
-    scan: Scan<K, S>,
-    marker: PhantomData<&'a V>,
+/// An iterator over the entries of a tree that is lent as `&'a`, or `&'a mut`; what is a step of it, and what else it has of its own.
+macro_rules! entries {
+    (
+        $(#[$what:meta])* $iter:ident, &'a $($exclusive:ident)?, $view:ident,
+        |$this:ident| $step:expr, { $($other:tt)* }
+    ) => {
+        $(#[$what])*
+        pub struct $iter<'a, K: Key, V: Value, S: Shape = Native> {
+            tree: &'a RawTree<K, S>,
+            scan: Scan<K, S>,
+            marker: PhantomData<&'a $($exclusive)? V>,
+        }
+
+        impl<'a, K: Key, V: Value, S: Shape> $iter<'a, K, V, S> {
+            pub(crate) fn new(
+                tree: &'a $($exclusive)? RawTree<K, S>,
+                bounds: Option<(K, K)>,
+            ) -> Self {
+                let (scan, marker) = (Scan::new(bounds), PhantomData);
+                Self { tree, scan, marker }
+            }
+
+            #[inline(always)]
+            fn step<const UP: bool>(&mut $this) -> Option<(RangeInclusive<K>, $view<'a, V>)>
+            where
+                V: 'a,
+            {
+                $step
+            }
+        }
+
+        both_ways!(['a, K: Key, V: Value + 'a, S: Shape] $iter<'a, K, V, S>,
+            (RangeInclusive<K>, $view<'a, V>), {
+            fn count(self) -> usize {
+                // SAFETY: as in `step`.
+                unsafe { self.scan.count(self.tree) }
+            }
+
+            #[inline]
+            fn size_hint(&self) -> (usize, Option<usize>) {
+                // SAFETY: as in `step`.
+                unsafe { self.scan.size_hint(self.tree) }
+            }
+
+            $($other)*
+        });
+    };
 }
 
-impl<'a, K: Key, V: Value, S: Shape> Iter<'a, K, V, S> {
-    pub(crate) fn new(tree: &'a RawTree<K, S>, bounds: Option<(K, K)>) -> Self {
-        Self {
-            tree,
-            scan: Scan::new(bounds),
-            marker: PhantomData,
-        }
-    }
-
-    #[inline(always)]
-    fn step<const UP: bool>(&mut self) -> Option<(RangeInclusive<K>, Ref<'a, V>)>
-    where
-        V: 'a,
+entries!(
+    /// Entries in order, with their ranges. Made by [`iter`](crate::MapleTree::iter) and [`range`](crate::MapleTree::range).
+    Iter, &'a, Ref,
+    // SAFETY: nobody writes the tree while it is borrowed for `'a`; its words are values.
+    |self| unsafe { entry::<K, V>(self.scan.next::<UP>(self.tree)?) },
     {
-        // SAFETY: nobody writes the tree while it is borrowed for `'a`; its words are values.
-        unsafe { entry::<K, V>(self.scan.next::<UP>(self.tree)?) }
-    }
-}
-
-both_ways!(['a, K: Key, V: Value + 'a, S: Shape] Iter<'a, K, V, S>,
-    (RangeInclusive<K>, Ref<'a, V>), {
-    #[inline]
-    fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, mut f: F) -> B {
-        // SAFETY: as in `step`; a scan yields no holes.
-        unsafe {
-            self.scan.fold(self.tree, init, |folded, found| {
-                let raw = NonNull::new_unchecked(found.word);
-                f(folded, (found.first..=found.last, V::borrow(raw)))
-            })
+        #[inline]
+        fn fold<B, F: FnMut(B, Self::Item) -> B>(self, init: B, mut f: F) -> B {
+            // SAFETY: as in `step`; a scan yields no holes.
+            unsafe {
+                self.scan.fold(self.tree, init, |folded, found| {
+                    let raw = NonNull::new_unchecked(found.word);
+                    f(folded, (found.first..=found.last, V::borrow(raw)))
+                })
+            }
         }
     }
-
-    fn count(self) -> usize {
-        // SAFETY: as in `step`.
-        unsafe { self.scan.count(self.tree) }
-    }
-
-    #[inline]
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        // SAFETY: as in `step`.
-        unsafe { self.scan.size_hint(self.tree) }
-    }
-});
+);
 
 impl<K: Key, V: Value, S: Shape> Clone for Iter<'_, K, V, S> {
     fn clone(&self) -> Self {
@@ -105,48 +122,18 @@ where
     }
 }
 
-/// Entries in order, with their ranges, to be changed. Made by [`iter_mut`](crate::MapleTree::iter_mut) and
-/// [`range_mut`](crate::MapleTree::range_mut).
-pub struct IterMut<'a, K: Key, V: Value, S: Shape = Native> {
-    tree: &'a RawTree<K, S>,
-    scan: Scan<K, S>,
-    marker: PhantomData<&'a mut V>,
-}
-
-impl<'a, K: Key, V: Value, S: Shape> IterMut<'a, K, V, S> {
-    pub(crate) fn new(tree: &'a mut RawTree<K, S>, bounds: Option<(K, K)>) -> Self {
-        Self {
-            tree,
-            scan: Scan::new(bounds),
-            marker: PhantomData,
-        }
-    }
-
-    #[inline(always)]
-    fn step<const UP: bool>(&mut self) -> Option<(RangeInclusive<K>, Mut<'a, V>)>
-    where
-        V: 'a,
-    {
+entries!(
+    /// Entries in order, with their ranges, to be changed. Made by [`iter_mut`](crate::MapleTree::iter_mut) and
+    /// [`range_mut`](crate::MapleTree::range_mut).
+    IterMut, &'a mut, Mut,
+    |self| {
         // SAFETY: nobody else uses the tree while it is exclusively borrowed for `'a`.
         let (found, slot) = unsafe { self.scan.next_mut::<UP>(self.tree) }?;
         // SAFETY: words in the tree are values; as above; a scan yields each entry once, and does not read its slot again.
         Some((found.first..=found.last, unsafe { V::borrow_mut(slot) }))
-    }
-}
-
-both_ways!(['a, K: Key, V: Value + 'a, S: Shape] IterMut<'a, K, V, S>,
-    (RangeInclusive<K>, Mut<'a, V>), {
-    fn count(self) -> usize {
-        // SAFETY: as in `step`.
-        unsafe { self.scan.count(self.tree) }
-    }
-
-    #[inline]
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        // SAFETY: as in `step`.
-        unsafe { self.scan.size_hint(self.tree) }
-    }
-});
+    },
+    {}
+);
 
 opaque!([K: Key, V: Value, S: Shape] IterMut<'_, K, V, S>, "IterMut");
 

@@ -172,18 +172,13 @@ where
         // The one whose piece begins lower, if they do not begin together.
         match (ours, theirs) {
             (None, None) => break,
-            (
-                Some(Piece {
-                    first, of: ours, ..
-                }),
-                Some(theirs),
-            ) if first == theirs.first => {
-                let last = ours.last.min(theirs.of.last);
+            (Some(Piece { first, of, .. }), Some(theirs)) if first == theirs.first => {
+                let last = of.last.min(theirs.of.last);
                 // SAFETY: words in the trees are values, and nobody writes them.
                 let word = unsafe {
                     let theirs = view::<V>(theirs.of.word).ok_or(EraseError::Splits)?;
                     let both = |range, ours: Ref<'_, V>| resolve(range, ours, theirs);
-                    merged.made.remake(ours.word, first..=last, both)
+                    merged.made.remake(of.word, first..=last, both)
                 }?;
                 merged.builder.push(first, last, word)?;
                 merged.pass(0, last)?;

@@ -33,11 +33,9 @@ pub(super) unsafe fn entries<K: Key, S: Shape>(cells: Cells<K, S>) -> u32 {
     let mut holes = 0u32;
     for i in (0..slots).rev() {
         // SAFETY: within the slots, which nobody writes (the caller's promise).
-        let word = unsafe { cells.quiet_slot(Kind::Leaf, i) };
+        let bit = u32::from(unsafe { cells.quiet_slot(Kind::Leaf, i) }.is_null());
         // Subtracted: a sum is taken for an `or` of bits, which takes more instructions.
-        holes = holes
-            .wrapping_add(holes)
-            .wrapping_sub(u32::from(word.is_null()));
+        holes = holes.wrapping_add(holes).wrapping_sub(bit);
     }
     !holes.wrapping_neg() & (u32::MAX >> (32 - slots))
 }

@@ -31,10 +31,8 @@ impl<K: Key, S: Shape> Cells<K, S> {
     /// `base` is memory of [`LAYOUT`](super::LAYOUT) that stays allocated while this is used.
     #[inline(always)]
     pub(super) unsafe fn new(base: NonNull<u8>) -> Self {
-        Self {
-            base,
-            marker: PhantomData,
-        }
+        let marker = PhantomData;
+        Self { base, marker }
     }
 
     #[inline(always)]

@@ -30,10 +30,8 @@ pub(super) struct Cells<K, S> {
 impl<K: Key, S: Shape> Cells<K, S> {
     pub(super) unsafe fn new(base: NonNull<u8>) -> Self {
         assert!(size_of::<Words<K>>() <= super::NODE_MEMORY && Geometry::<K, S>::SLOTS <= MOST);
-        Self {
-            base,
-            marker: PhantomData,
-        }
+        let marker = PhantomData;
+        Self { base, marker }
     }
 
     pub(super) fn base(self) -> NonNull<u8> {

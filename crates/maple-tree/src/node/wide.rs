@@ -28,9 +28,8 @@ impl<K: Key, S: Shape> Node<K, S> {
         let mut narrow = 0u32;
         for i in (0..slots - 2).rev() {
             let held = self.pivot(i + 1).wrapping_sub(self.pivot(i));
-            narrow = narrow
-                .wrapping_add(narrow)
-                .wrapping_sub(u32::from(held < size));
+            let bit = u32::from(held < size);
+            narrow = narrow.wrapping_add(narrow).wrapping_sub(bit);
         }
         // Slots that have no pivot of their own are wide. If the last slot has one, that is the largest key.
         let wide = !narrow.wrapping_neg() << 1;

@@ -4,7 +4,7 @@ use crate::base::atomic::Slot;
 use crate::base::{Key, Offset, Shape};
 use crate::node::{Kind, NULL, Node, RawTree, Root, Word, is_leaf_word, prefetch};
 
-/// A leaf and the indices that it covers.
+/// A leaf and the indices that it covers. (On the way to one, a node above.)
 #[derive(Clone, Copy)]
 pub(crate) struct Place<K, S> {
     pub(crate) leaf: Node<K, S>,
@@ -149,6 +149,13 @@ impl<K: Key> Found<K> {
 }
 
 impl<K: Key, S: Shape> Place<K, S> {
+    /// The topmost node, which covers all indices.
+    #[inline(always)]
+    pub(crate) fn of_root(root: Node<K, S>) -> Self {
+        let (leaf, min, max) = (root, K::MIN, K::MAX);
+        Self { leaf, min, max }
+    }
+
     /// Which slots of a leaf at one of the bounds of `lo..=hi`, or at both, are within them: bit `i` for slot `i`.
     #[cold]
     #[inline(never)]
@@ -195,14 +202,8 @@ impl<K: Key, S: Shape> Place<K, S> {
                 return None;
             }
             let upper = |i, first| {
-                (
-                    i,
-                    Found {
-                        first,
-                        last: leaf.last(i, max),
-                        word: leaf.slot(i),
-                    },
-                )
+                let (last, word) = (leaf.last(i, max), leaf.slot(i));
+                (i, Found { first, last, word })
             };
             let next = upper(i + 1, edge.wrapping_add(K::ONE));
             let Found { last, word, .. } = next.1;
@@ -219,14 +220,8 @@ impl<K: Key, S: Shape> Place<K, S> {
             return None;
         }
         let lower = |i, last| {
-            (
-                i,
-                Found {
-                    first: leaf.first(i, min),
-                    last,
-                    word: leaf.slot(i),
-                },
-            )
+            let (first, word) = (leaf.first(i, min), leaf.slot(i));
+            (i, Found { first, last, word })
         };
         let next = lower(i - 1, before);
         let Found { first, word, .. } = next.1;
@@ -293,11 +288,7 @@ pub(crate) fn descend_by<K: Key, S: Shape>(
 ) -> Place<K, S> {
     // All nodes above the leaves are of one kind: known to the compiler, each level is a fixed sequence of instructions.
     match root.kind() {
-        Kind::Leaf => Place {
-            leaf: root.as_leaf(),
-            min: K::MIN,
-            max: K::MAX,
-        },
+        Kind::Leaf => Place::of_root(root.as_leaf()),
         Kind::Range => place_below(root, Kind::Range, key, above),
         Kind::Gap => place_below(root, Kind::Gap, key, above),
     }

@@ -90,8 +90,7 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
             // The hole that may come after all entries has room, too.
             Some(leaf) if self.used + slots < Self::CAPACITY => {
                 if next < first {
-                    self.put(leaf, NULL, first.wrapping_sub(K::ONE));
-                    self.note_hole(next, first.wrapping_sub(K::ONE));
+                    self.put_hole(leaf, next, first.wrapping_sub(K::ONE));
                 }
                 self.put(leaf, word, last);
             }
@@ -170,8 +169,7 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
         self.reserve.fill(self.nodes_to_go_on(), self.alloc)?;
         if next < first {
             let leaf = self.leaf_for(next);
-            self.put(leaf, NULL, first.wrapping_sub(K::ONE));
-            self.note_hole(next, first.wrapping_sub(K::ONE));
+            self.put_hole(leaf, next, first.wrapping_sub(K::ONE));
         }
         let leaf = self.leaf_for(first);
         self.put(leaf, word, last);
@@ -189,9 +187,10 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
         self.used = i + 1;
     }
 
-    /// Keeps the size of the largest hole of the leaf; only gap nodes will ask for it.
+    /// As [`put`](Self::put), a hole; keeps the size of the largest one of the leaf, which only gap nodes will ask for.
     #[inline(always)]
-    fn note_hole(&mut self, first: K, last: K) {
+    fn put_hole(&mut self, leaf: NodeMut<K, S>, first: K, last: K) {
+        self.put(leaf, NULL, last);
         self.largest = self.largest.max(K::span(first, last));
     }
 
@@ -251,8 +250,7 @@ impl<'a, K: Key, S: Shape, A: NodeAlloc, D: FnMut(Word)> Builder<'a, K, S, A, D>
         }
         if let Some(next) = self.next.take() {
             let leaf = self.leaf_for(next);
-            self.put(leaf, NULL, K::MAX);
-            self.note_hole(next, K::MAX);
+            self.put_hole(leaf, next, K::MAX);
         }
         let Some(root) = self.seal() else {
             return (NULL, 0);

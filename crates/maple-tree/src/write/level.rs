@@ -48,7 +48,7 @@ impl<K: Key, S: Shape> Level<K, S> {
         if level.total < least && shrinks && !level.whole {
             level.pull(span, inner);
         }
-        let alone = level.before.is_none() && level.after.is_none();
+        let alone = !level.has_neighbour();
         level.append &= alone;
         level.parts = level.total.div_ceil(capacity);
         if level.parts == 1 && one && alone && !cow && level.shared.is_none() {
@@ -101,6 +101,11 @@ impl<K: Key, S: Shape> Level<K, S> {
             2 => [n - n / 2, n / 2, 0],
             _ => [n - 2 * (n / 3), n / 3, n / 3],
         }
+    }
+
+    /// Whether a neighbour takes part.
+    pub(crate) fn has_neighbour(&self) -> bool {
+        self.before.is_some() || self.after.is_some()
     }
 
     /// Whether the one node touched is changed in place.

@@ -222,16 +222,10 @@ impl<K: Key, S: Shape> RawTree<K, S> {
             plan.action = Action::Clear(root);
             return;
         }
-        plan.kind = match (&level, one) {
-            (_, false) => StoreType::Spanning,
-            (
-                Level {
-                    before: Some(_), ..
-                }
-                | Level { after: Some(_), .. },
-                _,
-            ) => StoreType::Rebalance,
-            (Level { parts: 2.., .. }, _) => StoreType::Split,
+        plan.kind = match level.parts {
+            _ if !one => StoreType::Spanning,
+            _ if level.has_neighbour() => StoreType::Rebalance,
+            2.. => StoreType::Split,
             _ if at.to == at.right.end() => StoreType::Append,
             _ => StoreType::Node,
         };

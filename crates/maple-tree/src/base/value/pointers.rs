@@ -82,10 +82,8 @@ macro_rules! counted {
                 // SAFETY: the copy is not dropped as a pointer with a count either, and lives no longer than the tree's
                 // (the lifetime is the same).
                 let pointer = unsafe { ptr::read(&raw const self.pointer) };
-                Self {
-                    pointer,
-                    marker: PhantomData,
-                }
+                let marker = PhantomData;
+                Self { pointer, marker }
             }
         }
 

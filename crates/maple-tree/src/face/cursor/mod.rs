@@ -11,6 +11,7 @@ use core::ops::{RangeBounds, RangeInclusive};
 use core::ptr::NonNull;
 
 use crate::alloc::{AllocError, NodeAlloc, Reserve};
+use crate::base::error::told;
 use crate::base::{EraseError, Key, Native, Ref, Shape, StoreError, Value, inclusive};
 use crate::face::host::Host;
 use crate::face::look_ups::view;
@@ -189,13 +190,7 @@ impl<K: Key, V: Value, S: Shape> Clone for Cursor<'_, K, V, S> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GapError;
 
-impl fmt::Display for GapError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("no gap of this size is within the bounds")
-    }
-}
-
-impl core::error::Error for GapError {}
+told!(GapError, self => "no gap of this size is within the bounds");
 
 /// A position that changes its map, `H`. See [`CursorMut`](crate::CursorMut).
 #[expect(private_bounds, reason = "only the two maps of this crate are hosts")]

@@ -14,6 +14,7 @@ use crate::write::{Immediate, Sink};
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     all_changes!(
+        crate::CursorMut<'_, K, V, A, S>,
         V,
         owned,
         "dropped",

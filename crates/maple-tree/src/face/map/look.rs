@@ -127,23 +127,6 @@ impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     pub fn range_mut(&mut self, bounds: impl RangeBounds<K>) -> IterMut<'_, K, V, S> {
         IterMut::new(&mut self.raw, inclusive(&bounds))
     }
-    /// A position in the map that changes it, with a range to look for or to store at.
-    ///
-    /// ```
-    /// let mut map = maple_tree::MapleTree::from([(0..5u32, 1u32), (5..9, 2)]);
-    /// let mut cursor = map.cursor_mut(0..=0);
-    /// while let Some(value) = cursor.find(..) {
-    ///     if value == 1 {
-    ///         cursor.erase()?;
-    ///     }
-    /// }
-    /// drop(cursor);
-    /// assert_eq!(map.first(), Some((5..=8, 2)));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn cursor_mut(&mut self, range: impl RangeBounds<K>) -> CursorMut<'_, K, V, A, S> {
-        CursorMut::new(self, inclusive(&range))
-    }
 }
 
 /// A position in a [`MapleTree`] that changes it, and nodes set aside for that.

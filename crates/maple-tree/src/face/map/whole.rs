@@ -1,7 +1,6 @@
 //! Changes of the map as a whole, and duplicates.
 
 use core::convert::Infallible;
-use core::marker::PhantomData;
 use core::mem::needs_drop;
 use core::ops::{RangeBounds, RangeInclusive};
 
@@ -15,7 +14,7 @@ use crate::face::merge::{cut, merge};
 use crate::node::{NULL, RawTree, Root};
 use crate::write::Immediate;
 use crate::write::apply::bury;
-use crate::write::duplicate::{CloneError, Copier, CopyWith, Verbatim};
+use crate::write::duplicate::{CloneError, Copier, Verbatim};
 
 impl<K: Key, V: Value, A: NodeAlloc, S: Shape> MapleTree<K, V, A, S> {
     /// Removes the entry with the lowest range, and gives it. O(log n).
@@ -180,30 +179,6 @@ let mut other: MapleTree<u32, u32> = MapleTree::new();"
         split: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Option<V>,
     ) -> Result<(), EraseError> {
         merge::<false, _, _, _, _, _>(self, other, resolve, split)
-    }
-
-    /// A duplicate of the map, in one pass over the nodes. `copy` is shown each entry once, in order, and gives the value that
-    /// the duplicate has there, or `None` to leave the entry out.
-    ///
-    /// ```
-    /// let parent = maple_tree::MapleTree::from([(0..10u64, Box::new(("inherited", true))), (10..20, Box::new(("private", false)))]);
-    /// let child = parent.try_clone_with(|_, area| Ok::<_, ()>(area.1.then(|| Box::new(*area))));
-    /// assert_eq!(child.map(|child| child.len()).ok(), Some(1));
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If there is no memory for a node, or with the closure's error. What had been made has been dropped.
-    pub fn try_clone_with<E>(
-        &self,
-        copy: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Result<Option<V>, E>,
-    ) -> Result<Self, CloneError<E>>
-    where
-        A: Fork,
-    {
-        let mut copier = CopyWith::<_, V>(copy, PhantomData);
-        // SAFETY: the map is borrowed, so that nobody writes; the copier makes words out of values.
-        unsafe { Self::duplicate_of(&self.raw, self.alloc.fork(), &mut copier) }
     }
 
     /// A duplicate of a tree, with its modes, and with words that `copier` makes.

@@ -94,11 +94,7 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
         let Root::Node(root) = self.raw.root() else {
             return Ok(None);
         };
-        let mut place = Place {
-            leaf: self.own(None, root)?,
-            min: K::MIN,
-            max: K::MAX,
-        };
+        let mut place = Place::of_root(self.own(None, root)?);
         for _ in level + 1..self.raw.height() {
             let node = place.leaf;
             let slot = node.search(key);

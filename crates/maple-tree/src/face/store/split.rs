@@ -29,10 +29,8 @@ impl<V: Value> Held<V> {
     /// Of a word that has been made of a value, and is nobody else's.
     #[inline(always)]
     pub(crate) fn of(raw: NonNull<()>) -> Self {
-        Self {
-            raw,
-            marker: PhantomData,
-        }
+        let marker = PhantomData;
+        Self { raw, marker }
     }
 
     pub(super) fn view(&self) -> Ref<'_, V> {

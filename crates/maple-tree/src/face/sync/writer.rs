@@ -25,7 +25,6 @@ use crate::face::sync::limbo::Limbo;
 use crate::face::sync::{SyncAlloc, SyncMapleTree, SyncValue};
 use crate::node::{NULL, RawTree, Word};
 use crate::reclaim::Reclaim;
-use crate::write::duplicate::{CloneError, CopyWith};
 use crate::write::{Immediate, Sink};
 
 /// A position in a [`SyncMapleTree`] that changes it under its lock.
@@ -93,27 +92,8 @@ impl<'t, K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
 // 1 at 10..20, 2 at 20..30, 3 at 40..50"
     );
 
-    /// A position in the map that changes it, with a range to look for or to store at.
-    ///
-    /// ```
-    /// # use maple_tree::{SyncMapleTree, Waiting};
-    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
-    /// let mut writer = map.write();
-    /// writer.try_extend([(10..20, 1), (20..30, 2), (40..50, 3)])?;
-    /// let mut cursor = writer.cursor_mut(0..=0);
-    /// assert_eq!(cursor.find(..), Some(1));
-    /// cursor.erase()?;
-    /// assert_eq!(map.read().len(), 2);
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    pub fn cursor_mut(
-        &mut self,
-        range: impl RangeBounds<K>,
-    ) -> SharedCursorMut<'_, 't, K, V, R, A, L, S> {
-        SharedCursorMut::new(self, inclusive(&range))
-    }
-
     all_changes!(
+        SharedCursorMut<'_, 't, K, V, R, A, L, S>,
         Ref<'_, V>,
         shown,
         "retired",
@@ -263,34 +243,6 @@ let mut other = MapleTree::new_in(SharedPool::new());"
         let plan = self.tree.raw.plan_store(K::MIN, K::MAX, NULL);
         debug_assert_eq!(plan.nodes, 0);
         let _ = self.carry_out(plan, None, |_, _, _| {});
-    }
-
-    /// A duplicate, in one pass over the nodes, as a map without concurrent readers. `copy` is shown each entry once, in order, and
-    /// gives the value that the duplicate has there, or `None` to leave the entry out.
-    ///
-    /// ```
-    /// # use maple_tree::{SyncMapleTree, Waiting};
-    /// let map: SyncMapleTree<u32, u32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
-    /// let mut writer = map.write();
-    /// writer.insert(7, 1)?;
-    /// let copy = writer.try_clone_with(|_, value| Ok::<_, ()>(Some(value + 1)));
-    /// assert_eq!(copy.map_err(|_| "no memory")?.get(7), Some(2));
-    /// # Ok::<(), Box<dyn std::error::Error>>(())
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// If there is no memory for a node, or with the closure's error. What had been made has been dropped.
-    pub fn try_clone_with<E>(
-        &self,
-        copy: impl FnMut(RangeInclusive<K>, Ref<'_, V>) -> Result<Option<V>, E>,
-    ) -> Result<MapleTree<K, V, A, S>, CloneError<E>>
-    where
-        A: Fork,
-    {
-        let mut copier = CopyWith::<_, V>(copy, PhantomData);
-        // SAFETY: this is the only writer, and it is borrowed; the copier makes words out of values.
-        unsafe { MapleTree::duplicate_of(&self.tree.raw, self.nodes().fork(), &mut copier) }
     }
 }
 

@@ -159,12 +159,7 @@ impl<K: Key, S: Shape> Scan<K, S> {
     fn sibling<const UP: bool>(&mut self) {
         let (lo, hi, done) = (self.lo, self.hi, self.done);
         let end = self.end::<UP>();
-        let Some(Spot {
-            at,
-            parent: Some(parent),
-            ..
-        }) = end.spot
-        else {
+        let Some((parent, at)) = end.spot.and_then(|spot| Some((spot.parent?, spot.at))) else {
             return;
         };
         let used = parent.end();

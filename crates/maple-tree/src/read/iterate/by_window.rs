@@ -118,11 +118,7 @@ pub(crate) unsafe fn between<K: Key, S: Shape, B>(
         hi,
         show,
     };
-    let place = Place {
-        leaf: root,
-        min: K::MIN,
-        max: K::MAX,
-    };
+    let place = Place::of_root(root);
     // SAFETY: nobody writes (the caller's promise). All nodes above the leaves are of one kind.
     let folded = unsafe {
         match root.kind() {

@@ -236,10 +236,8 @@ unsafe impl Reclaim for UserRcu {
             Some(slot) => unsafe { readers().enter(slot) },
             None => readers().enter_without(),
         }
-        RcuGuard {
-            slot,
-            marker: PhantomData,
-        }
+        let marker = PhantomData;
+        RcuGuard { slot, marker }
     }
 
     fn start_poll(&self) -> Option<u64> {

@@ -63,11 +63,8 @@ impl<'r, K: Key, S: Shape> Fill<'r, K, S> {
         self.used += count;
         if self.used == size {
             node.set_end(size - 1);
-            self.done.push(Item {
-                word: node.node().word(),
-                last,
-                gap: self.largest,
-            });
+            let (word, gap) = (node.node().word(), self.largest);
+            self.done.push(Item { word, last, gap });
             self.node = None;
             self.used = 0;
             self.largest = K::MIN;

@@ -116,19 +116,9 @@ pub(super) fn in_place<K: Key, S: Shape>(
     unread: Option<Unread>,
     inner: Kind,
 ) {
-    let Span {
-        left: node,
-        from,
-        to,
-        min,
-        max,
-        ..
-    } = *span;
-    let place = Place {
-        leaf: node,
-        min,
-        max,
-    };
+    let Span { from, to, .. } = *span;
+    let (leaf, min, max) = (span.left, span.min, span.max);
+    let (node, place) = (leaf, Place { leaf, min, max });
     let mut removed = Removed::none();
     if node.is_leaf() {
         removed.covered(place, from, gone);

@@ -43,7 +43,7 @@ impl<E> From<AllocError> for CloneError<E> {
 impl<E: core::fmt::Display> core::fmt::Display for CloneError<E> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match self {
-            Self::Alloc => f.write_str("no memory for a tree node"),
+            Self::Alloc => AllocError.fmt(f),
             Self::Entry(error) => error.fmt(f),
         }
     }
@@ -172,7 +172,9 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         alloc: &A,
     ) -> Result<(), AllocError> {
         let plan = self.plan_store(first, last, word);
-        let mut reserve = Reserve::of(plan.nodes, alloc)?;
+        let mut reserve = Reserve::new();
+        let filled = reserve.fill(plan.nodes, alloc);
+        filled.inspect_err(|_| reserve.release(alloc))?;
         let entry = |_, _, _| debug_assert!(false, "only holes are written over");
         // SAFETY: nobody else uses this tree, whose nodes come from the allocator; those that it takes are reserved.
         unsafe { self.apply(plan, &mut reserve, &mut Immediate { alloc, entry }) };

@@ -55,14 +55,9 @@ impl<'a, A: NodeAlloc> Supply<'a, A> {
     /// Adds a run, which nobody else uses.
     #[inline(always)]
     fn add(&mut self, run: NonNull<u8>, nodes: usize) {
-        let run = run.cast::<Run>();
+        let (run, next) = (run.cast::<Run>(), self.others);
         // SAFETY: the memory is that of a node at least, which is large enough and aligned.
-        unsafe {
-            run.write(Run {
-                next: self.others,
-                nodes,
-            });
-        }
+        unsafe { run.write(Run { next, nodes }) };
         self.others = run.as_ptr();
     }
 

@@ -53,17 +53,13 @@ impl<K: Key, S: Shape> RawTree<K, S> {
 impl<K: Key, S: Shape> Quick<K, S> {
     /// The leaf that the change concerns, too, and its slot in the node above.
     fn neighbour(self, parent: Node<K, S>) -> Option<(usize, Node<K, S>)> {
+        let at = self.spot.at;
         let before = match self.room {
-            Room::Here
-            | Room::Append(_)
-            | Room::Given {
-                taker: Taker::New, ..
-            } => return None,
-            Room::Given { taker, .. } => taker == Taker::Before,
-            Room::Few { left } => usize::from(left) < self.spot.at,
+            Room::Given { taker, .. } if taker != Taker::New => taker == Taker::Before,
+            Room::Few { left } => usize::from(left) < at,
             Room::Hole { before } => before,
+            Room::Here | Room::Append(_) | Room::Given { .. } => return None,
         };
-        let Spot { at, .. } = self.spot;
         let at = if before { at - 1 } else { at + 1 };
         Some((at, parent.child(at).as_leaf()))
     }

@@ -53,11 +53,9 @@ impl Room {
     pub(super) fn kind(self) -> StoreType {
         match self {
             Self::Here => StoreType::Node,
-            Self::Append(_)
-            | Self::Given {
-                taker: Taker::New, ..
-            } => StoreType::Split,
-            _ => StoreType::Rebalance,
+            Self::Given { taker, .. } if taker != Taker::New => StoreType::Rebalance,
+            Self::Append(_) | Self::Given { .. } => StoreType::Split,
+            Self::Few { .. } | Self::Hole { .. } => StoreType::Rebalance,
         }
     }
 }
@@ -164,13 +162,7 @@ impl<K: Key, S: Shape> Spot<K, S> {
         let before = (at > 0).then(|| parent.child(at - 1).as_leaf());
         let after = (at < parent.end()).then(|| parent.child(at + 1).as_leaf());
         // They are looked at next, and read as a whole if they have room.
-        if let Some(node) = before {
-            prefetch::node::<0>(node.word());
-        }
-        if let Some(node) = after {
-            prefetch::node::<0>(node.word());
-        }
-        [before, after]
+        [before, after].map(|node| node.inspect(|node| prefetch::node::<0>(node.word())))
     }
 
     /// Finds room where the hole to be goes on in the leaf before, or after. `None` if that one cannot do without it.
