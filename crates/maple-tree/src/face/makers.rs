@@ -1,51 +1,66 @@
-//! Making maps that are a tree and an allocator, and taking them apart: those of one owner, and those whose clones share nodes.
+//! Making maps, and taking those apart that are a tree and an allocator: those of one owner, and those whose clones share nodes.
 
-/// `new`, `with_gaps` and the like of `$map`, whose nodes come from an `$alloc`, by default from `$default`, as `$nodes` says; `$example` shows a new `map`.
-macro_rules! makers {
-    ($map:ident, $alloc:ident, $default:expr, $nodes:literal, $example:literal) => {
-        impl<K: Key, V: Value> $map<K, V> {
+/// `new`, `with_gaps` and the like of `$map`, a tree in the modes `$modes` whose nodes come from `$default` unless an allocator is named, as `$nodes` says. It may have to
+/// be told how it is to reclaim, too. `$setup` and `$example` make a new `map` and show it.
+macro_rules! constructors {
+    (
+        $map:ident, [$($few:tt)*] <$($of_few:ident),*>, [$($all:tt)*] <$($of_all:ident),*>,
+        ($($reclaim:ident: $how:ident)?), $default:expr, $modes:expr,
+        $nodes:literal, $setup:literal, $example:literal
+    ) => {
+        impl<$($few)*> $map<$($of_few),*> {
             const_unless_loom! {
                 /// An empty map. Allocates nothing.
                 ///
                 #[doc = $nodes]
                 ///
                 /// ```
-                #[doc = concat!("use maple_tree::", stringify!($map), ";")]
-                ///
-                #[doc = concat!("let mut map = ", stringify!($map), "::new();")]
+                #[doc = $setup]
                 /// map.insert(1u64, 1u32)?;
                 #[doc = $example]
                 /// # Ok::<(), maple_tree::InsertError<u32>>(())
                 /// ```
                 #[must_use]
-                pub const fn new() -> Self {
-                    Self::new_in($default)
+                pub const fn new($($reclaim: $how)?) -> Self {
+                    Self::new_in($($reclaim,)? $default)
                 }
 
                 /// An empty map that keeps the sizes of its holes, so that a gap is found in O(log n). Its inner nodes have
                 /// fewer slots, and writes take a little longer. Allocates nothing.
                 #[must_use]
-                pub const fn with_gaps() -> Self {
-                    Self::with_gaps_in($default)
+                pub const fn with_gaps($($reclaim: $how)?) -> Self {
+                    Self::with_gaps_in($($reclaim,)? $default)
                 }
             }
         }
 
-        impl<K: Key, V: Value, A: $alloc, S: Shape> $map<K, V, A, S> {
+        impl<$($all)*> $map<$($of_all),*> {
             const_unless_loom! {
                 /// An empty map whose nodes come from `alloc`. Allocates nothing.
                 #[must_use]
-                pub const fn new_in(alloc: A) -> Self {
-                    Self::from_parts(RawTree::new(0), alloc)
+                pub const fn new_in($($reclaim: $how,)? alloc: A) -> Self {
+                    Self::from_parts(RawTree::new($modes), $($reclaim,)? alloc)
                 }
 
                 /// As [`with_gaps`](Self::with_gaps), with nodes from `alloc`.
                 #[must_use]
-                pub const fn with_gaps_in(alloc: A) -> Self {
-                    Self::from_parts(RawTree::new(flags::GAPS), alloc)
+                pub const fn with_gaps_in($($reclaim: $how,)? alloc: A) -> Self {
+                    Self::from_parts(RawTree::new($modes | flags::GAPS), $($reclaim,)? alloc)
                 }
             }
+        }
+    };
+}
 
+/// What the maps have that are a tree and an `$alloc`, by default `$default`. The others as for [`constructors`].
+macro_rules! makers {
+    ($map:ident, $alloc:ident, $default:expr, $nodes:literal, $setup:literal, $example:literal) => {
+        $crate::face::makers::constructors!(
+            $map, [K: Key, V: Value] <K, V>, [K: Key, V: Value, A: $alloc, S: Shape] <K, V, A, S>,
+            (), $default, 0, $nodes, $setup, $example
+        );
+
+        impl<K: Key, V: Value, A: $alloc, S: Shape> $map<K, V, A, S> {
             /// Where the nodes come from.
             pub fn allocator(&self) -> &A {
                 &self.alloc
@@ -91,4 +106,4 @@ macro_rules! makers {
     };
 }
 
-pub(crate) use makers;
+pub(crate) use {constructors, makers};

@@ -23,12 +23,6 @@ pub(crate) fn lines<const FROM: usize, const TO: usize>(word: Word) {
     }
 }
 
-/// Asks for the line in which a node begins. A hint: any word is allowed.
-#[inline(always)]
-pub(crate) fn first_line(word: Word) {
-    line(word.cast::<u8>());
-}
-
 #[cfg(all(
     target_arch = "x86_64",
     target_feature = "sse",

@@ -2,7 +2,7 @@
 
 use crate::base::{Key, Offset, Shape};
 use crate::node::{NULL, Node, RawTree, Root, Word, is_node};
-use crate::read::{Place, descend};
+use crate::read::descend;
 use crate::write::level::Level;
 use crate::write::{Item, Items, Span, StoreType};
 
@@ -67,7 +67,7 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         match self.root() {
             Root::Empty => self.plan_root(NULL, first, last, word),
             Root::Single(entry) => self.plan_root(entry, first, last, word),
-            Root::Node(root) => self.plan_nodes(root, descend(root, first), first, last, word),
+            Root::Node(root) => self.plan_nodes(root, first, last, word),
         }
     }
 
@@ -120,17 +120,10 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         plan
     }
 
-    /// Plans a write into a tree with nodes; `start` is the leaf that covers `first`.
-    pub(crate) fn plan_nodes(
-        &self,
-        root: Node<K, S>,
-        start: Place<K, S>,
-        first: K,
-        last: K,
-        word: Word,
-    ) -> Plan<K, S> {
+    /// Plans a write into a tree with nodes.
+    fn plan_nodes(&self, root: Node<K, S>, first: K, last: K, word: Word) -> Plan<K, S> {
         let mut plan = Plan::new(StoreType::Nothing, first, last);
-        let mut left = start;
+        let mut left = descend(root, first);
         let mut from = left.leaf.search(first);
         let mut right = if last <= left.max {
             left

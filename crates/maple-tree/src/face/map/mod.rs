@@ -62,5 +62,8 @@ makers!(
     NodeAlloc,
     Pool::new(),
     "The map's nodes are a [`Pool`]'s, and as large as they are meant to be; [`new_in`](MapleTree::new_in) makes others.",
+    "use maple_tree::MapleTree;
+
+let mut map = MapleTree::new();",
     "assert_eq!(map.get(1), Some(1));"
 );

@@ -139,6 +139,9 @@ makers!(
     SharedAlloc,
     Global,
     "The map's nodes come from the [global allocator](Global); [`new_in`](CowMapleTree::new_in) takes another.",
+    "use maple_tree::CowMapleTree;
+
+let mut map = CowMapleTree::new();",
     "assert_eq!(map.snapshot().get(1), Some(1));"
 );
 

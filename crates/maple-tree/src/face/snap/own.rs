@@ -143,7 +143,7 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
         if !node.is_leaf() {
             // Raising waits for the memory each time, reading does not: let all come at once.
             for i in 0..node.used() {
-                prefetch::first_line(node.slot(i));
+                prefetch::lines::<0, 1>(node.slot(i));
             }
             for i in 0..node.used() {
                 node.child(i).raise();

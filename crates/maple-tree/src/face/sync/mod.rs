@@ -16,6 +16,7 @@ use lock_api::RawMutex;
 
 use crate::alloc::{AllocError, NodeAlloc, SharedPool};
 use crate::base::{EraseError, InsertError, Key, Native, Ref, Shape, StoreError, Value};
+use crate::face::makers::constructors;
 use crate::face::map::{MapleTree, demolish};
 use crate::node::RawTree;
 use crate::node::tree::flags;
@@ -117,51 +118,25 @@ struct Own<K, A, L, S> {
 // SAFETY: one writer at a time, whom the lock sees to, uses what is in limbo.
 unsafe impl<K, A: Sync, L: Sync, S> Sync for Own<K, A, L, S> {}
 
-impl<K: Key, V: SyncValue, R: Reclaim> SyncMapleTree<K, V, R> {
-    const_unless_loom! {
-        /// An empty map. Allocates nothing.
-        ///
-        /// The map's nodes are a [`SharedPool`]'s, and its lock spins; [`new_in`](SyncMapleTree::new_in) makes maps with others.
-        ///
-        /// ```
-        /// # use maple_tree::{SyncMapleTree, Waiting};
-        /// let map = SyncMapleTree::new(Waiting::new());
-        /// map.insert(1u64, 1u32)?;
-        /// assert_eq!(map.read().get(1), Some(1));
-        /// # Ok::<(), maple_tree::InsertError<u32>>(())
-        /// ```
-        #[must_use]
-        pub const fn new(reclaim: R) -> Self {
-            Self::new_in(reclaim, SharedPool::new())
-        }
+constructors!(
+    SyncMapleTree,
+    [K: Key, V: SyncValue, R: Reclaim] <K, V, R>,
+    [K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape] <K, V, R, A, L, S>,
+    (reclaim: R),
+    SharedPool::new(),
+    flags::RCU,
+    "The map's nodes are a [`SharedPool`]'s, and its lock spins; [`new_in`](SyncMapleTree::new_in) makes maps with others.",
+    "use maple_tree::{SyncMapleTree, Waiting};
 
-        /// An empty map that keeps the sizes of its holes, so that a gap is found in O(log n). Allocates nothing.
-        #[must_use]
-        pub const fn with_gaps(reclaim: R) -> Self {
-            Self::with_gaps_in(reclaim, SharedPool::new())
-        }
-    }
-}
+let map = SyncMapleTree::new(Waiting::new());",
+    "assert_eq!(map.read().get(1), Some(1));"
+);
 
 impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     SyncMapleTree<K, V, R, A, L, S>
 {
-    const_unless_loom! {
-        /// An empty map whose nodes come from `alloc`. Allocates nothing.
-        #[must_use]
-        pub const fn new_in(reclaim: R, alloc: A) -> Self {
-            Self::of(RawTree::new(flags::RCU), reclaim, alloc)
-        }
-
-        /// As [`with_gaps`](SyncMapleTree::with_gaps), with nodes from `alloc`.
-        #[must_use]
-        pub const fn with_gaps_in(reclaim: R, alloc: A) -> Self {
-            Self::of(RawTree::new(flags::RCU | flags::GAPS), reclaim, alloc)
-        }
-    }
-
     /// A map out of a tree in RCU mode whose words are values of `V`, and the allocator of its nodes.
-    const fn of(raw: RawTree<K, S>, reclaim: R, alloc: A) -> Self {
+    const fn from_parts(raw: RawTree<K, S>, reclaim: R, alloc: A) -> Self {
         Self {
             raw: Apart(raw),
             reclaim: Apart(reclaim),
@@ -180,7 +155,7 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
         let (raw, alloc) = map.into_parts();
         // SAFETY: nobody else has the tree.
         unsafe { raw.set_in_rcu(true) };
-        Self::of(raw, reclaim, alloc)
+        Self::from_parts(raw, reclaim, alloc)
     }
 
     /// The entries as a map without concurrent readers, whose changes are made in place. O(1).
