@@ -113,18 +113,11 @@ impl<K: Key, S: Shape> Level<K, S> {
         self.parts == 0
     }
 
-    /// The first and the last of the nodes that take part.
-    fn ends(&self, span: &Span<K, S>) -> (Node<K, S>, Node<K, S>) {
-        (
-            self.before.unwrap_or(span.left),
-            self.after.unwrap_or(span.right),
-        )
-    }
-
     /// The slots of the next level that the new nodes replace. `None` if that level keeps its shape: this one is changed in place, or is the topmost, or
     /// one new node takes the place of an old one.
     pub(crate) fn above(&self, span: &Span<K, S>, inner: Kind) -> Option<Span<K, S>> {
-        let (first, last) = self.ends(span);
+        let first = self.before.unwrap_or(span.left);
+        let last = self.after.unwrap_or(span.right);
         if self.is_in_place() || self.whole || self.parts == 1 && first == last {
             return None;
         }

@@ -98,11 +98,9 @@ impl<'a, K: Key, V: Duplicate, S: Shape, A: NodeAlloc> Owning<'a, K, V, S, A> {
         for _ in level + 1..self.raw.height() {
             let node = place.leaf;
             let slot = node.search(key);
-            place = Place {
-                leaf: self.own(Some((node, slot)), node.child(slot))?,
-                min: node.first(slot, place.min),
-                max: node.last(slot, place.max),
-            };
+            let leaf = self.own(Some((node, slot)), node.child(slot))?;
+            let (min, max) = (node.first(slot, place.min), node.last(slot, place.max));
+            place = Place { leaf, min, max };
         }
         Ok(Some(place))
     }

@@ -186,10 +186,8 @@ impl<K: Key, V: SyncValue, R: Reclaim, A: SyncAlloc, L: RawMutex, S: Shape>
     /// that removes something then takes some tens of microseconds, and what it removes is freed by a later write.
     #[inline]
     pub fn read(&self) -> Reader<'_, K, V, R, A, L, S> {
-        Reader {
-            guard: self.reclaim.enter(),
-            tree: self,
-        }
+        let guard = self.reclaim.enter();
+        Reader { guard, tree: self }
     }
 
     /// Takes the lock, to write. Waits for another writer; a thread that has a writer already must not ask for a second one.

@@ -85,11 +85,8 @@ impl<K: Key, S: Shape> Scan<K, S> {
     #[inline]
     pub(crate) fn new(bounds: Option<(K, K)>) -> Self {
         let (lo, hi) = bounds.unwrap_or((K::MIN, K::MIN));
-        let nowhere = End {
-            left: 0,
-            spot: None,
-            edge: K::MIN,
-        };
+        let (left, spot, edge) = (0, None, K::MIN);
+        let nowhere = End { left, spot, edge };
         Self {
             front: nowhere,
             back: nowhere,

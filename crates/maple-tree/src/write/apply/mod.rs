@@ -42,33 +42,26 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         );
         #[cfg(feature = "tracing")]
         let watch = crate::write::watch::Watch::new(self, &plan);
-        let Plan {
-            nodes,
-            action,
-            items,
-            first,
-            last,
-            ..
-        } = plan;
+        let (nodes, gone) = (plan.nodes, (plan.first, plan.last));
         // SAFETY: the caller's promise.
         let unread = unsafe { self.unread() };
-        match action {
+        match plan.action {
             Action::Nothing => {}
-            Action::RootWord(word) => self.put_root((word, 0), first, sink),
+            Action::RootWord(word) => self.put_root((word, 0), plan.first, sink),
             Action::RootLeaf => {
-                let leaf = Fill::<K, S>::root(Kind::Leaf, &items, reserve);
-                self.put_root((leaf, 1), first, sink);
+                let leaf = Fill::<K, S>::root(Kind::Leaf, &plan.items, reserve);
+                self.put_root((leaf, 1), plan.first, sink);
             }
             Action::Clear(old) => {
                 self.publish_root(NULL, 0);
-                bury(old, K::MIN, K::MAX, (first, last), sink);
+                bury(old, K::MIN, K::MAX, gone, sink);
             }
             Action::Leaf(span) => {
                 let inner = self.inner_kind();
-                rebuild::in_place(&span, &items, (first, last), sink, unread, inner);
+                rebuild::in_place(&span, &plan.items, gone, sink, unread, inner);
             }
             Action::Rebuild(span) => {
-                rebuild::apply(self, span, items, (first, last), reserve, sink, unread);
+                rebuild::apply(self, span, plan.items, gone, reserve, sink, unread);
             }
         }
         assert!(

@@ -9,17 +9,10 @@ use crate::write::last::root_above;
 use crate::write::two_leaves::cut::cut_anew;
 
 /// How many nodes it takes to [make room](make_room) for one more child in an inner node, which covers `key`.
-#[inline(always)]
 pub(super) fn nodes_for_room<K: Key, S: Shape>(node: Node<K, S>, key: K) -> usize {
     if node.used() < node.capacity() {
         return 0;
     }
-    nodes_for_full(node, key)
-}
-
-/// As [`nodes_for_room`], in a node that has none.
-#[cold]
-fn nodes_for_full<K: Key, S: Shape>(node: Node<K, S>, key: K) -> usize {
     match node.parent(node.kind()) {
         // The other half of the root, and a new one.
         None => 2,
