@@ -309,6 +309,11 @@ impl Space {
         if self.near_growth(call) {
             self.sync_growth(session);
         }
+        if let Some(range) = ends::opened(call)
+            && !self.broken
+        {
+            self.doubt_forced(range, session);
+        }
         self.others_held = false;
         if self.users > 1 && session.verify != Verify::Each {
             self.doubt_late(session);

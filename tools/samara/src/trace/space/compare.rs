@@ -66,7 +66,7 @@ impl Space {
             Err(_) => {
                 self.doubt_ends(who, session);
                 self.doubt_growth(session);
-                self.doubt_forced(session);
+                self.doubt_forced((0, u64::MAX), session);
                 if open {
                     self.doubt_advice(session);
                 }

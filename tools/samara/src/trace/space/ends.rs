@@ -3,6 +3,9 @@
 //! They fail, and nobody is told of a fault; no page is there, before or after. But the area has its `anon_vma` from then on, and joins others no more that it would
 //! have joined. So whatever is mapped beyond the end of its file, or is watched, and may be written, is followed with such a store and without one, from the moment
 //! on when it is seen. Files that become shorter later are looked at where the maps have parted.
+//!
+//! What the program may not write there is written even so through `/proc/PID/mem`, by itself or another. That is rare, and who owns such an area is in doubt only:
+//! whatever becomes of it, and of its file, from then on.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,23 +20,22 @@ use crate::histories::Range;
 use crate::trace::ptrace::Tid;
 use crate::trace::session::Session;
 
+/// A userfaultfd brings pages there that are missing, or makes those of the file its own. One that only write-protects leaves pages behind (observed).
+const WATCHED: VmFlags = VmFlags::UFFD_MISSING.union(VmFlags::UFFD_MINOR);
 const PROT_WRITE: u64 = 2;
 const MAP_TYPE: u64 = 0xf;
 const MAP_PRIVATE: u64 = 2;
 const MAP_ANONYMOUS: u64 = 0x20;
 
 /// What a call has mapped, or made writable, in which files may end, or has had watched.
-fn writable(call: &Call, returned: i64) -> Option<Range> {
+fn concerned(call: &Call, returned: i64) -> Option<Range> {
     if (-4095..0).contains(&returned) {
         return None;
     }
     let range = |start: u64, len: u64| (start, start.saturating_add(len));
     match *call {
-        Call::Mmap {
-            len, prot, flags, ..
-        } if prot & PROT_WRITE != 0
-            && flags & MAP_TYPE == MAP_PRIVATE
-            && flags & MAP_ANONYMOUS == 0 =>
+        Call::Mmap { len, flags, .. }
+            if flags & MAP_TYPE == MAP_PRIVATE && flags & MAP_ANONYMOUS == 0 =>
         {
             Some(range(returned as u64, len))
         }
@@ -60,11 +62,10 @@ fn pages_of(tid: Tid, (start, end): Range, name: &Path, inode: u64) -> Option<u6
 /// The first page of an area that the kernel may have stored to without a trace, since its file ends before, or a userfaultfd is to fill it in.
 fn without_a_page(tid: Tid, area: &Area<'_>) -> Option<u64> {
     let vma = area.vma;
-    let open = vma.flags & (VmFlags::WRITE | VmFlags::SHARED) == VmFlags::WRITE;
-    if !open || vma.anon().is_some() {
+    if vma.flags.contains(VmFlags::SHARED) || vma.anon().is_some() {
         return None;
     }
-    if vma.flags.contains(VmFlags::UFFD_MISSING) {
+    if vma.flags.intersects(WATCHED) {
         return Some(area.start);
     }
     let file = vma.file()?;
@@ -84,54 +85,88 @@ impl Space {
         who: Who,
         session: &mut Session,
     ) {
-        let Some(range) = writable(call, returned) else {
+        let Some(range) = concerned(call, returned) else {
             return;
         };
         let engine = self.follower.engine();
         let mut found = Vec::new();
+        let mut forced = Vec::new();
         let mut next = range.0;
         while let Some(area) = engine.find_intersection(next, range.1) {
             next = area.end;
-            found.extend(without_a_page(who.tid, &area));
+            let Some(first) = without_a_page(who.tid, &area) else {
+                continue;
+            };
+            match area.vma.flags.contains(VmFlags::WRITE) {
+                true => found.push(first),
+                false => forced.push((area.start, area.end)),
+            }
         }
         for first in found {
             self.perhaps_written(first, session);
+        }
+        for (start, end) in forced {
+            self.doubted(start, end, session);
+        }
+    }
+
+    /// Whether anything of a range was written nobody can tell.
+    fn doubted(&mut self, start: u64, end: u64, session: &mut Session) {
+        self.follower.doubt(start, end);
+        if let Some(record) = &mut session.record {
+            record.shown_late(self.number, start, end);
         }
     }
 
     /// The maps have parted: what lies beyond the ends of files in the kernel's may have been written before.
     pub(super) fn doubt_ends(&mut self, who: Who, session: &mut Session) {
+        let mut beyond = Vec::new();
         for area in session.map.areas() {
-            if area.inode == 0 || area.perms[1] != b'w' || area.perms[3] != b'p' {
+            // Whether the program may write there is of no importance: through `/proc/PID/mem` it is written even so.
+            if area.inode == 0 || area.perms[3] != b'p' {
                 continue;
             }
             let (start, end) = (area.start, area.end);
             let name = Path::new(OsStr::from_bytes(session.map.name(area)));
             let pages = pages_of(who.tid, (start, end), name, area.inode);
             if pages.is_some_and(|pages| pages < (area.offset + (end - start)) / PAGE_SIZE) {
-                self.follower.doubt(start, end);
-                if let Some(record) = &mut session.record {
-                    record.shown_late(self.number, start, end);
-                }
+                beyond.push((start, end));
             }
+        }
+        for (start, end) in beyond {
+            self.doubted(start, end, session);
         }
     }
 
-    /// The maps have parted: what was written of files where the program may not write (through `/proc/PID/mem`) is looked for only now.
-    pub(super) fn doubt_forced(&mut self, session: &mut Session) {
+    /// What was written of files where the program may not write (through `/proc/PID/mem`) is looked for only where the maps have parted, and where a call is about to
+    /// let the program write there: afterwards nobody could tell the one from the other.
+    pub(super) fn doubt_forced(&mut self, (low, high): Range, session: &mut Session) {
         let unwritable = |area: &Area<'_>| {
             let flags = area.vma.flags & (VmFlags::WRITE | VmFlags::SHARED);
             flags.is_empty() && area.vma.anon().is_none() && area.vma.file().is_some()
         };
         let engine = self.follower.engine();
-        let areas = engine.areas().filter(unwritable);
-        let mut forced: Vec<Range> = areas.map(|area| (area.start, area.end)).collect();
-        forced.retain(|&(start, end)| self.pagemap.written(start, end).unwrap_or(false));
-        for (start, end) in forced {
-            self.follower.doubt(start, end);
-            if let Some(record) = &mut session.record {
-                record.shown_late(self.number, start, end);
+        let mut forced = Vec::new();
+        let mut next = low;
+        while let Some(area) = engine.find_intersection(next, high) {
+            next = area.end;
+            if unwritable(&area) {
+                forced.push((area.start, area.end));
             }
         }
+        forced.retain(|&(start, end)| self.pagemap.written(start, end).unwrap_or(false));
+        for (start, end) in forced {
+            self.doubted(start, end, session);
+        }
+    }
+}
+
+/// What a call is about to make writable.
+pub(super) fn opened(call: &Call) -> Option<Range> {
+    match *call {
+        Call::Mprotect {
+            addr, len, prot, ..
+        } if prot & PROT_WRITE != 0 => Some((addr, addr.saturating_add(len))),
+        _ => None,
     }
 }

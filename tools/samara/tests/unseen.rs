@@ -1,0 +1,40 @@
+//! What happens to a process between its calls, and is not of its own doing, or leaves nothing to be seen.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
+
+mod common;
+
+use common::{compiled, fresh, samara, scratch, trace_with};
+
+/// Nobody can tell of a store that was forced: a map that differs for it is undecided, in the trace and in what it has recorded.
+#[test]
+fn stores_that_were_forced_where_no_page_is_are_undecided() {
+    let Some(program) = compiled("forced") else {
+        return;
+    };
+    let record = fresh("forced.trace");
+    let options = ["--verify", "each", "--record", record.to_str().unwrap()];
+    for (place, undecided, told) in [
+        ("beyond", 1, "2\n"),
+        ("extended", 1, "2\n"),
+        ("watched", 1, "2\n"),
+        ("watched, writable", 0, "2\n"),
+        ("opened", 1, "page 1\n1\n"),
+    ] {
+        let traced = trace_with(&options, &[program.as_os_str(), place.as_ref()], scratch());
+        if traced.stdout() == "none watches here\n" {
+            continue;
+        }
+        assert_eq!(traced.stdout(), told, "{place}");
+        assert_eq!(traced.count("undecided_maps"), undecided, "{place}");
+        let code = if undecided == 0 { 0 } else { 69 };
+        assert_eq!(
+            traced.output.status.code(),
+            Some(code),
+            "{}",
+            traced.stderr()
+        );
+        let replayed = samara().arg("replay").arg(&record).output().unwrap();
+        assert_eq!(replayed.status.code(), Some(code), "{place}");
+    }
+}
