@@ -38,3 +38,23 @@ fn stores_that_were_forced_where_no_page_is_are_undecided() {
         assert_eq!(replayed.status.code(), Some(code), "{place}");
     }
 }
+
+/// The program's trace agrees, and so does what it has recorded; no area is taken anew from the kernel.
+fn is_followed(name: &str) {
+    let Some(program) = compiled(name) else {
+        return;
+    };
+    let record = fresh(name);
+    let options = ["--verify", "each", "--record", record.to_str().unwrap()];
+    let traced = trace_with(&options, &[program], scratch());
+    traced.assert_agrees();
+    assert_eq!(traced.summary["started_anew"], serde_json::json!({}));
+    let replayed = samara().arg("replay").arg(record).output().unwrap();
+    let told = String::from_utf8(replayed.stderr).unwrap();
+    assert_eq!(replayed.status.code(), Some(0), "{told}");
+}
+
+#[test]
+fn a_userfaultfd_is_closed_before_a_fork_and_before_what_is_written_next() {
+    is_followed("closed_watcher");
+}

@@ -48,6 +48,22 @@ impl Samples {
         self.before.sort_unstable();
     }
 
+    /// Looks likewise when the kernel has performed `call` already, and nobody saw it begin: what is found written may have been before, or only since.
+    /// True if anything is.
+    pub(crate) fn take_late(
+        &mut self,
+        engine: &AddressSpace,
+        call: &Call,
+        pagemap: &mut Pagemap,
+    ) -> bool {
+        self.take(engine, call, pagemap);
+        self.after.append(&mut self.before);
+        for sample in &mut self.list {
+            sample.written = false;
+        }
+        !self.after.is_empty()
+    }
+
     /// Does `call` take pages away where nothing was written yet? Who writes there before the kernel comes to the call leaves no page behind by which to
     /// tell. The heap ends at `brk`.
     pub(crate) fn may_be_lost(&self, call: &Call, brk: u64) -> bool {

@@ -176,6 +176,7 @@ impl Space {
         let parent = who.tid;
         self.catch_up(who, session);
         self.settle_advice(who, session);
+        self.follow_watchers(who, session);
         self.sync_growth(session);
         let maps = MapsFile::open(child)?;
         let mut pagemap = Pagemap::open(child)?;

@@ -35,10 +35,7 @@ impl Space {
         closed.sort_unstable();
         closed.dedup();
         for context in closed {
-            let call = Call::UffdClose { context };
-            self.samples
-                .take(self.follower.engine(), &call, &mut self.pagemap);
-            self.finish(call, who, 0, true, session);
+            self.finish_late(Call::UffdClose { context }, who, 0, session);
             session.watchers.forget(context);
         }
         self.watched = self
@@ -174,8 +171,14 @@ impl Space {
         if let (Call::UffdRegister { context, .. }, 0) = (&call, returned) {
             session.watchers.is_for(*context, self.number);
         }
-        self.samples
-            .take(self.follower.engine(), &call, &mut self.pagemap);
+        self.finish_late(call, who, returned, session);
+    }
+
+    /// After a call that the kernel has performed while the threads of this address space ran.
+    fn finish_late(&mut self, call: Call, who: Who, returned: i64, session: &mut Session) {
+        let engine = self.follower.engine();
+        self.ambiguous = self.samples.take_late(engine, &call, &mut self.pagemap);
         self.finish(call, who, returned, true, session);
+        self.ambiguous = false;
     }
 }
