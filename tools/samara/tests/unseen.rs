@@ -58,3 +58,8 @@ fn is_followed(name: &str) {
 fn a_userfaultfd_is_closed_before_a_fork_and_before_what_is_written_next() {
     is_followed("closed_watcher");
 }
+
+#[test]
+fn a_userfaultfd_of_a_parent_is_not_that_of_another_process() {
+    is_followed("watched_for_another");
+}

@@ -240,12 +240,17 @@ impl Tracer<'_> {
             let Some(space) = &mut self.spaces[other] else {
                 continue;
             };
+            // Of a call that is under way there, nobody knows which of the two was first.
+            if space.holder.is_some() {
+                continue;
+            }
+            space.sync_growth_by_another(&call, returned, self.session);
             let is_it = match owner {
                 Some(owner) => owner == space.number,
-                None => space.shows_registered(&call, tid),
+                // One that was refused shows nowhere.
+                None => returned == 0 && space.shows_registered(&call, tid),
             };
-            // Of a call that is under way there, nobody knows which of the two was first.
-            if is_it && space.holder.is_none() {
+            if is_it {
                 let who = Who { tid, process };
                 return space.watched_by_another(call, who, returned, self.session);
             }

@@ -115,6 +115,18 @@ impl Space {
         self.note_grown(session);
     }
 
+    /// The same when `call`, which has returned, was another process's, who may have written here as well.
+    pub(crate) fn sync_growth_by_another(
+        &mut self,
+        call: &Call,
+        returned: i64,
+        session: &mut Session,
+    ) {
+        if self.growing && !self.broken {
+            self.sync_growth_before(call, returned, session);
+        }
+    }
+
     /// The maps have parted: where the kernel itself stored in vain below areas that grow, or a userfaultfd filled in in vain, areas have an owner, and nothing
     /// tells of it.
     pub(super) fn doubt_growth(&mut self, session: &mut Session) {

@@ -137,10 +137,13 @@ impl Space {
         !self.forked || engine.areas().any(watches) || engine.try_clone().is_ok_and(answer)
     }
 
-    /// Is something watched here now, where a call has registered it? A thread of the address space is `tid`. Smaps tells of starts: where an area ends, the engine knows. What lies in no area here is not
-    /// watched here.
+    /// Is something watched here now that was not, where a call has registered it? A thread of the address space is `tid`. Smaps tells of starts: where an area ends,
+    /// the engine knows. What lies in no area here is not watched here, and what another userfaultfd watches the call has not registered.
     pub(crate) fn shows_registered(&self, call: &Call, tid: Tid) -> bool {
-        let Call::UffdRegister { addr, len, .. } = *call else {
+        let Call::UffdRegister {
+            context, addr, len, ..
+        } = *call
+        else {
             return false;
         };
         if self.broken {
@@ -149,9 +152,10 @@ impl Space {
         let engine = self.follower.engine();
         proc::vm_flags(tid).is_ok_and(|flags| {
             let end = addr.saturating_add(len);
-            let mut within = engine
-                .areas()
-                .filter(|area| area.start < end && area.end > addr);
+            let mut within = engine.areas().filter(|area| {
+                let by_others = area.vma.uffd.is_some_and(|watcher| watcher != context);
+                area.start < end && area.end > addr && !by_others
+            });
             within.any(|area| {
                 let from = area.start.max(addr);
                 let covering = flags.iter().rfind(|(start, _)| *start <= from);
