@@ -63,3 +63,8 @@ fn a_userfaultfd_is_closed_before_a_fork_and_before_what_is_written_next() {
 fn a_userfaultfd_of_a_parent_is_not_that_of_another_process() {
     is_followed("watched_for_another");
 }
+
+#[test]
+fn what_a_userfaultfd_fills_in_where_it_does_not_watch_has_an_owner() {
+    is_followed("filled_where_none_watches");
+}

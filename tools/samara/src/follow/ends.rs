@@ -42,12 +42,9 @@ impl Pages for Ends<'_> {
 impl Side {
     /// May a write there have left its trace in the area, and no page?
     fn may_be_written_at(&self, address: u64) -> bool {
+        // The program may not write everywhere, but what a userfaultfd is to fill in may be anything.
         self.engine.lookup(address).is_some_and(|area| {
-            let flags = area.vma.flags;
-            let beyond_the_end = area.vma.file().is_some() && flags.contains(VmFlags::WRITE);
-            area.vma.anon().is_none()
-                && !flags.contains(VmFlags::SHARED)
-                && (beyond_the_end || area.vma.is_anonymous() || flags.intersects(VmFlags::UFFD))
+            area.vma.anon().is_none() && !area.vma.flags.contains(VmFlags::SHARED)
         })
     }
 }
