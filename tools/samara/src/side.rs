@@ -419,14 +419,14 @@ fn may_lack_pages(engine: &AddressSpace, addr: u64, len: u64) -> bool {
 }
 
 /// The areas of `[start, end)` with pages that the kernel perhaps cannot fill in: of files, whose ends are not known here; those that a userfaultfd
-/// watches, which may be one that answers the program alone, or none (`UFFD_USER_MODE_ONLY`, `UFFD_FEATURE_SIGBUS`); and those with a protection key, to
-/// which the thread may have no rights.
+/// watches, which may be one that answers the program alone, or none (`UFFD_USER_MODE_ONLY`, `UFFD_FEATURE_SIGBUS`), also of pages that are there and that it has
+/// write-protected; and those with a protection key, to which the thread may have no rights.
 pub(crate) fn lacking(
     engine: &AddressSpace,
     start: u64,
     end: u64,
 ) -> impl Iterator<Item = Area<'_>> {
-    const WATCHED: VmFlags = VmFlags::UFFD_MISSING.union(VmFlags::UFFD_MINOR);
+    const WATCHED: VmFlags = VmFlags::UFFD;
     engine.areas().filter(move |area| {
         let flags = area.vma.flags;
         let lacks = area.vma.file().is_some() || flags.intersects(WATCHED) || flags.pkey() != 0;

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{compiled, fresh, samara, scratch, trace_with};
+use common::{agrees, compiled, fresh, samara, scratch, trace_with};
 
 /// Nobody can tell of a store that was forced: a map that differs for it is undecided, in the trace and in what it has recorded.
 #[test]
@@ -67,4 +67,15 @@ fn a_userfaultfd_of_a_parent_is_not_that_of_another_process() {
 #[test]
 fn what_a_userfaultfd_fills_in_where_it_does_not_watch_has_an_owner() {
     is_followed("filled_where_none_watches");
+}
+
+#[test]
+fn pages_that_a_userfaultfd_protects_are_not_to_be_had() {
+    if let Some(program) = compiled("write_protected") {
+        let told = agrees(&[program]).stdout().to_owned();
+        assert!(
+            told == "0\n12\n14\n0\n" || told == "none watches here\n",
+            "{told}"
+        );
+    }
 }
