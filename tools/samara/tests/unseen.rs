@@ -79,3 +79,9 @@ fn pages_that_a_userfaultfd_protects_are_not_to_be_had() {
         );
     }
 }
+
+/// Which of the two the kernel comes to first is settled by their order.
+#[test]
+fn what_others_have_watched_comes_in_the_order_of_calls() {
+    is_followed("watched_during_calls");
+}

@@ -49,6 +49,8 @@ pub(crate) enum Decoded {
     UringSetUp { params: u64 },
     /// `io_uring_enter`: the descriptor, how many entries are submitted, and flags.
     UringEnter(i32, u32, u32),
+    /// Makes a userfaultfd.
+    WatcherMade,
     /// [What fills in](filter::UFFDIO_FILLING) pages.
     Filled(Filling),
     /// `UFFDIO_MOVE`.
@@ -204,6 +206,8 @@ pub(crate) fn decode(
         libc::SYS_io_uring_setup => return Decoded::UringSetUp { params: b },
         libc::SYS_io_uring_enter => return Decoded::UringEnter(a as i32, b as u32, d as u32),
         libc::SYS_prctl => return settings::prctl(tid, entry),
+        libc::SYS_userfaultfd => return Decoded::WatcherMade,
+        libc::SYS_ioctl if b as u32 == filter::USERFAULTFD_IOC_NEW => return Decoded::WatcherMade,
         libc::SYS_ioctl => return userfault::ioctl(tid, entry, watchers),
         libc::SYS_seccomp => return settings::seccomp(tid, entry),
         libc::SYS_ptrace => return Decoded::Tracing,
@@ -244,6 +248,13 @@ pub(crate) fn limits_of(entry: &Entry) -> Option<Tid> {
         libc::SYS_prlimit64 => Some(entry.args[0] as Tid),
         _ => None,
     }
+}
+
+/// The descriptor of the userfaultfd that a call tells what to watch, or what no more.
+pub(crate) fn watcher_of(entry: &Entry) -> Option<i32> {
+    const WATCHING: [u32; 2] = [filter::UFFDIO_REGISTER, filter::UFFDIO_UNREGISTER];
+    let of_ioctl = entry.mark != mark::X32 && entry.nr as i64 == libc::SYS_ioctl;
+    (of_ioctl && WATCHING.contains(&(entry.args[1] as u32))).then_some(entry.args[0] as i32)
 }
 
 /// Does the kernel know the descriptors that stand for the caller itself? Older ones have no process for them.

@@ -59,6 +59,8 @@ pub(crate) const ALWAYS: &[i64] = &[
     libc::SYS_pkey_free,
     libc::SYS_mseal,
     libc::SYS_process_madvise,
+    // Whose memory it is for is known best from the start.
+    libc::SYS_userfaultfd,
     SYS_MAP_SHADOW_STACK,
     libc::SYS_io_setup,
     libc::SYS_io_destroy,
@@ -109,8 +111,9 @@ const SECCOMP: &[u32] = &[0, 1];
 /// `arch_prctl` operations that do: mapping a vdso, shadow stacks.
 const ARCH_PRCTL: &[u32] = &[0x2001, 0x2002, 0x2003, 0x5001, 0x5002];
 
-/// `ioctl`s that do: `UFFDIO_REGISTER`, `UFFDIO_UNREGISTER`, `UFFDIO_MOVE`; and those that may leave no page by which to tell: `UFFDIO_COPY`,
+/// `ioctl`s that do: of `/dev/userfaultfd` what makes one (`USERFAULTFD_IOC_NEW`); `UFFDIO_REGISTER`, `UFFDIO_UNREGISTER`, `UFFDIO_MOVE`; and those that may leave no page by which to tell: `UFFDIO_COPY`,
 /// `UFFDIO_ZEROPAGE`, `UFFDIO_CONTINUE`, `UFFDIO_POISON`.
+pub(crate) const USERFAULTFD_IOC_NEW: u32 = 0xaa00;
 pub(crate) const UFFDIO_REGISTER: u32 = 0xc020_aa00;
 pub(crate) const UFFDIO_UNREGISTER: u32 = 0x8010_aa01;
 pub(crate) const UFFDIO_MOVE: u32 = 0xc028_aa05;
@@ -118,6 +121,7 @@ pub(crate) const UFFDIO_POISON: u32 = 0xc020_aa08;
 /// `UFFDIO_COPY`, `UFFDIO_ZEROPAGE`, `UFFDIO_CONTINUE`, `UFFDIO_POISON`.
 pub(crate) const UFFDIO_FILLING: [u32; 4] = [0xc028_aa03, 0xc020_aa04, 0xc020_aa07, UFFDIO_POISON];
 const IOCTL: &[u32] = &[
+    USERFAULTFD_IOC_NEW,
     UFFDIO_REGISTER,
     UFFDIO_UNREGISTER,
     UFFDIO_MOVE,

@@ -64,6 +64,7 @@ pub(super) const NUMBERS: &[(u32, i64)] = &[
     (346, libc::SYS_setns),
     (SECCOMP, libc::SYS_seccomp),
     (358, libc::SYS_execveat),
+    (374, libc::SYS_userfaultfd),
     (376, libc::SYS_mlock2),
     (380, libc::SYS_pkey_mprotect),
     (381, libc::SYS_pkey_alloc),

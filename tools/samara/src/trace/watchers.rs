@@ -20,7 +20,7 @@ struct Watcher {
     /// Each has an inode of its own (observed from 6.1 on). It tells which one a descriptor stands for when nobody is left of those who used others.
     inode: u64,
     number: NonZeroU32,
-    /// The address space that it is for: of who made it, whoever uses it. `None` until it is seen to watch something.
+    /// The address space that it is for: of who made it, whoever uses it. `None` where nobody saw that, until it is seen to watch something.
     owner: Option<u32>,
 }
 
@@ -34,15 +34,29 @@ pub(crate) const FOLLOWING: u64 = 1 << 1 | 1 << 2;
 impl Watchers {
     /// The number of the one behind a descriptor of a stopped thread, and the features that it was made with; `None` if it is none.
     pub(crate) fn of(&mut self, tid: Tid, descriptor: i32) -> Option<(NonZeroU32, u64)> {
-        let path = format!("/proc/{tid}/fd/{descriptor}");
-        let link = fs::read_link(&path).ok()?;
-        if link.to_str() != Some("anon_inode:[userfaultfd]") {
-            return None;
-        }
+        let inode = inode(tid, descriptor)?;
         let features = features(tid, descriptor)?;
-        let inode = fs::metadata(&path).ok()?.ino();
-        let number = match self.known.iter().find(|known| known.inode == inode) {
-            Some(known) => known.number,
+        let number = self.named(inode)?.number;
+        Some((number, features))
+    }
+
+    /// The one behind a descriptor has just been made, in the address space `owner`.
+    pub(crate) fn made(&mut self, tid: Tid, descriptor: i32, owner: u32) {
+        let Some(inode) = inode(tid, descriptor) else {
+            return;
+        };
+        // One that had the inode before is gone.
+        self.known.retain(|known| known.inode != inode);
+        if let Some(watcher) = self.named(inode) {
+            watcher.owner = Some(owner);
+        }
+    }
+
+    /// The one with an inode, which is named if it was not.
+    fn named(&mut self, inode: u64) -> Option<&mut Watcher> {
+        let known = self.known.iter().position(|known| known.inode == inode);
+        let index = match known {
+            Some(index) => index,
             None => {
                 self.last += 1;
                 let number = NonZeroU32::new(self.last)?;
@@ -51,10 +65,10 @@ impl Watchers {
                     number,
                     owner: None,
                 });
-                number
+                self.known.len() - 1
             }
         };
-        Some((number, features))
+        self.known.get_mut(index)
     }
 
     /// The number of the address space that one is for, if that is known.
@@ -75,6 +89,16 @@ impl Watchers {
     pub(crate) fn forget(&mut self, number: NonZeroU32) {
         self.known.retain(|known| known.number != number);
     }
+}
+
+/// The inode of the userfaultfd that a descriptor stands for, if it does.
+fn inode(tid: Tid, descriptor: i32) -> Option<u64> {
+    let path = format!("/proc/{tid}/fd/{descriptor}");
+    let link = fs::read_link(&path).ok()?;
+    if link.to_str() != Some("anon_inode:[userfaultfd]") {
+        return None;
+    }
+    Some(fs::metadata(&path).ok()?.ino())
 }
 
 /// `API:` of `/proc/PID/fdinfo`: the interface, what is switched on, what there is.

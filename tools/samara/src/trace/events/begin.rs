@@ -40,9 +40,21 @@ impl Tracer<'_> {
         }
     }
 
-    /// The address space in whose order a call comes: the caller's own, or that of the process whose limits it changes.
-    fn order_of(&self, tid: Tid, entry: &Entry) -> Option<usize> {
+    /// The address space in whose order a call comes: the caller's own, that of the process whose limits it changes, or that for which the userfaultfd is.
+    fn order_of(&mut self, tid: Tid, entry: &Entry) -> Option<usize> {
         let own = self.tasks.get(&tid)?.space;
+        if let Some(descriptor) = decode::watcher_of(entry) {
+            let watchers = &mut self.session.watchers;
+            let owner = watchers
+                .of(tid, descriptor)
+                .and_then(|(number, _)| watchers.owner(number));
+            let followed = |space: &Option<Space>| {
+                space
+                    .as_ref()
+                    .is_some_and(|space| Some(space.number) == owner)
+            };
+            return self.spaces.iter().position(followed).or(own);
+        }
         match decode::limits_of(entry) {
             Some(target) if target != 0 && target != tid => self
                 .user(target)
@@ -100,6 +112,9 @@ impl Tracer<'_> {
                 );
                 Doing::Unread(entry)
             }
+            Decoded::Perform(call) if task.space != Some(index) => {
+                Doing::WatchElsewhere { call, index }
+            }
             Decoded::Perform(call) => {
                 if let Call::Mmap { offset, .. } = call {
                     space.uring_mapping(entry.args[4] as i32, offset);
@@ -117,6 +132,7 @@ impl Tracer<'_> {
                 let target = if target == 0 { task.process } else { target };
                 Doing::Limits { target, index }
             }
+            Decoded::WatcherMade => return self.aside(tid, Doing::WatcherMade),
             Decoded::Settings => return self.aside(tid, Doing::Settings),
             Decoded::Listener => return self.aside(tid, Doing::Listener),
             Decoded::Tracing => return self.aside(tid, Doing::Tracing),

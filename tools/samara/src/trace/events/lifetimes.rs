@@ -304,10 +304,19 @@ impl Tracer<'_> {
         };
         let state = std::mem::replace(&mut task.state, State::Running);
         // It was killed within the call, which may have changed them all the same.
-        if let State::InCall(Doing::Limits { target, .. }) = state {
-            self.limits_changed(target);
+        match state {
+            State::InCall(Doing::Limits { target, .. }) => self.limits_changed(target),
+            State::InCall(Doing::WatchElsewhere { index, .. }) => {
+                if let Some(space) = &mut self.spaces[index] {
+                    space.interrupt();
+                }
+            }
+            _ => {}
         }
-        if matches!(state, State::Held | State::InCall(Doing::Limits { .. })) {
+        if matches!(
+            state,
+            State::Held | State::InCall(Doing::Limits { .. } | Doing::WatchElsewhere { .. })
+        ) {
             self.leave_orders(tid, index);
         }
         let Some(space) = &mut self.spaces[index] else {
@@ -330,7 +339,7 @@ impl Tracer<'_> {
         }
     }
 
-    /// A thread waits no longer for its turn, and has none where it changed the limits of others. (Its turn in `own` is looked after by who calls.)
+    /// A thread waits no longer for its turn, and has none among the calls of others. (Its turn in `own` is looked after by who calls.)
     fn leave_orders(&mut self, tid: Tid, own: usize) {
         for index in 0..self.spaces.len() {
             let Some(space) = &mut self.spaces[index] else {

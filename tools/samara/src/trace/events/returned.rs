@@ -85,6 +85,7 @@ impl Tracer<'_> {
                 Doing::Bounds(bounds) if returned == 0 => {
                     space.bounds_set(bounds, who, self.session);
                 }
+                Doing::Perform(call) if has_lost_its_descriptor(&call, returned) => {}
                 Doing::Perform(call)
                     if !space.is_own_watcher(&call, who, returned, self.session) =>
                 {
@@ -133,7 +134,7 @@ impl Tracer<'_> {
         self.release(index, tid);
     }
 
-    /// A call returns that holds no order, or only that of limits. Gives back what does.
+    /// A call returns that holds no order, or that of another's address space. Gives back what does.
     fn returned_aside(
         &mut self,
         doing: Doing,
@@ -188,6 +189,21 @@ impl Tracer<'_> {
                 self.release(index, tid);
                 return None;
             }
+            Doing::WatcherMade => {
+                if let (Ok(descriptor @ 0..), Some(space)) =
+                    (i32::try_from(returned), &self.spaces[index])
+                {
+                    self.session.watchers.made(tid, descriptor, space.number);
+                }
+            }
+            Doing::WatchElsewhere { call, index } => {
+                if !to_be_restarted(returned) && !has_lost_its_descriptor(&call, returned) {
+                    self.watched_in(call, index, returned);
+                }
+                self.pace.go(tid, 0);
+                self.release(index, tid);
+                return None;
+            }
             ordered => return Some(ordered),
         }
         self.pace.go(tid, 0);
@@ -223,7 +239,18 @@ impl Tracer<'_> {
         }
     }
 
-    /// A thread has used a userfaultfd that is of another process: one that forked its own, as a rule. The call is performed where it has changed something.
+    /// A userfaultfd that is for the address space `index` was used by another process, in the order of calls there.
+    fn watched_in(&mut self, call: Call, index: usize, returned: i64) {
+        let mut users = self.tasks.iter();
+        let user = users.find(|(_, task)| task.space == Some(index));
+        if let (Some((&tid, task)), Some(space)) = (user, &mut self.spaces[index]) {
+            let process = task.process;
+            space.sync_growth_by_another(&call, returned, self.session);
+            space.watched_by_another(call, Who { tid, process }, returned, self.session);
+        }
+    }
+
+    /// A thread has used a userfaultfd of which nobody saw who made it, and that is of another process: one that forked its own, as a rule. The call is performed where it has changed something.
     fn watched_elsewhere(&mut self, call: Call, who: Who, index: usize, returned: i64) {
         let (Call::UffdRegister { context, .. } | Call::UffdUnregister { context, .. }) = call
         else {
@@ -298,6 +325,18 @@ impl Tracer<'_> {
         {
             space.limits_changed(Who { tid, process }, self.session);
         }
+    }
+}
+
+/// Was the descriptor that `call` names closed by another thread between its reading here and the kernel's? Something else may be at its number.
+fn has_lost_its_descriptor(call: &Call, returned: i64) -> bool {
+    let error = -returned as i32;
+    match call {
+        Call::UffdRegister { .. } | Call::UffdUnregister { .. } => {
+            matches!(error, libc::EBADF | libc::ENOTTY)
+        }
+        Call::ProcessMadvise { .. } => error == libc::EBADF,
+        _ => false,
     }
 }
 

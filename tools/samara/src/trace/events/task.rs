@@ -18,6 +18,13 @@ pub(super) enum Doing {
         target: Tid,
         index: usize,
     },
+    /// A userfaultfd is told what to watch in the address space `index`, which is not the caller's: holds the order of that one.
+    WatchElsewhere {
+        call: Call,
+        index: usize,
+    },
+    /// Holds no order: a userfaultfd will have been made.
+    WatcherMade,
     /// Holds no order: what the caller may do is to be looked at anew.
     Settings,
     /// Holds no order: to be counted if it is refused.

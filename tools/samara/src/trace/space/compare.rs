@@ -57,9 +57,18 @@ impl Space {
             call_number: session.call_number,
             process: who.process,
         };
-        let compared =
+        let mut compared =
             self.follower
                 .compare(&session.map, &mut session.grown, &mut session.tally.renamed);
+        // Others may have closed a userfaultfd while the call was under way.
+        if compared.is_err()
+            && self.follow_watchers(who, session)
+            && self.maps.read(&mut session.map).is_ok()
+        {
+            compared =
+                self.follower
+                    .compare(&session.map, &mut session.grown, &mut session.tally.renamed);
+        }
         self.note_grown(session);
         let open = self.is_advice_open();
         match compared {

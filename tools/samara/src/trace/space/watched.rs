@@ -12,13 +12,13 @@ use crate::trace::ptrace::Tid;
 use crate::trace::session::Session;
 
 impl Space {
-    /// Lets the engine know which userfaultfds have been closed since the last call.
-    pub(super) fn follow_watchers(&mut self, who: Who, session: &mut Session) {
+    /// Lets the engine know which userfaultfds have been closed since the last call. True if any has been.
+    pub(super) fn follow_watchers(&mut self, who: Who, session: &mut Session) -> bool {
         if !self.watched || self.broken {
-            return;
+            return false;
         }
         let Ok(flags) = proc::vm_flags(who.tid) else {
-            return;
+            return false;
         };
         let is_watched = |address: u64| {
             let covering = flags.iter().rfind(|(start, _)| *start <= address);
@@ -29,11 +29,13 @@ impl Space {
         let left = watched.filter(|area| !is_watched(area.start));
         let contexts: Vec<Option<NonZeroU32>> = left.map(|area| area.vma.uffd).collect();
         if contexts.contains(&None) {
-            return self.resync(who, session, "after what is not known of a userfaultfd");
+            self.resync(who, session, "after what is not known of a userfaultfd");
+            return true;
         }
         let mut closed: Vec<NonZeroU32> = contexts.into_iter().flatten().collect();
         closed.sort_unstable();
         closed.dedup();
+        let any = !closed.is_empty();
         for context in closed {
             self.finish_late(Call::UffdClose { context }, who, 0, session);
             session.watchers.forget(context);
@@ -43,6 +45,7 @@ impl Space {
             .engine()
             .areas()
             .any(|area| area.vma.flags.intersects(VmFlags::UFFD));
+        any
     }
 
     /// A userfaultfd was to fill in pages; in so many bytes of them it may have. False if it is to be seen that it filled in none.
