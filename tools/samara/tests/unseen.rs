@@ -85,3 +85,9 @@ fn pages_that_a_userfaultfd_protects_are_not_to_be_had() {
 fn what_others_have_watched_comes_in_the_order_of_calls() {
     is_followed("watched_during_calls");
 }
+
+/// A call that is broken off by a signal is made again, and has done a part by then.
+#[test]
+fn what_a_call_has_done_that_is_made_again_is_followed() {
+    is_followed("moved_halfway");
+}

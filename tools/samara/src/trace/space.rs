@@ -10,6 +10,7 @@ mod ends;
 mod growth;
 mod judge;
 mod objects;
+mod restarted;
 mod rings;
 mod tables;
 mod uring;

@@ -63,7 +63,11 @@ impl Tracer<'_> {
         let mut of_another = None;
         let mut elsewhere = None;
         let mut in_vain = Vec::new();
-        if let Some(space) = &mut self.spaces[index]
+        if let (Doing::Perform(call), Some(space)) = (&doing, &mut self.spaces[index])
+            && to_be_restarted(returned)
+        {
+            space.broken_off(call, who, self.session);
+        } else if let Some(space) = &mut self.spaces[index]
             && !to_be_restarted(returned)
         {
             match doing {

@@ -182,7 +182,13 @@ impl Space {
     }
 
     /// After a call that the kernel has performed while the threads of this address space ran.
-    fn finish_late(&mut self, call: Call, who: Who, returned: i64, session: &mut Session) {
+    pub(super) fn finish_late(
+        &mut self,
+        call: Call,
+        who: Who,
+        returned: i64,
+        session: &mut Session,
+    ) {
         let engine = self.follower.engine();
         self.ambiguous = self.samples.take_late(engine, &call, &mut self.pagemap);
         self.finish(call, who, returned, true, session);
