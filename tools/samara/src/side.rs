@@ -92,6 +92,7 @@ impl Side {
                 | Call::Shmat { .. }
                 | Call::RemapFilePages { .. }
                 | Call::Mremap { .. }
+                | Call::UffdRegister { .. }
         );
         if lacks_memory(&self.engine, call, returned)
             || refused_for_pages(call, returned)
@@ -331,6 +332,13 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
             has_shared(engine, *addr, *len, |_| true)
         }
         Call::RemapFilePages { addr, .. } => is_driven(engine, *addr),
+        // Of areas that were watched before they were followed, nobody knows by which userfaultfd.
+        Call::UffdRegister { addr, len, .. } if error == libc::EBUSY => {
+            let end = addr.saturating_add(len.saturating_sub(1));
+            let areas = engine.areas().skip_while(|area| area.end <= *addr);
+            let mut within = areas.take_while(|area| area.start <= end);
+            within.any(|area| area.vma.flags.intersects(VmFlags::UFFD) && area.vma.uffd.is_none())
+        }
         // Some drivers choose the place of their mappings.
         Call::Mremap {
             old_addr, flags, ..

@@ -2,7 +2,8 @@
 
 use super::*;
 use crate::maps::{self, Map};
-use samara_mm::{FileArg, Layout};
+use samara_mm::{FileArg, Layout, SeedVma, VmFlags};
+use std::num::NonZeroU32;
 
 const FIXED: u64 = 0x32;
 
@@ -259,6 +260,49 @@ fn a_failure_from_outside_refutes_no_assumption() {
     let (verdict, _) = follower.perform(&lock, -11, none, &mut Listed(&[]));
     assert_eq!(verdict, Verdict::Outside);
     assert!(!follower.others.is_empty());
+}
+
+/// By which userfaultfd an area is watched that was so before it was followed, nobody knows.
+#[test]
+fn another_userfaultfd_may_watch_what_was_watched_before() {
+    let mut follower = follow(&[(mmap(0x10_0000, 0x2000, FIXED), 0x10_0000, &[], None)]);
+    let mut engine = follower.engine().try_clone().unwrap();
+    let flags = engine.lookup(0x10_0000).unwrap().vma.flags;
+    engine
+        .seed(SeedVma {
+            start: 0x20_0000,
+            end: 0x20_2000,
+            prot: 3,
+            shared: false,
+            offset: 0,
+            file: None,
+            flags: Some(flags | VmFlags::UFFD_MISSING),
+            name: None,
+            touched: false,
+        })
+        .unwrap();
+    follower
+        .start_anew(engine, &mut crate::tally::Tally::default())
+        .unwrap();
+    let none = Evidence {
+        before: &[],
+        after: None,
+    };
+    let mut register = |addr, len, returned| {
+        let call = Call::UffdRegister {
+            context: NonZeroU32::MIN,
+            asynchronous: false,
+            addr,
+            len,
+            mode: 1,
+        };
+        follower.perform(&call, returned, none, &mut Listed(&[])).0
+    };
+    let busy = -i64::from(libc::EBUSY);
+    assert_eq!(register(0x20_1000, 0x1000, busy), Verdict::Outside);
+    assert_eq!(register(0x10_0000, 0x1000, busy), Verdict::Differs);
+    assert_eq!(register(0x20_0000, 0x2000, 0), Verdict::Agrees);
+    assert_eq!(register(0x20_1000, 0x1000, busy), Verdict::Differs);
 }
 
 #[test]
