@@ -92,7 +92,7 @@ impl Space {
         let grows = |area: &samara_mm::Area<'_>| area.vma.flags.contains(VmFlags::GROWSDOWN);
         let maps = &mut self.maps;
         for area in engine.areas().filter(grows) {
-            let known = |address| engine.lookup(address).is_some();
+            let known = |from, to| engine.find_intersection(from, to).is_some();
             let start_at = |address| Some(maps.at(address).ok()??.start);
             let lowest = grown_to(area.start, emptied, mapped, known, start_at);
             if lowest < area.start {
@@ -187,17 +187,23 @@ fn mapped(call: &Call, returned: i64) -> (u64, u64) {
     )
 }
 
-/// How far an area that began at `start` reaches down now, holes in the range `emptied` counted in and not what is `mapped` now; `start` if nothing new is there.
+/// How far an area that began at `start` reaches down now, holes in the range `emptied` counted in and not what is `mapped` now; `start` if nothing new is there. Below
+/// what was mapped lies what it had grown by before, unless that has grown itself.
 fn grown_to(
     start: u64,
     emptied: (u64, u64),
     mapped: (u64, u64),
-    known: impl Fn(u64) -> bool,
+    known: impl Fn(u64, u64) -> bool,
     mut start_at: impl FnMut(u64) -> Option<u64>,
 ) -> u64 {
     let (mut lowest, mut at) = (start, start);
-    while at > 0 && !known(at - 1) && !(mapped.0 < at && at <= mapped.1) {
-        if let Some(below) = start_at(at - 1) {
+    while at > 0 && !known(at - 1, at) {
+        if mapped.0 < at && at <= mapped.1 {
+            if known(mapped.0, at) || start_at(mapped.0) != Some(mapped.0) {
+                break;
+            }
+            at = mapped.0;
+        } else if let Some(below) = start_at(at - 1) {
             // Both may be one area now.
             let below = if below < mapped.1 && mapped.1 < at {
                 mapped.1
@@ -227,13 +233,7 @@ mod tests {
                     .find(|area| (area.0..area.1).contains(&address));
                 area.map(|area| area.0)
             };
-            grown_to(
-                0x8000,
-                emptied,
-                (0, 0),
-                |address| address < 0x2000,
-                start_at,
-            )
+            grown_to(0x8000, emptied, (0, 0), |from, _| from < 0x2000, start_at)
         };
         assert_eq!(grown((0, 0), &[]), 0x8000);
         assert_eq!(grown((0, 0), &[(0x6000, 0x9000)]), 0x6000);
@@ -252,11 +252,31 @@ mod tests {
     fn what_a_call_has_mapped_has_not_grown() {
         let grown = |mapped, start| {
             let start_at = |address| (start..0x8000).contains(&address).then_some(start);
-            grown_to(0x8000, (0, 0), mapped, |address| address < 0x2000, start_at)
+            grown_to(0x8000, (0, 0), mapped, |from, _| from < 0x2000, start_at)
         };
         assert_eq!(grown((0x3000, 0x8000), 0x3000), 0x8000);
         assert_eq!(grown((0x3000, 0x6000), 0x3000), 0x6000);
         assert_eq!(grown((0x3000, 0x6000), 0x6000), 0x6000);
         assert_eq!(grown((0x3000, 0x4000), 0x6000), 0x6000);
+    }
+
+    /// A caller's: an area grew while another thread mapped something else in the midst of where it had grown to.
+    #[test]
+    fn what_lies_below_what_a_call_has_mapped_has_grown() {
+        let areas = [(0x3000, 0x5000), (0x5000, 0x6000), (0x6000, 0x9000)];
+        let grown = |mapped, known: (u64, u64)| {
+            let start_at = |address| {
+                let mut areas = areas.iter();
+                let area = areas.find(|area| (area.0..area.1).contains(&address));
+                area.map(|area| area.0)
+            };
+            let known = |from, to| from < known.1 && known.0 < to;
+            grown_to(0x8000, (0, 0), mapped, known, start_at)
+        };
+        assert_eq!(grown((0x5000, 0x6000), (0, 0x2000)), 0x3000);
+        // Something else lay there before.
+        assert_eq!(grown((0x5000, 0x6000), (0x5000, 0x6000)), 0x6000);
+        // What was mapped has grown itself.
+        assert_eq!(grown((0x4000, 0x6000), (0, 0x2000)), 0x6000);
     }
 }
