@@ -6,6 +6,7 @@ mod settings;
 mod userfault;
 
 use std::io;
+use std::num::NonZeroU32;
 use std::sync::OnceLock;
 
 use samara_mm::{Call, FileArg};
@@ -250,11 +251,19 @@ pub(crate) fn limits_of(entry: &Entry) -> Option<Tid> {
     }
 }
 
-/// The descriptor of the userfaultfd that a call tells what to watch, or what no more.
-pub(crate) fn watcher_of(entry: &Entry) -> Option<i32> {
+/// The userfaultfd that a call tells what to watch, or what no more, if the engine can perform that.
+pub(crate) fn watcher_of(tid: Tid, entry: &Entry, watchers: &mut Watchers) -> Option<NonZeroU32> {
     const WATCHING: [u32; 2] = [filter::UFFDIO_REGISTER, filter::UFFDIO_UNREGISTER];
     let of_ioctl = entry.mark != mark::X32 && entry.nr as i64 == libc::SYS_ioctl;
-    (of_ioctl && WATCHING.contains(&(entry.args[1] as u32))).then_some(entry.args[0] as i32)
+    if !of_ioctl || !WATCHING.contains(&(entry.args[1] as u32)) {
+        return None;
+    }
+    match userfault::ioctl(tid, entry, watchers) {
+        Decoded::Perform(
+            Call::UffdRegister { context, .. } | Call::UffdUnregister { context, .. },
+        ) => Some(context),
+        _ => None,
+    }
 }
 
 /// Does the kernel know the descriptors that stand for the caller itself? Older ones have no process for them.

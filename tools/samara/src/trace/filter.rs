@@ -111,8 +111,8 @@ const SECCOMP: &[u32] = &[0, 1];
 /// `arch_prctl` operations that do: mapping a vdso, shadow stacks.
 const ARCH_PRCTL: &[u32] = &[0x2001, 0x2002, 0x2003, 0x5001, 0x5002];
 
-/// `ioctl`s that do: of `/dev/userfaultfd` what makes one (`USERFAULTFD_IOC_NEW`); `UFFDIO_REGISTER`, `UFFDIO_UNREGISTER`, `UFFDIO_MOVE`; and those that may leave no page by which to tell: `UFFDIO_COPY`,
-/// `UFFDIO_ZEROPAGE`, `UFFDIO_CONTINUE`, `UFFDIO_POISON`.
+/// `ioctl`s that do: of `/dev/userfaultfd` what makes one (`USERFAULTFD_IOC_NEW`); `UFFDIO_REGISTER`, `UFFDIO_UNREGISTER`, `UFFDIO_MOVE`; and those that may
+/// leave no page by which to tell: `UFFDIO_COPY`, `UFFDIO_ZEROPAGE`, `UFFDIO_CONTINUE`, `UFFDIO_POISON`.
 pub(crate) const USERFAULTFD_IOC_NEW: u32 = 0xaa00;
 pub(crate) const UFFDIO_REGISTER: u32 = 0xc020_aa00;
 pub(crate) const UFFDIO_UNREGISTER: u32 = 0x8010_aa01;

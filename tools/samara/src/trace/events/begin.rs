@@ -43,17 +43,12 @@ impl Tracer<'_> {
     /// The address space in whose order a call comes: the caller's own, that of the process whose limits it changes, or that for which the userfaultfd is.
     fn order_of(&mut self, tid: Tid, entry: &Entry) -> Option<usize> {
         let own = self.tasks.get(&tid)?.space;
-        if let Some(descriptor) = decode::watcher_of(entry) {
-            let watchers = &mut self.session.watchers;
-            let owner = watchers
-                .of(tid, descriptor)
-                .and_then(|(number, _)| watchers.owner(number));
-            let followed = |space: &Option<Space>| {
-                space
-                    .as_ref()
-                    .is_some_and(|space| Some(space.number) == owner)
-            };
-            return self.spaces.iter().position(followed).or(own);
+        let watchers = &mut self.session.watchers;
+        if let Some(watcher) = decode::watcher_of(tid, entry, watchers) {
+            let owner = watchers.owner(watcher);
+            let number = |space: &Option<Space>| space.as_ref().map(|space| space.number);
+            let owned = |space| owner.is_some() && number(space) == owner;
+            return self.spaces.iter().position(owned).or(own);
         }
         match decode::limits_of(entry) {
             Some(target) if target != 0 && target != tid => self
@@ -99,7 +94,15 @@ impl Tracer<'_> {
             &mut self.session.files,
             &mut self.session.watchers,
         );
+        let is_here = task.space == Some(index);
         let doing = match decoded {
+            Decoded::Perform(call) if !is_here => Doing::WatchElsewhere { call, index },
+            Decoded::Limits(target) => {
+                let target = if target == 0 { task.process } else { target };
+                Doing::Limits { target, index }
+            }
+            // Its arguments have changed while it waited: it has no turn among the calls of others.
+            _ if !is_here => return self.run_to_clone(tid),
             Decoded::Ignore | Decoded::Unmodelled { changes_map: false }
                 if space.may_be_read_later(&entry) =>
             {
@@ -111,9 +114,6 @@ impl Tracer<'_> {
                     self.session,
                 );
                 Doing::Unread(entry)
-            }
-            Decoded::Perform(call) if task.space != Some(index) => {
-                Doing::WatchElsewhere { call, index }
             }
             Decoded::Perform(call) => {
                 if let Call::Mmap { offset, .. } = call {
@@ -128,10 +128,6 @@ impl Tracer<'_> {
                 return self.start(tid, index, Doing::Perform(call));
             }
             Decoded::Fork => Doing::Fork,
-            Decoded::Limits(target) => {
-                let target = if target == 0 { task.process } else { target };
-                Doing::Limits { target, index }
-            }
             Decoded::WatcherMade => return self.aside(tid, Doing::WatcherMade),
             Decoded::Settings => return self.aside(tid, Doing::Settings),
             Decoded::Listener => return self.aside(tid, Doing::Listener),

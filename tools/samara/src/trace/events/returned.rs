@@ -254,7 +254,8 @@ impl Tracer<'_> {
         }
     }
 
-    /// A thread has used a userfaultfd of which nobody saw who made it, and that is of another process: one that forked its own, as a rule. The call is performed where it has changed something.
+    /// A thread has used a userfaultfd of which nobody saw who made it, and that is of another process: one that forked its own, as a rule. The call is performed
+    /// where it has changed something.
     fn watched_elsewhere(&mut self, call: Call, who: Who, index: usize, returned: i64) {
         let (Call::UffdRegister { context, .. } | Call::UffdUnregister { context, .. }) = call
         else {
