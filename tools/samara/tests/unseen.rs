@@ -86,6 +86,19 @@ fn what_others_have_watched_comes_in_the_order_of_calls() {
     is_followed("watched_during_calls");
 }
 
+/// What a userfaultfd watches that tells of forks is not followed: its owner's map is taken anew, whoever has used it.
+#[test]
+fn what_a_child_has_watched_with_events_is_taken_anew_in_its_parent() {
+    let Some(program) = compiled("watched_with_events") else {
+        return;
+    };
+    let traced = agrees(&[program]);
+    if traced.stdout() != "none watches here\n" {
+        let unknown = &traced.summary["not_modelled"]["ioctl(UFFDIO_REGISTER)"];
+        assert_eq!(unknown, 100);
+    }
+}
+
 /// A call that is broken off by a signal is made again, and has done a part by then.
 #[test]
 fn what_a_call_has_done_that_is_made_again_is_followed() {

@@ -251,7 +251,7 @@ pub(crate) fn limits_of(entry: &Entry) -> Option<Tid> {
     }
 }
 
-/// The userfaultfd that a call tells what to watch, or what no more, if the engine can perform that.
+/// The userfaultfd that a call tells what to watch, or what no more, if that may change a map.
 pub(crate) fn watcher_of(tid: Tid, entry: &Entry, watchers: &mut Watchers) -> Option<NonZeroU32> {
     const WATCHING: [u32; 2] = [filter::UFFDIO_REGISTER, filter::UFFDIO_UNREGISTER];
     let of_ioctl = entry.mark != mark::X32 && entry.nr as i64 == libc::SYS_ioctl;
@@ -262,6 +262,9 @@ pub(crate) fn watcher_of(tid: Tid, entry: &Entry, watchers: &mut Watchers) -> Op
         Decoded::Perform(
             Call::UffdRegister { context, .. } | Call::UffdUnregister { context, .. },
         ) => Some(context),
+        Decoded::Unmodelled { changes_map: true } => watchers
+            .of(tid, entry.args[0] as i32)
+            .map(|(context, _)| context),
         _ => None,
     }
 }

@@ -97,6 +97,10 @@ impl Tracer<'_> {
         let is_here = task.space == Some(index);
         let doing = match decoded {
             Decoded::Perform(call) if !is_here => Doing::WatchElsewhere { call, index },
+            Decoded::Unmodelled { changes_map: true } if !is_here => {
+                let name = decode::name(&entry);
+                Doing::UnmodelledElsewhere { name, index }
+            }
             Decoded::Limits(target) => {
                 let target = if target == 0 { task.process } else { target };
                 Doing::Limits { target, index }

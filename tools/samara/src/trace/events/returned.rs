@@ -62,6 +62,7 @@ impl Tracer<'_> {
         let mut kept = false;
         let mut of_another = None;
         let mut elsewhere = None;
+        let mut unknown_elsewhere = false;
         let mut in_vain = Vec::new();
         if let (Doing::Perform(call), Some(space)) = (&doing, &mut self.spaces[index])
             && to_be_restarted(returned)
@@ -117,6 +118,8 @@ impl Tracer<'_> {
                 }
                 Doing::Unmodelled { name, changes_map } => {
                     space.finish_unmodelled(name, changes_map, who, returned, self.session);
+                    // The userfaultfd of a parent, perhaps, that was made before anybody looked.
+                    unknown_elsewhere = name.contains("UFFDIO") && space.is_forked();
                 }
                 // A fork that failed: its event would have come before. The others are done with.
                 _ => {}
@@ -124,6 +127,9 @@ impl Tracer<'_> {
         }
         if let Some(call) = of_another {
             self.watched_elsewhere(call, who, index, returned);
+        }
+        if unknown_elsewhere {
+            self.doubt_others(index);
         }
         if let Some((filling, done)) = elsewhere {
             self.filled_elsewhere(&filling, done, index);
@@ -201,8 +207,24 @@ impl Tracer<'_> {
                 }
             }
             Doing::WatchElsewhere { call, index } => {
-                if !to_be_restarted(returned) && !has_lost_its_descriptor(&call, returned) {
-                    self.watched_in(call, index, returned);
+                if !to_be_restarted(returned)
+                    && !has_lost_its_descriptor(&call, returned)
+                    && let (Some(user), Some(space)) =
+                        (self.user_of(index), &mut self.spaces[index])
+                {
+                    space.sync_growth_by_another(&call, returned, self.session);
+                    space.watched_by_another(call, user, returned, self.session);
+                }
+                self.pace.go(tid, 0);
+                self.release(index, tid);
+                return None;
+            }
+            Doing::UnmodelledElsewhere { name, index } => {
+                if !to_be_restarted(returned)
+                    && let (Some(user), Some(space)) =
+                        (self.user_of(index), &mut self.spaces[index])
+                {
+                    space.finish_unmodelled(name, true, user, returned, self.session);
                 }
                 self.pace.go(tid, 0);
                 self.release(index, tid);
@@ -243,15 +265,12 @@ impl Tracer<'_> {
         }
     }
 
-    /// A userfaultfd that is for the address space `index` was used by another process, in the order of calls there.
-    fn watched_in(&mut self, call: Call, index: usize, returned: i64) {
+    /// One of the threads that use the address space `index`.
+    fn user_of(&self, index: usize) -> Option<Who> {
         let mut users = self.tasks.iter();
-        let user = users.find(|(_, task)| task.space == Some(index));
-        if let (Some((&tid, task)), Some(space)) = (user, &mut self.spaces[index]) {
-            let process = task.process;
-            space.sync_growth_by_another(&call, returned, self.session);
-            space.watched_by_another(call, Who { tid, process }, returned, self.session);
-        }
+        let (&tid, task) = users.find(|(_, task)| task.space == Some(index))?;
+        let process = task.process;
+        Some(Who { tid, process })
     }
 
     /// A thread has used a userfaultfd of which nobody saw who made it, and that is of another process: one that forked its own, as a rule. The call is performed

@@ -23,6 +23,11 @@ pub(super) enum Doing {
         call: Call,
         index: usize,
     },
+    /// The same, where the engine cannot follow what it is told.
+    UnmodelledElsewhere {
+        name: &'static str,
+        index: usize,
+    },
     /// Holds no order: a userfaultfd will have been made.
     WatcherMade,
     /// Holds no order: what the caller may do is to be looked at anew.
