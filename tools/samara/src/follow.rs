@@ -102,9 +102,7 @@ fn explains(verdict: Verdict) -> bool {
 
 /// Grows areas down, as far as the engine finds it possible. False if it was possible nowhere.
 fn grow(side: &mut Side, starts: &[u64]) -> bool {
-    let grown = starts
-        .iter()
-        .filter(|start| side.engine.grow_stack(**start).is_ok());
+    let grown = starts.iter().filter(|start| side.grow_as_seen(**start));
     grown.count() > 0
 }
 
@@ -253,9 +251,8 @@ impl Follower {
             .sides()
             .filter_map(|side| side.written_below(start))
             .collect();
-        self.others
-            .retain_mut(|other| other.engine.grow_stack(start).is_ok());
-        let grown = self.side.engine.grow_stack(start).is_ok();
+        self.others.retain_mut(|other| other.grow_as_seen(start));
+        let grown = self.side.grow_as_seen(start);
         if !fresh.is_empty() {
             self.others.append(&mut fresh);
             self.thin_out();

@@ -80,6 +80,17 @@ fn pages_that_a_userfaultfd_protects_are_not_to_be_had() {
     }
 }
 
+#[test]
+fn what_a_userfaultfd_protects_where_no_page_is_has_no_owner() {
+    is_followed("protected_early");
+}
+
+/// The limits of who writes count, not those of whose memory it is.
+#[test]
+fn an_area_grows_as_far_as_another_process_may_make_it_grow() {
+    is_followed("grown_by_another");
+}
+
 /// Which of the two the kernel comes to first is settled by their order.
 #[test]
 fn what_others_have_watched_comes_in_the_order_of_calls() {

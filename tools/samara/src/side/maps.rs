@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use samara_mm::{AnonVma, Area, VmFlags};
+use samara_mm::{AnonVma, Area, Limits, VmFlags};
 
 use crate::compare::{self, Difference};
 use crate::histories::Range;
@@ -39,7 +39,7 @@ impl Side {
                         let mut possible = false;
                         for other in self.grown(kernel) {
                             let written = self.written_below(other);
-                            if self.engine.grow_stack(other).is_ok() {
+                            if self.grow_as_seen(other) {
                                 fresh.extend(written);
                                 grown.push(other);
                                 possible |= other == start;
@@ -83,8 +83,20 @@ impl Side {
         }
         let mut other = self.try_clone().ok()?;
         other.engine.note_written(below.start, below.end);
-        other.engine.grow_stack(start).ok()?;
-        Some(other)
+        other.grow_as_seen(start).then_some(other)
+    }
+
+    /// Grows an area down to `start`, as the kernel's has been seen to. Where the limits are in the way, another process has written there: those of who writes
+    /// count (observed). False if something else is in the way.
+    pub(crate) fn grow_as_seen(&mut self, start: u64) -> bool {
+        if self.engine.grow_stack(start).is_ok() {
+            return true;
+        }
+        let limits = self.engine.limits();
+        self.engine.set_limits(Limits::UNLIMITED);
+        let grown = self.engine.grow_stack(start).is_ok();
+        self.engine.set_limits(limits);
+        grown
     }
 
     /// Will the two always answer alike? True if their areas differ in nothing but the numbers of the anon_vmas.

@@ -39,6 +39,8 @@ struct Region {
 }
 
 const PAGEMAP_SCAN: libc::Ioctl = 0xc060_6610;
+/// Not write-protected by a userfaultfd.
+const WRITTEN: u64 = 1 << 1;
 const FILE: u64 = 1 << 2;
 const PRESENT: u64 = 1 << 3;
 const SWAPPED: u64 = 1 << 4;
@@ -79,7 +81,7 @@ impl Pagemap {
         Ok(Self {
             file: File::open(format!("/proc/{tid}/pagemap"))?,
             tid,
-            tells: PFNZERO | HUGE | GUARD,
+            tells: WRITTEN | PRESENT | SWAPPED | PFNZERO | HUGE | GUARD,
             words: false,
         })
     }
@@ -143,7 +145,17 @@ impl Pagemap {
             for region in &regions[..count as usize] {
                 let zero = region.categories & (PFNZERO | HUGE) == PFNZERO;
                 let guard = region.categories & GUARD != 0;
-                if !zero && !guard && !visit(region.start, region.end) {
+                let mut more = true;
+                if region.categories & (WRITTEN | PRESENT | SWAPPED) == SWAPPED {
+                    // Pages that are swapped out, and what protects where no page is.
+                    self.each_word(region.start, region.end, &mut |from, to| {
+                        more = visit(from, to);
+                        more
+                    })?;
+                } else if !zero && !guard {
+                    more = visit(region.start, region.end);
+                }
+                if !more {
                     return Ok(());
                 }
             }
@@ -233,7 +245,8 @@ impl Pagemap {
         Ok(runs)
     }
 
-    /// From the words of `/proc/PID/pagemap`: bit 63 present, 62 swapped, 61 file or shared anonymous (or the huge zero page), 58 a guard marker.
+    /// From the words of `/proc/PID/pagemap`: bit 63 present, 62 swapped, 61 file or shared anonymous (or the huge zero page), 58 a guard marker, 57 write-protected by a
+    /// userfaultfd.
     /// The small zero page can only be told by its frame number, which root sees; others count it as written.
     fn each_word(
         &mut self,
@@ -259,6 +272,7 @@ impl Pagemap {
                 let anonymous = word >> 62 != 0
                     && word >> 61 & 1 == 0
                     && word >> 58 & 1 == 0
+                    && !is_protection(word)
                     && (word >> 63 == 0 || !is_zero_page(word & FRAME));
                 if word >> 61 == PRESENT_OF_NO_OWNER && zeroes.0 != page / 512 {
                     zeroes = (page / 512, self.is_huge_zero(page, word & FRAME)?);
@@ -276,6 +290,25 @@ impl Pagemap {
 
 /// Bits 61 to 63 of a word: present, and of a file, shared, or the huge zero page.
 const PRESENT_OF_NO_OWNER: u64 = 0b101;
+
+/// Does this word tell of nothing but a userfaultfd's protection against writing, where no page is? It looks like a page in a swap area that is none (observed), and makes
+/// no `anon_vma`. Which swap area it is is hidden from all but root: where there is none, no page is swapped out.
+fn is_protection(word: u64) -> bool {
+    const MARKERS: u64 = 31;
+    const PROTECTED: u64 = 1 << 5;
+    let may_be = word >> 62 == 1 && word >> 57 & 1 != 0;
+    may_be
+        && match word & FRAME {
+            0 => !swaps(),
+            frame => frame == MARKERS | PROTECTED,
+        }
+}
+
+/// Has this machine anything to swap pages out to?
+fn swaps() -> bool {
+    // One line is the heading.
+    crate::proc_file::read_text("/proc/swaps").map_or(true, |text| text.lines().count() > 1)
+}
 
 /// Is this the frame of the page that reads of untouched memory find? Frame numbers are hidden from all but root.
 fn is_zero_page(frame: u64) -> bool {
@@ -310,146 +343,4 @@ fn zero_frame() -> io::Result<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A private anonymous mapping of 16 pages, of which the listed ones are written, page 9 is only read and page 12 has a guard
-    /// marker, if the kernel knows such.
-    fn arena(written: &[usize]) -> (*mut u8, usize) {
-        let length = 16 * PAGE as usize;
-        // SAFETY: a new mapping, placed by the kernel.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-                -1,
-                0,
-            )
-        }
-        .cast::<u8>();
-        for &page in written {
-            // SAFETY: the page lies in the mapping just made.
-            unsafe { base.add(page * PAGE as usize).write_volatile(1) };
-        }
-        // SAFETY: likewise.
-        let _ = unsafe { base.add(9 * PAGE as usize).read_volatile() };
-        const GUARD_INSTALL: i32 = 102;
-        // SAFETY: likewise. Where it fails there is no marker, which is to look the same.
-        unsafe { libc::madvise(base.add(12 * PAGE as usize).cast(), 4096, GUARD_INSTALL) };
-        (base, length)
-    }
-
-    fn runs(words: bool) -> (Vec<u64>, u64) {
-        let (base, length) = arena(&[2, 3, 7]);
-        let mut pagemap = Pagemap::open(std::process::id() as Tid).unwrap();
-        pagemap.words = words;
-        let start = base as u64;
-        let mut pages = Vec::new();
-        pagemap
-            .each_written(start, start + length as u64, &mut |from, to| {
-                pages.extend(
-                    (from..to)
-                        .step_by(PAGE as usize)
-                        .map(|at| (at - start) / PAGE),
-                );
-                true
-            })
-            .unwrap();
-        assert!(pagemap.written(start + 2 * PAGE, start + 3 * PAGE).unwrap());
-        assert!(!pagemap.written(start, start + 2 * PAGE).unwrap());
-        // SAFETY: the mapping of this test alone.
-        unsafe { libc::munmap(base.cast(), length) };
-        (pages, pagemap.tells)
-    }
-
-    #[test]
-    fn written_pages_are_found() {
-        let (pages, tells) = runs(false);
-        if tells & GUARD != 0 {
-            assert_eq!(pages, [2, 3, 7]);
-        } else {
-            // The marker cannot be told from a page.
-            assert!(matches!(pages[..], [2, 3, 7] | [2, 3, 7, 12]), "{pages:?}");
-        }
-    }
-
-    #[test]
-    fn older_kernels_are_asked_word_by_word() {
-        let (pages, _) = runs(true);
-        let told: Vec<u64> = pages
-            .into_iter()
-            // Who is not root cannot tell the page that was only read.
-            .filter(|page| *page != 9 && *page != 12)
-            .collect();
-        assert_eq!(told, [2, 3, 7]);
-    }
-
-    /// Which pages of 6 MiB count as written, when one of those in the middle was read.
-    fn read_in_a_huge_page(words: bool) -> Vec<u64> {
-        const HUGE: usize = 2 << 20;
-        // SAFETY: a new mapping, placed by the kernel, in which huge pages are asked for and one byte is read.
-        let start = unsafe {
-            let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-            let base = libc::mmap(
-                std::ptr::null_mut(),
-                4 * HUGE,
-                libc::PROT_READ,
-                flags,
-                -1,
-                0,
-            );
-            libc::madvise(base, 4 * HUGE, libc::MADV_HUGEPAGE);
-            let start = (base as usize).next_multiple_of(HUGE);
-            ((start + HUGE + 5 * PAGE as usize) as *const u8).read_volatile();
-            start as u64
-        };
-        let mut pagemap = Pagemap::open(std::process::id() as Tid).unwrap();
-        pagemap.words = words;
-        let mut found = Vec::new();
-        // Parts of three huge pages.
-        let (from, to) = (start + 500 * PAGE, start + 1030 * PAGE);
-        pagemap
-            .each_written(from, to, &mut |from, to| {
-                found.extend(
-                    (from..to)
-                        .step_by(PAGE as usize)
-                        .map(|at| (at - start) / PAGE),
-                );
-                true
-            })
-            .unwrap();
-        found
-    }
-
-    /// All of it, or where huge pages are not had nothing; the small zero page, if who asks is not root.
-    #[test]
-    fn the_huge_page_of_zeroes_has_an_owner() {
-        let expected: Vec<u64> = (512..1024).collect();
-        let (scanned, told) = (read_in_a_huge_page(false), read_in_a_huge_page(true));
-        assert!(
-            scanned.is_empty() || scanned == expected || scanned == [517],
-            "{scanned:?}"
-        );
-        assert!(told == scanned || told == [517], "{told:?}");
-    }
-
-    #[test]
-    fn a_whole_address_space_is_looked_through_soon() {
-        let (base, length) = arena(&[5]);
-        let mut pagemap = Pagemap::open(std::process::id() as Tid).unwrap();
-        pagemap.words = true;
-        let mut found = false;
-        let page = base as u64 + 5 * PAGE;
-        pagemap
-            .each_written(0, 0x7fff_ffff_f000, &mut |from, to| {
-                found |= (from..to).contains(&page);
-                true
-            })
-            .unwrap();
-        assert!(found);
-        // SAFETY: the mapping of this test alone.
-        unsafe { libc::munmap(base.cast(), length) };
-    }
-}
+mod tests;
