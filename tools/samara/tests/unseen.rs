@@ -60,6 +60,11 @@ fn a_userfaultfd_is_closed_before_a_fork_and_before_what_is_written_next() {
 }
 
 #[test]
+fn a_userfaultfd_is_closed_while_another_takes_its_place() {
+    is_followed("closed_beside");
+}
+
+#[test]
 fn a_userfaultfd_of_a_parent_is_not_that_of_another_process() {
     is_followed("watched_for_another");
 }

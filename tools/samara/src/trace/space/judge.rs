@@ -25,6 +25,7 @@ impl Space {
         if self.broken {
             return;
         }
+        self.close_those_in_the_way(&call, who, returned, session);
         let place = Place {
             call_number: session.call_number,
             process: who.process,

@@ -1,8 +1,9 @@
 //! Areas that a userfaultfd watches, and what becomes of them when the program has closed it: no call that is followed tells of that.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
-use samara_mm::{Call, VmFlags};
+use samara_mm::{AddressSpace, Call, VmFlags};
 
 use super::{Space, Who};
 use crate::trace::decode::Filling;
@@ -46,6 +47,44 @@ impl Space {
             .areas()
             .any(|area| area.vma.flags.intersects(VmFlags::UFFD));
         any
+    }
+
+    /// Where `call` has watched something, or given it up, that another userfaultfd watched, that one has been closed while the call was on its way.
+    pub(super) fn close_those_in_the_way(
+        &mut self,
+        call: &Call,
+        who: Who,
+        returned: i64,
+        session: &mut Session,
+    ) {
+        let (Call::UffdRegister {
+            context, addr, len, ..
+        }
+        | Call::UffdUnregister {
+            context, addr, len, ..
+        }) = *call
+        else {
+            return;
+        };
+        let engine = self.follower.engine();
+        let end = addr.saturating_add(len);
+        let within = engine
+            .areas()
+            .filter(|area| area.start < end && area.end > addr);
+        let others = within.filter_map(|area| area.vma.uffd.filter(|by| *by != context));
+        let others: BTreeSet<NonZeroU32> = others.collect();
+        let refuses =
+            |mut trial: AddressSpace| crate::describe::returned(trial.perform(call)) != returned;
+        if returned != 0 || others.is_empty() || !engine.try_clone().is_ok_and(refuses) {
+            return;
+        }
+        for context in others {
+            self.finish_late(Call::UffdClose { context }, who, 0, session);
+            session.watchers.forget(context);
+        }
+        // What was looked at for the call was looked at for these.
+        let engine = self.follower.engine();
+        self.ambiguous = self.samples.take_late(engine, call, &mut self.pagemap);
     }
 
     /// A userfaultfd was to fill in pages; in so many bytes of them it may have. False if it is to be seen that it filled in none.
@@ -133,9 +172,8 @@ impl Space {
             return own;
         }
         let watches = |area: samara_mm::Area<'_>| area.vma.uffd == Some(context);
-        let answer = |mut trial: samara_mm::AddressSpace| {
-            crate::describe::returned(trial.perform(call)) == returned
-        };
+        let answer =
+            |mut trial: AddressSpace| crate::describe::returned(trial.perform(call)) == returned;
         let engine = self.follower.engine();
         !self.forked || engine.areas().any(watches) || engine.try_clone().is_ok_and(answer)
     }
