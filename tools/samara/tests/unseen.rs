@@ -115,6 +115,12 @@ fn what_a_child_has_watched_with_events_is_taken_anew_in_its_parent() {
     }
 }
 
+/// Who waits for its turn among the calls of a process goes on when that is no more.
+#[test]
+fn whose_memory_is_watched_by_another_ends_or_becomes_another_program() {
+    is_followed("owner_ends");
+}
+
 /// A call that is broken off by a signal is made again, and has done a part by then.
 #[test]
 fn what_a_call_has_done_that_is_made_again_is_followed() {

@@ -38,6 +38,9 @@ use super::session::Session;
 const MAP_GROWSDOWN: u64 = 0x100;
 const MAP_FIXED: u64 = 0x10;
 
+/// After what an address space is compared for the last time.
+pub(crate) const BEFORE_EXIT: &str = "the calls before exit";
+
 /// No process has this number.
 const NOBODY: Tid = 0;
 

@@ -14,7 +14,7 @@ use crate::trace::i386;
 use crate::trace::memory;
 use crate::trace::ptrace::{self, Tid};
 use crate::trace::seeding::Asked;
-use crate::trace::space::{Space, Who};
+use crate::trace::space::{BEFORE_EXIT, Space, Who};
 use crate::trace::{interrupts, launch, proc};
 
 use super::returned::UNSEEN;
@@ -306,7 +306,9 @@ impl Tracer<'_> {
         // It was killed within the call, which may have changed them all the same.
         match state {
             State::InCall(Doing::Limits { target, .. }) => self.limits_changed(target),
-            State::InCall(Doing::WatchElsewhere { index, .. }) => {
+            State::InCall(
+                Doing::WatchElsewhere { index, .. } | Doing::UnmodelledElsewhere { index, .. },
+            ) => {
                 if let Some(space) = &mut self.spaces[index] {
                     space.interrupt();
                 }
@@ -315,7 +317,12 @@ impl Tracer<'_> {
         }
         if matches!(
             state,
-            State::Held | State::InCall(Doing::Limits { .. } | Doing::WatchElsewhere { .. })
+            State::Held
+                | State::InCall(
+                    Doing::Limits { .. }
+                        | Doing::WatchElsewhere { .. }
+                        | Doing::UnmodelledElsewhere { .. }
+                )
         ) {
             self.leave_orders(tid, index);
         }
@@ -329,11 +336,24 @@ impl Tracer<'_> {
         }
         if space.users == 0 {
             if stopped {
-                space.compare_changed(who, self.session, "the calls before exit");
+                let holder = space.holder.and_then(|holder| self.tasks.get(&holder));
+                match holder.map(|task| &task.state) {
+                    Some(State::InCall(Doing::WatchElsewhere { call, .. })) => {
+                        space.compare_beside(call, who, self.session);
+                    }
+                    // Whether the kernel has come to it, nothing tells.
+                    Some(State::InCall(Doing::UnmodelledElsewhere { .. })) => {}
+                    _ => space.compare_changed(who, self.session, BEFORE_EXIT),
+                }
             }
             space.end(self.session);
+            // Those of other processes, whose calls have nothing more to wait for here.
+            let waiting = std::mem::take(&mut space.waiting);
             self.spaces[index] = None;
             self.session.files.release();
+            for (tid, entry) in waiting {
+                self.entry(tid, entry);
+            }
         } else if in_call {
             self.release(index, tid);
         }

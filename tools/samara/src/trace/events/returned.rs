@@ -213,7 +213,10 @@ impl Tracer<'_> {
                         (self.user_of(index), &mut self.spaces[index])
                 {
                     space.sync_growth_by_another(&call, returned, self.session);
-                    space.watched_by_another(call, user, returned, self.session);
+                    // Or else its memory has gone in the meantime.
+                    if returned != -i64::from(libc::ENOMEM) || space.foretells(&call, returned) {
+                        space.watched_by_another(call, user, returned, self.session);
+                    }
                 }
                 self.pace.go(tid, 0);
                 self.release(index, tid);
@@ -281,6 +284,16 @@ impl Tracer<'_> {
             return;
         };
         let owner = self.session.watchers.owner(context);
+        let is_followed = |number| {
+            self.spaces
+                .iter()
+                .flatten()
+                .any(|space| space.number == number)
+        };
+        if owner.is_some_and(|number| !is_followed(number)) {
+            // Its memory has gone.
+            return;
+        }
         let users: Vec<(Tid, Tid, usize)> = self
             .tasks
             .iter()

@@ -7,11 +7,16 @@
 
 use samara_mm::{AddressSpace, Call, NoPages, PAGE_SIZE};
 
-use super::{Space, Who};
+use super::{BEFORE_EXIT, Space, Who};
 use crate::follow::{Evidence, Follower};
 use crate::trace::session::Session;
 
 const MREMAP_FIXED: u64 = 2;
+
+const NOTHING_WRITTEN: Evidence<'_> = Evidence {
+    before: &[],
+    after: None,
+};
 
 /// What a call that is made again may have done the first time: in each way that is possible, the calls that do the same.
 fn halves(call: &Call, engine: &AddressSpace) -> Vec<Vec<Call>> {
@@ -66,17 +71,13 @@ impl Space {
         if is_as_told(&mut self.follower, session) {
             return self.note_grown(session);
         }
-        let nothing = Evidence {
-            before: &[],
-            after: None,
-        };
         for calls in halves(call, self.follower.engine()) {
             let Ok(mut trial) = self.follower.try_clone() else {
                 break;
             };
             let results: Vec<i64> = calls
                 .iter()
-                .map(|call| trial.perform(call, 0, nothing, &mut NoPages).1)
+                .map(|call| trial.perform(call, 0, NOTHING_WRITTEN, &mut NoPages).1)
                 .collect();
             if is_as_told(&mut trial, session) {
                 self.note_grown(session);
@@ -87,6 +88,23 @@ impl Space {
             }
         }
         self.look_soon("after a call that was broken off");
+    }
+
+    /// The last comparison, while another process has something watched here by `call`: whether the kernel has come to that, the map tells.
+    pub(crate) fn compare_beside(&mut self, call: &Call, who: Who, session: &mut Session) {
+        self.catch_up(who, session);
+        if self.broken || self.maps.read(&mut session.map).is_err() {
+            return;
+        }
+        if !is_as_told(&mut self.follower, session)
+            && let Ok(mut trial) = self.follower.try_clone()
+        {
+            trial.perform(call, 0, NOTHING_WRITTEN, &mut NoPages);
+            if is_as_told(&mut trial, session) {
+                self.finish_late(call.clone(), who, 0, session);
+            }
+        }
+        self.compare_found(who, session, Some(BEFORE_EXIT.to_owned()));
     }
 }
 

@@ -73,9 +73,7 @@ impl Space {
             .filter(|area| area.start < end && area.end > addr);
         let others = within.filter_map(|area| area.vma.uffd.filter(|by| *by != context));
         let others: BTreeSet<NonZeroU32> = others.collect();
-        let refuses =
-            |mut trial: AddressSpace| crate::describe::returned(trial.perform(call)) != returned;
-        if returned != 0 || others.is_empty() || !engine.try_clone().is_ok_and(refuses) {
+        if returned != 0 || others.is_empty() || self.foretells(call, returned) {
             return;
         }
         for context in others {
@@ -172,10 +170,14 @@ impl Space {
             return own;
         }
         let watches = |area: samara_mm::Area<'_>| area.vma.uffd == Some(context);
+        !self.forked || self.engine().areas().any(watches) || self.foretells(call, returned)
+    }
+
+    /// Would the engine answer as the kernel has?
+    pub(crate) fn foretells(&self, call: &Call, returned: i64) -> bool {
         let answer =
             |mut trial: AddressSpace| crate::describe::returned(trial.perform(call)) == returned;
-        let engine = self.follower.engine();
-        !self.forked || engine.areas().any(watches) || engine.try_clone().is_ok_and(answer)
+        self.engine().try_clone().is_ok_and(answer)
     }
 
     /// Is something watched here now that was not, where a call has registered it? A thread of the address space is `tid`. Smaps tells of starts: where an area ends,
