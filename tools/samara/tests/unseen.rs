@@ -65,6 +65,11 @@ fn a_userfaultfd_is_closed_while_another_takes_its_place() {
 }
 
 #[test]
+fn a_userfaultfd_is_made_at_the_number_of_another_one() {
+    is_followed("made_beside");
+}
+
+#[test]
 fn a_userfaultfd_of_a_parent_is_not_that_of_another_process() {
     is_followed("watched_for_another");
 }

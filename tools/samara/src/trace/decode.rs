@@ -251,11 +251,16 @@ pub(crate) fn limits_of(entry: &Entry) -> Option<Tid> {
     }
 }
 
-/// The userfaultfd that a call tells what to watch, or what no more, if that may change a map.
-pub(crate) fn watcher_of(tid: Tid, entry: &Entry, watchers: &mut Watchers) -> Option<NonZeroU32> {
+/// Would this tell a userfaultfd what to watch, or what no more?
+pub(crate) fn tells_watcher(entry: &Entry) -> bool {
     const WATCHING: [u32; 2] = [filter::UFFDIO_REGISTER, filter::UFFDIO_UNREGISTER];
     let of_ioctl = entry.mark != mark::X32 && entry.nr as i64 == libc::SYS_ioctl;
-    if !of_ioctl || !WATCHING.contains(&(entry.args[1] as u32)) {
+    of_ioctl && WATCHING.contains(&(entry.args[1] as u32))
+}
+
+/// The userfaultfd that a call tells what to watch, or what no more, if that may change a map.
+pub(crate) fn watcher_of(tid: Tid, entry: &Entry, watchers: &mut Watchers) -> Option<NonZeroU32> {
+    if !tells_watcher(entry) {
         return None;
     }
     match userfault::ioctl(tid, entry, watchers) {

@@ -45,8 +45,9 @@ impl Watchers {
         let Some(inode) = inode(tid, descriptor) else {
             return;
         };
-        // One that had the inode before is gone.
-        self.known.retain(|known| known.inode != inode);
+        // One that had the inode before is gone, unless another thread has used this one already.
+        self.known
+            .retain(|known| known.inode != inode || known.owner.is_none());
         if let Some(watcher) = self.named(inode) {
             watcher.owner = Some(owner);
         }

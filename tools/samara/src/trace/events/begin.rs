@@ -108,16 +108,16 @@ impl Tracer<'_> {
             // Its arguments have changed while it waited: it has no turn among the calls of others.
             _ if !is_here => return self.run_to_clone(tid),
             Decoded::Ignore | Decoded::Unmodelled { changes_map: false }
-                if space.may_be_read_later(&entry) =>
+                if space.may_be_read_later(&entry) || decode::tells_watcher(&entry) =>
             {
                 let standing = task.standing.get_or_insert_with(|| Standing::of(tid));
-                space.prepare(
-                    &Space::ring(None),
-                    who,
-                    (standing, entry.is_i386()),
-                    self.session,
-                );
-                Doing::Unread(entry)
+                let of_nothing = &Space::ring(None);
+                let standing = (&*standing, entry.is_i386());
+                space.prepare(of_nothing, who, standing, self.session);
+                match space.may_be_read_later(&entry) {
+                    true => Doing::Unread(entry),
+                    false => Doing::Unmade(entry),
+                }
             }
             Decoded::Perform(call) => {
                 if let Call::Mmap { offset, .. } = call {
@@ -129,7 +129,13 @@ impl Tracer<'_> {
                 if space.may_lose_writes(&call) && self.hold_others(tid, index) {
                     self.look_beside_held(&call, index);
                 }
-                return self.start(tid, index, Doing::Perform(call));
+                let doing = match call {
+                    Call::UffdRegister { .. } | Call::UffdUnregister { .. } => {
+                        Doing::Watch { call, entry }
+                    }
+                    call => Doing::Perform(call),
+                };
+                return self.start(tid, index, doing);
             }
             Decoded::Fork => Doing::Fork,
             Decoded::WatcherMade => return self.aside(tid, Doing::WatcherMade),

@@ -53,6 +53,12 @@ impl Tracer<'_> {
         };
         let doing = match doing {
             Doing::Unread(entry) => self.read_at_last(&entry, who, index, returned),
+            Doing::Unmade(entry) if returned == 0 => {
+                self.read_at_last(&entry, who, index, returned)
+            }
+            Doing::Watch { call, entry } => self
+                .as_made(call, &entry, who, index, returned)
+                .map_or(Doing::Thread, Doing::Perform),
             read => read,
         };
         if matches!(doing, Doing::Perform(_)) {

@@ -10,6 +10,11 @@ use crate::trace::seeding::Standing;
 #[derive(Debug)]
 pub(super) enum Doing {
     Perform(Call),
+    /// A userfaultfd is told what to watch: the one that the descriptor stood for at the entry.
+    Watch {
+        call: Call,
+        entry: Entry,
+    },
     Fork,
     /// A clone that shares the address space, or of a thread that is not followed: holds no order.
     Thread,
@@ -58,6 +63,8 @@ pub(super) enum Doing {
     Bounds(Bounds),
     /// Its arguments lie below an area that grows, and could not be read yet.
     Unread(Entry),
+    /// What its descriptor stands for was no userfaultfd, or not ready, and may be when the kernel looks.
+    Unmade(Entry),
     Unmodelled {
         name: &'static str,
         changes_map: bool,

@@ -1,7 +1,9 @@
-//! Calls whose arguments lie below an area that grows.
+//! Calls that are read when they return: whose arguments lie below an area that grows, or that name what other threads close and make.
 //!
 //! When the kernel reads them, it grows the area down to them, and finds zeros. A tracer finds nothing there before, and may not grow the area itself. So
-//! such a call is read when it returns.
+//! such a call is read when it returns. So is one that tells a userfaultfd what to watch, once more: the kernel looks at the descriptor after the tracer.
+
+use samara_mm::Call;
 
 use super::Tracer;
 use super::task::Doing;
@@ -37,6 +39,39 @@ impl Tracer<'_> {
             },
             // It can be read no better than before.
             _ => Doing::Thread,
+        }
+    }
+
+    /// A call that told a userfaultfd what to watch, and returns: other threads may have closed it meanwhile and made another one, or changed what the call points
+    /// to. What it is now it was for the kernel, if that explains what the kernel did, and what it was at the entry does not. `None` if the kernel has
+    /// found another one that was not ready.
+    pub(super) fn as_made(
+        &mut self,
+        call: Call,
+        entry: &Entry,
+        who: Who,
+        index: usize,
+        returned: i64,
+    ) -> Option<Call> {
+        let files = &mut self.session.files;
+        let watchers = &mut self.session.watchers;
+        let now = match decode::decode(who.tid, entry, files, watchers) {
+            Decoded::Perform(now) if now == call => return Some(call),
+            Decoded::Perform(now) => Some(now),
+            _ => None,
+        };
+        let Some(space) = &self.spaces[index] else {
+            return Some(call);
+        };
+        let explains = |call: &Call| space.foretells(call, returned);
+        let registered = returned == 0 && matches!(call, Call::UffdRegister { .. });
+        match now {
+            // What the former has watched is watched no more: it has been closed.
+            Some(now) if registered && space.shows_registered(&now, who.tid) => Some(now),
+            _ if explains(&call) => Some(call),
+            Some(now) if explains(&now) => Some(now),
+            _ if returned == -i64::from(libc::EINVAL) => None,
+            _ => Some(call),
         }
     }
 }
