@@ -93,6 +93,7 @@ impl Side {
                 | Call::RemapFilePages { .. }
                 | Call::Mremap { .. }
                 | Call::UffdRegister { .. }
+                | Call::UffdUnregister { .. }
         );
         if lacks_memory(&self.engine, call, returned)
             || refused_for_pages(call, returned)
@@ -332,12 +333,11 @@ fn outside(engine: &AddressSpace, call: &Call, returned: i64) -> bool {
             has_shared(engine, *addr, *len, |_| true)
         }
         Call::RemapFilePages { addr, .. } => is_driven(engine, *addr),
-        // Of areas that were watched before they were followed, nobody knows by which userfaultfd.
         Call::UffdRegister { addr, len, .. } if error == libc::EBUSY => {
-            let end = addr.saturating_add(len.saturating_sub(1));
-            let areas = engine.areas().skip_while(|area| area.end <= *addr);
-            let mut within = areas.take_while(|area| area.start <= end);
-            within.any(|area| area.vma.flags.intersects(VmFlags::UFFD) && area.vma.uffd.is_none())
+            has_unknown_watcher(engine, *addr, *len)
+        }
+        Call::UffdUnregister { addr, len, .. } if error == libc::EINVAL => {
+            has_unknown_watcher(engine, *addr, *len)
         }
         // Some drivers choose the place of their mappings.
         Call::Mremap {
@@ -448,6 +448,15 @@ fn has_shared(engine: &AddressSpace, addr: u64, len: u64, such: impl Fn(FileKind
         area.vma.flags.contains(VmFlags::SHARED)
             && area.vma.file().is_some_and(|file| such(file.kind))
     })
+}
+
+/// Was something there watched before it was followed? By which userfaultfd, nobody knows.
+fn has_unknown_watcher(engine: &AddressSpace, addr: u64, len: u64) -> bool {
+    let end = addr.saturating_add(len);
+    let mut within = engine
+        .areas()
+        .filter(|area| area.start < end && area.end > addr);
+    within.any(|area| area.vma.flags.intersects(VmFlags::UFFD) && area.vma.uffd.is_none())
 }
 
 /// The areas of files in a range.

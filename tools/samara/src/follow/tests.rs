@@ -288,7 +288,7 @@ fn another_userfaultfd_may_watch_what_was_watched_before() {
         before: &[],
         after: None,
     };
-    let mut register = |addr, len, returned| {
+    let register = |follower: &mut Follower, addr, len, returned| {
         let call = Call::UffdRegister {
             context: NonZeroU32::MIN,
             asynchronous: false,
@@ -299,10 +299,41 @@ fn another_userfaultfd_may_watch_what_was_watched_before() {
         follower.perform(&call, returned, none, &mut Listed(&[])).0
     };
     let busy = -i64::from(libc::EBUSY);
-    assert_eq!(register(0x20_1000, 0x1000, busy), Verdict::Outside);
-    assert_eq!(register(0x10_0000, 0x1000, busy), Verdict::Differs);
-    assert_eq!(register(0x20_0000, 0x2000, 0), Verdict::Agrees);
-    assert_eq!(register(0x20_1000, 0x1000, busy), Verdict::Differs);
+    assert_eq!(
+        register(&mut follower, 0x20_1000, 0x1000, busy),
+        Verdict::Outside
+    );
+    // Only its own may let go.
+    let unregister = |follower: &mut Follower, addr, returned| {
+        let call = Call::UffdUnregister {
+            context: NonZeroU32::MIN,
+            asynchronous: false,
+            addr,
+            len: 0x1000,
+        };
+        follower.perform(&call, returned, none, &mut Listed(&[])).0
+    };
+    let refused = -i64::from(libc::EINVAL);
+    assert_eq!(
+        unregister(&mut follower, 0x20_1000, refused),
+        Verdict::Outside
+    );
+    assert_eq!(
+        unregister(&mut follower, 0x10_0000, refused),
+        Verdict::Differs
+    );
+    assert_eq!(
+        register(&mut follower, 0x10_0000, 0x1000, busy),
+        Verdict::Differs
+    );
+    assert_eq!(
+        register(&mut follower, 0x20_0000, 0x2000, 0),
+        Verdict::Agrees
+    );
+    assert_eq!(
+        register(&mut follower, 0x20_1000, 0x1000, busy),
+        Verdict::Differs
+    );
 }
 
 #[test]
