@@ -94,7 +94,7 @@ impl Files {
         let _ = write!(text, "/proc/{tid}/fd/{descriptor}\0");
         let file = match CStr::from_bytes_with_nul(&text) {
             Ok(path) => match self.same_again(tid, descriptor) {
-                Some(file) => file,
+                Some(index) => self.looked_at(index),
                 None => self.resolve_link(tid, descriptor, path),
             },
             Err(_) => FileArg::Bad,
@@ -105,13 +105,28 @@ impl Files {
 
     /// The file of the last look-up, if that descriptor is asked for again and is still the same: libraries are mapped in pieces. Of a file in memory
     /// there may be new seals.
-    fn same_again(&self, tid: Tid, descriptor: i32) -> Option<FileArg> {
+    fn same_again(&self, tid: Tid, descriptor: i32) -> Option<usize> {
         let (_, _, index) = self
             .last
             .filter(|last| (last.0, last.1) == (tid, descriptor))?;
         let known = &self.list[index];
         let same = known.file.kind != FileKind::Shmem && known.opened.is_surely(tid, descriptor);
-        same.then(|| FileArg::File(known.file.clone()))
+        same.then_some(index)
+    }
+
+    /// A file of the list. Whether it may be executed is asked each time: what is mounted may be mounted otherwise.
+    fn looked_at(&mut self, index: usize) -> FileArg {
+        let known = &mut self.list[index];
+        if let Some(noexec) = known.opened.is_noexec_now()
+            && noexec != known.file.noexec
+        {
+            let file = File {
+                noexec,
+                ..(*known.file).clone()
+            };
+            known.set(counted(file));
+        }
+        FileArg::File(known.file.clone())
     }
 
     fn resolve_link(&mut self, tid: Tid, descriptor: i32, path: &CStr) -> FileArg {
@@ -151,7 +166,7 @@ impl Files {
                 known.set(counted(file));
             }
         }
-        FileArg::File(known.file.clone())
+        self.looked_at(index)
     }
 
     /// The number in the list of the open file description that a descriptor stands for.

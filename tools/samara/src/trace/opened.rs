@@ -46,6 +46,11 @@ impl Opened {
         }
     }
 
+    /// May nothing of it be executed now, be it by its kind or by its mount? `None` if no descriptor is held that could tell.
+    pub(crate) fn is_noexec_now(&self) -> Option<bool> {
+        self.held.as_ref().map(refuses_execution)
+    }
+
     pub(crate) fn release(&mut self) {
         self.held = None;
     }
