@@ -3,22 +3,21 @@
 //! What the kernel drew by lot is read off its map, one number for each base. The files, their identities and the strings are those of
 //! the stopped process. All else must follow.
 
+mod contents;
+
 use std::cell::{OnceCell, RefCell};
-use std::fs::File as DiskFile;
 use std::io;
 use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use samara_mm::exec::{
-    Base, Choice, Class, Exec, Image, Personality, Program, Randomize, SetId, Settings,
-    SpecialArea, Started,
+    Base, Choice, Class, Exec, Personality, Program, Randomize, SetId, Settings, SpecialArea,
+    Started,
 };
 use samara_mm::{
-    AddressSpace, Config, Counted, Errno, File, FileId, FileKind, KernelVersion, Layout, SeedVma,
-    VmFlags,
+    AddressSpace, Config, Counted, Errno, File, FileId, KernelVersion, Layout, SeedVma, VmFlags,
 };
 
 use crate::compare::{self, Alike};
@@ -26,11 +25,14 @@ use crate::counted::counted;
 use crate::maps::{Area, Map};
 use crate::seed::Seed;
 
-use super::files;
 use super::memory;
 use super::proc;
 use super::ptrace::Tid;
 use super::seeding::Asked;
+
+use contents::OnDisk;
+
+pub(crate) use contents::Contents;
 
 const PAGE: u64 = 4096;
 const AT_BASE: u64 = 7;
@@ -276,11 +278,22 @@ impl<'a> Shown<'a> {
         })
     }
 
+    /// A file of the process. A link on its way that begins with `/` leads on from the root of the process.
+    fn contents(&self, path: &Path) -> io::Result<Contents> {
+        let root = PathBuf::from(format!("/proc/{}/root", self.tid));
+        if let Ok(below) = path.strip_prefix(&root)
+            && let Ok(file) = proc::open_below(&root, below)
+        {
+            return Contents::of(file);
+        }
+        Contents::open(path)
+    }
+
     fn open_first(&self, path: &Path, kind: u64) -> Result<Opened, Errno> {
         let errno = |error: io::Error| Errno(error.raw_os_error().unwrap_or(libc::EIO));
         let image = match &self.asked.program {
             Some(program) if kind == AT_ENTRY => Rc::clone(program),
-            _ => Rc::new(Contents::open(path).map_err(errno)?),
+            _ => Rc::new(self.contents(path).map_err(errno)?),
         };
         let at = self.auxiliary(kind).ok_or(Errno::ENOENT)?;
         let area = self
@@ -467,60 +480,4 @@ impl Strings {
 struct Opened {
     file: Counted<File>,
     image: Rc<Contents>,
-}
-
-/// A file of the machine.
-struct OnDisk(Rc<Contents>);
-
-/// What is in it.
-#[derive(Debug)]
-pub(crate) struct Contents {
-    file: DiskFile,
-    length: u64,
-    kind: FileKind,
-    /// Its start, where the headers are, which are asked for one by one.
-    head: Vec<u8>,
-}
-
-impl Contents {
-    fn open(path: &Path) -> io::Result<Self> {
-        let file = DiskFile::open(path)?;
-        let (kind, length) = files::kind_and_length(&file)?;
-        let mut head = vec![0; 4096];
-        let read = file.read_at(&mut head, 0)?;
-        head.truncate(read);
-        Ok(Self {
-            file,
-            length,
-            kind,
-            head,
-        })
-    }
-
-    /// The program that a process runs; `None` if it may not be read.
-    pub(crate) fn of_program(tid: Tid) -> Option<Self> {
-        Self::open(Path::new(&format!("/proc/{tid}/exe"))).ok()
-    }
-
-    /// Its first bytes.
-    pub(crate) fn head(&self) -> &[u8] {
-        &self.head
-    }
-}
-
-impl Image for OnDisk {
-    fn len(&self) -> u64 {
-        self.0.length
-    }
-
-    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
-        let start = usize::try_from(offset).unwrap_or(usize::MAX);
-        let end = start.saturating_add(into.len());
-        if let Some(known) = self.0.head.get(start..end) {
-            into.copy_from_slice(known);
-            return Ok(known.len());
-        }
-        let errno = |error: io::Error| Errno(error.raw_os_error().unwrap_or(libc::EIO));
-        self.0.file.read_at(into, offset).map_err(errno)
-    }
 }

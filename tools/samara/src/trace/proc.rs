@@ -1,5 +1,8 @@
 //! Questions to `/proc/PID`: the map, the flags of areas, limits, the layout of a new program.
 
+mod elsewhere;
+mod making;
+
 use std::fs::{self, File};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
@@ -10,6 +13,9 @@ use crate::maps::{Area, BadLine, Map};
 use crate::proc_file;
 
 use super::ptrace::Tid;
+
+pub(crate) use elsewhere::{named_by, open_below};
+pub(crate) use making::{Making, making, waits_for_others};
 
 /// `/proc/PID/maps`, kept open: it stays with the address space that it was opened for.
 #[derive(Debug)]
@@ -367,6 +373,14 @@ pub(crate) fn family(tid: Tid) -> io::Result<(Tid, Tid)> {
     Ok((number("Tgid:"), number("PPid:")))
 }
 
+/// Have two threads one address space?
+pub(crate) fn is_same_memory(one: Tid, other: Tid) -> bool {
+    const KCMP_VM: libc::c_int = 1;
+    // SAFETY: takes integers only.
+    let order = unsafe { libc::syscall(libc::SYS_kcmp, one, other, KCMP_VM, 0, 0) };
+    order == 0
+}
+
 /// Does a process, by its first thread, have the address space of this thread?
 pub(crate) fn shares_memory(tid: Tid, process: Tid) -> bool {
     const KCMP_VM: libc::c_int = 1;
@@ -437,23 +451,6 @@ pub(crate) fn is_running(tid: Tid) -> bool {
     // Behind the name, which may hold parentheses.
     let state = text.iter().rposition(|byte| *byte == b')');
     state.is_some_and(|at| text[at..].starts_with(b") R"))
-}
-
-/// Does a thread stand, or sleep, in a call that makes a process, and may wait for it, or in one that replaces its program, which waits for the other threads
-/// to end?
-pub(crate) fn waits_for_others(tid: Tid) -> bool {
-    const I386: [libc::c_long; 4] = [120, 190, 11, 358];
-    let calls = [
-        libc::SYS_clone,
-        libc::SYS_vfork,
-        libc::SYS_clone3,
-        libc::SYS_execve,
-        libc::SYS_execveat,
-    ];
-    // Its number comes first; of one that runs there is none.
-    let text = proc_file::read_text_piece(format!("/proc/{tid}/syscall")).unwrap_or_default();
-    let number = text.split(' ').next().and_then(|word| word.parse().ok());
-    number.is_some_and(|number| calls.contains(&number) || I386.contains(&number))
 }
 
 /// `personality(2)` of a process.

@@ -1,0 +1,72 @@
+//! What is in the files that a program is made of.
+
+use std::fs::File as DiskFile;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::rc::Rc;
+
+use samara_mm::exec::Image;
+use samara_mm::{Errno, FileKind};
+
+use crate::trace::files;
+use crate::trace::ptrace::Tid;
+
+/// A file of the machine.
+pub(super) struct OnDisk(pub(super) Rc<Contents>);
+
+/// What is in it.
+#[derive(Debug)]
+pub(crate) struct Contents {
+    file: DiskFile,
+    length: u64,
+    pub(super) kind: FileKind,
+    /// Its start, where the headers are, which are asked for one by one.
+    head: Vec<u8>,
+}
+
+impl Contents {
+    pub(super) fn open(path: &Path) -> io::Result<Self> {
+        Self::of(DiskFile::open(path)?)
+    }
+
+    pub(super) fn of(file: DiskFile) -> io::Result<Self> {
+        let (kind, length) = files::kind_and_length(&file)?;
+        let mut head = vec![0; 4096];
+        let read = file.read_at(&mut head, 0)?;
+        head.truncate(read);
+        Ok(Self {
+            file,
+            length,
+            kind,
+            head,
+        })
+    }
+
+    /// The program that a process runs; `None` if it may not be read.
+    pub(crate) fn of_program(tid: Tid) -> Option<Self> {
+        Self::open(Path::new(&format!("/proc/{tid}/exe"))).ok()
+    }
+
+    /// Its first bytes.
+    pub(crate) fn head(&self) -> &[u8] {
+        &self.head
+    }
+}
+
+impl Image for OnDisk {
+    fn len(&self) -> u64 {
+        self.0.length
+    }
+
+    fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<usize, Errno> {
+        let start = usize::try_from(offset).unwrap_or(usize::MAX);
+        let end = start.saturating_add(into.len());
+        if let Some(known) = self.0.head.get(start..end) {
+            into.copy_from_slice(known);
+            return Ok(known.len());
+        }
+        let errno = |error: io::Error| Errno(error.raw_os_error().unwrap_or(libc::EIO));
+        self.0.file.read_at(into, offset).map_err(errno)
+    }
+}

@@ -1,0 +1,62 @@
+//! Who is in the midst of a call that makes a process.
+
+use super::{Condition, condition};
+use crate::proc_file;
+use crate::trace::ptrace::Tid;
+
+/// Does a thread stand, or sleep, in a call that makes a process, and may wait for it, or in one that replaces its program, which waits for the other threads
+/// to end?
+pub(crate) fn waits_for_others(tid: Tid) -> bool {
+    const REPLACING: [libc::c_long; 4] = [libc::SYS_execve, libc::SYS_execveat, 11, 358];
+    call_of(tid).is_some_and(|number| is_making(number) || REPLACING.contains(&number))
+}
+
+/// Is it a call that makes a process, in one of the tables?
+fn is_making(number: libc::c_long) -> bool {
+    const I386: [libc::c_long; 3] = [2, 120, 190];
+    let native = [
+        libc::SYS_fork,
+        libc::SYS_clone,
+        libc::SYS_vfork,
+        libc::SYS_clone3,
+    ];
+    native.contains(&number) || I386.contains(&number)
+}
+
+/// The call that a thread stands or sleeps in; `None` for one that runs.
+fn call_of(tid: Tid) -> Option<libc::c_long> {
+    // Its number comes first.
+    let text = proc_file::read_text_piece(format!("/proc/{tid}/syscall")).unwrap_or_default();
+    text.split(' ').next().and_then(|word| word.parse().ok())
+}
+
+/// May a thread have made a process, and not told its tracer yet?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Making {
+    No,
+    /// It stands in such a call, to tell of it.
+    Told,
+    /// It runs, and only its next stop can tell.
+    Perhaps,
+}
+
+/// May a thread, of which no stop is known that has not been answered, have made a process and not told its tracer yet?
+pub(crate) fn making(tid: Tid) -> Making {
+    for _ in 0..100 {
+        // The order counts: one that ran before may stand by now.
+        let call = call_of(tid);
+        let Ok(Condition { state, .. }) = condition(tid) else {
+            return Making::No;
+        };
+        match (call, state) {
+            (_, 'Z' | 'X') => return Making::No,
+            (Some(number), _) if !is_making(number) => return Making::No,
+            (_, 'R') => return Making::Perhaps,
+            (Some(_), 't') => return Making::Told,
+            // It has told, and waits for the child of its vfork.
+            (Some(_), _) => return Making::No,
+            (None, _) => std::thread::yield_now(),
+        }
+    }
+    Making::Perhaps
+}
