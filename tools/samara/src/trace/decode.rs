@@ -223,7 +223,7 @@ pub(crate) fn decode(
         }
         libc::SYS_execve | libc::SYS_execveat => return Decoded::Exec,
         libc::SYS_setrlimit | libc::SYS_prlimit64 => {
-            return Decoded::Limits(limits_of(entry).unwrap_or(0));
+            return Decoded::Limits(limits_of(tid, entry).unwrap_or(0));
         }
         libc::SYS_personality
         | libc::SYS_capset
@@ -242,11 +242,11 @@ pub(crate) fn decode(
 }
 
 /// The process whose limits a call may change; 0 is the caller's own.
-pub(crate) fn limits_of(entry: &Entry) -> Option<Tid> {
+pub(crate) fn limits_of(tid: Tid, entry: &Entry) -> Option<Tid> {
     match entry.nr as i64 {
         _ if entry.mark == mark::X32 => None,
         libc::SYS_setrlimit => Some(0),
-        libc::SYS_prlimit64 => Some(entry.args[0] as Tid),
+        libc::SYS_prlimit64 => Some(super::proc::named_by(tid, entry.args[0] as Tid)),
         _ => None,
     }
 }
@@ -331,6 +331,12 @@ pub(crate) fn clone_flags(tid: Tid, entry: &Entry) -> u64 {
         libc::SYS_clone => entry.args[0],
         _ => memory::read_word(tid, entry.args[0]).unwrap_or(0),
     }
+}
+
+/// The flags of a `clone3`.
+pub(crate) fn clone3_flags(tid: Tid, entry: &Entry) -> Option<u64> {
+    let is_one = entry.mark != mark::X32 && entry.nr as i64 == libc::SYS_clone3;
+    is_one.then(|| clone_flags(tid, entry))
 }
 
 /// Is this a `clone` of a child that is not to be traced?

@@ -8,17 +8,21 @@ mod attached;
 mod begin;
 mod hold;
 mod lifetimes;
+mod listeners;
+mod orphans;
 mod returned;
+mod strict;
 mod task;
 mod unread;
 
 use std::io;
 
 use super::by_tid::ByTid;
+use super::decode;
 use super::filter::Filter;
 use super::interrupts;
 use super::progress::Progress;
-use super::ptrace::{self, Pace, Stop, Tid};
+use super::ptrace::{self, Entry, Pace, Stop, Tid};
 use super::session::Session;
 use super::shortly::Shortly;
 use super::space::Space;
@@ -59,6 +63,7 @@ pub(crate) struct Tracer<'s> {
     asked: bool,
     progress: Progress,
     hold: hold::Hold,
+    orphans: Vec<orphans::Orphan>,
     /// The last that was done is to let a call run, which will stop at its return.
     returns_soon: bool,
     shortly: Shortly,
@@ -86,6 +91,7 @@ impl<'s> Tracer<'s> {
             asked: false,
             progress: Progress::new(),
             hold: hold::Hold::default(),
+            orphans: Vec::new(),
             returns_soon: false,
             shortly: Shortly::new(),
         }
@@ -145,7 +151,7 @@ impl<'s> Tracer<'s> {
     fn stop(&mut self, tid: Tid, stop: Stop) -> Result<(), Failure> {
         match stop {
             Stop::Seccomp => match ptrace::entry(tid) {
-                Ok(entry) => self.entry(tid, entry),
+                Ok(entry) => self.enters(tid, entry),
                 Err(_) => self.pace.go(tid, 0),
             },
             Stop::Call if self.tasks.get(&tid).is_some_and(|task| task.strict) => {
@@ -153,7 +159,7 @@ impl<'s> Tracer<'s> {
             }
             Stop::Call if self.pace == Pace::Filtered => self.call_returned(tid),
             Stop::Call => match ptrace::entered(tid, &self.filter) {
-                Ok(Some((entry, true))) => self.entry(tid, entry),
+                Ok(Some((entry, true))) => self.enters(tid, entry),
                 Ok(Some((_, false))) => self.pace.go(tid, 0),
                 _ => self.call_returned(tid),
             },
@@ -181,7 +187,18 @@ impl<'s> Tracer<'s> {
                 },
             ),
         }
+        if !self.orphans.is_empty() {
+            self.has_made_no_orphan(tid);
+        }
         Ok(())
+    }
+
+    /// A call of interest begins. What it makes will be known by its flags, which the kernel may write over.
+    fn enters(&mut self, tid: Tid, entry: Entry) {
+        if let Some(task) = self.tasks.get_mut(&tid) {
+            task.clone_flags = decode::clone3_flags(tid, &entry);
+        }
+        self.entry(tid, entry);
     }
 
     fn resume(&mut self, tid: Tid, signal: i32) {
@@ -201,29 +218,6 @@ impl<'s> Tracer<'s> {
         {
             space.found_nothing(address, self.session);
         }
-    }
-
-    /// A thread in strict mode begins a call, or one returns. The kernel ends it for any but four, as it would without a tracer.
-    fn strict_call(&mut self, tid: Tid) {
-        const ALLOWED: [i64; 4] = [
-            libc::SYS_read,
-            libc::SYS_write,
-            libc::SYS_exit,
-            libc::SYS_rt_sigreturn,
-        ];
-        /// In the table of i386: the same, but for `sigreturn`.
-        const ALLOWED_I386: [i64; 4] = [3, 4, 1, 119];
-        let allowed = match ptrace::is_i386(tid) {
-            true => ALLOWED_I386,
-            false => ALLOWED,
-        };
-        if let Ok(Some((entry, _))) = ptrace::entered(tid, &self.filter)
-            && !allowed.contains(&(entry.nr as i64))
-        {
-            // SAFETY: ends our own tracee.
-            unsafe { libc::kill(tid, libc::SIGKILL) };
-        }
-        ptrace::resume_to_exit(tid, 0);
     }
 
     /// A thread of `process`, or the thread of that number: one that has not left its address space, if there is any, and the first thread rather than others.

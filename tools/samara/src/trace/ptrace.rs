@@ -188,6 +188,13 @@ pub(crate) fn pass_over(tid: Tid, result: i64) -> io::Result<()> {
     request(libc::PTRACE_SETREGS, tid, 0, &raw const registers as usize)
 }
 
+/// Has a thread that is stopped at the entry of a call make another one instead, with the same arguments.
+pub(crate) fn call_instead(tid: Tid, number: i64) -> io::Result<()> {
+    let mut registers = registers(tid)?;
+    registers.orig_rax = number as u64;
+    request(libc::PTRACE_SETREGS, tid, 0, &raw const registers as usize)
+}
+
 /// The call at whose entry a thread is stopped by [`resume_to_exit`], and what a filter would say to it; `None` at its return.
 pub(crate) fn entered(tid: Tid, filter: &Filter) -> io::Result<Option<(Entry, bool)>> {
     let information = information(tid)?;

@@ -65,7 +65,7 @@ pub(crate) struct Space {
     samples: Samples,
     /// Areas besides the stack grow by faults, or have.
     growing: bool,
-    /// Came by a fork: descriptors of a userfaultfd may be the parent's.
+    /// Came by a fork: descriptors of a userfaultfd may be the parent's, and so may owners of areas.
     forked: bool,
     /// The process whose limits the engine has.
     limits_of: Tid,
@@ -149,7 +149,8 @@ impl Space {
             waiting: VecDeque::new(),
             samples: Samples::default(),
             growing,
-            forked: false,
+            // Perhaps: nobody saw.
+            forked: reason == Reason::Adopted,
             limits_of: tid,
             calls_since_compare: 0,
             interrupted: false,
@@ -169,6 +170,7 @@ impl Space {
             main: false,
             broken: false,
         };
+        space.doubt_owners(&seed, session);
         let who = Who { tid, process: tid };
         // It stands still, and its map is what it was.
         space.compare_found(who, session, None);

@@ -66,7 +66,7 @@ impl<'s> Tracer<'s> {
             return;
         };
         let child = child as Tid;
-        let shares = clone_flags(tid) & libc::CLONE_VM as u64 != 0;
+        let shares = clone_flags(tid, None) & libc::CLONE_VM as u64 != 0;
         if shares
             || self.tasks.contains_key(&child)
             || !matches!(ptrace::wait(child, false), Ok(Some((_, Stop::Attached))))

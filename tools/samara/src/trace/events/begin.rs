@@ -50,7 +50,7 @@ impl Tracer<'_> {
             let owned = |space| owner.is_some() && number(space) == owner;
             return self.spaces.iter().position(owned).or(own);
         }
-        match decode::limits_of(entry) {
+        match decode::limits_of(tid, entry) {
             Some(target) if target != 0 && target != tid => self
                 .user(target)
                 .map(|(_, task)| task.space)

@@ -62,6 +62,7 @@ impl Tracer<'_> {
         let Some((by, index)) = self.hold.by else {
             return match self.hold.stops.pop_front() {
                 Some(stop) => Ok(Some(stop)),
+                None if !self.orphans.is_empty() => self.wait_beside_orphans(),
                 None if soon => self.shortly.wait(-1),
                 None => ptrace::wait(-1, false),
             };

@@ -15,9 +15,9 @@ use crate::trace::memory;
 use crate::trace::ptrace::{self, Tid};
 use crate::trace::seeding::Asked;
 use crate::trace::space::{BEFORE_EXIT, Space, Who};
-use crate::trace::{interrupts, launch, proc};
+use crate::trace::{interrupts, launch};
 
-use super::returned::UNSEEN;
+use super::listeners::UNSEEN;
 use super::task::{Doing, State, Task};
 use super::{Ending, Failure, Tracer};
 
@@ -29,7 +29,8 @@ impl Tracer<'_> {
             return;
         };
         let child = child as Tid;
-        let flags = clone_flags(tid);
+        let noted = self.tasks.get(&tid).and_then(|task| task.clone_flags);
+        let flags = clone_flags(tid, noted);
         let parent = self.tasks.get_mut(&tid).map(|task| {
             let forking = matches!(task.state, State::InCall(Doing::Fork));
             if forking || matches!(task.state, State::InCall(Doing::Thread)) {
@@ -239,54 +240,7 @@ impl Tracer<'_> {
                 }
                 self.resume(tid, 0);
             }
-            None => {
-                self.tasks.insert(tid, Task::new(tid, State::Unannounced));
-                self.adopt_orphans();
-            }
-        }
-    }
-
-    /// Takes over threads whose maker was killed before it could announce them.
-    fn adopt_orphans(&mut self) {
-        let held: Vec<Tid> = self
-            .tasks
-            .iter()
-            .filter(|(_, task)| matches!(task.state, State::Unannounced))
-            .map(|(tid, _)| *tid)
-            .collect();
-        for tid in held {
-            let Ok((process, parent)) = proc::family(tid) else {
-                continue;
-            };
-            let announced = |task: &Task, process: Tid| {
-                task.process == process && !matches!(task.state, State::Unannounced)
-            };
-            // One that is about to exit has left the address space already.
-            let mate = self
-                .tasks
-                .values()
-                .filter(|task| announced(task, process))
-                .find_map(|task| task.space);
-            if process != tid {
-                // A thread: its process is enough to know.
-                let Some(index) = mate else { continue };
-                if let Some(space) = &mut self.spaces[index] {
-                    space.users += 1;
-                }
-                self.session.tally.threads += 1;
-                if let Some(task) = self.tasks.get_mut(&tid) {
-                    *task = Task {
-                        space: mate,
-                        ..Task::new(process, State::Running)
-                    };
-                }
-                self.pace.go(tid, 0);
-            } else if !self.tasks.values().any(|task| announced(task, parent)) {
-                self.session.tally.processes += 1;
-                self.set_state(tid, State::Running);
-                self.start_space(tid, &Asked::of(tid), Reason::Adopted);
-                self.pace.go(tid, 0);
-            }
+            None => self.unannounced(tid),
         }
     }
 
@@ -381,13 +335,7 @@ impl Tracer<'_> {
             self.session.tally.ended_unseen += 1;
         }
         self.leave(tid, false);
-        if self
-            .tasks
-            .remove(&tid)
-            .is_some_and(|task| task.process == tid)
-        {
-            self.adopt_orphans();
-        }
+        self.tasks.remove(&tid);
         if tid == self.main {
             self.ending = Some(ending);
             interrupts::program_ended();
@@ -400,24 +348,26 @@ fn is_gone(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
-/// The flags of the clone that a thread is in the event of.
-pub(super) fn clone_flags(tid: Tid) -> u64 {
+/// The flags of the clone that a thread is in the event of. What it has made may have been `noted` there by the kernel where `clone3` was told the flags: those
+/// that it had at its entry count.
+pub(super) fn clone_flags(tid: Tid, noted: Option<u64>) -> u64 {
     const SHARING: u64 = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
     let Ok(registers) = ptrace::registers(tid) else {
         return 0;
     };
+    let at_entry = |at| noted.unwrap_or_else(|| memory::read_word(tid, at).unwrap_or(0));
     if ptrace::is_i386(tid) {
         let number = registers.orig_rax as u32;
         return match i386::NUMBERS.iter().find(|(here, _)| *here == number) {
             Some((_, libc::SYS_clone)) => registers.rbx,
-            Some((_, libc::SYS_clone3)) => memory::read_word(tid, registers.rbx).unwrap_or(0),
+            Some((_, libc::SYS_clone3)) => at_entry(registers.rbx),
             Some((_, libc::SYS_vfork)) => SHARING,
             _ => 0,
         };
     }
     match registers.orig_rax as i64 {
         libc::SYS_clone => registers.rdi,
-        libc::SYS_clone3 => memory::read_word(tid, registers.rdi).unwrap_or(0),
+        libc::SYS_clone3 => at_entry(registers.rdi),
         libc::SYS_vfork => SHARING,
         _ => 0,
     }

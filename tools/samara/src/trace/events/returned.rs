@@ -1,7 +1,5 @@
 //! A call returns: the engine takes in its result, and the next that waits for the address space begins.
 
-use std::io;
-
 use samara_mm::Call;
 
 use super::Tracer;
@@ -10,10 +8,6 @@ use crate::trace::decode::Filling;
 use crate::trace::memory;
 use crate::trace::ptrace::{self, Tid};
 use crate::trace::space::{Space, Who};
-
-/// Why a process is not followed.
-pub(super) const UNSEEN: &str =
-    "a filter with a listener decides about its calls, and may let them pass unseen";
 
 impl Tracer<'_> {
     /// A call returns.
@@ -345,16 +339,6 @@ impl Tracer<'_> {
             {
                 space.look_soon("after what another process did with a userfaultfd");
             }
-        }
-    }
-
-    /// From now on, calls of a thread may pass unseen.
-    fn lose_sight(&mut self, tid: Tid, index: usize) {
-        if let Some(task) = self.tasks.get_mut(&tid) {
-            task.unseen = true;
-        }
-        if let Some(space) = &mut self.spaces[index] {
-            space.give_up(&io::Error::other(UNSEEN), self.session);
         }
     }
 

@@ -93,6 +93,8 @@ pub(super) struct Task {
     pub(super) result_at: Option<u64>,
     /// Its clone asked for a child that is not traced: what was changed of that is to be put back.
     pub(super) untraced: bool,
+    /// The flags that its `clone3` was called with, if its last call was one.
+    pub(super) clone_flags: Option<u64>,
     /// What the kernel looks at when it calls; `None` if that may have changed.
     pub(super) standing: Option<Standing>,
     /// It has left itself `read`, `write`, `exit` and `rt_sigreturn`, as of `SECCOMP_SET_MODE_STRICT`.
@@ -109,6 +111,7 @@ impl Task {
             state,
             result_at: None,
             untraced: false,
+            clone_flags: None,
             standing: None,
             strict: false,
             unseen: false,

@@ -157,11 +157,30 @@ impl Space {
             self.limits_of = who.process;
             seed.build()
                 .and_then(|engine| self.follower.start_anew(engine, &mut session.tally))
+                .map(|()| seed)
                 .map_err(|errno| io::Error::other(format!("the engine refuses the map: {errno}")))
         });
         match built {
-            Ok(()) => self.growing |= growth::grows_beside_stack(self.follower.engine()),
+            Ok(seed) => {
+                self.growing |= growth::grows_beside_stack(self.follower.engine());
+                self.doubt_owners(&seed, session);
+            }
             Err(error) => self.give_up(&error, session),
+        }
+    }
+
+    /// What has been read of a process that came by a fork, and that was not followed from there, does not tell which of its private areas have owners, and which of these
+    /// were its parent's: such do not join what is mapped beside them.
+    pub(super) fn doubt_owners(&mut self, seed: &Seed, session: &mut Session) {
+        if !self.forked {
+            return;
+        }
+        let private = seed.areas.iter().filter(|area| !area.shared);
+        for area in private.filter(|area| area.name.is_none()) {
+            self.follower.doubt(area.start, area.end);
+            if let Some(record) = &mut session.record {
+                record.shown_late(self.number, area.start, area.end);
+            }
         }
     }
 

@@ -1,0 +1,165 @@
+//! Processes that have stopped for the first time, and of whose making nobody has told.
+//!
+//! As a rule the event of the thread that made one comes at once. If that was killed before, nothing else tells, and the process has another parent: perhaps one that
+//! is followed (`PR_SET_CHILD_SUBREAPER`, the first process of a namespace), and that never made it. So what counts is who may be in the midst of making a process.
+//!
+//! # Rules
+//! - Who has made a process stops before anything else, and for that: whoever has stopped for something since is not the one.
+//! - A process is taken over as it is once nobody is left who may have made it.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use crate::record::Reason;
+use crate::trace::proc::{self, Making};
+use crate::trace::ptrace::{self, Stop, Tid};
+use crate::trace::seeding::Asked;
+
+use super::Tracer;
+use super::task::{State, Task};
+
+/// So long the event of the maker is waited for before anybody is asked.
+const USUAL: Duration = Duration::from_millis(1);
+
+/// A thread or process that nobody has announced.
+#[derive(Debug)]
+pub(super) struct Orphan {
+    tid: Tid,
+    since: Instant,
+    /// Who may have made it, and has not stopped since; `None` if nobody has been looked for.
+    makers: Option<Vec<Tid>>,
+}
+
+impl Tracer<'_> {
+    /// A thread has stopped that is not known: it is held until it is announced.
+    pub(super) fn unannounced(&mut self, tid: Tid) {
+        self.tasks.insert(tid, Task::new(tid, State::Unannounced));
+        self.orphans.push(Orphan {
+            tid,
+            since: Instant::now(),
+            makers: None,
+        });
+        self.adopt_orphans();
+    }
+
+    /// The next stop, while some threads are unannounced: where none comes, it is looked who may have made them.
+    pub(super) fn wait_beside_orphans(&mut self) -> io::Result<Option<(Tid, Stop)>> {
+        loop {
+            if let stop @ Some(_) = ptrace::wait(-1, true)? {
+                return Ok(stop);
+            }
+            let unasked = |orphan: &&Orphan| orphan.makers.is_none();
+            let Some(first) = self.orphans.iter().find(unasked) else {
+                return ptrace::wait(-1, false);
+            };
+            if first.since.elapsed() >= USUAL {
+                self.look_for_makers();
+                self.adopt_orphans();
+                return Ok(None);
+            }
+            std::thread::yield_now();
+        }
+    }
+
+    /// Notes who may have made those of whom nobody is known. Those that run are made to stop, to be sure.
+    fn look_for_makers(&mut self) {
+        let announced = |task: &Task| !matches!(task.state, State::Unannounced);
+        let tasks = self.tasks.iter().filter(|(_, task)| announced(task));
+        let mut makers = Vec::new();
+        for (&tid, task) in tasks {
+            match task.state {
+                // It stands at the entry of its call, or has not begun to run.
+                State::Held | State::Expected => {}
+                _ => match proc::making(tid) {
+                    Making::No => {}
+                    Making::Told => makers.push(tid),
+                    Making::Perhaps => {
+                        if ptrace::interrupt(tid).is_ok() {
+                            makers.push(tid);
+                        }
+                    }
+                },
+            }
+        }
+        for orphan in self.orphans.iter_mut() {
+            orphan.makers.get_or_insert_with(|| makers.clone());
+        }
+    }
+
+    /// A thread has stopped, and not to tell of an orphan that is still one.
+    pub(super) fn has_made_no_orphan(&mut self, tid: Tid) {
+        for makers in self.orphans.iter_mut().filter_map(|it| it.makers.as_mut()) {
+            makers.retain(|maker| *maker != tid);
+        }
+        self.adopt_orphans();
+    }
+
+    /// Takes over threads whose maker was killed before it could announce them.
+    fn adopt_orphans(&mut self) {
+        let mut orphans = std::mem::take(&mut self.orphans);
+        orphans.retain(|orphan| {
+            let task = self.tasks.get(&orphan.tid);
+            let is_one = task.is_some_and(|task| matches!(task.state, State::Unannounced));
+            is_one && !self.adopt(orphan)
+        });
+        self.orphans = orphans;
+    }
+
+    /// Takes over one of them, if it is time.
+    fn adopt(&mut self, orphan: &Orphan) -> bool {
+        let tid = orphan.tid;
+        let Ok((process, _)) = proc::family(tid) else {
+            return false;
+        };
+        let is_thread = process != tid;
+        // Of a thread, its process is enough to know.
+        if !is_thread && orphan.makers.as_ref().is_none_or(|it| !it.is_empty()) {
+            return false;
+        }
+        let shared = self.shared_space(tid, is_thread.then_some(process));
+        if is_thread && shared.is_none() {
+            return false;
+        }
+        match is_thread {
+            true => self.session.tally.threads += 1,
+            false => self.session.tally.processes += 1,
+        }
+        if let Some(task) = self.tasks.get_mut(&tid) {
+            *task = Task {
+                space: shared,
+                ..Task::new(process, State::Running)
+            };
+        }
+        match shared.and_then(|index| self.spaces[index].as_mut()) {
+            Some(space) => space.users += 1,
+            None => self.start_space(tid, &Asked::of(tid), Reason::Adopted),
+        }
+        self.pace.go(tid, 0);
+        true
+    }
+
+    /// The address space that a thread shares with those of `process`, or with anybody.
+    fn shared_space(&self, tid: Tid, process: Option<Tid>) -> Option<usize> {
+        // One that is about to exit has left the address space already.
+        let users = self.tasks.iter().filter(|(_, task)| task.space.is_some());
+        match process {
+            Some(process) => {
+                let mut mates = users.filter(|(_, task)| task.process == process);
+                mates.next().and_then(|(_, task)| task.space)
+            }
+            None => {
+                let mut asked = Vec::new();
+                for (&user, task) in users {
+                    if asked.contains(&task.space) {
+                        continue;
+                    }
+                    asked.push(task.space);
+                    if proc::is_same_memory(tid, user) {
+                        return task.space;
+                    }
+                }
+                None
+            }
+        }
+    }
+}

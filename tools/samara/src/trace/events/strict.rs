@@ -1,0 +1,38 @@
+//! Threads in strict mode (`SECCOMP_SET_MODE_STRICT`), which the kernel knows nothing of: it would not put two modes on one thread.
+
+use crate::trace::ptrace::{self, Tid};
+
+use super::Tracer;
+
+impl Tracer<'_> {
+    /// A thread in strict mode begins a call, or one returns. The kernel ends it for any but four, as it would without a tracer: the thread, or the process by
+    /// SIGKILL if it has no other.
+    pub(super) fn strict_call(&mut self, tid: Tid) {
+        const ALLOWED: [i64; 4] = [
+            libc::SYS_read,
+            libc::SYS_write,
+            libc::SYS_exit,
+            libc::SYS_rt_sigreturn,
+        ];
+        /// In the table of i386: the same, but for `sigreturn`.
+        const ALLOWED_I386: [i64; 4] = [3, 4, 1, 119];
+        let (allowed, exit) = match ptrace::is_i386(tid) {
+            true => (ALLOWED_I386, ALLOWED_I386[2]),
+            false => (ALLOWED, libc::SYS_exit),
+        };
+        if let Ok(Some((entry, _))) = ptrace::entered(tid, &self.filter)
+            && !allowed.contains(&(entry.nr as i64))
+        {
+            let process = self.tasks.get(&tid).map_or(tid, |task| task.process);
+            let is_other = |(other, task): (&Tid, &super::task::Task)| {
+                *other != tid && task.process == process && task.space.is_some()
+            };
+            let ended = self.tasks.iter().any(is_other) && ptrace::call_instead(tid, exit).is_ok();
+            if !ended {
+                // SAFETY: ends our own tracee.
+                unsafe { libc::kill(tid, libc::SIGKILL) };
+            }
+        }
+        ptrace::resume_to_exit(tid, 0);
+    }
+}

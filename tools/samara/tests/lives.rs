@@ -1,0 +1,167 @@
+//! How processes begin, live and end: what makes and kills them, and what they share.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    reason = "tests"
+)]
+
+mod common;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use common::{
+    Traced, agrees, agrees_ending, compiled, compiled_with, fresh, samara, scratch, trace_with,
+};
+
+/// What could be compared agreed.
+fn assert_nothing_wrong(traced: &Traced) {
+    for name in ["wrong_results", "wrong_predictions", "wrong_maps"] {
+        assert_eq!(traced.count(name), 0, "{name}: {}", traced.stderr());
+    }
+}
+
+#[test]
+fn whose_maker_was_killed_goes_on_though_another_is_its_parent_now() {
+    let Some(program) = compiled("orphans") else {
+        return;
+    };
+    let traced = trace_with(&["--verify", "each"], &[program], scratch());
+    assert_eq!(traced.stdout(), "all ended\n", "{}", traced.stderr());
+    assert_nothing_wrong(&traced);
+}
+
+#[test]
+fn what_was_a_parents_joins_nothing_and_none_can_know() {
+    let Some(program) = compiled("inherited") else {
+        return;
+    };
+    let mut parent = Command::new(program)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut child = String::new();
+    let mut output = BufReader::new(parent.stdout.take().unwrap());
+    output.read_line(&mut child).unwrap();
+    common::settle(child.trim().parse().unwrap());
+    let tracer = samara()
+        .args(["trace", "--verify", "each", "-p", child.trim()])
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let is_traced = || {
+        let status = fs::read_to_string(format!("/proc/{}/status", child.trim())).unwrap();
+        !status.contains("TracerPid:\t0\n")
+    };
+    while !is_traced() {
+        std::thread::yield_now();
+    }
+    drop(parent.stdin.take());
+    let told = tracer.wait_with_output().unwrap();
+    let text = String::from_utf8_lossy(&told.stderr);
+    assert!(matches!(told.status.code(), Some(0 | 69)), "{text}");
+    assert!(parent.wait().unwrap().success());
+}
+
+#[test]
+fn signals_to_the_process_group_are_not_the_tracers() {
+    let Some(program) = compiled("group_signals") else {
+        return;
+    };
+    let output = samara()
+        .arg("trace")
+        .arg(program)
+        .process_group(0)
+        .output()
+        .unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "3 3 3\n");
+}
+
+#[test]
+fn a_thread_in_strict_mode_ends_alone() {
+    if let Some(program) = compiled("strict_thread") {
+        let traced = agrees_ending(&[program], 3);
+        assert_eq!(traced.stdout(), "main goes on\n");
+    }
+}
+
+#[test]
+fn limits_are_those_of_who_has_that_number_in_its_namespace() {
+    let Some(program) = compiled("numbers_of_its_own") else {
+        return;
+    };
+    let told = agrees(&[program]).stdout();
+    assert!(matches!(&*told, "0 1 1\n" | "may not\n"), "{told}");
+}
+
+#[test]
+fn links_in_a_root_of_its_own_lead_on_from_there() {
+    // SAFETY: asks for a number.
+    if unsafe { libc::geteuid() } != 0 {
+        return;
+    }
+    let Some(program) = compiled("root_of_its_own") else {
+        return;
+    };
+    let known = [
+        "/lib64/ld-linux-x86-64.so.2",
+        "/lib/x86_64-linux-gnu/libc.so.6",
+    ];
+    if !known.iter().all(|path| PathBuf::from(path).exists()) {
+        return;
+    }
+    // The same path leads to the linker in that root, and to another program outside.
+    let outside = fresh("linker");
+    let root = fresh("root");
+    let inside = |path: &str| root.join(path.trim_start_matches('/'));
+    let linker = inside(outside.to_str().unwrap());
+    for folder in [linker.parent().unwrap(), &inside("/lib/x86_64-linux-gnu")] {
+        fs::create_dir_all(folder).unwrap();
+    }
+    fs::copy(known[0], linker).unwrap();
+    fs::copy(known[1], inside(known[1])).unwrap();
+    let other = compiled_with("root_of_its_own", &["-static"]).unwrap();
+    fs::copy(other, &outside).unwrap();
+    std::os::unix::fs::symlink(&outside, inside("/interpreter")).unwrap();
+    let named = ["-Wl,--dynamic-linker=/interpreter"];
+    let pi = compiled_with("written_over", &named).unwrap();
+    fs::copy(pi, inside("/pi")).unwrap();
+    assert_eq!(agrees(&[program, root]).stdout(), "6\n0\n");
+}
+
+#[test]
+fn a_listener_may_be_put_on_all_threads() {
+    let Some(program) = compiled("listener_for_all") else {
+        return;
+    };
+    let traced = trace_with(&["--verify", "each"], &[program], scratch());
+    assert_eq!(traced.stdout(), "done\n", "{}", traced.stderr());
+    assert_eq!(traced.output.status.code(), Some(69), "{}", traced.stderr());
+    assert_nothing_wrong(&traced);
+}
+
+#[test]
+fn what_is_made_is_known_though_its_flags_were_written_over() {
+    if let Some(program) = compiled("written_over") {
+        assert_eq!(agrees(&[program]).stdout(), "6\n");
+    }
+}
+
+#[test]
+fn a_file_system_may_be_mounted_anew() {
+    let Some(program) = compiled("mounted_anew") else {
+        return;
+    };
+    let folder = fresh("mounted");
+    fs::create_dir(&folder).unwrap();
+    let told = agrees(&[program, folder]).stdout();
+    assert!(matches!(&*told, "11001100\n" | "may not\n"), "{told}");
+}
