@@ -384,6 +384,10 @@ impl Space {
 
     /// Does what had to wait for a stop.
     fn catch_up(&mut self, who: Who, session: &mut Session) {
+        // Others go on where that was another process, which shared the address space.
+        if std::mem::take(&mut self.interrupted) && !self.broken {
+            self.part(who, session, "after a thread was killed within a call");
+        }
         if let Some(reason) = self.stale.take() {
             self.part(who, session, reason);
         }

@@ -17,8 +17,9 @@ impl Space {
     /// Compares the whole map, if anything happened since the last time.
     pub(crate) fn compare_changed(&mut self, who: Who, session: &mut Session, when: &str) {
         if self.calls_since_compare > 0 && !self.broken {
+            let interrupted = std::mem::take(&mut self.interrupted);
             self.catch_up(who, session);
-            if self.interrupted {
+            if interrupted {
                 self.resync(who, session, "after a thread was killed within a call");
             } else {
                 self.compare_with(who, session, Some(when.to_owned()));
