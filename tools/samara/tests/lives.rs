@@ -165,3 +165,23 @@ fn a_file_system_may_be_mounted_anew() {
     let told = agrees(&[program, folder]).stdout();
     assert!(matches!(&*told, "11001100\n" | "may not\n"), "{told}");
 }
+
+#[test]
+fn what_may_only_be_appended_to_is_not_shared_with_who_may_write() {
+    let Some(program) = compiled("appended_to") else {
+        return;
+    };
+    let told = agrees(&[program, fresh("appended")]).stdout();
+    let known = ["------x-xx-xx-xx-xx-xx-x-\n", "may not\n"];
+    assert!(known.contains(&&*told), "{told}");
+}
+
+#[test]
+fn whoever_shares_memory_goes_on_when_another_is_killed_within_a_call() {
+    let Some(program) = compiled("killed_beside") else {
+        return;
+    };
+    let traced = trace_with(&[], &[program], scratch());
+    assert_eq!(traced.stdout(), "goes on\n", "{}", traced.stderr());
+    assert_nothing_wrong(&traced);
+}

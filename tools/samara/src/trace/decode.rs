@@ -100,7 +100,7 @@ pub(crate) fn decode(
             file: if d & MAP_ANONYMOUS != 0 {
                 FileArg::None
             } else {
-                files.resolve(tid, e as i32)
+                files.resolve(tid, e as i32, d)
             },
             offset: f,
         },

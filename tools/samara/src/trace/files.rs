@@ -72,6 +72,12 @@ impl Known {
     }
 }
 
+fn is_shared(flags: u64) -> bool {
+    const TYPE: u64 = libc::MAP_TYPE as u64;
+    const SHARED: [u64; 2] = [libc::MAP_SHARED as u64, libc::MAP_SHARED_VALIDATE as u64];
+    SHARED.contains(&(flags & TYPE))
+}
+
 fn stat(path: &CStr, follow: bool) -> io::Result<libc::stat64> {
     // SAFETY: all zeros is a valid value of this struct of integers.
     let mut stat: libc::stat64 = unsafe { std::mem::zeroed() };
@@ -84,8 +90,8 @@ fn stat(path: &CStr, follow: bool) -> io::Result<libc::stat64> {
 }
 
 impl Files {
-    /// The descriptor argument of an `mmap` that looks at its descriptor.
-    pub(crate) fn resolve(&mut self, tid: Tid, descriptor: i32) -> FileArg {
+    /// The descriptor argument of an `mmap` with these `flags` that looks at its descriptor.
+    pub(crate) fn resolve(&mut self, tid: Tid, descriptor: i32, flags: u64) -> FileArg {
         if descriptor < 0 {
             return FileArg::Bad;
         }
@@ -98,6 +104,18 @@ impl Files {
                 None => self.resolve_link(tid, descriptor, path),
             },
             Err(_) => FileArg::Bad,
+        };
+        let file = match (file, CStr::from_bytes_with_nul(&text)) {
+            // Shared, what may only be appended to is refused to whoever may write, as if it could not be read.
+            (FileArg::File(file), Ok(path))
+                if file.writable && is_shared(flags) && kind::is_append_only(path) =>
+            {
+                FileArg::File(counted(File {
+                    readable: false,
+                    ..(*file).clone()
+                }))
+            }
+            (file, _) => file,
         };
         self.path = text;
         file
@@ -350,12 +368,14 @@ mod tests {
 
     use super::*;
 
+    const PRIVATE: u64 = libc::MAP_PRIVATE as u64;
+
     fn own() -> Tid {
         std::process::id() as Tid
     }
 
     fn resolved(file: &fs::File) -> Counted<File> {
-        match Files::default().resolve(own(), file.as_raw_fd()) {
+        match Files::default().resolve(own(), file.as_raw_fd(), PRIVATE) {
             FileArg::File(file) => file,
             other => panic!("{other:?}"),
         }
@@ -394,21 +414,21 @@ mod tests {
         // So high that no other test gets the number when it is free.
         // SAFETY: makes a descriptor of this test's own.
         let number = unsafe { libc::fcntl(one.as_raw_fd(), libc::F_DUPFD, 700) };
-        let first = files.resolve(own(), number);
-        assert_eq!(files.resolve(own(), number), first);
+        let first = files.resolve(own(), number, PRIVATE);
+        assert_eq!(files.resolve(own(), number, PRIVATE), first);
         assert_eq!(name(first), "one");
         // SAFETY: another file takes the place of that one.
         unsafe { libc::dup2(other.as_raw_fd(), number) };
-        assert_eq!(name(files.resolve(own(), number)), "other");
+        assert_eq!(name(files.resolve(own(), number, PRIVATE)), "other");
         // SAFETY: the descriptor of this test.
         unsafe { libc::close(number) };
-        assert_eq!(files.resolve(own(), number), FileArg::Bad);
+        assert_eq!(files.resolve(own(), number, PRIVATE), FileArg::Bad);
     }
 
     #[test]
     fn what_cannot_be_mapped_is_told_apart() {
-        assert_eq!(Files::default().resolve(own(), -1), FileArg::Bad);
-        assert_eq!(Files::default().resolve(own(), 9999), FileArg::Bad);
+        assert_eq!(Files::default().resolve(own(), -1, PRIVATE), FileArg::Bad);
+        assert_eq!(Files::default().resolve(own(), 9999, PRIVATE), FileArg::Bad);
         assert_eq!(
             resolved(&fs::File::open("/").unwrap()).kind,
             FileKind::Unmappable
@@ -423,7 +443,10 @@ mod tests {
         );
         // SAFETY: opens a path with constant arguments.
         let path_only = unsafe { libc::open(c"/bin/sh".as_ptr(), libc::O_PATH) };
-        assert_eq!(Files::default().resolve(own(), path_only), FileArg::Bad);
+        assert_eq!(
+            Files::default().resolve(own(), path_only, PRIVATE),
+            FileArg::Bad
+        );
         // SAFETY: the descriptor opened above.
         unsafe { libc::close(path_only) };
     }
@@ -436,7 +459,7 @@ mod tests {
             libc::fcntl(descriptor, libc::F_ADD_SEALS, libc::F_SEAL_WRITE);
             descriptor
         };
-        let FileArg::File(file) = Files::default().resolve(own(), descriptor) else {
+        let FileArg::File(file) = Files::default().resolve(own(), descriptor, PRIVATE) else {
             panic!("not open");
         };
         assert_eq!(file.kind, FileKind::Shmem);

@@ -91,6 +91,16 @@ pub(super) fn file_system(path: &CStr) -> Option<libc::statfs64> {
     (unsafe { libc::statfs64(path.as_ptr(), &mut answer) } == 0).then_some(answer)
 }
 
+/// May a file only be appended to (`chattr +a`)? File systems that cannot say it have no such files.
+pub(super) fn is_append_only(path: &CStr) -> bool {
+    // SAFETY: all zeros is a valid value of this struct of integers.
+    let mut answer: libc::statx = unsafe { std::mem::zeroed() };
+    let (at, into) = (libc::AT_FDCWD, &raw mut answer);
+    // SAFETY: `path` ends with a zero byte and `answer` is a valid place for the answer.
+    let told = unsafe { libc::statx(at, path.as_ptr(), 0, 0, into) } == 0;
+    told && answer.stx_attributes & libc::STATX_ATTR_APPEND as u64 != 0
+}
+
 pub(super) fn is_noexec(system: Option<&libc::statfs64>) -> bool {
     const ST_NOEXEC: u64 = 8;
     system.is_some_and(|system| system.f_flags as u64 & ST_NOEXEC != 0)
