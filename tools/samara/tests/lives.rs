@@ -185,3 +185,13 @@ fn whoever_shares_memory_goes_on_when_another_is_killed_within_a_call() {
     assert_eq!(traced.stdout(), "goes on\n", "{}", traced.stderr());
     assert_nothing_wrong(&traced);
 }
+
+#[test]
+fn who_is_asked_for_each_file_that_is_opened_may_be_traced() {
+    let named = compiled("asked_for_files").zip(compiled("written_over"));
+    let Some((program, asked_for)) = named else {
+        return;
+    };
+    let told = agrees(&[program, asked_for]).stdout();
+    assert!(matches!(&*told, "6\n0\n" | "may not\n"), "{told}");
+}

@@ -281,10 +281,14 @@ impl<'a> Shown<'a> {
     /// A file of the process. A link on its way that begins with `/` leads on from the root of the process.
     fn contents(&self, path: &Path) -> io::Result<Contents> {
         let root = PathBuf::from(format!("/proc/{}/root", self.tid));
-        if let Ok(below) = path.strip_prefix(&root)
-            && let Ok(file) = proc::open_below(&root, below)
-        {
-            return Contents::of(file);
+        if let Ok(below) = path.strip_prefix(&root) {
+            let below = below.to_owned();
+            let read = move || Contents::of(proc::open_below(&root, &below)?);
+            match Contents::soon(read) {
+                // Nobody else can open it so, perhaps.
+                Err(error) if error.kind() != io::ErrorKind::TimedOut => {}
+                read => return read,
+            }
         }
         Contents::open(path)
     }

@@ -5,6 +5,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
 
 use samara_mm::exec::Image;
 use samara_mm::{Errno, FileKind};
@@ -27,7 +30,20 @@ pub(crate) struct Contents {
 
 impl Contents {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
-        Self::of(DiskFile::open(path)?)
+        let path = path.to_owned();
+        Self::soon(move || Self::of(DiskFile::open(path)?))
+    }
+
+    /// What can be had soon. A program that is asked for each file that is opened or read (`fanotify(7)`), or that is the file system (`fuse(4)`), may be traced itself,
+    /// and stand still until this tracer goes on.
+    pub(super) fn soon(
+        read: impl FnOnce() -> io::Result<Self> + Send + 'static,
+    ) -> io::Result<Self> {
+        const LONGEST: Duration = Duration::from_secs(2);
+        let (tell, told) = mpsc::sync_channel(1);
+        thread::Builder::new().spawn(move || tell.send(read()))?;
+        let read = told.recv_timeout(LONGEST);
+        read.map_err(|_| io::Error::from(io::ErrorKind::TimedOut))?
     }
 
     pub(super) fn of(file: DiskFile) -> io::Result<Self> {
