@@ -251,6 +251,12 @@ pub(crate) fn limits_of(tid: Tid, entry: &Entry) -> Option<Tid> {
     }
 }
 
+/// May the caller be asked from now on whenever a file is opened or read (`fanotify(7)`, `fuse(4)`)?
+pub(crate) fn may_be_asked(entry: &Entry) -> bool {
+    const ASKED: [i64; 3] = [libc::SYS_fanotify_init, libc::SYS_mount, libc::SYS_fsmount];
+    entry.mark != mark::X32 && ASKED.contains(&(entry.nr as i64))
+}
+
 /// Would this tell a userfaultfd what to watch, or what no more?
 pub(crate) fn tells_watcher(entry: &Entry) -> bool {
     const WATCHING: [u32; 2] = [filter::UFFDIO_REGISTER, filter::UFFDIO_UNREGISTER];

@@ -32,7 +32,7 @@ use super::seeding::Asked;
 
 use contents::OnDisk;
 
-pub(crate) use contents::Contents;
+pub(crate) use contents::{Contents, read_aside};
 
 const PAGE: u64 = 4096;
 const AT_BASE: u64 = 7;

@@ -79,6 +79,10 @@ pub(crate) const ALWAYS: &[i64] = &[
     libc::SYS_clone3,
     libc::SYS_execve,
     libc::SYS_execveat,
+    // Who makes these may be asked whenever a file is opened or read.
+    libc::SYS_fanotify_init,
+    libc::SYS_mount,
+    libc::SYS_fsmount,
 ];
 
 pub(crate) const SYS_SET_MEMPOLICY_HOME_NODE: i64 = 450;

@@ -26,6 +26,7 @@ pub(super) const OF_ITS_OWN: &[u32] = &[OLD_MMAP, IPC, MMAP2];
 pub(super) const NUMBERS: &[(u32, i64)] = &[
     (2, libc::SYS_fork),
     (11, libc::SYS_execve),
+    (21, libc::SYS_mount),
     // The first of each with 16 bits for the user, the second with 32.
     (23, libc::SYS_setuid),
     (213, libc::SYS_setuid),
@@ -60,6 +61,7 @@ pub(super) const NUMBERS: &[(u32, i64)] = &[
     (274, libc::SYS_mbind),
     (276, libc::SYS_set_mempolicy),
     (UNSHARE, libc::SYS_unshare),
+    (338, libc::SYS_fanotify_init),
     (PRLIMIT64, libc::SYS_prlimit64),
     (346, libc::SYS_setns),
     (SECCOMP, libc::SYS_seccomp),
@@ -76,6 +78,7 @@ pub(super) const NUMBERS: &[(u32, i64)] = &[
     (435, libc::SYS_clone3),
     (425, libc::SYS_io_uring_setup),
     (426, libc::SYS_io_uring_enter),
+    (432, libc::SYS_fsmount),
     (440, libc::SYS_process_madvise),
     (450, super::filter::SYS_SET_MEMPOLICY_HOME_NODE),
     (453, super::filter::SYS_MAP_SHADOW_STACK),

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use crate::record::Reason;
 use crate::trace::attach::Attached;
+use crate::trace::exec;
 use crate::trace::ptrace::{self, Pace, Stop, Tid};
 use crate::trace::seeding::Asked;
 use crate::trace::session::Session;
@@ -26,6 +27,8 @@ const PATIENCE: Duration = Duration::from_secs(1);
 impl<'s> Tracer<'s> {
     /// Takes over a process of which all threads are stopped, and lets it run on.
     pub(crate) fn attached_to(attached: &Attached, session: &'s mut Session) -> Self {
+        // What it has become before, nobody saw.
+        exec::read_aside();
         let mut tracer = Self::with_pace(attached.process, Pace::EveryCall, session);
         tracer.started = true;
         let threads = &attached.threads;

@@ -5,6 +5,7 @@ use samara_mm::Call;
 use super::Tracer;
 use super::task::{Doing, State};
 use crate::trace::decode::{self, Decoded};
+use crate::trace::exec;
 use crate::trace::filter;
 use crate::trace::ptrace::{self, Entry, Pace, Tid};
 use crate::trace::seeding::Standing;
@@ -25,6 +26,11 @@ impl Tracer<'_> {
             && let Some(task) = self.tasks.get_mut(&tid)
         {
             task.untraced = true;
+        }
+        if decode::may_be_asked(&entry) {
+            exec::read_aside();
+            self.run_to_clone(tid);
+            return;
         }
         let followed = self.order_of(tid, &entry);
         let space = followed.and_then(|index| Some((index, self.spaces[index].as_mut()?)));

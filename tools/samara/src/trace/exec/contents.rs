@@ -5,6 +5,7 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::rc::Rc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
@@ -14,6 +15,14 @@ use samara_mm::{Errno, FileKind};
 
 use crate::trace::files;
 use crate::trace::ptrace::Tid;
+
+static ASIDE: AtomicBool = AtomicBool::new(false);
+
+/// From now on, files of programs are read aside, and given up if that takes long: a program that is asked for each file that is opened or read (`fanotify(7)`), or that
+/// is the file system (`fuse(4)`), may be traced itself, and stand still until this tracer goes on.
+pub(crate) fn read_aside() {
+    ASIDE.store(true, Ordering::Relaxed);
+}
 
 /// A file of the machine.
 pub(super) struct OnDisk(pub(super) Rc<Contents>);
@@ -34,12 +43,14 @@ impl Contents {
         Self::soon(move || Self::of(DiskFile::open(path)?))
     }
 
-    /// What can be had soon. A program that is asked for each file that is opened or read (`fanotify(7)`), or that is the file system (`fuse(4)`), may be traced itself,
-    /// and stand still until this tracer goes on.
+    /// What can be had soon, once [somebody may be asked](read_aside).
     pub(super) fn soon(
         read: impl FnOnce() -> io::Result<Self> + Send + 'static,
     ) -> io::Result<Self> {
         const LONGEST: Duration = Duration::from_secs(2);
+        if !ASIDE.load(Ordering::Relaxed) {
+            return read();
+        }
         let (tell, told) = mpsc::sync_channel(1);
         thread::Builder::new().spawn(move || tell.send(read()))?;
         let read = told.recv_timeout(LONGEST);
