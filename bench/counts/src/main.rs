@@ -8,6 +8,7 @@
 mod arena;
 mod c;
 mod cursor;
+mod entries;
 mod memblock;
 mod mm;
 mod operations;
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
     let Some(name) = words.next() else {
         for (name, _) in operations::ALL
             .iter()
+            .chain(entries::ALL)
             .chain(cursor::ALL)
             .chain(snap::ALL)
             .chain(c::ALL)
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         .unwrap_or(1_u32);
     let Some((_, perform)) = operations::ALL
         .iter()
+        .chain(entries::ALL)
         .chain(cursor::ALL)
         .chain(snap::ALL)
         .chain(c::ALL)

@@ -44,7 +44,7 @@ pub(crate) fn ranges(n: u64) -> (Ranges, Random) {
     (Ranges::new(n, &mut random), random)
 }
 
-fn filled(ranges: &Ranges) -> Tree {
+pub(crate) fn filled(ranges: &Ranges) -> Tree {
     let mut tree = Tree::with_gaps();
     for &(first, end, value) in &ranges.items {
         let _ = tree.insert_range(first..end, value);
