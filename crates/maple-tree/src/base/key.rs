@@ -199,25 +199,3 @@ macro_rules! keys {
 
 keys!(u8: u8, u16: u16, u32: u32, u64: u64, usize: usize, u128: u128);
 keys!(i8: u8, i16: u16, i32: u32, i64: u64, isize: usize, i128: u128);
-
-#[cfg(test)]
-mod tests {
-    use super::Offset;
-
-    /// Every pair of 8-bit indices, beside numbers that are wide enough.
-    #[test]
-    fn signed_indices_reckon_from_the_smallest_one() {
-        for a in i8::MIN..=i8::MAX {
-            assert_eq!(i8::at(a.number()), a);
-            assert_eq!(i16::from(a.number()), i16::from(a) + 128);
-            for b in i8::MIN..=i8::MAX {
-                let (x, y) = (a.number(), b.number());
-                assert_eq!(a.cmp(&b), x.cmp(&y));
-                assert_eq!(Offset::checked_add(a, b), x.checked_add(y).map(i8::at));
-                assert_eq!(Offset::checked_sub(a, b), x.checked_sub(y).map(i8::at));
-                assert_eq!(Offset::wrapping_add(a, b).number(), x.wrapping_add(y));
-                assert_eq!(Offset::wrapping_sub(a, b).number(), x.wrapping_sub(y));
-            }
-        }
-    }
-}

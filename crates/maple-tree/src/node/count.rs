@@ -169,14 +169,20 @@ impl<K: Key, S: Shape> Node<K, S> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::ptr::NonNull;
+
     use crate::base::shape::Native;
-    use crate::node::Word;
-    use crate::node::testing::Memory;
+    use crate::node::{NodeMut, Word};
+
+    #[repr(align(256))]
+    struct Memory([u8; NODE_BYTES]);
 
     #[test]
     fn counts_up_and_down_and_never_over() {
-        let mut memory = Memory::new();
-        let new = memory.node::<u64, Native>(Kind::Leaf);
+        let mut memory = Memory([0; NODE_BYTES]);
+        let block = NonNull::from(&mut memory.0).cast();
+        // SAFETY: the memory has the layout of a node, and nobody else uses it.
+        let new = unsafe { NodeMut::<u64, Native>::init(block, Kind::Leaf) };
         let node = new.node();
         new.set_end(7);
         assert!(node.is_sole() && node.count() == Some(1) && !node.is_counted());

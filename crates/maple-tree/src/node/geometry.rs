@@ -65,26 +65,3 @@ impl<K: Key, S: Shape> Geometry<K, S> {
         if n < 2 { 2 } else { n }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::base::shape::{Fanout, Native};
-
-    #[test]
-    fn fanouts_fill_256_bytes() {
-        if cfg!(target_pointer_width = "64") {
-            assert_eq!(Geometry::<u64, Native>::SLOTS, 16);
-            assert_eq!(Geometry::<u64, Native>::GAP_SLOTS, 10);
-            assert_eq!(Geometry::<u32, Native>::SLOTS, 21);
-            assert_eq!(Geometry::<u32, Native>::GAP_SLOTS, 15);
-            assert_eq!(Geometry::<u128, Native>::SLOTS, 11);
-            assert_eq!(Geometry::<u128, Native>::GAP_SLOTS, 6);
-        } else {
-            assert_eq!(Geometry::<u32, Native>::SLOTS, 32);
-            assert_eq!(Geometry::<u32, Native>::GAP_SLOTS, 21);
-        }
-        assert_eq!(Geometry::<u64, Fanout<4>>::SLOTS, 4);
-        assert_eq!(Geometry::<u64, Fanout<4>>::GAP_SLOTS, 4);
-    }
-}

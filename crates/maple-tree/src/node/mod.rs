@@ -38,8 +38,6 @@ mod first_word;
 mod geometry;
 pub(crate) mod prefetch;
 mod search;
-#[cfg(test)]
-mod testing;
 pub(crate) mod tree;
 mod wide;
 mod write;

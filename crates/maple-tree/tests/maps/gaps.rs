@@ -112,3 +112,19 @@ fn alignment_counts_from_zero() {
     assert_eq!(signed.gap_up_aligned(.., 1, 0, 0), None);
     assert_eq!(signed.gap_up_aligned(.., 1, 3, 7), None);
 }
+
+/// Indices reckon from the smallest one, whatever their sign.
+#[test]
+fn every_size_from_every_signed_index() {
+    let map: MapleTree<i8, u16> = MapleTree::with_gaps();
+    let sizes = if cfg!(miri) { 42 } else { 1 };
+    for key in i8::MIN..=i8::MAX {
+        for size in (1..=u8::MAX).step_by(sizes) {
+            let others = i16::from(size - 1);
+            let fits = i8::try_from(i16::from(key) + others).is_ok();
+            assert_eq!(map.gap_up(key.., size), fits.then_some(key));
+            let first = i8::try_from(i16::from(key) - others).ok();
+            assert_eq!(map.gap_down(..=key, size), first);
+        }
+    }
+}

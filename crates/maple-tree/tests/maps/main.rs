@@ -38,6 +38,8 @@ mod random;
 mod seats;
 #[cfg(all(feature = "serde", not(sanitized)))]
 mod serde;
+#[cfg(not(sanitized))]
+mod slots;
 mod staying;
 mod stress;
 #[path = "../support/mod.rs"]
