@@ -285,7 +285,7 @@ fn maple_tree_on_32_bits(shell: &Shell) -> Result<()> {
     let tests = TESTS.iter().flat_map(|test| ["--test", test]);
     cmd!(
         shell,
-        "cargo test --locked -p maple-tree --features rcu --target {WIDTH_32} --lib {tests...} --examples"
+        "cargo test --locked -p maple-tree --features rcu --target {WIDTH_32} {tests...} --examples"
     )
     .run()?;
     Ok(())

@@ -7,7 +7,7 @@
 )]
 
 extern crate alloc as std_alloc;
-#[cfg(any(test, feature = "rcu"))]
+#[cfg(feature = "rcu")]
 extern crate std;
 
 /// Constructors that are `const`, except with the model checker's atomics, which have no constant ones.

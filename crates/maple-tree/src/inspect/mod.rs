@@ -3,7 +3,5 @@
 //! May know: [`base`](crate::base) and [`node`](crate::node). Nothing that works on trees depends on it.
 
 pub(crate) mod check;
-#[cfg(test)]
-mod check_tests;
 pub(crate) mod dump;
 pub(crate) mod stats;

@@ -19,6 +19,8 @@ mod build;
 #[cfg(not(sanitized))]
 mod cursor;
 #[cfg(not(sanitized))]
+mod damage;
+#[cfg(not(sanitized))]
 mod dump;
 mod dup;
 #[cfg(not(sanitized))]

@@ -75,11 +75,14 @@ fn every_index<K: Index, S: Shape>(gaps: bool) {
 #[test]
 fn a_search_finds_every_slot() {
     for gaps in [false, true] {
+        every_index::<u64, Fanout<4>>(gaps);
+        every_index::<u128, Native>(gaps);
+        if cfg!(miri) {
+            continue;
+        }
         every_index::<u32, Native>(gaps);
         every_index::<u64, Native>(gaps);
         every_index::<usize, Native>(gaps);
-        every_index::<u128, Native>(gaps);
-        every_index::<u64, Fanout<4>>(gaps);
         every_index::<u64, Fanout<5>>(gaps);
         every_index::<u32, Fanout<7>>(gaps);
         every_index::<u128, Fanout<8>>(gaps);
@@ -89,7 +92,7 @@ fn a_search_finds_every_slot() {
 /// Makes one slot at a time a hole, in leaves of every number of slots whose others hold a word.
 fn one_hole<K: Index, S: Shape>(word: NonZeroUsize) {
     let (slots, _) = slots::<K, S>(false);
-    for used in 2..=slots {
+    for used in if cfg!(miri) { slots } else { 2 }..=slots {
         for hole in 0..used {
             let mut map = new::<K, S, NonZeroUsize>(true);
             let all = (0..used).filter(|&i| i != hole);
@@ -117,13 +120,13 @@ fn one_hole<K: Index, S: Shape>(word: NonZeroUsize) {
 
 #[test]
 fn a_word_with_any_bit_is_an_entry() {
-    let step = if cfg!(miri) { 31 } else { 1 };
+    let step = if cfg!(miri) { 63 } else { 1 };
     let bits = (0..usize::BITS).step_by(step).map(|bit| 1 << bit);
     let others = [usize::MAX, usize::MAX << 8, 0x7fff_ffff, 0xffff];
     for word in bits.chain(others).filter_map(NonZeroUsize::new) {
-        one_hole::<u64, Native>(word);
         one_hole::<u64, Fanout<5>>(word);
         if cfg!(not(miri)) {
+            one_hole::<u64, Native>(word);
             one_hole::<u32, Native>(word);
             one_hole::<u128, Native>(word);
         }

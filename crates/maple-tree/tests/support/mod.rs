@@ -3,6 +3,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 pub mod any;
+pub mod blocks;
 pub mod counting;
 pub mod index;
 pub mod short;
