@@ -88,9 +88,7 @@ impl<K: Key, S: Shape> State<K, S> {
     #[inline]
     pub(super) fn spot(&self, tree: &RawTree<K, S>) -> Option<SlotAt<K, S>> {
         match self.spot {
-            Some(spot) if spot.place.covers(self.index) => {
-                Some(spot.slot_at(self.slot, self.index))
-            }
+            Some(spot) if spot.place.covers(self.index) => Some(spot.slot_at(self.index)),
             _ => tree.slot_at(self.index),
         }
     }

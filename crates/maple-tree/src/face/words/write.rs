@@ -73,7 +73,7 @@ impl WordTree {
         debug_assert!((slot.min..=slot.max).contains(&key));
         // SAFETY: the leaf is in the tree (the caller's promise).
         let place = unsafe { slot.place() };
-        At(self.0.slot_in(place, usize::from(slot.offset), key))
+        At(self.0.slot_in(place, key))
     }
 
     /// Exchanges the entry in a slot that was looked up before for another, if the slot is an entry at just `first..=last`; gives the one that was

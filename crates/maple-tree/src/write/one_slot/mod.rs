@@ -111,18 +111,10 @@ impl<K: Key> Part<K> {
 }
 
 impl<K: Key, S: Shape> Spot<K, S> {
-    /// The slot that covers `key`, which the leaf does; if nothing else is the case, it is slot `guess`. Only for the writer.
+    /// The slot that covers `key`, which the leaf does.
     #[inline(always)]
-    pub(crate) fn slot_at(self, guess: usize, key: K) -> SlotAt<K, S> {
-        let leaf = self.place.leaf;
-        if guess < leaf.capacity() {
-            let at = SlotAt::of(self, guess);
-            // A slot after the last one, of a leaf that has been changed since, may seem to cover all that is left.
-            if at.found.first <= key && key <= at.found.last && guess <= leaf.end() {
-                return at;
-            }
-        }
-        SlotAt::of(self, leaf.search(key))
+    pub(crate) fn slot_at(self, key: K) -> SlotAt<K, S> {
+        SlotAt::of(self, self.place.leaf.search(key))
     }
 }
 
@@ -133,17 +125,15 @@ impl<K: Key, S: Shape> RawTree<K, S> {
         let Root::Node(root) = self.root() else {
             return None;
         };
-        let spot = spot::find(root, key);
-        Some(SlotAt::of(spot, spot.place.leaf.search(key)))
+        Some(spot::find(root, key).slot_at(key))
     }
 
-    /// The slot that covers `key` in a leaf that was looked up before, and is in the tree with these bounds; if nothing else is the case, it
-    /// is slot `guess`. Only for the writer.
+    /// The slot that covers `key` in a leaf that was looked up before, and is in the tree with these bounds. Only for the writer.
     #[inline(always)]
-    pub(crate) fn slot_in(&self, place: Place<K, S>, guess: usize, key: K) -> SlotAt<K, S> {
+    pub(crate) fn slot_in(&self, place: Place<K, S>, key: K) -> SlotAt<K, S> {
         let parent = place.leaf.parent(self.inner_kind());
         let at = parent.map_or(0, |parent| parent.search(place.min));
-        Spot { place, parent, at }.slot_at(guess, key)
+        Spot { place, parent, at }.slot_at(key)
     }
 
     /// Puts a word, which is not NULL, at `first..=last`, which are within the hole that `at` is, if there is room in the leaf. Tells whether that is so.
