@@ -78,9 +78,7 @@ impl<K: Key, S: Shape> State<K, S> {
     /// writer, through whom alone the tree has changed since the leaf was looked up.
     #[inline(always)]
     pub(super) fn own_entry(&self) -> Option<SlotAt<K, S>> {
-        let (spot, slot) = (self.spot?, self.slot);
-        let found = spot.place.slot(slot);
-        let at = SlotAt { spot, slot, found };
+        let at = SlotAt::of(self.spot?, self.slot);
         at.is_entry(self.index, self.last).then_some(at)
     }
 
