@@ -1,4 +1,4 @@
-//! All entries of a map: gone through one by one, as a `for` loop does, from either end; and made a map of.
+//! All entries of a map: gone through one by one, as a `for` loop does, from either end; and made a map of, at once or from one end to the other.
 
 use std::hint::black_box;
 use std::ops::{Range, RangeInclusive};
@@ -21,6 +21,9 @@ pub(crate) const ALL: &[(&str, Operation)] = &[
     ("collect", collect),
     ("build", build),
     ("build-gaps", build_gaps),
+    ("descend", descend),
+    ("sync-append", sync_append),
+    ("sync-descend", sync_descend),
 ];
 
 /// Goes through entries in a loop that calls `next` for each.
@@ -100,7 +103,7 @@ fn snap_next_back() -> u32 {
 /// With other values than the maps have that other operations write: how what these call is compiled does not depend on these, then.
 type Built = MapleTree<u64, i32>;
 
-fn in_order(ranges: &Ranges) -> impl Iterator<Item = (Range<u64>, i32)> {
+fn in_order(ranges: &Ranges) -> impl DoubleEndedIterator<Item = (Range<u64>, i32)> {
     let items = ranges.items.iter();
     items.map(|&(first, end, value)| (first..end, value as i32))
 }
@@ -131,4 +134,38 @@ fn build_gaps() -> u32 {
         let mut map = Built::with_gaps();
         map.try_extend(in_order(ranges)).ok().map(|()| map)
     })
+}
+
+/// Entries in descending order, one by one, as mappings come.
+fn descend() -> u32 {
+    let (ranges, _) = ranges(ENTRIES);
+    let mut map = Built::with_gaps();
+    measured(|| {
+        for &(first, end, value) in ranges.items.iter().rev() {
+            let _ = map.insert_range(first..end, value as i32);
+        }
+    });
+    ENTRIES as u32
+}
+
+/// Entries in this order, one by one, beside readers.
+fn sync_inserted(entries: &mut dyn Iterator<Item = (Range<u64>, i32)>) -> u32 {
+    let map: SyncMapleTree<u64, i32, Waiting> = SyncMapleTree::with_gaps(Waiting::new());
+    let mut writer = map.write();
+    measured(|| {
+        for (range, value) in &mut *entries {
+            let _ = writer.insert_range(range, value);
+        }
+    });
+    ENTRIES as u32
+}
+
+fn sync_append() -> u32 {
+    let (ranges, _) = ranges(ENTRIES);
+    sync_inserted(&mut in_order(&ranges))
+}
+
+fn sync_descend() -> u32 {
+    let (ranges, _) = ranges(ENTRIES);
+    sync_inserted(&mut in_order(&ranges).rev())
 }
