@@ -1,5 +1,5 @@
 /* Works on its memory in several threads and children until it is told to end, and notices whatever should not happen to it.
- * A line "more N" on standard input is answered when N rounds more are done; "quit" ends it. */
+ * A line "more N" on standard input is answered when N rounds more are done, and a program more was run; "quit" ends it. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 extern char **environ;
-static atomic_long rounds, errors, alarms;
+static atomic_long rounds, errors, alarms, programs;
 static atomic_int ending;
 static int blocked[2];
 
@@ -70,6 +70,7 @@ static void *children(void *argument)
 			wrong("posix_spawn");
 		else if (waitpid(child, &status, 0) != child || status != 0)
 			wrong("spawned");
+		programs++;
 		usleep(3000);
 	}
 	return NULL;
@@ -102,8 +103,9 @@ int main(void)
 	printf("ready\n");
 	fflush(stdout);
 	while (fgets(line, sizeof line, stdin) && sscanf(line, "more %d", &number) == 1) {
-		long until = rounds + number, alarmed = alarms;
-		while (rounds < until || alarms == alarmed)
+		/* One may be under way. */
+		long until = rounds + number, alarmed = alarms, run = programs + 2;
+		while (rounds < until || alarms == alarmed || programs < run)
 			usleep(1000);
 		printf("done\n");
 		fflush(stdout);
