@@ -15,9 +15,7 @@ use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use common::{
-    Traced, agrees, agrees_ending, compiled, compiled_with, fresh, samara, scratch, trace_with,
-};
+use common::{Traced, agrees, compiled, compiled_with, fresh, samara, scratch, trace_with};
 
 /// What could be compared agreed.
 fn assert_nothing_wrong(traced: &Traced) {
@@ -88,7 +86,7 @@ fn signals_to_the_process_group_are_not_the_tracers() {
 #[test]
 fn a_thread_in_strict_mode_ends_alone() {
     if let Some(program) = compiled("strict_thread") {
-        let traced = agrees_ending(&[program], 3);
+        let traced = agrees(&[program]);
         assert_eq!(traced.stdout(), "main goes on\n");
     }
 }
