@@ -55,7 +55,8 @@ pub(crate) struct Tracer<'s> {
     pace: Pace,
     filter: Filter,
     tasks: ByTid<Task>,
-    spaces: Vec<Option<Space>>,
+    // Few bytes are left of one that has ended: a server may make millions.
+    spaces: Vec<Option<Box<Space>>>,
     session: &'s mut Session,
     started: bool,
     ending: Option<Ending>,

@@ -52,7 +52,7 @@ impl Tracer<'_> {
         let watchers = &mut self.session.watchers;
         if let Some(watcher) = decode::watcher_of(tid, entry, watchers) {
             let owner = watchers.owner(watcher);
-            let number = |space: &Option<Space>| space.as_ref().map(|space| space.number);
+            let number = |space: &Option<Box<Space>>| space.as_ref().map(|space| space.number);
             let owned = |space| owner.is_some() && number(space) == owner;
             return self.spaces.iter().position(owned).or(own);
         }

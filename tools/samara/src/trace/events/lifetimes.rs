@@ -122,7 +122,7 @@ impl Tracer<'_> {
             .print_event(who.tid, &format!("fork() = {child}"));
         match space.fork(who, child, self.session) {
             Ok(space) => {
-                self.spaces.push(Some(space));
+                self.spaces.push(Some(Box::new(space)));
                 Some(self.spaces.len() - 1)
             }
             // The child was killed before it ran.
@@ -143,7 +143,7 @@ impl Tracer<'_> {
         let former = ptrace::event_message(tid).map_or(tid, |former| former as Tid);
         let caller = self.tasks.get(&former);
         let unseen = caller.is_some_and(|task| task.unseen);
-        let space = caller.and_then(|task| self.spaces[task.space?].as_ref());
+        let space = caller.and_then(|task| self.spaces[task.space?].as_deref());
         // Older kernels do not tell.
         let merges_any =
             self.session.machine.keeps_memory_merge() && space.is_some_and(Space::merges_any);
@@ -207,7 +207,7 @@ impl Tracer<'_> {
             Ok(mut space) => {
                 space.users = 1;
                 space.main = tid == self.main;
-                self.spaces.push(Some(space));
+                self.spaces.push(Some(Box::new(space)));
                 let index = self.spaces.len() - 1;
                 if let Some(task) = self.tasks.get_mut(&tid) {
                     task.space = Some(index);

@@ -254,7 +254,7 @@ impl Tracer<'_> {
     /// As [`filled_elsewhere`](Self::filled_elsewhere), if nothing shows that it came to anything: even then areas of the other have an owner. Only who was forked has
     /// inherited a userfaultfd.
     fn perhaps_filled_in_vain_elsewhere(&mut self, starts: &[u64], index: usize) {
-        if !self.spaces[index].as_ref().is_some_and(Space::is_forked) {
+        if !self.spaces[index].as_deref().is_some_and(Space::is_forked) {
             return;
         }
         for (other, space) in self.spaces.iter_mut().enumerate() {
