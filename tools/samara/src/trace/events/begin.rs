@@ -3,7 +3,7 @@
 use samara_mm::Call;
 
 use super::Tracer;
-use super::task::{Doing, State};
+use super::task::{Doing, State, Told};
 use crate::trace::decode::{self, Decoded};
 use crate::trace::exec;
 use crate::trace::filter;
@@ -102,10 +102,13 @@ impl Tracer<'_> {
         );
         let is_here = task.space == Some(index);
         let doing = match decoded {
-            Decoded::Perform(call) if !is_here => Doing::WatchElsewhere { call, index },
+            Decoded::Perform(call) if !is_here => {
+                let told = Told::Perform(call);
+                Doing::Elsewhere { told, index }
+            }
             Decoded::Unmodelled { changes_map: true } if !is_here => {
-                let name = decode::name(&entry);
-                Doing::UnmodelledElsewhere { name, index }
+                let told = Told::Unmodelled(decode::name(&entry));
+                Doing::Elsewhere { told, index }
             }
             Decoded::Limits(target) => {
                 let target = if target == 0 { task.process } else { target };

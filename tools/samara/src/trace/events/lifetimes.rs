@@ -18,7 +18,7 @@ use crate::trace::space::{BEFORE_EXIT, Space, Who};
 use crate::trace::{interrupts, launch};
 
 use super::listeners::UNSEEN;
-use super::task::{Doing, State, Task};
+use super::task::{Doing, State, Task, Told};
 use super::{Ending, Failure, Tracer};
 
 impl Tracer<'_> {
@@ -260,9 +260,7 @@ impl Tracer<'_> {
         // It was killed within the call, which may have changed them all the same.
         match state {
             State::InCall(Doing::Limits { target, .. }) => self.limits_changed(target),
-            State::InCall(
-                Doing::WatchElsewhere { index, .. } | Doing::UnmodelledElsewhere { index, .. },
-            ) => {
+            State::InCall(Doing::Elsewhere { index, .. }) => {
                 if let Some(space) = &mut self.spaces[index] {
                     space.interrupt();
                 }
@@ -271,12 +269,7 @@ impl Tracer<'_> {
         }
         if matches!(
             state,
-            State::Held
-                | State::InCall(
-                    Doing::Limits { .. }
-                        | Doing::WatchElsewhere { .. }
-                        | Doing::UnmodelledElsewhere { .. }
-                )
+            State::Held | State::InCall(Doing::Limits { .. } | Doing::Elsewhere { .. })
         ) {
             self.leave_orders(tid, index);
         }
@@ -292,11 +285,11 @@ impl Tracer<'_> {
             if stopped {
                 let holder = space.holder.and_then(|holder| self.tasks.get(&holder));
                 match holder.map(|task| &task.state) {
-                    Some(State::InCall(Doing::WatchElsewhere { call, .. })) => {
-                        space.compare_beside(call, who, self.session);
-                    }
-                    // Whether the kernel has come to it, nothing tells.
-                    Some(State::InCall(Doing::UnmodelledElsewhere { .. })) => {}
+                    Some(State::InCall(Doing::Elsewhere { told, .. })) => match told {
+                        Told::Perform(call) => space.compare_beside(call, who, self.session),
+                        // Whether the kernel has come to it, nothing tells.
+                        Told::Unmodelled(_) => {}
+                    },
                     _ => space.compare_changed(who, self.session, BEFORE_EXIT),
                 }
             }

@@ -3,7 +3,7 @@
 use samara_mm::Call;
 
 use super::Tracer;
-use super::task::{Doing, State};
+use super::task::{Doing, State, Told};
 use crate::trace::decode::Filling;
 use crate::trace::memory;
 use crate::trace::ptrace::{self, Tid};
@@ -206,28 +206,26 @@ impl Tracer<'_> {
                     self.session.watchers.made(tid, descriptor, space.number);
                 }
             }
-            Doing::WatchElsewhere { call, index } => {
+            Doing::Elsewhere { told, index } => {
                 if !to_be_restarted(returned)
-                    && !has_lost_its_descriptor(&call, returned)
                     && let (Some(user), Some(space)) =
                         (self.user_of(index), &mut self.spaces[index])
                 {
-                    space.sync_growth_by_another(&call, returned, self.session);
-                    // Or else its memory has gone in the meantime.
-                    if returned != -i64::from(libc::ENOMEM) || space.foretells(&call, returned) {
-                        space.watched_by_another(call, user, returned, self.session);
+                    match told {
+                        Told::Perform(call) if has_lost_its_descriptor(&call, returned) => {}
+                        Told::Perform(call) => {
+                            space.sync_growth_by_another(&call, returned, self.session);
+                            // Or else its memory has gone in the meantime.
+                            if returned != -i64::from(libc::ENOMEM)
+                                || space.foretells(&call, returned)
+                            {
+                                space.watched_by_another(call, user, returned, self.session);
+                            }
+                        }
+                        Told::Unmodelled(name) => {
+                            space.finish_unmodelled(name, true, user, returned, self.session);
+                        }
                     }
-                }
-                self.pace.go(tid, 0);
-                self.release(index, tid);
-                return None;
-            }
-            Doing::UnmodelledElsewhere { name, index } => {
-                if !to_be_restarted(returned)
-                    && let (Some(user), Some(space)) =
-                        (self.user_of(index), &mut self.spaces[index])
-                {
-                    space.finish_unmodelled(name, true, user, returned, self.session);
                 }
                 self.pace.go(tid, 0);
                 self.release(index, tid);

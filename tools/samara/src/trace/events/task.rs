@@ -24,13 +24,8 @@ pub(super) enum Doing {
         index: usize,
     },
     /// A userfaultfd is told what to watch in the address space `index`, which is not the caller's: holds the order of that one.
-    WatchElsewhere {
-        call: Call,
-        index: usize,
-    },
-    /// The same, where the engine cannot follow what it is told.
-    UnmodelledElsewhere {
-        name: &'static str,
+    Elsewhere {
+        told: Told,
         index: usize,
     },
     /// Holds no order: a userfaultfd will have been made.
@@ -69,6 +64,14 @@ pub(super) enum Doing {
         name: &'static str,
         changes_map: bool,
     },
+}
+
+/// What a userfaultfd of another address space is told.
+#[derive(Debug)]
+pub(super) enum Told {
+    Perform(Call),
+    /// What the engine cannot follow.
+    Unmodelled(&'static str),
 }
 
 #[derive(Debug)]
