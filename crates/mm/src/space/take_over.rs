@@ -3,13 +3,17 @@
 //! A model that has parted from the process is built anew from the process's map. That shows neither who owns private pages nor which open
 //! file is mapped, not what was attached, set aside or promised to areas to come: all of it is in the former model.
 
+use alloc::vec::Vec;
+
 use crate::errno::Errno;
+use crate::file::{File, FileId};
 use crate::flags::VmFlags;
-use crate::space::AddressSpace;
+use crate::heap::boxed::try_str;
 use crate::space::guards::Guards;
 use crate::space::merge::continues;
 use crate::space::vma::{AnonVma, Area, Backing, Vma};
 use crate::space::vma_box::VmaBox;
+use crate::space::{AddressSpace, given_name};
 
 impl AddressSpace {
     /// Takes over from `before`, an earlier model of the same process, what a map does not show: owners of private pages, open file
@@ -27,16 +31,18 @@ impl AddressSpace {
         self.config.merge_any = before.config.merge_any;
         self.next_anon = self.next_anon.max(before.next_anon);
         let mut guards = Guards::new();
+        let mut objects = Objects::default();
         let mut next = 0;
         // Where the last area ends, and where that began from which it took over.
         let mut last = None;
         while let Some(area) = self.areas.find(next) {
             let (start, end) = (area.start, area.end);
             next = end;
-            let old = before
-                .areas
-                .find_in(start, end)
-                .filter(|old| is_same(old.vma, area.vma));
+            let old = before.areas.find_in(start, end);
+            let old = match old {
+                Some(old) if is_same(old.vma, area.vma, &mut objects)? => Some(old),
+                _ => None,
+            };
             let mut vma = VmaBox::try_new(area.vma.try_clone()?)?;
             let touched = vma.anon().is_some();
             let mut owner = old.and_then(|old| old.vma.anon());
@@ -72,23 +78,53 @@ impl AddressSpace {
     }
 }
 
+/// Shared anonymous objects by their numbers here, and what the map shows for each: the kernel numbers them, too, but otherwise.
+#[derive(Debug, Default)]
+struct Objects(Vec<(u64, FileId)>);
+
+impl Objects {
+    /// Can it be this object that is shown so? What was taken for another one cannot.
+    fn agree(&mut self, own: u64, shown: FileId) -> Result<bool, Errno> {
+        let known = self.0.iter().find(|pair| pair.0 == own || pair.1 == shown);
+        if let Some(pair) = known {
+            return Ok(*pair == (own, shown));
+        }
+        self.0.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        self.0.push((own, shown));
+        Ok(true)
+    }
+}
+
+/// The map calls shared anonymous memory a file, by a name that no file has which is mapped shared.
+fn is_shared_anonymous(shown: &File) -> bool {
+    &*shown.name == "/dev/zero (deleted)" || shown.name.starts_with("[anon_shmem:")
+}
+
 /// Whether an area of the map can be what the former model had there.
-fn is_same(old: &Vma, new: &Vma) -> bool {
+fn is_same(old: &Vma, new: &Vma, objects: &mut Objects) -> Result<bool, Errno> {
+    let alike = || {
+        old.shift == new.shift
+            && old.flags.contains(VmFlags::MAYSHARE) == new.flags.contains(VmFlags::MAYSHARE)
+    };
     let object = match (&old.backing, &new.backing) {
-        (Backing::Anonymous, Backing::Anonymous) => return true,
+        (Backing::Anonymous, Backing::Anonymous) => return Ok(true),
         (Backing::File(a), Backing::File(b)) => a.id == b.id,
         (Backing::Shm { segment, .. }, Backing::File(b)) => segment.file.id == b.id,
+        (Backing::SharedAnonymous(a), Backing::File(b)) => {
+            return Ok(is_shared_anonymous(b) && alike() && objects.agree(a.id(), b.id)?);
+        }
         (Backing::SharedAnonymous(_), Backing::SharedAnonymous(_)) => true,
         (Backing::Special(a), Backing::Special(b)) => a == b,
         _ => false,
     };
-    object
-        && old.shift == new.shift
-        && old.flags.contains(VmFlags::MAYSHARE) == new.flags.contains(VmFlags::MAYSHARE)
+    Ok(object && alike())
 }
 
 /// Gives an area of the map what the former model knew of it.
 fn inherit(new: &mut Vma, old: &Vma) -> Result<(), Errno> {
+    if let (Backing::SharedAnonymous(_), Backing::File(shown)) = (&old.backing, &new.backing) {
+        new.name = given_name(&shown.name).map(try_str).transpose()?;
+    }
     new.backing = old.backing.clone();
     new.shift = old.shift;
     new.policy = old.policy;

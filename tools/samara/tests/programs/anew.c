@@ -64,6 +64,8 @@ int main(void) {
     anonymous(110, 3);
     syscall(SYS_mbind, page(110), 3 * PAGE, 2, &node, 64, 0);
     syscall(HOME_NODE, page(111), PAGE, 0, 0);
+    mmap(page(120), 4 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+    syscall(SYS_mbind, page(122), 2 * PAGE, 2, &node, 64, 0);
     int key = pkey_alloc(0, 0);
     anonymous(70, 3);
     pkey_mprotect(page(71), PAGE, PROT_READ | PROT_WRITE, key);
@@ -85,7 +87,11 @@ int main(void) {
     mprotect(page(30), 3 * PAGE, PROT_READ);
     mprotect(attached + PAGE, PAGE, PROT_READ | PROT_WRITE);
     mprotect(shared + PAGE, PAGE, PROT_READ | PROT_WRITE);
+    // The policy of a part of what is shared keeps it apart.
+    mprotect(page(120), 4 * PAGE, PROT_READ);
     unknown();
+    mprotect(page(120), 4 * PAGE, PROT_READ | PROT_WRITE);
+    syscall(SYS_mbind, page(120), 4 * PAGE, 0, 0, 0, 0);
     shmdt(attached);
     syscall(SYS_mbind, page(60), 3 * PAGE, 0, 0, 0, 0);
     mprotect(page(112), PAGE, PROT_READ);
