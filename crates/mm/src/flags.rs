@@ -237,9 +237,11 @@ impl FileKind {
     /// Bytes in the largest object of this kind, as mmap checks it.
     pub(crate) const fn largest(self) -> u64 {
         match self {
-            FileKind::Regular | FileKind::Unaligned | FileKind::Shmem | FileKind::HugeTlb(_) => {
-                i64::MAX as u64
-            }
+            FileKind::Regular
+            | FileKind::Unaligned
+            | FileKind::Stacked
+            | FileKind::Shmem
+            | FileKind::HugeTlb(_) => i64::MAX as u64,
             _ => u64::MAX,
         }
     }

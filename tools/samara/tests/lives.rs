@@ -164,6 +164,22 @@ fn a_file_system_may_be_mounted_anew() {
     assert!(matches!(&*told, "11001100\n" | "may not\n"), "{told}");
 }
 
+/// Files of an overlay are mapped by another file system, whose files are not those that are asked for.
+#[test]
+fn what_is_mapped_of_an_overlay_joins_nothing_until_it_is_changed() {
+    let Some(program) = compiled("stacked") else {
+        return;
+    };
+    let folder = fresh("stacked");
+    fs::create_dir(&folder).unwrap();
+    let told = agrees(&[program, folder]).stdout();
+    let known = [
+        "2 1 3 1 3 1 1 2 4 3 \n2 1 3 1 3 1 1 2 4 3 1 3 \n",
+        "may not\n",
+    ];
+    assert!(known.contains(&&*told), "{told}");
+}
+
 #[test]
 fn what_may_only_be_appended_to_is_not_shared_with_who_may_write() {
     let Some(program) = compiled("appended_to") else {

@@ -109,7 +109,7 @@ impl AddressSpace {
         if let Some(pool) = &pool {
             pool.hold();
         }
-        let mapped = self.map_region(start, end, vma, pages);
+        let mapped = self.map_region(start, end, vma, true, pages);
         if mapped.is_ok() && filled {
             // What cannot be faulted in is no error of mmap.
             let _ = self.populate(start, end, pages);

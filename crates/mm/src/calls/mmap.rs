@@ -215,7 +215,8 @@ impl AddressSpace {
         } else {
             None
         };
-        self.map_region(start, end, vma, pages)?;
+        let joins = !matches!(file, FileArg::File(file) if file.kind == FileKind::Stacked);
+        self.map_region(start, end, vma, joins, pages)?;
         if let Some(mut unlocked) = unlocked
             && let Some(area) = self.areas.at(start)
         {
@@ -262,12 +263,13 @@ impl AddressSpace {
         Ok(marks)
     }
 
-    /// Maps `[start, end)` over whatever is there, after the limits have allowed it.
+    /// Maps `[start, end)` over whatever is there, after the limits have allowed it; as an area of its own, whatever lies beside it, unless it `joins`.
     pub(crate) fn map_region<P: Pages + ?Sized>(
         &mut self,
         start: u64,
         end: u64,
         mut vma: Vma,
+        joins: bool,
         owner: &mut P,
     ) -> Result<(), Errno> {
         if !self.may_execute(None, vma.flags) {
@@ -301,7 +303,10 @@ impl AddressSpace {
                 beside = above;
             }
         }
-        let mut union = Union::new(&span, &beside, &vma, kernel);
+        let mut union = match joins {
+            true => Union::new(&span, &beside, &vma, kernel),
+            false => None,
+        };
         if marked_late && union.is_none() {
             vma.flags |= VmFlags::MERGEABLE;
         }

@@ -75,7 +75,7 @@ impl AddressSpace {
             attachment: new_object(),
         };
         let vma = Vma::new(area_flags, 0u64.wrapping_sub(start >> 12), backing);
-        self.map_region(start, start + len, vma, pages)?;
+        self.map_region(start, start + len, vma, true, pages)?;
         if area_flags.contains(VmFlags::LOCKED) {
             let _ = self.populate(start, start + len, pages);
         }

@@ -187,6 +187,7 @@ pub(crate) fn open(path: &[u8]) -> Result<Program<OnDisk>, Errno> {
     let kind = match system.f_type {
         0xef53 | 0x5846_5342 | 0x9123_683e => FileKind::Regular,
         0x0102_1994 => FileKind::Shmem,
+        0x794c_7630 => FileKind::Stacked,
         _ => FileKind::Unaligned,
     };
     let described = File {

@@ -33,6 +33,7 @@ fn kind(object: &libc::stat64, system: Option<&libc::statfs64>) -> FileKind {
     const HUGETLBFS: i64 = 0x9584_58f6_u32 as i64;
     /// ext4, xfs, btrfs.
     const ALIGNING: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
+    const OVERLAY: i64 = 0x794c_7630;
     const SECRETMEM: i64 = 0x5345_434d;
     /// Files with mappings of their own: sysfs, procfs, debugfs, tracefs.
     const DRIVEN: [i64; 4] = [0x6265_6572, 0x9fa0, 0x6462_6720, 0x7472_6163];
@@ -42,6 +43,7 @@ fn kind(object: &libc::stat64, system: Option<&libc::statfs64>) -> FileKind {
             Some(system) if system.f_type == TMPFS => FileKind::Shmem,
             Some(system) if system.f_type == HUGETLBFS => FileKind::HugeTlb(system.f_bsize as u64),
             Some(system) if ALIGNING.contains(&system.f_type) => FileKind::Regular,
+            Some(system) if system.f_type == OVERLAY => FileKind::Stacked,
             Some(system) if system.f_type == SECRETMEM => FileKind::Secret,
             Some(system) if DRIVEN.contains(&system.f_type) => FileKind::Device,
             _ => FileKind::Unaligned,
