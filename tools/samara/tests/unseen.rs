@@ -70,6 +70,11 @@ fn a_userfaultfd_is_made_at_the_number_of_another_one() {
 }
 
 #[test]
+fn a_userfaultfd_is_made_at_the_number_of_a_parents() {
+    is_followed("made_beside_parents");
+}
+
+#[test]
 fn a_userfaultfd_of_a_parent_is_not_that_of_another_process() {
     is_followed("watched_for_another");
 }

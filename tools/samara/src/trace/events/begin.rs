@@ -82,6 +82,32 @@ impl Tracer<'_> {
 
     /// Starts the call of a thread, whose turn it is.
     pub(super) fn begin(&mut self, tid: Tid, entry: Entry, index: usize) {
+        if decode::tells_watcher(&entry) && !self.settles_watcher(tid, &entry, index) {
+            return;
+        }
+        self.begin_settled(tid, entry, index);
+        if matches!(self.tasks.get(&tid), Some(task) if !matches!(task.state, State::InCall(_))) {
+            self.let_others_run(tid);
+        }
+    }
+
+    /// For which address space a userfaultfd is decides in whose order a call comes, and other threads may close it and make another one until the kernel looks: they
+    /// stand still until the call has returned. False if its turn is among the calls of another address space by now.
+    fn settles_watcher(&mut self, tid: Tid, entry: &Entry, index: usize) -> bool {
+        let own = self.tasks.get(&tid).and_then(|task| task.space);
+        let users = |own: usize| self.spaces[own].as_ref().map_or(0, |space| space.users);
+        if let Some(own) = own.filter(|own| users(*own) > 1) {
+            self.hold_others(tid, own);
+        }
+        let elsewhere = self.order_of(tid, entry).is_some_and(|now| now != index);
+        if elsewhere {
+            self.let_others_run(tid);
+            self.entry(tid, *entry);
+        }
+        !elsewhere
+    }
+
+    fn begin_settled(&mut self, tid: Tid, entry: Entry, index: usize) {
         let Some(task) = self.tasks.get_mut(&tid) else {
             return;
         };

@@ -317,6 +317,8 @@ impl Tracer<'_> {
                 self.release(index, tid);
             }
         }
+        // The address space for which it called may have gone.
+        self.let_others_run(tid);
     }
 
     pub(super) fn ended(&mut self, tid: Tid, ending: Ending) {
