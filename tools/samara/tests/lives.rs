@@ -164,6 +164,16 @@ fn a_file_system_may_be_mounted_anew() {
     assert!(matches!(&*told, "11001100\n" | "may not\n"), "{told}");
 }
 
+/// Whatever it says to a tracer, it is not what the filter of this one says.
+#[test]
+fn a_filter_of_the_programs_own_finds_no_tracer() {
+    let Some(program) = compiled("own_filter") else {
+        return;
+    };
+    let told = agrees(&[program]).stdout();
+    assert!(matches!(&*told, "65536 38 38\n" | "may not\n"), "{told}");
+}
+
 /// Files of an overlay are mapped by another file system, whose files are not those that are asked for.
 #[test]
 fn what_is_mapped_of_an_overlay_joins_nothing_until_it_is_changed() {

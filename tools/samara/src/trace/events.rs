@@ -151,7 +151,7 @@ impl<'s> Tracer<'s> {
 
     fn stop(&mut self, tid: Tid, stop: Stop) -> Result<(), Failure> {
         match stop {
-            Stop::Seccomp => match ptrace::entry(tid) {
+            Stop::Seccomp => match ptrace::entry(tid, &self.filter) {
                 Ok(entry) => self.enters(tid, entry),
                 Err(_) => self.pace.go(tid, 0),
             },

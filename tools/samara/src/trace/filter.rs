@@ -6,19 +6,36 @@
 
 use super::i386;
 
-/// What a stop is for: the data of `SECCOMP_RET_TRACE`, which the tracer reads back. Unlike what a filter of the program's own is likely
-/// to say: of two filters that both want a tracer, the one that was added last is heard.
+/// What a stop is for: the data of `SECCOMP_RET_TRACE`, which the tracer reads back. Of two filters that both want a tracer, the one that was added last is heard,
+/// and that of a program may say anything: so what is said here is drawn by lot each time.
 pub(crate) mod mark {
-    /// A native 64-bit call.
-    pub(crate) const NATIVE: u32 = 0x5a01;
-    /// A call of i386: of a program with 32-bit addresses, or by `int 0x80`.
-    pub(crate) const I386: u32 = 0x5a02;
-    /// A call of the x32 table.
-    pub(crate) const X32: u32 = 0x5a03;
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    use std::sync::OnceLock;
 
-    /// Is it this tracer's filter that stopped the call?
-    pub(crate) fn is_own(mark: u32) -> bool {
-        matches!(mark, NATIVE | I386 | X32)
+    /// None of this tracer's: a filter of the program's own has stopped the call.
+    pub(crate) const NONE: u32 = 0;
+    /// A native 64-bit call.
+    pub(crate) const NATIVE: u32 = 1;
+    /// A call of i386: of a program with 32-bit addresses, or by `int 0x80`.
+    pub(crate) const I386: u32 = 2;
+    /// A call of the x32 table.
+    pub(crate) const X32: u32 = 3;
+
+    /// The data that say a mark.
+    pub(super) fn said(mark: u32) -> u32 {
+        lot() | mark
+    }
+
+    /// The mark that data say, if they say one.
+    pub(crate) fn read(data: u32) -> Option<u32> {
+        let mark = data ^ lot();
+        matches!(mark, NATIVE | I386 | X32).then_some(mark)
+    }
+
+    /// 16 bits of which the lowest two are free. Programs prefer small numbers, among which it is not.
+    fn lot() -> u32 {
+        static LOT: OnceLock<u32> = OnceLock::new();
+        *LOT.get_or_init(|| 0x8000 | RandomState::new().build_hasher().finish() as u32 & 0x7ffc)
     }
 }
 
@@ -161,7 +178,7 @@ const ANY_BIT: u32 = libc::BPF_JMP | libc::BPF_JSET | libc::BPF_K;
 const RETURN: u32 = libc::BPF_RET | libc::BPF_K;
 
 fn trace(mark: u32) -> libc::sock_filter {
-    statement(RETURN, libc::SECCOMP_RET_TRACE | mark)
+    statement(RETURN, libc::SECCOMP_RET_TRACE | mark::said(mark))
 }
 
 fn allow() -> libc::sock_filter {
@@ -270,7 +287,8 @@ impl Filter {
                 }
                 RETURN => {
                     let stops = instruction.k & !libc::SECCOMP_RET_DATA == libc::SECCOMP_RET_TRACE;
-                    return stops.then_some(instruction.k & libc::SECCOMP_RET_DATA);
+                    let data = instruction.k & libc::SECCOMP_RET_DATA;
+                    return mark::read(data).filter(|_| stops);
                 }
                 GO => {
                     at += instruction.k as usize;

@@ -204,7 +204,7 @@ pub(crate) fn entered(tid: Tid, filter: &Filter) -> io::Result<Option<(Entry, bo
     // SAFETY: `op` says which member of the union the kernel filled.
     let call = unsafe { information.u.entry };
     let mark = filter.decide(information.arch, call.nr as u32, &call.args);
-    let entry = Entry::new(tid, call.nr, call.args, mark.unwrap_or(0));
+    let entry = Entry::new(tid, call.nr, call.args, mark.unwrap_or(mark::NONE));
     Ok(Some((entry, mark.is_some())))
 }
 
@@ -297,15 +297,18 @@ pub(crate) fn is_i386(tid: Tid) -> bool {
     information(tid).is_ok_and(|information| information.arch == AUDIT_ARCH_I386)
 }
 
-/// The call at which the filter stopped a thread.
-pub(crate) fn entry(tid: Tid) -> io::Result<Entry> {
+/// The call at which a filter stopped a thread. Where it was not `filter`, since that would have let it run, or said otherwise, the mark is none.
+pub(crate) fn entry(tid: Tid, filter: &Filter) -> io::Result<Entry> {
     let information = information(tid)?;
     if information.op != libc::PTRACE_SYSCALL_INFO_SECCOMP {
         return Err(io::ErrorKind::InvalidData.into());
     }
     // SAFETY: `op` says which member of the union the kernel filled.
     let seccomp = unsafe { information.u.seccomp };
-    Ok(Entry::new(tid, seccomp.nr, seccomp.args, seccomp.ret_data))
+    let wanted = filter.decide(information.arch, seccomp.nr as u32, &seccomp.args);
+    let mark = mark::read(seccomp.ret_data).filter(|mark| wanted == Some(*mark));
+    let mark = mark.unwrap_or(mark::NONE);
+    Ok(Entry::new(tid, seccomp.nr, seccomp.args, mark))
 }
 
 /// What a call returned: the value, or minus the error number.

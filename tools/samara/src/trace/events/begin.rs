@@ -6,7 +6,7 @@ use super::Tracer;
 use super::task::{Doing, State, Told};
 use crate::trace::decode::{self, Decoded};
 use crate::trace::exec;
-use crate::trace::filter;
+use crate::trace::filter::mark;
 use crate::trace::ptrace::{self, Entry, Pace, Tid};
 use crate::trace::seeding::Standing;
 use crate::trace::space::{Space, Who};
@@ -15,7 +15,7 @@ impl Tracer<'_> {
     /// A call of interest begins.
     pub(super) fn entry(&mut self, tid: Tid, entry: Entry) {
         // Stopped by a filter of the program's own. Without a tracer of its own, it would get this.
-        if !filter::mark::is_own(entry.mark) {
+        if entry.mark == mark::NONE {
             let _ = ptrace::pass_over(tid, -i64::from(libc::ENOSYS));
             self.resume(tid, 0);
             return;
