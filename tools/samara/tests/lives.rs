@@ -92,6 +92,16 @@ fn a_thread_in_strict_mode_ends_alone() {
 }
 
 #[test]
+fn threads_in_strict_mode_that_end_at_once_have_their_process_killed() {
+    let Some(program) = compiled("strict_threads") else {
+        return;
+    };
+    let traced = trace_with(&[], &[program], scratch());
+    assert_eq!(traced.stdout(), "40\n", "{}", traced.stderr());
+    assert_nothing_wrong(&traced);
+}
+
+#[test]
 fn limits_are_those_of_who_has_that_number_in_its_namespace() {
     let Some(program) = compiled("numbers_of_its_own") else {
         return;

@@ -25,12 +25,15 @@ impl Tracer<'_> {
         {
             let process = self.tasks.get(&tid).map_or(tid, |task| task.process);
             let is_other = |(other, task): (&Tid, &super::task::Task)| {
-                *other != tid && task.process == process && task.space.is_some()
+                // Of several that end at once, the process ends like the last.
+                *other != tid && task.process == process && task.space.is_some() && !task.ends
             };
-            let ended = self.tasks.iter().any(is_other) && ptrace::call_instead(tid, exit).is_ok();
-            if !ended {
+            let ends = self.tasks.iter().any(is_other) && ptrace::call_instead(tid, exit).is_ok();
+            if !ends {
                 // SAFETY: ends our own tracee.
                 unsafe { libc::kill(tid, libc::SIGKILL) };
+            } else if let Some(task) = self.tasks.get_mut(&tid) {
+                task.ends = true;
             }
         }
         ptrace::resume_to_exit(tid, 0);

@@ -102,6 +102,8 @@ pub(super) struct Task {
     pub(super) standing: Option<Standing>,
     /// It has left itself `read`, `write`, `exit` and `rt_sigreturn`, as of `SECCOMP_SET_MODE_STRICT`.
     pub(super) strict: bool,
+    /// It was made to end, having called something else.
+    pub(super) ends: bool,
     /// A filter may let its calls pass unseen: no address space that it uses is followed.
     pub(super) unseen: bool,
 }
@@ -117,6 +119,7 @@ impl Task {
             clone_flags: None,
             standing: None,
             strict: false,
+            ends: false,
             unseen: false,
         }
     }
