@@ -320,6 +320,26 @@ fn a_ring_at_address_0_is_read() {
     assert_eq!(traced.output.status.code(), Some(0));
 }
 
+/// A thread has numbers for its rings, which are no descriptors and stay when these are closed.
+#[test]
+fn rings_are_known_by_the_numbers_that_they_are_registered_under() {
+    let Some(program) = compiled("ring_advice") else {
+        return;
+    };
+    let program = program.display().to_string();
+    for (waits, flags) in [("wait", "0"), ("go on", "0"), ("wait", "0x3000")] {
+        let words = [program.as_str(), waits, flags, "registered"];
+        let traced = trace_with(&["--verify", "each"], &words, scratch());
+        if traced.output.status.code() == Some(77) {
+            eprintln!("skipped: {}", traced.stdout());
+            continue;
+        }
+        traced.assert_agrees();
+        assert_eq!(traced.stdout(), ADVISED, "{waits} {flags}");
+        assert_eq!(traced.output.status.code(), Some(0), "{waits} {flags}");
+    }
+}
+
 #[test]
 fn advice_through_a_ring_that_the_kernel_polls_is_undecided() {
     let Some(program) = compiled("ring_advice") else {

@@ -18,6 +18,7 @@ use super::memory;
 use super::ptrace::{Entry, Tid};
 use super::seeding::numa_nodes;
 use super::segments;
+use super::space::Registering;
 use super::watchers::Watchers;
 pub(crate) use name::name;
 pub(crate) use nodes::{NodeMask, Nodes, nodes_at};
@@ -50,6 +51,8 @@ pub(crate) enum Decoded {
     UringSetUp { params: u64 },
     /// `io_uring_enter`: the descriptor, how many entries are submitted, and flags.
     UringEnter(i32, u32, u32),
+    /// `io_uring_register`: gives rings numbers.
+    UringRegister(Registering),
     /// Makes a userfaultfd.
     WatcherMade,
     /// [What fills in](filter::UFFDIO_FILLING) pages.
@@ -206,6 +209,13 @@ pub(crate) fn decode(
         libc::SYS_io_destroy => return Decoded::RingDestroyed { address: a },
         libc::SYS_io_uring_setup => return Decoded::UringSetUp { params: b },
         libc::SYS_io_uring_enter => return Decoded::UringEnter(a as i32, b as u32, d as u32),
+        libc::SYS_io_uring_register => {
+            return Decoded::UringRegister(Registering {
+                updates: c,
+                count: d as u32,
+                registers: b as u32 & 1 == 0,
+            });
+        }
         libc::SYS_prctl => return settings::prctl(tid, entry),
         libc::SYS_userfaultfd => return Decoded::WatcherMade,
         libc::SYS_ioctl if b as u32 == filter::USERFAULTFD_IOC_NEW => return Decoded::WatcherMade,

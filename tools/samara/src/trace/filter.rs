@@ -8,6 +8,10 @@ pub(crate) mod mark;
 
 use super::i386;
 
+/// `io_uring_register` in both tables, and its operations on rings, without and with a registered ring for its descriptor.
+const IO_URING_REGISTER: u32 = 427;
+const RING_FDS: [u32; 4] = [20, 21, 20 | 1 << 31, 21 | 1 << 31];
+
 const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
 pub(crate) const AUDIT_ARCH_I386: u32 = 0x4000_0003;
 const X32_BIT: u32 = 0x4000_0000;
@@ -359,6 +363,7 @@ fn by_arguments(table: &Table) -> Vec<(u32, Vec<libc::sock_filter>)> {
         (table.ioctl, only_for(table, 1, IOCTL)),
         (table.seccomp, only_for(table, 0, SECCOMP)),
         (table.ptrace, only_for(table, 0, PTRACE)),
+        (IO_URING_REGISTER, only_for(table, 1, &RING_FDS)),
         // A user namespace has privileges of its own.
         (
             table.unshare,
@@ -432,6 +437,7 @@ mod tests {
             libc::SYS_prlimit64,
             libc::SYS_seccomp,
             libc::SYS_unshare,
+            libc::SYS_io_uring_register,
         ];
         for nr in (0..600).filter(|nr| !by_argument.contains(nr)) {
             assert_eq!(native(nr, [7; 6]), ALWAYS.contains(&nr), "call {nr}");
@@ -471,6 +477,8 @@ mod tests {
         assert!(native(libc::SYS_unshare, [0x1400_0000, 0, 0, 0, 0, 0]));
         assert!(!native(libc::SYS_unshare, [0x0400_0000, 0, 0, 0, 0, 0]));
         assert!(native(libc::SYS_seccomp, [1, 8, 0, 0, 0, 0]));
+        assert!(native(libc::SYS_io_uring_register, [3, 20, 0, 0, 0, 0]));
+        assert!(!native(libc::SYS_io_uring_register, [3, 0, 0, 0, 0, 0]));
         assert!(!native(libc::SYS_seccomp, [2, 0, 0, 0, 0, 0]));
         assert!(native(libc::SYS_personality, [0x0040000, 0, 0, 0, 0, 0]));
         assert!(!native(libc::SYS_personality, [0xffff_ffff, 0, 0, 0, 0, 0]));

@@ -78,6 +78,7 @@ pub(super) const NUMBERS: &[(u32, i64)] = &[
     (435, libc::SYS_clone3),
     (425, libc::SYS_io_uring_setup),
     (426, libc::SYS_io_uring_enter),
+    (427, libc::SYS_io_uring_register),
     (432, libc::SYS_fsmount),
     (440, libc::SYS_process_madvise),
     (450, super::filter::SYS_SET_MEMPOLICY_HOME_NODE),

@@ -26,6 +26,7 @@ use crate::record::Reason;
 use crate::side::replaced_by;
 
 use self::compare::foretell;
+pub(crate) use self::uring::Registering;
 use super::decode::{Bounds, NodeMask};
 use super::facts::Pagemap;
 use super::options::Verify;

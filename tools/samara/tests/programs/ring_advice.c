@@ -1,5 +1,6 @@
 /* Advice through a ring of io_uring: the areas that it divides and joins, and what a child has of them.
- * Arguments: "wait" or "go on", the flags of the ring, and "at 0" for one whose head is mapped there. Ends with 77 where there are no such rings. */
+ * Arguments: "wait" or "go on", the flags of the ring, and "at 0" for one whose head is mapped there, or "registered" for one of several that have numbers. Ends
+ * with 77 where there are no such rings. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stdint.h>
@@ -19,6 +20,8 @@
 #define NO_SQARRAY (1u << 16)
 #define SQPOLL (1u << 1)
 #define OP_MADVISE 25
+#define REGISTER_RINGS 20
+#define BY_NUMBER (1u << 4)
 
 struct offsets {
 	uint32_t head, tail, mask, entries, a, b, c, d;
@@ -33,6 +36,30 @@ struct params {
 static struct params params;
 static char *ring, *entries;
 static int file, waits, at_zero;
+static unsigned by_number;
+
+struct update {
+	uint32_t number, reserved;
+	uint64_t file;
+};
+
+/* Has several rings registered, and their descriptors closed: the numbers of them stay. */
+static int name_by_numbers(void)
+{
+	struct params others[2] = {0};
+	struct update updates[3] = {{7, 0, 0}, {0, 0, file}, {3, 0, 0}};
+	for (int i = 0; i < 2; i++)
+		updates[2 * i].file = syscall(SYS_io_uring_setup, 8, &others[i]);
+	int done = syscall(SYS_io_uring_register, file, REGISTER_RINGS, updates, 3);
+	for (int i = 0; i < 3; i++)
+		close(updates[i].file);
+	/* Another ring at the descriptor. */
+	struct params later = {0};
+	file = syscall(SYS_io_uring_setup, 8, &later);
+	file = 0;
+	by_number = BY_NUMBER;
+	return done == 3;
+}
 
 static uint32_t *number(uint32_t offset)
 {
@@ -80,9 +107,9 @@ static void put(void *at, unsigned long length, int advice, uint64_t data)
 static void submit(int count)
 {
 	if (params.flags & SQPOLL)
-		syscall(SYS_io_uring_enter, file, 0, 0, 2, 0, 0);
+		syscall(SYS_io_uring_enter, file, 0, 0, 2 | by_number, 0, 0);
 	else
-		syscall(SYS_io_uring_enter, file, count, waits ? count : 0, waits ? 1 : 0, 0, 0);
+		syscall(SYS_io_uring_enter, file, count, waits ? count : 0, (waits ? 1 : 0) | by_number, 0, 0);
 }
 
 static void settle(int count)
@@ -90,7 +117,7 @@ static void settle(int count)
 	/* Waits without a call that a tracer sees, unless the ring wants one. */
 	while (__atomic_load_n(number(params.cq.tail), __ATOMIC_ACQUIRE) - *number(params.cq.head) < (uint32_t)count) {
 		if (params.flags & (1u << 13))
-			syscall(SYS_io_uring_enter, file, 0, count, 1, 0, 0);
+			syscall(SYS_io_uring_enter, file, 0, count, 1 | by_number, 0, 0);
 		usleep(100);
 	}
 	char *first = ring + params.cq.b;
@@ -112,6 +139,8 @@ int main(int count, char **arguments)
 		printf("no ring: %s\n", strerror(errno));
 		return 77;
 	}
+	if (count > 3 && strcmp(arguments[3], "registered") == 0 && !name_by_numbers())
+		return puts("no numbers") < 0 ? 1 : 77;
 	setvbuf(stdout, 0, _IONBF, 0);
 	char *at = mmap(0, 64 * PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	int anonymous = MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED;

@@ -204,6 +204,7 @@ impl Tracer<'_> {
                 Doing::RingSetUp { pointer, narrow }
             }
             Decoded::UringSetUp { params } => return self.aside(tid, Doing::UringSetUp { params }),
+            Decoded::UringRegister(asked) => return self.aside(tid, Doing::UringRegister(asked)),
             Decoded::UringEnter(descriptor, count, flags) => {
                 let submits = (descriptor, count, flags);
                 if space.uring_enters(submits, who, self.session) {

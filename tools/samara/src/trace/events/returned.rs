@@ -184,6 +184,11 @@ impl Tracer<'_> {
                     space.uring_set_up(descriptor, params, who);
                 }
             }
+            Doing::UringRegister(asked) => {
+                if let Some(space) = &mut self.spaces[index] {
+                    space.urings_registered(asked, returned, who);
+                }
+            }
             Doing::UringEnter => {
                 if let Some(space) = &mut self.spaces[index] {
                     space.uring_entered(returned, who, self.session);

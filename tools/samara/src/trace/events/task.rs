@@ -5,6 +5,7 @@ use samara_mm::Call;
 use crate::trace::decode::{Bounds, Filling};
 use crate::trace::ptrace::{Entry, Tid};
 use crate::trace::seeding::Standing;
+use crate::trace::space::Registering;
 
 /// What a thread's call under way will need when it returns.
 #[derive(Debug)]
@@ -48,6 +49,8 @@ pub(super) enum Doing {
     UringSetUp {
         params: u64,
     },
+    /// Holds no order: rings will have numbers, or have them no more.
+    UringRegister(Registering),
     /// Holds no order, since it may wait for other threads: advice was submitted.
     UringEnter,
     Filled(Filling),

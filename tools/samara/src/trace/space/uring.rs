@@ -2,8 +2,8 @@
 //!
 //! The kernel copies what is submitted while `io_uring_enter` runs, and gives the advice at some time between that and the completion, which it writes into
 //! the ring. The entries are read before; where the completion shows when the call returns, or shortly after, the engine performs the advice then. While it
-//! does not show, or where a ring cannot be read (a thread of the kernel polls it, it is another process's, it is named by a registered number), the advice
-//! may have been given or not: a map that differs is undecided.
+//! does not show, or where a ring cannot be read (a thread of the kernel polls it, it is another process's), the advice
+//! may have been given or not: a map that differs is undecided. Numbers that a thread has registered for its rings (`io_uring_register(2)`) are known.
 
 use std::time::{Duration, Instant};
 
@@ -22,6 +22,7 @@ const SETUP_SQE128: u32 = 1 << 10;
 const SETUP_CQE32: u32 = 1 << 11;
 const SETUP_DEFER_TASKRUN: u32 = 1 << 13;
 const SETUP_NO_MMAP: u32 = 1 << 14;
+const SETUP_REGISTERED_FD_ONLY: u32 = 1 << 15;
 const SETUP_NO_SQARRAY: u32 = 1 << 16;
 /// Others may lay out the entries otherwise.
 const SETUP_KNOWN: u32 = (1 << 17) - 1;
@@ -37,10 +38,12 @@ const ENTRIES: u32 = 1 << 16;
 /// For how long a completion is waited for that can come without the program.
 const PATIENCE: Duration = Duration::from_millis(100);
 
-/// One ring, by the descriptor that it was made with.
+/// One ring.
 #[derive(Debug, Clone)]
 struct Ring {
-    descriptor: i32,
+    number: u32,
+    /// What it was made with, until another one is made with that.
+    descriptor: Option<i32>,
     params: [u32; PARAMS / 4],
     /// Where the program has mapped its parts, which may be at 0.
     submissions: Option<u64>,
@@ -80,6 +83,10 @@ struct Advice {
 #[derive(Debug, Default)]
 pub(super) struct Rings {
     rings: Vec<Ring>,
+    /// How many there have been.
+    made: u32,
+    /// What a thread calls a ring that it has registered, and that ring's number.
+    registered: Vec<(Tid, u32, u32)>,
     /// Part of a ring that is being mapped: its descriptor, and the offset.
     mapping: Option<(i32, u64)>,
     /// Whose completion has not shown.
@@ -171,6 +178,45 @@ impl Ring {
     }
 }
 
+/// `io_uring_register` with rings: an array of structures that name them.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Registering {
+    pub(crate) updates: u64,
+    pub(crate) count: u32,
+    /// Or no longer.
+    pub(crate) registers: bool,
+}
+
+impl Rings {
+    fn with(&self, descriptor: i32) -> Option<&Ring> {
+        let mut rings = self.rings.iter();
+        rings.find(|ring| ring.descriptor == Some(descriptor))
+    }
+
+    /// The ring that a thread has registered under a number. One that was registered before anybody looked is most likely the only one.
+    fn registered_as(&self, tid: Tid, number: u32) -> Option<&Ring> {
+        let mut registered = self.registered.iter();
+        match registered.find(|known| (known.0, known.1) == (tid, number)) {
+            Some(&(.., ring)) => self.rings.iter().find(|known| known.number == ring),
+            None => self.rings.first().filter(|_| self.rings.len() == 1),
+        }
+    }
+
+    fn register(&mut self, tid: Tid, number: u32, ring: Option<u32>) {
+        self.registered
+            .retain(|known| (known.0, known.1) != (tid, number));
+        self.registered.extend(ring.map(|ring| (tid, number, ring)));
+    }
+
+    /// What has neither a descriptor nor a number any more nobody can use.
+    fn forget(&mut self) {
+        let registered = &self.registered;
+        self.rings.retain(|ring| {
+            ring.descriptor.is_some() || registered.iter().any(|known| known.2 == ring.number)
+        });
+    }
+}
+
 impl Advice {
     fn range(&self) -> (u64, u64) {
         match self.call {
@@ -205,7 +251,7 @@ impl Advice {
 
 impl Space {
     /// When `io_uring_setup` has succeeded, with these parameters.
-    pub(crate) fn uring_set_up(&mut self, descriptor: i32, params: u64, who: Who) {
+    pub(crate) fn uring_set_up(&mut self, made: i32, params: u64, who: Who) {
         let mut bytes = [0; PARAMS];
         if !matches!(memory::read(who.tid, params, &mut bytes), Ok(PARAMS)) {
             self.urings.blind = true;
@@ -215,8 +261,10 @@ impl Space {
         for (number, bytes) in numbers.iter_mut().zip(bytes.chunks_exact(4)) {
             *number = bytes.try_into().map_or(0, u32::from_ne_bytes);
         }
+        self.urings.made += 1;
         let mut ring = Ring {
-            descriptor,
+            number: self.urings.made,
+            descriptor: Some(made),
             params: numbers,
             submissions: None,
             completions: None,
@@ -228,10 +276,37 @@ impl Space {
             (ring.submissions, ring.completions, ring.entries) = (both, both, entries);
         }
         self.urings.blind |= ring.flags() & SETUP_SQPOLL != 0;
-        self.urings
-            .rings
-            .retain(|known| known.descriptor != descriptor);
+        if ring.flags() & SETUP_REGISTERED_FD_ONLY != 0 {
+            ring.descriptor = None;
+            let number = Some(ring.number);
+            self.urings.register(who.tid, made.cast_unsigned(), number);
+        }
+        for known in &mut self.urings.rings {
+            // The former has been closed.
+            known
+                .descriptor
+                .take_if(|known| ring.descriptor == Some(*known));
+        }
         self.urings.rings.push(ring);
+        self.urings.forget();
+    }
+
+    /// When rings have been registered, or no longer are: so many of those that were named.
+    pub(crate) fn urings_registered(&mut self, asked: Registering, returned: i64, who: Who) {
+        let done = u64::try_from(returned).unwrap_or(0);
+        for index in 0..done.min(asked.count.into()) {
+            let at = asked.updates.wrapping_add(16 * index);
+            let (Some(number), Ok(descriptor)) = (
+                Ring::half(who.tid, at),
+                memory::read_word(who.tid, at.wrapping_add(8)),
+            ) else {
+                return;
+            };
+            let ring = self.urings.with(descriptor as i32);
+            let ring = ring.map(|ring| ring.number).filter(|_| asked.registers);
+            self.urings.register(who.tid, number, ring);
+        }
+        self.urings.forget();
     }
 
     /// A mapping of a descriptor at an offset begins.
@@ -246,7 +321,7 @@ impl Space {
         };
         let mapped = matches!(call, Call::Mmap { .. }) && !(-4095..0).contains(&returned);
         let rings = &mut self.urings.rings;
-        if let Some(ring) = rings.iter_mut().find(|r| r.descriptor == descriptor)
+        if let Some(ring) = rings.iter_mut().find(|r| r.descriptor == Some(descriptor))
             && mapped
         {
             let address = Some(returned as u64);
@@ -275,15 +350,10 @@ impl Space {
             return !self.urings.pending.is_empty();
         }
         let ring = match flags & ENTER_REGISTERED_RING {
-            0 => self
+            0 => self.urings.with(descriptor),
+            _ => self
                 .urings
-                .rings
-                .iter()
-                .find(|r| r.descriptor == descriptor),
-            // Its number is another one; mostly there is no other ring.
-            _ => Some(&self.urings.rings[..])
-                .filter(|r| r.len() == 1)
-                .and_then(|r| r.first()),
+                .registered_as(who.tid, descriptor.cast_unsigned()),
         };
         let advice = ring
             .filter(|ring| ring.is_readable())
