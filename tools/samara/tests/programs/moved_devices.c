@@ -73,6 +73,8 @@ static char *area(int kind) {
 int main(void) {
     int done = 0;
 
+    /* What lies behind a ring is moved, too: it is placed below this, and not below what the program needs. */
+    mmap(NULL, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     for (int number = 0; number < KINDS * 32; number++) {
         int kind = number / 32, behind = number & 1, copies = number & 2, within = number & 4, more = (number >> 3) % 3;
 
