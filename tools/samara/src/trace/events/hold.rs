@@ -1,6 +1,6 @@
-//! Threads that stand still while another's call takes pages away.
+//! Threads that stand still while another's call takes pages away, or tells a userfaultfd what to watch.
 //!
-//! What they write there between the look at its entry and the kernel's part of it would leave no trace but in the area, where nobody sees it. Only
+//! The userfaultfd of a descriptor they could exchange before the kernel looks. What they write where pages are taken away between the look at its entry and the kernel's part of it would leave no trace but in the area, where nobody sees it. Only
 //! threads that run are stopped: who sleeps in a call writes nothing, and some calls would return early.
 
 use std::collections::VecDeque;
