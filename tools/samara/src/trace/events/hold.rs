@@ -1,7 +1,8 @@
 //! Threads that stand still while another's call takes pages away, or tells a userfaultfd what to watch.
 //!
-//! The userfaultfd of a descriptor they could exchange before the kernel looks. What they write where pages are taken away between the look at its entry and the kernel's part of it would leave no trace but in the area, where nobody sees it. Only
-//! threads that run are stopped: who sleeps in a call writes nothing, and some calls would return early.
+//! What they write where pages are taken away, between the look at its entry and the kernel's part of it, would leave no trace but in the area, where nobody sees
+//! it. And they could exchange the userfaultfd of a descriptor before the kernel looks. Only threads that run are stopped: who sleeps in a call writes nothing,
+//! and some calls would return early.
 
 use std::collections::VecDeque;
 use std::io;

@@ -277,6 +277,7 @@ impl Tracer<'_> {
             return;
         };
         space.users -= 1;
+        space.forget_urings_of(tid);
         let in_call = space.holder == Some(tid);
         if in_call {
             space.interrupt();

@@ -309,6 +309,12 @@ impl Space {
         self.urings.forget();
     }
 
+    /// A thread has left, and with it the numbers that it had for rings.
+    pub(crate) fn forget_urings_of(&mut self, tid: Tid) {
+        self.urings.registered.retain(|known| known.0 != tid);
+        self.urings.forget();
+    }
+
     /// A mapping of a descriptor at an offset begins.
     pub(crate) fn uring_mapping(&mut self, descriptor: i32, offset: u64) {
         self.urings.mapping = (!self.urings.rings.is_empty()).then_some((descriptor, offset));
